@@ -1,0 +1,246 @@
+"""The figures that Kiln is measured by. Each function measures, and returns a dictionary for the JSON file; `show_...` prints it."""
+import os
+import re
+import statistics
+import subprocess
+import time
+
+import models
+import peers
+import table
+from workers import Worker, interleave
+
+SYSTEMS = ["kiln", "kiln-reuse", "aoti-default", "aoti-freezing", "eager"]
+PEERS = ["aoti-default", "aoti-freezing"]
+
+
+def note(text):
+    print(f"   {text}", flush=True)
+
+
+def start_workers(systems, name, tiny, threads):
+    """Workers of the systems that can be run; says which cannot."""
+    workers = {}
+    for system in systems:
+        try:
+            workers[system] = Worker(peers.command(system, name, tiny, threads), threads)
+        except peers.Unavailable as error:
+            note(f"{name}: no {system}: {error}")
+    return workers
+
+
+def close(workers):
+    for worker in workers.values():
+        worker.close()
+
+
+def better_peer(row):
+    return min((row[peer] for peer in PEERS if peer in row), default=None)
+
+
+def latency(options):
+    """Seconds of a run, bytes of memory beyond the weights and the largest error, for each model and number of threads."""
+    results = {}
+    for name in options.models:
+        folder = peers.model(name, options.tiny)
+        results[name] = {"weight_bytes": peers.weight_bytes(folder)}
+        for threads in options.threads:
+            print(f"== latency of {name}, {threads} thread{'s' if threads > 1 else ''}", flush=True)
+            workers = start_workers(SYSTEMS, name, options.tiny, threads)
+            try:
+                medians = interleave(workers, options.seconds)
+                memory = {system: worker.peak_bytes() - results[name]["weight_bytes"] for system, worker in workers.items()}
+                spread = {system: min(worker.times) for system, worker in workers.items()}
+            finally:
+                close(workers)
+            results[name][f"threads-{threads}"] = {"median": medians, "min": spread, "memory": memory}
+        if "kiln" in medians:
+            try:
+                results[name]["errors"] = peers.errors(folder)
+            except peers.Unavailable as error:
+                note(str(error))
+    return results
+
+
+def show_latency(results, goals):
+    for threads in sorted({key for row in results.values() for key in row if key.startswith("threads-")}):
+        rows, ratios = [], []
+        for name, result in results.items():
+            medians = result[threads]["median"]
+            peer, ours = better_peer(medians), medians.get("kiln")
+            ratio = ours / peer if ours and peer else None
+            ratios += [ratio] if ratio else []
+            errors = result.get("errors")
+            rows.append([name, *(table.milliseconds(medians.get(system)) for system in SYSTEMS), table.ratio(ratio),
+                         table.ratio(ours / medians["eager"] if ours and "eager" in medians else None),
+                         table.number(min(errors[0], errors[1]), 2) if errors else "-"])
+        mean = table.geometric_mean(ratios)
+        rows.append(["geometric mean", *[""] * len(SYSTEMS), table.ratio(mean), "", ""])
+        print(f"\nLatency in ms, median, {threads.replace('-', ' ')}\n")
+        print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen", "eager", "of better AOTI", "of eager", "max error"], rows))
+        count = int(threads.removeprefix("threads-"))
+        complete = len(ratios) == len(results)
+        goals.add(f"latency, geometric mean, {count} thread{'s' if count > 1 else ''}", mean if complete else None, 0.9,
+                  "of the better AOTInductor")
+        goals.add(f"latency, worst model, {count} thread{'s' if count > 1 else ''}", max(ratios) if complete else None, 1.1,
+                  "of the better AOTInductor")
+    errors = [min(result["errors"][:2]) for result in results.values() if "errors" in result]
+    goals.add("largest error of any model", max(errors) if len(errors) == len(results) else None, 1e-4, "of the output's range")
+
+
+def show_memory(results, goals):
+    rows, ratios = [], []
+    for name, result in results.items():
+        key = next(key for key in result if key.startswith("threads-"))
+        memory = result[key]["memory"]
+        peer = better_peer(memory)
+        ratios += [memory["kiln"] / peer] if peer and "kiln" in memory else []
+        rows.append([name, *(table.megabytes(memory.get(system)) for system in SYSTEMS)])
+    print("\nPeak resident memory of the process in MB, less the weights\n")
+    print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen", "eager"], rows))
+    goals.add("peak memory beyond weights, worst model", max(ratios) if len(ratios) == len(results) else None, 1.0, "of the better AOTInductor")
+
+
+def contracts(options):
+    """Rate of a matrix product with a constant right operand on one thread, as a share of the rate of fused multiply-adds."""
+    results = {}
+    for name, (m, n, k) in models.CONTRACTS.items():
+        print(f"== {name}", flush=True)
+        workers = start_workers(["kiln", "kiln-reuse", "eager", "aoti-freezing"], name, False, 1)
+        try:
+            workers["peak"] = Worker([peers.host("peak")], 1, preamble=1)
+            medians = interleave(workers, options.seconds)
+        finally:
+            close(workers)
+        peak = int(workers["peak"].preamble[0]) / medians.pop("peak")
+        results[name] = {"peak_flops": peak, "seconds": medians,
+                         "share": {system: 2 * m * n * k / seconds / peak for system, seconds in medians.items()}}
+    return results
+
+
+def show_contracts(results, goals):
+    systems = ["kiln", "kiln-reuse", "eager", "aoti-freezing"]
+    rows = [[name.removeprefix("contract-"), *(table.number(result["share"].get(system)) for system in systems),
+             table.number(result["peak_flops"] / 1e9)] for name, result in results.items()]
+    print("\nContract, one thread, share of the measured FMA peak\n")
+    print(table.render(["M x N x K", "Kiln", "outputs reused", "PyTorch", "AOTI frozen", "peak GFLOP/s"], rows))
+    for name, result in results.items():
+        share, eager = result["share"].get("kiln"), result["share"].get("eager")
+        goals.add(f"{name.replace('-', ' ')}, share of FMA peak", share, 0.85, "", at_least=True)
+        goals.add(f"{name.replace('-', ' ')}, rate", share / eager if share and eager else None, 1.0, "of PyTorch's", at_least=True)
+
+
+def overhead(options):
+    """Seconds of an MLP 784-512-512-10 at batch 1 beyond its arithmetic, and of the same graph with next to no arithmetic."""
+    print("== call overhead", flush=True)
+    systems, results = ["kiln", "kiln-reuse", "aoti-default", "aoti-freezing"], {}
+    for name in ("mlp", "mlp-narrow"):
+        workers = start_workers(systems, name, False, 1)
+        try:
+            if name == "mlp":
+                workers["arithmetic"] = Worker([peers.host("mlp")], 1)
+            results[name] = interleave(workers, options.seconds / 2)
+        finally:
+            close(workers)
+    arithmetic = results["mlp"]["arithmetic"]
+    results["beyond"] = {system: seconds - arithmetic for system, seconds in results["mlp"].items() if system != "arithmetic"}
+    return results
+
+
+def show_overhead(results, goals):
+    systems = ["kiln", "kiln-reuse", "aoti-default", "aoti-freezing"]
+    rows = [[title, *(table.number(results[key][system] * 1e6) if system in results[key] else "-" for system in systems)]
+            for title, key in (("784-512-512-10, batch 1", "mlp"), ("beyond its arithmetic", "beyond"), ("8-8-8-8, batch 1", "mlp-narrow"))]
+    print(f"\nCall of an MLP in us, one thread (the arithmetic alone: {table.number(results['mlp']['arithmetic'] * 1e6)})\n")
+    print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen"], rows))
+    goals.add("call overhead of the MLP beyond its arithmetic, us", results["beyond"]["kiln"] * 1e6 if "kiln" in results["beyond"] else None, 5, "")
+
+
+def compile_time(options):
+    """Seconds of a compilation: aot-compile from process start to exit; AOTInductor's own call alone, with empty caches."""
+    print("== compile time", flush=True)
+    results = {}
+    for name in options.models:
+        folder = peers.model(name, options.tiny)
+        results[name] = row = {}
+        for system in ("kiln", *PEERS):
+            try:
+                if system == "kiln":
+                    row[system] = statistics.median(peers.kiln(folder, fresh=True)[1] for _ in range(3))
+                else:
+                    row[system] = peers.aoti(folder, system.removeprefix("aoti-"))[1]
+            except peers.Unavailable as error:
+                note(f"{name}: no {system}: {error}")
+    return results
+
+
+def show_compile_time(results, goals):
+    rows = [[name, *(table.number(row.get(system)) for system in ("kiln", *PEERS)),
+             table.ratio(row["kiln"] / row["aoti-default"] if "kiln" in row and "aoti-default" in row else None)]
+            for name, row in results.items()]
+    print("\nCompile time in seconds\n")
+    print(table.render(["", "Kiln", "AOTInductor", "frozen", "of AOTI"], rows))
+    for name in ("bert-base",):
+        row = results.get(name, {})
+        goals.add(f"compile time, {name}", row["kiln"] / row["aoti-default"] if "kiln" in row and "aoti-default" in row else None, 0.1,
+                  "of AOTInductor's")
+
+
+def size(options):
+    """Bytes of the shared object without its weights, and the libraries that it needs."""
+    print("== size", flush=True)
+    results = {}
+    for name in options.models:
+        try:
+            library, _ = peers.kiln(peers.model(name, options.tiny), "external")
+        except peers.Unavailable as error:
+            note(f"{name}: {error}")
+            continue
+        dynamic = subprocess.run(["readelf", "-W", "-d", library], capture_output=True, text=True, check=True).stdout
+        results[name] = {"bytes": library.stat().st_size, "needed": re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)}
+    return results
+
+
+def show_size(results, goals, expected):
+    rows = [[name, table.megabytes(row["bytes"]), " ".join(row["needed"]) or "nothing"] for name, row in results.items()]
+    print("\nThe .so less its weights in MB, and the libraries it needs\n")
+    print(table.render(["", "MB", "needs"], rows))
+    complete = results and len(results) == expected
+    goals.add(".so less weights, largest, MB", max(row["bytes"] for row in results.values()) / 1e6 if complete else None, 1.0, "")
+    foreign = {library for row in results.values() for library in row["needed"]} - {"libc.so.6"}
+    goals.add("libraries needed beside libc", len(foreign) if complete else None, 0, "")
+
+
+def start(options):
+    """Seconds from process start to the first output, with everything in the page cache: C loader against C++ loader."""
+    results, threads = {}, max(options.threads)
+    for name in ("bert-base", "mlp"):
+        print(f"== process start to first output, {name}", flush=True)
+        commands = {}
+        for system in ("kiln", *PEERS):
+            try:
+                commands[system] = list(map(str, [peers.host("start"), *peers.command(system, name, options.tiny, threads)]))
+            except peers.Unavailable as error:
+                note(f"{name}: no {system}: {error}")
+        times = {system: [] for system in commands}
+        for attempt in range(11):
+            for system, command in commands.items():
+                process = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+                if process.returncode:
+                    note(f"{name}: {system}: {process.stderr.strip()[-300:]}")
+                elif attempt:  # the first fills the page cache
+                    times[system].append(float(process.stdout) * 1e-6)
+                time.sleep(0.02)
+        results[name] = {system: statistics.median(values) for system, values in times.items() if values}
+    return results
+
+
+def show_start(results, goals):
+    rows = [[name, *(table.milliseconds(row.get(system)) for system in ("kiln", *PEERS))] for name, row in results.items()]
+    print("\nProcess start to first output in ms\n")
+    print(table.render(["", "Kiln", "AOTInductor", "frozen"], rows))
+    row = results.get("bert-base", {})
+    peer = better_peer(row)
+    goals.add("process start to first output, bert-base", row["kiln"] / peer if peer and "kiln" in row else None, 0.25, "of AOTInductor's")
+    mlp = results.get("mlp", {}).get("kiln")
+    goals.add("process start to first output, mlp, ms", mlp * 1e3 if mlp else None, 5, "")

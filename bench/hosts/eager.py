@@ -1,0 +1,35 @@
+"""Runs a model in eager PyTorch under the commands of protocol.h. Usage: eager.py NAME tiny|published THREADS"""
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import torch  # noqa: E402
+
+import models  # noqa: E402
+
+
+def main():
+    name, size, threads = sys.argv[1:]
+    models._quiet()
+    torch.set_num_threads(int(threads))
+    module, inputs = models.build(name, size == "tiny")
+    with torch.inference_mode():
+        module(*inputs)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            command, *count = line.split()
+            if command == "run":
+                times = []
+                for _ in range(int(count[0])):
+                    start = time.perf_counter_ns()
+                    module(*inputs)
+                    times.append(time.perf_counter_ns() - start)
+                print(*times, flush=True)
+            else:
+                status = pathlib.Path("/proc/self/status").read_text().splitlines()
+                print(next(line.split()[1] for line in status if line.startswith("VmHWM")), flush=True)
+
+
+if __name__ == "__main__":
+    main()

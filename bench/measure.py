@@ -1,0 +1,92 @@
+"""One run of the benchmarks: measures, prints tables, compares with the goals, writes JSON."""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import sys
+import time
+
+import figures
+import models
+import peers
+import table
+
+PARTS = ["contracts", "overhead", "latency", "compile", "size", "start"]
+
+
+class Goals:
+    """Figures beside what they should be."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, title, value, goal, unit, at_least=False):
+        met = None if value is None else value >= goal if at_least else value <= goal
+        self.rows.append({"figure": title, "value": value, "goal": goal, "unit": unit, "at_least": at_least, "met": met})
+
+    def show(self):
+        words = {True: "met", False: "missed", None: "not measured"}
+        print("\nGoals\n")
+        print(table.render(["", "measured", "goal", "", ""], [
+            [row["figure"], table.number(row["value"]), f"{'>=' if row['at_least'] else '<='} {row['goal']:g}", row["unit"], words[row["met"]]]
+            for row in self.rows]))
+
+
+def machine():
+    """What the figures were measured on."""
+    info = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "time": time.strftime("%Y-%m-%d %H:%M")}
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            info["cpu"] = value.strip()
+        elif key.strip() == "flags":
+            flags = value.split()
+            info["isa"] = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile") if flag in flags]
+            break
+    return info
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=f"any of: {' '.join(PARTS)}")
+    parser.add_argument("--models", nargs="+", choices=models.NAMES, default=models.NAMES, metavar="NAME", help="default: all ten")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=6, help="how long each system is timed on each model")
+    parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
+    parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
+    results, goals = {"machine": machine(), "tiny": options.tiny}, Goals()
+    print("== " + ", ".join(f"{key} {value if isinstance(value, (str, int)) else ' '.join(value)}" for key, value in results["machine"].items()),
+          flush=True)
+    measures = {"contracts": figures.contracts, "overhead": figures.overhead, "latency": figures.latency, "compile": figures.compile_time,
+                "size": figures.size, "start": figures.start}
+    failed = []
+    for part in (part for part in PARTS if part in options.only):
+        try:
+            results[part] = measures[part](options)
+        except peers.Unavailable as error:
+            failed.append(part)
+            print(f"   {part}: {error}", flush=True)
+    shows = {"contracts": figures.show_contracts, "overhead": figures.show_overhead, "latency": figures.show_latency,
+             "compile": figures.show_compile_time, "size": lambda r, g: figures.show_size(r, g, len(options.models)),
+             "start": figures.show_start}
+    for part in PARTS:
+        if part in results:
+            shows[part](results[part], goals)
+            if part == "latency":
+                figures.show_memory(results[part], goals)
+    goals.show()
+    results["goals"] = goals.rows
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"\nWritten to {options.json}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""What is measured, made ready: Kiln's objects, AOTInductor's packages, the programs that run them. All of it is cached."""
+import hashlib
+import json
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import time
+
+import numpy
+
+import models
+
+ROOT = models.ROOT
+CACHE = ROOT / ".cache" / "bench"
+BIN = ROOT / "build" / "bin"
+HOSTS = pathlib.Path(__file__).resolve().parent / "hosts"
+AOTI_SETTINGS = ("default", "freezing")
+
+
+class Unavailable(Exception):
+    """Something that a figure needs could not be made; the message says why."""
+
+
+def _digest(*parts):
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, pathlib.Path):
+            with open(part, "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            digest.update(str(part).encode())
+    return digest.hexdigest()[:16]
+
+
+def _call(command, what, env=None):
+    process = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace", env={**os.environ, **(env or {})})
+    if process.returncode:
+        lines = (process.stderr or process.stdout).strip().splitlines() or [f"status {process.returncode}"]
+        raise Unavailable(f"{what}: {lines[-1][:300]}")
+    return process.stdout
+
+
+def model(name, tiny=False):
+    """Folder of an exported model, with `inputs.bin` as the hosts read it."""
+    folder = models.CACHE / (("tiny-" if tiny else "") + name)
+    _call([sys.executable, HOSTS.parent / "models.py", "--only", name, *(["--tiny"] if tiny else [])], f"exporting {name}")
+    target = folder / "inputs.bin"
+    if not target.exists() or target.stat().st_mtime < (folder / "inputs.npz").stat().st_mtime:
+        arrays = models.load_arrays(folder / "inputs.npz")
+        with open(target, "wb") as file:
+            file.write(struct.pack("<q", len(arrays)))
+            for array in arrays:
+                code = {"i": 0, "f": 2}[array.dtype.kind]
+                file.write(struct.pack(f"<{4 + array.ndim}q", code, array.itemsize * 8, array.ndim, *array.shape, array.nbytes))
+                file.write(array.tobytes())
+    return folder
+
+
+def host(name):
+    """Path of a compiled host program."""
+    source = HOSTS / f"{name}.cpp" if name == "aoti" else HOSTS / f"{name}.c"
+    flags = ["-O2", f"-I{ROOT / 'include'}"]
+    if name == "aoti":
+        torch = pathlib.Path(_call([sys.executable, "-c", "import torch; print(torch.__path__[0])"], "finding torch").strip())
+        flags += ["-std=c++20", f"-isystem{torch}/include", f"-isystem{torch}/include/torch/csrc/api/include", f"-L{torch}/lib",
+                  f"-Wl,-rpath,{torch}/lib"]
+        libraries, compiler = ["-ltorch", "-ltorch_cpu", "-lc10"], "c++"
+    else:
+        flags += ["-std=gnu11", "-D_GNU_SOURCE", "-O3", "-march=native", "-ffast-math"]
+        libraries, compiler = ["-ldl"], "cc"
+    program = CACHE / "hosts" / f"{name}-{_digest(source, HOSTS / 'protocol.h', ROOT / 'include/kiln-c/model.h', *flags)}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        _call([compiler, *flags, "-o", program, source, *libraries], f"compiling bench/hosts/{source.name}")
+    return program
+
+
+def kiln(folder, weights="embed", options=(), fresh=False):
+    """(path of the compiled `.so`, seconds of the compilation); `fresh` compiles again what the cache holds."""
+    compiler = BIN / "aot-compile"
+    if not compiler.exists():
+        raise Unavailable("build/bin/aot-compile is not built")
+    output = CACHE / "kiln" / f"{folder.name}-{weights}" / "model.so"
+    record = output.with_suffix(".json")
+    key = _digest(compiler, folder / "stamp", *options)
+    if record.exists() and output.exists() and not fresh:
+        cached = json.loads(record.read_text())
+        if cached["key"] == key:
+            return output, cached["seconds"]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    record.unlink(missing_ok=True)
+    with open(folder / "model.pt2", "rb") as file:  # into the page cache
+        while file.read(1 << 24):
+            pass
+    start = time.perf_counter()
+    _call([compiler, folder / "model.pt2", "-o", output, f"--weights={weights}", "--progress=never", *options],
+          f"aot-compile {folder.name}")
+    seconds = time.perf_counter() - start
+    record.write_text(json.dumps({"key": key, "seconds": seconds}))
+    return output, seconds
+
+
+def aoti(folder, setting):
+    """(path of AOTInductor's package, seconds of the compilation)."""
+    package = CACHE / "aoti" / folder.name / f"{setting}.pt2"
+    record = package.with_suffix(".json")
+    key = _digest(folder / "stamp", HOSTS.parent / "aoti.py", setting)
+    if record.exists() and package.exists():
+        cached = json.loads(record.read_text())
+        if cached["key"] == key:
+            return package, cached["seconds"]
+    package.parent.mkdir(parents=True, exist_ok=True)
+    record.unlink(missing_ok=True)
+    output = _call([sys.executable, HOSTS.parent / "aoti.py", folder / "model.pt2", package, setting],
+                   f"AOTInductor ({setting}) on {folder.name}")
+    seconds = float(output.split()[-1])
+    record.write_text(json.dumps({"key": key, "seconds": seconds}))
+    return package, seconds
+
+
+def command(system, name, tiny, threads):
+    """Command line of the process that runs `system` on a model."""
+    folder = model(name, tiny)
+    if system == "eager":
+        return [sys.executable, HOSTS / "eager.py", name, "tiny" if tiny else "published", threads]
+    if system.startswith("kiln"):
+        return [host("kiln"), kiln(folder)[0], folder / "inputs.bin", threads, *(["reuse"] if system == "kiln-reuse" else [])]
+    return [host("aoti"), aoti(folder, system.removeprefix("aoti-"))[0], folder / "inputs.bin", threads]
+
+
+def weight_bytes(folder):
+    """Bytes of all distinct weights of an exported model."""
+    import zipfile
+    with zipfile.ZipFile(folder / "model.pt2") as archive:
+        return sum(info.file_size for info in archive.infolist()
+                   if re.search(r"/data/(weights/weight_|constants/tensor_)\d+$", info.filename))
+
+
+def errors(folder, threads=0):
+    """(largest difference of Kiln's outputs from eager, from fp64, and eager's own from fp64), as shares of the output's range."""
+    outputs = CACHE / "kiln" / f"{folder.name}-embed" / "outputs.npz"
+    _call([BIN / "aot-run", kiln(folder)[0], "--inputs", folder / "inputs.npz", "--outputs", outputs, "--threads", threads],
+          f"aot-run {folder.name}")
+    actual, expected, reference = (models.load_arrays(path) for path in (outputs, folder / "expected.npz", folder / "reference.npz"))
+    spans = [max(float(r.max() - r.min()), 1e-30) for r in reference]
+
+    def worst(left, right):
+        return max(float(numpy.abs(a - b).max()) / span if a.shape == b.shape else float("inf")
+                   for a, b, span in zip(left, right, spans))
+    return worst(actual, expected), worst(actual, reference), worst(expected, reference)

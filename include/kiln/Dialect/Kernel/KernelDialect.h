@@ -1,0 +1,47 @@
+// The kernel dialect: see KernelOps.td for what it is, and below for what region code shares.
+#ifndef KILN_DIALECT_KERNEL_KERNELDIALECT_H
+#define KILN_DIALECT_KERNEL_KERNELDIALECT_H
+
+#include "kiln/Dialect/Sym/SymDialect.h"
+#include "kiln/Sym/Assumptions.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Complex/IR/Complex.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "kiln/Dialect/Kernel/KernelDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kiln/Dialect/Kernel/KernelAttributes.h.inc"
+
+#define GET_OP_CLASSES
+#include "kiln/Dialect/Kernel/KernelOps.h.inc"
+
+namespace kiln::kernel {
+
+/// On a kernel.constant: a buffer that the program assigns. Its value is only what the first run
+/// begins with, so nothing may be computed from it ahead of time.
+inline constexpr llvm::StringLiteral mutatedAttrName = "kernel.mutated";
+
+/// The type in which region code holds an element of this type: integers lose their sign.
+mlir::Type getScalarType(mlir::Type elementType);
+
+/// Extents of all dims that are in scope in `region`, outermost first: the region of a structured
+/// op or of a reduce.
+llvm::SmallVector<sym::Expr> getDimExtents(mlir::Region *region);
+
+/// What is known inside `region`: the extents of its dims, and the ranges of symbols from the
+/// enclosing module's `torch.symbols`.
+sym::Assumptions getAssumptions(mlir::Region *region);
+
+/// Adds `d < extent` for all extents and, for every symbol of the module, its range.
+void addSymbolRanges(mlir::Operation *module, sym::Assumptions &assumptions);
+
+} // namespace kiln::kernel
+
+#endif // KILN_DIALECT_KERNEL_KERNELDIALECT_H

@@ -1,0 +1,356 @@
+// The kernel dialect: what is computed, as few structured ops whose operands are read through
+// symbolic index maps.
+#ifndef KILN_KERNEL_OPS_TD
+#define KILN_KERNEL_OPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+include "kiln/Dialect/Sym/SymOps.td"
+
+def Kernel_Dialect : Dialect {
+  let name = "kernel";
+  let cppNamespace = "::kiln::kernel";
+  let summary = "What is computed: few structured ops over tensors";
+  let description = [{
+    A tensor is a value; an op computes all elements of its results. What one element is made of is
+    said in a region, and everything that a region reads it reads with `kernel.read` through an index
+    map from the loop dims around it. There are no reshape, transpose, slice, pad or concatenate ops:
+    a view is a `kernel.map` whose body is a single read, and fusing a producer into its consumer is
+    putting its body in place of the read, with its dims replaced by the read's map.
+
+    **Dims.** `kernel.map` numbers the dims of its result shape d0, d1, …; a `kernel.reduce` inside
+    adds its own after those of everything around it; `kernel.contract` and `kernel.attention` number
+    theirs as they document. An index map inside a region takes all dims around it, then the op's
+    `values` operands (i64 scalars computed from data, for gathers).
+
+    **Scalars.** A region computes on signless scalars with arith, math and complex: `ui8` is read as
+    i8, bool as i1. Where signedness matters the op says so (`arith.divui`).
+
+    **Placement.** A value in a region belongs to the outermost loop at which the dims it depends on
+    are known. A row's maximum inlined into the loop over the row's elements is computed once a row.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::complex::ComplexDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
+
+//===-- Attributes ------------------------------------------------------------------------------===//
+
+def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
+  let mnemonic = "schedule";
+  let summary = "how a kernel's loops are run";
+  let description = [{
+    Chosen by a cost model or by the autotuner (`kernel-choose-schedule`), read by the targets.
+
+    - `tile`: the register tile, in elements, one entry for each tiled dim. `kernel.map`: [width] lanes
+      of the innermost dim. `kernel.contract` and `kernel.attention`: [rows, columns].
+    - `block`: the block one task computes. `kernel.map`: [rows] of the collapsed outer dims.
+      `kernel.contract`: [m, n, k], where k is how far the accumulators are kept in registers.
+    - `lanes`: elements in a vector register.
+    - `stage`: the left operand of a contract is first copied to the task's scratch memory (a
+      prologue is to be computed once, or its rows would collide in the cache).
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$tile, ArrayRefParameter<"int64_t">:$block,
+                        "int64_t":$lanes, "bool":$stage);
+  let assemblyFormat =
+      "`<` `tile` `=` `[` $tile `]` `,` `block` `=` `[` $block `]` `,` `lanes` `=` $lanes `,` "
+      "`stage` `=` $stage `>`";
+}
+
+//===-- Inside regions --------------------------------------------------------------------------===//
+
+def Kernel_ReadOp : Kernel_Op<"read", [Pure, AttrSizedOperandSegments]> {
+  let summary = "one element of a tensor";
+  let description = [{
+    ```mlir
+    %x = kernel.read %t (d0, d1) -> (d1, d0) : tensor<8x4xf32> -> f32
+    %row = kernel.read %table (d0, d1, d2) -> (d2, d1) values(%i) : tensor<100x8xf32> -> f32
+    %p = kernel.read %t (d0) -> (d0 - 1) if %inside else(%zero : f32) : tensor<8xf32> -> f32
+    ```
+    The map takes the enclosing dims, then `values` (i64). With `mask`, memory is not touched where
+    the mask is false and the result is `other`. An index that comes from `values` is data: generated
+    code keeps it inside the tensor and fails the run when it was outside. Every other index is
+    inside by construction.
+
+    Constraints:
+    - (C1) the map has as many dims as there are enclosing dims and `values`
+    - (C2) the map has as many results as the tensor's rank
+    - (C3) `mask` and `other` come together; `other` has the result's type
+    - (C4) the result is the tensor's element type, signless
+  }];
+  let arguments = (ins AnyRankedTensor:$tensor, Sym_MapAttr:$map, Variadic<I64>:$values,
+                       Optional<I1>:$mask, Optional<AnyType>:$other);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = [{
+    $tensor custom<IndexMap>($map) (`values` `(` $values^ `)`)? (`if` $mask^ `else` `(` $other `:` type($other) `)`)?
+    attr-dict `:` type($tensor) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$tensor, "const ::kiln::sym::IndexMap &":$map,
+      CArg<"::mlir::ValueRange", "{}">:$values, CArg<"::mlir::Value", "{}">:$mask,
+      CArg<"::mlir::Value", "{}">:$other)>];
+}
+
+def Kernel_IndexOp : Kernel_Op<"index", [Pure]> {
+  let summary = "the value of an index expression, as i64";
+  let description = [{
+    `%i = kernel.index (d0, d1) -> (2*d0 + 1)`. Constraint (C1): one result, dims as `kernel.read`.
+  }];
+  let arguments = (ins Sym_MapAttr:$map, Variadic<I64>:$values);
+  let results = (outs I64:$result);
+  let assemblyFormat = "custom<IndexMap>($map) (`values` `(` $values^ `)`)? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Kernel_InsideOp : Kernel_Op<"inside", [Pure]> {
+  let summary = "whether every expression lies in its bounds";
+  let description = [{
+    `%m = kernel.inside (d0, d1) -> (d0 - 1, d1) bounds [8, 4]`: 0 <= d0 - 1 < 8 and 0 <= d1 < 4.
+    Constraint (C1): as many bounds as map results; dims as `kernel.read`.
+  }];
+  let arguments = (ins Sym_MapAttr:$map, Sym_ShapeAttr:$bounds, Variadic<I64>:$values);
+  let results = (outs I1:$result);
+  let assemblyFormat =
+      "custom<IndexMap>($map) `bounds` custom<ExprList>($bounds) (`values` `(` $values^ `)`)? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Kernel_ReduceOp : Kernel_Op<"reduce", [RecursiveMemoryEffects]> {
+  let summary = "a value reduced over further dims";
+  let description = [{
+    ```mlir
+    %sum = kernel.reduce [768] init(%zero : f32) {
+      %x = kernel.read %t (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+      kernel.yield %x : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    ```
+    The body's dims are the enclosing ones followed by `extents`. `combine` takes k accumulated values
+    and k new ones; it is associative and commutative, and `init` is its identity, so that lanes,
+    unrolled copies and blocks may be combined in any order. An arg-max reduces the pair (value,
+    index); Welford's (count, mean, M2) is a reduction of three values.
+
+    Constraints:
+    - (C1) the body yields values of the result types
+    - (C2) `combine` takes 2k arguments of the result types and yields k
+    - (C3) `init` has the result types
+  }];
+  let arguments = (ins Sym_ShapeAttr:$extents, Variadic<AnyType>:$init);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body, SizedRegion<1>:$combine);
+  let assemblyFormat = [{
+    custom<ExprList>($extents) `init` `(` $init `:` type($init) `)` attr-dict-with-keyword $body
+    `combine` $combine `:` type($results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
+    ParentOneOf<["MapOp", "ReduceOp", "ContractOp", "AttentionOp"]>]> {
+  let summary = "ends a region with its values";
+  let arguments = (ins Variadic<AnyType>:$operands);
+  let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
+}
+
+//===-- Structured ops --------------------------------------------------------------------------===//
+
+def Kernel_ConstantOp : Kernel_Op<"constant", [Pure]> {
+  let summary = "a tensor known at compile time";
+  let description = [{
+    `name` is the qualified name of the parameter or buffer whose value it is, if any; a constant
+    without one was computed. Large values are resources that stay in the mapped archive.
+  }];
+  let arguments = (ins ElementsAttr:$value, OptionalAttr<StrAttr>:$name);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "($name^)? attr-dict $value `:` type($result)";
+}
+
+def Kernel_MapOp : Kernel_Op<"map", [RecursiveMemoryEffects]> {
+  let summary = "every element of its results, in parallel";
+  let description = [{
+    ```mlir
+    %y = kernel.map {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+      %b = kernel.read %bias (d0, d1) -> (d1) : tensor<4xf32> -> f32
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : tensor<8x4xf32>
+    ```
+    All results have one shape: the dims d0, d1, … run over it, and element (d0, d1, …) of result i is
+    the i-th yielded value.
+
+    Constraints:
+    - (C1) all results have the same shape
+    - (C2) one yielded value for each result, of its element type (signless)
+  }];
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword $body `:` type($results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The sizes of the dims.
+    llvm::SmallVector<::kiln::sym::Expr> getDomain();
+    /// The read that is the whole body, or null: this map is then a view of the read's tensor.
+    ReadOp getView();
+  }];
+}
+
+def Kernel_ContractOp : Kernel_Op<"contract", [RecursiveMemoryEffects]> {
+  let summary = "a sum of products";
+  let description = [{
+    ```mlir
+    %c = kernel.contract batch [] m [128] n [3072] k [768] lhs {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
+      kernel.yield %a : f32
+    } rhs {
+      %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<3072x768xf32> -> f32
+      kernel.yield %b : f32
+    } epilogue {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    } : tensor<128x3072xf32>
+    ```
+    result[batch, m, n] = epilogue(sum over k of lhs(batch, m, k) * rhs(batch, n, k)). Each group may
+    have any number of dims; they are numbered in the order batch, m, n, k, and every region's maps
+    take all of them. `lhs` must not use the n dims, `rhs` not the m dims, `epilogue` not the k dims.
+    A convolution's lhs reads `x[…, oh*stride + kh*dilation - pad, …]` under a `kernel.inside` mask.
+    The sum has the type of the epilogue's argument. `perm`, if given, says which of (batch…, m…, n…)
+    each dim of the result is. Extents that differ only in order give the same value.
+
+    `panel`, if given, says that the right operand has been packed (`kernel-pack-contracts`): `rhs` is
+    one read of a tensor [batch…, N ceildiv panel, K, panel], where N and K are the products of the n
+    and k extents, at (batch…, n floordiv panel, k, n mod panel). What is past N in the last panel is
+    zero. In a depthwise convolution, which has one n, the last batch dim takes the place of the
+    columns.
+
+    Constraints:
+    - (C1) the result's shape is the (permuted) batch, m and n extents
+    - (C2) lhs and rhs yield one value of the same type
+    - (C3) the epilogue takes one argument and yields one value of the result's element type
+    - (C4) regions use only the dims they may
+    - (C5) `perm` is a permutation
+    - (C6) with `panel`, which is positive, `rhs` is one read, without mask or `values`, of a
+      tensor that has three dims after the batch dims, the last of size `panel`
+  }];
+  let arguments = (ins Sym_ShapeAttr:$batch, Sym_ShapeAttr:$m, Sym_ShapeAttr:$n, Sym_ShapeAttr:$k,
+                       OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<I64Attr>:$panel);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$lhs, SizedRegion<1>:$rhs, SizedRegion<1>:$epilogue);
+  let assemblyFormat = [{
+    `batch` custom<ExprList>($batch) `m` custom<ExprList>($m) `n` custom<ExprList>($n)
+    `k` custom<ExprList>($k) (`perm` $perm^)? (`panel` $panel^)? attr-dict-with-keyword
+    `lhs` $lhs `rhs` $rhs `epilogue` $epilogue `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// batch, m, n and k extents in dim order.
+    llvm::SmallVector<::kiln::sym::Expr> getExtents();
+    unsigned getNumBatch() { return getBatch().getSizes().size(); }
+    unsigned getNumM() { return getM().getSizes().size(); }
+    unsigned getNumN() { return getN().getSizes().size(); }
+    unsigned getNumK() { return getK().getSizes().size(); }
+    /// Result dim i is loop dim getResultDims()[i].
+    llvm::SmallVector<int64_t> getResultDims();
+  }];
+}
+
+def Kernel_AttentionOp : Kernel_Op<"attention", [RecursiveMemoryEffects]> {
+  let summary = "softmax(scale * q kᵀ + bias) v";
+  let description = [{
+    ```mlir
+    %o = kernel.attention batch [1, 12] m 128 n 128 d 64 dv 64 scale 0.125 {causal}
+      q { … } k { … } v { … } bias { … } : tensor<1x12x128x64xf32>
+    ```
+    result[batch, m, dv] = sum over n of p[m, n] * v(batch, n, dv), where
+    p[m, ·] = softmax over n of (scale * sum over d of q(batch, m, d) * k(batch, n, d) + bias(batch, m, n)).
+    With `causal`, n > m is left out. A row in which everything is left out or -inf gives 0.
+    Dims are numbered batch…, m, n, d, dv, and every region's maps take all of them. An empty `bias`
+    region adds nothing. `perm` says which of (batch…, m, dv) each dim of the result is, counted in
+    that order.
+
+    It stays one op until a target tiles it, then becomes the online-softmax loop (Milakov and
+    Gimelshein, 2018; Dao et al., FlashAttention, 2022): the score matrix is never in memory.
+
+    Constraints: as `kernel.contract`, with (C1) the result's shape the (permuted) batch, m, dv.
+  }];
+  let arguments = (ins Sym_ShapeAttr:$batch, Sym_ExprAttr:$m, Sym_ExprAttr:$n, Sym_ExprAttr:$d,
+                       Sym_ExprAttr:$dv, F64Attr:$scale, UnitAttr:$causal,
+                       OptionalAttr<DenseI64ArrayAttr>:$perm);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$q, SizedRegion<1>:$k, SizedRegion<1>:$v,
+                        MaxSizedRegion<1>:$bias);
+  let assemblyFormat = [{
+    `batch` custom<ExprList>($batch) `m` $m `n` $n `d` $d `dv` $dv `scale` $scale
+    (`causal` $causal^)? (`perm` $perm^)? attr-dict-with-keyword
+    `q` $q `k` $k `v` $v `bias` $bias `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    llvm::SmallVector<::kiln::sym::Expr> getExtents(); // batch, m, n, d, dv
+    unsigned getNumBatch() { return getBatch().getSizes().size(); }
+    /// Result dim i is loop dim getResultDims()[i].
+    llvm::SmallVector<int64_t> getResultDims();
+  }];
+}
+
+//===-- Kernels ---------------------------------------------------------------------------------===//
+
+def Kernel_FuncOp : Kernel_Op<"func", [IsolatedFromAbove, FunctionOpInterface, OpAsmOpInterface]> {
+  let summary = "one kernel: a structured op that a target compiles on its own";
+  let description = [{
+    Takes and returns tensors; a launch passes the operand buffers, then the result buffers. Body: one
+    structured op and `kernel.return`. `schedule` says how it is run, `grid` how many tasks it has and
+    `scratch` how many bytes of private memory a task needs (both set by the target).
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<Kernel_ScheduleAttr>:$schedule);
+  let regions = (region AnyRegion:$body);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    llvm::ArrayRef<mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    llvm::ArrayRef<mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The structured op that this kernel runs.
+    mlir::Operation *getRoot() { return &getBody().front().front(); }
+  }];
+  let builders = [OpBuilder<(ins "llvm::StringRef":$name, "mlir::FunctionType":$type)>];
+  let skipDefaultBuilders = 1;
+  let hasVerifier = 1;
+}
+
+def Kernel_ReturnOp : Kernel_Op<"return", [Pure, Terminator, ReturnLike, HasParent<"FuncOp">]> {
+  let summary = "a kernel's results";
+  let arguments = (ins Variadic<AnyRankedTensor>:$operands);
+  let assemblyFormat = "$operands `:` type($operands) attr-dict";
+}
+
+def Kernel_CallOp : Kernel_Op<"call", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the results of a kernel";
+  let description = [{
+    `%y = kernel.call @k0(%x) : (tensor<8xf32>) -> tensor<8xf32>`: what outlining leaves in place of a
+    structured op. Several calls may share a kernel.
+    Constraint (C1): `kernel` is a `kernel.func` with these operand and result types.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyRankedTensor>:$operands);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
+}
+
+#endif // KILN_KERNEL_OPS_TD

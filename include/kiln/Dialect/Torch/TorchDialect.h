@@ -1,0 +1,69 @@
+// The torch dialect: see TorchOps.td.
+#ifndef KILN_DIALECT_TORCH_TORCHDIALECT_H
+#define KILN_DIALECT_TORCH_TORCHDIALECT_H
+
+#include "kiln/Dialect/Sym/SymDialect.h"
+#include "kiln/Dialect/Torch/OpSchema.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "kiln/Dialect/Torch/TorchDialect.h.inc"
+
+namespace kiln::torch {
+
+/// In the order of their spelling in the textual form; see lib/Dialect/Torch/TorchAttributes.cpp.
+enum class Layout { Strided, SparseCoo, SparseCsr, SparseCsc, SparseBsr, SparseBsc, Mkldnn };
+enum class MemoryFormat { Contiguous, ChannelsLast, ChannelsLast3d, Preserve };
+
+/// PyTorch's spelling: "strided", "channels_last_3d".
+llvm::StringRef stringify(Layout value);
+llvm::StringRef stringify(MemoryFormat value);
+std::optional<Layout> symbolizeLayout(llvm::StringRef name);
+std::optional<MemoryFormat> symbolizeMemoryFormat(llvm::StringRef name);
+
+/// Names of the attributes on functions and on the module; TorchDialect's documentation says what
+/// they hold.
+inline constexpr llvm::StringLiteral nameAttrName = "torch.name";
+inline constexpr llvm::StringLiteral stridesAttrName = "torch.strides";
+inline constexpr llvm::StringLiteral deviceAttrName = "torch.device";
+inline constexpr llvm::StringLiteral valueAttrName = "torch.value";
+inline constexpr llvm::StringLiteral mutatesAttrName = "torch.mutates";
+inline constexpr llvm::StringLiteral mutatesKindAttrName = "torch.mutates_kind";
+inline constexpr llvm::StringLiteral gradientOfAttrName = "torch.gradient_of";
+inline constexpr llvm::StringLiteral lossAttrName = "torch.loss";
+inline constexpr llvm::StringLiteral programAttrName = "torch.program";
+inline constexpr llvm::StringLiteral symbolsAttrName = "torch.symbols";
+inline constexpr llvm::StringLiteral rangesAttrName = "torch.ranges";
+inline constexpr llvm::StringLiteral guardsAttrName = "torch.guards";
+inline constexpr llvm::StringLiteral constantsAttrName = "torch.constants";
+
+/// The node and the Python line of an op, for messages: `node 'linear_1' (model.py:12)`.
+std::string describe(mlir::Location location);
+
+} // namespace kiln::torch
+
+#define GET_ATTRDEF_CLASSES
+#include "kiln/Dialect/Torch/TorchAttributes.h.inc"
+
+#define GET_OP_CLASSES
+#include "kiln/Dialect/Torch/TorchOps.h.inc"
+
+namespace kiln::torch {
+
+/// An entry of `args` may stand for an argument of this type (constraint C3 of torch.call).
+bool fits(mlir::Attribute attr, const SchemaType &type);
+/// The entry that Python's conversions make of `attr` for an argument of this type: a number of the
+/// declared kind; a single number where the schema has a list, repeated to its length.
+mlir::Attribute coerce(mlir::Attribute attr, const SchemaType &type);
+/// The entry for an argument that was not given; null when the schema has no default for it.
+mlir::Attribute defaultAttr(const SchemaArgument &argument, mlir::MLIRContext *context);
+
+} // namespace kiln::torch
+
+#endif // KILN_DIALECT_TORCH_TORCHDIALECT_H

@@ -1,0 +1,45 @@
+// The wrapper dialect: see WrapperOps.td for what it is.
+#ifndef KILN_DIALECT_WRAPPER_WRAPPERDIALECT_H
+#define KILN_DIALECT_WRAPPER_WRAPPERDIALECT_H
+
+#include "kiln/Dialect/Sym/SymDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "kiln/Dialect/Wrapper/WrapperDialect.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "kiln/Dialect/Wrapper/WrapperTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "kiln/Dialect/Wrapper/WrapperOps.h.inc"
+
+namespace kiln::wrapper {
+
+/// Bytes that one element takes in memory, or 0 for a type that has no place there. A bool takes
+/// one.
+int64_t getElementBytes(mlir::Type elementType);
+
+/// Everything that the runtime and generated code put in memory starts at a multiple of this.
+constexpr int64_t bufferAlignment = 64;
+
+/// `bytes` rounded up to `bufferAlignment`.
+sym::Expr alignBytes(sym::Expr bytes);
+
+/// The value whose memory `buffer` is a view of: a program argument or the result of a constant,
+/// output, alloc or reuse.
+mlir::Value getStorage(mlir::Value buffer);
+
+/// The most memory that is allocated at one time, in bytes, and where: the sum of the sizes of live
+/// allocations (which no placement can beat). Symbols take the values that `symbol` gives them;
+/// nullopt when an expression overflows. `step` receives the op at which the peak is reached.
+std::optional<int64_t> getPeakBytes(ProgramOp program,
+                                    llvm::function_ref<int64_t(llvm::StringRef symbol)> symbol,
+                                    mlir::Operation **step = nullptr);
+
+} // namespace kiln::wrapper
+
+#endif // KILN_DIALECT_WRAPPER_WRAPPERDIALECT_H

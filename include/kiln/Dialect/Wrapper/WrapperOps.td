@@ -1,0 +1,256 @@
+// The wrapper dialect: what the host does.
+#ifndef KILN_WRAPPER_OPS_TD
+#define KILN_WRAPPER_OPS_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+include "kiln/Dialect/Sym/SymOps.td"
+
+def Wrapper_Dialect : Dialect {
+  let name = "wrapper";
+  let cppNamespace = "::kiln::wrapper";
+  let summary = "What the host does: buffers, launches, copies";
+  let description = [{
+    A program is a straight line of steps over *buffers*: pieces of memory with a symbolic size. Where
+    the kernel dialect has values, this one has places, and the order of the steps matters. Nothing in
+    it is text of some other language: a back end reads sizes, strides and offsets as expressions.
+
+    **Storage.** Every buffer belongs to one root: an input, an output, a constant or an `alloc`.
+    `view` and `reuse` give further names to the same memory. A root made by `alloc` or `reuse` lives
+    until it is passed to `free` or `reuse`; `wrapper-plan-memory` gives each `alloc` an offset in the
+    arena, writes the arena's size on the program, and so makes the plan visible in the text.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+  let useDefaultTypePrinterParser = 1;
+}
+
+class Wrapper_Op<string mnemonic, list<Trait> traits = []> : Op<Wrapper_Dialect, mnemonic, traits>;
+
+//===-- Types -----------------------------------------------------------------------------------===//
+
+def Wrapper_BufferType : TypeDef<Wrapper_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "a strided piece of memory: `!wrapper.buffer<[s0, 8], [8, 1], f32>`";
+  let description = [{
+    Sizes, strides (in elements) and the element type. Element (i0, i1, …) is i0*stride0 + i1*stride1 + …
+    elements past the start. A bool (`i1`) takes one byte.
+
+    Constraints:
+    - (C1) as many strides as sizes
+    - (C2) no size or stride is negative or depends on a loop dim
+    - (C3) the element type has a size in whole bytes, or is i1
+  }];
+  let parameters = (ins ArrayRefParameter<"::kiln::sym::Expr">:$sizes,
+                        ArrayRefParameter<"::kiln::sym::Expr">:$strides,
+                        "::mlir::Type":$elementType);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The row-major buffer for a tensor.
+    static BufferType get(::mlir::RankedTensorType tensor);
+    static BufferType getContiguous(llvm::ArrayRef<::kiln::sym::Expr> sizes,
+                                    ::mlir::Type elementType);
+    /// Row-major without gaps. A stride of a dimension of size 1 does not matter.
+    bool isContiguous();
+    ::kiln::sym::Expr getNumElements();
+    /// Bytes from the first element to the end of the last one; for a contiguous buffer that is all
+    /// of its elements.
+    ::kiln::sym::Expr getBytes();
+  }];
+}
+
+//===-- The program -----------------------------------------------------------------------------===//
+
+def Wrapper_ProgramOp : Wrapper_Op<"program", [IsolatedFromAbove, FunctionOpInterface,
+    OpAsmOpInterface, SingleBlock, NoTerminator]> {
+  let summary = "the whole model as the host runs it";
+  let description = [{
+    ```mlir
+    wrapper.program @main(%x: !wrapper.buffer<[1, 784], [784, 1], f32> {wrapper.name = "x"})
+        -> (!wrapper.buffer<[1, 10], [10, 1], f32> {wrapper.name = "y"})
+        attributes {arena_bytes = #sym.expr<2048>} {
+      …
+    }
+    ```
+    Arguments are the model's inputs, results its outputs, which `wrapper.output` gives as buffers of
+    the body. `symbols` maps every symbol to its range, `{min = …, max = …}` with either bound left
+    out where there is none. The argument attribute `wrapper.mutated` marks an input that the program
+    writes. An output that is always None has type `none`.
+    `arena_bytes` and `weights_bytes` are set once memory and constants have been placed.
+
+    Constraints:
+    - (C1) inputs are contiguous buffers; outputs are buffers or `none`
+    - (C2) every input and output has a `wrapper.name`
+    - (C3) sizes use only symbols of `symbols`
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<DictionaryAttr>:$symbols,
+                       OptionalAttr<Sym_ExprAttr>:$arena_bytes,
+                       OptionalAttr<I64Attr>:$weights_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    llvm::ArrayRef<mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    llvm::ArrayRef<mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    mlir::Region *getCallableRegion() { return &getBody(); }
+    llvm::StringRef getInputName(unsigned index);
+    llvm::StringRef getOutputName(unsigned index);
+    bool isMutated(unsigned input);
+    bool isNone(unsigned output);
+  }];
+  let builders = [OpBuilder<(ins "llvm::StringRef":$name, "mlir::FunctionType":$type,
+    "llvm::ArrayRef<mlir::DictionaryAttr>":$argAttrs,
+    "llvm::ArrayRef<mlir::DictionaryAttr>":$resAttrs, "mlir::DictionaryAttr":$symbols)>];
+  let skipDefaultBuilders = 1;
+  let hasVerifier = 1;
+}
+
+//===-- Where buffers come from -----------------------------------------------------------------===//
+
+def Wrapper_ConstantOp : Wrapper_Op<"constant", [Pure]> {
+  let summary = "a value in the weights";
+  let description = [{
+    `name` is the qualified name of the parameter or buffer, if it is one. `offset` is where the value
+    lies in the weights, in bytes, once `wrapper-place-constants` has run. One that is `mutated` holds
+    `value` before the first run and then what the program last wrote.
+
+    Constraints:
+    - (C1) the buffer is contiguous, of the value's shape and element type
+    - (C2) `offset` is not negative and a multiple of 64
+  }];
+  let arguments = (ins ElementsAttr:$value, OptionalAttr<StrAttr>:$name,
+                       OptionalAttr<I64Attr>:$offset, UnitAttr:$mutated);
+  let results = (outs Wrapper_BufferType:$result);
+  let assemblyFormat =
+      "($name^)? (`at` $offset^)? (`mutated` $mutated^)? attr-dict $value `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_OutputOp : Wrapper_Op<"output", [Pure, HasParent<"ProgramOp">]> {
+  let summary = "the memory of an output of the model";
+  let description = [{
+    The caller owns it; the program writes every element.
+
+    Constraints:
+    - (C1) `index` is an output of the program that is not None, and the buffer has its type
+  }];
+  let arguments = (ins I64Attr:$index);
+  let results = (outs Wrapper_BufferType:$result);
+  let assemblyFormat = "$index attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_AllocOp : Wrapper_Op<"alloc"> {
+  let summary = "memory for an intermediate result";
+  let description = [{
+    Uninitialised. `offset` is its place in the arena, in bytes, once memory has been planned.
+    Constraint (C1): the buffer is contiguous.
+  }];
+  let arguments = (ins OptionalAttr<Sym_ExprAttr>:$offset);
+  let results = (outs Wrapper_BufferType:$result);
+  let assemblyFormat = "(`at` custom<Size>($offset)^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_FreeOp : Wrapper_Op<"free"> {
+  let summary = "ends the life of an allocated buffer";
+  let description = [{
+    Constraints:
+    - (C1) the operand is the result of an `alloc` or a `reuse`
+  }];
+  let arguments = (ins Wrapper_BufferType:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_ReuseOp : Wrapper_Op<"reuse"> {
+  let summary = "a new buffer in the memory of one that ends here";
+  let description = [{
+    `%b = wrapper.reuse %a : A -> B`: from here on %a must not be used, and what %b holds is undefined.
+    (A kernel that works in place is given a `view` of an operand as its result instead.)
+
+    Constraints:
+    - (C1) the operand is the result of an `alloc` or a `reuse`
+    - (C2) the result is contiguous and has as many bytes as the operand
+  }];
+  let arguments = (ins Wrapper_BufferType:$buffer);
+  let results = (outs Wrapper_BufferType:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_ViewOp : Wrapper_Op<"view", [Pure]> {
+  let summary = "other sizes, strides and offset over the same memory";
+  let description = [{
+    `%b = wrapper.view %a offset s0 : A -> B`: the first element of %b is `offset` elements of B past
+    the first of %a. Constraint (C1): what can be proved to lie outside %a is refused.
+  }];
+  let arguments = (ins Wrapper_BufferType:$buffer, Sym_ExprAttr:$offset);
+  let results = (outs Wrapper_BufferType:$result);
+  let assemblyFormat =
+      "$buffer `offset` custom<Size>($offset) attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===-- Steps -----------------------------------------------------------------------------------===//
+
+def Wrapper_LaunchOp : Wrapper_Op<"launch", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a kernel";
+  let description = [{
+    The kernel reads `ins` and writes every element of `outs`.
+
+    Constraints:
+    - (C1) `kernel` is a `kernel.func`; `ins` and `outs` have its operands' and results' shapes and
+      element types
+    - (C2) buffers are contiguous
+    - (C3) no buffer is given twice as a result
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Wrapper_BufferType>:$ins,
+                       Variadic<Wrapper_BufferType>:$outs);
+  let assemblyFormat = [{
+    $kernel `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` $outs `:` type($outs) `)` attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Wrapper_CopyOp : Wrapper_Op<"copy"> {
+  let summary = "copies every element from one buffer to another";
+  let description = [{
+    The two may differ in strides and must not overlap.
+
+    Constraints:
+    - (C1) both have the same sizes and element type
+  }];
+  let arguments = (ins Wrapper_BufferType:$source, Wrapper_BufferType:$target);
+  let assemblyFormat = "$source `to` $target attr-dict `:` type($source) `to` type($target)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_AssertOp : Wrapper_Op<"assert"> {
+  let summary = "fails the run unless an expression is at least zero";
+  let description = [{
+    `wrapper.assert s0 - 2, "s0 must be at least 2"`. The run ends with `KILN_ASSERTION_FAILED` and the
+    message. Constraint (C1): the expression is not a constant below zero.
+  }];
+  let arguments = (ins Sym_ExprAttr:$expr, StrAttr:$message);
+  let assemblyFormat = "custom<Size>($expr) `,` $message attr-dict";
+  let hasVerifier = 1;
+}
+
+def Wrapper_CommentOp : Wrapper_Op<"comment"> {
+  let summary = "a remark for whoever reads the program";
+  let description = "Back ends that write text keep it; machine code has no trace of it.";
+  let arguments = (ins StrAttr:$text);
+  let assemblyFormat = "$text attr-dict";
+}
+
+#endif // KILN_WRAPPER_OPS_TD

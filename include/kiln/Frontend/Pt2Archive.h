@@ -1,0 +1,62 @@
+// A .pt2 file: a zip archive with an exported program and its weights.
+//
+// The file is mapped. A stored member is handed out as a range of the mapping, so weights are never
+// copied; a deflated one is inflated into memory of its own. Names of members are relative to the
+// archive's root folder, whatever that is called.
+//
+// Everything in the file is taken for hostile: offsets and sizes are checked against the file, and
+// a deflated member cannot claim a size that its bytes cannot hold.
+#ifndef KILN_FRONTEND_PT2ARCHIVE_H
+#define KILN_FRONTEND_PT2ARCHIVE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <memory>
+#include <string>
+
+namespace llvm {
+class MemoryBuffer;
+} // namespace llvm
+
+namespace kiln::frontend {
+
+class Pt2Archive {
+public:
+  /// Opens `path`. The error names the file.
+  static llvm::Expected<std::unique_ptr<Pt2Archive>> open(llvm::StringRef path);
+  ~Pt2Archive();
+
+  /// The root folder: the name that the program was saved under.
+  llvm::StringRef rootName() const { return root; }
+  bool contains(llvm::StringRef member) const { return members.contains(member); }
+  /// Names of the members in `folder`, sorted.
+  llvm::SmallVector<std::string> membersIn(llvm::StringRef folder) const;
+
+  /// Bytes and what keeps them alive.
+  struct Bytes {
+    llvm::ArrayRef<char> data;
+    std::shared_ptr<const void> owner;
+    llvm::StringRef text() const { return {data.data(), data.size()}; }
+  };
+  /// The contents of a member. `verify` checks the CRC of a stored one too (an inflated one's
+  /// always is): for text, not for gigabytes of weights.
+  llvm::Expected<Bytes> read(llvm::StringRef member, bool verify);
+
+private:
+  struct Member;
+  struct Zip;
+  Pt2Archive();
+  llvm::Error readDirectory();
+  llvm::Expected<Bytes> inflate(llvm::StringRef name, const Member &member);
+
+  std::string path, root;
+  std::shared_ptr<const llvm::MemoryBuffer> file;
+  std::unique_ptr<Zip> zip;
+  llvm::StringMap<Member> members;
+};
+
+} // namespace kiln::frontend
+
+#endif // KILN_FRONTEND_PT2ARCHIVE_H

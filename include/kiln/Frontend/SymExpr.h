@@ -1,0 +1,50 @@
+// Reads the expressions that torch.export writes into integer expressions.
+//
+// Sizes are sympy's `srepr` text,
+//
+//   FloorDiv(Add(Mul(Integer(2), Symbol('s39', positive=True, integer=True)), Integer(3)),
+//   Integer(4))
+//
+// and the keys of range_constraints are its `str` text, `2*s65 + 1`; one grammar reads both.
+//
+// kiln::sym has integers only, so a subexpression is carried as a quotient of two of its
+// polynomials until a rounding function makes it an integer:
+//
+//   floor(x/128 + y/128)    (x + y) floordiv 128
+//   TruncToInt(a / b)       max(a floordiv b, 0) + min(a ceildiv b, 0), or a floordiv b where a/b
+//   >= 0 RoundToInt              half to even a < b, a == b, and, …   0 or 1, from min and max
+//   Where, Piecewise        c*a + (1 - c)*b
+//
+// Not integer expressions, and refused: square roots and other real functions, symbolic exponents
+// and shift counts, infinities.
+#ifndef KILN_FRONTEND_SYMEXPR_H
+#define KILN_FRONTEND_SYMEXPR_H
+
+#include "kiln/Sym/Assumptions.h"
+#include "kiln/Sym/Expr.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+
+namespace kiln::frontend {
+
+class SymExprReader {
+public:
+  /// The expression, or what is wrong with the text. Equal texts are read once.
+  llvm::Expected<sym::Expr> read(llvm::StringRef text);
+
+  /// From now on `text` as a whole is read as `expr`: a value that is not an integer expression but
+  /// that the program computes and then uses as a size.
+  void define(llvm::StringRef text, sym::Expr expr) { cache[text] = expr; }
+
+  /// All symbols read so far with the ranges that their assumptions give (positive=True: min 1).
+  const llvm::MapVector<sym::Expr, sym::Range> &symbols() const { return ranges; }
+
+private:
+  llvm::StringMap<sym::Expr> cache;
+  llvm::MapVector<sym::Expr, sym::Range> ranges;
+};
+
+} // namespace kiln::frontend
+
+#endif // KILN_FRONTEND_SYMEXPR_H

@@ -1,0 +1,127 @@
+// A lowering turns one torch.call into kernel ops; a table says which lowering an operator has.
+//
+//   static LogicalResult lowerRelu(Call &call) {
+//     return call.pointwise({call.operand(0)}, [](BodyBuilder &, Elements x) {
+//       return maximum(x[0], x[0].constant(0));
+//     });
+//   }
+//   void registerActivations(LoweringTable &table) { table.add("aten.relu.default", lowerRelu); }
+//
+// A lowering either sets all results or refuses with a reason; nothing it emits may be
+// approximately right. docs/adding-an-op.md walks through one.
+#ifndef KILN_LOWERING_LOWERING_H
+#define KILN_LOWERING_LOWERING_H
+
+#include "kiln/Lowering/KernelBuilder.h"
+#include "kiln/Lowering/Promotion.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+
+namespace kiln::lowering {
+
+using Elements = llvm::ArrayRef<Element>;
+using Pointwise = llvm::function_ref<Element(BodyBuilder &, Elements)>;
+
+/// One torch.call that is being lowered.
+class Call {
+public:
+  Call(torch::CallOp op, KernelBuilder &kernels) : args(op), kernels(kernels), op(op) {}
+
+  torch::CallArgs args;
+  KernelBuilder &kernels;
+
+  //===-- What the program declared
+  //-------------------------------------------------------------===//
+
+  unsigned numResults() const { return op->getNumResults(); }
+  /// The result is None or nobody uses it: it need not be computed.
+  bool isUnused(unsigned i) const;
+  mlir::Type resultType(unsigned i = 0) const { return elementType(op->getResult(i)); }
+  Exprs resultShape(unsigned i = 0) const { return shapeOf(op->getResult(i)); }
+
+  //===-- Arguments
+  //-----------------------------------------------------------------------------===//
+
+  mlir::Value tensor(torch::CallArgs::Key key) const { return args.tensor(key); }
+  /// A tensor or a number.
+  Operand operand(torch::CallArgs::Key key) const;
+  /// A dim argument, wrapped into [0, rank); 0 for a 0-d tensor. Fails the call when out of range.
+  int64_t dim(torch::CallArgs::Key key, int64_t rank);
+  /// A list of dims, wrapped and sorted; all dims for None or an empty list.
+  llvm::SmallVector<int64_t> dims(torch::CallArgs::Key key, int64_t rank);
+  /// An `int[n]` argument, of which a single value stands for all.
+  llvm::SmallVector<int64_t> ints(torch::CallArgs::Key key, unsigned n);
+  Exprs symInts(torch::CallArgs::Key key, unsigned n);
+  /// The number as a constant; fails the call when it is not known at compile time.
+  double constantNumber(torch::CallArgs::Key key);
+
+  //===-- Results
+  //-------------------------------------------------------------------------------===//
+
+  /// "aten.foo.default: reason"; for use as `return call.refuse(…)`.
+  mlir::LogicalResult refuse(const llvm::Twine &reason);
+  /// Sets the results. Their element types must be the declared ones and so must their sizes, if
+  /// possibly by another expression.
+  mlir::LogicalResult set(mlir::ValueRange values);
+
+  /// Element-wise over operands that are broadcast to result 0: they are promoted, converted to the
+  /// common type's `opmath`, and what `compute` gives is rounded to the common type and converted
+  /// to the declared one. A number is rounded to the common type as well, except with
+  /// `exactNumbers`: ATen's kernels differ in this.
+  mlir::LogicalResult pointwise(llvm::ArrayRef<Operand> operands, Pointwise compute,
+                                bool exactNumbers = false);
+  /// The same with a given common type.
+  mlir::LogicalResult pointwise(llvm::ArrayRef<Operand> operands, mlir::Type common,
+                                Pointwise compute, bool exactNumbers = false);
+  /// Reads `operand` at the body's own dims, broadcast, as a value of `type`.
+  Element read(BodyBuilder &body, const Operand &operand, mlir::Type type);
+  /// A number as a constant or as a read of what holds it.
+  Element number(BodyBuilder &body, const torch::Scalar &number, mlir::Type type);
+
+private:
+  torch::CallOp op;
+};
+
+using Lowering = std::function<mlir::LogicalResult(Call &)>;
+
+class LoweringTable {
+public:
+  /// `target` as in torch.call, `aten.add.Tensor`; it must be new.
+  void add(llvm::StringRef target, Lowering lowering);
+  void add(std::initializer_list<llvm::StringRef> targets, const Lowering &lowering);
+  /// Null for an operator without a lowering.
+  const Lowering *find(llvm::StringRef target) const;
+  const llvm::StringMap<Lowering> &all() const { return lowerings; }
+
+private:
+  llvm::StringMap<Lowering> lowerings;
+};
+
+/// All lowerings; one function for each family, each in the file of its name.
+const LoweringTable &loweringTable();
+void registerActivation(LoweringTable &table);
+void registerAttention(LoweringTable &table);
+void registerCat(LoweringTable &table);
+void registerCompare(LoweringTable &table);
+void registerComplex(LoweringTable &table);
+void registerConv(LoweringTable &table);
+void registerConvert(LoweringTable &table);
+void registerCreation(LoweringTable &table);
+void registerIndex(LoweringTable &table);
+void registerLoss(LoweringTable &table);
+void registerMatmul(LoweringTable &table);
+void registerNorm(LoweringTable &table);
+void registerPad(LoweringTable &table);
+void registerPointwise(LoweringTable &table);
+void registerPool(LoweringTable &table);
+void registerReduction(LoweringTable &table);
+void registerScan(LoweringTable &table);
+void registerScatter(LoweringTable &table);
+void registerSoftmax(LoweringTable &table);
+void registerSort(LoweringTable &table);
+void registerUpsample(LoweringTable &table);
+void registerView(LoweringTable &table);
+
+} // namespace kiln::lowering
+
+#endif // KILN_LOWERING_LOWERING_H

@@ -1,0 +1,75 @@
+// One call from an exported program to a file.
+#ifndef KILN_PIPELINE_COMPILE_H
+#define KILN_PIPELINE_COMPILE_H
+
+#include "kiln/Link/Link.h"
+#include "kiln/Target/CPU/TargetInfo.h"
+#include "llvm/Support/Error.h"
+#include <functional>
+#include <string>
+
+namespace mlir {
+class TimingScope;
+}
+
+namespace kiln {
+
+/// Name and version, as in kiln_model_info.
+std::string getCompilerVersion();
+
+/// What the output is, in the order in which a compilation gets there: the last five need less of
+/// it.
+enum class EmitKind {
+  SharedObject,
+  Object,  // relocatable; weights in a file beside it
+  LLVM,    // one LLVM module with all kernels and the host program
+  Json,    // the model's description
+  Wrapper, // MLIR after a stage, without the data of constants
+  Kernel,
+  Torch,
+};
+
+struct CompileOptions {
+  std::string input;  // .pt2
+  std::string output; // "-" is standard output, for kinds that are text
+  EmitKind emit = EmitKind::SharedObject;
+  /// An LLVM CPU name, a level, or `native`.
+  std::string cpu = "native";
+  cpu::OptLevel level = cpu::OptLevel::O3;
+  WeightsPlace weights = WeightsPlace::Embedded;
+  /// Threads; 0: one for each core.
+  unsigned jobs = 0;
+  /// Folder for what each stage leaves (MLIR, LLVM IR, objects); empty: nothing is kept.
+  std::string saveTemps;
+  /// Parent of the timers of all stages; may be null.
+  mlir::TimingScope *timing = nullptr;
+  /// Called when a stage starts.
+  std::function<void(llvm::StringRef stage)> progress;
+};
+
+/// An error that is not the model's or the options' fault. `reproducer` is the file that shows it,
+/// or empty: `kiln-opt --run-reproducer` runs it.
+class InternalError : public llvm::ErrorInfo<InternalError> {
+public:
+  static char ID;
+  InternalError(std::string message, std::string reproducer)
+      : message(std::move(message)), reproducer(std::move(reproducer)) {}
+  void log(llvm::raw_ostream &os) const override { os << message; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+  const std::string &getReproducer() const { return reproducer; }
+
+private:
+  std::string message, reproducer;
+};
+
+/// Compiles `input` to `output`, which appears when it is complete. An error is one line; anything
+/// but an InternalError is the input's fault.
+llvm::Error compile(const CompileOptions &options);
+
+/// Where a reproducer of the stage that is running is put if the process crashes. Set before
+/// `compile`; default: a new name in the folder for temporary files.
+void setCrashReproducerPath(llvm::StringRef path);
+
+} // namespace kiln
+
+#endif // KILN_PIPELINE_COMPILE_H

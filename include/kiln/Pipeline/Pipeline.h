@@ -1,0 +1,37 @@
+// The table of contents: what happens to a program between the archive and machine code, one
+// function for each stage, in order.
+#ifndef KILN_PIPELINE_PIPELINE_H
+#define KILN_PIPELINE_PIPELINE_H
+
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace kiln {
+
+/// Everything that Kiln's programs are made of, at any stage.
+void registerDialects(mlir::DialectRegistry &registry);
+
+/// Every pass and every stage under its name, for kiln-opt.
+void registerPasses();
+void registerPipelines();
+
+/// torch -> kernel: writes become values, every operator says what it computes.
+void buildTorchStage(mlir::OpPassManager &pm);
+
+struct KernelStageOptions {
+  /// Threads that run constant folding; 0: one for each core.
+  unsigned jobs = 0;
+  /// The vector registers that contracts are tiled and packed for: bytes of one, and how many.
+  int64_t vectorBytes = 64, registers = 32;
+};
+
+/// torch ops lowered -> kernels: views composed, layouts chosen, maps and epilogues fused,
+/// constants folded, operands packed, and each op a kernel of its own.
+void buildKernelStage(mlir::OpPassManager &pm, const KernelStageOptions &options = {});
+
+/// kernel -> wrapper: calls of kernels become launches on buffers, buffers get their places.
+void buildWrapperStage(mlir::OpPassManager &pm);
+
+} // namespace kiln
+
+#endif // KILN_PIPELINE_PIPELINE_H

@@ -1,0 +1,35 @@
+// One planner and one emitter for each structured op. `cpu-choose-schedule` calls the planner of a
+// kernel's root, `cpu-emit-kernels` its emitter.
+#ifndef KILN_TARGET_CPU_KERNELEMITTERS_H
+#define KILN_TARGET_CPU_KERNELEMITTERS_H
+
+#include "kiln/Target/CPU/KernelFrame.h"
+
+namespace kiln::cpu {
+
+struct KernelPlan {
+  kernel::ScheduleAttr schedule;
+  /// Number of tasks, over symbols.
+  sym::Expr grid;
+  /// Private memory of a task.
+  int64_t scratchBytes = 0;
+};
+
+// Each plans the kernel's root; a `schedule` that is already there is kept, and decides the rest.
+mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func, const TargetInfo &target);
+mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, const TargetInfo &target);
+mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func, const TargetInfo &target);
+
+// Each writes the function's body, with everything but the final llvm.return. The kernel has been
+// planned. A failure has been reported on `func`.
+mlir::LogicalResult emitMap(KernelFrame &frame, kernel::MapOp map);
+mlir::LogicalResult emitContract(KernelFrame &frame, kernel::ContractOp contract);
+mlir::LogicalResult emitAttention(KernelFrame &frame, kernel::AttentionOp attention);
+
+/// What planning left on the kernel: attributes `grid` (#sym.expr) and `scratch` (i64, bytes).
+sym::Expr getGrid(kernel::FuncOp func);
+int64_t getScratchBytes(kernel::FuncOp func);
+
+} // namespace kiln::cpu
+
+#endif // KILN_TARGET_CPU_KERNELEMITTERS_H

@@ -1,0 +1,93 @@
+// The function that a kernel becomes, while its body is being written:
+//
+//   void kernel(void *const *buffers, const int64_t *symbols, int64_t task, void *scratch,
+//               int32_t *error)
+//
+// (`kiln_rt_kernel` in runtime/ir_interface.h). Memory is raw pointers and element offsets; every
+// tensor is row-major and contiguous.
+//
+// Code that is emitted is described with *loop variables*: dims of the sym library that stand for
+// i64 SSA values. The loop variables belong to the frame, not to a region, so that one loop nest
+// can feed several regions (a contract's operands and epilogue), and so that a region's dims can be
+// any expression of them: a loop over the collapsed dims (d0, d1) of a 12x64 tile binds d0 = v
+// floordiv 64 and d1 = v mod 64, and the address 64*d0 + d1 is v again.
+#ifndef KILN_TARGET_CPU_KERNELFRAME_H
+#define KILN_TARGET_CPU_KERNELFRAME_H
+
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Target/CPU/TargetInfo.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace kiln::cpu {
+
+class KernelFrame {
+public:
+  /// Creates the llvm.func named as `func`, outside any module, and leaves `builder` at its end.
+  KernelFrame(kernel::FuncOp func, const TargetInfo &target);
+
+  kernel::FuncOp func;
+  const TargetInfo &target;
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::Value task;    // i64
+  mlir::Value scratch; // !llvm.ptr, 64-byte aligned
+  mlir::Value error;   // !llvm.ptr to i32
+  /// Facts about symbols and loop variables.
+  sym::Assumptions assumptions;
+
+  /// The base of an operand (a block argument of `func`) or of result number `i`.
+  mlir::Value buffer(mlir::Value tensor) const { return buffers.lookup(tensor); }
+  mlir::Value resultBuffer(unsigned i) const { return results[i]; }
+  /// Lets reads of `tensor` go to `base`, for example a packed copy in scratch memory.
+  void setBuffer(mlir::Value tensor, mlir::Value base) { buffers[tensor] = base; }
+
+  /// A loop variable whose value is `value` (i64), 0 <= value < extent.
+  sym::Expr addVariable(mlir::Value value, sym::Expr extent);
+  /// A loop variable with an arbitrary range.
+  sym::Expr addVariable(mlir::Value value, sym::Range range);
+  /// A loop variable that is a multiple of `step`, 0 <= value < extent: the expression is
+  /// step * (new variable), so that (variable + lane) floordiv (4*step) simplifies.
+  sym::Expr addSteppedVariable(mlir::Value value, int64_t step, sym::Expr extent);
+
+  /// Code for an expression over symbols and loop variables (i64), at the insertion point. Parts
+  /// that depend on outer loops come first in each sum, so that LLVM can hoist them.
+  mlir::Value emit(sym::Expr expr);
+  mlir::Value simplifyAndEmit(sym::Expr expr) { return emit(assumptions.simplify(expr)); }
+  /// The value of a symbol or loop variable.
+  mlir::Value leafValue(sym::Expr leaf);
+
+  // Shorthands.
+  mlir::Type ptrType() { return mlir::LLVM::LLVMPointerType::get(builder.getContext()); }
+  mlir::Value constant(int64_t value); // i64
+  /// Memory that holds `constant`, a vector or splat attribute's type: made once, on the stack.
+  mlir::Value constantMemory(mlir::TypedAttr constant);
+  /// base + offset elements of `elementType` (as stored).
+  mlir::Value gep(mlir::Value base, mlir::Type elementType, mlir::Value offset);
+
+  /// `scf.for` with i64 induction; `body` gets the induction variable and the iteration values and
+  /// returns the next ones. A loop known to run exactly once is not a loop.
+  llvm::SmallVector<mlir::Value>
+  emitLoop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange init,
+           llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+
+private:
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers;
+  llvm::SmallVector<mlir::Value> results;
+  llvm::DenseMap<sym::Expr, mlir::Value> leaves;
+  /// Variables that are given as a multiple of themselves: step * variable is the value.
+  llvm::DenseMap<sym::Expr, std::pair<int64_t, mlir::Value>> stepped;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
+  mlir::Value symbols;
+  llvm::StringMap<unsigned> symbolNumbers;
+  unsigned nextVariable;
+};
+
+/// The type in which memory holds elements of this type: i8 for i1, else the signless type.
+mlir::Type getStorageType(mlir::Type elementType);
+
+} // namespace kiln::cpu
+
+#endif // KILN_TARGET_CPU_KERNELFRAME_H

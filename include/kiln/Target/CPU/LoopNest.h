@@ -1,0 +1,48 @@
+// Which dims can be one loop, and how a loop would touch memory.
+#ifndef KILN_TARGET_CPU_LOOPNEST_H
+#define KILN_TARGET_CPU_LOOPNEST_H
+
+#include "kiln/Target/CPU/BodyEmitter.h"
+
+namespace kiln::cpu {
+
+/// Adjacent dims run as one loop over the product of their extents.
+struct DimGroup {
+  unsigned first, count;
+  sym::Expr extent;
+  llvm::SmallVector<sym::Expr> extents;
+
+  sym::Expr lastDim() const { return sym::Expr::dim(first + count - 1); }
+  /// The dims' values where the loop's variable has this value. Dims of extent 1 are 0.
+  llvm::SmallVector<sym::Expr> delinearize(sym::Expr variable) const;
+  void bind(BodyEmitter &body, sym::Expr variable) const;
+};
+
+/// An index expression of a region, over its dims.
+struct Access {
+  mlir::Operation *op;
+  /// An element offset: consecutive values are consecutive in memory. Otherwise one expression of a
+  /// kernel.index, kernel.inside or an indirect read.
+  bool isOffset;
+  sym::Expr expr;
+};
+
+/// All of `region` and of the reduces in it. Offsets of reads through data are left out (what their
+/// expressions depend on is there).
+llvm::SmallVector<Access> collectAccesses(mlir::Region &region);
+
+/// Groups dims firstDim, firstDim + 1, … of these extents so that every access stays as simple as
+/// it was: two dims are one where each access, for some c, is c*(extent*outer + inner) + rest.
+llvm::SmallVector<DimGroup> collapseDims(unsigned firstDim, llvm::ArrayRef<sym::Expr> extents,
+                                         llvm::ArrayRef<Access> accesses);
+
+/// How consecutive values of `dim` walk through memory.
+enum class Walk { Uniform, Consecutive, Strided, Irregular };
+Walk classify(sym::Expr offset, sym::Expr dim);
+
+/// A size for cost models: the constant, or a guess.
+int64_t estimate(sym::Expr size);
+
+} // namespace kiln::cpu
+
+#endif // KILN_TARGET_CPU_LOOPNEST_H

@@ -1,0 +1,109 @@
+// Passes that turn kernels into code for CPUs, in the order they run. A pass, its file in
+// lib/Target/CPU and its test share one name.
+#ifndef KILN_TARGET_CPU_PASSES_TD
+#define KILN_TARGET_CPU_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+defvar CpuOption = [
+  Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the CPU, or `native`">
+];
+
+def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
+  let summary = "Run the maps that depend on constants alone, and keep their results";
+  let description = [{
+    The maps are compiled for the machine that compiles, with the code generator that also writes the
+    program's kernels, and run on all its cores. What would grow the constants much (an expanded
+    vector) stays in the program; so does what depends on symbols.
+
+    A view of a constant is left to its readers unless `views` is set: then nobody reads through
+    views any more, and what is left of them (packed operands of contracts) is data.
+  }];
+  let options = [
+    Option<"views", "views", "bool", "false", "fold views, and maps that read nothing, too">,
+    Option<"jobs", "jobs", "unsigned", "0", "threads; 0: one for each core">
+  ];
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
+def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
+  let summary = "Lay out constants that maps read as vectors want them";
+  let description = [{
+    A map whose loop in vectors runs over channels reads a depthwise convolution's weights [c, 1, kh, kw]
+    with a stride of kh * kw elements. Such a constant gets the dim in vectors last, as a view that
+    constant folding evaluates. To be run where no pass reads through views any more.
+  }];
+  let options = [
+    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
+def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
+  let summary = "Decide how each kernel's loops are run";
+  let description = [{
+    Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of tasks
+    as an expression over symbols, and `scratch`, the bytes of private memory of a task. A map's
+    schedule is `tile = [lanes, first dim, number of dims]` (the dims that are one loop in vectors;
+    `[1]` when there is none) and `block = [rows, columns]`, 0 columns being all of them.
+  }];
+  let options = CpuOption;
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+}
+
+def CpuEmitKernels : Pass<"cpu-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "Write each kernel as a function of the runtime's ABI";
+  let description = [{
+    Every `kernel.func` becomes an `llvm.func` of type `kiln_rt_kernel` whose body is loops (scf) over
+    scalars and vectors (arith, math, vector) and memory accesses through pointers (llvm).
+  }];
+  let options = CpuOption;
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::complex::ComplexDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
+def CpuExpandMath : Pass<"cpu-expand-math", "::mlir::LLVM::LLVMFuncOp"> {
+  let summary = "Replace elementary functions by polynomials";
+  let description = [{
+    On scalars and vectors alike, without calls: generated code needs no libm, and a vector has no slow
+    lanes. f32 results are within about 2 ulp over the whole range, infinities, NaN and denormals
+    included; f16 and bf16 are computed in f32. What LLVM has an instruction for (sqrt, floor, fma, …)
+    is left alone.
+  }];
+  let options = [
+    Option<"avx512", "avx512", "bool", "false", "the CPU multiplies by powers of two in one instruction">
+  ];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def CpuConvertToLLVM : Pass<"cpu-convert-to-llvm", "::mlir::LLVM::LLVMFuncOp"> {
+  let summary = "Convert a function's loops, scalars and vectors to the LLVM dialect";
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
+def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
+  let summary = "Write the host program as functions and tables of the runtime's ABI";
+  let description = [{
+    The `wrapper.program` becomes `kiln_program` (runtime/ir_interface.h): `kiln_main` calls the
+    runtime for each launch, `kiln_bind` solves the symbols from the inputs' shapes, `kiln_eval` and
+    `kiln_arena_bytes` compute sizes and give -1 when they overflow; the tables describe inputs,
+    outputs, constants and symbols. Kernels, which must have been scheduled, are referred to by name
+    and dropped from the module.
+  }];
+  let options = [
+    Option<"name", "name", "std::string", "\"model\"", "the model's name in kiln_model_info">,
+    Option<"target", "target", "std::string", "\"cpu\"", "the target in kiln_model_info">,
+    Option<"compiler", "compiler", "std::string", "\"kiln\"", "the compiler in kiln_model_info">,
+    Option<"externalWeights", "external-weights", "bool", "false", "weights are in a file">,
+    Option<"weightsHash", "weights-hash", "uint64_t", "0", "what identifies that file">
+  ];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // KILN_TARGET_CPU_PASSES_TD

@@ -1,0 +1,51 @@
+// What code generation wants to know about a CPU.
+#ifndef KILN_TARGET_CPU_TARGETINFO_H
+#define KILN_TARGET_CPU_TARGETINFO_H
+
+#include "mlir/IR/Types.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace llvm {
+class TargetMachine;
+}
+
+namespace kiln::cpu {
+
+enum class OptLevel { O0, O1, O2, O3 };
+
+struct TargetInfo {
+  /// As asked for: `get(name)` gives this again.
+  std::string name;
+  std::string triple;
+  /// LLVM's name of the CPU, never "native".
+  std::string cpu;
+  /// LLVM's feature string beyond what `cpu` implies: only set for the host, whose hypervisor may
+  /// hide features of the CPU it names.
+  std::string features;
+
+  bool avx2 = false, fma = false, f16c = false, avx512 = false; // avx512: F, BW, DQ and VL
+  bool avx512bf16 = false, avx512fp16 = false, avx512vnni = false;
+  bool fastGather = false;
+
+  /// Bytes of a vector register: 64 with AVX-512, 32 with AVX2, otherwise 16.
+  unsigned vectorBytes = 16;
+  unsigned numVectorRegisters = 16;
+  int64_t l1Bytes = 32 << 10, l2Bytes = 1 << 20, l3Bytes = 16 << 20;
+
+  /// Elements of `type` in a vector register; 1 for types that vectors cannot hold (complex).
+  int64_t lanes(mlir::Type type) const;
+
+  /// `cpu` is an LLVM CPU name (`znver4`), a level (`x86-64-v3`) or `native`, the machine that this
+  /// runs on. An unknown name, or one below x86-64-v2, is an error that says so.
+  static llvm::Expected<TargetInfo> get(llvm::StringRef cpu);
+
+  /// Position-independent code for this CPU; a new machine each time, for use on one thread.
+  std::unique_ptr<llvm::TargetMachine> createTargetMachine(OptLevel level) const;
+};
+
+} // namespace kiln::cpu
+
+#endif // KILN_TARGET_CPU_TARGETINFO_H

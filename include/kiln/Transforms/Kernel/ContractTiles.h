@@ -1,0 +1,33 @@
+// How wide the panels of a packed right operand are. The layout of a packed constant and the
+// register tile that reads it are one decision, taken here before either exists.
+#ifndef KILN_TRANSFORMS_KERNEL_CONTRACTTILES_H
+#define KILN_TRANSFORMS_KERNEL_CONTRACTTILES_H
+
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+
+namespace kiln::kernel {
+
+/// What the choice needs to know of a CPU: elements of the sum in a vector register, and how many
+/// registers there are.
+struct ContractTarget {
+  int64_t lanes = 16;
+  int64_t registers = 32;
+};
+
+/// Columns of a panel for a product of `m` rows and `n` columns: a multiple of `lanes`.
+///
+/// The tile keeps rows * vectors accumulators, `vectors` registers for the right operand and one
+/// for the left. From about ten rows on, two vectors are best. With fewer rows the tile is wider,
+/// up to eight vectors for one row, so that enough FMAs are under way to hide their latency and the
+/// right operand streams in long runs. There is no more than the columns need.
+int64_t chooseContractPanel(int64_t m, int64_t n, ContractTarget target);
+
+/// Whether a contract's columns are its last batch dim: there is one n, and consecutive values of
+/// that dim are consecutive in the left operand. A depthwise convolution of channels-last data is
+/// such a contract: for each channel a product with one column, for all of them vector arithmetic
+/// along the channels.
+bool columnsAreBatch(ContractOp contract);
+
+} // namespace kiln::kernel
+
+#endif // KILN_TRANSFORMS_KERNEL_CONTRACTTILES_H

@@ -1,0 +1,80 @@
+// Moving region code of the kernel dialect: putting a producer's body in place of a read, a
+// consumer's body into an epilogue, and asking what a body costs.
+//
+// The one delicate matter is the numbering of dims. A map inside a region takes the dims around it,
+// then its `values`; a nested reduce adds dims after those around *it*. When a body written for R
+// dims is cloned to a place with E dims, every map in it is renumbered:
+//
+//   source   [0, R) domain dims    [R, R+N) nested reduce dims    then own values
+//   target   [0, E) place's dims   [E, E+N) nested reduce dims    then own values, then borrowed
+//   values
+//
+// where domain dim i becomes an expression over the place's dims and, if the element that is asked
+// for is itself computed from data, over values that the cloned op then has to take too
+// ("borrowed").
+#ifndef KILN_TRANSFORMS_KERNEL_REGIONUTILS_H
+#define KILN_TRANSFORMS_KERNEL_REGIONUTILS_H
+
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace kiln::kernel {
+
+/// What a body's domain dims become at the place it is cloned to.
+struct DimSubstitution {
+  unsigned sourceDims = 0; // R
+  unsigned targetDims = 0; // E
+  /// R expressions over dims [0, E) and [E, E + values.size()), the latter standing for `values`.
+  llvm::SmallVector<sym::Expr> dims;
+  llvm::SmallVector<mlir::Value> values;
+  /// If set, the clone's memory is touched only where this is true.
+  mlir::Value mask;
+};
+
+/// Clones the ops of `source` (without its terminator) and returns the yielded values. Values that
+/// `mapping` already knows are not cloned.
+llvm::SmallVector<mlir::Value> cloneBody(mlir::OpBuilder &builder, mlir::Block &source,
+                                         const DimSubstitution &substitution,
+                                         mlir::IRMapping &mapping);
+
+/// Whether the producer's index maps, with the read's map put in for its dims, stay within what an
+/// expression can hold.
+bool canInline(ReadOp read, MapOp producer);
+
+/// Replaces `read`, a read of a result of `producer`, by a clone of the producer's body.
+void inlineRead(mlir::RewriterBase &rewriter, ReadOp read, MapOp producer);
+
+/// The map from a region's dims when only dims [0, numDims) exist, dropping trailing unused values.
+sym::IndexMap identityMap(unsigned rank, unsigned numDims);
+
+/// `kernel.map` over `shape` whose one body op reads `tensor` at `index`.
+MapOp createView(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tensor,
+                 llvm::ArrayRef<sym::Expr> shape, llvm::ArrayRef<sym::Expr> index);
+
+/// What computing one element costs, in rough units of a simple arithmetic op.
+struct BodyCost {
+  int64_t arithmetic = 0;     // additions, multiplications, comparisons
+  int64_t transcendental = 0; // exp, tanh, division, square root …
+  int64_t reads = 0;          // reads of tensors
+  int64_t gathers = 0;        // reads at indices that are data
+  bool reduces = false;
+};
+BodyCost getCost(mlir::Region &body);
+
+/// All structured ops directly in `block`, in order.
+llvm::SmallVector<mlir::Operation *> getStructuredOps(mlir::Block &block);
+
+/// The tensors from outside that an op's regions read, each once, in order of first use.
+llvm::SmallVector<mlir::Value> getReadTensors(mlir::Operation *op);
+
+/// A `kernel.func` named after the kind of `root` and `number`, with a copy of it; `operands` are
+/// the tensors it reads (`getReadTensors`).
+FuncOp createKernel(mlir::OpBuilder &builder, mlir::Operation *root,
+                    llvm::ArrayRef<mlir::Value> operands, size_t number);
+
+/// The text of a kernel without its name: equal for structurally equal kernels.
+std::string getFingerprint(FuncOp func);
+
+} // namespace kiln::kernel
+
+#endif // KILN_TRANSFORMS_KERNEL_REGIONUTILS_H

@@ -1,0 +1,18 @@
+// Passes over the torch, kernel and wrapper dialects; declared in Passes.td.
+#ifndef KILN_TRANSFORMS_PASSES_H
+#define KILN_TRANSFORMS_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+#include <memory>
+
+namespace kiln {
+
+#define GEN_PASS_DECL
+#include "kiln/Transforms/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "kiln/Transforms/Passes.h.inc"
+
+} // namespace kiln
+
+#endif // KILN_TRANSFORMS_PASSES_H

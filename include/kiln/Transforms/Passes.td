@@ -1,0 +1,230 @@
+// Passes over the torch, kernel and wrapper dialects. A pass, its file in lib/Transforms and its test
+// share one name.
+#ifndef KILN_TRANSFORMS_PASSES_TD
+#define KILN_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+//===-- Torch: from what PyTorch said to what is computed ---------------------------------------===//
+
+def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
+  let summary = "Replace calls that write their arguments by calls that return new values";
+  let description = [{
+    What shares memory with a written tensor sees the new value through its own views: a write through
+    `x[0].t()` gives a new `x`, and every other view of `x` that is used afterwards is taken again.
+    New values of inputs and of buffers become results with `torch.mutates`. Operators without a
+    functional form, writes through views that cannot be undone, and programs in which sharing depends
+    on strides are refused.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
+def TorchListConstants : Pass<"torch-list-constants", "::mlir::ModuleOp"> {
+  let summary = "Write down which parameters and buffers the program has";
+  let description = [{
+    In the module attribute `torch.constants`, a list of `{name, type}` in program order. A tied
+    parameter has an entry for each name, the further ones with the first one's name as `storage`. What
+    is folded into other data later is no longer in the program, but still the model's.
+  }];
+}
+
+def TorchInlineSubgraphs : Pass<"torch-inline-subgraphs", "::mlir::ModuleOp"> {
+  let summary = "Put nested graphs that run exactly once in place of their calls";
+  let description = [{
+    `wrap_with_set_grad_enabled`, which export leaves around a part that ran without gradients, means
+    nothing to a compiled program. Private functions that nobody refers to any more go away.
+  }];
+}
+
+def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
+  let summary = "Say what each PyTorch operator computes";
+  let description = [{
+    Every op of the torch dialect in a public function becomes kernel ops over the same tensors; the
+    table of lowerings (`kiln/Lowering/Lowering.h`) says how. Operators without a lowering, and
+    arguments that a lowering cannot take, are collected; all are named in one error.
+  }];
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
+//===-- Kernel: from lowered ops to outlined kernels --------------------------------------------===//
+
+class Kiln_KernelPass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
+def KernelSimplifyIndices : Kiln_KernelPass<"kernel-simplify-indices"> {
+  let summary = "Simplify index maps and bounds checks with what is known of dims and symbols";
+  let description = [{
+    Every index map inside a region is simplified under 0 <= dim < extent and the symbols' ranges; a
+    `kernel.inside` loses the conditions that always hold and becomes a constant when none is left or
+    one never holds; reads under a constant mask lose it. Sums, products and comparisons of
+    `kernel.index` values are evaluated, and an index that was passed as data joins its map where it is
+    proved to lie inside the tensor.
+  }];
+}
+
+def KernelHoistInvariants : Kiln_KernelPass<"kernel-hoist-invariants"> {
+  let summary = "Move what does not depend on a reduction's dims out of it";
+  let description = [{
+    An op inside `kernel.reduce` whose operands and index map use none of the reduction's dims moves in
+    front of it, so that equal computations meet in one block (and CSE merges them) and code generation
+    places them at the outer loop.
+  }];
+}
+
+def KernelFoldViews : Kiln_KernelPass<"kernel-fold-views"> {
+  let summary = "Read through views: compose index maps";
+  let description = [{
+    A view is a `kernel.map` whose body is one unmasked read. Every read of its result becomes a read of
+    what it views; views that nobody reads any more go away.
+  }];
+}
+
+def KernelPropagateLayouts : Kiln_KernelPass<"kernel-propagate-layouts"> {
+  let summary = "Order the dims of maps as most of the data they read is laid out";
+  let description = [{
+    A map that reads channels-last data in the order of a channels-first view would write its result
+    transposed. Each read votes, with the bytes it reads, for the order of domain dims in which it walks
+    memory; if another order than the written one wins, the domain is permuted and users see the old
+    order through a view. Run in program order, a layout chosen by one convolution reaches the next.
+  }];
+}
+
+def KernelFuseMaps : Kiln_KernelPass<"kernel-fuse-maps"> {
+  let summary = "Put producers' bodies in place of the reads of their results";
+  let description = [{
+    In program order, each read of a `kernel.map` result is replaced by that map's body if this does not
+    compute anything expensive more often than before:
+
+    - views and bodies of trivial cost always;
+    - other bodies without reductions when every element is asked for once (a single read, whose
+      surrounding loops run over no more elements than the producer has);
+    - bodies with reductions when the read depends only on leading dims of a map, so that the reduction
+      stays at an outer loop and is run no more often than before.
+
+    Operands of contracts and attention take only trivial bodies, since they are evaluated again for
+    every block of columns, and only with `operands`: what the producer reads may be a contract whose
+    epilogue is the better place for it.
+  }];
+  let options = [
+    Option<"operands", "operands", "bool", "true", "put bodies into operands of contracts too">
+  ];
+}
+
+def KernelFuseEpilogues : Kiln_KernelPass<"kernel-fuse-epilogues"> {
+  let summary = "Move element-wise users of a contract into its epilogue";
+  let description = [{
+    A `kernel.map` that is the only user of a contract's result and reads each element of it once, in
+    order up to a permutation or a reshape, is evaluated on the accumulators instead.
+  }];
+}
+
+def KernelPackContracts : Kiln_KernelPass<"kernel-pack-contracts"> {
+  let summary = "Lay constant right operands of contracts out in panels";
+  let description = [{
+    A contract whose right operand is computed from constants alone gets it from a tensor
+    [batch…, n ceildiv panel, k, panel] in which what the register tile reads for one k is consecutive.
+    The tensor is the result of a map in front of the contract, which constant folding then evaluates.
+    The k dims are put in the order in which the left operand lies in memory, so that its runs are long
+    (a convolution of channels-last data sums over window row, window column, channel).
+
+    Comes after everything that reads through views, which would undo it. Operands that are not
+    constant are put into panels by the kernels themselves, a panel at a time.
+  }];
+  let options = [
+    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">,
+    Option<"registers", "registers", "int64_t", "32", "number of vector registers">
+  ];
+}
+
+def KernelOutline : Kiln_KernelPass<"kernel-outline"> {
+  let summary = "Give each structured op a kernel function; equal ones share it";
+  let description = [{
+    The tensors that an op's regions read become the function's arguments, its results the function's
+    results; the op is replaced by `kernel.call`. Structurally equal functions are emitted once.
+  }];
+}
+
+def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
+  let summary = "Check what the kernel stage leaves";
+  let description = [{
+    What the wrapper stage and the targets may rely on:
+    - (V1) functions hold `kernel.call`, `kernel.constant`, `torch.none` and their return only
+    - (V2) every kernel is called
+  }];
+}
+
+//===-- Wrapper: the host program ----------------------------------------------------------------===//
+
+def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
+  let summary = "Turn the calls of @main into launches on buffers";
+  let description = [{
+    `func.func @main` becomes `wrapper.program @main`: every value becomes a buffer, every
+    `kernel.call` a launch. A result of a call that is returned row-major is computed in the caller's
+    memory; anything else that is returned (an input, a constant, a value returned before, a value
+    whose recorded strides are others) is copied there. New values of mutated inputs and buffers are
+    copied last, after all that reads the old ones.
+
+    Constraints on the input:
+    - (C1) @main has one block, of `kernel.call`, `kernel.constant`, `torch.none` and `func.return`
+    - (C2) arguments and results have `torch.name`
+    - (C3) `torch.mutates` names an input or a constant of the result's type
+  }];
+  let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
+}
+
+def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::kiln::wrapper::ProgramOp"> {
+  let summary = "Let element-wise kernels write their result over an operand";
+  let description = [{
+    An operand that ends at a launch gives its memory to a result if the kernel is a `kernel.map` that
+    reads this operand nowhere but at the place it writes: the result becomes a view of the operand.
+  }];
+}
+
+def WrapperInsertFrees : Pass<"wrapper-insert-frees", "::kiln::wrapper::ProgramOp"> {
+  let summary = "Free every allocation after its last use";
+}
+
+def WrapperReuseBuffers : Pass<"wrapper-reuse-buffers", "::kiln::wrapper::ProgramOp"> {
+  let summary = "Give freed memory of symbolic size to the next allocation of that size";
+  let description = [{
+    Where sizes are numbers, `wrapper-plan-memory` packs them better than any pairing of buffers. Where
+    they are expressions, what can be known at compile time is that two of them are equal: such an
+    allocation takes the memory that was freed last, and its `free` goes away.
+  }];
+}
+
+def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::kiln::wrapper::ProgramOp"> {
+  let summary = "Give every constant its place in the weights";
+  let description = [{
+    In program order, each at a multiple of 64 bytes. Constants that are the same value (tied or
+    duplicated weights) share a place unless a name or a mutation tells them apart. Sets
+    `weights_bytes`.
+  }];
+}
+
+def WrapperPlanMemory : Pass<"wrapper-plan-memory", "::kiln::wrapper::ProgramOp"> {
+  let summary = "Give every allocation its place in the arena";
+  let description = [{
+    Sizes that are numbers: in order of decreasing size, each buffer goes into the smallest gap between
+    the buffers placed so far that are alive at some time when it is (Pisarchyk and Lee, Efficient
+    Memory Management for Deep Neural Net Inference, 2020: greedy by size). Sizes that are expressions
+    come after those, each in its own place (see `wrapper-reuse-buffers`). All offsets are multiples of
+    64 bytes. Sets `offset` on each alloc and `arena_bytes` on the program.
+  }];
+}
+
+def WrapperVerify : Pass<"wrapper-verify", "::kiln::wrapper::ProgramOp"> {
+  let summary = "Check a finished host program";
+  let description = [{
+    What every back end may rely on:
+    - (V1) every allocation and constant has its place, and the program its totals
+    - (V2) no allocation lies outside the arena, no constant outside the weights
+    - (V3) no buffer is used after its memory was freed or reused, or freed twice
+    - (V4) two allocations that are alive together do not overlap
+    - (V5) every output that is not None is written
+    - (V6) nothing writes to a constant or an input that is not marked as mutated
+  }];
+}
+
+#endif // KILN_TRANSFORMS_PASSES_TD

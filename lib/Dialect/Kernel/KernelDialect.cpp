@@ -1,0 +1,90 @@
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FoldInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+#include "kiln/Dialect/Kernel/KernelDialect.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kiln/Dialect/Kernel/KernelAttributes.cpp.inc"
+
+namespace {
+/// Scalars belong to the region that computes with them: folding must not lift constants out of it.
+struct KernelFoldInterface : DialectFoldInterface {
+  using DialectFoldInterface::DialectFoldInterface;
+  bool shouldMaterializeInto(Region *) const override { return true; }
+};
+} // namespace
+
+void KernelDialect::initialize() {
+  addInterfaces<KernelFoldInterface>();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "kiln/Dialect/Kernel/KernelAttributes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "kiln/Dialect/Kernel/KernelOps.cpp.inc"
+      >();
+}
+
+Type kernel::getScalarType(Type elementType) {
+  if (auto integer = dyn_cast<IntegerType>(elementType))
+    return IntegerType::get(elementType.getContext(), integer.getWidth());
+  return elementType;
+}
+
+SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
+  SmallVector<Region *> nest;
+  for (Region *r = region; r; r = r->getParentRegion()) {
+    Operation *parent = r->getParentOp();
+    if (!isa_and_nonnull<MapOp, ReduceOp, ContractOp, AttentionOp>(parent))
+      break;
+    nest.push_back(r);
+  }
+  SmallVector<sym::Expr> extents;
+  for (Region *r : llvm::reverse(nest)) {
+    Operation *parent = r->getParentOp();
+    if (auto map = dyn_cast<MapOp>(parent))
+      llvm::append_range(extents, map.getDomain());
+    else if (auto contract = dyn_cast<ContractOp>(parent))
+      llvm::append_range(extents, contract.getExtents());
+    else if (auto attention = dyn_cast<AttentionOp>(parent))
+      llvm::append_range(extents, attention.getExtents());
+    else if (auto reduce = cast<ReduceOp>(parent); r == &reduce.getBody())
+      llvm::append_range(extents, reduce.getExtents().getSizes());
+  }
+  return extents;
+}
+
+void kernel::addSymbolRanges(Operation *op, sym::Assumptions &assumptions) {
+  for (; op; op = op->getParentOp()) {
+    auto symbols = op->getAttrOfType<DictionaryAttr>("torch.symbols");
+    if (!symbols)
+      continue;
+    for (NamedAttribute symbol : symbols) {
+      auto range = dyn_cast<DictionaryAttr>(symbol.getValue());
+      if (!range)
+        continue;
+      auto bound = [&](StringRef name) -> std::optional<int64_t> {
+        if (auto value = range.getAs<IntegerAttr>(name))
+          return value.getInt();
+        return std::nullopt;
+      };
+      assumptions.setRange(sym::Expr::symbol(symbol.getName().getValue()),
+                           {bound("min"), bound("max")});
+    }
+  }
+}
+
+sym::Assumptions kernel::getAssumptions(Region *region) {
+  sym::Assumptions assumptions;
+  for (auto [i, extent] : llvm::enumerate(getDimExtents(region)))
+    assumptions.setExtent(i, extent);
+  addSymbolRanges(region->getParentOp(), assumptions);
+  return assumptions;
+}

@@ -1,0 +1,316 @@
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+#define GET_OP_CLASSES
+#include "kiln/Dialect/Kernel/KernelOps.cpp.inc"
+
+static std::string text(ArrayRef<sym::Expr> exprs) {
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  llvm::interleaveComma(exprs, os << '[');
+  os << ']';
+  return result;
+}
+
+//===-- Inside regions
+//--------------------------------------------------------------------------===//
+
+/// The dims and values that an index map inside a region takes.
+static LogicalResult verifyMapInputs(Operation *op, sym::MapAttr map, size_t numValues) {
+  size_t dims = getDimExtents(op->getParentRegion()).size();
+  if (map.getNumDims() != dims + numValues)
+    return op->emitOpError("index map takes ")
+           << map.getNumDims() << " dims where " << dims << " enclose it and " << numValues
+           << " values are given";
+  for (sym::Expr result : map.getResults())
+    if (result.numDimsUsed() > map.getNumDims())
+      return op->emitOpError("index map uses a dim that it does not take");
+  return success();
+}
+
+void ReadOp::build(OpBuilder &builder, OperationState &state, Value tensor,
+                   const sym::IndexMap &map, ValueRange values, Value mask, Value other) {
+  Type type = getScalarType(cast<RankedTensorType>(tensor.getType()).getElementType());
+  build(builder, state, type, tensor, sym::MapAttr::get(builder.getContext(), map), values, mask,
+        other);
+}
+
+LogicalResult ReadOp::verify() {
+  auto type = cast<RankedTensorType>(getTensor().getType());
+  if (failed(verifyMapInputs(*this, getMap(), getValues().size()))) // C1
+    return failure();
+  if (static_cast<int64_t>(getMap().getResults().size()) != type.getRank()) // C2
+    return emitOpError("index map has ")
+           << getMap().getResults().size() << " results for a tensor of rank " << type.getRank();
+  if (!getMask() != !getOther()) // C3
+    return emitOpError("a mask needs the value to give where it is false");
+  if (getOther() && getOther().getType() != getResult().getType())
+    return emitOpError("the value where the mask is false has type ")
+           << getOther().getType() << ", the result " << getResult().getType();
+  if (getResult().getType() != getScalarType(type.getElementType())) // C4
+    return emitOpError("reads ") << getResult().getType() << " from a tensor of "
+                                 << type.getElementType();
+  return success();
+}
+
+LogicalResult IndexOp::verify() {
+  if (getMap().getResults().size() != 1) // C1
+    return emitOpError("needs an index map with one result");
+  return verifyMapInputs(*this, getMap(), getValues().size());
+}
+
+LogicalResult InsideOp::verify() {
+  if (getMap().getResults().size() != getBounds().getSizes().size()) // C1
+    return emitOpError("has ") << getBounds().getSizes().size() << " bounds for "
+                               << getMap().getResults().size() << " expressions";
+  return verifyMapInputs(*this, getMap(), getValues().size());
+}
+
+/// `region` yields `types`; `what` names it in messages.
+static LogicalResult verifyYield(Operation *op, Region &region, TypeRange types, StringRef what) {
+  auto yield = dyn_cast<YieldOp>(region.front().back());
+  if (!yield)
+    return op->emitOpError() << what << " does not end in kernel.yield";
+  if (yield.getOperandTypes() != types)
+    return op->emitOpError() << what << " yields (" << yield.getOperandTypes() << "), expected ("
+                             << types << ")";
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  TypeRange types = getResultTypes();
+  if (failed(verifyYield(*this, getBody(), types, "the body"))) // C1
+    return failure();
+  SmallVector<Type> twice(types);
+  llvm::append_range(twice, types);
+  if (getCombine().getArgumentTypes() != TypeRange(twice)) // C2
+    return emitOpError("combine takes (")
+           << getCombine().getArgumentTypes() << "), expected (" << twice << ")";
+  if (failed(verifyYield(*this, getCombine(), types, "combine")))
+    return failure();
+  if (getInit().getTypes() != types) // C3
+    return emitOpError("init has types (")
+           << getInit().getTypes() << "), expected (" << types << ")";
+  return success();
+}
+
+//===-- Structured ops
+//--------------------------------------------------------------------------===//
+
+SmallVector<sym::Expr> MapOp::getDomain() { return sym::getShape(getResult(0)); }
+
+ReadOp MapOp::getView() {
+  Block &block = getBody().front();
+  if (getNumResults() != 1 || !llvm::hasNItems(block, 2))
+    return {};
+  auto read = dyn_cast<ReadOp>(block.front());
+  if (!read || !read.getValues().empty() || read.getMask() ||
+      block.getTerminator()->getOperand(0) != read.getResult())
+    return {};
+  return read;
+}
+
+LogicalResult MapOp::verify() {
+  if (getNumResults() == 0)
+    return emitOpError("has no result");
+  SmallVector<sym::Expr> domain = getDomain();
+  SmallVector<Type> types;
+  for (Value result : getResults()) {
+    if (sym::getShape(result) != domain) // C1
+      return emitOpError("results differ in shape: ")
+             << text(sym::getShape(result)) << " and " << text(domain);
+    types.push_back(getScalarType(cast<RankedTensorType>(result.getType()).getElementType()));
+  }
+  return verifyYield(*this, getBody(), types, "the body"); // C2
+}
+
+SmallVector<sym::Expr> ContractOp::getExtents() {
+  SmallVector<sym::Expr> extents;
+  for (sym::ShapeAttr group : {getBatch(), getM(), getN(), getK()})
+    llvm::append_range(extents, group.getSizes());
+  return extents;
+}
+
+static SmallVector<int64_t> resultDims(std::optional<ArrayRef<int64_t>> perm,
+                                       ArrayRef<int64_t> dims) {
+  if (!perm)
+    return SmallVector<int64_t>(dims);
+  SmallVector<int64_t> permuted;
+  for (int64_t i : *perm)
+    permuted.push_back(dims[i]);
+  return permuted;
+}
+
+SmallVector<int64_t> ContractOp::getResultDims() {
+  return resultDims(getPerm(),
+                    llvm::to_vector(llvm::seq<int64_t>(0, getNumBatch() + getNumM() + getNumN())));
+}
+
+static bool isPermutation(std::optional<ArrayRef<int64_t>> perm, size_t size) {
+  if (!perm)
+    return true;
+  if (perm->size() != size)
+    return false;
+  llvm::SmallBitVector seen(size);
+  for (int64_t i : *perm) {
+    if (i < 0 || i >= static_cast<int64_t>(size) || seen[i])
+      return false;
+    seen.set(i);
+  }
+  return true;
+}
+
+/// No index map in `region` (nested ones included) depends on dims in [begin, end).
+static LogicalResult verifyDimsUnused(Operation *op, Region &region, unsigned begin, unsigned end,
+                                      StringRef what) {
+  WalkResult result = region.walk([&](Operation *inner) {
+    auto map = inner->getAttrOfType<sym::MapAttr>("map");
+    if (!map)
+      return WalkResult::advance();
+    for (sym::Expr expr : map.getResults())
+      for (unsigned dim = begin; dim < end; ++dim)
+        if (expr.dependsOn(sym::Expr::dim(dim))) {
+          op->emitOpError() << what << " depends on d" << dim << ", which is not one of its dims";
+          return WalkResult::interrupt();
+        }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+static LogicalResult verifyResultShape(Operation *op, Value result, ArrayRef<int64_t> dims,
+                                       ArrayRef<sym::Expr> extents) {
+  SmallVector<sym::Expr> expected;
+  for (int64_t dim : dims)
+    expected.push_back(extents[dim]);
+  if (sym::getShape(result) != expected)
+    return op->emitOpError("result has shape ")
+           << text(sym::getShape(result)) << ", expected " << text(expected);
+  return success();
+}
+
+LogicalResult ContractOp::verify() {
+  unsigned m = getNumBatch(), n = m + getNumM(), k = n + getNumN(), end = k + getNumK();
+  if (!isPermutation(getPerm(), k)) // C5
+    return emitOpError("perm is not a permutation of the ") << k << " batch, m and n dims";
+  if (failed(verifyResultShape(*this, getResult(), getResultDims(), getExtents()))) // C1
+    return failure();
+  Operation *lhsYield = getLhs().front().getTerminator();
+  if (lhsYield->getNumOperands() != 1) // C2
+    return emitOpError("lhs yields ") << lhsYield->getNumOperands() << " values, expected one";
+  if (failed(verifyYield(*this, getRhs(), lhsYield->getOperandTypes(), "rhs")))
+    return failure();
+  if (getEpilogue().getNumArguments() != 1) // C3
+    return emitOpError("epilogue takes one argument, the sum");
+  Type element = getScalarType(cast<RankedTensorType>(getResult().getType()).getElementType());
+  if (failed(verifyYield(*this, getEpilogue(), element, "epilogue")) ||
+      failed(verifyDimsUnused(*this, getLhs(), n, k, "lhs")) || // C4
+      failed(verifyDimsUnused(*this, getRhs(), m, n, "rhs")) ||
+      failed(verifyDimsUnused(*this, getEpilogue(), k, end, "epilogue")))
+    return failure();
+  if (std::optional<uint64_t> panel = getPanel()) { // C6
+    auto read = dyn_cast<ReadOp>(getRhs().front().front());
+    if (!read || !llvm::hasNItems(getRhs().front(), 2) || read.getMask() ||
+        !read.getValues().empty())
+      return emitOpError("rhs is not the one read of a packed operand");
+    SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
+    if (static_cast<int64_t>(*panel) <= 0 || shape.size() != getNumBatch() + 3 ||
+        !shape.back().isConstant(*panel))
+      return emitOpError("the packed operand has shape ") << text(shape) << ", panel is " << *panel;
+  }
+  return success();
+}
+
+SmallVector<sym::Expr> AttentionOp::getExtents() {
+  SmallVector<sym::Expr> extents(getBatch().getSizes());
+  for (sym::ExprAttr extent : {getM(), getN(), getD(), getDv()})
+    extents.push_back(extent.getValue());
+  return extents;
+}
+
+SmallVector<int64_t> AttentionOp::getResultDims() {
+  int64_t batch = getNumBatch();
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, batch + 1));
+  dims.push_back(batch + 3);
+  return resultDims(getPerm(), dims);
+}
+
+LogicalResult AttentionOp::verify() {
+  unsigned m = getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
+  if (!isPermutation(getPerm(), m + 2))
+    return emitOpError("perm is not a permutation of the ") << m + 2 << " batch, m and dv dims";
+  if (failed(verifyResultShape(*this, getResult(), getResultDims(), getExtents())))
+    return failure();
+  Type element = getScalarType(cast<RankedTensorType>(getResult().getType()).getElementType());
+  if (failed(verifyYield(*this, getQ(), element, "q")) ||
+      failed(verifyYield(*this, getK(), element, "k")) ||
+      failed(verifyYield(*this, getV(), element, "v")) ||
+      failed(verifyDimsUnused(*this, getQ(), n, n + 1, "q")) ||
+      failed(verifyDimsUnused(*this, getQ(), dv, dv + 1, "q")) ||
+      failed(verifyDimsUnused(*this, getK(), m, m + 1, "k")) ||
+      failed(verifyDimsUnused(*this, getK(), dv, dv + 1, "k")) ||
+      failed(verifyDimsUnused(*this, getV(), m, m + 1, "v")) ||
+      failed(verifyDimsUnused(*this, getV(), d, d + 1, "v")))
+    return failure();
+  if (getBias().empty())
+    return success();
+  if (failed(verifyYield(*this, getBias(), element, "bias")))
+    return failure();
+  return verifyDimsUnused(*this, getBias(), d, dv + 1, "bias");
+}
+
+//===-- Kernels
+//---------------------------------------------------------------------------------===//
+
+void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  Block &block = state.addRegion()->emplaceBlock();
+  for (Type input : type.getInputs())
+    block.addArgument(input, state.location);
+}
+
+ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(arguments, results); };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void FuncOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+LogicalResult FuncOp::verify() {
+  Block &body = getBody().front();
+  auto terminator = dyn_cast<ReturnOp>(body.back());
+  if (!terminator)
+    return emitOpError("does not end in kernel.return");
+  if (terminator.getOperandTypes() != TypeRange(getResultTypes()))
+    return emitOpError("returns (")
+           << terminator.getOperandTypes() << "), declared (" << getResultTypes() << ")";
+  if (!llvm::hasNItems(body, 2) || !isa<MapOp, ContractOp, AttentionOp>(body.front()))
+    return emitOpError("holds one structured op and kernel.return");
+  return success();
+}
+
+LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto func = symbols.lookupNearestSymbolFrom<FuncOp>(*this, getKernelAttr());
+  if (!func) // C1
+    return emitOpError("'") << getKernel() << "' is not a kernel.func";
+  auto type = FunctionType::get(getContext(), getOperandTypes(), getResultTypes());
+  if (func.getFunctionType() != type)
+    return emitOpError("calls @") << getKernel() << " as " << type << ", it is "
+                                  << func.getFunctionType();
+  return success();
+}

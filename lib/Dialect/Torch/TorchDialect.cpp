@@ -1,0 +1,30 @@
+#include "kiln/Dialect/Torch/TorchDialect.h"
+
+using namespace mlir;
+using namespace kiln::torch;
+
+#include "kiln/Dialect/Torch/TorchDialect.cpp.inc"
+
+void TorchDialect::initialize() {
+  registerAttributes();
+  addOperations<
+#define GET_OP_LIST
+#include "kiln/Dialect/Torch/TorchOps.cpp.inc"
+      >();
+}
+
+std::string kiln::torch::describe(Location location) {
+  StringRef node;
+  FileLineColLoc line;
+  location->walk([&](Location part) {
+    if (auto name = dyn_cast<NameLoc>(part))
+      node = node.empty() ? name.getName().strref() : node;
+    else if (auto file = dyn_cast<FileLineColLoc>(part))
+      line = line ? line : file;
+    return WalkResult::advance();
+  });
+  std::string text = node.empty() ? "the program" : "node '" + node.str() + "'";
+  if (line)
+    text += " (" + line.getFilename().str() + ":" + std::to_string(line.getLine()) + ")";
+  return text;
+}

@@ -1,0 +1,158 @@
+// Verifiers and effects of the torch dialect's operations.
+#include "kiln/Dialect/Torch/OpSchema.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::torch;
+
+#define GET_OP_CLASSES
+#include "kiln/Dialect/Torch/TorchOps.cpp.inc"
+
+//===-- Arguments ---------------------------------------------------------------------------===//
+
+namespace {
+
+/// Deeper nesting than any schema has; keeps hostile text from exhausting the stack.
+constexpr unsigned maxArgNesting = 16;
+
+/// C1: marks the operands that `attr` uses.
+LogicalResult markOperands(Operation *op, Attribute attr, llvm::BitVector &used, unsigned depth) {
+  if (depth > maxArgNesting)
+    return op->emitOpError("has arguments nested too deeply");
+  std::optional<unsigned> index;
+  if (auto arg = dyn_cast<ArgAttr>(attr))
+    index = arg.getIndex();
+  else if (auto scalar = dyn_cast<ScalarAttr>(attr))
+    index = scalar.getIndex();
+  if (index) {
+    if (*index >= op->getNumOperands())
+      return op->emitOpError("argument refers to operand ")
+             << *index << " of " << op->getNumOperands();
+    used.set(*index);
+    return success();
+  }
+  if (auto list = dyn_cast<ArrayAttr>(attr)) {
+    for (Attribute element : list)
+      if (failed(markOperands(op, element, used, depth + 1)))
+        return failure();
+  } else if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+    for (NamedAttribute element : dictionary)
+      if (failed(markOperands(op, element.getValue(), used, depth + 1)))
+        return failure();
+  }
+  return success();
+}
+
+bool isScalarTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 0;
+}
+
+template <typename Op> LogicalResult verifyCallLike(Op op) {
+  llvm::BitVector used(op->getNumOperands());
+  if (failed(markOperands(op, op.getArgs(), used, 0))) // C1
+    return failure();
+  if (int unused = used.find_first_unset(); unused >= 0) // C2
+    return op.emitOpError("operand ") << unused << " is not used by the arguments";
+  if (ArrayAttr values = op.getValuesAttr()) { // C4
+    if (values.size() != op->getNumResults())
+      return op.emitOpError("has ")
+             << values.size() << " entries in 'values' for " << op->getNumResults() << " results";
+    for (auto [value, type] : llvm::zip(values, op->getResultTypes())) {
+      if (isa<UnitAttr>(value))
+        continue;
+      if (!isa<sym::ExprAttr>(value) || !isScalarTensor(type) ||
+          !cast<RankedTensorType>(type).getElementType().isInteger(64))
+        return op.emitOpError("expects an expression for a 0-d i64 tensor or unit in 'values'");
+    }
+  }
+  ArrayAttr names = op.getNamesAttr();
+  if (names && names.size() != op.getArgs().size()) // C5
+    return op.emitOpError("has ") << names.size() << " names for " << op.getArgs().size()
+                                  << " arguments";
+  return success();
+}
+
+} // namespace
+
+//===-- CallOp ------------------------------------------------------------------------------===//
+
+LogicalResult CallOp::verify() {
+  if (failed(verifyCallLike(*this)))
+    return failure();
+  const OpSchema *schema = lookupSchema(getTarget());
+  if (!schema) // C3 is about operators that have one
+    return success();
+  if (getArgs().size() != schema->arguments.size())
+    return emitOpError("has ") << getArgs().size() << " arguments, the schema of " << getTarget()
+                               << " has " << schema->arguments.size();
+  for (auto [attr, argument] : llvm::zip(getArgs(), schema->arguments))
+    if (!fits(attr, argument.type))
+      return emitOpError("argument '")
+             << argument.name << "' does not fit the schema of " << getTarget() << ": " << attr;
+  return success();
+}
+
+void CallOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  const OpSchema *schema = lookupSchema(getTarget());
+  // An operator that is not known may do anything; one without results is there for what it does
+  // (an assertion).
+  bool isOpaque = !schema || getNumResults() == 0;
+  if (isOpaque) {
+    effects.emplace_back(MemoryEffects::Read::get());
+    effects.emplace_back(MemoryEffects::Write::get());
+    return;
+  }
+  for (OpOperand &operand : getOperation()->getOpOperands())
+    effects.emplace_back(MemoryEffects::Read::get(), &operand);
+  // Each call makes its own tensor: two equal calls must not be merged while one result may still
+  // be written in place.
+  for (OpResult result : getOperation()->getOpResults())
+    effects.emplace_back(MemoryEffects::Allocate::get(), result);
+  // The schemas of batch and instance norm do not say that they update running statistics.
+  bool drawsRandomNumbers = schema->indexOf("generator") >= 0;
+  bool hasRunningStatistics = schema->indexOf("running_mean") >= 0;
+  if (drawsRandomNumbers || hasRunningStatistics || schema->mutates() || getDefines())
+    effects.emplace_back(MemoryEffects::Write::get());
+}
+
+//===-- HigherOrderOp -----------------------------------------------------------------------===//
+
+LogicalResult HigherOrderOp::verify() { return verifyCallLike(*this); }
+
+LogicalResult HigherOrderOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  LogicalResult result = success();
+  getArgs().walk([&](FlatSymbolRefAttr reference) { // C6
+    if (succeeded(result) &&
+        !symbolTable.lookupNearestSymbolFrom<func::FuncOp>(getOperation(), reference))
+      result = emitOpError("'") << reference.getValue() << "' is not a function";
+  });
+  return result;
+}
+
+//===-- Constants ---------------------------------------------------------------------------===//
+
+LogicalResult ConstantOp::verify() {
+  StringRef kind = getKind();
+  if (kind != "parameter" && kind != "buffer" && kind != "constant") // C1
+    return emitOpError("kind is 'parameter', 'buffer' or 'constant', not '") << kind << "'";
+  if (kind == "constant" && (getMutated() || getTransient())) // C2
+    return emitOpError("a constant is neither mutated nor transient");
+  return success();
+}
+
+LogicalResult NumberOp::verify() {
+  Type type = cast<RankedTensorType>(getType()).getElementType();
+  Attribute value = getValue();
+  bool isValid = false; // C1
+  if (isa<sym::ExprAttr>(value))
+    isValid = type.isInteger(64);
+  else if (auto number = dyn_cast<TypedAttr>(value))
+    isValid = isa<IntegerAttr, FloatAttr>(value) && number.getType() == type;
+  if (!isValid)
+    return emitOpError("value ") << value << " does not fit type " << type;
+  return success();
+}

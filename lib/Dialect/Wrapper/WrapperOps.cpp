@@ -1,0 +1,225 @@
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::wrapper;
+
+/// `custom<Size>`: an expression without `#sym.expr<>` around it.
+static ParseResult parseSize(OpAsmParser &parser, sym::ExprAttr &attr) {
+  sym::Expr expr;
+  if (sym::parseExpr(parser, expr))
+    return failure();
+  attr = sym::ExprAttr::get(parser.getContext(), expr);
+  return success();
+}
+
+static void printSize(OpAsmPrinter &printer, Operation *, sym::ExprAttr attr) {
+  attr.getValue().print(printer.getStream());
+}
+
+#define GET_OP_CLASSES
+#include "kiln/Dialect/Wrapper/WrapperOps.cpp.inc"
+
+//===-- The program -------------------------------------------------------------------------===//
+
+void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type,
+                      ArrayRef<DictionaryAttr> argAttrs, ArrayRef<DictionaryAttr> resAttrs,
+                      DictionaryAttr symbols) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  if (symbols)
+    state.addAttribute(getSymbolsAttrName(state.name), symbols);
+  call_interface_impl::addArgAndResultAttrs(builder, state, argAttrs, resAttrs,
+                                            getArgAttrsAttrName(state.name),
+                                            getResAttrsAttrName(state.name));
+  Block &block = state.addRegion()->emplaceBlock();
+  for (Type input : type.getInputs())
+    block.addArgument(input, state.location);
+}
+
+ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(arguments, results); };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
+      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void ProgramOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+StringRef ProgramOp::getInputName(unsigned index) {
+  return getArgAttrOfType<StringAttr>(index, "wrapper.name").getValue();
+}
+
+StringRef ProgramOp::getOutputName(unsigned index) {
+  return getResultAttrOfType<StringAttr>(index, "wrapper.name").getValue();
+}
+
+bool ProgramOp::isMutated(unsigned input) {
+  return static_cast<bool>(getArgAttr(input, "wrapper.mutated"));
+}
+
+bool ProgramOp::isNone(unsigned output) { return isa<NoneType>(getResultTypes()[output]); }
+
+/// Every symbol of `exprs` is one of the program's.
+static LogicalResult verifySymbols(ProgramOp program, Operation *op, ArrayRef<sym::Expr> exprs) {
+  DictionaryAttr symbols = program.getSymbolsAttr();
+  LogicalResult result = success();
+  for (sym::Expr expr : exprs)
+    expr.walkLeaves([&](sym::Expr leaf) {
+      if (failed(result) || leaf.kind() != sym::Kind::Symbol ||
+          (symbols && symbols.contains(leaf.symbolName())))
+        return;
+      result = op->emitOpError("uses symbol ") << leaf.symbolName() << ", which the program lacks";
+    });
+  return result;
+}
+
+LogicalResult ProgramOp::verify() {
+  for (auto [i, type] : llvm::enumerate(getArgumentTypes())) {
+    auto buffer = dyn_cast<BufferType>(type); // C1
+    if (!buffer || !buffer.isContiguous())
+      return emitOpError("input ") << i << " is not a contiguous buffer";
+    if (!getArgAttrOfType<StringAttr>(i, "wrapper.name")) // C2
+      return emitOpError("input ") << i << " has no wrapper.name";
+  }
+  for (auto [i, type] : llvm::enumerate(getResultTypes())) {
+    if (!isa<BufferType, NoneType>(type)) // C1
+      return emitOpError("output ") << i << " is neither a buffer nor none";
+    if (!getResultAttrOfType<StringAttr>(i, "wrapper.name")) // C2
+      return emitOpError("output ") << i << " has no wrapper.name";
+  }
+  WalkResult walk = getOperation()->walk([&](Operation *op) { // C3
+    SmallVector<Type> types(op->getResultTypes());
+    if (op == getOperation())
+      llvm::append_range(types, llvm::concat<const Type>(getArgumentTypes(), getResultTypes()));
+    for (Type type : types)
+      if (auto buffer = dyn_cast<BufferType>(type))
+        if (failed(verifySymbols(*this, op, buffer.getSizes())) ||
+            failed(verifySymbols(*this, op, buffer.getStrides())))
+          return WalkResult::interrupt();
+    for (NamedAttribute attr : op->getAttrs())
+      if (auto expr = dyn_cast<sym::ExprAttr>(attr.getValue()))
+        if (failed(verifySymbols(*this, op, expr.getValue())))
+          return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+//===-- Where buffers come from -------------------------------------------------------------===//
+
+LogicalResult ConstantOp::verify() {
+  auto tensor = dyn_cast<RankedTensorType>(getValue().getType()); // C1
+  if (!tensor || BufferType::get(tensor) != getResult().getType())
+    return emitOpError("value of type ") << getValue().getType() << " in " << getType();
+  if (IntegerAttr offset = getOffsetAttr()) // C2
+    if (offset.getInt() < 0 || offset.getInt() % bufferAlignment)
+      return emitOpError("offset ") << offset.getInt() << " is not a multiple of 64";
+  return success();
+}
+
+LogicalResult OutputOp::verify() {
+  auto program = (*this)->getParentOfType<ProgramOp>();
+  if (getIndex() >= program.getNumResults()) // C1
+    return emitOpError("the program has ") << program.getNumResults() << " outputs";
+  if (program.isNone(getIndex()))
+    return emitOpError("output ") << getIndex() << " is None";
+  if (program.getResultTypes()[getIndex()] != getType())
+    return emitOpError("output ") << getIndex() << " is a " << program.getResultTypes()[getIndex()];
+  return success();
+}
+
+LogicalResult AllocOp::verify() {
+  if (!getType().isContiguous()) // C1
+    return emitOpError("buffer is not contiguous");
+  return success();
+}
+
+static LogicalResult verifyOwned(Operation *op, Value buffer) {
+  if (!isa_and_nonnull<AllocOp, ReuseOp>(buffer.getDefiningOp()))
+    return op->emitOpError("operand is neither allocated nor reused memory");
+  return success();
+}
+
+LogicalResult FreeOp::verify() { return verifyOwned(*this, getBuffer()); } // C1
+
+LogicalResult ReuseOp::verify() {
+  if (failed(verifyOwned(*this, getBuffer()))) // C1
+    return failure();
+  sym::Expr have = cast<BufferType>(getBuffer().getType()).getBytes();
+  if (!getType().isContiguous() || getType().getBytes() != have) // C2
+    return emitOpError("needs ") << getType().getBytes().str() << " contiguous bytes of "
+                                 << have.str();
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  sym::Expr offset = getOffset().getValue() * getElementBytes(getType().getElementType());
+  sym::Expr slack =
+      cast<BufferType>(getBuffer().getType()).getBytes() - offset - getType().getBytes();
+  bool empty = getType().getNumElements().isConstant(0);
+  if (offset.constant().value_or(0) < 0 || (!empty && slack.constant().value_or(0) < 0)) // C1
+    return emitOpError("lies outside the viewed buffer");
+  return success();
+}
+
+//===-- Steps -------------------------------------------------------------------------------===//
+
+LogicalResult LaunchOp::verify() {
+  for (Value buffer : getOperands()) // C2
+    if (!cast<BufferType>(buffer.getType()).isContiguous())
+      return emitOpError("buffer ") << buffer.getType() << " is not contiguous";
+  SmallPtrSet<Value, 4> outs;
+  for (Value buffer : getOuts()) // C3
+    if (!outs.insert(buffer).second)
+      return emitOpError("has one buffer for two results");
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto func = symbols.lookupNearestSymbolFrom<kernel::FuncOp>(*this, getKernelAttr()); // C1
+  if (!func)
+    return emitOpError("'") << getKernel() << "' is not a kernel.func";
+  auto check = [&](ValueRange buffers, ArrayRef<Type> tensors, StringRef what) -> LogicalResult {
+    if (buffers.size() != tensors.size())
+      return emitOpError("gives ") << buffers.size() << " " << what << " to @" << getKernel()
+                                   << ", which has " << tensors.size();
+    for (auto [i, buffer, tensor] : llvm::enumerate(buffers, tensors)) {
+      auto type = cast<BufferType>(buffer.getType());
+      auto want = dyn_cast<RankedTensorType>(tensor);
+      if (!want || type.getElementType() != want.getElementType() ||
+          type.getSizes() != ArrayRef<sym::Expr>(sym::getShape(want)))
+        return emitOpError("gives ")
+               << type << " for a " << tensor << " (" << what << " " << i << ")";
+    }
+    return success();
+  };
+  if (failed(check(getIns(), func.getArgumentTypes(), "operands")))
+    return failure();
+  return check(getOuts(), func.getResultTypes(), "results");
+}
+
+LogicalResult CopyOp::verify() {
+  auto source = cast<BufferType>(getSource().getType());
+  auto target = cast<BufferType>(getTarget().getType());
+  if (source.getSizes() != target.getSizes() ||
+      source.getElementType() != target.getElementType()) // C1
+    return emitOpError("copies between different sizes or element types");
+  return success();
+}
+
+LogicalResult AssertOp::verify() {
+  if (getExpr().getValue().constant().value_or(0) < 0) // C1
+    return emitOpError("never holds: ") << getExpr().getValue().str() << " is below zero";
+  return success();
+}

@@ -1,0 +1,302 @@
+// Nodes become calls, or nothing where they only compute sizes; nested graphs become functions.
+#include "Importer.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace llvm;
+using namespace kiln;
+using namespace kiln::frontend;
+using sym::Expr;
+
+/// One result of a call, lists flattened.
+struct Importer::Result {
+  StringRef name; // empty for None
+  Type type;
+  Attribute number; // the constant or the expression of a number, if it has one
+  bool isNumber = false;
+};
+
+/// The Python line that made the node: the innermost frame outside of PyTorch itself. Frames are
+/// `  File "model.py", line 12, in forward` and the outermost comes first.
+static LocationAttr sourceLine(StringRef trace, MLIRContext *context) {
+  constexpr StringLiteral marker = "File \"";
+  LocationAttr innermost;
+  while (true) {
+    size_t start = trace.rfind(marker);
+    if (start == StringRef::npos)
+      return innermost;
+    auto [file, rest] = trace.drop_front(start + marker.size()).split("\", line ");
+    trace = trace.take_front(start);
+    unsigned number;
+    if (rest.consumeInteger(10, number))
+      continue;
+    LocationAttr line = FileLineColLoc::get(StringAttr::get(context, file), number, 0);
+    if (!file.contains("site-packages/torch/"))
+      return line;
+    innermost = innermost ? innermost : line;
+  }
+}
+
+Location Importer::locationOf(const Node &node) {
+  LocationAttr line = sourceLine(node.stackTrace, &context);
+  StringRef name = node.name;
+  if (name.empty())
+    name = node.target;
+  return NameLoc::get(builder.getStringAttr(name),
+                      line ? Location(line) : UnknownLoc::get(&context));
+}
+
+//===-- Results -----------------------------------------------------------------------------===//
+
+/// Whether a size that is no integer expression may stand for itself: it is computed from floats.
+static bool isFromFloats(StringRef text) {
+  return text.contains("'zuf") || text.contains("'zf") || text.contains("Float(") ||
+         text.contains("OpaqueUnaryFn");
+}
+
+Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &results) {
+  auto addTensor = [&](const TensorRef &tensor) -> Error {
+    Expected<const TensorMeta *> meta = metaOf(tensor.name);
+    if (!meta)
+      return meta.takeError();
+    Expected<RankedTensorType> type = tensorType(**meta);
+    if (!type)
+      return type.takeError();
+    results.push_back({tensor.name, *type, {}, false});
+    return Error::success();
+  };
+  auto addNone = [&] { results.push_back({"", builder.getNoneType(), {}, false}); };
+
+  // The value that a symbolic number's name has in `table`.
+  auto valueOf = [](const auto &ref, const auto &table) {
+    using Sym = std::decay_t<decltype(table.begin()->second)>;
+    const std::string *name = std::get_if<std::string>(&ref.value);
+    auto it = name ? table.find(*name) : table.end();
+    std::pair<StringRef, const Sym *> none("", nullptr);
+    return it == table.end() ? none : std::pair<StringRef, const Sym *>(it->first(), &it->second);
+  };
+  auto unknown = [&](StringRef table) { return fail("an output is not in " + table); };
+
+  const auto &value = output.value;
+  if (std::holds_alternative<None>(value)) {
+    addNone();
+  } else if (auto *tensor = std::get_if<TensorRef>(&value)) {
+    return addTensor(*tensor);
+  } else if (auto *tensors = std::get_if<std::vector<TensorRef>>(&value)) {
+    for (const TensorRef &tensor : *tensors)
+      if (Error error = addTensor(tensor))
+        return error;
+  } else if (auto *optional = std::get_if<OptionalTensorRef>(&value)) {
+    if (*optional)
+      return addTensor(**optional);
+    addNone();
+  } else if (auto *optionals = std::get_if<std::vector<OptionalTensorRef>>(&value)) {
+    for (const OptionalTensorRef &tensor : *optionals) {
+      if (!tensor)
+        addNone();
+      else if (Error error = addTensor(*tensor))
+        return error;
+    }
+  } else if (auto *symInt = std::get_if<SymIntRef>(&value)) {
+    auto [name, meaning] = valueOf(*symInt, scope->graph.symIntValues);
+    if (!meaning)
+      return unknown("sym_int_values");
+    auto *text = std::get_if<ExprText>(meaning);
+    if (text && isFromFloats(text->text)) {
+      if (Expected<Expr> readable = symbols.read(text->text)) {
+        // fine: an integer expression all the same
+      } else {
+        consumeError(readable.takeError());
+        symbols.define(text->text, Expr::symbol("v" + std::to_string(numOpaque++)));
+      }
+    }
+    Expected<Expr> expr = integer(*meaning);
+    if (!expr)
+      return expr.takeError();
+    results.push_back({name, scalarType(builder.getI64Type()), integerAttr(*expr), true});
+  } else if (auto *symFloat = std::get_if<SymFloatRef>(&value)) {
+    auto [name, meaning] = valueOf(*symFloat, scope->graph.symFloatValues);
+    if (!meaning)
+      return unknown("sym_float_values");
+    auto *constant = std::get_if<double>(meaning);
+    results.push_back({name, scalarType(builder.getF64Type()),
+                       constant ? Attribute(builder.getF64FloatAttr(*constant)) : Attribute(),
+                       true});
+  } else if (auto *symBool = std::get_if<SymBoolRef>(&value)) {
+    auto [name, meaning] = valueOf(*symBool, scope->graph.symBoolValues);
+    if (!meaning)
+      return unknown("sym_bool_values");
+    auto *constant = std::get_if<bool>(meaning);
+    results.push_back({name, scalarType(builder.getI1Type()),
+                       constant ? Attribute(builder.getBoolAttr(*constant)) : Attribute(), true});
+  } else {
+    return fail("unexpected kind of output");
+  }
+  return Error::success();
+}
+
+/// Operators that compute numbers from numbers and from sizes, never from a tensor's elements.
+static bool isNumberComputation(StringRef target) {
+  constexpr StringLiteral prefixes[] = {"_operator.",      "math.",
+                                        "torch.sym_",      "torch._sym_",
+                                        "aten.sym_size.",  "aten.sym_stride.",
+                                        "aten.sym_numel.", "aten.sym_storage_offset."};
+  return llvm::any_of(prefixes, [&](StringRef prefix) { return target.starts_with(prefix); });
+}
+
+/// A node all of whose results are constants or are expressions over known symbols leaves no trace:
+/// its names stand for those.
+Expected<bool> Importer::importAsNumbers(StringRef target, ArrayRef<Result> results) {
+  if (results.empty())
+    return false;
+  bool computesNumbers = isNumberComputation(target);
+  for (const Result &result : results) {
+    if (!result.number)
+      return false;
+    auto expr = dyn_cast<sym::ExprAttr>(result.number);
+    if (!expr)
+      continue;
+    bool isKnown = true;
+    expr.getValue().walkLeaves([&](Expr leaf) { isKnown &= scope->known.contains(leaf); });
+    if (!isKnown || !computesNumbers)
+      return false;
+  }
+  for (const Result &result : results)
+    if (Error error = define(result.name, {{}, result.number, true}))
+      return error;
+  return true;
+}
+
+//===-- Nodes -------------------------------------------------------------------------------===//
+
+Error Importer::importNode(const Node &node) {
+  StringRef target = node.target;
+  target.consume_front("torch.ops.");
+  SmallVector<Result> results;
+  for (const Argument &output : node.outputs)
+    if (Error error = collectResults(output, results))
+      return error;
+  Expected<bool> isDone = importAsNumbers(target, results);
+  if (!isDone || *isDone)
+    return isDone.takeError();
+
+  CallArguments call;
+  if (Error error = importArguments(node, target, call))
+    return error;
+  SmallVector<Type> types;
+  SmallVector<Expr> defined;
+  SmallVector<Attribute> values;
+  bool hasValues = false;
+  for (const Result &result : results) {
+    types.push_back(result.type);
+    learn(result.type, &defined);
+    auto expr = dyn_cast_or_null<sym::ExprAttr>(result.number);
+    if (!expr && result.isNumber && isa_and_nonnull<IntegerAttr>(result.number) &&
+        !isa<BoolAttr>(result.number))
+      expr = sym::ExprAttr::get(&context, Expr(cast<IntegerAttr>(result.number).getInt()));
+    if (expr)
+      learn(expr.getValue(), &defined);
+    values.push_back(expr ? Attribute(expr) : builder.getUnitAttr());
+    hasValues |= static_cast<bool>(expr);
+  }
+  ArrayAttr definesAttr, valuesAttr, namesAttr;
+  if (!defined.empty())
+    definesAttr = builder.getArrayAttr(llvm::map_to_vector(defined, [&](Expr symbol) -> Attribute {
+      return builder.getStringAttr(symbol.symbolName());
+    }));
+  if (hasValues)
+    valuesAttr = builder.getArrayAttr(values);
+  if (!call.names.empty())
+    namesAttr = builder.getArrayAttr(call.names);
+  StringAttr name = cast<NameLoc>(location).getName();
+  ArrayAttr args = builder.getArrayAttr(call.args);
+  Operation *op;
+  if (target.consume_front("higher_order."))
+    op =
+        torch::HigherOrderOp::create(builder, location, types, builder.getStringAttr(target),
+                                     call.operands, args, name, definesAttr, valuesAttr, namesAttr);
+  else
+    op = torch::CallOp::create(builder, location, types, builder.getStringAttr(target),
+                               call.operands, args, name, definesAttr, valuesAttr, namesAttr);
+  for (auto [result, value] : llvm::zip(results, op->getResults()))
+    if (!result.name.empty())
+      if (Error error = define(result.name, {value, result.number, result.isNumber}))
+        return error;
+  return Error::success();
+}
+
+Error Importer::importNodes() {
+  Location outer = location;
+  for (const Node &node : scope->graph.nodes) {
+    location = locationOf(node);
+    if (Error error = importNode(node))
+      return error;
+  }
+  location = outer;
+  return Error::success();
+}
+
+//===-- Nested graphs -----------------------------------------------------------------------===//
+
+Expected<FlatSymbolRefAttr> Importer::importNested(const GraphRef &nested) {
+  const Graph &graph = *nested.graph;
+  Scope *outer = scope;
+  // Nothing is visible but the inputs; what a symbol means is the same everywhere.
+  Scope inner{graph, {}, outer->known};
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto func = func::FuncOp::create(builder, location, nested.name.empty() ? "graph" : nested.name,
+                                   builder.getFunctionType({}, {}));
+  func.setPrivate();
+  Block *body = func.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+
+  scope = &inner;
+  auto import = [&]() -> Error {
+    SmallVector<Result> inputs;
+    for (const Argument &input : graph.inputs)
+      if (Error error = collectResults(input, inputs))
+        return error;
+    SmallVector<Attribute> argAttrs;
+    for (const Result &input : inputs) {
+      learn(input.type);
+      if (auto expr = dyn_cast_or_null<sym::ExprAttr>(input.number))
+        learn(expr.getValue());
+      NamedAttrList attrs;
+      if (!input.name.empty()) {
+        attrs.set(torch::nameAttrName, builder.getStringAttr(input.name));
+        BlockArgument argument = body->addArgument(input.type, func.getLoc());
+        if (Error error = define(input.name, {argument, input.number, input.isNumber}))
+          return error;
+      } else {
+        body->addArgument(input.type, func.getLoc());
+      }
+      if (input.number && input.isNumber)
+        attrs.set(torch::valueAttrName, input.number);
+      argAttrs.push_back(attrs.getDictionary(&context));
+    }
+    if (Error error = importNodes())
+      return error;
+    SmallVector<Value> outputs;
+    for (const Argument &output : graph.outputs) {
+      Expected<Value> value = outputValue(output);
+      if (!value)
+        return value.takeError();
+      outputs.push_back(*value);
+    }
+    func::ReturnOp::create(builder, func.getLoc(), outputs);
+    func.setFunctionType(
+        builder.getFunctionType(body->getArgumentTypes(), ValueRange(outputs).getTypes()));
+    func.setArgAttrsAttr(builder.getArrayAttr(argAttrs));
+    return Error::success();
+  };
+  Error error = import();
+  scope = outer;
+  if (error)
+    return error;
+  // Two conds may call their branches the same: the later one gets a new name.
+  func->remove();
+  StringAttr name = SymbolTable(*module).insert(func);
+  return FlatSymbolRefAttr::get(name);
+}

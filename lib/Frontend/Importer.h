@@ -1,0 +1,118 @@
+// From the plain structs to the torch dialect. Importer.cpp has the program and its signature,
+// ImportNode.cpp nodes and nested graphs, ImportArguments.cpp arguments, ImportTypes.cpp types and
+// symbolic numbers, ImportConstants.cpp weights.
+#ifndef KILN_LIB_FRONTEND_IMPORTER_H
+#define KILN_LIB_FRONTEND_IMPORTER_H
+
+#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Frontend/ExportedProgram.h"
+#include "kiln/Frontend/Pt2Archive.h"
+#include "kiln/Frontend/SymExpr.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace kiln::frontend {
+
+/// What a name of a graph stands for.
+struct Entry {
+  mlir::Value value;         // null for a number that is only an attribute
+  mlir::Attribute attribute; // a constant, #sym.expr or #torch.object; arguments prefer it
+  bool isNumber = false;     // `value` is a 0-d tensor that stands for a Python number
+};
+
+/// The graph that is being imported.
+struct Scope {
+  const Graph &graph;
+  llvm::StringMap<Entry> entries;
+  llvm::DenseSet<sym::Expr> known; // symbols whose values are known at this point
+};
+
+/// The arguments of a call under construction.
+struct CallArguments {
+  llvm::SmallVector<mlir::Attribute> args;
+  llvm::SmallVector<mlir::Value> operands;
+  llvm::SmallVector<mlir::Attribute> names; // StringAttr, of an operator without a schema
+};
+
+class Importer {
+public:
+  Importer(Pt2Archive &archive, llvm::StringRef model, const ExportedProgram &program,
+           mlir::MLIRContext &context);
+
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> run();
+
+private:
+  // Importer.cpp
+  llvm::Error importMain();
+  llvm::Error importInputs(mlir::Block *body, llvm::SmallVectorImpl<mlir::Attribute> &attributes);
+  llvm::Error importOutputs(llvm::SmallVectorImpl<mlir::Value> &results,
+                            llvm::SmallVectorImpl<mlir::Attribute> &attributes);
+  llvm::Error setModuleAttributes();
+  /// The value of a graph's output, made into one if it is a number.
+  llvm::Expected<mlir::Value> outputValue(const Argument &output);
+  llvm::Expected<mlir::NamedAttrList> tensorAttributes(const TensorMeta &meta);
+
+  // ImportNode.cpp
+  llvm::Error importNodes();
+  llvm::Error importNode(const Node &node);
+  struct Result;
+  llvm::Error collectResults(const Argument &output, llvm::SmallVectorImpl<Result> &results);
+  llvm::Expected<bool> importAsNumbers(llvm::StringRef target, llvm::ArrayRef<Result> results);
+  llvm::Expected<mlir::FlatSymbolRefAttr> importNested(const GraphRef &nested);
+  mlir::Location locationOf(const Node &node);
+
+  // ImportArguments.cpp
+  llvm::Error importArguments(const Node &node, llvm::StringRef target, CallArguments &call);
+  llvm::Expected<mlir::Attribute>
+  importArgument(const Argument &argument, const torch::SchemaType *type, CallArguments &call);
+  llvm::Expected<mlir::Attribute> refer(llvm::StringRef name, CallArguments &call);
+
+  // ImportTypes.cpp
+  llvm::Expected<mlir::Type> elementType(ScalarTypeCode code);
+  llvm::Expected<torch::LayoutAttr> layoutAttr(LayoutCode code);
+  torch::MemoryFormatAttr memoryFormatAttr(MemoryFormatCode code);
+  torch::DeviceAttr deviceAttr(const Device &device);
+  llvm::Expected<sym::Expr> integer(const SymInt &value);
+  llvm::Expected<llvm::SmallVector<sym::Expr>> integers(llvm::ArrayRef<SymInt> values);
+  llvm::Expected<mlir::RankedTensorType> tensorType(const TensorMeta &meta);
+  mlir::RankedTensorType scalarType(mlir::Type elementType);
+  /// An integer constant, or #sym.expr.
+  mlir::Attribute integerAttr(sym::Expr expr);
+  llvm::Expected<const TensorMeta *> metaOf(llvm::StringRef name);
+  /// Adds all symbols of `expr` to `known`; the ones that were not are appended to `added`.
+  void learn(sym::Expr expr, llvm::SmallVectorImpl<sym::Expr> *added = nullptr);
+  void learn(mlir::Type type, llvm::SmallVectorImpl<sym::Expr> *added = nullptr);
+
+  // ImportConstants.cpp
+  llvm::Error importConstant(const InputSpec &spec);
+  llvm::Error readPayloadConfigs();
+  llvm::Expected<mlir::DenseResourceElementsAttr> loadBytes(llvm::StringRef member,
+                                                            const TensorMeta &meta,
+                                                            mlir::RankedTensorType type,
+                                                            llvm::StringRef name);
+
+  /// An error about the current node.
+  llvm::Error fail(const llvm::Twine &message) const;
+  llvm::Error define(llvm::StringRef name, Entry entry);
+
+  Pt2Archive &archive;
+  std::string model; // NAME of models/NAME.json
+  const ExportedProgram &program;
+  mlir::MLIRContext &context;
+  mlir::OpBuilder builder;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::Location location; // of what is being imported
+  Scope *scope = nullptr;
+  SymExprReader symbols;
+  unsigned numOpaque = 0;
+
+  bool hasPayloadConfigs = false;
+  PayloadConfig weights, constants;
+  llvm::StringMap<torch::ConstantOp> constantOps; // by where the bytes are and how they are read
+};
+
+} // namespace kiln::frontend
+
+#endif // KILN_LIB_FRONTEND_IMPORTER_H

@@ -1,0 +1,32 @@
+// What the functions in torch.export's expressions mean in integers.
+#ifndef KILN_LIB_FRONTEND_SYMFUNCTIONS_H
+#define KILN_LIB_FRONTEND_SYMFUNCTIONS_H
+
+#include "kiln/Sym/Expr.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace kiln::frontend {
+
+/// numerator / denominator; the denominator is not the constant zero. A Python bool is 0 or 1.
+struct Quotient {
+  sym::Expr numerator = 0, denominator = 1;
+  bool isInteger() const { return denominator.isConstant(1); }
+};
+
+/// Null, or why there is no result.
+using Failure = const char *;
+
+/// Applies a function by sympy's name, `FloorDiv` or `StrictLessThan`. `isNonNegative` is asked
+/// where knowing a sign makes the result simpler.
+Failure applyFunction(llvm::StringRef name, llvm::ArrayRef<Quotient> args,
+                      llvm::function_ref<bool(Quotient)> isNonNegative, Quotient &result);
+Failure add(Quotient a, Quotient b, Quotient &result);
+Failure power(Quotient base, Quotient exponent, Quotient &result);
+/// condition ? a : b
+Failure select(Quotient condition, Quotient a, Quotient b, Quotient &result);
+
+} // namespace kiln::frontend
+
+#endif // KILN_LIB_FRONTEND_SYMFUNCTIONS_H

@@ -1,0 +1,198 @@
+//===- Link.cpp - Running the linker in this process ----------------------===//
+#include "kiln/Link/Link.h"
+#include "kiln/Link/OutputFile.h"
+
+#include "Weights.h"
+#include "lld/Common/Driver.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cerrno>
+#include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+LLD_HAS_DRIVER(elf)
+
+// Made by runtime/CMakeLists.txt.
+extern "C" const char kiln_embedded_runtime_begin[], kiln_embedded_runtime_end[];
+extern "C" const char kiln_embedded_libc_begin[], kiln_embedded_libc_end[];
+
+using namespace llvm;
+using namespace kiln;
+
+static constexpr StringLiteral exportedSymbols = R"({
+  global:
+    kiln_abi_version;
+    kiln_model_info;
+    kiln_model_create;
+    kiln_model_run;
+    kiln_model_set_constant;
+    kiln_model_destroy;
+    kiln_last_error;
+  local: *;
+};
+)";
+
+namespace {
+
+/// Files of the linker that exist in memory only. They have no name that could
+/// stay behind, however this process ends.
+class MemoryFiles {
+public:
+  ~MemoryFiles() {
+    for (int descriptor : descriptors)
+      close(descriptor);
+  }
+
+  /// Returns a path under which this process can open the contents.
+  Expected<std::string> add(StringRef contents) {
+    int descriptor = memfd_create("kiln-link", MFD_CLOEXEC);
+    if (descriptor < 0)
+      return createStringError(errnoAsErrorCode(), "cannot create a file in memory");
+    descriptors.push_back(descriptor);
+    raw_fd_ostream stream(descriptor, /*shouldClose=*/false);
+    stream << contents;
+    stream.flush();
+    if (std::error_code error = stream.error()) {
+      stream.clear_error();
+      return createStringError(error, "cannot write a file in memory: " + error.message());
+    }
+    return "/proc/self/fd/" + std::to_string(descriptor);
+  }
+
+private:
+  std::vector<int> descriptors;
+};
+
+} // namespace
+
+/// Runs lld, whose state is global and lost if it crashes.
+static Error runLinker(ArrayRef<std::string> arguments) {
+  static std::mutex mutex;
+  static bool usable = true;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!usable)
+    return createStringError("the linker crashed before and cannot run again in this process");
+  std::vector<const char *> pointers;
+  for (const std::string &argument : arguments)
+    pointers.push_back(argument.c_str());
+  std::string messages;
+  raw_string_ostream stream(messages);
+  lld::Result result = lld::lldMain(pointers, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  usable = result.canRunAgain;
+  if (result.retCode == 0)
+    return Error::success();
+  return createStringError("linking failed: " + StringRef(messages).trim());
+}
+
+/// The place of embedded weights: after everything else in memory, so that they
+/// are a segment of their own and keep code and data within reach of each other.
+static std::string layoutScript(uint64_t weightsBytes) {
+  return "SECTIONS { .kiln_weights : ALIGN(4096) { *(.kiln_weights) . += " +
+         std::to_string(weightsBytes - 1) + "; } } INSERT AFTER .bss;\n";
+}
+
+static Error createWeightsFile(OutputFile &file, const LinkOptions &options) {
+  if (Error error = file.create(options.output + ".weights"))
+    return error;
+  return writeExternalWeights(file.getTemporaryPath(), options.weights, options.weightsHash);
+}
+
+/// Gives both files their names, the weights first: an object must not be seen
+/// without them.
+static Error keepBoth(OutputFile &object, OutputFile &weights) {
+  bool external = !weights.getTemporaryPath().empty();
+  if (external)
+    if (Error error = weights.keep())
+      return error;
+  Error error = object.keep();
+  if (error && external)
+    sys::fs::remove(weights.getFinalPath());
+  return error;
+}
+
+Error kiln::linkSharedObject(const LinkOptions &options) {
+  if (Error error = verifyWeights(options.weights))
+    return error;
+  bool embed = options.weightsPlace == WeightsPlace::Embedded && options.weights.bytes != 0;
+  bool external = options.weightsPlace == WeightsPlace::External && options.weights.bytes != 0;
+
+  OutputFile object, weights;
+  if (Error error = object.create(options.output))
+    return error;
+  if (external)
+    if (Error error = createWeightsFile(weights, options))
+      return error;
+
+  std::vector<StringRef> inputs;
+  for (MemoryBufferRef buffer : options.objects)
+    inputs.push_back(buffer.getBuffer());
+  inputs.emplace_back(kiln_embedded_runtime_begin,
+                      kiln_embedded_runtime_end - kiln_embedded_runtime_begin);
+  inputs.emplace_back(kiln_embedded_libc_begin, kiln_embedded_libc_end - kiln_embedded_libc_begin);
+  std::string script;
+  if (embed)
+    inputs.push_back(script = layoutScript(options.weights.bytes));
+
+  MemoryFiles files;
+  Expected<std::string> versions = files.add(exportedSymbols);
+  if (!versions)
+    return versions.takeError();
+  std::vector<std::string> arguments = {"ld.lld",
+                                        "-shared",
+                                        "-nostdlib",
+                                        "-z",
+                                        "now",
+                                        "-z",
+                                        "relro",
+                                        "-z",
+                                        "noexecstack",
+                                        "-z",
+                                        "defs",
+                                        "--gc-sections",
+                                        "--build-id=none",
+                                        "--hash-style=gnu",
+                                        "-s",
+                                        "--fatal-warnings",
+                                        "--color-diagnostics=never",
+                                        "--version-script=" + *versions,
+                                        "-o",
+                                        object.getTemporaryPath().str(),
+                                        "--whole-archive"};
+  for (StringRef input : inputs) {
+    Expected<std::string> path = files.add(input);
+    if (!path)
+      return path.takeError();
+    arguments.push_back(*path);
+  }
+  if (Error error = runLinker(arguments))
+    return error;
+  if (embed)
+    if (Error error = appendEmbeddedWeights(object.getTemporaryPath(), options.weights))
+      return error;
+  return keepBoth(object, weights);
+}
+
+Error kiln::linkRelocatableObject(const LinkOptions &options) {
+  if (Error error = verifyWeights(options.weights))
+    return error;
+  OutputFile object, weights;
+  if (Error error = object.create(options.output))
+    return error;
+  if (options.weights.bytes != 0)
+    if (Error error = createWeightsFile(weights, options))
+      return error;
+  MemoryFiles files;
+  std::vector<std::string> arguments = {"ld.lld", "-r", "-o", object.getTemporaryPath().str()};
+  for (MemoryBufferRef buffer : options.objects) {
+    Expected<std::string> path = files.add(buffer.getBuffer());
+    if (!path)
+      return path.takeError();
+    arguments.push_back(*path);
+  }
+  if (Error error = runLinker(arguments))
+    return error;
+  return keepBoth(object, weights);
+}

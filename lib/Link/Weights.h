@@ -1,0 +1,22 @@
+//===- Weights.h - Writing the weights blob ---------------------*- C++ -*-===//
+#ifndef KILN_LIB_LINK_WEIGHTS_H
+#define KILN_LIB_LINK_WEIGHTS_H
+
+#include "kiln/Link/Link.h"
+
+namespace kiln {
+
+/// Checks that the pieces lie within the blob and do not overlap.
+llvm::Error verifyWeights(const WeightsBlob &weights);
+
+/// Writes the external file's header and the blob to the (empty) file at `path`.
+llvm::Error writeExternalWeights(llvm::StringRef path, const WeightsBlob &weights, uint64_t hash);
+
+/// Appends the blob to the shared object at `path` as the contents of its
+/// section `.kiln_weights`. That section has been linked without contents, as
+/// the whole of the last segment in memory, so that only its headers change.
+llvm::Error appendEmbeddedWeights(llvm::StringRef path, const WeightsBlob &weights);
+
+} // namespace kiln
+
+#endif // KILN_LIB_LINK_WEIGHTS_H

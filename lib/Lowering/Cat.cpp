@@ -1,0 +1,155 @@
+// Concatenation: a chain of masked reads, each part's where the index lies in it.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// Parts one after another along `dim`, converted to `type`. They agree in all other sizes.
+static Value concatenate(Call &call, ArrayRef<Value> parts, int64_t dim, Type type) {
+  Exprs shape = shapeOf(parts.front()), offsets;
+  Expr total = 0;
+  for (Value part : parts) {
+    Exprs sizes = shapeOf(part);
+    offsets.push_back(total);
+    total = total + sizes[dim];
+    sizes[dim] = shape[dim];
+    if (!call.kernels.isSame(sizes, shape)) {
+      call.kernels.fail("parts that differ in another size");
+      return {};
+    }
+  }
+  shape[dim] = call.kernels.known().simplify(total);
+  return call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    Element value;
+    for (auto [part, offset] : llvm::reverse(llvm::zip_equal(parts, offsets))) {
+      Exprs index = body.ownDims();
+      index[dim] = index[dim] - offset;
+      Element inside = body.inside({index[dim]}, {shapeOf(part)[dim]});
+      Type own = elementType(part);
+      if (own == type) {
+        Element other = value ? value : body.constant(type, 0);
+        value = body.read(part, index, inside, other);
+      } else {
+        Element read = body.read(part, index, inside, body.constant(own, 0));
+        value = value ? select(inside, convert(read, type), value) : convert(read, type);
+      }
+    }
+    return value;
+  });
+}
+
+static LogicalResult lowerCat(Call &call) {
+  SmallVector<Value> parts = call.args.tensorList(0);
+  // An empty 1-d tensor takes part in no way but promotion.
+  llvm::erase_if(parts, [&](Value part) {
+    return rankOf(part) == 1 && shapeOf(part)[0].isConstant(0) && call.resultShape().size() != 1;
+  });
+  if (parts.empty())
+    return call.set(call.kernels.full(call.resultShape(), call.resultType(), 0));
+  int64_t rank = rankOf(parts.front());
+  if (rank == 0 || llvm::any_of(parts, [&](Value part) { return rankOf(part) != rank; }))
+    return call.refuse("parts of different ranks");
+  Value result = concatenate(call, parts, call.dim(1, rank), call.resultType());
+  return result ? call.set(result) : failure();
+}
+
+/// Parts gain a dim of size 1 that they are concatenated along.
+static LogicalResult lowerStack(Call &call) {
+  SmallVector<Value> parts = call.args.tensorList(0);
+  if (parts.empty())
+    return call.refuse("nothing to stack");
+  int64_t rank = rankOf(parts.front()) + 1, dim = call.dim(1, rank);
+  for (Value &part : parts) {
+    Exprs shape = shapeOf(part);
+    if (static_cast<int64_t>(shape.size()) + 1 != rank)
+      return call.refuse("parts of different ranks");
+    shape.insert(shape.begin() + dim, Expr(1));
+    part = call.kernels.reshape(part, shape);
+  }
+  Value result = concatenate(call, parts, dim, call.resultType());
+  return result ? call.set(result) : failure();
+}
+
+/// Concatenates parts that have at least `rank` dims: missing ones are added in front, or, for a
+/// vector in dstack and column_stack, as `shapeOfVector` says.
+static LogicalResult stackAlong(Call &call, int64_t rank, int64_t dim,
+                                function_ref<Exprs(Expr)> shapeOfVector) {
+  SmallVector<Value> parts = call.args.tensorList(0);
+  if (parts.empty())
+    return call.refuse("nothing to stack");
+  for (Value &part : parts) {
+    Exprs shape = shapeOf(part);
+    if (shape.empty())
+      shape = shapeOfVector(1);
+    else if (shape.size() == 1)
+      shape = shapeOfVector(shape[0]);
+    while (static_cast<int64_t>(shape.size()) < rank)
+      shape.push_back(1);
+    part = call.kernels.reshape(part, shape);
+    if (rankOf(part) != rankOf(parts.front()))
+      return call.refuse("parts of different ranks");
+  }
+  Value result = concatenate(call, parts, dim, call.resultType());
+  return result ? call.set(result) : failure();
+}
+
+static LogicalResult lowerHstack(Call &call) { // along dim 1, vectors along dim 0
+  SmallVector<Value> parts = call.args.tensorList(0);
+  bool vectors = !parts.empty() && rankOf(parts.front()) <= 1;
+  return stackAlong(call, 1, vectors ? 0 : 1, [](Expr n) { return Exprs{n}; });
+}
+
+static LogicalResult lowerVstack(Call &call) { // vectors are rows
+  return stackAlong(call, 2, 0, [](Expr n) { return Exprs{Expr(1), n}; });
+}
+
+static LogicalResult lowerColumnStack(Call &call) { // vectors are columns
+  return stackAlong(call, 2, 1, [](Expr n) { return Exprs{n, Expr(1)}; });
+}
+
+static LogicalResult lowerDstack(Call &call) {
+  return stackAlong(call, 3, 2, [](Expr n) { return Exprs{Expr(1), n, Expr(1)}; });
+}
+
+/// Differences of neighbours, n times.
+static LogicalResult lowerDiff(Call &call) {
+  Value self = call.tensor(0);
+  int64_t rank = rankOf(self), dim = call.dim("dim", rank), n = call.args.integer("n");
+  Type type = elementType(self);
+  if (rank == 0 || n < 0 || isComplex(type))
+    return call.refuse("this dtype, a 0-d tensor or a negative n");
+  SmallVector<Value> parts;
+  for (Value part : {call.args.optTensor("prepend"), self, call.args.optTensor("append")})
+    if (part) {
+      if (rankOf(part) != rank)
+        return call.refuse("parts of different ranks");
+      parts.push_back(part);
+    }
+  Value value = parts.size() == 1 ? self : concatenate(call, parts, dim, call.resultType());
+  type = call.resultType();
+  for (int64_t i = 0; value && i < n; ++i) {
+    Exprs shape = shapeOf(value);
+    if (!call.kernels.known().isPositive(shape[dim]))
+      return call.refuse("cannot tell that there is an element");
+    shape[dim] = call.kernels.known().simplify(shape[dim] - 1);
+    value = call.kernels.map(shape, type, [&](BodyBuilder &body) {
+      Exprs here = body.ownDims(), next = here;
+      next[dim] = next[dim] + 1;
+      Type wide = opmath(type);
+      Element a = convert(body.read(value, here), wide), b = convert(body.read(value, next), wide);
+      return isBool(type) ? a ^ b : b - a;
+    });
+  }
+  return value ? call.set(value) : failure();
+}
+
+void lowering::registerCat(LoweringTable &table) {
+  table.add({"aten.cat.default", "aten.concat.default", "aten.concatenate.default"}, lowerCat);
+  table.add("aten.stack.default", lowerStack);
+  table.add("aten.hstack.default", lowerHstack);
+  table.add({"aten.vstack.default", "aten.row_stack.default"}, lowerVstack);
+  table.add("aten.column_stack.default", lowerColumnStack);
+  table.add("aten.dstack.default", lowerDstack);
+  table.add("aten.diff.default", lowerDiff);
+}

@@ -1,0 +1,286 @@
+// Convolutions of any number of spatial dims. All are computed channels-last, [N, spatial…, C], so
+// that channels are next to each other for the products, and seen as PyTorch's [N, C, spatial…]
+// through a view that fusion carries along.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+namespace {
+/// Spatial lists have an entry for each spatial dim.
+struct Conv {
+  Value x, weight, bias; // x is [N, C, spatial…]
+  SmallVector<int64_t> stride, dilation;
+  Exprs padding, output; // padding in front; output sizes
+  int64_t groups = 1;
+  bool transposed = false;
+
+  size_t spatial() const { return stride.size(); }
+  /// Weights are [out, in / groups, …]; transposed, [in, out / groups, …].
+  Expr channelsPerGroup() const {
+    return transposed ? shapeOf(weight)[0].floorDiv(groups) : shapeOf(weight)[1];
+  }
+  Expr outputsPerGroup() const {
+    return transposed ? shapeOf(weight)[1] : shapeOf(weight)[0].floorDiv(groups);
+  }
+  Expr kernel(size_t i) const { return shapeOf(weight)[2 + i]; }
+};
+} // namespace
+
+/// Kernel dims of size 1 are no loops: a 1×1 convolution is a plain product.
+static Exprs kernelExtents(const Conv &conv) {
+  Exprs extents;
+  for (size_t i = 0; i < conv.spatial(); ++i)
+    if (!conv.kernel(i).isConstant(1))
+      extents.push_back(conv.kernel(i));
+  return extents;
+}
+
+/// One entry for each spatial dim: the kernel's position there, from its loops `dims`.
+static Exprs kernelPosition(const Conv &conv, ArrayRef<Expr> dims) {
+  Exprs position;
+  for (size_t i = 0, next = 0; i < conv.spatial(); ++i)
+    position.push_back(conv.kernel(i).isConstant(1) ? Expr(0) : dims[next++]);
+  return position;
+}
+
+/// The input element that meets kernel position `at` for output position `out`; zero outside.
+static Element readInput(BodyBuilder &body, const Conv &conv, Expr n, Expr channel,
+                         ArrayRef<Expr> out, ArrayRef<Expr> at) {
+  Element zero = body.constant(elementType(conv.x), 0);
+  Exprs index = {n, channel}, shape = shapeOf(conv.x), exprs, bounds;
+  for (size_t i = 0; i < conv.spatial(); ++i) {
+    if (!conv.transposed) {
+      index.push_back(out[i] * conv.stride[i] + at[i] * conv.dilation[i] - conv.padding[i]);
+      continue;
+    }
+    // out = in * stride + at * dilation - padding, solved for in where that is a whole number.
+    Expr scaled = out[i] + conv.padding[i] - at[i] * conv.dilation[i];
+    index.push_back(scaled.floorDiv(conv.stride[i]));
+    if (conv.stride[i] > 1) {
+      exprs.push_back(scaled.mod(conv.stride[i]));
+      bounds.push_back(1);
+    }
+  }
+  if (exprs.empty())
+    return body.readPadded(conv.x, index, zero);
+  for (size_t i = 0; i < conv.spatial(); ++i) {
+    exprs.push_back(index[2 + i]);
+    bounds.push_back(shape[2 + i]);
+  }
+  return body.read(conv.x, index, body.inside(exprs, bounds), zero);
+}
+
+static Element addBias(BodyBuilder &body, const Conv &conv, Element sum, Expr channel) {
+  if (!conv.bias)
+    return sum;
+  return sum + convert(body.read(conv.bias, Exprs{channel}), sum.type());
+}
+
+/// [N, spatial…, C] seen as [N, C, spatial…].
+static Value channelsFirst(Call &call, Value result) {
+  SmallVector<int64_t> perm = {0, rankOf(result) - 1};
+  for (int64_t i = 1; i + 1 < rankOf(result); ++i)
+    perm.push_back(i);
+  return call.kernels.permute(result, perm);
+}
+
+/// One input channel for each output channel: a sum over the kernel, not worth a product.
+static Value depthwise(Call &call, const Conv &conv) {
+  Expr multiplier = conv.outputsPerGroup();
+  Type wide = opmath(elementType(conv.x));
+  Exprs domain = {shapeOf(conv.x)[0]};
+  llvm::append_range(domain, conv.output);
+  domain.push_back(multiplier * conv.groups);
+  unsigned last = domain.size() - 1;
+  Value result = call.kernels.map(domain, call.resultType(), [&](BodyBuilder &body) {
+    Expr channel = body.dim(last), group = channel.floorDiv(multiplier);
+    Element sum = body.sum(kernelExtents(conv), wide, [&](BodyBuilder &inner) {
+      Exprs at = kernelPosition(conv, inner.ownDims());
+      Exprs weight =
+          conv.transposed ? Exprs{group, channel.mod(multiplier)} : Exprs{channel, Expr(0)};
+      llvm::append_range(weight, at);
+      Element x = readInput(inner, conv, body.dim(0), group, body.dims(1, last), at);
+      return convert(x, wide) * convert(inner.read(conv.weight, weight), wide);
+    });
+    return addBias(body, conv, sum, channel);
+  });
+  return channelsFirst(call, result);
+}
+
+/// m = (N, spatial…), n = output channels, k = (kernel…, input channels); groups are batches.
+static Value contraction(Call &call, const Conv &conv) {
+  bool grouped = conv.groups > 1;
+  size_t spatial = conv.spatial();
+  Expr inputs = conv.channelsPerGroup(), outputs = conv.outputsPerGroup();
+  Contraction c;
+  if (grouped)
+    c.batch = {Expr(conv.groups)};
+  c.m = {shapeOf(conv.x)[0]};
+  llvm::append_range(c.m, conv.output);
+  c.n = {outputs};
+  c.k = kernelExtents(conv);
+  c.k.push_back(inputs);
+  unsigned m = c.batch.size(), n = m + c.m.size(), k = n + 1, last = k + c.k.size() - 1;
+  Expr group = grouped ? Expr::dim(0) : Expr(0);
+  auto lhs = [&](BodyBuilder &body) {
+    return readInput(body, conv, body.dim(m), group * inputs + body.dim(last),
+                     body.dims(m + 1, m + 1 + spatial), kernelPosition(conv, body.dims(k, last)));
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    Expr input = body.dim(last), output = body.dim(n);
+    Exprs index = conv.transposed ? Exprs{group * inputs + input, output}
+                                  : Exprs{group * outputs + output, input};
+    llvm::append_range(index, kernelPosition(conv, body.dims(k, last)));
+    return body.read(conv.weight, index);
+  };
+  auto epilogue = [&](BodyBuilder &body, Element sum) {
+    return addBias(body, conv, sum, group * outputs + body.dim(n));
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  c.epilogue = epilogue;
+  if (grouped) { // [N, spatial…, groups, outputs]
+    c.perm = llvm::to_vector(llvm::seq<int64_t>(m, n));
+    c.perm.append({0, static_cast<int64_t>(n)});
+  }
+  Value result = call.kernels.contract(c, call.resultType());
+  if (grouped) {
+    Exprs flat = shapeOf(result);
+    flat.pop_back();
+    flat.back() = outputs * conv.groups;
+    result = call.kernels.reshape(result, flat);
+  }
+  return channelsFirst(call, result);
+}
+
+/// Checks the parts of a convolution against each other and lowers it. `conv.x` may lack the N dim.
+static LogicalResult lower(Call &call, Conv conv) {
+  Type type = elementType(conv.x);
+  size_t spatial = conv.spatial();
+  bool unbatched = rankOf(conv.x) == static_cast<int64_t>(spatial) + 1;
+  if (isBool(type) || isComplex(type) || elementType(conv.weight) != type ||
+      (conv.bias && elementType(conv.bias) != type))
+    return call.refuse("these dtypes");
+  if (unbatched) {
+    Exprs shape = shapeOf(conv.x);
+    shape.insert(shape.begin(), Expr(1));
+    conv.x = call.kernels.reshape(conv.x, shape);
+  }
+  if (rankOf(conv.x) != static_cast<int64_t>(spatial) + 2 || rankOf(conv.weight) != rankOf(conv.x))
+    return call.refuse("input and weight of these ranks");
+  for (auto [stride, dilation] : llvm::zip_equal(conv.stride, conv.dilation))
+    if (stride <= 0 || dilation <= 0)
+      return call.refuse("a stride or dilation that is not positive");
+  if (conv.groups <= 0)
+    return call.refuse("no groups");
+  Expr inputs = call.kernels.known().simplify(conv.channelsPerGroup());
+  Expr outputs = call.kernels.known().simplify(conv.outputsPerGroup());
+  Expr allOutputs = conv.transposed ? outputs * conv.groups : shapeOf(conv.weight)[0];
+  if (!call.kernels.isSame(inputs * conv.groups, shapeOf(conv.x)[1]) ||
+      !call.kernels.isSame(outputs * conv.groups, allOutputs) ||
+      (conv.transposed && !call.kernels.isSame(inputs * conv.groups, shapeOf(conv.weight)[0])) ||
+      (conv.bias &&
+       (rankOf(conv.bias) != 1 || !call.kernels.isSame(shapeOf(conv.bias)[0], allOutputs))))
+    return call.refuse("channels of input, weight and bias that do not fit");
+  bool isDepthwise = inputs.isConstant(1) && conv.groups > 1 && !conv.transposed;
+  Value result = isDepthwise ? depthwise(call, conv) : contraction(call, conv);
+  if (unbatched)
+    result = call.kernels.reshape(result, call.resultShape());
+  return call.set(result);
+}
+
+/// floor((in + padding - dilation * (kernel - 1) - 1) / stride) + 1
+static Expr outputSize(Call &call, const Conv &conv, size_t i, Expr size, Expr padding) {
+  Expr span = (conv.kernel(i) - 1) * conv.dilation[i] + 1;
+  return call.kernels.known().simplify((size + padding - span).floorDiv(conv.stride[i]) + 1);
+}
+
+/// (in - 1) * stride - 2 * padding + dilation * (kernel - 1) + outputPadding + 1
+static Expr transposedSize(Call &call, const Conv &conv, size_t i, Expr size, Expr extra) {
+  return call.kernels.known().simplify((size - 1) * conv.stride[i] - conv.padding[i] * 2 +
+                                       (conv.kernel(i) - 1) * conv.dilation[i] + extra + 1);
+}
+
+/// The arguments that all overloads share.
+static std::optional<Conv> commonArguments(Call &call, size_t spatial) {
+  Conv conv;
+  conv.x = call.tensor("input");
+  conv.weight = call.tensor("weight");
+  conv.bias = call.args.optTensor("bias");
+  conv.stride = call.ints("stride", spatial);
+  conv.dilation = call.ints("dilation", spatial);
+  conv.groups = call.ints("groups", 1).front();
+  if (rankOf(conv.weight) != static_cast<int64_t>(spatial) + 2 ||
+      rankOf(conv.x) + 1 < rankOf(conv.weight)) {
+    call.kernels.fail("input and weight of these ranks");
+    return std::nullopt;
+  }
+  for (int64_t stride : conv.stride)
+    if (stride <= 0)
+      call.kernels.fail("a stride that is not positive");
+  return call.kernels.failure ? std::nullopt : std::optional(conv);
+}
+
+static Expr spatialSize(const Conv &conv, size_t i) {
+  Exprs shape = shapeOf(conv.x);
+  return shape[shape.size() - conv.spatial() + i];
+}
+
+static LogicalResult lowerConvolution(Call &call, size_t spatial, bool transposed) {
+  std::optional<Conv> conv = commonArguments(call, spatial);
+  if (!conv)
+    return failure();
+  conv->transposed = transposed;
+  conv->padding = call.symInts("padding", spatial);
+  Exprs extra(spatial, Expr(0));
+  if (transposed)
+    extra = call.symInts("output_padding", spatial);
+  for (size_t i = 0; i < spatial; ++i) {
+    Expr size = spatialSize(*conv, i);
+    conv->output.push_back(transposed ? transposedSize(call, *conv, i, size, extra[i])
+                                      : outputSize(call, *conv, i, size, conv->padding[i] * 2));
+  }
+  return lower(call, *conv);
+}
+
+/// padding = 'valid' or 'same'; 'same' puts the odd element at the end.
+static LogicalResult lowerNamedPadding(Call &call, size_t spatial) {
+  std::optional<Conv> conv = commonArguments(call, spatial);
+  if (!conv)
+    return failure();
+  StringRef mode = call.args.string("padding");
+  if (mode != "same" && mode != "valid")
+    return call.refuse("padding = '" + mode + "'");
+  for (size_t i = 0; i < spatial; ++i) {
+    Expr total = mode == "same" ? (conv->kernel(i) - 1) * conv->dilation[i] : Expr(0);
+    conv->padding.push_back(call.kernels.known().simplify(total.floorDiv(2)));
+    conv->output.push_back(outputSize(call, *conv, i, spatialSize(*conv, i), total));
+  }
+  return lower(call, *conv);
+}
+
+static LogicalResult lowerAnyConvolution(Call &call) { // convolution, _convolution
+  int64_t rank = rankOf(call.tensor("weight"));
+  if (rank < 3)
+    return call.refuse("no spatial dim");
+  return lowerConvolution(call, rank - 2, call.args.boolean("transposed"));
+}
+
+void lowering::registerConv(LoweringTable &table) {
+  for (size_t spatial : {1, 2, 3}) {
+    std::string conv = ("aten.conv" + Twine(spatial) + "d.").str();
+    table.add(conv + "default", [=](Call &call) { return lowerConvolution(call, spatial, false); });
+    table.add(conv + "padding", [=](Call &call) { return lowerNamedPadding(call, spatial); });
+  }
+  table.add("aten.conv_transpose1d.default",
+            [](Call &call) { return lowerConvolution(call, 1, true); });
+  table.add("aten.conv_transpose2d.input",
+            [](Call &call) { return lowerConvolution(call, 2, true); });
+  table.add("aten.conv_transpose3d.input",
+            [](Call &call) { return lowerConvolution(call, 3, true); });
+  table.add(
+      {"aten.convolution.default", "aten._convolution.default", "aten._convolution.deprecated"},
+      lowerAnyConvolution);
+}

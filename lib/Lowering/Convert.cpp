@@ -1,0 +1,123 @@
+// Conversions between dtypes, and calls that in a compiled program have nothing left to do.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// The declared dtype says which of the many ways to ask was used.
+static LogicalResult lowerTo(Call &call) {
+  if (call.args.has("layout"))
+    if (auto layout = call.args.layout("layout"); layout && *layout != torch::Layout::Strided)
+      return call.refuse("a layout other than strided");
+  return call.set(call.kernels.convert(call.tensor(0), call.resultType()));
+}
+
+/// The bits of an element, as an integer of its width; bool takes a byte.
+static Element toBits(Element x) {
+  if (isBool(x.type()))
+    return convert(x, x.b().getI8Type());
+  if (isInt(x.type()))
+    return x;
+  Type bits = x.b().getIntegerType(x.type().getIntOrFloatBitWidth());
+  return x.make(arith::BitcastOp::create(x.b(), bits, x.value()), bits);
+}
+
+static Element fromBits(Element bits, Type type) {
+  if (isBool(type))
+    return isTrue(bits);
+  if (isInt(type))
+    return bits.make(bits.value(), type);
+  return bits.make(arith::BitcastOp::create(bits.b(), type, bits.value()), type);
+}
+
+/// An integer as one of another width, by dropping bits or with zeros.
+static Element resizeBits(Element bits, unsigned width) {
+  Type from = bits.type(), to = bits.b().getIntegerType(width);
+  unsigned have = from.getIntOrFloatBitWidth();
+  if (have == width)
+    return bits;
+  Value value = bits.value();
+  return have > width ? bits.make(arith::TruncIOp::create(bits.b(), to, value), to)
+                      : bits.make(arith::ExtUIOp::create(bits.b(), to, value), to);
+}
+
+/// `view.dtype`: the same bytes, little-endian. With another width the last dim grows or shrinks.
+static LogicalResult lowerBitcast(Call &call) {
+  Value tensor = call.tensor(0);
+  Type from = elementType(tensor), to = call.resultType();
+  if (from == to)
+    return call.set(tensor);
+  if (isComplex(from) || isComplex(to))
+    return call.refuse("complex numbers");
+  auto widthOf = [](Type type) { return std::max(8u, type.getIntOrFloatBitWidth()); };
+  unsigned source = widthOf(from), target = widthOf(to);
+  Exprs shape = shapeOf(tensor);
+  if (source == target)
+    return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {
+      return fromBits(toBits(body.broadcast(tensor)), to);
+    }));
+  if (shape.empty())
+    return call.refuse("a 0-d tensor seen as elements of another width");
+  size_t last = shape.size() - 1;
+  if (source > target) {
+    int64_t parts = source / target;
+    shape[last] = shape[last] * parts;
+    return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {
+      Exprs index = body.ownDims();
+      index[last] = body.dim(last).floorDiv(parts);
+      Element bits = toBits(body.read(tensor, index));
+      Element part = convert(body.index(body.dim(last).mod(parts) * target), bits.type());
+      Element moved = apply<arith::ShRUIOp>(bits, part);
+      return fromBits(resizeBits(moved, target), to);
+    }));
+  }
+  int64_t parts = target / source;
+  Expr length = call.kernels.known().simplify(shape[last].floorDiv(parts));
+  if (!call.kernels.isSame(length * parts, shape[last]))
+    return call.refuse("a last dim that is not a multiple of the new width");
+  shape[last] = length;
+  return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {
+    Element all;
+    for (int64_t part = 0; part < parts; ++part) {
+      Exprs index = body.ownDims();
+      index[last] = body.dim(last) * parts + part;
+      Element bits = resizeBits(toBits(body.read(tensor, index)), target);
+      Element moved = part ? shiftLeft(bits, bits.constant(part * source)) : bits;
+      all = all ? all | moved : moved;
+    }
+    return fromBits(all, to);
+  }));
+}
+
+/// Checked when the program was exported, and by the shapes and dtypes of the compiled one.
+static LogicalResult lowerNothing(Call &call) { return call.set({}); }
+
+/// Dropout of a model in evaluation mode.
+static LogicalResult lowerDropout(Call &call) {
+  if (call.args.boolean("train") && call.args.number("p") != 0)
+    return call.refuse("dropout in training mode");
+  return call.set(call.tensor(0));
+}
+
+static LogicalResult lowerNativeDropout(Call &call) {
+  if (call.args.optBoolean("train").value_or(true))
+    return call.refuse("dropout in training mode");
+  Value mask;
+  if (!call.isUnused(1))
+    mask = call.kernels.full(call.resultShape(1), call.resultType(1), 1);
+  return call.set({call.tensor(0), mask});
+}
+
+void lowering::registerConvert(LoweringTable &table) {
+  table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
+             "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
+             "aten._to_copy.default", "aten.type_as.default", "prims.convert_element_type.default"},
+            lowerTo);
+  table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);
+  table.add("aten._assert_tensor_metadata.default", lowerNothing);
+  table.add({"aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
+             "aten.feature_alpha_dropout.default"},
+            lowerDropout);
+  table.add("aten.native_dropout.default", lowerNativeDropout);
+}

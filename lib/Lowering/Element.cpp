@@ -1,0 +1,428 @@
+#include "kiln/Lowering/Element.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/Dialect/Complex/IR/Complex.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+Type lowering::opmath(Type type) {
+  if (auto floating = dyn_cast<FloatType>(type); floating && floating.getWidth() < 32)
+    return Float32Type::get(type.getContext());
+  return type;
+}
+
+//===-- Constants -----------------------------------------------------------------------------===//
+
+static FloatAttr floatAttr(FloatType type, double value) {
+  APFloat rounded(value);
+  bool losesInfo;
+  rounded.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return FloatAttr::get(type, rounded);
+}
+
+static FloatAttr floatAttr(FloatType type, int64_t value) {
+  APFloat rounded(type.getFloatSemantics());
+  rounded.convertFromAPInt(APInt(64, value, /*isSigned=*/true), /*IsSigned=*/true,
+                           APFloat::rmNearestTiesToEven);
+  return FloatAttr::get(type, rounded);
+}
+
+static Element intConstant(ImplicitLocOpBuilder &b, Type type, int64_t value) {
+  auto scalar = cast<IntegerType>(kernel::getScalarType(type));
+  APInt bits = isBool(type) ? APInt(1, value != 0)
+                            : APInt(64, value, /*isSigned=*/true).trunc(scalar.getWidth());
+  return {b, arith::ConstantOp::create(b, IntegerAttr::get(scalar, bits)), type};
+}
+
+Element lowering::constant(ImplicitLocOpBuilder &b, Type type, double value) {
+  if (auto floating = dyn_cast<FloatType>(type))
+    return {b, arith::ConstantOp::create(b, floatAttr(floating, value)), type};
+  if (isComplex(type))
+    return constant(b, type, std::complex<double>(value, 0));
+  if (isBool(type))
+    return intConstant(b, type, value != 0);
+  // A double outside the range of int64_t has no integer value; eager's is as arbitrary.
+  bool fits = value >= -0x1p63 && value < 0x1p63;
+  return intConstant(b, type, fits ? static_cast<int64_t>(value) : INT64_MIN);
+}
+
+Element lowering::constant(ImplicitLocOpBuilder &b, Type type, int64_t value) {
+  if (auto floating = dyn_cast<FloatType>(type))
+    return {b, arith::ConstantOp::create(b, floatAttr(floating, value)), type};
+  if (isComplex(type))
+    return constant(b, type, std::complex<double>(static_cast<double>(value), 0));
+  return intConstant(b, type, value);
+}
+
+Element lowering::constant(ImplicitLocOpBuilder &b, Type type, std::complex<double> value) {
+  auto complexType = dyn_cast<ComplexType>(type);
+  if (!complexType)
+    return constant(b, type, value.real());
+  auto part = cast<FloatType>(complexType.getElementType());
+  ArrayAttr parts = b.getArrayAttr({floatAttr(part, value.real()), floatAttr(part, value.imag())});
+  return {b, complex::ConstantOp::create(b, type, parts), type};
+}
+
+Element lowering::lowest(ImplicitLocOpBuilder &b, Type type) {
+  if (isFloat(type))
+    return constant(b, type, -std::numeric_limits<double>::infinity());
+  if (isUnsigned(type))
+    return constant(b, type, int64_t(0));
+  return constant(b, type, APInt::getSignedMinValue(type.getIntOrFloatBitWidth()).getSExtValue());
+}
+
+Element lowering::highest(ImplicitLocOpBuilder &b, Type type) {
+  if (isFloat(type))
+    return constant(b, type, std::numeric_limits<double>::infinity());
+  if (isUnsigned(type))
+    return constant(b, type, int64_t(-1));
+  return constant(b, type, APInt::getSignedMaxValue(type.getIntOrFloatBitWidth()).getSExtValue());
+}
+
+Element Element::constant(double value) const {
+  return lowering::constant(*builder, elementType, value);
+}
+Element Element::constant(int64_t value) const {
+  return lowering::constant(*builder, elementType, value);
+}
+
+//===-- Conversion ----------------------------------------------------------------------------===//
+
+static Element floatToFloat(Element x, FloatType to) {
+  auto from = cast<FloatType>(x.type());
+  auto f32 = Float32Type::get(to.getContext());
+  if (from.getWidth() < to.getWidth())
+    return x.make(arith::ExtFOp::create(x.b(), to, x.value()), to);
+  // c10 goes through float between f64 and narrower types, and between two narrow types.
+  if (to.getWidth() < 32 && from != f32)
+    return floatToFloat(floatToFloat(x, f32), to);
+  return x.make(arith::TruncFOp::create(x.b(), to, x.value()), to);
+}
+
+static Element intToInt(Element x, Type to) {
+  auto scalar = cast<IntegerType>(kernel::getScalarType(to));
+  unsigned from = x.type().getIntOrFloatBitWidth();
+  if (from == scalar.getWidth())
+    return x.make(x.value(), to);
+  if (from > scalar.getWidth())
+    return x.make(arith::TruncIOp::create(x.b(), scalar, x.value()), to);
+  if (isUnsigned(x.type()))
+    return x.make(arith::ExtUIOp::create(x.b(), scalar, x.value()), to);
+  return x.make(arith::ExtSIOp::create(x.b(), scalar, x.value()), to);
+}
+
+static Element floatToInt(Element x, Type to) {
+  ImplicitLocOpBuilder &b = x.b();
+  unsigned width = to.getIntOrFloatBitWidth();
+  if (to.isUnsignedInteger(64))
+    return x.make(arith::FPToUIOp::create(b, b.getI64Type(), x.value()), to);
+  // Narrow results are the low bits of a wider one, as on x86 (and as c10 does for uint8).
+  Type wide = b.getIntegerType(to.isUnsignedInteger() ? 64 : std::max(width, 32u));
+  return intToInt(x.make(arith::FPToSIOp::create(b, wide, x.value()), wide), to);
+}
+
+Element lowering::convert(Element x, Type to) {
+  Type from = x.type();
+  ImplicitLocOpBuilder &b = x.b();
+  if (from == to)
+    return x;
+  if (isBool(to))
+    return isTrue(x);
+  if (auto complexTo = dyn_cast<ComplexType>(to)) {
+    Type part = complexTo.getElementType();
+    if (isComplex(from))
+      return makeComplex(convert(real(x), part), convert(imag(x), part));
+    return makeComplex(convert(x, part), constant(b, part, 0.0));
+  }
+  if (isComplex(from))
+    return convert(real(x), to);
+  if (isFloat(from) && isFloat(to))
+    return floatToFloat(x, cast<FloatType>(to));
+  if (isFloat(from)) {
+    if (from.getIntOrFloatBitWidth() < 32)
+      x = convert(x, b.getF32Type());
+    return floatToInt(x, to);
+  }
+  if (!isFloat(to))
+    return intToInt(x, to);
+  if (to.getIntOrFloatBitWidth() < 32)
+    return convert(convert(x, b.getF32Type()), to);
+  if (isUnsigned(from))
+    return x.make(arith::UIToFPOp::create(b, to, x.value()), to);
+  return x.make(arith::SIToFPOp::create(b, to, x.value()), to);
+}
+
+//===-- Arithmetic ----------------------------------------------------------------------------===//
+
+template <typename IntOp, typename FloatOp, typename ComplexOp>
+static Element arithmetic(Element a, Element b) {
+  assert(a.type() == b.type() && "operands are promoted first");
+  if (isFloat(a.type()))
+    return apply<FloatOp>(a, b);
+  if (isComplex(a.type()))
+    return apply<ComplexOp>(a, b);
+  return apply<IntOp>(a, b);
+}
+
+Element lowering::operator+(Element a, Element b) {
+  if (isBool(a.type()))
+    return a | b;
+  return arithmetic<arith::AddIOp, arith::AddFOp, complex::AddOp>(a, b);
+}
+
+Element lowering::operator-(Element a, Element b) {
+  return arithmetic<arith::SubIOp, arith::SubFOp, complex::SubOp>(a, b);
+}
+
+Element lowering::operator*(Element a, Element b) {
+  if (isBool(a.type()))
+    return a & b;
+  return arithmetic<arith::MulIOp, arith::MulFOp, complex::MulOp>(a, b);
+}
+
+Element lowering::operator/(Element a, Element b) {
+  assert(!isInt(a.type()) && "integers divide with truncDiv and floorDiv");
+  if (isComplex(a.type()))
+    return apply<complex::DivOp>(a, b);
+  return apply<arith::DivFOp>(a, b);
+}
+
+Element lowering::operator-(Element x) {
+  if (isFloat(x.type()))
+    return apply<arith::NegFOp>(x);
+  if (isComplex(x.type()))
+    return apply<complex::NegOp>(x);
+  return x.constant(0) - x;
+}
+
+/// Quotient and remainder toward zero. Divisors 0 and -1 never reach the division: both can trap.
+static std::pair<Element, Element> divideInts(Element a, Element b) {
+  Element zero = a.constant(0), one = a.constant(1);
+  if (isUnsigned(a.type())) {
+    Element divisor = select(b == zero, one, b);
+    return {apply<arith::DivUIOp>(a, divisor), apply<arith::RemUIOp>(a, divisor)};
+  }
+  Element minusOne = a.constant(-1);
+  Element negate = b == minusOne;
+  Element divisor = select(negate | (b == zero), one, b);
+  Element quotient = apply<arith::DivSIOp>(a, divisor);
+  return {select(negate, zero - a, quotient), apply<arith::RemSIOp>(a, divisor)};
+}
+
+/// The remainder is not zero and has the other sign than the divisor.
+static Element signsDiffer(Element rest, Element divisor) {
+  Element zero = rest.constant(0);
+  return (rest != zero) & ((rest < zero) ^ (divisor < zero));
+}
+
+Element lowering::truncDiv(Element a, Element b) {
+  if (isFloat(a.type()))
+    return trunc(a / b);
+  return divideInts(a, b).first;
+}
+
+Element lowering::floorDiv(Element a, Element b) {
+  if (isInt(a.type())) {
+    auto [quotient, rest] = divideInts(a, b);
+    if (isUnsigned(a.type()))
+      return quotient;
+    return select(signsDiffer(rest, b), quotient - a.constant(1), quotient);
+  }
+  // c10::div_floor_floating: Python's algorithm, which is exact where floor(a / b) is not.
+  Element zero = a.constant(0);
+  Element rest = fmod(a, b);
+  Element quotient = (a - rest) / b;
+  quotient = select(signsDiffer(rest, b), quotient - 1.0, quotient);
+  Element floored = floor(quotient);
+  floored = select(quotient - floored > a.constant(0.5), floored + 1.0, floored);
+  floored = select(quotient != zero, floored, copysign(zero, a / b));
+  return select(b == zero, a / b, floored);
+}
+
+Element lowering::remainder(Element a, Element b) {
+  Element rest = fmod(a, b);
+  if (isUnsigned(a.type()))
+    return rest;
+  return select(signsDiffer(rest, b), rest + b, rest);
+}
+
+/// Exact for operands of 24 bits and fewer: the quotient is taken 28 bits at a time, in f64, where
+/// each partial product is exact. A partial quotient may be rounded up to the next integer, which
+/// makes the rest negative.
+static Element fmodOfSingles(Element a, Element b) {
+  Type type = a.type(), wide = Float64Type::get(type.getContext());
+  Element x = convert(a, wide), y = abs(convert(b, wide)), rest = abs(x);
+  for (int shift = 252; shift >= 0; shift -= 28) {
+    Element divisor = y * std::ldexp(1.0, shift);
+    rest = rest - floor(rest / divisor) * divisor;
+    rest = select(rest < rest.constant(0), rest + divisor, rest);
+  }
+  rest = select(isInf(y) & ~isInf(x), abs(x), rest);
+  return convert(copysign(rest, x), type);
+}
+
+Element lowering::fmod(Element a, Element b) {
+  if (isFloat(a.type()))
+    return a.type().isF64() ? apply<arith::RemFOp>(a, b) : fmodOfSingles(a, b);
+  return divideInts(a, b).second;
+}
+
+Element lowering::maximum(Element a, Element b) {
+  if (isFloat(a.type()))
+    return apply<arith::MaximumFOp>(a, b);
+  if (isUnsigned(a.type()))
+    return apply<arith::MaxUIOp>(a, b);
+  return apply<arith::MaxSIOp>(a, b);
+}
+
+Element lowering::minimum(Element a, Element b) {
+  if (isFloat(a.type()))
+    return apply<arith::MinimumFOp>(a, b);
+  if (isUnsigned(a.type()))
+    return apply<arith::MinUIOp>(a, b);
+  return apply<arith::MinSIOp>(a, b);
+}
+
+Element lowering::fmax(Element a, Element b) {
+  return isFloat(a.type()) ? apply<arith::MaxNumFOp>(a, b) : maximum(a, b);
+}
+
+Element lowering::fmin(Element a, Element b) {
+  return isFloat(a.type()) ? apply<arith::MinNumFOp>(a, b) : minimum(a, b);
+}
+
+Element lowering::abs(Element x) {
+  if (isFloat(x.type()))
+    return apply<math::AbsFOp>(x);
+  if (auto complexType = dyn_cast<ComplexType>(x.type()))
+    return x.make(complex::AbsOp::create(x.b(), x.value()), complexType.getElementType());
+  if (isUnsigned(x.type()))
+    return x;
+  return select(x < x.constant(0), -x, x);
+}
+
+Element lowering::pow(Element a, Element b) {
+  if (isComplex(a.type()))
+    return apply<complex::PowOp>(a, b);
+  return apply<math::PowFOp>(a, b);
+}
+
+//===-- Bits and truth ------------------------------------------------------------------------===//
+
+Element lowering::operator&(Element a, Element b) { return apply<arith::AndIOp>(a, b); }
+Element lowering::operator|(Element a, Element b) { return apply<arith::OrIOp>(a, b); }
+Element lowering::operator^(Element a, Element b) { return apply<arith::XOrIOp>(a, b); }
+Element lowering::operator~(Element x) { return x ^ x.constant(isBool(x.type()) ? 1 : -1); }
+
+/// The amount is negative or at least `limit`.
+static Element outOfRange(Element amount, int64_t limit) {
+  auto bits = cast<IntegerType>(amount.value().getType());
+  // Seen as unsigned, a negative amount is a large one.
+  Value bound = arith::ConstantOp::create(amount.b(), IntegerAttr::get(bits, limit));
+  return amount.make(
+      arith::CmpIOp::create(amount.b(), arith::CmpIPredicate::uge, amount.value(), bound),
+      amount.b().getI1Type());
+}
+
+Element lowering::shiftLeft(Element a, Element b) {
+  Element out = outOfRange(b, a.type().getIntOrFloatBitWidth());
+  Element zero = a.constant(0);
+  return select(out, zero, apply<arith::ShLIOp>(a, select(out, zero, b)));
+}
+
+Element lowering::shiftRight(Element a, Element b) {
+  int64_t width = a.type().getIntOrFloatBitWidth();
+  if (isUnsigned(a.type())) {
+    Element out = outOfRange(b, width), zero = a.constant(0);
+    return select(out, zero, apply<arith::ShRUIOp>(a, select(out, zero, b)));
+  }
+  Element most = a.constant(width - 1);
+  return apply<arith::ShRSIOp>(a, select(outOfRange(b, width - 1), most, b));
+}
+
+static Element compare(Element a, Element b, arith::CmpFPredicate floating,
+                       arith::CmpIPredicate isSigned, arith::CmpIPredicate unsignedInt) {
+  assert(a.type() == b.type() && "operands are promoted first");
+  ImplicitLocOpBuilder &builder = a.b();
+  Type i1 = builder.getI1Type();
+  if (isFloat(a.type()))
+    return a.make(arith::CmpFOp::create(builder, floating, a.value(), b.value()), i1);
+  arith::CmpIPredicate predicate = isUnsigned(a.type()) ? unsignedInt : isSigned;
+  return a.make(arith::CmpIOp::create(builder, predicate, a.value(), b.value()), i1);
+}
+
+Element lowering::operator==(Element a, Element b) {
+  if (isComplex(a.type()))
+    return (real(a) == real(b)) & (imag(a) == imag(b));
+  return compare(a, b, arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq,
+                 arith::CmpIPredicate::eq);
+}
+
+Element lowering::operator!=(Element a, Element b) {
+  if (isComplex(a.type()))
+    return (real(a) != real(b)) | (imag(a) != imag(b));
+  return compare(a, b, arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne,
+                 arith::CmpIPredicate::ne);
+}
+
+Element lowering::operator<(Element a, Element b) {
+  return compare(a, b, arith::CmpFPredicate::OLT, arith::CmpIPredicate::slt,
+                 arith::CmpIPredicate::ult);
+}
+
+Element lowering::operator<=(Element a, Element b) {
+  return compare(a, b, arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle,
+                 arith::CmpIPredicate::ule);
+}
+
+Element lowering::isNan(Element x) {
+  if (isFloat(x.type()))
+    return x != x;
+  if (isComplex(x.type()))
+    return isNan(real(x)) | isNan(imag(x));
+  return constant(x.b(), x.b().getI1Type(), int64_t(0));
+}
+
+Element lowering::isInf(Element x) {
+  if (isFloat(x.type()))
+    return abs(x) == x.constant(std::numeric_limits<double>::infinity());
+  if (isComplex(x.type()))
+    return isInf(real(x)) | isInf(imag(x));
+  return constant(x.b(), x.b().getI1Type(), int64_t(0));
+}
+
+Element lowering::isTrue(Element x) { return isBool(x.type()) ? x : x != x.constant(0); }
+
+Element lowering::select(Element condition, Element a, Element b) {
+  return a.make(arith::SelectOp::create(a.b(), condition.value(), a.value(), b.value()));
+}
+
+//===-- Functions of floats -------------------------------------------------------------------===//
+
+Element lowering::exp(Element x) {
+  return isComplex(x.type()) ? apply<complex::ExpOp>(x) : apply<math::ExpOp>(x);
+}
+Element lowering::log(Element x) {
+  return isComplex(x.type()) ? apply<complex::LogOp>(x) : apply<math::LogOp>(x);
+}
+Element lowering::sqrt(Element x) {
+  return isComplex(x.type()) ? apply<complex::SqrtOp>(x) : apply<math::SqrtOp>(x);
+}
+Element lowering::sigmoid(Element x) { return 1.0 / (1.0 + exp(-x)); }
+
+//===-- Complex numbers -----------------------------------------------------------------------===//
+
+Element lowering::real(Element x) {
+  auto type = cast<ComplexType>(x.type());
+  return x.make(complex::ReOp::create(x.b(), x.value()), type.getElementType());
+}
+Element lowering::imag(Element x) {
+  auto type = cast<ComplexType>(x.type());
+  return x.make(complex::ImOp::create(x.b(), x.value()), type.getElementType());
+}
+Element lowering::makeComplex(Element re, Element im) {
+  Type type = ComplexType::get(re.type());
+  return re.make(complex::CreateOp::create(re.b(), type, re.value(), im.value()), type);
+}

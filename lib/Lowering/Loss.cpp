@@ -1,0 +1,361 @@
+// Losses and distances.
+#include "ReducedDims.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+namespace {
+enum Reduction { None = 0, Mean = 1, Sum = 2 };
+} // namespace
+
+/// All elements of `losses` as the argument `reduction` says.
+static LogicalResult reduced(Call &call, Value losses) {
+  if (!losses)
+    return failure();
+  int64_t mode = call.args.integer("reduction");
+  if (mode == None)
+    return call.set(losses);
+  Exprs extents = shapeOf(losses);
+  Type type = elementType(losses), wide = opmath(type);
+  return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
+    Element sum = body.sum(extents, wide, [&](BodyBuilder &inner) {
+      return convert(inner.read(losses, inner.ownDims()), wide);
+    });
+    return mode == Sum ? sum : sum / countAs(body, sym::product(extents), wide);
+  }));
+}
+
+/// The shape that two tensors broadcast to; nullopt if that cannot be told.
+static std::optional<Exprs> broadcastShape(Call &call, Value a, Value b) {
+  Exprs x = shapeOf(a), y = shapeOf(b);
+  if (x.size() < y.size())
+    std::swap(x, y);
+  for (size_t i = 0; i < y.size(); ++i) {
+    Expr &size = x[x.size() - y.size() + i];
+    if (size.isConstant(1))
+      size = y[i];
+    else if (!y[i].isConstant(1) && !call.kernels.isSame(size, y[i]))
+      return std::nullopt;
+  }
+  return x;
+}
+
+/// A function of arguments 0 and 1 for each element, in their promoted dtype. Null, with a reason,
+/// for what it cannot take.
+static Value elementwise(Call &call, function_ref<Element(BodyBuilder &, Element, Element)> loss) {
+  Value a = call.tensor(0), b = call.tensor(1);
+  auto shape = broadcastShape(call, a, b);
+  Type type = promoteTypes(elementType(a), elementType(b));
+  if (!shape || !type || !isFloat(type)) {
+    call.kernels.fail("these dtypes or shapes");
+    return {};
+  }
+  Type wide = opmath(type);
+  return call.kernels.map(*shape, type, [&](BodyBuilder &body) {
+    return loss(body, convert(body.broadcast(a), wide), convert(body.broadcast(b), wide));
+  });
+}
+
+static LogicalResult lowerMse(Call &call) {
+  return reduced(call, elementwise(call, [](BodyBuilder &, Element a, Element b) {
+                   return (a - b) * (a - b);
+                 }));
+}
+
+static LogicalResult lowerL1(Call &call) {
+  return reduced(call,
+                 elementwise(call, [](BodyBuilder &, Element a, Element b) { return abs(a - b); }));
+}
+
+static LogicalResult lowerSmoothL1(Call &call) {
+  double beta = call.args.number("beta");
+  return reduced(call, elementwise(call, [&](BodyBuilder &, Element a, Element b) {
+                   Element z = abs(a - b);
+                   if (beta == 0)
+                     return z;
+                   return select(z < z.constant(beta), 0.5 * z * z / beta, z - 0.5 * beta);
+                 }));
+}
+
+static LogicalResult lowerHuber(Call &call) {
+  double delta = call.args.number("delta");
+  return reduced(call, elementwise(call, [&](BodyBuilder &, Element a, Element b) {
+                   Element z = abs(a - b);
+                   return select(z <= z.constant(delta), 0.5 * z * z, delta * (z - 0.5 * delta));
+                 }));
+}
+
+/// target * (log target - input), 0 where the target is 0; a target may be given as its logarithm.
+static LogicalResult lowerKlDiv(Call &call) {
+  bool logTarget = call.args.boolean("log_target");
+  return reduced(call, elementwise(call, [&](BodyBuilder &, Element input, Element target) {
+                   if (logTarget)
+                     return exp(target) * (target - input);
+                   Element zero = target.constant(0);
+                   Element entropy = select(target == zero, zero, target * log(target));
+                   return entropy - target * input;
+                 }));
+}
+
+static LogicalResult lowerBce(Call &call) {
+  Value weight = call.args.optTensor("weight");
+  return reduced(call, elementwise(call, [&](BodyBuilder &body, Element x, Element target) {
+                   // Logarithms are at least -100, so that 0 * log(0) is 0.
+                   Element floor = x.constant(-100);
+                   Element one = maximum(log(x), floor), zero = maximum(log1p(-x), floor);
+                   Element loss = (target - 1.0) * zero - target * one;
+                   return weight ? loss * convert(body.broadcast(weight), loss.type()) : loss;
+                 }));
+}
+
+static LogicalResult lowerBceWithLogits(Call &call) {
+  Value weight = call.args.optTensor("weight"), positive = call.args.optTensor("pos_weight");
+  return reduced(call, elementwise(call, [&](BodyBuilder &body, Element x, Element target) {
+                   Element logSigmoid = minimum(x, x.constant(0)) - log1p(exp(-abs(x)));
+                   Element loss = (1.0 - target) * x;
+                   if (positive) {
+                     Element p = convert(body.broadcast(positive), x.type());
+                     loss = loss - ((p - 1.0) * target + 1.0) * logSigmoid;
+                   } else {
+                     loss = loss - logSigmoid;
+                   }
+                   return weight ? loss * convert(body.broadcast(weight), loss.type()) : loss;
+                 }));
+}
+
+//===-- Negative log likelihood ---------------------------------------------------------------===//
+
+namespace {
+/// Log-probabilities [N, C, …] or [C] and class numbers [N, …] or [].
+struct Likelihood {
+  Value logs, target, weight;
+  Expr ignored;
+  bool batched() const { return rankOf(logs) > 1; }
+
+  Element isCounted(BodyBuilder &body, Element klass) const { return klass != body.index(ignored); }
+  /// The weight of a class; 0 for the ignored one.
+  Element weightOf(BodyBuilder &body, Element klass, Type type) const {
+    Element counted = isCounted(body, klass), one = body.constant(type, 1);
+    Element safe = select(counted, klass, klass.constant(0));
+    Element w = weight ? convert(body.read(weight, Indices{safe}), type) : one;
+    return select(counted, w, body.constant(type, 0));
+  }
+  Element classAt(BodyBuilder &body, ArrayRef<Expr> at) const {
+    return convert(body.read(target, at), body.b().getI64Type());
+  }
+  /// -log p of the class at `at` (the target's index), unweighted.
+  Element lossAt(BodyBuilder &body, ArrayRef<Expr> at, Element klass, Type type) const {
+    Element safe = select(isCounted(body, klass), klass, klass.constant(0));
+    Indices index = indicesOf(at);
+    index.insert(index.begin() + (batched() ? 1 : 0), safe);
+    return -convert(body.read(logs, index), type);
+  }
+};
+} // namespace
+
+/// Results: the loss and, if there are two, the sum of the weights.
+static LogicalResult likelihood(Call &call, const Likelihood &nll) {
+  Type type = elementType(nll.logs), wide = opmath(type);
+  Exprs logs = shapeOf(nll.logs), shape = shapeOf(nll.target), expected = logs;
+  if (logs.empty() || !isFloat(type) || !isInt(elementType(nll.target)))
+    return call.refuse("these dtypes or ranks");
+  expected.erase(expected.begin() + (nll.batched() ? 1 : 0));
+  if (!call.kernels.isSame(shape, expected) ||
+      (nll.weight && (rankOf(nll.weight) != 1 || elementType(nll.weight) != type)))
+    return call.refuse("a target or weights of another shape");
+  int64_t mode = call.args.integer("reduction");
+  auto weighted = [&](BodyBuilder &inner) {
+    Exprs at = inner.ownDims();
+    Element klass = nll.classAt(inner, at);
+    return nll.lossAt(inner, at, klass, wide) * nll.weightOf(inner, klass, wide);
+  };
+  auto totalWeight = [&](BodyBuilder &body) {
+    return body.sum(shape, wide, [&](BodyBuilder &inner) {
+      return nll.weightOf(inner, nll.classAt(inner, inner.ownDims()), wide);
+    });
+  };
+  // Ignored classes weigh nothing even where the log-probability is infinite.
+  auto finite = [&](BodyBuilder &inner) {
+    Element counted = nll.isCounted(inner, nll.classAt(inner, inner.ownDims()));
+    return select(counted, weighted(inner), inner.constant(wide, 0));
+  };
+  Exprs resultShape = mode == None ? shape : Exprs();
+  SmallVector<Value> results;
+  results.push_back(call.kernels.map(resultShape, call.resultType(), [&](BodyBuilder &body) {
+    if (mode == None)
+      return finite(body);
+    Element sum = body.sum(shape, wide, finite);
+    return mode == Sum ? sum : sum / totalWeight(body);
+  }));
+  if (call.numResults() == 2)
+    results.push_back(call.kernels.map({}, call.resultType(1), [&](BodyBuilder &body) {
+      return mode == None ? body.constant(wide, 0) : totalWeight(body);
+    }));
+  return call.set(results);
+}
+
+static LogicalResult lowerNll(Call &call) {
+  return likelihood(call, {call.tensor(0), call.tensor(1), call.args.optTensor("weight"),
+                           call.args.symInt("ignore_index")});
+}
+
+/// Of class numbers, without label smoothing.
+static LogicalResult lowerCrossEntropy(Call &call) {
+  Value self = call.tensor(0), target = call.tensor(1);
+  if (call.args.number("label_smoothing") != 0 || !isInt(elementType(target)))
+    return call.refuse("label smoothing or class probabilities");
+  Type type = elementType(self), wide = opmath(type);
+  if (rankOf(self) == 0 || !isFloat(type))
+    return call.refuse("these dtypes or ranks");
+  ReducedDims classes(self, {rankOf(self) > 1 ? 1 : 0});
+  Value logs = call.kernels.map(classes.shape, type, [&](BodyBuilder &body) {
+    auto read = [&](BodyBuilder &inner) {
+      return convert(inner.read(self, classes.indexFromTensor(inner)), wide);
+    };
+    Element largest = body.max(classes.extents, wide, read);
+    Element sum = body.sum(classes.extents, wide,
+                           [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
+    return convert(body.broadcast(self), wide) - largest - log(sum);
+  });
+  return likelihood(
+      call, {logs, target, call.args.optTensor("weight"), call.args.symInt("ignore_index")});
+}
+
+//===-- Distances -----------------------------------------------------------------------------===//
+
+/// sum(x/|x| * y/|y|) along a dim, with norms at least eps.
+static LogicalResult lowerCosineSimilarity(Call &call) {
+  Value a = call.tensor(0), b = call.tensor(1);
+  auto shape = broadcastShape(call, a, b);
+  Type type = promoteTypes(elementType(a), elementType(b));
+  if (!shape || shape->empty() || !type || !isFloat(type))
+    return call.refuse("these dtypes or shapes");
+  Type wide = opmath(type);
+  double eps = call.args.number("eps");
+  int64_t dim = call.dim("dim", shape->size());
+  Expr extent = (*shape)[dim];
+  Exprs result = *shape;
+  result.erase(result.begin() + dim);
+  return call.set(call.kernels.map(result, call.resultType(), [&](BodyBuilder &body) {
+    auto at = [&](BodyBuilder &inner) {
+      Exprs index = body.ownDims();
+      index.insert(index.begin() + dim, inner.dim(result.size()));
+      return index;
+    };
+    auto read = [&](BodyBuilder &inner, Value x) {
+      return convert(inner.broadcast(x, at(inner), *shape), wide);
+    };
+    auto norm = [&](Value x) {
+      Element squares = body.sum({extent}, wide, [&](BodyBuilder &inner) {
+        Element value = read(inner, x);
+        return value * value;
+      });
+      return maximum(sqrt(squares), body.constant(wide, eps));
+    };
+    Element normA = norm(a), normB = norm(b);
+    return body.sum({extent}, wide, [&](BodyBuilder &inner) {
+      return (read(inner, a) / normA) * (read(inner, b) / normB);
+    });
+  }));
+}
+
+/// The p-norm of a reduction over `extents` of magnitudes.
+static Element normOf(BodyBuilder &body, ArrayRef<Expr> extents, Type type, double p,
+                      function_ref<Element(BodyBuilder &)> magnitude) {
+  if (p == std::numeric_limits<double>::infinity())
+    return body.max(extents, type, magnitude);
+  Element sum = body.sum(extents, type, [&](BodyBuilder &inner) {
+    Element x = magnitude(inner);
+    if (p == 0)
+      return convert(x != x.constant(0), type);
+    return p == 1 ? x : p == 2 ? x * x : pow(x, x.constant(p));
+  });
+  if (p == 0 || p == 1)
+    return sum;
+  return p == 2 ? sqrt(sum) : pow(sum, sum.constant(1 / p));
+}
+
+static LogicalResult lowerDist(Call &call) { // the norm of a - b
+  double p = call.constantNumber("p");
+  if (p < 0)
+    return call.refuse("a negative order");
+  Value difference =
+      elementwise(call, [](BodyBuilder &, Element a, Element b) { return abs(a - b); });
+  if (!difference)
+    return failure();
+  Exprs extents = shapeOf(difference);
+  Type wide = opmath(elementType(difference));
+  return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
+    return normOf(body, extents, wide, p, [&](BodyBuilder &inner) {
+      return convert(inner.read(difference, inner.ownDims()), wide);
+    });
+  }));
+}
+
+static LogicalResult lowerPairwiseDistance(Call &call) { // of a - b + eps along the last dim
+  double p = call.args.number("p"), eps = call.args.number("eps");
+  if (p < 0)
+    return call.refuse("a negative order");
+  Value difference =
+      elementwise(call, [&](BodyBuilder &, Element a, Element b) { return abs(a - b + eps); });
+  if (!difference || rankOf(difference) == 0)
+    return call.refuse("0-d tensors");
+  ReducedDims last(difference, {rankOf(difference) - 1});
+  bool keepdim = call.args.boolean("keepdim");
+  Type wide = opmath(elementType(difference));
+  return call.set(
+      call.kernels.map(last.resultShape(keepdim), call.resultType(), [&](BodyBuilder &body) {
+        return normOf(body, last.extents, wide, p, [&](BodyBuilder &inner) {
+          return convert(inner.read(difference, last.indexFromResult(inner, keepdim)), wide);
+        });
+      }));
+}
+
+/// Between all rows: [B…, P, M] and [B…, R, M] give [B…, P, R].
+static LogicalResult lowerCdist(Call &call) {
+  Value a = call.tensor(0), b = call.tensor(1);
+  double p = call.args.number("p");
+  Exprs as = shapeOf(a), bs = shapeOf(b);
+  Type type = elementType(a);
+  if (as.size() < 2 || bs.size() < 2 || p < 0 || !isFloat(type) || elementType(b) != type ||
+      !call.kernels.isSame(as.back(), bs.back()))
+    return call.refuse("these dtypes, shapes or order");
+  Exprs shape = call.resultShape();
+  if (shape.size() != std::max(as.size(), bs.size()) ||
+      !call.kernels.isSame(shape[shape.size() - 2], as[as.size() - 2]) ||
+      !call.kernels.isSame(shape.back(), bs[bs.size() - 2]))
+    return call.refuse("computes another shape than the program declares");
+  size_t batch = shape.size() - 2;
+  Expr features = as.back();
+  return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    auto read = [&](BodyBuilder &inner, Value x, Expr row, Expr rows) {
+      Exprs at = inner.dims(0, batch), full(ArrayRef(shape).take_front(batch));
+      at.append({row, inner.dim(inner.numDims() - 1)});
+      full.append({rows, features});
+      return convert(inner.broadcast(x, at, full), opmath(type));
+    };
+    return normOf(body, {features}, opmath(type), p, [&](BodyBuilder &inner) {
+      return abs(read(inner, a, body.dim(batch), shape[batch]) -
+                 read(inner, b, body.dim(batch + 1), shape[batch + 1]));
+    });
+  }));
+}
+
+void lowering::registerLoss(LoweringTable &table) {
+  table.add("aten.mse_loss.default", lowerMse);
+  table.add("aten.l1_loss.default", lowerL1);
+  table.add("aten.smooth_l1_loss.default", lowerSmoothL1);
+  table.add("aten.huber_loss.default", lowerHuber);
+  table.add("aten.kl_div.default", lowerKlDiv);
+  table.add("aten.binary_cross_entropy.default", lowerBce);
+  table.add("aten.binary_cross_entropy_with_logits.default", lowerBceWithLogits);
+  table.add({"aten.nll_loss.default", "aten.nll_loss_nd.default", "aten.nll_loss2d.default",
+             "aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default"},
+            lowerNll);
+  table.add("aten.cross_entropy_loss.default", lowerCrossEntropy);
+  table.add("aten.cosine_similarity.default", lowerCosineSimilarity);
+  table.add("aten.dist.default", lowerDist);
+  table.add("aten.pairwise_distance.default", lowerPairwiseDistance);
+  table.add({"aten.cdist.default", "aten._cdist_forward.default"}, lowerCdist);
+}

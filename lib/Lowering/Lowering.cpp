@@ -1,0 +1,200 @@
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+//===-- Table ---------------------------------------------------------------------------------===//
+
+void LoweringTable::add(StringRef target, Lowering lowering) {
+  [[maybe_unused]] bool isNew = lowerings.try_emplace(target, std::move(lowering)).second;
+  assert(isNew && "an operator with two lowerings");
+}
+
+void LoweringTable::add(std::initializer_list<StringRef> targets, const Lowering &lowering) {
+  for (StringRef target : targets)
+    add(target, lowering);
+}
+
+const Lowering *LoweringTable::find(StringRef target) const {
+  auto found = lowerings.find(target);
+  return found == lowerings.end() ? nullptr : &found->second;
+}
+
+const LoweringTable &lowering::loweringTable() {
+  static const LoweringTable table = [] {
+    LoweringTable all;
+    registerActivation(all);
+    registerAttention(all);
+    registerCat(all);
+    registerCompare(all);
+    registerComplex(all);
+    registerConv(all);
+    registerConvert(all);
+    registerCreation(all);
+    registerIndex(all);
+    registerLoss(all);
+    registerMatmul(all);
+    registerNorm(all);
+    registerPad(all);
+    registerPointwise(all);
+    registerPool(all);
+    registerReduction(all);
+    registerScan(all);
+    registerScatter(all);
+    registerSoftmax(all);
+    registerSort(all);
+    registerUpsample(all);
+    registerView(all);
+    return all;
+  }();
+  return table;
+}
+
+//===-- Arguments -----------------------------------------------------------------------------===//
+
+bool Call::isUnused(unsigned i) const {
+  return isa<NoneType>(op->getResult(i).getType()) || op->getResult(i).use_empty();
+}
+
+Operand Call::operand(torch::CallArgs::Key key) const {
+  if (Value tensor = args.tensor(key))
+    return tensor;
+  return args.scalar(key);
+}
+
+static std::optional<int64_t> wrapDim(int64_t dim, int64_t rank) {
+  rank = std::max<int64_t>(rank, 1); // a 0-d tensor takes -1 and 0
+  if (dim < -rank || dim >= rank)
+    return std::nullopt;
+  return dim < 0 ? dim + rank : dim;
+}
+
+int64_t Call::dim(torch::CallArgs::Key key, int64_t rank) {
+  std::optional<int64_t> wrapped = wrapDim(args.integer(key), rank);
+  if (!wrapped)
+    kernels.fail("dim " + Twine(args.integer(key)) + " is out of range for rank " + Twine(rank));
+  return wrapped.value_or(0);
+}
+
+SmallVector<int64_t> Call::dims(torch::CallArgs::Key key, int64_t rank) {
+  SmallVector<int64_t> list;
+  if (auto one = args.optInteger(key))
+    list = {*one};
+  else
+    list = args.optIntList(key).value_or(SmallVector<int64_t>());
+  if (list.empty())
+    return llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  for (int64_t &dim : list) {
+    std::optional<int64_t> wrapped = wrapDim(dim, rank);
+    if (!wrapped)
+      kernels.fail("dim " + Twine(dim) + " is out of range for rank " + Twine(rank));
+    dim = wrapped.value_or(0);
+  }
+  llvm::sort(list);
+  if (std::adjacent_find(list.begin(), list.end()) != list.end())
+    kernels.fail("a dim is given twice");
+  if (rank == 0)
+    list.clear();
+  return list;
+}
+
+SmallVector<int64_t> Call::ints(torch::CallArgs::Key key, unsigned n) {
+  SmallVector<int64_t> list;
+  for (Expr expr : symInts(key, n)) {
+    if (!expr.isConstant())
+      kernels.fail("a symbolic value where only a constant is supported");
+    list.push_back(expr.constant().value_or(1));
+  }
+  return list;
+}
+
+Exprs Call::symInts(torch::CallArgs::Key key, unsigned n) {
+  Exprs list;
+  if (auto one = args.optSymInt(key))
+    list = {*one};
+  else
+    list = args.optSymIntList(key).value_or(Exprs());
+  if (list.size() == 1)
+    list.resize(n, list.front());
+  if (list.size() != n) {
+    kernels.fail("expected " + Twine(n) + " values, got " + Twine(list.size()));
+    list.resize(n, Expr(1));
+  }
+  return list;
+}
+
+double Call::constantNumber(torch::CallArgs::Key key) {
+  std::optional<torch::Scalar> scalar = args.optScalar(key);
+  std::optional<double> value = scalar ? torch::asDouble(*scalar) : std::nullopt;
+  if (!value)
+    kernels.fail("a number that is only known when the model runs");
+  return value.value_or(0);
+}
+
+//===-- Results -------------------------------------------------------------------------------===//
+
+LogicalResult Call::refuse(const Twine &reason) {
+  kernels.fail(reason);
+  return failure();
+}
+
+LogicalResult Call::set(ValueRange values) {
+  if (kernels.failure)
+    return failure();
+  assert(values.size() == op->getNumResults() && "one value for each result");
+  for (auto [i, value] : llvm::enumerate(values)) {
+    Value declared = op->getResult(i);
+    if (isa<NoneType>(declared.getType()) || (!value && declared.use_empty()))
+      continue;
+    if (elementType(value) != elementType(declared))
+      return refuse("computes another dtype than the program declares");
+    Exprs shape = shapeOf(declared);
+    if (!kernels.isSame(shapeOf(value), shape))
+      return refuse("computes another shape than the program declares");
+    declared.replaceAllUsesWith(kernels.withShape(value, shape));
+  }
+  return success();
+}
+
+Element Call::number(BodyBuilder &body, const torch::Scalar &number, Type type) {
+  if (auto *value = std::get_if<bool>(&number))
+    return body.constant(type, int64_t(*value));
+  if (auto *value = std::get_if<int64_t>(&number))
+    return body.constant(type, *value);
+  if (auto *value = std::get_if<double>(&number))
+    return body.constant(type, *value);
+  if (auto *value = std::get_if<std::complex<double>>(&number))
+    return constant(body.b(), type, *value);
+  if (auto *value = std::get_if<Expr>(&number))
+    return convert(body.index(*value), type);
+  return convert(body.read(std::get<Value>(number), ArrayRef<Expr>()), type);
+}
+
+Element Call::read(BodyBuilder &body, const Operand &operand, Type type) {
+  if (!operand.tensor)
+    return number(body, *operand.number, type);
+  return convert(body.broadcast(operand.tensor), type);
+}
+
+LogicalResult Call::pointwise(ArrayRef<Operand> operands, Pointwise compute, bool exactNumbers) {
+  Type common = lowering::resultType(op.getContext(), operands);
+  if (!common)
+    return refuse("dtypes that do not promote");
+  return pointwise(operands, common, compute, exactNumbers);
+}
+
+LogicalResult Call::pointwise(ArrayRef<Operand> operands, Type common, Pointwise compute,
+                              bool exactNumbers) {
+  Type wide = opmath(common);
+  Value result = kernels.map(resultShape(), resultType(), [&](BodyBuilder &body) {
+    SmallVector<Element> inputs;
+    for (const Operand &operand : operands) {
+      bool exact = exactNumbers && !operand.tensor;
+      inputs.push_back(convert(read(body, operand, exact ? wide : common), wide));
+    }
+    Element value = compute(body, inputs);
+    return value.type() == wide ? convert(value, common) : value;
+  });
+  return set(result);
+}

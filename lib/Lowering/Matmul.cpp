@@ -1,0 +1,261 @@
+// Matrix products, as kernel.contract.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// Whether elements of this type have a sum of products.
+static bool isProductType(Type type) { return !isBool(type); }
+
+static bool sameType(ArrayRef<Value> tensors) {
+  return llvm::all_of(
+      tensors, [&](Value t) { return !t || elementType(t) == elementType(tensors.front()); });
+}
+
+//===-- linear --------------------------------------------------------------------------------===//
+
+/// x[…, k] · weight[n, k] + bias[n]; the leading dims of x are m dims as they are.
+static LogicalResult lowerLinear(Call &call) {
+  Value x = call.tensor(0), weight = call.tensor(1), bias = call.args.optTensor(2);
+  Exprs xs = shapeOf(x), ws = shapeOf(weight);
+  Type type = elementType(x);
+  if (!sameType({x, weight, bias}) || !isProductType(type))
+    return call.refuse("these dtypes");
+  if (xs.empty() || ws.empty() || ws.size() > 2 || !call.kernels.isSame(xs.back(), ws.back()))
+    return call.refuse("shapes that have no product");
+  Contraction c;
+  c.m.assign(xs.begin(), xs.end() - 1);
+  if (ws.size() == 2)
+    c.n = {ws[0]};
+  c.k = {xs.back()};
+  if (bias && (rankOf(bias) > static_cast<int64_t>(c.m.size() + c.n.size()) ||
+               (rankOf(bias) == 1 && c.n.empty())))
+    return call.refuse("a bias of another shape");
+  auto lhs = [&](BodyBuilder &body) {
+    Exprs index = body.dims(0, c.m.size());
+    index.push_back(body.dim(body.numDims() - 1));
+    return body.read(x, index);
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    return body.read(weight, body.dims(c.m.size(), body.numDims()));
+  };
+  Exprs sizes = llvm::to_vector(llvm::concat<Expr>(c.m, c.n));
+  auto epilogue = [&](BodyBuilder &body, Element sum) {
+    return sum + convert(body.broadcast(bias, body.dims(0, sizes.size()), sizes), sum.type());
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  if (bias)
+    c.epilogue = epilogue;
+  return call.set(call.kernels.contract(c, call.resultType()));
+}
+
+//===-- matmul --------------------------------------------------------------------------------===//
+
+using Epilogue = function_ref<Element(BodyBuilder &, Element)>;
+
+/// a[batch…, m, k] · b[batch…, k, n] with broadcast batch dims; a vector has no m (or n) dim. Null,
+/// with a reason, if the shapes have no product.
+static Value product(Call &call, Value a, Value b, Type type, Epilogue epilogue = nullptr) {
+  Exprs as = shapeOf(a), bs = shapeOf(b);
+  if (!sameType({a, b}) || !isProductType(elementType(a))) {
+    call.kernels.fail("these dtypes");
+    return {};
+  }
+  size_t aVector = as.size() == 1, bVector = bs.size() == 1;
+  if (as.empty() || bs.empty() ||
+      !call.kernels.isSame(as.back(), bs[bs.size() - (bVector ? 1 : 2)])) {
+    call.kernels.fail("shapes that have no product");
+    return {};
+  }
+  ArrayRef<Expr> aBatch = ArrayRef(as).drop_back(2 - aVector);
+  ArrayRef<Expr> bBatch = ArrayRef(bs).drop_back(2 - bVector);
+  Contraction c;
+  size_t rank = std::max(aBatch.size(), bBatch.size());
+  for (size_t i = 0; i < rank; ++i) {
+    size_t fromEnd = rank - i;
+    Expr x = fromEnd <= aBatch.size() ? aBatch[aBatch.size() - fromEnd] : Expr(1);
+    Expr y = fromEnd <= bBatch.size() ? bBatch[bBatch.size() - fromEnd] : Expr(1);
+    c.batch.push_back(x.isConstant(1) ? y : x);
+  }
+  // Batch dims that b does not have are rows of one larger product.
+  bool rows = llvm::all_of(bBatch, [](Expr size) { return size.isConstant(1); }) &&
+              aBatch.size() >= bBatch.size() && !aVector;
+  if (rows)
+    std::swap(c.batch, c.m);
+  if (!aVector)
+    c.m.push_back(as[as.size() - 2]);
+  if (!bVector)
+    c.n.push_back(bs.back());
+  c.k = {as.back()};
+  Exprs batch(rows ? ArrayRef(c.m).drop_back() : ArrayRef(c.batch));
+  // Reads a matrix of `tensor` at the batch dims, then at `matrix`.
+  auto readMatrix = [&](BodyBuilder &body, Value tensor, ArrayRef<Expr> matrix) {
+    Exprs at = body.dims(0, rank), shape = batch;
+    llvm::append_range(at, matrix);
+    llvm::append_range(shape, ArrayRef(shapeOf(tensor)).take_back(matrix.size()));
+    return body.broadcast(tensor, at, shape);
+  };
+  auto lhs = [&](BodyBuilder &body) {
+    Exprs matrix;
+    if (!aVector)
+      matrix.push_back(body.dim(rank));
+    matrix.push_back(body.dim(body.numDims() - 1));
+    return readMatrix(body, a, matrix);
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    Exprs matrix = {body.dim(body.numDims() - 1)};
+    if (!bVector)
+      matrix.push_back(body.dim(body.numDims() - 2));
+    return readMatrix(body, b, matrix);
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  c.epilogue = epilogue;
+  return call.kernels.contract(c, type);
+}
+
+static LogicalResult lowerMatmul(Call &call) { // matmul, mm, bmm, mv, dot, …
+  Value result = product(call, call.tensor(0), call.tensor(1), call.resultType());
+  return result ? call.set(result) : failure();
+}
+
+/// beta * self + alpha * (a · b), with self broadcast; beta = 0 ignores self.
+static LogicalResult lowerAddProduct(Call &call) {
+  Value self = call.tensor(0);
+  double beta = call.constantNumber("beta"), alpha = call.constantNumber("alpha");
+  Exprs shape = call.resultShape();
+  if (!sameType({call.tensor(1), self}))
+    return call.refuse("these dtypes");
+  Value result = product(
+      call, call.tensor(1), call.tensor(2), call.resultType(), [&](BodyBuilder &body, Element sum) {
+        if (alpha != 1)
+          sum = sum * alpha;
+        if (beta == 0)
+          return sum;
+        Element added =
+            convert(body.broadcast(self, body.dims(0, shape.size()), shape), sum.type());
+        return sum + (beta == 1 ? added : added * beta);
+      });
+  return result ? call.set(result) : failure();
+}
+
+/// beta * self + alpha * (sum over the batch of a · b): the batch is one more k dim.
+static LogicalResult lowerAddbmm(Call &call) {
+  Value self = call.tensor(0), a = call.tensor(1), b = call.tensor(2);
+  double beta = call.constantNumber("beta"), alpha = call.constantNumber("alpha");
+  Exprs as = shapeOf(a), bs = shapeOf(b), shape = call.resultShape();
+  if (!sameType({a, b, self}) || !isProductType(elementType(a)) || as.size() != 3 ||
+      bs.size() != 3 || !call.kernels.isSame(as[0], bs[0]) || !call.kernels.isSame(as[2], bs[1]))
+    return call.refuse("these dtypes or shapes");
+  Contraction c;
+  c.m = {as[1]};
+  c.n = {bs[2]};
+  c.k = {as[0], as[2]};
+  auto lhs = [&](BodyBuilder &body) {
+    return body.read(a, Exprs{body.dim(2), body.dim(0), body.dim(3)});
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    return body.read(b, Exprs{body.dim(2), body.dim(3), body.dim(1)});
+  };
+  auto epilogue = [&](BodyBuilder &body, Element sum) {
+    sum = alpha == 1 ? sum : sum * alpha;
+    if (beta == 0)
+      return sum;
+    Element added = convert(body.broadcast(self, body.dims(0, 2), shape), sum.type());
+    return sum + (beta == 1 ? added : added * beta);
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  c.epilogue = epilogue;
+  return call.set(call.kernels.contract(c, call.resultType()));
+}
+
+static LogicalResult lowerOuter(Call &call) {
+  Value a = call.tensor(0), b = call.tensor(1);
+  if (rankOf(a) != 1 || rankOf(b) != 1)
+    return call.refuse("needs two vectors");
+  Type common = lowering::resultType(call.args.op().getContext(), {a, b});
+  if (!common)
+    return call.refuse("dtypes that do not promote");
+  return call.set(
+      call.kernels.map({shapeOf(a)[0], shapeOf(b)[0]}, call.resultType(), [&](BodyBuilder &body) {
+        Type wide = opmath(common);
+        return convert(body.read(a, Exprs{body.dim(0)}), wide) *
+               convert(body.read(b, Exprs{body.dim(1)}), wide);
+      }));
+}
+
+//===-- einsum --------------------------------------------------------------------------------===//
+
+/// Two operands without repeated letters or ellipsis: letters of both and the result are batch
+/// dims, of both alone k, of one and the result m or n. Others are refused.
+static LogicalResult lowerEinsum(Call &call) {
+  StringRef equation = call.args.string(0);
+  SmallVector<Value> operands = call.args.tensorList(1);
+  std::string text = equation.str();
+  llvm::erase(text, ' ');
+  auto [inputs, output] = StringRef(text).split("->");
+  SmallVector<StringRef> terms;
+  inputs.split(terms, ',');
+  if (!StringRef(text).contains("->") || terms.size() != 2 || operands.size() != 2)
+    return call.refuse("an equation other than of two operands with '->'");
+  auto isDistinct = [](StringRef term) {
+    return llvm::all_of(term, [&](char c) { return llvm::isAlpha(c) && term.count(c) == 1; });
+  };
+  Value a = operands[0], b = operands[1];
+  if (!isDistinct(terms[0]) || !isDistinct(terms[1]) || !isDistinct(output) ||
+      static_cast<int64_t>(terms[0].size()) != rankOf(a) ||
+      static_cast<int64_t>(terms[1].size()) != rankOf(b))
+    return call.refuse("an equation with repeated letters or an ellipsis");
+  if (!sameType({a, b}) || !isProductType(elementType(a)))
+    return call.refuse("these dtypes");
+  Contraction c;
+  std::string order; // letters in dim order
+  auto collect = [&](Exprs &group, Value tensor, StringRef term, auto belongs) {
+    for (auto [letter, size] : llvm::zip_equal(term, shapeOf(tensor)))
+      if (belongs(letter)) {
+        group.push_back(size);
+        order += letter;
+      }
+  };
+  auto in = [](StringRef term, char letter) { return term.contains(letter); };
+  for (auto [letter, size] : llvm::zip_equal(terms[0], shapeOf(a)))
+    if (size_t at = terms[1].find(letter); at != StringRef::npos)
+      if (!call.kernels.isSame(size, shapeOf(b)[at]))
+        return call.refuse("sizes that differ or are broadcast");
+  collect(c.batch, a, terms[0], [&](char l) { return in(terms[1], l) && in(output, l); });
+  collect(c.m, a, terms[0], [&](char l) { return !in(terms[1], l) && in(output, l); });
+  collect(c.n, b, terms[1], [&](char l) { return !in(terms[0], l) && in(output, l); });
+  collect(c.k, a, terms[0], [&](char l) { return in(terms[1], l) && !in(output, l); });
+  llvm::StringRef letters(order);
+  for (char letter : text)
+    if (llvm::isAlpha(letter) && !in(letters, letter))
+      return call.refuse("a letter that is summed over in one operand alone");
+  for (char letter : output) {
+    size_t at = letters.find(letter);
+    if (at >= c.batch.size() + c.m.size() + c.n.size())
+      return call.refuse("an output letter that is in no operand");
+    c.perm.push_back(static_cast<int64_t>(at));
+  }
+  auto index = [&](StringRef term) {
+    return llvm::map_to_vector(term, [&](char letter) { return Expr::dim(letters.find(letter)); });
+  };
+  auto lhs = [&](BodyBuilder &body) { return body.read(a, ArrayRef<Expr>(index(terms[0]))); };
+  auto rhs = [&](BodyBuilder &body) { return body.read(b, ArrayRef<Expr>(index(terms[1]))); };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  return call.set(call.kernels.contract(c, call.resultType()));
+}
+
+void lowering::registerMatmul(LoweringTable &table) {
+  table.add("aten.linear.default", lowerLinear);
+  table.add({"aten.matmul.default", "aten.mm.default", "aten.bmm.default", "aten.mv.default",
+             "aten.dot.default", "aten.linalg_matmul.default"},
+            lowerMatmul);
+  table.add({"aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default"}, lowerAddProduct);
+  table.add("aten.addbmm.default", lowerAddbmm);
+  table.add({"aten.outer.default", "aten.ger.default"}, lowerOuter);
+  table.add("aten.einsum.default", lowerEinsum);
+}

@@ -1,0 +1,121 @@
+// Padding: reads outside the tensor give a constant, or are folded back into it.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+namespace {
+/// How many elements come before and after each dim; negative ones cut off.
+struct Amounts {
+  Exprs before, after;
+};
+} // namespace
+
+/// The list is [before, after] of the last dim, then of the one before it, and so on.
+static std::optional<Amounts> padAmounts(Call &call, int64_t rank, torch::CallArgs::Key key) {
+  Exprs list = call.args.symIntList(key);
+  if (list.size() % 2 || static_cast<int64_t>(list.size() / 2) > rank) {
+    call.kernels.fail("a pad list of this length");
+    return std::nullopt;
+  }
+  Amounts amounts{Exprs(rank, Expr(0)), Exprs(rank, Expr(0))};
+  for (size_t i = 0; i < list.size() / 2; ++i) {
+    amounts.before[rank - 1 - i] = list[2 * i];
+    amounts.after[rank - 1 - i] = list[2 * i + 1];
+  }
+  return amounts;
+}
+
+static Exprs paddedShape(Call &call, Value tensor, const Amounts &amounts) {
+  Exprs shape = shapeOf(tensor);
+  for (auto [i, size] : llvm::enumerate(shape))
+    size = call.kernels.known().simplify(size + amounts.before[i] + amounts.after[i]);
+  return shape;
+}
+
+static LogicalResult padConstant(Call &call, const Amounts &amounts, const torch::Scalar &value) {
+  Value self = call.tensor(0);
+  Type type = elementType(self);
+  bool none = llvm::all_of(llvm::concat<const Expr>(amounts.before, amounts.after),
+                           [](Expr e) { return e.isConstant(0); });
+  if (none)
+    return call.set(self);
+  return call.set(call.kernels.map(paddedShape(call, self, amounts), type, [&](BodyBuilder &body) {
+    Exprs index = body.ownDims();
+    for (auto [i, expr] : llvm::enumerate(index))
+      expr = expr - amounts.before[i];
+    return body.readPadded(self, index, call.number(body, value, type));
+  }));
+}
+
+static Expr absolute(Expr e) { return Expr::max(e, -e); }
+
+/// Where an index outside [0, size) is read instead.
+static Expr fold(StringRef mode, Expr index, Expr size) {
+  if (mode == "replicate")
+    return Expr::min(Expr::max(index, Expr(0)), size - 1);
+  if (mode == "circular")
+    return index.mod(size);
+  return size - 1 - absolute(size - 1 - absolute(index)); // reflect
+}
+
+static LogicalResult padFolded(Call &call, const Amounts &amounts, StringRef mode) {
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self);
+  const sym::Assumptions &known = call.kernels.known();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (amounts.before[i].isConstant(0) && amounts.after[i].isConstant(0))
+      continue;
+    // One fold has to be enough.
+    Expr limit = mode == "reflect" ? shape[i] - 1 : shape[i];
+    bool folds = mode == "replicate" ? known.isPositive(shape[i])
+                                     : known.isLessOrEqual(amounts.before[i], limit) &&
+                                           known.isLessOrEqual(amounts.after[i], limit);
+    if (!folds)
+      return call.refuse("cannot tell that the padding is smaller than the dim");
+  }
+  return call.set(
+      call.kernels.view(self, paddedShape(call, self, amounts), [&](ArrayRef<Expr> dims) {
+        Exprs index;
+        for (auto [i, dim] : llvm::enumerate(dims)) {
+          Expr moved = dim - amounts.before[i];
+          bool padded = !amounts.before[i].isConstant(0) || !amounts.after[i].isConstant(0);
+          index.push_back(padded ? fold(mode, moved, shape[i]) : moved);
+        }
+        return index;
+      }));
+}
+
+static LogicalResult lowerPad(Call &call) {
+  auto amounts = padAmounts(call, rankOf(call.tensor(0)), "pad");
+  if (!amounts)
+    return failure();
+  StringRef mode = call.args.string("mode");
+  if (mode == "constant")
+    return padConstant(call, *amounts, call.args.optNumber("value").value_or(0.0));
+  if (mode != "reflect" && mode != "replicate" && mode != "circular")
+    return call.refuse("mode = '" + mode + "'");
+  return padFolded(call, *amounts, mode);
+}
+
+static LogicalResult lowerConstantPad(Call &call) {
+  auto amounts = padAmounts(call, rankOf(call.tensor(0)), "pad");
+  return amounts ? padConstant(call, *amounts, call.args.scalar("value")) : failure();
+}
+
+static Lowering folded(StringRef mode) {
+  return [mode](Call &call) -> LogicalResult {
+    auto amounts = padAmounts(call, rankOf(call.tensor(0)), "padding");
+    return amounts ? padFolded(call, *amounts, mode) : failure();
+  };
+}
+
+void lowering::registerPad(LoweringTable &table) {
+  table.add("aten.pad.default", lowerPad);
+  table.add("aten.constant_pad_nd.default", lowerConstantPad);
+  for (StringRef rank : {"1d", "2d", "3d"}) {
+    table.add(("aten.reflection_pad" + rank + ".default").str(), folded("reflect"));
+    table.add(("aten.replication_pad" + rank + ".default").str(), folded("replicate"));
+  }
+}

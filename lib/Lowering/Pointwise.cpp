@@ -1,0 +1,438 @@
+// Element-wise arithmetic.
+#include "kiln/Lowering/Lowering.h"
+#include <numbers>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+//===-- Addition and multiplication -----------------------------------------------------------===//
+
+/// self + alpha * other, with self and other given as argument numbers.
+static LogicalResult addScaled(Call &call, unsigned self, unsigned other, bool subtract) {
+  torch::Scalar alpha = int64_t(1);
+  if (call.args.has("alpha"))
+    alpha = call.args.scalar("alpha");
+  std::optional<double> constant = torch::asDouble(alpha);
+  return call.pointwise(
+      {call.operand(self), call.operand(other)}, [&](BodyBuilder &body, Elements x) {
+        if (subtract && isBool(x[0].type())) {
+          call.kernels.fail("subtraction of bool");
+          return x[0];
+        }
+        Element scaled = constant == 1.0 ? x[1] : x[1] * call.number(body, alpha, x[1].type());
+        return subtract ? x[0] - scaled : x[0] + scaled;
+      });
+}
+
+static LogicalResult lowerAdd(Call &call) { return addScaled(call, 0, 1, false); }
+static LogicalResult lowerSub(Call &call) { return addScaled(call, 0, 1, true); }
+static LogicalResult lowerRsub(Call &call) { return addScaled(call, 1, 0, true); }
+
+static LogicalResult lowerMul(Call &call) {
+  return call.pointwise(
+      {call.operand(0), call.operand(1)}, [](BodyBuilder &, Elements x) { return x[0] * x[1]; },
+      /*exactNumbers=*/true);
+}
+
+/// self + value * (a op b)
+static LogicalResult lowerAddc(Call &call, bool divide) {
+  torch::Scalar value = call.args.scalar("value");
+  std::optional<double> constant = torch::asDouble(value);
+  return call.pointwise({call.tensor(0), call.tensor(1), call.tensor(2)},
+                        [&](BodyBuilder &body, Elements x) {
+                          Element scaled = x[1];
+                          if (constant != 1.0)
+                            scaled = call.number(body, value, x[1].type()) * x[1];
+                          if (divide && isInt(x[0].type())) {
+                            call.kernels.fail("integer division with addcdiv");
+                            return x[0];
+                          }
+                          return x[0] + (divide ? scaled / x[2] : scaled * x[2]);
+                        });
+}
+
+/// start + weight * (end - start), from the nearer end (at::native::lerp).
+static LogicalResult lowerLerp(Call &call) {
+  return call.pointwise(
+      {call.tensor(0), call.tensor(1), call.operand(2)},
+      [&](BodyBuilder &, Elements x) {
+        if (!isFloat(x[0].type())) {
+          call.kernels.fail("this dtype");
+          return x[0];
+        }
+        Element difference = x[1] - x[0];
+        return select(abs(x[2]) < x[2].constant(0.5), x[0] + x[2] * difference,
+                      x[1] - difference * (1.0 - x[2]));
+      },
+      /*exactNumbers=*/true);
+}
+
+//===-- Division ------------------------------------------------------------------------------===//
+
+static LogicalResult lowerTrueDiv(Call &call) {
+  SmallVector<Operand> operands = {call.operand(0), call.operand(1)};
+  Type common = lowering::resultType(call.args.op().getContext(), operands);
+  if (!common)
+    return call.refuse("dtypes that do not promote");
+  return call.pointwise(
+      operands, toFloat(common), [](BodyBuilder &, Elements x) { return x[0] / x[1]; },
+      /*exactNumbers=*/true);
+}
+
+using Binary = Element (*)(Element, Element);
+
+static Lowering binary(Binary compute) {
+  return [compute](Call &call) {
+    return call.pointwise({call.operand(0), call.operand(1)},
+                          [&](BodyBuilder &, Elements x) -> Element {
+                            if (isComplex(x[0].type()) || isBool(x[0].type())) {
+                              call.kernels.fail("this dtype");
+                              return x[0];
+                            }
+                            return compute(x[0], x[1]);
+                          });
+  };
+}
+
+/// What divides and rounds needs an exact remainder, which is not computed in double precision.
+static Lowering rounding(Binary compute) {
+  return [compute](Call &call) -> LogicalResult {
+    if (call.resultType().isF64())
+      return call.refuse("float64 remainders");
+    return binary(compute)(call);
+  };
+}
+
+static LogicalResult lowerDivMode(Call &call) {
+  if (call.args.isNone("rounding_mode"))
+    return lowerTrueDiv(call);
+  StringRef mode = call.args.string("rounding_mode");
+  if (mode == "floor")
+    return rounding(floorDiv)(call);
+  return mode == "trunc" ? binary(truncDiv)(call) : call.refuse("rounding mode " + mode);
+}
+
+//===-- Powers --------------------------------------------------------------------------------===//
+
+/// x to a constant integer power, by squaring.
+static Element integerPower(Element x, uint64_t exponent) {
+  std::optional<Element> result;
+  for (Element square = x;; square = square * square) {
+    if (exponent & 1)
+      result = result ? *result * square : square;
+    exponent >>= 1;
+    if (!exponent)
+      break;
+  }
+  return result.value_or(x.constant(1));
+}
+
+/// The exponents that ATen computes without pow, with the same expressions.
+static Element floatPower(Element x, double exponent, Element exponentElement) {
+  if (exponent == 0)
+    return x.constant(1);
+  if (exponent == 1)
+    return x;
+  if (exponent == 2)
+    return x * x;
+  if (exponent == 3)
+    return x * x * x;
+  if (exponent == 0.5)
+    return sqrt(x);
+  if (exponent == -0.5)
+    return rsqrt(x);
+  if (exponent == -1)
+    return 1.0 / x;
+  if (exponent == -2)
+    return 1.0 / (x * x);
+  return pow(x, exponentElement);
+}
+
+static LogicalResult lowerPowScalar(Call &call) { // Tensor ** Scalar
+  double exponent = call.constantNumber(1);
+  return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
+    if (isFloat(x[0].type()))
+      return floatPower(x[0], exponent, x[1]);
+    if (isInt(x[0].type()) && exponent >= 0)
+      return integerPower(x[0], static_cast<uint64_t>(exponent));
+    call.kernels.fail("this dtype or exponent");
+    return x[0];
+  });
+}
+
+/// Exponentiation by squaring over the bits of the exponent, modulo the width as ATen's powi. A
+/// negative exponent gives 0 except for the bases 1 and -1.
+static Element integerPower(BodyBuilder &body, Element base, Element exponent) {
+  Element one = base.constant(1), zero = base.constant(0), result = one, square = base;
+  unsigned width = base.type().getIntOrFloatBitWidth();
+  for (unsigned bit = 0; bit + 1 < width; ++bit) {
+    Element mask = exponent.constant(int64_t(1) << bit);
+    result = select((exponent & mask) != zero, result * square, result);
+    square = square * square;
+  }
+  if (isUnsigned(base.type()))
+    return select((exponent & exponent.constant(int64_t(1) << (width - 1))) != zero,
+                  result * square, result);
+  Element isOdd = (exponent & one) != zero;
+  Element minusOne = base.constant(-1);
+  Element negative =
+      select(base == one, one, select(base == minusOne, select(isOdd, minusOne, one), zero));
+  return select(exponent < zero, negative, result);
+}
+
+static LogicalResult lowerPow(Call &call) { // Tensor ** Tensor, Scalar ** Tensor
+  return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &body, Elements x) {
+    if (isFloat(x[0].type()) || isComplex(x[0].type()))
+      return pow(x[0], x[1]);
+    if (isInt(x[0].type()))
+      return integerPower(body, x[0], x[1]);
+    call.kernels.fail("pow of bool");
+    return x[0];
+  });
+}
+
+//===-- Functions of one argument -------------------------------------------------------------===//
+
+using Unary = Element (*)(Element);
+
+/// A function of floats: integers and bool are converted to the default float type.
+static Lowering floatUnary(Unary compute, bool takesComplex = false) {
+  return [compute, takesComplex](Call &call) {
+    Type type = toFloat(elementType(call.tensor(0)));
+    if (isComplex(type) && !takesComplex)
+      return call.refuse("complex numbers");
+    return call.pointwise({call.tensor(0)}, type,
+                          [&](BodyBuilder &, Elements x) { return compute(x[0]); });
+  };
+}
+
+/// A function that keeps the dtype.
+static Lowering sameUnary(Unary compute, bool takesBool = false) {
+  return [compute, takesBool](Call &call) {
+    Type type = elementType(call.tensor(0));
+    if (isComplex(type) || (isBool(type) && !takesBool))
+      return call.refuse("this dtype");
+    return call.pointwise({call.tensor(0)},
+                          [&](BodyBuilder &, Elements x) { return compute(x[0]); });
+  };
+}
+
+/// A function that keeps the dtype and does nothing to integers.
+template <Element (*compute)(Element)> static Element ofFloat(Element x) {
+  return isFloat(x.type()) ? compute(x) : x;
+}
+
+static Element square(Element x) { return x * x; }
+static Element reciprocal(Element x) { return 1.0 / x; }
+static Element frac(Element x) { return x - trunc(x); }
+template <typename Op> static Element function(Element x) { return apply<Op>(x); }
+
+static Element sign(Element x) {
+  if (isUnsigned(x.type()))
+    return convert(isTrue(x), x.type());
+  Element zero = x.constant(0);
+  return convert(zero < x, x.type()) - convert(x < zero, x.type());
+}
+
+static Element erfc(Element x) { return apply<math::ErfcOp>(x); }
+
+static Element sinc(Element x) {
+  Element scaled = x * std::numbers::pi;
+  return select(x == x.constant(0), x.constant(1), apply<math::SinOp>(scaled) / scaled);
+}
+
+static LogicalResult lowerAbs(Call &call) {
+  if (isComplex(elementType(call.tensor(0))))
+    return call.pointwise({call.tensor(0)}, [](BodyBuilder &, Elements x) { return abs(x[0]); });
+  return sameUnary(abs)(call);
+}
+
+static LogicalResult lowerNeg(Call &call) {
+  if (isBool(elementType(call.tensor(0))))
+    return call.refuse("negation of bool");
+  return call.pointwise({call.tensor(0)}, [](BodyBuilder &, Elements x) { return -x[0]; });
+}
+
+static LogicalResult lowerRoundDecimals(Call &call) {
+  int64_t decimals = call.args.integer("decimals");
+  if (!isFloat(elementType(call.tensor(0))))
+    return call.refuse("this dtype");
+  double scale = std::pow(10.0, std::abs(decimals));
+  return call.pointwise({call.tensor(0)}, [&](BodyBuilder &, Elements x) {
+    if (decimals == 0)
+      return roundEven(x[0]);
+    return decimals > 0 ? roundEven(x[0] * scale) / scale : roundEven(x[0] / scale) * scale;
+  });
+}
+
+//===-- Functions of two floats ---------------------------------------------------------------===//
+
+static Lowering floatBinary(Binary compute) {
+  return [compute](Call &call) {
+    SmallVector<Operand> operands = {call.operand(0), call.operand(1)};
+    Type common = lowering::resultType(call.args.op().getContext(), operands);
+    if (!common || isComplex(common))
+      return call.refuse("this dtype");
+    return call.pointwise(operands, toFloat(common),
+                          [&](BodyBuilder &, Elements x) { return compute(x[0], x[1]); });
+  };
+}
+
+static Element hypot(Element a, Element b) {
+  // Scaled by the larger magnitude, so that squares neither overflow nor vanish.
+  Element x = abs(a), y = abs(b), large = maximum(x, y), small = minimum(x, y);
+  Element ratio = small / large;
+  Element length = large * sqrt(1.0 + ratio * ratio);
+  Element infinity = x.constant(std::numeric_limits<double>::infinity());
+  length = select(large == x.constant(0), large, length);
+  return select((x == infinity) | (y == infinity), infinity, length);
+}
+
+/// log(base^a + base^b) without overflow.
+static Element logAdd(Element a, Element b, bool base2) {
+  Element large = maximum(a, b);
+  Element distance = -abs(a - b);
+  Element rest =
+      base2 ? log1p(apply<math::Exp2Op>(distance)) * (1 / std::numbers::ln2) : log1p(exp(distance));
+  // Equal infinities have no distance.
+  Element same = (a == b) & isInf(a);
+  return select(same, a, large + rest);
+}
+static Element logaddexp(Element a, Element b) { return logAdd(a, b, false); }
+static Element logaddexp2(Element a, Element b) { return logAdd(a, b, true); }
+
+/// a * log(b), 0 where a is 0, NaN where b is.
+static Element xlogy(Element a, Element b) {
+  return select(isNan(b), b, select(a == a.constant(0), a.constant(0), a * log(b)));
+}
+static Element xlog1py(Element a, Element b) {
+  return select(isNan(b), b, select(a == a.constant(0), a.constant(0), a * log1p(b)));
+}
+
+static Element degToRad(Element x) { return x * (std::numbers::pi / 180); }
+static Element radToDeg(Element x) { return x * (180 / std::numbers::pi); }
+/// The normal distribution's cumulative function.
+static Element ndtr(Element x) { return 0.5 * erfc(-x * (1 / std::numbers::sqrt2)); }
+/// -x log x, 0 at 0 and -inf below.
+static Element entr(Element x) {
+  Element zero = x.constant(0);
+  Element below = x.constant(-std::numeric_limits<double>::infinity());
+  Element value = select(x == zero, zero, select(x > zero, -x * log(x), below));
+  return select(isNan(x), x, value);
+}
+static Element heaviside(Element x, Element values) {
+  return select(x == x.constant(0), values, convert(x > x.constant(0), x.type()));
+}
+
+/// |a - b| <= atol + rtol * |b|, or equal.
+static LogicalResult lowerIsclose(Call &call) {
+  double rtol = call.args.number("rtol"), atol = call.args.number("atol");
+  bool equalNan = call.args.boolean("equal_nan");
+  if (elementType(call.tensor(0)) != elementType(call.tensor(1)) ||
+      !isFloat(elementType(call.tensor(0))))
+    return call.refuse("these dtypes");
+  return call.pointwise({call.tensor(0), call.tensor(1)}, [&](BodyBuilder &, Elements x) {
+    Element distance = abs(x[0] - x[1]);
+    Element finite = distance < x[0].constant(std::numeric_limits<double>::infinity());
+    Element close = (x[0] == x[1]) | (finite & (distance <= atol + abs(x[1] * rtol)));
+    return equalNan ? close | (isNan(x[0]) & isNan(x[1])) : close;
+  });
+}
+
+void lowering::registerPointwise(LoweringTable &table) {
+  table.add({"aten.add.Tensor", "aten.add.Scalar"}, lowerAdd);
+  table.add({"aten.sub.Tensor", "aten.sub.Scalar", "aten.subtract.Tensor", "aten.subtract.Scalar"},
+            lowerSub);
+  table.add({"aten.rsub.Tensor", "aten.rsub.Scalar"}, lowerRsub);
+  table.add({"aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor", "aten.multiply.Scalar"},
+            lowerMul);
+  table.add("aten.addcmul.default", [](Call &call) { return lowerAddc(call, false); });
+  table.add("aten.addcdiv.default", [](Call &call) { return lowerAddc(call, true); });
+  table.add({"aten.lerp.Scalar", "aten.lerp.Tensor"}, lowerLerp);
+
+  table.add({"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor",
+             "aten.true_divide.Scalar", "aten.divide.Tensor", "aten.divide.Scalar"},
+            lowerTrueDiv);
+  table.add({"aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode",
+             "aten.divide.Scalar_mode"},
+            lowerDivMode);
+  table.add({"aten.floor_divide.default", "aten.floor_divide.Scalar"}, rounding(floorDiv));
+  table.add({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"},
+            rounding(remainder));
+  table.add({"aten.fmod.Tensor", "aten.fmod.Scalar"}, rounding(fmod));
+
+  table.add("aten.pow.Tensor_Scalar", lowerPowScalar);
+  table.add({"aten.pow.Tensor_Tensor", "aten.pow.Scalar"}, lowerPow);
+
+  table.add({"aten.abs.default", "aten.absolute.default"}, lowerAbs);
+  table.add({"aten.neg.default", "aten.negative.default"}, lowerNeg);
+  table.add("aten.square.default", sameUnary(square));
+  table.add({"aten.sign.default", "aten.sgn.default"}, sameUnary(sign, /*takesBool=*/true));
+  table.add("aten.floor.default", sameUnary(ofFloat<floor>));
+  table.add("aten.ceil.default", sameUnary(ofFloat<ceil>));
+  table.add({"aten.trunc.default", "aten.fix.default"}, sameUnary(ofFloat<trunc>));
+  table.add({"aten.round.default", "aten.special_round.default"}, sameUnary(ofFloat<roundEven>));
+  table.add({"aten.round.decimals", "aten.special_round.decimals"}, lowerRoundDecimals);
+  table.add("aten.frac.default", sameUnary(ofFloat<frac>));
+
+  const std::pair<StringRef, Unary> functions[] = {
+      {"exp2", function<math::Exp2Op>},
+      {"expm1", expm1},
+      {"log2", function<math::Log2Op>},
+      {"log10", function<math::Log10Op>},
+      {"log1p", log1p},
+      {"rsqrt", rsqrt},
+      {"reciprocal", reciprocal},
+      {"sin", function<math::SinOp>},
+      {"cos", function<math::CosOp>},
+      {"tan", function<math::TanOp>},
+      {"asin", function<math::AsinOp>},
+      {"acos", function<math::AcosOp>},
+      {"atan", function<math::AtanOp>},
+      {"sinh", function<math::SinhOp>},
+      {"cosh", function<math::CoshOp>},
+      {"tanh", tanh},
+      {"asinh", function<math::AsinhOp>},
+      {"acosh", function<math::AcoshOp>},
+      {"atanh", function<math::AtanhOp>},
+      {"arcsin", function<math::AsinOp>},
+      {"arccos", function<math::AcosOp>},
+      {"arctan", function<math::AtanOp>},
+      {"erf", erf},
+      {"erfc", erfc},
+      {"sigmoid", sigmoid},
+      {"sinc", sinc},
+      {"deg2rad", degToRad},
+      {"rad2deg", radToDeg},
+      {"special_ndtr", ndtr},
+      {"special_entr", entr},
+      {"special_exp2", function<math::Exp2Op>},
+      {"special_expm1", expm1},
+      {"special_log1p", log1p},
+      {"special_erf", erf},
+      {"special_erfc", erfc},
+      {"special_expit", sigmoid},
+      {"special_sinc", sinc},
+  };
+  for (auto [name, compute] : functions)
+    table.add(("aten." + name + ".default").str(), floatUnary(compute));
+  table.add("aten.exp.default", floatUnary(exp, /*takesComplex=*/true));
+  table.add("aten.log.default", floatUnary(log, /*takesComplex=*/true));
+  table.add("aten.sqrt.default", floatUnary(sqrt, /*takesComplex=*/true));
+  table.add({"aten.atan2.default", "aten.arctan2.default"}, floatBinary(apply<math::Atan2Op>));
+  table.add("aten.hypot.default", floatBinary(hypot));
+  table.add("aten.copysign.Tensor", floatBinary(copysign));
+  table.add("aten.copysign.Scalar", floatBinary(copysign));
+  table.add("aten.heaviside.default", binary(heaviside));
+  table.add("aten.isclose.default", lowerIsclose);
+  table.add("aten.logaddexp.default", floatBinary(logaddexp));
+  table.add("aten.logaddexp2.default", floatBinary(logaddexp2));
+  table.add({"aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other",
+             "aten.special_xlogy.default", "aten.special_xlogy.other_scalar",
+             "aten.special_xlogy.self_scalar"},
+            floatBinary(xlogy));
+  table.add({"aten.special_xlog1py.default", "aten.special_xlog1py.other_scalar",
+             "aten.special_xlog1py.self_scalar"},
+            floatBinary(xlog1py));
+}

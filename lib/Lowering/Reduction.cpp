@@ -1,0 +1,363 @@
+// Reductions over dims.
+#include "ReducedDims.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// The dims of argument `dim` (all without one), and whether they stay with size 1.
+static std::pair<ReducedDims, bool> reducedDims(Call &call) {
+  Value tensor = call.tensor(0);
+  int64_t rank = rankOf(tensor);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (call.args.has("dim"))
+    dims = call.dims("dim", rank);
+  bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
+  return {ReducedDims(tensor, dims), keepdim};
+}
+
+using BodyFn = function_ref<Element(BodyBuilder &)>;
+
+/// A map over the result; `compute` gets the way to read the tensor inside a reduction, converted
+/// to `type`.
+static Value
+reduceTo(Call &call, const ReducedDims &reduced, bool keepdim, Type type, Type resultType,
+         function_ref<Element(BodyBuilder &, function_ref<Element(BodyBuilder &)>)> compute) {
+  Value tensor = call.tensor(0);
+  return call.kernels.map(reduced.resultShape(keepdim), resultType, [&](BodyBuilder &body) {
+    return compute(body, [&](BodyBuilder &inner) {
+      return convert(inner.read(tensor, reduced.indexFromResult(inner, keepdim)), type);
+    });
+  });
+}
+
+//===-- Sums and products ---------------------------------------------------------------------===//
+
+static LogicalResult lowerSum(Call &call) {
+  auto [reduced, keepdim] = reducedDims(call);
+  Type type = opmath(call.resultType());
+  if (isBool(type))
+    return call.refuse("a sum in bool");
+  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                           [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                             return body.sum(reduced.extents, type, read);
+                           }));
+}
+
+static LogicalResult lowerProd(Call &call) {
+  auto [reduced, keepdim] = reducedDims(call);
+  Type type = opmath(call.resultType());
+  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                           [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                             return body.prod(reduced.extents, type, read);
+                           }));
+}
+
+static LogicalResult lowerMean(Call &call) {
+  auto [reduced, keepdim] = reducedDims(call);
+  Type type = opmath(call.resultType());
+  if (!isFloat(type) && !isComplex(type))
+    return call.refuse("a mean in this dtype");
+  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                           [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                             return body.sum(reduced.extents, type, read) /
+                                    countAs(body, reduced.count(), type);
+                           }));
+}
+
+static LogicalResult lowerCountNonzero(Call &call) {
+  Value tensor = call.tensor(0);
+  int64_t rank = rankOf(tensor);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (call.args.has("dim") && !call.args.isNone("dim"))
+    dims = call.dims("dim", rank);
+  ReducedDims reduced(tensor, dims);
+  Type i1 = IntegerType::get(call.args.op().getContext(), 1);
+  return call.set(
+      reduceTo(call, reduced, false, i1, call.resultType(), [&](BodyBuilder &body, BodyFn read) {
+        return body.sum(reduced.extents, call.resultType(), [&](BodyBuilder &inner) {
+          return convert(read(inner), call.resultType());
+        });
+      }));
+}
+
+//===-- Extremes and truth --------------------------------------------------------------------===//
+
+/// Eager mode refuses an extreme of nothing.
+static bool mayBeEmpty(Call &call, const ReducedDims &reduced) {
+  return !call.kernels.known().isPositive(reduced.count());
+}
+
+static Lowering extreme(bool largest) {
+  return [largest](Call &call) -> LogicalResult {
+    auto [reduced, keepdim] = reducedDims(call);
+    Type type = elementType(call.tensor(0));
+    if (isComplex(type))
+      return call.refuse("an order of complex numbers");
+    if (mayBeEmpty(call, reduced))
+      return call.refuse("cannot tell that there is an element");
+    return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                             [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                               return largest ? body.max(reduced.extents, type, read)
+                                              : body.min(reduced.extents, type, read);
+                             }));
+  };
+}
+
+static LogicalResult lowerAminmax(Call &call) {
+  ReducedDims reduced(call.tensor(0), {});
+  int64_t rank = rankOf(call.tensor(0));
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (!call.args.isNone("dim"))
+    dims = call.dims("dim", rank);
+  reduced = ReducedDims(call.tensor(0), dims);
+  bool keepdim = call.args.boolean("keepdim");
+  Type type = elementType(call.tensor(0));
+  if (isComplex(type) || mayBeEmpty(call, reduced))
+    return call.refuse("this dtype, or cannot tell that there is an element");
+  SmallVector<Value> results;
+  for (bool largest : {false, true})
+    results.push_back(
+        reduceTo(call, reduced, keepdim, type, type, [&](BodyBuilder &body, BodyFn read) {
+          return largest ? body.max(reduced.extents, type, read)
+                         : body.min(reduced.extents, type, read);
+        }));
+  return call.set(results);
+}
+
+static Lowering truth(bool all) {
+  return [all](Call &call) -> LogicalResult {
+    auto [reduced, keepdim] = reducedDims(call);
+    Type i1 = IntegerType::get(call.args.op().getContext(), 1);
+    return call.set(reduceTo(call, reduced, keepdim, i1, call.resultType(),
+                             [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                               return all ? body.all(reduced.extents, read)
+                                          : body.any(reduced.extents, read);
+                             }));
+  };
+}
+
+/// The extreme value and its first position along one dim, or in the flattened tensor.
+static SmallVector<Value> argExtremes(Call &call, Value tensor, int64_t dim, bool keepdim,
+                                      bool largest) {
+  Type type = elementType(tensor);
+  SmallVector<int64_t> dims;
+  if (rankOf(tensor) > 0)
+    dims.push_back(dim);
+  ReducedDims reduced(tensor, dims);
+  if (isComplex(type))
+    call.kernels.fail("an order of complex numbers");
+  if (mayBeEmpty(call, reduced))
+    call.kernels.fail("cannot tell that there is an element");
+  Type i64 = IntegerType::get(type.getContext(), 64);
+  Exprs shape = reduced.resultShape(keepdim && rankOf(tensor) > 0);
+  return call.kernels.map(shape, {type, i64}, [&](BodyBuilder &body) {
+    auto [value, position] =
+        body.argExtreme(reduced.extents, type, largest, /*lastNan=*/false, [&](BodyBuilder &inner) {
+          Element x = inner.read(tensor, reduced.indexFromResult(inner, keepdim));
+          Element at =
+              dims.empty() ? inner.constant(i64, 0) : inner.index(inner.dim(inner.numDims() - 1));
+          return std::make_pair(x, at);
+        });
+    return BodyBuilder::Elements{value, position};
+  });
+}
+
+static Lowering extremeDim(bool largest) { // max.dim, min.dim: values and indices
+  return [largest](Call &call) -> LogicalResult {
+    Value tensor = call.tensor(0);
+    return call.set(argExtremes(call, tensor, call.dim("dim", rankOf(tensor)),
+                                call.args.boolean("keepdim"), largest));
+  };
+}
+
+static Lowering argExtreme(bool largest) {
+  return [largest](Call &call) -> LogicalResult {
+    Value tensor = call.tensor(0);
+    bool keepdim = call.args.boolean("keepdim");
+    if (!call.args.isNone("dim"))
+      return call.set(
+          argExtremes(call, tensor, call.dim("dim", rankOf(tensor)), keepdim, largest)[1]);
+    Value flat = call.kernels.reshape(tensor, {sym::product(shapeOf(tensor))});
+    Value position = argExtremes(call, flat, 0, false, largest)[1];
+    return call.set(call.kernels.reshape(position, call.resultShape()));
+  };
+}
+
+//===-- Moments and norms ---------------------------------------------------------------------===//
+
+/// Sum of squared distances from the mean, over count - correction; also the mean.
+static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool keepdim, Type type,
+                                   double correction, bool root) {
+  Value tensor = call.tensor(0);
+  Type wide = opmath(type);
+  return call.kernels.map(reduced.resultShape(keepdim), {type, type}, [&](BodyBuilder &body) {
+    auto read = [&](BodyBuilder &inner) {
+      return convert(inner.read(tensor, reduced.indexFromResult(inner, keepdim)), wide);
+    };
+    Element count = countAs(body, reduced.count(), wide);
+    Element mean = body.sum(reduced.extents, wide, read) / count;
+    Element squares = body.sum(reduced.extents, wide, [&](BodyBuilder &inner) {
+      Element distance = read(inner) - mean;
+      return distance * distance;
+    });
+    // A negative number of degrees of freedom counts as none.
+    Element freedom = maximum(count - correction, count.constant(0));
+    Element result = squares / freedom;
+    return BodyBuilder::Elements{root ? sqrt(result) : result, mean};
+  });
+}
+
+/// `correction` (a number, 1 for None) or `unbiased`.
+static LogicalResult lowerVariance(Call &call, bool root, bool withMean) {
+  Value tensor = call.tensor(0);
+  if (!isFloat(elementType(tensor)))
+    return call.refuse("this dtype");
+  double correction = 1;
+  if (call.args.has("unbiased"))
+    correction = call.args.boolean("unbiased") ? 1 : 0;
+  else if (call.args.has("correction") && !call.args.isNone("correction"))
+    correction = call.constantNumber("correction");
+  int64_t rank = rankOf(tensor);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (call.args.has("dim") && !call.args.isNone("dim"))
+    dims = call.dims("dim", rank);
+  bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
+  SmallVector<Value> results =
+      variance(call, ReducedDims(tensor, dims), keepdim, elementType(tensor), correction, root);
+  return withMean ? call.set(results) : call.set(results[0]);
+}
+
+/// (sum of |x|^p)^(1/p), with the limits for p = 0 and infinity.
+static LogicalResult vectorNorm(Call &call, double order) {
+  Value tensor = call.tensor(0);
+  Type type = opmath(call.resultType());
+  int64_t rank = rankOf(tensor);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (call.args.has("dim") && !call.args.isNone("dim"))
+    dims = call.dims("dim", rank);
+  ReducedDims reduced(tensor, dims);
+  if (!isFloat(type) || isComplex(elementType(tensor)))
+    return call.refuse("this dtype");
+  bool isInfinite = std::isinf(order);
+  if ((isInfinite || order < 0) && mayBeEmpty(call, reduced))
+    return call.refuse("cannot tell that there is an element");
+  bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
+  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                           [&](BodyBuilder &body, BodyFn read) {
+                             auto magnitude = [&](BodyBuilder &inner) { return abs(read(inner)); };
+                             if (isInfinite)
+                               return order > 0 ? body.max(reduced.extents, type, magnitude)
+                                                : body.min(reduced.extents, type, magnitude);
+                             Element sum = body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
+                               Element x = read(inner);
+                               if (order == 0)
+                                 return convert(x != x.constant(0), type);
+                               if (order == 2)
+                                 return x * x;
+                               return order == 1 ? abs(x) : pow(abs(x), x.constant(order));
+                             });
+                             if (order == 0 || order == 1)
+                               return sum;
+                             return order == 2 ? sqrt(sum) : pow(sum, sum.constant(1 / order));
+                           }));
+}
+
+static LogicalResult lowerVectorNorm(Call &call) {
+  return vectorNorm(call, call.constantNumber("ord"));
+}
+
+/// norm.*: the vector norm with p (2 for None) of all elements or of `dim`.
+static LogicalResult lowerNorm(Call &call) {
+  if (!call.args.isNone("p") && !call.args.isNumber("p"))
+    return call.refuse("a norm that is named");
+  double order = call.args.isNone("p") ? 2 : call.constantNumber("p");
+  return vectorNorm(call, order);
+}
+
+/// NaN counts as 0 in the sum and not at all in the mean.
+static LogicalResult nanSum(Call &call, bool mean) {
+  auto [reduced, keepdim] = reducedDims(call);
+  Type type = opmath(call.resultType());
+  if (isBool(type) || (mean && !isFloat(type)))
+    return call.refuse("this dtype");
+  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                           [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                             Element zero = body.constant(type, 0);
+                             Element sum = body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
+                               Element x = read(inner);
+                               return select(isNan(x), zero, x);
+                             });
+                             if (!mean)
+                               return sum;
+                             return sum / body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
+                               return convert(~isNan(read(inner)), type);
+                             });
+                           }));
+}
+
+static LogicalResult lowerTrace(Call &call) {
+  Value self = call.tensor(0);
+  Type type = opmath(call.resultType());
+  if (rankOf(self) != 2 || isBool(type))
+    return call.refuse("needs a matrix");
+  Exprs sizes = shapeOf(self);
+  Expr length = call.kernels.known().simplify(Expr::min(sizes[0], sizes[1]));
+  return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
+    return body.sum({length}, type, [&](BodyBuilder &inner) {
+      return convert(inner.read(self, Exprs{inner.dim(0), inner.dim(0)}), type);
+    });
+  }));
+}
+
+static LogicalResult lowerLogsumexp(Call &call) {
+  auto [reduced, keepdim] = reducedDims(call);
+  Type type = opmath(call.resultType());
+  if (!isFloat(type))
+    return call.refuse("this dtype");
+  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                           [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                             Element largest = body.max(reduced.extents, type, read);
+                             // An infinite maximum has no differences; without elements the result
+                             // is log(0).
+                             Element shift = select(isInf(largest), largest.constant(0), largest);
+                             Element sum = body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
+                               return exp(read(inner) - shift);
+                             });
+                             return log(sum) + shift;
+                           }));
+}
+
+void lowering::registerReduction(LoweringTable &table) {
+  table.add({"aten.sum.default", "aten.sum.dim_IntList"}, lowerSum);
+  table.add({"aten.prod.default", "aten.prod.dim_int"}, lowerProd);
+  table.add({"aten.mean.default", "aten.mean.dim"}, lowerMean);
+  table.add({"aten.count_nonzero.default", "aten.count_nonzero.dim_IntList"}, lowerCountNonzero);
+  table.add({"aten.amax.default", "aten.max.default"}, extreme(true));
+  table.add({"aten.amin.default", "aten.min.default"}, extreme(false));
+  table.add("aten.aminmax.default", lowerAminmax);
+  table.add({"aten.any.default", "aten.any.dim", "aten.any.dims"}, truth(false));
+  table.add({"aten.all.default", "aten.all.dim", "aten.all.dims"}, truth(true));
+  table.add("aten.max.dim", extremeDim(true));
+  table.add("aten.min.dim", extremeDim(false));
+  table.add("aten.argmax.default", argExtreme(true));
+  table.add("aten.argmin.default", argExtreme(false));
+  for (StringRef overload : {".default", ".dim", ".correction"}) {
+    table.add(("aten.var" + overload).str(),
+              [](Call &call) { return lowerVariance(call, false, false); });
+    table.add(("aten.std" + overload).str(),
+              [](Call &call) { return lowerVariance(call, true, false); });
+    table.add(("aten.var_mean" + overload).str(),
+              [](Call &call) { return lowerVariance(call, false, true); });
+    table.add(("aten.std_mean" + overload).str(),
+              [](Call &call) { return lowerVariance(call, true, true); });
+  }
+  table.add("aten.linalg_vector_norm.default", lowerVectorNorm);
+  table.add({"aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype",
+             "aten.norm.ScalarOpt_dim_dtype"},
+            lowerNorm);
+  table.add("aten.nansum.default", [](Call &call) { return nanSum(call, false); });
+  table.add("aten.nanmean.default", [](Call &call) { return nanSum(call, true); });
+  table.add("aten.trace.default", lowerTrace);
+  table.add("aten.logsumexp.default", lowerLogsumexp);
+}

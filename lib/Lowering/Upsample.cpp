@@ -1,0 +1,257 @@
+// Interpolation along the spatial dims, and rearrangements between channels and space.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+namespace {
+/// One spatial dim: input and output size, and the input distance of neighbouring outputs.
+struct Axis {
+  Expr in, out;
+  double scale;
+};
+
+/// An input position with its weight.
+struct Tap {
+  Index position;
+  Element weight;
+};
+} // namespace
+
+/// The spatial axes, with the scale as ATen computes it: from a given factor, else from the sizes.
+/// With align_corners the corners of input and output meet.
+static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool alignCorners) {
+  Value x = call.tensor(0);
+  Exprs in = shapeOf(x), out = call.resultShape();
+  if (in.size() != spatial + 2 || out.size() != in.size() || !isFloat(elementType(x)) ||
+      !call.kernels.isSame(in[0], out[0]) || !call.kernels.isSame(in[1], out[1])) {
+    call.kernels.fail("this dtype or rank");
+    return std::nullopt;
+  }
+  SmallVector<std::optional<double>> factors(spatial);
+  if (call.args.has("scale_factors")) {
+    if (!call.args.isNone("scale_factors"))
+      for (auto [factor, value] : llvm::zip(factors, call.args.numberList("scale_factors")))
+        factor = value;
+  } else {
+    const char *names[] = {"scales_d", "scales_h", "scales_w"};
+    for (size_t i = 0; i < spatial; ++i) {
+      const char *name = spatial == 1 ? "scales" : names[3 - spatial + i];
+      if (call.args.has(name))
+        factors[i] = call.args.optNumber(name);
+    }
+  }
+  SmallVector<Axis> result;
+  for (size_t i = 0; i < spatial; ++i) {
+    auto input = in[2 + i].constant(), output = out[2 + i].constant();
+    if (!input || !output || *input <= 0 || *output <= 0) {
+      call.kernels.fail("a size that is not a positive constant");
+      return std::nullopt;
+    }
+    auto from = static_cast<double>(*input), to = static_cast<double>(*output);
+    double scale = factors[i] && *factors[i] > 0 ? 1 / *factors[i] : from / to;
+    if (alignCorners)
+      scale = *output > 1 ? (from - 1) / (to - 1) : 0;
+    result.push_back({in[2 + i], out[2 + i], scale});
+  }
+  return result;
+}
+
+/// Positions are computed in the opmath type, as ATen does.
+static Element outputPosition(BodyBuilder &body, unsigned dim, Type type) {
+  return convert(body.index(body.dim(dim)), type);
+}
+
+static Element toIndex(Element x) { return convert(x, x.b().getI64Type()); }
+
+static Element clampIndex(BodyBuilder &body, Element index, Expr size) {
+  return minimum(maximum(index, index.constant(0)), body.index(size - 1));
+}
+
+//===-- Nearest -------------------------------------------------------------------------------===//
+
+/// floor(out * scale), or floor((out + 0.5) * scale) for the exact form.
+static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
+  Value x = call.tensor(0);
+  auto all = axes(call, spatial, false);
+  if (!all)
+    return failure();
+  // Where the rounded scale gives the exact quotient for every output, the index is an expression.
+  SmallVector<bool> isExpression;
+  for (const Axis &axis : *all) {
+    auto scale = static_cast<float>(axis.scale);
+    int64_t in = *axis.in.constant(), out = *axis.out.constant();
+    bool same = !exact && out <= (1 << 20);
+    for (int64_t i = 0; same && i < out; ++i) {
+      auto index = static_cast<int64_t>(std::floor(static_cast<float>(i) * scale));
+      same = std::min(index, in - 1) == i * in / out;
+    }
+    isExpression.push_back(same);
+  }
+  return call.set(call.kernels.map(call.resultShape(), elementType(x), [&](BodyBuilder &body) {
+    Indices index = indicesOf(body.dims(0, 2));
+    Type f32 = body.b().getF32Type();
+    for (auto [i, axis] : llvm::enumerate(*all)) {
+      if (isExpression[i]) {
+        index.push_back((body.dim(2 + i) * axis.in).floorDiv(axis.out));
+        continue;
+      }
+      Element position = outputPosition(body, 2 + i, f32);
+      if (exact)
+        position = position + 0.5;
+      Element at = toIndex(floor(position * axis.scale));
+      index.push_back(clampIndex(body, at, axis.in));
+    }
+    return body.read(x, index);
+  }));
+}
+
+//===-- Linear and cubic ----------------------------------------------------------------------===//
+
+/// The two neighbours of an output position.
+static SmallVector<Tap> linearTaps(BodyBuilder &body, const Axis &axis, unsigned dim, bool align,
+                                   Type type) {
+  Element out = outputPosition(body, dim, type);
+  Element source = align ? out * axis.scale : (out + 0.5) * axis.scale - 0.5;
+  source = maximum(source, source.constant(0));
+  Element low = minimum(toIndex(source), body.index(axis.in - 1));
+  Element high = minimum(low + low.constant(1), body.index(axis.in - 1));
+  Element far =
+      minimum(maximum(source - convert(low, type), source.constant(0)), source.constant(1));
+  return {{low, 1.0 - far}, {high, far}};
+}
+
+/// The four neighbours, weighted by Keys' kernel with a = -0.75.
+static SmallVector<Tap> cubicTaps(BodyBuilder &body, const Axis &axis, unsigned dim, bool align,
+                                  Type type) {
+  constexpr double a = -0.75;
+  Element out = outputPosition(body, dim, type);
+  Element source = align ? out * axis.scale : (out + 0.5) * axis.scale - 0.5;
+  Element base = floor(source), t = source - base;
+  auto near = [&](Element x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };
+  auto far = [&](Element x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  Element weights[] = {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
+  SmallVector<Tap> taps;
+  Element first = toIndex(base);
+  for (int i = 0; i < 4; ++i)
+    taps.push_back({clampIndex(body, first + first.constant(i - 1), axis.in), weights[i]});
+  return taps;
+}
+
+using Taps = SmallVector<Tap> (*)(BodyBuilder &, const Axis &, unsigned, bool, Type);
+
+/// The weighted sum over all combinations of the axes' taps, innermost axis first.
+static Element interpolate(BodyBuilder &body, Value x, ArrayRef<SmallVector<Tap>> taps,
+                           Indices index, Type type) {
+  if (taps.empty())
+    return convert(body.read(x, index), type);
+  Element sum;
+  for (const Tap &tap : taps.front()) {
+    Indices next = index;
+    next.push_back(tap.position);
+    Element part = interpolate(body, x, taps.drop_front(), next, type) * tap.weight;
+    sum = sum ? sum + part : part;
+  }
+  return sum;
+}
+
+static LogicalResult weighted(Call &call, size_t spatial, Taps tapsOf) {
+  Value x = call.tensor(0);
+  bool align = call.args.boolean("align_corners");
+  auto all = axes(call, spatial, align);
+  if (!all)
+    return failure();
+  Type type = elementType(x), wide = opmath(type);
+  return call.set(call.kernels.map(call.resultShape(), type, [&](BodyBuilder &body) {
+    SmallVector<SmallVector<Tap>> taps;
+    for (auto [i, axis] : llvm::enumerate(*all))
+      taps.push_back(tapsOf(body, axis, 2 + i, align, wide));
+    return interpolate(body, x, taps, indicesOf(body.dims(0, 2)), wide);
+  }));
+}
+
+//===-- Channels to space ---------------------------------------------------------------------===//
+
+/// […, C·r², H, W] as […, C, H·r, W·r].
+static LogicalResult lowerPixelShuffle(Call &call) {
+  Value self = call.tensor(0);
+  int64_t r = call.args.integer(1);
+  Exprs shape = shapeOf(self);
+  size_t rank = shape.size(), c = rank - 3;
+  if (rank < 3 || r <= 0)
+    return call.refuse("needs [.., C, H, W] and a positive factor");
+  Expr channels = call.kernels.known().simplify(shape[c].floorDiv(r * r));
+  if (!call.kernels.isSame(channels * r * r, shape[c]))
+    return call.refuse("channels that the factor does not divide");
+  shape[c] = channels;
+  shape[c + 1] = shape[c + 1] * r;
+  shape[c + 2] = shape[c + 2] * r;
+  return call.set(call.kernels.view(self, shape, [&](ArrayRef<Expr> dims) {
+    Exprs index(dims);
+    index[c] = dims[c] * r * r + dims[c + 1].mod(r) * r + dims[c + 2].mod(r);
+    index[c + 1] = dims[c + 1].floorDiv(r);
+    index[c + 2] = dims[c + 2].floorDiv(r);
+    return index;
+  }));
+}
+
+/// […, C, H·r, W·r] as […, C·r², H, W].
+static LogicalResult lowerPixelUnshuffle(Call &call) {
+  Value self = call.tensor(0);
+  int64_t r = call.args.integer(1);
+  Exprs shape = shapeOf(self), sizes = shape;
+  size_t rank = shape.size(), c = rank - 3;
+  if (rank < 3 || r <= 0)
+    return call.refuse("needs [.., C, H, W] and a positive factor");
+  for (size_t i : {c + 1, c + 2}) {
+    shape[i] = call.kernels.known().simplify(sizes[i].floorDiv(r));
+    if (!call.kernels.isSame(shape[i] * r, sizes[i]))
+      return call.refuse("sizes that the factor does not divide");
+  }
+  shape[c] = sizes[c] * r * r;
+  return call.set(call.kernels.view(self, shape, [&](ArrayRef<Expr> dims) {
+    Exprs index(dims);
+    index[c] = dims[c].floorDiv(r * r);
+    index[c + 1] = dims[c + 1] * r + dims[c].mod(r * r).floorDiv(r);
+    index[c + 2] = dims[c + 2] * r + dims[c].mod(r);
+    return index;
+  }));
+}
+
+/// Channels as [groups, C / groups], transposed.
+static LogicalResult lowerChannelShuffle(Call &call) {
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self);
+  Expr groups = call.args.symInt("groups");
+  if (shape.size() < 3 || !call.kernels.known().isPositive(groups))
+    return call.refuse("needs [N, C, ..] and a positive number of groups");
+  Expr each = call.kernels.known().simplify(shape[1].floorDiv(groups));
+  if (!call.kernels.isSame(each * groups, shape[1]))
+    return call.refuse("channels that the groups do not divide");
+  return call.set(call.kernels.view(self, shape, [&](ArrayRef<Expr> dims) {
+    Exprs index(dims);
+    index[1] = dims[1].mod(groups) * each + dims[1].floorDiv(groups);
+    return index;
+  }));
+}
+
+void lowering::registerUpsample(LoweringTable &table) {
+  for (size_t spatial : {1, 2, 3})
+    for (StringRef overload : {"default", "vec"}) {
+      std::string suffix = (Twine(spatial) + "d." + overload).str();
+      table.add("aten.upsample_nearest" + suffix,
+                [=](Call &call) { return nearest(call, spatial, false); });
+      table.add("aten._upsample_nearest_exact" + suffix,
+                [=](Call &call) { return nearest(call, spatial, true); });
+      const char *linear[] = {"linear", "bilinear", "trilinear"};
+      table.add(std::string("aten.upsample_") + linear[spatial - 1] + suffix,
+                [=](Call &call) { return weighted(call, spatial, linearTaps); });
+      if (spatial == 2)
+        table.add("aten.upsample_bicubic" + suffix,
+                  [=](Call &call) { return weighted(call, spatial, cubicTaps); });
+    }
+  table.add("aten.pixel_shuffle.default", lowerPixelShuffle);
+  table.add("aten.pixel_unshuffle.default", lowerPixelUnshuffle);
+  table.add("aten.channel_shuffle.default", lowerChannelShuffle);
+}

@@ -1,0 +1,298 @@
+// From an exported program to a file: the stages in order, and what each leaves.
+#include "kiln/Pipeline/Compile.h"
+#include "Reproducer.h"
+#include "Weights.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Frontend/Frontend.h"
+#include "kiln/Link/OutputFile.h"
+#include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Target/CPU/CPU.h"
+#include "kiln/Target/CPU/ModelInfo.h"
+#include "kiln/Target/CPU/Passes.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Support/Timing.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IRReader/IRReader.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace kiln;
+
+char InternalError::ID = 0;
+
+std::string kiln::getCompilerVersion() { return "kiln " KILN_VERSION; }
+
+namespace {
+
+/// Whose fault it is when a stage's passes fail.
+enum class Blame { Model, Compiler };
+
+class Compilation {
+public:
+  explicit Compilation(const CompileOptions &options) : options(options), context(makeRegistry()) {
+    context.loadAllAvailableDialects();
+  }
+
+  llvm::Error run() {
+    llvm::Expected<cpu::TargetInfo> found = cpu::TargetInfo::get(options.cpu);
+    if (!found)
+      return found.takeError();
+    target = *found;
+    if (!options.saveTemps.empty())
+      if (std::error_code error = llvm::sys::fs::create_directories(options.saveTemps))
+        return llvm::createStringError(error, "cannot create '" + options.saveTemps +
+                                                  "': " + error.message());
+    if (options.jobs == 1)
+      context.disableMultithreading();
+
+    start("import");
+    llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importPt2(options.input, context);
+    if (!imported)
+      return imported.takeError();
+    module = std::move(*imported);
+    if (llvm::Error error = keepText("torch"))
+      return error;
+    if (options.emit == EmitKind::Torch)
+      return writeModule();
+
+    start("lower");
+    if (llvm::Error error = runPasses(Blame::Model, buildTorchStage))
+      return error;
+    start("fuse");
+    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
+          buildKernelStage(pm, {options.jobs, target.vectorBytes, target.numVectorRegisters});
+        }))
+      return error;
+    if (llvm::Error error = keepText("kernel"))
+      return error;
+    if (options.emit == EmitKind::Kernel)
+      return writeModule();
+
+    start("plan");
+    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
+          buildWrapperStage(pm);
+          // What a kernel's grid is the host program must know.
+          cpu::buildScheduleKernelsPipeline(pm, target);
+        }))
+      return error;
+    if (llvm::Error error = keepText("wrapper"))
+      return error;
+    if (options.emit == EmitKind::Wrapper)
+      return writeModule();
+    program = *module->getOps<wrapper::ProgramOp>().begin();
+    if (options.emit == EmitKind::Json)
+      return writeText(cpu::describeModel(program, getModelInfo()) + "\n");
+    return generate();
+  }
+
+private:
+  static DialectRegistry makeRegistry() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    cpu::registerTranslations(registry);
+    return registry;
+  }
+
+  void start(StringRef stage) {
+    if (options.progress)
+      options.progress(stage);
+    timing.stop();
+    if (options.timing)
+      timing = options.timing->nest(stage);
+  }
+
+  cpu::ModelInfo getModelInfo() {
+    return {llvm::sys::path::stem(options.input).str(), "cpu", getCompilerVersion()};
+  }
+
+  /// Runs the passes that `build` adds. Their errors become the message.
+  llvm::Error runPasses(Blame blame, llvm::function_ref<void(OpPassManager &)> build) {
+    PassManager pm(&context);
+    if (failed(applyPassManagerCLOptions(pm)))
+      return llvm::createStringError("the options of the pass manager contradict each other");
+    build(pm);
+    if (options.timing)
+      pm.enableTiming(timing);
+    Reproducer reproducer(*module, &pm);
+    std::string message;
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
+        message = describe(diagnostic);
+      return success();
+    });
+    if (succeeded(pm.run(*module)))
+      return llvm::Error::success();
+    if (message.empty())
+      message = options.input + ": a pass failed without saying why";
+    if (blame == Blame::Model)
+      return llvm::createStringError(message);
+    return llvm::make_error<InternalError>(message, reproducer.write());
+  }
+
+  std::string describe(Diagnostic &diagnostic) {
+    std::string text = diagnostic.str();
+    std::string where = torch::describe(diagnostic.getLocation());
+    // Some messages say it themselves, of more than one node.
+    if (where == "the program" || StringRef(text).contains(where))
+      return options.input + ": " + text;
+    return options.input + ": " + where + ": " + text;
+  }
+
+  /// Machine code from the scheduled module.
+  llvm::Error generate() {
+    bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
+    llvm::Expected<Weights> weights = Weights::collect(program);
+    if (!weights)
+      return internal(weights.takeError());
+    // Only a file is told from others by its hash: no need to read all of the weights otherwise.
+    uint64_t hash = external ? hashWeights(weights->getBlob()) : 0;
+
+    cpu::CompileOptions code;
+    code.level = options.level;
+    code.jobs = options.jobs;
+    code.timing = options.timing ? &timing : nullptr;
+    bool wantsModules = options.emit == EmitKind::LLVM || !options.saveTemps.empty();
+    if (wantsModules)
+      code.onModule = [&](const llvm::Module &compiled) {
+        llvm::raw_string_ostream(modules.emplace_back()) << compiled;
+      };
+    start("compile kernels");
+    Reproducer reproducer(*module, nullptr);
+    auto kernels = cpu::compileKernels(*module, target, code);
+    if (!kernels)
+      return internal(kernels.takeError(), &reproducer);
+
+    start("compile host program");
+    // What the model may be at fault for here is a symbol that its inputs do not give.
+    if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
+          cpu::ModelInfo info = getModelInfo();
+          pm.addPass(cpu::createWrapperLowerToLLVM(
+              {info.name, info.target, info.compiler, external, hash}));
+        }))
+      return error;
+    auto host = cpu::compileToObject(*module, target, code);
+    if (!host)
+      return internal(host.takeError(), &reproducer);
+    if (options.emit == EmitKind::LLVM || !options.saveTemps.empty())
+      if (llvm::Error error = writeModules())
+        return error;
+    if (options.emit == EmitKind::LLVM)
+      return llvm::Error::success();
+
+    start("link");
+    kernels->push_back(std::move(*host));
+    std::vector<llvm::MemoryBufferRef> objects;
+    for (auto [i, object] : llvm::enumerate(*kernels)) {
+      objects.push_back(object->getMemBufferRef());
+      if (llvm::Error error =
+              keep(llvm::formatv("object-{0}.o", i).str(), objects.back().getBuffer()))
+        return error;
+    }
+    LinkOptions link;
+    link.objects = objects;
+    link.weights = weights->getBlob();
+    link.weightsPlace = external ? WeightsPlace::External : WeightsPlace::Embedded;
+    link.weightsHash = hash;
+    link.output = options.output;
+    return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
+  }
+
+  llvm::Error internal(llvm::Error error, Reproducer *reproducer = nullptr) {
+    return llvm::make_error<InternalError>(options.input + ": " + llvm::toString(std::move(error)),
+                                           reproducer ? reproducer->write() : "");
+  }
+
+  /// One module of all that was compiled. Each was made in a context of its own.
+  llvm::Error writeModules() {
+    llvm::LLVMContext llvmContext;
+    llvm::Module whole(getModelInfo().name, llvmContext);
+    llvm::Linker linker(whole);
+    for (const std::string &text : modules) {
+      llvm::SMDiagnostic problem;
+      std::unique_ptr<llvm::Module> part =
+          llvm::parseIR(llvm::MemoryBufferRef(text, "module"), problem, llvmContext);
+      if (part && whole.getTargetTriple().empty()) {
+        whole.setTargetTriple(part->getTargetTriple());
+        whole.setDataLayout(part->getDataLayout());
+      }
+      if (!part || linker.linkInModule(std::move(part)))
+        return internal(llvm::createStringError("cannot join LLVM modules"));
+    }
+    std::string text;
+    llvm::raw_string_ostream(text) << whole;
+    if (llvm::Error error = keep("model.ll", text))
+      return error;
+    return options.emit == EmitKind::LLVM ? writeText(text) : llvm::Error::success();
+  }
+
+  std::string printModule() {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    // Weights are not text.
+    OpPrintingFlags flags;
+    flags.elideLargeElementsAttrs(64).elideLargeResourceString(256);
+    module->print(stream, flags);
+    return text;
+  }
+
+  llvm::Error writeModule() { return writeText(printModule()); }
+
+  llvm::Error writeText(StringRef text) {
+    if (options.output == "-") {
+      llvm::outs() << text;
+      llvm::outs().flush();
+      return llvm::Error::success();
+    }
+    return writeFile(options.output, text);
+  }
+
+  static llvm::Error writeFile(StringRef path, StringRef text) {
+    OutputFile file;
+    if (llvm::Error error = file.create(path))
+      return error;
+    std::error_code error;
+    llvm::raw_fd_ostream stream(file.getTemporaryPath(), error);
+    if (!error) {
+      stream << text;
+      stream.close();
+      error = stream.error();
+      stream.clear_error();
+    }
+    if (error)
+      return llvm::createStringError(error, "cannot write '" + path + "': " + error.message());
+    return file.keep();
+  }
+
+  /// A file of --save-temps.
+  llvm::Error keep(StringRef name, StringRef text) {
+    if (options.saveTemps.empty())
+      return llvm::Error::success();
+    SmallString<128> path(options.saveTemps);
+    llvm::sys::path::append(path, name);
+    return writeFile(path, text);
+  }
+
+  llvm::Error keepText(StringRef stage) {
+    if (options.saveTemps.empty())
+      return llvm::Error::success();
+    return keep((Twine(++stages) + "-" + stage + ".mlir").str(), printModule());
+  }
+
+  const CompileOptions &options;
+  MLIRContext context;
+  cpu::TargetInfo target;
+  TimingScope timing;
+  OwningOpRef<ModuleOp> module;
+  wrapper::ProgramOp program;
+  std::vector<std::string> modules; // LLVM IR
+  unsigned stages = 0;
+};
+
+} // namespace
+
+llvm::Error kiln::compile(const CompileOptions &options) { return Compilation(options).run(); }

@@ -1,0 +1,56 @@
+#include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Target/CPU/Passes.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace kiln;
+
+/// After bodies have been put into one another: simpler maps, one copy of what is equal.
+static void addCleanup(OpPassManager &pm) {
+  pm.addPass(createKernelSimplifyIndices());
+  // Before CSE, which merges only what stands in the same or an enclosing block.
+  pm.addPass(createKernelHoistInvariants());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options) {
+  addCleanup(pm);
+  // First of all, since a view between an op and its constant, or its user, hides one from the
+  // other.
+  pm.addPass(createKernelFoldViews());
+  // Before fusion, which would compute a weight's square root for every element that is scaled by
+  // it.
+  cpu::CpuFoldConstantsOptions fold;
+  fold.jobs = options.jobs;
+  pm.addPass(cpu::createCpuFoldConstants(fold));
+
+  // Before fusion, so that a map and its producer agree on the order of their dims.
+  pm.addPass(createKernelPropagateLayouts());
+  pm.addPass(createKernelFoldViews());
+  // Not yet into operands: an activation between two contracts is the first one's epilogue.
+  KernelFuseMapsOptions fuse;
+  fuse.operands = false;
+  pm.addPass(createKernelFuseMaps(fuse));
+  addCleanup(pm);
+  // After maps have become as large as they get: an epilogue takes one map at a time.
+  pm.addPass(createKernelFuseEpilogues());
+  // What an epilogue or an operand reads may now be computed there.
+  pm.addPass(createKernelFuseMaps());
+  addCleanup(pm);
+
+  // From here on no pass may read through views: a packed operand is one.
+  KernelPackContractsOptions pack;
+  pack.vectorBytes = options.vectorBytes;
+  pack.registers = options.registers;
+  pm.addPass(createKernelPackContracts(pack));
+  cpu::CpuPackOperandsOptions operands;
+  operands.vectorBytes = options.vectorBytes;
+  pm.addPass(cpu::createCpuPackOperands(operands));
+  fold.views = true;
+  pm.addPass(cpu::createCpuFoldConstants(fold));
+
+  pm.addPass(createKernelOutline());
+  pm.addPass(createKernelVerify());
+}

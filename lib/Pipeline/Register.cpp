@@ -1,0 +1,57 @@
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Target/CPU/CPU.h"
+#include "kiln/Target/CPU/Passes.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/Dialect/Complex/IR/Complex.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+void kiln::registerDialects(DialectRegistry &registry) {
+  registry
+      .insert<sym::SymDialect, torch::TorchDialect, kernel::KernelDialect, wrapper::WrapperDialect,
+              func::FuncDialect, arith::ArithDialect, complex::ComplexDialect, math::MathDialect,
+              scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
+  // Constant folding generates code.
+  cpu::registerTranslations(registry);
+}
+
+void kiln::registerPasses() {
+  registerTransformsPasses();
+  cpu::registerCPUPasses();
+  // Upstream passes that tests of a single stage want around ours.
+  registerCanonicalizerPass();
+  registerCSEPass();
+  registerStripDebugInfoPass();
+}
+
+namespace {
+struct KernelPipelineOptions : PassPipelineOptions<KernelPipelineOptions> {
+  Option<int64_t> vectorBytes{*this, "vector-bytes", llvm::cl::desc("bytes of a vector register"),
+                              llvm::cl::init(64)};
+  Option<int64_t> registers{*this, "registers", llvm::cl::desc("number of vector registers"),
+                            llvm::cl::init(32)};
+  Option<unsigned> jobs{*this, "jobs", llvm::cl::desc("threads; 0: one for each core"),
+                        llvm::cl::init(0)};
+};
+} // namespace
+
+void kiln::registerPipelines() {
+  PassPipelineRegistration<>("torch-stage", "torch -> kernel", buildTorchStage);
+  PassPipelineRegistration<KernelPipelineOptions>(
+      "kernel-stage", "kernel: simplify, fuse, fold, outline",
+      [](OpPassManager &pm, const KernelPipelineOptions &options) {
+        buildKernelStage(pm, {options.jobs, options.vectorBytes, options.registers});
+      });
+  PassPipelineRegistration<>("wrapper-stage", "kernel -> wrapper, with memory planned",
+                             buildWrapperStage);
+  cpu::registerCPUPipelines();
+}

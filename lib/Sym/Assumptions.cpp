@@ -1,0 +1,65 @@
+#include "kiln/Sym/Assumptions.h"
+#include "Prover.h"
+#include <numeric>
+
+using namespace kiln::sym;
+using namespace kiln::sym::detail;
+
+void Assumptions::setRange(Expr leaf, Range range) {
+  assert((leaf.kind() == Kind::Symbol || leaf.kind() == Kind::Dim) && "not a leaf");
+  ranges[leaf] = range;
+}
+
+void Assumptions::setExtent(unsigned dim, Expr extent) { extents[dim] = extent; }
+
+Range Assumptions::rangeOf(Expr expr) const { return Prover(ranges, extents, expr).range(expr); }
+
+bool Assumptions::isNonNegative(Expr expr) const {
+  return Prover(ranges, extents, expr).isNonNegative(expr);
+}
+
+bool Assumptions::isEqual(Expr a, Expr b) const {
+  if (!a.isValid() || !b.isValid())
+    return false;
+  if (a == b)
+    return true;
+  Expr difference = simplify(a - b);
+  if (difference.isConstant())
+    return difference.isConstant(0);
+  Prover prover(ranges, extents, difference);
+  return prover.isNonNegative(difference) && prover.isNonNegative(-difference);
+}
+
+/// A number that divides `expr`; 0 for the expression 0.
+static uint64_t knownFactor(Expr expr) {
+  uint64_t factor = 0;
+  for (Term term : termsOf(expr)) {
+    uint64_t product = magnitude(term.coefficient);
+    for (Expr atom : atomsOf(term.monomial)) {
+      if (atom.kind() != Kind::Min && atom.kind() != Kind::Max)
+        continue;
+      uint64_t common = 0;
+      for (Expr operand : atom.operands())
+        common = std::gcd(common, knownFactor(operand));
+      if (__builtin_mul_overflow(product, common, &product))
+        return 1;
+    }
+    factor = std::gcd(factor, product);
+  }
+  return factor;
+}
+
+bool Assumptions::isMultipleOf(Expr expr, Expr divisor) const {
+  if (!expr.isValid() || !divisor.isValid())
+    return false;
+  if (expr.isConstant(0) || divideExactly(expr, divisor))
+    return true;
+  if (std::optional<int64_t> m = divisor.constant()) {
+    if (*m == 0)
+      return false;
+    uint64_t factor = knownFactor(expr);
+    if (factor != 0 && factor % magnitude(*m) == 0)
+      return true;
+  }
+  return simplify(expr.mod(divisor)).isConstant(0);
+}

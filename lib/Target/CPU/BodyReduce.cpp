@@ -1,0 +1,278 @@
+// The body emitter's reductions.
+#include "MapPlan.h"
+#include "kiln/Target/CPU/BodyEmitter.h"
+#include "kiln/Target/CPU/LoopNest.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+void BodyEmitter::emitReduces(ArrayRef<kernel::ReduceOp> candidates) {
+  auto isVaryingReduce = [&](kernel::ReduceOp reduce) {
+    const Needs &need = needs(reduce);
+    return llvm::any_of(need.dims, [&](unsigned dim) { return isVarying(dims.lookup(dim)); }) ||
+           llvm::any_of(need.values, [&](Value value) {
+             return isa<VectorType>(values.lookup(value).getType());
+           });
+  };
+  bool varying = isVaryingReduce(candidates.front());
+  SmallVector<kernel::ReduceOp> group;
+  for (kernel::ReduceOp reduce : candidates)
+    if (isVaryingReduce(reduce) == varying)
+      group.push_back(reduce);
+  Accumulators results;
+  {
+    // What is emitted inside the loops dies with them.
+    Scope scope(*this);
+    results = varying ? reduceVarying(group) : reduceUniform(group);
+  }
+  size_t next = 0;
+  for (kernel::ReduceOp reduce : group)
+    for (Value result : reduce.getResults())
+      define(result, results[next++]);
+}
+
+BodyEmitter::Accumulators BodyEmitter::combine(ArrayRef<kernel::ReduceOp> group, ValueRange a,
+                                               ValueRange b) {
+  Accumulators results;
+  size_t first = 0;
+  for (kernel::ReduceOp reduce : group) {
+    Scope scope(*this);
+    Block &block = reduce.getCombine().front();
+    size_t count = reduce.getNumResults();
+    for (size_t i = 0; i < count; ++i) {
+      define(block.getArgument(i), a[first + i]);
+      define(block.getArgument(count + i), b[first + i]);
+    }
+    first += count;
+    for (Operation &op : block.without_terminator())
+      emitElementwise(&op, values, [&](Value from, Value to) { define(from, to); });
+    for (Value operand : block.getTerminator()->getOperands())
+      results.push_back(values.lookup(operand));
+  }
+  return results;
+}
+
+/// One iteration: the bodies' values are combined into the accumulators.
+BodyEmitter::Accumulators BodyEmitter::accumulate(ArrayRef<kernel::ReduceOp> group,
+                                                  ValueRange accumulators) {
+  Accumulators next;
+  for (kernel::ReduceOp reduce : group) {
+    emitBlock(reduce.getBody().front());
+    for (Value operand : reduce.getBody().front().getTerminator()->getOperands())
+      next.push_back(splat(values.lookup(operand)));
+  }
+  return combine(group, accumulators, next);
+}
+
+static Value initialValue(kernel::ReduceOp reduce, unsigned i) { return reduce.getInit()[i]; }
+
+BodyEmitter::Accumulators BodyEmitter::reduceVarying(ArrayRef<kernel::ReduceOp> group) {
+  kernel::ReduceOp front = group.front();
+  unsigned first = kernel::getDimExtents(front->getParentRegion()).size();
+  ArrayRef<sym::Expr> extents = front.getExtents().getSizes();
+  Accumulators accumulators;
+  for (kernel::ReduceOp reduce : group) {
+    emitBlock(reduce.getBody().front()); // what does not depend on the reduced dims
+    for (unsigned i = 0; i < reduce.getNumResults(); ++i)
+      accumulators.push_back(splat(values.lookup(initialValue(reduce, i))));
+  }
+
+  std::optional<int64_t> total = sym::product(extents).constant();
+  if (total && *total <= maxUnrolledReduction) {
+    for (int64_t i = 0; i < *total; ++i) {
+      Scope scope(*this);
+      for (auto [k, value] : llvm::enumerate(sym::delinearize(i, extents)))
+        setDim(first + k, value);
+      accumulators = accumulate(group, accumulators);
+    }
+    return accumulators;
+  }
+
+  SmallVector<Access> accesses;
+  for (kernel::ReduceOp reduce : group)
+    llvm::append_range(accesses, collectAccesses(reduce.getBody()));
+  SmallVector<DimGroup> loops = collapseDims(first, extents, accesses);
+  auto nest = [&](auto &&self, ArrayRef<DimGroup> rest, ValueRange carried) -> Accumulators {
+    if (rest.empty())
+      return accumulate(group, carried);
+    return frame.emitLoop(frame.constant(0), frame.emit(rest.front().extent), 1, carried,
+                          [&](Value iv, ValueRange values) {
+                            Scope scope(*this);
+                            rest.front().bind(*this, frame.addVariable(iv, rest.front().extent));
+                            return self(self, rest.drop_front(), values);
+                          });
+  };
+  return nest(nest, loops, accumulators);
+}
+
+/// The loop to run in vectors: the one whose accesses are cheapest.
+static size_t chooseVectorLoop(ArrayRef<DimGroup> loops, ArrayRef<Access> accesses) {
+  size_t best = loops.size() - 1;
+  int64_t bestCost = std::numeric_limits<int64_t>::max();
+  for (size_t i = loops.size(); i-- > 0;) {
+    int64_t cost = 0;
+    for (const Access &access : accesses) {
+      Walk walk = classify(access.expr, loops[i].lastDim());
+      bool far = walk == Walk::Strided || walk == Walk::Irregular;
+      cost += access.isOffset && far ? 16 : 1;
+    }
+    // A loop that does not fill a vector.
+    if (estimate(loops[i].extent) < 8)
+      cost += 8;
+    if (cost < bestCost) {
+      best = i;
+      bestCost = cost;
+    }
+  }
+  return best;
+}
+
+/// Copies of the accumulators that hide the latency of `combine`: few when the body has other work.
+static int64_t chooseCopies(ArrayRef<kernel::ReduceOp> group) {
+  int64_t ops = 0;
+  for (kernel::ReduceOp reduce : group)
+    reduce->walk([&](Operation *op) {
+      // exp and its like become some twenty instructions.
+      if (op->getDialect()->getNamespace() == math::MathDialect::getDialectNamespace())
+        ops += 20;
+      else if (!op->hasTrait<OpTrait::IsTerminator>())
+        ops += 1;
+    });
+  return ops <= 6 ? 4 : ops <= 16 ? 2 : 1;
+}
+
+BodyEmitter::Accumulators BodyEmitter::reduceUniform(ArrayRef<kernel::ReduceOp> group) {
+  kernel::ReduceOp front = group.front();
+  unsigned first = kernel::getDimExtents(front->getParentRegion()).size();
+  SmallVector<Access> accesses;
+  int64_t width = frame.target.vectorBytes;
+  for (kernel::ReduceOp reduce : group) {
+    setLanes(1);
+    emitBlock(reduce.getBody().front()); // what does not depend on the reduced dims
+    llvm::append_range(accesses, collectAccesses(reduce.getBody()));
+    width = std::min(width, preferredLanes(reduce.getBody(), frame.target));
+  }
+  SmallVector<DimGroup> loops = collapseDims(first, front.getExtents().getSizes(), accesses);
+  DimGroup inner{first, 0, 1, {}};
+  if (!loops.empty()) {
+    size_t vectorLoop = chooseVectorLoop(loops, accesses);
+    inner = loops[vectorLoop];
+    loops.erase(loops.begin() + vectorLoop);
+  }
+  std::optional<int64_t> extent = inner.extent.constant();
+  int64_t copies = chooseCopies(group);
+  if (extent) {
+    while (width > 1 && width / 2 >= *extent)
+      width /= 2;
+    while (copies > 1 && copies * width > *extent)
+      copies /= 2;
+  }
+  int64_t step = copies * width;
+
+  Accumulators identity;
+  for (kernel::ReduceOp reduce : group)
+    for (unsigned i = 0; i < reduce.getNumResults(); ++i)
+      identity.push_back(values.lookup(initialValue(reduce, i)));
+  size_t count = identity.size();
+  setLanes(width);
+  for (Value &value : identity)
+    value = splat(value);
+  Accumulators accumulators;
+  for (int64_t i = 0; i < copies; ++i)
+    llvm::append_range(accumulators, identity);
+
+  // `base` + copy*width + lane, into that copy's accumulators.
+  auto iteration = [&](sym::Expr base, int64_t copy, Accumulators &all, Value laneMask) {
+    Scope scope(*this);
+    sym::Expr position = base + setLanes(width, laneMask);
+    if (inner.count)
+      inner.bind(*this, position);
+    MutableArrayRef<Value> mine = MutableArrayRef(all).slice(copy * count, count);
+    Accumulators next = accumulate(group, mine);
+    for (auto [old, value] : llvm::zip(mine, next))
+      old = laneMask ? arith::SelectOp::create(frame.builder, frame.loc, laneMask, value, old)
+                     : value;
+  };
+  auto innerLoop = [&](ValueRange carried) -> Accumulators {
+    sym::Expr whole = frame.assumptions.simplify(inner.extent.floorDiv(step) * step);
+    Accumulators all = frame.emitLoop(frame.constant(0), frame.emit(whole), step, carried,
+                                      [&](Value iv, ValueRange values) {
+                                        Accumulators next(values);
+                                        sym::Expr base = frame.addSteppedVariable(iv, step, whole);
+                                        for (int64_t copy = 0; copy < copies; ++copy)
+                                          iteration(base + copy * width, copy, next, Value());
+                                        return next;
+                                      });
+    if (extent) {
+      int64_t at = *extent / step * step, copy = 0;
+      for (; at + width <= *extent; at += width)
+        iteration(at, copy++, all, Value());
+      if (at < *extent)
+        iteration(at, copy, all, emitTailMask(frame, at, *extent, width));
+      return all;
+    }
+    sym::Expr vectors = frame.assumptions.simplify(inner.extent.floorDiv(width) * width);
+    if (copies > 1)
+      all = frame.emitLoop(
+          frame.emit(whole), frame.emit(vectors), width, all, [&](Value iv, ValueRange values) {
+            Accumulators next(values);
+            iteration(frame.addSteppedVariable(iv, width, vectors), 0, next, Value());
+            return next;
+          });
+    sym::Expr left = frame.assumptions.simplify(inner.extent - vectors);
+    if (left.isConstant(0))
+      return all;
+    OpBuilder &b = frame.builder;
+    Value some = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::ne, frame.emit(left),
+                                       frame.constant(0));
+    auto branch = scf::IfOp::create(b, frame.loc, ValueRange(all).getTypes(), some, true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, frame.loc, all);
+    b.setInsertionPointToStart(branch.thenBlock());
+    iteration(vectors, 0, all, emitTailMask(frame, vectors, inner.extent, width));
+    scf::YieldOp::create(b, frame.loc, all);
+    return Accumulators(branch.getResults());
+  };
+  auto nest = [&](auto &&self, ArrayRef<DimGroup> rest, ValueRange carried) -> Accumulators {
+    if (rest.empty())
+      return innerLoop(carried);
+    return frame.emitLoop(frame.constant(0), frame.emit(rest.front().extent), 1, carried,
+                          [&](Value iv, ValueRange values) {
+                            Scope scope(*this);
+                            rest.front().bind(*this, frame.addVariable(iv, rest.front().extent));
+                            return self(self, rest.drop_front(), values);
+                          });
+  };
+  Accumulators all = nest(nest, loops, accumulators);
+
+  // The copies, then halves of the vectors.
+  for (int64_t left = copies; left > 1; left /= 2) {
+    Accumulators sums;
+    for (int64_t copy = 0; copy < left / 2; ++copy)
+      llvm::append_range(sums, combine(group, ArrayRef(all).slice(copy * count, count),
+                                       ArrayRef(all).slice((copy + left / 2) * count, count)));
+    all = sums;
+  }
+  OpBuilder &b = frame.builder;
+  for (int64_t left = width; left > 1; left /= 2) {
+    Accumulators low, high;
+    for (Value value : all) {
+      if (left == 2) {
+        low.push_back(vector::ExtractOp::create(b, frame.loc, value, 0));
+        high.push_back(vector::ExtractOp::create(b, frame.loc, value, 1));
+        continue;
+      }
+      auto half = llvm::to_vector(llvm::seq<int64_t>(0, left / 2));
+      low.push_back(vector::ShuffleOp::create(b, frame.loc, value, value, half));
+      for (int64_t &i : half)
+        i += left / 2;
+      high.push_back(vector::ShuffleOp::create(b, frame.loc, value, value, half));
+    }
+    all = combine(group, low, high);
+  }
+  return all;
+}

@@ -1,0 +1,56 @@
+#include "kiln/Target/CPU/KernelEmitters.h"
+#include "kiln/Target/CPU/Passes.h"
+
+namespace kiln::cpu {
+#define GEN_PASS_DEF_CPUCHOOSESCHEDULE
+#include "kiln/Target/CPU/Passes.h.inc"
+} // namespace kiln::cpu
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+sym::Expr cpu::getGrid(kernel::FuncOp func) {
+  auto grid = func->getAttrOfType<sym::ExprAttr>("grid");
+  return grid ? grid.getValue() : sym::Expr::invalid();
+}
+
+int64_t cpu::getScratchBytes(kernel::FuncOp func) {
+  auto scratch = func->getAttrOfType<IntegerAttr>("scratch");
+  return scratch ? scratch.getInt() : 0;
+}
+
+namespace {
+
+struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
+  using CpuChooseScheduleBase::CpuChooseScheduleBase;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    llvm::Expected<TargetInfo> info = TargetInfo::get(cpu);
+    if (!info)
+      return emitError(UnknownLoc::get(context), llvm::toString(info.takeError()));
+    target = *info;
+    return success();
+  }
+
+  void runOnOperation() override {
+    kernel::FuncOp func = getOperation();
+    Operation *root = func.getRoot();
+    FailureOr<KernelPlan> plan = isa<kernel::MapOp>(root)        ? planMap(func, target)
+                                 : isa<kernel::ContractOp>(root) ? planContract(func, target)
+                                                                 : planAttention(func, target);
+    if (failed(plan))
+      return signalPassFailure();
+    if (!plan->grid.isValid()) {
+      func.emitError("the number of tasks does not fit 64 bits");
+      return signalPassFailure();
+    }
+    func.setScheduleAttr(plan->schedule);
+    func->setAttr("grid", sym::ExprAttr::get(&getContext(), plan->grid));
+    func->setAttr("scratch", Builder(&getContext()).getI64IntegerAttr(plan->scratchBytes));
+  }
+
+  TargetInfo target;
+};
+
+} // namespace

@@ -1,0 +1,241 @@
+// From the LLVM dialect to object files.
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Target/CPU/CPU.h"
+#include "kiln/Target/CPU/Passes.h"
+#include "mlir/Dialect/Complex/IR/Complex.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Threading.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/ThreadPool.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+void cpu::registerTranslations(DialectRegistry &registry) {
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registry
+      .insert<kernel::KernelDialect, LLVM::LLVMDialect, arith::ArithDialect, cf::ControlFlowDialect,
+              complex::ComplexDialect, math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+}
+
+namespace {
+
+/// Turns modules in the LLVM dialect into objects; one for each thread.
+class ObjectCompiler {
+public:
+  ObjectCompiler(const TargetInfo &target, const CompileOptions &options)
+      : target(target), options(options), machine(target.createTargetMachine(options.level)) {}
+
+  std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContext &context) {
+    // Verified by the pass manager already.
+    std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(
+        module, context, module.getName().value_or("kiln"), /*disableVerification=*/true);
+    if (!result)
+      return nullptr;
+    result->setTargetTriple(machine->getTargetTriple());
+    result->setDataLayout(machine->createDataLayout());
+    result->setPICLevel(llvm::PICLevel::BigPIC);
+    for (llvm::Function &function : *result) {
+      if (function.isDeclaration())
+        continue;
+      function.addFnAttr("target-cpu", target.cpu);
+      if (!target.features.empty())
+        function.addFnAttr("target-features", target.features);
+      // Some AVX-512 CPUs are tuned for half vectors, which is for code that uses few.
+      if (target.avx512)
+        function.addFnAttr("prefer-vector-width", "512");
+      function.addFnAttr(llvm::Attribute::NoUnwind);
+    }
+    return result;
+  }
+
+  /// The input has no allocas, calls or loops to vectorise: cleaning up what the emitters repeat,
+  /// hoisting out of loops and simple addressing are all that is left to do.
+  void optimize(llvm::Module &module) {
+    if (options.level == OptLevel::O0)
+      return;
+    llvm::PassBuilder builder(machine.get());
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager sccs;
+    llvm::ModuleAnalysisManager modules;
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(sccs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, sccs, modules);
+    llvm::FunctionPassManager passes;
+    passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
+    passes.addPass(llvm::SimplifyCFGPass());
+    passes.addPass(llvm::InstCombinePass());
+    llvm::LoopPassManager loopPasses;
+    loopPasses.addPass(llvm::LoopRotatePass());
+    loopPasses.addPass(llvm::LICMPass(llvm::LICMOptions()));
+    loopPasses.addPass(llvm::IndVarSimplifyPass(/*WidenIndVars=*/false));
+    passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loopPasses),
+                                                         /*UseMemorySSA=*/true));
+    passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+    passes.addPass(llvm::InstCombinePass());
+    passes.addPass(llvm::SimplifyCFGPass());
+    for (llvm::Function &function : module)
+      if (!function.isDeclaration())
+        passes.run(function, functions);
+  }
+
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitObject(llvm::Module &module) {
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream stream(bytes);
+    llvm::legacy::PassManager passes;
+    if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
+                                     /*DisableVerify=*/true))
+      return llvm::createStringError("cannot emit objects for %s", target.triple.c_str());
+    passes.run(module);
+    return std::make_unique<llvm::SmallVectorMemoryBuffer>(
+        std::move(bytes), module.getModuleIdentifier(), /*RequiresNullTerminator=*/false);
+  }
+
+private:
+  const TargetInfo &target;
+  const CompileOptions &options;
+  std::unique_ptr<llvm::TargetMachine> machine;
+};
+
+/// Generated code stands alone: a call of anything else is a mistake of code generation.
+llvm::Error checkSymbols(const llvm::MemoryBuffer &object) {
+  auto file = llvm::object::ObjectFile::createObjectFile(object.getMemBufferRef());
+  if (!file)
+    return file.takeError();
+  for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
+    llvm::Expected<uint32_t> flags = symbol.getFlags();
+    llvm::Expected<StringRef> name = symbol.getName();
+    if (!flags || !name)
+      return llvm::joinErrors(flags.takeError(), name.takeError());
+    if (!(*flags & llvm::object::SymbolRef::SF_Undefined) || name->empty() ||
+        llvm::is_contained({"memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}, *name))
+      continue;
+    return llvm::createStringError("internal error: kernel %s refers to '%s'",
+                                   object.getBufferIdentifier().str().c_str(), name->str().c_str());
+  }
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+cpu::compileToObject(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
+  llvm::LLVMContext context;
+  ObjectCompiler compiler(target, options);
+  std::unique_ptr<llvm::Module> translated = compiler.translate(module, context);
+  if (!translated)
+    return llvm::createStringError("internal error: cannot translate to LLVM IR");
+  compiler.optimize(*translated);
+  if (options.onModule)
+    options.onModule(*translated);
+  return compiler.emitObject(*translated);
+}
+
+llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
+cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
+  // The kernels alone, in a module of their own.
+  MLIRContext *mlirContext = module.getContext();
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  (*kernels)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
+  OpBuilder builder(kernels->getBodyRegion());
+  for (auto func : module.getOps<kernel::FuncOp>())
+    builder.clone(*func);
+
+  PassManager pm(mlirContext);
+  // Off: an IR dump asked for by environment would tear parallel runs apart.
+  buildLowerKernelsPipeline(pm, target);
+  TimingScope lowering;
+  if (options.timing) {
+    lowering = options.timing->nest("Lower kernels to the LLVM dialect");
+    pm.enableTiming(lowering);
+  }
+  if (failed(pm.run(*kernels)))
+    return llvm::createStringError("internal error: cannot lower the kernels");
+  lowering.stop();
+
+  auto functions = llvm::to_vector(kernels->getOps<LLVM::LLVMFuncOp>());
+  size_t count = functions.size();
+  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(count);
+  std::vector<std::unique_ptr<llvm::LLVMContext>> contexts(count);
+  std::vector<std::unique_ptr<llvm::Module>> modules(count);
+  std::vector<OwningOpRef<ModuleOp>> sources;
+  for (LLVM::LLVMFuncOp function : functions) {
+    sources.push_back(ModuleOp::create(function.getLoc(), function.getName()));
+    function->moveBefore(sources.back()->getBody(), sources.back()->getBody()->end());
+  }
+  std::vector<std::string> errors(count);
+  TimingScope generating;
+  if (options.timing)
+    generating = options.timing->nest("Generate code of kernels");
+  auto compileOne = [&](size_t i, ObjectCompiler &compiler) {
+    TimingScope timer;
+    if (options.timing)
+      timer = generating.nest(functions[i].getName());
+    auto context = std::make_unique<llvm::LLVMContext>();
+    std::unique_ptr<llvm::Module> translated = compiler.translate(*sources[i], *context);
+    if (!translated) {
+      errors[i] = "internal error: cannot translate a kernel to LLVM IR";
+      return;
+    }
+    compiler.optimize(*translated);
+    if (options.onModule) {
+      contexts[i] = std::move(context);
+      modules[i] = llvm::CloneModule(*translated);
+    }
+    auto object = compiler.emitObject(*translated);
+    llvm::Error error = object ? checkSymbols(**object) : object.takeError();
+    if (error)
+      errors[i] = llvm::toString(std::move(error));
+    else
+      objects[i] = std::move(*object);
+  };
+
+  unsigned jobs = options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
+  jobs = std::min<size_t>(jobs, count);
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    ObjectCompiler compiler(target, options);
+    for (size_t i; (i = next++) < count;)
+      compileOne(i, compiler);
+  };
+  if (jobs <= 1) {
+    if (count)
+      work();
+  } else {
+    llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
+    for (unsigned i = 0; i < jobs; ++i)
+      pool.async(work);
+    pool.wait();
+  }
+  for (const std::string &error : errors)
+    if (!error.empty())
+      return llvm::createStringError(error);
+  if (options.onModule)
+    for (const std::unique_ptr<llvm::Module> &translated : modules)
+      options.onModule(*translated);
+  return objects;
+}

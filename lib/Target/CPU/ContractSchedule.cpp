@@ -1,0 +1,143 @@
+// How a contract is cut into tiles, blocks and tasks.
+//
+// Tile. With two vectors of columns, 12 rows keep 24 accumulators, as fast as 14 on Zen 5 and
+// kinder to caches when rows are 4096 bytes apart. Few rows (a product of a matrix and a vector)
+// make wide tiles instead, since then the right operand is what has to stream.
+//
+// Tasks. About 100 µs each, at most 128: enough for many threads, few enough that starting them
+// does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
+// there are more of them, or when a staged left operand would be copied again by every column
+// block.
+#include "kiln/Target/CPU/ContractLayout.h"
+#include "kiln/Target/CPU/KernelEmitters.h"
+#include "kiln/Target/CPU/Microkernel.h"
+#include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+/// Seconds a task should take, and the most tasks a kernel is cut into.
+static constexpr double taskSeconds = 100e-6;
+static constexpr int64_t maxTasks = 128;
+/// Assumed for the cost model: clock, FMA units, bytes a second of one thread from far memory.
+static constexpr double clockRate = 3e9, fmaUnits = 2, memoryRate = 20e9;
+
+static int64_t estimate(ArrayRef<sym::Expr> sizes) {
+  int64_t product = 1;
+  for (sym::Expr size : sizes)
+    if (llvm::MulOverflow(product, std::max<int64_t>(cpu::estimate(size), 1), product))
+      return int64_t(1) << 40;
+  return product;
+}
+
+/// Tallest tile worth having; see the measurements above.
+static int64_t chooseRows(const ContractLayout &layout, const TargetInfo &target) {
+  int64_t most = maxTileRows(target, layout.vectors);
+  if (layout.vectors == 1)
+    return std::min<int64_t>(most, 24);
+  // Short image rows (7, 14, 28 …) divide by 14.
+  if (layout.vectors == 2 && layout.rows.size() == 1)
+    return std::min<int64_t>(most, 12);
+  return most;
+}
+
+static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &target) {
+  kernel::ContractOp op = layout.op;
+  int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
+  int64_t k = estimate(op.getK().getSizes());
+  int64_t batch = estimate(op.getBatch().getSizes().take_front(layout.numOuterBatch()));
+  if (layout.depthwise)
+    n = cpu::estimate(layout.columns.extent);
+  int64_t bytes = std::max<int64_t>(layout.lhsType.getIntOrFloatBitWidth() / 8, 1);
+
+  kernel::ContractTarget shape{layout.lanes, target.numVectorRegisters};
+  layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
+                                 : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
+  layout.setTile(chooseRows(layout, target));
+
+  double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
+  // Every product loads both of its operands, and the copy is not small beside so short a sum.
+  if (layout.depthwise)
+    flops *= 3;
+  double seconds = std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
+                            double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
+  int64_t outer = batch;
+  for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
+    outer *= std::max<int64_t>(cpu::estimate(axis.extent), 1);
+  auto tasks = static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
+  tasks = llvm::divideCeilSigned(tasks, outer);
+
+  int64_t units = std::max<int64_t>(cpu::estimate(layout.numUnits()), 1);
+  int64_t panels = std::max<int64_t>(cpu::estimate(layout.numPanels()), 1);
+  int64_t cache = target.l2Bytes / 2;
+
+  // The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
+  // rows of one tile in scratch would not leave room for anything else in level 2 cache.
+  int64_t panelBytes = layout.panel() * bytes;
+  if (m <= layout.maxTileRows() && layout.packed)
+    panelBytes = 1;
+  if (layout.lhs == ContractLayout::Lhs::Matrix)
+    panelBytes = std::max(panelBytes, layout.maxTileRows() * bytes);
+  int64_t sumBlocks = llvm::divideCeilSigned(k * panelBytes, cache);
+  int64_t blockSum = llvm::divideCeilSigned(k, sumBlocks);
+  if (layout.sums.size() == 1 && sumBlocks > 1)
+    blockSum = llvm::alignTo(blockSum, 16);
+  if (!layout.sums.front().extent.isConstant())
+    blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), 512);
+
+  int64_t rowBlocks = 1, columnBlocks = 1;
+  if (layout.isStaged()) {
+    double stageBytes = double(layout.stageEstimate()) * double(bytes);
+    if (layout.depthwise)
+      stageBytes *= double(layout.panel());
+    if (layout.lhs == ContractLayout::Lhs::Matrix)
+      stageBytes *= double(m) / double(outer / batch) * double(blockSum);
+    int64_t cacheBlocks = static_cast<int64_t>(stageBytes / double(cache)) + 1;
+    rowBlocks = std::min(units, std::max(tasks, cacheBlocks));
+    columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
+  } else if (m > n && layout.packed) {
+    rowBlocks = std::min(units, tasks);
+    columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
+  } else {
+    // Panels in pairs: the second comes while the first is at work.
+    constexpr int64_t fewTasks = 8, manyRows = 256;
+    columnBlocks = std::min(layout.packed ? std::max<int64_t>(panels / 2, 1) : panels, tasks);
+    rowBlocks = std::min(units, llvm::divideCeilSigned(tasks, columnBlocks));
+    if (columnBlocks >= fewTasks)
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, manyRows));
+  }
+
+  int64_t unitRows = layout.maxTileRows();
+  if (layout.blockAxis != layout.tileAxis) {
+    unitRows = 1;
+    for (const ContractAxis &axis : ArrayRef(layout.rows).drop_front(layout.blockAxis + 1))
+      unitRows *= axis.extent.constant().value_or(1);
+  }
+  int64_t blockRows = llvm::divideCeilSigned(units, rowBlocks) * unitRows;
+  int64_t blockColumns = llvm::divideCeilSigned(panels, columnBlocks) * layout.panel();
+  return kernel::ScheduleAttr::get(op.getContext(), {layout.maxTileRows(), layout.panel()},
+                                   {blockRows, blockColumns, blockSum}, layout.lanes,
+                                   layout.isStaged());
+}
+
+FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const TargetInfo &target) {
+  auto op = cast<kernel::ContractOp>(func.getRoot());
+  KernelPlan plan;
+  plan.schedule = func.getScheduleAttr();
+  if (!plan.schedule) {
+    FailureOr<ContractLayout> layout = ContractLayout::get(op, target);
+    if (failed(layout))
+      return failure();
+    plan.schedule = choose(*layout, target);
+  }
+  FailureOr<ContractLayout> layout = getScheduledLayout(op, plan.schedule, target);
+  if (failed(layout))
+    return failure();
+  plan.grid = sym::product(layout->gridSizes());
+  plan.scratchBytes = layout->scratchBytes();
+  if (!plan.grid.isValid())
+    return op.emitOpError("is too large");
+  return plan;
+}

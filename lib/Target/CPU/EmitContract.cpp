@@ -1,0 +1,417 @@
+// Writes the function of a kernel.contract:
+//
+//   for block of the sum                      usually one
+//     stage the left operand                  if it cannot be read as it is
+//     for panel of columns
+//       stage the panel                       if it has not been packed
+//       for tile of rows
+//         microkernel
+//         epilogue, store
+//
+// The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
+// of a panel is at work, the i-th part of the next panel is fetched.
+#include "ContractStaging.h"
+#include "kiln/Target/CPU/KernelEmitters.h"
+#include "kiln/Target/CPU/Microkernel.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+namespace {
+
+/// A tile: which steps of the tiled axis, and the values of all row axes at its first row.
+struct Tile {
+  int64_t size;
+  SmallVector<sym::Expr> position;
+};
+
+class ContractEmitter {
+public:
+  ContractEmitter(KernelFrame &frame, kernel::ContractOp op, ContractLayout contractLayout)
+      : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(std::move(contractLayout)),
+        epilogue(frame, op.getEpilogue()) {}
+
+  void emit() {
+    bindTask();
+    task.bindBatch(epilogue);
+    epilogue.emitAvailable();
+    sym::Expr blocks = layout.numSumBlocks(), extent = layout.sums.front().extent;
+    if (layout.epilogueInMemory() && !blocks.isConstant(1))
+      clearSums();
+    if (layout.isStaged() && !layout.stagesPerSumBlock() && !layout.depthwise) {
+      task.numSums = extent;
+      emitLhsStage(frame, layout, task, frame.scratch);
+    }
+    emitRange(frame, 0, blocks, blocks, [&](sym::Expr block) {
+      task.firstSum = block * layout.blockSums;
+      sym::Expr left = extent - task.firstSum;
+      task.numSums = frame.assumptions.simplify(sym::Expr::min(left, layout.blockSums));
+      isLastSumBlock = Value();
+      if (!blocks.isConstant(1))
+        isLastSumBlock = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, frame.emit(block),
+                                               frame.emit(blocks - 1));
+      if (layout.stagesPerSumBlock())
+        emitLhsStage(frame, layout, task, frame.scratch);
+      emitPanels();
+    });
+  }
+
+private:
+  //===-- The task
+  //------------------------------------------------------------------------------===//
+
+  sym::Expr named(sym::Expr expr, sym::Expr extent) {
+    expr = frame.assumptions.simplify(expr);
+    if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
+      return expr;
+    return frame.addVariable(frame.emit(expr), extent);
+  }
+
+  void bindTask() {
+    SmallVector<sym::Expr> sizes = layout.gridSizes();
+    sym::Expr number = frame.addVariable(frame.task, sym::product(sizes));
+    SmallVector<sym::Expr> values = sym::delinearize(number, sizes);
+    for (auto [value, size] : llvm::zip(values, sizes))
+      value = named(value, size);
+    size_t numBatch = layout.numOuterBatch();
+    task.batch.assign(values.begin(), values.begin() + numBatch);
+    task.outerRows.assign(values.begin() + numBatch, values.end() - 2);
+    sym::Expr units = layout.numUnits(), panels = layout.numPanels();
+    sym::Expr row = values[values.size() - 2] * layout.blockUnits;
+    task.firstUnit = named(row, units);
+    task.endUnit = namedEnd(task.firstUnit, layout.blockUnits, units);
+    sym::Expr steps = layout.rows[layout.blockAxis].extent;
+    task.firstStep = named(layout.unitBegin(task.firstUnit), steps + 1);
+    task.endStep = named(layout.unitBegin(task.endUnit), steps + 1);
+    task.firstPanel = named(values.back() * layout.blockPanels, panels);
+    task.endPanel = namedEnd(task.firstPanel, layout.blockPanels, panels);
+  }
+
+  /// Keeps the sum `first + count` where it is known not to pass the end.
+  sym::Expr namedEnd(sym::Expr first, int64_t count, sym::Expr extent) {
+    sym::Expr end = frame.assumptions.simplify(sym::Expr::min(first + count, extent));
+    return end.kind() == sym::Kind::Min ? named(end, extent + 1) : end;
+  }
+
+  Value scratchAt(int64_t bytes) {
+    return bytes == 0 ? frame.scratch
+                      : frame.gep(frame.scratch, b.getI8Type(), frame.constant(bytes));
+  }
+
+  void clearSums() {
+    Value bytes = frame.constant(layout.sumScratchBytes());
+    Value zero = arith::ConstantIntOp::create(b, loc, b.getI8Type(), 0);
+    LLVM::MemsetOp::create(b, loc, scratchAt(layout.sumScratchOffset()), zero, bytes,
+                           /*isVolatile=*/false);
+  }
+
+  //===-- Columns
+  //-------------------------------------------------------------------------------===//
+
+  void emitPanels() {
+    sym::Expr panels = layout.numPanels(), columns = layout.columns.extent;
+    std::optional<int64_t> count = columns.constant();
+    // The last panel has its own code if it is narrower by a vector or more, or needs masks.
+    sym::Expr whole = columns.floorDiv(layout.panel());
+    if (!count || *count % layout.panel() == 0) {
+      emitRange(frame, task.firstPanel, task.endPanel, panels,
+                [&](sym::Expr panel) { emitPanel(panel, layout.vectors); });
+      return;
+    }
+    if (!whole.isConstant(0)) {
+      sym::Expr end = frame.assumptions.simplify(sym::Expr::min(task.endPanel, whole));
+      emitRange(frame, task.firstPanel, end, whole,
+                [&](sym::Expr panel) { emitPanel(panel, layout.vectors); });
+    }
+    int64_t rest = *count % layout.panel();
+    int64_t vectors = (rest + layout.lanes - 1) / layout.lanes;
+    if (frame.assumptions.isLessOrEqual(panels, task.endPanel))
+      return emitPanel(whole, vectors);
+    Value reached = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                          frame.emit(task.endPanel), frame.emit(panels));
+    auto branch = scf::IfOp::create(b, loc, reached, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitPanel(whole, vectors);
+  }
+
+  void emitPanel(sym::Expr panel, int64_t vectors) {
+    int64_t width = layout.panel();
+    sym::Expr inner = layout.sumInner();
+    if (layout.packed) {
+      sym::Expr offset = layout.rhsBase.substituteDims(task.batch) +
+                         (panel * layout.sumExtent() + task.firstSum * inner) * width;
+      rhs =
+          frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
+    } else {
+      rhs = scratchAt(layout.rhsScratchOffset());
+      emitRhsStage(frame, layout, task, panel, vectors, rhs);
+    }
+    if (layout.isStaged() && layout.depthwise)
+      emitLhsStage(frame, layout, task, frame.scratch, panel, vectors);
+    SmallVector<sym::Expr> position(task.outerRows);
+    if (layout.blockAxis == layout.tileAxis) {
+      emitTiles(panel, vectors, position, task.firstUnit, task.endUnit, task.firstUnit);
+      return;
+    }
+    sym::Expr extent = layout.rows[layout.blockAxis].extent;
+    emitRange(frame, task.firstUnit, task.endUnit, extent, [&](sym::Expr step) {
+      SmallVector<sym::Expr> inside(position);
+      inside.push_back(step);
+      sym::Expr tiles = layout.numTiles();
+      emitTiles(panel, vectors, inside, 0, tiles, -((step - task.firstUnit) * tiles));
+    });
+  }
+
+  //===-- Rows
+  //----------------------------------------------------------------------------------===//
+
+  /// Tiles [begin, end) of the tiled axis; `zero` is the number of the task's first tile, before
+  /// which the panel had none.
+  void emitTiles(sym::Expr panel, int64_t vectors, ArrayRef<sym::Expr> position, sym::Expr begin,
+                 sym::Expr end, sym::Expr zero) {
+    for (const RowRun &run : layout.runs) {
+      sym::Expr first = sym::Expr::max(begin, run.firstTile);
+      sym::Expr last = sym::Expr::min(end, run.firstTile + run.count);
+      emitRange(frame, first, last, layout.numTiles(), [&](sym::Expr number) {
+        Tile tile{run.size, SmallVector<sym::Expr>(position)};
+        sym::Expr start = run.begin + run.size * (number - run.firstTile);
+        tile.position.push_back(named(start, layout.rows[layout.tileAxis].extent));
+        if (layout.tileAxis + 1 < layout.rows.size())
+          tile.position.push_back(0);
+        emitTile(panel, vectors, tile, number - zero);
+      });
+    }
+  }
+
+  /// Offset of a tile's first row in the left operand, or in its copy.
+  sym::Expr lhsOffset(sym::Expr panel, const Tile &tile) {
+    sym::Expr offset = 0;
+    for (auto [i, axis] : llvm::enumerate(layout.rows)) {
+      sym::Expr value = tile.position[i];
+      if (layout.isStaged())
+        value = i < layout.blockAxis    ? sym::Expr(0)
+                : i == layout.blockAxis ? value - task.firstStep
+                                        : value;
+      offset = offset + value * axis.lhsStride;
+    }
+    // A copy that holds one block of the sum begins with it.
+    if (!layout.stagesPerSumBlock())
+      offset = offset + task.firstSum * layout.sums.front().lhsStride;
+    if (layout.isStaged())
+      return offset;
+    SmallVector<sym::Expr> dims(task.batch);
+    if (layout.depthwise)
+      dims.push_back(panel * layout.panel());
+    return offset + layout.lhsBase.substituteDims(dims);
+  }
+
+  void emitTile(sym::Expr panel, int64_t vectors, const Tile &tile, sym::Expr number) {
+    MicrokernelShape shape;
+    shape.lhsType = layout.lhsType;
+    shape.rhsType = layout.rhsType;
+    shape.sumType = layout.sumType;
+    shape.vectors = vectors;
+    shape.lanes = layout.lanes;
+    shape.lhsHasColumns = layout.depthwise;
+    const ContractAxis &axis = layout.rows[layout.tileAxis];
+    for (int64_t i = 0; i < tile.size; ++i)
+      for (int64_t j = 0; j < layout.tileInner; ++j) {
+        int64_t offset = i * axis.lhsStride.constant().value_or(0);
+        if (j != 0)
+          offset += j * *layout.rows.back().lhsStride.constant();
+        shape.rowOffsets.push_back(offset);
+      }
+    for (auto [i, sum] : llvm::enumerate(layout.sums)) {
+      shape.loops.push_back({i == 0 ? task.numSums : sum.extent, sum.lhsStride, layout.panel()});
+      for (SumLoop &outer : MutableArrayRef(shape.loops).drop_back())
+        outer.rhsStride = outer.rhsStride * sum.extent;
+    }
+
+    Value base = layout.isStaged() ? frame.scratch : frame.buffer(layout.lhsTensor);
+    Value lhs = frame.gep(base, layout.lhsType, frame.simplifyAndEmit(lhsOffset(panel, tile)));
+    Value sumBase;
+    SmallVector<Value> init;
+    if (layout.epilogueInMemory()) {
+      sumBase = sumAddress(panel, tile);
+      if (isLastSumBlock)
+        init = loadSums(sumBase, shape.rowOffsets.size(), vectors);
+    }
+    SmallVector<Value> sums =
+        emitMicrokernel(frame, shape, lhs, rhs, init, makePrefetch(panel, number));
+    if (!layout.epilogueInMemory())
+      return emitEpilogueOnRegisters(panel, vectors, tile, sums);
+    storeSums(sumBase, vectors, sums);
+    if (!isLastSumBlock)
+      return emitEpilogueInMemory(panel, vectors, tile, sumBase);
+    auto branch = scf::IfOp::create(b, loc, isLastSumBlock, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitEpilogueInMemory(panel, vectors, tile, sumBase);
+  }
+
+  /// Spreads the fetching of the next panel over the task's tiles.
+  Prefetch makePrefetch(sym::Expr panel, sym::Expr number) {
+    Prefetch prefetch;
+    std::optional<int64_t> sums = layout.sumExtent().constant();
+    int64_t tiles = layout.maxBlockRows() / std::max<int64_t>(layout.maxTileRows(), 1);
+    int64_t rowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
+    // A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
+    constexpr int64_t shortSum = 64;
+    if (!layout.packed || layout.depthwise || !sums || *sums < shortSum || tiles < 1 ||
+        *sums * rowBytes * layout.numPanels().constant().value_or(1 << 20) <
+            static_cast<int64_t>(frame.target.l2Bytes) / 4)
+      return prefetch;
+    prefetch.stride = 8;
+    while (prefetch.stride < 64 && prefetch.stride * tiles < rowBytes)
+      prefetch.stride *= 2;
+    // With few tiles the panel is needed at once.
+    prefetch.locality = tiles <= 2 ? 3 : 2;
+    sym::Expr offset =
+        *sums * rowBytes + number * (layout.blockSums * layout.sumInner() * prefetch.stride);
+    prefetch.pointer = frame.gep(rhs, b.getI8Type(), frame.simplifyAndEmit(offset));
+    return prefetch;
+  }
+
+  //===-- Sums in memory
+  //------------------------------------------------------------------------===//
+
+  Type vectorType() {
+    return layout.lanes == 1 ? layout.sumType : VectorType::get(layout.lanes, layout.sumType);
+  }
+
+  /// Where a tile's sums lie: with a cut sum, all of the task's are kept, panel by panel.
+  Value sumAddress(sym::Expr panel, const Tile &tile) {
+    sym::Expr offset = 0;
+    if (isLastSumBlock) {
+      sym::Expr row = 0;
+      for (size_t i = layout.blockAxis; i < layout.rows.size(); ++i)
+        row = row * (i == layout.blockAxis ? sym::Expr(1) : layout.rows[i].extent) +
+              (i == layout.blockAxis ? tile.position[i] - task.firstStep : tile.position[i]);
+      offset = ((panel - task.firstPanel) * layout.maxBlockRows() + row) * layout.panel();
+    }
+    return frame.gep(scratchAt(layout.sumScratchOffset()), layout.sumType,
+                     frame.simplifyAndEmit(offset));
+  }
+
+  Value sumElement(Value base, int64_t row, int64_t vector) {
+    return frame.gep(base, layout.sumType,
+                     frame.constant(row * layout.panel() + vector * layout.lanes));
+  }
+
+  unsigned sumBytes() { return layout.sumType.getIntOrFloatBitWidth() / 8; }
+
+  SmallVector<Value> loadSums(Value base, size_t rows, int64_t vectors) {
+    SmallVector<Value> sums;
+    for (size_t row = 0; row < rows; ++row)
+      for (int64_t v = 0; v < vectors; ++v)
+        sums.push_back(
+            LLVM::LoadOp::create(b, loc, vectorType(), sumElement(base, row, v), sumBytes()));
+    return sums;
+  }
+
+  void storeSums(Value base, int64_t vectors, ArrayRef<Value> sums) {
+    for (auto [i, sum] : llvm::enumerate(sums))
+      LLVM::StoreOp::create(
+          b, loc, sum,
+          sumElement(base, static_cast<int64_t>(i) / vectors, static_cast<int64_t>(i) % vectors),
+          sumBytes());
+  }
+
+  //===-- Epilogue
+  //------------------------------------------------------------------------------===//
+
+  /// Binds the columns of vector `v` of a panel.
+  void bindColumns(sym::Expr panel, int64_t v) {
+    sym::Expr first = panel * layout.panel() + v * layout.lanes;
+    Value mask = emitTailMask(frame, first, layout.columns.extent, layout.lanes);
+    column = first + epilogue.setLanes(layout.lanes, mask);
+    layout.columns.bind(epilogue, column);
+    if (layout.depthwise) // One n.
+      for (unsigned i = 0; i < op.getNumN(); ++i)
+        epilogue.setDim(op.getNumBatch() + op.getNumM() + i, 0);
+    epilogue.emitAvailable();
+  }
+
+  /// The element whose tile row is `outer` steps of the tiled axis and `inner` of the one inside
+  /// it.
+  void emitElement(const Tile &tile, sym::Expr outer, sym::Expr inner, Value sum) {
+    BodyEmitter::Scope scope(epilogue);
+    SmallVector<sym::Expr> dims(op.getExtents().size(), 0);
+    llvm::copy(task.batch, dims.begin());
+    for (auto [i, axis] : llvm::enumerate(layout.rows)) {
+      sym::Expr value = tile.position[i];
+      if (i == layout.tileAxis)
+        value = value + outer;
+      else if (i > layout.tileAxis)
+        value = inner;
+      for (auto [j, dimValue] : llvm::enumerate(axis.delinearize(value))) {
+        epilogue.setDim(axis.first + j, dimValue);
+        dims[axis.first + j] = dimValue;
+      }
+    }
+    llvm::copy(layout.columns.delinearize(column), dims.begin() + layout.columns.first);
+    epilogue.setArgument(0, sum);
+    Value value = epilogue.emitYield().front();
+    SmallVector<sym::Expr> index;
+    for (int64_t resultDim : op.getResultDims())
+      index.push_back(dims[resultDim]);
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    epilogue.store(frame.resultBuffer(0), type.getElementType(),
+                   frame.assumptions.simplify(sym::linearize(index, sym::getShape(type))), value);
+  }
+
+  void emitEpilogueOnRegisters(sym::Expr panel, int64_t vectors, const Tile &tile,
+                               ArrayRef<Value> sums) {
+    for (int64_t v = 0; v < vectors; ++v) {
+      BodyEmitter::Scope scope(epilogue);
+      bindColumns(panel, v);
+      for (int64_t row = 0; row < tile.size * layout.tileInner; ++row)
+        emitElement(tile, row / layout.tileInner, row % layout.tileInner, sums[row * vectors + v]);
+    }
+  }
+
+  void emitEpilogueInMemory(sym::Expr panel, int64_t vectors, const Tile &tile, Value base) {
+    int64_t rows = tile.size * layout.tileInner;
+    for (int64_t v = 0; v < vectors; ++v) {
+      BodyEmitter::Scope scope(epilogue);
+      bindColumns(panel, v);
+      emitRange(frame, 0, rows, rows, [&](sym::Expr row) {
+        Value address =
+            frame.gep(base, layout.sumType, frame.emit(row * layout.panel() + v * layout.lanes));
+        Value sum = LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes());
+        sym::Expr outer = row, inner = 0;
+        if (layout.tileInner != 1) {
+          outer = named(row.floorDiv(layout.tileInner), tile.size);
+          inner = named(row - outer * layout.tileInner, layout.tileInner);
+        }
+        emitElement(tile, outer, inner, sum);
+      });
+    }
+  }
+
+  KernelFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  kernel::ContractOp op;
+  ContractLayout layout;
+  BodyEmitter epilogue;
+  ContractTask task;
+  Value rhs;
+  /// Null when the sum is not cut.
+  Value isLastSumBlock;
+  sym::Expr column;
+};
+
+} // namespace
+
+LogicalResult cpu::emitContract(KernelFrame &frame, kernel::ContractOp contract) {
+  FailureOr<ContractLayout> layout =
+      getScheduledLayout(contract, frame.func.getScheduleAttr(), frame.target);
+  if (failed(layout))
+    return failure();
+  ContractEmitter(frame, contract, std::move(*layout)).emit();
+  return success();
+}

@@ -1,0 +1,91 @@
+//===- HostProgram.h - From wrapper.program to LLVM -------------*- C++ -*-===//
+//
+// The functions and tables of `kiln_program` (runtime/ir_interface.h).
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_LIB_TARGET_CPU_HOSTPROGRAM_H
+#define KILN_LIB_TARGET_CPU_HOSTPROGRAM_H
+
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Target/CPU/ExprEmitter.h"
+#include "kiln/Target/CPU/ModelInfo.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include <string>
+#include <vector>
+
+namespace kiln::cpu {
+
+struct HostTablesOptions {
+  ModelInfo info;
+  bool externalWeights = false;
+  uint64_t weightsHash = 0;
+};
+
+class HostProgram {
+public:
+  /// Code goes to the end of `module`, where `program` is.
+  HostProgram(wrapper::ProgramOp program, const HostTablesOptions &options);
+
+  /// Emits everything; a failure has been reported.
+  mlir::LogicalResult emit();
+
+private:
+  mlir::LogicalResult emitMain();
+  mlir::LogicalResult emitBind();
+  void emitArenaBytes();
+  void emitEval(llvm::ArrayRef<sym::Expr> expressions);
+  void emitTables();
+
+  // Pieces of main.
+  void emitStep(mlir::Operation &op);
+  void emitLaunch(wrapper::LaunchOp launch);
+  void emitCopy(wrapper::CopyOp copy);
+  void emitAssert(wrapper::AssertOp assertion);
+  /// Returns `status` from main if it is not 0.
+  void emitCheck(mlir::Value status);
+  mlir::Value offsetBytes(mlir::Value base, sym::Expr bytes);
+  mlir::Value storeNumbers(mlir::Value memory, unsigned at, llvm::ArrayRef<sym::Expr> numbers);
+
+  /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
+  mlir::LLVM::LLVMFuncOp beginFunction(llvm::StringRef name, mlir::Type result,
+                                       llvm::ArrayRef<mlir::Type> arguments);
+  mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
+                                 llvm::ArrayRef<mlir::Type> arguments);
+  mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
+  mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
+  mlir::Value number(sym::Expr expr);
+  mlir::Value i32(int32_t value);
+
+  llvm::ArrayRef<mlir::NamedAttribute> getSymbols() const;
+  /// Symbols that sizes, offsets and kernels use.
+  llvm::SmallVector<sym::Expr> getUsedSymbols();
+  /// A size for the tables: itself, or the number of an expression.
+  int64_t encode(sym::Expr size);
+  std::string sizes(llvm::ArrayRef<sym::Expr> sizes);
+
+  wrapper::ProgramOp program;
+  const HostTablesOptions &options;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::Type ptr, i64, i32Type;
+  class Globals *globals = nullptr;
+  // Of the function that is being emitted.
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::Value symbolValues; // const int64_t *
+  llvm::StringMap<mlir::Value> loadedSymbols;
+  mlir::Block *errorBlock = nullptr;
+  // Of main.
+  mlir::Value run, arena, weights, inputs, outputs, arguments;
+  llvm::DenseMap<mlir::Value, mlir::Value> addresses;
+  // Found before declarations with the same names are made.
+  llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
+  int64_t scratchBytes = 0;
+  std::vector<sym::Expr> expressions;
+  llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;
+};
+
+} // namespace kiln::cpu
+
+#endif // KILN_LIB_TARGET_CPU_HOSTPROGRAM_H

@@ -1,0 +1,160 @@
+// kiln_rt_program: the description of the model that the runtime reads.
+#include "Globals.h"
+#include "HostProgram.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+using namespace kiln::wrapper;
+
+// Values of runtime/ir_interface.h.
+enum {
+  rtAbi = 1,
+  rtMutated = 1,
+  rtNone = 2,
+  rtFolded = 2,
+  rtMutableBuffer = 4,
+  rtExternalWeights = 1,
+  rtHasExpressions = 2
+};
+
+int64_t HostProgram::encode(sym::Expr size) {
+  if (std::optional<int64_t> constant = size.constant())
+    return *constant;
+  auto [entry, isNew] = expressionNumbers.try_emplace(size, expressions.size());
+  if (isNew)
+    expressions.push_back(size);
+  return -(entry->second + 1);
+}
+
+std::string HostProgram::sizes(ArrayRef<sym::Expr> exprs) {
+  SmallVector<int64_t> numbers;
+  for (sym::Expr expr : exprs)
+    numbers.push_back(encode(expr));
+  return globals->numbers(numbers);
+}
+
+//===-- Functions over symbols --------------------------------------------------------------===//
+
+void HostProgram::emitArenaBytes() {
+  beginFunction("kiln_arena_bytes", i64, {ptr});
+  Value symbols = function.getArgument(0);
+  ExprEmitter exprs(builder, loc, [&](StringRef name) { return loadSymbol(symbols, name); });
+  LLVM::ReturnOp::create(builder, loc, exprs.emitChecked(program.getArenaBytes()->getValue()));
+}
+
+void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
+  beginFunction("kiln_eval", i64, {ptr, i64});
+  Value symbols = function.getArgument(0);
+  Block *entry = builder.getInsertionBlock();
+  SmallVector<Block *> cases;
+  SmallVector<APInt> numbers;
+  for (sym::Expr expr : exprs) {
+    numbers.emplace_back(64, cases.size());
+    builder.setInsertionPointToEnd(cases.emplace_back(function.addBlock()));
+    loadedSymbols.clear();
+    ExprEmitter emitter(builder, loc, [&](StringRef name) {
+      for (auto [i, symbol] : llvm::enumerate(getSymbols()))
+        if (symbol.getName() == name)
+          return load(i64, symbols, i);
+      return emitter.constant(0);
+    });
+    LLVM::ReturnOp::create(builder, loc, emitter.emitChecked(expr));
+  }
+  Block *none = function.addBlock();
+  builder.setInsertionPointToEnd(none);
+  LLVM::ReturnOp::create(builder, loc, number(sym::Expr(-1)));
+  builder.setInsertionPointToEnd(entry);
+  LLVM::SwitchOp::create(builder, loc, function.getArgument(1), none, ValueRange(),
+                         ArrayRef<APInt>(numbers), cases, SmallVector<ValueRange>(cases.size()));
+}
+
+//===-- kiln_program ------------------------------------------------------------------------===//
+
+void HostProgram::emitTables() {
+  auto module = program->getParentOfType<ModuleOp>();
+  auto moduleEnd = [&] { builder.setInsertionPointToEnd(module.getBody()); };
+  moduleEnd();
+  using Row = SmallVector<Globals::Field>;
+
+  auto tensorRow = [&](StringRef name, Type type, int64_t flags, bool withStrides) -> Row {
+    auto buffer = dyn_cast<BufferType>(type);
+    if (!buffer)
+      return {globals->string(name), 0, 0, 0, flags, std::string(), std::string()};
+    ElementCode element = describeElement(buffer.getElementType());
+    bool strided = withStrides && !buffer.isContiguous();
+    return {globals->string(name),
+            element.code,
+            element.bits,
+            static_cast<int64_t>(buffer.getSizes().size()),
+            flags,
+            sizes(buffer.getSizes()),
+            strided ? sizes(buffer.getStrides()) : std::string()};
+  };
+  SmallVector<Row> inputRows, outputRows, constantRows, symbolRows;
+  for (unsigned i = 0; i < program.getNumArguments(); ++i)
+    inputRows.push_back(tensorRow(program.getInputName(i), program.getArgumentTypes()[i],
+                                  program.isMutated(i) ? rtMutated : 0, false));
+  for (unsigned i = 0; i < program.getNumResults(); ++i)
+    outputRows.push_back(tensorRow(program.getOutputName(i), program.getResultTypes()[i],
+                                   program.isNone(i) ? rtNone : 0, true));
+  auto constantRow = [&](StringRef name, BufferType type, ConstantOp place) {
+    ElementCode element = describeElement(type.getElementType());
+    int64_t flags = !place ? rtFolded : place.getMutated() ? rtMutableBuffer : 0;
+    constantRows.push_back({globals->string(name), element.code, element.bits,
+                            static_cast<int64_t>(type.getSizes().size()), flags,
+                            sizes(type.getSizes()), place ? place.getOffsetAttr().getInt() : 0,
+                            *type.getBytes().constant()});
+  };
+  for (const NamedConstant &constant : getNamedConstants(program))
+    constantRow(constant.name, constant.type, constant.place);
+  for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
+    if (constant.getMutated() && !constant.getName())
+      constantRow("", constant.getType(), constant);
+  for (NamedAttribute symbol : getSymbols())
+    symbolRows.push_back({globals->string(symbol.getName()),
+                          getSymbolBound(symbol, "min").value_or(INT64_MIN),
+                          getSymbolBound(symbol, "max").value_or(INT64_MAX)});
+
+  SmallVector<std::string> expressionTexts;
+  for (sym::Expr expr : expressions)
+    expressionTexts.push_back(globals->string(expr.str()));
+  if (!expressions.empty())
+    emitEval(expressions);
+  moduleEnd();
+
+  LLVM::LLVMStructType tensor = globals->structType("pbbhipp");
+  int64_t weightsBytes = program.getWeightsBytes().value_or(0);
+  bool embedded = weightsBytes && !options.externalWeights;
+  if (embedded) {
+    // Made by the link (kiln/Link/Link.h).
+    auto blob = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
+                                       LLVM::Linkage::External, "kiln_weights", Attribute());
+    blob.setVisibility_(LLVM::Visibility::Hidden);
+    blob.setDsoLocal(true);
+  }
+  int64_t flags = rtHasExpressions | (weightsBytes && !embedded ? rtExternalWeights : 0);
+  Row fields = {rtAbi,
+                static_cast<int64_t>(inputRows.size()),
+                static_cast<int64_t>(outputRows.size()),
+                static_cast<int64_t>(constantRows.size()),
+                static_cast<int64_t>(symbolRows.size()),
+                flags,
+                globals->string(describeModel(program, options.info)),
+                globals->structs("kiln_inputs", tensor, inputRows),
+                globals->structs("kiln_outputs", tensor, outputRows),
+                globals->structs("kiln_constants", globals->structType("pbbhipll"), constantRows),
+                globals->structs("kiln_symbols", globals->structType("pll"), symbolRows),
+                std::string(embedded ? "kiln_weights" : ""),
+                weightsBytes,
+                static_cast<int64_t>(options.weightsHash),
+                scratchBytes,
+                std::string(symbolRows.empty() ? "" : "kiln_bind"),
+                std::string(expressions.empty() ? "" : "kiln_eval"),
+                std::string("kiln_arena_bytes"),
+                std::string("kiln_main"),
+                static_cast<int64_t>(expressions.size()),
+                0,
+                globals->pointers(expressionTexts)};
+  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiip"), fields);
+}

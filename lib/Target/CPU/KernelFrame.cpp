@@ -1,0 +1,223 @@
+#include "kiln/Target/CPU/KernelFrame.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+/// Loop variables are numbered from here, past any dim of a region.
+static constexpr unsigned firstVariable = 1u << 16;
+
+Type cpu::getStorageType(Type elementType) {
+  if (elementType.isInteger(1))
+    return IntegerType::get(elementType.getContext(), 8);
+  return kernel::getScalarType(elementType);
+}
+
+KernelFrame::KernelFrame(kernel::FuncOp func, const TargetInfo &target)
+    : func(func), target(target), builder(func.getContext()), loc(func.getLoc()),
+      nextVariable(firstVariable) {
+  Type ptr = ptrType(), i64 = builder.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                          {ptr, ptr, i64, ptr, ptr});
+  function = LLVM::LLVMFuncOp::create(builder, loc, func.getName(), type);
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  for (unsigned i : {0, 1, 3, 4})
+    function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+  Value table = entry->getArgument(0);
+  symbols = entry->getArgument(1);
+  task = entry->getArgument(2);
+  scratch = entry->getArgument(3);
+  error = entry->getArgument(4);
+
+  kernel::addSymbolRanges(func, assumptions);
+  for (Operation *op = func; op; op = op->getParentOp())
+    if (auto table = op->getAttrOfType<DictionaryAttr>("torch.symbols"))
+      for (auto [i, symbol] : llvm::enumerate(table))
+        symbolNumbers.try_emplace(symbol.getName(), i);
+
+  unsigned number = 0;
+  auto loadBuffer = [&] {
+    Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, table,
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(number++)});
+    auto load = LLVM::LoadOp::create(builder, loc, ptr, slot);
+    load.setInvariant(true);
+    return load.getResult();
+  };
+  for (BlockArgument argument : func.getBody().getArguments())
+    buffers[argument] = loadBuffer();
+  for (unsigned i = 0, e = func.getResultTypes().size(); i < e; ++i)
+    results.push_back(loadBuffer());
+}
+
+sym::Expr KernelFrame::addVariable(Value value, sym::Expr extent) {
+  sym::Expr variable = sym::Expr::dim(nextVariable);
+  assumptions.setExtent(nextVariable++, extent);
+  leaves[variable] = value;
+  return variable;
+}
+
+sym::Expr KernelFrame::addVariable(Value value, sym::Range range) {
+  sym::Expr variable = sym::Expr::dim(nextVariable++);
+  assumptions.setRange(variable, range);
+  leaves[variable] = value;
+  return variable;
+}
+
+sym::Expr KernelFrame::addSteppedVariable(Value value, int64_t step, sym::Expr extent) {
+  sym::Expr variable = addVariable(Value(), extent.ceilDiv(step));
+  stepped[variable] = {step, value};
+  return step * variable;
+}
+
+Value KernelFrame::constant(int64_t value) {
+  return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
+}
+
+Value KernelFrame::constantMemory(TypedAttr constant) {
+  auto [it, isNew] = constants.try_emplace(constant);
+  if (!isNew)
+    return it->second;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&function.getBody().front());
+  Value one = this->constant(1);
+  Value memory = LLVM::AllocaOp::create(builder, loc, ptrType(), constant.getType(), one);
+  Value value = arith::ConstantOp::create(builder, loc, constant);
+  LLVM::StoreOp::create(builder, loc, value, memory);
+  return constants[constant] = memory;
+}
+
+Value KernelFrame::gep(Value base, Type elementType, Value offset) {
+  return LLVM::GEPOp::create(builder, loc, ptrType(), getStorageType(elementType), base,
+                             ArrayRef<LLVM::GEPArg>{offset});
+}
+
+Value KernelFrame::leafValue(sym::Expr leaf) {
+  if (Value value = leaves.lookup(leaf))
+    return value;
+  if (auto it = stepped.find(leaf); it != stepped.end())
+    return arith::DivUIOp::create(builder, loc, it->second.second, constant(it->second.first));
+  assert(leaf.kind() == sym::Kind::Symbol && "a dim that is not bound");
+  // In the entry block, where it serves every use.
+  OpBuilder::InsertionGuard guard(builder);
+  Block &entry = function.getBody().front();
+  builder.setInsertionPointToStart(&entry);
+  auto number = static_cast<int32_t>(symbolNumbers.lookup(leaf.symbolName()));
+  Value slot = LLVM::GEPOp::create(builder, loc, ptrType(), builder.getI64Type(), symbols,
+                                   ArrayRef<LLVM::GEPArg>{number});
+  auto load = LLVM::LoadOp::create(builder, loc, builder.getI64Type(), slot);
+  load.setInvariant(true);
+  return leaves[leaf] = load;
+}
+
+/// Outer loops first: loop variables are numbered inwards. Constants last: they become part of an
+/// address.
+static void sortOutsideIn(SmallVectorImpl<sym::Expr> &exprs) {
+  llvm::sort(exprs, [](sym::Expr a, sym::Expr b) {
+    if (a.isConstant() != b.isConstant())
+      return b.isConstant();
+    if (a.numDimsUsed() != b.numDimsUsed())
+      return a.numDimsUsed() < b.numDimsUsed();
+    return a < b;
+  });
+}
+
+Value KernelFrame::emit(sym::Expr expr) {
+  switch (expr.kind()) {
+  case sym::Kind::Invalid:
+    llvm_unreachable("an invalid expression got past planning");
+  case sym::Kind::Constant:
+    return constant(*expr.constant());
+  case sym::Kind::Symbol:
+  case sym::Kind::Dim:
+    return leafValue(expr);
+  case sym::Kind::Add: {
+    SmallVector<sym::Expr> terms(expr.operands());
+    sortOutsideIn(terms);
+    Value sum = emit(terms.front());
+    for (sym::Expr term : llvm::drop_begin(terms))
+      sum = arith::AddIOp::create(builder, loc, sum, emit(term));
+    return sum;
+  }
+  case sym::Kind::Mul: {
+    SmallVector<sym::Expr> factors(expr.operands());
+    sortOutsideIn(factors);
+    Value value;
+    // A multiple of a stepped variable's step needs no division.
+    if (std::optional<int64_t> coefficient = factors.back().constant()) {
+      auto it = llvm::find_if(factors, [&](sym::Expr factor) {
+        auto variable = stepped.find(factor);
+        return variable != stepped.end() && *coefficient % variable->second.first == 0;
+      });
+      if (it != factors.end()) {
+        auto [step, multiple] = stepped[*it];
+        value = multiple;
+        factors.erase(it);
+        factors.back() = *coefficient / step;
+        if (factors.back().isConstant(1))
+          factors.pop_back();
+      }
+    }
+    if (!value) {
+      value = emit(factors.front());
+      factors.erase(factors.begin());
+    }
+    for (sym::Expr factor : factors)
+      value = arith::MulIOp::create(builder, loc, value, emit(factor));
+    return value;
+  }
+  case sym::Kind::FloorDiv: {
+    sym::Expr numerator = expr.operands()[0], denominator = expr.operands()[1];
+    Value a = emit(numerator), b = emit(denominator);
+    if (assumptions.isNonNegative(numerator) && assumptions.isPositive(denominator))
+      return arith::DivUIOp::create(builder, loc, a, b);
+    // Truncated division rounds a negative quotient up.
+    Value quotient = arith::DivSIOp::create(builder, loc, a, b);
+    Value rest =
+        arith::SubIOp::create(builder, loc, a, arith::MulIOp::create(builder, loc, quotient, b));
+    Value zero = constant(0);
+    Value inexact = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rest, zero);
+    Value signs = arith::XOrIOp::create(builder, loc, rest, b);
+    Value negative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, signs, zero);
+    Value adjust = arith::AndIOp::create(builder, loc, inexact, negative);
+    Value one = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), adjust);
+    return arith::SubIOp::create(builder, loc, quotient, one);
+  }
+  case sym::Kind::Min:
+  case sym::Kind::Max: {
+    Value value = emit(expr.operands().front());
+    for (sym::Expr operand : expr.operands().drop_front()) {
+      Value other = emit(operand);
+      value = expr.kind() == sym::Kind::Min
+                  ? arith::MinSIOp::create(builder, loc, value, other).getResult()
+                  : arith::MaxSIOp::create(builder, loc, value, other).getResult();
+    }
+    return value;
+  }
+  }
+  llvm_unreachable("all kinds are handled");
+}
+
+SmallVector<Value> KernelFrame::emitLoop(Value begin, Value end, int64_t step, ValueRange init,
+                                         function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto first = begin.getDefiningOp<arith::ConstantOp>();
+  auto last = end.getDefiningOp<arith::ConstantOp>();
+  if (first && last) {
+    int64_t from = cast<IntegerAttr>(first.getValue()).getInt();
+    int64_t to = cast<IntegerAttr>(last.getValue()).getInt();
+    if (from >= to)
+      return SmallVector<Value>(init);
+    if (from + step >= to)
+      return body(begin, init);
+  }
+  auto loop = scf::ForOp::create(builder, loc, begin, end, constant(step), init);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> next = body(loop.getInductionVar(), loop.getRegionIterArgs());
+  // With no values carried the loop already has its terminator.
+  if (!init.empty())
+    scf::YieldOp::create(builder, loc, next);
+  return SmallVector<Value>(loop.getResults());
+}

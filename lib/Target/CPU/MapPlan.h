@@ -1,0 +1,61 @@
+// How a kernel.map is run; shared by its planner and its emitter.
+#ifndef KILN_LIB_TARGET_CPU_MAPPLAN_H
+#define KILN_LIB_TARGET_CPU_MAPPLAN_H
+
+#include "kiln/Target/CPU/KernelEmitters.h"
+#include "kiln/Target/CPU/LoopNest.h"
+
+namespace kiln::cpu {
+
+/// A reduction over a small window in the loop in vectors (a depthwise convolution, a pool).
+/// Several steps of the loop around share what they read, so they are written out together; where
+/// the window does not reach over an edge, without masks.
+struct WindowPlan {
+  int64_t steps = 1;
+  /// Steps [low, high) of the loop keep inside in its own direction.
+  int64_t low = 0, high = 0;
+  /// Tests that must hold besides: 0 <= first and last < bound.
+  struct Test {
+    sym::Expr first, last, bound;
+  };
+  llvm::SmallVector<Test> tests;
+  /// What is then known.
+  llvm::SmallVector<kernel::InsideOp> insides;
+};
+
+/// for task: for row of the task's block: for inner loops: for vector of columns
+struct MapPlan {
+  /// Dims that run as one row number, dealt out to tasks.
+  llvm::SmallVector<DimGroup> rows;
+  /// Loops inside a row. Not part of the row where values that depend on outer dims alone (a
+  /// reduction) would be computed again for each of them.
+  llvm::SmallVector<DimGroup> inner;
+  /// The loop in vectors; none when elements are computed one by one.
+  std::optional<DimGroup> columns;
+  /// How the last of the inner loops is run.
+  std::optional<WindowPlan> window;
+  int64_t lanes = 1;
+  int64_t rowBlock = 1;
+  /// Columns of one task; 0: all.
+  int64_t columnBlock = 0;
+
+  sym::Expr numRows() const;
+  sym::Expr numRowBlocks() const { return numRows().ceilDiv(rowBlock); }
+  sym::Expr numColumnBlocks() const;
+  sym::Expr grid() const { return numRowBlocks() * numColumnBlocks(); }
+};
+
+/// The plan that `schedule` asks for, or the cheapest one if it is null.
+MapPlan makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule, const TargetInfo &target);
+
+/// A reduction of at most this many iterations inside a loop in vectors is unrolled.
+inline constexpr int64_t maxUnrolledReduction = 64;
+
+/// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
+/// around.
+std::optional<WindowPlan> makeWindowPlan(kernel::MapOp map, const DimGroup &columns,
+                                         const DimGroup &loop);
+
+} // namespace kiln::cpu
+
+#endif // KILN_LIB_TARGET_CPU_MAPPLAN_H

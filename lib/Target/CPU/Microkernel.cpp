@@ -1,0 +1,181 @@
+#include "kiln/Target/CPU/Microkernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+int64_t cpu::maxTileRows(const TargetInfo &target, int64_t vectors) {
+  // vectors * rows accumulators, `vectors` of the right operand, one broadcast.
+  int64_t rows = (static_cast<int64_t>(target.numVectorRegisters) - 1 - vectors) / vectors;
+  return std::max<int64_t>(rows, 1);
+}
+
+void cpu::keepLoop(Operation *loop) {
+  MLIRContext *context = loop->getContext();
+  auto yes = BoolAttr::get(context, true);
+  auto unroll = LLVM::LoopUnrollAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+  auto vectorize = LLVM::LoopVectorizeAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+  // SCF's lowering hands attributes of the LLVM dialect on to the branch.
+  loop->setAttr("loop_annotation",
+                LLVM::LoopAnnotationAttr::get(context, {}, vectorize, {}, unroll, {}, {}, {}, {},
+                                              {}, {}, {}, {}, {}, {}, {}));
+}
+
+namespace {
+
+class Emitter {
+public:
+  Emitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
+      : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch) {}
+
+  /// Loops [level, end) with the operands' pointers at this level; `iteration` counts innermost
+  /// iterations so far (null is 0).
+  SmallVector<Value> emitLoops(size_t level, Value lhs, Value rhs, Value iteration,
+                               ValueRange sums) {
+    if (level == shape.loops.size())
+      return emitUpdate(lhs, rhs, iteration, sums);
+    const SumLoop &loop = shape.loops[level];
+    if (isUnrolled(level)) {
+      SmallVector<Value> unrolled(sums);
+      for (int64_t k = 0, e = *loop.extent.constant(); k < e; ++k)
+        unrolled = emitLoops(level + 1, advance(lhs, shape.lhsType, k * loop.lhsStride),
+                             advance(rhs, shape.rhsType, k * loop.rhsStride),
+                             countIteration(level, frame.constant(k), iteration), unrolled);
+      return unrolled;
+    }
+    Value extent = frame.emit(loop.extent);
+    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), sums);
+    keepLoop(op);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(op.getBody());
+    Value k = op.getInductionVar();
+    SmallVector<Value> next =
+        emitLoops(level + 1, advance(lhs, shape.lhsType, k, loop.lhsStride),
+                  advance(rhs, shape.rhsType, k, loop.rhsStride),
+                  countIteration(level, k, iteration), op.getRegionIterArgs());
+    scf::YieldOp::create(b, loc, next);
+    return SmallVector<Value>(op.getResults());
+  }
+
+private:
+  /// This loop and all inside it are short enough together to be written out.
+  bool isUnrolled(size_t level) const {
+    constexpr int64_t longest = 12;
+    int64_t iterations = 1;
+    for (const SumLoop &loop : ArrayRef(shape.loops).drop_front(level)) {
+      std::optional<int64_t> extent = loop.extent.constant();
+      if (!extent || *extent < 1 || *extent > longest || (iterations *= *extent) > longest)
+        return false;
+    }
+    return true;
+  }
+
+  /// Innermost iterations before iteration `k` of the loop `level`; null if nobody asks.
+  Value countIteration(size_t level, Value k, Value before) {
+    if (!prefetch.pointer)
+      return {};
+    sym::Expr inner = 1;
+    for (const SumLoop &next : ArrayRef(shape.loops).drop_front(level + 1))
+      inner = inner * next.extent;
+    Value count = arith::MulIOp::create(b, loc, k, frame.emit(inner));
+    return before ? arith::AddIOp::create(b, loc, before, count).getResult() : count;
+  }
+
+  Value advance(Value pointer, Type type, sym::Expr offset) {
+    if (offset.isConstant(0))
+      return pointer;
+    return frame.gep(pointer, type, frame.emit(offset));
+  }
+
+  Value advance(Value pointer, Type type, Value k, sym::Expr stride) {
+    Value offset = arith::MulIOp::create(b, loc, k, frame.emit(stride));
+    return frame.gep(pointer, type, offset);
+  }
+
+  Type vectorOf(Type type) { return shape.lanes == 1 ? type : VectorType::get(shape.lanes, type); }
+
+  Value load(Value base, Type type, int64_t offset, bool scalar) {
+    Type storage = getStorageType(type);
+    Value address = base;
+    if (offset != 0)
+      address = LLVM::GEPOp::create(b, loc, frame.ptrType(), storage, base,
+                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    unsigned bytes = std::max(storage.getIntOrFloatBitWidth() / 8, 1u);
+    return LLVM::LoadOp::create(b, loc, scalar ? storage : vectorOf(storage), address, bytes);
+  }
+
+  /// `value`, of type `from` or a vector of it, in the type of the sum.
+  Value extend(Value value, Type from) {
+    if (from == shape.sumType)
+      return value;
+    Type to = isa<VectorType>(value.getType()) ? vectorOf(shape.sumType) : shape.sumType;
+    if (isa<FloatType>(from))
+      return arith::ExtFOp::create(b, loc, to, value);
+    return arith::ExtSIOp::create(b, loc, to, value);
+  }
+
+  Value multiplyAdd(Value a, Value x, Value sum) {
+    if (isa<FloatType>(shape.sumType)) {
+      if (shape.lanes == 1)
+        return math::FmaOp::create(b, loc, a, x, sum);
+      return vector::FMAOp::create(b, loc, a, x, sum);
+    }
+    return arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, a, x), sum);
+  }
+
+  SmallVector<Value> emitUpdate(Value lhs, Value rhs, Value iteration, ValueRange sums) {
+    SmallVector<Value> row;
+    for (int64_t v = 0; v < shape.vectors; ++v)
+      row.push_back(extend(load(rhs, shape.rhsType, v * shape.lanes, false), shape.rhsType));
+    if (prefetch.pointer) {
+      Value bytes = iteration ? iteration : frame.constant(0);
+      bytes = arith::MulIOp::create(b, loc, bytes, frame.constant(prefetch.stride));
+      Value address = frame.gep(prefetch.pointer, b.getI8Type(), bytes);
+      LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
+    }
+    SmallVector<Value> next;
+    for (int64_t offset : shape.rowOffsets) {
+      if (shape.lhsHasColumns) {
+        for (auto [v, x] : llvm::enumerate(row)) {
+          int64_t column = offset + static_cast<int64_t>(v) * shape.lanes;
+          Value a = extend(load(lhs, shape.lhsType, column, false), shape.lhsType);
+          next.push_back(multiplyAdd(a, x, sums[next.size()]));
+        }
+        continue;
+      }
+      Value a = extend(load(lhs, shape.lhsType, offset, true), shape.lhsType);
+      if (shape.lanes != 1)
+        a = vector::BroadcastOp::create(b, loc, vectorOf(shape.sumType), a);
+      for (Value x : row)
+        next.push_back(multiplyAdd(a, x, sums[next.size()]));
+    }
+    return next;
+  }
+
+  KernelFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  const MicrokernelShape &shape;
+  const Prefetch &prefetch;
+};
+
+} // namespace
+
+SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelShape &shape,
+                                        Value lhs, Value rhs, ValueRange init,
+                                        const Prefetch &prefetch) {
+  SmallVector<Value> sums(init);
+  if (sums.empty()) {
+    OpBuilder &b = frame.builder;
+    Type type = shape.sumType;
+    if (shape.lanes != 1)
+      type = VectorType::get(shape.lanes, type);
+    Value zero = arith::ConstantOp::create(b, frame.loc, b.getZeroAttr(type));
+    sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
+  }
+  return Emitter(frame, shape, prefetch).emitLoops(0, lhs, rhs, {}, sums);
+}

@@ -1,0 +1,143 @@
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_KERNELFUSEEPILOGUES
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+namespace {
+
+/// For a map over `domain` that reads a tensor of `shape` at `index`: the domain dims as
+/// expressions over the tensor's dims (numbered from 0), if the map visits each element exactly
+/// once and the relation is a permutation or a reshape.
+std::optional<SmallVector<sym::Expr>> invert(ArrayRef<sym::Expr> index, ArrayRef<sym::Expr> shape,
+                                             ArrayRef<sym::Expr> domain,
+                                             const sym::Assumptions &inDomain) {
+  SmallVector<sym::Expr> dims, tensorDims;
+  for (size_t i = 0; i < domain.size(); ++i)
+    dims.push_back(sym::Expr::dim(i));
+  for (size_t i = 0; i < shape.size(); ++i)
+    tensorDims.push_back(sym::Expr::dim(i));
+
+  if (sym::product(shape) == sym::product(domain) &&
+      inDomain.simplify(sym::linearize(index, shape)) ==
+          inDomain.simplify(sym::linearize(dims, domain))) {
+    sym::Assumptions inShape = inDomain;
+    for (auto [i, size] : llvm::enumerate(shape))
+      inShape.setExtent(i, size);
+    SmallVector<sym::Expr> inverse = sym::delinearize(sym::linearize(tensorDims, shape), domain);
+    for (sym::Expr &expr : inverse)
+      expr = inShape.simplify(expr);
+    return inverse;
+  }
+
+  SmallVector<sym::Expr> inverse(domain.size(), sym::Expr(0));
+  SmallVector<bool> seen(domain.size(), false);
+  for (auto [i, expr] : llvm::enumerate(index)) {
+    if (shape[i].isConstant(1))
+      continue;
+    if (expr.kind() != sym::Kind::Dim || expr.dimIndex() >= domain.size() ||
+        seen[expr.dimIndex()] || domain[expr.dimIndex()] != shape[i])
+      return std::nullopt;
+    seen[expr.dimIndex()] = true;
+    inverse[expr.dimIndex()] = sym::Expr::dim(i);
+  }
+  for (auto [i, size] : llvm::enumerate(domain))
+    if (!seen[i] && !size.isConstant(1))
+      return std::nullopt;
+  return inverse;
+}
+
+struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    SmallVector<ContractOp> contracts;
+    getOperation()->walk([&](ContractOp contract) { contracts.push_back(contract); });
+    for (ContractOp contract : contracts)
+      while (contract && (contract = fuseUser(contract, rewriter)))
+        ;
+  }
+
+  /// Returns the contract that replaced `contract`, or null if nothing was fused.
+  ContractOp fuseUser(ContractOp contract, IRRewriter &rewriter) {
+    MapOp user;
+    ReadOp read;
+    for (Operation *op : contract->getUsers()) {
+      auto other = dyn_cast<ReadOp>(op);
+      if (!other || !other.getValues().empty() || other.getMask())
+        return {};
+      auto map = dyn_cast<MapOp>(other->getParentOp());
+      if (!map || (user && map != user) || (read && read.getMap() != other.getMap()))
+        return {};
+      user = map;
+      read = other;
+    }
+    if (!user || user->getNumResults() != 1 || user.getView() || getCost(user.getBody()).reduces ||
+        user->getBlock() != contract->getBlock())
+      return {};
+
+    SmallVector<sym::Expr> domain = user.getDomain();
+    SmallVector<sym::Expr> index(read.getMap().getResults());
+    std::optional<SmallVector<sym::Expr>> inverse =
+        invert(index, sym::getShape(contract.getResult()), domain, getAssumptions(&user.getBody()));
+    if (!inverse)
+      return {};
+
+    // The other tensors that the epilogue will read are known at the user.
+    rewriter.setInsertionPoint(user);
+    auto resultType = cast<RankedTensorType>(user.getResult(0).getType());
+    auto fused = cast<ContractOp>(rewriter.clone(*contract));
+    fused.getResult().setType(
+        sym::getTensorType(sym::getShape(contract.getResult()), resultType.getElementType()));
+    fused->setLoc(rewriter.getFusedLoc({contract.getLoc(), user.getLoc()}));
+
+    DimSubstitution substitution;
+    substitution.sourceDims = domain.size();
+    substitution.targetDims = contract.getExtents().size();
+    SmallVector<sym::Expr> loopDims;
+    for (int64_t dim : contract.getResultDims())
+      loopDims.push_back(sym::Expr::dim(dim));
+    for (sym::Expr expr : *inverse)
+      substitution.dims.push_back(expr.substituteDims(loopDims));
+
+    Operation *yield = fused.getEpilogue().front().getTerminator();
+    rewriter.setInsertionPoint(yield);
+    IRMapping mapping;
+    for (Operation *op : contract->getUsers())
+      mapping.map(op->getResult(0), yield->getOperand(0));
+    SmallVector<Value> values = cloneBody(rewriter, user.getBody().front(), substitution, mapping);
+    yield->setOperands(values);
+
+    rewriter.setInsertionPoint(user);
+    Value result = fused.getResult();
+    if (resultType != result.getType() ||
+        sym::IndexMap{static_cast<unsigned>(domain.size()),
+                      SmallVector<sym::Expr, 4>(index.begin(), index.end())} !=
+            sym::IndexMap::identity(domain.size()))
+      result = createView(rewriter, user.getLoc(), result, domain, index).getResult(0);
+    rewriter.replaceOp(user, result);
+    rewriter.eraseOp(contract);
+    foldReads(result, rewriter);
+    return fused;
+  }
+
+  /// Reads through the view that was just made, so that the next user is recognised.
+  void foldReads(Value result, IRRewriter &rewriter) {
+    auto view = result.getDefiningOp<MapOp>();
+    if (!view)
+      return;
+    for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
+      if (auto read = dyn_cast<ReadOp>(user))
+        inlineRead(rewriter, read, view);
+    if (view->use_empty())
+      rewriter.eraseOp(view);
+  }
+};
+
+} // namespace

@@ -1,0 +1,73 @@
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "kiln/Transforms/Passes.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_KERNELHOISTINVARIANTS
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+namespace {
+
+/// The dims a reduce adds: [begin, begin + count).
+struct Dims {
+  unsigned begin, count;
+  bool usedBy(sym::Expr expr) const {
+    for (unsigned dim = begin; dim < begin + count; ++dim)
+      if (expr.dependsOn(sym::Expr::dim(dim)))
+        return true;
+    return false;
+  }
+};
+
+bool dependsOn(Operation *op, Block *body, Dims dims) {
+  WalkResult result = op->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands())
+      if (operand.getParentBlock() == body)
+        return WalkResult::interrupt();
+    if (auto map = inner->getAttrOfType<sym::MapAttr>("map"))
+      if (llvm::any_of(map.getResults(), [&](sym::Expr expr) { return dims.usedBy(expr); }))
+        return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
+/// Renumbers the maps in `op` for a place outside of the dims.
+void dropDims(Operation *op, Dims dims) {
+  op->walk([&](Operation *inner) {
+    auto attr = inner->getAttrOfType<sym::MapAttr>("map");
+    if (!attr)
+      return;
+    sym::IndexMap map = attr.getMap();
+    SmallVector<sym::Expr> renumbered;
+    for (unsigned i = 0; i < map.numDims; ++i)
+      renumbered.push_back(sym::Expr::dim(i < dims.begin ? i : i - std::min(i, dims.count)));
+    for (sym::Expr &expr : map.results)
+      expr = expr.substituteDims(renumbered);
+    map.numDims -= dims.count;
+    inner->setAttr("map", sym::MapAttr::get(op->getContext(), map));
+  });
+}
+
+struct HoistInvariants : kiln::impl::KernelHoistInvariantsBase<HoistInvariants> {
+  void runOnOperation() override {
+    // Post-order: what leaves an inner reduction can leave the outer one next.
+    getOperation()->walk([&](ReduceOp reduce) {
+      Block &body = reduce.getBody().front();
+      unsigned count = reduce.getExtents().getSizes().size();
+      Dims dims{static_cast<unsigned>(getDimExtents(&reduce.getBody()).size()) - count, count};
+      for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+        if (dependsOn(&op, &body, dims))
+          continue;
+        dropDims(&op, dims);
+        op.moveBefore(reduce);
+      }
+    });
+  }
+};
+
+} // namespace

@@ -1,0 +1,234 @@
+#include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/IR/PatternMatch.h"
+#include <numeric>
+
+namespace kiln {
+#define GEN_PASS_DEF_KERNELPACKCONTRACTS
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+/// Constants, and maps of nothing but constants, are known before the program runs.
+static bool isConstant(Value tensor) {
+  Operation *op = tensor.getDefiningOp();
+  return (isa_and_nonnull<ConstantOp>(op) && !op->hasAttr(mutatedAttrName)) ||
+         (isa_and_nonnull<MapOp>(op) && llvm::all_of(getReadTensors(op), isConstant));
+}
+
+static SmallVector<Value> readTensors(Region &region) {
+  SmallVector<Value> tensors;
+  region.walk([&](ReadOp read) { tensors.push_back(read.getTensor()); });
+  return tensors;
+}
+
+/// Whether some index map of `region` uses dim `dim`.
+static bool usesDim(Region &region, unsigned dim) {
+  return region
+      .walk([&](Operation *op) {
+        auto map = op->getAttrOfType<sym::MapAttr>("map");
+        bool uses = map && llvm::any_of(map.getResults(), [&](sym::Expr expr) {
+                      return expr.dependsOn(sym::Expr::dim(dim));
+                    });
+        return uses ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+namespace {
+
+/// The dims that are a contract's columns: its n dims, or the last batch dim.
+struct Columns {
+  explicit Columns(ContractOp contract) : isBatch(columnsAreBatch(contract)) {
+    first = isBatch ? contract.getNumBatch() - 1 : contract.getNumBatch() + contract.getNumM();
+    extents = isBatch ? contract.getBatch().getSizes().take_back() : contract.getN().getSizes();
+  }
+  bool isBatch;
+  unsigned first;
+  ArrayRef<sym::Expr> extents;
+};
+
+struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
+  using KernelPackContractsBase::KernelPackContractsBase;
+
+  void runOnOperation() override {
+    SmallVector<ContractOp> contracts;
+    getOperation()->walk([&](ContractOp contract) { contracts.push_back(contract); });
+    IRRewriter rewriter(&getContext());
+    for (ContractOp contract : contracts) {
+      SmallVector<Value> tensors = readTensors(contract.getRhs());
+      if (contract.getPanel() || tensors.empty() || !llvm::all_of(tensors, isConstant) ||
+          !contract.getEpilogue().getArgument(0).getType().isIntOrFloat() ||
+          (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract)))
+        continue;
+      pack(contract, rewriter);
+    }
+  }
+
+private:
+  /// The k dims in the order in which the left operand lies in memory, outermost first; the order
+  /// given where that is not known.
+  static SmallVector<unsigned> orderSums(ContractOp contract) {
+    unsigned first = contract.getExtents().size() - contract.getNumK();
+    SmallVector<unsigned> order(contract.getNumK());
+    std::iota(order.begin(), order.end(), 0);
+    ReadOp largest;
+    sym::Assumptions assumptions = getAssumptions(&contract.getLhs());
+    contract.getLhs().walk([&](ReadOp read) {
+      auto rank = [](ReadOp r) {
+        return cast<RankedTensorType>(r.getTensor().getType()).getRank();
+      };
+      if (read->getParentRegion() == &contract.getLhs() && read.getValues().empty() &&
+          (!largest || rank(read) > rank(largest)))
+        largest = read;
+    });
+    if (!largest)
+      return order;
+    sym::Expr offset = assumptions.simplify(
+        sym::linearize(largest.getMap().getResults(), sym::getShape(largest.getTensor())));
+    SmallVector<int64_t> strides;
+    for (unsigned i = 0; i < order.size(); ++i) {
+      std::optional<sym::Linear> linear = sym::splitLinear(offset, sym::Expr::dim(first + i));
+      std::optional<int64_t> stride =
+          linear ? linear->coefficient.constant() : std::optional<int64_t>();
+      if (!stride)
+        return order;
+      strides.push_back(std::abs(*stride));
+    }
+    llvm::sort(order, [&](unsigned a, unsigned b) {
+      return strides[a] != strides[b] ? strides[a] > strides[b] : a < b;
+    });
+    return order;
+  }
+
+  /// Moves the body of `source` to the empty region `target`, its dims renamed.
+  static void moveBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
+                       RewriterBase &rewriter) {
+    OpBuilder::InsertionGuard guard(rewriter);
+    Block &block = target.emplaceBlock();
+    IRMapping mapping;
+    for (BlockArgument argument : source.getArguments())
+      mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
+    rewriter.setInsertionPointToStart(&block);
+    DimSubstitution substitution;
+    substitution.sourceDims = substitution.targetDims = dims.size();
+    substitution.dims = SmallVector<sym::Expr>(dims);
+    SmallVector<Value> values = cloneBody(rewriter, source.front(), substitution, mapping);
+    YieldOp::create(rewriter, source.getLoc(), values);
+  }
+
+  void pack(ContractOp contract, IRRewriter &rewriter) {
+    rewriter.setInsertionPoint(contract);
+    Location loc = contract.getLoc();
+    SmallVector<sym::Expr> extents = contract.getExtents();
+    unsigned firstK = extents.size() - contract.getNumK();
+
+    // Dim firstK + order[i] of the old op is dim firstK + i of the new one.
+    SmallVector<unsigned> order = orderSums(contract);
+    SmallVector<sym::Expr> dims, k;
+    for (unsigned i = 0; i < extents.size(); ++i)
+      dims.push_back(sym::Expr::dim(i));
+    for (auto [i, old] : llvm::enumerate(order)) {
+      dims[firstK + old] = sym::Expr::dim(firstK + i);
+      k.push_back(extents[firstK + old]);
+    }
+
+    auto guess = [](ArrayRef<sym::Expr> sizes) {
+      constexpr int64_t unknown = 64;
+      return sym::product(sizes)
+          .evaluate([](sym::Expr) { return unknown; })
+          .value_or(int64_t(1) << 40);
+    };
+    Type sumType = contract.getEpilogue().getArgument(0).getType();
+    int64_t lanes = std::max<int64_t>(vectorBytes * 8 / sumType.getIntOrFloatBitWidth(), 1);
+    Columns columns(contract);
+    int64_t panel = chooseContractPanel(guess(contract.getM().getSizes()), guess(columns.extents),
+                                        {lanes, registers});
+    MapOp packed = createPacked(contract, dims, k, columns, panel, rewriter);
+
+    auto result = ContractOp::create(rewriter, loc, contract.getResult().getType(),
+                                     contract.getBatchAttr(), contract.getMAttr(),
+                                     contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k),
+                                     contract.getPermAttr(), rewriter.getI64IntegerAttr(panel));
+    moveBody(contract.getLhs(), result.getLhs(), dims, rewriter);
+    moveBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
+
+    sym::IndexMap index{static_cast<unsigned>(extents.size()), {}};
+    for (auto [i, size] : llvm::enumerate(getPackedBatch(contract, columns)))
+      index.results.push_back(size.isConstant(1) ? sym::Expr(0) : sym::Expr::dim(i));
+    SmallVector<sym::Expr> n, sums;
+    for (unsigned i = 0; i < columns.extents.size(); ++i)
+      n.push_back(sym::Expr::dim(columns.first + i));
+    for (unsigned i = firstK; i < extents.size(); ++i)
+      sums.push_back(sym::Expr::dim(i));
+    sym::Expr column = sym::linearize(n, columns.extents);
+    index.results.append({column.floorDiv(panel), sym::linearize(sums, k), column.mod(panel)});
+    rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());
+    Value element = ReadOp::create(rewriter, loc, packed.getResult(0), index);
+    YieldOp::create(rewriter, loc, element);
+    rewriter.replaceOp(contract, result);
+  }
+
+  /// The batch dims of the packed operand: those that it does not depend on, and one that is the
+  /// columns, have size 1.
+  static SmallVector<sym::Expr> getPackedBatch(ContractOp contract, const Columns &columns) {
+    SmallVector<sym::Expr> sizes;
+    for (auto [i, size] : llvm::enumerate(contract.getBatch().getSizes())) {
+      bool isColumns = columns.isBatch && i == columns.first;
+      sizes.push_back(!isColumns && usesDim(contract.getRhs(), i) ? size : sym::Expr(1));
+    }
+    return sizes;
+  }
+
+  /// The right operand as [batch…, panels, k, panel], zeros after the last column.
+  MapOp createPacked(ContractOp contract, ArrayRef<sym::Expr> dims, ArrayRef<sym::Expr> k,
+                     const Columns &columns, int64_t panel, IRRewriter &rewriter) {
+    Location loc = contract.getLoc();
+    unsigned numBatch = contract.getNumBatch();
+    unsigned firstK = numBatch + contract.getNumM() + contract.getNumN();
+    sym::Expr end = sym::product(columns.extents);
+    SmallVector<sym::Expr> shape = getPackedBatch(contract, columns);
+    shape.append({end.ceilDiv(panel), sym::product(k), panel});
+
+    Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
+    auto packed = MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, element)));
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointToStart(&packed.getBody().emplaceBlock());
+    sym::Assumptions assumptions = getAssumptions(&packed.getBody());
+    sym::Expr column = sym::Expr::dim(numBatch) * panel + sym::Expr::dim(numBatch + 2);
+
+    DimSubstitution substitution;
+    substitution.sourceDims = dims.size();
+    substitution.targetDims = shape.size();
+    substitution.dims.assign(dims.size(), sym::Expr(0));
+    for (unsigned i = 0; i < numBatch; ++i)
+      substitution.dims[i] = sym::Expr::dim(i);
+    for (auto [i, value] : llvm::enumerate(sym::delinearize(column, columns.extents)))
+      substitution.dims[columns.first + i] = assumptions.simplify(value);
+    SmallVector<sym::Expr> sums = sym::delinearize(sym::Expr::dim(numBatch + 1), k);
+    for (unsigned i = firstK; i < dims.size(); ++i)
+      substitution.dims[i] = assumptions.simplify(sums[dims[i].dimIndex() - firstK]);
+    if (!assumptions.isLess(column, end)) {
+      sym::IndexMap inside{static_cast<unsigned>(shape.size()), {column}};
+      substitution.mask = InsideOp::create(rewriter, loc, rewriter.getI1Type(),
+                                           sym::MapAttr::get(&getContext(), inside),
+                                           sym::ShapeAttr::get(&getContext(), {end}), ValueRange());
+    }
+    IRMapping mapping;
+    Block &body = contract.getRhs().front();
+    Value value = cloneBody(rewriter, body, substitution, mapping).front();
+    // A lone read is zero where it is masked; anything else is made so.
+    if (substitution.mask && !llvm::hasNItems(body, 2)) {
+      Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(element));
+      value = arith::SelectOp::create(rewriter, loc, substitution.mask, value, zero);
+    }
+    YieldOp::create(rewriter, loc, value);
+    return packed;
+  }
+};
+
+} // namespace

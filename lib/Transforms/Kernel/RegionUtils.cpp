@@ -1,0 +1,254 @@
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+namespace {
+
+class BodyCloner {
+public:
+  BodyCloner(OpBuilder &builder, const DimSubstitution &substitution, IRMapping &mapping)
+      : builder(builder), substitution(substitution), mapping(mapping) {}
+
+  void cloneOps(Block &block, unsigned nested) {
+    for (Operation &op : block.without_terminator()) {
+      bool known = op.getNumResults() != 0 &&
+                   llvm::all_of(op.getResults(), [&](Value v) { return mapping.contains(v); });
+      if (!known)
+        cloneOp(op, nested);
+    }
+  }
+
+private:
+  void cloneOp(Operation &op, unsigned nested) {
+    if (auto read = dyn_cast<ReadOp>(op))
+      return cloneRead(read, nested);
+    if (auto reduce = dyn_cast<ReduceOp>(op))
+      return cloneReduce(reduce, nested);
+    Operation *clone = builder.clone(op, mapping);
+    auto map = op.getAttrOfType<sym::MapAttr>("map");
+    if (!map)
+      return;
+    SmallVector<Value> values = mappedValues(op.getOperands());
+    auto [newMap, newValues] = rewriteMap(map, values, nested);
+    clone->setAttr("map", sym::MapAttr::get(builder.getContext(), newMap));
+    clone->setOperands(newValues);
+    if (auto inside = dyn_cast<InsideOp>(clone))
+      inside.setBoundsAttr(rewriteSizes(inside.getBounds()));
+  }
+
+  SmallVector<Value> mappedValues(ValueRange values) {
+    SmallVector<Value> mapped;
+    for (Value value : values)
+      mapped.push_back(mapping.lookupOrDefault(value));
+    return mapped;
+  }
+
+  void cloneRead(ReadOp read, unsigned nested) {
+    SmallVector<Value> own = mappedValues(read.getValues());
+    auto [map, values] = rewriteMap(read.getMap(), own, nested);
+    Value mask = read.getMask() ? mapping.lookupOrDefault(read.getMask()) : Value();
+    Value other = read.getOther() ? mapping.lookupOrDefault(read.getOther()) : Value();
+    if (substitution.mask) {
+      Type type = read.getResult().getType();
+      if (!mask) {
+        other = zero(read.getLoc(), type);
+        mask = substitution.mask;
+      } else {
+        mask = arith::AndIOp::create(builder, read.getLoc(), mask, substitution.mask);
+      }
+    }
+    Value tensor = mapping.lookupOrDefault(read.getTensor());
+    auto clone = ReadOp::create(builder, read.getLoc(), tensor, map, values, mask, other);
+    mapping.map(read.getResult(), clone.getResult());
+  }
+
+  void cloneReduce(ReduceOp reduce, unsigned nested) {
+    SmallVector<Value> init = mappedValues(reduce.getInit());
+    auto clone = ReduceOp::create(builder, reduce.getLoc(), reduce.getResultTypes(),
+                                  rewriteSizes(reduce.getExtents()), init);
+    OpBuilder::InsertionGuard guard(builder);
+    Block &body = clone.getBody().emplaceBlock();
+    builder.setInsertionPointToStart(&body);
+    Block &source = reduce.getBody().front();
+    cloneOps(source, nested + reduce.getExtents().getSizes().size());
+    builder.clone(*source.getTerminator(), mapping);
+    reduce.getCombine().cloneInto(&clone.getCombine(), mapping);
+    mapping.map(reduce.getResults(), clone.getResults());
+  }
+
+  Value zero(Location loc, Type type) {
+    if (auto complexType = dyn_cast<ComplexType>(type)) {
+      Attribute part = builder.getZeroAttr(complexType.getElementType());
+      return complex::ConstantOp::create(builder, loc, type, builder.getArrayAttr({part, part}));
+    }
+    return arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
+  }
+
+  /// Sizes can depend on symbols, and on domain dims of the source.
+  sym::ShapeAttr rewriteSizes(sym::ShapeAttr sizes) {
+    SmallVector<sym::Expr> result;
+    for (sym::Expr size : sizes.getSizes())
+      result.push_back(size.substituteDims(substitution.dims));
+    return sym::ShapeAttr::get(builder.getContext(), result);
+  }
+
+  std::pair<sym::IndexMap, SmallVector<Value>> rewriteMap(sym::MapAttr map, ValueRange own,
+                                                          unsigned nested) {
+    unsigned target = substitution.targetDims;
+    unsigned ownBegin = target + nested, borrowedBegin = ownBegin + own.size();
+    // The place's values follow the clone's own.
+    auto borrow = [&](sym::Expr leaf) -> std::optional<sym::Expr> {
+      if (leaf.kind() != sym::Kind::Dim || leaf.dimIndex() < target)
+        return std::nullopt;
+      return sym::Expr::dim(borrowedBegin + leaf.dimIndex() - target);
+    };
+    SmallVector<sym::Expr> dims;
+    for (sym::Expr dim : substitution.dims)
+      dims.push_back(dim.substitute(borrow));
+    for (unsigned i = 0; i < nested + own.size(); ++i)
+      dims.push_back(sym::Expr::dim(target + i));
+
+    sym::IndexMap result;
+    SmallVector<Value> values(own);
+    bool borrows = false;
+    for (sym::Expr expr : map.getResults()) {
+      result.results.push_back(expr.substituteDims(dims));
+      borrows |= result.results.back().numDimsUsed() > borrowedBegin;
+    }
+    if (borrows)
+      llvm::append_range(values, substitution.values);
+    result.numDims = ownBegin + values.size();
+    return {result, values};
+  }
+
+  OpBuilder &builder;
+  const DimSubstitution &substitution;
+  IRMapping &mapping;
+};
+
+} // namespace
+
+SmallVector<Value> kernel::cloneBody(OpBuilder &builder, Block &source,
+                                     const DimSubstitution &substitution, IRMapping &mapping) {
+  BodyCloner(builder, substitution, mapping).cloneOps(source, 0);
+  SmallVector<Value> yielded;
+  for (Value value : source.getTerminator()->getOperands())
+    yielded.push_back(mapping.lookupOrDefault(value));
+  return yielded;
+}
+
+bool kernel::canInline(ReadOp read, MapOp producer) {
+  ArrayRef<sym::Expr> dims = read.getMap().getResults();
+  WalkResult result = producer->walk([&](Operation *op) {
+    auto map = op->getAttrOfType<sym::MapAttr>("map");
+    bool valid = !map || llvm::all_of(map.getResults(), [&](sym::Expr expr) {
+      return expr.substituteDims(dims).isValid();
+    });
+    return valid ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return !result.wasInterrupted();
+}
+
+void kernel::inlineRead(RewriterBase &rewriter, ReadOp read, MapOp producer) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(read);
+  DimSubstitution substitution;
+  substitution.sourceDims = producer.getDomain().size();
+  substitution.targetDims = read.getMap().getNumDims() - read.getValues().size();
+  substitution.dims = SmallVector<sym::Expr>(read.getMap().getResults());
+  substitution.values = SmallVector<Value>(read.getValues());
+  substitution.mask = read.getMask();
+  IRMapping mapping;
+  SmallVector<Value> yielded =
+      cloneBody(rewriter, producer.getBody().front(), substitution, mapping);
+  Value value = yielded[cast<OpResult>(read.getTensor()).getResultNumber()];
+  if (read.getMask())
+    value =
+        arith::SelectOp::create(rewriter, read.getLoc(), read.getMask(), value, read.getOther());
+  rewriter.replaceOp(read, value);
+}
+
+sym::IndexMap kernel::identityMap(unsigned rank, unsigned numDims) {
+  sym::IndexMap map = sym::IndexMap::identity(rank);
+  map.numDims = numDims;
+  return map;
+}
+
+MapOp kernel::createView(OpBuilder &builder, Location loc, Value tensor, ArrayRef<sym::Expr> shape,
+                         ArrayRef<sym::Expr> index) {
+  Type element = cast<RankedTensorType>(tensor.getType()).getElementType();
+  auto view = MapOp::create(builder, loc, TypeRange(sym::getTensorType(shape, element)));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&view.getBody().emplaceBlock());
+  sym::IndexMap map{static_cast<unsigned>(shape.size()), SmallVector<sym::Expr, 4>(index)};
+  Value read = ReadOp::create(builder, loc, tensor, map);
+  YieldOp::create(builder, loc, read);
+  return view;
+}
+
+BodyCost kernel::getCost(Region &body) {
+  BodyCost cost;
+  body.walk([&](Operation *op) {
+    TypeSwitch<Operation *>(op)
+        .Case<ReadOp>(
+            [&](ReadOp read) { (read.getValues().empty() ? cost.reads : cost.gathers)++; })
+        .Case<ReduceOp>([&](ReduceOp) { cost.reduces = true; })
+        .Case<arith::ConstantOp, complex::ConstantOp, YieldOp, IndexOp>([](Operation *) {})
+        .Case<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp,
+              arith::RemUIOp, arith::FloorDivSIOp>([&](Operation *) { cost.transcendental++; })
+        .Default([&](Operation *inner) {
+          bool heavy = isa_and_nonnull<math::MathDialect>(inner->getDialect()) &&
+                       !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::FmaOp,
+                            math::RoundEvenOp, math::TruncOp, math::CopySignOp>(inner);
+          (heavy ? cost.transcendental : cost.arithmetic)++;
+        });
+  });
+  return cost;
+}
+
+SmallVector<Operation *> kernel::getStructuredOps(Block &block) {
+  SmallVector<Operation *> ops;
+  for (Operation &op : block)
+    if (isa<MapOp, ContractOp, AttentionOp>(op))
+      ops.push_back(&op);
+  return ops;
+}
+
+SmallVector<Value> kernel::getReadTensors(Operation *op) {
+  llvm::SetVector<Value> tensors;
+  op->walk([&](ReadOp read) {
+    if (!op->isAncestor(read.getTensor().getParentBlock()->getParentOp()))
+      tensors.insert(read.getTensor());
+  });
+  return tensors.takeVector();
+}
+
+FuncOp kernel::createKernel(OpBuilder &builder, Operation *root, ArrayRef<Value> operands,
+                            size_t number) {
+  auto type = builder.getFunctionType(ValueRange(operands).getTypes(), root->getResultTypes());
+  std::string name = (root->getName().stripDialect() + "_" + Twine(number)).str();
+  auto func = FuncOp::create(builder, root->getLoc(), name, type);
+  Block &body = func.getBody().front();
+  IRMapping mapping;
+  mapping.map(operands, body.getArguments());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&body);
+  Operation *clone = builder.clone(*root, mapping);
+  ReturnOp::create(builder, root->getLoc(), clone->getResults());
+  return func;
+}
+
+std::string kernel::getFingerprint(FuncOp func) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  StringAttr name = func.getSymNameAttr();
+  func.setSymName("k");
+  func->print(os, OpPrintingFlags().useLocalScope());
+  func.setSymNameAttr(name);
+  return text;
+}

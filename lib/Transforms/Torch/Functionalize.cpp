@@ -1,0 +1,473 @@
+// The pass torch-functionalize. Tensors are values from here on: a call that writes an argument
+// becomes the call that returns what would have been written, and everything that shares memory
+// with that argument is seen through it.
+//
+// Each tensor belongs to a Storage, whose `base` is the value that its memory holds now, and is
+// reached from it by a chain of view calls. Writing through a view gives a new base: the views of
+// the chain are undone one by one (`invert`). Reading a view after a write repeats its chain on the
+// new base. So nothing has to be known about strides, with one exception: `reshape` and
+// `contiguous` may or may not copy. A chain through one is cut there when it is written, and
+// whatever would tell the difference afterwards is refused.
+#include "kiln/Dialect/Torch/CallArgs.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::torch;
+
+namespace kiln {
+#define GEN_PASS_DEF_TORCHFUNCTIONALIZE
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+namespace {
+
+//===-- What is known of operators ------------------------------------------------------------===//
+
+/// `aten.add_.Tensor` -> `aten.add.Tensor`, `aten.__iand__.Tensor` -> `aten.__and__.Tensor`; empty
+/// unless both exist and take the same arguments.
+std::string functionalName(StringRef target, const OpSchema &schema) {
+  auto [space, rest] = target.split('.');
+  auto [name, overload] = rest.split('.');
+  std::string functional;
+  if (name.starts_with("__i") && name.ends_with("__"))
+    functional = ("__" + name.drop_front(3)).str();
+  else if (name.ends_with("_") && !name.ends_with("__"))
+    functional = name.drop_back().str();
+  functional = (space + "." + functional + "." + overload).str();
+  const OpSchema *other = lookupSchema(functional);
+  if (!other || other->mutates() || other->arguments.size() != schema.arguments.size())
+    return {};
+  // The first argument's name may differ: `dropout_` calls it self, `dropout` input.
+  for (auto [i, a, b] : llvm::enumerate(schema.arguments, other->arguments))
+    if ((i > 0 && a.name != b.name) || a.type.base != b.type.base || a.type.list != b.type.list)
+      return {};
+  return functional;
+}
+
+enum class Sharing { Copy, View, Maybe };
+
+/// Whether result 0 shares the memory of argument 0. The schemas say so for views; some composite
+/// operators return their argument without saying.
+Sharing sharing(CallOp call) {
+  StringRef target = call.getTarget();
+  CallArgs args(call);
+  auto [name, overload] = target.drop_front(target.find('.') + 1).split('.');
+  if (name == "dropout" || name == "feature_dropout" || name == "alpha_dropout" ||
+      name == "feature_alpha_dropout")
+    return args.boolean("train") ? Sharing::Copy : Sharing::View;
+  if (name == "to" || name == "type_as") {
+    if (args.tensor(0).getType() != call.getResult(0).getType())
+      return Sharing::Copy;
+    return args.has("copy") && args.boolean("copy") ? Sharing::Copy : Sharing::View;
+  }
+  bool composite = llvm::StringSwitch<bool>(name)
+                       .Cases({"reshape", "reshape_as", "contiguous", "flatten", "ravel"}, true)
+                       .Cases({"atleast_1d", "atleast_2d", "atleast_3d"}, true)
+                       .Default(false);
+  if (composite)
+    return Sharing::Maybe;
+  return args.schema() && args.schema()->isView() ? Sharing::View : Sharing::Copy;
+}
+
+//===-- Aliases -------------------------------------------------------------------------------===//
+
+/// One result of a view call.
+struct Step {
+  CallOp call;
+  unsigned result;
+  bool certain;
+};
+
+struct Storage {
+  Value base, root; // what the memory holds now; the value it began as
+  unsigned writes = 0;
+  bool cut = false; // may share memory with what was written elsewhere
+};
+
+struct Alias {
+  Storage *storage;
+  SmallVector<Step> chain;
+  Value current;   // as of `writes`
+  unsigned writes; // of the storage
+};
+
+class Functionalizer {
+public:
+  explicit Functionalizer(func::FuncOp function) : function(function) {}
+
+  LogicalResult run() {
+    Block &block = function.getBody().front();
+    SmallVector<Operation *> operations;
+    for (Operation &op : block.without_terminator())
+      operations.push_back(&op);
+    for (Operation *op : operations)
+      if (failed(visit(op)))
+        return failure();
+    Operation *terminator = block.getTerminator();
+    if (failed(refreshOperands(terminator)) || failed(returnMutated(terminator)))
+      return failure();
+    for (Operation *op : llvm::reverse(replaced))
+      op->erase();
+    return success();
+  }
+
+private:
+  LogicalResult visit(Operation *op) {
+    builder.setInsertionPoint(op);
+    builder.setLoc(op->getLoc());
+    if (failed(refreshOperands(op)))
+      return failure();
+    auto call = dyn_cast<CallOp>(op);
+    if (!call)
+      return success();
+    const OpSchema *schema = lookupSchema(call.getTarget());
+    if (schema && schema->mutates())
+      return visitMutation(call, *schema);
+    auto self = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(0));
+    if (call->getNumResults() > 0 && self && self.getIndex() == 0)
+      if (Sharing how = sharing(call); how != Sharing::Copy)
+        addViews(call, how == Sharing::View);
+    return success();
+  }
+
+  /// Every operand is replaced by what its memory holds now.
+  LogicalResult refreshOperands(Operation *op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<RankedTensorType>(operand.get().getType()))
+        continue;
+      original[{op, operand.getOperandNumber()}] = operand.get();
+      FailureOr<Value> now = current(operand.get(), op);
+      if (failed(now))
+        return failure();
+      operand.set(*now);
+    }
+    return success();
+  }
+
+  Alias &aliasOf(Value value) {
+    Alias *&alias = aliases[value];
+    if (!alias) {
+      storages.push_back(std::make_unique<Storage>(Storage{value, value}));
+      owned.push_back(std::make_unique<Alias>(Alias{storages.back().get(), {}, value, 0}));
+      alias = owned.back().get();
+    }
+    return *alias;
+  }
+
+  FailureOr<Value> current(Value value, Operation *user) {
+    auto found = aliases.find(value);
+    if (found == aliases.end())
+      return value;
+    Alias &alias = *found->second;
+    if (alias.storage->cut)
+      return user->emitError("cannot tell whether a tensor shares memory with one that was "
+                             "written: it was reshaped (")
+             << describe(user->getLoc()) << ")";
+    if (alias.writes == alias.storage->writes)
+      return alias.current;
+    Value now = alias.storage->base;
+    for (Step &step : alias.chain) {
+      if (!step.certain)
+        return user->emitError("cannot tell whether '")
+               << step.call.getNode() << "' shares memory with what was written ("
+               << describe(user->getLoc()) << ")";
+      now = repeat(step, now);
+    }
+    alias.current = now;
+    alias.writes = alias.storage->writes;
+    return now;
+  }
+
+  /// The view call again, of another tensor.
+  Value repeat(Step step, Value source) {
+    auto clone = cast<CallOp>(builder.clone(*step.call));
+    clone->setOperand(0, source);
+    return clone->getResult(step.result);
+  }
+
+  void addViews(CallOp call, bool certain) {
+    // The alias of the value as the program wrote it, before operands were refreshed.
+    Alias &source = aliasOf(originalOperand(call, 0));
+    for (unsigned i = 0; i < call->getNumResults(); ++i) {
+      SmallVector<Step> chain = source.chain;
+      chain.push_back({call, i, certain});
+      owned.push_back(std::make_unique<Alias>(
+          Alias{source.storage, std::move(chain), call->getResult(i), source.storage->writes}));
+      aliases[call->getResult(i)] = owned.back().get();
+    }
+  }
+
+  Value originalOperand(Operation *op, unsigned operand) { return original.at({op, operand}); }
+
+  //===-- Writes
+  //--------------------------------------------------------------------------------===//
+
+  LogicalResult visitMutation(CallOp call, const OpSchema &schema) {
+    auto refuse = [&](const Twine &reason) {
+      return call.emitError() << call.getTarget() << ": " << reason << " ("
+                              << describe(call.getLoc()) << ")";
+    };
+    CallArgs args(call);
+    unsigned mutated = llvm::count_if(schema.arguments, [](auto &a) { return a.mutated; });
+    auto self = dyn_cast<ArgAttr>(args.get(0));
+    if (mutated != 1 || !schema.arguments[0].mutated || !self || call->getNumResults() > 1)
+      return refuse("it writes other than its first argument");
+    std::string functional = functionalName(call.getTarget(), schema);
+    bool reshapes = isMetadataChange(call.getTarget());
+    if (functional.empty())
+      return refuse("it has no form that returns its result");
+    Value written = originalOperand(call, self.getIndex());
+    Alias &alias = aliasOf(written);
+
+    OperationState state(call.getLoc(), CallOp::getOperationName());
+    state.addOperands(call->getOperands());
+    state.addTypes(reshapes ? call->getResult(0).getType()
+                            : call->getOperand(self.getIndex()).getType());
+    state.addAttributes(call->getAttrs());
+    state.attributes.set("target", builder.getStringAttr(functional));
+    auto result = cast<CallOp>(builder.create(state));
+    replaced.push_back(call);
+    if (reshapes) {
+      // Only this tensor is seen differently from here on.
+      alias.chain.push_back({result, 0, true});
+      alias.current = result->getResult(0);
+    } else if (sharing(result) == Sharing::View) {
+      result->erase(); // detach_, dropout_ of a model in evaluation mode: nothing is written
+    } else if (failed(write(alias, result->getResult(0), call))) {
+      return failure();
+    }
+    if (call->getNumResults() == 1)
+      aliases[call->getResult(0)] = &alias;
+    return success();
+  }
+
+  static bool isMetadataChange(StringRef target) {
+    return llvm::StringSwitch<bool>(target)
+        .Cases({"aten.squeeze_.default", "aten.squeeze_.dim", "aten.squeeze_.dims"}, true)
+        .Cases({"aten.unsqueeze_.default", "aten.t_.default", "aten.transpose_.default"}, true)
+        .Cases({"aten.swapaxes_.default", "aten.swapdims_.default"}, true)
+        .Default(false);
+  }
+
+  /// `alias` holds `value` from now on, and its storage accordingly.
+  LogicalResult write(Alias &alias, Value value, CallOp call) {
+    if (failed(cutAtUncertainStep(alias, call)))
+      return failure();
+    // The values along the chain, before the write.
+    SmallVector<Value> sources = {alias.storage->base};
+    for (const Step &step : alias.chain)
+      sources.push_back(repeat(step, sources.back()));
+    alias.current = value;
+    for (size_t i = alias.chain.size(); i-- > 0;) {
+      value = invert(alias.chain[i], sources[i], value);
+      if (!value)
+        return call.emitError() << call.getTarget() << ": cannot write through '"
+                                << alias.chain[i].call.getTarget() << "' ("
+                                << describe(call.getLoc()) << ")";
+    }
+    alias.storage->base = value;
+    alias.writes = ++alias.storage->writes;
+    return success();
+  }
+
+  /// What was made by a call that may have copied becomes a storage of its own. The one it came
+  /// from must not be looked at any more.
+  LogicalResult cutAtUncertainStep(Alias &alias, CallOp call) {
+    auto isUncertain = [](const Step &step) { return !step.certain; };
+    while (true) {
+      auto step = llvm::find_if(alias.chain, isUncertain);
+      if (step == alias.chain.end())
+        return success();
+      size_t length = step - alias.chain.begin() + 1;
+      Step at = *step;
+      Storage *old = alias.storage;
+      if (isa<BlockArgument>(old->root) || old->root.getDefiningOp<ConstantOp>())
+        return call.emitError() << call.getTarget() << ": cannot tell whether it writes an input "
+                                << "or a buffer, through '" << at.call.getTarget() << "' ("
+                                << describe(call.getLoc()) << ")";
+      Value base = at.call->getResult(at.result);
+      storages.push_back(std::make_unique<Storage>(Storage{base, base}));
+      Storage *fresh = storages.back().get();
+      for (std::unique_ptr<Alias> &other : owned) {
+        bool passes = other->storage == old && other->chain.size() >= length &&
+                      other->chain[length - 1].call == at.call &&
+                      other->chain[length - 1].result == at.result;
+        if (!passes)
+          continue;
+        other->storage = fresh;
+        other->chain.erase(other->chain.begin(), other->chain.begin() + length);
+        other->writes = 0;
+      }
+      old->cut = true;
+    }
+  }
+
+  //===-- Undoing views
+  //-------------------------------------------------------------------------===//
+
+  Attribute arg(unsigned index) { return ArgAttr::get(builder.getContext(), index); }
+  Attribute number(int64_t value) { return builder.getI64IntegerAttr(value); }
+  Attribute number(sym::Expr value) {
+    if (auto constant = value.constant())
+      return number(*constant);
+    return sym::ExprAttr::get(builder.getContext(), value);
+  }
+
+  Value emit(StringRef target, ValueRange operands, ArrayRef<Attribute> args, Type type,
+             StringRef node) {
+    OperationState state(builder.getLoc(), CallOp::getOperationName());
+    state.addOperands(operands);
+    state.addTypes(type);
+    state.addAttribute("target", builder.getStringAttr(target));
+    state.addAttribute("args", builder.getArrayAttr(args));
+    state.addAttribute("node", builder.getStringAttr(node));
+    return builder.create(state)->getResult(0);
+  }
+
+  static sym::Expr sizeBefore(CallOp call, unsigned result, int64_t dim) {
+    sym::Expr offset = 0;
+    for (unsigned i = 0; i < result; ++i)
+      offset = offset + sym::getShape(call->getResult(i))[dim];
+    return offset;
+  }
+
+  /// `source` with the part that `step` shows replaced by `value`; null for views without an
+  /// inverse.
+  Value invert(Step step, Value source, Value value) {
+    CallOp call = step.call;
+    CallArgs args(call);
+    StringRef target = call.getTarget(), node = call.getNode();
+    auto type = cast<RankedTensorType>(source.getType());
+    StringRef name = target.drop_front(target.find('.') + 1).split('.').first;
+    auto dimOf = [&](CallArgs::Key key) {
+      int64_t dim = args.integer(key);
+      return dim < 0 ? dim + type.getRank() : dim;
+    };
+    auto again = [&](ArrayRef<Attribute> rest) {
+      SmallVector<Attribute> all = {arg(0)};
+      llvm::append_range(all, rest);
+      return emit(target, value, all, type, node);
+    };
+    auto scatter = [&](StringRef into, ArrayRef<Attribute> rest) {
+      SmallVector<Attribute> all = {arg(0), arg(1)};
+      llvm::append_range(all, rest);
+      return emit(into, {source, value}, all, type, node);
+    };
+    if (name == "transpose" || name == "swapaxes" || name == "swapdims")
+      return again({args.get(1), args.get(2)});
+    if (name == "t" || name == "numpy_T" || name == "mT")
+      return again({});
+    if (name == "movedim" || name == "moveaxis")
+      return again({args.get(2), args.get(1)});
+    if (name == "permute") {
+      SmallVector<int64_t> perm = args.intList(1), inverse(perm.size());
+      for (auto [i, dim] : llvm::enumerate(perm))
+        inverse[dim < 0 ? dim + perm.size() : dim] = i;
+      return again({builder.getI64ArrayAttr(inverse)});
+    }
+    if (name == "select")
+      return scatter("aten.select_scatter.default", {args.get(1), args.get(2)});
+    if (name == "slice")
+      return scatter("aten.slice_scatter.default",
+                     {args.get(1), args.get(2), args.get(3), args.get(4)});
+    if (name == "diagonal")
+      return scatter("aten.diagonal_scatter.default", {args.get(1), args.get(2), args.get(3)});
+    if (name == "unbind")
+      return scatter("aten.select_scatter.default", {args.get(1), number(int64_t(step.result))});
+    if (name == "split" || name == "split_with_sizes" || name == "chunk") {
+      int64_t dim = dimOf(2);
+      sym::Expr begin = sizeBefore(call, step.result, dim);
+      sym::Expr end = begin + sym::getShape(call->getResult(step.result))[dim];
+      return scatter("aten.slice_scatter.default",
+                     {number(dim), number(begin), number(end), number(int64_t(1))});
+    }
+    if (name == "narrow" && args.optInteger(2).value_or(-1) >= 0) {
+      sym::Expr begin = args.symInt(2), end = begin + args.symInt(3);
+      return scatter("aten.slice_scatter.default",
+                     {args.get(1), number(begin), number(end), number(int64_t(1))});
+    }
+    bool sameElements = llvm::StringSwitch<bool>(name)
+                            .Cases({"view", "view_as", "_unsafe_view", "unflatten"}, true)
+                            .Cases({"unsqueeze", "squeeze"}, true)
+                            .Default(false);
+    if (sameElements && !target.ends_with(".dtype")) {
+      SmallVector<Attribute> sizes;
+      for (sym::Expr size : sym::getShape(type))
+        sizes.push_back(number(size));
+      return emit("aten.view.default", value, {arg(0), builder.getArrayAttr(sizes)}, type, node);
+    }
+    bool identity = llvm::StringSwitch<bool>(name)
+                        .Cases({"alias", "detach", "lift_fresh", "to", "type_as"}, true)
+                        .Cases({"dropout", "feature_dropout", "alpha_dropout", "positive"}, true)
+                        .Cases({"expand", "expand_as", "feature_alpha_dropout"}, true)
+                        .Default(false);
+    return identity && value.getType() == type ? value : Value();
+  }
+
+  //===-- Results
+  //-------------------------------------------------------------------------------===//
+
+  /// New values of inputs and buffers become results.
+  LogicalResult returnMutated(Operation *terminator) {
+    SmallVector<Type> types(function.getResultTypes());
+    SmallVector<Attribute> attributes;
+    for (unsigned i = 0; i < types.size(); ++i) {
+      auto dictionary = function.getResultAttrDict(i);
+      attributes.push_back(dictionary ? dictionary : builder.getDictionaryAttr({}));
+    }
+    size_t before = types.size();
+    for (const std::unique_ptr<Storage> &storage : storages) {
+      if (storage->writes == 0)
+        continue;
+      StringAttr name, kind;
+      if (auto argument = dyn_cast<BlockArgument>(storage->root)) {
+        name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nameAttrName);
+        kind = builder.getStringAttr("input");
+        if (function.isPrivate())
+          return function.emitError("a nested graph writes its argument");
+      } else if (auto constant = storage->root.getDefiningOp<ConstantOp>()) {
+        name = constant.getNameAttr();
+        kind = constant.getKindAttr();
+        if (kind.getValue() == "constant")
+          return constant.emitError("the program writes the constant ") << name;
+        constant.setMutated(true);
+      } else {
+        continue;
+      }
+      if (!name)
+        return function.emitError("the program writes an input without a name");
+      NamedAttrList attrs;
+      attrs.set(mutatesAttrName, name);
+      attrs.set(mutatesKindAttrName, kind);
+      attributes.push_back(attrs.getDictionary(builder.getContext()));
+      types.push_back(storage->base.getType());
+      terminator->insertOperands(terminator->getNumOperands(), storage->base);
+    }
+    if (types.size() > before) {
+      function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), types));
+      function.setAllResultAttrs(attributes);
+    }
+    return success();
+  }
+
+  func::FuncOp function;
+  ImplicitLocOpBuilder builder{function.getLoc(), function.getContext()};
+  DenseMap<Value, Alias *> aliases;
+  DenseMap<std::pair<Operation *, unsigned>, Value> original;
+  SmallVector<std::unique_ptr<Storage>> storages;
+  SmallVector<std::unique_ptr<Alias>> owned;
+  SmallVector<Operation *> replaced;
+};
+
+struct TorchFunctionalize : kiln::impl::TorchFunctionalizeBase<TorchFunctionalize> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal() && failed(Functionalizer(function).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

@@ -1,0 +1,51 @@
+"""Calling the compiler."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from ._model import KilnError, load
+
+
+def find_compiler():
+    """Path of aot-compile: $KILN_COMPILER, the build folder of the checkout this file lies in, or the search path."""
+    built = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin" / "aot-compile"
+    for candidate in (os.environ.get("KILN_COMPILER"), built, shutil.which("aot-compile")):
+        if candidate and os.access(candidate, os.X_OK):
+            return str(candidate)
+    raise FileNotFoundError("aot-compile is neither built nor on the search path; set KILN_COMPILER")
+
+
+def _flags(options):
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            yield flag
+        elif value is not None and value is not False:
+            yield f"{flag}={','.join(map(str, value)) if isinstance(value, (list, tuple)) else value}"
+
+
+def compile(program, output=None, *, threads=0, **options):  # noqa: A001
+    """Compiles an exported program (or a saved `.pt2`) and loads the result.
+
+    `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:
+    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. A model at fault raises KilnError with the compiler's line."""
+    with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
+        if isinstance(program, (str, os.PathLike)):
+            source = os.fspath(program)
+        else:
+            import torch
+            source = os.path.join(folder, "model.pt2")
+            torch.export.save(program, source)
+        kept = None
+        if output is None:
+            kept = tempfile.TemporaryDirectory(prefix="kiln-")
+            output = os.path.join(kept.name, "model.so")
+        command = [find_compiler(), source, "-o", os.fspath(output), "--progress=never", *_flags(options)]
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if result.returncode:
+            raise KilnError(1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}")
+    model = load(output, threads)
+    model._kept = kept
+    return model

@@ -1,0 +1,303 @@
+/*===- check.c - Checks at entry, and their messages ------------------------===*/
+#include "runtime.h"
+
+#include <string.h>
+
+/*===-- Text ----------------------------------------------------------------===*/
+
+static void append_dtype(kiln_text *text, DLDataType type) {
+  static const char *const float8[] = {"e3m4",     "e4m3", "e4m3b11fnuz", "e4m3fn",
+                                       "e4m3fnuz", "e5m2", "e5m2fnuz",    "e8m0fnu"};
+  unsigned bits = type.bits;
+  switch (type.code) {
+  case kDLInt:
+    kiln_append(text, "int%u", bits);
+    break;
+  case kDLUInt:
+    kiln_append(text, "uint%u", bits);
+    break;
+  case kDLFloat:
+    kiln_append(text, "float%u", bits);
+    break;
+  case kDLBfloat:
+    kiln_append(text, "bfloat%u", bits);
+    break;
+  case kDLComplex:
+    kiln_append(text, "complex%u", bits);
+    break;
+  case kDLBool:
+    kiln_append(text, bits == 8 ? "bool" : "bool%u", bits);
+    break;
+  default:
+    if (type.code >= kDLFloat8_e3m4 && type.code <= kDLFloat8_e8m0fnu && bits == 8)
+      kiln_append(text, "float8_%s", float8[type.code - kDLFloat8_e3m4]);
+    else
+      kiln_append(text, "dtype(code %u, bits %u)", type.code, bits);
+  }
+  if (type.lanes != 1)
+    kiln_append(text, "x%u", type.lanes);
+}
+
+static void append_device(kiln_text *text, DLDevice device) {
+  static const char *const names[] = {[kDLCPU] = "cpu",
+                                      [kDLCUDA] = "cuda",
+                                      [kDLCUDAHost] = "cuda_host",
+                                      [kDLOpenCL] = "opencl",
+                                      [kDLVulkan] = "vulkan",
+                                      [kDLMetal] = "metal",
+                                      [kDLVPI] = "vpi",
+                                      [kDLROCM] = "rocm",
+                                      [kDLROCMHost] = "rocm_host",
+                                      [kDLCUDAManaged] = "cuda_managed"};
+  unsigned type = (unsigned)device.device_type;
+  if (type < sizeof names / sizeof *names && names[type])
+    kiln_append(text, "%s", names[type]);
+  else
+    kiln_append(text, "device type %u", type);
+  if (type != kDLCPU)
+    kiln_append(text, ":%d", device.device_id);
+}
+
+static void append_sizes(kiln_text *text, const int64_t *sizes, int rank) {
+  kiln_append(text, "[");
+  for (int d = 0; d < rank; ++d)
+    kiln_append(text, "%s%lld", d ? ", " : "", (long long)sizes[d]);
+  kiln_append(text, "]");
+}
+
+/* Sizes as the program states them: numbers, and expressions as text. */
+static void append_program_sizes(kiln_text *text, const int64_t *sizes, int rank) {
+  const kiln_rt_program *program = &kiln_program;
+  kiln_append(text, "[");
+  for (int d = 0; d < rank; ++d) {
+    const char *separator = d ? ", " : "";
+    if (sizes[d] >= 0) {
+      kiln_append(text, "%s%lld", separator, (long long)sizes[d]);
+      continue;
+    }
+    uint64_t expr = (uint64_t)-(sizes[d] + 1);
+    bool named = (program->flags & KILN_RT_HAS_EXPRESSIONS) && expr < program->num_expressions;
+    kiln_append(text, "%s%s", separator, named ? program->expressions[expr] : "?");
+  }
+  kiln_append(text, "]");
+}
+
+static void append_name(kiln_text *text, const kiln_expectation *expected) {
+  kiln_append(text, "%s ", expected->role);
+  if (strcmp(expected->role, "constant") != 0)
+    kiln_append(text, "%u ", expected->index);
+  kiln_append(text, "\"%s\": ", expected->name ? expected->name : "");
+}
+
+static kiln_text begin(const kiln_expectation *expected) {
+  kiln_text text = kiln_begin_error();
+  append_name(&text, expected);
+  return text;
+}
+
+int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const DLTensor *tensor) {
+  kiln_text text = begin(expected);
+  kiln_append(&text, "expected ");
+  append_dtype(&text, (DLDataType){expected->code, expected->bits, 1});
+  kiln_append(&text, " ");
+  append_program_sizes(&text, expected->shape, expected->rank);
+  bool symbolic = false;
+  for (int d = 0; d < expected->rank; ++d)
+    symbolic |= expected->shape[d] < 0;
+  if (symbolic && expected->symbols) {
+    int64_t sizes[KILN_MAX_RANK];
+    for (int d = 0; d < expected->rank; ++d)
+      sizes[d] = kiln_size(expected->shape[d], expected->symbols);
+    kiln_append(&text, " = ");
+    append_sizes(&text, sizes, expected->rank);
+  }
+  kiln_append(&text, ", got ");
+  append_dtype(&text, tensor->dtype);
+  /* A rank that no program has says that `shape` may be garbage as well. */
+  if (tensor->ndim > KILN_MAX_RANK) {
+    kiln_append(&text, " with %d dimensions", tensor->ndim);
+  } else {
+    kiln_append(&text, " ");
+    append_sizes(&text, tensor->shape, tensor->ndim);
+  }
+  return status;
+}
+
+/*===-- Checks --------------------------------------------------------------===*/
+
+int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tensor) {
+  for (int d = 0; d < expected->rank; ++d) {
+    int64_t size = expected->shape[d];
+    if (size < 0) {
+      if (!expected->symbols)
+        continue;
+      size = kiln_size(size, expected->symbols);
+    }
+    if (KILN_UNLIKELY(size != tensor->shape[d]))
+      return kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
+  }
+  return KILN_OK;
+}
+
+/* Natural alignment; complex numbers align as their parts do. */
+static size_t alignment_of(uint8_t code, uint8_t bits) {
+  size_t item = kiln_item_size(bits);
+  return code == kDLComplex ? item / 2 : item;
+}
+
+static int32_t check_layout(const kiln_expectation *expected, const DLTensor *tensor,
+                            kiln_view *view) {
+  size_t item = kiln_item_size(expected->bits);
+  int rank = expected->rank;
+  uint64_t bytes;
+  if (KILN_UNLIKELY(!kiln_bytes(tensor->shape, rank, item, &bytes))) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "its size overflows: got shape ");
+    append_sizes(&text, tensor->shape, rank);
+    return KILN_INVALID_ARGUMENT;
+  }
+  view->strides = NULL;
+  view->extent = bytes;
+  if (tensor->strides) {
+    for (int d = 0; d < rank; ++d)
+      if (KILN_UNLIKELY(tensor->strides[d] < 0)) {
+        kiln_text text = begin(expected);
+        kiln_append(&text, "expected strides of at least 0, got strides ");
+        append_sizes(&text, tensor->strides, rank);
+        return KILN_INVALID_ARGUMENT;
+      }
+    if (!kiln_is_contiguous(tensor->shape, tensor->strides, rank)) {
+      view->strides = tensor->strides;
+      if (!kiln_extent(tensor->shape, tensor->strides, rank, item, &view->extent)) {
+        kiln_text text = begin(expected);
+        kiln_append(&text, "its strides overflow: got shape ");
+        append_sizes(&text, tensor->shape, rank);
+        kiln_append(&text, ", strides ");
+        append_sizes(&text, tensor->strides, rank);
+        return KILN_INVALID_ARGUMENT;
+      }
+    }
+  }
+
+  uintptr_t address = (uintptr_t)tensor->data, end;
+  view->data = (char *)tensor->data;
+  if (bytes == 0)
+    return KILN_OK;
+  if (KILN_UNLIKELY(!tensor->data)) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "expected %llu bytes of data, got a NULL data pointer",
+                (unsigned long long)view->extent);
+    return KILN_INVALID_ARGUMENT;
+  }
+  if (KILN_UNLIKELY(tensor->byte_offset > KILN_MAX_BYTES ||
+                    __builtin_add_overflow(address, tensor->byte_offset, &address) ||
+                    __builtin_add_overflow(address, view->extent, &end))) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "its data would lie past the end of memory: got byte_offset %llu",
+                (unsigned long long)tensor->byte_offset);
+    return KILN_INVALID_ARGUMENT;
+  }
+  size_t align = alignment_of(expected->code, expected->bits);
+  if (KILN_UNLIKELY(address % align != 0)) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "expected data aligned to %zu bytes, got address 0x%llx", align,
+                (unsigned long long)address);
+    return KILN_INVALID_ARGUMENT;
+  }
+  view->data = (char *)address;
+  return KILN_OK;
+}
+
+int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
+                          kiln_view *view) {
+  if (KILN_UNLIKELY(!tensor)) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "expected a tensor, got NULL");
+    return KILN_INVALID_ARGUMENT;
+  }
+  if (KILN_UNLIKELY(tensor->device.device_type != kDLCPU)) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "expected device cpu, got ");
+    append_device(&text, tensor->device);
+    return KILN_INVALID_ARGUMENT;
+  }
+  if (KILN_UNLIKELY(tensor->ndim < 0 || (tensor->ndim > 0 && !tensor->shape))) {
+    kiln_text text = begin(expected);
+    kiln_append(&text, "expected %d dimensions, got ndim %d and shape %s", expected->rank,
+                tensor->ndim, tensor->shape ? "given" : "NULL");
+    return KILN_INVALID_ARGUMENT;
+  }
+  if (KILN_UNLIKELY(tensor->dtype.code != expected->code || tensor->dtype.bits != expected->bits ||
+                    tensor->dtype.lanes != 1))
+    return kiln_fail_type(KILN_INVALID_ARGUMENT, expected, tensor);
+  if (KILN_UNLIKELY(tensor->ndim != expected->rank))
+    return kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
+  for (int d = 0; d < tensor->ndim; ++d)
+    if (KILN_UNLIKELY(tensor->shape[d] < 0))
+      return kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
+  int32_t status = kiln_check_shape(expected, tensor);
+  return KILN_LIKELY(status == KILN_OK) ? check_layout(expected, tensor, view) : status;
+}
+
+/*===-- Symbols -------------------------------------------------------------===*/
+
+static bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         c == '.' || c == '$';
+}
+
+static bool mentions(const char *expression, const char *symbol) {
+  size_t length = strlen(symbol);
+  for (const char *at = expression; (at = strstr(at, symbol)); ++at)
+    if ((at == expression || !is_word(at[-1])) && !is_word(at[length]))
+      return true;
+  return false;
+}
+
+/* The first input whose shape has the symbol in it, or NULL. */
+static const kiln_rt_tensor *find_input(const char *symbol) {
+  const kiln_rt_program *program = &kiln_program;
+  if (!(program->flags & KILN_RT_HAS_EXPRESSIONS))
+    return NULL;
+  for (uint32_t i = 0; i < program->num_inputs; ++i)
+    for (int d = 0; d < program->inputs[i].rank; ++d) {
+      int64_t size = program->inputs[i].shape[d];
+      if (size < 0 && (uint64_t)-(size + 1) < program->num_expressions &&
+          mentions(program->expressions[-(size + 1)], symbol))
+        return &program->inputs[i];
+    }
+  return NULL;
+}
+
+static void append_bound(kiln_text *text, int64_t bound) {
+  if (bound == INT64_MIN || bound == INT64_MAX)
+    kiln_append(text, bound < 0 ? "-inf" : "inf");
+  else
+    kiln_append(text, "%lld", (long long)bound);
+}
+
+int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs) {
+  const kiln_rt_program *program = &kiln_program;
+  for (uint32_t s = 0; s < program->num_symbols; ++s) {
+    const kiln_rt_symbol *symbol = &program->symbols[s];
+    if (KILN_LIKELY(symbols[s] >= symbol->min && symbols[s] <= symbol->max))
+      continue;
+    const kiln_rt_tensor *input = find_input(symbol->name);
+    kiln_text text = kiln_begin_error();
+    if (input) {
+      uint32_t index = (uint32_t)(input - program->inputs);
+      kiln_expectation expected = {"input",     index,       input->name,  input->code,
+                                   input->bits, input->rank, input->shape, NULL};
+      kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[index]);
+      text.used = strlen(text.text);
+      kiln_append(&text, ": ");
+    }
+    kiln_append(&text, "expected %s in [", symbol->name);
+    append_bound(&text, symbol->min);
+    kiln_append(&text, ", ");
+    append_bound(&text, symbol->max);
+    kiln_append(&text, "], got %lld", (long long)symbols[s]);
+    return KILN_SHAPE_MISMATCH;
+  }
+  return KILN_OK;
+}

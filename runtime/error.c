@@ -1,0 +1,38 @@
+/*===- error.c - This thread's last error -----------------------------------===*/
+#include "runtime.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char last_error[2048];
+
+const char *kiln_last_error(void) { return last_error; }
+
+void kiln_append(kiln_text *text, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  size_t left = text->size - text->used;
+  int length = vsnprintf(text->text + text->used, left, format, args);
+  va_end(args);
+  if (length > 0)
+    text->used += (size_t)length < left ? (size_t)length : left - 1;
+}
+
+kiln_text kiln_begin_error(void) {
+  last_error[0] = 0;
+  return (kiln_text){last_error, sizeof last_error, 0};
+}
+
+int32_t kiln_fail(int32_t status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(last_error, sizeof last_error, format, args);
+  va_end(args);
+  return status;
+}
+
+int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message) {
+  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  context->failure = status == KILN_OK ? KILN_INTERNAL : status;
+  return kiln_fail(context->failure, "%s", message ? message : "");
+}

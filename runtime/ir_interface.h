@@ -1,0 +1,161 @@
+/*===- ir_interface.h - What generated code and the runtime share -----------===*
+ *
+ * A compiled model is this runtime linked with one generated object. The object
+ * defines `kiln_program`, a description of the model with pointers to its code;
+ * the runtime implements the C ABI of kiln-c/model.h over it. Everything in this
+ * header is read or written by generated code: a change here must be made in
+ * the lowering of the wrapper dialect as well. The asserted sizes are the layout
+ * that the lowering emits.
+ *
+ * Sizes. A dimension is an int64_t: a value >= 0 is the size itself; a value < 0
+ * is the size expression number -(value + 1), computed by `kiln_program.eval`
+ * from the values of the symbols.
+ *
+ * Order of a run: the runtime checks the inputs, calls `bind` and checks the
+ * symbols' ranges and every size, then `arena_bytes`, then `main`, which calls
+ * kiln_rt_launch once for each kernel.
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_RUNTIME_IR_INTERFACE_H
+#define KILN_RUNTIME_IR_INTERFACE_H
+
+#include <stdint.h>
+
+#define KILN_RT_ABI 1
+
+/* An input or output. `code` and `bits` are DLPack's. */
+typedef struct {
+  const char *name;
+  uint8_t code, bits;
+  uint16_t rank; /* at most 64 */
+  uint32_t flags;
+  const int64_t *shape; /* `rank` sizes; may be NULL if rank is 0 */
+  const int64_t
+      *strides; /* outputs: the recorded strides, sizes like the above; NULL: contiguous */
+} kiln_rt_tensor;
+
+enum {
+  KILN_RT_MUTATED = 1, /* input: main writes to it */
+  KILN_RT_NONE = 2,    /* output: is None; run->outputs[i] is NULL */
+  KILN_RT_SCALAR = 4   /* a Python number, as a 0-d tensor */
+};
+
+/* A parameter or buffer: `bytes` bytes, contiguous, at `offset` in the weights blob. */
+typedef struct {
+  const char *name;
+  uint8_t code, bits;
+  uint16_t rank;
+  uint32_t flags;
+  const int64_t *shape; /* static sizes */
+  uint64_t offset, bytes;
+} kiln_rt_constant;
+
+enum {
+  KILN_RT_FOLDED = 2,        /* folded into other data: cannot be replaced */
+  KILN_RT_MUTABLE_BUFFER = 4 /* main writes to it: each model gets its own writable blob, and
+                                runs of one model exclude each other */
+};
+
+/* A symbol and its inclusive range; INT64_MIN and INT64_MAX mean unbounded. */
+typedef struct {
+  const char *name;
+  int64_t min, max;
+} kiln_rt_symbol;
+
+typedef struct kiln_rt_run kiln_rt_run;
+
+/* Computes task `i` of a kernel's grid. `buffers` are its operands, then its
+ * results. `scratch` is 64-byte aligned, `kiln_program.scratch_bytes` long (NULL
+ * if that is 0), private to the call, and holds garbage. A kernel reports an
+ * error by storing a KILN_RT_ERROR_ value to *error, which several tasks may do
+ * at once; it must never read or write outside its buffers all the same. */
+typedef void (*kiln_rt_kernel)(void *const *buffers, const int64_t *symbols, int64_t i,
+                               void *scratch, int32_t *error);
+
+enum { KILN_RT_ERROR_INDEX = 1 /* index out of range */ };
+
+/* One run of the model; runtime-private fields follow. */
+struct kiln_rt_run {
+  void *const *inputs;  /* contiguous; data starts at the pointer (no byte offset) */
+  void *const *outputs; /* in the recorded strides */
+  void *arena;          /* 64-byte aligned, arena_bytes long, holds garbage */
+  void *weights;        /* the blob, 4096-byte aligned */
+  const int64_t *symbols;
+  int32_t *error; /* 0 until a kernel stores an error */
+};
+
+enum {
+  KILN_RT_EXTERNAL_WEIGHTS = 1, /* `weights` is NULL; the blob is in a file, see below */
+  KILN_RT_HAS_EXPRESSIONS = 2   /* the fields from `num_expressions` on are present */
+};
+
+typedef struct {
+  uint32_t abi; /* KILN_RT_ABI */
+  uint32_t num_inputs, num_outputs, num_constants, num_symbols;
+  uint32_t flags;
+  const char *info; /* the JSON text of kiln_model_info */
+  const kiln_rt_tensor *inputs, *outputs;
+  const kiln_rt_constant *constants;
+  const kiln_rt_symbol *symbols;
+  const void *weights;    /* embedded blob, 4096-byte aligned, or NULL */
+  uint64_t weights_bytes; /* of the blob, embedded or external */
+  uint64_t weights_hash;  /* identifies the external file */
+  uint64_t scratch_bytes; /* the most that any kernel needs */
+  /* Solves the symbols from the inputs' shapes (already checked for rank, static
+   * sizes and signs). Returns 0, or the number + 1 of an input whose shape has
+   * no solution. NULL when there are no symbols. */
+  int32_t (*bind)(const int64_t *const *shapes, int64_t *symbols);
+  int64_t (*eval)(const int64_t *symbols, int64_t expr); /* NULL when there are no expressions */
+  int64_t (*arena_bytes)(const int64_t *symbols);        /* NULL: no arena */
+  int32_t (*main)(kiln_rt_run *run);                     /* returns a kiln_status */
+  /* Text of the size expressions, in the order of their numbers, for messages. */
+  uint32_t num_expressions, reserved;
+  const char *const *expressions;
+} kiln_rt_program;
+
+/* Defined by the generated object. */
+extern const kiln_rt_program kiln_program;
+
+/* Runs kernel(buffers, symbols, i, ...) for each 0 <= i < grid, in parallel, and
+ * waits for all. A grid of 1 runs on the calling thread. Returns KILN_OK, or,
+ * when a task stored to run->error, the status that main must return. To be
+ * called from main only. */
+int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers, int64_t grid);
+
+/* Copies a tensor element by element. Strides are in elements, `item` is the
+ * element's size in bytes; the rank is at most 64. */
+void kiln_rt_copy(void *to, const int64_t *to_strides, const void *from,
+                  const int64_t *from_strides, const int64_t *sizes, int64_t rank, int64_t item);
+
+/* Sets the run's error message and returns `status`, which main must return. */
+int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message);
+
+/* The external weights file is this header, zero-padded to 4096 bytes, and the
+ * blob. All fields are little-endian. */
+typedef struct {
+  char magic[8]; /* KILN_RT_WEIGHTS_MAGIC */
+  uint64_t bytes;
+  uint64_t hash;
+} kiln_rt_weights_header;
+
+#define KILN_RT_WEIGHTS_MAGIC "KILNWTS1"
+#define KILN_RT_WEIGHTS_OFFSET 4096
+
+#ifdef __cplusplus
+#define KILN_RT_ASSERT(cond) static_assert(cond, "layout emitted by the wrapper lowering")
+#else
+#define KILN_RT_ASSERT(cond) _Static_assert(cond, "layout emitted by the wrapper lowering")
+#endif
+KILN_RT_ASSERT(sizeof(void *) == 8);
+KILN_RT_ASSERT(sizeof(kiln_rt_tensor) == 32);
+KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 40);
+KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
+KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 48);
+KILN_RT_ASSERT(sizeof(kiln_rt_program) == 144);
+KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);
+KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, weights) == 64);
+KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, bind) == 96);
+KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, main) == 120);
+KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, num_expressions) == 128);
+
+#endif /* KILN_RUNTIME_IR_INTERFACE_H */

@@ -1,0 +1,405 @@
+/*===- run.c - One run ------------------------------------------------------===*
+ *
+ * All of a run's memory but its outputs lives in a context, which returns to the
+ * model's free list when the run is over. Nothing of the caller's is written to
+ * before all checks have passed.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "runtime.h"
+
+#include <string.h>
+
+/*===-- Contexts ------------------------------------------------------------===*/
+
+static size_t context_bytes(void) {
+  const kiln_rt_program *program = &kiln_program;
+  size_t tensors = (size_t)program->num_inputs + program->num_outputs;
+  return sizeof(kiln_context) + tensors * (sizeof(void *) + sizeof(kiln_slot)) +
+         program->num_inputs * sizeof(int64_t *) + program->num_symbols * sizeof(int64_t);
+}
+
+static kiln_context *context_create(kiln_model *model) {
+  const kiln_rt_program *program = &kiln_program;
+  kiln_context *context = kiln_allocate(&model->allocator, context_bytes());
+  if (!context)
+    return NULL;
+  memset(context, 0, context_bytes());
+  context->model = model;
+  context->input_slots = (kiln_slot *)(context + 1);
+  context->output_slots = context->input_slots + program->num_inputs;
+  context->inputs = (void **)(context->output_slots + program->num_outputs);
+  context->outputs = context->inputs + program->num_inputs;
+  context->shapes = (const int64_t **)(context->outputs + program->num_outputs);
+  context->symbols = (int64_t *)(context->shapes + program->num_inputs);
+  context->run = (kiln_rt_run){.inputs = context->inputs,
+                               .outputs = context->outputs,
+                               .symbols = context->symbols,
+                               .error = &context->error};
+  if (!kiln_block_reserve(&context->scratch, &model->allocator, program->scratch_bytes)) {
+    kiln_deallocate(&model->allocator, context, context_bytes());
+    return NULL;
+  }
+  return context;
+}
+
+void kiln_contexts_free(kiln_model *model) {
+  for (kiln_node *node; (node = kiln_pop(&model->contexts));) {
+    kiln_context *context = (kiln_context *)node;
+    kiln_block_free(&context->arena, &model->allocator);
+    kiln_block_free(&context->staging, &model->allocator);
+    kiln_block_free(&context->scratch, &model->allocator);
+    kiln_deallocate(&model->allocator, context, context_bytes());
+  }
+}
+
+/*===-- Inputs --------------------------------------------------------------===*/
+
+static kiln_expectation expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
+                               const int64_t *symbols) {
+  return (kiln_expectation){role,         index,        tensor->name,  tensor->code,
+                            tensor->bits, tensor->rank, tensor->shape, symbols};
+}
+
+static bool overlap(const kiln_view *a, const kiln_view *b) {
+  return a->extent && b->extent && a->data < b->data + b->extent && b->data < a->data + a->extent;
+}
+
+/* A mutated input is written in place, so nothing else may be there. */
+static int32_t check_mutated(const kiln_context *context, const DLTensor *const *inputs,
+                             uint32_t index) {
+  const kiln_rt_tensor *tensor = &kiln_program.inputs[index];
+  const kiln_view *view = &context->input_slots[index].view;
+  if (view->strides && kiln_may_overlap_itself(inputs[index]->shape, view->strides, tensor->rank))
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "input %u \"%s\": expected strides under which no elements share memory, "
+                     "since the model writes to this input",
+                     index, tensor->name);
+  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i)
+    if (i != index && overlap(view, &context->input_slots[i].view))
+      return kiln_fail(
+          KILN_INVALID_ARGUMENT,
+          "input %u \"%s\": expected memory of its own, since the model writes to this "
+          "input, but it overlaps input %u \"%s\"",
+          index, tensor->name, i, kiln_program.inputs[i].name);
+  return KILN_OK;
+}
+
+static int32_t check_inputs(kiln_context *context, const DLTensor *const *inputs) {
+  const kiln_rt_program *program = &kiln_program;
+  static int64_t no_sizes;
+  for (uint32_t i = 0; i < program->num_inputs; ++i) {
+    kiln_expectation expected = expect("input", &program->inputs[i], i, NULL);
+    int32_t status = kiln_check_tensor(&expected, inputs[i], &context->input_slots[i].view);
+    if (KILN_UNLIKELY(status != KILN_OK))
+      return status;
+    context->shapes[i] = inputs[i]->shape ? inputs[i]->shape : &no_sizes;
+  }
+  if (program->num_symbols) {
+    int32_t unsolved = program->bind(context->shapes, context->symbols);
+    if (KILN_UNLIKELY(unsolved != 0)) {
+      uint32_t i = (uint32_t)unsolved - 1;
+      if (i >= program->num_inputs)
+        return kiln_fail(KILN_INTERNAL, "the sizes of the inputs contradict each other");
+      kiln_expectation expected = expect("input", &program->inputs[i], i, NULL);
+      return kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[i]);
+    }
+    int32_t status = kiln_check_symbols(context->symbols, inputs);
+    for (uint32_t i = 0; i < program->num_inputs && status == KILN_OK; ++i) {
+      kiln_expectation expected = expect("input", &program->inputs[i], i, context->symbols);
+      status = kiln_check_shape(&expected, inputs[i]);
+    }
+    if (KILN_UNLIKELY(status != KILN_OK))
+      return status;
+  }
+  for (uint32_t i = 0; i < program->num_inputs; ++i)
+    if (KILN_UNLIKELY(program->inputs[i].flags & KILN_RT_MUTATED)) {
+      int32_t status = check_mutated(context, inputs, i);
+      if (status != KILN_OK)
+        return status;
+    }
+  return KILN_OK;
+}
+
+/*===-- Outputs -------------------------------------------------------------===*/
+
+/* An output in a NULL slot: this, its sizes and strides, then the data. */
+typedef struct {
+  DLManagedTensorVersioned tensor;
+  kiln_allocator allocator;
+  size_t bytes; /* of the whole block */
+  int64_t sizes[];
+} output_block;
+
+static void delete_output(DLManagedTensorVersioned *tensor) {
+  if (!tensor)
+    return;
+  output_block *block = tensor->manager_ctx;
+  kiln_allocator allocator = block->allocator;
+  kiln_deallocate(&allocator, block, block->bytes);
+}
+
+/* The sizes and the recorded strides of an output in this run. */
+static int32_t output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
+                             int64_t *strides, uint64_t *extent) {
+  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  int rank = tensor->rank;
+  bool valid = true;
+  for (int d = 0; d < rank; ++d) {
+    shape[d] = kiln_size(tensor->shape[d], context->symbols);
+    valid &= shape[d] >= 0;
+  }
+  uint64_t bytes;
+  valid = valid && kiln_bytes(shape, rank, kiln_item_size(tensor->bits), &bytes);
+  if (valid && tensor->strides) {
+    for (int d = 0; d < rank; ++d) {
+      strides[d] = kiln_size(tensor->strides[d], context->symbols);
+      valid &= strides[d] >= 0;
+    }
+    valid = valid && kiln_extent(shape, strides, rank, kiln_item_size(tensor->bits), extent);
+  } else if (valid) {
+    kiln_contiguous_strides(shape, rank, strides);
+    *extent = bytes;
+  }
+  if (KILN_UNLIKELY(!valid))
+    return kiln_fail(KILN_SHAPE_MISMATCH, "output %u \"%s\": its size overflows for these inputs",
+                     index, tensor->name);
+  return KILN_OK;
+}
+
+static int32_t allocate_output(kiln_context *context, uint32_t index) {
+  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  int64_t sizes[2 * KILN_MAX_RANK];
+  int rank = tensor->rank;
+  uint64_t extent;
+  int32_t status = output_layout(context, index, sizes, sizes + rank, &extent);
+  if (KILN_UNLIKELY(status != KILN_OK))
+    return status;
+  size_t header = sizeof(output_block) + 2 * (size_t)rank * sizeof(int64_t);
+  header = (header + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+  size_t bytes = (header + extent + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+  output_block *block = kiln_allocate(&context->model->allocator, bytes);
+  if (KILN_UNLIKELY(!block))
+    return kiln_fail(KILN_OUT_OF_MEMORY, "output %u \"%s\": out of memory for %zu bytes", index,
+                     tensor->name, bytes);
+  memcpy(block->sizes, sizes, 2 * (size_t)rank * sizeof(int64_t));
+  block->allocator = context->model->allocator;
+  block->bytes = bytes;
+  void *data = (char *)block + header;
+  block->tensor =
+      (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+                                 .manager_ctx = block,
+                                 .deleter = delete_output,
+                                 .dl_tensor = {.data = extent ? data : NULL,
+                                               .device = {kDLCPU, 0},
+                                               .ndim = rank,
+                                               .dtype = {tensor->code, tensor->bits, 1},
+                                               .shape = block->sizes,
+                                               .strides = block->sizes + rank}};
+  context->output_slots[index].allocated = &block->tensor;
+  context->outputs[index] = data;
+  return KILN_OK;
+}
+
+/* Whether main must write output `index` elsewhere first: other strides than the
+ * recorded ones, or memory that inputs are read from while outputs are written. */
+static int32_t check_output(kiln_context *context, uint32_t index,
+                            DLManagedTensorVersioned *const *outputs, uint64_t *staged_bytes) {
+  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const DLManagedTensorVersioned *managed = outputs[index];
+  const DLTensor *given = &managed->dl_tensor;
+  kiln_view *view = &context->output_slots[index].view;
+  *staged_bytes = 0;
+  if (managed->version.major != DLPACK_MAJOR_VERSION)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "output %u \"%s\": expected a tensor of DLPack version %d, got version %u",
+                     index, tensor->name, DLPACK_MAJOR_VERSION, managed->version.major);
+  kiln_expectation expected = expect("output", tensor, index, context->symbols);
+  int32_t status = kiln_check_tensor(&expected, given, view);
+  if (status != KILN_OK)
+    return status;
+  if (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "output %u \"%s\": expected a writable tensor, got a read-only one", index,
+                     tensor->name);
+  if (view->strides && kiln_may_overlap_itself(given->shape, view->strides, tensor->rank))
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "output %u \"%s\": expected strides under which no elements share memory",
+                     index, tensor->name);
+  for (uint32_t i = 0; i < index; ++i)
+    if (outputs[i] && overlap(view, &context->output_slots[i].view))
+      return kiln_fail(KILN_INVALID_ARGUMENT,
+                       "output %u \"%s\": expected memory of its own, but it overlaps output %u "
+                       "\"%s\"",
+                       index, tensor->name, i, kiln_program.outputs[i].name);
+
+  int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
+  uint64_t extent;
+  status = output_layout(context, index, shape, recorded, &extent);
+  if (status != KILN_OK)
+    return status;
+  kiln_contiguous_strides(shape, tensor->rank, contiguous);
+  bool staged =
+      !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous, tensor->rank);
+  for (uint32_t i = 0; i < kiln_program.num_inputs && !staged; ++i)
+    staged = overlap(view, &context->input_slots[i].view);
+  if (staged)
+    *staged_bytes = extent;
+  context->outputs[index] = view->data;
+  return KILN_OK;
+}
+
+/*===-- Staging -------------------------------------------------------------===*/
+
+/* Gives a slot its place in the staging block, which grows to `*total`. */
+static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
+  slot->staged = bytes ? (size_t)*total + 1 : 0;
+  *total += (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+  return *total <= KILN_MAX_BYTES;
+}
+
+static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
+                       DLManagedTensorVersioned *const *outputs) {
+  const kiln_rt_program *program = &kiln_program;
+  kiln_model *model = context->model;
+  uint64_t total = 0;
+  bool fits = true;
+  for (uint32_t i = 0; i < program->num_inputs; ++i) {
+    kiln_slot *slot = &context->input_slots[i];
+    uint64_t bytes = 0;
+    if (KILN_UNLIKELY(slot->view.strides != NULL))
+      fits &= kiln_bytes(inputs[i]->shape, program->inputs[i].rank,
+                         kiln_item_size(program->inputs[i].bits), &bytes);
+    fits &= stage(slot, bytes, &total);
+    context->inputs[i] = slot->view.data;
+  }
+  for (uint32_t o = 0; o < program->num_outputs; ++o) {
+    kiln_slot *slot = &context->output_slots[o];
+    context->outputs[o] = NULL;
+    slot->staged = 0;
+    if (!outputs[o])
+      continue;
+    if (program->outputs[o].flags & KILN_RT_NONE)
+      return kiln_fail(KILN_INVALID_ARGUMENT,
+                       "output %u \"%s\": is None, so expected NULL, got a tensor", o,
+                       program->outputs[o].name);
+    uint64_t bytes;
+    int32_t status = check_output(context, o, outputs, &bytes);
+    if (KILN_UNLIKELY(status != KILN_OK))
+      return status;
+    fits &= stage(slot, bytes, &total);
+  }
+
+  int64_t arena = program->arena_bytes ? program->arena_bytes(context->symbols) : 0;
+  if (KILN_UNLIKELY(!fits || arena < 0 || (uint64_t)arena > KILN_MAX_BYTES))
+    return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+  if (KILN_UNLIKELY(!kiln_block_reserve(&context->arena, &model->allocator, (size_t)arena)))
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %lld bytes of intermediate results",
+                     (long long)arena);
+  if (KILN_UNLIKELY(!kiln_block_reserve(&context->staging, &model->allocator, total)))
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
+                     (unsigned long long)total);
+  for (uint32_t o = 0; o < program->num_outputs; ++o)
+    if (!outputs[o] && !(program->outputs[o].flags & KILN_RT_NONE)) {
+      int32_t status = allocate_output(context, o);
+      if (KILN_UNLIKELY(status != KILN_OK))
+        return status;
+    }
+
+  char *staging = context->staging.data;
+  for (uint32_t i = 0; i < program->num_inputs && total; ++i) {
+    kiln_slot *slot = &context->input_slots[i];
+    if (!slot->staged)
+      continue;
+    int64_t strides[KILN_MAX_RANK];
+    int rank = program->inputs[i].rank;
+    context->inputs[i] = staging + slot->staged - 1;
+    kiln_contiguous_strides(inputs[i]->shape, rank, strides);
+    kiln_copy(context->inputs[i], strides, slot->view.data, slot->view.strides, inputs[i]->shape,
+              rank, kiln_item_size(program->inputs[i].bits));
+  }
+  for (uint32_t o = 0; o < program->num_outputs && total; ++o)
+    if (context->output_slots[o].staged)
+      context->outputs[o] = staging + context->output_slots[o].staged - 1;
+  context->run.arena = context->arena.data;
+  return KILN_OK;
+}
+
+/* Copies what main wrote to staging memory to where the caller wants it. */
+static int32_t write_back(kiln_context *context, const DLTensor *const *inputs,
+                          DLManagedTensorVersioned *const *outputs) {
+  const kiln_rt_program *program = &kiln_program;
+  int64_t strides[KILN_MAX_RANK], shape[KILN_MAX_RANK];
+  for (uint32_t i = 0; i < program->num_inputs; ++i) {
+    const kiln_slot *slot = &context->input_slots[i];
+    if (KILN_LIKELY(!slot->staged || !(program->inputs[i].flags & KILN_RT_MUTATED)))
+      continue;
+    int rank = program->inputs[i].rank;
+    kiln_contiguous_strides(inputs[i]->shape, rank, strides);
+    kiln_copy(slot->view.data, slot->view.strides, context->inputs[i], strides, inputs[i]->shape,
+              rank, kiln_item_size(program->inputs[i].bits));
+  }
+  for (uint32_t o = 0; o < program->num_outputs; ++o) {
+    const kiln_slot *slot = &context->output_slots[o];
+    if (KILN_LIKELY(!slot->staged))
+      continue;
+    int rank = program->outputs[o].rank;
+    uint64_t extent;
+    int64_t contiguous[KILN_MAX_RANK];
+    int32_t status = output_layout(context, o, shape, strides, &extent);
+    if (status != KILN_OK)
+      return status;
+    kiln_contiguous_strides(shape, rank, contiguous);
+    kiln_copy(slot->view.data, slot->view.strides ? slot->view.strides : contiguous,
+              context->outputs[o], strides, outputs[o]->dl_tensor.shape, rank,
+              kiln_item_size(program->outputs[o].bits));
+  }
+  return KILN_OK;
+}
+
+/*===-- The run -------------------------------------------------------------===*/
+
+static int32_t call_main(kiln_context *context) {
+  kiln_model *model = context->model;
+  context->error = 0;
+  context->failure = KILN_OK;
+  if (model->exclusive_runs)
+    kiln_lock(&model->state);
+  context->run.weights = atomic_load_explicit(&model->weights.blob, memory_order_acquire);
+  int32_t status = kiln_program.main(&context->run);
+  if (model->exclusive_runs)
+    kiln_unlock(&model->state);
+  kiln_pool_release(context);
+  if (KILN_LIKELY(status == KILN_OK))
+    return context->failure;
+  if (context->failure == KILN_OK)
+    kiln_fail(status, "the model failed with status %d", status);
+  return status;
+}
+
+int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
+                 DLManagedTensorVersioned **outputs) {
+  kiln_context *context = (kiln_context *)kiln_pop(&model->contexts);
+  if (KILN_UNLIKELY(!context && !(context = context_create(model))))
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+
+  int32_t status = check_inputs(context, inputs);
+  if (KILN_LIKELY(status == KILN_OK))
+    status = prepare(context, inputs, outputs);
+  if (KILN_LIKELY(status == KILN_OK))
+    status = call_main(context);
+  if (KILN_LIKELY(status == KILN_OK))
+    status = write_back(context, inputs, outputs);
+
+  for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
+    DLManagedTensorVersioned *allocated = context->output_slots[o].allocated;
+    if (!allocated)
+      continue;
+    if (KILN_LIKELY(status == KILN_OK))
+      outputs[o] = allocated;
+    else
+      delete_output(allocated);
+    context->output_slots[o].allocated = NULL;
+  }
+  kiln_push(&model->contexts, &context->node);
+  return status;
+}

@@ -1,0 +1,230 @@
+/*===- runtime.h - Inside the runtime ---------------------------------------===*
+ *
+ * The runtime is compiled for a baseline CPU and linked into every model. It
+ * uses nothing but the libc functions listed in libc.map, which the link
+ * enforces. Fast path of a run: no lock, no formatting, no allocation but the
+ * outputs; a few uncontended atomics.
+ *
+ *   abi.c      the exported functions      check.c    checks at entry, messages
+ *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
+ *   memory.c   allocators, free lists      tensor.c   strides and copies
+ *   weights.c  mapping and replacement     error.c    this thread's last error
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_RUNTIME_RUNTIME_H
+#define KILN_RUNTIME_RUNTIME_H
+
+#include "ir_interface.h"
+#include "kiln-c/model.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define KILN_MAX_RANK 64
+#define KILN_MAX_THREADS 1024
+#define KILN_ALIGNMENT 64
+/* No address space is larger; small enough that sums and doubles do not overflow. */
+#define KILN_MAX_BYTES ((uint64_t)1 << 56)
+
+#define KILN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KILN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/*===-- error.c -------------------------------------------------------------===*/
+
+/* A message under construction; what does not fit is cut off. */
+typedef struct {
+  char *text;
+  size_t size, used;
+} kiln_text;
+
+__attribute__((format(printf, 2, 3))) void kiln_append(kiln_text *text, const char *format, ...);
+
+/* Starts this thread's error message anew. */
+kiln_text kiln_begin_error(void);
+
+/* Sets this thread's error message and returns `status`. */
+__attribute__((format(printf, 2, 3))) int32_t kiln_fail(int32_t status, const char *format, ...);
+
+/*===-- memory.c ------------------------------------------------------------===*/
+
+typedef struct {
+  void *(*alloc)(void *ctx, size_t bytes, size_t align);
+  void (*dealloc)(void *ctx, void *p, size_t bytes, size_t align);
+  void *ctx;
+} kiln_allocator;
+
+/* 64-byte aligned memory, or NULL. `kiln_deallocate` takes the same `bytes`. */
+void *kiln_allocate(const kiln_allocator *allocator, size_t bytes);
+void kiln_deallocate(const kiln_allocator *allocator, void *p, size_t bytes);
+
+/* Memory that a run context keeps from run to run and grows on demand. */
+typedef struct {
+  void *data;
+  size_t bytes;
+} kiln_block;
+
+/* Makes the block hold at least `bytes`; its contents are lost when it grows.
+ * False: out of memory, and the block is empty. */
+bool kiln_block_reserve(kiln_block *block, const kiln_allocator *allocator, size_t bytes);
+void kiln_block_free(kiln_block *block, const kiln_allocator *allocator);
+
+/* A lock-free stack of 64-byte aligned nodes. Nodes may be freed only when
+ * nobody else uses the stack. */
+typedef struct kiln_node {
+  _Atomic(struct kiln_node *) next;
+} kiln_node;
+
+typedef struct {
+  _Atomic uint64_t head; /* pointer / 64 in the high 42 bits, a change counter below */
+} kiln_stack;
+
+void kiln_push(kiln_stack *stack, kiln_node *node);
+kiln_node *kiln_pop(kiln_stack *stack); /* NULL: empty */
+
+/*===-- tensor.c ------------------------------------------------------------===*/
+
+static inline size_t kiln_item_size(unsigned bits) { return bits / 8; }
+
+/* Product of the sizes times `item`. False: more than KILN_MAX_BYTES, which is
+ * also refused when another size is 0, since strides are products of the others. */
+bool kiln_bytes(const int64_t *shape, int rank, size_t item, uint64_t *bytes);
+
+/* Bytes from the first element to past the last, 0 if there are no elements.
+ * Strides (>= 0) are in elements. False: more than KILN_MAX_BYTES. */
+bool kiln_extent(const int64_t *shape, const int64_t *strides, int rank, size_t item,
+                 uint64_t *bytes);
+
+bool kiln_is_contiguous(const int64_t *shape, const int64_t *strides, int rank);
+void kiln_contiguous_strides(const int64_t *shape, int rank, int64_t *strides);
+
+/* Whether two tensors of one shape place each element alike: sizes of 1 have no stride. */
+bool kiln_same_layout(const int64_t *shape, const int64_t *a, const int64_t *b, int rank);
+
+/* Whether two elements may share memory. True for some tensors where none do. */
+bool kiln_may_overlap_itself(const int64_t *shape, const int64_t *strides, int rank);
+
+/* Copies element by element; strides in elements, rank at most KILN_MAX_RANK. */
+void kiln_copy(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides,
+               const int64_t *shape, int rank, size_t item);
+
+/*===-- check.c -------------------------------------------------------------===*/
+
+/* What a checked tensor boils down to. */
+typedef struct {
+  char *data;             /* first element */
+  uint64_t extent;        /* bytes that the elements span */
+  const int64_t *strides; /* NULL: contiguous */
+} kiln_view;
+
+/* What a tensor must be. Sizes that are expressions are compared only if
+ * `symbols` is given. */
+typedef struct {
+  const char *role; /* "input", "output", "constant" */
+  uint32_t index;
+  const char *name;
+  uint8_t code, bits;
+  uint16_t rank;
+  const int64_t *shape;
+  const int64_t *symbols;
+} kiln_expectation;
+
+/* All checks of one tensor; on success fills in `view`. */
+int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
+                          kiln_view *view);
+
+/* Compares the sizes alone, expressions included. */
+int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tensor);
+
+/* Says what was expected and what came, with dtype and shape:
+ *   input 0 "input_ids": expected int64 [1, 128], got float32 [1, 128] */
+int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const DLTensor *tensor);
+
+/* The symbols' ranges. `inputs` only serve to name the input at fault. */
+int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs);
+
+/* The value of a size, see ir_interface.h. */
+static inline int64_t kiln_size(int64_t dim, const int64_t *symbols) {
+  return KILN_LIKELY(dim >= 0) ? dim : kiln_program.eval(symbols, -(dim + 1));
+}
+
+/*===-- pool.c --------------------------------------------------------------===*/
+
+typedef struct kiln_pool kiln_pool;
+
+/* `threads` counts the caller; one means no pool: *pool is NULL. */
+int32_t kiln_pool_create(int threads, const kiln_allocator *allocator, kiln_pool **pool);
+void kiln_pool_destroy(kiln_pool *pool);
+
+/* How many threads this process may keep busy. */
+int kiln_usable_cpus(void);
+
+/* A mutex that works without libpthread's. */
+typedef struct {
+  _Atomic uint32_t state; /* 0 free, 1 held, 2 held and awaited */
+} kiln_mutex;
+
+void kiln_lock(kiln_mutex *mutex);
+void kiln_unlock(kiln_mutex *mutex);
+
+/*===-- weights.c -----------------------------------------------------------===*/
+
+typedef struct {
+  _Atomic(char *) blob;
+  void *mapping; /* ours to unmap; NULL while the blob is the embedded one */
+  size_t mapping_bytes;
+  bool writable;
+} kiln_weights;
+
+int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable);
+void kiln_weights_close(kiln_weights *weights);
+
+/* Makes the blob private to this model and writable. */
+int32_t kiln_weights_own(kiln_weights *weights);
+
+/* kiln_model_set_constant; the arguments are not NULL. */
+int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *value);
+
+/*===-- run.c ---------------------------------------------------------------===*/
+
+struct kiln_model {
+  kiln_options options; /* complete, with defaults */
+  kiln_allocator allocator;
+  kiln_weights weights;
+  kiln_pool *pool;      /* NULL: one thread, or the host's parallel_for */
+  kiln_stack contexts;  /* kiln_context */
+  kiln_stack scratches; /* scratch memory for the host's parallel_for */
+  kiln_mutex state;     /* the weights, when they can change */
+  bool exclusive_runs;  /* main writes to the weights */
+};
+
+/* One input or output of a run in progress. */
+typedef struct {
+  kiln_view view;
+  DLManagedTensorVersioned *allocated; /* output in a NULL slot */
+  size_t staged;                       /* offset + 1 in the staging block, 0: not staged */
+} kiln_slot;
+
+/* All that a run needs, kept for the next one. The arrays follow the struct. */
+typedef struct kiln_context {
+  kiln_node node; /* in model->contexts, while idle */
+  kiln_model *model;
+  kiln_rt_run run;
+  int32_t error;   /* *run.error */
+  int32_t failure; /* the status given to kiln_rt_fail, 0: not called */
+  bool owns_pool;
+  void **inputs, **outputs; /* run.inputs, run.outputs */
+  const int64_t **shapes;   /* for bind */
+  int64_t *symbols;
+  kiln_slot *input_slots, *output_slots;
+  kiln_block arena, staging, scratch;
+} kiln_context;
+
+int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
+                 DLManagedTensorVersioned **outputs);
+void kiln_contexts_free(kiln_model *model);
+
+/* Releases the pool if this run has it. (pool.c) */
+void kiln_pool_release(kiln_context *context);
+void kiln_scratches_free(kiln_model *model);
+
+#endif /* KILN_RUNTIME_RUNTIME_H */

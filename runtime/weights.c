@@ -1,0 +1,183 @@
+/*===- weights.c - The weights blob: mapping and replacement ----------------===*
+ *
+ * Embedded weights are part of the shared object, mapped read-only and shared by
+ * all models of the process. External weights are a private mapping of their
+ * file, one for each model, which shares its pages until they are written to.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/*===-- Finding and mapping -------------------------------------------------===*/
+
+typedef struct {
+  char *path;
+  size_t size;
+} path_search;
+
+/* The name of the object that holds kiln_program, if it fits. (dladdr would do,
+ * but is in libc.so.6 only since glibc 2.34.) */
+static int find_object(struct dl_phdr_info *info, size_t size, void *arg) {
+  (void)size;
+  path_search *search = arg;
+  uintptr_t address = (uintptr_t)&kiln_program;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    if (segment->p_type != PT_LOAD || address - info->dlpi_addr < segment->p_vaddr ||
+        address - info->dlpi_addr >= segment->p_vaddr + segment->p_memsz)
+      continue;
+    size_t length = strlen(info->dlpi_name);
+    if (length == 0 || length >= search->size)
+      return -1;
+    memcpy(search->path, info->dlpi_name, length + 1);
+    return 1;
+  }
+  return 0;
+}
+
+static int32_t check_header(const char *path, int file, uint64_t bytes, uint64_t hash) {
+  kiln_rt_weights_header header;
+  off_t size = lseek(file, 0, SEEK_END);
+  if (size < KILN_RT_WEIGHTS_OFFSET ||
+      pread(file, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+      memcmp(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof header.magic) != 0)
+    return kiln_fail(KILN_INVALID_ARGUMENT, "%s: not a weights file of a Kiln model", path);
+  if (header.bytes != bytes || header.hash != hash)
+    return kiln_fail(
+        KILN_INVALID_ARGUMENT,
+        "%s: holds the weights of another model: expected %llu bytes with hash %016llx, "
+        "got %llu bytes with hash %016llx",
+        path, (unsigned long long)bytes, (unsigned long long)hash, (unsigned long long)header.bytes,
+        (unsigned long long)header.hash);
+  if ((uint64_t)size != KILN_RT_WEIGHTS_OFFSET + bytes)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "%s: wrong file size: expected %llu bytes, got %lld (a truncated copy?)", path,
+                     (unsigned long long)(KILN_RT_WEIGHTS_OFFSET + bytes), (long long)size);
+  return KILN_OK;
+}
+
+static int32_t open_external(kiln_weights *weights, const char *path) {
+  char beside[4096 + sizeof ".weights"];
+  if (!path) {
+    path_search search = {beside, sizeof beside - strlen(".weights")};
+    if (dl_iterate_phdr(find_object, &search) != 1)
+      return kiln_fail(KILN_INVALID_ARGUMENT,
+                       "cannot tell where this model was loaded from: give weights_path");
+    memcpy(beside + strlen(beside), ".weights", sizeof ".weights");
+    path = beside;
+  }
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return kiln_fail(KILN_INVALID_ARGUMENT, "%s: cannot open the model's weights: %s", path,
+                     strerror(errno));
+  int32_t status = check_header(path, file, kiln_program.weights_bytes, kiln_program.weights_hash);
+  if (status == KILN_OK) {
+    size_t bytes = KILN_RT_WEIGHTS_OFFSET + (size_t)kiln_program.weights_bytes;
+    int access = weights->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    char *data = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+    if (data == MAP_FAILED) {
+      status = kiln_fail(KILN_OUT_OF_MEMORY, "%s: cannot map %zu bytes of weights: %s", path, bytes,
+                         strerror(errno));
+    } else {
+      weights->mapping = data;
+      weights->mapping_bytes = bytes;
+      atomic_store(&weights->blob, data + KILN_RT_WEIGHTS_OFFSET);
+    }
+  }
+  close(file);
+  return status;
+}
+
+int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable) {
+  weights->writable = false;
+  if (kiln_program.flags & KILN_RT_EXTERNAL_WEIGHTS) {
+    if (kiln_program.weights_bytes == 0)
+      return KILN_OK;
+    weights->writable = writable;
+    return open_external(weights, path);
+  }
+  atomic_store(&weights->blob, (char *)(uintptr_t)kiln_program.weights);
+  return writable ? kiln_weights_own(weights) : KILN_OK;
+}
+
+void kiln_weights_close(kiln_weights *weights) {
+  if (weights->mapping)
+    munmap(weights->mapping, weights->mapping_bytes);
+}
+
+int32_t kiln_weights_own(kiln_weights *weights) {
+  if (weights->writable)
+    return KILN_OK;
+  size_t bytes = (size_t)kiln_program.weights_bytes;
+  if (weights->mapping) {
+    if (mprotect(weights->mapping, weights->mapping_bytes, PROT_READ | PROT_WRITE) != 0)
+      return kiln_fail(KILN_OUT_OF_MEMORY, "cannot make the weights writable: %s", strerror(errno));
+  } else if (bytes) {
+    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a copy of %zu bytes of weights",
+                       bytes);
+    madvise(data, bytes, MADV_HUGEPAGE); /* a hint: may fail */
+    memcpy(data, kiln_program.weights, bytes);
+    weights->mapping = data;
+    weights->mapping_bytes = bytes;
+    /* Runs in progress go on reading the embedded blob, which stays. */
+    atomic_store(&weights->blob, data);
+  }
+  weights->writable = true;
+  return KILN_OK;
+}
+
+/*===-- Replacement ---------------------------------------------------------===*/
+
+static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
+                            const DLTensor *value) {
+  kiln_expectation expected = {
+      "constant",      0,   constant->name, constant->code, constant->bits, constant->rank,
+      constant->shape, NULL};
+  kiln_view view;
+  int32_t status = kiln_check_tensor(&expected, value, &view);
+  if (status != KILN_OK)
+    return status;
+  size_t item = kiln_item_size(constant->bits);
+  uint64_t bytes;
+  if (!kiln_bytes(value->shape, constant->rank, item, &bytes) || bytes != constant->bytes ||
+      constant->offset > kiln_program.weights_bytes ||
+      bytes > kiln_program.weights_bytes - constant->offset)
+    return kiln_fail(KILN_INTERNAL, "constant \"%s\" lies outside the model's weights",
+                     constant->name);
+  if (bytes == 0)
+    return KILN_OK;
+  status = kiln_weights_own(&model->weights);
+  if (status != KILN_OK)
+    return status;
+  int64_t strides[KILN_MAX_RANK];
+  kiln_contiguous_strides(value->shape, constant->rank, strides);
+  kiln_copy(atomic_load(&model->weights.blob) + constant->offset, strides, view.data,
+            view.strides ? view.strides : strides, value->shape, constant->rank, item);
+  return KILN_OK;
+}
+
+int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *value) {
+  const kiln_rt_constant *constant = NULL; /* one without a name is the program's own */
+  for (uint32_t i = 0; i < kiln_program.num_constants && !constant && *name; ++i)
+    if (strcmp(kiln_program.constants[i].name, name) == 0)
+      constant = &kiln_program.constants[i];
+  if (!constant)
+    return kiln_fail(KILN_INVALID_ARGUMENT, "the model has no constant named \"%s\"", name);
+  if (constant->flags & KILN_RT_FOLDED)
+    return kiln_fail(KILN_UNSUPPORTED,
+                     "constant \"%s\" was folded into other data when the model was compiled and "
+                     "cannot be replaced",
+                     name);
+  kiln_lock(&model->state);
+  int32_t status = set_constant(model, constant, value);
+  kiln_unlock(&model->state);
+  return status;
+}

@@ -1,0 +1,116 @@
+// RUN: kiln-opt %s -split-input-file -verify-diagnostics
+
+func.func @call_c1(%x: tensor<f32>) {
+  // expected-error @+1 {{argument refers to operand 1 of 1}}
+  torch.call "my.op.default"(%x) args = [#torch.arg<0>, [#torch.arg<1>]] {node = "n"} : (tensor<f32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c1_scalar(%x: tensor<f32>) {
+  // expected-error @+1 {{argument refers to operand 7 of 1}}
+  torch.call "my.op.default"(%x) args = [#torch.scalar<7>] {node = "n"} : (tensor<f32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c2(%x: tensor<f32>) {
+  // expected-error @+1 {{operand 1 is not used by the arguments}}
+  torch.call "my.op.default"(%x, %x) args = [#torch.arg<0>] {node = "n"} : (tensor<f32>, tensor<f32>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c3_arity(%x: tensor<f32>) {
+  // expected-error @+1 {{has 2 arguments, the schema of aten.add.Tensor has 3}}
+  %0 = torch.call "aten.add.Tensor"(%x) args = [#torch.arg<0>, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @call_c3_type(%x: tensor<f32>) {
+  // expected-error @+1 {{argument 'self' does not fit the schema of aten.add.Tensor: "x"}}
+  %0 = torch.call "aten.add.Tensor"(%x) args = ["x", #torch.arg<0>, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @call_c3_none(%x: tensor<f32>) {
+  // expected-error @+1 {{argument 'other' does not fit}}
+  %0 = torch.call "aten.add.Tensor"(%x) args = [#torch.arg<0>, unit, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @call_c3_list(%x: tensor<f32>) {
+  // expected-error @+1 {{argument 'dims' does not fit}}
+  %0 = torch.call "aten.permute.default"(%x) args = [#torch.arg<0>, [0, 1.0]] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @call_c4_count(%x: tensor<i64>) {
+  // expected-error @+1 {{has 2 entries in 'values' for 1 results}}
+  %0 = torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", values = [unit, unit]} : (tensor<i64>) -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @call_c4_type(%x: tensor<i64>) {
+  // expected-error @+1 {{expects an expression for a 0-d i64 tensor or unit in 'values'}}
+  %0 = torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<f64>
+  return
+}
+
+// -----
+
+func.func @call_c5(%x: tensor<i64>) {
+  // expected-error @+1 {{has 2 names for 1 arguments}}
+  torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", names = ["a", "b"]} : (tensor<i64>) -> ()
+  return
+}
+
+// -----
+
+func.func @higher_order_c6(%x: tensor<i64>) {
+  // expected-error @+1 {{'nowhere' is not a function}}
+  torch.higher_order "cond"(%x) args = [#torch.arg<0>, [@nowhere]] {node = "n"} : (tensor<i64>) -> ()
+  return
+}
+
+// -----
+
+func.func @constant_c1() {
+  // expected-error @+1 {{kind is 'parameter', 'buffer' or 'constant', not 'weight'}}
+  %0 = torch.constant "w" = dense<0.0> : tensor<2xf32> {kind = "weight"}
+  return
+}
+
+// -----
+
+func.func @constant_c2() {
+  // expected-error @+1 {{a constant is neither mutated nor transient}}
+  %0 = torch.constant "w" = dense<0.0> : tensor<2xf32> {kind = "constant", mutated}
+  return
+}
+
+// -----
+
+func.func @number_c1() {
+  // expected-error @+1 {{does not fit type 'f64'}}
+  %0 = torch.number #sym.expr<s0> -> tensor<f64>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected one of strided, sparse_coo}}
+func.func private @layout() attributes {a = #torch.layout<dense>}

@@ -1,0 +1,43 @@
+// RUN: kiln-opt %s | kiln-opt | FileCheck %s
+// RUN: kiln-opt --mlir-print-op-generic %s | kiln-opt | FileCheck %s
+
+kernel.func @twice(%x: tensor<?x8xf32, #sym.shape<[s0, 8]>>) -> tensor<?x8xf32, #sym.shape<[s0, 8]>> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<?x8xf32, #sym.shape<[s0, 8]>> -> f32
+    %b = arith.addf %a, %a : f32
+    kernel.yield %b : f32
+  } : tensor<?x8xf32, #sym.shape<[s0, 8]>>
+  kernel.return %y : tensor<?x8xf32, #sym.shape<[s0, 8]>>
+}
+
+// CHECK: wrapper.program @main(%[[X:.*]]: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.mutated, wrapper.name = "x"})
+// CHECK-SAME: -> (!wrapper.buffer<[s0, 8], [1, s0], f32> {wrapper.name = "y"}, none {wrapper.name = "z"})
+// CHECK-SAME: attributes {arena_bytes = #sym.expr<32*s0>, symbols = {s0 = {max = 64 : i64, min = 2 : i64}}, weights_bytes = 64 : i64}
+wrapper.program @main(%x: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = "x", wrapper.mutated})
+    -> (!wrapper.buffer<[s0, 8], [1, s0], f32> {wrapper.name = "y"}, none {wrapper.name = "z"})
+    attributes {arena_bytes = #sym.expr<32*s0>, weights_bytes = 64 : i64,
+                symbols = {s0 = {min = 2, max = 64}}} {
+  // CHECK: wrapper.comment "one of each"
+  wrapper.comment "one of each"
+  // CHECK: wrapper.assert s0 - 2, "s0 must be at least 2"
+  wrapper.assert s0 - 2, "s0 must be at least 2"
+  // CHECK: wrapper.constant "w" at 0 dense<1.000000e+00> : tensor<8xf32> to <[8], [1], f32>
+  %w = wrapper.constant "w" at 0 dense<1.0> : tensor<8xf32> to !wrapper.buffer<[8], [1], f32>
+  // CHECK: wrapper.constant mutated dense<true> : tensor<i1> to <[], [], i1>
+  %m = wrapper.constant mutated dense<true> : tensor<i1> to !wrapper.buffer<[], [], i1>
+  // CHECK: %[[A:.*]] = wrapper.alloc at 0 : <[s0, 8], [8, 1], f32>
+  %a = wrapper.alloc at 0 : !wrapper.buffer<[s0, 8], [8, 1], f32>
+  // CHECK: wrapper.launch @twice ins(%[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[A]] : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+  wrapper.launch @twice ins(%x : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+      outs(%a : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+  // CHECK: wrapper.output 0 : <[s0, 8], [1, s0], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[s0, 8], [1, s0], f32>
+  // CHECK: wrapper.copy %[[A]] to %{{.*}} : <[s0, 8], [8, 1], f32> to <[s0, 8], [1, s0], f32>
+  wrapper.copy %a to %y : !wrapper.buffer<[s0, 8], [8, 1], f32> to !wrapper.buffer<[s0, 8], [1, s0], f32>
+  // CHECK: %[[V:.*]] = wrapper.view %[[A]] offset 4*s0 : {{.*}} -> <[s0, 4], [4, 1], f32>
+  %v = wrapper.view %a offset 4*s0 : !wrapper.buffer<[s0, 8], [8, 1], f32> -> !wrapper.buffer<[s0, 4], [4, 1], f32>
+  // CHECK: %[[R:.*]] = wrapper.reuse %[[A]] : {{.*}} -> <[s0, 4], [4, 1], f64>
+  %r = wrapper.reuse %a : !wrapper.buffer<[s0, 8], [8, 1], f32> -> !wrapper.buffer<[s0, 4], [4, 1], f64>
+  // CHECK: wrapper.free %[[R]]
+  wrapper.free %r : !wrapper.buffer<[s0, 4], [4, 1], f64>
+}

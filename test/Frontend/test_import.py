@@ -1,0 +1,191 @@
+"""What real programs are imported as."""
+
+import re
+import struct
+import zipfile
+
+import programs
+import pytest
+import torch
+from conftest import Archive, import_all, import_module
+from torch import nn
+
+
+def calls(text):
+    return re.findall(r'torch\.call "([^"]+)"', text)
+
+
+def resource(text, name):
+    """The bytes of a resource, less the alignment that precedes them."""
+    (blob,) = re.findall(rf'^ *"?{re.escape(name)}"?: "0x([0-9A-F]+)"', text, re.M)
+    return bytes.fromhex(blob)[4:]
+
+
+@pytest.fixture
+def layers(export):
+    return export(*programs.layers())
+
+
+def test_signature(layers):
+    text = import_module(layers.path)
+    (signature,) = re.findall(r"func\.func @main\((.*?)\) -> \((.*)\) \{$", text, re.M)
+    assert signature[0].count("%arg") == 1, "constant inputs are not arguments"
+    assert 'tensor<2x4xf32> {torch.name = "x", torch.strides = #sym.shape<[4, 1]>}' in signature[0]
+    types = re.findall(r"(tensor<[^>]*>|none)(?: \{[^}]*\})?", signature[1])
+    assert types == ["tensor<2x4xf64>", "none", "tensor<i64>", "tensor<2xi32>", "tensor<2x1x4xf32>"]
+    assert "torch.none : none" in text and "torch.number 7 : i64 -> tensor<i64>" in text
+    assert f'torch.program = "{layers.path.stem}"' in text
+
+
+def test_constants(layers):
+    text = import_module(layers.path)
+    tied = r'\{aliases = \["second\.weight"\], kind = "parameter"\}'
+    assert re.search(rf'torch\.constant "first\.weight" = .* {tied}', text)
+    assert re.search(r'torch\.constant "hidden" = .* \{kind = "buffer", transient\}', text)
+    assert re.search(r'torch\.constant "table" = .* : tensor<3x4xf32> \{kind = "buffer"\}', text)
+    assert re.search(r'torch\.constant "constant" = .* : tensor<4xi1> \{kind = "constant"\}', text)
+    assert resource(text, "table") == struct.pack("<12f", *range(12))
+    assert resource(text, "turned") == struct.pack("<6f", 0, 3, 1, 4, 2, 5), "a transposed view is made contiguous"
+    assert resource(text, "constant") == bytes([1, 0, 1, 1])
+
+
+def test_arguments(layers):
+    text = import_module(layers.path)
+    assert '"aten.split.Tensor"(%10) args = [#torch.arg<0>, 2, 1]' in text
+    assert re.search(r'%\d+:2 = torch\.call "aten\.split\.Tensor"', text)
+    assert re.search(r'"aten\.cat\.default"\(%11#0, %11#1\) args = \[\[#torch\.arg<0>, #torch\.arg<1>\], 1\]', text)
+    assert re.search(r'"aten\.to\.dtype"\(%\d+\) args = '
+                     r'\[#torch\.arg<0>, #torch\.dtype<f64>, false, false, #torch\.memory_format<contiguous>\]', text)
+    assert re.search(r'"aten\.full\.default"\(\) args = '
+                     r'\[\[2, 4\], 0x7FF0000000000000 : f64, unit, unit, #torch\.device<"cpu">, false\]', text)
+    assert re.search(r'"aten\.index\.Tensor"\(%\d+, %\d+\) args = \[#torch\.arg<0>, \[#torch\.arg<1>\]\]', text)
+    assert re.search(r'"aten\.add\.Tensor"\(%\d+, %\d+\) args = \[#torch\.arg<0>, #torch\.arg<1>, 1\]', text)
+
+
+def test_locations(layers):
+    text = import_module(layers.path)
+    (line,) = re.findall(r'torch\.call "aten\.cat\.default".* loc\((#loc\d+)\)$', text, re.M)
+    (frame,) = re.findall(rf'^{line} = loc\("cat"\((#loc\d+)\)\)$', text, re.M)
+    assert re.search(rf'^{frame} = loc\("[^"]*programs\.py":\d+:0\)$', text, re.M)
+    assert "nn/modules/linear.py" not in text, "the line of the model, not of PyTorch"
+
+
+def test_symbols(export):
+    module, inputs, options = programs.dynamic()
+    text = import_module(export(module, inputs, **options).path)
+    (batch,) = re.findall(r"%arg0: tensor<\?x4xf32, #sym\.shape<\[2\*(s\d+), 4\]>>", text)
+    assert re.search(rf"torch\.symbols = \{{.*{batch} = \{{max = 64 : i64, min = 2 : i64\}}", text)
+    assert re.search(rf"torch\.ranges = \[\{{expr = #sym\.expr<2\*{batch}>, max = 128 : i64, min = 4 : i64\}}\]", text)
+    assert not [target for target in calls(text) if "sym_size" in target or target == "_operator.floordiv"]
+    assert f"#sym.expr<(2*{batch}) mod 3>" in text
+    assert re.search(r'"aten\.item\.default".* \{defines = \["u0"\], node = "item", values = \[#sym\.expr<u0>\]\} : '
+                     r"\(tensor<i64>\) -> tensor<i64>", text)
+    assert re.search(r'"aten\.nonzero\.default".* \{defines = \["u1"\], node = "nonzero"\}', text)
+    assert re.search(r'"_operator\.ge"\(\) args = \[#sym\.expr<u0>, 1\].* : \(\) -> tensor<i1>', text)
+    assert re.search(r'"aten\._assert_scalar\.default"\(%\d+\) args = \[#torch\.scalar<0>, "', text)
+    assert re.search(r'"aten\.mul\.Tensor"\(%arg0, %\d+\) args = \[#torch\.arg<0>, #torch\.scalar<1>\]'
+                     r".*tensor<f64>\)", text)
+    assert re.search(rf"torch\.number #sym\.expr<4\*{batch} \+ 1> -> tensor<i64>", text)
+
+
+def test_scalar_input(export):
+    class Scale(nn.Module):
+        def forward(self, x, n):
+            return x * n
+
+    shapes = {"x": None, "n": torch.export.Dim.DYNAMIC}
+    text = import_module(export(Scale(), (torch.ones(3), 4), dynamic_shapes=shapes).path)
+    (symbol,) = re.findall(r'%arg1: tensor<i64> \{torch\.name = "n", torch\.value = #sym\.expr<(s\d+)>\}', text)
+    assert f'"aten.mul.Tensor"(%arg0) args = [#torch.arg<0>, #sym.expr<{symbol}>]' in text
+
+
+def test_nested_graphs(export):
+    text = import_module(export(programs.Branches(), (torch.ones(3),)).path)
+    functions = re.findall(r"func\.func private @(\w+)", text)
+    assert len(functions) == len(set(functions)) == 6
+    assert re.search(r'torch\.higher_order "cond"\(%\d+, %arg0\) args = '
+                     r"\[#torch\.arg<0>, @\w+, @\w+, \[#torch\.arg<1>\]\]", text)
+    assert re.search(r'torch\.higher_order "while_loop"\(%\d+, %\d+\) args = '
+                     r"\[@\w+, @\w+, \[#torch\.arg<0>, #torch\.arg<1>\], \[\]\]", text)
+
+
+def test_symbolic_operand_of_branch(export):
+    class Branch(nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            return torch.cond(x.sum() > 0, lambda x: x + n, lambda x: x - n, (x,))
+
+    text = import_module(export(Branch(), (torch.ones(3),), dynamic_shapes={"x": {0: torch.export.Dim.AUTO}}).path)
+    (symbol,) = re.findall(r"%arg0: tensor<\?xf32, #sym\.shape<\[(s\d+)\]>>", text)
+    assert re.search(rf'torch\.higher_order "cond".* args = \[.*\[#sym\.expr<{symbol}>, #torch\.arg<1>\]\]', text)
+    assert len(re.findall(rf"tensor<i64> \{{torch\.name = \"\w+\", torch\.value = #sym\.expr<{symbol}>\}}", text)) == 2
+
+
+def test_mutation_stays_as_written(export):
+    text = import_module(export(programs.Mutating(), (torch.ones(3),)).path)
+    assert calls(text) == ["aten.add_.Tensor", "aten.mul_.Tensor", "aten.add.Tensor"]
+    assert "torch.mutates" not in text
+
+
+def test_functionalised_mutation(export):
+    text = import_module(export(programs.Mutating(), (torch.ones(3),), decompose=True).path)
+    (results,) = re.findall(r"func\.func @main\(.*?\) -> \((.*)\) \{$", text, re.M)
+    assert re.findall(r'tensor<[^>]*> \{(?:torch\.mutates = "(\w+)")?', results) == ["", "steps", "x"]
+    assert 'torch.mutates_kind = "buffer"' in results and 'torch.mutates_kind = "input"' in results
+    assert re.search(r'torch\.constant "steps" = .* \{kind = "buffer", mutated\}', text)
+
+
+def test_custom_operator(export):
+    @torch.library.custom_op("kiln_test::twice", mutates_args=())
+    def twice(x: torch.Tensor, times: int) -> torch.Tensor:
+        return x * times
+
+    twice.register_fake(lambda x, times: torch.empty_like(x))
+
+    class Custom(nn.Module):
+        def forward(self, x):
+            return twice(x, 2)
+
+    text = import_module(export(Custom(), (torch.ones(3),)).path)
+    assert ('torch.call "kiln_test.twice.default"(%arg0) args = [#torch.arg<0>, 2] '
+            '{names = ["x", "times"], node = "twice"}') in text
+
+
+ELEMENT_TYPES = {torch.uint8: "ui8", torch.int8: "i8", torch.int16: "i16", torch.float16: "f16", torch.bfloat16: "bf16",
+                 torch.float8_e4m3fn: "f8E4M3FN", torch.complex64: "complex<f32>", torch.bool: "i1", torch.float64: "f64"}
+
+
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES, ids=str)
+def test_element_types(export, dtype):
+    class Constant(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("c", torch.tensor([0, 1, 1, 0]).to(dtype))
+
+        def forward(self, x):
+            return x, self.c
+
+    text = import_module(export(Constant(), (torch.ones(1),)).path)
+    assert f"tensor<4x{ELEMENT_TYPES[dtype]}>" in text
+    buffer = torch.tensor([0, 1, 1, 0]).to(dtype).view(torch.uint8).numpy().tobytes()
+    assert resource(text, "c") == buffer
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_compression_and_root_do_not_matter(layers, tmp_path, compression):
+    first = layers.write(tmp_path / "a.pt2", compression=compression, root="some name/")
+    second = layers.write(tmp_path / "b.pt2", compression=compression, root="some name/")
+    assert import_module(first) == import_module(second)
+    strip = lambda text: re.sub(r"torch\.program = \"[^\"]*\"|0[xX]\w+", "", text)  # noqa: E731
+    assert strip(import_module(first)) == strip(import_module(layers.path))
+    assert resource(import_module(first), "turned") == resource(import_module(layers.path), "turned")
+
+
+def test_zip64(layers, tmp_path):
+    path = tmp_path / "large.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in layers.members.items():
+            with archive.open("root/" + name, "w", force_zip64=True) as member:
+                member.write(data)
+    assert import_all([path]) == ["ok"]
+    assert Archive(path).members == layers.members

@@ -1,0 +1,56 @@
+// RUN: kiln-opt %s --torch-lower-to-kernel --verify-diagnostics --split-input-file
+
+// All operators that cannot be compiled are named in one message, each once.
+func.func @all(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error-re@+1 {{cannot compile aten.special_bessel_j0.default: it has no lowering ({{.*}} and 1 more); aten.conv2d.default: input and weight of these ranks ({{.*}}); cond: it has no lowering ({{.*}})}}
+  %0 = torch.call "aten.special_bessel_j0.default"(%x) args = [#torch.arg<0>] {node = "first"} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = torch.call "aten.special_bessel_j0.default"(%0) args = [#torch.arg<0>] {node = "second"} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = torch.call "aten.conv2d.default"(%1, %x) args = [#torch.arg<0>, #torch.arg<1>, unit, [1, 1], [0, 0], [1, 1], 1] {node = "third"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = torch.higher_order "cond"(%2) args = [true, [#torch.arg<0>]] {node = "fourth"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %3 : tensor<4xf32>
+}
+
+// -----
+
+// A dtype that an operator does not take.
+func.func @dtype(%x: tensor<4xi1>) -> tensor<4xi1> {
+  // expected-error@+1 {{aten.sub.Tensor: subtraction of bool}}
+  %0 = torch.call "aten.sub.Tensor"(%x, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "sub"} : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  return %0 : tensor<4xi1>
+}
+
+// -----
+
+// A declared shape that is not what the operator gives.
+func.func @shape(%x: tensor<4x6xf32>) -> tensor<5xf32> {
+  // expected-error@+1 {{aten.view.default: reshapes to another number of elements}}
+  %0 = torch.call "aten.view.default"(%x) args = [#torch.arg<0>, [5]] {node = "view"} : (tensor<4x6xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
+
+// -----
+
+// A slice that a damaged program declares outside its tensor.
+func.func @outside(%x: tensor<4x6xf32>) -> tensor<4x9xf32> {
+  // expected-error@+1 {{aten.slice.Tensor: computes another shape than the program declares}}
+  %0 = torch.call "aten.slice.Tensor"(%x) args = [#torch.arg<0>, 1, 2, 20, 1] {node = "slice"} : (tensor<4x6xf32>) -> tensor<4x9xf32>
+  return %0 : tensor<4x9xf32>
+}
+
+// -----
+
+// Sizes that may or may not be broadcast.
+func.func @broadcast(%x: tensor<?xf32, #sym.shape<[u0]>>, %y: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0]>> {
+  // expected-error@+1 {{aten.mul.Tensor: cannot tell whether size u0 is broadcast to s0}}
+  %0 = torch.call "aten.mul.Tensor"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "mul"} : (tensor<?xf32, #sym.shape<[u0]>>, tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0]>>
+  return %0 : tensor<?xf32, #sym.shape<[s0]>>
+}
+
+// -----
+
+// Dropout in training mode is random.
+func.func @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{aten.dropout.default: dropout in training mode}}
+  %0 = torch.call "aten.dropout.default"(%x) args = [#torch.arg<0>, 0.5, true] {node = "dropout"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -1,0 +1,24 @@
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(llvm.func(cpu-convert-to-llvm))' | FileCheck %s
+
+// CHECK-LABEL: llvm.func @loop
+// CHECK-NOT: scf.
+// CHECK: llvm.cond_br
+// CHECK: llvm.fadd {{.*}} : vector<16xf32>
+llvm.func @loop(%n: i64, %x: vector<16xf32>) -> vector<16xf32> {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %s = scf.for %i = %zero to %n step %one iter_args(%a = %x) -> vector<16xf32> : i64 {
+    %b = arith.addf %a, %x : vector<16xf32>
+    scf.yield %b : vector<16xf32>
+  }
+  llvm.return %s : vector<16xf32>
+}
+
+// Rounding to bf16 keeps denormals: integer code, not an instruction.
+// CHECK-LABEL: llvm.func @round
+// CHECK-NOT: llvm.fptrunc
+// CHECK: llvm.lshr
+llvm.func @round(%x: f32) -> bf16 {
+  %y = arith.truncf %x : f32 to bf16
+  llvm.return %y : bf16
+}

@@ -1,0 +1,42 @@
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(llvm.func(cpu-expand-math))' | FileCheck %s
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(llvm.func(cpu-expand-math{avx512=true}))' | FileCheck %s --check-prefix=SCALE
+
+// CHECK-LABEL: llvm.func @exp
+// CHECK-NOT: math.exp
+// CHECK: math.fma
+// CHECK: arith.shli
+// SCALE-LABEL: llvm.func @exp
+// SCALE: llvm.call_intrinsic "llvm.ldexp"
+llvm.func @exp(%x: vector<16xf32>) -> vector<16xf32> {
+  %y = math.exp %x : vector<16xf32>
+  llvm.return %y : vector<16xf32>
+}
+
+// Half precision is computed in f32.
+// CHECK-LABEL: llvm.func @half
+// CHECK: arith.extf %{{.*}} : f16 to f32
+// CHECK: arith.truncf %{{.*}} : f32 to f16
+llvm.func @half(%x: f16) -> f16 {
+  %y = math.tanh %x : f16
+  llvm.return %y : f16
+}
+
+// PyTorch's own special case.
+// CHECK-LABEL: llvm.func @square
+// CHECK-NEXT: arith.constant
+// CHECK-NEXT: arith.mulf %[[X:.*]], %[[X]]
+llvm.func @square(%x: f32) -> f32 {
+  %two = arith.constant 2.0 : f32
+  %y = math.powf %x, %two : f32
+  llvm.return %y : f32
+}
+
+// Instructions stay.
+// CHECK-LABEL: llvm.func @kept
+// CHECK: math.sqrt
+// CHECK: math.floor
+llvm.func @kept(%x: f32) -> f32 {
+  %r = math.sqrt %x : f32
+  %y = math.floor %r : f32
+  llvm.return %y : f32
+}

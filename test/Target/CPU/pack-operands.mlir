@@ -1,0 +1,29 @@
+// RUN: kiln-opt %s --cpu-pack-operands | FileCheck %s
+
+// Lanes run over channels: the weights get channels last. The operand that is no constant stays.
+// CHECK-LABEL: func.func @depthwise
+// CHECK: %[[W:.*]] = kernel.constant
+// CHECK: %[[P:.*]] = kernel.map
+// CHECK: kernel.read %[[W]] (d0, d1, d2) -> (d2, d0, d1)
+// CHECK: tensor<3x3x64xf32>
+// CHECK: kernel.map
+// CHECK: kernel.read %arg0 (d0, d1, d2, d3, d4) -> (d0 + d3, d1 + d4, d2)
+// CHECK: kernel.read %[[P]] (d0, d1, d2, d3, d4) -> (d3, d4, d2)
+func.func @depthwise(%x: tensor<16x16x64xf32>) -> tensor<14x14x64xf32> {
+  %w = kernel.constant dense<1.0> : tensor<64x3x3xf32> : tensor<64x3x3xf32>
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [3, 3] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0 + d3, d1 + d4, d2) : tensor<16x16x64xf32> -> f32
+      %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d2, d3, d4) : tensor<64x3x3xf32> -> f32
+      %m = arith.mulf %a, %b : f32
+      kernel.yield %m : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<14x14x64xf32>
+  return %y : tensor<14x14x64xf32>
+}

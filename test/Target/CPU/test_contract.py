@@ -1,0 +1,231 @@
+"""kernel.contract against NumPy: every way to read an operand, cut the work and write the result."""
+
+import numpy as np
+import pytest
+
+TYPES = {np.float32: "f32", np.float64: "f64", np.float16: "f16", np.int32: "i32", np.int64: "i64"}
+
+
+def tensor(sizes, element="f32"):
+    """`sizes` are numbers or expressions such as "s0"."""
+    dims = "".join(f"{s if isinstance(s, int) else '?'}x" for s in sizes)
+    if all(isinstance(s, int) for s in sizes):
+        return f"tensor<{dims}{element}>"
+    return f"tensor<{dims}{element}, #sym.shape<[{', '.join(map(str, sizes))}]>>"
+
+
+def read(name, index, sizes, rank, element="f32", mask=""):
+    dims = ", ".join(f"d{i}" for i in range(rank))
+    return f"kernel.read %{name} ({dims}) -> ({index}){mask} : {tensor(sizes, element)} -> {element}"
+
+
+def contract(arguments, result, batch, m, n, k, lhs, rhs, epilogue="", perm=None, panel=None,
+             schedule=None, sum_type="f32", element="f32", symbols=()):
+    """`lhs` and `rhs` compute %a and %b, `epilogue` %y from %s (or nothing)."""
+    sizes = lambda dims: "[" + ", ".join(map(str, dims)) + "]"
+    attributes = f" attributes {{schedule = #kernel.schedule<{schedule}>}}" if schedule else ""
+    extra = f" perm {list(perm)}" if perm else ""
+    extra += f" panel {panel}" if panel else ""
+    header = ", ".join(f"%{name}: {tensor(*t)}" for name, t in arguments.items())
+    table = ", ".join(f"{s} = {{min = 1, max = 4096}}" for s in symbols)
+    module = f"module attributes {{torch.symbols = {{{table}}}}} {{" if symbols else "module {"
+    return f"""{module}
+kernel.func @contract({header}) -> {tensor(*result)}{attributes} {{
+  %r = kernel.contract batch {sizes(batch)} m {sizes(m)} n {sizes(n)} k {sizes(k)}{extra} lhs {{
+    {lhs}
+    kernel.yield %a : {element}
+  }} rhs {{
+    {rhs}
+    kernel.yield %b : {element}
+  }} epilogue {{
+  ^bb0(%s: {sum_type}):
+    {epilogue}
+    kernel.yield {"%y" if epilogue else "%s"} : {result[1] if len(result) > 1 else "f32"}
+  }} : {tensor(*result)}
+  kernel.return %r : {tensor(*result)}
+}} }}
+"""
+
+
+def random(rng, *shape, dtype=np.float32):
+    if np.issubdtype(dtype, np.integer):
+        return rng.integers(-50, 50, shape, dtype=dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def check(actual, expected, tolerance=1e-5):
+    scale = np.abs(expected).max() + 1e-30
+    assert np.isfinite(actual).all()
+    assert np.abs(actual - expected).max() / scale < tolerance
+
+
+def pack(w, panel):
+    """[n, k] in panels."""
+    n, k = w.shape
+    padded = np.zeros((-(-n // panel) * panel, k), w.dtype)
+    padded[:n] = w
+    return padded.reshape(-1, panel, k).transpose(0, 2, 1)
+
+
+def linear(m, n, k, panel=None, schedule=None, transposed=False, epilogue=""):
+    """x @ wᵀ, packed or not; `transposed` reads w as [k, n]."""
+    arguments = {"x": ((m, k),), "w": ((k, n) if transposed else (n, k),)}
+    rhs = "%b = " + read("w", "d2, d1" if transposed else "d1, d2", arguments["w"][0], 3)
+    if panel:
+        arguments["w"] = ((-(-n // panel), k, panel),)
+        rhs = "%b = " + read("w", f"d1 floordiv {panel}, d2, d1 mod {panel}", arguments["w"][0], 3)
+    return contract(arguments, ((m, n),), [], [m], [n], [k], "%a = " + read("x", "d0, d2", (m, k), 3),
+                    rhs, epilogue=epilogue, panel=panel, schedule=schedule)
+
+
+SIZES = [(1, 1, 1), (1, 1000, 300), (5, 100, 50), (13, 33, 7), (14, 32, 64), (128, 96, 65),
+         (197, 80, 100)]
+
+
+@pytest.mark.parametrize("m,n,k", SIZES)
+@pytest.mark.parametrize("form", ["packed", "rows", "columns"])
+def test_linear(run, m, n, k, form):
+    rng = np.random.default_rng(0)
+    x, w = random(rng, m, k), random(rng, n, k)
+    panel = (128 if m == 1 else 32) if form == "packed" else None
+    data = {"packed": pack(w, panel or 1), "rows": w, "columns": w.T}[form]
+    check(run(linear(m, n, k, panel, transposed=form == "columns"), [x, data]), x @ w.T)
+
+
+# Lanes of other instruction sets, cut sums, narrow blocks, tiles that do not divide anything.
+@pytest.mark.parametrize("schedule", [
+    "tile = [6, 16], block = [12, 16, 100], lanes = 8, stage = false",
+    "tile = [4, 32], block = [8, 32, 32], lanes = 16, stage = false",
+    "tile = [14, 32], block = [1000, 1000, 33], lanes = 16, stage = false",
+    "tile = [1, 32], block = [1, 32, 100], lanes = 4, stage = false",
+    "tile = [3, 32], block = [7, 64, 100], lanes = 1, stage = false",
+])
+@pytest.mark.parametrize("form", ["packed", "rows", "columns"])
+def test_schedules(run, schedule, form):
+    rng = np.random.default_rng(1)
+    m, n, k = 29, 83, 100
+    x, w = random(rng, m, k), random(rng, n, k)
+    panel = int(schedule.split(", ")[1].split("]")[0])
+    data = {"packed": pack(w, panel), "rows": w, "columns": w.T}[form]
+    text = linear(m, n, k, panel if form == "packed" else None, schedule,
+                  transposed=form == "columns")
+    for threads in (1, 2):
+        check(run(text, [x, data], threads=threads), x @ w.T)
+
+
+GELU = """%h = arith.constant 0.5 : f32
+    %one = arith.constant 1.0 : f32
+    %t = math.tanh %s : f32
+    %u = arith.addf %t, %one : f32
+    %v = arith.mulf %u, %s : f32
+    %y = arith.mulf %v, %h : f32"""
+
+
+@pytest.mark.parametrize("schedule", [
+    None, "tile = [12, 32], block = [24, 32, 64], lanes = 16, stage = false"])
+def test_long_epilogue(run, schedule):
+    rng = np.random.default_rng(2)
+    x, w = random(rng, 40, 150), random(rng, 70, 150)
+    s = (x @ w.T).astype(np.float64)
+    check(run(linear(40, 70, 150, 32, schedule, epilogue=GELU), [x, pack(w, 32)]),
+          0.5 * s * (1 + np.tanh(s)))
+
+
+def test_epilogue_reads(run):
+    """A bias along n, a residual, a row's factor and a transposed result."""
+    rng = np.random.default_rng(3)
+    m, n, k = 37, 50, 20
+    x, w, bias, other, row = (random(rng, *s) for s in ((m, k), (n, k), (n,), (m, n), (m,)))
+    epilogue = f"""%c = {read("bias", "d1", (n,), 3)}
+    %o = {read("other", "d0, d1", (m, n), 3)}
+    %f = {read("row", "d0", (m,), 3)}
+    %p = arith.mulf %s, %f : f32
+    %q = arith.addf %p, %c : f32
+    %y = arith.addf %q, %o : f32"""
+    text = contract({"x": ((m, k),), "w": ((n, k),), "bias": ((n,),), "other": ((m, n),),
+                     "row": ((m,),)}, ((n, m),), [], [m], [n], [k],
+                    "%a = " + read("x", "d0, d2", (m, k), 3),
+                    "%b = " + read("w", "d1, d2", (n, k), 3), epilogue, perm=(1, 0))
+    check(run(text, [x, w, bias, other, row]), (x @ w.T * row[:, None] + bias + other).T)
+
+
+def test_prologue(run):
+    """Rows are normalised first: the left operand is computed once a row, into scratch."""
+    rng = np.random.default_rng(4)
+    m, n, k = 30, 40, 100
+    x, w = random(rng, m, k), random(rng, n, k)
+    lhs = f"""%z = arith.constant 0.0 : f32
+    %l = kernel.reduce [{k}] init(%z : f32) {{
+      %e = {read("x", "d0, d3", (m, k), 4)}
+      %e2 = arith.mulf %e, %e : f32
+      kernel.yield %e2 : f32
+    }} combine {{
+    ^bb0(%p: f32, %q: f32):
+      %t = arith.addf %p, %q : f32
+      kernel.yield %t : f32
+    }} : f32
+    %root = math.rsqrt %l : f32
+    %v = {read("x", "d0, d2", (m, k), 3)}
+    %a = arith.mulf %v, %root : f32"""
+    expected = x / np.linalg.norm(x, axis=1, keepdims=True) @ w.T
+    for schedule in (None, "tile = [12, 32], block = [12, 32, 48], lanes = 16, stage = true"):
+        text = contract({"x": ((m, k),), "w": ((n, k),)}, ((m, n),), [], [m], [n], [k], lhs,
+                        "%b = " + read("w", "d1, d2", (n, k), 3), schedule=schedule)
+        check(run(text, [x, w]), expected)
+
+
+def test_batches_and_groups_of_dims(run):
+    """Two batch dims, one of them shared on the right; m and n of two dims; heads moved outwards."""
+    rng = np.random.default_rng(5)
+    x, w = random(rng, 2, 3, 5, 7, 24), random(rng, 3, 4, 10, 24)
+    text = contract({"x": ((2, 3, 5, 7, 24),), "w": ((3, 4, 10, 24),)}, ((2, 4, 3, 5, 7, 10),),
+                    [2, 3], [5, 7], [4, 10], [24],
+                    "%a = " + read("x", "d0, d1, d2, d3, d6", (2, 3, 5, 7, 24), 7),
+                    "%b = " + read("w", "d1, d4, d5, d6", (3, 4, 10, 24), 7),
+                    perm=(0, 4, 1, 2, 3, 5))
+    check(run(text, [x, w]), np.einsum("bgmnk,ghok->bhgmno", x, w))
+
+
+def test_no_dims(run):
+    """A dot product, and an outer product."""
+    rng = np.random.default_rng(6)
+    x, w = random(rng, 50), random(rng, 50)
+    text = contract({"x": ((50,),), "w": ((50,),)}, ((),), [], [], [], [50],
+                    "%a = " + read("x", "d0", (50,), 1), "%b = " + read("w", "d0", (50,), 1))
+    check(run(text, [x, w]), x @ w)
+    text = contract({"x": ((50,),), "w": ((50,),)}, ((50, 50),), [], [50], [50], [],
+                    "%a = " + read("x", "d0", (50,), 2), "%b = " + read("w", "d1", (50,), 2))
+    check(run(text, [x, w]), np.outer(x, w))
+
+
+@pytest.mark.parametrize("dtype,sum_type,tolerance", [
+    (np.float64, "f64", 1e-13), (np.float16, "f32", 1e-5), (np.int32, "i32", 1e-9),
+    (np.int64, "i64", 1e-9)])
+def test_types(run, dtype, sum_type, tolerance):
+    rng = np.random.default_rng(7)
+    m, n, k = 20, 45, 33
+    element = TYPES[dtype]
+    x, w = random(rng, m, k, dtype=dtype), random(rng, n, k, dtype=dtype)
+    text = contract({"x": ((m, k), element), "w": ((n, k), element)}, ((m, n), sum_type), [], [m],
+                    [n], [k], "%a = " + read("x", "d0, d2", (m, k), 3, element),
+                    "%b = " + read("w", "d1, d2", (n, k), 3, element), sum_type=sum_type,
+                    element=element)
+    check(run(text, [x, w]), x.astype(np.float64) @ w.astype(np.float64).T, tolerance)
+
+
+@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (8, 32, 16), (37, 70, 1000), (100, 31, 513)])
+def test_symbolic_sizes(run, m, n, k):
+    rng = np.random.default_rng(8)
+    x, w = random(rng, m, k), random(rng, n, k)
+    text = contract({"x": (("s0", "s2"),), "w": (("s1", "s2"),)}, (("s0", "s1"),), [], ["s0"],
+                    ["s1"], ["s2"], "%a = " + read("x", "d0, d2", ("s0", "s2"), 3),
+                    "%b = " + read("w", "d1, d2", ("s1", "s2"), 3), symbols=("s0", "s1", "s2"))
+    check(run(text, [x, w], symbols={"s0": m, "s1": n, "s2": k}), x @ w.T)
+
+
+def test_too_narrow_sum(run):
+    text = contract({"x": ((2, 2), "f64"), "w": ((2, 2), "f64")}, ((2, 2),), [], [2], [2], [2],
+                    "%a = " + read("x", "d0, d2", (2, 2), 3, "f64"),
+                    "%b = " + read("w", "d1, d2", (2, 2), 3, "f64"), element="f64")
+    done = run(text, [np.zeros((2, 2))] * 2, check=False)
+    assert done.returncode != 0 and "the sum is narrower than its operands" in done.stderr

@@ -1,0 +1,29 @@
+// RUN: kiln-opt %s --wrapper-lower-to-llvm --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{expected one wrapper.program, found 0}}
+module {
+}
+
+// -----
+
+// expected-error@+1 {{symbol s0 cannot be computed from the shapes of the inputs}}
+wrapper.program @main(%x: !wrapper.buffer<[s0*s0], [1], f32> {wrapper.name = "x"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {s0 = {}}} {
+  wrapper.comment "s0 squared is not solved"
+}
+
+// -----
+
+kernel.func @k() -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = arith.constant 1.0 : f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+wrapper.program @main() -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{kernel @k has no schedule yet}}
+  wrapper.launch @k ins() outs(%y : !wrapper.buffer<[4], [1], f32>)
+}

@@ -1,0 +1,94 @@
+// RUN: kiln-opt %s --wrapper-lower-to-llvm="name=tiny compiler=kiln" --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --wrapper-lower-to-llvm="external-weights weights-hash=77" --split-input-file | FileCheck %s --check-prefix=EXTERNAL
+
+kernel.func @k(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attributes {grid = #sym.expr<3>, scratch = 128 : i64} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    %b = kernel.read %w (d0) -> (d0) : tensor<4xf32> -> f32
+    %c = arith.addf %a, %b : f32
+    kernel.yield %c : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+
+// CHECK-DAG: llvm.func hidden @kiln_rt_launch(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i32
+// CHECK-DAG: llvm.func hidden @k(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr)
+// CHECK-NOT: kernel.func
+// CHECK-NOT: wrapper.program
+wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
+    -> (!wrapper.buffer<[2, 2], [1, 2], f32> {wrapper.name = "y"}, none {wrapper.name = "n"})
+    attributes {arena_bytes = #sym.expr<192>, weights_bytes = 128 : i64} {
+  // CHECK-LABEL: llvm.func internal @kiln_main(%arg0: !llvm.ptr) -> i32
+  // CHECK: %[[INPUTS:.*]] = llvm.load %arg0 : !llvm.ptr -> !llvm.ptr
+  // CHECK: %[[X:.*]] = llvm.load %[[INPUTS]] : !llvm.ptr -> !llvm.ptr
+  %w = wrapper.constant "fc.w" at 64 dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // CHECK: llvm.mlir.constant(64 : i64)
+  %a = wrapper.alloc at 128 : !wrapper.buffer<[4], [1], f32>
+  // CHECK: llvm.mlir.constant(128 : i64)
+  // CHECK: llvm.store %[[X]], %[[ARGS:.*]] :
+  // CHECK: %[[K:.*]] = llvm.mlir.addressof @k
+  // CHECK: %[[GRID:.*]] = llvm.mlir.constant(3 : i64)
+  // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_launch(%arg0, %[[K]], %{{.*}}, %[[GRID]])
+  // CHECK: llvm.cond_br %{{.*}}, ^[[ERROR:bb[0-9]+]](%[[STATUS]] : i32), ^
+  wrapper.launch @k ins(%x, %w : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>)
+      outs(%a : !wrapper.buffer<[4], [1], f32>)
+  %v = wrapper.view %a offset 0 : !wrapper.buffer<[4], [1], f32> -> !wrapper.buffer<[2, 2], [2, 1], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[2, 2], [1, 2], f32>
+  // Sizes, target strides, source strides.
+  // CHECK: llvm.call @kiln_rt_copy(
+  wrapper.copy %v to %y : !wrapper.buffer<[2, 2], [2, 1], f32> to !wrapper.buffer<[2, 2], [1, 2], f32>
+  // A second launch of the same kernel.
+  // CHECK: llvm.call @kiln_rt_launch
+  wrapper.launch @k ins(%a, %w : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>)
+      outs(%a : !wrapper.buffer<[4], [1], f32>)
+  wrapper.comment "nothing"
+  wrapper.free %a : !wrapper.buffer<[4], [1], f32>
+  // CHECK: ^[[ERROR]](%[[RESULT:.*]]: i32):
+  // CHECK-NEXT: llvm.return %[[RESULT]]
+}
+// CHECK-LABEL: llvm.func internal @kiln_arena_bytes
+// CHECK: llvm.mlir.constant(192 : i64)
+// CHECK: {\22name\22:\22tiny\22,\22target\22:\22cpu\22,\22abi\22:1,\22compiler\22:\22kiln\22
+// CHECK-LABEL: llvm.mlir.global external hidden constant @kiln_program()
+// EXTERNAL-LABEL: llvm.mlir.global external hidden constant @kiln_program()
+// EXTERNAL: llvm.mlir.constant(77 : i64)
+
+// -----
+
+// Symbols: s0 is read, s1 solved from 2*s1 + s0, sizes are numbered expressions.
+module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 = {}}} {
+  kernel.func @k(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0 * s1]>>
+      attributes {grid = #sym.expr<s0 ceildiv 4>} {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (d0 floordiv s1) : tensor<?xf32, #sym.shape<[s0]>> -> f32
+      kernel.yield %a : f32
+    } : tensor<?xf32, #sym.shape<[s0 * s1]>>
+    kernel.return %y : tensor<?xf32, #sym.shape<[s0 * s1]>>
+  }
+  wrapper.program @main(%z: !wrapper.buffer<[2*s1 + s0], [1], f32> {wrapper.name = "z", wrapper.mutated},
+                        %x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"})
+      -> (!wrapper.buffer<[s0*s1], [1], f32> {wrapper.name = "y"})
+      attributes {arena_bytes = #sym.expr<4*s0*s1>, weights_bytes = 0 : i64,
+                  symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 = {}}} {
+    wrapper.assert s1 - 2, "s1 must be at least 2"
+    %y = wrapper.output 0 : !wrapper.buffer<[s0*s1], [1], f32>
+    wrapper.launch @k ins(%x : !wrapper.buffer<[s0], [1], f32>) outs(%y : !wrapper.buffer<[s0*s1], [1], f32>)
+  }
+}
+// CHECK-LABEL: llvm.func internal @kiln_main
+// CHECK: llvm.call @kiln_rt_fail(%arg0, %{{.*}}, %{{.*}}) : (!llvm.ptr, i32, !llvm.ptr) -> i32
+// CHECK: llvm.sdiv
+// CHECK: llvm.call @kiln_rt_launch
+// CHECK-LABEL: llvm.func internal @kiln_bind(%arg0: !llvm.ptr, %arg1: !llvm.ptr) -> i32
+// CHECK: llvm.getelementptr %arg0[1]
+// CHECK: %[[S0:.*]] = llvm.load
+// CHECK: %[[S0V:.*]] = llvm.load
+// CHECK: llvm.sub %{{.*}}, %[[S0V]]
+// CHECK: llvm.sdiv
+// An input that does not fit is named: number 0, plus 1.
+// CHECK: llvm.mlir.constant(1 : i32)
+// CHECK: llvm.cond_br
+// CHECK-LABEL: llvm.func internal @kiln_arena_bytes
+// CHECK: llvm.intr.smul.with.overflow
+// CHECK-LABEL: llvm.func internal @kiln_eval(%arg0: !llvm.ptr, %arg1: i64) -> i64
+// CHECK: llvm.switch %arg1

@@ -1,0 +1,102 @@
+// RUN: kiln-opt %s --kernel-fuse-maps --split-input-file | FileCheck %s
+
+// A chain with one consumer each becomes one map.
+// CHECK-LABEL: func.func @chain
+// CHECK-COUNT-1: kernel.map
+// CHECK: math.tanh
+// CHECK: math.exp
+// CHECK-NOT: kernel.map
+func.func @chain(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %a = kernel.map {
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+    %t = math.tanh %e : f32
+    kernel.yield %t : f32
+  } : tensor<8x4xf32>
+  %b = kernel.map {
+    %e = kernel.read %a (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+    %t = math.exp %e : f32
+    kernel.yield %t : f32
+  } : tensor<8x4xf32>
+  return %b : tensor<8x4xf32>
+}
+
+// -----
+
+// An expensive body whose result is broadcast is not computed for every element.
+// CHECK-LABEL: func.func @broadcast
+// CHECK: kernel.map
+// CHECK: math.exp
+// CHECK: kernel.map
+func.func @broadcast(%x: tensor<4xf32>) -> tensor<8x4xf32> {
+  %a = kernel.map {
+    %e = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    %t = math.exp %e : f32
+    kernel.yield %t : f32
+  } : tensor<4xf32>
+  %b = kernel.map {
+    %e = kernel.read %a (d0, d1) -> (d1) : tensor<4xf32> -> f32
+    kernel.yield %e : f32
+  } : tensor<8x4xf32>
+  %c = kernel.map {
+    %e = kernel.read %b (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+    %t = arith.addf %e, %e : f32
+    kernel.yield %t : f32
+  } : tensor<8x4xf32>
+  return %c : tensor<8x4xf32>
+}
+
+// -----
+
+// A row's sum is pulled into the map over the row's elements: it stays at the row's loop.
+// CHECK-LABEL: func.func @row
+// CHECK-COUNT-1: kernel.map
+// CHECK: kernel.reduce [64]
+// CHECK-NOT: kernel.map
+func.func @row(%x: tensor<32x64xf32>) -> tensor<32x64xf32> {
+  %sum = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %r = kernel.reduce [64] init(%zero : f32) {
+      %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<32x64xf32> -> f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %r : f32
+  } : tensor<32xf32>
+  %y = kernel.map {
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<32x64xf32> -> f32
+    %s = kernel.read %sum (d0, d1) -> (d0) : tensor<32xf32> -> f32
+    %q = arith.divf %e, %s : f32
+    kernel.yield %q : f32
+  } : tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}
+
+// -----
+
+// A column's sum would be computed for every element: it stays a kernel of its own.
+// CHECK-LABEL: func.func @column
+// CHECK-COUNT-2: kernel.map
+func.func @column(%x: tensor<32x64xf32>) -> tensor<32x64xf32> {
+  %sum = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %r = kernel.reduce [32] init(%zero : f32) {
+      %e = kernel.read %x (d0, d1) -> (d1, d0) : tensor<32x64xf32> -> f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %r : f32
+  } : tensor<64xf32>
+  %y = kernel.map {
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<32x64xf32> -> f32
+    %s = kernel.read %sum (d0, d1) -> (d1) : tensor<64xf32> -> f32
+    %q = arith.divf %e, %s : f32
+    kernel.yield %q : f32
+  } : tensor<32x64xf32>
+  return %y : tensor<32x64xf32>
+}

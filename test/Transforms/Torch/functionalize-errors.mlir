@@ -1,0 +1,31 @@
+// RUN: kiln-opt %s --torch-functionalize --verify-diagnostics --split-input-file
+
+// Whether `reshape` copied depends on strides, and the original is used after the write.
+func.func @reshaped(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<6xf32>) {
+  %0 = torch.call "aten.relu.default"(%x) args = [#torch.arg<0>] {node = "relu"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = torch.call "aten.reshape.default"(%0) args = [#torch.arg<0>, [6]] {node = "reshape"} : (tensor<2x3xf32>) -> tensor<6xf32>
+  %2 = torch.call "aten.mul_.Scalar"(%1) args = [#torch.arg<0>, 2] {node = "mul_"} : (tensor<6xf32>) -> tensor<6xf32>
+  // expected-error@+1 {{cannot tell whether a tensor shares memory with one that was written}}
+  %3 = torch.call "aten.neg.default"(%0) args = [#torch.arg<0>] {node = "neg"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %3, %2 : tensor<2x3xf32>, tensor<6xf32>
+}
+
+// -----
+
+// The write might have to reach the input.
+func.func @input(%x: tensor<2x3xf32> {torch.name = "x"}) -> tensor<6xf32> {
+  %0 = torch.call "aten.reshape.default"(%x) args = [#torch.arg<0>, [6]] {node = "reshape"} : (tensor<2x3xf32>) -> tensor<6xf32>
+  // expected-error@+1 {{aten.mul_.Scalar: cannot tell whether it writes an input or a buffer, through 'aten.reshape.default'}}
+  %1 = torch.call "aten.mul_.Scalar"(%0) args = [#torch.arg<0>, 2] {node = "mul_"} : (tensor<6xf32>) -> tensor<6xf32>
+  return %1 : tensor<6xf32>
+}
+
+// -----
+
+// One element in many places cannot be written.
+func.func @expanded(%x: tensor<1xf32>) -> tensor<4xf32> {
+  %0 = torch.call "aten.expand.default"(%x) args = [#torch.arg<0>, [4], false] {node = "expand"} : (tensor<1xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{aten.mul_.Scalar: cannot write through 'aten.expand.default'}}
+  %1 = torch.call "aten.mul_.Scalar"(%0) args = [#torch.arg<0>, 2] {node = "mul_"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}

@@ -1,0 +1,82 @@
+// RUN: kiln-opt %s --torch-functionalize --canonicalize --split-input-file | FileCheck %s
+
+// Later uses see the new value.
+// CHECK-LABEL: func.func @plain
+// CHECK-SAME: %[[A0:.*]]: tensor
+// CHECK: %[[V0:.*]] = torch.call "aten.relu.default"(%[[A0]]) args = [#torch.arg<0>] {node = "relu"}
+// CHECK: %[[V1:.*]] = torch.call "aten.add.Tensor"(%[[V0]], %[[A0]]) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"}
+// CHECK: %[[V2:.*]] = torch.call "aten.neg.default"(%[[V1]]) args = [#torch.arg<0>] {node = "neg"}
+// CHECK: return %[[V2]]
+func.func @plain(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = torch.call "aten.relu.default"(%x) args = [#torch.arg<0>] {node = "relu"} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = torch.call "aten.add_.Tensor"(%0, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = torch.call "aten.neg.default"(%0) args = [#torch.arg<0>] {node = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+// A write through views is undone view by view; another view is taken again.
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: %[[A0:.*]]: tensor
+// CHECK: %[[V0:.*]] = torch.call "aten.clone.default"(%[[A0]]) args = [#torch.arg<0>, unit] {node = "clone"}
+// CHECK: %[[V1:.*]] = torch.call "aten.t.default"(%[[V0]]) args = [#torch.arg<0>] {node = "t"}
+// CHECK: %[[V2:.*]] = torch.call "aten.slice.Tensor"(%[[V1]]) args = [#torch.arg<0>, 0, 1, 3, 1] {node = "slice"}
+// CHECK: %[[V3:.*]] = torch.call "aten.zero.default"(%[[V2]]) args = [#torch.arg<0>] {node = "zero_"}
+// CHECK: %[[V4:.*]] = torch.call "aten.t.default"(%[[V0]]) args = [#torch.arg<0>] {node = "t"}
+// CHECK: %[[V5:.*]] = torch.call "aten.slice_scatter.default"(%[[V4]], %[[V3]]) args = [#torch.arg<0>, #torch.arg<1>, 0, 1, 3, 1] {node = "slice"}
+// CHECK: %[[V6:.*]] = torch.call "aten.t.default"(%[[V5]]) args = [#torch.arg<0>] {node = "t"}
+// CHECK: %[[V7:.*]] = torch.call "aten.select.int"(%[[V6]]) args = [#torch.arg<0>, 0, 1] {node = "row"}
+// CHECK: return %[[V6]], %[[V7]]
+func.func @views(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<4xf32>) {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = torch.call "aten.select.int"(%0) args = [#torch.arg<0>, 0, 1] {node = "row"} : (tensor<3x4xf32>) -> tensor<4xf32>
+  %2 = torch.call "aten.t.default"(%0) args = [#torch.arg<0>] {node = "t"} : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  %3 = torch.call "aten.slice.Tensor"(%2) args = [#torch.arg<0>, 0, 1, 3, 1] {node = "slice"} : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %4 = torch.call "aten.zero_.default"(%3) args = [#torch.arg<0>] {node = "zero_"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<3x4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// The new value of an input is one more result.
+// CHECK-LABEL: func.func @input
+// CHECK-SAME: %[[A0:.*]]: tensor{{.*}} -> ({{.*}}, tensor<4xf32> {torch.mutates = "x", torch.mutates_kind = "input"})
+// CHECK: %[[V0:.*]] = torch.call "aten.mul.Scalar"(%[[A0]]) args = [#torch.arg<0>, 2] {node = "mul_"}
+// CHECK: %[[V1:.*]] = torch.call "aten.neg.default"(%[[V0]]) args = [#torch.arg<0>] {node = "neg"}
+// CHECK: return %[[V1]], %[[V0]]
+func.func @input(%x: tensor<4xf32> {torch.name = "x"}) -> (tensor<4xf32> {torch.name = "y"}) {
+  %0 = torch.call "aten.mul_.Scalar"(%x) args = [#torch.arg<0>, 2] {node = "mul_"} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = torch.call "aten.neg.default"(%x) args = [#torch.arg<0>] {node = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// So is that of a buffer.
+// CHECK-LABEL: func.func @buffer
+// CHECK-SAME: %[[A0:.*]]: tensor{{.*}} -> ({{.*}}, tensor<2xf32> {torch.mutates = "count", torch.mutates_kind = "buffer"})
+// CHECK: %[[V0:.*]] = torch.constant "count" = dense<0.000000e+00> : tensor<2xf32> {kind = "buffer", mutated}
+// CHECK: %[[V1:.*]] = torch.call "aten.add.Tensor"(%[[V0]], %[[A0]]) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"}
+// CHECK: return %[[V1]], %[[V1]]
+func.func @buffer(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = torch.constant "count" = dense<0.0> : tensor<2xf32> {kind = "buffer"}
+  %1 = torch.call "aten.add_.Tensor"(%0, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// Only this tensor's shape changes.
+// CHECK-LABEL: func.func @metadata
+// CHECK-SAME: %[[A0:.*]]: tensor
+// CHECK: %[[V0:.*]] = torch.call "aten.clone.default"(%[[A0]]) args = [#torch.arg<0>, unit] {node = "clone"}
+// CHECK: %[[V1:.*]] = torch.call "aten.unsqueeze.default"(%[[V0]]) args = [#torch.arg<0>, 0] {node = "unsqueeze_"}
+// CHECK: %[[V2:.*]] = torch.call "aten.add.Tensor"(%[[V1]], %[[A0]]) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"}
+// CHECK: return %[[V2]]
+func.func @metadata(%x: tensor<4xf32>) -> tensor<1x4xf32> {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = torch.call "aten.unsqueeze_.default"(%0) args = [#torch.arg<0>, 0] {node = "unsqueeze_"} : (tensor<4xf32>) -> tensor<1x4xf32>
+  %2 = torch.call "aten.add_.Tensor"(%1, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"} : (tensor<1x4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+  return %2 : tensor<1x4xf32>
+}

@@ -1,0 +1,109 @@
+// RUN: kiln-opt %s --kernel-lower-to-wrapper --split-input-file | FileCheck %s
+
+kernel.func @relu(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<2x3xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2x3xf32>
+  kernel.return %y : tensor<2x3xf32>
+}
+
+// The first result that is returned is computed in place; the same value again, an input, a constant
+// and a value with other strides are copied; None is nothing.
+// CHECK-LABEL: wrapper.program @main
+// CHECK-SAME: (%[[X:.*]]: !wrapper.buffer<[2, 3], [3, 1], f32> {wrapper.name = "x"})
+// CHECK-SAME: -> (!wrapper.buffer<[2, 3], [3, 1], f32> {wrapper.name = "first"},
+// CHECK-SAME: !wrapper.buffer<[2, 3], [3, 1], f32> {wrapper.name = "again"},
+// CHECK-SAME: !wrapper.buffer<[2, 3], [3, 1], f32> {wrapper.name = "input"},
+// CHECK-SAME: !wrapper.buffer<[2, 3], [3, 1], f32> {wrapper.name = "constant"},
+// CHECK-SAME: none {wrapper.name = "nothing"},
+// CHECK-SAME: !wrapper.buffer<[2, 3], [1, 2], f32> {wrapper.name = "transposed"})
+func.func @main(%x: tensor<2x3xf32> {torch.name = "x"})
+    -> (tensor<2x3xf32> {torch.name = "first", torch.strides = #sym.shape<[3, 1]>},
+        tensor<2x3xf32> {torch.name = "again"}, tensor<2x3xf32> {torch.name = "input"},
+        tensor<2x3xf32> {torch.name = "constant"}, none {torch.name = "nothing"},
+        tensor<2x3xf32> {torch.name = "transposed", torch.strides = #sym.shape<[1, 2]>}) {
+  // CHECK: %[[W:.*]] = wrapper.constant "w" dense<1.000000e+00>
+  %w = kernel.constant "w" dense<1.0> : tensor<2x3xf32> : tensor<2x3xf32>
+  %n = torch.none : none
+  // CHECK: %[[A:.*]] = wrapper.alloc
+  // CHECK: wrapper.launch @relu ins(%[[X]] : {{.*}}) outs(%[[A]] :
+  %a = kernel.call @relu(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[FIRST:.*]] = wrapper.output 0
+  // CHECK: wrapper.launch @relu ins(%[[A]] : {{.*}}) outs(%[[FIRST]] :
+  %b = kernel.call @relu(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[C:.*]] = wrapper.alloc
+  // CHECK: wrapper.launch @relu ins(%[[FIRST]] : {{.*}}) outs(%[[C]] :
+  %c = kernel.call @relu(%b) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[O1:.*]] = wrapper.output 1
+  // CHECK: wrapper.copy %[[FIRST]] to %[[O1]]
+  // CHECK: %[[O2:.*]] = wrapper.output 2
+  // CHECK: wrapper.copy %[[X]] to %[[O2]]
+  // CHECK: %[[O3:.*]] = wrapper.output 3
+  // CHECK: wrapper.copy %[[W]] to %[[O3]]
+  // CHECK: %[[O5:.*]] = wrapper.output 5
+  // CHECK: wrapper.copy %[[C]] to %[[O5]] : <[2, 3], [3, 1], f32> to <[2, 3], [1, 2], f32>
+  return %b, %b, %x, %w, %n, %c : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, none, tensor<2x3xf32>
+}
+
+// -----
+
+// Sizes stay expressions, and strides of dimensions of size 1 do not matter.
+// CHECK-LABEL: wrapper.program @main
+// CHECK-SAME: !wrapper.buffer<[1, s0], [s0, 1], f32> {wrapper.name = "y"}
+// CHECK-SAME: symbols = {s0 = {max = 8 : i64, min = 2 : i64}}
+module attributes {torch.symbols = {s0 = {min = 2, max = 8}}} {
+  kernel.func @relu(%x: tensor<1x?xf32, #sym.shape<[1, s0]>>) -> tensor<1x?xf32, #sym.shape<[1, s0]>> {
+    %y = kernel.map {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<1x?xf32, #sym.shape<[1, s0]>> -> f32
+      kernel.yield %a : f32
+    } : tensor<1x?xf32, #sym.shape<[1, s0]>>
+    kernel.return %y : tensor<1x?xf32, #sym.shape<[1, s0]>>
+  }
+  func.func @main(%x: tensor<1x?xf32, #sym.shape<[1, s0]>> {torch.name = "x"})
+      -> (tensor<1x?xf32, #sym.shape<[1, s0]>> {torch.name = "y", torch.strides = #sym.shape<[1, 1]>}) {
+    // CHECK: %[[O:.*]] = wrapper.output 0
+    // CHECK: wrapper.launch @relu ins({{.*}}) outs(%[[O]] :
+    // CHECK-NOT: wrapper.copy
+    %y = kernel.call @relu(%x) : (tensor<1x?xf32, #sym.shape<[1, s0]>>) -> tensor<1x?xf32, #sym.shape<[1, s0]>>
+    return %y : tensor<1x?xf32, #sym.shape<[1, s0]>>
+  }
+}
+
+// -----
+
+kernel.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    %b = arith.addf %a, %a : f32
+    kernel.yield %b : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+
+// New values of inputs and buffers are written last; one that another move overwrites is saved.
+// CHECK-LABEL: wrapper.program @main
+// CHECK-SAME: (%[[X:.*]]: !wrapper.buffer<[4], [1], f32> {wrapper.mutated, wrapper.name = "x"},
+// CHECK-SAME: %[[Z:.*]]: !wrapper.buffer<[4], [1], f32> {wrapper.mutated, wrapper.name = "z"})
+// CHECK-SAME: -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "old"})
+func.func @main(%x: tensor<4xf32> {torch.name = "x"}, %z: tensor<4xf32> {torch.name = "z"})
+    -> (tensor<4xf32> {torch.name = "old"},
+        tensor<4xf32> {torch.mutates = "x", torch.mutates_kind = "input"},
+        tensor<4xf32> {torch.mutates = "z", torch.mutates_kind = "input"},
+        tensor<4xf32> {torch.mutates = "running", torch.mutates_kind = "buffer"}) {
+  // CHECK: %[[B:.*]] = wrapper.constant "running" mutated
+  %running = kernel.constant "running" dense<0.0> : tensor<4xf32> : tensor<4xf32>
+  // CHECK: %[[N:.*]] = wrapper.alloc
+  // CHECK: wrapper.launch @twice ins(%[[B]] : {{.*}}) outs(%[[N]] :
+  %new = kernel.call @twice(%running) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[O:.*]] = wrapper.output 0
+  // CHECK: wrapper.copy %[[X]] to %[[O]]
+  // CHECK: %[[SX:.*]] = wrapper.alloc
+  // CHECK: wrapper.copy %[[Z]] to %[[SX]]
+  // CHECK: %[[SZ:.*]] = wrapper.alloc
+  // CHECK: wrapper.copy %[[X]] to %[[SZ]]
+  // CHECK: wrapper.copy %[[SX]] to %[[X]]
+  // CHECK: wrapper.copy %[[SZ]] to %[[Z]]
+  // CHECK: wrapper.copy %[[N]] to %[[B]]
+  return %x, %z, %x, %new : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}

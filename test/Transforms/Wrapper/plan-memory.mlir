@@ -1,0 +1,35 @@
+// RUN: kiln-opt %s --wrapper-plan-memory --split-input-file | FileCheck %s
+
+// The largest first; what is freed is taken again; sizes are rounded up to 64.
+// CHECK-LABEL: wrapper.program @main() attributes {arena_bytes = #sym.expr<1088>}
+wrapper.program @main() {
+  // CHECK: %{{.*}} = wrapper.alloc at 640 : <[100], [1], f32>
+  %a = wrapper.alloc : !wrapper.buffer<[100], [1], f32>
+  // CHECK: %{{.*}} = wrapper.alloc at 0 : <[160], [1], f32>
+  %b = wrapper.alloc : !wrapper.buffer<[160], [1], f32>
+  wrapper.free %a : !wrapper.buffer<[100], [1], f32>
+  // CHECK: %{{.*}} = wrapper.alloc at 640 : <[64], [1], f32>
+  %c = wrapper.alloc : !wrapper.buffer<[64], [1], f32>
+  // CHECK: %{{.*}} = wrapper.alloc at 896 : <[1], [1], i1>
+  %d = wrapper.alloc : !wrapper.buffer<[1], [1], i1>
+  wrapper.free %b : !wrapper.buffer<[160], [1], f32>
+  // Nothing needs a place.
+  // CHECK: %{{.*}} = wrapper.alloc at 0 : <[0], [1], f32>
+  %e = wrapper.alloc : !wrapper.buffer<[0], [1], f32>
+}
+
+// -----
+
+// Symbolic sizes follow the fixed ones; a reuse keeps its buffer's place taken.
+// CHECK-LABEL: wrapper.program @main()
+// CHECK-SAME: arena_bytes = #sym.expr<64*s1 + 64*(s0 ceildiv 16) + 64>
+wrapper.program @main() attributes {symbols = {s0 = {min = 1}, s1 = {min = 1}}} {
+  // CHECK: wrapper.alloc at 64 : <[s0], [1], f32>
+  %a = wrapper.alloc : !wrapper.buffer<[s0], [1], f32>
+  // CHECK: wrapper.alloc at 0 : <[3], [1], f32>
+  %b = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
+  // CHECK: wrapper.reuse
+  %c = wrapper.reuse %a : !wrapper.buffer<[s0], [1], f32> -> !wrapper.buffer<[s0], [1], i32>
+  // CHECK: wrapper.alloc at 64*(s0 ceildiv 16) + 64 : <[s1, 16], [16, 1], f32>
+  %d = wrapper.alloc : !wrapper.buffer<[s1, 16], [16, 1], f32>
+}

@@ -1,0 +1,102 @@
+// RUN: kiln-opt %s --wrapper-verify --split-input-file --verify-diagnostics
+
+// v1
+// expected-error@+1 {{memory and constants have no places yet}}
+wrapper.program @main() {
+  wrapper.comment "nothing"
+}
+
+// -----
+
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  // expected-error@+1 {{has no place in the arena}}
+  %a = wrapper.alloc : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  // expected-error@+1 {{has no place in the weights}}
+  %a = wrapper.constant dense<1.0> : tensor<f32> to !wrapper.buffer<[], [], f32>
+}
+
+// -----
+
+// v2
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  // expected-error@+1 {{lies outside the arena}}
+  %a = wrapper.alloc at 64 : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  // expected-error@+1 {{lies outside the weights}}
+  %a = wrapper.constant at 64 dense<1.0> : tensor<f32> to !wrapper.buffer<[], [], f32>
+}
+
+// -----
+
+// v3
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
+  %v = wrapper.view %a offset 0 : !wrapper.buffer<[1], [1], f32> -> !wrapper.buffer<[], [], f32>
+  wrapper.free %a : !wrapper.buffer<[1], [1], f32>
+  // expected-error@+1 {{uses a buffer whose memory was freed}}
+  wrapper.copy %v to %v : !wrapper.buffer<[], [], f32> to !wrapper.buffer<[], [], f32>
+}
+
+// -----
+
+// v4
+wrapper.program @main() attributes {arena_bytes = #sym.expr<128>, weights_bytes = 64 : i64} {
+  // expected-note@+1 {{this one}}
+  %a = wrapper.alloc at 0 : !wrapper.buffer<[17], [1], f32>
+  // expected-error@+1 {{overlaps a buffer that is alive}}
+  %b = wrapper.alloc at 64 : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+// v5
+// expected-error@+1 {{output 1 is never written}}
+wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
+    -> (none {wrapper.name = "n"}, !wrapper.buffer<[1], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<128>, weights_bytes = 64 : i64} {
+  %y = wrapper.output 1 : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+// v6
+wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
+    attributes {arena_bytes = #sym.expr<128>, weights_bytes = 64 : i64} {
+  %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
+  // expected-error@+1 {{writes to input 'x', which is not mutated}}
+  wrapper.copy %a to %x : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
+    attributes {arena_bytes = #sym.expr<128>, weights_bytes = 64 : i64} {
+  %a = wrapper.constant at 0 dense<1.0> : tensor<1xf32> to !wrapper.buffer<[1], [1], f32>
+  // expected-error@+1 {{writes to a constant that is not mutated}}
+  wrapper.copy %x to %a : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+// Nothing to complain about.
+wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x", wrapper.mutated})
+    -> (!wrapper.buffer<[1], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[1], [1], f32>
+  wrapper.copy %x to %a : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
+  wrapper.copy %a to %y : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
+  %b = wrapper.reuse %a : !wrapper.buffer<[1], [1], f32> -> !wrapper.buffer<[1], [1], f32>
+  wrapper.free %b : !wrapper.buffer<[1], [1], f32>
+  %c = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
+  wrapper.copy %y to %x : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
+}

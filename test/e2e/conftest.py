@@ -1,0 +1,166 @@
+"""Fixtures of the end-to-end tests: export a module, compile it, run it through the C ABI, compare with eager PyTorch."""
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
+BIN = BUILD / "bin"
+os.environ["KILN_COMPILER"] = str(BIN / "aot-compile")
+for folder in ("python", "bench"):
+    if str(ROOT / folder) not in sys.path:
+        sys.path.insert(0, str(ROOT / folder))
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
+
+from guarded import GuardedModel  # noqa: E402
+
+torch.set_num_threads(1)  # the test runner already uses every core
+
+
+def run_tool(tool, *arguments, cwd=None, timeout=300, env=None):
+    """Runs a tool of the build and returns the finished process with its text output."""
+    command = [str(BIN / tool), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=cwd, timeout=timeout,
+                          env={**os.environ, **(env or {})})
+
+
+def assert_user_error(process, *parts):
+    """The process refused its input as a user error: status 1 and one line that holds every one of `parts`."""
+    assert process.returncode == 1, (process.returncode, process.stderr[-2000:])
+    lines = process.stderr.splitlines()
+    assert len(lines) == 1, process.stderr[-2000:]
+    assert lines[0].startswith("aot-compile: error: "), lines[0]
+    for part in parts:
+        assert str(part) in lines[0], lines[0]
+
+
+def leaves(value):
+    """Everything in a nested result but None, in order."""
+    return [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
+
+
+def clone(value):
+    return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)
+
+
+def assert_strides(actual, recorded):
+    """`actual` has the strides that export recorded, where they mean something."""
+    for size, stride, expected in zip(actual.shape, actual.stride(), recorded.stride()):
+        if size > 1 and isinstance(expected, int) and expected > 0:
+            assert stride == expected, (actual.stride(), recorded.stride())
+
+
+class Compiled:
+    """An exported program and the model compiled from it."""
+
+    def __init__(self, module, inputs, folder, dynamic_shapes=None, options=(), threads=0):
+        folder.mkdir(parents=True, exist_ok=True)
+        with torch.no_grad():
+            self.program = torch.export.export(module, clone(inputs), dynamic_shapes=dynamic_shapes)
+        self.archive, self.path = folder / "model.pt2", folder / "model.so"
+        torch.export.save(self.program, self.archive)
+        process = run_tool("aot-compile", self.archive, "-o", self.path, *options)
+        assert process.returncode == 0, process.stderr[-4000:]
+        self.module = module
+        self.model = GuardedModel(self.path, threads)
+
+    def recorded_outputs(self):
+        (output,) = [node for node in self.program.graph.nodes if node.op == "output"]
+        kinds = [spec.kind.name for spec in self.program.graph_signature.output_specs]
+        return [node.meta.get("val") if node is not None and hasattr(node, "meta") else node
+                for node, kind in zip(output.args[0], kinds) if kind == "USER_OUTPUT"]
+
+    def check(self, inputs, rtol, atol):
+        eager_inputs, inputs = clone(inputs), clone(inputs)
+        with torch.no_grad():
+            expected = leaves(self.module(*eager_inputs))
+        flat = [leaf for leaf in leaves(inputs)]
+        actual = [output for output in self.model.run(flat) if output is not None]
+        self.model.allocator.check()
+        assert len(actual) == len(expected)
+        for got, want in zip(actual, expected):
+            want = torch.as_tensor(want, dtype=None if isinstance(want, (torch.Tensor, bool)) else
+                                   torch.float64 if isinstance(want, float) else torch.int64)
+            got = torch.as_tensor(got)
+            torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
+        for got, recorded in zip(actual, (r for r in self.recorded_outputs() if r is not None)):
+            if isinstance(recorded, torch.Tensor) and isinstance(got, torch.Tensor):
+                assert_strides(got, recorded)
+        for after, expected_after in zip(flat, leaves(eager_inputs)):
+            if isinstance(after, torch.Tensor):
+                torch.testing.assert_close(after, expected_after, rtol=rtol, atol=atol, equal_nan=True)
+        return actual
+
+
+@pytest.fixture
+def compile_model(tmp_path):
+    """compile_model(module, inputs, dynamic_shapes=None, options=(), threads=0) -> Compiled"""
+    count = iter(range(1 << 20))
+
+    def compile_one(module, inputs, dynamic_shapes=None, options=(), threads=0):
+        return Compiled(module.eval(), inputs, tmp_path / f"compiled-{next(count)}", dynamic_shapes, options, threads)
+    return compile_one
+
+
+@pytest.fixture
+def compile_and_compare(compile_model):
+    """Compiles a module and compares it with eager on `inputs` and on each tuple of `more_inputs`."""
+    def compare(module, inputs, dynamic_shapes=None, rtol=1e-5, atol=1e-5, more_inputs=(), options=(), threads=0):
+        compiled = compile_model(module, inputs, dynamic_shapes, options, threads)
+        for one in (inputs, *more_inputs):
+            compiled.check(one, rtol, atol)
+        return compiled
+    return compare
+
+
+class Calls(torch.nn.Module):
+    """Applies a function to each of several tuples of arguments: one compilation tests an operator on many shapes.
+
+    Tensors among the arguments are inputs of the module, everything else is baked in. Modules that the function uses are
+    given as `modules`, so that their weights become constants."""
+
+    def __init__(self, function, cases, modules=()):
+        super().__init__()
+        self.modules_used = torch.nn.ModuleList(modules)
+        self.function, self.cases = function, cases
+
+    def inputs(self):
+        return tuple(value for case in self.cases for value in case if isinstance(value, torch.Tensor))
+
+    def forward(self, *tensors):
+        remaining = iter(tensors)
+        return [self.function(*(next(remaining) if isinstance(value, torch.Tensor) else value for value in case)) for case in self.cases]
+
+
+@pytest.fixture
+def check_calls(compile_and_compare):
+    """check_calls(function, [arguments...], modules=(), **tolerances): compares each call with eager."""
+    def check(function, *cases, modules=(), **tolerances):
+        torch.manual_seed(0)
+        module = Calls(function, [case if isinstance(case, tuple) else (case,) for case in cases], modules)
+        return compile_and_compare(module, module.inputs(), **tolerances)
+    return check
+
+
+class Mlp(torch.nn.Module):
+    """The smallest model that goes through every stage."""
+
+    def __init__(self, sizes=(6, 8, 4)):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+
+    def forward(self, x):
+        for layer in self.layers[:-1]:
+            x = torch.relu(layer(x))
+        return self.layers[-1](x)
+
+
+@pytest.fixture(scope="session")
+def small_mlp(tmp_path_factory):
+    """A compiled 6-8-4 MLP at batch 3, shared by the tests that need any model at all."""
+    torch.manual_seed(0)
+    return Compiled(Mlp().eval(), (torch.randn(3, 6),), tmp_path_factory.mktemp("mlp"))

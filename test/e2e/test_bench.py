@@ -1,0 +1,72 @@
+"""The programs of the benchmark do what they say; nothing is timed here."""
+import os
+import subprocess
+
+import pytest
+
+import models
+import peers
+import table
+import workers
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Folder of the tiny MLP, with the caches of the benchmark in a folder of their own."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(peers, "CACHE", tmp_path_factory.mktemp("bench"))
+    patch.setattr(peers, "BIN", peers.pathlib.Path(os.environ["KILN_COMPILER"]).parent)
+    yield peers.model("mlp", tiny=True)
+    patch.undo()
+
+
+def test_compile_is_cached(tiny):
+    library, seconds = peers.kiln(tiny)
+    assert (library, seconds) == peers.kiln(tiny)
+    assert peers.errors(tiny)[0] < 1e-5
+
+
+def test_size_of_weights(tiny):
+    assert peers.weight_bytes(tiny) == 4 * (24 * 16 + 16 + 16 * 16 + 16 + 16 * 5 + 5)
+
+
+@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "eager"])
+def test_worker(tiny, system):
+    worker = workers.Worker(peers.command(system, "mlp", True, 1), 1)
+    times = worker.run(7)
+    assert len(times) == 7 and min(times) > 0
+    assert worker.peak_bytes() > 1 << 20
+    assert set(workers.interleave({"one": worker}, 0.01, rounds=2)) == {"one"}
+    worker.close()
+    assert worker.process.returncode == 0
+
+
+@pytest.mark.parametrize("name,preamble", [("peak", 1), ("mlp", 0)])
+def test_yardsticks(tiny, name, preamble):
+    worker = workers.Worker([peers.host(name)], 1, preamble)
+    assert min(worker.run(3)) > 0
+    worker.close()
+
+
+def test_start(tiny):
+    process = subprocess.run(list(map(str, [peers.host("start"), *peers.command("kiln", "mlp", True, 1)])), capture_output=True, text=True)
+    assert process.returncode == 0 and float(process.stdout) > 0, process.stderr
+
+
+def test_failures_are_reported(tiny):
+    with pytest.raises(peers.Unavailable, match="nowhere.so"):
+        workers.Worker([peers.host("kiln"), "/nowhere.so", tiny / "inputs.bin", 1], 1)
+    with pytest.raises(peers.Unavailable, match="aot-compile"):
+        peers.kiln(tiny, options=["--nonsense"])
+
+
+def test_export_is_cached():
+    folder = models.export("mlp", tiny=True)
+    before = (folder / "model.pt2").stat().st_mtime_ns
+    assert models.export("mlp", tiny=True) == folder and (folder / "model.pt2").stat().st_mtime_ns == before
+
+
+def test_tables():
+    assert table.render(["", "a"], [["x", "1"], ["long", "22"]]) == "       a\n----  --\nx      1\nlong  22"
+    assert [table.number(value) for value in (None, 0, 1.23456, 123456, 0.0123, 1.5e-7)] == ["-", "0", "1.23", "123456", "0.0123", "1.50e-07"]
+    assert table.geometric_mean([1, 4]) == 2 and table.geometric_mean([]) is None

@@ -1,0 +1,248 @@
+"""Options, stages and exit codes of the tools, and what a produced file holds."""
+import json
+import os
+import re
+import subprocess
+
+import numpy
+import pytest
+import torch
+
+import kiln
+from conftest import assert_user_error, run_tool
+
+EXPORTED = {"kiln_abi_version", "kiln_model_info", "kiln_model_create", "kiln_model_run", "kiln_model_set_constant", "kiln_model_destroy",
+            "kiln_last_error"}
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *map(str, arguments)], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def compile_file(small_mlp, tmp_path):
+    """compile_file(*options, name="model.so") -> path of the output; fails the test when the compiler does."""
+    def run(*options, name="model.so"):
+        output = tmp_path / name
+        process = run_tool("aot-compile", small_mlp.archive, "-o", output, *options)
+        assert process.returncode == 0, process.stderr
+        return output
+    return run
+
+
+@pytest.mark.parametrize("tool", ["aot-compile", "aot-run"])
+def test_help_and_version(tool):
+    for flag in ("--help", "--version"):
+        process = run_tool(tool, flag)
+        assert process.returncode == 0 and process.stdout.strip() and not process.stderr
+    assert tool in run_tool(tool, "--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
+    ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],
+    ["MODEL", "MODEL"], ["MODEL", "--debug-print=9"], ["MODEL", "-o"], ["MODEL", "--extern=nonsense"]])
+def test_bad_options(small_mlp, tmp_path, arguments):
+    arguments = [small_mlp.archive if argument == "MODEL" else argument for argument in arguments]
+    assert_user_error(run_tool("aot-compile", *arguments, cwd=tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("stage,text", [("torch", "torch.call"), ("kernel", "kernel."), ("wrapper", "wrapper.program")])
+def test_emit_stage_reads_back(compile_file, stage, text):
+    """The text of every stage is what kiln-opt reads and prints again."""
+    output = compile_file(f"--emit={stage}", name="stage.mlir")
+    assert text in output.read_text()
+    process = run_tool("kiln-opt", output)
+    assert process.returncode == 0, process.stderr
+    assert text in process.stdout
+
+
+def test_emit_llvm(compile_file):
+    assert re.search(r"^define ", compile_file("--emit=llvm", name="model.ll").read_text(), re.M)
+
+
+def test_emit_obj(compile_file):
+    assert "REL (Relocatable file)" in readelf("-h", compile_file("--emit=obj", name="model.o"))
+
+
+def test_emit_json(compile_file, small_mlp):
+    info = json.loads(compile_file("--emit=json", name="model.json").read_text())
+    assert info == small_mlp.model.info
+    assert info["target"] == "cpu" and info["abi"] == 1 and info["compiler"]
+    assert info["inputs"] == [{"name": "x", "dtype": "float32", "shape": [3, 6], "device": "cpu"}]
+    (output,) = info["outputs"]
+    assert (output["dtype"], output["shape"], output["device"]) == ("float32", [3, 4], "cpu")
+    shapes = {entry["name"]: (entry["dtype"], entry["shape"]) for entry in info["constants"]}
+    assert shapes == {name: ("float32", list(value.shape)) for name, value in small_mlp.module.named_parameters()}
+    assert info["symbols"] == {}
+
+
+@pytest.mark.parametrize("emit,suffix", [("so", ".so"), ("obj", ".o"), ("llvm", ".ll"), ("json", ".json"), ("torch", ".mlir"),
+                                         ("kernel", ".mlir"), ("wrapper", ".mlir")])
+def test_default_output_name(small_mlp, tmp_path, emit, suffix):
+    source = tmp_path / "some.model.pt2"
+    source.write_bytes(small_mlp.archive.read_bytes())
+    process = run_tool("aot-compile", source.name, f"--emit={emit}", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    (output,) = [name for name in os.listdir(tmp_path) if name != source.name and not name.endswith(".weights")]
+    assert output.startswith("some.model") and output.endswith(suffix)
+
+
+def test_rebuild_is_identical(small_mlp, tmp_path):
+    """The same bytes from the same input, wherever they are written and however many jobs write them."""
+    contents = set()
+    for number, options in enumerate([(), (), ("--jobs=1",), ("--jobs=2",)]):
+        output = tmp_path / str(number) / "model.so"
+        output.parent.mkdir()
+        assert run_tool("aot-compile", small_mlp.archive, "-o", output, *options).returncode == 0
+        contents.add(output.read_bytes())
+    assert len(contents) == 1
+
+
+def test_so_needs_libc_alone(small_mlp):
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", small_mlp.path))
+    assert set(needed) <= {"libc.so.6"}
+
+
+def test_so_exports_the_abi_alone(small_mlp):
+    symbols = [line.split() for line in readelf("--dyn-syms", small_mlp.path).splitlines() if re.match(r"\s*\d+:", line)]
+    defined = {fields[7].split("@")[0] for fields in symbols if fields[6] != "UND" and len(fields) > 7}
+    assert defined == EXPORTED
+
+
+def test_so_has_no_writable_code_and_no_executable_stack(small_mlp):
+    for line in readelf("-l", small_mlp.path).splitlines():
+        fields = line.split()
+        if fields and fields[0] in ("LOAD", "GNU_STACK"):
+            flags = "".join(fields[6:-1])
+            assert not ("W" in flags and "E" in flags), line
+
+
+def test_so_is_small(compile_file):
+    """All but the weights stays below a megabyte."""
+    assert compile_file("--weights=external").stat().st_size < 1 << 20
+
+
+def test_external_weights(small_mlp, compile_file, tmp_path):
+    output = compile_file("--weights=external")
+    weights = tmp_path / "model.so.weights"
+    x = torch.randn(3, 6)
+    expected = small_mlp.module(x).detach()
+    torch.testing.assert_close(kiln.load(output)(x), expected, rtol=1e-5, atol=1e-5)
+    moved = tmp_path / "elsewhere.bin"
+    weights.rename(moved)
+    torch.testing.assert_close(kiln.load(output, weights=moved)(x), expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(kiln.KilnError, match="weights"):
+        kiln.load(output)
+    weights.write_bytes(moved.read_bytes()[:-1])
+    with pytest.raises(kiln.KilnError, match="weights"):
+        kiln.load(output)
+
+
+def test_save_temps(compile_file, tmp_path):
+    compile_file(f"--save-temps={tmp_path / 'temps'}")
+    assert len(os.listdir(tmp_path / "temps")) >= 3
+
+
+def test_time_passes(small_mlp, tmp_path):
+    process = run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so", "--time-passes")
+    assert process.returncode == 0 and "Total" in process.stdout + process.stderr
+
+
+def test_quiet_by_default(small_mlp, tmp_path):
+    """Not on a terminal, a compile that succeeds says nothing."""
+    process = run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+
+
+def test_cpu_levels(small_mlp, compile_file):
+    """AVX2 code holds no AVX-512 register."""
+    output = compile_file("--cpu=x86-64-v3")
+    code = subprocess.run(["/usr/lib/llvm-22/bin/llvm-objdump", "-d", "--no-show-raw-insn", output], capture_output=True, text=True,
+                          check=True).stdout
+    assert "%ymm" in code and "%zmm" not in code
+    x = torch.randn(3, 6)
+    torch.testing.assert_close(kiln.load(output)(x), small_mlp.module(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+# ---- aot-run
+
+
+def save(path, **arrays):
+    numpy.savez(path, **arrays)
+    return path
+
+
+def test_run_files(small_mlp, tmp_path):
+    x = torch.randn(3, 6)
+    expected = small_mlp.module(x).detach().numpy()
+    for key in ("0", "x"):
+        process = run_tool("aot-run", small_mlp.path, "--inputs", save(tmp_path / "in.npz", **{key: x.numpy()}), "--outputs",
+                           tmp_path / "out.npz")
+        assert process.returncode == 0, process.stderr
+        with numpy.load(tmp_path / "out.npz") as outputs:
+            assert outputs.files == ["0"]
+            numpy.testing.assert_allclose(outputs["0"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_run_compressed_and_fortran_inputs(small_mlp, tmp_path):
+    x = numpy.asfortranarray(torch.randn(3, 6).numpy())
+    numpy.savez_compressed(tmp_path / "in.npz", **{"0": x})
+    process = run_tool("aot-run", small_mlp.path, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert process.returncode == 0, process.stderr
+    with numpy.load(tmp_path / "out.npz") as outputs:
+        numpy.testing.assert_allclose(outputs["0"], small_mlp.module(torch.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_run_json(small_mlp, tmp_path):
+    process = run_tool("aot-run", small_mlp.path, "--repeat", "5", "--warmup", "2", "--threads", "1", "--json", tmp_path / "run.json")
+    assert process.returncode == 0, process.stderr
+    result = json.loads((tmp_path / "run.json").read_text())
+    assert set(result) >= {"load_ms", "first_run_ms", "latency_ms", "runs", "threads", "peak_rss_mb", "outputs"}
+    assert set(result["latency_ms"]) == {"min", "median", "p90", "p99"}
+    assert (result["runs"], result["threads"], len(result["outputs"])) == (5, 1, 1)
+
+
+def test_run_info(small_mlp):
+    process = run_tool("aot-run", small_mlp.path, "--info")
+    assert process.returncode == 0 and "float32" in process.stdout
+
+
+@pytest.mark.parametrize("arrays", [
+    {}, {"0": numpy.zeros((3, 7), "float32")}, {"0": numpy.zeros((3, 6), "float64")}, {"0": numpy.zeros(18, "float32")},
+    {"other": numpy.zeros((3, 6), "float32")}, {"0": numpy.zeros((3, 6), "float32"), "1": numpy.zeros(1)}])
+def test_run_wrong_inputs(small_mlp, tmp_path, arrays):
+    process = run_tool("aot-run", small_mlp.path, "--inputs", save(tmp_path / "in.npz", **arrays), "--outputs", tmp_path / "out.npz")
+    assert process.returncode == 1
+    assert process.stderr.startswith("aot-run: error: ")
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_run_broken_files(small_mlp, tmp_path):
+    whole = save(tmp_path / "in.npz", **{"0": numpy.zeros((3, 6), "float32")}).read_bytes()
+    broken = tmp_path / "broken.npz"
+    for content in (b"", b"text", whole[:100], whole[: len(whole) // 2], whole.replace(b"float", b"flout"), whole.replace(b"'<f4'", b"'|O8'"),
+                    whole.replace(b"(3, 6)", b"(9, 6)"), whole.replace(b"NUMPY", b"NUMPI")):
+        broken.write_bytes(content)
+        process = run_tool("aot-run", small_mlp.path, "--inputs", broken)
+        assert process.returncode == (0 if content == whole else 1), process.stderr
+    for path in (tmp_path / "nowhere.so", broken, "/"):
+        assert run_tool("aot-run", path).returncode == 1
+
+
+def test_run_scalars_and_mutation(compile_model, tmp_path):
+    class Mutating(torch.nn.Module):
+        def forward(self, x, scale):
+            x.add_(1)
+            return x * scale
+
+    compiled = compile_model(Mutating(), (torch.zeros(2, 3), torch.tensor(2.0)))
+    process = run_tool("aot-run", compiled.path, "--inputs",
+                       save(tmp_path / "in.npz", **{"0": numpy.ones((2, 3), "float32"), "1": numpy.float32(3)}), "--outputs",
+                       tmp_path / "out.npz")
+    assert process.returncode == 0, process.stderr
+    with numpy.load(tmp_path / "out.npz") as outputs:
+        assert set(outputs.files) == {"0", "mutated_0"}
+        assert (outputs["0"] == 6).all() and (outputs["mutated_0"] == 2).all()
+

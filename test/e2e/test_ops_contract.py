@@ -1,0 +1,166 @@
+"""Matrix products, convolutions, pooling and attention."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+from test_ops_pointwise import some
+
+CLOSE = dict(rtol=1e-4, atol=1e-4)
+SIZES = [(1, 1, 1), (1, 7, 5), (5, 1, 3), (3, 4, 0), (0, 4, 3), (13, 31, 17), (14, 32, 64), (15, 33, 65), (64, 48, 100), (129, 65, 31), (200, 16, 300)]
+
+
+@pytest.mark.parametrize("m,n,k", SIZES)
+def test_matmul(check_calls, m, n, k):
+    check_calls(lambda a, b: (a @ b, a @ b.flip(0), (a * 2) @ (b + 1)), (some(m, k), some(k, n, seed=1)), **CLOSE)
+
+
+@pytest.mark.parametrize("m,n,k", SIZES)
+def test_linear(check_calls, m, n, k):
+    linear, plain = torch.nn.Linear(k, n), torch.nn.Linear(k, n, bias=False)
+    check_calls(lambda x: (linear(x), plain(x), F.relu(linear(x)), F.gelu(plain(x) + 1)), some(m, k), modules=[linear, plain], **CLOSE)
+
+
+def test_transposed_operands(check_calls):
+    a, b = some(9, 21), some(21, 18, seed=1)
+    check_calls(lambda a, b: a @ b, (a, b), (a.t().contiguous().t(), b), (a, b.t().contiguous().t()), **CLOSE)
+    check_calls(lambda a, b: a.t() @ b.t(), (some(21, 9), some(18, 21, seed=1)), **CLOSE)
+    check_calls(lambda a, b: (a.t() @ b, a.t() @ a, b.t() @ a), (some(21, 9), some(21, 18, seed=1)), **CLOSE)
+
+
+def test_vectors(check_calls):
+    check_calls(lambda a, v, w: (a @ v, w @ a, torch.dot(v, v), torch.outer(v, w), a.mv(v)), (some(9, 21), some(21, seed=1), some(9, seed=2)), **CLOSE)
+
+
+def test_batches(check_calls):
+    check_calls(torch.matmul, (some(4, 9, 7), some(4, 7, 6)), (some(2, 3, 9, 7), some(3, 7, 6)), (some(9, 7), some(5, 7, 6)), (some(2, 1, 9, 7), some(3, 7, 6)),
+                (some(5, 9, 7), some(7)), **CLOSE)
+    check_calls(lambda a, b, c: (torch.bmm(a, b), torch.baddbmm(c, a, b, beta=0.5, alpha=2)), (some(4, 9, 7), some(4, 7, 6), some(4, 9, 6)), **CLOSE)
+
+
+def test_addmm(check_calls):
+    def function(c, a, b):
+        return torch.addmm(c, a, b), torch.addmm(c, a, b, beta=0.5, alpha=-2), torch.addmm(c[0], a, b), torch.addmm(c[:, :1], a, b, beta=0)
+    check_calls(function, (some(9, 6), some(9, 7), some(7, 6)), **CLOSE)
+
+
+def test_einsum(check_calls):
+    check_calls(lambda a, b: (torch.einsum("bik,bkj->bij", a, b), torch.einsum("bik,bkj->ji", a, b)),
+                (some(3, 5, 7), some(3, 7, 4)), **CLOSE)
+
+
+def test_epilogues(check_calls):
+    """What is fused after a product: bias, activation, residual, scaling, transposition, two readers."""
+    linear = torch.nn.Linear(40, 24)
+
+    def function(x, residual):
+        y = linear(x)
+        return (F.gelu(y) + residual, (y * 0.125).transpose(0, 1), y.view(6, 5, 4, 6).permute(0, 2, 1, 3), torch.sigmoid(y) * y, y.sum(-1), y[:, :7],
+                F.layer_norm(y + residual, (24,)))
+    check_calls(function, (some(30, 40), some(30, 24)), modules=[linear], **CLOSE)
+
+
+def test_shared_weights(check_calls):
+    """One parameter used by two products, once transposed."""
+    table = torch.nn.Embedding(33, 20)
+    check_calls(lambda i: (F.linear(table(i), table.weight), table(i) @ table.weight.t()), torch.arange(9), modules=[table], **CLOSE)
+
+
+def test_chain_of_products(check_calls):
+    check_calls(lambda a, b, c: ((a @ b) @ c, a @ (b @ c), (a @ b) @ (a @ b).t() @ a), (some(5, 30), some(30, 20), some(20, 7)), **CLOSE)
+
+
+@pytest.mark.parametrize("width,stride,padding,dilation,groups", [
+    (1, 1, 0, 1, 1), (3, 1, 1, 1, 1), (3, 2, 1, 1, 1), (3, 1, 2, 2, 1), (5, 1, 0, 1, 1), (3, 1, 1, 1, 2), (3, 1, 1, 1, 8), (3, 2, 1, 1, 8), (7, 2, 3, 1, 1),
+    (2, 2, 0, 1, 1), (4, 4, 0, 1, 1), (1, 2, 0, 1, 4)])
+def test_convolution(check_calls, width, stride, padding, dilation, groups):
+    convolution = torch.nn.Conv2d(8, 16, width, stride, padding, dilation, groups)
+    check_calls(convolution, some(1, 8, 14, 15), some(2, 8, 9, 9), modules=[convolution], **CLOSE)
+
+
+@pytest.mark.parametrize("size,stride,padding", [((3, 1), (2, 1), (1, 0)), ((1, 5), (1, 2), (0, 2)), ((3, 5), (1, 1), "same"), ((2, 2), (1, 1), "valid")])
+def test_uneven_convolution(check_calls, size, stride, padding):
+    convolution = torch.nn.Conv2d(3, 5, size, stride, padding, bias=False)
+    check_calls(convolution, some(2, 3, 11, 12), modules=[convolution], **CLOSE)
+
+
+@pytest.mark.parametrize("stride,padding,groups", [(1, 0, 1), (2, 1, 1), (1, 2, 4)])
+def test_convolution_in_one_dimension(check_calls, stride, padding, groups):
+    convolution = torch.nn.Conv1d(8, 12, 3, stride, padding, groups=groups)
+    check_calls(lambda x: (convolution(x), F.gelu(convolution(x)).transpose(1, 2)), some(2, 8, 25), modules=[convolution], **CLOSE)
+
+
+def test_convolution_block(check_calls):
+    """Convolution, normalisation, activation and a residual, as in every convolution network."""
+    first, norm, second = torch.nn.Conv2d(6, 6, 3, padding=1, bias=False), torch.nn.BatchNorm2d(6), torch.nn.Conv2d(6, 6, 3, padding=1)
+    torch.nn.init.normal_(norm.running_mean), torch.nn.init.uniform_(norm.running_var, 0.5, 2), torch.nn.init.normal_(norm.weight)
+    norm.eval()
+    check_calls(lambda x: F.relu(second(F.hardtanh(norm(first(x)), 0, 6)) + x), some(2, 6, 10, 11), modules=[first, norm, second], **CLOSE)
+
+
+def test_weight_as_an_input(check_calls):
+    check_calls(lambda x, w: F.conv2d(x, w, padding=1), (some(1, 4, 8, 8), some(6, 4, 3, 3)), **CLOSE)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, (3, 1), (1, 2), dilation=(2, 1)), lambda x: F.avg_pool2d(x, 2),
+    lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), lambda x: F.adaptive_avg_pool2d(x, 1),
+    lambda x: F.adaptive_avg_pool2d(x, (3, 4)), lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True)],
+    ids=["max", "max padded", "max uneven", "average", "average padded", "average uncounted", "global", "adaptive", "ceil"])
+def test_pooling(check_calls, function):
+    check_calls(function, some(2, 5, 12, 13) - 5, **CLOSE)
+
+
+def attend(**options):
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **options)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 2, 5, 8), (2, 3, 17, 16), (1, 4, 128, 64), (1, 2, 197, 64), (1, 1, 300, 40)])
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_attention(check_calls, shape, options):
+    check_calls(attend(**options), tuple(some(*shape, seed=i) for i in range(3)), **CLOSE)
+
+
+def test_attention_with_mask(check_calls):
+    def function(q, k, v, boolean, additive):
+        return (F.scaled_dot_product_attention(q, k, v, boolean), F.scaled_dot_product_attention(q, k, v, additive),
+                F.scaled_dot_product_attention(q, k, v, additive[:, :1, :, :]))
+    q, k, v = (some(2, 4, 19, 16, seed=i) for i in range(3))
+    mask = some(2, 1, 19, 19, seed=4) > -1
+    mask[..., 0] = True
+    check_calls(function, (q, k, v, mask, some(2, 4, 19, 19, seed=5)), **CLOSE)
+
+
+def test_attention_of_other_lengths(check_calls):
+    """More keys than queries, another width of values, and keys shared by groups of heads."""
+    check_calls(attend(), (some(1, 2, 7, 16), some(1, 2, 33, 16), some(1, 2, 33, 24)), (some(1, 2, 1, 16), some(1, 2, 40, 16), some(1, 2, 40, 16)), **CLOSE)
+    check_calls(attend(enable_gqa=True, is_causal=True), (some(1, 8, 11, 16), some(1, 2, 11, 16), some(1, 2, 11, 16)), **CLOSE)
+
+
+def test_attention_of_large_scores(check_calls):
+    """The running maximum keeps every exponential in range."""
+    check_calls(attend(scale=1.0), tuple(some(1, 2, 40, 16, seed=i) * 10 for i in range(3)), rtol=1e-3, atol=1e-3)
+
+
+def test_attention_with_a_masked_row(check_calls):
+    """A query that may look at nothing gives zeros, as eager does."""
+    mask = torch.ones(1, 1, 6, 6, dtype=torch.bool)
+    mask[..., 2, :] = False
+    check_calls(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (*(some(1, 2, 6, 8, seed=i) for i in range(3)), mask), **CLOSE)
+
+
+def test_attention_inside_a_block(check_calls):
+    """Heads split and joined around it by views."""
+    joined, out = torch.nn.Linear(48, 144), torch.nn.Linear(48, 48)
+
+    def function(x):
+        q, k, v = (part.view(2, 10, 4, 12).transpose(1, 2) for part in joined(x).split(48, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return out(y.transpose(1, 2).reshape(2, 10, 48)) + x
+    check_calls(function, some(2, 10, 48), modules=[joined, out], **CLOSE)
+
+
+def test_attention_written_out(check_calls):
+    def function(q, k, v):
+        scores = q @ k.transpose(-1, -2) * 0.25
+        return F.softmax(scores.masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf")), -1) @ v
+    check_calls(function, tuple(some(2, 3, 9, 16, seed=i) for i in range(3)), **CLOSE)

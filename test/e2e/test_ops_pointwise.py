@@ -1,0 +1,224 @@
+"""Elementwise operators: odd shapes, broadcasting, type promotion, special values."""
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def some(*shape, low=-3.0, high=3.0, seed=0):
+    return torch.empty(shape).uniform_(low, high, generator=torch.Generator().manual_seed(seed))
+
+
+SPECIAL = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40, 1e-30, 1e30, -1e30, 3.4e38, -3.4e38, 0.5, -0.5, 1.5,
+                        -1.5, 2.5, -2.5, 1.0, -1.0, 2.0, 10.0, -10.0, 87.0, 88.7, 89.0, -87.0, -88.0, -103.0, -105.0, 127.0, 128.0, 1e-5, -1e-5,
+                        0.999999, -0.999999, 3.14159274, 6.2831855, 100.0, -100.0, 8388609.0, 16777216.0, 2147483648.0])
+
+ANYWHERE = {
+    "abs": torch.abs, "neg": torch.neg, "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "sigmoid": torch.sigmoid, "tanh": torch.tanh,
+    "erf": torch.erf, "erfc": torch.erfc, "atan": torch.atan, "asinh": torch.asinh, "floor": torch.floor, "ceil": torch.ceil,
+    "round": torch.round, "trunc": torch.trunc, "frac": torch.frac, "sign": torch.sign, "square": torch.square, "relu": F.relu, "relu6": F.relu6,
+    "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "mish": F.mish, "softplus": F.softplus, "elu": F.elu,
+    "selu": F.selu, "celu": F.celu, "leaky_relu": F.leaky_relu, "hardtanh": F.hardtanh, "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish,
+    "logsigmoid": F.logsigmoid, "softsign": F.softsign, "tanhshrink": F.tanhshrink, "hardshrink": F.hardshrink, "softshrink": F.softshrink,
+    "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "signbit": torch.signbit, "logical_not": torch.logical_not,
+    "nan_to_num": torch.nan_to_num, "reciprocal": torch.reciprocal, "cube": lambda x: x**3, "power": lambda x: x**0.5, "inverse": lambda x: x**-1,
+    "two_to": lambda x: 2**x, "clamp": lambda x: x.clamp(-1, 2), "clamp_min": lambda x: x.clamp(min=0.25), "one_minus": lambda x: 1 - x,
+}
+POSITIVE = {"log": torch.log, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "log1p": torch.log1p}
+WITHIN_ONE = {"asin": torch.asin, "acos": torch.acos, "atanh": torch.atanh, "logit": lambda x: torch.logit(x, 1e-3)}
+PERIODIC = {"sin": torch.sin, "cos": torch.cos, "tan": torch.tan}
+GROWING = {"sinh": torch.sinh, "cosh": torch.cosh, "acosh": lambda x: torch.acosh(x.abs() + 1)}
+
+
+def shapes(make):
+    return make(37), make(3, 5, 17), make(), make(0, 4), make(1, 1), make(2, 3, 4, 5, 2)
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_unary(check_calls, name):
+    # eager's gelu of infinity is NaN, and of the largest numbers infinity
+    special = SPECIAL[~(SPECIAL.abs() > 1e30)] if name == "gelu" else SPECIAL
+    check_calls(ANYWHERE[name], *shapes(some), special, some(6, 9).t(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", POSITIVE)
+def test_unary_positive(check_calls, name):
+    check_calls(POSITIVE[name], *shapes(lambda *shape: some(*shape, low=1e-3, high=50.0)), SPECIAL, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", WITHIN_ONE)
+def test_unary_within_one(check_calls, name):
+    check_calls(WITHIN_ONE[name], *shapes(lambda *shape: some(*shape, low=-1.0, high=1.0)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", PERIODIC)
+def test_unary_periodic(check_calls, name):
+    far = torch.tensor([1e3, -1e3, 12345.678, 1e5, -54321.0, 1e6])
+    check_calls(PERIODIC[name], *shapes(some), far, torch.arange(256).float(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_unary_growing(check_calls, name):
+    check_calls(GROWING[name], *shapes(some), some(40, low=-80, high=80), rtol=1e-5, atol=1e-6)
+
+
+BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum, "minimum": torch.minimum, "fmax": torch.fmax,
+    "fmin": torch.fmin, "atan2": torch.atan2, "fmod": torch.fmod, "remainder": torch.remainder, "hypot": torch.hypot, "copysign": torch.copysign,
+    "floor_divide": torch.floor_divide, "div_trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"), "eq": torch.eq, "ne": torch.ne,
+    "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "logical_and": torch.logical_and, "logical_or": torch.logical_or,
+    "logical_xor": torch.logical_xor, "logaddexp": torch.logaddexp, "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "add_alpha": lambda x, y: torch.add(x, y, alpha=2.5), "sub_alpha": lambda x, y: torch.sub(x, y, alpha=-3),
+    "where": lambda x, y: torch.where(x > y, x, y * 2), "masked_fill": lambda x, y: x.masked_fill(y > 0, -7.0), "rsub": lambda x, y: torch.rsub(x, y),
+    "power": lambda x, y: torch.pow(x.abs() + 0.1, y),
+}
+PAIRS = [((37,), (37,)), ((4, 1, 5), (3, 1)), ((), (3, 4)), ((3, 4), ()), ((1,), (2, 3)), ((0, 3), (1, 3)), ((5, 7), (7,)), ((2, 1), (1, 9))]
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(check_calls, name):
+    pairs = [(some(*a, seed=i), some(*b, seed=i + 50)) for i, (a, b) in enumerate(PAIRS)]
+    check_calls(BINARY[name], *pairs, (some(6, 9).t(), some(9, 6)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "where"])
+def test_binary_special_values(check_calls, name):
+    """All pairs of NaN, infinities, signed zeros and numbers."""
+    check_calls(BINARY[name], (SPECIAL[:20, None], SPECIAL[None, :20]), rtol=1e-6, atol=0)
+
+
+def integers(dtype, *shape, low=-20, high=20, seed=0):
+    low = 0 if dtype in (torch.uint8, torch.bool) else low
+    return torch.randint(low, 2 if dtype == torch.bool else high, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+INTEGER = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lt": operator.lt,
+    "eq": operator.eq, "maximum": torch.maximum, "minimum": torch.minimum, "true_divide": lambda x, y: x / (y.abs() + 1),
+    "floor_divide": lambda x, y: x // (y.abs() + 1), "trunc_divide": lambda x, y: torch.div(x, y.abs() + 1, rounding_mode="trunc"),
+    "negative_divide": lambda x, y: torch.div(x, -(y.abs() + 1), rounding_mode="floor"), "remainder": lambda x, y: x % (y.abs() + 1),
+    "fmod": lambda x, y: torch.fmod(x, y.abs() + 1), "not": lambda x, y: ~x, "neg": lambda x, y: -x, "abs": lambda x, y: x.abs(),
+    "shift": lambda x, y: (x << 2) + (y >> 1), "where": lambda x, y: torch.where(x > y, x, 3), "clamp": lambda x, y: x.clamp(2, 11),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.int8, torch.int16], ids=str)
+@pytest.mark.parametrize("name", INTEGER)
+def test_integers(check_calls, name, dtype):
+    check_calls(INTEGER[name], (integers(dtype, 37), integers(dtype, 37, seed=1)), (integers(dtype, 3, 1), integers(dtype, 5, seed=2)))
+
+
+@pytest.mark.parametrize("name", ["and", "or", "xor", "not", "eq", "where", "maximum"])
+def test_booleans(check_calls, name):
+    function = BINARY["where"] if name == "where" else INTEGER[name]
+    check_calls(function, (integers(torch.bool, 37), integers(torch.bool, 37, seed=1)), (integers(torch.bool, 3, 1), integers(torch.bool, 5, seed=2)))
+
+
+DTYPES = [torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool]
+
+
+@pytest.mark.parametrize("left", DTYPES, ids=str)
+def test_promotion(check_calls, left):
+    def function(x, y):
+        return x + y, x * 2, x * 2.5, torch.eq(x, y), torch.maximum(x, y), torch.where(y > 1, x, y)
+    check_calls(function, *((integers(left, 9), integers(right, 9, seed=1)) for right in DTYPES))
+
+
+@pytest.mark.parametrize("source", DTYPES, ids=str)
+def test_conversions(check_calls, source):
+    x = some(33, low=0, high=100) if source == torch.float32 else integers(source, 33, high=100)
+    check_calls(lambda x: tuple(x.to(dtype) for dtype in DTYPES), x)
+
+
+def test_ternary(check_calls):
+    check_calls(lambda x, y, z: (torch.addcmul(x, y, z, value=0.7), torch.addcdiv(x, y, z.abs() + 1, value=-2), torch.lerp(x, y, z),
+                                 torch.clamp(x, y - 1, y + 1), torch.where(x > 0, y, z)), (some(5, 9), some(9, seed=1), some(5, 1, seed=2)))
+
+
+def test_in_place_operators(check_calls):
+    """Mutation of an intermediate result, and of a view of one."""
+    def function(x):
+        y = x * 2
+        y.add_(1).relu_()
+        y[0].mul_(3)
+        y[:, 1:3] = 7
+        z = y.clone()
+        z += y
+        z.clamp_(max=20)
+        return y, z
+    check_calls(function, some(4, 5))
+
+
+def test_mutated_input(compile_and_compare):
+    class Counter(torch.nn.Module):
+        def forward(self, x, y):
+            x.mul_(2)
+            y[1] = x.sum()
+            return x + 1, y * 3
+    compile_and_compare(Counter(), (some(3, 4), some(5)))
+
+
+def test_mutated_buffer(compile_model):
+    """A buffer keeps its value from run to run."""
+    class Accumulator(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x):
+            self.total.add_(x)
+            return self.total * 2
+    model = compile_model(Accumulator(), (some(3),)).model
+    x = torch.tensor([1.0, 2.0, 3.0])
+    for run in range(1, 5):
+        torch.testing.assert_close(model(x), x * 2 * run)
+
+
+def test_inputs_and_constants_as_outputs(compile_and_compare):
+    class Through(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(4.0))
+
+        def forward(self, x):
+            return x, x, x.t(), self.table, torch.ones(2, 3), torch.arange(5)
+    compile_and_compare(Through(), (some(3, 4),))
+
+
+def test_scalar_inputs(compile_and_compare):
+    class Scaled(torch.nn.Module):
+        def forward(self, x, factor, flag):
+            return x * factor, torch.where(flag, x, -x)
+    compile_and_compare(Scaled(), (some(3), torch.tensor(2.5), torch.tensor(True)), more_inputs=[(some(3), torch.tensor(-1.0), torch.tensor(False))])
+
+
+def test_unused_and_optional_inputs(compile_and_compare):
+    class Partial(torch.nn.Module):
+        def forward(self, x, unused, nothing=None):
+            return x + 1, None
+    compile_and_compare(Partial(), (some(3), some(4)))
+
+
+def test_no_inputs(compile_and_compare):
+    class Constant(torch.nn.Module):
+        def forward(self):
+            return torch.full((2, 3), 1.5) + torch.arange(3)
+    compile_and_compare(Constant(), ())
+
+
+def test_long_chain(check_calls):
+    """Deep fusion must neither blow up nor recurse without bound."""
+    def function(x):
+        for step in range(300):
+            x = torch.tanh(x * 1.01 + step * 1e-3)
+        return x
+    check_calls(function, some(50), rtol=1e-3, atol=1e-4)
+
+
+def test_wide_use(check_calls):
+    """One value read by many, many values read by one."""
+    def function(x):
+        base = torch.exp(x)
+        return sum(base * step for step in range(100)), *[base + step for step in range(20)]
+    check_calls(function, some(31), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,124 @@
+"""Reductions and what is made of them: dimensions, empty and huge domains, NaN, ties, normalisation, softmax."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+from test_ops_pointwise import integers, some
+
+REDUCTIONS = {
+    "sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "amin": torch.amin, "prod": lambda x, *a, **k: torch.prod(x, *a, **k),
+    "var": torch.var, "std": torch.std, "var_biased": lambda x, *a, **k: torch.var(x, *a, correction=0, **k), "logsumexp": torch.logsumexp,
+    "norm": lambda x, *a, **k: torch.linalg.vector_norm(x, 2, *a, **k), "norm1": lambda x, *a, **k: torch.linalg.vector_norm(x, 1, *a, **k),
+}
+WHOLE = ["sum", "mean", "amax", "amin", "prod", "var", "std", "norm"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_one_dimension(check_calls, name, keepdim):
+    reduce = REDUCTIONS[name]
+    x = some(7, 5, 33)
+    check_calls(lambda x: tuple(reduce(x, dim, keepdim=keepdim) for dim in (0, 1, 2, -1)), x, x.permute(2, 0, 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in REDUCTIONS if name != "prod"])
+def test_many_dimensions(check_calls, name):
+    reduce = REDUCTIONS[name]
+    check_calls(lambda x: (reduce(x, (0, 1)), reduce(x, (0, 2)), reduce(x, (-1, -2)), reduce(x, (0, 1, 2))), some(4, 9, 21), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_everything(check_calls, name):
+    reduce = REDUCTIONS[name]
+    inputs = [some(5), some(3, 17), some(2, 3, 4)]
+    check_calls((lambda x: reduce(x)), *inputs, rtol=1e-4, atol=1e-5)
+
+
+def test_long(check_calls):
+    """Long enough that a single running sum in fp32 would drift."""
+    x = some(3, 100001, low=0, high=1)
+    check_calls(lambda x: (x.sum(-1), x.mean(-1), x.amax(-1), x.sum(0), x.sum()), x, rtol=2e-5, atol=1e-4)
+
+
+def test_empty(check_calls):
+    check_calls(lambda x: (x.sum(0), x.sum(1), x.prod(0), x.sum(), x.any(0), x.all(0), x.mean(0)), some(0, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool], ids=str)
+def test_integers(check_calls, dtype):
+    check_calls(lambda x: (x.sum(0), x.sum(), x.prod(1), x.amax(0), x.any(1), x.all(1), x.any(), x.all()), integers(dtype, 4, 7, low=-3, high=3))
+
+
+def test_index_of_extreme(check_calls):
+    """Ties give the first one; NaN is the largest and the smallest."""
+    ties = torch.tensor([[1.0, 3.0, 3.0, 0.0], [2.0, 2.0, 2.0, 2.0], [0.0, float("nan"), 5.0, float("nan")]])
+
+    def function(x):
+        return (x.argmax(-1), x.argmin(-1), x.argmax(0, keepdim=True), x.argmax(), *x.max(1), *x.min(1, keepdim=True), *x.max(0), *torch.aminmax(x, dim=1))
+    check_calls(function, ties, some(9, 33), torch.zeros(3, 1))
+
+
+def test_not_a_number(check_calls):
+    x = some(4, 6)
+    x[1, 2] = float("nan")
+    x[2, 3] = float("inf")
+    check_calls(lambda x: (x.sum(-1), x.amax(-1), x.amin(-1), x.mean(0), x.amax(0)), x)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 3, 129), (1, 1), (4, 1000)])
+def test_softmax(check_calls, shape):
+    check_calls(lambda x: (F.softmax(x, -1), F.log_softmax(x, -1), F.softmax(x, 0), F.softmin(x, -1)), some(*shape, low=-20, high=20), rtol=1e-5, atol=1e-6)
+
+
+def test_softmax_extremes(check_calls):
+    inf = float("inf")
+    x = torch.tensor([[1e30, 0.0, 1.0], [-inf, 0.0, 1.0], [-inf, -inf, 3.0], [-1e30, -1e30, -1e30], [88.0, 89.0, 90.0], [-inf, -inf, -inf]])
+    check_calls(lambda x: (F.softmax(x, -1), F.log_softmax(x, -1)), x)
+
+
+@pytest.mark.parametrize("width", [1, 5, 64, 100, 769])
+def test_layer_norm(check_calls, width):
+    norm = torch.nn.LayerNorm(width)
+    torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
+    check_calls(lambda x: (norm(x), F.layer_norm(x, (width,)), F.layer_norm(x, (width,), norm.weight)), some(3, 7, width), modules=[norm],
+                rtol=1e-4, atol=1e-5)
+
+
+def test_layer_norm_of_two_dimensions(check_calls):
+    check_calls(lambda x: F.layer_norm(x, (4, 6), eps=1e-3), some(5, 4, 6), some(2, 3, 4, 6))
+
+
+def test_layer_norm_far_from_zero(check_calls):
+    """A mean much larger than the deviation: the variance must not be a difference of two large numbers."""
+    check_calls(lambda x: F.layer_norm(x, (256,)), some(3, 256) + 1000, rtol=1e-3, atol=1e-3)
+
+
+def test_rms_norm(check_calls):
+    norm = torch.nn.RMSNorm(48)
+    torch.nn.init.normal_(norm.weight)
+    check_calls(lambda x: (norm(x), norm.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))), some(2, 5, 48), modules=[norm])
+
+
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_group_norm(check_calls, groups):
+    norm = torch.nn.GroupNorm(groups, 8)
+    torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
+    check_calls(norm, some(2, 8, 5, 3), some(1, 8, 10), modules=[norm], rtol=1e-4, atol=1e-5)
+
+
+def test_batch_norm(check_calls):
+    norm = torch.nn.BatchNorm2d(6).eval()
+    for tensor in (norm.weight, norm.bias, norm.running_mean):
+        torch.nn.init.normal_(tensor)
+    torch.nn.init.uniform_(norm.running_var, 0.5, 2)
+    check_calls(norm, some(2, 6, 5, 3), modules=[norm])
+    check_calls(lambda x: F.relu(norm(x) + x), some(1, 6, 4, 4), modules=[norm])
+
+
+def test_chained_reductions(check_calls):
+    """A reduction of a reduction, and the same one read twice."""
+    def function(x):
+        row = x.sum(-1, keepdim=True)
+        centred = x - row / x.shape[-1]
+        return centred.pow(2).mean(-1).amax(0), row.sum(), centred / (centred.std(-1, keepdim=True) + 1)
+    check_calls(function, some(4, 5, 37), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,23 @@
+"""lit: every .mlir file under test/ is a test of the tools in build/bin."""
+
+import os
+
+import lit.formats
+
+config.name = "kiln"
+config.test_format = lit.formats.ShTest(True)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "e2e", "runtime", "unit"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.kiln_binary_dir, "test")
+
+for folder in (config.llvm_tools_dir, config.kiln_tools_dir):
+    config.environment["PATH"] = os.pathsep.join((folder, config.environment["PATH"]))
+# One caret of context is enough, and colours would break FileCheck.
+config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
+
+with open("/proc/cpuinfo") as cpuinfo:
+    flags = next((line.split() for line in cpuinfo if line.startswith("flags")), [])
+for feature in ("avx2", "avx512f", "avx512bw"):
+    if feature in flags:
+        config.available_features.add(feature)

@@ -1,0 +1,330 @@
+// Compiles an exported PyTorch program (.pt2) ahead of time.
+//
+// The compilation runs in a child process, so that a crash in it (or in LLVM) still ends with a
+// message, the path of a reproducer and exit status 2.
+#include "kiln/Pipeline/Compile.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
+#include "llvm/Pass.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
+#include <atomic>
+#include <csignal>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace llvm;
+using namespace kiln;
+
+namespace {
+
+constexpr int userError = 1, internalError = 2;
+
+cl::OptionCategory category("aot-compile options");
+
+cl::opt<std::string> input(cl::Positional, cl::desc("MODEL.pt2"), cl::cat(category));
+cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
+                            cl::desc("output; default: the input's stem with the suffix of what is "
+                                     "emitted; '-': standard output, for text"));
+cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("cpu|cuda"),
+                            cl::cat(category), cl::desc("what the model runs on; default cpu"));
+cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
+                             cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
+                                      "native (default)"));
+cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(category),
+                             cl::desc("sm_80,sm_90,...: one cubin each (--target=cuda)"));
+cl::opt<std::string> emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
+                              cl::desc("so (default), obj, llvm, ptx, json, fx, or MLIR after a "
+                                       "stage: torch, kernel, wrapper"));
+cl::opt<std::string> weights("weights", cl::init("embed"), cl::value_desc("embed|external"),
+                             cl::cat(category),
+                             cl::desc("in the output (default), or beside it as OUT.weights"));
+cl::opt<std::string> fallback("fallback", cl::init("none"), cl::value_desc("none|torch"),
+                              cl::cat(category),
+                              cl::desc("an op without a lowering: an error (default), or a call "
+                                       "into LibTorch"));
+cl::opt<std::string> externs("extern", cl::value_desc("list"), cl::cat(category),
+                             cl::desc("external code generators that may take over parts"));
+cl::opt<bool> autotune("autotune", cl::cat(category),
+                       cl::desc("time candidate schedules on this machine"));
+cl::opt<std::string> debugPrint("debug-print", cl::init("0"), cl::value_desc("0|1|2|3"),
+                                cl::cat(category), cl::desc("debug printing of the model"));
+cl::opt<std::string> debugFilter("debug-filter", cl::value_desc("names"), cl::cat(category),
+                                 cl::desc("kernels that debug printing is for"));
+cl::opt<std::string> jobs("jobs", cl::init("0"), cl::value_desc("n"), cl::cat(category),
+                          cl::desc("threads; default: one for each core"));
+cl::opt<std::string> level("O", cl::Prefix, cl::init("3"), cl::value_desc("0..3"),
+                           cl::cat(category), cl::desc("optimization level; default -O3"));
+bool timePasses = false; // LLVM has the option already
+cl::opt<std::string> saveTemps("save-temps", cl::value_desc("dir"), cl::cat(category),
+                               cl::desc("keep what each stage leaves in this folder"));
+cl::opt<std::string> progress("progress", cl::init("auto"), cl::value_desc("auto|never"),
+                              cl::cat(category),
+                              cl::desc("a progress line, if standard error is a terminal"));
+
+int fail(const Twine &message) {
+  errs() << "aot-compile: error: " << message << '\n';
+  return userError;
+}
+
+/// Lets LLVM parse the command line. It writes what it does not like to the standard error, in its
+/// own words; one line of that becomes ours.
+Error parseCommandLine(int argc, char **argv) {
+  std::string problem;
+  raw_string_ostream stream(problem);
+  int saved = dup(STDERR_FILENO), captured = memfd_create("stderr", MFD_CLOEXEC);
+  dup2(captured, STDERR_FILENO);
+  bool valid =
+      cl::ParseCommandLineOptions(argc, argv, "Compiles an exported PyTorch program.\n", &stream);
+  errs().flush();
+  dup2(saved, STDERR_FILENO);
+  char text[1024];
+  ssize_t length = pread(captured, text, sizeof(text), 0);
+  close(saved);
+  close(captured);
+  if (valid)
+    return Error::success();
+  if (problem.empty() && length > 0)
+    problem.assign(text, length);
+  // "aot-compile: Unknown command line argument '-x'.  Try: ...", and suggestions on further lines.
+  StringRef line = StringRef(problem).split('\n').first.split("  Try").first;
+  line.consume_front(StringRef(argv[0]));
+  line.consume_front(sys::path::filename(argv[0]));
+  line.consume_front(": ");
+  return createStringError(line.rtrim(".!") + " (see --help)");
+}
+
+/// The command line, or a message why it is wrong.
+Expected<CompileOptions> getOptions() {
+  auto error = [](const Twine &message) { return createStringError(message); };
+  auto unsupported = [&](const Twine &what) {
+    return error(what + " is not supported by this build");
+  };
+  CompileOptions options;
+  if (input.empty())
+    return error("no input file (aot-compile MODEL.pt2 -o OUT)");
+  options.input = input;
+
+  if (target == "cuda")
+    return unsupported("--target=cuda");
+  if (target != "cpu")
+    return error("--target=" + target + ": expected cpu or cuda");
+  if (gpuArch.getNumOccurrences())
+    return error("--gpu-arch is for --target=cuda");
+
+  struct Kind {
+    StringRef name;
+    EmitKind kind;
+    StringRef suffix;
+  };
+  static const Kind kinds[] = {{"so", EmitKind::SharedObject, ".so"},
+                               {"obj", EmitKind::Object, ".o"},
+                               {"llvm", EmitKind::LLVM, ".ll"},
+                               {"json", EmitKind::Json, ".json"},
+                               {"torch", EmitKind::Torch, ".torch.mlir"},
+                               {"kernel", EmitKind::Kernel, ".kernel.mlir"},
+                               {"wrapper", EmitKind::Wrapper, ".wrapper.mlir"}};
+  if (emitKind == "fx" || emitKind == "ptx")
+    return unsupported("--emit=" + emitKind);
+  const Kind *kind = find_if(kinds, [](const Kind &kind) { return kind.name == emitKind; });
+  if (kind == std::end(kinds))
+    return error("--emit=" + emitKind +
+                 ": expected so, obj, llvm, ptx, json, fx, torch, kernel or wrapper");
+  options.emit = kind->kind;
+  bool isBinary = kind->kind == EmitKind::SharedObject || kind->kind == EmitKind::Object;
+  options.output = output;
+  if (output.empty()) {
+    options.output = (sys::path::stem(input) + kind->suffix).str();
+    if (output.getNumOccurrences())
+      return error("-o: expected a file name");
+  }
+  if (options.output == "-" && isBinary)
+    return error("-o -: --emit=" + emitKind + " is not text");
+
+  if (weights != "embed" && weights != "external")
+    return error("--weights=" + weights + ": expected embed or external");
+  options.weights = weights == "external" ? WeightsPlace::External : WeightsPlace::Embedded;
+  if (fallback == "torch")
+    return unsupported("--fallback=torch");
+  if (fallback != "none")
+    return error("--fallback=" + fallback + ": expected none or torch");
+  if (!externs.empty())
+    return unsupported("--extern=" + externs);
+  if (autotune)
+    return unsupported("--autotune");
+  if (debugPrint != "0")
+    return StringRef("123").contains(debugPrint) && debugPrint.size() == 1
+               ? unsupported("--debug-print=" + debugPrint)
+               : error("--debug-print=" + debugPrint + ": expected 0, 1, 2 or 3");
+
+  options.cpu = cpuName;
+  if (StringRef(jobs).getAsInteger(10, options.jobs) || options.jobs > 1024)
+    return error("--jobs=" + jobs + ": expected a number up to 1024");
+  unsigned number;
+  if (StringRef(level).getAsInteger(10, number) || number > 3)
+    return error("-O" + level + ": expected -O0, -O1, -O2 or -O3");
+  options.level = static_cast<cpu::OptLevel>(number);
+  options.saveTemps = saveTemps;
+  if (saveTemps.getNumOccurrences() && saveTemps.empty())
+    return error("--save-temps: expected a folder");
+  if (progress != "auto" && progress != "never")
+    return error("--progress=" + progress + ": expected auto or never");
+  return options;
+}
+
+/// One line on a terminal that says which stage is running.
+class ProgressLine {
+public:
+  explicit ProgressLine(StringRef model) : model(model) {}
+  ~ProgressLine() { clear(); }
+  void show(StringRef stage) {
+    errs() << "\r\x1b[K" << "aot-compile: " << model << ": " << stage;
+    shown = true;
+  }
+  void clear() {
+    if (shown)
+      errs() << "\r\x1b[K";
+    shown = false;
+  }
+
+private:
+  StringRef model;
+  bool shown = false;
+};
+
+/// LLVM's handler restores the default action first of all: a second thread that crashes while the
+/// first one writes the reproducer would end the process. Here it waits. (A crash in here ends it
+/// too: the kernel does that when a signal comes that is blocked.)
+void handleCrash(int signal) {
+  static std::atomic_flag crashing = ATOMIC_FLAG_INIT;
+  if (crashing.test_and_set())
+    while (true)
+      pause();
+  sys::RunSignalHandlers();
+  sys::RunInterruptHandlers(); // removes unfinished files
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  raise(signal);
+}
+
+/// The child's work; returns its exit status.
+int runCompilation(CompileOptions &options) {
+  for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    struct sigaction action = {};
+    action.sa_handler = handleCrash;
+    action.sa_flags = SA_ONSTACK;
+    sigaction(signal, &action, nullptr);
+  }
+  install_fatal_error_handler([](void *, const char *reason, bool) {
+    errs() << "aot-compile: error: internal error: " << reason << '\n';
+    // As a signal would: the reproducer is written by its handler.
+    raise(SIGABRT);
+  });
+  mlir::DefaultTimingManager timing;
+  timing.setEnabled(timePasses);
+  mlir::TimingScope root = timing.getRootScope();
+  if (timePasses)
+    options.timing = &root;
+
+  std::string model = sys::path::filename(options.input).str();
+  ProgressLine line(model);
+  if (progress == "auto" && sys::Process::StandardErrIsDisplayed())
+    options.progress = [&](StringRef stage) { line.show(stage); };
+
+  Error error = compile(options);
+  line.clear();
+  if (!error)
+    return 0;
+  int status = userError;
+  handleAllErrors(
+      std::move(error),
+      [&](const InternalError &internal) {
+        status = internalError;
+        errs() << "aot-compile: error: internal error: ";
+        internal.log(errs());
+        if (!internal.getReproducer().empty())
+          errs() << "; reproducer: " << internal.getReproducer();
+        errs() << '\n';
+      },
+      [&](const ErrorInfoBase &user) { fail(user.message()); });
+  return status;
+}
+
+/// Runs the compilation in a child process and says so if it crashed.
+int supervise(CompileOptions &options) {
+  SmallString<128> model, reproducer;
+  sys::path::system_temp_directory(/*erasedOnReboot=*/true, model);
+  sys::path::append(model, "aot-compile-%%%%%%%%.mlir");
+  sys::fs::createUniquePath(model, reproducer, /*MakeAbsolute=*/false);
+  setCrashReproducerPath(reproducer);
+
+  errs().flush();
+  pid_t child = fork();
+  if (child < 0)
+    return runCompilation(options);
+  if (child == 0) {
+    int status = runCompilation(options);
+    outs().flush();
+    errs().flush();
+    // Static objects of LLVM have nothing to do that the end of the process does not.
+    _exit(status);
+  }
+  int status;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR)
+      return internalError;
+  if (WIFEXITED(status))
+    return WEXITSTATUS(status);
+  int signal = WTERMSIG(status);
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
+    ::signal(signal, SIG_DFL);
+    raise(signal);
+  }
+  errs() << "aot-compile: error: internal error: " << options.input << ": the compiler ";
+  if (signal == SIGKILL)
+    errs() << "was killed (is there enough memory?)";
+  else
+    errs() << "crashed (" << strsignal(signal) << ")";
+  if (sys::fs::exists(reproducer))
+    errs() << "; reproducer: " << reproducer;
+  errs() << '\n';
+  return internalError;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  setBugReportMsg("");
+  cl::SetVersionPrinter([](raw_ostream &os) {
+    os << getCompilerVersion() << " (LLVM " << LLVM_VERSION_STRING << ")\n";
+  });
+  mlir::registerAsmPrinterCLOptions();
+  mlir::registerMLIRContextCLOptions();
+  mlir::registerPassManagerCLOptions();
+  cl::Option *timing = cl::getRegisteredOptions().lookup("time-passes");
+  timing->addCategory(category);
+  timing->setHiddenFlag(cl::NotHidden);
+  timing->setDescription("print the time of each stage and pass");
+  cl::HideUnrelatedOptions(category);
+
+  if (Error error = parseCommandLine(argc, argv))
+    return fail(toString(std::move(error)));
+  // Ours alone: LLVM's own report would come out once for each kernel.
+  timePasses = std::exchange(TimePassesIsEnabled, false);
+  Expected<CompileOptions> options = getOptions();
+  if (!options)
+    return fail(toString(options.takeError()));
+  return supervise(*options);
+}

@@ -1,0 +1,12 @@
+// Runs passes and pipelines over MLIR text: `mlir-opt` with Kiln's dialects.
+#include "kiln/Pipeline/Pipeline.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  kiln::registerDialects(registry);
+  kiln::registerPasses();
+  kiln::registerPipelines();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "Kiln's optimizer driver\n", registry));
+}
