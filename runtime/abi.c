@@ -157,11 +157,9 @@ int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs, size_t 
 
 int32_t kiln_model_set_constant(kiln_model *model, const char *name, const DLTensor *value) {
   int32_t status;
-  if (!model || !name || !value)
+  if (!model || !name)
     status = kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_set_constant: expected a %s, got NULL",
-                       !model  ? "model"
-                       : !name ? "name"
-                               : "value");
+                       model ? "name" : "model");
   else
     status = kiln_weights_set(model, name, value);
   return status == KILN_OK ? KILN_OK : report(model ? &model->options : NULL, status);

@@ -171,6 +171,8 @@ int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *va
       constant = &kiln_program.constants[i];
   if (!constant)
     return kiln_fail(KILN_INVALID_ARGUMENT, "the model has no constant named \"%s\"", name);
+  if (!value)
+    return kiln_fail(KILN_INVALID_ARGUMENT, "constant \"%s\": expected a tensor, got NULL", name);
   if (constant->flags & KILN_RT_FOLDED)
     return kiln_fail(KILN_UNSUPPORTED,
                      "constant \"%s\" was folded into other data when the model was compiled and "
