@@ -12,7 +12,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="aoti-") as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         import models
-        models._quiet()
+        models.quiet()
         import torch
         import torch._inductor
         program = torch.export.load(source)

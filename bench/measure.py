@@ -7,12 +7,14 @@ import platform
 import sys
 import time
 
+import dynamic
 import figures
+import figures_dynamic
 import models
 import peers
 import table
 
-PARTS = ["contracts", "overhead", "latency", "compile", "size", "start"]
+PARTS = ["contracts", "overhead", "latency", "compile", "size", "start", "dynamic"]
 
 
 class Goals:
@@ -51,6 +53,8 @@ def parse_options():
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=f"any of: {' '.join(PARTS)}")
     parser.add_argument("--models", nargs="+", choices=models.NAMES, default=models.NAMES, metavar="NAME", help="default: all ten")
+    parser.add_argument("--dynamic", nargs="+", choices=dynamic.MODELS, default=list(dynamic.MODELS), metavar="NAME",
+                        help="models with dynamic dimensions (default: all)")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=6, help="how long each system is timed on each model")
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
@@ -64,7 +68,7 @@ def main():
     print("== " + ", ".join(f"{key} {value if isinstance(value, (str, int)) else ' '.join(value)}" for key, value in results["machine"].items()),
           flush=True)
     measures = {"contracts": figures.contracts, "overhead": figures.overhead, "latency": figures.latency, "compile": figures.compile_time,
-                "size": figures.size, "start": figures.start}
+                "size": figures.size, "start": figures.start, "dynamic": figures_dynamic.measure}
     failed = []
     for part in (part for part in PARTS if part in options.only):
         try:
@@ -74,7 +78,7 @@ def main():
             print(f"   {part}: {error}", flush=True)
     shows = {"contracts": figures.show_contracts, "overhead": figures.show_overhead, "latency": figures.show_latency,
              "compile": figures.show_compile_time, "size": lambda r, g: figures.show_size(r, g, len(options.models)),
-             "start": figures.show_start}
+             "start": figures.show_start, "dynamic": figures_dynamic.show}
     for part in PARTS:
         if part in results:
             shows[part](results[part], goals)

@@ -70,12 +70,12 @@ VARIANTS = ["bert-base-unmasked", "gpt2-small-unmasked", "llama-unmasked", "t5-e
 CONTRACTS = {"contract-1024x1024x1024": (1024, 1024, 1024), "contract-128x3072x768": (128, 3072, 768)}
 
 
-def _quiet():
+def quiet():
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)
 
 
-def _randomise_constants(module):
+def randomise_constants(module):
     """Gives every parameter and statistic that initialises to one value (biases, norm scales, layer scales of 1e-6)
     random values: as they are, they would hide whole blocks from a comparison and invite folding them away."""
     import torch
@@ -149,7 +149,7 @@ def build(name, tiny=False):
     model = getattr(transformers, model_class)(config)
     if base == "whisper-encoder":
         model = model.get_encoder()
-    _randomise_constants(model)
+    randomise_constants(model)
     generator = torch.Generator().manual_seed(1)
     if kind == "text":
         length = TINY_SEQUENCE if tiny else SEQUENCE
@@ -177,9 +177,10 @@ def _double(x):
     return x.double() if x.is_floating_point() else x
 
 
-def _stamp():
+def stamp_of(*files):
+    """What an export depends on: the files that make it, and PyTorch."""
     import torch
-    text = pathlib.Path(__file__).read_bytes() + torch.__version__.encode()
+    text = b"".join(pathlib.Path(file).read_bytes() for file in files) + torch.__version__.encode()
     return hashlib.sha256(text).hexdigest()
 
 
@@ -189,9 +190,9 @@ def export(name, tiny=False, folder=None, force=False):
     import torch
     folder = pathlib.Path(folder) if folder else CACHE / (("tiny-" if tiny else "") + name)
     stamp = folder / "stamp"
-    if not force and stamp.exists() and stamp.read_text() == _stamp():
+    if not force and stamp.exists() and stamp.read_text() == stamp_of(__file__):
         return folder
-    _quiet()
+    quiet()
     folder.mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
     module, inputs = build(name, tiny)
@@ -202,7 +203,7 @@ def export(name, tiny=False, folder=None, force=False):
         reference = flatten(module.double()(*map(_double, inputs)))
     for file, tensors in (("inputs", inputs), ("expected", outputs), ("reference", reference)):
         numpy.savez(folder / f"{file}.npz", **{str(i): t.numpy() for i, t in enumerate(tensors)})
-    stamp.write_text(_stamp())
+    stamp.write_text(stamp_of(__file__))
     return folder
 
 
@@ -264,7 +265,7 @@ def main():
         size = (folder / "model.pt2").stat().st_size
         print(f"{name}: {folder / 'model.pt2'} ({size / 1e6:.1f} MB)", flush=True)
         if options.ops or options.calls:
-            _quiet()
+            quiet()
             program = torch.export.load(folder / "model.pt2")
             counts = histogram(program) if options.ops else calls(program)
             for target, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):

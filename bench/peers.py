@@ -49,14 +49,18 @@ def model(name, tiny=False):
     _call([sys.executable, HOSTS.parent / "models.py", "--only", name, *(["--tiny"] if tiny else [])], f"exporting {name}")
     target = folder / "inputs.bin"
     if not target.exists() or target.stat().st_mtime < (folder / "inputs.npz").stat().st_mtime:
-        arrays = models.load_arrays(folder / "inputs.npz")
-        with open(target, "wb") as file:
-            file.write(struct.pack("<q", len(arrays)))
-            for array in arrays:
-                code = {"i": 0, "f": 2}[array.dtype.kind]
-                file.write(struct.pack(f"<{4 + array.ndim}q", code, array.itemsize * 8, array.ndim, *array.shape, array.nbytes))
-                file.write(array.tobytes())
+        write_inputs(models.load_arrays(folder / "inputs.npz"), target)
     return folder
+
+
+def write_inputs(arrays, target):
+    """Writes inputs as the hosts read them."""
+    with open(target, "wb") as file:
+        file.write(struct.pack("<q", len(arrays)))
+        for array in arrays:
+            code = {"i": 0, "f": 2}[array.dtype.kind]
+            file.write(struct.pack(f"<{4 + array.ndim}q", code, array.itemsize * 8, array.ndim, *array.shape, array.nbytes))
+            file.write(array.tobytes())
 
 
 def host(name):

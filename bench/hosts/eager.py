@@ -11,7 +11,7 @@ import models  # noqa: E402
 
 def main():
     name, size, threads = sys.argv[1:]
-    models._quiet()
+    models.quiet()
     torch.set_num_threads(int(threads))
     module, inputs = models.build(name, size == "tiny")
     with torch.inference_mode():

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_INPUTS = 16, MAX_RANK = 8 };
+enum { MAX_INPUTS = 64, MAX_RANK = 8 };
 
 typedef struct {
   int64_t code, bits, rank, sizes[MAX_RANK], bytes;
