@@ -219,7 +219,7 @@ def inputs(name, config, row, seed=1):
 def export(name, tiny=False, row=None, folder=None, force=False):
     """Exports one model into the cache unless it is there already, for the sizes of `row` alone if that is given; returns its folder."""
     import torch
-    title = "-".join([*(["tiny"] if tiny else []), name, *(map(str, row.values()) if row else [])])
+    title = "-".join([*(["tiny"] if tiny else []), name, *(map(str, row.values()) if row else ["dynamic"])])
     folder = pathlib.Path(folder) if folder else CACHE / title
     stamp, current = folder / "stamp", models.stamp_of(models.__file__, __file__)
     if not force and stamp.exists() and stamp.read_text() == current:

@@ -273,13 +273,7 @@ Error Importer::setModuleAttributes() {
     op->setAttr(torch::symbolsAttrName, symbolAttrs.getDictionary(&context));
   if (!derived.empty())
     op->setAttr(torch::rangesAttrName, builder.getArrayAttr(derived));
-  if (!program.guardsCode.empty())
-    op->setAttr(torch::guardsAttrName,
-                builder.getArrayAttr(llvm::map_to_vector(
-                    program.guardsCode, [&](const std::string &guard) -> Attribute {
-                      return builder.getStringAttr(guard);
-                    })));
-  return Error::success();
+  return importGuards();
 }
 
 Expected<OwningOpRef<ModuleOp>> Importer::run() {

@@ -1,6 +1,7 @@
 // From the plain structs to the torch dialect. Importer.cpp has the program and its signature,
-// ImportNode.cpp nodes and nested graphs, ImportArguments.cpp arguments, ImportTypes.cpp types and
-// symbolic numbers, ImportConstants.cpp weights.
+// ImportGuards.cpp its conditions on inputs, ImportNode.cpp nodes and nested graphs,
+// ImportArguments.cpp arguments, ImportTypes.cpp types and symbolic numbers, ImportConstants.cpp
+// weights.
 #ifndef KILN_LIB_FRONTEND_IMPORTER_H
 #define KILN_LIB_FRONTEND_IMPORTER_H
 
@@ -50,6 +51,10 @@ private:
   llvm::Error importOutputs(llvm::SmallVectorImpl<mlir::Value> &results,
                             llvm::SmallVectorImpl<mlir::Attribute> &attributes);
   llvm::Error setModuleAttributes();
+
+  // ImportGuards.cpp
+  llvm::Error importGuards();
+
   /// The value of a graph's output, made into one if it is a number.
   llvm::Expected<mlir::Value> outputValue(const Argument &output);
   llvm::Expected<mlir::NamedAttrList> tensorAttributes(const TensorMeta &meta);

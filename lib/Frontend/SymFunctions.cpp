@@ -1,6 +1,7 @@
 // Functions of expressions, on quotients of integer polynomials.
 #include "SymFunctions.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include <numeric>
 
 using namespace llvm;
@@ -29,13 +30,19 @@ static Failure multiply(Expr a, Expr b, Expr &result) {
   return nullptr;
 }
 
+static constexpr Failure tooRounded = "arithmetic on a float that has been rounded";
+
 static Failure multiply(Quotient a, Quotient b, Quotient &result) {
+  if (a.isRounded || b.isRounded)
+    return tooRounded;
   if (Failure failure = multiply(a.numerator, b.numerator, result.numerator))
     return failure;
   return multiply(a.denominator, b.denominator, result.denominator);
 }
 
 Failure kiln::frontend::add(Quotient a, Quotient b, Quotient &result) {
+  if (a.isRounded || b.isRounded)
+    return tooRounded;
   if (countTerms(a.numerator) + countTerms(b.numerator) > maxTerms)
     return tooLarge;
   if (a.denominator == b.denominator) {
@@ -53,13 +60,17 @@ Failure kiln::frontend::add(Quotient a, Quotient b, Quotient &result) {
   return nullptr;
 }
 
-static Quotient negate(Quotient x) { return {-x.numerator, x.denominator}; }
+static Quotient negate(Quotient x) { return {-x.numerator, x.denominator, x.isRounded}; }
 
-/// Constants in lowest terms, so that equal ones add up without growing.
+/// Constants in lowest terms, so that equal ones add up without growing; exact multiples divided.
 static Quotient reduce(Quotient x) {
   std::optional<int64_t> numerator = x.numerator.constant(), denominator = x.denominator.constant();
-  if (!numerator || !denominator || *numerator == INT64_MIN || *denominator == INT64_MIN)
+  if (!denominator || numerator == INT64_MIN || *denominator == INT64_MIN)
     return x;
+  if (!numerator) {
+    Expr quotient = x.numerator.floorDiv(*denominator);
+    return quotient * *denominator == x.numerator ? Quotient{quotient} : x;
+  }
   int64_t divisor = std::gcd(*numerator, *denominator) * (*denominator < 0 ? -1 : 1);
   return {*numerator / divisor, *denominator / divisor};
 }
@@ -67,9 +78,18 @@ static Quotient reduce(Quotient x) {
 static Failure divide(Quotient a, Quotient b, Quotient &result) {
   if (b.numerator.isConstant(0))
     return "division by zero";
-  if (Failure failure = multiply(a, {b.denominator, b.numerator}, result))
+  if (Failure failure = multiply(a, {b.denominator, b.numerator, b.isRounded}, result))
     return failure;
   result = reduce(result);
+  return nullptr;
+}
+
+/// The same in floats.
+static Failure divideFloats(Quotient a, Quotient b, Quotient &result) {
+  if (Failure failure = divide(a, b, result))
+    return failure;
+  std::optional<int64_t> denominator = result.denominator.constant();
+  result.isRounded = !denominator || !isPowerOf2_64(std::abs(*denominator));
   return nullptr;
 }
 
@@ -102,6 +122,7 @@ static Expr truncate(Quotient x, function_ref<bool(Quotient)> isNonNegative) {
 /// Half to even: floor(x + 1/2), less one where that was a tie and gave an odd number.
 static Failure round(Quotient x, Quotient &result) {
   Quotient shifted;
+  x.isRounded = false; // a tie is exact, and nothing else is rounded to one
   if (Failure failure = add(x, {1, 2}, shifted))
     return failure;
   Expr up = floor(shifted);
@@ -112,9 +133,12 @@ static Failure round(Quotient x, Quotient &result) {
 
 //===-- Conditions ----------------------------------------------------------------------------===//
 
-/// 1 where a < b.
+/// 1 where a < b. A rounded quotient is on the same side of an integer as the exact one.
 static Failure less(Quotient a, Quotient b, Quotient &result) {
   Quotient difference;
+  if ((a.isRounded && !b.isInteger()) || (b.isRounded && !a.isInteger()))
+    return tooRounded;
+  a.isRounded = b.isRounded = false;
   if (Failure failure = add(b, negate(a), difference))
     return failure;
   std::optional<int64_t> denominator = difference.denominator.constant();
@@ -214,6 +238,7 @@ struct Function {
 };
 
 Failure applyDivide(Call c) { return divide(c[0], c[1], c.result); }
+Failure applyDivideFloats(Call c) { return divideFloats(c[0], c[1], c.result); }
 Failure applyFloor(Call c) { return c.give(floor(c[0])); }
 Failure applyCeiling(Call c) { return c.give(ceiling(c[0])); }
 Failure applyTruncate(Call c) { return c.give(truncate(c[0], c.isNonNegative)); }
@@ -254,6 +279,19 @@ Failure applyShiftRight(Call c) {
                 : "the shift count is not a small constant";
 }
 
+/// With all bits up to some place, or with all bits from there on.
+Failure applyBitAnd(Call c) {
+  for (size_t i : {0, 1}) {
+    std::optional<int64_t> mask = c.integer(i).constant();
+    Expr x = c.integer(1 - i);
+    if (mask && *mask >= 0 && isPowerOf2_64(*mask + 1))
+      return c.give(x.mod(*mask + 1));
+    if (mask && *mask < 0 && *mask != INT64_MIN && isPowerOf2_64(-*mask))
+      return c.give(x - x.mod(-*mask));
+  }
+  return "not a mask of low or of high bits";
+}
+
 Failure applyAbs(Call c) { return c.give(Expr::max(c.integer(0), -c.integer(0))); }
 Failure applyAdd(Call c) { return c.fold(add); }
 Failure applyMul(Call c) {
@@ -270,19 +308,20 @@ constexpr Function functions[] = {
     {"Abs", Integers, 1, 1, applyAbs},
     {"Add", Fractions, 1, 0, applyAdd},
     {"And", Integers, 1, 0, applyMin},
+    {"BitwiseFn_bitwise_and", Integers, 2, 2, applyBitAnd},
     {"CeilDiv", Fractions, 2, 2, applyCeilDiv},
     {"CeilToInt", Fractions, 1, 1, applyCeiling},
     {"CleanDiv", Fractions, 2, 2, applyFloorDiv},
     {"Eq", Fractions, 2, 2, applyEqual},
     {"Equality", Fractions, 2, 2, applyEqual},
-    {"FloatTrueDiv", Fractions, 2, 2, applyDivide},
+    {"FloatTrueDiv", Fractions, 2, 2, applyDivideFloats},
     {"FloorDiv", Fractions, 2, 2, applyFloorDiv},
     {"FloorToInt", Fractions, 1, 1, applyFloor},
     {"Ge", Fractions, 2, 2, applyGreaterOrEqual},
     {"GreaterThan", Fractions, 2, 2, applyGreaterOrEqual},
     {"Gt", Fractions, 2, 2, applyGreater},
     {"Identity", Fractions, 1, 1, applySame},
-    {"IntTrueDiv", Fractions, 2, 2, applyDivide},
+    {"IntTrueDiv", Fractions, 2, 2, applyDivideFloats},
     {"LShift", Integers, 2, 2, applyShiftLeft},
     {"Le", Fractions, 2, 2, applyLessOrEqual},
     {"LessThan", Fractions, 2, 2, applyLessOrEqual},

@@ -12,6 +12,11 @@ namespace kiln::frontend {
 /// numerator / denominator; the denominator is not the constant zero. A Python bool is 0 or 1.
 struct Quotient {
   sym::Expr numerator = 0, denominator = 1;
+  /// The program has it as a float, which may differ from the exact quotient in its last bit. That
+  /// rounds to the same integer, as long as numerators stay below 2^53.
+  bool isRounded = false;
+  /// A float constant that stands for this quotient in products with small integers; see SymParser.
+  bool isScale = false;
   bool isInteger() const { return denominator.isConstant(1); }
 };
 

@@ -5,6 +5,9 @@ using namespace mlir;
 using namespace kiln;
 
 void kiln::buildTorchStage(OpPassManager &pm) {
+  // First of all: everything else relies on what is known of symbols.
+  pm.addPass(createSimplifyGuards());
+  pm.addPass(createNormalizeFloorDiv());
   // While all of them are there.
   pm.addPass(createTorchListConstants());
   // Functionalization follows what is written through one graph.

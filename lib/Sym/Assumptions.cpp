@@ -26,6 +26,13 @@ bool Assumptions::isEqual(Expr a, Expr b) const {
   Expr difference = simplify(a - b);
   if (difference.isConstant())
     return difference.isConstant(0);
+  return provesEqual(difference, 0);
+}
+
+bool Assumptions::provesEqual(Expr a, Expr b) const {
+  Expr difference = a - b;
+  if (!difference.isValid())
+    return false;
   Prover prover(ranges, extents, difference);
   return prover.isNonNegative(difference) && prover.isNonNegative(-difference);
 }

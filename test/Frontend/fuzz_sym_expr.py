@@ -1,15 +1,17 @@
 """Compares the reader of torch.export's expressions with Python's own arithmetic on random ones.
 
-    fuzz_sym_expr.py SYM_EXPR_EVAL [COUNT]
+    fuzz_sym_expr.py SYM_EXPR_EVAL [COUNT [SEED]]
 
 An expression is a tuple (function, operands…) that is written as sympy's srepr would write it, and
-evaluated at a random point both in exact fractions here and by SYM_EXPR_EVAL.
+evaluated at a random point both here, in fractions and in floats, and by SYM_EXPR_EVAL. Guards are
+Python conditions, which Python evaluates.
 """
 
 import math
 import random
 import subprocess
 import sys
+import types
 from fractions import Fraction
 
 BACKED = ["s0", "s1", "s27"]
@@ -19,7 +21,8 @@ FUNCTIONS = {
     "Add": lambda *a: sum(a),
     "Mul": lambda *a: math.prod(a),
     "Pow": lambda a, b: a ** int(b),
-    "Rational": lambda a, b: a / b,
+    "Rational": lambda a, b: Fraction(a) / Fraction(b),
+    "Float": lambda a: a,
     "floor": math.floor,
     "ceiling": math.ceil,
     "FloorDiv": lambda a, b: math.floor(a / b),
@@ -28,10 +31,10 @@ FUNCTIONS = {
     "Mod": lambda a, b: a % b,
     "PythonMod": lambda a, b: a % b,
     "ModularIndexing": lambda a, b, c: math.floor(a / b) % c,
-    "IntTrueDiv": lambda a, b: a / b,
-    "FloatTrueDiv": lambda a, b: a / b,
+    "IntTrueDiv": lambda a, b: int(a) / int(b),
+    "FloatTrueDiv": lambda a, b: float(a) / float(b),
     "TruncToInt": math.trunc,
-    "ToFloat": lambda a: a,
+    "ToFloat": float,
     "RoundToInt": round,
     "Max": max,
     "Min": min,
@@ -62,6 +65,8 @@ def write(expr):
         return f"Integer({operands[0]})"
     if name == "Rational":
         return f"Rational({operands[0][1]}, {operands[1][1]})"
+    if name == "Float":
+        return f"Float('{operands[0]!r}', precision=53)"
     if name == "Piecewise":
         cases, last = operands
         pairs = [f"ExprCondPair({write(value)}, {write(when)})" for value, when in cases]
@@ -75,11 +80,14 @@ def evaluate(expr, values):
         return Fraction(values[operands[0]])
     if name == "Integer":
         return Fraction(operands[0])
+    if name == "Float":
+        return operands[0]
     if name == "Piecewise":
         cases, last = operands
         chosen = next((value for value, when in cases if evaluate(when, values)), last)
         return evaluate(chosen, values)
-    return Fraction(FUNCTIONS[name](*(evaluate(operand, values) for operand in operands)))
+    value = FUNCTIONS[name](*(evaluate(operand, values) for operand in operands))
+    return value if isinstance(value, float) else Fraction(value)
 
 
 class Generator:
@@ -121,7 +129,9 @@ class Generator:
             ("IntTrueDiv", a, divisor),
             ("FloatTrueDiv", ("ToFloat", a), divisor),
             ("Mul", ("Rational", self.constant(-9, 9), divisor), a),
-            ("Add", ("IntTrueDiv", a, divisor), ("Mul", ("Rational", self.constant(1, 9), ("Integer", 4)), a)),
+            ("Add", ("Mul", ("Rational", self.constant(1, 9), divisor), a), ("Mul", ("Rational", self.constant(1, 9), ("Integer", 4)), a)),
+            ("Mul", ("Float", self.rng.choice([0.5, 0.25, 1.5, 2.0, -0.375])), ("ToFloat", a)),
+            ("Add", ("FloatTrueDiv", ("ToFloat", a), divisor), ("Float", self.rng.choice([0.5, 1.0]))),
             ("Mul", a, ("Pow", divisor, ("Integer", -1))),
             ("IntTrueDiv", a, ("symbol", self.rng.choice(BACKED))),
         ])
@@ -135,28 +145,75 @@ class Generator:
         return (self.rng.choice(RELATIONS), self.integer(depth), self.integer(depth))
 
 
+SIZES = ["L['x'].size()[0]", "L['x'].size()[1]"]
+
+
+class Guards:
+    """Conditions as torch.export writes them, on the sizes and strides of an input x and a number n."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def integer(self, depth):
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.2:
+            return rng.choice(["L['x'].size()[0]", "L['x'].size()[1]", "L['x'].stride()[0]", "L['n']", str(rng.randint(0, 9)), f"(-{rng.randint(1, 9)})"])
+        a, b = self.integer(depth - 1), self.integer(depth - 1)
+        divisor = rng.choice([2, 3, 4, 8, "L['x'].size()[0]"])
+        return rng.choice([f"{a} + {b}", f"({a})*({b})", f"(({a}) // {divisor})", f"(({a}) % {divisor})", f"max({a}, {b})", f"min({a}, {b}, 7)",
+                           f"math.floor(({a}) / {divisor})", f"math.ceil(({a}) / {divisor})", f"math.trunc(2.5*torch.sym_float({a}))", f"math.floor(0.2*torch.sym_float({rng.choice(SIZES)}))", f"round(({a}) / {divisor})",
+                           f"abs({a})", f"({a} if {self.condition(depth - 1)} else {b})", f"({a})*({a})"])
+
+    def condition(self, depth):
+        rng = self.rng
+        kind = rng.random()
+        if depth > 0 and kind < 0.4:
+            a, b = self.condition(depth - 1), self.condition(depth - 1)
+            return rng.choice([f"({a}) and ({b})", f"({a}) or ({b})", f"not ({a})", f"{a} and {b} or not ({a})"])
+        if kind < 0.5:
+            return f"torch.sym_float({self.integer(depth)}) == (({self.integer(depth)}) / {rng.choice([2, 3, 5])})"
+        relations = ["==", "!=", "<", "<=", ">", ">="]
+        if kind < 0.6:
+            return f"{self.integer(depth)} {rng.choice(relations)} {self.integer(depth)} {rng.choice(relations)} {self.integer(depth)}"
+        return f"{self.integer(depth)} {rng.choice(relations)} {self.integer(depth)}"
+
+    def evaluate(self, text, values):
+        x = types.SimpleNamespace(size=lambda: [values["s0"], values["s1"]], stride=lambda: [values["t0"], 1])
+        names = {"L": {"x": x, "n": values["n"]}, "math": math, "torch": types.SimpleNamespace(sym_float=float)}
+        return int(bool(eval(text, names)))
+
+
 def main():
     evaluator, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2000
-    rng = random.Random(0)
-    generator = Generator(rng)
+    rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    generator, guards = Generator(rng), Guards(rng)
     lines, expected = [], []
     while len(lines) < count:
-        expr = generator.integer(rng.randint(1, 4))
-        values = {name: rng.randint(1, 40) for name in BACKED} | {name: rng.randint(-40, 40) for name in UNBACKED}
-        value = evaluate(expr, values)
-        if abs(value) < 2**40:
-            lines.append(write(expr) + "\t" + " ".join(f"{k}={v}" for k, v in values.items()))
-            expected.append(value)
+        if rng.random() < 0.3:
+            values = {name: rng.randint(1, 40) for name in ("s0", "s1", "t0")} | {"n": rng.randint(-40, 40)}
+            line, value = guards.condition(rng.randint(0, 3)), None
+            value = guards.evaluate(line, values)
+        else:
+            expr = generator.integer(rng.randint(1, 4))
+            values = {name: rng.randint(1, 40) for name in BACKED} | {name: rng.randint(-40, 40) for name in UNBACKED}
+            line, value = write(expr), evaluate(expr, values)
+            if abs(value) >= 2**40:
+                continue
+        is_guard = "L[" in line or "Symbol" not in line and "Integer" not in line
+        lines.append(line + "\t" + " ".join(f"{k}={v}" for k, v in values.items()) + ("\tguard" if is_guard else ""))
+        expected.append(value)
     output = subprocess.run([evaluator], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
-    wrong = refused = 0
+    wrong, refused = 0, {"size": 0, "floats": 0}
     for line, want, got in zip(lines, expected, output.stdout.splitlines(), strict=True):
         if got.startswith("error: ") and ("too large" in got or "overflows" in got):
-            refused += 1  # expanding products of sums may reach the limits
+            refused["size"] += 1  # expanding products of sums may reach the limits
+        elif got.startswith("error: ") and ("rounded" in got or "symbolic denominators" in got):
+            refused["floats"] += 1
         elif got != str(want):
             wrong += 1
             print(f"{line}\n  expected {want}, got {got}")
-    print(f"{count} expressions, {wrong} wrong, {refused} refused as too large")
-    return 1 if wrong or refused > count // 20 else 0
+    print(f"{count} expressions, {wrong} wrong, refused: {refused['size']} as too large, {refused['floats']} for their floats")
+    return 1 if wrong or refused["size"] > count // 20 or refused["floats"] > count // 5 else 0
 
 
 if __name__ == "__main__":

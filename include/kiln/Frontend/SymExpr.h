@@ -10,28 +10,51 @@
 // kiln::sym has integers only, so a subexpression is carried as a quotient of two of its
 // polynomials until a rounding function makes it an integer:
 //
-//   floor(x/128 + y/128)    (x + y) floordiv 128
-//   TruncToInt(a / b)       max(a floordiv b, 0) + min(a ceildiv b, 0), or a floordiv b where a/b
-//   >= 0 RoundToInt              half to even a < b, a == b, and, …   0 or 1, from min and max
-//   Where, Piecewise        c*a + (1 - c)*b
+//   floor(x/128 + y/128)   (x + y) floordiv 128
+//   TruncToInt(a / b)      max(a floordiv b, 0) + min(a ceildiv b, 0); a floordiv b where a/b >= 0
+//   RoundToInt             half to even
+//   a < b, a == b, and, …  0 or 1, from min and max
+//   Where, Piecewise       c*a + (1 - c)*b
 //
-// Not integer expressions, and refused: square roots and other real functions, symbolic exponents
-// and shift counts, infinities.
+// Floats are read where they compute what exact arithmetic computes: short binary fractions, and a
+// division whose result is rounded to an integer or compared with one next. Not integer
+// expressions, and refused: further arithmetic on a rounded float, square roots and other real
+// functions, symbolic exponents and shift counts, infinities.
+//
+// Guards are Python conditions on inputs, `L['x'].size()[0] != 1 and L['n'] <= 8`; what they become
+// is an expression that is at least zero where the guard holds. A float constant such as 0.2 in one
+// is read as 1/5, for factors up to 65536 for which that is the same; larger ones fail the guard.
 #ifndef KILN_FRONTEND_SYMEXPR_H
 #define KILN_FRONTEND_SYMEXPR_H
 
 #include "kiln/Sym/Assumptions.h"
 #include "kiln/Sym/Expr.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 
 namespace kiln::frontend {
 
+/// What a guard says of an input: `L['x'][0].size()[1]` has the path x, 0.
+struct InputProperty {
+  enum Kind { Value, Size, Stride, StorageOffset };
+  llvm::SmallVector<llvm::StringRef, 2> path;
+  Kind kind = Value;
+  unsigned dim = 0;
+};
+using InputLookup = llvm::function_ref<std::optional<sym::Expr>(const InputProperty &)>;
+
 class SymExprReader {
 public:
+  static constexpr size_t maxTextLength = 1 << 15;
+
   /// The expression, or what is wrong with the text. Equal texts are read once.
   llvm::Expected<sym::Expr> read(llvm::StringRef text);
+
+  /// An expression that is at least zero where the Python condition holds.
+  llvm::Expected<sym::Expr> readCondition(llvm::StringRef text, InputLookup inputs);
 
   /// From now on `text` as a whole is read as `expr`: a value that is not an integer expression but
   /// that the program computes and then uses as a size.

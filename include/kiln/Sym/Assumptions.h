@@ -30,6 +30,8 @@ public:
   bool isLessOrEqual(Expr a, Expr b) const { return isNonNegative(b - a); }
   /// a == b, by simplifying or bounding the difference.
   bool isEqual(Expr a, Expr b) const;
+  /// a == b, by bounds on a - b alone: a check of `simplify` that shares none of its rewrites.
+  bool provesEqual(Expr a, Expr b) const;
   /// `divisor` divides `expr` exactly.
   bool isMultipleOf(Expr expr, Expr divisor) const;
 

@@ -36,6 +36,33 @@ def TorchInlineSubgraphs : Pass<"torch-inline-subgraphs", "::mlir::ModuleOp"> {
   }];
 }
 
+def SimplifyGuards : Pass<"simplify-guards", "::mlir::ModuleOp"> {
+  let summary = "Reduce what must hold of the inputs to what has to be checked";
+  let description = [{
+    `torch.guards` lists conditions under which the exported program is right, `torch.ranges` ranges of
+    expressions. What follows from the ranges of symbols goes away; a condition on one symbol becomes
+    part of its range; an equality that gives a symbol puts the expression in the symbol's place in the
+    whole module, so that the shape of an input says it: `[s1]` with `s1 == s0 + 1` is `[s0 + 1]`.
+    What is left in `torch.guards` is checked on every run. Constraints:
+    - (C1) no guard is false for all values of the symbols
+  }];
+}
+
+def NormalizeFloorDiv : Pass<"normalize-floor-div", "::mlir::ModuleOp"> {
+  let summary = "Bring divisions in sizes to their normal form";
+  let description = [{
+    Every expression over symbols in types and attributes is rewritten under the symbols' ranges
+    (`kiln/Sym/Assumptions.h`): `(s0*s1) floordiv s1` is `s0` where s1 is positive, `(s0 floordiv s1)
+    floordiv 8` is `s0 floordiv (8*s1)`, and both ways to round up are one. Each rewrite is proved
+    once more, by bounding the difference of both sides from above and below; what cannot be proved so
+    is left as it was.
+  }];
+  let statistics = [
+    Statistic<"numRewritten", "rewritten", "expressions rewritten">,
+    Statistic<"numUnproved", "unproved", "rewrites not made since no proof was found">
+  ];
+}
+
 def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
   let summary = "Say what each PyTorch operator computes";
   let description = [{

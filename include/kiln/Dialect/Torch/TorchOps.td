@@ -38,7 +38,8 @@ def Torch_Dialect : Dialect {
     each symbol of the program its inclusive range, `{s0 = {min = 2, max = 64}}`, an absent bound is
     none), `torch.ranges` (a list of `{expr = #sym.expr<2*s0 + 1>, min = 5, max = 129}`: ranges of
     expressions, from which an input dimension that is not a plain symbol is checked) and
-    `torch.guards` (Python conditions on inputs that export could not express otherwise).
+    `torch.guards` (a list of `{expr = #sym.expr<s0 - 2>, text = "x.size()[0] >= 2"}`: conditions on
+    the inputs that export could not express otherwise, each an expression that is at least zero).
 
     **Symbolic integers are not values.** A node that only computes sizes is not imported; where its
     result was used stands a `#sym.expr`. Symbolic booleans and floats are values, 0-d tensors of

@@ -1,0 +1,125 @@
+// What export found that it had to assume of the inputs: Python conditions on their sizes, strides
+// and values.
+#include "Importer.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace llvm;
+using namespace kiln;
+using namespace kiln::frontend;
+using sym::Expr;
+
+namespace {
+
+/// The inputs of a program by the paths that guards call them.
+class GuardInputs {
+public:
+  explicit GuardInputs(const ExportedProgram &program) : program(program) {}
+
+  /// Export names an input after its path: ['past'][0] is past_0. What was traced through dynamo
+  /// counts inputs instead: ['flat_args'][3].
+  const Argument *find(ArrayRef<StringRef> path) const {
+    unsigned number;
+    if (path.size() == 2 && path[0] == "flat_args" && !path[1].getAsInteger(10, number)) {
+      for (auto [spec, input] : llvm::zip(program.inputSpecs, program.graph.inputs))
+        if ((spec.kind == InputKind::User || spec.kind == InputKind::Constant) && number-- == 0)
+          return &input;
+      return nullptr;
+    }
+    std::string name;
+    for (StringRef key : path) {
+      name += name.empty() ? "" : "_";
+      for (char c : key)
+        name += isAlnum(c) ? toLower(c) : '_';
+    }
+    for (auto [spec, input] : llvm::zip(program.inputSpecs, program.graph.inputs))
+      if (spec.kind == InputKind::User && spec.name == name)
+        return &input;
+    return nullptr;
+  }
+
+  StringRef nameOf(ArrayRef<StringRef> path) const {
+    const Argument *input = find(path);
+    for (auto [spec, other] : llvm::zip(program.inputSpecs, program.graph.inputs))
+      if (&other == input)
+        return spec.name;
+    return "";
+  }
+
+  /// `L['past'][0].size()[2] > 1` as `past_0.size()[2] > 1`.
+  std::string readable(StringRef guard) const {
+    std::string result;
+    while (true) {
+      auto [before, rest] = guard.split("L['");
+      result += before;
+      if (before.size() == guard.size())
+        return result;
+      rest = guard.drop_front(before.size() + 1);
+      StringRef start = rest;
+      SmallVector<StringRef> path;
+      while (rest.starts_with("[") && rest.contains(']')) {
+        path.push_back(rest.slice(1, rest.find(']')).trim("'\""));
+        rest = rest.drop_front(rest.find(']') + 1);
+      }
+      StringRef name = nameOf(path);
+      result += name.empty() ? ("L" + start.drop_back(rest.size())).str() : name.str();
+      guard = rest;
+    }
+  }
+
+private:
+  const ExportedProgram &program;
+};
+
+} // namespace
+
+Error Importer::importGuards() {
+  GuardInputs inputs(program);
+  SmallVector<Attribute> guards;
+  for (const std::string &text : program.guardsCode) {
+
+    auto lookup = [&](const InputProperty &property) -> std::optional<Expr> {
+      const SymInt *value = nullptr;
+      const Argument *input = inputs.find(property.path);
+      if (!input)
+        return std::nullopt;
+      if (auto *tensor = std::get_if<TensorRef>(&input->value)) {
+        auto it = program.graph.tensorValues.find(tensor->name);
+        if (it == program.graph.tensorValues.end())
+          return std::nullopt;
+        const TensorMeta &meta = it->second;
+        if (property.kind == InputProperty::StorageOffset)
+          value = &meta.storageOffset;
+        else if (property.kind == InputProperty::Size && property.dim < meta.sizes.size())
+          value = &meta.sizes[property.dim];
+        else if (property.kind == InputProperty::Stride && property.dim < meta.strides.size())
+          value = &meta.strides[property.dim];
+      } else if (auto *number = std::get_if<SymIntRef>(&input->value)) {
+        const std::string *name = std::get_if<std::string>(&number->value);
+        auto it = name ? program.graph.symIntValues.find(*name) : program.graph.symIntValues.end();
+        if (property.kind == InputProperty::Value && it != program.graph.symIntValues.end())
+          value = &it->second;
+      } else if (auto *constant = std::get_if<int64_t>(&input->value)) {
+        return Expr(*constant);
+      }
+      if (!value)
+        return std::nullopt;
+      Expected<Expr> expr = integer(*value);
+      if (expr)
+        return *expr;
+      consumeError(expr.takeError());
+      return std::nullopt;
+    };
+    std::string readable = inputs.readable(text);
+    Expected<Expr> condition = symbols.readCondition(text, lookup);
+    if (!condition)
+      return fail("guard '" + readable + "': " + toString(condition.takeError()));
+    NamedAttrList attrs;
+    attrs.set("expr", sym::ExprAttr::get(&context, *condition));
+    attrs.set("text", builder.getStringAttr(readable));
+    guards.push_back(attrs.getDictionary(&context));
+  }
+  if (!guards.empty())
+    (*module)->setAttr(torch::guardsAttrName, builder.getArrayAttr(guards));
+  return Error::success();
+}

@@ -1,0 +1,184 @@
+// Conditions: Python's `and`, `or`, `not`, comparisons and conditional expressions.
+//
+// A condition is an expression that is at least zero where it holds, so that one kind of object
+// says it all, and what is known of an expression's range decides it:
+//
+//   a >= b     a - b                     a == b     min(a - b, b - a)
+//   a > b      a - b - 1                 a != b     max(a - b, b - a) - 1
+//   p and q    min(p, q)                 p or q     max(p, q)          not p     -p - 1
+#include "SymParser.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+using namespace kiln;
+using namespace kiln::frontend;
+using sym::Expr;
+
+/// What keeps hostile text from using up the stack.
+static constexpr unsigned maxNesting = 200;
+
+bool SymParser::condition(const Value &value, Expr &holds) {
+  if (value.holds) {
+    holds = *value.holds;
+    return true;
+  }
+  if (!value.number.isInteger())
+    return fail("not a condition");
+  holds = value.number.numerator - 1; // a Python bool is 0 or 1
+  return true;
+}
+
+bool SymParser::value(Value &result, unsigned depth) {
+  if (depth > maxNesting)
+    return fail("nested too deeply");
+  if (!disjunction(result, depth))
+    return false;
+  if (!consumeWord("if"))
+    return true;
+  Value when, otherwise;
+  if (!disjunction(when, depth) || !expect("else") || !value(otherwise, depth + 1))
+    return false;
+  Quotient chosen;
+  if (!check(select(toNumber(when), toNumber(result), toNumber(otherwise), chosen)))
+    return false;
+  result = {chosen, {}};
+  return true;
+}
+
+bool SymParser::disjunction(Value &result, unsigned depth) {
+  if (!conjunction(result, depth))
+    return false;
+  while (consumeWord("or")) {
+    Value other;
+    Expr a, b;
+    if (!conjunction(other, depth) || !condition(result, a) || !condition(other, b))
+      return false;
+    result.holds = Expr::max(a, b);
+  }
+  return true;
+}
+
+bool SymParser::conjunction(Value &result, unsigned depth) {
+  if (!negation(result, depth))
+    return false;
+  while (consumeWord("and")) {
+    Value other;
+    Expr a, b;
+    if (!negation(other, depth) || !condition(result, a) || !condition(other, b))
+      return false;
+    result.holds = Expr::min(a, b);
+  }
+  return true;
+}
+
+bool SymParser::negation(Value &result, unsigned depth) {
+  bool isNegated = false;
+  while (consumeWord("not"))
+    isNegated = !isNegated;
+  if (!comparison(result, depth))
+    return false;
+  Expr holds;
+  if (isNegated) {
+    if (!condition(result, holds))
+      return false;
+    result.holds = -holds - 1;
+  }
+  return true;
+}
+
+bool SymParser::comparison(Value &result, unsigned depth) {
+  if (!sum(result, depth))
+    return false;
+  std::optional<Expr> all;
+  Quotient left = toNumber(result);
+  while (true) {
+    StringRef relation;
+    for (StringRef candidate : {"==", "!=", "<=", ">=", "<", ">"})
+      if (relation.empty() && consume(candidate))
+        relation = candidate;
+    if (relation.empty())
+      break;
+    Value next;
+    Expr holds;
+    if (!sum(next, depth) || !compare(relation, left, toNumber(next), holds))
+      return false;
+    all = all ? Expr::min(*all, holds) : holds; // a < b < c
+    left = toNumber(next);
+  }
+  if (all)
+    result = {{}, *all};
+  return true;
+}
+
+bool SymParser::compare(StringRef relation, Quotient a, Quotient b, Expr &holds) {
+  // A rounded quotient is on the same side of an integer as the exact one, but not of a fraction.
+  if (!(a.isInteger() || !b.isRounded) || !(b.isInteger() || !a.isRounded))
+    return fail("comparison of rounded fractions");
+  Quotient difference;
+  a.isRounded = b.isRounded = false;
+  if (!check(add(a, {-b.numerator, b.denominator}, difference)))
+    return false;
+  std::optional<int64_t> denominator = difference.denominator.constant();
+  if (!denominator)
+    return fail("comparison of fractions with symbolic denominators");
+  Expr x = *denominator < 0 ? -difference.numerator : difference.numerator;
+  holds = relation == "=="   ? Expr::min(x, -x)
+          : relation == "!=" ? Expr::max(x, -x) - 1
+          : relation == ">=" ? x
+          : relation == "<=" ? -x
+          : relation == ">"  ? x - 1
+                             : -x - 1;
+  return true;
+}
+
+//===-- Inputs ------------------------------------------------------------------------------===//
+
+/// `[3]`, or nothing for 0-d properties.
+bool SymParser::index(unsigned &result) {
+  if (!consume("["))
+    return fail("expected the number of a dimension");
+  StringRef digits = rest.take_while(isDigit);
+  if (digits.getAsInteger(10, result))
+    return fail("expected the number of a dimension");
+  rest = rest.drop_front(digits.size()).ltrim();
+  return expect("]");
+}
+
+/// What follows `L`: `['x'][0].size()[1]`, `['x'].stride()[0]`, `['n']`.
+bool SymParser::inputProperty(Quotient &result) {
+  InputProperty property;
+  while (rest.starts_with("[")) {
+    size_t end = rest.find(']');
+    if (end == StringRef::npos)
+      return fail("expected ']'");
+    property.path.push_back(rest.slice(1, end).trim("'\""));
+    rest = rest.drop_front(end + 1);
+  }
+  rest = rest.ltrim();
+  if (consume(".size()")) {
+    property.kind = InputProperty::Size;
+    if (!index(property.dim))
+      return false;
+  } else if (consume(".stride()")) {
+    property.kind = InputProperty::Stride;
+    if (!index(property.dim))
+      return false;
+  } else if (consume(".storage_offset()")) {
+    property.kind = InputProperty::StorageOffset;
+  }
+  std::optional<Expr> expr = inputs(property);
+  if (!expr)
+    return fail("no such input");
+  result = {*expr};
+  return true;
+}
+
+Expected<Expr> SymParser::readCondition() {
+  Value result;
+  Expr holds;
+  if (text.size() > SymExprReader::maxTextLength)
+    fail("condition is too long");
+  else if (value(result, 0) && condition(result, holds) && !rest.empty())
+    fail("unexpected '" + rest.take_front(12) + "'");
+  return finish(assumed ? Expr::min(holds, *assumed) : holds);
+}

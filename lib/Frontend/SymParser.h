@@ -1,0 +1,79 @@
+// The parser behind SymExprReader: sympy's two textual forms, and Python's conditions.
+#ifndef KILN_LIB_FRONTEND_SYMPARSER_H
+#define KILN_LIB_FRONTEND_SYMPARSER_H
+
+#include "SymFunctions.h"
+#include "kiln/Frontend/SymExpr.h"
+#include "llvm/ADT/Twine.h"
+
+namespace kiln::frontend {
+
+class SymParser {
+public:
+  SymParser(llvm::StringRef text, llvm::MapVector<sym::Expr, sym::Range> &ranges)
+      : text(text), rest(text), ranges(ranges) {}
+  /// For Python text about inputs.
+  SymParser(llvm::StringRef text, llvm::MapVector<sym::Expr, sym::Range> &ranges,
+            InputLookup inputs)
+      : text(text), rest(text), ranges(ranges), inputs(inputs) {}
+
+  llvm::Expected<sym::Expr> readExpr();
+  /// An expression that is at least zero where the condition holds.
+  llvm::Expected<sym::Expr> readCondition();
+
+private:
+  /// A number, or a condition: what is at least zero where it holds.
+  struct Value {
+    Quotient number;
+    std::optional<sym::Expr> holds;
+  };
+
+  bool fail(const llvm::Twine &message);
+  /// The outcome of a function that may have failed.
+  bool check(Failure failure, llvm::StringRef name = "");
+  bool consume(llvm::StringRef token);
+  bool consumeWord(llvm::StringRef word);
+  bool expect(llvm::StringRef token);
+  llvm::StringRef word();
+  llvm::Expected<sym::Expr> finish(sym::Expr result);
+  bool isPython() const { return static_cast<bool>(inputs); }
+
+  // SymConditions.cpp: from `a if c else b` down to comparisons, and what is known of inputs
+  bool value(Value &result, unsigned depth);
+  bool disjunction(Value &result, unsigned depth);
+  bool conjunction(Value &result, unsigned depth);
+  bool negation(Value &result, unsigned depth);
+  bool comparison(Value &result, unsigned depth);
+  bool compare(llvm::StringRef relation, Quotient a, Quotient b, sym::Expr &holds);
+  bool condition(const Value &value, sym::Expr &holds);
+  bool inputProperty(Quotient &result);
+  bool index(unsigned &result);
+
+  // SymParser.cpp: arithmetic
+  bool number(Quotient &result, unsigned depth);
+  bool sum(Value &result, unsigned depth);
+  bool product(Value &result, unsigned depth);
+  bool unary(Value &result, unsigned depth);
+  bool atom(Value &result, unsigned depth);
+  bool call(llvm::StringRef name, Quotient &result, unsigned depth);
+  bool apply(llvm::StringRef name, llvm::ArrayRef<Quotient> args, Quotient &result);
+  bool literal(Quotient &result);
+  bool decimal(llvm::StringRef digits, Quotient &result);
+  bool quotedFloat(Quotient &result);
+  bool scale(double value, Quotient &result);
+  bool piecewise(Quotient &result, unsigned depth);
+  bool quotedSymbol(Quotient &result);
+  bool symbol(llvm::StringRef name, sym::Range range, Quotient &result);
+  static Quotient toNumber(const Value &value);
+
+  llvm::StringRef text, rest;
+  std::string error;
+  llvm::MapVector<sym::Expr, sym::Range> &ranges;
+  InputLookup inputs;
+  /// What a condition was read under: at least zero.
+  std::optional<sym::Expr> assumed;
+};
+
+} // namespace kiln::frontend
+
+#endif // KILN_LIB_FRONTEND_SYMPARSER_H

@@ -1,0 +1,289 @@
+// Guards are a set of expressions that must be at least zero. An `and` is a min, so it comes apart;
+// a pair x, -x is an equality.
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Sym/RewriteExprs.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_SIMPLIFYGUARDS
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using sym::Expr;
+
+namespace {
+
+struct Guard {
+  Expr expr; // at least zero
+  StringAttr text;
+};
+
+/// The symbols of an expression.
+llvm::SetVector<Expr> symbolsOf(Expr expr) {
+  llvm::SetVector<Expr> symbols;
+  expr.walkLeaves([&](Expr leaf) { symbols.insert(leaf); });
+  return symbols;
+}
+
+class Simplification {
+public:
+  explicit Simplification(ModuleOp module) : module(module), builder(module.getContext()) {}
+
+  LogicalResult run() {
+    readModule();
+    // Each round that changes something drops a guard, a symbol or values of a range.
+    constexpr unsigned maxRounds = 64;
+    bool changed = true;
+    for (unsigned round = 0; changed && round < maxRounds; ++round) {
+      changed = false;
+      if (failed(dropProved(changed)))
+        return failure();
+      if (eliminateSymbol()) {
+        changed = true;
+        continue;
+      }
+      FailureOr<bool> narrowed = narrowRanges();
+      if (failed(narrowed))
+        return failure();
+      changed |= *narrowed;
+    }
+    writeModule();
+    return success();
+  }
+
+private:
+  //===-- The module ----------------------------------------------------------------------===//
+
+  void readModule() {
+    if (auto symbols = module->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName))
+      for (NamedAttribute symbol : symbols)
+        ranges[Expr::symbol(symbol.getName().getValue())] =
+            readRange(cast<DictionaryAttr>(symbol.getValue()));
+    // What an input's size is made of can be replaced; a symbol that the program defines cannot.
+    AttrTypeWalker walker;
+    auto learn = [&](ArrayRef<Expr> exprs) {
+      for (Expr expr : exprs)
+        inputSymbols.insert_range(symbolsOf(expr));
+    };
+    walker.addWalk([&](sym::ShapeAttr shape) { learn(shape.getSizes()); });
+    if (auto main = module.lookupSymbol<func::FuncOp>("main"))
+      for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+        walker.walk(main.getArgumentTypes()[i]);
+        if (DictionaryAttr attrs = main.getArgAttrDict(i))
+          walker.walk(attrs);
+      }
+    if (auto guards = module->getAttrOfType<ArrayAttr>(torch::guardsAttrName))
+      for (auto guard : guards.getAsRange<DictionaryAttr>())
+        add(guard.getAs<sym::ExprAttr>("expr").getValue(), guard.getAs<StringAttr>("text"));
+    if (auto derived = module->getAttrOfType<ArrayAttr>(torch::rangesAttrName))
+      for (auto entry : derived.getAsRange<DictionaryAttr>())
+        addRange(entry.getAs<sym::ExprAttr>("expr").getValue(), readRange(entry));
+  }
+
+  static sym::Range readRange(DictionaryAttr attrs) {
+    auto bound = [&](StringRef name) -> std::optional<int64_t> {
+      if (auto value = attrs.getAs<IntegerAttr>(name))
+        return value.getInt();
+      return std::nullopt;
+    };
+    return {bound("min"), bound("max")};
+  }
+
+  void writeModule() {
+    NamedAttrList symbols;
+    for (auto &[symbol, range] : ranges) {
+      NamedAttrList attrs;
+      if (range.min)
+        attrs.set("min", builder.getI64IntegerAttr(*range.min));
+      if (range.max)
+        attrs.set("max", builder.getI64IntegerAttr(*range.max));
+      symbols.set(symbol.symbolName(), attrs.getDictionary(builder.getContext()));
+    }
+    SmallVector<Attribute> left;
+    for (const Guard &guard : guards) {
+      NamedAttrList attrs;
+      attrs.set("expr", sym::ExprAttr::get(builder.getContext(), guard.expr));
+      attrs.set("text", guard.text);
+      left.push_back(attrs.getDictionary(builder.getContext()));
+    }
+    if (!symbols.empty())
+      module->setAttr(torch::symbolsAttrName, symbols.getDictionary(builder.getContext()));
+    else
+      module->removeAttr(torch::symbolsAttrName);
+    module->removeAttr(torch::rangesAttrName);
+    if (!left.empty())
+      module->setAttr(torch::guardsAttrName, builder.getArrayAttr(left));
+    else
+      module->removeAttr(torch::guardsAttrName);
+    if (!eliminated.empty())
+      sym::rewriteExprs(module, [&](Expr expr) { return substitute(expr); }, /*inMaps=*/true);
+  }
+
+  //===-- Guards --------------------------------------------------------------------------===//
+
+  /// min(a, b) >= 0 is a >= 0 and b >= 0.
+  void add(Expr expr, StringAttr text) {
+    if (expr.kind() == sym::Kind::Min) {
+      for (Expr operand : expr.operands())
+        add(operand, text);
+      return;
+    }
+    if (llvm::none_of(guards, [&](const Guard &guard) { return guard.expr == expr; }))
+      guards.push_back({expr, text});
+  }
+
+  void addRange(Expr expr, sym::Range range) {
+    if (range.min)
+      add(expr - *range.min, builder.getStringAttr(expr.str() + " >= " + Twine(*range.min)));
+    if (range.max)
+      add(*range.max - expr, builder.getStringAttr(expr.str() + " <= " + Twine(*range.max)));
+  }
+
+  sym::Assumptions getAssumptions() {
+    sym::Assumptions assumptions;
+    for (auto &[symbol, range] : ranges)
+      assumptions.setRange(symbol, range);
+    return assumptions;
+  }
+
+  LogicalResult dropProved(bool &changed) {
+    sym::Assumptions assumptions = getAssumptions();
+    SmallVector<Guard> old = std::move(guards);
+    guards.clear();
+    for (const Guard &guard : old) {
+      Expr expr = assumptions.simplify(guard.expr);
+      if (assumptions.isNonNegative(expr)) {
+        changed = true;
+        continue;
+      }
+      if (assumptions.isNonNegative(-expr - 1))
+        return neverHolds(guard);
+      add(expr, guard.text);
+    }
+    return success();
+  }
+
+  //===-- Equalities ----------------------------------------------------------------------===//
+
+  Expr substitute(Expr expr) {
+    for (auto &[symbol, value] : eliminated)
+      if (expr.dependsOn(symbol))
+        expr = expr.substitute([&, symbol = symbol, value = value](Expr leaf) {
+          return leaf == symbol ? std::optional<Expr>(value) : std::nullopt;
+        });
+    return expr;
+  }
+
+  /// Puts an expression in place of one symbol that an equality gives.
+  bool eliminateSymbol() {
+    for (const Guard &guard : guards) {
+      if (llvm::none_of(guards, [&](const Guard &other) { return other.expr == -guard.expr; }))
+        continue;
+      // The latest symbol: what is derived from others mostly comes after them.
+      llvm::SetVector<Expr> symbols = symbolsOf(guard.expr);
+      for (Expr symbol : llvm::reverse(symbols)) {
+        std::optional<sym::Linear> linear = sym::splitLinear(guard.expr, symbol);
+        if (!inputSymbols.contains(symbol) || !ranges.contains(symbol) || !linear ||
+            (!linear->coefficient.isConstant(1) && !linear->coefficient.isConstant(-1)))
+          continue;
+        if (llvm::any_of(symbolsOf(linear->rest),
+                         [&](Expr other) { return !inputSymbols.contains(other); }))
+          continue;
+        replace(symbol, linear->coefficient.isConstant(1) ? -linear->rest : linear->rest);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void replace(Expr symbol, Expr value) {
+    sym::Range range = ranges.lookup(symbol);
+    ranges.erase(symbol);
+    eliminated.push_back({symbol, value});
+    SmallVector<Guard> old = std::move(guards);
+    guards.clear();
+    for (const Guard &guard : old)
+      add(substitute(guard.expr), guard.text);
+    addRange(value, range);
+  }
+
+  //===-- Ranges --------------------------------------------------------------------------===//
+
+  /// Moves an end of a symbol's range that a guard on this symbol alone rules out.
+  FailureOr<bool> narrowRanges() {
+    constexpr unsigned maxSteps = 8; // at one end, for guards that are not linear
+    bool changed = false;
+    for (const Guard &guard : guards) {
+      llvm::SetVector<Expr> symbols = symbolsOf(guard.expr);
+      if (symbols.size() != 1 || !ranges.contains(symbols[0]))
+        continue;
+      sym::Range &range = ranges[symbols[0]];
+      if (std::optional<sym::Linear> linear = sym::splitLinear(guard.expr, symbols[0])) {
+        std::optional<int64_t> c = linear->coefficient.constant(), k = linear->rest.constant();
+        if (!c || !k || *c == INT64_MIN || *k == INT64_MIN)
+          continue;
+        if (failed(narrow(guard, range, *c, *k, changed)))
+          return failure();
+        continue;
+      }
+      auto fails = [&](int64_t value) {
+        std::optional<int64_t> result = guard.expr.evaluate([&](Expr) { return value; });
+        return result && *result < 0;
+      };
+      for (unsigned step = 0; step < maxSteps && range.min && fails(*range.min); ++step) {
+        ++*range.min;
+        changed = true;
+      }
+      for (unsigned step = 0; step < maxSteps && range.max && fails(*range.max); ++step) {
+        --*range.max;
+        changed = true;
+      }
+      if (isEmpty(range))
+        return neverHolds(guard);
+    }
+    return changed;
+  }
+
+  /// c*s + k >= 0, for the symbol of `range`.
+  LogicalResult narrow(const Guard &guard, sym::Range &range, int64_t c, int64_t k, bool &changed) {
+    Expr bound = c > 0 ? Expr(-k).ceilDiv(c) : Expr(k).floorDiv(-c);
+    std::optional<int64_t> &end = c > 0 ? range.min : range.max;
+    int64_t value = *bound.constant();
+    if (!end || (c > 0 ? value > *end : value < *end)) {
+      end = value;
+      changed = true;
+    }
+    return isEmpty(range) ? neverHolds(guard) : success();
+  }
+
+  static bool isEmpty(sym::Range range) {
+    return range.min && range.max && *range.min > *range.max;
+  }
+
+  LogicalResult neverHolds(const Guard &guard) {
+    return module.emitError("guard '") << guard.text.getValue() << "' never holds";
+  }
+
+  ModuleOp module;
+  Builder builder;
+  SmallVector<Guard> guards;
+  llvm::MapVector<Expr, sym::Range> ranges;
+  llvm::SetVector<Expr> inputSymbols;
+  SmallVector<std::pair<Expr, Expr>> eliminated; // in order: later values have no earlier symbols
+};
+
+struct SimplifyGuards : kiln::impl::SimplifyGuardsBase<SimplifyGuards> {
+  void runOnOperation() override {
+    if (failed(Simplification(getOperation()).run()))
+      signalPassFailure();
+  }
+};
+
+} // namespace

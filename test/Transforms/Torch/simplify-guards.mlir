@@ -1,0 +1,66 @@
+// RUN: kiln-opt %s --simplify-guards --split-input-file | FileCheck %s
+
+// What the ranges say is not checked again.
+// CHECK: module attributes {torch.symbols = {s0 = {max = 64 : i64, min = 2 : i64}}}
+module attributes {
+    torch.symbols = {s0 = {min = 2 : i64, max = 64 : i64}},
+    torch.ranges = [{expr = #sym.expr<2*s0 + 1>, min = 5 : i64, max = 129 : i64}],
+    torch.guards = [{expr = #sym.expr<s0 - 1>, text = "x.size()[0] >= 1"},
+                    {expr = #sym.expr<max(s0 - 1, 1 - s0) - 1>, text = "x.size()[0] != 1"}]} {
+  func.func private @main(tensor<?xf32, #sym.shape<[s0]>>)
+}
+
+// -----
+
+// A condition on one symbol is its range: 3*s0 <= 47, s0 != 2.
+// CHECK: module attributes {torch.symbols = {s0 = {max = 15 : i64, min = 3 : i64}}}
+module attributes {
+    torch.symbols = {s0 = {min = 2 : i64}},
+    torch.ranges = [{expr = #sym.expr<3*s0>, max = 47 : i64}],
+    torch.guards = [{expr = #sym.expr<max(s0 - 2, 2 - s0) - 1>, text = "x.size()[0] != 2"}]} {
+  func.func private @main(tensor<?xf32, #sym.shape<[s0]>>)
+}
+
+// -----
+
+// An equality, here in two halves, says what a size is. The range of the symbol that goes is kept.
+// CHECK: module attributes {torch.symbols = {s0 = {max = 126 : i64, min = 2 : i64}}}
+// CHECK: func.func @main(%arg0: tensor<?xf32, #sym.shape<[s0]>>, %arg1: tensor<?xf32, #sym.shape<[s0 + 1]>>
+// CHECK-SAME: torch.strides = #sym.shape<[s0 + 1]>
+module attributes {
+    torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 2 : i64, max = 127 : i64}},
+    torch.guards = [{expr = #sym.expr<s1 - s0 - 1>, text = "1 + x.size()[0] <= y.size()[0]"},
+                    {expr = #sym.expr<s0 + 1 - s1>, text = "y.size()[0] <= 1 + x.size()[0]"}]} {
+  func.func @main(%arg0: tensor<?xf32, #sym.shape<[s0]>>,
+                  %arg1: tensor<?xf32, #sym.shape<[s1]>> {torch.strides = #sym.shape<[s1]>})
+      -> tensor<?xf32, #sym.shape<[s1]>> {
+    // CHECK: return %arg1 : tensor<?xf32, #sym.shape<[s0 + 1]>>
+    return %arg1 : tensor<?xf32, #sym.shape<[s1]>>
+  }
+}
+
+// -----
+
+// Left to be checked: what joins two symbols, and divisibility, which also says that s0 is at least 8.
+// An `and` comes apart.
+// CHECK: torch.guards = [
+// CHECK-SAME: {expr = #sym.expr<-(s0 mod 8)>, text = "x.size()[0] % 8 == 0"}
+// CHECK-SAME: {expr = #sym.expr<2*s1 - s0>, text = "x.size()[0] <= 2*y.size()[0] and x.size()[0] >= 2"}]
+// CHECK-SAME: s0 = {min = 8 : i64}
+module attributes {
+    torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}},
+    torch.guards = [{expr = #sym.expr<min(s0 mod 8, -(s0 mod 8))>, text = "x.size()[0] % 8 == 0"},
+                    {expr = #sym.expr<min(2*s1 - s0, s0 - 2)>,
+                     text = "x.size()[0] <= 2*y.size()[0] and x.size()[0] >= 2"}]} {
+  func.func private @main(tensor<?xf32, #sym.shape<[s0]>>, tensor<?xf32, #sym.shape<[s1]>>)
+}
+
+// -----
+
+// A symbol that the program defines is not replaced, nor put in the place of an input's.
+// CHECK: torch.guards = [{expr = #sym.expr<u0 - s0>, text = "x.size()[0] == u0"}, {expr = #sym.expr<s0 - u0>, text = "x.size()[0] == u0"}]
+module attributes {
+    torch.symbols = {s0 = {min = 1 : i64}, u0 = {min = 1 : i64}},
+    torch.guards = [{expr = #sym.expr<min(s0 - u0, u0 - s0)>, text = "x.size()[0] == u0"}]} {
+  func.func private @main(tensor<?xf32, #sym.shape<[s0]>>)
+}
