@@ -184,7 +184,7 @@ static LogicalResult lower(Call &call, Conv conv) {
       (conv.bias &&
        (rankOf(conv.bias) != 1 || !call.kernels.isSame(shapeOf(conv.bias)[0], allOutputs))))
     return call.refuse("channels of input, weight and bias that do not fit");
-  bool isDepthwise = inputs.isConstant(1) && conv.groups > 1 && !conv.transposed;
+  bool isDepthwise = inputs.isConstant(1) && conv.groups > 1;
   Value result = isDepthwise ? depthwise(call, conv) : contraction(call, conv);
   if (unbatched)
     result = call.kernels.reshape(result, call.resultShape());

@@ -72,6 +72,9 @@ def transposed_convolutions():
             (with_(conv, stride=(2, 3), dilation=2), rand(2, 3, 4, 5), rand(3, 4, 3, 2)),
             (with_(conv, stride=2, groups=2), rand(2, 4, 4, 5), rand(4, 3, 2, 2), rand(6)),
             (with_(conv, stride=2, groups=4), rand(2, 4, 4, 5), rand(4, 2, 3, 2)),
+            (with_(conv, stride=(2, 3), groups=3), rand(2, 3, 8, 3), rand(3, 1, 3, 3)),
+            (with_(conv, padding=1, dilation=(1, 2), groups=16), rand(2, 16, 9, 11), rand(16, 1, 4, 3)),
+            (with_(conv, stride=2, padding=(2, 0), output_padding=(0, 1), dilation=(2, 1), groups=40), rand(1, 40, 8, 2), rand(40, 1, 5, 5)),
             (with_(F.conv_transpose1d, stride=2), rand(2, 3, 5), rand(3, 2, 4)),
             (with_(F.conv_transpose3d, stride=2, padding=1), rand(1, 2, 3, 3, 3), rand(2, 2, 3, 3, 3))]
 

@@ -137,7 +137,9 @@ Value BodyEmitter::emitInside(kernel::InsideOp inside) {
   OpBuilder &b = frame.builder;
   Value scalar, vector;
   auto exprs = bindMap(inside.getMap(), inside.getValues());
-  for (auto [expr, bound] : llvm::zip(exprs, inside.getBounds().getSizes())) {
+  for (auto [i, expr, bound] : llvm::enumerate(exprs, inside.getBounds().getSizes())) {
+    if (certain.contains({inside, i}))
+      continue;
     if (frame.assumptions.isNonNegative(expr) && frame.assumptions.isLess(expr, bound))
       continue;
     // A negative number is a large unsigned one.
@@ -145,8 +147,6 @@ Value BodyEmitter::emitInside(kernel::InsideOp inside) {
       return arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::ult, value, limit);
     };
     if (!isVarying(expr)) {
-      if (certain.contains(inside))
-        continue;
       Value test = compare(frame.emit(expr), frame.emit(bound));
       scalar = scalar ? arith::AndIOp::create(b, frame.loc, scalar, test).getResult() : test;
       continue;

@@ -111,8 +111,8 @@ private:
       stepLoop = nullptr;
     };
     auto emitInside = [&] {
-      for (kernel::InsideOp op : window.insides)
-        body.setCertain(op);
+      for (auto [op, result] : window.insides)
+        body.setCertain(op, result);
       frame.emitLoop(frame.constant(window.low), frame.constant(window.high), window.steps, {},
                      [&](Value iv, ValueRange) -> SmallVector<Value> {
                        // All of the steps are in the loop.

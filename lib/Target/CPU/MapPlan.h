@@ -19,8 +19,9 @@ struct WindowPlan {
     sym::Expr first, last, bound;
   };
   llvm::SmallVector<Test> tests;
-  /// What is then known.
-  llvm::SmallVector<kernel::InsideOp> insides;
+  /// What is then known: these results of the maps of these ops. Not those that depend on the
+  /// columns, even where all lanes of a vector agree.
+  llvm::SmallVector<std::pair<kernel::InsideOp, unsigned>> insides;
 };
 
 /// for task: for row of the task's block: for inner loops: for vector of columns

@@ -60,10 +60,11 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
     for (auto inside : reduce.getBody().getOps<kernel::InsideOp>()) {
       if (!inside.getValues().empty())
         return std::nullopt;
-      for (auto [expr, bound] :
-           llvm::zip(inside.getMap().getResults(), inside.getBounds().getSizes())) {
+      for (auto [i, expr, bound] :
+           llvm::enumerate(inside.getMap().getResults(), inside.getBounds().getSizes())) {
         if (dependsOnColumns(expr))
           continue;
+        plan.insides.push_back({inside, i});
         std::optional<Extremes> range = extremes(expr, reduce);
         if (!range)
           return std::nullopt;
@@ -84,7 +85,6 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
         plan.low = std::max(plan.low, llvm::divideCeilSigned(-*from, *stride));
         plan.high = std::min(plan.high, llvm::divideFloorSigned(*limit - 1 - *to, *stride) + 1);
       }
-      plan.insides.push_back(inside);
     }
   }
   int64_t inside = plan.high - plan.low;

@@ -233,6 +233,31 @@ def test_depthwise(run, stride, channels_last):
     np.testing.assert_allclose(run(text, [w, order(x)]), order(expected), rtol=1e-5, atol=1e-5)
 
 
+def test_transposed_depthwise(run):
+    """A window whose mask divides by the stride. Rows and columns are one loop in vectors, and all lanes of its last vector
+    are past the last row of the input: a test that is to be made in spite of that."""
+    x, w = normal(3, 8, 3), normal(3, 3, 3)
+    h, v = "(d1 - d3)", "(d2 - d4)"
+    body = f"""
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [3, 3] init(%zero : f32) {{
+      %in = kernel.inside (d0, d1, d2, d3, d4) -> ({h} mod 2, {v} mod 3, {h} floordiv 2, {v} floordiv 3) bounds [1, 1, 8, 3]
+      %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, {h} floordiv 2, {v} floordiv 3) if %in else(%zero : f32) : {tensor(x.shape)} -> f32
+      %b = kernel.read %w (d0, d1, d2, d3, d4) -> (d0, d3, d4) : {tensor(w.shape)} -> f32
+      %m = arith.mulf %a, %b : f32
+      kernel.yield %m : f32
+    }} combine {{
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    }} : f32"""
+    text = kernel(x.shape, (3, 17, 9), body, "%s").replace("(%x:", f"(%w: {tensor(w.shape)}, %x:")
+    expected = np.zeros((3, 17, 9))
+    for i, j in np.ndindex(8, 3):
+        expected[:, 2 * i:2 * i + 3, 3 * j:3 * j + 3] += x[:, i, j, None, None].astype(np.float64) * w
+    np.testing.assert_allclose(run(text, [w, x]), expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("rows,columns", [(3, 5), (2, 64), (5, 1000), (4, 0), (100, 17)])
 def test_symbolic(run, rows, columns):
     text = """

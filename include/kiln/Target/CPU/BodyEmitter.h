@@ -67,9 +67,9 @@ public:
   /// of the current number of lanes.
   void setArgument(unsigned i, mlir::Value value);
 
-  /// The parts of this kernel.inside that do not depend on the lane are known to hold (until
-  /// `clearCertain`): the caller has tested them for a whole loop.
-  void setCertain(kernel::InsideOp inside) { certain.insert(inside); }
+  /// Result `i` of this kernel.inside's map is known to be within its bound (until
+  /// `clearCertain`): the caller has tested it for a whole loop.
+  void setCertain(kernel::InsideOp inside, unsigned i) { certain.insert({inside, i}); }
   void clearCertain() { certain.clear(); }
 
   /// Emits at the insertion point every value of the region that what is bound so far determines.
@@ -138,7 +138,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> values;
   llvm::DenseMap<unsigned, sym::Expr> dims;
   llvm::DenseMap<mlir::Operation *, Needs> needsCache;
-  llvm::SmallPtrSet<mlir::Operation *, 4> certain;
+  llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> certain;
   /// Selects by a read's mask whose other value the read has given already.
   llvm::SmallPtrSet<mlir::Operation *, 4> absorbed;
   /// Loop variables that are vectors: indices computed from data.
