@@ -40,7 +40,8 @@ enum {
   KILN_RT_SCALAR = 4   /* a Python number, as a 0-d tensor */
 };
 
-/* A parameter or buffer: `bytes` bytes, contiguous, at `offset` in the weights blob. */
+/* A parameter or buffer: `bytes` bytes, contiguous, at `offset` in the weights blob. Also, without
+ * a name: other data that folds read or make. */
 typedef struct {
   const char *name;
   uint8_t code, bits;
@@ -48,10 +49,12 @@ typedef struct {
   uint32_t flags;
   const int64_t *shape; /* static sizes */
   uint64_t offset, bytes;
+  uint32_t cell; /* number of the first constant that has the same value always: tied parameters */
+  uint32_t reserved;
 } kiln_rt_constant;
 
 enum {
-  KILN_RT_FOLDED = 2,        /* folded into other data: cannot be replaced */
+  KILN_RT_UNPLACED = 2,      /* not in the blob: only folds read it, or nothing does */
   KILN_RT_MUTABLE_BUFFER = 4 /* main writes to it: each model gets its own writable blob, and
                                 runs of one model exclude each other */
 };
@@ -73,6 +76,16 @@ typedef void (*kiln_rt_kernel)(void *const *buffers, const int64_t *symbols, int
                                void *scratch, int32_t *error);
 
 enum { KILN_RT_ERROR_INDEX = 1 /* index out of range */ };
+
+/* What was computed from constants when the model was compiled, and is computed again where one of
+ * them is replaced. Comes after the folds whose results it reads. An operand that is not in the
+ * blob changes whenever another operand does. */
+typedef struct {
+  kiln_rt_kernel kernel;
+  int64_t grid;
+  uint32_t num_operands, num_results;
+  const int64_t *constants; /* cells of the operands, then of the results */
+} kiln_rt_fold;
 
 /* One run of the model; runtime-private fields follow. */
 struct kiln_rt_run {
@@ -108,9 +121,9 @@ typedef struct {
   int64_t (*eval)(const int64_t *symbols, int64_t expr); /* NULL when there are no expressions */
   int64_t (*arena_bytes)(const int64_t *symbols);        /* NULL: no arena */
   int32_t (*main)(kiln_rt_run *run);                     /* returns a kiln_status */
-  /* Text of the size expressions, in the order of their numbers, for messages. */
-  uint32_t num_expressions, reserved;
-  const char *const *expressions;
+  uint32_t num_expressions, num_folds;
+  const char *const *expressions; /* text, in the order of their numbers, for messages */
+  const kiln_rt_fold *folds;
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -148,10 +161,11 @@ typedef struct {
 #endif
 KILN_RT_ASSERT(sizeof(void *) == 8);
 KILN_RT_ASSERT(sizeof(kiln_rt_tensor) == 32);
-KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 40);
+KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 48);
+KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
 KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 48);
-KILN_RT_ASSERT(sizeof(kiln_rt_program) == 144);
+KILN_RT_ASSERT(sizeof(kiln_rt_program) == 152);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, weights) == 64);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, bind) == 96);

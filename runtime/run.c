@@ -42,6 +42,20 @@ static kiln_context *context_create(kiln_model *model) {
   return context;
 }
 
+kiln_context *kiln_context_take(kiln_model *model) {
+  kiln_context *context = (kiln_context *)kiln_pop(&model->contexts);
+  if (KILN_UNLIKELY(!context && !(context = context_create(model))))
+    return NULL;
+  context->error = 0;
+  context->failure = KILN_OK;
+  return context;
+}
+
+void kiln_context_put(kiln_context *context) {
+  kiln_pool_release(context);
+  kiln_push(&context->model->contexts, &context->node);
+}
+
 void kiln_contexts_free(kiln_model *model) {
   for (kiln_node *node; (node = kiln_pop(&model->contexts));) {
     kiln_context *context = (kiln_context *)node;
@@ -360,15 +374,13 @@ static int32_t write_back(kiln_context *context, const DLTensor *const *inputs,
 
 static int32_t call_main(kiln_context *context) {
   kiln_model *model = context->model;
-  context->error = 0;
-  context->failure = KILN_OK;
   if (model->exclusive_runs)
     kiln_lock(&model->state);
   context->run.weights = atomic_load_explicit(&model->weights.blob, memory_order_acquire);
   int32_t status = kiln_program.main(&context->run);
   if (model->exclusive_runs)
     kiln_unlock(&model->state);
-  kiln_pool_release(context);
+  kiln_pool_release(context); /* already now: what follows needs no workers */
   if (KILN_LIKELY(status == KILN_OK))
     return context->failure;
   if (context->failure == KILN_OK)
@@ -378,8 +390,8 @@ static int32_t call_main(kiln_context *context) {
 
 int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs) {
-  kiln_context *context = (kiln_context *)kiln_pop(&model->contexts);
-  if (KILN_UNLIKELY(!context && !(context = context_create(model))))
+  kiln_context *context = kiln_context_take(model);
+  if (KILN_UNLIKELY(!context))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
 
   int32_t status = check_inputs(context, inputs);
@@ -400,6 +412,6 @@ int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
       delete_output(allocated);
     context->output_slots[o].allocated = NULL;
   }
-  kiln_push(&model->contexts, &context->node);
+  kiln_context_put(context);
   return status;
 }

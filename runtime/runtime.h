@@ -221,6 +221,10 @@ typedef struct kiln_context {
 
 int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs);
+/* A context of its own for whoever launches kernels; NULL: out of memory. Put back with the workers
+ * that it may have. */
+kiln_context *kiln_context_take(kiln_model *model);
+void kiln_context_put(kiln_context *context);
 void kiln_contexts_free(kiln_model *model);
 
 /* Releases the pool if this run has it. (pool.c) */

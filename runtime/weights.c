@@ -134,10 +134,45 @@ int32_t kiln_weights_own(kiln_weights *weights) {
   return KILN_OK;
 }
 
-/*===-- Replacement ---------------------------------------------------------===*/
+/*===-- Replacement ---------------------------------------------------------===*
+ *
+ * A new value, and what folds make of it, is computed beside the weights and
+ * written to its places in the end: a fold that fails changes nothing.
+ *
+ *===-----------------------------------------------------------------------===*/
 
-static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
-                            const DLTensor *value) {
+/* New values by cell; NULL: as it was. */
+typedef struct {
+  kiln_model *model;
+  char **values;
+  bool *owned; /* allocated here */
+} update;
+
+static const kiln_rt_constant *get_constant(int64_t cell) { return &kiln_program.constants[cell]; }
+
+/* Not 0, for which an allocator may give NULL. */
+static size_t value_bytes(int64_t cell) {
+  return get_constant(cell)->bytes ? get_constant(cell)->bytes : 1;
+}
+
+static char *allocate_value(update *update, int64_t cell) {
+  char *value = kiln_allocate(&update->model->allocator, value_bytes(cell));
+  update->values[cell] = value;
+  update->owned[cell] = value != NULL;
+  return value;
+}
+
+static int32_t check_place(const kiln_rt_constant *constant) {
+  if (constant->flags & KILN_RT_UNPLACED ||
+      (constant->offset <= kiln_program.weights_bytes &&
+       constant->bytes <= kiln_program.weights_bytes - constant->offset))
+    return KILN_OK;
+  return kiln_fail(KILN_INTERNAL, "constant \"%s\" lies outside the model's weights",
+                   constant->name);
+}
+
+/* The value as the caller gave it, copied unless it is contiguous. */
+static int32_t take_value(update *update, const kiln_rt_constant *constant, const DLTensor *value) {
   kiln_expectation expected = {
       "constant",      0,   constant->name, constant->code, constant->bits, constant->rank,
       constant->shape, NULL};
@@ -148,20 +183,109 @@ static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
   size_t item = kiln_item_size(constant->bits);
   uint64_t bytes;
   if (!kiln_bytes(value->shape, constant->rank, item, &bytes) || bytes != constant->bytes ||
-      constant->offset > kiln_program.weights_bytes ||
-      bytes > kiln_program.weights_bytes - constant->offset)
-    return kiln_fail(KILN_INTERNAL, "constant \"%s\" lies outside the model's weights",
+      constant->cell >= kiln_program.num_constants || get_constant(constant->cell)->bytes != bytes)
+    return kiln_fail(KILN_INTERNAL, "constant \"%s\": the model contradicts itself",
                      constant->name);
   if (bytes == 0)
     return KILN_OK;
-  status = kiln_weights_own(&model->weights);
-  if (status != KILN_OK)
-    return status;
+  if (!view.strides) {
+    update->values[constant->cell] = view.data;
+    return KILN_OK;
+  }
+  char *copy = allocate_value(update, constant->cell);
+  if (!copy)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a copy of %llu bytes",
+                     (unsigned long long)bytes);
   int64_t strides[KILN_MAX_RANK];
   kiln_contiguous_strides(value->shape, constant->rank, strides);
-  kiln_copy(atomic_load(&model->weights.blob) + constant->offset, strides, view.data,
-            view.strides ? view.strides : strides, value->shape, constant->rank, item);
+  kiln_copy(copy, strides, view.data, view.strides, value->shape, constant->rank, item);
   return KILN_OK;
+}
+
+static int32_t run_fold(update *update, const kiln_rt_fold *fold, kiln_context *context,
+                        void **buffers) {
+  bool changed = false;
+  for (uint32_t i = 0; i < fold->num_operands; ++i)
+    changed |= update->values[fold->constants[i]] != NULL;
+  if (!changed)
+    return KILN_OK;
+  char *blob = atomic_load(&update->model->weights.blob);
+  for (uint32_t i = 0; i < fold->num_operands; ++i) {
+    int64_t cell = fold->constants[i];
+    const kiln_rt_constant *constant = get_constant(cell);
+    buffers[i] = update->values[cell];
+    if (!buffers[i] && constant->bytes && constant->flags & KILN_RT_UNPLACED)
+      return kiln_fail(KILN_INTERNAL, "a fold reads what is not in the weights");
+    if (!buffers[i])
+      buffers[i] = blob + constant->offset;
+  }
+  for (uint32_t i = fold->num_operands; i < fold->num_operands + fold->num_results; ++i)
+    if (!(buffers[i] = allocate_value(update, fold->constants[i])))
+      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of constants",
+                       (unsigned long long)get_constant(fold->constants[i])->bytes);
+  return kiln_rt_launch(&context->run, fold->kernel, buffers, fold->grid);
+}
+
+static int32_t run_folds(update *update) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < kiln_program.num_folds; ++i) {
+    uint32_t count = kiln_program.folds[i].num_operands + kiln_program.folds[i].num_results;
+    most = count > most ? count : most;
+  }
+  if (most == 0)
+    return KILN_OK;
+  const kiln_allocator *allocator = &update->model->allocator;
+  kiln_context *context = kiln_context_take(update->model);
+  void **buffers = kiln_allocate(allocator, most * sizeof *buffers);
+  int32_t status = KILN_OK;
+  if (!context || !buffers)
+    status = kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for computing constants");
+  for (uint32_t i = 0; i < kiln_program.num_folds && status == KILN_OK; ++i)
+    status = run_fold(update, &kiln_program.folds[i], context, buffers);
+  if (buffers)
+    kiln_deallocate(allocator, buffers, most * sizeof *buffers);
+  if (context)
+    kiln_context_put(context);
+  return status;
+}
+
+static int32_t store(const update *update) {
+  bool owns = false;
+  for (uint32_t i = 0; i < kiln_program.num_constants; ++i) {
+    const kiln_rt_constant *constant = get_constant(i);
+    if (!update->values[i] || constant->flags & KILN_RT_UNPLACED)
+      continue;
+    int32_t status = check_place(constant);
+    if (status == KILN_OK && !owns)
+      status = kiln_weights_own(&update->model->weights);
+    if (status != KILN_OK)
+      return status;
+    owns = true;
+    memcpy(atomic_load(&update->model->weights.blob) + constant->offset, update->values[i],
+           constant->bytes);
+  }
+  return KILN_OK;
+}
+
+static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
+                            const DLTensor *value) {
+  uint32_t count = kiln_program.num_constants;
+  size_t bytes = count * (sizeof(char *) + sizeof(bool));
+  char **values = kiln_allocate(&model->allocator, bytes);
+  if (!values)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for replacing a constant");
+  memset(values, 0, bytes);
+  update update = {model, values, (bool *)(values + count)};
+  int32_t status = take_value(&update, constant, value);
+  if (status == KILN_OK)
+    status = run_folds(&update);
+  if (status == KILN_OK)
+    status = store(&update);
+  for (uint32_t i = 0; i < count; ++i)
+    if (update.owned[i])
+      kiln_deallocate(&model->allocator, values[i], value_bytes(i));
+  kiln_deallocate(&model->allocator, values, bytes);
+  return status;
 }
 
 int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *value) {
@@ -173,11 +297,6 @@ int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *va
     return kiln_fail(KILN_INVALID_ARGUMENT, "the model has no constant named \"%s\"", name);
   if (!value)
     return kiln_fail(KILN_INVALID_ARGUMENT, "constant \"%s\": expected a tensor, got NULL", name);
-  if (constant->flags & KILN_RT_FOLDED)
-    return kiln_fail(KILN_UNSUPPORTED,
-                     "constant \"%s\" was folded into other data when the model was compiled and "
-                     "cannot be replaced",
-                     name);
   kiln_lock(&model->state);
   int32_t status = set_constant(model, constant, value);
   kiln_unlock(&model->state);

@@ -276,9 +276,10 @@ KILN_API int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs
  * `value`, which must have its dtype and shape. Other models in the process keep
  * theirs: with embedded weights the first call gives this model a private copy
  * of all of them, with external weights only the pages written to are copied.
- * Parameters that share storage in the exported program change together. A
- * constant that compilation folded into other data is KILN_UNSUPPORTED.
- * A run in progress may see old and new values mixed. */
+ * Parameters that share storage in the exported program change together. What
+ * compilation computed from this one (a packed weight) is computed again; an
+ * index among them that is out of range is KILN_INVALID_ARGUMENT. After a failure
+ * nothing has changed. A run in progress may see old and new values mixed. */
 KILN_API int32_t kiln_model_set_constant(kiln_model *model, const char *name,
                                          const DLTensor *value);
 

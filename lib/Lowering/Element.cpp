@@ -248,24 +248,9 @@ Element lowering::remainder(Element a, Element b) {
   return select(signsDiffer(rest, b), rest + b, rest);
 }
 
-/// Exact for operands of 24 bits and fewer: the quotient is taken 28 bits at a time, in f64, where
-/// each partial product is exact. A partial quotient may be rounded up to the next integer, which
-/// makes the rest negative.
-static Element fmodOfSingles(Element a, Element b) {
-  Type type = a.type(), wide = Float64Type::get(type.getContext());
-  Element x = convert(a, wide), y = abs(convert(b, wide)), rest = abs(x);
-  for (int shift = 252; shift >= 0; shift -= 28) {
-    Element divisor = y * std::ldexp(1.0, shift);
-    rest = rest - floor(rest / divisor) * divisor;
-    rest = select(rest < rest.constant(0), rest + divisor, rest);
-  }
-  rest = select(isInf(y) & ~isInf(x), abs(x), rest);
-  return convert(copysign(rest, x), type);
-}
-
 Element lowering::fmod(Element a, Element b) {
   if (isFloat(a.type()))
-    return a.type().isF64() ? apply<arith::RemFOp>(a, b) : fmodOfSingles(a, b);
+    return apply<arith::RemFOp>(a, b);
   return divideInts(a, b).second;
 }
 

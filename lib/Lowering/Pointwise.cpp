@@ -95,21 +95,12 @@ static Lowering binary(Binary compute) {
   };
 }
 
-/// What divides and rounds needs an exact remainder, which is not computed in double precision.
-static Lowering rounding(Binary compute) {
-  return [compute](Call &call) -> LogicalResult {
-    if (call.resultType().isF64())
-      return call.refuse("float64 remainders");
-    return binary(compute)(call);
-  };
-}
-
 static LogicalResult lowerDivMode(Call &call) {
   if (call.args.isNone("rounding_mode"))
     return lowerTrueDiv(call);
   StringRef mode = call.args.string("rounding_mode");
   if (mode == "floor")
-    return rounding(floorDiv)(call);
+    return binary(floorDiv)(call);
   return mode == "trunc" ? binary(truncDiv)(call) : call.refuse("rounding mode " + mode);
 }
 
@@ -357,10 +348,10 @@ void lowering::registerPointwise(LoweringTable &table) {
   table.add({"aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode",
              "aten.divide.Scalar_mode"},
             lowerDivMode);
-  table.add({"aten.floor_divide.default", "aten.floor_divide.Scalar"}, rounding(floorDiv));
+  table.add({"aten.floor_divide.default", "aten.floor_divide.Scalar"}, binary(floorDiv));
   table.add({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"},
-            rounding(remainder));
-  table.add({"aten.fmod.Tensor", "aten.fmod.Scalar"}, rounding(fmod));
+            binary(remainder));
+  table.add({"aten.fmod.Tensor", "aten.fmod.Scalar"}, binary(fmod));
 
   table.add("aten.pow.Tensor_Scalar", lowerPowScalar);
   table.add({"aten.pow.Tensor_Tensor", "aten.pow.Scalar"}, lowerPow);

@@ -9,6 +9,8 @@ llvm::Expected<Weights> Weights::collect(wrapper::ProgramOp program) {
   llvm::DenseSet<int64_t> taken; // equal constants share a place
   SmallVector<uint64_t> offsets;
   for (auto constant : program.getBody().front().getOps<wrapper::ConstantOp>()) {
+    if (!constant.getOffset())
+      continue;
     int64_t offset = constant.getOffsetAttr().getInt();
     // One without elements has the place of the next.
     if (constant.getType().getBytes().isConstant(0) || !taken.insert(offset).second)

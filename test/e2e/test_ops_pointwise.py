@@ -88,6 +88,23 @@ def test_binary_special_values(check_calls, name):
     check_calls(BINARY[name], (SPECIAL[:20, None], SPECIAL[None, :20]), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_remainders_are_exact(check_calls, dtype):
+    """Of all special values, and of numbers whose quotient has up to some 2000 bits."""
+    generator = torch.Generator().manual_seed(0)
+    reach = 1000 if dtype == torch.float64 else 55
+
+    def spread(n):
+        return torch.randn(n, generator=generator, dtype=torch.float64) * 2.0 ** torch.randint(-reach, reach, (n,), generator=generator)
+    values = torch.cat([SPECIAL.double(), torch.tensor([5e-324, 2.2e-308, 1.7e308, -1.7e308, 1e300, 3.0])])
+    if dtype != torch.float64:  # eager's float32 gives NaN for quotients that overflow, where C's fmod is exact
+        values = values[~((values.abs() < 1e-6) & (values != 0) | (values.abs() > 2e30) & values.isfinite())]
+    values = values.to(dtype)
+    pairs = [(values[:, None], values[None, :]), (spread(500).to(dtype), spread(500).to(dtype)),
+             (torch.randn(300, generator=generator).to(dtype) * 100, torch.randn(300, generator=generator).to(dtype))]
+    check_calls(lambda x, y: (torch.fmod(x, y), torch.remainder(x, y), torch.floor_divide(x, y)), *pairs, rtol=0, atol=0)
+
+
 def integers(dtype, *shape, low=-20, high=20, seed=0):
     low = 0 if dtype in (torch.uint8, torch.bool) else low
     return torch.randint(low, 2 if dtype == torch.bool else high, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)

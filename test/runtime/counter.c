@@ -13,8 +13,8 @@ static const int64_t table_shape[] = {1000};
 static const kiln_rt_tensor outputs[] = {{"count", 0, 64, 0, KILN_RT_SCALAR, NULL, NULL},
                                          {"sum", 2, 32, 0, 0, NULL, NULL}};
 static const kiln_rt_constant constants[] = {
-    {"count", 0, 64, 0, KILN_RT_MUTABLE_BUFFER, NULL, 0, 8},
-    {"table", 2, 32, 1, 0, table_shape, 64, 4000},
+    {"count", 0, 64, 0, KILN_RT_MUTABLE_BUFFER, NULL, 0, 8, 0, 0},
+    {"table", 2, 32, 1, 0, table_shape, 64, 4000, 1, 0},
 };
 
 static int32_t run_main(kiln_rt_run *run) {

@@ -19,8 +19,7 @@ enum { COLUMNS = 8, SCRATCH = 1000 };
 
 _Alignas(4096) static const struct {
   float w[COLUMNS];
-  float folded[COLUMNS];
-} weights = {{1, 2, 3, 4, 5, 6, 7, 8}, {0}};
+} weights = {{1, 2, 3, 4, 5, 6, 7, 8}};
 
 static const int64_t x_shape[] = {-1, COLUMNS}, ids_shape[] = {-1}, state_shape[] = {4, 4};
 static const int64_t y_shape[] = {-1, COLUMNS}, picked_shape[] = {-1};
@@ -40,8 +39,8 @@ static const kiln_rt_tensor outputs[] = {
     {"t", 2, 32, 2, 0, t_shape, t_strides},
 };
 static const kiln_rt_constant constants[] = {
-    {"w", 2, 32, 1, 0, w_shape, 0, sizeof weights.w},
-    {"folded", 2, 32, 1, KILN_RT_FOLDED, w_shape, 32, sizeof weights.folded},
+    {"w", 2, 32, 1, 0, w_shape, 0, sizeof weights, 0, 0},
+    {"unused", 2, 32, 1, KILN_RT_UNPLACED, w_shape, 0, sizeof weights, 1, 0},
 };
 static const kiln_rt_symbol symbols[] = {{"s0", 1, 100000}};
 static const char *const expressions[] = {"s0", "32*s0"};
@@ -61,7 +60,7 @@ static const char info[] =
     "{\"name\": \"t\", \"dtype\": \"float32\", \"shape\": [8, \"s0\"], \"device\": \"cpu\"}], "
     "\"symbols\": {\"s0\": {\"min\": 1, \"max\": 100000}}, \"constants\": ["
     "{\"name\": \"w\", \"dtype\": \"float32\", \"shape\": [8]}, "
-    "{\"name\": \"folded\", \"dtype\": \"float32\", \"shape\": [8]}]}";
+    "{\"name\": \"unused\", \"dtype\": \"float32\", \"shape\": [8]}]}";
 
 static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   values[0] = shapes[0][0];

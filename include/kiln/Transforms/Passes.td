@@ -177,7 +177,7 @@ def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
   let description = [{
     What the wrapper stage and the targets may rely on:
     - (V1) functions hold `kernel.call`, `kernel.constant`, `torch.none` and their return only
-    - (V2) every kernel is called
+    - (V2) every kernel is called, or says what a constant is
   }];
 }
 
@@ -227,6 +227,11 @@ def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::kiln::wrapper::Pr
     In program order, each at a multiple of 64 bytes. Constants that are the same value (tied or
     duplicated weights) share a place unless a name or a mutation tells them apart. Sets
     `weights_bytes`.
+
+    A constant that only folds read, such as a weight that is packed, needs no place if whoever replaces
+    something that the fold depends on replaces the constant too: if a fold depends on more parameters
+    and buffers than the constant does, it is kept. Folds that depend on nothing that can be replaced
+    are dropped.
   }];
 }
 
@@ -245,12 +250,14 @@ def WrapperVerify : Pass<"wrapper-verify", "::kiln::wrapper::ProgramOp"> {
   let summary = "Check a finished host program";
   let description = [{
     What every back end may rely on:
-    - (V1) every allocation and constant has its place, and the program its totals
+    - (V1) every allocation and constant has its place, and the program its totals; a constant that
+      only folds read or make may have none
     - (V2) no allocation lies outside the arena, no constant outside the weights
     - (V3) no buffer is used after its memory was freed or reused, or freed twice
     - (V4) two allocations that are alive together do not overlap
     - (V5) every output that is not None is written
     - (V6) nothing writes to a constant or an input that is not marked as mutated
+    - (V7) what a fold reads has a place, a name, or was made by a fold before it
   }];
 }
 

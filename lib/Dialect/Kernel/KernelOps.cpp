@@ -147,6 +147,28 @@ static SmallVector<int64_t> resultDims(std::optional<ArrayRef<int64_t>> perm,
   return permuted;
 }
 
+LogicalResult ConstantOp::verify() {
+  bool computed = getKernel().has_value();
+  if (computed != getOutput().has_value() || computed == getSources().empty() ||
+      (computed && getName())) // C1
+    return emitOpError("needs a kernel, its result and sources together, and without a name");
+  return success();
+}
+
+LogicalResult ConstantOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getKernel())
+    return success();
+  auto func = symbols.lookupNearestSymbolFrom<FuncOp>(*this, getKernelAttr()); // C2
+  if (!func)
+    return emitOpError("'") << *getKernel() << "' is not a kernel.func";
+  ArrayRef<Type> results = func.getResultTypes();
+  if (TypeRange(func.getArgumentTypes()) != getSources().getTypes() ||
+      *getOutput() >= results.size() || results[*getOutput()] != getType())
+    return emitOpError("is not result ")
+           << *getOutput() << " of @" << *getKernel() << ", which is " << func.getFunctionType();
+  return success();
+}
+
 SmallVector<int64_t> ContractOp::getResultDims() {
   return resultDims(getPerm(),
                     llvm::to_vector(llvm::seq<int64_t>(0, getNumBatch() + getNumM() + getNumN())));

@@ -13,6 +13,18 @@ void TorchDialect::initialize() {
       >();
 }
 
+StateNames::StateNames(ModuleOp module) {
+  auto list = module->getAttrOfType<ArrayAttr>(constantsAttrName);
+  if (!list)
+    return;
+  isListed = true;
+  // A tied parameter names the one whose storage it shares.
+  for (auto entry : list.getAsRange<DictionaryAttr>())
+    for (StringRef key : {"name", "storage"})
+      if (auto name = entry.getAs<StringAttr>(key))
+        names.insert(name.getValue());
+}
+
 std::string kiln::torch::describe(Location location) {
   StringRef node;
   FileLineColLoc line;

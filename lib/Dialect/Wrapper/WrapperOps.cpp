@@ -116,6 +116,41 @@ LogicalResult ProgramOp::verify() {
   return failure(walk.wasInterrupted());
 }
 
+//===-- Uses of kernels ---------------------------------------------------------------------===//
+
+static LogicalResult verifyContiguous(Operation *op) {
+  for (Value buffer : op->getOperands())
+    if (!cast<BufferType>(buffer.getType()).isContiguous())
+      return op->emitOpError("buffer ") << buffer.getType() << " is not contiguous";
+  return success();
+}
+
+/// `kernel` is a kernel.func with operands and results of the shapes and element types of `ins` and
+/// `outs`.
+static LogicalResult verifyKernelUse(Operation *op, FlatSymbolRefAttr kernel, ValueRange ins,
+                                     ValueRange outs, SymbolTableCollection &symbols) {
+  auto func = symbols.lookupNearestSymbolFrom<kernel::FuncOp>(op, kernel);
+  if (!func)
+    return op->emitOpError("'") << kernel.getValue() << "' is not a kernel.func";
+  auto check = [&](ValueRange buffers, ArrayRef<Type> tensors, StringRef what) -> LogicalResult {
+    if (buffers.size() != tensors.size())
+      return op->emitOpError("gives ") << buffers.size() << " " << what << " to @"
+                                       << kernel.getValue() << ", which has " << tensors.size();
+    for (auto [i, buffer, tensor] : llvm::enumerate(buffers, tensors)) {
+      auto type = cast<BufferType>(buffer.getType());
+      auto want = dyn_cast<RankedTensorType>(tensor);
+      if (!want || type.getElementType() != want.getElementType() ||
+          type.getSizes() != ArrayRef<sym::Expr>(sym::getShape(want)))
+        return op->emitOpError("gives ")
+               << type << " for a " << tensor << " (" << what << " " << i << ")";
+    }
+    return success();
+  };
+  if (failed(check(ins, func.getArgumentTypes(), "operands")))
+    return failure();
+  return check(outs, func.getResultTypes(), "results");
+}
+
 //===-- Where buffers come from -------------------------------------------------------------===//
 
 LogicalResult ConstantOp::verify() {
@@ -126,6 +161,28 @@ LogicalResult ConstantOp::verify() {
     if (offset.getInt() < 0 || offset.getInt() % bufferAlignment)
       return emitOpError("offset ") << offset.getInt() << " is not a multiple of 64";
   return success();
+}
+
+LogicalResult FoldOp::verify() {
+  if (failed(verifyContiguous(*this))) // C1
+    return failure();
+  for (Value buffer : getOperands()) // C2
+    if (!buffer.getDefiningOp<ConstantOp>())
+      return emitOpError("has an operand that is not a constant");
+  for (Value buffer : getOuts()) {
+    auto constant = buffer.getDefiningOp<ConstantOp>();
+    auto makes = [&](OpOperand &use) {
+      auto fold = dyn_cast<FoldOp>(use.getOwner());
+      return fold && use.getOperandNumber() >= fold.getIns().size();
+    };
+    if (constant.getName() || constant.getMutated() || llvm::count_if(buffer.getUses(), makes) != 1)
+      return emitOpError("makes a constant that has a name, is mutated or made twice");
+  }
+  return success();
+}
+
+LogicalResult FoldOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyKernelUse(*this, getKernelAttr(), getIns(), getOuts(), symbols); // C1
 }
 
 LogicalResult OutputOp::verify() {
@@ -176,9 +233,8 @@ LogicalResult ViewOp::verify() {
 //===-- Steps -------------------------------------------------------------------------------===//
 
 LogicalResult LaunchOp::verify() {
-  for (Value buffer : getOperands()) // C2
-    if (!cast<BufferType>(buffer.getType()).isContiguous())
-      return emitOpError("buffer ") << buffer.getType() << " is not contiguous";
+  if (failed(verifyContiguous(*this))) // C2
+    return failure();
   SmallPtrSet<Value, 4> outs;
   for (Value buffer : getOuts()) // C3
     if (!outs.insert(buffer).second)
@@ -187,26 +243,7 @@ LogicalResult LaunchOp::verify() {
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto func = symbols.lookupNearestSymbolFrom<kernel::FuncOp>(*this, getKernelAttr()); // C1
-  if (!func)
-    return emitOpError("'") << getKernel() << "' is not a kernel.func";
-  auto check = [&](ValueRange buffers, ArrayRef<Type> tensors, StringRef what) -> LogicalResult {
-    if (buffers.size() != tensors.size())
-      return emitOpError("gives ") << buffers.size() << " " << what << " to @" << getKernel()
-                                   << ", which has " << tensors.size();
-    for (auto [i, buffer, tensor] : llvm::enumerate(buffers, tensors)) {
-      auto type = cast<BufferType>(buffer.getType());
-      auto want = dyn_cast<RankedTensorType>(tensor);
-      if (!want || type.getElementType() != want.getElementType() ||
-          type.getSizes() != ArrayRef<sym::Expr>(sym::getShape(want)))
-        return emitOpError("gives ")
-               << type << " for a " << tensor << " (" << what << " " << i << ")";
-    }
-    return success();
-  };
-  if (failed(check(getIns(), func.getArgumentTypes(), "operands")))
-    return failure();
-  return check(getOuts(), func.getResultTypes(), "results");
+  return verifyKernelUse(*this, getKernelAttr(), getIns(), getOuts(), symbols); // C1
 }
 
 LogicalResult CopyOp::verify() {

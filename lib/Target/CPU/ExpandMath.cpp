@@ -15,7 +15,7 @@ using namespace kiln::cpu;
 /// Functions that f32 computes in its own precision; the others are rare and go through f64.
 static bool hasF32Form(Operation *op) {
   return isa<math::ExpOp, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp, math::ErfOp,
-             math::SinOp, math::CosOp, math::RsqrtOp, math::SqrtOp, math::FmaOp>(op);
+             math::SinOp, math::CosOp, math::RsqrtOp, math::SqrtOp, math::FmaOp, arith::RemFOp>(op);
 }
 
 /// What LLVM turns into instructions.
@@ -80,6 +80,7 @@ static Value expand(const MathBuilder &m, Operation *op, ValueRange operands) {
       .Case([&](math::AtanhOp) { return expandAtanh(m, x); })
       .Case([&](math::CbrtOp) { return expandCbrt(m, x); })
       .Case<math::PowFOp, math::FPowIOp>([&](auto) { return expandPow(m, x, operands[1]); })
+      .Case([&](arith::RemFOp) { return expandFmod(m, x, operands[1]); })
       .Case([&](math::SqrtOp) { return m.sqrt(x); })
       .Case([&](math::FmaOp) { return m.fma(x, operands[1], operands[2]); })
       .Case([&](math::RsqrtOp) { return m.div(m.c(1), m.sqrt(x)); })
@@ -145,7 +146,7 @@ struct ExpandMath : kiln::cpu::impl::CpuExpandMathBase<ExpandMath> {
   void runOnOperation() override {
     SmallVector<Operation *> ops;
     getOperation().walk([&](Operation *op) {
-      if (isa<math::MathDialect>(op->getDialect()))
+      if (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops)

@@ -1,4 +1,5 @@
 #include "kiln/Dialect/Kernel/Constants.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Target/CPU/CPU.h"
 #include "kiln/Target/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -59,17 +60,19 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     for (MapOp map : llvm::reverse(folded))
       if (map->use_empty())
         map->erase();
-    getOperation()->walk([](ConstantOp constant) {
+    // Users first: a constant may be all that uses another.
+    SmallVector<ConstantOp> constants;
+    getOperation()->walk([&](ConstantOp constant) { constants.push_back(constant); });
+    for (ConstantOp constant : llvm::reverse(constants))
       if (constant->use_empty())
         constant->erase();
-    });
   }
 
   /// The maps to fold, in program order.
   SmallVector<MapOp> choose() {
     SmallVector<MapOp> chosen;
     llvm::DenseSet<Operation *> known;
-    getOperation()->walk([&](MapOp map) {
+    auto consider = [&](MapOp map) {
       SmallVector<Value> operands = getReadTensors(map);
       int64_t bytes = 0, resultBytes = 0;
       for (Value operand : operands) {
@@ -90,23 +93,35 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
         return;
       known.insert(map);
       chosen.push_back(map);
-    });
+    };
+    for (Operation &op : *getOperation().getBody())
+      if (!isa<FuncOp>(op)) // the kernels of an earlier fold
+        op.walk(consider);
     return chosen;
   }
 
   LogicalResult evaluate(ArrayRef<MapOp> maps) {
     // Equal maps share a kernel, as after outlining.
     OwningOpRef<ModuleOp> kernels = ModuleOp::create(getOperation().getLoc());
-    llvm::StringMap<std::string> names;
-    SmallVector<std::string> kernelOf;
+    SymbolTable symbols(getOperation());
+    llvm::StringMap<FuncOp> known;
+    SmallVector<FuncOp> kernelOf;
     OpBuilder builder(kernels->getBodyRegion());
+    unsigned number = 0;
     for (MapOp map : maps) {
       builder.setInsertionPointToEnd(kernels->getBody());
-      FuncOp func = createKernel(builder, map, getReadTensors(map), names.size());
-      auto [entry, isNew] = names.try_emplace(getFingerprint(func), func.getSymName().str());
+      FuncOp func = createKernel(builder, map, getReadTensors(map), 0);
+      auto [entry, isNew] = known.try_emplace(getFingerprint(func), func);
       kernelOf.push_back(entry->second);
-      if (!isNew)
+      if (!isNew) {
         func.erase();
+        continue;
+      }
+      std::string name;
+      do
+        name = ("fold_" + Twine(number++)).str();
+      while (symbols.lookup(name));
+      func.setSymName(name);
     }
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
     llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create();
@@ -118,9 +133,11 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
       return fail(std::move(error));
 
     llvm::DenseMap<Attribute, ConstantBytes> copies;
-    for (auto [i, name] : llvm::enumerate(kernelOf)) {
+    torch::StateNames state(getOperation());
+    for (size_t i = 0; i < maps.size(); ++i) {
       MapOp map = maps[i];
-      llvm::Expected<cpu::KernelJit::Kernel> kernel = (*jit)->lookup(name);
+      FuncOp func = kernelOf[i];
+      llvm::Expected<cpu::KernelJit::Kernel> kernel = (*jit)->lookup(func.getSymName());
       if (!kernel)
         return fail(kernel.takeError());
       SmallVector<Value> operands = getReadTensors(map);
@@ -149,7 +166,13 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
         llvm::consumeError(std::move(error));
         continue;
       }
-      replace(map, blobs);
+      bool canChange = llvm::any_of(operands, [&](Value operand) {
+        auto constant = operand.getDefiningOp<ConstantOp>();
+        return constant.getKernel() || state.contains(constant.getName());
+      });
+      if (canChange && !symbols.lookup(func.getSymName()))
+        symbols.insert(func.clone());
+      replace(map, blobs, canChange ? func.getSymNameAttr() : StringAttr(), operands);
     }
     return success();
   }
@@ -159,12 +182,17 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
            << llvm::toString(std::move(error));
   }
 
-  void replace(MapOp map, MutableArrayRef<AsmResourceBlob> blobs) {
+  /// `kernel` is null if nothing that the constants are computed from can be replaced.
+  void replace(MapOp map, MutableArrayRef<AsmResourceBlob> blobs, StringAttr kernel,
+               ValueRange sources) {
     OpBuilder builder(map);
-    for (auto [result, blob] : llvm::zip_equal(map.getResults(), blobs)) {
+    for (auto [i, result, blob] : llvm::enumerate(map.getResults(), blobs)) {
       auto type = cast<RankedTensorType>(result.getType());
       auto value = DenseResourceElementsAttr::get(type, "folded", std::move(blob));
-      auto constant = ConstantOp::create(builder, map.getLoc(), type, value, StringAttr());
+      auto constant = kernel ? ConstantOp::create(builder, map.getLoc(), type, value, StringAttr(),
+                                                  FlatSymbolRefAttr::get(kernel),
+                                                  builder.getI64IntegerAttr(i), sources)
+                             : ConstantOp::create(builder, map.getLoc(), type, value, StringAttr());
       result.replaceAllUsesWith(constant);
     }
   }

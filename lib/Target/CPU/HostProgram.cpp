@@ -113,12 +113,14 @@ LogicalResult HostProgram::emitMain() {
       numArguments = std::max<size_t>(
           numArguments, 3 * cast<BufferType>(copy.getSource().getType()).getSizes().size());
   }
-  for (LaunchOp launch : body.getOps<LaunchOp>()) {
-    auto kernel =
-        SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(launch, launch.getKernelAttr());
-    kernels[launch.getKernelAttr().getAttr()] = kernel;
+  for (Operation &op : body) {
+    auto name = op.getAttrOfType<FlatSymbolRefAttr>("kernel");
+    if (!name)
+      continue;
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(&op, name);
+    kernels[name.getAttr()] = kernel;
     if (!getGrid(kernel).isValid())
-      return launch.emitError("kernel @") << launch.getKernel() << " has no schedule yet";
+      return op.emitError("kernel @") << name.getValue() << " has no schedule yet";
   }
 
   beginFunction("kiln_main", i32Type, {ptr});
@@ -149,7 +151,8 @@ LogicalResult HostProgram::emitMain() {
 void HostProgram::emitStep(Operation &op) {
   loc = op.getLoc();
   if (auto constant = dyn_cast<ConstantOp>(op)) {
-    addresses[constant] = offsetBytes(weights, constant.getOffsetAttr().getInt());
+    if (constant.getOffset())
+      addresses[constant] = offsetBytes(weights, constant.getOffsetAttr().getInt());
   } else if (auto output = dyn_cast<OutputOp>(op)) {
     addresses[output] = load(ptr, outputs, output.getIndex());
   } else if (auto alloc = dyn_cast<AllocOp>(op)) {
@@ -167,7 +170,7 @@ void HostProgram::emitStep(Operation &op) {
   } else if (auto assertion = dyn_cast<AssertOp>(op)) {
     emitAssert(assertion);
   }
-  // Comments and frees leave nothing: the arena is planned.
+  // Comments, frees and folds leave nothing: the arena is planned, constants are known.
 }
 
 void HostProgram::emitCheck(Value status) {
@@ -178,11 +181,15 @@ void HostProgram::emitCheck(Value status) {
   builder.setInsertionPointToEnd(next);
 }
 
+LLVM::LLVMFuncOp HostProgram::declareKernel(kernel::FuncOp kernel) {
+  scratchBytes = std::max(scratchBytes, getScratchBytes(kernel));
+  return declare(kernel.getName(), LLVM::LLVMVoidType::get(builder.getContext()),
+                 {ptr, ptr, i64, ptr, ptr});
+}
+
 void HostProgram::emitLaunch(LaunchOp launch) {
   kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
-  scratchBytes = std::max(scratchBytes, getScratchBytes(kernel));
-  LLVM::LLVMFuncOp code = declare(kernel.getName(), LLVM::LLVMVoidType::get(builder.getContext()),
-                                  {ptr, ptr, i64, ptr, ptr});
+  LLVM::LLVMFuncOp code = declareKernel(kernel);
   LLVM::LLVMFuncOp start = declare("kiln_rt_launch", i32Type, {ptr, ptr, ptr, i64});
   for (auto [i, buffer] : llvm::enumerate(launch.getOperands())) {
     Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, arguments,

@@ -38,6 +38,9 @@ private:
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
 
+  /// The folds, whose constants are `rows` of the table of constants.
+  std::string emitFolds(const llvm::DenseMap<mlir::Value, int64_t> &rows);
+
   // Pieces of main.
   void emitStep(mlir::Operation &op);
   void emitLaunch(wrapper::LaunchOp launch);
@@ -53,6 +56,7 @@ private:
                                        llvm::ArrayRef<mlir::Type> arguments);
   mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
                                  llvm::ArrayRef<mlir::Type> arguments);
+  mlir::LLVM::LLVMFuncOp declareKernel(kernel::FuncOp kernel);
   mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
   mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
   mlir::Value number(sym::Expr expr);

@@ -1,6 +1,7 @@
 // kiln_rt_program: the description of the model that the runtime reads.
 #include "Globals.h"
 #include "HostProgram.h"
+#include "kiln/Target/CPU/KernelEmitters.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -12,7 +13,7 @@ enum {
   rtAbi = 1,
   rtMutated = 1,
   rtNone = 2,
-  rtFolded = 2,
+  rtUnplaced = 2,
   rtMutableBuffer = 4,
   rtExternalWeights = 1,
   rtHasExpressions = 2
@@ -71,6 +72,20 @@ void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
 
 //===-- kiln_program ------------------------------------------------------------------------===//
 
+std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
+  SmallVector<SmallVector<Globals::Field>> folds;
+  for (FoldOp fold : program.getBody().front().getOps<FoldOp>()) {
+    kernel::FuncOp kernel = kernels.lookup(fold.getKernelAttr().getAttr());
+    SmallVector<int64_t> constants;
+    for (Value constant : fold.getOperands())
+      constants.push_back(rows.lookup(constant));
+    folds.push_back({declareKernel(kernel).getName().str(), *getGrid(kernel).constant(),
+                     static_cast<int64_t>(fold.getIns().size()),
+                     static_cast<int64_t>(fold.getOuts().size()), globals->numbers(constants)});
+  }
+  return globals->structs("kiln_folds", globals->structType("pliip"), folds);
+}
+
 void HostProgram::emitTables() {
   auto module = program->getParentOfType<ModuleOp>();
   auto moduleEnd = [&] { builder.setInsertionPointToEnd(module.getBody()); };
@@ -98,18 +113,25 @@ void HostProgram::emitTables() {
   for (unsigned i = 0; i < program.getNumResults(); ++i)
     outputRows.push_back(tensorRow(program.getOutputName(i), program.getResultTypes()[i],
                                    program.isNone(i) ? rtNone : 0, true));
-  auto constantRow = [&](StringRef name, BufferType type, ConstantOp place) {
+  // Tied names, and what folds read and make, are rows of one cell: the first of them.
+  DenseMap<Value, int64_t> cells;
+  auto constantRow = [&](StringRef name, BufferType type, ConstantOp constant) {
     ElementCode element = describeElement(type.getElementType());
-    int64_t flags = !place ? rtFolded : place.getMutated() ? rtMutableBuffer : 0;
-    constantRows.push_back({globals->string(name), element.code, element.bits,
-                            static_cast<int64_t>(type.getSizes().size()), flags,
-                            sizes(type.getSizes()), place ? place.getOffsetAttr().getInt() : 0,
-                            *type.getBytes().constant()});
+    bool isPlaced = constant && constant.getOffset();
+    int64_t flags = !isPlaced ? rtUnplaced : constant.getMutated() ? rtMutableBuffer : 0;
+    int64_t cell = constantRows.size();
+    if (constant)
+      cell = cells.try_emplace(constant, cell).first->second;
+    constantRows.push_back(
+        {globals->string(name), element.code, element.bits,
+         static_cast<int64_t>(type.getSizes().size()), flags, sizes(type.getSizes()),
+         isPlaced ? constant.getOffsetAttr().getInt() : 0, *type.getBytes().constant(), cell, 0});
   };
   for (const NamedConstant &constant : getNamedConstants(program))
-    constantRow(constant.name, constant.type, constant.place);
+    constantRow(constant.name, constant.type, constant.op);
   for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
-    if (constant.getMutated() && !constant.getName())
+    if (!cells.contains(constant) && ((constant.getMutated() && !constant.getName()) ||
+                                      llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
       constantRow("", constant.getType(), constant);
   for (NamedAttribute symbol : getSymbols())
     symbolRows.push_back({globals->string(symbol.getName()),
@@ -123,6 +145,7 @@ void HostProgram::emitTables() {
     emitEval(expressions);
   moduleEnd();
 
+  std::string folds = emitFolds(cells);
   LLVM::LLVMStructType tensor = globals->structType("pbbhipp");
   int64_t weightsBytes = program.getWeightsBytes().value_or(0);
   bool embedded = weightsBytes && !options.externalWeights;
@@ -143,7 +166,7 @@ void HostProgram::emitTables() {
                 globals->string(describeModel(program, options.info)),
                 globals->structs("kiln_inputs", tensor, inputRows),
                 globals->structs("kiln_outputs", tensor, outputRows),
-                globals->structs("kiln_constants", globals->structType("pbbhipll"), constantRows),
+                globals->structs("kiln_constants", globals->structType("pbbhipllii"), constantRows),
                 globals->structs("kiln_symbols", globals->structType("pll"), symbolRows),
                 std::string(embedded ? "kiln_weights" : ""),
                 weightsBytes,
@@ -154,7 +177,8 @@ void HostProgram::emitTables() {
                 std::string("kiln_arena_bytes"),
                 std::string("kiln_main"),
                 static_cast<int64_t>(expressions.size()),
-                0,
-                globals->pointers(expressionTexts)};
-  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiip"), fields);
+                static_cast<int64_t>(llvm::range_size(program.getBody().front().getOps<FoldOp>())),
+                globals->pointers(expressionTexts),
+                folds};
+  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiipp"), fields);
 }

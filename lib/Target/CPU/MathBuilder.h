@@ -134,6 +134,7 @@ mlir::Value expandLog1p(const MathBuilder &m, mlir::Value x);
 mlir::Value expandTanh(const MathBuilder &m, mlir::Value x);
 mlir::Value expandErf(const MathBuilder &m, mlir::Value x);
 mlir::Value expandSinCos(const MathBuilder &m, mlir::Value x, bool isCos);
+mlir::Value expandFmod(const MathBuilder &m, mlir::Value x, mlir::Value y);
 
 // f64 only.
 mlir::Value expandExp2(const MathBuilder &m, mlir::Value x);

@@ -69,15 +69,15 @@ static void describeTensor(llvm::json::OStream &json, StringRef name, Type type,
 
 std::vector<NamedConstant> cpu::getNamedConstants(ProgramOp program) {
   std::vector<NamedConstant> result;
-  llvm::StringMap<ConstantOp> places;
+  llvm::StringMap<ConstantOp> used;
   for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
     if (constant.getName())
-      places.try_emplace(*constant.getName(), constant);
+      used.try_emplace(*constant.getName(), constant);
   auto list =
       program->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(torch::constantsAttrName);
   if (!list) {
     for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
-      if (constant.getName() && places.lookup(*constant.getName()) == constant)
+      if (constant.getName() && used.lookup(*constant.getName()) == constant)
         result.push_back({constant.getName()->str(), constant.getType(), constant});
     return result;
   }
@@ -85,7 +85,7 @@ std::vector<NamedConstant> cpu::getNamedConstants(ProgramOp program) {
     auto name = entry.getAs<StringAttr>("name"), storage = entry.getAs<StringAttr>("storage");
     auto type = cast<RankedTensorType>(entry.getAs<TypeAttr>("type").getValue());
     result.push_back({name.str(), BufferType::get(type),
-                      places.lookup(storage ? storage.getValue() : name.getValue())});
+                      used.lookup(storage ? storage.getValue() : name.getValue())});
   }
   return result;
 }

@@ -33,6 +33,8 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
         return op.emitOpError("is left after the kernel stage");
       if (auto call = dyn_cast<CallOp>(op))
         called.insert(call.getKernel());
+      else if (auto constant = dyn_cast<ConstantOp>(op); constant && constant.getKernel())
+        called.insert(*constant.getKernel());
     }
     return success();
   }

@@ -1,3 +1,4 @@
+#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
@@ -43,6 +44,7 @@ public:
       if (failed(lower(op)))
         return failure();
     }
+    lowerFolds();
     main.erase();
     return success();
   }
@@ -129,6 +131,8 @@ private:
       if (constant.getName())
         constants.try_emplace(*constant.getName(), buffer);
       buffers[constant.getResult()] = buffer;
+      if (constant.getKernel())
+        computed.push_back(constant);
       return success();
     }
     if (auto call = dyn_cast<kernel::CallOp>(op))
@@ -138,6 +142,40 @@ private:
     if (auto ret = dyn_cast<func::ReturnOp>(op))
       return lowerReturn(ret);
     return op.emitError("'") << op.getName() << "' is not part of a program of kernel calls"; // C1
+  }
+
+  /// Constants come before what is computed from them, and so do folds. The constants that one
+  /// kernel makes of the same sources are one fold.
+  void lowerFolds() {
+    builder.setInsertionPointToEnd(&program.getBody().front());
+    for (size_t first = 0; first < computed.size(); ++first) {
+      kernel::ConstantOp constant = computed[first];
+      if (!constant)
+        continue;
+      auto kernel =
+          SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(constant, constant.getKernelAttr());
+      SmallVector<Value> ins, outs(kernel.getResultTypes().size());
+      for (Value source : constant.getSources())
+        ins.push_back(buffers.lookup(source));
+      for (kernel::ConstantOp &other : MutableArrayRef(computed).drop_front(first))
+        if (other && other.getKernelAttr() == constant.getKernelAttr() &&
+            other.getSources() == constant.getSources() && !outs[*other.getOutput()]) {
+          outs[*other.getOutput()] = buffers.lookup(other.getResult());
+          other = {};
+        }
+      // The kernel writes results that nobody reads, too.
+      for (auto [out, type] : llvm::zip_equal(outs, kernel.getResultTypes()))
+        if (!out)
+          out = createUnread(constant.getLoc(), cast<RankedTensorType>(type));
+      FoldOp::create(builder, constant.getLoc(), constant.getKernelAttr(), ins, outs);
+    }
+  }
+
+  Value createUnread(Location loc, RankedTensorType type) {
+    SmallVector<char> zero(kernel::getElementBytes(type.getElementType()));
+    return ConstantOp::create(builder, loc, BufferType::get(type),
+                              DenseElementsAttr::getFromRawBuffer(type, zero), StringAttr(),
+                              IntegerAttr(), UnitAttr());
   }
 
   LogicalResult lowerCall(kernel::CallOp call) {
@@ -229,6 +267,7 @@ private:
   DenseMap<Value, unsigned> claims; // value: the result of main in whose memory it is computed
   DenseMap<unsigned, unsigned> outputNumbers; // result of main: output of the program
   llvm::StringMap<ConstantOp> constants;
+  SmallVector<kernel::ConstantOp> computed; // in program order
 };
 
 struct LowerToWrapper : kiln::impl::KernelLowerToWrapperBase<LowerToWrapper> {

@@ -47,17 +47,32 @@ private:
           return failure();
     } else if (auto copy = dyn_cast<CopyOp>(op)) {
       return write(op, copy.getTarget());
+    } else if (auto fold = dyn_cast<FoldOp>(op)) {
+      return foldable(fold);
     }
     return success();
   }
 
   LogicalResult placed(ConstantOp constant) {
-    if (!constant.getOffset()) // V1
+    if (!constant.getOffset()) { // V1
+      if (!constant->use_empty() && llvm::all_of(constant->getUsers(), llvm::IsaPred<FoldOp>))
+        return success();
       return constant.emitError("has no place in the weights");
+    }
     int64_t end = constant.getOffsetAttr().getInt() +
                   constant.getType().getBytes().constant().value_or(INT64_MAX / 2);
     if (end > static_cast<int64_t>(*program.getWeightsBytes())) // V2
       return constant.emitError("lies outside the weights");
+    return success();
+  }
+
+  LogicalResult foldable(FoldOp fold) {
+    for (Value in : fold.getIns()) { // V7
+      auto constant = in.getDefiningOp<ConstantOp>();
+      if (!constant.getOffset() && !constant.getName() && !folded.contains(in))
+        return fold.emitError("reads a constant that is nowhere");
+    }
+    folded.insert_range(fold.getOuts());
     return success();
   }
 
@@ -110,7 +125,7 @@ private:
   }
 
   ProgramOp program;
-  llvm::SmallPtrSet<Value, 16> ended;
+  llvm::SmallPtrSet<Value, 16> ended, folded;
   llvm::SmallSetVector<AllocOp, 16> live;
   DenseMap<Value, AllocOp> owner;
   llvm::SmallDenseSet<uint64_t> written;

@@ -219,3 +219,70 @@ wrapper.program @main() {
   // expected-error@+1 {{never holds: -1 is below zero}}
   wrapper.assert -1, "no"
 }
+
+// -----
+
+// fold_c1
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+wrapper.program @main() {
+  %a = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %b = wrapper.constant dense<1.0> : tensor<5xf32> to !wrapper.buffer<[5], [1], f32>
+  // expected-error@+1 {{for a 'tensor<4xf32>' (results 0)}}
+  wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[5], [1], f32>)
+}
+
+// -----
+
+// fold_c2
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+wrapper.program @main() {
+  %a = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %b = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{has an operand that is not a constant}}
+  wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
+}
+
+// -----
+
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+wrapper.program @main() {
+  %a = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %b = wrapper.constant "v" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{makes a constant that has a name, is mutated or made twice}}
+  wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
+}
+
+// -----
+
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+wrapper.program @main() {
+  %a = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %b = wrapper.constant dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{makes a constant that has a name, is mutated or made twice}}
+  wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
+  wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
+}

@@ -41,3 +41,18 @@ wrapper.program @main(%x: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = 
   // CHECK: wrapper.free %[[R]]
   wrapper.free %r : !wrapper.buffer<[s0, 4], [4, 1], f64>
 }
+
+kernel.func @pack(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+// CHECK: wrapper.program @folds
+wrapper.program @folds() {
+  %a = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %b = wrapper.constant at 0 dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // CHECK: wrapper.fold @pack ins(%{{.*}} : !wrapper.buffer<[4], [1], f32>) outs(%{{.*}} : !wrapper.buffer<[4], [1], f32>)
+  wrapper.fold @pack ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
+}

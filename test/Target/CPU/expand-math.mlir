@@ -31,6 +31,20 @@ llvm.func @square(%x: f32) -> f32 {
   llvm.return %y : f32
 }
 
+// A remainder is a long division.
+// CHECK-LABEL: llvm.func @remainder
+// CHECK-NOT: arith.remf
+// CHECK: scf.while
+// CHECK: vector.reduction <or>
+// CHECK: arith.divf
+// CHECK: math.fma
+// CHECK-NOT: arith.remf
+// CHECK: math.copysign
+llvm.func @remainder(%x: vector<8xf64>, %y: vector<8xf64>) -> vector<8xf64> {
+  %z = arith.remf %x, %y : vector<8xf64>
+  llvm.return %z : vector<8xf64>
+}
+
 // Instructions stay.
 // CHECK-LABEL: llvm.func @kept
 // CHECK: math.sqrt

@@ -1,10 +1,15 @@
 // RUN: kiln-opt %s --cpu-fold-constants --split-input-file --mlir-print-elementsattrs-with-hex-if-larger=-1 | FileCheck %s
 // RUN: kiln-opt %s --cpu-fold-constants=views=true --split-input-file | FileCheck %s --check-prefix=VIEWS
 
-// 2.0 * 3.0 + 1.0 is 7.0, 0x40E00000.
+// 2.0 * 3.0 + 1.0 is 7.0, 0x40E00000. @w can be replaced: its kernels are kept.
 // CHECK-LABEL: func.func @scale
-// CHECK-NOT: kernel.map
-// CHECK: return %{{.*}} : tensor<2xf32>
+// CHECK: %[[W:.*]] = kernel.constant "w"
+// CHECK: %[[THREE:.*]] = kernel.constant dense<3.0
+// CHECK: %[[Y:.*]] = kernel.constant dense_resource<{{.*}}> from @fold_0 result 0 of(%[[W]], %[[THREE]] : tensor<2xf32>, tensor<f32>) : tensor<2xf32>
+// CHECK: %[[Z:.*]] = kernel.constant dense_resource<{{.*}}> from @fold_1 result 0 of(%[[Y]] : tensor<2xf32>) : tensor<2xf32>
+// CHECK: return %[[Z]] : tensor<2xf32>
+// CHECK: kernel.func @fold_0(
+// CHECK: kernel.func @fold_1(
 // CHECK: folded{{.*}}: "0x400000000000E0400000E040"
 func.func @scale() -> tensor<2xf32> {
   %w = kernel.constant "w" dense<2.0> : tensor<2xf32> : tensor<2xf32>
@@ -62,4 +67,38 @@ func.func @out_of_range() -> tensor<2xf32> {
     kernel.yield %a : f32
   } : tensor<2xf32>
   return %y : tensor<2xf32>
+}
+
+// -----
+
+// What no list of parameters has cannot be replaced: nothing is kept. Equal folds share a kernel.
+// CHECK-LABEL: func.func @lifted
+// CHECK: kernel.constant dense_resource<{{.*}}> : tensor<2xf32>
+// CHECK: kernel.constant dense_resource<{{.*}}> from @fold_0 result 0 of(%{{.*}} : tensor<2xf32>)
+// CHECK: kernel.constant dense_resource<{{.*}}> from @fold_0 result 0 of(%{{.*}} : tensor<2xf32>)
+// CHECK-COUNT-1: kernel.func
+// CHECK-NOT: kernel.func
+// CHECK: dialect_resources
+module attributes {torch.constants = [{name = "a", type = tensor<2xf32>}, {name = "b", type = tensor<2xf32>}]} {
+  func.func @lifted() -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+    %lifted = kernel.constant "lifted" dense<2.0> : tensor<2xf32> : tensor<2xf32>
+    %a = kernel.constant "a" dense<3.0> : tensor<2xf32> : tensor<2xf32>
+    %b = kernel.constant "b" dense<4.0> : tensor<2xf32> : tensor<2xf32>
+    %x = kernel.map {
+      %e = kernel.read %lifted (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    %y = kernel.map {
+      %e = kernel.read %a (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    %z = kernel.map {
+      %e = kernel.read %b (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    return %x, %y, %z : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+  }
 }

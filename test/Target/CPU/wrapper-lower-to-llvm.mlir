@@ -92,3 +92,46 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 
 // CHECK: llvm.intr.smul.with.overflow
 // CHECK-LABEL: llvm.func internal @kiln_eval(%arg0: !llvm.ptr, %arg1: i64) -> i64
 // CHECK: llvm.switch %arg1
+
+// -----
+
+// Folds: what the runtime is to compute again. Constants: the named ones, then what folds read and make.
+// A weight that is nowhere (flag 2), the kept operand, then three that folds make.
+// CHECK-LABEL: llvm.func hidden @pack
+// CHECK: llvm.mlir.global private unnamed_addr constant @[[SECOND:kiln_numbers_[0-9]+]](dense<[2, 1, 3]>
+// CHECK: llvm.mlir.global private unnamed_addr constant @kiln_folds()
+// CHECK: llvm.mlir.addressof @pack
+// CHECK: llvm.mlir.constant(5 : i64)
+// CHECK: llvm.mlir.addressof @scale
+// CHECK: llvm.mlir.addressof @[[SECOND]]
+// CHECK: @kiln_constants()
+module attributes {torch.constants = [{name = "w", type = tensor<4xf32>}, {name = "s", type = tensor<f32>}]} {
+  kernel.func @pack(%x: tensor<4xf32>) -> tensor<4xf32> attributes {grid = #sym.expr<5>, scratch = 0 : i64} {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+      kernel.yield %a : f32
+    } : tensor<4xf32>
+    kernel.return %y : tensor<4xf32>
+  }
+  kernel.func @scale(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> attributes {grid = #sym.expr<1>, scratch = 0 : i64} {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+      %b = kernel.read %s (d0) -> () : tensor<f32> -> f32
+      %c = arith.mulf %a, %b : f32
+      kernel.yield %c : f32
+    } : tensor<4xf32>
+    kernel.return %y : tensor<4xf32>
+  }
+  wrapper.program @main() -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+      attributes {arena_bytes = #sym.expr<0>, weights_bytes = 256 : i64} {
+    %p = wrapper.constant at 128 dense<2.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    %w = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    %s = wrapper.constant "s" at 0 dense<1.0> : tensor<f32> to !wrapper.buffer<[], [], f32>
+    %q = wrapper.constant at 192 dense<3.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+    wrapper.copy %q to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+    wrapper.fold @pack ins(%w : !wrapper.buffer<[4], [1], f32>) outs(%p : !wrapper.buffer<[4], [1], f32>)
+    wrapper.fold @scale ins(%p, %s : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[], [], f32>)
+        outs(%q : !wrapper.buffer<[4], [1], f32>)
+  }
+}

@@ -107,3 +107,31 @@ func.func @main(%x: tensor<4xf32> {torch.name = "x"}, %z: tensor<4xf32> {torch.n
   // CHECK: wrapper.copy %[[N]] to %[[B]]
   return %x, %z, %x, %new : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// What two results of a kernel were folded to is one fold; a result that nothing reads has a constant
+// all the same.
+// CHECK-LABEL: wrapper.program @main
+// CHECK: %[[W:.*]] = wrapper.constant "w"
+// CHECK: %[[A:.*]] = wrapper.constant dense<1.0
+// CHECK: %[[B:.*]] = wrapper.constant dense<2.0
+// CHECK: %[[C:.*]] = wrapper.constant dense<3.0
+// CHECK: wrapper.fold @two ins(%[[W]] : {{.*}}) outs(%[[A]], %[[B]] :
+// CHECK: %[[UNREAD:.*]] = wrapper.constant dense<0.0
+// CHECK: wrapper.fold @two ins(%[[A]] : {{.*}}) outs(%[[UNREAD]], %[[C]] :
+kernel.func @two(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %y:2 = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<2xf32> -> f32
+    %n = arith.negf %a : f32
+    kernel.yield %a, %n : f32, f32
+  } : tensor<2xf32>, tensor<2xf32>
+  kernel.return %y#0, %y#1 : tensor<2xf32>, tensor<2xf32>
+}
+func.func @main() -> (tensor<2xf32> {torch.name = "a"}, tensor<2xf32> {torch.name = "b"}, tensor<2xf32> {torch.name = "c"}) {
+  %w = kernel.constant "w" dense<1.0> : tensor<2xf32> : tensor<2xf32>
+  %a = kernel.constant dense<1.0> : tensor<2xf32> from @two result 0 of (%w : tensor<2xf32>) : tensor<2xf32>
+  %b = kernel.constant dense<2.0> : tensor<2xf32> from @two result 1 of (%w : tensor<2xf32>) : tensor<2xf32>
+  %c = kernel.constant dense<3.0> : tensor<2xf32> from @two result 1 of (%a : tensor<2xf32>) : tensor<2xf32>
+  return %a, %b, %c : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}

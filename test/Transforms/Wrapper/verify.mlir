@@ -100,3 +100,22 @@ wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x", wr
   %c = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
   wrapper.copy %y to %x : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
 }
+
+// -----
+
+// v7
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  %a = wrapper.constant "w" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %b = wrapper.constant dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  %c = wrapper.constant at 0 dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{reads a constant that is nowhere}}
+  wrapper.fold @k ins(%b : !wrapper.buffer<[4], [1], f32>) outs(%c : !wrapper.buffer<[4], [1], f32>)
+  wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
+}

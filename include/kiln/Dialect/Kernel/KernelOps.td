@@ -168,15 +168,38 @@ def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
 
 //===-- Structured ops --------------------------------------------------------------------------===//
 
-def Kernel_ConstantOp : Kernel_Op<"constant", [Pure]> {
+def Kernel_ConstantOp : Kernel_Op<"constant",
+    [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a tensor known at compile time";
   let description = [{
     `name` is the qualified name of the parameter or buffer whose value it is, if any; a constant
     without one was computed. Large values are resources that stay in the mapped archive.
+
+    What was computed from parameters or buffers says how, since those can be replaced in a compiled
+    model:
+    ```mlir
+    %0 = kernel.constant "weight" dense_resource<weight> : tensor<4x8xf32>
+    %1 = kernel.constant dense_resource<folded> from @fold_0 result 0 of (%0 : tensor<4x8xf32>) : tensor<8x4xf32>
+    ```
+
+    Constraints:
+    - (C1) `kernel` comes with `output` and `sources` and without `name`
+    - (C2) `kernel` is a `kernel.func` that takes the sources and whose result `output` has the
+      constant's type
   }];
-  let arguments = (ins ElementsAttr:$value, OptionalAttr<StrAttr>:$name);
+  let arguments = (ins ElementsAttr:$value, OptionalAttr<StrAttr>:$name,
+                       OptionalAttr<FlatSymbolRefAttr>:$kernel, OptionalAttr<I64Attr>:$output,
+                       Variadic<AnyRankedTensor>:$sources);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "($name^)? attr-dict $value `:` type($result)";
+  let assemblyFormat = [{
+    ($name^)? attr-dict $value
+    (`from` $kernel^ `result` $output `of` `(` $sources `:` type($sources) `)`)? `:` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::ElementsAttr":$value,
+    "::mlir::StringAttr":$name), [{
+      build($_builder, $_state, type, value, name, {}, {}, ::mlir::ValueRange());
+    }]>];
+  let hasVerifier = 1;
 }
 
 def Kernel_MapOp : Kernel_Op<"map", [RecursiveMemoryEffects]> {

@@ -12,6 +12,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringSet.h"
 
 #include "kiln/Dialect/Torch/TorchDialect.h.inc"
 
@@ -45,6 +46,20 @@ inline constexpr llvm::StringLiteral constantsAttrName = "torch.constants";
 
 /// The node and the Python line of an op, for messages: `node 'linear_1' (model.py:12)`.
 std::string describe(mlir::Location location);
+
+/// The names that constants with the value of a parameter or buffer have: those that the module's
+/// `torch.constants` lists, or where there is no such list all names.
+class StateNames {
+public:
+  explicit StateNames(mlir::ModuleOp module);
+  bool contains(std::optional<llvm::StringRef> name) const {
+    return name && (!isListed || names.contains(*name));
+  }
+
+private:
+  bool isListed = false;
+  llvm::StringSet<> names;
+};
 
 } // namespace kiln::torch
 

@@ -119,8 +119,9 @@ def Wrapper_ConstantOp : Wrapper_Op<"constant", [Pure]> {
   let summary = "a value in the weights";
   let description = [{
     `name` is the qualified name of the parameter or buffer, if it is one. `offset` is where the value
-    lies in the weights, in bytes, once `wrapper-place-constants` has run. One that is `mutated` holds
-    `value` before the first run and then what the program last wrote.
+    lies in the weights, in bytes, once `wrapper-place-constants` has run; there is none for one that
+    only stands for what a `wrapper.fold` reads or makes in passing. One that is `mutated` holds `value`
+    before the first run and then what the program last wrote.
 
     Constraints:
     - (C1) the buffer is contiguous, of the value's shape and element type
@@ -131,6 +132,27 @@ def Wrapper_ConstantOp : Wrapper_Op<"constant", [Pure]> {
   let results = (outs Wrapper_BufferType:$result);
   let assemblyFormat =
       "($name^)? (`at` $offset^)? (`mutated` $mutated^)? attr-dict $value `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_FoldOp : Wrapper_Op<"fold", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "what constants are computed from";
+  let description = [{
+    `wrapper.fold @fold_0 ins(%weight : …) outs(%packed : …)` is no step of a run: the compiler ran this
+    kernel already. Where the value of a parameter or buffer is replaced in the compiled model, the
+    folds that depend on it are computed anew, in order.
+
+    Constraints:
+    - (C1) as (C1) and (C2) of `wrapper.launch`
+    - (C2) all operands are constants; those of `outs` have no name, are not mutated and made by no
+      other fold
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Wrapper_BufferType>:$ins,
+                       Variadic<Wrapper_BufferType>:$outs);
+  let assemblyFormat = [{
+    $kernel `ins` `(` $ins `:` type($ins) `)` `outs` `(` $outs `:` type($outs) `)` attr-dict
+  }];
   let hasVerifier = 1;
 }
 

@@ -15,15 +15,15 @@ struct ModelInfo {
   std::string compiler;
 };
 
-/// A parameter or buffer of the model. `place` is null for one that was folded into other data.
+/// A parameter or buffer of the model. `op` is null for one that the program does not use.
 struct NamedConstant {
   std::string name;
   wrapper::BufferType type;
-  wrapper::ConstantOp place;
+  wrapper::ConstantOp op;
 };
 
 /// All of them: those of the module's `torch.constants`, or if there is no such list those that
-/// have a place in the weights.
+/// the program uses.
 std::vector<NamedConstant> getNamedConstants(wrapper::ProgramOp program);
 
 /// The JSON text: inputs, outputs, symbols and named constants of `program`.

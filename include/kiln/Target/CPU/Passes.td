@@ -16,6 +16,9 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
     program's kernels, and run on all its cores. What would grow the constants much (an expanded
     vector) stays in the program; so does what depends on symbols.
 
+    What depends on parameters or buffers refers to the kernel that computed it, which the program keeps
+    as `@fold_0`, `@fold_1`, …: these can be replaced in a compiled model.
+
     A view of a constant is left to its readers unless `views` is set: then nobody reads through
     views any more, and what is left of them (packed operands of contracts) is data.
   }];
@@ -69,8 +72,8 @@ def CpuExpandMath : Pass<"cpu-expand-math", "::mlir::LLVM::LLVMFuncOp"> {
   let description = [{
     On scalars and vectors alike, without calls: generated code needs no libm, and a vector has no slow
     lanes. f32 results are within about 2 ulp over the whole range, infinities, NaN and denormals
-    included; f16 and bf16 are computed in f32. What LLVM has an instruction for (sqrt, floor, fma, …)
-    is left alone.
+    included; f16 and bf16 are computed in f32. Remainders (arith.remf) are exact. What LLVM has an
+    instruction for (sqrt, floor, fma, …) is left alone.
   }];
   let options = [
     Option<"avx512", "avx512", "bool", "false", "the CPU multiplies by powers of two in one instruction">

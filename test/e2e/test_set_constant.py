@@ -1,0 +1,113 @@
+"""Replaced parameters and buffers: whatever compilation has made of them, the model computes with the new ones."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+import kiln
+
+
+class Block(torch.nn.Module):
+    """Convolutions with folded batch norms and a shortcut."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.first_norm = torch.nn.Conv2d(3, 24, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(24)
+        self.depthwise, self.depthwise_norm = torch.nn.Conv2d(24, 24, 3, 1, 1, groups=24, bias=False), torch.nn.BatchNorm2d(24)
+        self.second, self.second_norm = torch.nn.Conv2d(24, 24, 1), torch.nn.BatchNorm2d(24)
+        self.up = torch.nn.ConvTranspose2d(24, 5, 2, 2)
+
+    def forward(self, x):
+        x = F.relu(self.first_norm(self.first(x)))
+        y = F.hardtanh(self.depthwise_norm(self.depthwise(x)), 0, 6)
+        return self.up(F.relu(self.second_norm(self.second(y)) + x))
+
+
+class Language(torch.nn.Module):
+    """A table that is looked up and, tied, multiplied by; positions that are looked up at compile time; a weight made of two."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.places = torch.nn.Embedding(50, 24), torch.nn.Embedding(12, 24)
+        self.register_buffer("ids", torch.arange(2, 9))
+        self.norm, self.attend = torch.nn.LayerNorm(24), torch.nn.Linear(24, 72)
+        self.mixed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(24, 40))
+        self.narrow = torch.nn.Linear(40, 24, bias=False)
+        self.register_buffer("frequencies", torch.rand(8))
+        self.head = torch.nn.Linear(24, 50, bias=False)
+        self.head.weight = self.table.weight
+        self.unused = torch.nn.Parameter(torch.rand(3))
+
+    def forward(self, tokens):
+        x = self.norm(self.table(tokens) + self.places(self.ids))
+        q, k, v = self.attend(x).chunk(3, -1)
+        angles = torch.arange(7.0)[:, None] * self.frequencies
+        q = q * torch.cat([angles.cos(), angles.sin(), angles.cos()], -1)
+        x = x + F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(x + self.narrow(F.gelu(self.mixed(x))))
+
+
+def new_value(name, old):
+    if old.dtype == torch.int64:
+        return torch.randint(0, 12, old.shape) if old.dim() else old + 1
+    value = torch.randn(old.shape)
+    return value.abs() + 0.5 if "running_var" in name or "norm" in name else value
+
+
+def replace_all(compiled, inputs, threads=1):
+    model, module = kiln.load(compiled.path, threads=threads), compiled.module
+    names = [entry["name"] for entry in model.constants]
+    state = module.state_dict(keep_vars=True)
+    assert set(names) >= set(dict(module.named_parameters()))
+    for name in names:
+        old = state[name]
+        new = new_value(name, old)
+        with torch.no_grad():
+            old.copy_(new)
+            expected = module(*inputs)
+        # Half of them are not contiguous.
+        model.set_constant(name, new.t().contiguous().t() if new.dim() == 2 else new)
+        torch.testing.assert_close(model(*inputs), expected, rtol=1e-4, atol=1e-4, msg=lambda text: f"{name}: {text}")
+
+
+@pytest.mark.parametrize("weights", ["embed", "external"])
+def test_convolutions(compile_model, weights):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 15, 14)
+    compiled = compile_model(Block(), (x,), options=[f"--weights={weights}"])
+    replace_all(compiled, (x,), threads=2)
+
+
+def test_language(compile_model):
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 50, (2, 7))
+    compiled = compile_model(Language(), (tokens,))
+    replace_all(compiled, (tokens,))
+
+
+def test_tied_names_change_together(compile_model):
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 50, (2, 7))
+    compiled = compile_model(Language(), (tokens,))
+    for name in ("table.weight", "head.weight"):
+        with torch.no_grad():
+            compiled.module.table.weight.normal_()
+        compiled.model.set_constant(name, compiled.module.table.weight.detach())
+        torch.testing.assert_close(compiled.model(tokens), compiled.module(tokens).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_an_index_out_of_range_changes_nothing(compile_model):
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 50, (2, 7))
+    compiled = compile_model(Language(), (tokens,))
+    before = compiled.model(tokens)
+    with pytest.raises(kiln.KilnError, match="index out of range"):
+        compiled.model.set_constant("ids", torch.full((7,), 12))
+    assert torch.equal(compiled.model(tokens), before)
+
+
+def test_for_another_cpu(compile_model):
+    """The kernels that fold are compiled for the target, not for the machine that compiled."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 8, 8)
+    compiled = compile_model(Block(), (x,), options=["--cpu=x86-64-v3"])
+    replace_all(compiled, (x,))
