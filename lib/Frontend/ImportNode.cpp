@@ -170,6 +170,31 @@ Expected<bool> Importer::importAsNumbers(StringRef target, ArrayRef<Result> resu
 
 //===-- Nodes -------------------------------------------------------------------------------===//
 
+/// Operators whose result depends on how their argument lies in memory.
+static bool seesMemory(StringRef target) {
+  return target.starts_with("aten.as_strided") || target.starts_with("aten.resize");
+}
+
+/// Strides and offset of the node's first tensor, as attributes of its call.
+Error Importer::recordMemory(const Node &node, Operation *op) {
+  auto *tensor =
+      node.inputs.empty() ? nullptr : std::get_if<TensorRef>(&node.inputs.front().arg.value);
+  if (!tensor)
+    return Error::success();
+  Expected<const TensorMeta *> meta = metaOf(tensor->name);
+  if (!meta)
+    return meta.takeError();
+  Expected<SmallVector<Expr>> strides = integers((*meta)->strides);
+  if (!strides)
+    return strides.takeError();
+  Expected<Expr> offset = integer((*meta)->storageOffset);
+  if (!offset)
+    return offset.takeError();
+  op->setAttr(torch::stridesAttrName, sym::ShapeAttr::get(&context, *strides));
+  op->setAttr(torch::storageOffsetAttrName, sym::ExprAttr::get(&context, *offset));
+  return Error::success();
+}
+
 Error Importer::importNode(const Node &node) {
   StringRef target = node.target;
   target.consume_front("torch.ops.");
@@ -219,6 +244,9 @@ Error Importer::importNode(const Node &node) {
   else
     op = torch::CallOp::create(builder, location, types, builder.getStringAttr(target),
                                call.operands, args, name, definesAttr, valuesAttr, namesAttr);
+  if (seesMemory(target))
+    if (Error error = recordMemory(node, op))
+      return error;
   for (auto [result, value] : llvm::zip(results, op->getResults()))
     if (!result.name.empty())
       if (Error error = define(result.name, {value, result.number, result.isNumber}))

@@ -184,6 +184,8 @@ Error Importer::importOutputs(SmallVectorImpl<Value> &results,
         attrs.set(torch::nameAttrName, builder.getStringAttr(name));
         if (auto expr = dyn_cast_or_null<sym::ExprAttr>(scope->entries.lookup(name).attribute))
           attrs.set(torch::valueAttrName, expr);
+      } else if (!isa<NoneType>(value->getType())) { // a constant number
+        attrs.set(torch::nameAttrName, builder.getStringAttr("output_" + Twine(results.size())));
       }
       StringAttr target = builder.getStringAttr(spec.target);
       if (mutations) {

@@ -62,6 +62,7 @@ private:
   // ImportNode.cpp
   llvm::Error importNodes();
   llvm::Error importNode(const Node &node);
+  llvm::Error recordMemory(const Node &node, mlir::Operation *op);
   struct Result;
   llvm::Error collectResults(const Argument &output, llvm::SmallVectorImpl<Result> &results);
   llvm::Expected<bool> importAsNumbers(llvm::StringRef target, llvm::ArrayRef<Result> results);

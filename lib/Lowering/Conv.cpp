@@ -94,7 +94,7 @@ static Value depthwise(Call &call, const Conv &conv) {
   llvm::append_range(domain, conv.output);
   domain.push_back(multiplier * conv.groups);
   unsigned last = domain.size() - 1;
-  Value result = call.kernels.map(domain, call.resultType(), [&](BodyBuilder &body) {
+  Value result = call.kernels.map(domain, elementType(conv.x), [&](BodyBuilder &body) {
     Expr channel = body.dim(last), group = channel.floorDiv(multiplier);
     Element sum = body.sum(kernelExtents(conv), wide, [&](BodyBuilder &inner) {
       Exprs at = kernelPosition(conv, inner.ownDims());
@@ -145,7 +145,7 @@ static Value contraction(Call &call, const Conv &conv) {
     c.perm = llvm::to_vector(llvm::seq<int64_t>(m, n));
     c.perm.append({0, static_cast<int64_t>(n)});
   }
-  Value result = call.kernels.contract(c, call.resultType());
+  Value result = call.kernels.contract(c, elementType(conv.x));
   if (grouped) {
     Exprs flat = shapeOf(result);
     flat.pop_back();
@@ -155,26 +155,31 @@ static Value contraction(Call &call, const Conv &conv) {
   return channelsFirst(call, result);
 }
 
-/// Checks the parts of a convolution against each other and lowers it. `conv.x` may lack the N dim.
-static LogicalResult lower(Call &call, Conv conv) {
+/// Checks the parts of a convolution against each other and computes it. `conv.x` may lack the N
+/// dim; the result has it.
+static Value compute(Call &call, Conv conv) {
+  auto refuse = [&](const Twine &reason) {
+    call.kernels.fail(reason);
+    return Value();
+  };
   Type type = elementType(conv.x);
   size_t spatial = conv.spatial();
   bool unbatched = rankOf(conv.x) == static_cast<int64_t>(spatial) + 1;
   if (isBool(type) || isComplex(type) || elementType(conv.weight) != type ||
       (conv.bias && elementType(conv.bias) != type))
-    return call.refuse("these dtypes");
+    return refuse("these dtypes");
   if (unbatched) {
     Exprs shape = shapeOf(conv.x);
     shape.insert(shape.begin(), Expr(1));
     conv.x = call.kernels.reshape(conv.x, shape);
   }
   if (rankOf(conv.x) != static_cast<int64_t>(spatial) + 2 || rankOf(conv.weight) != rankOf(conv.x))
-    return call.refuse("input and weight of these ranks");
+    return refuse("input and weight of these ranks");
   for (auto [stride, dilation] : llvm::zip_equal(conv.stride, conv.dilation))
     if (stride <= 0 || dilation <= 0)
-      return call.refuse("a stride or dilation that is not positive");
+      return refuse("a stride or dilation that is not positive");
   if (conv.groups <= 0)
-    return call.refuse("no groups");
+    return refuse("no groups");
   Expr inputs = call.kernels.known().simplify(conv.channelsPerGroup());
   Expr outputs = call.kernels.known().simplify(conv.outputsPerGroup());
   Expr allOutputs = conv.transposed ? outputs * conv.groups : shapeOf(conv.weight)[0];
@@ -183,10 +188,16 @@ static LogicalResult lower(Call &call, Conv conv) {
       (conv.transposed && !call.kernels.isSame(inputs * conv.groups, shapeOf(conv.weight)[0])) ||
       (conv.bias &&
        (rankOf(conv.bias) != 1 || !call.kernels.isSame(shapeOf(conv.bias)[0], allOutputs))))
-    return call.refuse("channels of input, weight and bias that do not fit");
+    return refuse("channels of input, weight and bias that do not fit");
   bool isDepthwise = inputs.isConstant(1) && conv.groups > 1;
-  Value result = isDepthwise ? depthwise(call, conv) : contraction(call, conv);
-  if (unbatched)
+  return isDepthwise ? depthwise(call, conv) : contraction(call, conv);
+}
+
+static LogicalResult lower(Call &call, const Conv &conv) {
+  Value result = compute(call, conv);
+  if (!result)
+    return failure();
+  if (rankOf(conv.x) == static_cast<int64_t>(conv.spatial()) + 1)
     result = call.kernels.reshape(result, call.resultShape());
   return call.set(result);
 }
@@ -268,6 +279,92 @@ static LogicalResult lowerAnyConvolution(Call &call) { // convolution, _convolut
   return lowerConvolution(call, rank - 2, call.args.boolean("transposed"));
 }
 
+//===-- Backward ------------------------------------------------------------------------------===//
+
+/// The gradient of the weights: for each of them, the products of what it was multiplied with and
+/// the gradient of what they became, summed over the batch and over all positions. `small` is what
+/// the kernel is moved over in steps of 1, `large` what it meets there: the gradient of the output
+/// and the input, or the other way round for a transposed convolution.
+static Value weightGradient(Call &call, const Conv &conv, Value small, Value large) {
+  size_t spatial = conv.spatial();
+  Exprs smallShape = shapeOf(small), weightShape = shapeOf(conv.weight);
+  bool grouped = conv.groups > 1;
+  Expr rows = weightShape[0].floorDiv(conv.groups), columns = weightShape[1];
+  Contraction c;
+  if (grouped)
+    c.batch = {Expr(conv.groups)};
+  c.m = {rows};
+  c.n = Exprs(ArrayRef(weightShape).drop_front(1));
+  c.k = {smallShape[0]};
+  llvm::append_range(c.k, ArrayRef(smallShape).drop_front(2));
+  unsigned m = c.batch.size(), n = m + 1, k = n + 1 + spatial;
+  Expr group = grouped ? Expr::dim(0) : Expr(0);
+  auto lhs = [&](BodyBuilder &body) {
+    Exprs at = {body.dim(k), group * rows + body.dim(m)};
+    llvm::append_range(at, body.dims(k + 1, k + 1 + spatial));
+    return body.read(small, at);
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    Exprs at = {body.dim(k), group * columns + body.dim(n)};
+    for (size_t i = 0; i < spatial; ++i)
+      at.push_back(body.dim(k + 1 + i) * conv.stride[i] + body.dim(n + 1 + i) * conv.dilation[i] -
+                   conv.padding[i]);
+    return body.readPadded(large, at, body.constant(elementType(large), 0));
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  Value result = call.kernels.contract(c, elementType(conv.weight));
+  return grouped ? call.kernels.reshape(result, weightShape) : result;
+}
+
+/// Gradients of input, weight and bias, those that `output_mask` asks for.
+static LogicalResult lowerConvolutionBackward(Call &call) {
+  Value gradient = call.tensor("grad_output"), input = call.tensor("input");
+  Conv conv;
+  conv.weight = call.tensor("weight");
+  if (rankOf(conv.weight) < 3)
+    return call.refuse("no spatial dim");
+  size_t spatial = rankOf(conv.weight) - 2;
+  conv.stride = call.ints("stride", spatial);
+  conv.dilation = call.ints("dilation", spatial);
+  conv.padding = call.symInts("padding", spatial);
+  conv.groups = call.ints("groups", 1).front();
+  bool transposed = call.args.boolean("transposed");
+  if (call.kernels.failure)
+    return failure();
+  Type type = elementType(gradient);
+  if (rankOf(gradient) != rankOf(conv.weight) || rankOf(input) != rankOf(conv.weight) ||
+      !isFloat(type) || elementType(input) != type || elementType(conv.weight) != type)
+    return call.refuse("tensors of these ranks or dtypes");
+  SmallVector<bool> wanted = call.args.booleanList("output_mask");
+  if (wanted.size() != 3 || conv.groups <= 0)
+    return call.refuse("these groups or this output_mask");
+  Value results[3];
+  if (wanted[0] && !call.isUnused(0)) {
+    // The convolution that goes the other way, with the same weights.
+    conv.x = gradient;
+    conv.transposed = !transposed;
+    conv.output = Exprs(ArrayRef(shapeOf(input)).drop_front(2));
+    results[0] = compute(call, conv);
+  }
+  if (wanted[1] && !call.isUnused(1))
+    results[1] = transposed ? weightGradient(call, conv, input, gradient)
+                            : weightGradient(call, conv, gradient, input);
+  if (wanted[2] && !call.isUnused(2)) {
+    Exprs shape = shapeOf(gradient), summed = shape;
+    summed.erase(summed.begin() + 1);
+    Type wide = opmath(type);
+    results[2] = call.kernels.map({shape[1]}, type, [&](BodyBuilder &body) {
+      return body.sum(summed, wide, [&](BodyBuilder &inner) {
+        Exprs at = inner.ownDims();
+        at.insert(at.begin() + 1, body.dim(0));
+        return convert(inner.read(gradient, at), wide);
+      });
+    });
+  }
+  return call.kernels.failure ? failure() : call.set(results);
+}
+
 void lowering::registerConv(LoweringTable &table) {
   for (size_t spatial : {1, 2, 3}) {
     std::string conv = ("aten.conv" + Twine(spatial) + "d.").str();
@@ -283,4 +380,5 @@ void lowering::registerConv(LoweringTable &table) {
   table.add(
       {"aten.convolution.default", "aten._convolution.default", "aten._convolution.deprecated"},
       lowerAnyConvolution);
+  table.add("aten.convolution_backward.default", lowerConvolutionBackward);
 }

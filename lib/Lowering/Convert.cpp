@@ -1,4 +1,5 @@
 // Conversions between dtypes, and calls that in a compiled program have nothing left to do.
+#include "Float8.h"
 #include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
@@ -19,6 +20,8 @@ static Element toBits(Element x) {
     return convert(x, x.b().getI8Type());
   if (isInt(x.type()))
     return x;
+  if (isFloat8(x.type()))
+    return x.make(x.value(), x.b().getI8Type());
   Type bits = x.b().getIntegerType(x.type().getIntOrFloatBitWidth());
   return x.make(arith::BitcastOp::create(x.b(), bits, x.value()), bits);
 }
@@ -26,7 +29,7 @@ static Element toBits(Element x) {
 static Element fromBits(Element bits, Type type) {
   if (isBool(type))
     return isTrue(bits);
-  if (isInt(type))
+  if (isInt(type) || isFloat8(type))
     return bits.make(bits.value(), type);
   return bits.make(arith::BitcastOp::create(bits.b(), type, bits.value()), type);
 }
@@ -93,22 +96,6 @@ static LogicalResult lowerBitcast(Call &call) {
 /// Checked when the program was exported, and by the shapes and dtypes of the compiled one.
 static LogicalResult lowerNothing(Call &call) { return call.set({}); }
 
-/// Dropout of a model in evaluation mode.
-static LogicalResult lowerDropout(Call &call) {
-  if (call.args.boolean("train") && call.args.number("p") != 0)
-    return call.refuse("dropout in training mode");
-  return call.set(call.tensor(0));
-}
-
-static LogicalResult lowerNativeDropout(Call &call) {
-  if (call.args.optBoolean("train").value_or(true))
-    return call.refuse("dropout in training mode");
-  Value mask;
-  if (!call.isUnused(1))
-    mask = call.kernels.full(call.resultShape(1), call.resultType(1), 1);
-  return call.set({call.tensor(0), mask});
-}
-
 void lowering::registerConvert(LoweringTable &table) {
   table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
              "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
@@ -116,8 +103,4 @@ void lowering::registerConvert(LoweringTable &table) {
             lowerTo);
   table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);
   table.add("aten._assert_tensor_metadata.default", lowerNothing);
-  table.add({"aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default",
-             "aten.feature_alpha_dropout.default"},
-            lowerDropout);
-  table.add("aten.native_dropout.default", lowerNativeDropout);
 }

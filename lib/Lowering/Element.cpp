@@ -1,4 +1,5 @@
 #include "kiln/Lowering/Element.h"
+#include "Float8.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include <cmath>
@@ -37,6 +38,8 @@ static Element intConstant(ImplicitLocOpBuilder &b, Type type, int64_t value) {
 }
 
 Element lowering::constant(ImplicitLocOpBuilder &b, Type type, double value) {
+  if (isFloat8(type))
+    return encodeFloat8(constant(b, b.getF32Type(), value), type);
   if (auto floating = dyn_cast<FloatType>(type))
     return {b, arith::ConstantOp::create(b, floatAttr(floating, value)), type};
   if (isComplex(type))
@@ -49,6 +52,8 @@ Element lowering::constant(ImplicitLocOpBuilder &b, Type type, double value) {
 }
 
 Element lowering::constant(ImplicitLocOpBuilder &b, Type type, int64_t value) {
+  if (isFloat8(type))
+    return encodeFloat8(constant(b, b.getF32Type(), value), type);
   if (auto floating = dyn_cast<FloatType>(type))
     return {b, arith::ConstantOp::create(b, floatAttr(floating, value)), type};
   if (isComplex(type))
@@ -128,6 +133,10 @@ Element lowering::convert(Element x, Type to) {
   ImplicitLocOpBuilder &b = x.b();
   if (from == to)
     return x;
+  if (isFloat8(from))
+    return convert(decodeFloat8(x), to);
+  if (isFloat8(to))
+    return encodeFloat8(convert(x, b.getF32Type()), to);
   if (isBool(to))
     return isTrue(x);
   if (auto complexTo = dyn_cast<ComplexType>(to)) {

@@ -197,11 +197,32 @@ static LogicalResult lowerIndex(Call &call) {
   }));
 }
 
+/// self[indices] where the mask is true, `fill` elsewhere; an index is looked at only where it is
+/// true.
+static LogicalResult lowerMaskedIndex(Call &call) {
+  Value self = call.tensor(0), mask = call.tensor("mask");
+  std::optional<AdvancedIndex> advanced = analyze(call, self);
+  if (!advanced)
+    return failure();
+  if (llvm::any_of(advanced->indices, [](Value index) { return !index; }))
+    return call.refuse("a dim without an index");
+  Exprs sizes = shapeOf(self), shape = call.resultShape();
+  torch::Scalar fill = call.args.scalar("fill");
+  return call.set(call.kernels.map(shape, elementType(self), [&](BodyBuilder &body) {
+    Element test = isTrue(body.broadcast(mask));
+    Indices at;
+    for (auto [index, size] : llvm::zip_equal(advanced->indices, sizes))
+      at.push_back(wrapIndex(body, body.broadcast(index), size));
+    return body.read(self, at, test, call.number(body, fill, elementType(self)));
+  }));
+}
+
 void lowering::registerIndex(LoweringTable &table) {
   table.add("aten.embedding.default", lowerEmbedding);
   table.add("aten.gather.default", lowerGather);
   table.add("aten.index_select.default", lowerIndexSelect);
   table.add("aten.take.default", lowerTake);
   table.add("aten.take_along_dim.default", lowerTakeAlongDim);
+  table.add("aten._unsafe_masked_index.default", lowerMaskedIndex);
   table.add({"aten.index.Tensor", "aten._unsafe_index.Tensor"}, lowerIndex);
 }

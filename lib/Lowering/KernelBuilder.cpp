@@ -103,6 +103,99 @@ Value KernelBuilder::attention(const AttentionSpec &s, Type type) {
   return op.getResult();
 }
 
+/// Fills a region that takes values like `like` (twice, or once) and gives what `body` does.
+static void fillFunction(ImplicitLocOpBuilder &builder, Region &region, ArrayRef<Element> like,
+                         function_ref<BodyBuilder::Elements(ArrayRef<Element>)> body,
+                         ArrayRef<Type> types) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&region);
+  BodyBuilder::Elements arguments;
+  for (const Element &element : like)
+    arguments.push_back(
+        element.make(block->addArgument(element.value().getType(), builder.getLoc())));
+  SmallVector<Value> values;
+  for (auto [element, type] : llvm::zip_equal(body(arguments), types))
+    values.push_back(lowering::convert(element, type).value());
+  kernel::YieldOp::create(builder, values);
+}
+
+SmallVector<Value> KernelBuilder::scan(const ScanSpec &s, ArrayRef<Type> types) {
+  SmallVector<Type> resultTypes;
+  for (Type type : types)
+    resultTypes.push_back(sym::getTensorType(s.shape, type));
+  auto op = kernel::ScanOp::create(builder, resultTypes, s.dim);
+  using Elements = BodyBuilder::Elements;
+  Elements state;
+  auto fillBody = [&](Region &region, function_ref<Elements(BodyBuilder &)> body) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&region);
+    BodyBuilder inside(*this, s.shape, 0);
+    Elements elements = body(inside);
+    SmallVector<Value> values;
+    for (auto [i, element] : llvm::enumerate(elements))
+      values.push_back(
+          lowering::convert(element, state.empty() ? element.type() : state[i].type()).value());
+    kernel::YieldOp::create(builder, values);
+    if (state.empty())
+      state = elements;
+  };
+  fillBody(op.getInit(), s.init);
+  fillBody(op.getBody(), s.body);
+  Elements twice(state);
+  llvm::append_range(twice, state);
+  SmallVector<Type> stateTypes;
+  for (const Element &element : state)
+    stateTypes.push_back(element.type());
+  size_t count = state.size();
+  fillFunction(
+      builder, op.getCombine(), twice,
+      [&](ArrayRef<Element> both) {
+        return s.combine(both.take_front(count), both.drop_front(count));
+      },
+      stateTypes);
+  fillFunction(
+      builder, op.getFinish(), state,
+      [&](ArrayRef<Element> last) { return s.finish ? s.finish(last) : Elements(last); }, types);
+  return llvm::to_vector_of<Value>(op.getResults());
+}
+
+Value KernelBuilder::scatter(const ScatterSpec &s, Type type) {
+  Exprs sizes = llvm::to_vector(llvm::concat<const Expr>(s.batch, s.targets));
+  Exprs extents = llvm::to_vector(llvm::concat<const Expr>(sizes, s.places));
+  auto perm = isIdentity(s.perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(s.perm);
+  auto op = kernel::ScatterOp::create(builder, sym::getTensorType(permuted(sizes, s.perm), type),
+                                      shapeAttr(builder, s.batch), shapeAttr(builder, s.targets),
+                                      shapeAttr(builder, s.places), perm);
+  Element old = fill(op.getInit(), extents, type, s.init);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&op.getUpdate());
+    BodyBuilder inside(*this, extents, 0);
+    ScatterSpec::Write write = s.update(inside);
+    SmallVector<Value> values;
+    for (const Element &index : write.index)
+      values.push_back(lowering::convert(index, builder.getI64Type()).value());
+    Element enabled =
+        write.enabled ? write.enabled : inside.constant(builder.getI1Type(), int64_t(1));
+    values.append({enabled.value(), lowering::convert(write.value, type).value()});
+    kernel::YieldOp::create(builder, values);
+  }
+  fillFunction(
+      builder, op.getCombine(), {old, old},
+      [&](ArrayRef<Element> both) {
+        return BodyBuilder::Elements{s.combine ? s.combine(both[0], both[1]) : both[1]};
+      },
+      type);
+  return op.getResult();
+}
+
+Value KernelBuilder::sort(ArrayRef<Expr> shape, function_ref<Element(BodyBuilder &)> key) {
+  Type type = sym::getTensorType(shape, builder.getI64Type());
+  auto op = kernel::SortOp::create(builder, type, type, type);
+  fill(op.getBody(), shape, builder.getI64Type(), key);
+  return op.getPositions();
+}
+
 //===-- Whole tensors -------------------------------------------------------------------------===//
 
 bool KernelBuilder::isSame(Expr a, Expr b) const {
@@ -149,14 +242,29 @@ static SmallVector<std::pair<unsigned, unsigned>> matchRuns(ArrayRef<Expr> from,
   return ends;
 }
 
+/// Eager mode has found the numbers of elements to be equal, but the sizes do not show it: nothing
+/// is read outside of the tensor even so.
+static Value reshapeUnproved(KernelBuilder &kernels, Value tensor, ArrayRef<Expr> shape) {
+  Exprs from = shapeOf(tensor);
+  return kernels.map(shape, elementType(tensor), [&](BodyBuilder &body) {
+    Expr linear = sym::linearize(body.ownDims(), shape);
+    return body.readPadded(tensor, sym::delinearize(linear, from),
+                           body.constant(elementType(tensor), 0));
+  });
+}
+
 Value KernelBuilder::reshape(Value tensor, ArrayRef<Expr> shape) {
   Exprs from = shapeOf(tensor);
   if (from == shape)
     return tensor;
-  if (!isSame(sym::product(from), sym::product(shape))) {
+  Expr have = symbols.simplify(sym::product(from)), want = symbols.simplify(sym::product(shape));
+  bool isProved = isSame(have, want);
+  if (!isProved && have.isConstant() && want.isConstant()) {
     fail("reshapes to another number of elements");
     return full(shape, elementType(tensor), 0);
   }
+  if (!isProved)
+    return reshapeUnproved(*this, tensor, shape);
   auto runs = matchRuns(from, shape, symbols);
   return view(tensor, shape, [&](ArrayRef<Expr> dims) {
     Exprs index;

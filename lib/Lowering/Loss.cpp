@@ -200,6 +200,35 @@ static LogicalResult lowerNll(Call &call) {
                            call.args.symInt("ignore_index")});
 }
 
+/// The gradient of the log-probabilities: not 0 only where the class is.
+static LogicalResult lowerNllBackward(Call &call) {
+  Value gradient = call.tensor("grad_output"), self = call.tensor("self");
+  Value total = call.tensor("total_weight");
+  Likelihood nll{self, call.tensor("target"), call.args.optTensor("weight"),
+                 call.args.symInt("ignore_index")};
+  Type type = elementType(self), wide = opmath(type), i64 = IntegerType::get(type.getContext(), 64);
+  Exprs shape = shapeOf(self), expected = shape;
+  if (shape.empty() || !isFloat(type) || !isInt(elementType(nll.target)))
+    return call.refuse("these dtypes or ranks");
+  unsigned dim = nll.batched() ? 1 : 0;
+  expected.erase(expected.begin() + dim);
+  if (!call.kernels.isSame(shapeOf(nll.target), expected))
+    return call.refuse("a target of another shape");
+  int64_t mode = call.args.integer("reduction");
+  return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    Exprs at = body.ownDims();
+    at.erase(at.begin() + dim);
+    Element klass = nll.classAt(body, at);
+    Element here = (klass == body.index(body.dim(dim))) & nll.isCounted(body, klass);
+    Element g =
+        convert(mode == None ? body.read(gradient, at) : body.read(gradient, Exprs()), wide);
+    Element x = -nll.weightOf(body, klass, wide) * g;
+    if (mode == Mean)
+      x = x / convert(body.read(total, Exprs()), wide);
+    return select(here, x, x.constant(0));
+  }));
+}
+
 /// Of class numbers, without label smoothing.
 static LogicalResult lowerCrossEntropy(Call &call) {
   Value self = call.tensor(0), target = call.tensor(1);
@@ -353,6 +382,8 @@ void lowering::registerLoss(LoweringTable &table) {
   table.add({"aten.nll_loss.default", "aten.nll_loss_nd.default", "aten.nll_loss2d.default",
              "aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default"},
             lowerNll);
+  table.add({"aten.nll_loss_backward.default", "aten.nll_loss2d_backward.default"},
+            lowerNllBackward);
   table.add("aten.cross_entropy_loss.default", lowerCrossEntropy);
   table.add("aten.cosine_similarity.default", lowerCosineSimilarity);
   table.add("aten.dist.default", lowerDist);

@@ -1,4 +1,5 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
+#include "Random.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Pass/Pass.h"
@@ -32,21 +33,23 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   void lower(func::FuncOp function) {
     sym::Assumptions symbols;
     kernel::addSymbolRanges(function, symbols);
+    RandomSource random(function);
     for (Block &block : function.getBody())
       for (Operation &op : llvm::make_early_inc_range(block)) {
         ImplicitLocOpBuilder builder(op.getLoc(), &op);
         KernelBuilder kernels(builder, symbols);
-        lower(op, kernels);
+        lower(op, kernels, random);
       }
+    random.finish();
   }
 
-  void lower(Operation &op, KernelBuilder &kernels) {
+  void lower(Operation &op, KernelBuilder &kernels, RandomSource &random) {
     ImplicitLocOpBuilder &b = kernels.b();
     if (auto call = dyn_cast<torch::CallOp>(op)) {
       const Lowering *lowering = loweringTable().find(call.getTarget());
       if (!lowering)
         return refuse(call.getTarget(), "it has no lowering", op.getLoc());
-      Call state(call, kernels);
+      Call state(call, kernels, &random);
       if (failed((*lowering)(state)) || kernels.failure)
         return refuse(call.getTarget(), kernels.failure.value_or("it was refused"), op.getLoc());
     } else if (auto constant = dyn_cast<torch::ConstantOp>(op)) {

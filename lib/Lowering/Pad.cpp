@@ -111,11 +111,59 @@ static Lowering folded(StringRef mode) {
   };
 }
 
+/// Each element of the padded gradient is added to where the element was read.
+static LogicalResult padFoldedBackward(Call &call, StringRef mode) {
+  Value gradient = call.tensor("grad_output"), self = call.tensor("self");
+  auto amounts = padAmounts(call, rankOf(self), "padding");
+  if (!amounts)
+    return failure();
+  Exprs shape = shapeOf(self), padded = shapeOf(gradient);
+  if (!call.kernels.isSame(paddedShape(call, self, *amounts), padded) ||
+      elementType(gradient) != elementType(self) || !isFloat(elementType(self)))
+    return call.refuse("a gradient of another shape or dtype");
+  Type type = elementType(self), wide = opmath(type);
+  ScatterSpec spec;
+  SmallVector<size_t> targets;
+  for (auto [i, size] : llvm::enumerate(shape)) {
+    bool isPadded = !amounts->before[i].isConstant(0) || !amounts->after[i].isConstant(0);
+    if (!isPadded && targets.empty()) {
+      spec.batch.push_back(size);
+      continue;
+    }
+    targets.push_back(i);
+    spec.targets.push_back(size);
+    spec.places.push_back(padded[i]);
+  }
+  size_t batch = spec.batch.size();
+  auto init = [&](BodyBuilder &body) { return body.constant(type, 0); };
+  auto update = [&](BodyBuilder &body) {
+    Exprs at = body.dims(0, batch), place = body.dims(batch + targets.size(), body.numDims());
+    ScatterSpec::Write write;
+    for (auto [dim, expr] : llvm::zip_equal(targets, place)) {
+      at.push_back(expr);
+      write.index.push_back(body.index(fold(mode, expr - amounts->before[dim], shape[dim])));
+    }
+    write.value = body.read(gradient, at);
+    return write;
+  };
+  auto add = [&](Element old, Element x) {
+    return convert(convert(old, wide) + convert(x, wide), type);
+  };
+  spec.init = init;
+  spec.update = update;
+  spec.combine = add;
+  return call.set(call.kernels.scatter(spec, type));
+}
+
 void lowering::registerPad(LoweringTable &table) {
   table.add("aten.pad.default", lowerPad);
   table.add("aten.constant_pad_nd.default", lowerConstantPad);
   for (StringRef rank : {"1d", "2d", "3d"}) {
     table.add(("aten.reflection_pad" + rank + ".default").str(), folded("reflect"));
     table.add(("aten.replication_pad" + rank + ".default").str(), folded("replicate"));
+    table.add(("aten.reflection_pad" + rank + "_backward.default").str(),
+              [](Call &call) { return padFoldedBackward(call, "reflect"); });
+    table.add(("aten.replication_pad" + rank + "_backward.default").str(),
+              [](Call &call) { return padFoldedBackward(call, "replicate"); });
   }
 }

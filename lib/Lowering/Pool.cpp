@@ -243,6 +243,8 @@ static std::optional<AdaptiveWindows> adaptiveWindows(Call &call, size_t spatial
 }
 
 static LogicalResult lowerAdaptiveAvgPool(Call &call, size_t spatial) {
+  if (llvm::any_of(call.resultShape(), [](Expr size) { return size.isConstant(0); }))
+    return call.set(call.kernels.full(call.resultShape(), call.resultType(), 0));
   auto windows = adaptiveWindows(call, spatial);
   if (!windows)
     return failure();

@@ -1,43 +1,98 @@
-// Running reductions along one dim, each element reduced over those before it. That is quadratic in
-// the dim, so long ones are refused.
-#include "ReducedDims.h"
+// Running reductions along one dim.
+#include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// The longest dim worth the quadratic form.
-static constexpr int64_t maxLength = 4096;
+/// The type of ATen's accumulator.
+static Type accumulatorType(Type type) {
+  MLIRContext *context = type.getContext();
+  if (isComplex(type))
+    return ComplexType::get(Float64Type::get(context));
+  if (!isFloat(type))
+    return type;
+  return type.getIntOrFloatBitWidth() < 32 ? Type(Float32Type::get(context))
+                                           : Type(Float64Type::get(context));
+}
 
-static LogicalResult cumulate(Call &call, bool multiply) {
+/// A 0-d tensor counts as one element.
+static LogicalResult scan(Call &call, Type state, Element (*start)(ImplicitLocOpBuilder &, Type),
+                          function_ref<Element(Element, Element)> combine) {
   Value self = call.tensor(0);
-  Type type = call.resultType();
-  if (isFloat(type)) // as ATen's accumulator
-    type = Float64Type::get(type.getContext());
   int64_t rank = rankOf(self), dim = call.dim("dim", rank);
-  if (isBool(type))
+  Exprs shape = rank == 0 ? Exprs{1} : shapeOf(self);
+  using Elements = BodyBuilder::Elements;
+  auto init = [&](BodyBuilder &body) { return Elements{start(body.b(), state)}; };
+  auto body = [&](BodyBuilder &inner) {
+    return Elements{convert(inner.read(self, inner.dims(0, rank)), state)};
+  };
+  auto step = [&](ArrayRef<Element> a, ArrayRef<Element> b) {
+    return Elements{combine(a[0], b[0])};
+  };
+  Value result = call.kernels.scan({shape, dim, init, body, step}, call.resultType()).front();
+  return call.set(rank == 0 ? call.kernels.reshape(result, {}) : result);
+}
+
+static Element zero(ImplicitLocOpBuilder &b, Type type) { return constant(b, type, 0.0); }
+static Element one(ImplicitLocOpBuilder &b, Type type) { return constant(b, type, 1.0); }
+
+static LogicalResult lowerCumsum(Call &call) {
+  if (isBool(call.resultType()))
     return call.refuse("a running sum in bool");
+  return scan(call, accumulatorType(call.resultType()), zero, std::plus<Element>());
+}
+
+static LogicalResult lowerCumprod(Call &call) {
+  if (isBool(call.resultType()))
+    return call.refuse("a running product in bool");
+  return scan(call, accumulatorType(call.resultType()), one, std::multiplies<Element>());
+}
+
+/// log(exp(x) + exp(y)), without leaving the range of either.
+static LogicalResult lowerLogcumsumexp(Call &call) {
+  if (!isFloat(call.resultType()))
+    return call.refuse("this dtype");
+  return scan(call, opmath(call.resultType()), lowest, [](Element y, Element x) {
+    Element least = minimum(x, y), most = maximum(x, y);
+    // Equal infinities have no difference.
+    Element same = (least == most) & isInf(least);
+    return select(same, x, log1p(exp(least - most)) + most);
+  });
+}
+
+/// The extreme value so far and where it was last reached; NaN is more extreme than any number.
+static LogicalResult extremeSoFar(Call &call, bool largest) {
+  Value self = call.tensor(0);
+  Type type = elementType(self), i64 = IntegerType::get(type.getContext(), 64);
+  int64_t rank = rankOf(self), dim = call.dim("dim", rank);
+  if (isComplex(type))
+    return call.refuse("an order of complex numbers");
+  Exprs shape = rank == 0 ? Exprs{1} : shapeOf(self);
+  using Elements = BodyBuilder::Elements;
+  auto init = [&](BodyBuilder &body) {
+    Element least = largest ? lowest(body.b(), type) : highest(body.b(), type);
+    return Elements{least, body.constant(i64, 0)};
+  };
+  auto body = [&](BodyBuilder &inner) {
+    return Elements{inner.read(self, inner.dims(0, rank)), inner.index(inner.dim(dim))};
+  };
+  auto step = [&](ArrayRef<Element> best, ArrayRef<Element> next) {
+    Element reaches = largest ? next[0] >= best[0] : next[0] <= best[0];
+    Element take = isNan(next[0]) | (~isNan(best[0]) & reaches);
+    return Elements{select(take, next[0], best[0]), select(take, next[1], best[1])};
+  };
+  SmallVector<Value> results = call.kernels.scan({shape, dim, init, body, step}, {type, i64});
   if (rank == 0)
-    return call.set(call.kernels.convert(self, call.resultType()));
-  Exprs shape = shapeOf(self);
-  if (!call.kernels.known().isLessOrEqual(shape[dim], maxLength))
-    return call.refuse("a dim that may be longer than " + Twine(maxLength));
-  return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
-    auto element = [&](BodyBuilder &inner) {
-      Exprs index = body.ownDims();
-      Expr at = inner.dim(rank);
-      Element before = inner.inside({index[dim] - at}, {shape[dim]});
-      index[dim] = at;
-      Type own = elementType(self);
-      Element neutral = inner.constant(own, multiply ? 1 : 0);
-      return convert(inner.read(self, index, before, neutral), type);
-    };
-    return multiply ? body.prod({shape[dim]}, type, element)
-                    : body.sum({shape[dim]}, type, element);
-  }));
+    for (Value &result : results)
+      result = call.kernels.reshape(result, {});
+  return call.set(results);
 }
 
 void lowering::registerScan(LoweringTable &table) {
-  table.add("aten.cumsum.default", [](Call &call) { return cumulate(call, false); });
-  table.add("aten.cumprod.default", [](Call &call) { return cumulate(call, true); });
+  table.add("aten.cumsum.default", lowerCumsum);
+  table.add("aten.cumprod.default", lowerCumprod);
+  table.add("aten.logcumsumexp.default", lowerLogcumsumexp);
+  table.add("aten.cummax.default", [](Call &call) { return extremeSoFar(call, true); });
+  table.add("aten.cummin.default", [](Call &call) { return extremeSoFar(call, false); });
 }

@@ -1,203 +1,277 @@
-// Sorting and searching by counting: an element's place is the number of elements before it. That
-// is quadratic in the dim, so long ones are refused. Ties keep their order and NaN is the greatest.
+// Sorting, and what is read off a sorted dim. Ties keep their order and NaN is the greatest.
 #include "ReducedDims.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// The longest dim worth the quadratic form.
-static constexpr int64_t maxLength = 4096;
-
-/// `a`, at place `i`, stands before `b`, at place `j`.
-static Element isBefore(Element a, Element i, Element b, Element j, bool descending) {
-  Element less = descending ? b < a : a < b, equal = a == b;
-  if (isFloat(a.type())) {
-    Element nanA = isNan(a), nanB = isNan(b);
-    less = less | (descending ? nanA & ~nanB : nanB & ~nanA);
-    equal = equal | (nanA & nanB);
-  }
-  return less | (equal & (i < j));
+/// A signed i64 with the order of `x`: the bits of a floating-point number, those of a negative one
+/// turned around.
+static Element orderedBits(Element x) {
+  ImplicitLocOpBuilder &b = x.b();
+  Type i64 = b.getI64Type();
+  if (x.type().isUnsignedInteger(64))
+    return x.make(x.value(), i64) ^ constant(b, i64, INT64_MIN);
+  if (!isFloat(x.type()))
+    return convert(x, i64);
+  x = convert(x, opmath(x.type()));
+  unsigned width = x.type().getIntOrFloatBitWidth();
+  Type type = b.getIntegerType(width);
+  Element isNumber = ~isNan(x);
+  x = x + 0.0; // there is one zero
+  Element bits = x.make(arith::BitcastOp::create(b, type, x.value()), type);
+  Element most = bits.constant(APInt::getSignedMaxValue(width).getSExtValue());
+  Element sign = shiftRight(bits, bits.constant(int64_t(width - 1)));
+  return convert(select(isNumber, bits ^ (sign & most), most), i64);
 }
 
-/// The position of the element that sorting puts at each place: [.., n, ..] of i64. Null, with a
-/// reason, for what cannot be sorted.
-static Value sortedPositions(Call &call, Value self, int64_t dim, bool descending) {
-  Exprs shape = shapeOf(self);
-  Type i64 = IntegerType::get(call.args.op().getContext(), 64);
+namespace {
+/// One dim of a tensor, which is seen as the last.
+struct SortedDim {
+  Exprs shape; // of the tensor
+  int64_t dim;
+
+  Exprs rows() const {
+    Exprs rows = shape;
+    rows.erase(rows.begin() + dim);
+    return rows;
+  }
+  Expr length() const { return shape[dim]; }
+  /// The index of a tensor of this shape where the rows' index and `at` are given.
+  Indices index(ArrayRef<Expr> row, Index at) const {
+    Indices result = indicesOf(row);
+    result.insert(result.begin() + dim, at);
+    return result;
+  }
+};
+} // namespace
+
+/// The positions along the dim that sorting puts at each place: [rows…, n]. A 0-d tensor counts as
+/// one element. Null, with a reason, for what has no order.
+static Value sortedPositions(Call &call, Value self, const SortedDim &along, bool descending) {
   if (isComplex(elementType(self))) {
     call.kernels.fail("an order of complex numbers");
     return {};
   }
-  if (!call.kernels.known().isLessOrEqual(shape[dim], maxLength)) {
-    call.kernels.fail("a dim that may be longer than " + Twine(maxLength));
-    return {};
-  }
-  int64_t rank = shape.size();
-  Value places = call.kernels.map(shape, i64, [&](BodyBuilder &body) {
-    Element mine = body.broadcast(self), myPlace = body.index(body.dim(dim));
-    return body.sum({shape[dim]}, i64, [&](BodyBuilder &inner) {
-      Exprs at = body.ownDims();
-      at[dim] = inner.dim(rank);
-      Element other = inner.read(self, at), place = inner.index(inner.dim(rank));
-      return convert(isBefore(other, place, mine, myPlace, descending), i64);
-    });
-  });
-  return call.kernels.map(shape, i64, [&](BodyBuilder &body) {
-    Element wanted = body.index(body.dim(dim));
-    return body.sum({shape[dim]}, i64, [&](BodyBuilder &inner) {
-      Exprs at = body.ownDims();
-      at[dim] = inner.dim(rank);
-      Element here = inner.read(places, at) == wanted;
-      return select(here, inner.index(inner.dim(rank)), inner.constant(i64, 0));
-    });
+  Exprs shape = along.rows();
+  size_t rank = shape.size();
+  shape.push_back(along.length());
+  return call.kernels.sort(shape, [&](BodyBuilder &body) {
+    Indices index = along.index(body.dims(0, rank), body.dim(rank));
+    Element key = orderedBits(body.read(self, index));
+    return descending ? ~key : key;
   });
 }
 
-/// The first `length` sorted values and their positions.
-static LogicalResult sorted(Call &call, int64_t dim, bool descending, std::optional<Expr> length) {
-  Value self = call.tensor(0);
+/// `tensor` with at least one dim, and which of them `key` names.
+static std::pair<Value, SortedDim> alongDim(Call &call, Value tensor, torch::CallArgs::Key key) {
+  int64_t dim = call.dim(key, rankOf(tensor));
+  if (rankOf(tensor) == 0)
+    tensor = call.kernels.reshape(tensor, {1});
+  return {tensor, {shapeOf(tensor), dim}};
+}
+
+/// The first `length` sorted values (if `values`) and their positions, in the shape of the results.
+static LogicalResult setSorted(Call &call, bool descending, std::optional<Expr> length,
+                               bool values = true) {
+  auto [self, along] = alongDim(call, call.tensor(0), "dim");
   Type i64 = IntegerType::get(call.args.op().getContext(), 64);
-  if (rankOf(self) == 0)
-    return call.set({self, call.kernels.full({}, i64, 0)});
-  Exprs shape = shapeOf(self);
-  if (length) {
-    if (!call.kernels.known().isLessOrEqual(*length, shape[dim]))
-      return call.refuse("cannot tell that there are so many elements");
-    shape[dim] = *length;
-  }
-  Value positions = sortedPositions(call, self, dim, descending);
+  Value positions = sortedPositions(call, self, along, descending);
   if (!positions)
     return failure();
-  Value indices = call.kernels.map(
-      shape, i64, [&](BodyBuilder &body) { return body.read(positions, body.ownDims()); });
-  Value values = call.kernels.map(shape, elementType(self), [&](BodyBuilder &body) {
+  Exprs shape = along.shape;
+  size_t rank = shape.size();
+  // Fewer elements than asked for are found out when the model runs.
+  bool fits = !length || call.kernels.known().isLessOrEqual(*length, shape[along.dim]);
+  if (length)
+    shape[along.dim] = *length;
+  Value places = call.kernels.map(shape, i64, [&](BodyBuilder &body) {
+    Exprs row = body.ownDims();
+    row.erase(row.begin() + along.dim);
+    Indices at = indicesOf(row);
+    Expr place = body.dim(along.dim);
+    at.push_back(fits ? Index(place) : Index(body.index(place)));
+    return body.read(positions, at);
+  });
+  auto restore = [&](Value value) {
+    return rank == call.resultShape().size() ? value
+                                             : call.kernels.reshape(value, call.resultShape());
+  };
+  if (!values)
+    return call.set(restore(places));
+  Value taken = call.kernels.map(shape, elementType(self), [&](BodyBuilder &body) {
     Indices at = indicesOf(body.ownDims());
-    at[dim] = body.read(positions, body.ownDims());
+    at[along.dim] = body.broadcast(places);
     return body.read(self, at);
   });
-  return call.set({values, indices});
+  return call.set({restore(taken), restore(places)});
 }
 
 static LogicalResult lowerSort(Call &call) {
-  int64_t rank = rankOf(call.tensor(0));
-  return sorted(call, call.dim("dim", rank), call.args.boolean("descending"), std::nullopt);
+  return setSorted(call, call.args.boolean("descending"), std::nullopt);
 }
 
 static LogicalResult lowerTopk(Call &call) {
-  int64_t rank = rankOf(call.tensor(0));
-  return sorted(call, call.dim("dim", rank), call.args.boolean("largest"), call.args.symInt("k"));
+  return setSorted(call, call.args.boolean("largest"), call.args.symInt("k"));
 }
 
 static LogicalResult lowerArgsort(Call &call) {
+  return setSorted(call, call.args.boolean("descending"), std::nullopt, /*values=*/false);
+}
+
+static LogicalResult lowerMsort(Call &call) { // sort along dim 0
   Value self = call.tensor(0);
   if (rankOf(self) == 0)
-    return call.set(call.kernels.full({}, call.resultType(), 0));
-  Value positions =
-      sortedPositions(call, self, call.dim("dim", rankOf(self)), call.args.boolean("descending"));
-  return positions ? call.set(positions) : failure();
-}
-
-//===-- Searching -----------------------------------------------------------------------------===//
-
-/// How many elements of the sorted sequence come before each value. ATen's binary search walks past
-/// everything when it looks for NaN, which the negated comparison does too.
-static LogicalResult search(Call &call, Value sequence, const Operand &values, bool right,
-                            Value sorter) {
-  Type type = elementType(sequence), i64 = IntegerType::get(type.getContext(), 64);
-  Exprs shape = call.resultShape(), sizes = shapeOf(sequence);
-  if (isComplex(type) || sizes.empty() || (values.tensor && elementType(values.tensor) != type))
-    return call.refuse("these dtypes or ranks");
-  bool shared = sizes.size() == 1;
-  if (!shared && (!values.tensor || sizes.size() != shape.size() ||
-                  !call.kernels.isSame(ArrayRef(sizes).drop_back(), ArrayRef(shape).drop_back())))
-    return call.refuse("a sequence of another rank than the values");
-  if (sorter && !call.kernels.isSame(shapeOf(sorter), sizes))
-    return call.refuse("a sorter of another shape");
-  return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
-    Element value = call.read(body, values, type);
-    Element count = body.sum({sizes.back()}, i64, [&](BodyBuilder &inner) {
-      Exprs at = shared ? Exprs() : inner.dims(0, sizes.size() - 1);
-      at.push_back(inner.dim(inner.numDims() - 1));
-      Indices where = indicesOf(at);
-      if (sorter)
-        where.back() = inner.read(sorter, at);
-      Element element = inner.read(sequence, where);
-      Element after = right ? element > value : element >= value;
-      return convert(~after, i64);
-    });
-    return count;
+    return call.set(self);
+  SortedDim along{shapeOf(self), 0};
+  Value positions = sortedPositions(call, self, along, false);
+  if (!positions)
+    return failure();
+  size_t rank = along.shape.size();
+  return call.set(call.kernels.map(along.shape, elementType(self), [&](BodyBuilder &body) {
+    Exprs at = body.dims(1, rank);
+    Exprs row = at;
+    at.push_back(body.dim(0));
+    return body.read(self, along.index(row, body.read(positions, at)));
   }));
 }
 
-static LogicalResult lowerSearchsorted(Call &call) {
-  bool right = call.args.boolean("right");
-  if (!call.args.isNone("side"))
-    right = call.args.string("side") == "right";
-  Value sorter = call.args.has("sorter") ? call.args.optTensor("sorter") : Value();
-  return search(call, call.tensor(0), call.operand(1), right, sorter);
+//===-- Order statistics ----------------------------------------------------------------------===//
+
+/// Values and positions (each with `keepdim`) at the place of each row that `place` gives.
+static SmallVector<Value>
+takePlace(Call &call, Value self, const SortedDim &along, Value positions, bool keepdim,
+          function_ref<Element(BodyBuilder &, ArrayRef<Expr> row)> place) {
+  Type i64 = IntegerType::get(call.args.op().getContext(), 64);
+  Exprs shape = along.rows();
+  if (keepdim)
+    shape.insert(shape.begin() + along.dim, Expr(1));
+  return call.kernels.map(shape, {elementType(self), i64}, [&](BodyBuilder &body) {
+    Exprs row = body.ownDims();
+    if (keepdim)
+      row.erase(row.begin() + along.dim);
+    Indices at = indicesOf(row);
+    at.push_back(place(body, row));
+    Element position = body.read(positions, at);
+    return BodyBuilder::Elements{body.read(self, along.index(row, position)), position};
+  });
 }
 
-static LogicalResult lowerBucketize(Call &call) {
-  if (rankOf(call.tensor("boundaries")) != 1)
-    return call.refuse("boundaries that are not a vector");
-  return search(call, call.tensor("boundaries"), call.operand(0), call.args.boolean("right"), {});
+/// The same as results of a call of which a 0-d tensor gives 0-d tensors.
+static LogicalResult setPlace(Call &call, Value self, const SortedDim &along, bool keepdim,
+                              function_ref<Element(BodyBuilder &, ArrayRef<Expr>)> place) {
+  Value positions = sortedPositions(call, self, along, false);
+  if (!positions)
+    return failure();
+  SmallVector<Value> results = takePlace(call, self, along, positions, keepdim, place);
+  for (auto [i, result] : llvm::enumerate(results))
+    if (i < call.numResults() && shapeOf(result).size() != call.resultShape(i).size())
+      result = call.kernels.reshape(result, call.resultShape(i));
+  results.resize(call.numResults());
+  return call.set(results);
 }
 
-static LogicalResult lowerIsin(Call &call) {
-  Operand elements = call.operand(0), test = call.operand(1);
-  Type common = lowering::resultType(call.args.op().getContext(), {elements, test});
-  if (!common)
-    return call.refuse("dtypes that do not promote");
-  bool invert = call.args.boolean("invert");
-  Exprs extents = test.tensor ? shapeOf(test.tensor) : Exprs();
-  return call.set(call.kernels.map(call.resultShape(), call.resultType(), [&](BodyBuilder &body) {
-    Element value = call.read(body, elements, common);
-    Element found = body.any(extents, [&](BodyBuilder &inner) {
-      Element other = test.tensor ? convert(inner.read(test.tensor, inner.ownDims()), common)
-                                  : call.number(inner, *test.number, common);
-      return other == value;
+static LogicalResult lowerKthvalue(Call &call) {
+  auto [self, along] = alongDim(call, call.tensor(0), "dim");
+  Expr k = call.args.symInt("k");
+  return setPlace(call, self, along, call.args.boolean("keepdim"),
+                  [&](BodyBuilder &body, ArrayRef<Expr>) { return body.index(k - 1); });
+}
+
+/// The lower of two middle elements; of a row with NaN its first NaN, or with `ignoreNan` the
+/// median of the numbers.
+static LogicalResult median(Call &call, Value self, const SortedDim &along, bool keepdim,
+                            bool ignoreNan) {
+  Type i64 = IntegerType::get(call.args.op().getContext(), 64);
+  return setPlace(call, self, along, keepdim, [&](BodyBuilder &body, ArrayRef<Expr> row) {
+    Element middle = body.index((along.length() - 1).floorDiv(2));
+    if (!isFloat(elementType(self)))
+      return middle;
+    // NaN is last, so that the first of them stands behind all numbers.
+    Element numbers = body.sum({along.length()}, i64, [&](BodyBuilder &inner) {
+      Element x = inner.read(self, along.index(row, inner.dim(inner.numDims() - 1)));
+      return convert(~isNan(x), i64);
     });
-    return invert ? ~found : found;
-  }));
+    Element length = body.index(along.length());
+    if (ignoreNan) // of no number, place 0
+      return select(numbers == numbers.constant(0), numbers,
+                    shiftRight(numbers - numbers.constant(1), numbers.constant(1)));
+    return select(numbers == length, middle, numbers);
+  });
 }
 
-/// Counts in `bins` equal parts of [min, max]; what lies outside is in none.
-static LogicalResult lowerHistc(Call &call) {
+static LogicalResult lowerMedianDim(Call &call, bool ignoreNan) {
+  auto [self, along] = alongDim(call, call.tensor(0), "dim");
+  return median(call, self, along, call.args.boolean("keepdim"), ignoreNan);
+}
+
+static LogicalResult lowerMedian(Call &call, bool ignoreNan) { // of all elements
   Value self = call.tensor(0);
+  Expr count = sym::product(shapeOf(self));
+  if (!call.kernels.known().isPositive(count))
+    return call.refuse("a tensor that may be empty");
+  self = call.kernels.reshape(self, {count});
+  return median(call, self, {{count}, 0}, false, ignoreNan);
+}
+
+/// The value that occurs most often, the least of several, and its last position.
+static LogicalResult lowerMode(Call &call) {
+  auto [self, along] = alongDim(call, call.tensor(0), "dim");
   Type type = elementType(self), i64 = IntegerType::get(type.getContext(), 64);
-  int64_t bins = call.args.integer("bins");
-  double low = call.constantNumber("min"), high = call.constantNumber("max");
-  if (!isFloat(type) && !isInt(type))
-    return call.refuse("this dtype");
-  if (low >= high)
-    return call.refuse("bounds that are taken from data");
-  Type wide = isFloat(type) ? opmath(type) : type;
-  Exprs extents = shapeOf(self);
-  return call.set(call.kernels.map({Expr(bins)}, call.resultType(), [&](BodyBuilder &body) {
-    Element bin = body.index(body.dim(0));
-    Element count = body.sum(extents, i64, [&](BodyBuilder &inner) {
-      Element x = convert(inner.read(self, inner.ownDims()), wide);
-      Element first = inner.constant(wide, low), last = inner.constant(wide, high);
-      Element scaled = (x - first) * x.constant(bins);
-      Element width = last - first;
-      Element place = isFloat(wide) ? scaled / width : truncDiv(scaled, width);
-      Element inside = (x >= first) & (x <= last);
-      place = convert(select(inside, place, place.constant(0)), i64);
-      place = select(place == place.constant(bins), place.constant(bins - 1), place);
-      return convert(inside & (place == bin), i64);
-    });
-    return count;
-  }));
+  Value positions = sortedPositions(call, self, along, false);
+  if (!positions)
+    return failure();
+  Exprs shape = along.rows();
+  size_t rank = shape.size();
+  shape.push_back(along.length());
+  Value sorted = call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    Element position = body.read(positions, body.ownDims());
+    return body.read(self, along.index(body.dims(0, rank), position));
+  });
+  // How many equal elements end at each place.
+  using Elements = BodyBuilder::Elements;
+  auto init = [&](BodyBuilder &body) { return Elements{body.constant(i64, 0)}; };
+  auto body = [&](BodyBuilder &inner) {
+    Exprs before = inner.ownDims();
+    before.back() = before.back() - 1;
+    Element x = inner.read(sorted, inner.ownDims());
+    Element same = inner.inside({before.back()}, {along.length()}) &
+                   (inner.readPadded(sorted, before, inner.constant(type, 0)) == x);
+    return Elements{convert(same, i64)};
+  };
+  auto step = [&](ArrayRef<Element> run, ArrayRef<Element> same) {
+    return Elements{run[0] * same[0] + run[0].constant(1)};
+  };
+  Value runs =
+      call.kernels.scan({shape, static_cast<int64_t>(rank), init, body, step}, i64).front();
+  bool keepdim = call.args.boolean("keepdim");
+  SmallVector<Value> results =
+      takePlace(call, self, along, positions, keepdim, [&](BodyBuilder &body, ArrayRef<Expr> row) {
+        return body
+            .argExtreme({along.length()}, i64, /*largest=*/true, /*lastNan=*/false,
+                        [&](BodyBuilder &inner) {
+                          Expr at = inner.dim(inner.numDims() - 1);
+                          Exprs place(row);
+                          place.push_back(at);
+                          return std::pair(inner.read(runs, place), inner.index(at));
+                        })
+            .second;
+      });
+  for (auto [i, result] : llvm::enumerate(results))
+    if (shapeOf(result).size() != call.resultShape(i).size())
+      result = call.kernels.reshape(result, call.resultShape(i));
+  return call.set(results);
 }
 
 void lowering::registerSort(LoweringTable &table) {
   table.add({"aten.sort.default", "aten.sort.stable"}, lowerSort);
   table.add("aten.topk.default", lowerTopk);
   table.add({"aten.argsort.default", "aten.argsort.stable"}, lowerArgsort);
-  table.add({"aten.searchsorted.Tensor", "aten.searchsorted.Scalar"}, lowerSearchsorted);
-  table.add({"aten.bucketize.Tensor", "aten.bucketize.Scalar"}, lowerBucketize);
-  table.add({"aten.isin.Tensor_Tensor", "aten.isin.Tensor_Scalar", "aten.isin.Scalar_Tensor"},
-            lowerIsin);
-  table.add("aten.histc.default", lowerHistc);
+  table.add("aten.msort.default", lowerMsort);
+  table.add("aten.kthvalue.default", lowerKthvalue);
+  table.add("aten.median.default", [](Call &call) { return lowerMedian(call, false); });
+  table.add("aten.median.dim", [](Call &call) { return lowerMedianDim(call, false); });
+  table.add("aten.nanmedian.default", [](Call &call) { return lowerMedian(call, true); });
+  table.add("aten.nanmedian.dim", [](Call &call) { return lowerMedianDim(call, true); });
+  table.add("aten.mode.default", lowerMode);
 }

@@ -48,9 +48,9 @@ func.func @broadcast(%x: tensor<?xf32, #sym.shape<[u0]>>, %y: tensor<?xf32, #sym
 
 // -----
 
-// Dropout in training mode is random.
+// It keeps mean and variance, which plain dropout does not.
 func.func @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{aten.dropout.default: dropout in training mode}}
-  %0 = torch.call "aten.dropout.default"(%x) args = [#torch.arg<0>, 0.5, true] {node = "dropout"} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{aten.alpha_dropout.default: alpha dropout in training mode}}
+  %0 = torch.call "aten.alpha_dropout.default"(%x) args = [#torch.arg<0>, 0.5, true] {node = "dropout"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -140,6 +140,31 @@ struct AttentionSpec {
   llvm::function_ref<Element(BodyBuilder &)> bias = nullptr; // null: none
 };
 
+/// What kernel.scan computes: along `dim` of `shape`, `finish` of a state that starts as `init` and
+/// takes one `body` after the other.
+struct ScanSpec {
+  using Elements = BodyBuilder::Elements;
+  Exprs shape;
+  int64_t dim;
+  llvm::function_ref<Elements(BodyBuilder &)> init, body;
+  llvm::function_ref<Elements(llvm::ArrayRef<Element> state, llvm::ArrayRef<Element> next)> combine;
+  llvm::function_ref<Elements(llvm::ArrayRef<Element>)> finish = nullptr; // null: the state itself
+};
+
+/// What kernel.scatter computes. Dims are numbered batch, targets, places.
+struct ScatterSpec {
+  struct Write {
+    llvm::SmallVector<Element> index; // one for each target dim, of any integer type
+    Element enabled;                  // none: always
+    Element value;
+  };
+  Exprs batch, targets, places;
+  llvm::SmallVector<int64_t> perm; // empty: batch, targets
+  llvm::function_ref<Element(BodyBuilder &)> init;
+  llvm::function_ref<Write(BodyBuilder &)> update;
+  llvm::function_ref<Element(Element old, Element value)> combine = nullptr; // null: the value
+};
+
 class KernelBuilder {
 public:
   /// Ops are built at `builder`'s insertion point. `symbols` are the ranges of the module's
@@ -158,6 +183,11 @@ public:
                                      llvm::function_ref<BodyBuilder::Elements(BodyBuilder &)> body);
   mlir::Value contract(const Contraction &contraction, mlir::Type type);
   mlir::Value attention(const AttentionSpec &spec, mlir::Type type);
+  /// One result for each of `types`.
+  llvm::SmallVector<mlir::Value> scan(const ScanSpec &spec, llvm::ArrayRef<mlir::Type> types);
+  mlir::Value scatter(const ScatterSpec &spec, mlir::Type type);
+  /// The stable ascending order of the last dim by `key`, which gives a signed i64: positions, i64.
+  mlir::Value sort(llvm::ArrayRef<Expr> shape, llvm::function_ref<Element(BodyBuilder &)> key);
 
   /// Element d of the result is element `index(d)` of the tensor.
   mlir::Value view(mlir::Value tensor, llvm::ArrayRef<Expr> shape,

@@ -22,13 +22,17 @@ namespace kiln::lowering {
 using Elements = llvm::ArrayRef<Element>;
 using Pointwise = llvm::function_ref<Element(BodyBuilder &, Elements)>;
 
+class RandomSource;
+
 /// One torch.call that is being lowered.
 class Call {
 public:
-  Call(torch::CallOp op, KernelBuilder &kernels) : args(op), kernels(kernels), op(op) {}
+  Call(torch::CallOp op, KernelBuilder &kernels, RandomSource *random = nullptr)
+      : args(op), kernels(kernels), random(random), op(op) {}
 
   torch::CallArgs args;
   KernelBuilder &kernels;
+  RandomSource *random; // null where there is none
 
   //===-- What the program declared
   //-------------------------------------------------------------===//
@@ -107,18 +111,28 @@ void registerComplex(LoweringTable &table);
 void registerConv(LoweringTable &table);
 void registerConvert(LoweringTable &table);
 void registerCreation(LoweringTable &table);
+void registerEmbeddingBag(LoweringTable &table);
+void registerFft(LoweringTable &table);
+void registerGridSample(LoweringTable &table);
 void registerIndex(LoweringTable &table);
+void registerIndexPut(LoweringTable &table);
 void registerLoss(LoweringTable &table);
 void registerMatmul(LoweringTable &table);
 void registerNorm(LoweringTable &table);
 void registerPad(LoweringTable &table);
+void registerPartScatter(LoweringTable &table);
 void registerPointwise(LoweringTable &table);
 void registerPool(LoweringTable &table);
+void registerPoolBackward(LoweringTable &table);
+void registerPrims(LoweringTable &table);
+void registerRandom(LoweringTable &table);
 void registerReduction(LoweringTable &table);
 void registerScan(LoweringTable &table);
 void registerScatter(LoweringTable &table);
+void registerSearch(LoweringTable &table);
 void registerSoftmax(LoweringTable &table);
 void registerSort(LoweringTable &table);
+void registerStrided(LoweringTable &table);
 void registerUpsample(LoweringTable &table);
 void registerView(LoweringTable &table);
 

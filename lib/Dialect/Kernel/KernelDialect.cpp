@@ -35,28 +35,34 @@ void KernelDialect::initialize() {
 Type kernel::getScalarType(Type elementType) {
   if (auto integer = dyn_cast<IntegerType>(elementType))
     return IntegerType::get(elementType.getContext(), integer.getWidth());
+  if (auto floating = dyn_cast<FloatType>(elementType); floating && floating.getWidth() == 8)
+    return IntegerType::get(elementType.getContext(), 8);
   return elementType;
+}
+
+bool kernel::isStructured(Operation *op) {
+  return isa_and_nonnull<MapOp, ContractOp, AttentionOp, ScanOp, ScatterOp, SortOp>(op);
 }
 
 SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
   SmallVector<Region *> nest;
   for (Region *r = region; r; r = r->getParentRegion()) {
     Operation *parent = r->getParentOp();
-    if (!isa_and_nonnull<MapOp, ReduceOp, ContractOp, AttentionOp>(parent))
+    if (!isStructured(parent) && !isa_and_nonnull<ReduceOp>(parent))
       break;
     nest.push_back(r);
   }
   SmallVector<sym::Expr> extents;
   for (Region *r : llvm::reverse(nest)) {
     Operation *parent = r->getParentOp();
-    if (auto map = dyn_cast<MapOp>(parent))
-      llvm::append_range(extents, map.getDomain());
-    else if (auto contract = dyn_cast<ContractOp>(parent))
-      llvm::append_range(extents, contract.getExtents());
-    else if (auto attention = dyn_cast<AttentionOp>(parent))
-      llvm::append_range(extents, attention.getExtents());
-    else if (auto reduce = cast<ReduceOp>(parent); r == &reduce.getBody())
-      llvm::append_range(extents, reduce.getExtents().getSizes());
+    TypeSwitch<Operation *>(parent)
+        .Case<MapOp, ScanOp, SortOp>([&](auto op) { llvm::append_range(extents, op.getDomain()); })
+        .Case<ContractOp, AttentionOp, ScatterOp>(
+            [&](auto op) { llvm::append_range(extents, op.getExtents()); })
+        .Case([&](ReduceOp reduce) {
+          if (r == &reduce.getBody())
+            llvm::append_range(extents, reduce.getExtents().getSizes());
+        });
   }
   return extents;
 }

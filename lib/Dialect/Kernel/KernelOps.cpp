@@ -116,18 +116,28 @@ ReadOp MapOp::getView() {
   return read;
 }
 
-LogicalResult MapOp::verify() {
-  if (getNumResults() == 0)
-    return emitOpError("has no result");
-  SmallVector<sym::Expr> domain = getDomain();
-  SmallVector<Type> types;
-  for (Value result : getResults()) {
-    if (sym::getShape(result) != domain) // C1
-      return emitOpError("results differ in shape: ")
+/// All results have the shape of the first.
+static LogicalResult verifyOneShape(Operation *op) {
+  if (op->getNumResults() == 0)
+    return op->emitOpError("has no result");
+  SmallVector<sym::Expr> domain = sym::getShape(op->getResult(0));
+  for (Value result : op->getResults())
+    if (sym::getShape(result) != domain)
+      return op->emitOpError("results differ in shape: ")
              << text(sym::getShape(result)) << " and " << text(domain);
-    types.push_back(getScalarType(cast<RankedTensorType>(result.getType()).getElementType()));
-  }
-  return verifyYield(*this, getBody(), types, "the body"); // C2
+  return success();
+}
+
+static SmallVector<Type> scalarTypes(ResultRange results) {
+  return llvm::map_to_vector(results, [](Value result) {
+    return getScalarType(cast<RankedTensorType>(result.getType()).getElementType());
+  });
+}
+
+LogicalResult MapOp::verify() {
+  if (failed(verifyOneShape(*this))) // C1
+    return failure();
+  return verifyYield(*this, getBody(), scalarTypes(getResults()), "the body"); // C2
 }
 
 SmallVector<sym::Expr> ContractOp::getExtents() {
@@ -287,6 +297,82 @@ LogicalResult AttentionOp::verify() {
   return verifyDimsUnused(*this, getBias(), d, dv + 1, "bias");
 }
 
+/// `region` takes arguments of `arguments` and yields `results`.
+static LogicalResult verifyFunction(Operation *op, Region &region, TypeRange arguments,
+                                    TypeRange results, StringRef what) {
+  if (region.getArgumentTypes() != arguments)
+    return op->emitOpError() << what << " takes (" << region.getArgumentTypes() << "), expected ("
+                             << arguments << ")";
+  return verifyYield(op, region, results, what);
+}
+
+SmallVector<sym::Expr> ScanOp::getDomain() { return sym::getShape(getResult(0)); }
+
+LogicalResult ScanOp::verify() {
+  if (failed(verifyOneShape(*this))) // C1
+    return failure();
+  int64_t dim = getDim(), rank = getDomain().size();
+  if (dim < 0 || dim >= rank)
+    return emitOpError("dim ") << dim << " is not one of " << rank;
+  TypeRange state = getInit().front().getTerminator()->getOperandTypes();
+  if (failed(verifyYield(*this, getInit(), state, "init")) || // C2
+      failed(verifyDimsUnused(*this, getInit(), dim, dim + 1, "init")) ||
+      failed(verifyYield(*this, getBody(), state, "body")))
+    return failure();
+  SmallVector<Type> twice(state);
+  llvm::append_range(twice, state);
+  if (failed(verifyFunction(*this, getCombine(), twice, state, "combine"))) // C3
+    return failure();
+  return verifyFunction(*this, getFinish(), state, scalarTypes(getResults()), "finish"); // C4
+}
+
+SmallVector<sym::Expr> ScatterOp::getExtents() {
+  SmallVector<sym::Expr> extents;
+  for (sym::ShapeAttr group : {getBatch(), getTargets(), getPlaces()})
+    llvm::append_range(extents, group.getSizes());
+  return extents;
+}
+
+SmallVector<int64_t> ScatterOp::getResultDims() {
+  return resultDims(getPerm(),
+                    llvm::to_vector(llvm::seq<int64_t>(0, getNumBatch() + getNumTargets())));
+}
+
+LogicalResult ScatterOp::verify() {
+  unsigned targets = getNumBatch(), places = targets + getNumTargets();
+  unsigned end = places + getNumPlaces();
+  if (!isPermutation(getPerm(), places)) // C6
+    return emitOpError("perm is not a permutation of the ") << places << " batch and target dims";
+  if (failed(verifyResultShape(*this, getResult(), getResultDims(), getExtents()))) // C1
+    return failure();
+  Type element = scalarTypes(getOperation()->getResults()).front();
+  if (failed(verifyYield(*this, getInit(), element, "init"))) // C2
+    return failure();
+  SmallVector<Type> written(getNumTargets(), IntegerType::get(getContext(), 64)); // C3
+  written.append({IntegerType::get(getContext(), 1), element});
+  if (failed(verifyYield(*this, getUpdate(), written, "update")))
+    return failure();
+  if (failed(verifyFunction(*this, getCombine(), {element, element}, element, "combine")) || // C4
+      failed(verifyDimsUnused(*this, getInit(), places, end, "init")) ||                     // C5
+      failed(verifyDimsUnused(*this, getUpdate(), targets, places, "update")))
+    return failure();
+  return success();
+}
+
+SmallVector<sym::Expr> SortOp::getDomain() { return sym::getShape(getPositions()); }
+
+LogicalResult SortOp::verify() {
+  if (failed(verifyOneShape(*this))) // C1
+    return failure();
+  Type i64 = IntegerType::get(getContext(), 64);
+  for (Value result : getOperation()->getResults())
+    if (cast<RankedTensorType>(result.getType()).getElementType() != i64)
+      return emitOpError("has a result of other than i64");
+  if (getDomain().empty())
+    return emitOpError("needs a dim to sort along");
+  return verifyYield(*this, getBody(), i64, "the body"); // C2
+}
+
 //===-- Kernels
 //---------------------------------------------------------------------------------===//
 
@@ -321,7 +407,7 @@ LogicalResult FuncOp::verify() {
   if (terminator.getOperandTypes() != TypeRange(getResultTypes()))
     return emitOpError("returns (")
            << terminator.getOperandTypes() << "), declared (" << getResultTypes() << ")";
-  if (!llvm::hasNItems(body, 2) || !isa<MapOp, ContractOp, AttentionOp>(body.front()))
+  if (!llvm::hasNItems(body, 2) || !isStructured(&body.front()))
     return emitOpError("holds one structured op and kernel.return");
   return success();
 }

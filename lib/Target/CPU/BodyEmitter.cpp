@@ -117,12 +117,19 @@ void BodyEmitter::emitBlock(Block &block) {
   }
 }
 
-SmallVector<Value> BodyEmitter::emitYield() {
+SmallVector<Value> BodyEmitter::emitKnown() {
   emitAvailable();
   SmallVector<Value> results;
-  for (Value operand : region.front().getTerminator()->getOperands()) {
-    assert(values.contains(operand) && "a dim is not bound");
-    results.push_back(splat(values.lookup(operand)));
+  for (Value operand : region.front().getTerminator()->getOperands())
+    results.push_back(values.lookup(operand));
+  return results;
+}
+
+SmallVector<Value> BodyEmitter::emitYield() {
+  SmallVector<Value> results = emitKnown();
+  for (Value &result : results) {
+    assert(result && "a dim is not bound");
+    result = splat(result);
   }
   return results;
 }

@@ -1,5 +1,6 @@
 #include "kiln/Target/CPU/KernelEmitters.h"
 #include "kiln/Target/CPU/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUCHOOSESCHEDULE
@@ -36,9 +37,15 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
   void runOnOperation() override {
     kernel::FuncOp func = getOperation();
     Operation *root = func.getRoot();
-    FailureOr<KernelPlan> plan = isa<kernel::MapOp>(root)        ? planMap(func, target)
-                                 : isa<kernel::ContractOp>(root) ? planContract(func, target)
-                                                                 : planAttention(func, target);
+    using Planned = FailureOr<KernelPlan>;
+    auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
+                    .Case([&](kernel::MapOp) { return planMap(func, target); })
+                    .Case([&](kernel::ContractOp) { return planContract(func, target); })
+                    .Case([&](kernel::AttentionOp) { return planAttention(func, target); })
+                    .Case([&](kernel::ScanOp) { return planScan(func, target); })
+                    .Case([&](kernel::ScatterOp) { return planScatter(func, target); })
+                    .Case([&](kernel::SortOp) { return planSort(func, target); })
+                    .Default([](Operation *) -> Planned { llvm_unreachable("verified"); });
     if (failed(plan))
       return signalPassFailure();
     if (!plan->grid.isValid()) {

@@ -19,7 +19,13 @@ static LogicalResult emitRoot(KernelFrame &frame) {
     return emitMap(frame, map);
   if (auto contract = dyn_cast<kernel::ContractOp>(root))
     return emitContract(frame, contract);
-  return emitAttention(frame, cast<kernel::AttentionOp>(root));
+  if (auto attention = dyn_cast<kernel::AttentionOp>(root))
+    return emitAttention(frame, attention);
+  if (auto scan = dyn_cast<kernel::ScanOp>(root))
+    return emitScan(frame, scan);
+  if (auto scatter = dyn_cast<kernel::ScatterOp>(root))
+    return emitScatter(frame, scatter);
+  return emitSort(frame, cast<kernel::SortOp>(root));
 }
 
 namespace {

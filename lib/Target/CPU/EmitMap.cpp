@@ -156,29 +156,8 @@ private:
       body.setLanes(1);
       return storeElements(body.emitYield());
     }
-    int64_t lanes = plan.lanes;
-    sym::Expr extent = plan.columns->extent;
-    sym::Expr whole = frame.assumptions.simplify(endColumn.floorDiv(lanes) * lanes);
-    frame.emitLoop(frame.emit(firstColumn), frame.emit(whole), lanes, {},
-                   [&](Value iv, ValueRange) -> SmallVector<Value> {
-                     sym::Expr multiple =
-                         frame.assumptions.simplify(extent.floorDiv(lanes) * lanes);
-                     emitVector(frame.addSteppedVariable(iv, lanes, multiple), Value());
-                     return {};
-                   });
-    sym::Expr left = frame.assumptions.simplify(endColumn - whole);
-    if (frame.assumptions.isMultipleOf(extent, lanes) || left.isConstant(0))
-      return;
-    if (whole.isConstant())
-      return emitVector(whole, emitTailMask(frame, whole, endColumn, lanes));
-    OpBuilder &b = frame.builder;
-    Value some = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::ne, frame.emit(left),
-                                       frame.constant(0));
-    auto branch = scf::IfOp::create(b, frame.loc, some, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    sym::Expr base = frame.addSteppedVariable(frame.emit(whole), lanes, extent);
-    emitVector(base, emitTailMask(frame, base, endColumn, lanes));
+    emitVectorLoop(frame, firstColumn, endColumn, plan.columns->extent, plan.lanes,
+                   [&](sym::Expr base, Value mask) { emitVector(base, mask); });
   }
 
   void emitVector(sym::Expr base, Value mask) {

@@ -1,4 +1,6 @@
 #include "kiln/Target/CPU/LoopNest.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace kiln;
@@ -74,6 +76,75 @@ Walk cpu::classify(sym::Expr offset, sym::Expr dim) {
   if (linear->coefficient.isConstant(1))
     return Walk::Consecutive;
   return linear->coefficient.hasDims() ? Walk::Irregular : Walk::Strided;
+}
+
+void cpu::emitVectorLoop(KernelFrame &frame, sym::Expr first, sym::Expr end, sym::Expr extent,
+                         int64_t lanes, function_ref<void(sym::Expr, Value)> body) {
+  sym::Expr whole = frame.assumptions.simplify(end.floorDiv(lanes) * lanes);
+  frame.emitLoop(frame.emit(first), frame.emit(whole), lanes, {},
+                 [&](Value iv, ValueRange) -> SmallVector<Value> {
+                   sym::Expr multiple = frame.assumptions.simplify(extent.floorDiv(lanes) * lanes);
+                   body(frame.addSteppedVariable(iv, lanes, multiple), Value());
+                   return {};
+                 });
+  sym::Expr left = frame.assumptions.simplify(end - whole);
+  if (frame.assumptions.isMultipleOf(extent, lanes) || left.isConstant(0))
+    return;
+  if (whole.isConstant())
+    return body(whole, emitTailMask(frame, whole, end, lanes));
+  OpBuilder &b = frame.builder;
+  Value some = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::ne, frame.emit(left),
+                                     frame.constant(0));
+  auto branch = scf::IfOp::create(b, frame.loc, some, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  sym::Expr base = frame.addSteppedVariable(frame.emit(whole), lanes, extent);
+  body(base, emitTailMask(frame, base, end, lanes));
+}
+
+RowTasks RowTasks::make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes) {
+  RowTasks tasks{numRows, numColumns};
+  if (rowCycles > maxRowCycles && !numColumns.isConstant(1)) {
+    int64_t part = std::max<int64_t>(1, estimate(numColumns) * (minTaskCycles / rowCycles));
+    tasks.columnBlock = llvm::alignTo(part, lanes);
+  } else {
+    // As many equal blocks as the work allows.
+    double rows = std::max<int64_t>(1, estimate(numRows));
+    double blocks = std::max(1.0, std::floor(rows * rowCycles / minTaskCycles));
+    tasks.rowBlock = std::max<int64_t>(1, std::ceil(rows / blocks));
+  }
+  return tasks;
+}
+
+sym::Expr RowTasks::grid() const {
+  sym::Expr rows = numRows.ceilDiv(rowBlock);
+  return columnBlock ? rows * numColumns.ceilDiv(columnBlock) : rows;
+}
+
+void RowTasks::emit(KernelFrame &frame, int64_t lanes,
+                    function_ref<void(sym::Expr, sym::Expr, sym::Expr)> body) const {
+  auto named = [&](sym::Expr expr, sym::Expr extent, int64_t step) {
+    if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
+      return expr;
+    return frame.addSteppedVariable(frame.emit(expr), step, extent);
+  };
+  sym::Expr task = frame.addVariable(frame.task, grid());
+  if (columnBlock) {
+    sym::Expr blocks = numColumns.ceilDiv(columnBlock);
+    sym::Expr row = frame.assumptions.simplify(task.floorDiv(blocks));
+    sym::Expr first = frame.assumptions.simplify(columnBlock * (task - row * blocks));
+    first = named(first, numColumns, lanes);
+    return body(named(row, numRows, 1), first, sym::Expr::min(first + columnBlock, numColumns));
+  }
+  sym::Expr first = frame.assumptions.simplify(rowBlock * task);
+  if (rowBlock == 1)
+    return body(named(first, numRows, 1), 0, numColumns);
+  sym::Expr end = frame.assumptions.simplify(sym::Expr::min(first + rowBlock, numRows));
+  frame.emitLoop(frame.emit(first), frame.emit(end), 1, {},
+                 [&](Value iv, ValueRange) -> SmallVector<Value> {
+                   body(frame.addVariable(iv, numRows), 0, numColumns);
+                   return {};
+                 });
 }
 
 int64_t cpu::estimate(sym::Expr size) {

@@ -19,11 +19,6 @@ sym::Expr MapPlan::numColumnBlocks() const {
 
 namespace {
 
-/// Cycles that a task should last at least, a few microseconds: a launch costs about one.
-constexpr double minTaskCycles = 16384;
-/// Beyond this a single row is split.
-constexpr double maxRowCycles = 4 * minTaskCycles;
-
 // Cycles of a vector, roughly: an access, from the second-level cache; an element of a gather; an
 // operation; a function that becomes a polynomial.
 constexpr double accessCost = 2, elementCost = 1, opCost = 0.5, functionCost = 12;
@@ -298,17 +293,21 @@ static bool isSupported(Type type) {
   return type.isF64() || type.isF32() || type.isF16() || type.isBF16();
 }
 
-FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const TargetInfo &target) {
-  auto map = cast<kernel::MapOp>(func.getRoot());
-  WalkResult walked = map.getBody().walk([&](Operation *op) {
+LogicalResult cpu::verifyValueTypes(Operation *root) {
+  WalkResult walked = root->walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
-      if (!isSupported(type)) {
+      if (op != root && !isSupported(type)) {
         op->emitError("no code is generated for values of type ") << type << " on CPUs";
         return WalkResult::interrupt();
       }
     return WalkResult::advance();
   });
-  if (walked.wasInterrupted())
+  return failure(walked.wasInterrupted());
+}
+
+FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const TargetInfo &target) {
+  auto map = cast<kernel::MapOp>(func.getRoot());
+  if (failed(verifyValueTypes(map)))
     return failure();
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
   if (schedule && (schedule.getTile().empty() || schedule.getBlock().size() != 2 ||

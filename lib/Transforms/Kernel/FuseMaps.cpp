@@ -28,7 +28,7 @@ struct Place {
 };
 
 Operation *getRoot(Operation *op) {
-  while (!isa<MapOp, ContractOp, AttentionOp>(op))
+  while (!isStructured(op))
     op = op->getParentOp();
   return op;
 }
@@ -65,6 +65,12 @@ Place getPlace(ReadOp read) {
       skip(d, d + 1);
     if (region != &attention.getV())
       skip(dv, dv + 1);
+  } else if (auto scatter = dyn_cast<ScatterOp>(place.root)) {
+    unsigned targets = scatter.getNumBatch(), places = targets + scatter.getNumTargets();
+    if (region == &scatter.getInit())
+      skip(places, place.extents.size());
+    else
+      skip(targets, places);
   }
   return place;
 }
@@ -90,7 +96,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     IRRewriter rewriter(&getContext());
     SmallVector<Operation *> roots;
     getOperation()->walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (!isa<MapOp, ContractOp, AttentionOp>(op))
+      if (!isStructured(op))
         return WalkResult::advance();
       roots.push_back(op);
       return WalkResult::skip();

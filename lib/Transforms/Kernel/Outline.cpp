@@ -21,7 +21,7 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     module->walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<FuncOp>(op))
         return WalkResult::skip();
-      if (!isa<MapOp, ContractOp, AttentionOp>(op))
+      if (!isStructured(op))
         return WalkResult::advance();
       roots.push_back(op);
       return WalkResult::skip();

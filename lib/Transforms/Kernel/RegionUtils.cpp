@@ -214,7 +214,7 @@ BodyCost kernel::getCost(Region &body) {
 SmallVector<Operation *> kernel::getStructuredOps(Block &block) {
   SmallVector<Operation *> ops;
   for (Operation &op : block)
-    if (isa<MapOp, ContractOp, AttentionOp>(op))
+    if (isStructured(&op))
       ops.push_back(&op);
   return ops;
 }

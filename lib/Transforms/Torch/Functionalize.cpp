@@ -29,6 +29,8 @@ namespace {
 /// `aten.add_.Tensor` -> `aten.add.Tensor`, `aten.__iand__.Tensor` -> `aten.__and__.Tensor`; empty
 /// unless both exist and take the same arguments.
 std::string functionalName(StringRef target, const OpSchema &schema) {
+  if (target == "aten.normal_.default") // `normal` is of given means
+    return "aten.normal_functional.default";
   auto [space, rest] = target.split('.');
   auto [name, overload] = rest.split('.');
   std::string functional;
@@ -249,6 +251,7 @@ private:
         .Cases({"aten.squeeze_.default", "aten.squeeze_.dim", "aten.squeeze_.dims"}, true)
         .Cases({"aten.unsqueeze_.default", "aten.t_.default", "aten.transpose_.default"}, true)
         .Cases({"aten.swapaxes_.default", "aten.swapdims_.default"}, true)
+        .Case("aten.as_strided_.default", true)
         .Default(false);
   }
 
@@ -358,7 +361,7 @@ private:
     };
     if (name == "transpose" || name == "swapaxes" || name == "swapdims")
       return again({args.get(1), args.get(2)});
-    if (name == "t" || name == "numpy_T" || name == "mT")
+    if (name == "t" || name == "numpy_T" || name == "mT" || name == "adjoint" || name == "mH")
       return again({});
     if (name == "movedim" || name == "moveaxis")
       return again({args.get(2), args.get(1)});
@@ -375,9 +378,33 @@ private:
                      {args.get(1), args.get(2), args.get(3), args.get(4)});
     if (name == "diagonal")
       return scatter("aten.diagonal_scatter.default", {args.get(1), args.get(2), args.get(3)});
+    if (name == "as_strided") {
+      Value result =
+          scatter("aten.as_strided_scatter.default", {args.get(1), args.get(2), args.get(3)});
+      for (StringRef attribute : {stridesAttrName, storageOffsetAttrName})
+        if (Attribute recorded = call->getAttr(attribute))
+          result.getDefiningOp()->setAttr(attribute, recorded);
+      return result;
+    }
+    if (name == "view_as_real")
+      return emit("aten.view_as_complex.default", value, {arg(0)}, type, node);
+    if (name == "view_as_complex")
+      return emit("aten.view_as_real.default", value, {arg(0)}, type, node);
+    if (name == "real" || name == "imag") {
+      bool isReal = name == "real";
+      Value other = emit(isReal ? "aten.imag.default" : "aten.real.default", source, {arg(0)},
+                         value.getType(), node);
+      return emit("aten.complex.default", {isReal ? value : other, isReal ? other : value},
+                  {arg(0), arg(1)}, type, node);
+    }
+    if (target == "aten.view.dtype")
+      return emit(target, value,
+                  {arg(0), DTypeAttr::get(builder.getContext(), type.getElementType())}, type,
+                  node);
     if (name == "unbind")
       return scatter("aten.select_scatter.default", {args.get(1), number(int64_t(step.result))});
-    if (name == "split" || name == "split_with_sizes" || name == "chunk") {
+    if (name == "split" || name == "split_with_sizes" || name == "chunk" ||
+        name == "tensor_split") {
       int64_t dim = dimOf(2);
       sym::Expr begin = sizeBefore(call, step.result, dim);
       sym::Expr end = begin + sym::getShape(call->getResult(step.result))[dim];

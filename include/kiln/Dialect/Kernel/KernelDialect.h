@@ -28,7 +28,11 @@ namespace kiln::kernel {
 /// begins with, so nothing may be computed from it ahead of time.
 inline constexpr llvm::StringLiteral mutatedAttrName = "kernel.mutated";
 
-/// The type in which region code holds an element of this type: integers lose their sign.
+/// An op that is compiled on its own: kernel.map, contract, attention, scan, scatter, sort.
+bool isStructured(mlir::Operation *op);
+
+/// The type in which region code holds an element of this type: integers lose their sign, 8-bit
+/// floating-point numbers are their bits.
 mlir::Type getScalarType(mlir::Type elementType);
 
 /// Extents of all dims that are in scope in `region`, outermost first: the region of a structured

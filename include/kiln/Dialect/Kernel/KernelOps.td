@@ -27,8 +27,8 @@ def Kernel_Dialect : Dialect {
     putting its body in place of the read, with its dims replaced by the read's map.
 
     **Dims.** `kernel.map` numbers the dims of its result shape d0, d1, …; a `kernel.reduce` inside
-    adds its own after those of everything around it; `kernel.contract` and `kernel.attention` number
-    theirs as they document. An index map inside a region takes all dims around it, then the op's
+    adds its own after those of everything around it; the other structured ops number theirs as they
+    document. An index map inside a region takes all dims around it, then the op's
     `values` operands (i64 scalars computed from data, for gathers).
 
     **Scalars.** A region computes on signless scalars with arith, math and complex: `ui8` is read as
@@ -160,7 +160,7 @@ def Kernel_ReduceOp : Kernel_Op<"reduce", [RecursiveMemoryEffects]> {
 }
 
 def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
-    ParentOneOf<["MapOp", "ReduceOp", "ContractOp", "AttentionOp"]>]> {
+    ParentOneOf<["MapOp", "ReduceOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp", "SortOp"]>]> {
   let summary = "ends a region with its values";
   let arguments = (ins Variadic<AnyType>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
@@ -327,6 +327,133 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [RecursiveMemoryEffects]> {
     unsigned getNumBatch() { return getBatch().getSizes().size(); }
     /// Result dim i is loop dim getResultDims()[i].
     llvm::SmallVector<int64_t> getResultDims();
+  }];
+}
+
+def Kernel_ScanOp : Kernel_Op<"scan", [RecursiveMemoryEffects]> {
+  let summary = "running reductions along one dim";
+  let description = [{
+    ```mlir
+    %y = kernel.scan dim 1 init {
+      %zero = arith.constant 0.0 : f64
+      kernel.yield %zero : f64
+    } body {
+      %x = kernel.read %t (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+      %w = arith.extf %x : f32 to f64
+      kernel.yield %w : f64
+    } combine {
+    ^bb0(%sum: f64, %next: f64):
+      %s = arith.addf %sum, %next : f64
+      kernel.yield %s : f64
+    } finish {
+    ^bb0(%sum: f64):
+      %s = arith.truncf %sum : f64 to f32
+      kernel.yield %s : f32
+    } : tensor<8x4xf32>
+    ```
+    Along `dim`, a state of k values starts as `init`, and `combine` takes it and the k values of `body` to
+    the next one; element i of the results is `finish` of the state after i's. Elements are taken in
+    order, so `combine` need not be associative. All regions' maps take the dims of the result shape.
+
+    Constraints:
+    - (C1) all results have the same shape, of which `dim` is a dim
+    - (C2) `init` and `body` yield k values of the same types; `init` does not depend on `dim`
+    - (C3) `combine` takes 2k arguments of these types and yields k
+    - (C4) `finish` takes k and yields one value for each result, of its element type (signless)
+  }];
+  let arguments = (ins I64Attr:$dim);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$init, SizedRegion<1>:$body, SizedRegion<1>:$combine,
+                        SizedRegion<1>:$finish);
+  let assemblyFormat = [{
+    `dim` $dim attr-dict-with-keyword `init` $init `body` $body `combine` $combine `finish` $finish
+    `:` type($results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The sizes of the dims.
+    llvm::SmallVector<::kiln::sym::Expr> getDomain();
+  }];
+}
+
+def Kernel_ScatterOp : Kernel_Op<"scatter", [RecursiveMemoryEffects]> {
+  let summary = "a tensor with writes at places that data gives";
+  let description = [{
+    ```mlir
+    // y = x.index_add(0, index, source)
+    %y = kernel.scatter batch [64] targets [100] places [7] perm [1, 0] init {
+      %old = kernel.read %x (d0, d1) -> (d1, d0) : tensor<100x64xf32> -> f32
+      kernel.yield %old : f32
+    } update {
+      %at = kernel.read %index (d0, d1, d2) -> (d2) : tensor<7xi64> -> i64
+      %new = kernel.read %source (d0, d1, d2) -> (d2, d0) : tensor<7x64xf32> -> f32
+      %always = arith.constant true
+      kernel.yield %at, %always, %new : i64, i1, f32
+    } combine {
+    ^bb0(%old: f32, %new: f32):
+      %sum = arith.addf %old, %new : f32
+      kernel.yield %sum : f32
+    } : tensor<100x64xf32>
+    ```
+    Every element starts as `init`. Then, for every place in row-major order, `update` gives an index into
+    the targets, whether to write, and a value, which `combine` puts together with what is there. An index
+    outside the targets fails the run. Dims are numbered batch, targets, places; `init` uses the batch and
+    target dims, `update` the batch and place dims. `perm` says which of (batch…, targets…) each dim of
+    the result is.
+
+    Constraints:
+    - (C1) the result's shape is the (permuted) batch and targets
+    - (C2) `init` yields a value of the result's element type (signless)
+    - (C3) `update` yields an i64 for each target dim, an i1 and a value of that type
+    - (C4) `combine` takes two values of that type and yields one
+    - (C5) regions use only the dims they may
+    - (C6) `perm` is a permutation
+  }];
+  let arguments = (ins Sym_ShapeAttr:$batch, Sym_ShapeAttr:$targets, Sym_ShapeAttr:$places,
+                       OptionalAttr<DenseI64ArrayAttr>:$perm);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$init, SizedRegion<1>:$update, SizedRegion<1>:$combine);
+  let assemblyFormat = [{
+    `batch` custom<ExprList>($batch) `targets` custom<ExprList>($targets)
+    `places` custom<ExprList>($places) (`perm` $perm^)? attr-dict-with-keyword
+    `init` $init `update` $update `combine` $combine `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    llvm::SmallVector<::kiln::sym::Expr> getExtents(); // batch, targets, places
+    unsigned getNumBatch() { return getBatch().getSizes().size(); }
+    unsigned getNumTargets() { return getTargets().getSizes().size(); }
+    unsigned getNumPlaces() { return getPlaces().getSizes().size(); }
+    /// Result dim i is loop dim getResultDims()[i].
+    llvm::SmallVector<int64_t> getResultDims();
+  }];
+}
+
+def Kernel_SortOp : Kernel_Op<"sort", [RecursiveMemoryEffects]> {
+  let summary = "the order of the last dim";
+  let description = [{
+    ```mlir
+    %positions, %keys, %spare = kernel.sort {
+      %key = kernel.read %t (d0, d1) -> (d0, d1) : tensor<8x4xi64> -> i64
+      kernel.yield %key : i64
+    } : tensor<8x4xi64>, tensor<8x4xi64>, tensor<8x4xi64>
+    ```
+    `positions[…, i]` is where along the last dim the element stands that sorting by ascending signed key
+    puts at i; equal keys keep their order. The other two results are memory to work in, and of no
+    meaning.
+
+    Constraints:
+    - (C1) three results, of i64 and of one shape with at least one dim
+    - (C2) the body yields an i64
+  }];
+  let results = (outs AnyRankedTensor:$positions, AnyRankedTensor:$keys, AnyRankedTensor:$spare);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    attr-dict-with-keyword $body `:` type($positions) `,` type($keys) `,` type($spare)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    llvm::SmallVector<::kiln::sym::Expr> getDomain();
   }];
 }
 

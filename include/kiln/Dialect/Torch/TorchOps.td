@@ -171,7 +171,8 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
     each result) says which expression an integer one is. Symbols that come into being with this
     call are named in `defines`; their values are those of the dimensions and `values` in which they
     occur. An operator without a schema (a custom one) has its arguments as they were given, and
-    their names in `names`.
+    their names in `names`. A call whose result depends on how its first argument lies in memory
+    (`as_strided`, `resize`) says so in `torch.strides` and `torch.storage_offset`.
 
     Constraints:
     - (C1) every operand index in `args` is in range

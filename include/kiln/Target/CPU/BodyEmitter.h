@@ -77,6 +77,9 @@ public:
   /// Emits the yielded values: all dims are bound. Vectors when there are lanes (splats if need
   /// be).
   llvm::SmallVector<mlir::Value> emitYield();
+  /// The yielded values that what is bound so far determines, null for the others; scalars stay
+  /// scalars.
+  llvm::SmallVector<mlir::Value> emitKnown();
 
   /// Memory access at `offset` elements from `base`, an expression over loop variables, symbols and
   /// the lane. `elementType` is the tensor's; values are in the register form (bool as i1). `store`

@@ -19,12 +19,22 @@ struct KernelPlan {
 mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func, const TargetInfo &target);
 mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, const TargetInfo &target);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func, const TargetInfo &target);
+mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func, const TargetInfo &target);
+mlir::FailureOr<KernelPlan> planScatter(kernel::FuncOp func, const TargetInfo &target);
+mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func, const TargetInfo &target);
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been
 // planned. A failure has been reported on `func`.
 mlir::LogicalResult emitMap(KernelFrame &frame, kernel::MapOp map);
 mlir::LogicalResult emitContract(KernelFrame &frame, kernel::ContractOp contract);
 mlir::LogicalResult emitAttention(KernelFrame &frame, kernel::AttentionOp attention);
+mlir::LogicalResult emitScan(KernelFrame &frame, kernel::ScanOp scan);
+mlir::LogicalResult emitScatter(KernelFrame &frame, kernel::ScatterOp scatter);
+mlir::LogicalResult emitSort(KernelFrame &frame, kernel::SortOp sort);
+
+/// Fails, with an error on the op, if code generation for CPUs has no register for a value in
+/// `op`'s regions.
+mlir::LogicalResult verifyValueTypes(mlir::Operation *op);
 
 /// What planning left on the kernel: attributes `grid` (#sym.expr) and `scratch` (i64, bytes).
 sym::Expr getGrid(kernel::FuncOp func);

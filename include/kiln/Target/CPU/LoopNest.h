@@ -40,6 +40,32 @@ llvm::SmallVector<DimGroup> collapseDims(unsigned firstDim, llvm::ArrayRef<sym::
 enum class Walk { Uniform, Consecutive, Strided, Irregular };
 Walk classify(sym::Expr offset, sym::Expr dim);
 
+/// Runs over first, first + 1, … end - 1, `lanes` at a time: `body` gets the first position of a
+/// vector and the mask of its lanes (null: all). `first` is a multiple of `lanes`, and `end` is
+/// `extent` or a multiple of `lanes`.
+void emitVectorLoop(KernelFrame &frame, sym::Expr first, sym::Expr end, sym::Expr extent,
+                    int64_t lanes, llvm::function_ref<void(sym::Expr, mlir::Value)> body);
+
+/// How rows, each of which can be split by columns, are dealt out to tasks.
+struct RowTasks {
+  sym::Expr numRows, numColumns; // 1 column: rows are not split
+  int64_t rowBlock = 1;
+  int64_t columnBlock = 0; // 0: a task has whole rows
+
+  /// For rows that take about `rowCycles`; blocks of columns are multiples of `lanes`.
+  static RowTasks make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes);
+  sym::Expr grid() const;
+  /// Emits the loop over this task's rows.
+  void emit(KernelFrame &frame, int64_t lanes,
+            llvm::function_ref<void(sym::Expr row, sym::Expr firstColumn, sym::Expr endColumn)>
+                body) const;
+};
+
+/// Cycles that a task should last at least, a few microseconds: a launch costs about one.
+constexpr double minTaskCycles = 16384;
+/// Beyond this a single row is split.
+constexpr double maxRowCycles = 4 * minTaskCycles;
+
 /// A size for cost models: the constant, or a guess.
 int64_t estimate(sym::Expr size);
 

@@ -1,0 +1,133 @@
+// Sums, means and maxima of rows of a table, a bag of indices each.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// Bag b holds the indices from offsets[b] to the next bag's. Results: the bags; the bag of each
+/// index; the size of each bag; where each maximum was found.
+static LogicalResult lowerEmbeddingBag(Call &call) {
+  Value weight = call.tensor("weight"), indices = call.tensor("indices");
+  Value offsets = call.tensor("offsets"), factors = call.args.optTensor("per_sample_weights");
+  Type type = elementType(weight), wide = opmath(type);
+  Type i64 = IntegerType::get(type.getContext(), 64);
+  int64_t mode = call.args.integer("mode"); // sum, mean, max
+  int64_t padding = call.args.optInteger("padding_idx").value_or(-1);
+  if (!isFloat(type) || rankOf(weight) != 2 || rankOf(indices) != 1 || rankOf(offsets) != 1 ||
+      !isInt(elementType(indices)) || !isInt(elementType(offsets)) || mode < 0 || mode > 2)
+    return call.refuse("these dtypes, ranks or this mode");
+  if (factors && (mode != 0 || elementType(factors) != type))
+    return call.refuse("per_sample_weights of another dtype, or in other than sums");
+  if (padding < -1)
+    return call.refuse("a negative padding_idx");
+  Expr count = shapeOf(indices)[0], columns = shapeOf(weight)[1], bags = shapeOf(offsets)[0];
+  Value bagOf = call.kernels.map({count}, i64, [&](BodyBuilder &body) {
+    Element at = body.index(body.dim(0));
+    Element begun = body.sum({bags}, i64, [&](BodyBuilder &inner) {
+      return convert(convert(inner.read(offsets, inner.ownDims()), i64) <= at, i64);
+    });
+    return begun - begun.constant(1);
+  });
+  // With include_last_offset the last offset ends a bag and begins none.
+  if (call.args.boolean("include_last_offset"))
+    bags = bags - 1;
+
+  auto isCounted = [&](BodyBuilder &body, Expr place) -> Element {
+    if (padding < 0)
+      return {};
+    Element index = convert(body.read(indices, Exprs{place}), i64);
+    return index != index.constant(padding);
+  };
+  auto perBag = [&](Type resultType, function_ref<Element(BodyBuilder &)> init,
+                    function_ref<Element(BodyBuilder &, Expr)> value,
+                    function_ref<Element(Element, Element)> combine, ArrayRef<Expr> batch) {
+    ScatterSpec spec;
+    spec.batch = Exprs(batch);
+    spec.targets = {bags};
+    spec.places = {count};
+    if (!batch.empty())
+      spec.perm = {1, 0};
+    auto update = [&](BodyBuilder &body) {
+      Expr place = body.dim(batch.size() + 1);
+      return ScatterSpec::Write{
+          {body.read(bagOf, Exprs{place})}, isCounted(body, place), value(body, place)};
+    };
+    spec.init = init;
+    spec.update = update;
+    spec.combine = combine;
+    return call.kernels.scatter(spec, resultType);
+  };
+  auto row = [&](BodyBuilder &body, Expr place) {
+    Element index = body.read(indices, Exprs{place});
+    Element x = convert(body.read(weight, Indices{index, body.dim(0)}), wide);
+    return factors ? x * convert(body.read(factors, Exprs{place}), wide) : x;
+  };
+  bool isMax = mode == 2;
+  Value result = perBag(
+      wide,
+      [&](BodyBuilder &body) { return isMax ? lowest(body.b(), wide) : body.constant(wide, 0); },
+      row, [&](Element a, Element b) { return isMax ? maximum(a, b) : a + b; }, columns);
+  Value sizes = perBag(
+      i64, [&](BodyBuilder &body) { return body.constant(i64, 0); },
+      [&](BodyBuilder &body, Expr) { return body.constant(i64, 1); },
+      [](Element a, Element b) { return a + b; }, {});
+  Value output = call.kernels.map({bags, columns}, type, [&](BodyBuilder &body) {
+    Element x = body.read(result, body.ownDims());
+    if (mode == 0)
+      return x;
+    Element size = body.read(sizes, Exprs{body.dim(0)}), none = size == size.constant(0);
+    if (isMax)
+      return select(none, x.constant(0), x);
+    return x / convert(select(none, size.constant(1), size), wide);
+  });
+  // ATen leaves the rest empty or unset for sums; what backward needs of it is not computed here.
+  SmallVector<Value> results = {output};
+  for (unsigned i = 1; i < call.numResults(); ++i) {
+    bool isSizes = i == 2 && mode != 0;
+    if (mode != 0 && !isSizes && !call.isUnused(i))
+      return call.refuse("a use of offset2bag or max_indices");
+    results.push_back(isSizes ? sizes
+                              : call.kernels.full(call.resultShape(i), call.resultType(i), 0));
+  }
+  return call.set(results);
+}
+
+/// The gradient of a table: every row of the gradient is added to the row that was read.
+static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
+  Value gradient = call.tensor("grad_output"), indices = call.tensor("indices");
+  Type type = elementType(gradient), wide = opmath(type);
+  Type i64 = IntegerType::get(type.getContext(), 64);
+  if (call.args.boolean("scale_grad_by_freq"))
+    return call.refuse("scale_grad_by_freq = True");
+  Exprs shape = shapeOf(indices), whole = shapeOf(gradient);
+  if (!isFloat(type) || !isInt(elementType(indices)) || whole.size() != shape.size() + 1)
+    return call.refuse("these dtypes or ranks");
+  Expr padding = call.args.symInt("padding_idx");
+  ScatterSpec spec;
+  spec.batch = {whole.back()};
+  spec.targets = {call.args.symInt("num_weights")};
+  spec.places = shape;
+  spec.perm = {1, 0};
+  auto init = [&](BodyBuilder &body) { return body.constant(type, 0); };
+  auto update = [&](BodyBuilder &body) {
+    Exprs at = body.dims(2, body.numDims());
+    Element index = convert(body.read(indices, at), i64);
+    at.push_back(body.dim(0));
+    return ScatterSpec::Write{{index}, index != body.index(padding), body.read(gradient, at)};
+  };
+  auto add = [&](Element old, Element x) {
+    return convert(convert(old, wide) + convert(x, wide), type);
+  };
+  spec.init = init;
+  spec.update = update;
+  spec.combine = add;
+  return call.set(call.kernels.scatter(spec, type));
+}
+
+void lowering::registerEmbeddingBag(LoweringTable &table) {
+  table.add({"aten._embedding_bag.default", "aten._embedding_bag_forward_only.default",
+             "aten.embedding_bag.default", "aten.embedding_bag.padding_idx"},
+            lowerEmbeddingBag);
+  table.add("aten.embedding_dense_backward.default", lowerEmbeddingDenseBackward);
+}

@@ -1,0 +1,272 @@
+// self[indices] = values: several indices at once, and masks.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
+static bool isMaskType(Type type) { return isBool(type) || type.isUnsignedInteger(8); }
+
+/// How many elements of a mask are true before each: [n] of i64, for the flattened mask.
+static Value countTrueBefore(Call &call, Value mask) {
+  Expr count = sym::product(shapeOf(mask));
+  Value flat = call.kernels.reshape(mask, {count});
+  Type i64 = IntegerType::get(flat.getContext(), 64);
+  using Elements = BodyBuilder::Elements;
+  auto init = [&](BodyBuilder &body) {
+    return Elements{body.constant(i64, 0), body.constant(i64, 0)};
+  };
+  auto body = [&](BodyBuilder &inner) {
+    Element one = convert(isTrue(inner.read(flat, inner.ownDims())), i64);
+    return Elements{one, one};
+  };
+  auto step = [](ArrayRef<Element> state, ArrayRef<Element> next) {
+    return Elements{state[0] + next[0], next[0]};
+  };
+  auto finish = [](ArrayRef<Element> state) { return Elements{state[0] - state[1]}; };
+  return call.kernels.scan({{count}, 0, init, body, step, finish}, i64).front();
+}
+
+namespace {
+/// What stands at an index of self[indices]: the dims that are not indexed, in order, and in their
+/// midst the dims of a place.
+struct Places {
+  SmallVector<Value> indices; // one for each dim of self; null: all of it
+  Exprs batch, targets;
+  SmallVector<int64_t> perm;
+  size_t position = 0; // of the place's dims among the others
+
+  /// The indexed dims keep their place when they are next to each other; otherwise those of a place
+  /// come first.
+  Places(ArrayRef<Value> given, ArrayRef<Expr> sizes) : indices(given) {
+    indices.resize(sizes.size());
+    auto isIndexed = [](Value v) { return v != Value(); };
+    int64_t batchDims = llvm::count_if(indices, [](Value v) { return !v; });
+    for (auto [index, size] : llvm::zip_equal(indices, sizes)) {
+      perm.push_back(index ? batchDims + targets.size() : batch.size());
+      (index ? targets : batch).push_back(size);
+    }
+    auto first = llvm::find_if(indices, isIndexed);
+    auto after = std::find_if_not(first, indices.end(), isIndexed);
+    if (std::none_of(after, indices.end(), isIndexed))
+      position = first - indices.begin();
+  }
+};
+} // namespace
+
+static LogicalResult writePlaces(Call &call, Value self, const Places &places, ArrayRef<Expr> shape,
+                                 bool accumulate,
+                                 function_ref<ScatterSpec::Write(BodyBuilder &)> update) {
+  Type type = elementType(self), wide = opmath(type);
+  ScatterSpec spec;
+  spec.batch = places.batch;
+  spec.targets = places.targets;
+  spec.places = Exprs(shape);
+  spec.perm = places.perm;
+  auto init = [&](BodyBuilder &body) {
+    Exprs at;
+    for (int64_t dim : places.perm)
+      at.push_back(body.dim(dim));
+    return body.read(self, at);
+  };
+  auto add = [&](Element old, Element x) {
+    return convert(convert(old, wide) + convert(x, wide), type);
+  };
+  spec.init = init;
+  spec.update = update;
+  if (accumulate)
+    spec.combine = add;
+  return call.set(call.kernels.scatter(spec, type));
+}
+
+/// A Python index: negative ones count from the end.
+static Element wrapIndex(BodyBuilder &body, Element index, Expr size) {
+  index = convert(index, body.b().getI64Type());
+  return select(index < index.constant(0), index + body.index(size), index);
+}
+
+//===-- Masks ---------------------------------------------------------------------------------===//
+
+/// self[mask] = value with one value for all: a choice for each element.
+static LogicalResult fillMasked(Call &call, Value mask, size_t position, Value values,
+                                bool accumulate) {
+  Value self = call.tensor(0);
+  Type type = elementType(self), wide = opmath(type);
+  size_t rank = rankOf(mask);
+  return call.set(call.kernels.map(shapeOf(self), type, [&](BodyBuilder &body) {
+    Element test = isTrue(body.read(mask, body.dims(position, position + rank)));
+    Element value = body.read(values, Exprs(rankOf(values), Expr(0)));
+    Element old = body.broadcast(self);
+    if (accumulate)
+      value = convert(convert(old, wide) + convert(value, wide), type);
+    return select(test, value, old);
+  }));
+}
+
+/// One of the indices is a mask of k dims, which stands for k indices: where it is true, in
+/// row-major order. The value at a place is found by counting those before it.
+static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, bool accumulate) {
+  Value self = call.tensor(0);
+  Exprs sizes = shapeOf(self);
+  SmallVector<Value> indices;
+  Value mask;
+  size_t maskDim = 0;
+  for (Value index : given) {
+    bool isMask = index && isMaskType(elementType(index));
+    if (isMask && mask)
+      return call.refuse("two masks as indices");
+    if (isMask) {
+      mask = index;
+      maskDim = indices.size();
+      indices.append(rankOf(mask), mask);
+    } else {
+      indices.push_back(index);
+    }
+  }
+  size_t rank = rankOf(mask);
+  if (indices.size() > sizes.size() ||
+      !call.kernels.isSame(shapeOf(mask), ArrayRef(sizes).slice(maskDim, rank)))
+    return call.refuse("a mask of another shape");
+  bool alone = llvm::all_of(given, [&](Value index) { return !index || index == mask; });
+  bool one = llvm::all_of(shapeOf(values), [](Expr size) { return size.isConstant(1); });
+  if (rank == 0 || (alone && one))
+    return alone && one ? fillMasked(call, mask, maskDim, values, accumulate)
+                        : call.refuse("a 0-d mask beside other indices or values");
+  for (Value index : indices)
+    if (index && index != mask && (rankOf(index) > 1 || !isIndexType(elementType(index))))
+      return call.refuse("a mask beside an index of several dims");
+
+  Places places(indices, sizes);
+  Value before = countTrueBefore(call, mask);
+  Exprs maskShape = shapeOf(mask);
+  return writePlaces(call, self, places, maskShape, accumulate, [&](BodyBuilder &body) {
+    size_t batch = places.batch.size(), first = batch + places.targets.size();
+    Exprs place = body.dims(first, first + rank);
+    Element enabled = isTrue(body.read(mask, place));
+    Element number = body.read(before, Exprs{sym::linearize(place, maskShape)});
+    ScatterSpec::Write write;
+    write.enabled = enabled;
+    for (auto [i, index] : llvm::enumerate(places.indices)) {
+      if (!index)
+        continue;
+      if (index == mask) {
+        write.index.push_back(body.index(place[i - maskDim]));
+        continue;
+      }
+      Indices at;
+      if (rankOf(index) == 1)
+        at.push_back(shapeOf(index)[0].isConstant(1) ? Index(int64_t(0)) : Index(number));
+      Element value = body.read(index, at, enabled, body.constant(elementType(index), 0));
+      write.index.push_back(wrapIndex(body, value, sizes[i]));
+    }
+    // Values are aligned at their last dim, and repeat along dims of size 1.
+    Indices all = indicesOf(body.dims(0, batch));
+    all.insert(all.begin() + places.position, Index(number));
+    Exprs own = shapeOf(values);
+    Indices at;
+    if (own.size() > all.size())
+      call.kernels.fail("values of more dims than are written");
+    else
+      at.append(all.end() - own.size(), all.end());
+    for (auto [index, size] : llvm::zip(at, own))
+      if (size.isConstant(1))
+        index = Index(int64_t(0));
+    at.resize(own.size(), Index(int64_t(0)));
+    write.value = body.read(values, at, enabled, body.constant(elementType(values), 0));
+    return write;
+  });
+}
+
+//===-- Indices -------------------------------------------------------------------------------===//
+
+static LogicalResult lowerIndexPut(Call &call) {
+  Value self = call.tensor(0), values = call.tensor("values");
+  SmallVector<Value> indices = call.args.optTensorList("indices");
+  bool accumulate = call.args.boolean("accumulate");
+  Exprs sizes = shapeOf(self), shape;
+  if (indices.size() > sizes.size())
+    return call.refuse("more indices than dims");
+  if (elementType(values) != elementType(self))
+    return call.refuse("values of another dtype");
+  for (Value index : indices)
+    if (index && isMaskType(elementType(index)))
+      return putMasked(call, indices, values, accumulate);
+  for (Value index : indices) {
+    if (!index)
+      continue;
+    if (!isIndexType(elementType(index)))
+      return call.refuse("an index of this dtype");
+    Exprs own = shapeOf(index);
+    if (own.size() > shape.size())
+      shape.insert(shape.begin(), own.size() - shape.size(), Expr(1));
+    for (size_t i = 0; i < own.size(); ++i) {
+      Expr &size = shape[shape.size() - own.size() + i];
+      size = size.isConstant(1) ? own[i] : size;
+    }
+  }
+  Places places(indices, sizes);
+  return writePlaces(call, self, places, shape, accumulate, [&](BodyBuilder &body) {
+    size_t batch = places.batch.size(), first = batch + places.targets.size();
+    Exprs place = body.dims(first, first + shape.size());
+    ScatterSpec::Write write;
+    for (auto [index, size] : llvm::zip_equal(places.indices, sizes))
+      if (index)
+        write.index.push_back(wrapIndex(body, body.broadcast(index, place, shape), size));
+    Exprs at = body.dims(0, batch), valueShape = places.batch;
+    at.insert(at.begin() + places.position, place.begin(), place.end());
+    valueShape.insert(valueShape.begin() + places.position, shape.begin(), shape.end());
+    write.value = body.broadcast(values, at, valueShape);
+    return write;
+  });
+}
+
+/// Writes to the flattened tensor.
+static LogicalResult lowerPut(Call &call) {
+  Value self = call.tensor(0), index = call.tensor("index"), source = call.tensor("source");
+  Expr size = sym::product(shapeOf(self)), count = sym::product(shapeOf(index));
+  if (!isIndexType(elementType(index)) || elementType(source) != elementType(self))
+    return call.refuse("these dtypes");
+  index = call.kernels.reshape(index, {count});
+  source = call.kernels.reshape(source, {count});
+  Type type = elementType(self), wide = opmath(type);
+  Value flat = call.kernels.reshape(self, {size});
+  ScatterSpec spec;
+  spec.targets = {size};
+  spec.places = {count};
+  auto init = [&](BodyBuilder &body) { return body.read(flat, Exprs{body.dim(0)}); };
+  auto update = [&](BodyBuilder &body) {
+    Element at = wrapIndex(body, body.read(index, Exprs{body.dim(1)}), size);
+    return ScatterSpec::Write{{at}, {}, body.read(source, Exprs{body.dim(1)})};
+  };
+  auto add = [&](Element old, Element x) {
+    return convert(convert(old, wide) + convert(x, wide), type);
+  };
+  spec.init = init;
+  spec.update = update;
+  if (call.args.boolean("accumulate"))
+    spec.combine = add;
+  return call.set(call.kernels.reshape(call.kernels.scatter(spec, type), shapeOf(self)));
+}
+
+/// Where the mask is true, the source's elements one after the other.
+static LogicalResult lowerMaskedScatter(Call &call) {
+  Value self = call.tensor(0), mask = call.tensor(1), source = call.tensor(2);
+  if (!isMaskType(elementType(mask)) || elementType(source) != elementType(self))
+    return call.refuse("these dtypes");
+  Exprs shape = call.resultShape();
+  mask = call.kernels.expand(mask, shape);
+  Value before = countTrueBefore(call, mask);
+  Value flat = call.kernels.reshape(source, {sym::product(shapeOf(source))});
+  return call.set(call.kernels.map(shape, elementType(self), [&](BodyBuilder &body) {
+    Element test = isTrue(body.read(mask, body.ownDims()));
+    Element number = body.read(before, Exprs{sym::linearize(body.ownDims(), shape)});
+    return body.read(flat, Indices{number}, test, body.broadcast(self));
+  }));
+}
+
+void lowering::registerIndexPut(LoweringTable &table) {
+  table.add({"aten.index_put.default", "aten._unsafe_index_put.default"}, lowerIndexPut);
+  table.add("aten.put.default", lowerPut);
+  table.add("aten.masked_scatter.default", lowerMaskedScatter);
+}

@@ -1,0 +1,148 @@
+// Operators that see a tensor's memory: its elements in the order in which they lie there, by the
+// strides that the program recorded (`torch.strides` on the call).
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// The strides of argument 0; row-major unless recorded.
+static Exprs stridesOf(Call &call) {
+  if (auto recorded = call.args.op()->getAttrOfType<sym::ShapeAttr>(torch::stridesAttrName))
+    return Exprs(recorded.getSizes());
+  return sym::rowMajorStrides(shapeOf(call.tensor(0)));
+}
+
+/// The elements of argument 0 in memory order, [n]: all of it, without gaps or overlaps. Null for
+/// other tensors.
+static Value memoryOf(Call &call) {
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self);
+  Exprs strides = stridesOf(call);
+  if (strides.size() != shape.size())
+    return {};
+  // Dims from the outermost in memory to the innermost; those of size 1 may be anywhere.
+  const sym::Assumptions &known = call.kernels.known();
+  SmallVector<int64_t> left = llvm::to_vector(llvm::seq<int64_t>(0, shape.size())), order;
+  Expr expected = 1;
+  while (!left.empty()) {
+    auto next = llvm::find_if(llvm::reverse(left), [&](int64_t dim) {
+      return shape[dim].isConstant(1) || known.isEqual(strides[dim], expected);
+    });
+    if (next == left.rend())
+      return {};
+    order.push_back(*next);
+    expected = expected * shape[*next];
+    left.erase(std::next(next).base());
+  }
+  std::reverse(order.begin(), order.end());
+  return call.kernels.reshape(call.kernels.permute(self, order), {sym::product(shape)});
+}
+
+namespace {
+/// The arguments of as_strided, with addresses counted from the first element of argument 0.
+struct StridedView {
+  Exprs size, stride;
+  Expr offset;
+  Expr address(ArrayRef<Expr> at) const {
+    Expr result = offset;
+    for (auto [index, step] : llvm::zip_equal(at, stride))
+      result = result + index * step;
+    return result;
+  }
+};
+} // namespace
+
+/// Null unless every element is proved to lie among the `count` ones.
+static std::optional<StridedView> stridedView(Call &call, Expr count) {
+  StridedView view{call.args.symIntList("size"), call.args.symIntList("stride"), 0};
+  auto begin = call.args.op()->getAttrOfType<sym::ExprAttr>(torch::storageOffsetAttrName);
+  Expr first = begin ? begin.getValue() : Expr(0);
+  view.offset = call.args.optSymInt("storage_offset").value_or(first) - first;
+  if (view.size.size() != view.stride.size()) {
+    call.kernels.fail("as many strides as sizes are needed");
+    return std::nullopt;
+  }
+  const sym::Assumptions &known = call.kernels.known();
+  Expr last = view.offset;
+  bool valid = known.isNonNegative(view.offset), empty = false;
+  for (auto [size, stride] : llvm::zip_equal(view.size, view.stride)) {
+    valid &= known.isNonNegative(stride);
+    empty |= size.isConstant(0);
+    last = last + (size - 1) * stride;
+  }
+  if (!empty && !(valid && known.isLess(last, count))) {
+    call.kernels.fail("cannot tell that all elements lie in the tensor");
+    return std::nullopt;
+  }
+  return view;
+}
+
+static LogicalResult lowerAsStrided(Call &call) {
+  Value memory = memoryOf(call);
+  if (!memory)
+    return call.refuse("a tensor that is a part of its memory");
+  auto view = stridedView(call, shapeOf(memory)[0]);
+  if (!view)
+    return failure();
+  return call.set(call.kernels.view(
+      memory, view->size, [&](ArrayRef<Expr> dims) { return Exprs{view->address(dims)}; }));
+}
+
+/// The tensor with `src` written through such a view. Of elements that the view shows twice the
+/// last one counts.
+static LogicalResult lowerAsStridedScatter(Call &call) {
+  Value self = call.tensor(0), source = call.tensor("src"), memory = memoryOf(call);
+  if (!memory || !call.kernels.isSame(sym::rowMajorStrides(shapeOf(self)), stridesOf(call)))
+    return call.refuse("a tensor that is not contiguous");
+  Expr count = shapeOf(memory)[0];
+  auto view = stridedView(call, count);
+  if (!view)
+    return failure();
+  source = call.kernels.expand(source, view->size);
+  ScatterSpec spec;
+  spec.targets = {count};
+  spec.places = view->size;
+  auto init = [&](BodyBuilder &body) { return body.read(memory, Exprs{body.dim(0)}); };
+  auto update = [&](BodyBuilder &body) {
+    Exprs at = body.dims(1, body.numDims());
+    return ScatterSpec::Write{{body.index(view->address(at))}, {}, body.read(source, at)};
+  };
+  spec.init = init;
+  spec.update = update;
+  Value written = call.kernels.scatter(spec, elementType(self));
+  return call.set(call.kernels.reshape(written, shapeOf(self)));
+}
+
+/// The same memory with another shape: cut off at its end, or followed by zeros.
+static LogicalResult lowerResize(Call &call) {
+  Value memory = memoryOf(call);
+  if (!memory)
+    return call.refuse("a tensor that is a part of its memory");
+  Exprs shape = call.resultShape();
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+  if (auto format = call.args.memoryFormat("memory_format");
+      format == torch::MemoryFormat::ChannelsLast ||
+      format == torch::MemoryFormat::ChannelsLast3d) {
+    if (shape.size() < 3)
+      return call.refuse("channels last of fewer than three dims");
+    order.erase(order.begin() + 1);
+    order.push_back(1);
+  }
+  Exprs sizes;
+  for (int64_t dim : order)
+    sizes.push_back(shape[dim]);
+  return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
+    Exprs at;
+    for (int64_t dim : order)
+      at.push_back(body.dim(dim));
+    return body.readPadded(memory, Exprs{sym::linearize(at, sizes)},
+                           body.constant(call.resultType(), 0));
+  }));
+}
+
+void lowering::registerStrided(LoweringTable &table) {
+  table.add({"aten.as_strided.default", "aten.as_strided_copy.default"}, lowerAsStrided);
+  table.add("aten.as_strided_scatter.default", lowerAsStridedScatter);
+  table.add({"aten.resize.default", "aten.resize_as.default"}, lowerResize);
+}

@@ -1,0 +1,157 @@
+// RUN: kiln-opt %s --split-input-file --verify-diagnostics
+
+func.func @scan_c1(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{dim 1 is not one of 1}}
+  %y = kernel.scan dim 1 init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } body {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %a : f32
+  } finish {
+  ^bb0(%a: f32):
+    kernel.yield %a : f32
+  } : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @scan_c2(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{init depends on d0, which is not one of its dims}}
+  %y = kernel.scan dim 0 init {
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %a : f32
+  } body {
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %a : f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %a : f32
+  } finish {
+  ^bb0(%a: f32):
+    kernel.yield %a : f32
+  } : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @scan_c3(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{combine takes ('f32'), expected ('f32', 'f32')}}
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } body {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } combine {
+  ^bb0(%a: f32):
+    kernel.yield %a : f32
+  } finish {
+  ^bb0(%a: f32):
+    kernel.yield %a : f32
+  } : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @scan_c4(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{finish yields ('f64'), expected ('f32')}}
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0.0 : f64
+    kernel.yield %zero : f64
+  } body {
+    %zero = arith.constant 0.0 : f64
+    kernel.yield %zero : f64
+  } combine {
+  ^bb0(%a: f64, %b: f64):
+    kernel.yield %a : f64
+  } finish {
+  ^bb0(%a: f64):
+    kernel.yield %a : f64
+  } : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @scatter_c1(%index: tensor<7xi64>) -> tensor<5xf32> {
+  // expected-error @below {{result has shape [5], expected [4]}}
+  %y = kernel.scatter batch [] targets [4] places [7] init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } update {
+    %at = kernel.read %index (d0, d1) -> (d1) : tensor<7xi64> -> i64
+    %always = arith.constant true
+    %one = arith.constant 1.0 : f32
+    kernel.yield %at, %always, %one : i64, i1, f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %a : f32
+  } : tensor<5xf32>
+  return %y : tensor<5xf32>
+}
+
+// -----
+
+func.func @scatter_c3(%index: tensor<7xi64>) -> tensor<4xf32> {
+  // expected-error @below {{update yields ('i64', 'f32'), expected ('i64', 'i1', 'f32')}}
+  %y = kernel.scatter batch [] targets [4] places [7] init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } update {
+    %at = kernel.read %index (d0, d1) -> (d1) : tensor<7xi64> -> i64
+    %one = arith.constant 1.0 : f32
+    kernel.yield %at, %one : i64, f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @scatter_c5(%x: tensor<4xf32>, %index: tensor<4xi64>) -> tensor<4xf32> {
+  // expected-error @below {{update depends on d0, which is not one of its dims}}
+  %y = kernel.scatter batch [] targets [4] places [7] init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } update {
+    %at = kernel.read %index (d0, d1) -> (d0) : tensor<4xi64> -> i64
+    %always = arith.constant true
+    %one = arith.constant 1.0 : f32
+    kernel.yield %at, %always, %one : i64, i1, f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @sort_c1(%x: tensor<4xi64>) -> tensor<4xi32> {
+  // expected-error @below {{has a result of other than i64}}
+  %positions, %keys, %spare = kernel.sort {
+    %key = kernel.read %x (d0) -> (d0) : tensor<4xi64> -> i64
+    kernel.yield %key : i64
+  } : tensor<4xi32>, tensor<4xi64>, tensor<4xi64>
+  return %positions : tensor<4xi32>
+}
+
+// -----
+
+func.func @sort_c2(%x: tensor<4xf32>) -> tensor<4xi64> {
+  // expected-error @below {{the body yields ('f32'), expected ('i64')}}
+  %positions, %keys, %spare = kernel.sort {
+    %key = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    kernel.yield %key : f32
+  } : tensor<4xi64>, tensor<4xi64>, tensor<4xi64>
+  return %positions : tensor<4xi64>
+}
