@@ -1,12 +1,12 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}))' --split-input-file --verify-diagnostics
 
-kernel.func @type(%x: tensor<8xf8E5M2>) -> tensor<8xf8E5M2> {
+kernel.func @type(%x: tensor<8xf128>) -> tensor<8xf128> {
   %y = kernel.map {
-    // expected-error @below {{no code is generated for values of type 'f8E5M2' on CPUs}}
-    %a = kernel.read %x (d0) -> (d0) : tensor<8xf8E5M2> -> f8E5M2
-    kernel.yield %a : f8E5M2
-  } : tensor<8xf8E5M2>
-  kernel.return %y : tensor<8xf8E5M2>
+    // expected-error @below {{no code is generated for values of type 'f128' on CPUs}}
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf128> -> f128
+    kernel.yield %a : f128
+  } : tensor<8xf128>
+  kernel.return %y : tensor<8xf128>
 }
 
 // -----
