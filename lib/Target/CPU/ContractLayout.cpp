@@ -11,6 +11,8 @@ using namespace kiln::cpu;
 
 /// Offsets of a tile's rows are 32-bit displacements.
 static constexpr int64_t maxDisplacement = int64_t(1) << 28;
+/// Steps of a tile whose size is known at run time.
+static constexpr int64_t maxVariableTile = 14;
 /// Rows of an axis beyond which a task takes a part of it instead of the whole.
 static constexpr int64_t longAxis = 256;
 
@@ -346,9 +348,13 @@ void ContractLayout::setTile(int64_t maxRows) {
     if (size != 0)
       runs.push_back({size, (size + 1) * larger, tiles - larger, larger});
   } else {
-    sym::Expr whole = extent.floorDiv(limit);
+    // There is code for every height up to this.
+    limit = std::min(limit, maxVariableTile);
+    sym::Expr tiles = extent.ceilDiv(limit), whole = sym::Expr::max(tiles - 2, 0);
+    sym::Expr left = extent - whole * limit, last = tiles - whole;
     runs.push_back({limit, 0, whole, 0});
-    runs.push_back({1, whole * limit, extent - whole * limit, whole});
+    runs.push_back({limit, whole * limit, last, whole, /*isVariable=*/true,
+                    left.ceilDiv(sym::Expr::max(last, 1)), left});
   }
   std::optional<int64_t> steps = extent.constant();
   bool blockOutside = tileAxis > outermost && tileInner == 1 && steps && *steps <= longAxis;
@@ -363,6 +369,10 @@ sym::Expr ContractLayout::numTiles() const {
 
 int64_t ContractLayout::maxTileSize() const { return runs.empty() ? 1 : runs.front().size; }
 
+bool ContractLayout::hasVariableTiles() const {
+  return llvm::any_of(runs, [](const RowRun &run) { return run.isVariable; });
+}
+
 sym::Expr ContractLayout::numUnits() const {
   return blockAxis == tileAxis ? numTiles() : rows[blockAxis].extent;
 }
@@ -371,8 +381,11 @@ sym::Expr ContractLayout::unitBegin(sym::Expr unit) const {
   if (blockAxis != tileAxis)
     return unit;
   sym::Expr begin = 0;
-  for (const RowRun &run : runs) // Tiles of this run before `unit`.
-    begin = begin + run.size * sym::Expr::max(sym::Expr::min(unit - run.firstTile, run.count), 0);
+  for (const RowRun &run : runs) { // Tiles of this run before `unit`.
+    sym::Expr tiles = sym::Expr::max(sym::Expr::min(unit - run.firstTile, run.count), 0);
+    begin =
+        begin + (run.isVariable ? sym::Expr::min(run.share * tiles, run.steps) : run.size * tiles);
+  }
   return begin;
 }
 
@@ -482,7 +495,7 @@ int64_t ContractLayout::rhsScratchBytes() const {
 }
 
 int64_t ContractLayout::sumScratchBytes() const {
-  if (!epilogueInMemory())
+  if (!epilogueInMemory() && !hasVariableTiles())
     return 0;
   int64_t elements = numSumBlocks().isConstant(1) ? maxTileRows() * panel()
                                                   : maxBlockRows() * blockPanels * panel();

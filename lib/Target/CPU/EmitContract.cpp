@@ -23,8 +23,9 @@ namespace {
 
 /// A tile: which steps of the tiled axis, and the values of all row axes at its first row.
 struct Tile {
-  int64_t size;
+  int64_t size; // the most, of one whose size is known at run time
   SmallVector<sym::Expr> position;
+  std::optional<sym::Expr> steps = std::nullopt; // at run time
 };
 
 class ContractEmitter {
@@ -177,7 +178,12 @@ private:
       sym::Expr last = sym::Expr::min(end, run.firstTile + run.count);
       emitRange(frame, first, last, layout.numTiles(), [&](sym::Expr number) {
         Tile tile{run.size, SmallVector<sym::Expr>(position)};
-        sym::Expr start = run.begin + run.size * (number - run.firstTile);
+        sym::Expr before = (run.isVariable ? run.share : run.size) * (number - run.firstTile);
+        sym::Expr start = run.begin + before;
+        if (run.isVariable)
+          tile.steps = frame.addVariable(
+              frame.simplifyAndEmit(sym::Expr::min(run.share, run.steps - before)),
+              sym::Range{1, run.size});
         tile.position.push_back(named(start, layout.rows[layout.tileAxis].extent));
         if (layout.tileAxis + 1 < layout.rows.size())
           tile.position.push_back(0);
@@ -208,7 +214,7 @@ private:
     return offset + layout.lhsBase.substituteDims(dims);
   }
 
-  void emitTile(sym::Expr panel, int64_t vectors, const Tile &tile, sym::Expr number) {
+  MicrokernelShape getShape(int64_t size, int64_t vectors) {
     MicrokernelShape shape;
     shape.lhsType = layout.lhsType;
     shape.rhsType = layout.rhsType;
@@ -217,7 +223,7 @@ private:
     shape.lanes = layout.lanes;
     shape.lhsHasColumns = layout.depthwise;
     const ContractAxis &axis = layout.rows[layout.tileAxis];
-    for (int64_t i = 0; i < tile.size; ++i)
+    for (int64_t i = 0; i < size; ++i)
       for (int64_t j = 0; j < layout.tileInner; ++j) {
         int64_t offset = i * axis.lhsStride.constant().value_or(0);
         if (j != 0)
@@ -229,27 +235,50 @@ private:
       for (SumLoop &outer : MutableArrayRef(shape.loops).drop_back())
         outer.rhsStride = outer.rhsStride * sum.extent;
     }
+    return shape;
+  }
 
+  void emitTile(sym::Expr panel, int64_t vectors, const Tile &tile, sym::Expr number) {
     Value base = layout.isStaged() ? frame.scratch : frame.buffer(layout.lhsTensor);
     Value lhs = frame.gep(base, layout.lhsType, frame.simplifyAndEmit(lhsOffset(panel, tile)));
-    Value sumBase;
-    SmallVector<Value> init;
-    if (layout.epilogueInMemory()) {
-      sumBase = sumAddress(panel, tile);
+    Prefetch prefetch = makePrefetch(panel, number);
+    bool inMemory = layout.epilogueInMemory() || tile.steps;
+    Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
+    auto multiply = [&](int64_t size) {
+      MicrokernelShape shape = getShape(size, vectors);
+      SmallVector<Value> init;
       if (isLastSumBlock)
         init = loadSums(sumBase, shape.rowOffsets.size(), vectors);
-    }
-    SmallVector<Value> sums =
-        emitMicrokernel(frame, shape, lhs, rhs, init, makePrefetch(panel, number));
-    if (!layout.epilogueInMemory())
-      return emitEpilogueOnRegisters(panel, vectors, tile, sums);
-    storeSums(sumBase, vectors, sums);
+      return emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
+    };
+    if (tile.steps)
+      emitVariable(frame.leafValue(*tile.steps), 1, tile.size,
+                   [&](int64_t size) { storeSums(sumBase, vectors, multiply(size)); });
+    else if (inMemory)
+      storeSums(sumBase, vectors, multiply(tile.size));
+    else
+      return emitEpilogueOnRegisters(panel, vectors, tile, multiply(tile.size));
     if (!isLastSumBlock)
       return emitEpilogueInMemory(panel, vectors, tile, sumBase);
     auto branch = scf::IfOp::create(b, loc, isLastSumBlock, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
     emitEpilogueInMemory(panel, vectors, tile, sumBase);
+  }
+
+  /// `body(value)`, where least <= value <= most is known now in each copy of it.
+  void emitVariable(Value value, int64_t least, int64_t most, function_ref<void(int64_t)> body) {
+    if (least == most)
+      return body(least);
+    int64_t middle = (least + most) / 2;
+    Value isSmall =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, value, frame.constant(middle));
+    auto branch = scf::IfOp::create(b, loc, isSmall, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitVariable(value, least, middle, body);
+    b.setInsertionPointToStart(branch.elseBlock());
+    emitVariable(value, middle + 1, most, body);
   }
 
   /// Spreads the fetching of the next panel over the task's tiles.
@@ -374,11 +403,12 @@ private:
   }
 
   void emitEpilogueInMemory(sym::Expr panel, int64_t vectors, const Tile &tile, Value base) {
-    int64_t rows = tile.size * layout.tileInner;
+    int64_t most = tile.size * layout.tileInner;
+    sym::Expr rows = tile.steps ? *tile.steps * layout.tileInner : sym::Expr(most);
     for (int64_t v = 0; v < vectors; ++v) {
       BodyEmitter::Scope scope(epilogue);
       bindColumns(panel, v);
-      emitRange(frame, 0, rows, rows, [&](sym::Expr row) {
+      emitRange(frame, 0, rows, most, [&](sym::Expr row) {
         Value address =
             frame.gep(base, layout.sumType, frame.emit(row * layout.panel() + v * layout.lanes));
         Value sum = LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes());

@@ -229,3 +229,17 @@ def test_too_narrow_sum(run):
                     "%b = " + read("w", "d1, d2", (2, 2), 3, "f64"), element="f64")
     done = run(text, [np.zeros((2, 2))] * 2, check=False)
     assert done.returncode != 0 and "the sum is narrower than its operands" in done.stderr
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 7, 11, 12, 13, 14, 23, 24, 25, 28, 29, 31, 97, 128, 251])
+@pytest.mark.parametrize("k,schedule", [(17, ""), (64, "tile = [12, 16], block = [36, 16, 16], lanes = 8, stage = false")])
+def test_symbolic_rows(run, m, k, schedule):
+    """Tiles of every height, the sum in one block or cut, rows in one task or in several."""
+    rng = np.random.default_rng(m)
+    n = 40
+    x, w, bias = random(rng, m, k), random(rng, n, k), random(rng, n)
+    epilogue = ("%c = " + read("bias", "d1", (n,), 3) + "\n    %y = arith.addf %s, %c : f32")
+    text = contract({"x": (("s0", k),), "w": ((n, k),), "bias": ((n,),)}, (("s0", n),), [], ["s0"], [n], [k],
+                    "%a = " + read("x", "d0, d2", ("s0", k), 3), "%b = " + read("w", "d1, d2", (n, k), 3),
+                    epilogue, symbols=("s0",), schedule=schedule or None)
+    check(run(text, [x, w, bias], symbols={"s0": m}), x @ w.T + bias)

@@ -20,7 +20,9 @@
 // Rows. After collapsing, the row axes are e.g. [image, oh, ow], or one. A tile is `size` steps of
 // the tiled axis times the whole of the axis inside it, if that is short (7x7 images). The tiled
 // axis is cut evenly: 128 rows are 7 tiles of 12 and 4 of 11, not 10 of 12 and one of 8, so that
-// two microkernels serve all of them, both close to the tallest.
+// two microkernels serve all of them, both close to the tallest. Where the number of rows is only
+// known when the model runs, all tiles but the last two are as tall as can be, those two share what
+// is left, and there is a microkernel for each height that they may have.
 #ifndef KILN_TARGET_CPU_CONTRACTLAYOUT_H
 #define KILN_TARGET_CPU_CONTRACTLAYOUT_H
 
@@ -51,6 +53,10 @@ struct StageAxis {
 struct RowRun {
   int64_t size;
   sym::Expr begin, count, firstTile;
+  /// Of tiles whose size is known at run time, at most `size`: each has `share` steps, the last one
+  /// what is left of `steps`.
+  bool isVariable = false;
+  sym::Expr share = 0, steps = 0;
 };
 
 struct ContractLayout {
@@ -98,6 +104,7 @@ struct ContractLayout {
   sym::Expr numPanels() const { return columns.extent.ceilDiv(panel()); }
   sym::Expr numTiles() const;
   int64_t maxTileSize() const;
+  bool hasVariableTiles() const;
   int64_t maxTileRows() const { return maxTileSize() * tileInner; }
   /// Units of the block axis in all.
   sym::Expr numUnits() const;
