@@ -190,7 +190,7 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
     `kernel.call` a launch. A result of a call that is returned row-major is computed in the caller's
     memory; anything else that is returned (an input, a constant, a value returned before, a value
     whose recorded strides are others) is copied there. New values of mutated inputs and buffers are
-    copied last, after all that reads the old ones.
+    copied last, after all that reads the old ones. What is left in `torch.guards` is asserted first.
 
     Constraints on the input:
     - (C1) @main has one block, of `kernel.call`, `kernel.constant`, `torch.none` and `func.return`

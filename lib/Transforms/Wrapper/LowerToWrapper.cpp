@@ -38,6 +38,7 @@ public:
   LogicalResult run() {
     if (failed(checkSignature()) || failed(createProgram()))
       return failure();
+    assertGuards();
     claimOutputs();
     for (Operation &op : main.getBody().front()) {
       builder.setInsertionPointToEnd(&program.getBody().front());
@@ -111,6 +112,20 @@ private:
       buffers[value] = buffer;
     }
     return success();
+  }
+
+  /// Before anything else: what the program is right under.
+  void assertGuards() {
+    builder.setInsertionPointToEnd(&program.getBody().front());
+    auto guards =
+        program->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(torch::guardsAttrName);
+    if (!guards)
+      return;
+    for (auto guard : guards.getAsRange<DictionaryAttr>()) {
+      auto message =
+          builder.getStringAttr("expected " + guard.getAs<StringAttr>("text").getValue());
+      AssertOp::create(builder, program.getLoc(), guard.getAs<sym::ExprAttr>("expr"), message);
+    }
   }
 
   /// Decides which results of calls are computed in the caller's memory.

@@ -135,3 +135,18 @@ func.func @main() -> (tensor<2xf32> {torch.name = "a"}, tensor<2xf32> {torch.nam
   %c = kernel.constant dense<3.0> : tensor<2xf32> from @two result 1 of (%a : tensor<2xf32>) : tensor<2xf32>
   return %a, %b, %c : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
+
+// -----
+
+// What has to be checked of the inputs comes first.
+// CHECK: wrapper.program @main
+// CHECK-NEXT: wrapper.assert 2*s1 - s0, "expected x.size()[0] <= 2*y.size()[0]"
+module attributes {
+    torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}},
+    torch.guards = [{expr = #sym.expr<2*s1 - s0>, text = "x.size()[0] <= 2*y.size()[0]"}]} {
+  func.func @main(%x: tensor<?xf32, #sym.shape<[s0]>> {torch.name = "x"},
+                  %y: tensor<?xf32, #sym.shape<[s1]>> {torch.name = "y"})
+      -> (tensor<?xf32, #sym.shape<[s0]>> {torch.name = "z"}) {
+    return %x : tensor<?xf32, #sym.shape<[s0]>>
+  }
+}

@@ -1,0 +1,82 @@
+"""Symbolic sizes at the entry of a model: what is solved, what is checked, what the message says."""
+import pytest
+import torch
+
+import kiln
+
+
+class Guarded(torch.nn.Module):
+    """Export takes the branch that the example takes, and says under which condition."""
+
+    def forward(self, x, y):
+        if x.shape[0] > 2 * y.shape[0]:
+            return x.sum() + y
+        return x.sum() - y
+
+
+class Aligned(torch.nn.Module):
+    def forward(self, x):
+        if x.shape[0] % 8 == 0:
+            return x * 2
+        return x * 3
+
+
+def test_guards_are_checked_on_every_run(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+    short = compile_and_compare(Guarded(), (torch.randn(7), torch.randn(5)), ({0: auto}, {0: auto}),
+                                more_inputs=[(torch.randn(10), torch.randn(5)), (torch.randn(2), torch.randn(64))])
+    with pytest.raises(kiln.KilnError, match="y.size"):
+        short.model.run([torch.randn(11), torch.randn(5)])
+    long = compile_and_compare(Guarded(), (torch.randn(17), torch.randn(5)), ({0: auto}, {0: auto}),
+                               more_inputs=[(torch.randn(11), torch.randn(5))])
+    with pytest.raises(kiln.KilnError, match="y.size"):
+        long.model.run([torch.randn(10), torch.randn(5)])
+    aligned = compile_and_compare(Aligned(), (torch.randn(16),), ({0: auto},), more_inputs=[(torch.randn(8),), (torch.randn(96),)])
+    for size in (12, 15, 17):
+        with pytest.raises(kiln.KilnError, match="% 8"):
+            aligned.model.run([torch.randn(size)])
+    other = compile_and_compare(Aligned(), (torch.randn(15),), ({0: auto},), more_inputs=[(torch.randn(9),)])
+    with pytest.raises(kiln.KilnError, match="% 8"):
+        other.model.run([torch.randn(24)])
+
+
+def test_equal_sizes_are_one_symbol(compile_and_compare):
+    """Export gives each dimension a symbol and says that they are equal; a wrong size names the input."""
+    auto = torch.export.Dim.AUTO
+
+    class Joined(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.cat([x, x.new_zeros(1)]) + y
+
+    compiled = compile_and_compare(Joined(), (torch.randn(6), torch.randn(7)), ({0: auto}, {0: auto}),
+                                   more_inputs=[(torch.randn(30), torch.randn(31))])
+    for x, y in ((6, 6), (6, 8), (7, 6)):
+        with pytest.raises(kiln.KilnError, match='"(x|y)"'):
+            compiled.model.run([torch.randn(x), torch.randn(y)])
+
+
+def test_solved_sizes(compile_and_compare):
+    """A symbol that inputs only show as 2*s, 3*s + 1 or s*t."""
+    dim = torch.export.Dim("s", min=2, max=100)
+
+    class Halves(torch.nn.Module):
+        def forward(self, x, y):
+            return x.reshape(-1, 2).sum(1), y[1:].reshape(-1, 2).sum(1) * 2
+
+    compiled = compile_and_compare(Halves(), (torch.randn(6), torch.randn(7)), ({0: 2 * dim}, {0: 2 * dim + 1}),
+                                   more_inputs=[(torch.randn(4), torch.randn(5)), (torch.randn(194), torch.randn(195))])
+    for x, y in ((5, 6), (6, 8), (2, 3), (202, 203)):
+        with pytest.raises(kiln.KilnError, match='"(x|y)"'):
+            compiled.model.run([torch.randn(x), torch.randn(y)])
+
+
+def test_strided_inputs_of_dynamic_sizes(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+
+    class Padded(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.pad(x, (1, 2, 0, 3), value=5.0), torch.nn.functional.pad(x.transpose(0, 1), (2, 1)) * 2
+
+    base = torch.randn(9, 30, 40)
+    compile_and_compare(Padded(), (base[:3, :4, :5],), ({0: auto, 1: auto, 2: auto},),
+                        more_inputs=[(torch.randn(2, 7, 3),), (base[1:9, ::3, ::2],), (base.permute(2, 0, 1),)])
