@@ -86,7 +86,23 @@ static Value channelsFirst(Call &call, Value result) {
   return call.kernels.permute(result, perm);
 }
 
-/// One input channel for each output channel: a sum over the kernel, not worth a product.
+/// Whether a depthwise convolution is a map that sums over its window, rather than a contract whose
+/// columns are the channels. Measured on Zen 4, map and contract, in shares of the FMA peak:
+/// windows of 3×3 0.4 to 0.85 and 0.25 to 0.45, of 5×5 0.25 to 0.6 and 0.2 to 0.65, of 7×7 0.35 and
+/// 0.7. The contract takes a window of static size over something that has been computed
+/// channels-last.
+static bool isWindowSum(const Conv &conv) {
+  Exprs sizes = kernelExtents(conv);
+  llvm::append_range(sizes, conv.output);
+  std::optional<int64_t> window = sym::product(kernelExtents(conv)).constant();
+  bool isStatic = llvm::all_of(sizes, [](Expr size) { return size.isConstant(); });
+  Type type = elementType(conv.x);
+  constexpr int64_t largest = 25;
+  return conv.transposed || !isStatic || *window <= largest || !(type.isF32() || type.isF64()) ||
+         !conv.outputsPerGroup().isConstant(1) || isa<BlockArgument>(conv.x);
+}
+
+/// One input channel for each output channel, as a sum over the kernel.
 static Value depthwise(Call &call, const Conv &conv) {
   Expr multiplier = conv.outputsPerGroup();
   Type wide = opmath(elementType(conv.x));
@@ -190,7 +206,7 @@ static Value compute(Call &call, Conv conv) {
        (rankOf(conv.bias) != 1 || !call.kernels.isSame(shapeOf(conv.bias)[0], allOutputs))))
     return refuse("channels of input, weight and bias that do not fit");
   bool isDepthwise = inputs.isConstant(1) && conv.groups > 1;
-  return isDepthwise ? depthwise(call, conv) : contraction(call, conv);
+  return isDepthwise && isWindowSum(conv) ? depthwise(call, conv) : contraction(call, conv);
 }
 
 static LogicalResult lower(Call &call, const Conv &conv) {

@@ -34,6 +34,17 @@ func.func @depthwise(%x: tensor<1x4x8x8xf32>, %w: tensor<4x1x3x3xf32>) -> tensor
 
 // -----
 
+// With a large window over something computed, a contract whose columns are the channels.
+// CHECK-LABEL: func.func @large_depthwise
+// CHECK: kernel.contract batch [4] m [1, 2, 2] n [1] k [7, 7, 1] perm [1, 2, 3, 0, 4] lhs {
+func.func @large_depthwise(%x: tensor<1x4x8x8xf32>, %w: tensor<4x1x7x7xf32>) -> tensor<1x4x2x2xf32> {
+  %0 = torch.call "aten.relu.default"(%x) args = [#torch.arg<0>] {node = "relu"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %1 = torch.call "aten.conv2d.default"(%0, %w) args = [#torch.arg<0>, #torch.arg<1>, unit, [1, 1], [0, 0], [1, 1], 4] {node = "conv"} : (tensor<1x4x8x8xf32>, tensor<4x1x7x7xf32>) -> tensor<1x4x2x2xf32>
+  return %1 : tensor<1x4x2x2xf32>
+}
+
+// -----
+
 // Groups are batches, next to the output channels in the result.
 // CHECK-LABEL: func.func @grouped
 // CHECK-SAME: %[[A0:.*]]: tensor{{.*}}, %[[A1:.*]]: tensor

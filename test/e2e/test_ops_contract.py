@@ -97,6 +97,15 @@ def test_convolution_block(check_calls):
     check_calls(lambda x: F.relu(second(F.hardtanh(norm(first(x)), 0, 6)) + x), some(2, 6, 10, 11), modules=[first, norm, second], **CLOSE)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_large_depthwise(check_calls, bias):
+    """Channels that fill vectors and that do not, strided and dilated."""
+    plain, strided = torch.nn.Conv2d(40, 40, 7, padding=3, groups=40, bias=bias), torch.nn.Conv2d(40, 40, (7, 5), 2, (3, 1), (1, 2), groups=40, bias=bias)
+    narrow = torch.nn.Conv1d(5, 5, 31, padding=15, groups=5, bias=bias)
+    check_calls(lambda x: (plain(F.relu(x)), F.gelu(strided(x * 2)), narrow(x[:, :5].flatten(2).neg())), some(2, 40, 12, 13), modules=[plain, strided, narrow],
+                **CLOSE)
+
+
 def test_weight_as_an_input(check_calls):
     check_calls(lambda x, w: F.conv2d(x, w, padding=1), (some(1, 4, 8, 8), some(6, 4, 3, 3)), **CLOSE)
 

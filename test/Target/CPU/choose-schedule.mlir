@@ -50,3 +50,49 @@ kernel.func @long(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>) -> tensor<?x40
   kernel.return %y : tensor<?x4096xf32, #sym.shape<[s0, 4096]>>
 }
 }
+
+// -----
+
+// 128 rows are tiles of 12 and 11, in one block; the columns make the tasks, in pairs of panels. What
+// is packed is read as it is: no scratch.
+// CHECK-LABEL: kernel.func @linear
+// CHECK-SAME: grid = #sym.expr<24>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [12, 32], block = [132, 128, 768], lanes = 16, stage = false>
+// CHECK-SAME: scratch = 0 : i64
+kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tensor<3072xf32>) -> tensor<128x3072xf32> {
+  %y = kernel.contract batch [] m [128] n [3072] k [768] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<96x768x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %b (d0, d1, d2) -> (d1) : tensor<3072xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<128x3072xf32>
+  kernel.return %y : tensor<128x3072xf32>
+}
+
+// -----
+
+// Two vectors of queries to a panel, all keys in one block; queries, scores and output are in scratch.
+// CHECK-LABEL: kernel.func @attention
+// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [10, 32], block = [32, 70], lanes = 16, stage = false>
+// CHECK-SAME: scratch = 26880 : i64
+kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x100x64xf32> {
+  %o = kernel.attention batch [2] m <100> n <70> d <64> dv <64> scale 1.250000e-01 q {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x70x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %v (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x70x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x100x64xf32>
+  kernel.return %o : tensor<2x100x64xf32>
+}

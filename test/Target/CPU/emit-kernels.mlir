@@ -60,3 +60,66 @@ kernel.func @center(%x: tensor<1x768xf32>) -> tensor<1x768xf32> {
   } : tensor<1x768xf32>
   kernel.return %y : tensor<1x768xf32>
 }
+
+// -----
+
+// Panels, tiles of 12 rows (and of 11), then the sum with 24 accumulators, each fed by one row of the
+// panel and one broadcast; the bias is added on registers.
+// CHECK-LABEL: llvm.func @linear(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: %{{.*}}:24 = scf.for %{{.*}} iter_args
+// CHECK: llvm.load {{.*}} -> vector<16xf32>
+// CHECK: llvm.load {{.*}} -> vector<16xf32>
+// CHECK: llvm.intr.prefetch
+// CHECK-COUNT-24: vector.fma {{.*}} : vector<16xf32>
+// CHECK-NOT: vector.fma
+// CHECK: scf.yield
+// CHECK: arith.addf {{.*}} : vector<16xf32>
+// CHECK: llvm.store {{.*}} : vector<16xf32>
+// CHECK: %{{.*}}:22 = scf.for %{{.*}} iter_args
+// CHECK-NOT: llvm.intr.masked
+kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tensor<3072xf32>) -> tensor<128x3072xf32> {
+  %y = kernel.contract batch [] m [128] n [3072] k [768] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<96x768x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %b (d0, d1, d2) -> (d1) : tensor<3072xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<128x3072xf32>
+  kernel.return %y : tensor<128x3072xf32>
+}
+
+// -----
+
+// Scores with their maxima, exponentials with their sums, the weighted values, then the division. The
+// 100 queries end in a panel of one vector, which has code of its own.
+// CHECK-LABEL: llvm.func @attention(
+// CHECK: %{{.*}}:20 = scf.for
+// CHECK: arith.cmpf ogt
+// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK: %{{.*}}:22 = scf.for
+// CHECK: %{{.*}}:10 = scf.for
+// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK-NOT: math.exp
+// CHECK: arith.divf
+kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x100x64xf32> {
+  %o = kernel.attention batch [2] m <100> n <70> d <64> dv <64> scale 1.250000e-01 q {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x70x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %v (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x70x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x100x64xf32>
+  kernel.return %o : tensor<2x100x64xf32>
+}
