@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char last_error[2048];
 
@@ -35,4 +36,14 @@ int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message) {
   kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
   context->failure = status == KILN_OK ? KILN_INTERNAL : status;
   return kiln_fail(context->failure, "%s", message ? message : "");
+}
+
+int32_t kiln_rt_assert_failed(kiln_rt_run *run, const char *message, const int64_t *symbols,
+                              int64_t num_symbols) {
+  kiln_rt_fail(run, KILN_ASSERTION_FAILED, message);
+  kiln_text text = {last_error, sizeof last_error, strlen(last_error)};
+  for (int64_t i = 0; i < num_symbols; ++i)
+    kiln_append(&text, "%s%s = %lld", i ? ", " : ": ", kiln_program.symbols[symbols[i]].name,
+                (long long)run->symbols[symbols[i]]);
+  return KILN_ASSERTION_FAILED;
 }

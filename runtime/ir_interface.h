@@ -15,6 +15,12 @@
  * symbols' ranges and every size, then `arena_bytes`, then `main`, which calls
  * kiln_rt_launch once for each kernel.
  *
+ * Sizes that only data gives. main stores their symbols to run->symbols on the
+ * way (`bind` has left any value there), having checked that they are what the
+ * program says. From then on it may reserve memory of such sizes with
+ * kiln_rt_reserve, and tell of outputs that have them, which are marked
+ * KILN_RT_LATE, with kiln_rt_bind_output: before that, run->outputs[i] is NULL.
+ *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_RUNTIME_IR_INTERFACE_H
 #define KILN_RUNTIME_IR_INTERFACE_H
@@ -37,7 +43,8 @@ typedef struct {
 enum {
   KILN_RT_MUTATED = 1, /* input: main writes to it */
   KILN_RT_NONE = 2,    /* output: is None; run->outputs[i] is NULL */
-  KILN_RT_SCALAR = 4   /* a Python number, as a 0-d tensor */
+  KILN_RT_SCALAR = 4,  /* a Python number, as a 0-d tensor */
+  KILN_RT_LATE = 8     /* output: its sizes are known once main has called kiln_rt_bind_output */
 };
 
 /* A parameter or buffer: `bytes` bytes, contiguous, at `offset` in the weights blob. Also, without
@@ -59,7 +66,8 @@ enum {
                                 runs of one model exclude each other */
 };
 
-/* A symbol and its inclusive range; INT64_MIN and INT64_MAX mean unbounded. */
+/* A symbol and its inclusive range; INT64_MIN and INT64_MAX mean unbounded (and stand where main
+ * checks the range itself). */
 typedef struct {
   const char *name;
   int64_t min, max;
@@ -93,8 +101,9 @@ struct kiln_rt_run {
   void *const *outputs; /* in the recorded strides */
   void *arena;          /* 64-byte aligned, arena_bytes long, holds garbage */
   void *weights;        /* the blob, 4096-byte aligned */
-  const int64_t *symbols;
-  int32_t *error; /* 0 until a kernel stores an error */
+  int64_t *symbols;
+  int32_t *error;        /* 0 until a kernel stores an error */
+  void *const *segments; /* what kiln_rt_reserve has reserved */
 };
 
 enum {
@@ -124,6 +133,8 @@ typedef struct {
   uint32_t num_expressions, num_folds;
   const char *const *expressions; /* text, in the order of their numbers, for messages */
   const kiln_rt_fold *folds;
+  uint32_t num_segments; /* that main reserves */
+  uint32_t reserved;
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -135,6 +146,15 @@ extern const kiln_rt_program kiln_program;
  * called from main only. */
 int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers, int64_t grid);
 
+/* Makes run->segments[segment] at least `bytes` long (64-byte aligned, holds garbage), keeping what
+ * a former run has left there if it is long enough. `bytes` below 0 means that the size does not
+ * fit 64 bits. Returns KILN_OK, or the status that main must return. */
+int32_t kiln_rt_reserve(kiln_rt_run *run, int64_t segment, int64_t bytes);
+
+/* The symbols in the sizes of output `index`, which is KILN_RT_LATE, have their values: allocates
+ * it or checks the caller's tensor, and sets run->outputs[index]. Returns as kiln_rt_reserve. */
+int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index);
+
 /* Copies a tensor element by element. Strides are in elements, `item` is the
  * element's size in bytes; the rank is at most 64. */
 void kiln_rt_copy(void *to, const int64_t *to_strides, const void *from,
@@ -142,6 +162,11 @@ void kiln_rt_copy(void *to, const int64_t *to_strides, const void *from,
 
 /* Sets the run's error message and returns `status`, which main must return. */
 int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message);
+
+/* The same with KILN_ASSERTION_FAILED and a message that ends with the values of these symbols
+ * (numbers in kiln_program.symbols). */
+int32_t kiln_rt_assert_failed(kiln_rt_run *run, const char *message, const int64_t *symbols,
+                              int64_t num_symbols);
 
 /* The external weights file is this header, zero-padded to 4096 bytes, and the
  * blob. All fields are little-endian. */
@@ -164,8 +189,8 @@ KILN_RT_ASSERT(sizeof(kiln_rt_tensor) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 48);
 KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
-KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 48);
-KILN_RT_ASSERT(sizeof(kiln_rt_program) == 152);
+KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
+KILN_RT_ASSERT(sizeof(kiln_rt_program) == 160);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, weights) == 64);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, bind) == 96);

@@ -11,11 +11,17 @@
 
 /*===-- Contexts ------------------------------------------------------------===*/
 
+/* The outputs' blocks stay empty where no output is bound late. */
+static size_t num_late_blocks(void) {
+  return (size_t)kiln_program.num_segments + kiln_program.num_outputs;
+}
+
 static size_t context_bytes(void) {
   const kiln_rt_program *program = &kiln_program;
   size_t tensors = (size_t)program->num_inputs + program->num_outputs;
   return sizeof(kiln_context) + tensors * (sizeof(void *) + sizeof(kiln_slot)) +
-         program->num_inputs * sizeof(int64_t *) + program->num_symbols * sizeof(int64_t);
+         program->num_inputs * sizeof(int64_t *) + program->num_symbols * sizeof(int64_t) +
+         program->num_segments * sizeof(void *) + num_late_blocks() * sizeof(kiln_block);
 }
 
 static kiln_context *context_create(kiln_model *model) {
@@ -31,10 +37,13 @@ static kiln_context *context_create(kiln_model *model) {
   context->outputs = context->inputs + program->num_inputs;
   context->shapes = (const int64_t **)(context->outputs + program->num_outputs);
   context->symbols = (int64_t *)(context->shapes + program->num_inputs);
+  context->segments = (void **)(context->symbols + program->num_symbols);
+  context->late_blocks = (kiln_block *)(context->segments + program->num_segments);
   context->run = (kiln_rt_run){.inputs = context->inputs,
                                .outputs = context->outputs,
                                .symbols = context->symbols,
-                               .error = &context->error};
+                               .error = &context->error,
+                               .segments = context->segments};
   if (!kiln_block_reserve(&context->scratch, &model->allocator, program->scratch_bytes)) {
     kiln_deallocate(&model->allocator, context, context_bytes());
     return NULL;
@@ -62,6 +71,8 @@ void kiln_contexts_free(kiln_model *model) {
     kiln_block_free(&context->arena, &model->allocator);
     kiln_block_free(&context->staging, &model->allocator);
     kiln_block_free(&context->scratch, &model->allocator);
+    for (size_t i = 0; i < num_late_blocks(); ++i)
+      kiln_block_free(&context->late_blocks[i], &model->allocator);
     kiln_deallocate(&model->allocator, context, context_bytes());
   }
 }
@@ -214,20 +225,19 @@ static int32_t allocate_output(kiln_context *context, uint32_t index) {
   return KILN_OK;
 }
 
-/* Whether main must write output `index` elsewhere first: other strides than the
- * recorded ones, or memory that inputs are read from while outputs are written. */
-static int32_t check_output(kiln_context *context, uint32_t index,
-                            DLManagedTensorVersioned *const *outputs, uint64_t *staged_bytes) {
+/* All that can be said of the caller's tensor for output `index` before `symbols`
+ * (NULL: not all of them) are known. */
+static int32_t check_output(kiln_context *context, uint32_t index, const int64_t *symbols) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  DLManagedTensorVersioned *const *outputs = context->given;
   const DLManagedTensorVersioned *managed = outputs[index];
   const DLTensor *given = &managed->dl_tensor;
   kiln_view *view = &context->output_slots[index].view;
-  *staged_bytes = 0;
   if (managed->version.major != DLPACK_MAJOR_VERSION)
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "output %u \"%s\": expected a tensor of DLPack version %d, got version %u",
                      index, tensor->name, DLPACK_MAJOR_VERSION, managed->version.major);
-  kiln_expectation expected = expect("output", tensor, index, context->symbols);
+  kiln_expectation expected = expect("output", tensor, index, symbols);
   int32_t status = kiln_check_tensor(&expected, given, view);
   if (status != KILN_OK)
     return status;
@@ -245,10 +255,18 @@ static int32_t check_output(kiln_context *context, uint32_t index,
                        "output %u \"%s\": expected memory of its own, but it overlaps output %u "
                        "\"%s\"",
                        index, tensor->name, i, kiln_program.outputs[i].name);
+  return KILN_OK;
+}
 
+/* Where main writes the caller's tensor for output `index`, which has been checked:
+ * elsewhere first if it has other strides than the recorded ones, or memory that
+ * inputs are read from while outputs are written. */
+static int32_t place_output(kiln_context *context, uint32_t index, uint64_t *staged_bytes) {
+  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const kiln_view *view = &context->output_slots[index].view;
   int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
   uint64_t extent;
-  status = output_layout(context, index, shape, recorded, &extent);
+  int32_t status = output_layout(context, index, shape, recorded, &extent);
   if (status != KILN_OK)
     return status;
   kiln_contiguous_strides(shape, tensor->rank, contiguous);
@@ -256,8 +274,7 @@ static int32_t check_output(kiln_context *context, uint32_t index,
       !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous, tensor->rank);
   for (uint32_t i = 0; i < kiln_program.num_inputs && !staged; ++i)
     staged = overlap(view, &context->input_slots[i].view);
-  if (staged)
-    *staged_bytes = extent;
+  *staged_bytes = staged ? extent : 0;
   context->outputs[index] = view->data;
   return KILN_OK;
 }
@@ -296,8 +313,11 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
       return kiln_fail(KILN_INVALID_ARGUMENT,
                        "output %u \"%s\": is None, so expected NULL, got a tensor", o,
                        program->outputs[o].name);
-    uint64_t bytes;
-    int32_t status = check_output(context, o, outputs, &bytes);
+    bool late = program->outputs[o].flags & KILN_RT_LATE;
+    uint64_t bytes = 0;
+    int32_t status = check_output(context, o, late ? NULL : context->symbols);
+    if (KILN_LIKELY(status == KILN_OK && !late))
+      status = place_output(context, o, &bytes);
     if (KILN_UNLIKELY(status != KILN_OK))
       return status;
     fits &= stage(slot, bytes, &total);
@@ -313,7 +333,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
                      (unsigned long long)total);
   for (uint32_t o = 0; o < program->num_outputs; ++o)
-    if (!outputs[o] && !(program->outputs[o].flags & KILN_RT_NONE)) {
+    if (!outputs[o] && !(program->outputs[o].flags & (KILN_RT_NONE | KILN_RT_LATE))) {
       int32_t status = allocate_output(context, o);
       if (KILN_UNLIKELY(status != KILN_OK))
         return status;
@@ -370,6 +390,58 @@ static int32_t write_back(kiln_context *context, const DLTensor *const *inputs,
   return KILN_OK;
 }
 
+/*===-- Sizes that data gives -----------------------------------------------===*/
+
+static kiln_context *context_of(kiln_rt_run *run) {
+  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
+}
+
+/* Fails as kiln_rt_fail does, with the message that is set already. */
+static int32_t fail_main(kiln_context *context, int32_t status) {
+  return context->failure = status;
+}
+
+int32_t kiln_rt_reserve(kiln_rt_run *run, int64_t segment, int64_t bytes) {
+  kiln_context *context = context_of(run);
+  kiln_block *block = &context->late_blocks[segment];
+  if (KILN_UNLIKELY(bytes < 0 || (uint64_t)bytes > KILN_MAX_BYTES))
+    return fail_main(context, kiln_fail(KILN_OUT_OF_MEMORY,
+                                        "the memory of this run overflows for what the data says"));
+  if (KILN_UNLIKELY(!kiln_block_reserve(block, &context->model->allocator, (size_t)bytes)))
+    return fail_main(context, kiln_fail(KILN_OUT_OF_MEMORY,
+                                        "out of memory for %lld bytes of intermediate results",
+                                        (long long)bytes));
+  context->segments[segment] = block->data;
+  return KILN_OK;
+}
+
+int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
+  kiln_context *context = context_of(run);
+  uint32_t o = (uint32_t)index;
+  kiln_slot *slot = &context->output_slots[o];
+  if (!context->given[o]) {
+    int32_t status = allocate_output(context, o);
+    return KILN_LIKELY(status == KILN_OK) ? status : fail_main(context, status);
+  }
+  uint64_t bytes;
+  kiln_expectation expected = expect("output", &kiln_program.outputs[o], o, context->symbols);
+  int32_t status = kiln_check_shape(&expected, &context->given[o]->dl_tensor);
+  if (KILN_LIKELY(status == KILN_OK))
+    status = place_output(context, o, &bytes);
+  if (KILN_UNLIKELY(status != KILN_OK))
+    return fail_main(context, status);
+  if (KILN_LIKELY(!bytes))
+    return KILN_OK;
+  kiln_block *block = &context->late_blocks[kiln_program.num_segments + o];
+  if (!kiln_block_reserve(block, &context->model->allocator, bytes))
+    return fail_main(context,
+                     kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
+                               (unsigned long long)bytes));
+  context->outputs[o] = block->data;
+  slot->staged = 1;
+  return KILN_OK;
+}
+
 /*===-- The run -------------------------------------------------------------===*/
 
 static int32_t call_main(kiln_context *context) {
@@ -394,6 +466,7 @@ int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
   if (KILN_UNLIKELY(!context))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
 
+  context->given = outputs;
   int32_t status = check_inputs(context, inputs);
   if (KILN_LIKELY(status == KILN_OK))
     status = prepare(context, inputs, outputs);

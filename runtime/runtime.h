@@ -201,7 +201,7 @@ struct kiln_model {
 typedef struct {
   kiln_view view;
   DLManagedTensorVersioned *allocated; /* output in a NULL slot */
-  size_t staged;                       /* offset + 1 in the staging block, 0: not staged */
+  size_t staged;                       /* offset + 1 in the block that main uses instead, 0: none */
 } kiln_slot;
 
 /* All that a run needs, kept for the next one. The arrays follow the struct. */
@@ -217,6 +217,10 @@ typedef struct kiln_context {
   int64_t *symbols;
   kiln_slot *input_slots, *output_slots;
   kiln_block arena, staging, scratch;
+  DLManagedTensorVersioned *const *given; /* the caller's output slots */
+  void **segments;                        /* run.segments */
+  /* Of the segments, then the staging memory of each output that is bound late. */
+  kiln_block *late_blocks;
 } kiln_context;
 
 int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,

@@ -15,6 +15,7 @@ struct Importer::Result {
   Type type;
   Attribute number; // the constant or the expression of a number, if it has one
   bool isNumber = false;
+  StringRef condition = {}; // what a symbolic bool says
 };
 
 /// The Python line that made the node: the innermost frame outside of PyTorch itself. Frames are
@@ -108,7 +109,7 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
         // fine: an integer expression all the same
       } else {
         consumeError(readable.takeError());
-        symbols.define(text->text, Expr::symbol("v" + std::to_string(numOpaque++)));
+        symbols.define(text->text, opaqueSymbol(numOpaque++));
       }
     }
     Expected<Expr> expr = integer(*meaning);
@@ -130,6 +131,8 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
     auto *constant = std::get_if<bool>(meaning);
     results.push_back({name, scalarType(builder.getI1Type()),
                        constant ? Attribute(builder.getBoolAttr(*constant)) : Attribute(), true});
+    if (!constant)
+      results.back().condition = std::get<ExprText>(*meaning).text;
   } else {
     return fail("unexpected kind of output");
   }
@@ -166,6 +169,29 @@ Expected<bool> Importer::importAsNumbers(StringRef target, ArrayRef<Result> resu
     if (Error error = define(result.name, {{}, result.number, true}))
       return error;
   return true;
+}
+
+/// The symbol that export introduces for a bool that data gives: the condition is that it is 1.
+Expr Importer::newSymbol(StringRef condition) {
+  Expected<Expr> expr = symbols.read(condition);
+  if (!expr) {
+    consumeError(expr.takeError());
+    return 0;
+  }
+  llvm::SetVector<Expr> unknown;
+  expr->walkLeaves([&](Expr leaf) {
+    if (!scope->known.contains(leaf))
+      unknown.insert(leaf);
+  });
+  if (unknown.size() != 1)
+    return 0;
+  Expr symbol = unknown.front();
+  auto at = [&](int64_t value) {
+    return expr->substitute([&](Expr leaf) -> std::optional<Expr> {
+      return leaf == symbol ? std::optional<Expr>(value) : std::nullopt;
+    });
+  };
+  return at(0).isConstant(0) && at(1).isConstant(1) ? symbol : Expr(0);
 }
 
 //===-- Nodes -------------------------------------------------------------------------------===//
@@ -220,6 +246,9 @@ Error Importer::importNode(const Node &node) {
     if (!expr && result.isNumber && isa_and_nonnull<IntegerAttr>(result.number) &&
         !isa<BoolAttr>(result.number))
       expr = sym::ExprAttr::get(&context, Expr(cast<IntegerAttr>(result.number).getInt()));
+    if (!result.condition.empty() && !isNumberComputation(target))
+      if (Expr symbol = newSymbol(result.condition); symbol.kind() == sym::Kind::Symbol)
+        expr = sym::ExprAttr::get(&context, symbol);
     if (expr)
       learn(expr.getValue(), &defined);
     values.push_back(expr ? Attribute(expr) : builder.getUnitAttr());

@@ -248,6 +248,8 @@ Error Importer::setModuleAttributes() {
   // Keys are read apart: a symbol that is only in range_constraints is not one of the program.
   SymExprReader keys;
   MapVector<Expr, sym::Range> ranges = symbols.symbols();
+  for (unsigned i = 0; i < numOpaque; ++i)
+    ranges.insert({opaqueSymbol(i), {}});
   SmallVector<Attribute> derived;
   for (const auto &[text, constraint] : program.rangeConstraints) {
     Expected<Expr> expr = keys.read(text);

@@ -64,6 +64,7 @@ private:
   llvm::Error importNode(const Node &node);
   llvm::Error recordMemory(const Node &node, mlir::Operation *op);
   struct Result;
+  sym::Expr newSymbol(llvm::StringRef condition);
   llvm::Error collectResults(const Argument &output, llvm::SmallVectorImpl<Result> &results);
   llvm::Expected<bool> importAsNumbers(llvm::StringRef target, llvm::ArrayRef<Result> results);
   llvm::Expected<mlir::FlatSymbolRefAttr> importNested(const GraphRef &nested);
@@ -113,6 +114,10 @@ private:
   Scope *scope = nullptr;
   SymExprReader symbols;
   unsigned numOpaque = 0;
+  /// Stands for a size that is computed from floats.
+  static sym::Expr opaqueSymbol(unsigned number) {
+    return sym::Expr::symbol("v" + std::to_string(number));
+  }
 
   bool hasPayloadConfigs = false;
   PayloadConfig weights, constants;

@@ -122,7 +122,10 @@ Expr BodyBuilder::broadcastIndex(Expr index, Expr from, Expr to) {
   bool constants = from.isConstant() && to.isConstant();
   if (!constants && assumptions.isLess(1, from))
     return index;
-  kernels.fail("cannot tell whether size " + from.str() + " is broadcast to " + to.str());
+  if (constants)
+    kernels.fail("size " + from.str() + " is not broadcast to " + to.str());
+  else // export has taken them for equal as well
+    kernels.assertSame(from, to);
   return index;
 }
 

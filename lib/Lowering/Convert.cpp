@@ -93,14 +93,10 @@ static LogicalResult lowerBitcast(Call &call) {
   }));
 }
 
-/// Checked when the program was exported, and by the shapes and dtypes of the compiled one.
-static LogicalResult lowerNothing(Call &call) { return call.set({}); }
-
 void lowering::registerConvert(LoweringTable &table) {
   table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
              "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
              "aten._to_copy.default", "aten.type_as.default", "prims.convert_element_type.default"},
             lowerTo);
   table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);
-  table.add("aten._assert_tensor_metadata.default", lowerNothing);
 }

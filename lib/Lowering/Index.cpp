@@ -1,6 +1,6 @@
 // Reads at places that data says. Generated code keeps every such index inside its tensor and fails
 // the run when one was not.
-#include "kiln/Lowering/Lowering.h"
+#include "Repeat.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -124,53 +124,100 @@ struct AdvancedIndex {
 };
 } // namespace
 
-/// The common shape of all indices, by the rules of broadcasting; nullopt if they have none.
-static std::optional<Exprs> broadcastShapes(Call &call, ArrayRef<Value> tensors) {
-  Exprs shape;
-  for (Value tensor : tensors) {
-    if (!tensor)
-      continue;
-    Exprs sizes = shapeOf(tensor);
-    if (sizes.size() > shape.size())
-      shape.insert(shape.begin(), sizes.size() - shape.size(), Expr(1));
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      Expr &size = shape[shape.size() - sizes.size() + i];
-      if (size.isConstant(1))
-        size = sizes[i];
-      else if (!sizes[i].isConstant(1) && !call.kernels.isSame(size, sizes[i]))
-        return std::nullopt;
-    }
-  }
-  return shape;
+static bool isMask(Value index) {
+  return index && (isBool(elementType(index)) || elementType(index).isUnsignedInteger(8));
+}
+
+/// The entries of `indices`, with masks in place of the index of each dim that they stand for.
+static SmallVector<Value> spreadMasks(ArrayRef<Value> indices) {
+  SmallVector<Value> entries;
+  for (Value index : indices)
+    entries.append(isMask(index) ? rankOf(index) : 1, index);
+  return entries;
 }
 
 static std::optional<AdvancedIndex> analyze(Call &call, Value self) {
   AdvancedIndex result;
-  result.indices = call.args.optTensorList("indices");
+  SmallVector<Value> given = call.args.optTensorList("indices");
   auto refuse = [&](const Twine &reason) {
     call.kernels.fail(reason);
     return std::nullopt;
   };
+  result.indices = spreadMasks(given);
   if (result.indices.size() > static_cast<size_t>(rankOf(self)))
     return refuse("more indices than dims");
   result.indices.resize(rankOf(self));
-  for (Value index : result.indices)
-    if (index && !isIndexType(elementType(index)))
-      return refuse("a mask as an index: the result's size depends on data");
-  auto shape = broadcastShapes(call, result.indices);
+  SmallVector<Value> numbers; // indices that are no masks
+  for (Value index : given) {
+    if (isMask(index) && rankOf(index) == 0)
+      return refuse("a mask without dims");
+    if (index && !isMask(index) && !isIndexType(elementType(index)))
+      return refuse("an index of this dtype");
+    if (!isMask(index))
+      numbers.push_back(index);
+  }
+  auto shape = call.kernels.broadcastShapes(numbers);
   if (!shape)
     return refuse("indices that do not broadcast");
-  result.shape = *shape;
   auto isIndexed = [](Value index) { return index != Value(); };
   auto first = llvm::find_if(result.indices, isIndexed);
   auto after = std::find_if_not(first, result.indices.end(), isIndexed);
   if (std::none_of(after, result.indices.end(), isIndexed))
     result.position = first - result.indices.begin();
+
+  // A mask is the coordinates of the places where it holds. There are as many as the declared shape
+  // says.
+  unsigned dim = 0;
+  for (Value index : given) {
+    if (!isMask(index)) {
+      ++dim;
+      continue;
+    }
+    size_t last = result.position + std::max<size_t>(shape->size(), 1) - 1;
+    if (last >= call.resultShape().size())
+      return refuse("computes another shape than the program declares");
+    for (auto [i, size] : llvm::enumerate(shapeOf(index)))
+      call.requireSame(size, shapeOf(self)[dim + i], "a mask of another shape than the tensor");
+    for (Value vector : nonzeroCoordinates(call, index, call.resultShape()[last]))
+      result.indices[dim++] = vector;
+  }
+  shape = call.kernels.broadcastShapes(result.indices);
+  if (!shape)
+    return refuse("indices that do not broadcast");
+  result.shape = *shape;
   return result;
+}
+
+/// self[…, mask, …] with a mask as the only index: the dims that it stands for are seen as one.
+static LogicalResult selectMasked(Call &call, Value mask, size_t dim) {
+  Value self = call.tensor(0);
+  size_t rank = rankOf(mask);
+  Exprs sizes = shapeOf(self), shape = call.resultShape();
+  if (dim + rank > sizes.size() || dim >= shape.size())
+    return call.refuse("more indices than dims");
+  for (size_t i = 0; i < rank; ++i)
+    call.requireSame(shapeOf(mask)[i], sizes[dim + i], "a mask of another shape than the tensor");
+  Exprs flat(ArrayRef(sizes).take_front(dim)), result(flat);
+  flat.push_back(sym::product(ArrayRef(sizes).slice(dim, rank)));
+  result.push_back(shape[dim]);
+  llvm::append_range(flat, ArrayRef(sizes).drop_front(dim + rank));
+  llvm::append_range(result, ArrayRef(sizes).drop_front(dim + rank));
+  Value places = nonzeroPlaces(call, mask, shape[dim]);
+  self = call.kernels.reshape(self, flat);
+  return call.set(call.kernels.map(result, call.resultType(), [&](BodyBuilder &body) {
+    Indices at = indicesOf(body.ownDims());
+    at[dim] = body.read(places, Exprs{body.dim(dim)});
+    return body.read(self, at);
+  }));
 }
 
 static LogicalResult lowerIndex(Call &call) {
   Value self = call.tensor(0);
+  SmallVector<Value> given = call.args.optTensorList("indices");
+  auto only = llvm::find_if(given, [](Value index) { return index != Value(); });
+  if (only != given.end() && isMask(*only) && rankOf(*only) > 0 &&
+      std::none_of(only + 1, given.end(), [](Value index) { return index != Value(); }))
+    return selectMasked(call, *only, only - given.begin());
   std::optional<AdvancedIndex> advanced = analyze(call, self);
   if (!advanced)
     return failure();

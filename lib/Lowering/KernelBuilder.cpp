@@ -1,4 +1,5 @@
 #include "kiln/Lowering/KernelBuilder.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -196,6 +197,19 @@ Value KernelBuilder::sort(ArrayRef<Expr> shape, function_ref<Element(BodyBuilder
   return op.getPositions();
 }
 
+Value KernelBuilder::repeat(Expr total, Expr chunk, Expr size,
+                            function_ref<Element(BodyBuilder &, Expr)> count,
+                            function_ref<Element(BodyBuilder &)> start) {
+  auto expr = [&](Expr e) { return sym::ExprAttr::get(builder.getContext(), e); };
+  auto op = kernel::RepeatOp::create(builder, sym::getTensorType({size}, builder.getI64Type()),
+                                     expr(total), expr(chunk));
+  Exprs extents(op.getExtents());
+  fill(op.getCount(), extents, {},
+       [&](BodyBuilder &body) { return count(body, chunk * body.dim(0) + body.dim(1)); });
+  fill(op.getStart(), extents, builder.getI64Type(), start);
+  return op.getResult();
+}
+
 //===-- Whole tensors -------------------------------------------------------------------------===//
 
 bool KernelBuilder::isSame(Expr a, Expr b) const {
@@ -205,6 +219,21 @@ bool KernelBuilder::isSame(Expr a, Expr b) const {
 bool KernelBuilder::isSame(ArrayRef<Expr> a, ArrayRef<Expr> b) const {
   return a.size() == b.size() &&
          llvm::all_of_zip(a, b, [&](Expr x, Expr y) { return isSame(x, y); });
+}
+
+void KernelBuilder::assertSame(Expr a, Expr b) {
+  if (!(a - b).isValid())
+    return fail("sizes that are too large to compare");
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *op = builder.getInsertionBlock()->getParentOp();
+  while (!kernel::isStructured(op))
+    op = op->getParentOp();
+  builder.setInsertionPoint(op);
+  auto message = builder.getStringAttr("expected size " + a.str() + " to be " + b.str() + " (" +
+                                       torch::describe(builder.getLoc()) + ")");
+  for (Expr difference : {a - b, b - a})
+    kernel::AssertOp::create(builder, sym::ExprAttr::get(builder.getContext(), difference),
+                             message);
 }
 
 Value KernelBuilder::view(Value tensor, ArrayRef<Expr> shape,
@@ -306,6 +335,25 @@ Value KernelBuilder::expand(Value tensor, ArrayRef<Expr> shape) {
   if (shapeOf(tensor) == shape)
     return tensor;
   return map(shape, elementType(tensor), [&](BodyBuilder &body) { return body.broadcast(tensor); });
+}
+
+std::optional<Exprs> KernelBuilder::broadcastShapes(ArrayRef<Value> tensors) const {
+  Exprs shape;
+  for (Value tensor : tensors) {
+    if (!tensor)
+      continue;
+    Exprs sizes = shapeOf(tensor);
+    if (sizes.size() > shape.size())
+      shape.insert(shape.begin(), sizes.size() - shape.size(), Expr(1));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Expr &size = shape[shape.size() - sizes.size() + i];
+      if (size.isConstant(1))
+        size = sizes[i];
+      else if (!sizes[i].isConstant(1) && !isSame(size, sizes[i]))
+        return std::nullopt;
+    }
+  }
+  return shape;
 }
 
 Value KernelBuilder::full(ArrayRef<Expr> shape, Type type, double value) {

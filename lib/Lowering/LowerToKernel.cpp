@@ -52,6 +52,10 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       Call state(call, kernels, &random);
       if (failed((*lowering)(state)) || kernels.failure)
         return refuse(call.getTarget(), kernels.failure.value_or("it was refused"), op.getLoc());
+      if (!state.undefined().empty())
+        return refuse(call.getTarget(),
+                      "what gives " + state.undefined().front().str() + " its value is not known",
+                      op.getLoc());
     } else if (auto constant = dyn_cast<torch::ConstantOp>(op)) {
       auto lowered = kernel::ConstantOp::create(b, constant.getType(), constant.getValue(),
                                                 constant.getNameAttr());
@@ -75,13 +79,13 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     op.erase();
   }
 
-  void refuse(StringRef target, StringRef reason, Location location) {
+  void refuse(StringRef target, const std::string &reason, Location location) {
     for (Refusal &refusal : refusals)
       if (refusal.target == target && refusal.reason == reason) {
         ++refusal.calls;
         return;
       }
-    refusals.push_back({target.str(), reason.str(), location, 1});
+    refusals.push_back({target.str(), reason, location, 1});
   }
 
   /// One message for all, so that a user sees the whole distance at once.

@@ -25,6 +25,7 @@ const LoweringTable &lowering::loweringTable() {
   static const LoweringTable table = [] {
     LoweringTable all;
     registerActivation(all);
+    registerAssert(all);
     registerAttention(all);
     registerCat(all);
     registerCompare(all);
@@ -40,6 +41,7 @@ const LoweringTable &lowering::loweringTable() {
     registerLoss(all);
     registerMatmul(all);
     registerNorm(all);
+    registerNumber(all);
     registerPad(all);
     registerPartScatter(all);
     registerPointwise(all);
@@ -47,12 +49,14 @@ const LoweringTable &lowering::loweringTable() {
     registerPoolBackward(all);
     registerRandom(all);
     registerReduction(all);
+    registerRepeat(all);
     registerScan(all);
     registerScatter(all);
     registerSearch(all);
     registerSoftmax(all);
     registerSort(all);
     registerStrided(all);
+    registerUnique(all);
     registerUpsample(all);
     registerView(all);
     registerPrims(all); // takes lowerings from the table
@@ -62,6 +66,13 @@ const LoweringTable &lowering::loweringTable() {
 }
 
 //===-- Arguments -----------------------------------------------------------------------------===//
+
+Call::Call(torch::CallOp op, KernelBuilder &kernels, RandomSource *random)
+    : args(op), kernels(kernels), random(random), op(op) {
+  if (ArrayAttr symbols = op.getDefinesAttr())
+    for (StringRef symbol : symbols.getAsValueRange<StringAttr>())
+      pending.insert(Expr::symbol(symbol));
+}
 
 bool Call::isUnused(unsigned i) const {
   return isa<NoneType>(op->getResult(i).getType()) || op->getResult(i).use_empty();
@@ -162,10 +173,69 @@ LogicalResult Call::set(ValueRange values) {
     Exprs shape = shapeOf(declared);
     if (!kernels.isSame(shapeOf(value), shape))
       return refuse("computes another shape than the program declares");
+    // A number that comes into being here, or the bool that says whether it is 1.
+    if (auto number =
+            op.getValuesAttr() ? dyn_cast<sym::ExprAttr>(op.getValuesAttr()[i]) : sym::ExprAttr())
+      if (number.getValue().kind() == sym::Kind::Symbol && pending.contains(number.getValue()))
+        defineSize(kernels.convert(value, kernels.b().getI64Type()), number.getValue());
     declared.replaceAllUsesWith(kernels.withShape(value, shape));
   }
   return success();
 }
+
+//===-- What only data says -------------------------------------------------------------------===//
+
+StringAttr Call::located(const Twine &message) {
+  return kernels.b().getStringAttr(message + " (" + torch::describe(op.getLoc()) + ")");
+}
+
+void Call::defineSize(Value count, Expr size) {
+  if (size.kind() == sym::Kind::Symbol && pending.remove(size)) {
+    kernel::DefineOp::create(kernels.b(), size.symbolName(), count, sym::ExprAttr());
+    return;
+  }
+  require(kernels.map({}, kernels.b().getI1Type(),
+                      [&](BodyBuilder &body) {
+                        return body.read(count, ArrayRef<Expr>()) == body.index(size);
+                      }),
+          "expected a size of " + size.str());
+}
+
+void Call::defineSize(Expr count, Expr size) {
+  if (size.kind() != sym::Kind::Symbol || !pending.remove(size))
+    return requireSame(count, size, "expected a size of " + size.str());
+  kernel::DefineOp::create(kernels.b(), size.symbolName(), Value(),
+                           sym::ExprAttr::get(op.getContext(), count));
+}
+
+void Call::require(Expr expr, const Twine &message) {
+  expr = kernels.known().simplify(expr);
+  if (kernels.known().isNonNegative(expr))
+    return;
+  assertNonNegative(expr, message);
+}
+
+void Call::assertNonNegative(Expr expr, const Twine &message) {
+  if (expr.isConstant() && *expr.constant() >= 0)
+    return;
+  if (!expr.isValid() || expr.isConstant())
+    return kernels.fail("an assertion that never holds: " + message);
+  kernel::AssertOp::create(kernels.b(), sym::ExprAttr::get(op.getContext(), expr),
+                           located(message));
+}
+
+void Call::requireSame(Expr a, Expr b, const Twine &message) {
+  if (kernels.isSame(a, b))
+    return;
+  require(a - b, message);
+  require(b - a, message);
+}
+
+void Call::require(Value condition, const Twine &message) {
+  kernel::CheckOp::create(kernels.b(), condition, located(message));
+}
+
+//===-- Element-wise --------------------------------------------------------------------------===//
 
 Element Call::number(BodyBuilder &body, const torch::Scalar &number, Type type) {
   if (auto *value = std::get_if<bool>(&number))

@@ -336,8 +336,10 @@ void lowering::registerReduction(LoweringTable &table) {
   table.add({"aten.amax.default", "aten.max.default"}, extreme(true));
   table.add({"aten.amin.default", "aten.min.default"}, extreme(false));
   table.add("aten.aminmax.default", lowerAminmax);
-  table.add({"aten.any.default", "aten.any.dim", "aten.any.dims"}, truth(false));
-  table.add({"aten.all.default", "aten.all.dim", "aten.all.dims"}, truth(true));
+  table.add({"aten.any.default", "aten.any.dim", "aten.any.dims", "aten._is_any_true.default"},
+            truth(false));
+  table.add({"aten.all.default", "aten.all.dim", "aten.all.dims", "aten._is_all_true.default"},
+            truth(true));
   table.add("aten.max.dim", extremeDim(true));
   table.add("aten.min.dim", extremeDim(false));
   table.add("aten.argmax.default", argExtreme(true));

@@ -98,17 +98,10 @@ static LogicalResult lowerMovedim(Call &call) {
 
 //===-- Parts ---------------------------------------------------------------------------------===//
 
-/// Elements start, start + step, … of a dim, `length` of them; null unless they are proved inside.
-static Value slice(Call &call, Value tensor, int64_t dim, Expr start, Expr step, Expr length) {
+/// Elements start, start + step, … of a dim, `length` of them, which are inside.
+static Value elementsFrom(Call &call, Value tensor, int64_t dim, Expr start, Expr step,
+                          Expr length) {
   Exprs shape = shapeOf(tensor);
-  const sym::Assumptions &known = call.kernels.known();
-  Expr last = start + (length - 1) * step;
-  bool inside =
-      length.isConstant(0) || (known.isNonNegative(start) && known.isLess(last, shape[dim]));
-  if (!inside) {
-    call.kernels.fail("cannot tell that the slice lies inside dim " + Twine(dim));
-    return {};
-  }
   if (start.isConstant(0) && step.isConstant(1) && length == shape[dim])
     return tensor;
   Expr offset = start;
@@ -120,14 +113,32 @@ static Value slice(Call &call, Value tensor, int64_t dim, Expr start, Expr step,
   });
 }
 
-/// A Python index into [0, size], clamped; nullopt when its sign is not known.
-static std::optional<Expr> clampIndex(Call &call, Expr index, Expr size) {
+/// `length` consecutive elements, of which it is asserted, where it cannot be proved, that they are
+/// inside.
+static Value slice(Call &call, Value tensor, int64_t dim, Expr start, Expr length) {
+  if (!length.isConstant(0)) {
+    std::string message = "the slice is not inside dim " + std::to_string(dim);
+    call.require(start, message);
+    call.require(shapeOf(tensor)[dim] - start - length, message);
+  }
+  return call.kernels.failure ? Value() : elementsFrom(call, tensor, dim, start, 1, length);
+}
+
+/// An index that counts from the end where it is negative.
+static Expr wrapIndex(Call &call, Expr index, Expr size) {
   const sym::Assumptions &known = call.kernels.known();
   if (known.isNonNegative(index))
-    return known.simplify(Expr::min(index, size));
+    return index;
   if (known.isLess(index, 0))
-    return known.simplify(Expr::max(index + size, 0));
-  return std::nullopt;
+    return index + size;
+  Expr isNegative = Expr::min(Expr::max(-index, 0), 1);
+  return known.simplify(index + isNegative * size);
+}
+
+/// A Python index into [0, size], clamped.
+static Expr clampIndex(Call &call, Expr index, Expr size) {
+  Expr wrapped = wrapIndex(call, index, size);
+  return call.kernels.known().simplify(Expr::min(Expr::max(wrapped, 0), size));
 }
 
 static LogicalResult lowerSlice(Call &call) {
@@ -136,18 +147,16 @@ static LogicalResult lowerSlice(Call &call) {
   if (rank == 0)
     return call.refuse("a 0-d tensor cannot be sliced");
   Expr size = shapeOf(tensor)[dim], length = call.resultShape()[dim];
-  auto start = clampIndex(call, call.args.optSymInt(2).value_or(Expr(0)), size);
-  auto end = clampIndex(call, call.args.optSymInt(3).value_or(size), size);
+  Expr start = clampIndex(call, call.args.optSymInt(2).value_or(Expr(0)), size);
+  Expr end = clampIndex(call, call.args.optSymInt(3).value_or(size), size);
   Expr step = call.args.symInt(4);
-  if (!start || !end || !call.kernels.known().isPositive(step))
-    return call.refuse("cannot tell the sign of a bound or of the step");
-  // The declared length is the truth for symbols that export introduced for it; a constant one must
-  // be what the bounds say.
-  Expr computed = call.kernels.known().simplify(Expr::max((*end - *start).ceilDiv(step), Expr(0)));
-  if (computed.isConstant() && length != computed)
+  if (!call.kernels.known().isPositive(step))
+    return call.refuse("cannot tell the sign of the step");
+  Expr computed = call.kernels.known().simplify(Expr::max((end - start).ceilDiv(step), Expr(0)));
+  if (computed.isConstant() && length.isConstant() && length != computed)
     return call.refuse("computes another shape than the program declares");
-  Value result = slice(call, tensor, dim, *start, step, length);
-  return result ? call.set(result) : failure();
+  call.defineSize(computed, length);
+  return call.set(elementsFrom(call, tensor, dim, start, step, length));
 }
 
 /// One element of a dim; that dim goes away.
@@ -199,10 +208,9 @@ static LogicalResult lowerNarrow(Call &call) {
   int64_t rank = rankOf(call.tensor(0)), dim = call.dim(1, rank);
   if (rank == 0)
     return call.refuse("a 0-d tensor cannot be narrowed");
-  Expr size = shapeOf(call.tensor(0))[dim], start = call.args.symInt(2);
-  if (call.kernels.known().isLess(start, 0))
-    start = start + size;
-  Value result = slice(call, call.tensor(0), dim, start, 1, call.args.symInt(3));
+  Expr size = shapeOf(call.tensor(0))[dim];
+  Expr start = wrapIndex(call, call.args.symInt(2), size);
+  Value result = slice(call, call.tensor(0), dim, start, call.args.symInt(3));
   return result ? call.set(result) : failure();
 }
 
@@ -215,15 +223,12 @@ static LogicalResult splitDeclared(Call &call, int64_t dim) {
     Exprs shape = call.resultShape(i);
     if (dim >= static_cast<int64_t>(shape.size()))
       return call.refuse("computes another shape than the program declares");
-    Value part = slice(call, tensor, dim, offset, 1, shape[dim]);
-    if (!part)
-      return failure();
-    parts.push_back(part);
+    call.require(shape[dim], "a part of negative size");
+    parts.push_back(elementsFrom(call, tensor, dim, offset, 1, shape[dim]));
     offset = offset + shape[dim];
   }
-  if (!call.kernels.isSame(offset, shapeOf(tensor)[dim]))
-    return call.refuse("the parts do not make up the whole");
-  return call.set(parts);
+  call.requireSame(offset, shapeOf(tensor)[dim], "the parts do not make up the whole");
+  return call.kernels.failure ? failure() : call.set(parts);
 }
 
 static LogicalResult lowerSplit(Call &call) { // split, split_with_sizes, chunk

@@ -15,4 +15,6 @@ void kiln::buildTorchStage(OpPassManager &pm) {
   // Lowerings take values: a call that writes its argument has none.
   pm.addPass(createTorchFunctionalize());
   pm.addPass(createTorchLowerToKernel());
+  // What the passes from here on know of symbols holds only where it was checked.
+  pm.addPass(createKernelGuardSymbols());
 }

@@ -39,15 +39,6 @@ func.func @outside(%x: tensor<4x6xf32>) -> tensor<4x9xf32> {
 
 // -----
 
-// Sizes that may or may not be broadcast.
-func.func @broadcast(%x: tensor<?xf32, #sym.shape<[u0]>>, %y: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0]>> {
-  // expected-error@+1 {{aten.mul.Tensor: cannot tell whether size u0 is broadcast to s0}}
-  %0 = torch.call "aten.mul.Tensor"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "mul"} : (tensor<?xf32, #sym.shape<[u0]>>, tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0]>>
-  return %0 : tensor<?xf32, #sym.shape<[s0]>>
-}
-
-// -----
-
 // It keeps mean and variance, which plain dropout does not.
 func.func @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error@+1 {{aten.alpha_dropout.default: alpha dropout in training mode}}

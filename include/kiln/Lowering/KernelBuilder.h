@@ -188,6 +188,11 @@ public:
   mlir::Value scatter(const ScatterSpec &spec, mlir::Type type);
   /// The stable ascending order of the last dim by `key`, which gives a signed i64: positions, i64.
   mlir::Value sort(llvm::ArrayRef<Expr> shape, llvm::function_ref<Element(BodyBuilder &)> key);
+  /// A kernel.repeat: `count` gives how often an element stands in the result, `start` is for the
+  /// chunk d0.
+  mlir::Value repeat(Expr total, Expr chunk, Expr size,
+                     llvm::function_ref<Element(BodyBuilder &, Expr element)> count,
+                     llvm::function_ref<Element(BodyBuilder &)> start);
 
   /// Element d of the result is element `index(d)` of the tensor.
   mlir::Value view(mlir::Value tensor, llvm::ArrayRef<Expr> shape,
@@ -197,6 +202,8 @@ public:
   /// Dim i of the result is dim perm[i] of the tensor.
   mlir::Value permute(mlir::Value tensor, llvm::ArrayRef<int64_t> perm);
   mlir::Value expand(mlir::Value tensor, llvm::ArrayRef<Expr> shape);
+  /// The shape that all of these (null ones left out) are broadcast to; nullopt if there is none.
+  std::optional<Exprs> broadcastShapes(llvm::ArrayRef<mlir::Value> tensors) const;
   mlir::Value full(llvm::ArrayRef<Expr> shape, mlir::Type type, double value);
   mlir::Value convert(mlir::Value tensor, mlir::Type type);
   /// `tensor` as a tensor of exactly this shape: itself, or a view when equal sizes are written as
@@ -206,6 +213,9 @@ public:
   /// The sizes are the same for all values of the symbols.
   bool isSame(Expr a, Expr b) const;
   bool isSame(llvm::ArrayRef<Expr> a, llvm::ArrayRef<Expr> b) const;
+
+  /// Fails the run unless the sizes are the same: in front of the op that is being built.
+  void assertSame(Expr a, Expr b);
 
   void fail(const llvm::Twine &reason);
   std::optional<std::string> failure;

@@ -14,6 +14,7 @@
 
 #include "kiln/Lowering/KernelBuilder.h"
 #include "kiln/Lowering/Promotion.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
 
@@ -27,8 +28,7 @@ class RandomSource;
 /// One torch.call that is being lowered.
 class Call {
 public:
-  Call(torch::CallOp op, KernelBuilder &kernels, RandomSource *random = nullptr)
-      : args(op), kernels(kernels), random(random), op(op) {}
+  Call(torch::CallOp op, KernelBuilder &kernels, RandomSource *random = nullptr);
 
   torch::CallArgs args;
   KernelBuilder &kernels;
@@ -68,6 +68,23 @@ public:
   /// possibly by another expression.
   mlir::LogicalResult set(mlir::ValueRange values);
 
+  //===-- What only data says
+  //---------------------------------------------------------------------===//
+
+  /// Gives the size of a result, a symbol that this call defines, its value: a 0-d tensor of i64,
+  /// or an expression. A size that is known already is asserted to be the same.
+  void defineSize(mlir::Value count, Expr size);
+  void defineSize(Expr count, Expr size);
+  /// The expression is at least zero: as is proved, or asserted when the model runs.
+  void require(Expr expr, const llvm::Twine &message);
+  void requireSame(Expr a, Expr b, const llvm::Twine &message);
+  /// Asserted even where it is proved: what is known of symbols may come from this very assertion.
+  void assertNonNegative(Expr expr, const llvm::Twine &message);
+  /// The 0-d tensor of i1 holds true when the model runs.
+  void require(mlir::Value condition, const llvm::Twine &message);
+  /// Symbols of results that nothing has given a value yet.
+  const llvm::SetVector<Expr> &undefined() const { return pending; }
+
   /// Element-wise over operands that are broadcast to result 0: they are promoted, converted to the
   /// common type's `opmath`, and what `compute` gives is rounded to the common type and converted
   /// to the declared one. A number is rounded to the common type as well, except with
@@ -83,7 +100,11 @@ public:
   Element number(BodyBuilder &body, const torch::Scalar &number, mlir::Type type);
 
 private:
+  /// `message` and the Python line that it is about.
+  mlir::StringAttr located(const llvm::Twine &message);
+
   torch::CallOp op;
+  llvm::SetVector<Expr> pending;
 };
 
 using Lowering = std::function<mlir::LogicalResult(Call &)>;
@@ -104,6 +125,7 @@ private:
 /// All lowerings; one function for each family, each in the file of its name.
 const LoweringTable &loweringTable();
 void registerActivation(LoweringTable &table);
+void registerAssert(LoweringTable &table);
 void registerAttention(LoweringTable &table);
 void registerCat(LoweringTable &table);
 void registerCompare(LoweringTable &table);
@@ -119,6 +141,7 @@ void registerIndexPut(LoweringTable &table);
 void registerLoss(LoweringTable &table);
 void registerMatmul(LoweringTable &table);
 void registerNorm(LoweringTable &table);
+void registerNumber(LoweringTable &table);
 void registerPad(LoweringTable &table);
 void registerPartScatter(LoweringTable &table);
 void registerPointwise(LoweringTable &table);
@@ -127,12 +150,14 @@ void registerPoolBackward(LoweringTable &table);
 void registerPrims(LoweringTable &table);
 void registerRandom(LoweringTable &table);
 void registerReduction(LoweringTable &table);
+void registerRepeat(LoweringTable &table);
 void registerScan(LoweringTable &table);
 void registerScatter(LoweringTable &table);
 void registerSearch(LoweringTable &table);
 void registerSoftmax(LoweringTable &table);
 void registerSort(LoweringTable &table);
 void registerStrided(LoweringTable &table);
+void registerUnique(LoweringTable &table);
 void registerUpsample(LoweringTable &table);
 void registerView(LoweringTable &table);
 

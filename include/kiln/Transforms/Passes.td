@@ -79,6 +79,16 @@ class Kiln_KernelPass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
 }
 
+def KernelGuardSymbols : Kiln_KernelPass<"kernel-guard-symbols"> {
+  let summary = "Check what is known of a symbol where it gets its value";
+  let description = [{
+    `torch.symbols` says which values a symbol may have, and every pass relies on it. The bounds of a
+    symbol that the program defines are asserted behind its `kernel.define`. The program's own
+    assertions move there too, so that it is their text that a user reads, and equal ones are made
+    once.
+  }];
+}
+
 def KernelSimplifyIndices : Kiln_KernelPass<"kernel-simplify-indices"> {
   let summary = "Simplify index maps and bounds checks with what is known of dims and symbols";
   let description = [{
@@ -176,8 +186,10 @@ def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
   let summary = "Check what the kernel stage leaves";
   let description = [{
     What the wrapper stage and the targets may rely on:
-    - (V1) functions hold `kernel.call`, `kernel.constant`, `torch.none` and their return only
+    - (V1) functions hold `kernel.call`, `kernel.constant`, `kernel.define`, `kernel.assert`,
+      `kernel.check`, `torch.none` and their return only
     - (V2) every kernel is called, or says what a constant is
+    - (V3) nothing uses a symbol before its `kernel.define`, and none is defined twice
   }];
 }
 
@@ -190,12 +202,15 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
     `kernel.call` a launch. A result of a call that is returned row-major is computed in the caller's
     memory; anything else that is returned (an input, a constant, a value returned before, a value
     whose recorded strides are others) is copied there. New values of mutated inputs and buffers are
-    copied last, after all that reads the old ones. What is left in `torch.guards` is asserted first.
+    copied last, after all that reads the old ones. What is left in `torch.guards` is asserted first, and
+    before its first use a size that data gives and that may be negative.
 
     Constraints on the input:
-    - (C1) @main has one block, of `kernel.call`, `kernel.constant`, `torch.none` and `func.return`
+    - (C1) @main has one block, of `kernel.call`, `kernel.constant`, `kernel.define`, `kernel.assert`,
+      `kernel.check`, `torch.none` and `func.return`
     - (C2) arguments and results have `torch.name`
     - (C3) `torch.mutates` names an input or a constant of the result's type
+    - (C4) `torch.symbols` has what is defined
   }];
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
 }
@@ -243,6 +258,11 @@ def WrapperPlanMemory : Pass<"wrapper-plan-memory", "::kiln::wrapper::ProgramOp"
     Memory Management for Deep Neural Net Inference, 2020: greedy by size). Sizes that are expressions
     come after those, each in its own place (see `wrapper-reuse-buffers`). All offsets are multiples of
     64 bytes. Sets `offset` on each alloc and `arena_bytes` on the program.
+
+    An allocation whose size uses a symbol that the program defines has its place in a further segment
+    of the arena: in the latest one if all its symbols were known where that was reserved, otherwise in
+    a new one, reserved here. So there is one allocation for each point after which something of a new
+    size is wanted, and none where all sizes come from the inputs.
   }];
 }
 
@@ -251,13 +271,14 @@ def WrapperVerify : Pass<"wrapper-verify", "::kiln::wrapper::ProgramOp"> {
   let description = [{
     What every back end may rely on:
     - (V1) every allocation and constant has its place, and the program its totals; a constant that
-      only folds read or make may have none
-    - (V2) no allocation lies outside the arena, no constant outside the weights
+      only folds read or make may have none; a segment is reserved, once, before it is used
+    - (V2) no allocation lies outside its segment, no constant outside the weights
     - (V3) no buffer is used after its memory was freed or reused, or freed twice
     - (V4) two allocations that are alive together do not overlap
     - (V5) every output that is not None is written
     - (V6) nothing writes to a constant or an input that is not marked as mutated
     - (V7) what a fold reads has a place, a name, or was made by a fold before it
+    - (V8) nothing uses a symbol before its `define`, and none is defined twice
   }];
 }
 

@@ -41,7 +41,7 @@ Type kernel::getScalarType(Type elementType) {
 }
 
 bool kernel::isStructured(Operation *op) {
-  return isa_and_nonnull<MapOp, ContractOp, AttentionOp, ScanOp, ScatterOp, SortOp>(op);
+  return isa_and_nonnull<MapOp, ContractOp, AttentionOp, ScanOp, ScatterOp, SortOp, RepeatOp>(op);
 }
 
 SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
@@ -57,7 +57,7 @@ SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
     Operation *parent = r->getParentOp();
     TypeSwitch<Operation *>(parent)
         .Case<MapOp, ScanOp, SortOp>([&](auto op) { llvm::append_range(extents, op.getDomain()); })
-        .Case<ContractOp, AttentionOp, ScatterOp>(
+        .Case<ContractOp, AttentionOp, ScatterOp, RepeatOp>(
             [&](auto op) { llvm::append_range(extents, op.getExtents()); })
         .Case([&](ReduceOp reduce) {
           if (r == &reduce.getBody())

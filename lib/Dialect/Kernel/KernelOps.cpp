@@ -373,6 +373,46 @@ LogicalResult SortOp::verify() {
   return verifyYield(*this, getBody(), i64, "the body"); // C2
 }
 
+SmallVector<sym::Expr> RepeatOp::getExtents() {
+  sym::Expr chunk = getChunk().getValue();
+  return {getTotal().getValue().ceilDiv(chunk), chunk};
+}
+
+LogicalResult RepeatOp::verify() {
+  Type i1 = IntegerType::get(getContext(), 1), i64 = IntegerType::get(getContext(), 64);
+  auto yield = dyn_cast<YieldOp>(getCount().front().back());
+  bool isMask = yield && yield->getOperandTypes() == TypeRange(i1);
+  if (failed(verifyYield(*this, getCount(), isMask ? i1 : i64, "count")) || // C1
+      failed(verifyYield(*this, getStart(), i64, "start")))
+    return failure();
+  auto type = cast<RankedTensorType>(getType());
+  if (type.getRank() != 1 || !type.getElementType().isInteger(64)) // C2
+    return emitOpError("result is ") << type << ", not a vector of i64";
+  return verifyDimsUnused(*this, getStart(), 1, 2, "start"); // C3
+}
+
+//===-- What the host knows
+//---------------------------------------------------------------------===//
+
+static bool isScalarOf(Value value, unsigned width) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getRank() == 0 && type.getElementType().isInteger(width);
+}
+
+LogicalResult DefineOp::verify() {
+  if (!getValue() == !getExpr()) // C1
+    return emitOpError("needs either data or an expression");
+  if (getValue() && !isScalarOf(getValue(), 64))
+    return emitOpError("loads from ") << getValue().getType() << ", not from a tensor<i64>";
+  return success();
+}
+
+LogicalResult CheckOp::verify() {
+  if (!isScalarOf(getCondition(), 1)) // C1
+    return emitOpError("condition is ") << getCondition().getType() << ", not a tensor<i1>";
+  return success();
+}
+
 //===-- Kernels
 //---------------------------------------------------------------------------------===//
 

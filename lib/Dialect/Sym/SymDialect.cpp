@@ -59,6 +59,32 @@ LogicalResult ShapeAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementTyp
   return success();
 }
 
+//===-- Symbols
+//----------------------------------------------------------------------------------===//
+
+SymbolCollector::SymbolCollector() {
+  walker.addWalk([this](ExprAttr attr) { add(attr.getValue()); });
+  walker.addWalk([this](ShapeAttr attr) { add(attr.getSizes()); });
+  walker.addWalk([this](MapAttr attr) { add(attr.getResults()); });
+}
+
+void SymbolCollector::add(ArrayRef<Expr> exprs) {
+  for (Expr expr : exprs)
+    expr.walkLeaves([&](Expr leaf) {
+      if (leaf.kind() == Kind::Symbol)
+        symbols.insert(leaf);
+    });
+}
+
+void SymbolCollector::add(Operation *op) {
+  op->walk([&](Operation *inner) {
+    for (NamedAttribute attr : inner->getAttrs())
+      walker.walk(attr.getValue());
+    for (Type type : inner->getResultTypes())
+      walker.walk(type);
+  });
+}
+
 //===-- Textual form
 //----------------------------------------------------------------------------===//
 // The grammar of Expr::parse, on MLIR's tokens.
@@ -204,6 +230,18 @@ ParseResult sym::parseIndexMap(OpAsmParser &parser, MapAttr &attr) {
 
 void sym::printIndexMap(OpAsmPrinter &printer, Operation *, MapAttr map) {
   map.getMap().print(printer.getStream());
+}
+
+ParseResult sym::parseSize(OpAsmParser &parser, ExprAttr &attr) {
+  Expr expr;
+  if (parseExpr(parser, expr))
+    return failure();
+  attr = ExprAttr::get(parser.getContext(), expr);
+  return success();
+}
+
+void sym::printSize(OpAsmPrinter &printer, Operation *, ExprAttr size) {
+  size.getValue().print(printer.getStream());
 }
 
 static void printList(raw_ostream &os, ArrayRef<Expr> exprs) {

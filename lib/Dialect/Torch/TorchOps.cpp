@@ -64,9 +64,11 @@ template <typename Op> LogicalResult verifyCallLike(Op op) {
     for (auto [value, type] : llvm::zip(values, op->getResultTypes())) {
       if (isa<UnitAttr>(value))
         continue;
-      if (!isa<sym::ExprAttr>(value) || !isScalarTensor(type) ||
-          !cast<RankedTensorType>(type).getElementType().isInteger(64))
-        return op.emitOpError("expects an expression for a 0-d i64 tensor or unit in 'values'");
+      Type element = isScalarTensor(type) ? cast<RankedTensorType>(type).getElementType() : Type();
+      if (!isa<sym::ExprAttr>(value) || !element ||
+          !(element.isInteger(64) || element.isInteger(1)))
+        return op.emitOpError("expects an expression for a 0-d tensor of i64 or i1, or unit, in "
+                              "'values'");
     }
   }
   ArrayAttr names = op.getNamesAttr();

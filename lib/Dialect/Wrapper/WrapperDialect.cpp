@@ -36,6 +36,19 @@ sym::Expr wrapper::alignBytes(sym::Expr bytes) {
   return bytes.ceilDiv(bufferAlignment) * bufferAlignment;
 }
 
+wrapper::SymbolCollector::SymbolCollector() {
+  walker.addWalk([this](BufferType type) {
+    add(type.getSizes());
+    add(type.getStrides());
+  });
+}
+
+llvm::SetVector<sym::Expr> wrapper::getDefinedSymbols(ProgramOp program) {
+  llvm::SetVector<sym::Expr> symbols;
+  program.walk([&](DefineOp define) { symbols.insert(sym::Expr::symbol(define.getSymbol())); });
+  return symbols;
+}
+
 Value wrapper::getStorage(Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getBuffer();

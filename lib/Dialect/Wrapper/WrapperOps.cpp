@@ -8,19 +8,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::wrapper;
 
-/// `custom<Size>`: an expression without `#sym.expr<>` around it.
-static ParseResult parseSize(OpAsmParser &parser, sym::ExprAttr &attr) {
-  sym::Expr expr;
-  if (sym::parseExpr(parser, expr))
-    return failure();
-  attr = sym::ExprAttr::get(parser.getContext(), expr);
-  return success();
-}
-
-static void printSize(OpAsmPrinter &printer, Operation *, sym::ExprAttr attr) {
-  attr.getValue().print(printer.getStream());
-}
-
 #define GET_OP_CLASSES
 #include "kiln/Dialect/Wrapper/WrapperOps.cpp.inc"
 
@@ -202,6 +189,12 @@ LogicalResult AllocOp::verify() {
   return success();
 }
 
+LogicalResult ReserveOp::verify() {
+  if (static_cast<int64_t>(getSegment()) < 1) // C1
+    return emitOpError("segment ") << getSegment() << " is not one that a program reserves";
+  return success();
+}
+
 static LogicalResult verifyOwned(Operation *op, Value buffer) {
   if (!isa_and_nonnull<AllocOp, ReuseOp>(buffer.getDefiningOp()))
     return op->emitOpError("operand is neither allocated nor reused memory");
@@ -252,6 +245,29 @@ LogicalResult CopyOp::verify() {
   if (source.getSizes() != target.getSizes() ||
       source.getElementType() != target.getElementType()) // C1
     return emitOpError("copies between different sizes or element types");
+  return success();
+}
+
+static bool isOne(Value buffer, unsigned width) {
+  auto type = cast<BufferType>(buffer.getType());
+  return type.getNumElements().isConstant(1) && type.getElementType().isInteger(width);
+}
+
+LogicalResult DefineOp::verify() {
+  if (!getValue() == !getExpr()) // C1
+    return emitOpError("needs either a buffer or an expression");
+  if (getValue() && !isOne(getValue(), 64))
+    return emitOpError("loads from ") << getValue().getType() << ", which is not one i64";
+  auto program = (*this)->getParentOfType<ProgramOp>();
+  DictionaryAttr symbols = program ? program.getSymbolsAttr() : DictionaryAttr();
+  if (!symbols || !symbols.contains(getSymbol())) // C2
+    return emitOpError("defines ") << getSymbol() << ", which the program lacks";
+  return success();
+}
+
+LogicalResult CheckOp::verify() {
+  if (!isOne(getCondition(), 1)) // C1
+    return emitOpError("condition is ") << getCondition().getType() << ", which is not one i1";
   return success();
 }
 

@@ -45,6 +45,7 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
                     .Case([&](kernel::ScanOp) { return planScan(func, target); })
                     .Case([&](kernel::ScatterOp) { return planScatter(func, target); })
                     .Case([&](kernel::SortOp) { return planSort(func, target); })
+                    .Case([&](kernel::RepeatOp) { return planRepeat(func, target); })
                     .Default([](Operation *) -> Planned { llvm_unreachable("verified"); });
     if (failed(plan))
       return signalPassFailure();

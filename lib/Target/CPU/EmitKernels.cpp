@@ -25,6 +25,8 @@ static LogicalResult emitRoot(KernelFrame &frame) {
     return emitScan(frame, scan);
   if (auto scatter = dyn_cast<kernel::ScatterOp>(root))
     return emitScatter(frame, scatter);
+  if (auto repeat = dyn_cast<kernel::RepeatOp>(root))
+    return emitRepeat(frame, repeat);
   return emitSort(frame, cast<kernel::SortOp>(root));
 }
 

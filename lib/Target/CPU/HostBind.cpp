@@ -66,7 +66,7 @@ LogicalResult HostProgram::emitBind() {
   for (const Solution &solution : solutions)
     solved.insert(solution.symbol.symbolName());
   for (sym::Expr symbol : getUsedSymbols())
-    if (!solved.contains(symbol.symbolName()))
+    if (!solved.contains(symbol.symbolName()) && !definedSymbols.contains(symbol))
       return program.emitError("symbol ")
              << symbol.symbolName() << " cannot be computed from the shapes of the inputs";
 
@@ -100,7 +100,7 @@ LogicalResult HostProgram::emitBind() {
   for (auto [i, symbol] : llvm::enumerate(getSymbols())) {
     Value value = values.lookup(symbol.getName());
     if (!value) {
-      // Nothing depends on it: any value that its range allows.
+      // Nothing depends on it, or nothing yet: any value that its range allows.
       auto range = dyn_cast<DictionaryAttr>(symbol.getValue());
       auto bound = range ? range.getAs<IntegerAttr>("min") : IntegerAttr();
       if (!bound && range)

@@ -2,18 +2,14 @@
 #include "HostProgram.h"
 #include "Globals.h"
 #include "kiln/Target/CPU/KernelEmitters.h"
-#include "mlir/IR/AttrTypeSubElements.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 using namespace kiln::wrapper;
 
-/// kiln_status (kiln-c/model.h).
-static constexpr int32_t assertionFailed = 6;
-
 /// Fields of kiln_rt_run, all of them pointers.
-enum RunField { runInputs, runOutputs, runArena, runWeights, runSymbols };
+enum RunField { runInputs, runOutputs, runArena, runWeights, runSymbols, runError, runSegments };
 
 HostProgram::HostProgram(ProgramOp program, const HostTablesOptions &options)
     : program(program), options(options), builder(program), loc(program.getLoc()),
@@ -25,6 +21,7 @@ LogicalResult HostProgram::emit() {
   builder.setInsertionPointToEnd(module.getBody());
   Globals made(builder, loc);
   globals = &made;
+  definedSymbols = getDefinedSymbols(program);
   if (failed(emitMain()) || failed(emitBind()))
     return failure();
   emitArenaBytes();
@@ -76,15 +73,24 @@ ArrayRef<NamedAttribute> HostProgram::getSymbols() const {
   return symbols ? symbols.getValue() : ArrayRef<NamedAttribute>();
 }
 
+std::optional<unsigned> HostProgram::getSymbolNumber(StringRef name) const {
+  for (auto [i, symbol] : llvm::enumerate(getSymbols()))
+    if (symbol.getName() == name)
+      return i;
+  return std::nullopt;
+}
+
 Value HostProgram::loadSymbol(Value symbols, StringRef name) {
+  // What the program defines changes on the way.
+  if (definedSymbols.contains(sym::Expr::symbol(name)))
+    return load(i64, symbols, *getSymbolNumber(name));
   // At the function's entry, where it reaches every use.
   Value &value = loadedSymbols[name];
   if (!value) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfterValue(symbols);
-    for (auto [i, symbol] : llvm::enumerate(getSymbols()))
-      if (symbol.getName() == name)
-        value = load(i64, symbols, i);
+    if (std::optional<unsigned> number = getSymbolNumber(name))
+      value = load(i64, symbols, *number);
   }
   return value;
 }
@@ -92,6 +98,21 @@ Value HostProgram::loadSymbol(Value symbols, StringRef name) {
 Value HostProgram::number(sym::Expr expr) {
   auto symbol = [&](StringRef name) { return loadSymbol(symbolValues, name); };
   return ExprEmitter(builder, loc, symbol).emit(expr);
+}
+
+Value HostProgram::checkedNumber(sym::Expr expr) {
+  auto symbol = [&](StringRef name) { return loadSymbol(symbolValues, name); };
+  return ExprEmitter(builder, loc, symbol).emitChecked(expr);
+}
+
+Value HostProgram::text(StringRef text) {
+  std::string name;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(program->getParentOfType<ModuleOp>().getBody());
+    name = globals->string(text);
+  }
+  return LLVM::AddressOfOp::create(builder, loc, ptr, name);
 }
 
 Value HostProgram::offsetBytes(Value base, sym::Expr bytes) {
@@ -128,6 +149,9 @@ LogicalResult HostProgram::emitMain() {
   inputs = load(ptr, run, runInputs);
   outputs = load(ptr, run, runOutputs);
   arena = load(ptr, run, runArena);
+  numSegments = llvm::range_size(body.getOps<ReserveOp>());
+  if (numSegments)
+    segments = load(ptr, run, runSegments);
   weights = load(ptr, run, runWeights);
   symbolValues = load(ptr, run, runSymbols);
   if (numArguments)
@@ -154,9 +178,13 @@ void HostProgram::emitStep(Operation &op) {
     if (constant.getOffset())
       addresses[constant] = offsetBytes(weights, constant.getOffsetAttr().getInt());
   } else if (auto output = dyn_cast<OutputOp>(op)) {
-    addresses[output] = load(ptr, outputs, output.getIndex());
+    emitOutput(output);
   } else if (auto alloc = dyn_cast<AllocOp>(op)) {
-    addresses[alloc] = offsetBytes(arena, alloc.getOffset()->getValue());
+    int64_t segment = alloc.getSegment();
+    Value base = segment ? load(ptr, segments, segment - 1) : arena;
+    addresses[alloc] = offsetBytes(base, alloc.getOffset()->getValue());
+  } else if (auto reserve = dyn_cast<ReserveOp>(op)) {
+    emitReserve(reserve);
   } else if (auto reuse = dyn_cast<ReuseOp>(op)) {
     addresses[reuse] = addresses.lookup(reuse.getBuffer());
   } else if (auto view = dyn_cast<ViewOp>(op)) {
@@ -167,6 +195,10 @@ void HostProgram::emitStep(Operation &op) {
     emitLaunch(launch);
   } else if (auto copy = dyn_cast<CopyOp>(op)) {
     emitCopy(copy);
+  } else if (auto define = dyn_cast<DefineOp>(op)) {
+    emitDefine(define);
+  } else if (auto check = dyn_cast<CheckOp>(op)) {
+    emitCheckData(check);
   } else if (auto assertion = dyn_cast<AssertOp>(op)) {
     emitAssert(assertion);
   }
@@ -236,53 +268,87 @@ void HostProgram::emitCopy(CopyOp copy) {
                                   number(sym::Expr(item))});
 }
 
-void HostProgram::emitAssert(AssertOp assertion) {
-  LLVM::LLVMFuncOp fail = declare("kiln_rt_fail", i32Type, {ptr, i32Type, ptr});
-  Value value = number(assertion.getExpr().getValue());
-  Value holds =
-      LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::sge, value, number(sym::Expr(0)));
+//===-- What depends on data ----------------------------------------------------------------===//
+
+void HostProgram::emitDefine(DefineOp define) {
+  // A sum or product that leaves 64 bits becomes -1, which is no size.
+  Value value = define.getValue() ? load(i64, addresses.lookup(define.getValue()), 0)
+                                  : checkedNumber(define.getExprAttr().getValue());
+  auto number = static_cast<int32_t>(*getSymbolNumber(define.getSymbol()));
+  Value slot =
+      LLVM::GEPOp::create(builder, loc, ptr, i64, symbolValues, ArrayRef<LLVM::GEPArg>{number});
+  LLVM::StoreOp::create(builder, loc, value, slot);
+}
+
+void HostProgram::emitReserve(ReserveOp reserve) {
+  LLVM::LLVMFuncOp make = declare("kiln_rt_reserve", i32Type, {ptr, i64, i64});
+  Value number = this->number(sym::Expr(static_cast<int64_t>(reserve.getSegment()) - 1));
+  Value bytes = checkedNumber(reserve.getBytes().getValue());
+  emitCheck(LLVM::CallOp::create(builder, loc, make, ValueRange{run, number, bytes}).getResult());
+}
+
+bool HostProgram::isLate(unsigned output) {
+  SymbolCollector used;
+  used.walker.walk(program.getResultTypes()[output]);
+  return llvm::any_of(used.symbols, [&](sym::Expr e) { return definedSymbols.contains(e); });
+}
+
+void HostProgram::emitOutput(OutputOp output) {
+  unsigned index = output.getIndex();
+  if (isLate(index) && boundOutputs.insert(index).second) {
+    LLVM::LLVMFuncOp bind = declare("kiln_rt_bind_output", i32Type, {ptr, i64});
+    Value number = this->number(sym::Expr(static_cast<int64_t>(index)));
+    emitCheck(LLVM::CallOp::create(builder, loc, bind, ValueRange{run, number}).getResult());
+  }
+  addresses[output] = load(ptr, outputs, index);
+}
+
+void HostProgram::failUnless(Value holds, StringRef message, ArrayRef<sym::Expr> symbols) {
+  LLVM::LLVMFuncOp fail = declare("kiln_rt_assert_failed", i32Type, {ptr, ptr, ptr, i64});
   Block *broken = function.addBlock(), *next = function.addBlock();
   LLVM::CondBrOp::create(builder, loc, holds, next, broken);
   builder.setInsertionPointToEnd(broken);
-  std::string name;
+  SmallVector<int64_t> numbers;
+  for (sym::Expr symbol : symbols)
+    numbers.push_back(*getSymbolNumber(symbol.symbolName()));
+  std::string table;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(program->getParentOfType<ModuleOp>().getBody());
-    name = globals->string(assertion.getMessage());
+    table = globals->numbers(numbers);
   }
-  Value message = LLVM::AddressOfOp::create(builder, loc, ptr, name);
+  Value list = table.empty() ? LLVM::ZeroOp::create(builder, loc, ptr).getResult()
+                             : LLVM::AddressOfOp::create(builder, loc, ptr, table).getResult();
+  Value count = number(sym::Expr(static_cast<int64_t>(numbers.size())));
   Value status =
-      LLVM::CallOp::create(builder, loc, fail, ValueRange{run, i32(assertionFailed), message})
+      LLVM::CallOp::create(builder, loc, fail, ValueRange{run, text(message), list, count})
           .getResult();
   LLVM::BrOp::create(builder, loc, ValueRange(status), errorBlock);
   builder.setInsertionPointToEnd(next);
 }
 
+void HostProgram::emitAssert(AssertOp assertion) {
+  sym::Expr expr = assertion.getExpr().getValue();
+  // What cannot be computed does not hold.
+  Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::sge, checkedNumber(expr),
+                                     number(sym::Expr(0)));
+  SymbolCollector used;
+  used.add(expr);
+  failUnless(holds, assertion.getMessage(), used.symbols.getArrayRef());
+}
+
+void HostProgram::emitCheckData(CheckOp check) {
+  Value byte = load(builder.getI8Type(), addresses.lookup(check.getCondition()), 0);
+  Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
+  Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, byte, zero);
+  failUnless(holds, check.getMessage(), {});
+}
+
 SmallVector<sym::Expr> HostProgram::getUsedSymbols() {
-  llvm::SmallSetVector<sym::Expr, 8> used;
-  auto add = [&](ArrayRef<sym::Expr> exprs) {
-    for (sym::Expr expr : exprs)
-      expr.walkLeaves([&](sym::Expr leaf) {
-        if (leaf.kind() == sym::Kind::Symbol)
-          used.insert(leaf);
-      });
-  };
-  AttrTypeWalker walker;
-  walker.addWalk([&](sym::ExprAttr attr) { add(attr.getValue()); });
-  walker.addWalk([&](sym::ShapeAttr attr) { add(attr.getSizes()); });
-  walker.addWalk([&](sym::MapAttr attr) { add(attr.getResults()); });
-  walker.addWalk([&](BufferType type) {
-    add(type.getSizes());
-    add(type.getStrides());
-  });
-  program->getParentOfType<ModuleOp>()->walk([&](Operation *op) {
-    if (!isa<ModuleOp>(op))
-      for (NamedAttribute attr : op->getAttrs())
-        walker.walk(attr.getValue());
-    for (Type type : op->getResultTypes())
-      walker.walk(type);
-  });
-  SmallVector<sym::Expr> sorted(used.begin(), used.end());
+  wrapper::SymbolCollector used;
+  for (Operation &op : program->getParentOfType<ModuleOp>().getOps())
+    used.add(&op);
+  SmallVector<sym::Expr> sorted(used.symbols.begin(), used.symbols.end());
   llvm::sort(sorted);
   return sorted;
 }

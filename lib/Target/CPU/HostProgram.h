@@ -46,6 +46,12 @@ private:
   void emitLaunch(wrapper::LaunchOp launch);
   void emitCopy(wrapper::CopyOp copy);
   void emitAssert(wrapper::AssertOp assertion);
+  void emitDefine(wrapper::DefineOp define);
+  void emitCheckData(wrapper::CheckOp check);
+  void emitReserve(wrapper::ReserveOp reserve);
+  void emitOutput(wrapper::OutputOp output);
+  /// Ends the run with `message` unless `holds`; the values of `symbols` follow it.
+  void failUnless(mlir::Value holds, llvm::StringRef message, llvm::ArrayRef<sym::Expr> symbols);
   /// Returns `status` from main if it is not 0.
   void emitCheck(mlir::Value status);
   mlir::Value offsetBytes(mlir::Value base, sym::Expr bytes);
@@ -59,12 +65,19 @@ private:
   mlir::LLVM::LLVMFuncOp declareKernel(kernel::FuncOp kernel);
   mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
   mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
+  std::optional<unsigned> getSymbolNumber(llvm::StringRef name) const;
   mlir::Value number(sym::Expr expr);
+  /// The same, or -1 if it cannot be computed in 64 bits.
+  mlir::Value checkedNumber(sym::Expr expr);
+  mlir::Value text(llvm::StringRef text);
   mlir::Value i32(int32_t value);
 
   llvm::ArrayRef<mlir::NamedAttribute> getSymbols() const;
   /// Symbols that sizes, offsets and kernels use.
   llvm::SmallVector<sym::Expr> getUsedSymbols();
+  /// Whether the program defines a symbol of the output's size or strides, which the runtime can
+  /// then check only when it comes to it.
+  bool isLate(unsigned output);
   /// A size for the tables: itself, or the number of an expression.
   int64_t encode(sym::Expr size);
   std::string sizes(llvm::ArrayRef<sym::Expr> sizes);
@@ -81,7 +94,10 @@ private:
   llvm::StringMap<mlir::Value> loadedSymbols;
   mlir::Block *errorBlock = nullptr;
   // Of main.
-  mlir::Value run, arena, weights, inputs, outputs, arguments;
+  mlir::Value run, segments, arena, weights, inputs, outputs, arguments;
+  llvm::SetVector<sym::Expr> definedSymbols;  // by the program, not by the inputs
+  llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of
+  int64_t numSegments = 0;                    // that the program reserves
   llvm::DenseMap<mlir::Value, mlir::Value> addresses;
   // Found before declarations with the same names are made.
   llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;

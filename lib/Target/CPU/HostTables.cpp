@@ -13,6 +13,7 @@ enum {
   rtAbi = 1,
   rtMutated = 1,
   rtNone = 2,
+  rtLate = 8,
   rtUnplaced = 2,
   rtMutableBuffer = 4,
   rtExternalWeights = 1,
@@ -112,7 +113,10 @@ void HostProgram::emitTables() {
                                   program.isMutated(i) ? rtMutated : 0, false));
   for (unsigned i = 0; i < program.getNumResults(); ++i)
     outputRows.push_back(tensorRow(program.getOutputName(i), program.getResultTypes()[i],
-                                   program.isNone(i) ? rtNone : 0, true));
+                                   program.isNone(i) ? rtNone
+                                   : isLate(i)       ? rtLate
+                                                     : 0,
+                                   true));
   // Tied names, and what folds read and make, are rows of one cell: the first of them.
   DenseMap<Value, int64_t> cells;
   auto constantRow = [&](StringRef name, BufferType type, ConstantOp constant) {
@@ -133,10 +137,15 @@ void HostProgram::emitTables() {
     if (!cells.contains(constant) && ((constant.getMutated() && !constant.getName()) ||
                                       llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
       constantRow("", constant.getType(), constant);
-  for (NamedAttribute symbol : getSymbols())
-    symbolRows.push_back({globals->string(symbol.getName()),
-                          getSymbolBound(symbol, "min").value_or(INT64_MIN),
-                          getSymbolBound(symbol, "max").value_or(INT64_MAX)});
+  for (NamedAttribute symbol : getSymbols()) {
+    // The program checks what it defines itself.
+    bool isDefined = definedSymbols.contains(sym::Expr::symbol(symbol.getName()));
+    auto bound = [&](StringRef name, int64_t none) {
+      return isDefined ? none : getSymbolBound(symbol, name).value_or(none);
+    };
+    symbolRows.push_back(
+        {globals->string(symbol.getName()), bound("min", INT64_MIN), bound("max", INT64_MAX)});
+  }
 
   SmallVector<std::string> expressionTexts;
   for (sym::Expr expr : expressions)
@@ -179,6 +188,8 @@ void HostProgram::emitTables() {
                 static_cast<int64_t>(expressions.size()),
                 static_cast<int64_t>(llvm::range_size(program.getBody().front().getOps<FoldOp>())),
                 globals->pointers(expressionTexts),
-                folds};
-  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiipp"), fields);
+                folds,
+                numSegments,
+                0};
+  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippii"), fields);
 }

@@ -2,6 +2,7 @@
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_KERNELVERIFY
@@ -28,13 +29,29 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
   }
 
   LogicalResult verify(func::FuncOp function, llvm::DenseSet<StringRef> &called) {
+    llvm::SetVector<sym::Expr> unknown; // symbols whose definition is still to come
+    for (auto define : function.getBody().getOps<DefineOp>())
+      if (!unknown.insert(sym::Expr::symbol(define.getSymbol()))) // V3
+        return define.emitOpError("defines symbol ") << define.getSymbol() << " again";
     for (Operation &op : function.getBody().getOps()) {
-      if (!isa<CallOp, ConstantOp, torch::NoneOp, func::ReturnOp>(op)) // V1
-        return op.emitOpError("is left after the kernel stage");
-      if (auto call = dyn_cast<CallOp>(op))
+      if (!isa<CallOp, ConstantOp, DefineOp, AssertOp, CheckOp, torch::NoneOp, func::ReturnOp>(op))
+        return op.emitOpError("is left after the kernel stage"); // V1
+      auto call = dyn_cast<CallOp>(op);
+      if (call)
         called.insert(call.getKernel());
       else if (auto constant = dyn_cast<ConstantOp>(op); constant && constant.getKernel())
         called.insert(*constant.getKernel());
+      if (!unknown.empty()) {
+        sym::SymbolCollector used;
+        used.add(&op);
+        if (call)
+          used.add(SymbolTable::lookupNearestSymbolFrom(&op, call.getKernelAttr()));
+        for (sym::Expr symbol : used.symbols)
+          if (unknown.contains(symbol)) // V3
+            return op.emitOpError("uses symbol ") << symbol.str() << " before it is defined";
+      }
+      if (auto define = dyn_cast<DefineOp>(op))
+        unknown.remove(sym::Expr::symbol(define.getSymbol()));
     }
     return success();
   }

@@ -187,6 +187,7 @@ private:
   Value repeat(Step step, Value source) {
     auto clone = cast<CallOp>(builder.clone(*step.call));
     clone->setOperand(0, source);
+    clone.removeDefinesAttr(); // the first one has
     return clone->getResult(step.result);
   }
 

@@ -33,7 +33,9 @@ Type getOutputType(func::FuncOp main, unsigned i) {
 
 class Lowering {
 public:
-  explicit Lowering(func::FuncOp main) : main(main), builder(main) {}
+  explicit Lowering(func::FuncOp main) : main(main), builder(main) {
+    kernel::addSymbolRanges(main, known);
+  }
 
   LogicalResult run() {
     if (failed(checkSignature()) || failed(createProgram()))
@@ -152,6 +154,17 @@ private:
     }
     if (auto call = dyn_cast<kernel::CallOp>(op))
       return lowerCall(call);
+    if (auto define = dyn_cast<kernel::DefineOp>(op))
+      return lowerDefine(define);
+    if (auto assertion = dyn_cast<kernel::AssertOp>(op)) {
+      AssertOp::create(builder, op.getLoc(), assertion.getExpr(), assertion.getMessage());
+      return success();
+    }
+    if (auto check = dyn_cast<kernel::CheckOp>(op)) {
+      CheckOp::create(builder, op.getLoc(), buffers.lookup(check.getCondition()),
+                      check.getMessage());
+      return success();
+    }
     if (isa<torch::NoneOp>(op))
       return success();
     if (auto ret = dyn_cast<func::ReturnOp>(op))
@@ -193,11 +206,34 @@ private:
                               IntegerAttr(), UnitAttr());
   }
 
+  LogicalResult lowerDefine(kernel::DefineOp define) {
+    if (!program.getSymbolsAttr() || !program.getSymbolsAttr().contains(define.getSymbol())) // C4
+      return define.emitError("defines ")
+             << define.getSymbol() << ", which is not in torch.symbols";
+    Value data = define.getValue() ? buffers.lookup(define.getValue()) : Value();
+    DefineOp::create(builder, define.getLoc(), define.getSymbolAttr(), data, define.getExprAttr());
+    defined.insert(sym::Expr::symbol(define.getSymbol()));
+    return success();
+  }
+
+  /// Sizes that data gives are what the data says: a negative one ends the run.
+  void assertSizes(Location loc, BufferType type) {
+    for (sym::Expr size : type.getSizes()) {
+      bool isDefined = false;
+      size.walkLeaves([&](sym::Expr leaf) { isDefined |= defined.contains(leaf); });
+      if (isDefined && !known.isNonNegative(size) && asserted.insert(size).second)
+        AssertOp::create(builder, loc, sym::ExprAttr::get(builder.getContext(), size),
+                         builder.getStringAttr("a tensor's size, " + size.str() +
+                                               ", is negative (" + torch::describe(loc) + ")"));
+    }
+  }
+
   LogicalResult lowerCall(kernel::CallOp call) {
     SmallVector<Value> ins, outs;
     for (Value operand : call.getOperands())
       ins.push_back(buffers.lookup(operand));
     for (Value result : call.getResults()) {
+      assertSizes(call.getLoc(), BufferType::get(cast<RankedTensorType>(result.getType())));
       auto claim = claims.find(result);
       Value buffer;
       if (claim != claims.end())
@@ -216,8 +252,7 @@ private:
   }
 
   Value createAlloc(Location loc, Value tensor) {
-    return AllocOp::create(builder, loc, BufferType::get(cast<RankedTensorType>(tensor.getType())),
-                           sym::ExprAttr());
+    return AllocOp::create(builder, loc, BufferType::get(cast<RankedTensorType>(tensor.getType())));
   }
 
   LogicalResult lowerReturn(func::ReturnOp ret) {
@@ -238,8 +273,7 @@ private:
       if (source != target && llvm::any_of(moves, [&](auto &other) {
             return other.second == source && other.first != source;
           })) {
-        Value saved = AllocOp::create(builder, ret.getLoc(), cast<BufferType>(source.getType()),
-                                      sym::ExprAttr());
+        Value saved = AllocOp::create(builder, ret.getLoc(), cast<BufferType>(source.getType()));
         CopyOp::create(builder, ret.getLoc(), source, saved);
         source = saved;
       }
@@ -283,6 +317,9 @@ private:
   DenseMap<unsigned, unsigned> outputNumbers; // result of main: output of the program
   llvm::StringMap<ConstantOp> constants;
   SmallVector<kernel::ConstantOp> computed; // in program order
+  llvm::DenseSet<sym::Expr> defined;        // symbols that have their value from a define
+  llvm::DenseSet<sym::Expr> asserted;       // sizes
+  sym::Assumptions known;
 };
 
 struct LowerToWrapper : kiln::impl::KernelLowerToWrapperBase<LowerToWrapper> {

@@ -73,32 +73,74 @@ std::optional<int64_t> placeBySize(MutableArrayRef<Interval *> intervals) {
   return total;
 }
 
+/// A segment of the arena that is reserved when the program has come to `start`.
+struct Segment {
+  Operation *start; // its first allocation; null for segment 0
+  SmallVector<AllocOp> allocs = {};
+};
+
+/// Deals out the allocations with symbolic sizes. One can share a segment that is reserved before
+/// it if all symbols of its size have their values there.
+SmallVector<Segment> getSegments(ProgramOp program) {
+  llvm::SetVector<sym::Expr> defined = getDefinedSymbols(program);
+  SmallVector<Segment> segments{{nullptr}};
+  llvm::DenseSet<sym::Expr> late; // defined since the last segment was reserved
+  for (Operation &op : program.getBody().front()) {
+    if (auto define = dyn_cast<DefineOp>(op))
+      late.insert(sym::Expr::symbol(define.getSymbol()));
+    auto alloc = dyn_cast<AllocOp>(op);
+    if (!alloc || alloc.getType().getBytes().isConstant())
+      continue;
+    bool isDefined = false, isLate = false;
+    alloc.getType().getBytes().walkLeaves([&](sym::Expr leaf) {
+      isDefined |= defined.contains(leaf);
+      isLate |= late.contains(leaf);
+    });
+    if (isLate) {
+      segments.push_back({alloc});
+      late.clear();
+    }
+    segments[isDefined ? segments.size() - 1 : 0].allocs.push_back(alloc);
+  }
+  return segments;
+}
+
 struct PlanMemory : kiln::impl::WrapperPlanMemoryBase<PlanMemory> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
     SmallVector<Interval> intervals = getIntervals(program.getBody().front());
-    SmallVector<Interval *> fixed, symbolic;
+    SmallVector<Interval *> fixed;
     for (Interval &interval : intervals) {
       sym::Expr bytes = alignBytes(interval.alloc.getType().getBytes());
       if (!bytes.isValid())
         return fail(interval.alloc);
-      if (bytes.isConstant())
-        interval.bytes = *bytes.constant();
-      (bytes.isConstant() ? fixed : symbolic).push_back(&interval);
+      if (!bytes.isConstant())
+        continue;
+      interval.bytes = *bytes.constant();
+      fixed.push_back(&interval);
     }
     std::optional<int64_t> fixedBytes = placeBySize(fixed);
     if (!fixedBytes)
       return fail(program);
     for (Interval *interval : fixed)
       setOffset(interval->alloc, interval->offset);
-    sym::Expr end = *fixedBytes;
-    for (Interval *interval : symbolic) {
-      setOffset(interval->alloc, end);
-      end = end + alignBytes(interval->alloc.getType().getBytes());
+    for (auto [number, segment] : llvm::enumerate(getSegments(program))) {
+      sym::Expr end = number == 0 ? *fixedBytes : 0;
+      for (AllocOp alloc : segment.allocs) {
+        setOffset(alloc, end);
+        alloc.setSegment(number);
+        end = end + alignBytes(alloc.getType().getBytes());
+      }
+      if (!end.isValid())
+        return fail(program);
+      auto bytes = sym::ExprAttr::get(&getContext(), end);
+      if (number == 0) {
+        program.setArenaBytesAttr(bytes);
+      } else {
+        OpBuilder builder(segment.start);
+        ReserveOp::create(builder, segment.start->getLoc(), number, bytes);
+      }
     }
-    if (!end.isValid())
-      return fail(program);
-    program.setArenaBytesAttr(sym::ExprAttr::get(&getContext(), end));
   }
 
   void setOffset(AllocOp alloc, sym::Expr offset) {

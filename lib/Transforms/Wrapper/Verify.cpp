@@ -1,3 +1,4 @@
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 
@@ -14,7 +15,10 @@ namespace {
 
 class Verifier {
 public:
-  explicit Verifier(ProgramOp program) : program(program) {}
+  explicit Verifier(ProgramOp program) : program(program), unknown(getDefinedSymbols(program)) {
+    if (program.getArenaBytes())
+      segments[0] = program.getArenaBytes()->getValue();
+  }
 
   LogicalResult run() {
     if (!program.getArenaBytes() || !program.getWeightsBytes()) // V1
@@ -33,8 +37,15 @@ private:
     for (Value operand : op.getOperands()) // V3
       if (ended.contains(getStorage(operand)))
         return op.emitError("uses a buffer whose memory was freed");
+    if (failed(checkSymbols(op)))
+      return failure();
     if (auto constant = dyn_cast<ConstantOp>(op))
       return placed(constant);
+    if (auto reserve = dyn_cast<ReserveOp>(op)) {
+      if (!segments.try_emplace(reserve.getSegment(), reserve.getBytes().getValue()).second) // V1
+        return op.emitError("reserves a segment again");
+      return success();
+    }
     if (auto alloc = dyn_cast<AllocOp>(op))
       return begin(alloc);
     if (auto free = dyn_cast<FreeOp>(op)) {
@@ -49,6 +60,25 @@ private:
       return write(op, copy.getTarget());
     } else if (auto fold = dyn_cast<FoldOp>(op)) {
       return foldable(fold);
+    }
+    return success();
+  }
+
+  LogicalResult checkSymbols(Operation &op) { // V8
+    if (!unknown.empty()) {
+      SymbolCollector used;
+      used.add(&op);
+      if (auto launch = dyn_cast<LaunchOp>(op))
+        if (Operation *kernel = SymbolTable::lookupNearestSymbolFrom(&op, launch.getKernelAttr()))
+          used.add(kernel);
+      for (sym::Expr symbol : used.symbols)
+        if (unknown.contains(symbol))
+          return op.emitError("uses symbol ") << symbol.str() << " before it is defined";
+    }
+    if (auto define = dyn_cast<DefineOp>(op)) {
+      sym::Expr symbol = sym::Expr::symbol(define.getSymbol());
+      if (!unknown.remove(symbol))
+        return op.emitError("defines symbol ") << symbol.str() << " again";
     }
     return success();
   }
@@ -80,11 +110,15 @@ private:
     if (!alloc.getOffset()) // V1
       return alloc.emitError("has no place in the arena");
     sym::Expr offset = alloc.getOffset()->getValue(), bytes = alloc.getType().getBytes();
-    sym::Expr arena = program.getArenaBytes()->getValue();
+    auto segment = segments.find(alloc.getSegment());
+    if (segment == segments.end()) // V1
+      return alloc.emitError("is in a segment that is not reserved");
     if (offset.constant().value_or(0) < 0 ||
-        (arena - offset - bytes).constant().value_or(0) < 0) // V2
+        (segment->second - offset - bytes).constant().value_or(0) < 0) // V2
       return alloc.emitError("lies outside the arena");
     for (AllocOp other : live) { // V4
+      if (other.getSegment() != alloc.getSegment())
+        continue;
       std::optional<int64_t> distance = (other.getOffset()->getValue() - offset).constant();
       if (!distance)
         continue;
@@ -125,6 +159,8 @@ private:
   }
 
   ProgramOp program;
+  llvm::SetVector<sym::Expr> unknown;    // symbols whose definition is still to come
+  DenseMap<int64_t, sym::Expr> segments; // size of each that is reserved
   llvm::SmallPtrSet<Value, 16> ended, folded;
   llvm::SmallSetVector<AllocOp, 16> live;
   DenseMap<Value, AllocOp> owner;

@@ -65,7 +65,7 @@ func.func @call_c4_count(%x: tensor<i64>) {
 // -----
 
 func.func @call_c4_type(%x: tensor<i64>) {
-  // expected-error @+1 {{expects an expression for a 0-d i64 tensor or unit in 'values'}}
+  // expected-error @+1 {{expects an expression for a 0-d tensor of i64 or i1, or unit, in 'values'}}
   %0 = torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<f64>
   return
 }

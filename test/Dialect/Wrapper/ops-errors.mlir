@@ -286,3 +286,43 @@ wrapper.program @main() {
   wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
   wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
 }
+
+// -----
+
+// reserve_c1
+wrapper.program @main() {
+  // expected-error@+1 {{segment 0 is not one that a program reserves}}
+  wrapper.reserve 0, 64
+}
+
+// -----
+
+// define_c1
+wrapper.program @main() attributes {symbols = {u0 = {}}} {
+  // expected-error@+1 {{needs either a buffer or an expression}}
+  wrapper.define "u0"
+}
+
+// -----
+
+wrapper.program @main(%x: !wrapper.buffer<[2], [1], i64> {wrapper.name = "x"})
+    attributes {symbols = {u0 = {}}} {
+  // expected-error@+1 {{which is not one i64}}
+  wrapper.define "u0" from %x : !wrapper.buffer<[2], [1], i64>
+}
+
+// -----
+
+// define_c2
+wrapper.program @main() attributes {symbols = {u0 = {}}} {
+  // expected-error@+1 {{defines u1, which the program lacks}}
+  wrapper.define "u1" = 2
+}
+
+// -----
+
+// check_c1
+wrapper.program @main(%x: !wrapper.buffer<[], [], i64> {wrapper.name = "x"}) {
+  // expected-error@+1 {{which is not one i1}}
+  wrapper.check %x, "never" : !wrapper.buffer<[], [], i64>
+}

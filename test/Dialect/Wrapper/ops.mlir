@@ -56,3 +56,22 @@ wrapper.program @folds() {
   // CHECK: wrapper.fold @pack ins(%{{.*}} : !wrapper.buffer<[4], [1], f32>) outs(%{{.*}} : !wrapper.buffer<[4], [1], f32>)
   wrapper.fold @pack ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
 }
+
+// A size that data gives.
+// CHECK: wrapper.program @unbacked(%[[N:.*]]: !wrapper.buffer<[], [], i64>
+wrapper.program @unbacked(%n: !wrapper.buffer<[], [], i64> {wrapper.name = "n"},
+                          %ok: !wrapper.buffer<[], [], i1> {wrapper.name = "ok"})
+    attributes {arena_bytes = #sym.expr<0>, symbols = {u0 = {min = 0}, u1 = {}}} {
+  // CHECK: wrapper.define "u0" from %[[N]] : !wrapper.buffer<[], [], i64>
+  wrapper.define "u0" from %n : !wrapper.buffer<[], [], i64>
+  // CHECK: wrapper.assert u0, "not negative"
+  wrapper.assert u0, "not negative"
+  // CHECK: wrapper.define "u1" = max(u0 - 3, 0)
+  wrapper.define "u1" = max(u0 - 3, 0)
+  // CHECK: wrapper.check %{{.*}}, "not so" : <[], [], i1>
+  wrapper.check %ok, "not so" : !wrapper.buffer<[], [], i1>
+  // CHECK: wrapper.reserve 1, 64*(u0 ceildiv 16) + 64
+  wrapper.reserve 1, 64*(u0 ceildiv 16) + 64
+  // CHECK: wrapper.alloc at 64 in 1 : <[u0], [1], f32>
+  %a = wrapper.alloc at 64 in 1 : !wrapper.buffer<[u0], [1], f32>
+}

@@ -76,7 +76,7 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 
   }
 }
 // CHECK-LABEL: llvm.func internal @kiln_main
-// CHECK: llvm.call @kiln_rt_fail(%arg0, %{{.*}}, %{{.*}}) : (!llvm.ptr, i32, !llvm.ptr) -> i32
+// CHECK: llvm.call @kiln_rt_assert_failed(%arg0, %{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i32
 // CHECK: llvm.sdiv
 // CHECK: llvm.call @kiln_rt_launch
 // CHECK-LABEL: llvm.func internal @kiln_bind(%arg0: !llvm.ptr, %arg1: !llvm.ptr) -> i32
@@ -135,3 +135,40 @@ module attributes {torch.constants = [{name = "w", type = tensor<4xf32>}, {name 
         outs(%q : !wrapper.buffer<[4], [1], f32>)
   }
 }
+
+// -----
+
+// Sizes that data gives: the number is stored where later sizes are loaded from, memory is reserved,
+// and the output is bound.
+module attributes {torch.symbols = {s0 = {min = 1}, u0 = {min = 0, max = 9}}} {
+  wrapper.program @main(%n: !wrapper.buffer<[], [], i64> {wrapper.name = "n"},
+                        %ok: !wrapper.buffer<[], [], i1> {wrapper.name = "ok"},
+                        %x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"})
+      -> (!wrapper.buffer<[u0], [1], f32> {wrapper.name = "y"})
+      attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64,
+                  symbols = {s0 = {min = 1}, u0 = {min = 0, max = 9}}} {
+    wrapper.define "u0" from %n : !wrapper.buffer<[], [], i64>
+    wrapper.assert s0 - u0, "as many as there are"
+    wrapper.check %ok, "not so" : !wrapper.buffer<[], [], i1>
+    wrapper.reserve 1, 64*u0
+    %a = wrapper.alloc at 0 in 1 : !wrapper.buffer<[u0], [1], f32>
+    %y = wrapper.output 0 : !wrapper.buffer<[u0], [1], f32>
+    wrapper.copy %a to %y : !wrapper.buffer<[u0], [1], f32> to !wrapper.buffer<[u0], [1], f32>
+  }
+}
+// CHECK-LABEL: llvm.mlir.global private unnamed_addr constant @{{.*}}("not so\00")
+// CHECK: llvm.mlir.global private unnamed_addr constant @{{.*}}("as many as there are\00")
+// CHECK: llvm.mlir.global private unnamed_addr constant @{{.*}}(dense<[0, 1]> : tensor<2xi64>)
+// CHECK-LABEL: llvm.func internal @kiln_main
+// CHECK: llvm.store %{{.*}}, %{{.*}} : i64, !llvm.ptr
+// CHECK: llvm.call @kiln_rt_assert_failed(
+// CHECK: llvm.load %{{.*}} : !llvm.ptr -> i8
+// CHECK: llvm.call @kiln_rt_assert_failed(
+// CHECK: llvm.call @kiln_rt_reserve(%arg0
+// CHECK: llvm.call @kiln_rt_bind_output(%arg0
+// CHECK: "llvm.intr.memcpy"
+// The range of what the program defines is not the runtime's to check at entry.
+// CHECK-LABEL: llvm.mlir.global private unnamed_addr constant @kiln_symbols
+// CHECK: llvm.mlir.constant(9223372036854775807 : i64)
+// CHECK: llvm.mlir.constant(-9223372036854775808 : i64)
+// CHECK: llvm.mlir.constant(9223372036854775807 : i64)

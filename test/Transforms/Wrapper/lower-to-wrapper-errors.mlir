@@ -39,3 +39,12 @@ func.func @main(%x: tensor<4xf32> {torch.name = "x"}, %y: tensor<2xf32> {torch.n
   // expected-error@+1 {{result 0 is the new value of 'x', which has another type}}
   return %y : tensor<2xf32>
 }
+
+// -----
+
+// c4
+func.func @main(%n: tensor<i64> {torch.name = "n"}) {
+  // expected-error@+1 {{defines u0, which is not in torch.symbols}}
+  kernel.define "u0" from %n : tensor<i64>
+  return
+}

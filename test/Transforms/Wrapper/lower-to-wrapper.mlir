@@ -139,7 +139,7 @@ func.func @main() -> (tensor<2xf32> {torch.name = "a"}, tensor<2xf32> {torch.nam
 // -----
 
 // What has to be checked of the inputs comes first.
-// CHECK: wrapper.program @main
+// CHECK-LABEL: wrapper.program @main
 // CHECK-NEXT: wrapper.assert 2*s1 - s0, "expected x.size()[0] <= 2*y.size()[0]"
 module attributes {
     torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}},
@@ -150,3 +150,35 @@ module attributes {
     return %x : tensor<?xf32, #sym.shape<[s0]>>
   }
 }
+
+// -----
+
+// What comes from data keeps its place among the launches; a size that may be negative is asserted.
+// CHECK-LABEL: wrapper.program @main
+module attributes {torch.symbols = {u0 = {min = 0}, u1 = {}}} {
+  kernel.func @fill() -> tensor<?x?xf32, #sym.shape<[u0, u1]>> {
+    %y = kernel.map {
+      %a = arith.constant 1.0 : f32
+      kernel.yield %a : f32
+    } : tensor<?x?xf32, #sym.shape<[u0, u1]>>
+    kernel.return %y : tensor<?x?xf32, #sym.shape<[u0, u1]>>
+  }
+  func.func @main(%n: tensor<i64> {torch.name = "n"}, %ok: tensor<i1> {torch.name = "ok"})
+      -> (tensor<?x?xf32, #sym.shape<[u0, u1]>> {torch.name = "y"}) {
+    // CHECK: wrapper.define "u0" from %arg0
+    // CHECK-NEXT: wrapper.assert u0, "not negative"
+    kernel.define "u0" from %n : tensor<i64>
+    kernel.assert u0, "not negative"
+    // CHECK-NEXT: wrapper.define "u1" = 2*u0
+    kernel.define "u1" = 2*u0
+    // CHECK-NEXT: wrapper.check %arg1, "not so"
+    kernel.check %ok, "not so" : tensor<i1>
+    // CHECK-NEXT: wrapper.assert u1, "a tensor's size, u1, is negative (node 'ones' (model.py:3))"
+    // CHECK-NEXT: %[[Y:.*]] = wrapper.output 0
+    // CHECK-NEXT: wrapper.launch @fill
+    %y = kernel.call @fill() : () -> tensor<?x?xf32, #sym.shape<[u0, u1]>> loc(#ones)
+    return %y : tensor<?x?xf32, #sym.shape<[u0, u1]>>
+  }
+}
+#line = loc("model.py":3:0)
+#ones = loc("ones"(#line))

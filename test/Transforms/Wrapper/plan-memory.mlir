@@ -33,3 +33,33 @@ wrapper.program @main() attributes {symbols = {s0 = {min = 1}, s1 = {min = 1}}} 
   // CHECK: wrapper.alloc at 64*(s0 ceildiv 16) + 64 : <[s1, 16], [16, 1], f32>
   %d = wrapper.alloc : !wrapper.buffer<[s1, 16], [16, 1], f32>
 }
+
+// -----
+
+// A segment for each point after which something of a new size is wanted: u0 and u1 are known
+// together, u2 comes later, and what needs u0 alone joins the latest.
+// CHECK-LABEL: wrapper.program @main
+// CHECK-SAME: arena_bytes = #sym.expr<64*s0 + 64>
+wrapper.program @main(%n: !wrapper.buffer<[], [], i64> {wrapper.name = "n"})
+    attributes {symbols = {s0 = {min = 1}, u0 = {min = 0}, u1 = {min = 0}, u2 = {min = 0}}} {
+  // CHECK: wrapper.alloc at 64 : <[s0, 16], [16, 1], f32>
+  %s = wrapper.alloc : !wrapper.buffer<[s0, 16], [16, 1], f32>
+  wrapper.define "u0" from %n : !wrapper.buffer<[], [], i64>
+  wrapper.define "u1" from %n : !wrapper.buffer<[], [], i64>
+  // CHECK: wrapper.alloc at 0 : <[3], [1], f32>
+  %f = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
+  // CHECK: wrapper.reserve 1, 64*s0*u1 + 128*u0
+  // CHECK-NEXT: wrapper.alloc at 0 in 1 : <[u0, 16], [16, 1], f32>
+  %a = wrapper.alloc : !wrapper.buffer<[u0, 16], [16, 1], f32>
+  // CHECK: wrapper.alloc at 64*u0 in 1 : <[s0, u1, 16], [16*u1, 16, 1], f32>
+  %b = wrapper.alloc : !wrapper.buffer<[s0, u1, 16], [16*u1, 16, 1], f32>
+  wrapper.define "u2" from %n : !wrapper.buffer<[], [], i64>
+  // CHECK: wrapper.define "u2"
+  // CHECK-NEXT: wrapper.alloc at 64*s0*u1 + 64*u0 in 1
+  %c = wrapper.alloc : !wrapper.buffer<[u0, 16], [16, 1], i32>
+  // CHECK: wrapper.reserve 2, 64*u0 + 64*u2
+  // CHECK-NEXT: wrapper.alloc at 0 in 2
+  %d = wrapper.alloc : !wrapper.buffer<[u2, 16], [16, 1], f32>
+  // CHECK-NEXT: wrapper.alloc at 64*u2 in 2
+  %e = wrapper.alloc : !wrapper.buffer<[u0, 16], [16, 1], i32>
+}

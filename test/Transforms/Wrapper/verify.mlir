@@ -119,3 +119,58 @@ wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes =
   wrapper.fold @k ins(%b : !wrapper.buffer<[4], [1], f32>) outs(%c : !wrapper.buffer<[4], [1], f32>)
   wrapper.fold @k ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>)
 }
+
+// -----
+
+// v1
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  // expected-error@+1 {{is in a segment that is not reserved}}
+  %a = wrapper.alloc at 0 in 1 : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  wrapper.reserve 1, 64
+  // expected-error@+1 {{reserves a segment again}}
+  wrapper.reserve 1, 128
+}
+
+// -----
+
+// v2
+wrapper.program @main() attributes {arena_bytes = #sym.expr<640>, weights_bytes = 64 : i64} {
+  wrapper.reserve 1, 64
+  // expected-error@+1 {{lies outside the arena}}
+  %a = wrapper.alloc at 64 in 1 : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+// v8
+wrapper.program @main()
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {u0 = {}}} {
+  // expected-error@+1 {{uses symbol u0 before it is defined}}
+  wrapper.reserve 1, 64*u0
+  wrapper.define "u0" = 2
+}
+
+// -----
+
+wrapper.program @main()
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {u0 = {}}} {
+  wrapper.define "u0" = 2
+  // expected-error@+1 {{defines symbol u0 again}}
+  wrapper.define "u0" = 3
+}
+
+// -----
+
+// Segments overlap nothing.
+wrapper.program @main()
+    attributes {arena_bytes = #sym.expr<64>, weights_bytes = 0 : i64, symbols = {u0 = {}}} {
+  %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
+  wrapper.define "u0" = 2
+  wrapper.reserve 1, 64
+  %b = wrapper.alloc at 0 in 1 : !wrapper.buffer<[1], [1], f32>
+}

@@ -28,7 +28,7 @@ namespace kiln::kernel {
 /// begins with, so nothing may be computed from it ahead of time.
 inline constexpr llvm::StringLiteral mutatedAttrName = "kernel.mutated";
 
-/// An op that is compiled on its own: kernel.map, contract, attention, scan, scatter, sort.
+/// An op that is compiled on its own: kernel.map, contract, attention, scan, scatter, sort, repeat.
 bool isStructured(mlir::Operation *op);
 
 /// The type in which region code holds an element of this type: integers lose their sign, 8-bit

@@ -34,6 +34,10 @@ def Kernel_Dialect : Dialect {
     **Scalars.** A region computes on signless scalars with arith, math and complex: `ui8` is read as
     i8, bool as i1. Where signedness matters the op says so (`arith.divui`).
 
+    **Symbols that data gives.** A size that is only known when the model runs is a symbol as any other.
+    `kernel.define` says where in the program it gets its value; what uses the symbol comes after, and
+    no pass moves anything up past a define.
+
     **Placement.** A value in a region belongs to the outermost loop at which the dims it depends on
     are known. A row's maximum inlined into the loop over the row's elements is computed once a row.
   }];
@@ -160,7 +164,8 @@ def Kernel_ReduceOp : Kernel_Op<"reduce", [RecursiveMemoryEffects]> {
 }
 
 def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
-    ParentOneOf<["MapOp", "ReduceOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp", "SortOp"]>]> {
+    ParentOneOf<["MapOp", "ReduceOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp", "SortOp",
+                 "RepeatOp"]>]> {
   let summary = "ends a region with its values";
   let arguments = (ins Variadic<AnyType>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
@@ -455,6 +460,79 @@ def Kernel_SortOp : Kernel_Op<"sort", [RecursiveMemoryEffects]> {
   let extraClassDeclaration = [{
     llvm::SmallVector<::kiln::sym::Expr> getDomain();
   }];
+}
+
+def Kernel_RepeatOp : Kernel_Op<"repeat", [RecursiveMemoryEffects]> {
+  let summary = "the numbers of elements, each as often as its count says";
+  let description = [{
+    ```mlir
+    %places = kernel.repeat total s0 chunk 4096 count {
+      %m = kernel.read %mask (d0, d1) -> (4096*d0 + d1) : tensor<?xi1, #sym.shape<[s0]>> -> i1
+      kernel.yield %m : i1
+    } start {
+      %s = kernel.read %starts (d0, d1) -> (d0) : tensor<?xi64, #sym.shape<[s0 ceildiv 4096]>> -> i64
+      kernel.yield %s : i64
+    } : tensor<?xi64, #sym.shape<[u0]>>
+    ```
+    With counts of 0 and 1 this is compaction: the places where a mask holds, in order. Element number
+    i is in chunk d0 = i floordiv `chunk`, at place d1 = i mod `chunk` of it. `count` says how often i
+    stands in the result (an i64, below zero as zero; an i1 as 0 or 1), `start` how many results the
+    chunks before this one have, so that chunks can be done in parallel. The result's size is the sum
+    of all counts; what would lie past it is not written.
+
+    Constraints:
+    - (C1) `count` yields an i1 or an i64, `start` an i64
+    - (C2) the result is a vector of i64
+    - (C3) `start` does not use d1
+  }];
+  let arguments = (ins Sym_ExprAttr:$total, Sym_ExprAttr:$chunk);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$count, SizedRegion<1>:$start);
+  let assemblyFormat = [{
+    `total` custom<Size>($total) `chunk` custom<Size>($chunk) attr-dict-with-keyword
+    `count` $count `start` $start `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    llvm::SmallVector<::kiln::sym::Expr> getExtents(); // chunks, places in a chunk
+  }];
+}
+
+//===-- What the host knows ---------------------------------------------------------------------===//
+
+def Kernel_DefineOp : Kernel_Op<"define", [MemoryEffects<[MemWrite]>]> {
+  let summary = "gives a symbol its value";
+  let description = [{
+    `kernel.define "u0" from %count : tensor<i64>` reads it from data that the program has computed,
+    `kernel.define "u1" = max(s0 - u0, 0)` from symbols that are known. Types and maps of what
+    follows may use it.
+
+    Constraints:
+    - (C1) either a 0-d tensor of i64 or an expression
+  }];
+  let arguments = (ins StrAttr:$symbol, Optional<AnyRankedTensor>:$value,
+                       OptionalAttr<Sym_ExprAttr>:$expr);
+  let assemblyFormat = [{
+    $symbol (`from` $value^ `:` type($value))? (`=` custom<Size>($expr)^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Kernel_AssertOp : Kernel_Op<"assert", [MemoryEffects<[MemWrite]>]> {
+  let summary = "fails the run unless an expression is at least zero";
+  let description = "`kernel.assert u0 - 2, \"u0 must be at least 2\"`.";
+  let arguments = (ins Sym_ExprAttr:$expr, StrAttr:$message);
+  let assemblyFormat = "custom<Size>($expr) `,` $message attr-dict";
+}
+
+def Kernel_CheckOp : Kernel_Op<"check", [MemoryEffects<[MemWrite]>]> {
+  let summary = "fails the run unless data says that all is well";
+  let description = [{
+    `kernel.check %ok, "sum is not positive" : tensor<i1>`. Constraint (C1): a 0-d tensor of i1.
+  }];
+  let arguments = (ins AnyRankedTensor:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
+  let hasVerifier = 1;
 }
 
 //===-- Kernels ---------------------------------------------------------------------------------===//

@@ -168,7 +168,8 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
 
     Results are the call's tensors, a list of tensors flattened. A result that is None has type
     `none`; a symbolic number is a 0-d tensor of `i64`, `f64` or `i1`, and `values` (one entry for
-    each result) says which expression an integer one is. Symbols that come into being with this
+    each result) says which expression an integer one is, and of a bool which new symbol is 1 where it
+    is true. Symbols that come into being with this
     call are named in `defines`; their values are those of the dimensions and `values` in which they
     occur. An operator without a schema (a custom one) has its arguments as they were given, and
     their names in `names`. A call whose result depends on how its first argument lies in memory
@@ -178,7 +179,7 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
     - (C1) every operand index in `args` is in range
     - (C2) every operand is used by `args`
     - (C3) with a schema, `args` has its arity and every entry fits the declared type
-    - (C4) `values` has an entry for each result: `#sym.expr` for a 0-d i64 tensor, or unit
+    - (C4) `values` has an entry for each result: `#sym.expr` for a 0-d tensor of i64 or i1, or unit
     - (C5) `names` has an entry for each of `args`
   }];
 }

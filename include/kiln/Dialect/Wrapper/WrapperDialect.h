@@ -29,6 +29,14 @@ constexpr int64_t bufferAlignment = 64;
 /// `bytes` rounded up to `bufferAlignment`.
 sym::Expr alignBytes(sym::Expr bytes);
 
+/// The symbols that operations mention, buffer types included.
+struct SymbolCollector : sym::SymbolCollector {
+  SymbolCollector();
+};
+
+/// The symbols that the program itself gives a value.
+llvm::SetVector<sym::Expr> getDefinedSymbols(ProgramOp program);
+
 /// The value whose memory `buffer` is a view of: a program argument or the result of a constant,
 /// output, alloc or reuse.
 mlir::Value getStorage(mlir::Value buffer);

@@ -24,6 +24,13 @@ def Wrapper_Dialect : Dialect {
     `view` and `reuse` give further names to the same memory. A root made by `alloc` or `reuse` lives
     until it is passed to `free` or `reuse`; `wrapper-plan-memory` gives each `alloc` an offset in the
     arena, writes the arena's size on the program, and so makes the plan visible in the text.
+
+    **The arena** has segments. Segment 0 is there when the program starts; its size depends on the
+    inputs' sizes alone. What has a size that only data gives lies in a further segment, which `reserve`
+    makes long enough once the symbols are known.
+
+    **Symbols** have their values from the inputs' shapes, or from a `define`: in a run it comes
+    before everything that uses the symbol.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
   let useDefaultTypePrinterParser = 1;
@@ -173,12 +180,28 @@ def Wrapper_OutputOp : Wrapper_Op<"output", [Pure, HasParent<"ProgramOp">]> {
 def Wrapper_AllocOp : Wrapper_Op<"alloc"> {
   let summary = "memory for an intermediate result";
   let description = [{
-    Uninitialised. `offset` is its place in the arena, in bytes, once memory has been planned.
-    Constraint (C1): the buffer is contiguous.
+    Uninitialised. `offset` is its place in a segment of the arena, in bytes, once memory has been
+    planned. Constraint (C1): the buffer is contiguous.
   }];
-  let arguments = (ins OptionalAttr<Sym_ExprAttr>:$offset);
+  let arguments = (ins OptionalAttr<Sym_ExprAttr>:$offset,
+                       DefaultValuedAttr<I64Attr, "0">:$segment);
   let results = (outs Wrapper_BufferType:$result);
-  let assemblyFormat = "(`at` custom<Size>($offset)^)? attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    (`at` custom<Size>($offset)^)? (`in` $segment^)? attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "BufferType":$type),
+                            [{ build($_builder, $_state, type, ::kiln::sym::ExprAttr()); }]>];
+}
+
+def Wrapper_ReserveOp : Wrapper_Op<"reserve"> {
+  let summary = "memory for what has a size that data gives";
+  let description = [{
+    `wrapper.reserve 1, 64*u0`: from here on segment 1 of the arena is at least so many bytes long.
+    Constraint (C1): `segment` is positive.
+  }];
+  let arguments = (ins I64Attr:$segment, Sym_ExprAttr:$bytes);
+  let assemblyFormat = "$segment `,` custom<Size>($bytes) attr-dict";
   let hasVerifier = 1;
 }
 
@@ -257,11 +280,41 @@ def Wrapper_CopyOp : Wrapper_Op<"copy"> {
   let hasVerifier = 1;
 }
 
+def Wrapper_DefineOp : Wrapper_Op<"define"> {
+  let summary = "gives a symbol its value";
+  let description = [{
+    `wrapper.define "u0" from %count : !wrapper.buffer<[], [], i64>` when the host is here it reads the
+    number that the launches before have left; `wrapper.define "u1" = max(s0 - u0, 0)` computes it.
+
+    Constraints:
+    - (C1) either a buffer with one i64 or an expression
+    - (C2) the program has the symbol
+  }];
+  let arguments = (ins StrAttr:$symbol, Optional<Wrapper_BufferType>:$value,
+                       OptionalAttr<Sym_ExprAttr>:$expr);
+  let assemblyFormat = [{
+    $symbol (`from` $value^ `:` type($value))? (`=` custom<Size>($expr)^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Wrapper_CheckOp : Wrapper_Op<"check"> {
+  let summary = "fails the run unless data says that all is well";
+  let description = [{
+    `wrapper.check %ok, "sum is not positive" : !wrapper.buffer<[], [], i1>`, as `assert`.
+    Constraint (C1): a buffer with one i1.
+  }];
+  let arguments = (ins Wrapper_BufferType:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
+  let hasVerifier = 1;
+}
+
 def Wrapper_AssertOp : Wrapper_Op<"assert"> {
   let summary = "fails the run unless an expression is at least zero";
   let description = [{
     `wrapper.assert s0 - 2, "s0 must be at least 2"`. The run ends with `KILN_ASSERTION_FAILED` and the
-    message. Constraint (C1): the expression is not a constant below zero.
+    message, which the values of the symbols follow. Constraint (C1): the expression is not a constant
+    below zero.
   }];
   let arguments = (ins Sym_ExprAttr:$expr, StrAttr:$message);
   let assemblyFormat = "custom<Size>($expr) `,` $message attr-dict";

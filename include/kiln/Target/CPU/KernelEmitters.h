@@ -22,6 +22,7 @@ mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func, const TargetInfo 
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func, const TargetInfo &target);
 mlir::FailureOr<KernelPlan> planScatter(kernel::FuncOp func, const TargetInfo &target);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func, const TargetInfo &target);
+mlir::FailureOr<KernelPlan> planRepeat(kernel::FuncOp func, const TargetInfo &target);
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been
 // planned. A failure has been reported on `func`.
@@ -31,6 +32,7 @@ mlir::LogicalResult emitAttention(KernelFrame &frame, kernel::AttentionOp attent
 mlir::LogicalResult emitScan(KernelFrame &frame, kernel::ScanOp scan);
 mlir::LogicalResult emitScatter(KernelFrame &frame, kernel::ScatterOp scatter);
 mlir::LogicalResult emitSort(KernelFrame &frame, kernel::SortOp sort);
+mlir::LogicalResult emitRepeat(KernelFrame &frame, kernel::RepeatOp repeat);
 
 /// Fails, with an error on the op, if code generation for CPUs has no register for a value in
 /// `op`'s regions.

@@ -1,0 +1,33 @@
+// RUN: kiln-opt %s --kernel-guard-symbols | FileCheck %s
+
+// Assertions follow the last definition that they need, each is made once, and bounds that none of
+// them states come after.
+module attributes {torch.symbols = {s0 = {min = 2}, u0 = {min = 1, max = 9}, u1 = {min = 0}, u2 = {}}} {
+  // CHECK-LABEL: func.func @main
+  func.func @main(%a: tensor<i64>, %b: tensor<i64>) -> tensor<i64> {
+    // CHECK: kernel.define "u0"
+    // CHECK-NEXT: kernel.assert u0 - 1, "u0 is positive"
+    // CHECK-NEXT: kernel.assert 9 - u0, "expected u0 to be at most 9 (node 'item' (model.py:7))"
+    kernel.define "u0" from %a : tensor<i64> loc(#item)
+    // CHECK-NEXT: kernel.define "u1"
+    // CHECK-NEXT: kernel.assert s0 - u0 - u1, "fits"
+    // CHECK-NEXT: kernel.assert u1, "expected u1 to be at least 0 ({{.*}})"
+    kernel.define "u1" from %b : tensor<i64>
+    // CHECK-NEXT: kernel.define "u2" = u0 + u1
+    kernel.define "u2" = u0 + u1
+    // CHECK-NEXT: kernel.map
+    %c = kernel.map {
+      %i = kernel.index () -> (u2)
+      kernel.yield %i : i64
+    } : tensor<i64>
+    // CHECK-NOT: u0
+    kernel.assert u0 - 1, "u0 is positive"
+    kernel.assert s0 - u0 - u1, "fits"
+    kernel.assert u0 - 1, "once more"
+    // CHECK: kernel.assert s0 - 3, "of the inputs alone"
+    kernel.assert s0 - 3, "of the inputs alone"
+    return %c : tensor<i64>
+  }
+}
+#line = loc("model.py":7:0)
+#item = loc("item"(#line))
