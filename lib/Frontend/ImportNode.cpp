@@ -104,12 +104,13 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
     if (!meaning)
       return unknown("sym_int_values");
     auto *text = std::get_if<ExprText>(meaning);
-    if (text && isFromFloats(text->text)) {
-      if (Expected<Expr> readable = symbols.read(text->text)) {
-        // fine: an integer expression all the same
-      } else {
+    if (text && isFromFloats(text->text) && sizesFromFloats.insert(text->text).second) {
+      StringRef size = text->text;
+      bool hasFloats = size.contains("'zuf") || size.contains("'zf");
+      Expected<Expr> readable = hasFloats ? fail("no integer") : symbols.read(size);
+      if (!readable) { // otherwise an integer expression all the same
         consumeError(readable.takeError());
-        symbols.define(text->text, opaqueSymbol(numOpaque++));
+        symbols.define(size, opaqueSymbol(numOpaque++));
       }
     }
     Expected<Expr> expr = integer(*meaning);

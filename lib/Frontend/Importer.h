@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace kiln::frontend {
 
@@ -113,6 +114,7 @@ private:
   mlir::Location location; // of what is being imported
   Scope *scope = nullptr;
   SymExprReader symbols;
+  llvm::StringSet<> sizesFromFloats; // texts that have been looked at
   unsigned numOpaque = 0;
   /// Stands for a size that is computed from floats.
   static sym::Expr opaqueSymbol(unsigned number) {
