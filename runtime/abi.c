@@ -90,9 +90,10 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
     int threads = options->num_threads ? options->num_threads : kiln_usable_cpus();
     status = kiln_pool_create(threads, &model->allocator, &model->pool);
   }
+  if (status == KILN_OK && kiln_program.externs)
+    status = kiln_program.externs->open(model);
   if (status != KILN_OK) {
-    kiln_weights_close(&model->weights);
-    free(model);
+    kiln_model_destroy(model);
     return status;
   }
   model->options.weights_path = NULL; /* not ours to keep */
@@ -119,6 +120,8 @@ void kiln_model_destroy(kiln_model *model) {
   kiln_pool_destroy(model->pool);
   kiln_contexts_free(model);
   kiln_scratches_free(model);
+  if (kiln_program.externs)
+    kiln_program.externs->close(model);
   kiln_weights_close(&model->weights);
   free(model);
 }

@@ -25,7 +25,7 @@
 #ifndef KILN_RUNTIME_IR_INTERFACE_H
 #define KILN_RUNTIME_IR_INTERFACE_H
 
-#include <stdint.h>
+#include "extern.h"
 
 #define KILN_RT_ABI 1
 
@@ -111,6 +111,18 @@ enum {
   KILN_RT_HAS_EXPRESSIONS = 2   /* the fields from `num_expressions` on are present */
 };
 
+struct kiln_model;
+
+/* The calls of libraries that main makes. Functions of the runtime are reached
+ * through this table, so that a model without such calls has none of their code. */
+typedef struct {
+  const char *const *libraries; /* "torch" stands for libkiln_torch.so */
+  const kiln_extern_call *calls;
+  uint32_t num_libraries, num_calls;
+  int32_t (*open)(struct kiln_model *model); /* kiln_rt_open_externs */
+  void (*close)(struct kiln_model *model);   /* kiln_rt_close_externs */
+} kiln_rt_externs;
+
 typedef struct {
   uint32_t abi; /* KILN_RT_ABI */
   uint32_t num_inputs, num_outputs, num_constants, num_symbols;
@@ -135,6 +147,7 @@ typedef struct {
   const kiln_rt_fold *folds;
   uint32_t num_segments; /* that main reserves */
   uint32_t reserved;
+  const kiln_rt_externs *externs; /* NULL: none */
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -159,6 +172,13 @@ int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index);
  * element's size in bytes; the rank is at most 64. */
 void kiln_rt_copy(void *to, const int64_t *to_strides, const void *from,
                   const int64_t *from_strides, const int64_t *sizes, int64_t rank, int64_t item);
+
+/* Makes call number `call` of kiln_rt_program.externs. `buffers` and `numbers` are
+ * as in extern.h. Returns the status that main must return if it is not 0. */
+int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t call, void *const *buffers,
+                       const int64_t *numbers);
+int32_t kiln_rt_open_externs(struct kiln_model *model);
+void kiln_rt_close_externs(struct kiln_model *model);
 
 /* Sets the run's error message and returns `status`, which main must return. */
 int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message);
@@ -190,11 +210,13 @@ KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 48);
 KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
 KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
-KILN_RT_ASSERT(sizeof(kiln_rt_program) == 160);
+KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 40);
+KILN_RT_ASSERT(sizeof(kiln_rt_program) == 168);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, weights) == 64);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, bind) == 96);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, main) == 120);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, num_expressions) == 128);
+KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, externs) == 160);
 
 #endif /* KILN_RUNTIME_IR_INTERFACE_H */

@@ -9,6 +9,7 @@
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
  *   memory.c   allocators, free lists      tensor.c   strides and copies
  *   weights.c  mapping and replacement     error.c    this thread's last error
+ *   extern.c   libraries that main calls
  *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_RUNTIME_RUNTIME_H
@@ -184,6 +185,10 @@ int32_t kiln_weights_own(kiln_weights *weights);
 /* kiln_model_set_constant; the arguments are not NULL. */
 int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *value);
 
+/* Writes the path of the shared object that this model is in. False: it is not
+ * known, or does not fit. */
+bool kiln_object_path(char *path, size_t size);
+
 /*===-- run.c ---------------------------------------------------------------===*/
 
 struct kiln_model {
@@ -195,6 +200,8 @@ struct kiln_model {
   kiln_stack scratches; /* scratch memory for the host's parallel_for */
   kiln_mutex state;     /* the weights, when they can change */
   bool exclusive_runs;  /* main writes to the weights */
+  void **externs;       /* what each call of a library was prepared as; NULL: there are none */
+  const kiln_extern_library *const *libraries;
 };
 
 /* One input or output of a run in progress. */

@@ -41,6 +41,11 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *arg) {
   return 0;
 }
 
+bool kiln_object_path(char *path, size_t size) {
+  path_search search = {path, size};
+  return dl_iterate_phdr(find_object, &search) == 1;
+}
+
 static int32_t check_header(const char *path, int file, uint64_t bytes, uint64_t hash) {
   kiln_rt_weights_header header;
   off_t size = lseek(file, 0, SEEK_END);
@@ -65,8 +70,7 @@ static int32_t check_header(const char *path, int file, uint64_t bytes, uint64_t
 static int32_t open_external(kiln_weights *weights, const char *path) {
   char beside[4096 + sizeof ".weights"];
   if (!path) {
-    path_search search = {beside, sizeof beside - strlen(".weights")};
-    if (dl_iterate_phdr(find_object, &search) != 1)
+    if (!kiln_object_path(beside, sizeof beside - strlen(".weights")))
       return kiln_fail(KILN_INVALID_ARGUMENT,
                        "cannot tell where this model was loaded from: give weights_path");
     memcpy(beside + strlen(beside), ".weights", sizeof ".weights");

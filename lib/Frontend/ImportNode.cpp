@@ -273,7 +273,8 @@ Error Importer::importNode(const Node &node) {
                                      call.operands, args, name, definesAttr, valuesAttr, namesAttr);
   else
     op = torch::CallOp::create(builder, location, types, builder.getStringAttr(target),
-                               call.operands, args, name, definesAttr, valuesAttr, namesAttr);
+                               call.operands, args, name, definesAttr, valuesAttr, namesAttr,
+                               /*updates=*/nullptr);
   if (seesMemory(target))
     if (Error error = recordMemory(node, op))
       return error;

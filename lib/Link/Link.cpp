@@ -161,6 +161,8 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
                                         "-o",
                                         object.getTemporaryPath().str(),
                                         "--whole-archive"};
+  if (!options.libraryFolder.empty())
+    arguments.insert(arguments.end(), {"-rpath", options.libraryFolder, "--enable-new-dtags"});
   for (StringRef input : inputs) {
     Expected<std::string> path = files.add(input);
     if (!path)

@@ -23,6 +23,8 @@ struct Refusal {
 };
 
 struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKernel> {
+  using TorchLowerToKernelBase::TorchLowerToKernelBase;
+
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (function.isPublic())
@@ -46,16 +48,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   void lower(Operation &op, KernelBuilder &kernels, RandomSource &random) {
     ImplicitLocOpBuilder &b = kernels.b();
     if (auto call = dyn_cast<torch::CallOp>(op)) {
-      const Lowering *lowering = loweringTable().find(call.getTarget());
-      if (!lowering)
-        return refuse(call.getTarget(), "it has no lowering", op.getLoc());
-      Call state(call, kernels, &random);
-      if (failed((*lowering)(state)) || kernels.failure)
-        return refuse(call.getTarget(), kernels.failure.value_or("it was refused"), op.getLoc());
-      if (!state.undefined().empty())
-        return refuse(call.getTarget(),
-                      "what gives " + state.undefined().front().str() + " its value is not known",
-                      op.getLoc());
+      if (failed(lowerCall(call, kernels, random)))
+        return;
     } else if (auto constant = dyn_cast<torch::ConstantOp>(op)) {
       auto lowered = kernel::ConstantOp::create(b, constant.getType(), constant.getValue(),
                                                 constant.getNameAttr());
@@ -77,6 +71,81 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       return;
     }
     op.erase();
+  }
+
+  /// Natively, else by a call of the fallback's library.
+  LogicalResult lowerCall(torch::CallOp op, KernelBuilder &kernels, RandomSource &random) {
+    if (op.getUpdates() && succeeded(lowerOutForm(op, kernels, random)))
+      return success();
+    // A lowering returns results; it knows nothing of what the operator writes.
+    const Lowering *lowering = op.getUpdates() ? nullptr : loweringTable().find(op.getTarget());
+    Call call(op, kernels, &random);
+    if (lowering && succeeded(attempt(*lowering, call, op, kernels)))
+      return success();
+    std::string reason =
+        !lowering ? "it has no lowering" : kernels.failure.value_or("it was refused");
+    if (fallback != "none") {
+      kernels.failure.reset();
+      if (succeeded(call.toExtern(fallback)))
+        return success();
+      reason = (lowering ? reason + ", and as a call of a library: " : "") + *kernels.failure;
+    }
+    refuse(op.getTarget(), reason, op.getLoc());
+    return failure();
+  }
+
+  /// Lowers `call` in front of `place`. Leaves nothing behind when the lowering refuses.
+  LogicalResult attempt(const Lowering &lowering, Call &call, Operation *place,
+                        KernelBuilder &kernels) {
+    Operation *before = place->getPrevNode();
+    if (succeeded(lowering(call)) && !kernels.failure) {
+      if (call.undefined().empty())
+        return success();
+      kernels.fail("what gives " + call.undefined().front().str() + " its value is not known");
+    }
+    for (Operation *op = place->getPrevNode(); op != before;) {
+      Operation *begun = std::exchange(op, op->getPrevNode());
+      if (!begun->hasAttr(kernel::mutatedAttrName)) // the random numbers' state is the function's
+        begun->erase();
+    }
+    return failure();
+  }
+
+  /// `add.out` with `updates` is what `add.Tensor` returns, if that has the dtype and shape of
+  /// `out`.
+  LogicalResult lowerOutForm(torch::CallOp op, KernelBuilder &kernels, RandomSource &random) {
+    StringRef target = torch::lookupFunctional(op.getTarget());
+    const torch::OpSchema *schema = torch::lookupSchema(target);
+    const Lowering *lowering = loweringTable().find(target);
+    ArrayRef<int64_t> updates = *op.getUpdates();
+    if (!schema || !lowering || schema->arguments.size() + updates.size() != op.getArgs().size())
+      return failure();
+    // The written operands are the last ones.
+    for (auto [i, operand] : llvm::enumerate(updates))
+      if (operand != static_cast<int64_t>(op.getNumOperands() - updates.size() + i) ||
+          op.getArgs()[schema->arguments.size() + i] !=
+              torch::ArgAttr::get(op.getContext(), operand))
+        return failure();
+    ImplicitLocOpBuilder &b = kernels.b();
+    ResultRange written = op->getResults().take_back(updates.size());
+    auto functional = torch::CallOp::create(
+        b, written.getTypes(), target, op->getOperands().drop_back(updates.size()),
+        b.getArrayAttr(op.getArgs().getValue().take_front(schema->arguments.size())), op.getNode(),
+        ArrayAttr(), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());
+    for (auto [i, result] : llvm::enumerate(written)) {
+      result.replaceAllUsesWith(functional.getResult(i));
+      if (op->getNumResults() > updates.size()) // the operator returns what it has written
+        op.getResult(i).replaceAllUsesWith(functional.getResult(i));
+    }
+    Call call(functional, kernels, &random);
+    LogicalResult lowered = attempt(*lowering, call, op, kernels);
+    if (failed(lowered)) {
+      for (auto [i, result] : llvm::enumerate(written))
+        functional.getResult(i).replaceAllUsesWith(result);
+      kernels.failure.reset();
+    }
+    functional->erase();
+    return lowered;
   }
 
   void refuse(StringRef target, const std::string &reason, Location location) {

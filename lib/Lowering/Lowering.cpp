@@ -164,21 +164,28 @@ LogicalResult Call::set(ValueRange values) {
   if (kernels.failure)
     return failure();
   assert(values.size() == op->getNumResults() && "one value for each result");
-  for (auto [i, value] : llvm::enumerate(values)) {
+  auto isNeeded = [&](unsigned i) {
     Value declared = op->getResult(i);
-    if (isa<NoneType>(declared.getType()) || (!value && declared.use_empty()))
+    return !isa<NoneType>(declared.getType()) && (values[i] || !declared.use_empty());
+  };
+  // All checks first: a call that is refused is left as it was.
+  for (unsigned i = 0; i < values.size(); ++i) {
+    if (!isNeeded(i))
       continue;
-    if (elementType(value) != elementType(declared))
+    if (elementType(values[i]) != resultType(i))
       return refuse("computes another dtype than the program declares");
-    Exprs shape = shapeOf(declared);
-    if (!kernels.isSame(shapeOf(value), shape))
+    if (!kernels.isSame(shapeOf(values[i]), resultShape(i)))
       return refuse("computes another shape than the program declares");
+  }
+  for (unsigned i = 0; i < values.size(); ++i) {
+    if (!isNeeded(i))
+      continue;
     // A number that comes into being here, or the bool that says whether it is 1.
     if (auto number =
             op.getValuesAttr() ? dyn_cast<sym::ExprAttr>(op.getValuesAttr()[i]) : sym::ExprAttr())
       if (number.getValue().kind() == sym::Kind::Symbol && pending.contains(number.getValue()))
-        defineSize(kernels.convert(value, kernels.b().getI64Type()), number.getValue());
-    declared.replaceAllUsesWith(kernels.withShape(value, shape));
+        defineSize(kernels.convert(values[i], kernels.b().getI64Type()), number.getValue());
+    op->getResult(i).replaceAllUsesWith(kernels.withShape(values[i], resultShape(i)));
   }
   return success();
 }

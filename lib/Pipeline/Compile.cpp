@@ -61,7 +61,8 @@ public:
       return writeModule();
 
     start("lower");
-    if (llvm::Error error = runPasses(Blame::Model, buildTorchStage))
+    if (llvm::Error error = runPasses(
+            Blame::Model, [&](OpPassManager &pm) { buildTorchStage(pm, {options.fallback}); }))
       return error;
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
@@ -146,6 +147,7 @@ private:
   /// Machine code from the scheduled module.
   llvm::Error generate() {
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
+    bool callsLibraries = !program.getBody().getOps<wrapper::ExternCallOp>().empty();
     llvm::Expected<Weights> weights = Weights::collect(program);
     if (!weights)
       return internal(weights.takeError());
@@ -198,6 +200,8 @@ private:
     link.weights = weights->getBlob();
     link.weightsPlace = external ? WeightsPlace::External : WeightsPlace::Embedded;
     link.weightsHash = hash;
+    if (callsLibraries)
+      link.libraryFolder = options.libraryFolder;
     link.output = options.output;
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
   }

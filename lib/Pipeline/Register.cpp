@@ -34,6 +34,12 @@ void kiln::registerPasses() {
 }
 
 namespace {
+struct TorchPipelineOptions : PassPipelineOptions<TorchPipelineOptions> {
+  Option<std::string> fallback{*this, "fallback",
+                               llvm::cl::desc("library that runs what has no lowering, or none"),
+                               llvm::cl::init("none")};
+};
+
 struct KernelPipelineOptions : PassPipelineOptions<KernelPipelineOptions> {
   Option<int64_t> vectorBytes{*this, "vector-bytes", llvm::cl::desc("bytes of a vector register"),
                               llvm::cl::init(64)};
@@ -45,7 +51,10 @@ struct KernelPipelineOptions : PassPipelineOptions<KernelPipelineOptions> {
 } // namespace
 
 void kiln::registerPipelines() {
-  PassPipelineRegistration<>("torch-stage", "torch -> kernel", buildTorchStage);
+  PassPipelineRegistration<TorchPipelineOptions>(
+      "torch-stage", "torch -> kernel", [](OpPassManager &pm, const TorchPipelineOptions &options) {
+        buildTorchStage(pm, {options.fallback});
+      });
   PassPipelineRegistration<KernelPipelineOptions>(
       "kernel-stage", "kernel: simplify, fuse, fold, outline",
       [](OpPassManager &pm, const KernelPipelineOptions &options) {

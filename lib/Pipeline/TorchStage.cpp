@@ -4,7 +4,7 @@
 using namespace mlir;
 using namespace kiln;
 
-void kiln::buildTorchStage(OpPassManager &pm) {
+void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) {
   // First of all: everything else relies on what is known of symbols.
   pm.addPass(createSimplifyGuards());
   pm.addPass(createNormalizeFloorDiv());
@@ -14,7 +14,9 @@ void kiln::buildTorchStage(OpPassManager &pm) {
   pm.addPass(createTorchInlineSubgraphs());
   // Lowerings take values: a call that writes its argument has none.
   pm.addPass(createTorchFunctionalize());
-  pm.addPass(createTorchLowerToKernel());
+  TorchLowerToKernelOptions lower;
+  lower.fallback = options.fallback;
+  pm.addPass(createTorchLowerToKernel(lower));
   // What the passes from here on know of symbols holds only where it was checked.
   pm.addPass(createKernelGuardSymbols());
 }

@@ -110,7 +110,7 @@ TEST(CallArgs, ReadsEveryKind) {
                       llvm::ArrayRef<mlir::Value> operands) {
     return mlir::OwningOpRef<CallOp>(CallOp::create(
         b, loc, mlir::TypeRange(type), b.getStringAttr(target), mlir::ValueRange(operands),
-        b.getArrayAttr(args), b.getStringAttr("node"), nullptr, nullptr, nullptr));
+        b.getArrayAttr(args), b.getStringAttr("node"), nullptr, nullptr, nullptr, nullptr));
   };
 
   auto full = makeCall(

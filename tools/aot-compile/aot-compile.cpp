@@ -2,6 +2,8 @@
 //
 // The compilation runs in a child process, so that a crash in it (or in LLVM) still ends with a
 // message, the path of a reproducer and exit status 2.
+#include "kiln/Dialect/Torch/OpSchema.h"
+#include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -70,6 +72,10 @@ cl::opt<std::string> progress("progress", cl::init("auto"), cl::value_desc("auto
                               cl::cat(category),
                               cl::desc("a progress line, if standard error is a terminal"));
 
+cl::opt<bool> listOps("list-ops", cl::cat(category),
+                      cl::desc("print every known operator and whether it is compiled (native), "
+                               "left to --fallback (fallback) or neither (refused)"));
+
 int fail(const Twine &message) {
   errs() << "aot-compile: error: " << message << '\n';
   return userError;
@@ -100,6 +106,16 @@ Error parseCommandLine(int argc, char **argv) {
   line.consume_front(sys::path::filename(argv[0]));
   line.consume_front(": ");
   return createStringError(line.rtrim(".!") + " (see --help)");
+}
+
+/// The folder of the libraries that belong to this compiler: lib beside bin.
+std::string getLibraryFolder() {
+  static int anchor;
+  SmallString<256> folder(sys::fs::getMainExecutable(nullptr, &anchor));
+  sys::path::remove_filename(folder);
+  sys::path::append(folder, "..", "lib");
+  sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+  return folder.str().str();
 }
 
 /// The command line, or a message why it is wrong.
@@ -152,10 +168,10 @@ Expected<CompileOptions> getOptions() {
   if (weights != "embed" && weights != "external")
     return error("--weights=" + weights + ": expected embed or external");
   options.weights = weights == "external" ? WeightsPlace::External : WeightsPlace::Embedded;
-  if (fallback == "torch")
-    return unsupported("--fallback=torch");
-  if (fallback != "none")
+  if (fallback != "none" && fallback != "torch")
     return error("--fallback=" + fallback + ": expected none or torch");
+  options.fallback = fallback;
+  options.libraryFolder = getLibraryFolder();
   if (!externs.empty())
     return unsupported("--extern=" + externs);
   if (autotune)
@@ -178,6 +194,20 @@ Expected<CompileOptions> getOptions() {
   if (progress != "auto" && progress != "never")
     return error("--progress=" + progress + ": expected auto or never");
   return options;
+}
+
+void printOps() {
+  SmallVector<StringRef> lines;
+  torch::schemaTable().split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (StringRef line : lines) {
+    StringRef name = line.split('(').first;
+    lowering::Support support = lowering::getSupport(name);
+    outs() << name << ' '
+           << (support == lowering::Support::Native     ? "native"
+               : support == lowering::Support::Fallback ? "fallback"
+                                                        : "refused")
+           << '\n';
+  }
 }
 
 /// One line on a terminal that says which stage is running.
@@ -323,6 +353,10 @@ int main(int argc, char **argv) {
     return fail(toString(std::move(error)));
   // Ours alone: LLVM's own report would come out once for each kernel.
   timePasses = std::exchange(TimePassesIsEnabled, false);
+  if (listOps) {
+    printOps();
+    return 0;
+  }
   Expected<CompileOptions> options = getOptions();
   if (!options)
     return fail(toString(options.takeError()));

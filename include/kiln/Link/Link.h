@@ -53,6 +53,9 @@ struct LinkOptions {
   WeightsPlace weightsPlace = WeightsPlace::Embedded;
   /// kiln_rt_program.weights_hash, repeated in the external file.
   uint64_t weightsHash = 0;
+  /// Where libraries that the object loads by name are looked for, besides the loader's own places
+  /// (DT_RUNPATH); empty: nowhere else.
+  std::string libraryFolder;
   /// Path of the shared object; replaced if it exists.
   std::string output;
 };

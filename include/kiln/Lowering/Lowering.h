@@ -68,6 +68,10 @@ public:
   /// possibly by another expression.
   mlir::LogicalResult set(mlir::ValueRange values);
 
+  /// Leaves the call to `library`, which gets its arguments as they are. For calls without a
+  /// lowering of their own.
+  mlir::LogicalResult toExtern(llvm::StringRef library);
+
   //===-- What only data says
   //---------------------------------------------------------------------===//
 
@@ -121,6 +125,11 @@ public:
 private:
   llvm::StringMap<Lowering> lowerings;
 };
+
+/// How far an operator can be compiled: it has a lowering (which may still refuse cases), a library
+/// could run it, or neither.
+enum class Support { Native, Fallback, Refused };
+Support getSupport(llvm::StringRef target);
 
 /// All lowerings; one function for each family, each in the file of its name.
 const LoweringTable &loweringTable();

@@ -37,6 +37,10 @@ struct CompileOptions {
   std::string cpu = "native";
   cpu::OptLevel level = cpu::OptLevel::O3;
   WeightsPlace weights = WeightsPlace::Embedded;
+  /// What runs operators without a lowering: "torch", or "none": they are errors.
+  std::string fallback = "none";
+  /// Folder in which a model also looks for the libraries that it calls; empty: there is none.
+  std::string libraryFolder;
   /// Threads; 0: one for each core.
   unsigned jobs = 0;
   /// Folder for what each stage leaves (MLIR, LLVM IR, objects); empty: nothing is kept.

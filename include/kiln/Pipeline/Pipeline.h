@@ -5,6 +5,7 @@
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
+#include <string>
 
 namespace kiln {
 
@@ -15,8 +16,13 @@ void registerDialects(mlir::DialectRegistry &registry);
 void registerPasses();
 void registerPipelines();
 
+struct TorchStageOptions {
+  /// The library that runs operators without a lowering ("torch"); "none": they are errors.
+  std::string fallback = "none";
+};
+
 /// torch -> kernel: writes become values, every operator says what it computes.
-void buildTorchStage(mlir::OpPassManager &pm);
+void buildTorchStage(mlir::OpPassManager &pm, const TorchStageOptions &options = {});
 
 struct KernelStageOptions {
   /// Threads that run constant folding; 0: one for each core.

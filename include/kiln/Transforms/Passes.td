@@ -12,9 +12,9 @@ def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
   let description = [{
     What shares memory with a written tensor sees the new value through its own views: a write through
     `x[0].t()` gives a new `x`, and every other view of `x` that is used afterwards is taken again.
-    New values of inputs and of buffers become results with `torch.mutates`. Operators without a
-    functional form, writes through views that cannot be undone, and programs in which sharing depends
-    on strides are refused.
+    New values of inputs and of buffers become results with `torch.mutates`. An operator without a
+    functional form gets `updates`: it writes copies, and returns them. Writes through views that cannot
+    be undone, and programs in which sharing depends on strides, are refused.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
@@ -68,9 +68,15 @@ def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Every op of the torch dialect in a public function becomes kernel ops over the same tensors; the
     table of lowerings (`kiln/Lowering/Lowering.h`) says how. Operators without a lowering, and
-    arguments that a lowering cannot take, are collected; all are named in one error.
+    arguments that a lowering cannot take, are collected; all are named in one error. With `fallback`
+    they become calls of that library (`kernel.extern`) instead, and only what no library can run is
+    an error.
   }];
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
+  let options = [
+    Option<"fallback", "fallback", "std::string", "\"none\"",
+           "library that runs what has no lowering, or none">
+  ];
 }
 
 //===-- Kernel: from lowered ops to outlined kernels --------------------------------------------===//
@@ -186,8 +192,8 @@ def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
   let summary = "Check what the kernel stage leaves";
   let description = [{
     What the wrapper stage and the targets may rely on:
-    - (V1) functions hold `kernel.call`, `kernel.constant`, `kernel.define`, `kernel.assert`,
-      `kernel.check`, `torch.none` and their return only
+    - (V1) functions hold `kernel.call`, `kernel.extern`, `kernel.constant`, `kernel.define`,
+      `kernel.assert`, `kernel.check`, `torch.none` and their return only
     - (V2) every kernel is called, or says what a constant is
     - (V3) nothing uses a symbol before its `kernel.define`, and none is defined twice
   }];
@@ -199,15 +205,15 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
   let summary = "Turn the calls of @main into launches on buffers";
   let description = [{
     `func.func @main` becomes `wrapper.program @main`: every value becomes a buffer, every
-    `kernel.call` a launch. A result of a call that is returned row-major is computed in the caller's
+    `kernel.call` a launch, every `kernel.extern` an `extern_call`. A result of a call that is returned row-major is computed in the caller's
     memory; anything else that is returned (an input, a constant, a value returned before, a value
     whose recorded strides are others) is copied there. New values of mutated inputs and buffers are
     copied last, after all that reads the old ones. What is left in `torch.guards` is asserted first, and
     before its first use a size that data gives and that may be negative.
 
     Constraints on the input:
-    - (C1) @main has one block, of `kernel.call`, `kernel.constant`, `kernel.define`, `kernel.assert`,
-      `kernel.check`, `torch.none` and `func.return`
+    - (C1) @main has one block, of `kernel.call`, `kernel.extern`, `kernel.constant`, `kernel.define`,
+      `kernel.assert`, `kernel.check`, `torch.none` and `func.return`
     - (C2) arguments and results have `torch.name`
     - (C3) `torch.mutates` names an input or a constant of the result's type
     - (C4) `torch.symbols` has what is defined
@@ -219,7 +225,8 @@ def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::kiln::wrapper::Progr
   let summary = "Let element-wise kernels write their result over an operand";
   let description = [{
     An operand that ends at a launch gives its memory to a result if the kernel is a `kernel.map` that
-    reads this operand nowhere but at the place it writes: the result becomes a view of the operand.
+    reads this operand nowhere but at the place it writes: the result becomes a view of the operand. So
+    does what a library writes in place, if the operand it is a copy of ends at the call.
   }];
 }
 

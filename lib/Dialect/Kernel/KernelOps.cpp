@@ -1,4 +1,5 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -461,4 +462,26 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("calls @") << getKernel() << " as " << type << ", it is "
                                   << func.getFunctionType();
   return success();
+}
+
+//===-- What others compute -----------------------------------------------------------------===//
+
+LogicalResult ExternOp::verify() {
+  auto error = [&] { return emitOpError(); };
+  if (failed(torch::verifyArguments(getArgs(), getNumOperands(), error)) || // C1
+      failed(torch::verifyResults(getProjection(), getUpdates(), getNumOperands(), getNumResults(),
+                                  error))) // C2, C3
+    return failure();
+  for (auto [i, operand] : llvm::enumerate(getUpdates())) // C4
+    if (getResult(getProjection().size() + i).getType() != getOperand(operand).getType())
+      return emitOpError("updates operand ") << operand << ", but the result has another type";
+  if (getNames() && getNames()->size() != getArgs().size()) // C5
+    return emitOpError("has ") << getNames()->size() << " names for " << getArgs().size()
+                               << " arguments";
+  return success();
+}
+
+void ExternOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (getImpure())
+    effects.emplace_back(MemoryEffects::Write::get());
 }

@@ -15,6 +15,11 @@ static constexpr StringLiteral table =
 #include "AtenSchema.inc"
     ;
 
+/// Lines `aten.add_.Tensor aten.add.Tensor`; see generator/variants.py.
+static constexpr StringLiteral variantTable =
+#include "AtenVariants.inc"
+    ;
+
 StringRef kiln::torch::schemaTable() { return table; }
 
 int OpSchema::indexOf(StringRef argument) const {
@@ -173,14 +178,15 @@ std::optional<OpSchema> kiln::torch::parseSchema(StringRef line, std::string *er
 
 //===-- Finding a line ----------------------------------------------------------------------===//
 
-/// The line whose name is `target`, by binary search over the text; empty when there is none.
-static StringRef findLine(StringRef target) {
+/// The line of `table` whose name is `target`, by binary search over the text; empty when there is
+/// none.
+static StringRef findLine(StringRef table, StringRef target) {
   size_t low = 0, high = table.size(); // both at starts of lines
   while (low < high) {
     size_t newline = table.rfind('\n', low + (high - low) / 2);
     size_t start = newline == StringRef::npos || newline < low ? low : newline + 1;
     StringRef line = table.slice(start, table.find('\n', start));
-    int order = target.compare(line.take_until([](char c) { return c == '('; }));
+    int order = target.compare(line.take_until([](char c) { return c == '(' || c == ' '; }));
     if (order == 0)
       return line;
     if (order < 0)
@@ -197,8 +203,12 @@ const OpSchema *kiln::torch::lookupSchema(StringRef target) {
   std::lock_guard<std::mutex> lock(mutex);
   auto [it, isNew] = parsed.try_emplace(target);
   if (isNew)
-    if (StringRef line = findLine(target); !line.empty())
+    if (StringRef line = findLine(table, target); !line.empty())
       if (std::optional<OpSchema> schema = parseSchema(line))
         it->second = std::make_unique<OpSchema>(std::move(*schema));
   return it->second.get();
+}
+
+StringRef kiln::torch::lookupFunctional(StringRef target) {
+  return findLine(variantTable, target).split(' ').second;
 }

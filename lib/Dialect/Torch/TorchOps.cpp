@@ -18,29 +18,29 @@ namespace {
 /// Deeper nesting than any schema has; keeps hostile text from exhausting the stack.
 constexpr unsigned maxArgNesting = 16;
 
-/// C1: marks the operands that `attr` uses.
-LogicalResult markOperands(Operation *op, Attribute attr, llvm::BitVector &used, unsigned depth) {
+/// Marks the operands that `attr` uses.
+LogicalResult markOperands(Attribute attr, llvm::BitVector &used, unsigned depth,
+                           function_ref<InFlightDiagnostic()> emitError) {
   if (depth > maxArgNesting)
-    return op->emitOpError("has arguments nested too deeply");
+    return emitError() << "has arguments nested too deeply";
   std::optional<unsigned> index;
   if (auto arg = dyn_cast<ArgAttr>(attr))
     index = arg.getIndex();
   else if (auto scalar = dyn_cast<ScalarAttr>(attr))
     index = scalar.getIndex();
   if (index) {
-    if (*index >= op->getNumOperands())
-      return op->emitOpError("argument refers to operand ")
-             << *index << " of " << op->getNumOperands();
+    if (*index >= used.size())
+      return emitError() << "argument refers to operand " << *index << " of " << used.size();
     used.set(*index);
     return success();
   }
   if (auto list = dyn_cast<ArrayAttr>(attr)) {
     for (Attribute element : list)
-      if (failed(markOperands(op, element, used, depth + 1)))
+      if (failed(markOperands(element, used, depth + 1, emitError)))
         return failure();
   } else if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
     for (NamedAttribute element : dictionary)
-      if (failed(markOperands(op, element.getValue(), used, depth + 1)))
+      if (failed(markOperands(element.getValue(), used, depth + 1, emitError)))
         return failure();
   }
   return success();
@@ -52,11 +52,9 @@ bool isScalarTensor(Type type) {
 }
 
 template <typename Op> LogicalResult verifyCallLike(Op op) {
-  llvm::BitVector used(op->getNumOperands());
-  if (failed(markOperands(op, op.getArgs(), used, 0))) // C1
+  if (failed(verifyArguments(op.getArgs(), op->getNumOperands(),
+                             [&] { return op.emitOpError(); }))) // C1, C2
     return failure();
-  if (int unused = used.find_first_unset(); unused >= 0) // C2
-    return op.emitOpError("operand ") << unused << " is not used by the arguments";
   if (ArrayAttr values = op.getValuesAttr()) { // C4
     if (values.size() != op->getNumResults())
       return op.emitOpError("has ")
@@ -80,11 +78,52 @@ template <typename Op> LogicalResult verifyCallLike(Op op) {
 
 } // namespace
 
+LogicalResult kiln::torch::verifyArguments(ArrayAttr args, unsigned numOperands,
+                                           function_ref<InFlightDiagnostic()> emitError) {
+  llvm::BitVector used(numOperands);
+  if (failed(markOperands(args, used, 0, emitError)))
+    return failure();
+  if (int unused = used.find_first_unset(); unused >= 0)
+    return emitError() << "operand " << unused << " is not used by the arguments";
+  return success();
+}
+
+/// Every entry is below `limit`, and none stands there twice.
+static bool areDistinct(ArrayRef<int64_t> entries, int64_t limit) {
+  llvm::SmallDenseSet<int64_t> seen;
+  return llvm::all_of(entries, [&](int64_t entry) {
+    return entry >= 0 && entry < limit && seen.insert(entry).second;
+  });
+}
+
+LogicalResult kiln::torch::verifyResults(ArrayRef<int64_t> projection, ArrayRef<int64_t> updates,
+                                         unsigned numOperands, unsigned numResults,
+                                         function_ref<InFlightDiagnostic()> emitError) {
+  if (projection.size() + updates.size() != numResults)
+    return emitError() << "has " << projection.size() << " projections and " << updates.size()
+                       << " updates for " << numResults << " results";
+  if (!areDistinct(projection, INT64_MAX))
+    return emitError() << "projects a return value twice, or one of a negative number";
+  if (!areDistinct(updates, numOperands))
+    return emitError() << "updates an operand twice, or one that it does not have";
+  return success();
+}
+
 //===-- CallOp ------------------------------------------------------------------------------===//
 
 LogicalResult CallOp::verify() {
   if (failed(verifyCallLike(*this)))
     return failure();
+  if (std::optional<ArrayRef<int64_t>> updates = getUpdates()) { // C6
+    unsigned own = getNumResults() - std::min<size_t>(updates->size(), getNumResults());
+    if (failed(verifyResults(llvm::to_vector(llvm::seq<int64_t>(0, own)), *updates,
+                             getNumOperands(), getNumResults(), [&] { return emitOpError(); })))
+      return failure();
+    for (auto [i, operand] : llvm::enumerate(*updates))
+      if (getResult(own + i).getType() != getOperand(operand).getType())
+        return emitOpError("updates operand ")
+               << operand << ", but result " << own + i << " has another type";
+  }
   const OpSchema *schema = lookupSchema(getTarget());
   if (!schema) // C3 is about operators that have one
     return success();
@@ -127,7 +166,7 @@ LogicalResult HigherOrderOp::verify() { return verifyCallLike(*this); }
 
 LogicalResult HigherOrderOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   LogicalResult result = success();
-  getArgs().walk([&](FlatSymbolRefAttr reference) { // C6
+  getArgs().walk([&](FlatSymbolRefAttr reference) { // C7
     if (succeeded(result) &&
         !symbolTable.lookupNearestSymbolFrom<func::FuncOp>(getOperation(), reference))
       result = emitOpError("'") << reference.getValue() << "' is not a function";

@@ -1,4 +1,5 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -225,18 +226,40 @@ LogicalResult ViewOp::verify() {
 
 //===-- Steps -------------------------------------------------------------------------------===//
 
+static LogicalResult verifyDistinct(Operation *op, ValueRange outs) {
+  SmallPtrSet<Value, 4> seen;
+  for (Value buffer : outs)
+    if (!seen.insert(buffer).second)
+      return op->emitOpError("has one buffer for two results");
+  return success();
+}
+
 LogicalResult LaunchOp::verify() {
   if (failed(verifyContiguous(*this))) // C2
     return failure();
-  SmallPtrSet<Value, 4> outs;
-  for (Value buffer : getOuts()) // C3
-    if (!outs.insert(buffer).second)
-      return emitOpError("has one buffer for two results");
-  return success();
+  return verifyDistinct(*this, getOuts()); // C3
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyKernelUse(*this, getKernelAttr(), getIns(), getOuts(), symbols); // C1
+}
+
+LogicalResult ExternCallOp::verify() {
+  auto error = [&] { return emitOpError(); };
+  if (failed(torch::verifyArguments(getArgs(), getIns().size(), error)) || // C1
+      failed(torch::verifyResults(getProjection(), getUpdates(), getIns().size(), getOuts().size(),
+                                  error))) // C2, C3
+    return failure();
+  for (auto [i, operand] : llvm::enumerate(getUpdates())) { // C4
+    auto in = cast<BufferType>(getIns()[operand].getType());
+    auto out = cast<BufferType>(getOuts()[getProjection().size() + i].getType());
+    if (in.getSizes() != out.getSizes() || in.getElementType() != out.getElementType())
+      return emitOpError("updates a ") << in << " in a " << out;
+  }
+  if (getNames() && getNames()->size() != getArgs().size()) // C5
+    return emitOpError("has ") << getNames()->size() << " names for " << getArgs().size()
+                               << " arguments";
+  return verifyDistinct(*this, getOuts()); // C6
 }
 
 LogicalResult CopyOp::verify() {

@@ -128,8 +128,8 @@ LogicalResult HostProgram::emitMain() {
   Block &body = program.getBody().front();
   size_t numArguments = 0;
   for (Operation &op : body) {
-    if (auto launch = dyn_cast<LaunchOp>(op))
-      numArguments = std::max<size_t>(numArguments, launch.getNumOperands());
+    if (isa<LaunchOp, ExternCallOp>(op))
+      numArguments = std::max<size_t>(numArguments, op.getNumOperands());
     if (auto copy = dyn_cast<CopyOp>(op))
       numArguments = std::max<size_t>(
           numArguments, 3 * cast<BufferType>(copy.getSource().getType()).getSizes().size());
@@ -193,6 +193,8 @@ void HostProgram::emitStep(Operation &op) {
                                   offset * getElementBytes(view.getType().getElementType()));
   } else if (auto launch = dyn_cast<LaunchOp>(op)) {
     emitLaunch(launch);
+  } else if (auto call = dyn_cast<ExternCallOp>(op)) {
+    emitExternCall(call);
   } else if (auto copy = dyn_cast<CopyOp>(op)) {
     emitCopy(copy);
   } else if (auto define = dyn_cast<DefineOp>(op)) {
@@ -223,16 +225,23 @@ void HostProgram::emitLaunch(LaunchOp launch) {
   kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
   LLVM::LLVMFuncOp code = declareKernel(kernel);
   LLVM::LLVMFuncOp start = declare("kiln_rt_launch", i32Type, {ptr, ptr, ptr, i64});
-  for (auto [i, buffer] : llvm::enumerate(launch.getOperands())) {
+  Value buffers = storeAddresses(launch.getOperands());
+  Value address = LLVM::AddressOfOp::create(builder, loc, code);
+  Value status = LLVM::CallOp::create(builder, loc, start,
+                                      ValueRange{run, address, buffers, number(getGrid(kernel))})
+                     .getResult();
+  emitCheck(status);
+}
+
+Value HostProgram::storeAddresses(ValueRange buffers) {
+  if (buffers.empty())
+    return LLVM::ZeroOp::create(builder, loc, ptr);
+  for (auto [i, buffer] : llvm::enumerate(buffers)) {
     Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, arguments,
                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     LLVM::StoreOp::create(builder, loc, addresses.lookup(buffer), slot);
   }
-  Value address = LLVM::AddressOfOp::create(builder, loc, code);
-  Value status = LLVM::CallOp::create(builder, loc, start,
-                                      ValueRange{run, address, arguments, number(getGrid(kernel))})
-                     .getResult();
-  emitCheck(status);
+  return arguments;
 }
 
 Value HostProgram::storeNumbers(Value memory, unsigned at, ArrayRef<sym::Expr> numbers) {

@@ -37,6 +37,8 @@ private:
   void emitArenaBytes();
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
+  /// The name of the kiln_rt_externs of all calls, or "" if there are none.
+  std::string emitExterns();
 
   /// The folds, whose constants are `rows` of the table of constants.
   std::string emitFolds(const llvm::DenseMap<mlir::Value, int64_t> &rows);
@@ -44,6 +46,7 @@ private:
   // Pieces of main.
   void emitStep(mlir::Operation &op);
   void emitLaunch(wrapper::LaunchOp launch);
+  void emitExternCall(wrapper::ExternCallOp call);
   void emitCopy(wrapper::CopyOp copy);
   void emitAssert(wrapper::AssertOp assertion);
   void emitDefine(wrapper::DefineOp define);
@@ -55,6 +58,8 @@ private:
   /// Returns `status` from main if it is not 0.
   void emitCheck(mlir::Value status);
   mlir::Value offsetBytes(mlir::Value base, sym::Expr bytes);
+  /// The address of the buffers' addresses.
+  mlir::Value storeAddresses(mlir::ValueRange buffers);
   mlir::Value storeNumbers(mlir::Value memory, unsigned at, llvm::ArrayRef<sym::Expr> numbers);
 
   /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
@@ -102,6 +107,7 @@ private:
   // Found before declarations with the same names are made.
   llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
   int64_t scratchBytes = 0;
+  llvm::SmallVector<wrapper::ExternCallOp> externCalls; // in the order of their numbers
   std::vector<sym::Expr> expressions;
   llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;
 };

@@ -153,7 +153,7 @@ void HostProgram::emitTables() {
   if (!expressions.empty())
     emitEval(expressions);
   moduleEnd();
-
+  std::string externs = emitExterns();
   std::string folds = emitFolds(cells);
   LLVM::LLVMStructType tensor = globals->structType("pbbhipp");
   int64_t weightsBytes = program.getWeightsBytes().value_or(0);
@@ -190,6 +190,7 @@ void HostProgram::emitTables() {
                 globals->pointers(expressionTexts),
                 folds,
                 numSegments,
-                0};
-  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippii"), fields);
+                0,
+                externs};
+  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiip"), fields);
 }

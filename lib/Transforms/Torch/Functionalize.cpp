@@ -26,27 +26,21 @@ namespace {
 
 //===-- What is known of operators ------------------------------------------------------------===//
 
-/// `aten.add_.Tensor` -> `aten.add.Tensor`, `aten.__iand__.Tensor` -> `aten.__and__.Tensor`; empty
-/// unless both exist and take the same arguments.
-std::string functionalName(StringRef target, const OpSchema &schema) {
-  if (target == "aten.normal_.default") // `normal` is of given means
-    return "aten.normal_functional.default";
-  auto [space, rest] = target.split('.');
-  auto [name, overload] = rest.split('.');
-  std::string functional;
-  if (name.starts_with("__i") && name.ends_with("__"))
-    functional = ("__" + name.drop_front(3)).str();
-  else if (name.ends_with("_") && !name.ends_with("__"))
-    functional = name.drop_back().str();
-  functional = (space + "." + functional + "." + overload).str();
-  const OpSchema *other = lookupSchema(functional);
-  if (!other || other->mutates() || other->arguments.size() != schema.arguments.size())
-    return {};
-  // The first argument's name may differ: `dropout_` calls it self, `dropout` input.
-  for (auto [i, a, b] : llvm::enumerate(schema.arguments, other->arguments))
-    if ((i > 0 && a.name != b.name) || a.type.base != b.type.base || a.type.list != b.type.list)
-      return {};
-  return functional;
+/// Batch and instance norm in training mode write running statistics, which their schemas do not
+/// say.
+bool updatesStatistics(CallOp call, const SchemaArgument &argument) {
+  if (argument.name != "running_mean" && argument.name != "running_var")
+    return false;
+  StringRef name = call.getTarget().split('.').second.split('.').first;
+  if (name.contains("backward") || name.contains("functional") || name.contains("no_training"))
+    return false;
+  CallArgs args(call);
+  if (!args.isTensor(argument.name))
+    return false;
+  for (StringRef flag : {"training", "use_input_stats"})
+    if (args.has(flag))
+      return args.boolean(flag);
+  return true;
 }
 
 enum class Sharing { Copy, View, Maybe };
@@ -126,7 +120,9 @@ private:
     if (!call)
       return success();
     const OpSchema *schema = lookupSchema(call.getTarget());
-    if (schema && schema->mutates())
+    if (schema && (schema->mutates() || llvm::any_of(schema->arguments, [&](auto &argument) {
+                     return updatesStatistics(call, argument);
+                   })))
       return visitMutation(call, *schema);
     auto self = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(0));
     if (call->getNumResults() > 0 && self && self.getIndex() == 0)
@@ -209,20 +205,18 @@ private:
   //--------------------------------------------------------------------------------===//
 
   LogicalResult visitMutation(CallOp call, const OpSchema &schema) {
-    auto refuse = [&](const Twine &reason) {
-      return call.emitError() << call.getTarget() << ": " << reason << " ("
-                              << describe(call.getLoc()) << ")";
-    };
     CallArgs args(call);
-    unsigned mutated = llvm::count_if(schema.arguments, [](auto &a) { return a.mutated; });
-    auto self = dyn_cast<ArgAttr>(args.get(0));
-    if (mutated != 1 || !schema.arguments[0].mutated || !self || call->getNumResults() > 1)
-      return refuse("it writes other than its first argument");
-    std::string functional = functionalName(call.getTarget(), schema);
+    auto self = dyn_cast_or_null<ArgAttr>(args.get(0));
+    StringRef functional = lookupFunctional(call.getTarget());
+    // Of an out= form the result's dtype and shape are not known here.
+    if (functional.empty() || !self || !schema.arguments[0].mutated)
+      return visitUpdate(call, schema);
     bool reshapes = isMetadataChange(call.getTarget());
-    if (functional.empty())
-      return refuse("it has no form that returns its result");
     Value written = originalOperand(call, self.getIndex());
+    if (!reshapes && call->getNumResults() == 1 &&
+        call->getResult(0).getType() != written.getType())
+      return call.emitError() << call.getTarget() << ": it changes the shape of what it writes ("
+                              << describe(call.getLoc()) << ")";
     Alias &alias = aliasOf(written);
 
     OperationState state(call.getLoc(), CallOp::getOperationName());
@@ -244,6 +238,66 @@ private:
     }
     if (call->getNumResults() == 1)
       aliases[call->getResult(0)] = &alias;
+    return success();
+  }
+
+  /// A call without a form that returns what it writes: it becomes the same call with `updates`.
+  LogicalResult visitUpdate(CallOp call, const OpSchema &schema) {
+    auto refuse = [&](const Twine &reason) {
+      return call.emitError() << call.getTarget() << ": " << reason << " ("
+                              << describe(call.getLoc()) << ")";
+    };
+    SmallVector<int64_t> updates;
+    SmallVector<StringRef> letters; // of the schema's alias sets
+    for (auto [attr, argument] : llvm::zip_equal(call.getArgs(), schema.arguments)) {
+      if (!argument.mutated && !updatesStatistics(call, argument))
+        continue;
+      StringRef letter = argument.type.list ? StringRef() : argument.alias;
+      Attribute value = attr;
+      value.walk([&](ArgAttr operand) {
+        updates.push_back(operand.getIndex());
+        letters.push_back(letter);
+      });
+    }
+    llvm::SmallPtrSet<Storage *, 4> storagesWritten;
+    for (int64_t operand : updates)
+      if (!storagesWritten.insert(aliasOf(originalOperand(call, operand)).storage).second)
+        return refuse("it writes two tensors that share memory");
+
+    OperationState state(call.getLoc(), CallOp::getOperationName());
+    state.addOperands(call->getOperands());
+    state.addTypes(call->getResultTypes());
+    for (int64_t operand : updates)
+      state.addTypes(call->getOperand(operand).getType());
+    state.addAttributes(call->getAttrs());
+    state.attributes.set("updates", builder.getDenseI64ArrayAttr(updates));
+    if (ArrayAttr values = call.getValuesAttr()) {
+      SmallVector<Attribute> all(values.getValue());
+      all.append(updates.size(), builder.getUnitAttr());
+      state.attributes.set("values", builder.getArrayAttr(all));
+    }
+    auto result = cast<CallOp>(builder.create(state));
+    replaced.push_back(call);
+    for (auto [i, operand] : llvm::enumerate(updates)) {
+      Alias &alias = aliasOf(originalOperand(call, operand));
+      if (failed(write(alias, result->getResult(call->getNumResults() + i), call)))
+        return failure();
+    }
+    for (auto [i, old] : llvm::enumerate(call->getResults())) {
+      // `Tensor(a!)`: the argument itself is returned.
+      auto returned = schema.results.size() == call->getNumResults()
+                          ? llvm::find(letters, schema.results[i].alias)
+                          : letters.end();
+      if (i < schema.results.size() && !schema.results[i].alias.empty() &&
+          returned != letters.end()) {
+        Value argument = originalOperand(call, updates[returned - letters.begin()]);
+        if (argument.getType() != old.getType())
+          return refuse("it changes the shape of what it writes");
+        aliases[old] = &aliasOf(argument);
+      } else {
+        old.replaceAllUsesWith(result->getResult(i));
+      }
+    }
     return success();
   }
 

@@ -133,7 +133,7 @@ private:
   /// Decides which results of calls are computed in the caller's memory.
   void claimOutputs() {
     for (auto [i, value] : llvm::enumerate(main.getBody().front().getTerminator()->getOperands())) {
-      if (!isOutput(i) || !value.getDefiningOp<kernel::CallOp>())
+      if (!isOutput(i) || !isa_and_nonnull<kernel::CallOp, kernel::ExternOp>(value.getDefiningOp()))
         continue;
       if (cast<BufferType>(getOutputType(main, i)).isContiguous())
         claims.try_emplace(value, i);
@@ -154,6 +154,8 @@ private:
     }
     if (auto call = dyn_cast<kernel::CallOp>(op))
       return lowerCall(call);
+    if (auto call = dyn_cast<kernel::ExternOp>(op))
+      return lowerExtern(call);
     if (auto define = dyn_cast<kernel::DefineOp>(op))
       return lowerDefine(define);
     if (auto assertion = dyn_cast<kernel::AssertOp>(op)) {
@@ -229,22 +231,37 @@ private:
   }
 
   LogicalResult lowerCall(kernel::CallOp call) {
-    SmallVector<Value> ins, outs;
-    for (Value operand : call.getOperands())
-      ins.push_back(buffers.lookup(operand));
-    for (Value result : call.getResults()) {
-      assertSizes(call.getLoc(), BufferType::get(cast<RankedTensorType>(result.getType())));
+    LaunchOp::create(builder, call.getLoc(), call.getKernelAttr(), getBuffers(call.getOperands()),
+                     createBuffers(call));
+    return success();
+  }
+
+  LogicalResult lowerExtern(kernel::ExternOp call) {
+    ExternCallOp::create(builder, call.getLoc(), call.getLibraryAttr(), call.getCalleeAttr(),
+                         call.getArgsAttr(), call.getNamesAttr(), getBuffers(call.getOperands()),
+                         createBuffers(call), call.getProjectionAttr(), call.getUpdatesAttr());
+    return success();
+  }
+
+  SmallVector<Value> getBuffers(ValueRange tensors) {
+    return llvm::map_to_vector(tensors, [&](Value tensor) { return buffers.lookup(tensor); });
+  }
+
+  /// Memory for the results of a call: the caller's where they are outputs.
+  SmallVector<Value> createBuffers(Operation *call) {
+    SmallVector<Value> outs;
+    for (Value result : call->getResults()) {
+      assertSizes(call->getLoc(), BufferType::get(cast<RankedTensorType>(result.getType())));
       auto claim = claims.find(result);
       Value buffer;
       if (claim != claims.end())
-        buffer = createOutput(call.getLoc(), claim->second);
+        buffer = createOutput(call->getLoc(), claim->second);
       else
-        buffer = createAlloc(call.getLoc(), result);
+        buffer = createAlloc(call->getLoc(), result);
       outs.push_back(buffer);
       buffers[result] = buffer;
     }
-    LaunchOp::create(builder, call.getLoc(), call.getKernelAttr(), ins, outs);
-    return success();
+    return outs;
   }
 
   Value createOutput(Location loc, unsigned result) {

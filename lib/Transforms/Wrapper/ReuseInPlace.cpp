@@ -40,58 +40,66 @@ struct ReuseInPlace : kiln::impl::WrapperReuseInPlaceBase<ReuseInPlace> {
     Block &block = getOperation().getBody().front();
     auto module = getOperation()->getParentOfType<ModuleOp>();
     SymbolTable symbols(module);
-    // The last op that uses each allocation, through whatever view.
-    DenseMap<Value, Operation *> lastUse;
+    lastUse.clear();
     for (Operation &op : block)
       for (Value operand : op.getOperands())
         lastUse[getStorage(operand)] = &op;
 
-    for (LaunchOp launch : llvm::make_early_inc_range(block.getOps<LaunchOp>())) {
-      auto func = symbols.lookup<kernel::FuncOp>(launch.getKernel());
-      for (Value out : llvm::to_vector(launch.getOuts())) {
-        auto alloc = out.getDefiningOp<AllocOp>();
-        if (!alloc || !isFirstUse(launch, alloc))
-          continue;
-        for (auto [i, in] : llvm::enumerate(launch.getIns())) {
-          Value storage = getStorage(in);
-          if (lastUse.lookup(storage) != launch || !canGive(launch, func, i, alloc))
-            continue;
-          lastUse[storage] = lastUse.lookup(alloc); // the result's users keep the memory taken
-          replaceByView(alloc, in);
-          break;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (auto launch = dyn_cast<LaunchOp>(op)) {
+        auto func = symbols.lookup<kernel::FuncOp>(launch.getKernel());
+        for (Value out : llvm::to_vector(launch.getOuts()))
+          for (auto [i, in] : llvm::enumerate(launch.getIns()))
+            if (canGive(launch, in, out) && isElementwise(func, func.getArgument(i))) {
+              give(in, out);
+              break;
+            }
+      } else if (auto call = dyn_cast<ExternCallOp>(op)) {
+        for (auto [i, operand] : llvm::enumerate(call.getUpdates())) {
+          Value in = call.getIns()[operand], out = call.getOuts()[call.getProjection().size() + i];
+          if (canGive(call, in, out))
+            give(in, out);
         }
       }
     }
   }
 
-  static bool isFirstUse(LaunchOp launch, AllocOp alloc) {
+  static bool isFirstUse(Operation *call, AllocOp alloc) {
     return llvm::all_of(alloc->getUsers(), [&](Operation *user) {
-      return user == launch || launch->isBeforeInBlock(user);
+      return user == call || call->isBeforeInBlock(user);
     });
   }
 
-  static bool canGive(LaunchOp launch, kernel::FuncOp func, unsigned i, AllocOp alloc) {
-    auto in = cast<TypedValue<BufferType>>(launch.getIns()[i]);
-    BufferType outType = alloc.getType();
+  /// The memory of operand `in` ends at `call` and is the right one for result `out`.
+  bool canGive(Operation *call, Value in, Value out) {
+    auto alloc = out.getDefiningOp<AllocOp>();
+    auto storage = getStorage(in).getDefiningOp<AllocOp>();
+    if (!alloc || !storage || lastUse.lookup(storage) != call || !isFirstUse(call, alloc))
+      return false;
     // Of what is part of a larger buffer other parts may be wanted still; an operand given twice is
     // read twice; and a result that has got the memory has it alone.
-    auto storage = getStorage(in).getDefiningOp<AllocOp>();
-    return storage && storage.getType().getBytes() == in.getType().getBytes() &&
-           in.getType().getBytes() == outType.getBytes() &&
-           getElementBytes(in.getType().getElementType()) ==
-               getElementBytes(outType.getElementType()) &&
-           llvm::count_if(launch.getOperands(),
-                          [&](Value other) { return getStorage(other) == storage; }) == 1 &&
-           isElementwise(func, func.getArgument(i));
+    auto inType = cast<BufferType>(in.getType());
+    BufferType outType = alloc.getType();
+    return storage.getType().getBytes() == inType.getBytes() &&
+           inType.getBytes() == outType.getBytes() &&
+           getElementBytes(inType.getElementType()) == getElementBytes(outType.getElementType()) &&
+           llvm::count_if(call->getOperands(),
+                          [&](Value other) { return getStorage(other) == storage; }) == 1;
   }
 
-  void replaceByView(AllocOp alloc, Value memory) {
+  /// Makes the result a view of the operand.
+  void give(Value in, Value out) {
+    auto alloc = out.getDefiningOp<AllocOp>();
+    lastUse[getStorage(in)] = lastUse.lookup(alloc); // the result's users keep the memory taken
     OpBuilder builder(alloc);
-    Value view = ViewOp::create(builder, alloc.getLoc(), alloc.getType(), memory,
+    Value view = ViewOp::create(builder, alloc.getLoc(), alloc.getType(), in,
                                 sym::ExprAttr::get(&getContext(), sym::Expr()));
     alloc.replaceAllUsesWith(view);
     alloc.erase();
   }
+
+  /// The last op that uses each allocation, through whatever view.
+  DenseMap<Value, Operation *> lastUse;
 };
 
 } // namespace

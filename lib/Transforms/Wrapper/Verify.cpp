@@ -56,6 +56,10 @@ private:
       for (Value out : launch.getOuts())
         if (failed(write(op, out)))
           return failure();
+    } else if (auto call = dyn_cast<ExternCallOp>(op)) {
+      for (Value out : call.getOuts())
+        if (failed(write(op, out)))
+          return failure();
     } else if (auto copy = dyn_cast<CopyOp>(op)) {
       return write(op, copy.getTarget());
     } else if (auto fold = dyn_cast<FoldOp>(op)) {

@@ -88,6 +88,30 @@ func.func @higher_order_c6(%x: tensor<i64>) {
 
 // -----
 
+func.func @call_c6(%x: tensor<2xf32>) {
+  // expected-error @+1 {{updates an operand twice, or one that it does not have}}
+  %0:2 = torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0, 0>} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+
+func.func @call_c6(%x: tensor<2xf32>) {
+  // expected-error @+1 {{updates operand 0, but result 0 has another type}}
+  %0 = torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @call_c6(%x: tensor<2xf32>) {
+  // expected-error @+1 {{has 0 projections and 1 updates for 0 results}}
+  torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> ()
+  return
+}
+
+// -----
+
 func.func @constant_c1() {
   // expected-error @+1 {{kind is 'parameter', 'buffer' or 'constant', not 'weight'}}
   %0 = torch.constant "w" = dense<0.0> : tensor<2xf32> {kind = "weight"}

@@ -35,6 +35,10 @@ func.func @main(%x: tensor<4x8xf32> {torch.name = "x", torch.strides = #sym.shap
   // CHECK: torch.higher_order "cond"({{.*}}) args = [#torch.arg<0>, @branch, [#sym.expr<s0>]] {node = "cond"}
   %c = torch.higher_order "cond"(%n) args = [#torch.arg<0>, @branch, [#sym.expr<s0>]] {node = "cond"}
       : (tensor<i64>) -> tensor<i64>
+  // What the operator would write to operand 0 is a result.
+  // CHECK: torch.call "aten._foreach_neg_.default"(%{{.*}}) args = {{\[}}[#torch.arg<0>]] {node = "neg_", updates = array<i64: 0>}
+  %u = torch.call "aten._foreach_neg_.default"(%n) args = [[#torch.arg<0>]] {node = "neg_", updates = array<i64: 0>}
+      : (tensor<i64>) -> tensor<i64>
   // CHECK: torch.none : none
   %none = torch.none : none
   return %r#0, %n, %none : tensor<2x8xf32>, tensor<i64>, none

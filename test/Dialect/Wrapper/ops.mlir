@@ -30,6 +30,15 @@ wrapper.program @main(%x: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = 
   // CHECK: wrapper.launch @twice ins(%[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[A]] : !wrapper.buffer<[s0, 8], [8, 1], f32>)
   wrapper.launch @twice ins(%x : !wrapper.buffer<[s0, 8], [8, 1], f32>)
       outs(%a : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+  // CHECK: %[[B:.*]] = wrapper.alloc at 0 : <[s0, 8], [8, 1], f32>
+  %b = wrapper.alloc at 0 : !wrapper.buffer<[s0, 8], [8, 1], f32>
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>, [#sym.expr<s0 - 1>, unit]] names = ["self", "other", "sizes"] ins(%[[A]], %[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>, !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>, [#sym.expr<s0 - 1>, unit]]
+      names = ["self", "other", "sizes"]
+      ins(%a, %x : !wrapper.buffer<[s0, 8], [8, 1], f32>, !wrapper.buffer<[s0, 8], [8, 1], f32>)
+      outs(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]
+  // CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
+  wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
   // CHECK: wrapper.output 0 : <[s0, 8], [1, s0], f32>
   %y = wrapper.output 0 : !wrapper.buffer<[s0, 8], [1, s0], f32>
   // CHECK: wrapper.copy %[[A]] to %{{.*}} : <[s0, 8], [8, 1], f32> to <[s0, 8], [1, s0], f32>

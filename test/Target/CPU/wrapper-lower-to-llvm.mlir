@@ -172,3 +172,36 @@ module attributes {torch.symbols = {s0 = {min = 1}, u0 = {min = 0, max = 9}}} {
 // CHECK: llvm.mlir.constant(9223372036854775807 : i64)
 // CHECK: llvm.mlir.constant(-9223372036854775808 : i64)
 // CHECK: llvm.mlir.constant(9223372036854775807 : i64)
+
+// -----
+
+// Calls of libraries are data; sizes and strides come first among a call's numbers, then what its arguments compute.
+// CHECK-LABEL: module attributes {torch.symbols = {s0 = {max = 9 : i64, min = 1 : i64}}}
+module attributes {torch.symbols = {s0 = {min = 1, max = 9}}} {
+  // CHECK-DAG: @[[NUMBERS:.*]](dense<[4, 1]> : tensor<2xi64>)
+  // CHECK-DAG: ("a name\00")
+  // CHECK-LABEL: llvm.func internal @kiln_main
+  wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}, %z: !wrapper.buffer<[s0], [1], f64> {wrapper.name = "z"})
+      -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+      attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {s0 = {min = 1, max = 9}}} {
+    // CHECK: %[[TABLE:.*]] = llvm.alloca %{{.*}} x i64
+    %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+    // CHECK: llvm.getelementptr %[[TABLE]][0]
+    // CHECK: %[[FIRST:.*]] = llvm.mlir.constant(0 : i32)
+    // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_extern(%arg0, %[[FIRST]], %{{.*}}, %[[TABLE]])
+    // CHECK: llvm.cond_br %{{.*}}, ^{{.*}}(%[[STATUS]] : i32), ^
+    wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>, #sym.expr<2*s0>, "a name", #torch.dtype<bf16>, 2.5, #torch.complex<1.0, 2.0>]
+        names = ["", "", "", "name", "", "", ""]
+        ins(%x, %z : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[s0], [1], f64>) outs(%y : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+    // CHECK: %[[CONSTANT:.*]] = llvm.mlir.addressof @[[NUMBERS]]
+    // CHECK: llvm.call @kiln_rt_extern(%arg0, %{{.*}}, %{{.*}}, %[[CONSTANT]])
+    wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[4], [1], f32>) outs() projection = []
+  }
+  // CHECK: @[[CALLEE:.*]]("lib.op_.default\00")
+  // CHECK: ("torch\00")
+  // CHECK-LABEL: llvm.mlir.global private unnamed_addr constant @kiln_extern_calls
+  // CHECK: llvm.mlir.addressof @[[CALLEE]]
+  // CHECK-LABEL: llvm.mlir.global private unnamed_addr constant @kiln_externs
+  // CHECK: llvm.mlir.addressof @kiln_rt_open_externs
+  // CHECK-LABEL: llvm.mlir.global external hidden constant @kiln_program()
+}

@@ -29,3 +29,23 @@ func.func @expanded(%x: tensor<1xf32>) -> tensor<4xf32> {
   %1 = torch.call "aten.mul_.Scalar"(%0) args = [#torch.arg<0>, 2] {node = "mul_"} : (tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// Two results in one memory.
+func.func @overlapping(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{aten._foreach_neg_.default: it writes two tensors that share memory}}
+  torch.call "aten._foreach_neg_.default"(%0, %0) args = [[#torch.arg<0>, #torch.arg<1>]] {node = "neg_"} : (tensor<4xf32>, tensor<4xf32>) -> ()
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A copy has the shape of what it is a copy of.
+func.func @resized(%x: tensor<4xf32>) -> tensor<6xf32> {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error@+1 {{aten.resize_.default: it changes the shape of what it writes}}
+  %1 = torch.call "aten.resize_.default"(%0) args = [#torch.arg<0>, [6], unit] {node = "resize_"} : (tensor<4xf32>) -> tensor<6xf32>
+  return %1 : tensor<6xf32>
+}

@@ -80,3 +80,42 @@ func.func @metadata(%x: tensor<4xf32>) -> tensor<1x4xf32> {
   %2 = torch.call "aten.add_.Tensor"(%1, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"} : (tensor<1x4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
   return %2 : tensor<1x4xf32>
 }
+
+// -----
+
+// An operator without a form that returns its results: it writes copies, and returns those. Views and the returned argument
+// see the new values.
+// CHECK-LABEL: func.func @updates
+// CHECK-SAME: %[[X:.*]]: tensor<2x4xf32>, %[[OUT:.*]]: tensor<4xf32> {torch.name = "out"}) -> ({{.*}}, tensor<4xf32> {torch.mutates = "out", torch.mutates_kind = "input"})
+// CHECK: %[[C:.*]] = torch.call "aten.clone.default"(%[[X]])
+// CHECK: %[[U:.*]]:2 = torch.call "aten._foreach_mul_.ScalarList"(%[[C]], %[[OUT]]) args = {{.*}} {node = "mul_", updates = array<i64: 0, 1>}
+// CHECK-SAME: -> (tensor<2x4xf32>, tensor<4xf32>)
+// CHECK: %[[ROW:.*]] = torch.call "aten.select.int"(%[[U]]#0)
+// CHECK: %[[A:.*]]:2 = torch.call "aten.erfinv.out"(%[[ROW]], %[[U]]#1) args = [#torch.arg<0>, #torch.arg<1>] {node = "erfinv", updates = array<i64: 1>}
+// CHECK: %[[N:.*]] = torch.call "aten.neg.default"(%[[A]]#1)
+// CHECK: return %[[U]]#0, %[[N]], %[[A]]#1
+func.func @updates(%x: tensor<2x4xf32>, %out: tensor<4xf32> {torch.name = "out"}) -> (tensor<2x4xf32>, tensor<4xf32>) {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = torch.call "aten.select.int"(%0) args = [#torch.arg<0>, 0, 1] {node = "select"} : (tensor<2x4xf32>) -> tensor<4xf32>
+  torch.call "aten._foreach_mul_.ScalarList"(%0, %out) args = [[#torch.arg<0>, #torch.arg<1>], [2.0, 3.0]] {node = "mul_"} : (tensor<2x4xf32>, tensor<4xf32>) -> ()
+  %2 = torch.call "aten.erfinv.out"(%1, %out) args = [#torch.arg<0>, #torch.arg<1>] {node = "erfinv"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = torch.call "aten.neg.default"(%2) args = [#torch.arg<0>] {node = "neg"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %3 : tensor<2x4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// In training mode batch norm writes its running statistics, which the schema does not say; in evaluation it reads them.
+// CHECK-LABEL: func.func @statistics
+// CHECK-SAME: tensor<3xf32> {torch.mutates = "mean", torch.mutates_kind = "buffer"}, tensor<3xf32> {torch.mutates = "var", torch.mutates_kind = "buffer"}
+// CHECK: %[[R:.*]]:3 = torch.call "aten.batch_norm.default"{{.*}}updates = array<i64: 1, 2>
+// CHECK: torch.call "aten.batch_norm.default"(%[[R]]#0, %[[R]]#1, %[[R]]#2)
+// CHECK-NOT: updates
+// CHECK: return %{{.*}}, %[[R]]#1, %[[R]]#2
+func.func @statistics(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %mean = torch.constant "mean" = dense<0.0> : tensor<3xf32> {kind = "buffer"}
+  %var = torch.constant "var" = dense<1.0> : tensor<3xf32> {kind = "buffer"}
+  %0 = torch.call "aten.batch_norm.default"(%x, %mean, %var) args = [#torch.arg<0>, unit, unit, #torch.arg<1>, #torch.arg<2>, true, 0.1, 1.0e-05, true] {node = "a"} : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = torch.call "aten.batch_norm.default"(%0, %mean, %var) args = [#torch.arg<0>, unit, unit, #torch.arg<1>, #torch.arg<2>, false, 0.1, 1.0e-05, true] {node = "b"} : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}

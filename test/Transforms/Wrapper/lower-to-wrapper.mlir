@@ -182,3 +182,24 @@ module attributes {torch.symbols = {u0 = {min = 0}, u1 = {}}} {
 }
 #line = loc("model.py":3:0)
 #ones = loc("ones"(#line))
+
+// -----
+
+// Calls of libraries: results that are outputs are put there; what is updated is copied by the call, also back to an input.
+// CHECK-LABEL: module attributes {torch.symbols = {s0 = {min = 2 : i64}}}
+// CHECK: wrapper.program @main
+// CHECK-SAME: %[[X:.*]]: !wrapper.buffer<[4], [1], f32> {wrapper.mutated, wrapper.name = "x"}
+// CHECK-DAG: %[[A:.*]] = wrapper.alloc : <[4], [1], f32>
+// CHECK-DAG: %[[Y:.*]] = wrapper.output 0 : <[2], [1], i64>
+// CHECK: wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>, #sym.expr<s0>] names = ["self", "n"] ins(%[[X]] : {{.*}}) outs(%[[Y]], %[[A]] : {{.*}}) projection = [1] updates = [0]
+// CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%[[A]] : {{.*}}) outs() projection = []
+// CHECK: wrapper.copy %[[A]] to %[[X]]
+module attributes {torch.symbols = {s0 = {min = 2 : i64}}} {
+  func.func @main(%x: tensor<4xf32> {torch.name = "x"})
+      -> (tensor<2xi64> {torch.name = "y"}, tensor<4xf32> {torch.mutates = "x", torch.mutates_kind = "input"}) {
+    %y, %new = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>, #sym.expr<s0>] names = ["self", "n"] projection = [1] updates = [0]
+        : (tensor<4xf32>) -> (tensor<2xi64>, tensor<4xf32>)
+    kernel.extern "torch" "aten._assert_async.default"(%new) args = [#torch.arg<0>] projection = [] impure : (tensor<4xf32>) -> ()
+    return %y, %new : tensor<2xi64>, tensor<4xf32>
+  }
+}

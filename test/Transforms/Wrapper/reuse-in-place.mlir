@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --wrapper-reuse-in-place | FileCheck %s
+// RUN: kiln-opt %s --wrapper-reuse-in-place --split-input-file | FileCheck %s
 
 kernel.func @twice(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
   %y = kernel.map {
@@ -61,4 +61,27 @@ wrapper.program @main(%x: !wrapper.buffer<[2, 8], [8, 1], f32> {wrapper.name = "
   wrapper.launch @narrow ins(%e : !wrapper.buffer<[2, 8], [8, 1], f32>) outs(%f : !wrapper.buffer<[4, 8], [8, 1], f16>)
   %y = wrapper.output 0 : !wrapper.buffer<[4, 8], [8, 1], f16>
   wrapper.copy %f to %y : !wrapper.buffer<[4, 8], [8, 1], f16> to !wrapper.buffer<[4, 8], [8, 1], f16>
+}
+
+// -----
+
+// A library may write in place to what ends at the call; not to what is read later, nor to what the call reads elsewhere.
+// CHECK-LABEL: wrapper.program @main
+wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) {
+  // CHECK: %[[A:.*]] = wrapper.alloc
+  %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.extern_call "torch" "aten.special_airy_ai.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%a : !wrapper.buffer<[4], [1], f32>) projection = [0]
+  // CHECK: %[[B:.*]] = wrapper.view %[[A]] offset 0
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%[[A]] : {{.*}}) outs(%[[B]] :
+  %b = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+  // CHECK: %[[C:.*]] = wrapper.alloc
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>] ins(%[[B]], %[[B]] : {{.*}}) outs(%[[C]] :
+  %c = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>] ins(%b, %b : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%c : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+  // CHECK: %[[D:.*]] = wrapper.alloc
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%[[C]] : {{.*}}) outs(%[[D]] :
+  %d = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%c : !wrapper.buffer<[4], [1], f32>) outs(%d : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%c : !wrapper.buffer<[4], [1], f32>) outs() projection = []
 }

@@ -581,4 +581,44 @@ def Kernel_CallOp : Kernel_Op<"call", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
 }
 
+//===-- What others compute -----------------------------------------------------------------------===//
+
+def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "the results of an operator that a library computes";
+  let description = [{
+    ```mlir
+    %v, %i = kernel.extern "torch" "aten.topk.default"(%x)
+        args = [#torch.arg<0>, #sym.expr<s0 - 1>, -1, true, true] projection = [0, 1]
+        : (tensor<8xf32>) -> (tensor<3xf32>, tensor<3xi64>)
+    ```
+    What is computed is not known here, so nothing is fused with it: operands and results are tensors
+    in memory. `library` runs the operator `callee`. `args` are as in `torch.call`: over the operands,
+    with symbolic integers as expressions; `names` are theirs if the operator's schema is not known.
+    Result i is return value number `projection[i]` of the callee, lists flattened. What it would
+    write to the operands in `updates` it writes to copies of them, which are the last results.
+
+    With `impure` the call does more than its results say (it draws random numbers, it may fail): two
+    equal ones are not the same, and one whose results are not used stays.
+
+    Constraints:
+    - (C1) every operand index in `args` is in range, and every operand is used by `args`
+    - (C2) `projection` and `updates` have together an entry for each result
+    - (C3) no entry of `projection` is negative; none stands there twice
+    - (C4) `updates` are distinct operands, and the last results have their types
+    - (C5) `names` has an entry for each of `args`
+  }];
+  let arguments = (ins StrAttr:$library, StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,
+                       ArrayAttr:$args, OptionalAttr<StrArrayAttr>:$names,
+                       DenseI64ArrayAttr:$projection,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$updates,
+                       UnitAttr:$impure);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $library $callee `(` $operands `)` `args` `=` $args (`names` `=` $names^)?
+    `projection` `=` $projection (`updates` `=` $updates^)? (`impure` $impure^)? attr-dict
+    `:` functional-type($operands, $results)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // KILN_KERNEL_OPS_TD

@@ -1,6 +1,6 @@
 // Schemas of PyTorch's operators.
 //
-// The table (lib/Dialect/Torch/AtenSchema.inc, made by generator/schema_table.py) is one sorted
+// The table (lib/Dialect/Torch/AtenSchema.inc, made by generator/generate.py) is one sorted
 // text with a line for each overload in the syntax of native_functions.yaml:
 //
 //   aten.add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
@@ -65,6 +65,12 @@ struct OpSchema {
 
 /// The schema of `aten.add.Tensor`, or null. Thread-safe; lives as long as the process.
 const OpSchema *lookupSchema(llvm::StringRef target);
+
+/// The operator that returns what this one writes, to its first argument or to its last ones
+/// (`out=`): `aten.add.Tensor` for `aten.add_.Tensor` and for `aten.add.out`. Empty if there is
+/// none. It takes the same arguments, less those that are only written (and where it makes a tensor
+/// of nothing, dtype, layout and device besides).
+llvm::StringRef lookupFunctional(llvm::StringRef target);
 
 /// Parses one line; nullopt (with a reason in `error` when given) if it is not in the syntax.
 /// The result refers to `line`.

@@ -72,6 +72,16 @@ private:
 
 namespace kiln::torch {
 
+/// Every operand number in `args` is below `numOperands`, and every operand is used. Reports with
+/// `emitError`.
+mlir::LogicalResult verifyArguments(mlir::ArrayAttr args, unsigned numOperands,
+                                    llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+/// Constraints of calls of a library: `projection` and `updates` of kernel.extern.
+mlir::LogicalResult verifyResults(llvm::ArrayRef<int64_t> projection,
+                                  llvm::ArrayRef<int64_t> updates, unsigned numOperands,
+                                  unsigned numResults,
+                                  llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
 /// An entry of `args` may stand for an argument of this type (constraint C3 of torch.call).
 bool fits(mlir::Attribute attr, const SchemaType &type);
 /// The entry that Python's conversions make of `attr` for an argument of this type: a number of the

@@ -131,10 +131,12 @@ def Torch_ObjectAttr : Torch_Attr<"Object", "object"> {
 
 def Torch_Value : AnyTypeOf<[AnyRankedTensor, NoneType]>;
 
-class Torch_CallLike<string mnemonic, list<Trait> traits> : Torch_Op<mnemonic, traits> {
-  let arguments = (ins StrAttr:$target, Variadic<Torch_Value>:$operands, ArrayAttr:$args,
-                       StrAttr:$node, OptionalAttr<StrArrayAttr>:$defines,
-                       OptionalAttr<ArrayAttr>:$values, OptionalAttr<StrArrayAttr>:$names);
+class Torch_CallLike<string mnemonic, list<Trait> traits, dag further = (ins)>
+    : Torch_Op<mnemonic, traits> {
+  let arguments = !con((ins StrAttr:$target, Variadic<Torch_Value>:$operands, ArrayAttr:$args,
+                            StrAttr:$node, OptionalAttr<StrArrayAttr>:$defines,
+                            OptionalAttr<ArrayAttr>:$values, OptionalAttr<StrArrayAttr>:$names),
+                       further);
   let results = (outs Variadic<Torch_Value>:$results);
   let assemblyFormat = [{
     $target `(` $operands `)` `args` `=` $args attr-dict `:` functional-type($operands, $results)
@@ -142,7 +144,8 @@ class Torch_CallLike<string mnemonic, list<Trait> traits> : Torch_Op<mnemonic, t
   let hasVerifier = 1;
 }
 
-def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>],
+    (ins OptionalAttr<DenseI64ArrayAttr>:$updates)> {
   let summary = "a call of an operator";
   let description = [{
     ```mlir
@@ -175,12 +178,16 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
     their names in `names`. A call whose result depends on how its first argument lies in memory
     (`as_strided`, `resize`) says so in `torch.strides` and `torch.storage_offset`.
 
+    A call with `updates` does not write: it leaves the operands of these numbers as they are, and
+    what the operator would have written to each is a further result, after its own.
+
     Constraints:
     - (C1) every operand index in `args` is in range
     - (C2) every operand is used by `args`
     - (C3) with a schema, `args` has its arity and every entry fits the declared type
     - (C4) `values` has an entry for each result: `#sym.expr` for a 0-d tensor of i64 or i1, or unit
     - (C5) `names` has an entry for each of `args`
+    - (C6) `updates` are distinct operands, and the last results have their types
   }];
 }
 
@@ -198,7 +205,7 @@ def Torch_HigherOrderOp : Torch_CallLike<"higher_order",
     `#sym.expr` here and a 0-d `i64` argument with `torch.value` there.
 
     Constraints: (C1), (C2), (C4) and (C5) of `torch.call`, and
-    - (C6) every symbol reference in `args` names a function
+    - (C7) every symbol reference in `args` names a function
   }];
 }
 

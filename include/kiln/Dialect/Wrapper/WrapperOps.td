@@ -267,6 +267,40 @@ def Wrapper_LaunchOp : Wrapper_Op<"launch", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
+def Wrapper_ExternCallOp : Wrapper_Op<"extern_call", [AttrSizedOperandSegments]> {
+  let summary = "runs an operator of a library";
+  let description = [{
+    ```mlir
+    wrapper.extern_call "torch" "aten.topk.default" args = [#torch.arg<0>, #sym.expr<s0 - 1>, -1, true, true]
+        ins(%x : …) outs(%v, %i : …) projection = [0, 1]
+    ```
+    `library` runs the operator `callee`. `args` are as in `torch.call`: operand numbers are those of
+    `ins`, a symbolic integer is evaluated when the call is made. `names` are the arguments' names if
+    the operator's schema is not known. The callee allocates what it returns; `outs[i]` receives return
+    value number `projection[i]`, lists flattened. The buffers in `ins` are only read: for each operand
+    number in `updates` one of the last `outs` is made a copy of that buffer (nothing to do if it is
+    the same memory), and the callee writes there.
+
+    Constraints:
+    - (C1) every operand index in `args` is in range, and all of `ins` are used
+    - (C2) `projection` and `updates` have together an entry for each of `outs`
+    - (C3) no entry of `projection` is negative; none stands there twice
+    - (C4) `updates` are distinct operands, and the last `outs` have their sizes and element types
+    - (C5) `names` has an entry for each of `args`
+    - (C6) no buffer is given twice as a result
+  }];
+  let arguments = (ins StrAttr:$library, StrAttr:$callee, ArrayAttr:$args,
+                       OptionalAttr<StrArrayAttr>:$names, Variadic<Wrapper_BufferType>:$ins,
+                       Variadic<Wrapper_BufferType>:$outs, DenseI64ArrayAttr:$projection,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$updates);
+  let assemblyFormat = [{
+    $library $callee `args` `=` $args (`names` `=` $names^)?
+    `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
+    `projection` `=` $projection (`updates` `=` $updates^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def Wrapper_CopyOp : Wrapper_Op<"copy"> {
   let summary = "copies every element from one buffer to another";
   let description = [{

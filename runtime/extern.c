@@ -1,0 +1,126 @@
+/*===- extern.c - Libraries that main calls ---------------------------------===*
+ *
+ * Generated code refers to these functions, and nothing else in the runtime does:
+ * a model without calls of libraries does not have them, nor does it need dlopen.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What has to be installed for a library. */
+static const char *hint(const char *library) {
+  return strcmp(library, "torch") == 0
+             ? "libkiln_torch.so is part of Kiln and needs PyTorch, with which it was built "
+               "(pip install torch); KILN_TORCH_LIBRARY says where it is"
+             : "set the environment variable to its path";
+}
+
+/* Tries one place; on failure the reason is added to `tried`. */
+static void *try_path(const char *path, kiln_text *tried) {
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *reason = dlerror();
+    kiln_append(tried, "%s%s", tried->used ? "; " : "", reason ? reason : path);
+  }
+  return handle;
+}
+
+/* $KILN_TORCH_LIBRARY if it is set; else beside this model, else where the loader
+ * looks. */
+static void *load(const char *library, const char *callee, int32_t *status) {
+  char name[64], variable[64], path[4096 + sizeof name], reasons[1400];
+  kiln_text tried = {reasons, sizeof reasons, 0};
+  kiln_text text = {name, sizeof name, 0};
+  reasons[0] = 0;
+  kiln_append(&text, "libkiln_%s.so", library);
+  text = (kiln_text){variable, sizeof variable, 0};
+  kiln_append(&text, "KILN_%s_LIBRARY", library);
+  for (char *c = variable; *c; ++c)
+    *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+
+  const char *given = getenv(variable);
+  void *handle = NULL;
+  if (given && *given) {
+    handle = try_path(given, &tried);
+  } else {
+    if (kiln_object_path(path, sizeof path - sizeof name)) {
+      char *folder = strrchr(path, '/');
+      strcpy(folder ? folder + 1 : path, name);
+      handle = try_path(path, &tried);
+    }
+    if (!handle)
+      handle = try_path(name, &tried);
+  }
+  if (!handle)
+    *status = kiln_fail(KILN_UNSUPPORTED, "cannot load %s, which runs %s for this model: %s. %s",
+                        name, callee, reasons, hint(library));
+  return handle;
+}
+
+static int32_t open_library(const char *library, const char *callee,
+                            const kiln_extern_library **result) {
+  int32_t status = KILN_OK;
+  void *handle = load(library, callee, &status);
+  if (!handle)
+    return status;
+  /* Never closed: LibTorch does not survive that. */
+  void *symbol = dlsym(handle, "kiln_get_extern_library");
+  kiln_extern_entry entry;
+  memcpy(&entry, &symbol, sizeof entry);
+  *result = entry ? entry(KILN_EXTERN_ABI) : NULL;
+  return *result
+             ? KILN_OK
+             : kiln_fail(KILN_UNSUPPORTED,
+                         "libkiln_%s.so is of another version of Kiln than this model", library);
+}
+
+int32_t kiln_rt_open_externs(kiln_model *model) {
+  const kiln_rt_externs *externs = kiln_program.externs;
+  const kiln_extern_library **libraries =
+      calloc((size_t)externs->num_libraries + externs->num_calls, sizeof(void *));
+  if (!libraries)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
+  model->libraries = libraries;
+  model->externs = (void **)(libraries + externs->num_libraries);
+  char message[1024];
+  for (uint32_t i = 0; i < externs->num_calls; ++i) {
+    const kiln_extern_call *call = &externs->calls[i];
+    const kiln_extern_library **library = &libraries[call->library];
+    int32_t status = KILN_OK;
+    if (!*library)
+      status = open_library(externs->libraries[call->library], call->callee, library);
+    if (status != KILN_OK)
+      return status;
+    message[0] = 0;
+    status = (*library)->prepare(call, &model->externs[i], message, sizeof message);
+    if (status != KILN_OK)
+      return kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
+  }
+  return KILN_OK;
+}
+
+void kiln_rt_close_externs(kiln_model *model) {
+  const kiln_rt_externs *externs = kiln_program.externs;
+  for (uint32_t i = 0; model->externs && i < externs->num_calls; ++i)
+    if (model->externs[i])
+      model->libraries[externs->calls[i].library]->release(model->externs[i]);
+  free((void *)model->libraries);
+}
+
+int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t index, void *const *buffers,
+                       const int64_t *numbers) {
+  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  const kiln_extern_call *call = &kiln_program.externs->calls[index];
+  char message[1024];
+  message[0] = 0;
+  const kiln_model *model = context->model;
+  int32_t status = model->libraries[call->library]->run(
+      model->externs[index], buffers, numbers, model->options.num_threads, message, sizeof message);
+  if (KILN_LIKELY(status == KILN_OK))
+    return KILN_OK;
+  context->failure = status;
+  return kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
+}

@@ -1,0 +1,90 @@
+/*===- extern.h - What a library that models call implements ----------------===*
+ *
+ * A model that was compiled with a fallback calls operators that it has no code
+ * for. A library runs them: libkiln_torch.so (runtime/torch) with LibTorch. The
+ * model loads it at kiln_model_create and hands over a description of each call,
+ * which is constant data in the model. No text is ever interpreted as code.
+ *
+ * In a run the library gets the calls' buffers, and the numbers that depend on
+ * the run, in this order: for each operand and then for each result its sizes and
+ * its strides (in elements), then the values of KILN_EXTERN_NUMBER arguments.
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_RUNTIME_EXTERN_H
+#define KILN_RUNTIME_EXTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KILN_EXTERN_ABI 1
+
+enum {
+  KILN_EXTERN_NONE = 0,
+  KILN_EXTERN_TENSOR = 1, /* operand number `value` */
+  KILN_EXTERN_ITEM = 2,   /* the number that operand number `value` holds, a 0-d tensor */
+  KILN_EXTERN_INT = 3,
+  KILN_EXTERN_NUMBER = 4, /* an integer: number `value` of the run */
+  KILN_EXTERN_BOOL = 5,
+  KILN_EXTERN_FLOAT = 6,          /* `value` is the bits of a double */
+  KILN_EXTERN_COMPLEX = 7,        /* two KILN_EXTERN_FLOAT follow */
+  KILN_EXTERN_STRING = 8,         /* `text` */
+  KILN_EXTERN_DTYPE = 9,          /* 256 * code + bits, as in DLPack */
+  KILN_EXTERN_DEVICE = 10,        /* `text`: "cpu", "cuda:0" */
+  KILN_EXTERN_LAYOUT = 11,        /* `text`: "strided" */
+  KILN_EXTERN_MEMORY_FORMAT = 12, /* `text`: "channels_last" */
+  KILN_EXTERN_LIST = 13           /* `count` values follow, each with what follows it in turn */
+};
+
+/* A node of an argument. */
+typedef struct {
+  uint32_t kind, count;
+  int64_t value;
+  const char *text;
+} kiln_extern_value;
+
+typedef struct {
+  uint8_t code, bits; /* DLPack's */
+  uint16_t rank;
+} kiln_extern_tensor;
+
+/* A call, as the program makes it. */
+typedef struct {
+  const char *callee; /* "aten.topk.default" */
+  const char *where;  /* for messages: "node 'topk' (model.py:12)" */
+  const kiln_extern_value *args;
+  const char *const *names;          /* of the arguments; NULL: all, in the operator's order */
+  const kiln_extern_tensor *tensors; /* operands, then results */
+  const int64_t *projection;         /* result i is return value number projection[i], lists
+                                        flattened; for all but the last num_updates results */
+  const int64_t *updates;            /* operands that the callee writes: it is given the last
+                                        results in their place, made equal to them before */
+  uint32_t library;                  /* kiln_rt_externs.libraries[library] runs it */
+  uint32_t num_args, num_values;     /* arguments, and all their nodes */
+  uint32_t num_operands, num_results, num_updates;
+} kiln_extern_call;
+
+/* What the library gives, under the name kiln_get_extern_library: a function that
+ * returns this, or NULL if it does not know this version. A function that fails
+ * returns a kiln_status and writes a message, cut off at `size` bytes. All may be
+ * called by several threads at once. */
+typedef struct {
+  /* Looks the operator up. `call` lives until `release`. */
+  int32_t (*prepare)(const kiln_extern_call *call, void **prepared, char *message, size_t size);
+  void (*release)(void *prepared);
+  /* On at most `threads` threads; 0: as many as the library likes. */
+  int32_t (*run)(void *prepared, void *const *buffers, const int64_t *numbers, int32_t threads,
+                 char *message, size_t size);
+} kiln_extern_library;
+
+typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);
+
+#ifdef __cplusplus
+#define KILN_EXTERN_ASSERT(cond) static_assert(cond, "layout emitted by the wrapper lowering")
+#else
+#define KILN_EXTERN_ASSERT(cond) _Static_assert(cond, "layout emitted by the wrapper lowering")
+#endif
+KILN_EXTERN_ASSERT(sizeof(kiln_extern_value) == 24);
+KILN_EXTERN_ASSERT(sizeof(kiln_extern_tensor) == 4);
+KILN_EXTERN_ASSERT(sizeof(kiln_extern_call) == 80);
+
+#endif /* KILN_RUNTIME_EXTERN_H */

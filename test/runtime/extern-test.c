@@ -1,0 +1,59 @@
+/* Libraries that a model calls: finding them, and their errors. */
+#include "harness.h"
+
+#include <unistd.h>
+
+static int32_t create(int threads, kiln_model **model) {
+  kiln_options options = quiet_options(threads);
+  return kiln_model_create(&options, model);
+}
+
+static int32_t run(kiln_model *model, float *y) {
+  float x[4] = {1, 2, 3, 4};
+  tensor input, output;
+  set_tensor(&input, x, DTYPE_F32, 1, 4, 0);
+  set_tensor(&output, y, DTYPE_F32, 1, 4, 0);
+  DLManagedTensorVersioned managed, *outputs[1] = {&managed};
+  set_managed(&managed, &output);
+  const DLTensor *inputs[1] = {&input.t};
+  return kiln_model_run(model, inputs, 1, outputs, 1, NULL);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  kiln_model *m;
+  float y[4];
+
+  /* Neither beside this program nor where the loader looks. */
+  unsetenv("KILN_FAKE_LIBRARY");
+  CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED,
+              "cannot load libkiln_fake.so, which runs fake.add.default for this model: "
+              "libkiln_fake.so: cannot open shared object file");
+  CHECK(!m);
+  setenv("KILN_FAKE_LIBRARY", "/nowhere/fake.so", 1);
+  CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED, "/nowhere/fake.so: cannot open");
+
+  setenv("KILN_FAKE_LIBRARY", argv[1], 1);
+  setenv("FAKE", "version", 1);
+  CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED, "libkiln_fake.so is of another version of Kiln");
+  setenv("FAKE", "prepare", 1);
+  CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED,
+              "node 'nothing' (model.py:4): fake.nothing.default: there is no such operator");
+  setenv("FAKE", "", 1);
+
+  CHECK_OK(create(0, &m));
+  CHECK_OK(run(m, y));
+  CHECK(y[0] == 43 && y[3] == 46);
+  setenv("FAKE", "run", 1);
+  CHECK_FAILS(run(m, y), KILN_INVALID_ARGUMENT, "node 'add' (model.py:3): fake.add.default: xxx");
+  setenv("FAKE", "", 1);
+  CHECK_OK(run(m, y));
+  kiln_model_destroy(m);
+
+  /* The library may use as many threads as the model. */
+  CHECK_OK(create(2, &m));
+  CHECK_OK(run(m, y));
+  CHECK(y[0] == 243);
+  kiln_model_destroy(m);
+  return 0;
+}

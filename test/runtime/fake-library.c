@@ -1,0 +1,53 @@
+/*===- fake-library.c - A library as models call it --------------------------===*
+ *
+ * What it does wrong is chosen by the environment variable FAKE.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "../../runtime/extern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is(const char *fault) {
+  const char *fake = getenv("FAKE");
+  return fake && strcmp(fake, fault) == 0;
+}
+
+static int32_t prepare(const kiln_extern_call *call, void **prepared, char *message, size_t size) {
+  if (is("prepare") && strstr(call->callee, "nothing")) {
+    snprintf(message, size, "there is no such operator");
+    return 3;
+  }
+  const kiln_extern_call **handle = malloc(sizeof *handle); /* leaks if it is not released */
+  *handle = call;
+  *prepared = (void *)handle;
+  return 0;
+}
+
+static void release(void *prepared) { free(prepared); }
+
+static int32_t run(void *prepared, void *const *buffers, const int64_t *numbers, int32_t threads,
+                   char *message, size_t size) {
+  const kiln_extern_call *call = *(const kiln_extern_call **)prepared;
+  if (strstr(call->callee, "nothing"))
+    return 0;
+  if (is("run")) {
+    memset(message, 'x', size - 1);
+    message[size - 1] = 0;
+    return 1;
+  }
+  const float *x = buffers[0];
+  float *y = buffers[call->num_operands];
+  int64_t number =
+      numbers[2 * call->tensors[0].rank + 2 * call->tensors[1].rank + call->args[1].value];
+  for (int64_t i = 0; i < numbers[0]; ++i)
+    y[i] = x[i] + (float)(number + 100 * threads);
+  return 0;
+}
+
+static const kiln_extern_library library = {prepare, release, run};
+
+const kiln_extern_library *kiln_get_extern_library(uint32_t abi) {
+  return abi == KILN_EXTERN_ABI && !is("version") ? &library : NULL;
+}
