@@ -125,6 +125,22 @@ int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const D
 
 /*===-- Checks --------------------------------------------------------------===*/
 
+/* Says which size is not what was expected: its expression where it has one, and both values. */
+static int32_t fail_size(const kiln_expectation *expected, const DLTensor *tensor, int d) {
+  const kiln_rt_program *program = &kiln_program;
+  kiln_text text = kiln_begin_error();
+  int32_t status = kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
+  int64_t size = expected->shape[d];
+  uint64_t expr = (uint64_t)-(size + 1);
+  if (size >= 0 || !expected->symbols || !(program->flags & KILN_RT_HAS_EXPRESSIONS) ||
+      expr >= program->num_expressions)
+    return status;
+  text.used = strlen(text.text);
+  kiln_append(&text, ": dimension %d is %s = %lld, got %lld", d, program->expressions[expr],
+              (long long)kiln_size(size, expected->symbols), (long long)tensor->shape[d]);
+  return status;
+}
+
 int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tensor) {
   for (int d = 0; d < expected->rank; ++d) {
     int64_t size = expected->shape[d];
@@ -134,7 +150,7 @@ int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tenso
       size = kiln_size(size, expected->symbols);
     }
     if (KILN_UNLIKELY(size != tensor->shape[d]))
-      return kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
+      return fail_size(expected, tensor, d);
   }
   return KILN_OK;
 }

@@ -127,7 +127,8 @@ static void test_inputs(void) {
               "input 0 \"x\": expected float32 [s0, 8], got float32 [3, 9]");
   WRONG_INPUT(a.x.shape[0] = -3, KILN_SHAPE_MISMATCH, "got float32 [-3, 8]");
   WRONG_INPUT(a.ids.shape[0] = 4, KILN_SHAPE_MISMATCH,
-              "input 1 \"ids\": expected int64 [s0] = [3], got int64 [4]");
+              "input 1 \"ids\": expected int64 [s0] = [3], got int64 [4]: "
+              "dimension 0 is s0 = 3, got 4");
   WRONG_INPUT(a.x.shape[0] = a.ids.shape[0] = 0, KILN_SHAPE_MISMATCH,
               "input 0 \"x\": expected float32 [s0, 8], got float32 [0, 8]: expected s0 in [1, "
               "100000], got 0");
@@ -185,7 +186,8 @@ static void test_outputs(void) {
   WRONG_OUTPUT(ym.dl_tensor.dtype = DTYPE_F64, KILN_INVALID_ARGUMENT,
                "output 0 \"y\": expected float32 [s0, 8] = [3, 8], got float64 [3, 8]");
   WRONG_OUTPUT(y.shape[0] = 2, KILN_SHAPE_MISMATCH,
-               "output 0 \"y\": expected float32 [s0, 8] = [3, 8], got float32 [2, 8]");
+               "output 0 \"y\": expected float32 [s0, 8] = [3, 8], got float32 [2, 8]: "
+               "dimension 0 is s0 = 3, got 2");
   WRONG_OUTPUT(ym.dl_tensor.data = NULL, KILN_INVALID_ARGUMENT, "got a NULL data pointer");
   WRONG_OUTPUT(set_strides(&y, 0, 1);
                set_managed(&ym, &y), KILN_INVALID_ARGUMENT,
