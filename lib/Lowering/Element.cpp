@@ -191,10 +191,25 @@ Element lowering::operator*(Element a, Element b) {
   return arithmetic<arith::MulIOp, arith::MulFOp, complex::MulOp>(a, b);
 }
 
+/// Smith's algorithm, which scales by the larger part of the divisor; c10's.
+static Element divideComplex(Element a, Element b) {
+  Element x = real(b), y = imag(b), byReal = abs(x) >= abs(y);
+  Element large = select(byReal, x, y), small = select(byReal, y, x);
+  Element isZero = (large == large.constant(0)) & (small == small.constant(0));
+  Element ratio = small / select(isZero, large.constant(1), large);
+  Element scale = 1.0 / (large + small * ratio);
+  // (a.re + a.im i) times the conjugate, with the parts changed over where y leads.
+  Element first = select(byReal, real(a), imag(a)), second = select(byReal, imag(a), real(a));
+  Element re = (first + second * ratio) * scale, im = (second - first * ratio) * scale;
+  im = select(byReal, im, -im);
+  Element zero = abs(large);
+  return makeComplex(select(isZero, real(a) / zero, re), select(isZero, imag(a) / zero, im));
+}
+
 Element lowering::operator/(Element a, Element b) {
   assert(!isInt(a.type()) && "integers divide with truncDiv and floorDiv");
   if (isComplex(a.type()))
-    return apply<complex::DivOp>(a, b);
+    return divideComplex(a, b);
   return apply<arith::DivFOp>(a, b);
 }
 
@@ -202,7 +217,7 @@ Element lowering::operator-(Element x) {
   if (isFloat(x.type()))
     return apply<arith::NegFOp>(x);
   if (isComplex(x.type()))
-    return apply<complex::NegOp>(x);
+    return makeComplex(-real(x), -imag(x));
   return x.constant(0) - x;
 }
 
@@ -290,17 +305,29 @@ Element lowering::fmin(Element a, Element b) {
 Element lowering::abs(Element x) {
   if (isFloat(x.type()))
     return apply<math::AbsFOp>(x);
-  if (auto complexType = dyn_cast<ComplexType>(x.type()))
-    return x.make(complex::AbsOp::create(x.b(), x.value()), complexType.getElementType());
+  if (isComplex(x.type()))
+    return hypot(real(x), imag(x));
   if (isUnsigned(x.type()))
     return x;
   return select(x < x.constant(0), -x, x);
 }
 
-Element lowering::pow(Element a, Element b) {
-  if (isComplex(a.type()))
-    return apply<complex::PowOp>(a, b);
-  return apply<math::PowFOp>(a, b);
+Element lowering::pow(Element a, Element b) { return apply<math::PowFOp>(a, b); }
+
+Element lowering::hypot(Element a, Element b) {
+  Element x = abs(a), y = abs(b), length;
+  if (x.type().isF64()) {
+    // Scaled by the larger magnitude, so that squares neither overflow nor vanish.
+    Element large = maximum(x, y), small = minimum(x, y), ratio = small / large;
+    length = large * sqrt(1.0 + ratio * ratio);
+    length = select(large == x.constant(0), large, length);
+  } else {
+    Type wide = Float64Type::get(x.b().getContext());
+    Element p = convert(x, wide), q = convert(y, wide);
+    length = convert(sqrt(p * p + q * q), x.type());
+  }
+  Element infinity = x.constant(std::numeric_limits<double>::infinity());
+  return select((x == infinity) | (y == infinity), infinity, length);
 }
 
 //===-- Bits and truth ------------------------------------------------------------------------===//
@@ -393,17 +420,35 @@ Element lowering::select(Element condition, Element a, Element b) {
   return a.make(arith::SelectOp::create(a.b(), condition.value(), a.value(), b.value()));
 }
 
+SmallVector<Element>
+lowering::iterate(int64_t limit, ArrayRef<Element> init,
+                  function_ref<std::pair<Element, SmallVector<Element>>(ArrayRef<Element>)> step) {
+  ImplicitLocOpBuilder &b = init.front().b();
+  SmallVector<Value> values;
+  for (const Element &element : init)
+    values.push_back(element.value());
+  TypeRange types = ValueRange(values).getTypes();
+  auto op = kernel::IterateOp::create(b, types, b.getI64IntegerAttr(limit), values);
+  SmallVector<Element> arguments, results;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *body =
+        b.createBlock(&op.getBody(), {}, types, SmallVector<Location>(values.size(), b.getLoc()));
+    for (auto [element, argument] : llvm::zip_equal(init, body->getArguments()))
+      arguments.push_back(element.make(argument));
+    auto [again, next] = step(arguments);
+    SmallVector<Value> yielded{again.value()};
+    for (const Element &element : next)
+      yielded.push_back(element.value());
+    kernel::YieldOp::create(b, yielded);
+  }
+  for (auto [element, result] : llvm::zip_equal(init, op.getResults()))
+    results.push_back(element.make(result));
+  return results;
+}
+
 //===-- Functions of floats -------------------------------------------------------------------===//
 
-Element lowering::exp(Element x) {
-  return isComplex(x.type()) ? apply<complex::ExpOp>(x) : apply<math::ExpOp>(x);
-}
-Element lowering::log(Element x) {
-  return isComplex(x.type()) ? apply<complex::LogOp>(x) : apply<math::LogOp>(x);
-}
-Element lowering::sqrt(Element x) {
-  return isComplex(x.type()) ? apply<complex::SqrtOp>(x) : apply<math::SqrtOp>(x);
-}
 Element lowering::sigmoid(Element x) { return 1.0 / (1.0 + exp(-x)); }
 
 //===-- Complex numbers -----------------------------------------------------------------------===//

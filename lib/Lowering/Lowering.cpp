@@ -27,6 +27,7 @@ const LoweringTable &lowering::loweringTable() {
     registerActivation(all);
     registerAssert(all);
     registerAttention(all);
+    registerBessel(all);
     registerCat(all);
     registerCompare(all);
     registerComplex(all);
@@ -34,7 +35,9 @@ const LoweringTable &lowering::loweringTable() {
     registerConvert(all);
     registerCreation(all);
     registerEmbeddingBag(all);
+    registerErrorFunction(all);
     registerFft(all);
+    registerGamma(all);
     registerGridSample(all);
     registerIndex(all);
     registerIndexPut(all);
@@ -45,6 +48,7 @@ const LoweringTable &lowering::loweringTable() {
     registerPad(all);
     registerPartScatter(all);
     registerPointwise(all);
+    registerPolynomial(all);
     registerPool(all);
     registerPoolBackward(all);
     registerRandom(all);

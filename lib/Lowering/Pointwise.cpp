@@ -1,5 +1,6 @@
 // Element-wise arithmetic.
-#include "kiln/Lowering/Lowering.h"
+#include "ComplexFunctions.h"
+#include "Functions.h"
 #include <numbers>
 
 using namespace mlir;
@@ -80,8 +81,6 @@ static LogicalResult lowerTrueDiv(Call &call) {
       /*exactNumbers=*/true);
 }
 
-using Binary = Element (*)(Element, Element);
-
 static Lowering binary(Binary compute) {
   return [compute](Call &call) {
     return call.pointwise({call.operand(0), call.operand(1)},
@@ -140,13 +139,27 @@ static Element floatPower(Element x, double exponent, Element exponentElement) {
   return pow(x, exponentElement);
 }
 
+static Element complexPower(Element x, double exponent, Element exponentElement) {
+  if (exponent == 0)
+    return x.constant(1);
+  if (exponent == 1)
+    return x;
+  if (exponent == 2 || exponent == 3)
+    return integerPower(x, static_cast<uint64_t>(exponent));
+  if (exponent == 0.5)
+    return complexes::sqrt(x);
+  return complexes::pow(x, exponentElement);
+}
+
 static LogicalResult lowerPowScalar(Call &call) { // Tensor ** Scalar
-  double exponent = call.constantNumber(1);
+  std::optional<double> exponent = torch::asDouble(call.args.scalar(1));
   return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
+    if (isComplex(x[0].type()))
+      return exponent ? complexPower(x[0], *exponent, x[1]) : complexes::pow(x[0], x[1]);
     if (isFloat(x[0].type()))
-      return floatPower(x[0], exponent, x[1]);
-    if (isInt(x[0].type()) && exponent >= 0)
-      return integerPower(x[0], static_cast<uint64_t>(exponent));
+      return exponent ? floatPower(x[0], *exponent, x[1]) : pow(x[0], x[1]);
+    if (isInt(x[0].type()) && exponent && *exponent >= 0)
+      return integerPower(x[0], static_cast<uint64_t>(*exponent));
     call.kernels.fail("this dtype or exponent");
     return x[0];
   });
@@ -174,7 +187,9 @@ static Element integerPower(BodyBuilder &body, Element base, Element exponent) {
 
 static LogicalResult lowerPow(Call &call) { // Tensor ** Tensor, Scalar ** Tensor
   return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &body, Elements x) {
-    if (isFloat(x[0].type()) || isComplex(x[0].type()))
+    if (isComplex(x[0].type()))
+      return complexes::pow(x[0], x[1]);
+    if (isFloat(x[0].type()))
       return pow(x[0], x[1]);
     if (isInt(x[0].type()))
       return integerPower(body, x[0], x[1]);
@@ -185,27 +200,15 @@ static LogicalResult lowerPow(Call &call) { // Tensor ** Tensor, Scalar ** Tenso
 
 //===-- Functions of one argument -------------------------------------------------------------===//
 
-using Unary = Element (*)(Element);
-
-/// A function of floats: integers and bool are converted to the default float type.
-static Lowering floatUnary(Unary compute, bool takesComplex = false) {
-  return [compute, takesComplex](Call &call) {
-    Type type = toFloat(elementType(call.tensor(0)));
-    if (isComplex(type) && !takesComplex)
-      return call.refuse("complex numbers");
-    return call.pointwise({call.tensor(0)}, type,
-                          [&](BodyBuilder &, Elements x) { return compute(x[0]); });
-  };
-}
-
-/// A function that keeps the dtype.
-static Lowering sameUnary(Unary compute, bool takesBool = false) {
-  return [compute, takesBool](Call &call) {
+/// A function that keeps the dtype; bool and complex numbers only with a form of their own.
+static Lowering sameUnary(Unary compute, bool takesBool = false, Unary complexForm = nullptr) {
+  return [=](Call &call) {
     Type type = elementType(call.tensor(0));
-    if (isComplex(type) || (isBool(type) && !takesBool))
+    if ((isComplex(type) && !complexForm) || (isBool(type) && !takesBool))
       return call.refuse("this dtype");
-    return call.pointwise({call.tensor(0)},
-                          [&](BodyBuilder &, Elements x) { return compute(x[0]); });
+    return call.pointwise({call.tensor(0)}, [&](BodyBuilder &, Elements x) {
+      return isComplex(type) ? complexForm(x[0]) : compute(x[0]);
+    });
   };
 }
 
@@ -259,26 +262,7 @@ static LogicalResult lowerRoundDecimals(Call &call) {
 
 //===-- Functions of two floats ---------------------------------------------------------------===//
 
-static Lowering floatBinary(Binary compute) {
-  return [compute](Call &call) {
-    SmallVector<Operand> operands = {call.operand(0), call.operand(1)};
-    Type common = lowering::resultType(call.args.op().getContext(), operands);
-    if (!common || isComplex(common))
-      return call.refuse("this dtype");
-    return call.pointwise(operands, toFloat(common),
-                          [&](BodyBuilder &, Elements x) { return compute(x[0], x[1]); });
-  };
-}
-
-static Element hypot(Element a, Element b) {
-  // Scaled by the larger magnitude, so that squares neither overflow nor vanish.
-  Element x = abs(a), y = abs(b), large = maximum(x, y), small = minimum(x, y);
-  Element ratio = small / large;
-  Element length = large * sqrt(1.0 + ratio * ratio);
-  Element infinity = x.constant(std::numeric_limits<double>::infinity());
-  length = select(large == x.constant(0), large, length);
-  return select((x == infinity) | (y == infinity), infinity, length);
-}
+static Element atan2(Element y, Element x) { return apply<math::Atan2Op>(y, x); }
 
 /// log(base^a + base^b) without overflow.
 static Element logAdd(Element a, Element b, bool base2) {
@@ -358,8 +342,9 @@ void lowering::registerPointwise(LoweringTable &table) {
 
   table.add({"aten.abs.default", "aten.absolute.default"}, lowerAbs);
   table.add({"aten.neg.default", "aten.negative.default"}, lowerNeg);
-  table.add("aten.square.default", sameUnary(square));
-  table.add({"aten.sign.default", "aten.sgn.default"}, sameUnary(sign, /*takesBool=*/true));
+  table.add("aten.square.default", sameUnary(square, /*takesBool=*/false, square));
+  table.add({"aten.sign.default", "aten.sgn.default"},
+            sameUnary(sign, /*takesBool=*/true, complexes::sgn));
   table.add("aten.floor.default", sameUnary(ofFloat<floor>));
   table.add("aten.ceil.default", sameUnary(ofFloat<ceil>));
   table.add({"aten.trunc.default", "aten.fix.default"}, sameUnary(ofFloat<trunc>));
@@ -367,63 +352,70 @@ void lowering::registerPointwise(LoweringTable &table) {
   table.add({"aten.round.decimals", "aten.special_round.decimals"}, lowerRoundDecimals);
   table.add("aten.frac.default", sameUnary(ofFloat<frac>));
 
-  const std::pair<StringRef, Unary> functions[] = {
-      {"exp2", function<math::Exp2Op>},
-      {"expm1", expm1},
-      {"log2", function<math::Log2Op>},
-      {"log10", function<math::Log10Op>},
-      {"log1p", log1p},
-      {"rsqrt", rsqrt},
-      {"reciprocal", reciprocal},
-      {"sin", function<math::SinOp>},
-      {"cos", function<math::CosOp>},
-      {"tan", function<math::TanOp>},
-      {"asin", function<math::AsinOp>},
-      {"acos", function<math::AcosOp>},
-      {"atan", function<math::AtanOp>},
-      {"sinh", function<math::SinhOp>},
-      {"cosh", function<math::CoshOp>},
-      {"tanh", tanh},
-      {"asinh", function<math::AsinhOp>},
-      {"acosh", function<math::AcoshOp>},
-      {"atanh", function<math::AtanhOp>},
-      {"arcsin", function<math::AsinOp>},
-      {"arccos", function<math::AcosOp>},
-      {"arctan", function<math::AtanOp>},
+  struct Function {
+    StringRef name;
+    Unary compute, complexForm = nullptr;
+  };
+  const Function functions[] = {
+      {"exp", exp, complexes::exp},
+      {"exp2", function<math::Exp2Op>, complexes::exp2},
+      {"expm1", expm1, complexes::expm1},
+      {"log", log, complexes::log},
+      {"log2", function<math::Log2Op>, complexes::log2},
+      {"log10", function<math::Log10Op>, complexes::log10},
+      {"log1p", log1p, complexes::log1p},
+      {"sqrt", sqrt, complexes::sqrt},
+      {"rsqrt", rsqrt, complexes::rsqrt},
+      {"reciprocal", reciprocal, reciprocal},
+      {"sin", function<math::SinOp>, complexes::sin},
+      {"cos", function<math::CosOp>, complexes::cos},
+      {"tan", function<math::TanOp>, complexes::tan},
+      {"asin", function<math::AsinOp>, complexes::asin},
+      {"acos", function<math::AcosOp>, complexes::acos},
+      {"atan", function<math::AtanOp>, complexes::atan},
+      {"sinh", function<math::SinhOp>, complexes::sinh},
+      {"cosh", function<math::CoshOp>, complexes::cosh},
+      {"tanh", tanh, complexes::tanh},
+      {"asinh", function<math::AsinhOp>, complexes::asinh},
+      {"acosh", function<math::AcoshOp>, complexes::acosh},
+      {"atanh", function<math::AtanhOp>, complexes::atanh},
+      {"arcsin", function<math::AsinOp>, complexes::asin},
+      {"arccos", function<math::AcosOp>, complexes::acos},
+      {"arctan", function<math::AtanOp>, complexes::atan},
+      {"arcsinh", function<math::AsinhOp>, complexes::asinh},
+      {"arccosh", function<math::AcoshOp>, complexes::acosh},
+      {"arctanh", function<math::AtanhOp>, complexes::atanh},
+      {"sigmoid", sigmoid, complexes::sigmoid},
+      {"sinc", sinc, complexes::sinc},
+      {"special_exp2", function<math::Exp2Op>, complexes::exp2},
+      {"special_expm1", expm1, complexes::expm1},
+      {"special_log1p", log1p, complexes::log1p},
+      {"special_expit", sigmoid, complexes::sigmoid},
+      {"special_sinc", sinc, complexes::sinc},
       {"erf", erf},
       {"erfc", erfc},
-      {"sigmoid", sigmoid},
-      {"sinc", sinc},
       {"deg2rad", degToRad},
       {"rad2deg", radToDeg},
       {"special_ndtr", ndtr},
       {"special_entr", entr},
-      {"special_exp2", function<math::Exp2Op>},
-      {"special_expm1", expm1},
-      {"special_log1p", log1p},
       {"special_erf", erf},
       {"special_erfc", erfc},
-      {"special_expit", sigmoid},
-      {"special_sinc", sinc},
   };
-  for (auto [name, compute] : functions)
-    table.add(("aten." + name + ".default").str(), floatUnary(compute));
-  table.add("aten.exp.default", floatUnary(exp, /*takesComplex=*/true));
-  table.add("aten.log.default", floatUnary(log, /*takesComplex=*/true));
-  table.add("aten.sqrt.default", floatUnary(sqrt, /*takesComplex=*/true));
-  table.add({"aten.atan2.default", "aten.arctan2.default"}, floatBinary(apply<math::Atan2Op>));
-  table.add("aten.hypot.default", floatBinary(hypot));
-  table.add("aten.copysign.Tensor", floatBinary(copysign));
-  table.add("aten.copysign.Scalar", floatBinary(copysign));
+  for (const Function &f : functions)
+    table.add(("aten." + f.name + ".default").str(), floatFunction(f.compute, f.complexForm));
+  table.add({"aten.atan2.default", "aten.arctan2.default"}, floatFunction(atan2));
+  table.add("aten.hypot.default", floatFunction(static_cast<Binary>(hypot)));
+  table.add("aten.copysign.Tensor", floatFunction(static_cast<Binary>(copysign)));
+  table.add("aten.copysign.Scalar", floatFunction(static_cast<Binary>(copysign)));
   table.add("aten.heaviside.default", binary(heaviside));
   table.add("aten.isclose.default", lowerIsclose);
-  table.add("aten.logaddexp.default", floatBinary(logaddexp));
-  table.add("aten.logaddexp2.default", floatBinary(logaddexp2));
+  table.add("aten.logaddexp.default", floatFunction(logaddexp));
+  table.add("aten.logaddexp2.default", floatFunction(logaddexp2));
   table.add({"aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other",
              "aten.special_xlogy.default", "aten.special_xlogy.other_scalar",
              "aten.special_xlogy.self_scalar"},
-            floatBinary(xlogy));
+            floatFunction(xlogy));
   table.add({"aten.special_xlog1py.default", "aten.special_xlog1py.other_scalar",
              "aten.special_xlog1py.self_scalar"},
-            floatBinary(xlog1py));
+            floatFunction(xlog1py));
 }

@@ -123,6 +123,13 @@ Element isInf(Element x);
 Element isTrue(Element x);
 Element select(Element condition, Element a, Element b);
 
+/// Steps from `init` for as long as the condition that a step gives is true, but no more than
+/// `limit` of them.
+llvm::SmallVector<Element>
+iterate(int64_t limit, llvm::ArrayRef<Element> init,
+        llvm::function_ref<std::pair<Element, llvm::SmallVector<Element>>(llvm::ArrayRef<Element>)>
+            step);
+
 //===-- Functions of floats -------------------------------------------------------------------===//
 
 template <typename Op> Element apply(Element x) {
@@ -131,9 +138,10 @@ template <typename Op> Element apply(Element x) {
 template <typename Op> Element apply(Element x, Element y) {
   return x.make(Op::create(x.b(), x.value(), y.value()).getResult());
 }
-Element exp(Element x);
-Element log(Element x);
-Element sqrt(Element x);
+inline Element exp(Element x) { return apply<mlir::math::ExpOp>(x); }
+inline Element log(Element x) { return apply<mlir::math::LogOp>(x); }
+inline Element sqrt(Element x) { return apply<mlir::math::SqrtOp>(x); }
+Element hypot(Element a, Element b);
 inline Element rsqrt(Element x) { return 1.0 / sqrt(x); }
 inline Element tanh(Element x) { return apply<mlir::math::TanhOp>(x); }
 inline Element erf(Element x) { return apply<mlir::math::ErfOp>(x); }

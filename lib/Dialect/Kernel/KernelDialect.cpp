@@ -48,7 +48,7 @@ SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
   SmallVector<Region *> nest;
   for (Region *r = region; r; r = r->getParentRegion()) {
     Operation *parent = r->getParentOp();
-    if (!isStructured(parent) && !isa_and_nonnull<ReduceOp>(parent))
+    if (!isStructured(parent) && !isa_and_nonnull<ReduceOp, IterateOp>(parent))
       break;
     nest.push_back(r);
   }

@@ -101,6 +101,25 @@ LogicalResult ReduceOp::verify() {
   return success();
 }
 
+LogicalResult IterateOp::verify() {
+  SmallVector<Type> yielded{IntegerType::get(getContext(), 1)};
+  llvm::append_range(yielded, getResultTypes());
+  if (getBody().getArgumentTypes() != getResultTypes()) // C1
+    return emitOpError("the body takes (")
+           << getBody().getArgumentTypes() << "), expected (" << getResultTypes() << ")";
+  if (failed(verifyYield(*this, getBody(), yielded, "the body")))
+    return failure();
+  if (getInit().getTypes() != getResultTypes()) // C2
+    return emitOpError("init has types (")
+           << getInit().getTypes() << "), expected (" << getResultTypes() << ")";
+  for (Operation &op : getBody().front()) // C3
+    if (op.getNumRegions() || isa<ReadOp, IndexOp, InsideOp>(op))
+      return emitOpError("holds ") << op.getName() << ", which is no scalar op";
+  if (static_cast<int64_t>(getLimit()) < 1) // C4
+    return emitOpError("makes no step");
+  return success();
+}
+
 //===-- Structured ops
 //--------------------------------------------------------------------------===//
 

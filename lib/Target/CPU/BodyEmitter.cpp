@@ -152,6 +152,8 @@ void BodyEmitter::emitOp(Operation *op) {
     return define(index, emitIndex(index));
   if (auto inside = dyn_cast<kernel::InsideOp>(op))
     return define(inside, emitInside(inside));
+  if (auto iterate = dyn_cast<kernel::IterateOp>(op))
+    return emitIterate(iterate);
   if (auto select = dyn_cast<arith::SelectOp>(op); select && absorbed.contains(op))
     return define(select, values.lookup(select.getTrueValue()));
   emitElementwise(op, values, [&](Value result, Value emitted) { define(result, emitted); });

@@ -23,6 +23,9 @@ namespace {
 // operation; a function that becomes a polynomial.
 constexpr double accessCost = 2, elementCost = 1, opCost = 0.5, functionCost = 12;
 
+/// Steps of a kernel.iterate.
+constexpr double typicalSteps = 32;
+
 /// The body as the cost model sees it.
 class MapCost {
 public:
@@ -119,6 +122,8 @@ private:
       if (auto reduce = dyn_cast<kernel::ReduceOp>(parent)) {
         double total = estimate(sym::product(reduce.getExtents().getSizes()));
         count *= varying ? total : std::ceil(total / nativeLanes);
+      } else if (isa<kernel::IterateOp>(parent)) {
+        count *= typicalSteps;
       }
     return count;
   }

@@ -198,6 +198,7 @@ BodyCost kernel::getCost(Region &body) {
         .Case<ReadOp>(
             [&](ReadOp read) { (read.getValues().empty() ? cost.reads : cost.gathers)++; })
         .Case<ReduceOp>([&](ReduceOp) { cost.reduces = true; })
+        .Case<IterateOp>([&](IterateOp) { cost.transcendental++; })
         .Case<arith::ConstantOp, complex::ConstantOp, YieldOp, IndexOp>([](Operation *) {})
         .Case<arith::DivFOp, arith::RemFOp, arith::DivSIOp, arith::RemSIOp, arith::DivUIOp,
               arith::RemUIOp, arith::FloorDivSIOp>([&](Operation *) { cost.transcendental++; })

@@ -123,3 +123,29 @@ kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: te
   } : tensor<2x100x64xf32>
   kernel.return %o : tensor<2x100x64xf32>
 }
+
+// -----
+
+// Lanes step together while any of them goes on; a lane that has finished keeps its values.
+// CHECK-LABEL: llvm.func @steps(
+// CHECK: scf.while
+// CHECK: arith.cmpi slt
+// CHECK: vector.reduction <or>, {{.*}} : vector<8xi1> into i1
+// CHECK: scf.condition
+// CHECK: arith.andi {{.*}} : vector<8xi1>
+// CHECK: arith.select {{.*}} : vector<8xi1>, vector<8xf64>
+// CHECK: scf.yield
+kernel.func @steps(%x: tensor<8xf64>) -> tensor<8xf64> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf64> -> f64
+    %half = arith.constant 0.5 : f64
+    %r = kernel.iterate at_most 100 init(%a : f64) {
+    ^bb0(%v: f64):
+      %next = arith.mulf %v, %half : f64
+      %again = arith.cmpf ogt, %next, %half : f64
+      kernel.yield %again, %next : i1, f64
+    } : f64
+    kernel.yield %r : f64
+  } : tensor<8xf64>
+  kernel.return %y : tensor<8xf64>
+}

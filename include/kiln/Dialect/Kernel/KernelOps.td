@@ -163,9 +163,41 @@ def Kernel_ReduceOp : Kernel_Op<"reduce", [RecursiveMemoryEffects]> {
   let hasVerifier = 1;
 }
 
+def Kernel_IterateOp : Kernel_Op<"iterate", [RecursiveMemoryEffects]> {
+  let summary = "scalars computed step by step until they are good";
+  let description = [{
+    ```mlir
+    %term, %sum = kernel.iterate at_most 2000 init(%one, %one : f64, f64) {
+    ^bb0(%t: f64, %s: f64):
+      %next = arith.mulf %t, %x : f64
+      %more = arith.addf %s, %next : f64
+      %again = arith.cmpf ogt, %next, %small : f64
+      kernel.yield %again, %next, %more : i1, f64, f64
+    } : f64, f64
+    ```
+    Each step takes the values of the one before and gives the next ones; the first value that it
+    yields says whether there is another step. After `limit` steps there is none. Series, continued
+    fractions and recurrences whose length depends on data are written with it; what depends on dims is
+    a `kernel.reduce`.
+
+    Constraints:
+    - (C1) the body takes the result types and yields i1 and the result types
+    - (C2) `init` has the result types
+    - (C3) the body holds scalar ops alone: nothing that takes dims, no region
+    - (C4) `limit` is positive
+  }];
+  let arguments = (ins I64Attr:$limit, Variadic<AnyType>:$init);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `at_most` $limit `init` `(` $init `:` type($init) `)` attr-dict-with-keyword $body `:` type($results)
+  }];
+  let hasVerifier = 1;
+}
+
 def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
-    ParentOneOf<["MapOp", "ReduceOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp", "SortOp",
-                 "RepeatOp"]>]> {
+    ParentOneOf<["MapOp", "ReduceOp", "IterateOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp",
+                 "SortOp", "RepeatOp"]>]> {
   let summary = "ends a region with its values";
   let arguments = (ins Variadic<AnyType>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";

@@ -28,6 +28,9 @@
 // innermost dim, at the place where the last dim it depends on became known. Several that run over
 // the same extents share the loop. One that depends on the lane keeps vector accumulators and loops
 // (or is unrolled) over its dims inside the lane's loop.
+//
+// Iterations. Lanes go on together until each of them has finished; those that have keep their
+// values.
 #ifndef KILN_TARGET_CPU_BODYEMITTER_H
 #define KILN_TARGET_CPU_BODYEMITTER_H
 
@@ -109,6 +112,9 @@ private:
   /// The same op on the emitted operands, on vectors when one of them is.
   void emitElementwise(mlir::Operation *op, const llvm::DenseMap<mlir::Value, mlir::Value> &map,
                        llvm::function_ref<void(mlir::Value, mlir::Value)> result);
+
+  // BodyIterate.cpp
+  void emitIterate(kernel::IterateOp iterate);
 
   // BodyReduce.cpp
   void emitReduces(llvm::ArrayRef<kernel::ReduceOp> group);

@@ -1,0 +1,340 @@
+"""From entries of OpInfo to exported programs: each program calls one operator on many samples.
+
+Exports and what eager PyTorch answers are kept under .cache/opinfo, so that a second sweep only compiles, runs and compares."""
+import dataclasses
+import hashlib
+import logging
+import pathlib
+import re
+import warnings
+import zlib
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+torch._logging.set_logs(all=logging.ERROR)  # that a size of 0 or 1 is specialised is known
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "opinfo"
+FORMAT = 1  # of what is cached
+
+FLOATS = (torch.bfloat16, torch.float64, torch.float16)
+OTHERS = (torch.int64, torch.bool, torch.complex64, torch.uint8, torch.int32, torch.complex128, torch.int16, torch.int8)
+WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex32: torch.complex128,
+         torch.complex64: torch.complex128}
+# Results of these are whatever the memory held.
+UNINITIALISED = re.compile(r"(new_)?empty(_like|_strided|_permuted)?$")
+
+
+def dtype_name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+def choose_dtypes(entry, names=()):
+    """float32 and two others that the entry supports; which ones differs from entry to entry, so that all are met."""
+    supported = entry.dtypes
+    if names:
+        return [dtype for dtype in (getattr(torch, name) for name in names) if dtype in supported]
+    turn = zlib.crc32(entry.full_name.encode())
+    pools = [[dtype for dtype in pool[turn % len(pool):] + pool[: turn % len(pool)] if dtype in supported] for pool in (FLOATS, OTHERS)]
+    chosen = [torch.float32] if torch.float32 in supported else []
+    while len(chosen) < 3 and any(pools):
+        # Integers, bool and complex first: where they are supported, they differ most.
+        pool = pools[1] if pools[1] and (len(chosen) == 1 or not pools[0]) else pools[0] or pools[1]
+        chosen.append(pool.pop(0))
+    return chosen
+
+
+def is_plain(value):
+    if not isinstance(value, torch.Tensor):
+        return True
+    return value.layout == torch.strided and value.device.type == "cpu" and value.dtype in (torch.float32, *FLOATS, *OTHERS)
+
+
+@dataclasses.dataclass
+class Call:
+    """One call of an operator: its arguments as leaves and a tree."""
+    name: str  # "float32[3]": the dtype and the number of the sample
+    leaves: list
+    tree: object
+
+    def tensors(self):
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    def run(self, operator, tensors):
+        remaining = iter(tensors)
+        leaves = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        arguments, options = pytree.tree_unflatten(leaves, self.tree)
+        return operator(*arguments, **options)
+
+
+@dataclasses.dataclass
+class Case:
+    """Inputs of a call and what eager mode gives for them. `reference` is the same in double precision, where that exists."""
+    inputs: list
+    expected: list
+    reference: list
+
+
+@dataclasses.dataclass
+class Prepared:
+    """A call as it is cached: `resized` has other sizes than those that were exported, for dynamic programs."""
+    name: str
+    case: Case
+    resized: Case = None
+    targets: list = dataclasses.field(default_factory=list)  # operators of its part of the program
+    is_random: bool = False
+
+
+def clone(tensors):
+    """Copies that keep strides where memory does not overlap."""
+    return [tensor.detach().clone(memory_format=torch.preserve_format) for tensor in tensors]
+
+
+def results(value):
+    """Everything in a result but None, as tensors."""
+    flat = [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
+    return [leaf.detach().resolve_conj().resolve_neg().clone() if isinstance(leaf, torch.Tensor) else
+            torch.tensor(leaf, dtype={bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}[type(leaf)])
+            for leaf in flat]
+
+
+def make_calls(entry, dtype, limit):
+    """At most `limit` samples, spread over all that there are, and the first one with other strides."""
+    torch.manual_seed(0)
+    samples = list(entry.sample_inputs("cpu", dtype, requires_grad=False))
+    count = len(samples)
+    chosen = range(count) if count <= limit else sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
+    picked = [(f"{dtype_name(dtype)}[{i}]", samples[i]) for i in chosen]
+    if picked:
+        try:
+            picked.append((picked[0][0] + "-strided", picked[0][1].noncontiguous()))
+        except (RuntimeError, TypeError, NotImplementedError):
+            pass
+    calls = []
+    for name, sample in picked:
+        leaves, tree = pytree.tree_flatten(((sample.input, *sample.args), dict(sample.kwargs)))
+        leaves = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        if all(map(is_plain, leaves)):
+            calls.append(Call(name, leaves, tree))
+    return calls
+
+
+def reference(entry, call, tensors):
+    """The same call in double precision; None where it does not exist."""
+    def widen(value):
+        if isinstance(value, torch.dtype):
+            return WIDER.get(value, value)
+        return value.to(WIDER[value.dtype]) if isinstance(value, torch.Tensor) and value.dtype in WIDER else value
+    wide = Call(call.name, [widen(leaf) for leaf in call.leaves], call.tree)
+    previous = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        torch.manual_seed(0)
+        return results(wide.run(entry.op, [widen(tensor) for tensor in clone(tensors)]))
+    except Exception:
+        return None
+    finally:
+        torch.set_default_dtype(previous)
+
+
+def make_case(entry, call, tensors):
+    """None where eager mode refuses the inputs."""
+    try:
+        torch.manual_seed(0)
+        expected = results(call.run(entry.op, clone(tensors)))
+    except Exception:
+        return None
+    return Case(tensors, expected, reference(entry, call, tensors))
+
+
+def is_random(entry, call, case):
+    if UNINITIALISED.match(entry.name):
+        return True
+    torch.manual_seed(1)
+    again = results(call.run(entry.op, clone(case.inputs)))
+    return not all(bytes(a.contiguous().untyped_storage()) == bytes(b.contiguous().untyped_storage()) for a, b in zip(again, case.expected))
+
+
+class Program(torch.nn.Module):
+    """Calls the operator once for each call; the tensors of all of them are the inputs."""
+
+    def __init__(self, operator, calls):
+        super().__init__()
+        self.operator, self.calls = operator, calls
+
+    def forward(self, *tensors):
+        remaining, values = list(tensors), []
+        for call in self.calls:
+            count = len(call.tensors())
+            values.append([leaf for leaf in pytree.tree_leaves(call.run(self.operator, remaining[:count])) if leaf is not None])
+            del remaining[:count]
+        return values
+
+
+def export(entry, calls, dynamic):
+    tensors = [tensor for call in calls for tensor in clone(call.tensors())]
+    shapes = tuple({i: torch.export.Dim.AUTO for i in range(tensor.dim())} for tensor in tensors) if dynamic else None
+    torch.manual_seed(0)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.export.export(Program(entry.op, calls), tuple(tensors), dynamic_shapes=(shapes,) if dynamic and tensors else None)
+
+
+def targets_of(program, counts):
+    """For each call the operators that its outputs depend on."""
+    (output,) = [node for node in program.graph.nodes if node.op == "output"]
+    kinds = [spec.kind.name for spec in program.graph_signature.output_specs]
+    values = [value for value, kind in zip(output.args[0], kinds) if kind == "USER_OUTPUT"]
+    answer = []
+    for count in counts:
+        pending, seen, targets = [value for value in values[:count] if hasattr(value, "op")], set(), set()
+        del values[:count]
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.op == "call_function":
+                targets.add(str(node.target))
+            pending += node.all_input_nodes
+        answer.append(sorted(targets))
+    return answer
+
+
+def input_values(program):
+    """What export knows of each user input."""
+    names = set(program.graph_signature.user_inputs)
+    return [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+
+
+def resize(tensor, shape):
+    """The elements of `tensor` repeated to fill `shape`: values stay in the operator's domain."""
+    for dim, size in enumerate(shape):
+        if size != tensor.shape[dim]:
+            tensor = tensor.index_select(dim, torch.arange(size) % max(tensor.shape[dim], 1))
+    return tensor
+
+
+def larger_inputs(tensors, values):
+    """Inputs in which every size that export left open is one larger; None if there is none."""
+    def grow(size):
+        if not isinstance(size, torch.SymInt):
+            return size
+        expr = size.node.expr
+        return int(expr.subs({symbol: size.node.shape_env.var_to_hint_override.get(symbol, hints[symbol]) + 1 for symbol in expr.free_symbols}))
+    hints = {}
+    for value in values:
+        for size in value.shape:
+            if isinstance(size, torch.SymInt):
+                for symbol in size.node.expr.free_symbols:
+                    hints[symbol] = int(size.node.shape_env.backed_var_to_val[symbol])
+    shapes = [tuple(map(grow, value.shape)) for value in values]
+    if all(shape == tuple(tensor.shape) for shape, tensor in zip(shapes, tensors)):
+        return None
+    return [resize(tensor, shape) for tensor, shape in zip(tensors, shapes)]
+
+
+@dataclasses.dataclass
+class Entry:
+    """What the sweep knows of an entry: calls that export, and why the others do not."""
+    prepared: list
+    not_exported: list
+
+
+def short(error):
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+class Workspace:
+    """The cached programs of one entry, static or dynamic."""
+
+    def __init__(self, entry, dtypes, dynamic, limit):
+        self.entry, self.dtypes, self.dynamic, self.limit = entry, dtypes, dynamic, limit
+        key = "-".join(map(dtype_name, dtypes))
+        self.folder = CACHE / f"{torch.__version__}-{FORMAT}" / re.sub(r"[^\w.]", "_", entry.full_name) / f"{key}-{limit}-{'dynamic' if dynamic else 'static'}"
+        self._calls = None
+
+    def calls(self):
+        """The calls by name; made only when a program has to be exported."""
+        if self._calls is None:
+            self._calls = {call.name: call for dtype in self.dtypes for call in make_calls(self.entry, dtype, self.limit)}
+        return self._calls
+
+    def archive(self, names):
+        return self.folder / f"{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}.pt2"
+
+    def export(self, names):
+        """The program of these calls and where it is saved; raises what torch.export raises."""
+        program = export(self.entry, [self.calls()[name] for name in names], self.dynamic)
+        archive = self.archive(names)
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        temporary = archive.with_suffix(".new.pt2")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.export.save(program, temporary)
+        temporary.rename(archive)
+        return program
+
+    def saved(self, names):
+        """The path of the program of these calls, which is exported if it is not there."""
+        if not self.archive(names).exists():
+            self.export(names)
+        return self.archive(names)
+
+    def load(self):
+        index = self.folder / "entry.pt"
+        if index.exists():
+            return torch.load(index, weights_only=False)
+        entry = self.prepare()
+        index.parent.mkdir(parents=True, exist_ok=True)
+        temporary = index.with_suffix(".new")
+        torch.save(entry, temporary)
+        temporary.rename(index)
+        return entry
+
+    def prepare(self):
+        cases = {}
+        for call in list(self.calls().values()):
+            case = make_case(self.entry, call, call.tensors())
+            if case is not None:
+                cases[call.name] = case
+        names, not_exported = list(cases), []
+        program = self.export_all(names, not_exported)
+        prepared = [Prepared(name, cases[name], is_random=is_random(self.entry, self.calls()[name], cases[name])) for name in names]
+        if program is not None:
+            for one, targets in zip(prepared, targets_of(program, [len(one.case.expected) for one in prepared])):
+                one.targets = targets
+            values = input_values(program) if self.dynamic else []
+            for one in prepared:
+                count = len(one.case.inputs)
+                larger = larger_inputs(one.case.inputs, values[:count]) if self.dynamic else None
+                one.resized = make_case(self.entry, self.calls()[one.name], larger) if larger is not None else None
+                del values[:count]
+        return Entry(prepared, not_exported)
+
+    def export_all(self, names, not_exported):
+        """Exports the calls as one program; those that do not export are moved from `names` to `not_exported`."""
+        if not names:
+            return None
+        try:
+            return self.export(names)
+        except Exception:
+            kept = []
+            for name in names:
+                try:
+                    self.export([name])
+                    kept.append(name)
+                except Exception as error:
+                    not_exported.append((name, short(error)))
+            names[:] = kept
+        try:
+            return self.export(names) if names else None
+        except Exception as error:
+            not_exported += [(name, short(error)) for name in names]
+            names.clear()
+
+
+def entries():
+    """All entries with a dtype on the CPU, in the order of their names."""
+    return sorted((entry for entry in op_db if entry.dtypes), key=lambda entry: entry.full_name)
