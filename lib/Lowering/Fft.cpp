@@ -19,7 +19,9 @@ enum class Scale { None, Length, Root };
 
 class Transform {
 public:
-  Transform(Call &call, Type real) : kernels(call.kernels), real(real) {}
+  /// Computes in f64: errors add up along a transform.
+  explicit Transform(Call &call)
+      : kernels(call.kernels), real(Float64Type::get(call.args.op().getContext())) {}
 
   /// The parts of a real or complex tensor.
   Parts split(Value tensor) {
@@ -32,9 +34,9 @@ public:
     return {parts[0], parts[1]};
   }
 
-  Value join(Parts x) {
-    return kernels.map(shapeOf(x.re), ComplexType::get(real), [&](BodyBuilder &body) {
-      return makeComplex(body.broadcast(x.re), body.broadcast(x.im));
+  Value join(Parts x, Type part) {
+    return kernels.map(shapeOf(x.re), ComplexType::get(part), [&](BodyBuilder &body) {
+      return makeComplex(convert(body.broadcast(x.re), part), convert(body.broadcast(x.im), part));
     });
   }
 
@@ -247,7 +249,7 @@ static LogicalResult lowerFft(Call &call, FftKind kind) {
   }
   if (sizes && sizes->size() != dims.size())
     return call.refuse("as many sizes as dims are needed");
-  Transform transform(call, real);
+  Transform transform(call);
   Parts x = transform.split(self);
   if (kind.conjugate && kind.realOutput)
     x = transform.conjugate(x);
@@ -276,7 +278,7 @@ static LogicalResult lowerFft(Call &call, FftKind kind) {
   }
   if (kind.conjugate && kind.realInput)
     x = transform.conjugate(x);
-  return call.set(kind.realOutput ? x.re : transform.join(x));
+  return call.set(kind.realOutput ? call.kernels.convert(x.re, real) : transform.join(x, real));
 }
 
 /// _fft_c2c, _fft_r2c, _fft_c2r: what the functions above become when they are decomposed.
@@ -297,7 +299,7 @@ static LogicalResult lowerCoreFft(Call &call) {
   Scale scale = normalization == 0 ? Scale::None : normalization == 1 ? Scale::Root : Scale::Length;
   bool fromHalf = call.args.has("last_dim_size"), half = call.args.has("onesided");
   bool forward = call.args.has("forward") ? call.args.boolean("forward") : half;
-  Transform transform(call, real);
+  Transform transform(call);
   Parts x = transform.split(self);
   for (size_t i = 0; i < dims.size(); ++i) {
     bool last = i + 1 == dims.size();
@@ -311,7 +313,7 @@ static LogicalResult lowerCoreFft(Call &call) {
     if (half && last && call.args.boolean("onesided"))
       x = transform.resize(x, dims[i], call.kernels.known().simplify(size.floorDiv(2) + 1));
   }
-  return call.set(fromHalf ? x.re : transform.join(x));
+  return call.set(fromHalf ? call.kernels.convert(x.re, real) : transform.join(x, real));
 }
 
 /// The transforms of windows `hop` apart: [batch, frequencies, frames].
@@ -353,13 +355,13 @@ static LogicalResult lowerStft(Call &call) {
     Element zero = body.constant(elementType(window), 0);
     return x * convert(body.readPadded(window, Exprs{at}, zero), full);
   });
-  Transform transform(call, real);
+  Transform transform(call);
   Parts x = transform.split(windows);
   x = transform.run(x, 2, /*forward=*/true,
                     call.args.boolean("normalized") ? Scale::Root : Scale::None);
   if (onesided)
     x = transform.resize(x, 2, Expr(length / 2 + 1));
-  Value result = call.kernels.permute(transform.join(x), {0, 2, 1});
+  Value result = call.kernels.permute(transform.join(x, real), {0, 2, 1});
   Exprs resultShape = shapeOf(result);
   if (!batched)
     resultShape.erase(resultShape.begin());
@@ -396,7 +398,24 @@ static LogicalResult shift(Call &call, bool inverse) {
   }));
 }
 
+/// Hann's window of the angles 2πn / N; not periodic, of 2πn / (N - 1).
+static LogicalResult lowerHannWindow(Call &call) {
+  Expr length = call.args.symInt("window_length");
+  bool periodic = !call.args.has("periodic") || call.args.boolean("periodic");
+  if (!isFloat(call.resultType()))
+    return call.refuse("this dtype");
+  Type f64 = Float64Type::get(call.args.op().getContext());
+  return call.set(call.kernels.map({length}, call.resultType(), [&](BodyBuilder &body) {
+    if (length.isConstant(1))
+      return body.constant(f64, 1.0);
+    Element steps = convert(body.index(periodic ? length : length - 1), f64);
+    Element angle = convert(body.index(body.dim(0)), f64) / steps * (2 * M_PI);
+    return 0.5 - 0.5 * apply<math::CosOp>(angle);
+  }));
+}
+
 void lowering::registerFft(LoweringTable &table) {
+  table.add({"aten.hann_window.default", "aten.hann_window.periodic"}, lowerHannWindow);
   struct Name {
     StringRef name;
     FftKind kind;

@@ -20,6 +20,7 @@ def fourier():
         (fft.fftn, complex_(4, 5, 6)), (fft.ifftn, complex_(4, 5, 6)), (with_(fft.fft2, norm="forward"), rand(2, 6, 8)), (with_(fft.rfftn, dim=(0, 2)), rand(4, 5, 6)),
         (with_(fft.irfft, n=9), complex_(3, 5)), (fft.irfft, complex_(3, 5)), (with_(fft.irfft2, s=(4, 6)), complex_(2, 4, 4)), (with_(fft.fft, n=5, dim=0), rand(8, 3)),
         (with_(fft.fft, n=12, dim=0), complex_(8, 3)), (fft.hfft, complex_(2, 5)), (with_(fft.ihfft, norm="ortho"), rand(2, 8)), (fft.fft, rand(3, 8).double()), (fft.fft, ints(0, 9, 6)),
+        *[(lambda x, n=n, p=p: x + torch.hann_window(n, periodic=p), torch.tensor(0.0)) for n, p in ((9, True), (8, False), (1, True))],
         (fft.fftshift, rand(4, 5)), (with_(fft.ifftshift, dim=1), rand(4, 5)),
         (lambda x, w: torch.stft(x, 16, hop_length=4, win_length=12, window=w, return_complex=True, center=False), rand(2, 60), torch.hann_window(12)),
         (lambda x: torch.view_as_real(torch.stft(x, 20, return_complex=True, pad_mode="constant")), rand(90))]
