@@ -1,6 +1,8 @@
 // What export found that it had to assume of the inputs: Python conditions on their sizes, strides
 // and values.
 #include "Importer.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -73,12 +75,43 @@ private:
 
 } // namespace
 
-Error Importer::importGuards() {
+llvm::DenseSet<Expr> Importer::symbolsInUse() {
+  llvm::DenseSet<Expr> used;
+  auto add = [&](Expr expr) { expr.walkLeaves([&](Expr leaf) { used.insert(leaf); }); };
+  AttrTypeWalker walker;
+  walker.addWalk([&](sym::ExprAttr expr) { add(expr.getValue()); });
+  walker.addWalk([&](sym::ShapeAttr shape) { llvm::for_each(shape.getSizes(), add); });
+  module->getBody()->walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      walker.walk(type);
+    for (NamedAttribute attr : op->getAttrs()) {
+      auto func = dyn_cast<func::FuncOp>(op);
+      if (!func || attr.getName() != func.getArgAttrsAttrName()) {
+        walker.walk(attr.getValue());
+        continue;
+      }
+      for (auto argument : func.getArgAttrsAttr().getAsRange<DictionaryAttr>())
+        for (NamedAttribute property : argument)
+          if (property.getName() != torch::stridesAttrName)
+            walker.walk(property.getValue());
+    }
+  });
+  return used;
+}
+
+bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
+  bool all = true;
+  expr.walkLeaves([&](Expr leaf) { all &= symbols.contains(leaf); });
+  return all;
+}
+
+Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   GuardInputs inputs(program);
   SmallVector<Attribute> guards;
   for (const std::string &text : program.guardsCode) {
-
     auto lookup = [&](const InputProperty &property) -> std::optional<Expr> {
+      if (property.kind == InputProperty::OfBase)
+        return Expr::symbol("view.base"); // nothing that the program computes with
       const SymInt *value = nullptr;
       const Argument *input = inputs.find(property.path);
       if (!input)
@@ -114,6 +147,8 @@ Error Importer::importGuards() {
     Expected<Expr> condition = symbols.readCondition(text, lookup);
     if (!condition)
       return fail("guard '" + readable + "': " + toString(condition.takeError()));
+    if (!dependsOnlyOn(*condition, used))
+      continue;
     NamedAttrList attrs;
     attrs.set("expr", sym::ExprAttr::get(&context, *condition));
     attrs.set("text", builder.getStringAttr(readable));

@@ -250,6 +250,7 @@ Error Importer::setModuleAttributes() {
   MapVector<Expr, sym::Range> ranges = symbols.symbols();
   for (unsigned i = 0; i < numOpaque; ++i)
     ranges.insert({opaqueSymbol(i), {}});
+  llvm::DenseSet<Expr> used = symbolsInUse();
   SmallVector<Attribute> derived;
   for (const auto &[text, constraint] : program.rangeConstraints) {
     Expected<Expr> expr = keys.read(text);
@@ -260,6 +261,8 @@ Error Importer::setModuleAttributes() {
         it->second = {constraint.min ? constraint.min : it->second.min, constraint.max};
       continue;
     }
+    if (!dependsOnlyOn(*expr, used))
+      continue;
     NamedAttrList attrs;
     attrs.set("expr", sym::ExprAttr::get(&context, *expr));
     setBounds(builder, attrs, constraint.min, constraint.max);
@@ -277,7 +280,7 @@ Error Importer::setModuleAttributes() {
     op->setAttr(torch::symbolsAttrName, symbolAttrs.getDictionary(&context));
   if (!derived.empty())
     op->setAttr(torch::rangesAttrName, builder.getArrayAttr(derived));
-  return importGuards();
+  return importGuards(used);
 }
 
 Expected<OwningOpRef<ModuleOp>> Importer::run() {

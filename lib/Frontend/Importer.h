@@ -54,7 +54,11 @@ private:
   llvm::Error setModuleAttributes();
 
   // ImportGuards.cpp
-  llvm::Error importGuards();
+  /// What the program computes with. A symbol that only strides of inputs have is not among them:
+  /// inputs of any layout are taken, and give the same values.
+  llvm::DenseSet<sym::Expr> symbolsInUse();
+  static bool dependsOnlyOn(sym::Expr expr, const llvm::DenseSet<sym::Expr> &symbols);
+  llvm::Error importGuards(const llvm::DenseSet<sym::Expr> &used);
 
   /// The value of a graph's output, made into one if it is a number.
   llvm::Expected<mlir::Value> outputValue(const Argument &output);

@@ -155,6 +155,9 @@ bool SymParser::inputProperty(Quotient &result) {
     rest = rest.drop_front(end + 1);
   }
   rest = rest.ltrim();
+  bool isBase = false;
+  while (consume("._base"))
+    isBase = true;
   if (consume(".size()")) {
     property.kind = InputProperty::Size;
     if (!index(property.dim))
@@ -166,6 +169,8 @@ bool SymParser::inputProperty(Quotient &result) {
   } else if (consume(".storage_offset()")) {
     property.kind = InputProperty::StorageOffset;
   }
+  if (isBase)
+    property.kind = InputProperty::OfBase;
   std::optional<Expr> expr = inputs(property);
   if (!expr)
     return fail("no such input");

@@ -206,7 +206,7 @@ static LogicalResult lowerNllBackward(Call &call) {
   Value total = call.tensor("total_weight");
   Likelihood nll{self, call.tensor("target"), call.args.optTensor("weight"),
                  call.args.symInt("ignore_index")};
-  Type type = elementType(self), wide = opmath(type), i64 = IntegerType::get(type.getContext(), 64);
+  Type type = elementType(self), wide = opmath(type);
   Exprs shape = shapeOf(self), expected = shape;
   if (shape.empty() || !isFloat(type) || !isInt(elementType(nll.target)))
     return call.refuse("these dtypes or ranks");

@@ -14,8 +14,8 @@ static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteg
 
 static std::optional<Combine> combineNamed(StringRef name) {
   return llvm::StringSwitch<std::optional<Combine>>(name)
-      .Cases("add", "sum", Combine::Sum)
-      .Cases("multiply", "prod", Combine::Product)
+      .Cases({"add", "sum"}, Combine::Sum)
+      .Cases({"multiply", "prod"}, Combine::Product)
       .Case("mean", Combine::Mean)
       .Case("amax", Combine::Max)
       .Case("amin", Combine::Min)

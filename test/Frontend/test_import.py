@@ -88,6 +88,34 @@ def test_symbols(export):
     assert re.search(rf"torch\.number #sym\.expr<4\*{batch} \+ 1> -> tensor<i64>", text)
 
 
+def test_what_is_assumed_of_strides(export):
+    """It matters where the program computes with strides: inputs of any layout are taken."""
+    auto = torch.export.Dim.AUTO
+
+    class Sum(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    class Stride(nn.Module):
+        def forward(self, x, y):
+            return x + y * x.stride(0)
+
+    def rows(x):
+        return x[:, :4]
+
+    def columns(x):
+        return x[:, :, :4]
+
+    for module, view, assumed, is_kept in ((Sum(), rows, "stride", False), (Sum(), columns, "_base", False),
+                                           (Stride(), rows, "stride", True), (Stride(), columns, "_base", False)):
+        archive = export(module, (view(torch.randn(5, 6, 8)), view(torch.randn(5, 6, 8))),
+                         dynamic_shapes=({0: auto, 1: auto},) * 2)
+        assert any(assumed in guard for guard in archive.json()["guards_code"]), "export assumes no such thing"
+        (guards,) = re.findall(r"torch\.guards = \[(.*?)\], ", import_module(archive.path))
+        assert (assumed in guards) == is_kept, guards
+        assert "x.size()[1] == y.size()[1]" in guards
+
+
 def test_scalar_input(export):
     class Scale(nn.Module):
         def forward(self, x, n):

@@ -37,9 +37,10 @@
 
 namespace kiln::frontend {
 
-/// What a guard says of an input: `L['x'][0].size()[1]` has the path x, 0.
+/// What a guard says of an input: `L['x'][0].size()[1]` has the path x, 0. OfBase is any property
+/// of the tensor that the input is a view of.
 struct InputProperty {
-  enum Kind { Value, Size, Stride, StorageOffset };
+  enum Kind { Value, Size, Stride, StorageOffset, OfBase };
   llvm::SmallVector<llvm::StringRef, 2> path;
   Kind kind = Value;
   unsigned dim = 0;
