@@ -11,6 +11,8 @@ using namespace kiln::cpu;
 static constexpr int64_t maxDepth = 4096;
 /// Keys of a block: 128 keys by 32 queries of scores are 16 KiB.
 static constexpr int64_t usualBlockKeys = 128;
+/// Keys of a block for one query: few rescalings, and scores that stay in level 1 cache.
+static constexpr int64_t queryBlockKeys = 512;
 
 static int64_t alignToLine(int64_t bytes) { return llvm::alignTo(bytes, 64); }
 
@@ -88,10 +90,12 @@ int64_t AttentionLayout::scoreBytes() const {
   return alignToLine(llvm::alignTo(blockKeys, lanes) * panel() * bytesOf(sumType));
 }
 int64_t AttentionLayout::keyBytes() const {
-  return keys.direct ? 0 : alignToLine(blockKeys * paddedDepth() * bytesOf(elementType));
+  return keys.direct || byQuery ? 0 : alignToLine(blockKeys * paddedDepth() * bytesOf(elementType));
 }
 int64_t AttentionLayout::valueBytes() const {
-  return values.direct ? 0 : alignToLine(blockKeys * paddedValueDepth() * bytesOf(elementType));
+  return values.direct || byQuery
+             ? 0
+             : alignToLine(blockKeys * paddedValueDepth() * bytesOf(elementType));
 }
 
 FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
@@ -103,14 +107,18 @@ FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
   ArrayRef<int64_t> tile = schedule.getTile(), block = schedule.getBlock();
   auto positive = [](int64_t x) { return x > 0; };
   if (tile.size() != 2 || block.size() != 2 || !llvm::all_of(tile, positive) ||
-      !llvm::all_of(block, positive) || schedule.getLanes() <= 0 ||
-      tile[1] % schedule.getLanes() != 0 || block[1] % tile[0] != 0)
+      !llvm::all_of(block, positive) || schedule.getLanes() <= 0 || block[1] % tile[0] != 0)
     return op.emitOpError("cannot be run with ") << schedule;
   layout->lanes = schedule.getLanes();
-  layout->vectors = tile[1] / layout->lanes;
+  layout->byQuery = tile[1] == 1 && layout->lanes > 1;
+  if (layout->byQuery ? tile[0] != layout->lanes || block[0] != 1 : tile[1] % layout->lanes != 0)
+    return op.emitOpError("cannot be run with ") << schedule;
   layout->keyTile = tile[0];
-  layout->blockPanels = std::max<int64_t>(block[0] / layout->panel(), 1);
   layout->blockKeys = block[1];
+  if (layout->byQuery)
+    return layout;
+  layout->vectors = tile[1] / layout->lanes;
+  layout->blockPanels = std::max<int64_t>(block[0] / layout->panel(), 1);
   // Strides of what is evaluated into scratch.
   auto stage = [](AttentionOperand &operand, int64_t features) {
     if (operand.direct)
@@ -140,6 +148,10 @@ static int64_t chooseKeyTile(sym::Expr n, bool causal, int64_t most) {
 
 static kernel::ScheduleAttr choose(AttentionLayout layout, const TargetInfo &target) {
   kernel::AttentionOp op = layout.op;
+  // From a quarter of the lanes on, keys that are read for all queries at once are worth more.
+  if (std::optional<int64_t> m = layout.m.constant(); m && *m * 4 <= layout.lanes)
+    return kernel::ScheduleAttr::get(op.getContext(), {layout.lanes, 1}, {1, queryBlockKeys},
+                                     layout.lanes, /*staged=*/false);
   layout.vectors = estimate(layout.m) <= layout.lanes ? 1 : 2;
   constexpr int64_t tallest = 12;
   int64_t most = std::min(maxTileRows(target, layout.vectors), tallest);

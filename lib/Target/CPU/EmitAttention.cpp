@@ -509,6 +509,9 @@ LogicalResult cpu::emitAttention(KernelFrame &frame, kernel::AttentionOp attenti
       getScheduledLayout(attention, frame.func.getScheduleAttr(), frame.target);
   if (failed(layout))
     return failure();
-  AttentionEmitter(frame, attention, std::move(*layout)).emit();
+  if (layout->byQuery)
+    emitAttentionQuery(frame, attention, *layout);
+  else
+    AttentionEmitter(frame, attention, std::move(*layout)).emit();
   return success();
 }

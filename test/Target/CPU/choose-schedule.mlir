@@ -96,3 +96,25 @@ kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: te
   } : tensor<2x100x64xf32>
   kernel.return %o : tensor<2x100x64xf32>
 }
+
+// -----
+
+// Few queries are a task each; a block of scores, the query and its output are in scratch.
+// CHECK-LABEL: kernel.func @attention_of_few_queries
+// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [16, 1], block = [1, 512], lanes = 16, stage = false>
+// CHECK-SAME: scratch = 2624 : i64
+kernel.func @attention_of_few_queries(%q: tensor<2x4x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x4x64xf32> {
+  %o = kernel.attention batch [2] m <4> n <70> d <64> dv <64> scale 1.250000e-01 q {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x4x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %k (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x70x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %v (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x70x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x4x64xf32>
+  kernel.return %o : tensor<2x4x64xf32>
+}

@@ -137,7 +137,20 @@ def test_symbolic_sizes(run, m, n, causal):
     compare(run, 1, 2, m, n, 32, symbolic=True, causal=causal)
 
 
+@pytest.mark.parametrize("n,d,dv", [(0, 16, 16), (1, 8, 8), (17, 40, 24), (513, 64, 64), (1200, 20, 300)])
+def test_few_queries(run, n, d, dv):
+    """As in decoding: a task for each query."""
+    bias = np.random.default_rng(3).standard_normal((2, 1, 2, n))
+    bias[0, ..., : n // 2] = -np.inf
+    compare(run, 2, 3, 1, n, d, dv=dv, causal=True)
+    compare(run, 2, 6, 2, n, d, dv=dv, kv_heads=2, bias=("d0, 0, d2, d3", bias))
+    compare(run, 1, 2, 2, n, d, dv=dv, staged=True, heads_last=True, causal=True)
+    compare(run, 1, 2, 1, n, d, dv=dv, dtype=np.float64, tolerance=1e-12)
+
+
 @pytest.mark.parametrize("schedule", [
+    "tile = [8, 1], block = [1, 24], lanes = 8, stage = false",
+    "tile = [16, 1], block = [1, 32], lanes = 16, stage = false",
     "tile = [4, 16], block = [16, 20], lanes = 8, stage = false",
     "tile = [5, 32], block = [96, 40], lanes = 16, stage = false",
     "tile = [3, 8], block = [8, 30], lanes = 1, stage = false",

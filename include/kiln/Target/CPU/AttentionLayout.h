@@ -16,6 +16,10 @@
 // et al., "FlashAttention", 2022): with the block's maximum the running maximum grows, what has
 // been summed up is scaled down by exp(old - new), and the block is added. A block of scores, 128
 // keys of one panel, stays in level 1 cache.
+//
+// Few queries, as of a step of decoding, would leave most lanes of a panel empty. They are taken
+// one at a time instead, a task each, with features along the lanes: keys and values are evaluated
+// where they are used, once for each query, and read from memory about once.
 #ifndef KILN_TARGET_CPU_ATTENTIONLAYOUT_H
 #define KILN_TARGET_CPU_ATTENTIONLAYOUT_H
 
@@ -41,6 +45,8 @@ struct AttentionLayout {
   int64_t depth, valueDepth; // d and dv, which are static
 
   // The schedule.
+  /// A task is one query; a panel is too.
+  bool byQuery = false;
   int64_t lanes = 1, vectors = 1;
   int64_t keyTile = 1;   // rows of the microkernel of the first product
   int64_t blockKeys = 1; // a multiple of keyTile
@@ -48,7 +54,7 @@ struct AttentionLayout {
 
   static mlir::FailureOr<AttentionLayout> get(kernel::AttentionOp op, const TargetInfo &target);
 
-  int64_t panel() const { return lanes * vectors; }
+  int64_t panel() const { return byQuery ? 1 : lanes * vectors; }
   sym::Expr numPanels() const { return m.ceilDiv(panel()); }
   sym::Expr numRowBlocks() const { return numPanels().ceilDiv(blockPanels); }
   sym::Expr numKeyBlocks() const { return n.ceilDiv(blockKeys); }
@@ -76,6 +82,9 @@ struct AttentionLayout {
 
 mlir::FailureOr<AttentionLayout>
 getScheduledLayout(kernel::AttentionOp op, kernel::ScheduleAttr schedule, const TargetInfo &target);
+
+/// Writes the function of an attention scheduled by query.
+void emitAttentionQuery(KernelFrame &frame, kernel::AttentionOp op, const AttentionLayout &layout);
 
 } // namespace kiln::cpu
 
