@@ -222,13 +222,16 @@ bool KernelBuilder::isSame(ArrayRef<Expr> a, ArrayRef<Expr> b) const {
 }
 
 void KernelBuilder::assertSame(Expr a, Expr b) {
+  if (isSame(a, b))
+    return;
   if (!(a - b).isValid())
     return fail("sizes that are too large to compare");
   OpBuilder::InsertionGuard guard(builder);
   Operation *op = builder.getInsertionBlock()->getParentOp();
-  while (!kernel::isStructured(op))
+  while (op && !kernel::isStructured(op))
     op = op->getParentOp();
-  builder.setInsertionPoint(op);
+  if (op)
+    builder.setInsertionPoint(op);
   auto message = builder.getStringAttr("expected size " + a.str() + " to be " + b.str() + " (" +
                                        torch::describe(builder.getLoc()) + ")");
   for (Expr difference : {a - b, b - a})

@@ -60,3 +60,17 @@ func.func @attention(%q: tensor<2x8x5x4xf32>, %k: tensor<2x2x6x4xf32>, %v: tenso
   %0 = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %m) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, #torch.arg<3>, 0.0, false, unit, true] {node = "sdpa"} : (tensor<2x8x5x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6x4xf32>, tensor<5x6xi1>) -> tensor<2x8x5x4xf32>
   return %0 : tensor<2x8x5x4xf32>
 }
+
+// -----
+
+// As many values as keys: nothing before the run compares symbols that are written differently.
+// CHECK-LABEL: func.func @values_of_another_length
+// CHECK-DAG: kernel.assert s0 - s1, "expected size s0 to be s1 
+// CHECK-DAG: kernel.assert s1 - s0, "expected size s0 to be s1 
+// CHECK: kernel.attention batch [2] m <5> n <s0>
+module attributes {torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}} {
+  func.func @values_of_another_length(%q: tensor<2x5x4xf32>, %k: tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>, %v: tensor<2x?x4xf32, #sym.shape<[2, s1, 4]>>) -> tensor<2x5x4xf32> {
+    %0 = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, unit, 0.0, false, unit, false] {node = "sdpa"} : (tensor<2x5x4xf32>, tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>, tensor<2x?x4xf32, #sym.shape<[2, s1, 4]>>) -> tensor<2x5x4xf32>
+    return %0 : tensor<2x5x4xf32>
+  }
+}

@@ -42,7 +42,8 @@ def SimplifyGuards : Pass<"simplify-guards", "::mlir::ModuleOp"> {
     `torch.guards` lists conditions under which the exported program is right, `torch.ranges` ranges of
     expressions. What follows from the ranges of symbols goes away; a condition on one symbol becomes
     part of its range; an equality that gives a symbol puts the expression in the symbol's place in the
-    whole module, so that the shape of an input says it: `[s1]` with `s1 == s0 + 1` is `[s0 + 1]`.
+    whole module, so that the shape of an input says it: `[s1]` with `s1 == s0 + 1` is `[s0 + 1]`. So does
+    the value of a product, except in inputs: with `s0*s1 == 64`, `[s0*s1]` is `[64]`.
     What is left in `torch.guards` is checked on every run. Constraints:
     - (C1) no guard is false for all values of the symbols
   }];

@@ -8,6 +8,7 @@
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <numeric>
 
 namespace kiln {
 #define GEN_PASS_DEF_SIMPLIFYGUARDS
@@ -23,6 +24,12 @@ namespace {
 struct Guard {
   Expr expr; // at least zero
   StringAttr text;
+};
+
+/// A product whose value is known.
+struct Product {
+  SmallVector<Expr> factors; // no constant; repeated for powers
+  Expr value;
 };
 
 /// The symbols of an expression.
@@ -54,6 +61,7 @@ public:
         return failure();
       changed |= *narrowed;
     }
+    findProducts();
     writeModule();
     return success();
   }
@@ -106,6 +114,10 @@ private:
         attrs.set("max", builder.getI64IntegerAttr(*range.max));
       symbols.set(symbol.symbolName(), attrs.getDictionary(builder.getContext()));
     }
+    // Guards themselves, which are written below, keep what they say.
+    if (!eliminated.empty() || !products.empty())
+      sym::rewriteExprs(
+          module, [&](Expr expr) { return replaceProducts(substitute(expr)); }, /*inMaps=*/true);
     SmallVector<Attribute> left;
     for (const Guard &guard : guards) {
       NamedAttrList attrs;
@@ -122,8 +134,6 @@ private:
       module->setAttr(torch::guardsAttrName, builder.getArrayAttr(left));
     else
       module->removeAttr(torch::guardsAttrName);
-    if (!eliminated.empty())
-      sym::rewriteExprs(module, [&](Expr expr) { return substitute(expr); }, /*inMaps=*/true);
   }
 
   //===-- Guards --------------------------------------------------------------------------===//
@@ -214,6 +224,84 @@ private:
     addRange(value, range);
   }
 
+  /// Whether a guard holds with equality alone.
+  bool isEquality(const Guard &guard, const sym::Assumptions &assumptions) {
+    return assumptions.isNonNegative(-guard.expr) ||
+           llvm::any_of(guards, [&](const Guard &other) { return other.expr == -guard.expr; });
+  }
+
+  /// Products that are a constant, as `s0*s1 == 64` says. What an input's size is made of stays:
+  /// the symbols are read from it.
+  void findProducts() {
+    sym::Assumptions assumptions = getAssumptions();
+    for (const Guard &guard : guards) {
+      ArrayRef<Expr> terms = guard.expr.operands();
+      if (guard.expr.kind() != sym::Kind::Add || terms.size() != 2 || !terms[0].isConstant() ||
+          terms[1].kind() != sym::Kind::Mul || !isEquality(guard, assumptions))
+        continue;
+      ArrayRef<Expr> factors = terms[1].operands();
+      int64_t coefficient = factors[0].constant().value_or(1);
+      Product product{SmallVector<Expr>(factors.drop_front(factors[0].isConstant())),
+                      (-terms[0]).floorDiv(coefficient)};
+      if (product.factors.size() < 2 || (product.value * coefficient + terms[0]) != Expr(0))
+        continue;
+      auto isNew = [&](const Product &other) { return other.factors != product.factors; };
+      if (llvm::all_of(products, isNew) && !isPartOfInput(product))
+        products.push_back(std::move(product));
+    }
+  }
+
+  bool isPartOfInput(const Product &product) {
+    bool found = false;
+    AttrTypeWalker walker;
+    walker.addWalk([&](sym::ShapeAttr shape) {
+      for (Expr size : shape.getSizes())
+        found |= replaceProducts(substitute(size), product) != substitute(size);
+    });
+    if (auto main = module.lookupSymbol<func::FuncOp>("main"))
+      for (Type type : main.getArgumentTypes())
+        walker.walk(type);
+    return found;
+  }
+
+  Expr replaceProducts(Expr expr) {
+    for (const Product &product : products)
+      expr = replaceProducts(expr, product);
+    return expr;
+  }
+
+  static Expr replaceProducts(Expr expr, const Product &product) {
+    SmallVector<Expr> operands;
+    if (!expr.isValid() || expr.operands().empty())
+      return expr;
+    for (Expr operand : expr.operands())
+      operands.push_back(replaceProducts(operand, product));
+    auto fold = [&](auto combine) {
+      return std::accumulate(operands.begin() + 1, operands.end(), operands[0], combine);
+    };
+    switch (expr.kind()) {
+    case sym::Kind::Add:
+      return fold([](Expr a, Expr b) { return a + b; });
+    case sym::Kind::FloorDiv:
+      return operands[0].floorDiv(operands[1]);
+    case sym::Kind::Min:
+      return fold([](Expr a, Expr b) { return Expr::min(a, b); });
+    case sym::Kind::Max:
+      return fold([](Expr a, Expr b) { return Expr::max(a, b); });
+    default:
+      break;
+    }
+    SmallVector<Expr> rest(expr.operands());
+    for (Expr factor : product.factors) {
+      auto it = llvm::find(rest, factor);
+      if (it == rest.end())
+        return fold([](Expr a, Expr b) { return a * b; });
+      rest.erase(it);
+    }
+    return std::accumulate(rest.begin(), rest.end(), product.value,
+                           [&](Expr a, Expr b) { return a * replaceProducts(b, product); });
+  }
+
   //===-- Ranges --------------------------------------------------------------------------===//
 
   /// Moves an end of a symbol's range that a guard on this symbol alone rules out.
@@ -276,6 +364,7 @@ private:
   SmallVector<Guard> guards;
   llvm::MapVector<Expr, sym::Range> ranges;
   llvm::SetVector<Expr> inputSymbols;
+  SmallVector<Product> products;
   SmallVector<std::pair<Expr, Expr>> eliminated; // in order: later values have no earlier symbols
 };
 

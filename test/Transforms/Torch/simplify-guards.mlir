@@ -64,3 +64,23 @@ module attributes {
     torch.guards = [{expr = #sym.expr<min(s0 - u0, u0 - s0)>, text = "x.size()[0] == u0"}]} {
   func.func private @main(tensor<?xf32, #sym.shape<[s0]>>)
 }
+
+// -----
+
+// A product that must have one value has it everywhere but in inputs, from which its symbols are read. One
+// that divides 64 is at most 64.
+// CHECK: module attributes {torch.guards = [
+// CHECK-SAME: expr = #sym.expr<s0*s1 - 12>
+// CHECK-SAME: expr = #sym.expr<s0*(64 floordiv s0) - 64>
+// CHECK: func.func @main(%arg0: tensor<?x?xf32, #sym.shape<[s0, s1]>>) -> tensor<64x24xf32>
+module attributes {
+    torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}},
+    torch.guards = [{expr = #sym.expr<min(s0*s1 - 12, 12 - s0*s1)>, text = "x.numel() == 12"},
+                    {expr = #sym.expr<s0*(64 floordiv s0) - 64>, text = "64 % x.size()[0] == 0"}]} {
+  func.func @main(%arg0: tensor<?x?xf32, #sym.shape<[s0, s1]>>)
+      -> tensor<?x?xf32, #sym.shape<[s0*(64 floordiv s0), 2*s0*s1]>> {
+    %0 = torch.call "aten.empty.memory_format"() args = [[#sym.expr<s0*(64 floordiv s0)>, #sym.expr<2*s0*s1>], unit, unit, unit, unit, unit] {node = "empty"} : ()
+        -> tensor<?x?xf32, #sym.shape<[s0*(64 floordiv s0), 2*s0*s1]>>
+    return %0 : tensor<?x?xf32, #sym.shape<[s0*(64 floordiv s0), 2*s0*s1]>>
+  }
+}
