@@ -34,11 +34,13 @@ const LoweringTable &lowering::loweringTable() {
     registerConv(all);
     registerConvert(all);
     registerCreation(all);
+    registerEinsum(all);
     registerEmbeddingBag(all);
     registerErrorFunction(all);
     registerFft(all);
     registerGamma(all);
     registerGridSample(all);
+    registerIm2col(all);
     registerIndex(all);
     registerIndexPut(all);
     registerLoss(all);

@@ -187,68 +187,6 @@ static LogicalResult lowerOuter(Call &call) {
       }));
 }
 
-//===-- einsum --------------------------------------------------------------------------------===//
-
-/// Two operands without repeated letters or ellipsis: letters of both and the result are batch
-/// dims, of both alone k, of one and the result m or n. Others are refused.
-static LogicalResult lowerEinsum(Call &call) {
-  StringRef equation = call.args.string(0);
-  SmallVector<Value> operands = call.args.tensorList(1);
-  std::string text = equation.str();
-  llvm::erase(text, ' ');
-  auto [inputs, output] = StringRef(text).split("->");
-  SmallVector<StringRef> terms;
-  inputs.split(terms, ',');
-  if (!StringRef(text).contains("->") || terms.size() != 2 || operands.size() != 2)
-    return call.refuse("an equation other than of two operands with '->'");
-  auto isDistinct = [](StringRef term) {
-    return llvm::all_of(term, [&](char c) { return llvm::isAlpha(c) && term.count(c) == 1; });
-  };
-  Value a = operands[0], b = operands[1];
-  if (!isDistinct(terms[0]) || !isDistinct(terms[1]) || !isDistinct(output) ||
-      static_cast<int64_t>(terms[0].size()) != rankOf(a) ||
-      static_cast<int64_t>(terms[1].size()) != rankOf(b))
-    return call.refuse("an equation with repeated letters or an ellipsis");
-  if (!sameType({a, b}) || !isProductType(elementType(a)))
-    return call.refuse("these dtypes");
-  Contraction c;
-  std::string order; // letters in dim order
-  auto collect = [&](Exprs &group, Value tensor, StringRef term, auto belongs) {
-    for (auto [letter, size] : llvm::zip_equal(term, shapeOf(tensor)))
-      if (belongs(letter)) {
-        group.push_back(size);
-        order += letter;
-      }
-  };
-  auto in = [](StringRef term, char letter) { return term.contains(letter); };
-  for (auto [letter, size] : llvm::zip_equal(terms[0], shapeOf(a)))
-    if (size_t at = terms[1].find(letter); at != StringRef::npos)
-      if (!call.kernels.isSame(size, shapeOf(b)[at]))
-        return call.refuse("sizes that differ or are broadcast");
-  collect(c.batch, a, terms[0], [&](char l) { return in(terms[1], l) && in(output, l); });
-  collect(c.m, a, terms[0], [&](char l) { return !in(terms[1], l) && in(output, l); });
-  collect(c.n, b, terms[1], [&](char l) { return !in(terms[0], l) && in(output, l); });
-  collect(c.k, a, terms[0], [&](char l) { return in(terms[1], l) && !in(output, l); });
-  llvm::StringRef letters(order);
-  for (char letter : text)
-    if (llvm::isAlpha(letter) && !in(letters, letter))
-      return call.refuse("a letter that is summed over in one operand alone");
-  for (char letter : output) {
-    size_t at = letters.find(letter);
-    if (at >= c.batch.size() + c.m.size() + c.n.size())
-      return call.refuse("an output letter that is in no operand");
-    c.perm.push_back(static_cast<int64_t>(at));
-  }
-  auto index = [&](StringRef term) {
-    return llvm::map_to_vector(term, [&](char letter) { return Expr::dim(letters.find(letter)); });
-  };
-  auto lhs = [&](BodyBuilder &body) { return body.read(a, ArrayRef<Expr>(index(terms[0]))); };
-  auto rhs = [&](BodyBuilder &body) { return body.read(b, ArrayRef<Expr>(index(terms[1]))); };
-  c.lhs = lhs;
-  c.rhs = rhs;
-  return call.set(call.kernels.contract(c, call.resultType()));
-}
-
 /// A product of 8-bit integers in 32 bits.
 static LogicalResult lowerIntMm(Call &call) {
   Value a = call.tensor(0), b = call.tensor(1);
@@ -302,5 +240,4 @@ void lowering::registerMatmul(LoweringTable &table) {
   table.add("aten._int_mm.default", lowerIntMm);
   table.add("transformers.grouped_mm_fallback.default", lowerGroupedMm);
   table.add({"aten.outer.default", "aten.ger.default"}, lowerOuter);
-  table.add("aten.einsum.default", lowerEinsum);
 }

@@ -46,6 +46,22 @@ func.func @einsum(%x: tensor<2x3x4xf32>, %y: tensor<5x4xf32>) -> tensor<2x5x3xf3
 
 // -----
 
+// Without an output, of letters that stand once; i is summed over before the product, the ellipsis is broadcast.
+// CHECK-LABEL: func.func @einsum_ellipsis
+// CHECK-SAME: %[[A0:.*]]: tensor{{.*}}, %[[A1:.*]]: tensor
+// CHECK: %[[SUM:.*]] = kernel.map {
+// CHECK: kernel.reduce [5]
+// CHECK: kernel.read %[[A0]] (d0, d1, d2) -> (d0, d2, d1)
+// CHECK: kernel.contract batch [3] m [] n [6] k [4] lhs {
+// CHECK: kernel.read %[[SUM]] (d0, d1, d2) -> (0, d2)
+// CHECK: kernel.read %[[A1]] (d0, d1, d2) -> (d0, d2, d1)
+func.func @einsum_ellipsis(%x: tensor<1x5x4xf32>, %y: tensor<3x4x6xf32>) -> tensor<3x6xf32> {
+  %0 = torch.call "aten.einsum.default"(%x, %y) args = ["...ij, ...jk -> ...k", [#torch.arg<0>, #torch.arg<1>], unit] {node = "einsum"} : (tensor<1x5x4xf32>, tensor<3x4x6xf32>) -> tensor<3x6xf32>
+  return %0 : tensor<3x6xf32>
+}
+
+// -----
+
 // Grouped heads by an index map; the result has its heads next to the features.
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME: %[[A0:.*]]: tensor{{.*}}, %[[A1:.*]]: tensor{{.*}}, %[[A2:.*]]: tensor{{.*}}, %[[A3:.*]]: tensor

@@ -44,8 +44,28 @@ def test_addmm(check_calls):
 
 
 def test_einsum(check_calls):
-    check_calls(lambda a, b: (torch.einsum("bik,bkj->bij", a, b), torch.einsum("bik,bkj->ji", a, b)),
-                (some(3, 5, 7), some(3, 7, 4)), **CLOSE)
+    """Transposed, broadcast, diagonal, summed over in one operand, with an ellipsis, without an output, of one and of three operands."""
+    check_calls(lambda a, b: (torch.einsum("bik,bkj->bij", a, b), torch.einsum("bik,bkj->ji", a, b), torch.einsum("bik,bkj", a, b),
+                              torch.einsum("bik , bkj -> bi", a, b), torch.einsum("bik,bkj->ik", a, b), torch.einsum("...ik,...kj->...ij", a, b)),
+                (some(3, 5, 7), some(3, 7, 4)), (some(3, 5, 7), some(1, 7, 4)), (some(3, 5, 0), some(3, 0, 4)), **CLOSE)
+    check_calls(lambda x: (torch.einsum("iij->j", x), torch.einsum("iij->ji", x), torch.einsum("iij->i", x), torch.einsum("i...->...", x), torch.einsum("jik", x)),
+                some(4, 4, 3), some(0, 0, 3), **CLOSE)
+    check_calls(lambda x, y, z: (torch.einsum("ab,bc,cd->ad", x, y, z), torch.einsum("ab,bc,cd->dba", x, y, z), torch.einsum("ab,bc,cd->", x, y, z),
+                                 torch.einsum("ab,ab->ab", x, x), torch.einsum("ab,cd->acbd", x, z)),
+                (some(3, 5), some(5, 6, seed=1), some(6, 2, seed=2)), **CLOSE)
+    check_calls(lambda x, y: torch.einsum("...i,i...->...", x, y), (some(2, 3, 4), some(4, 3)), (some(3, 4), some(4, 2, 3)), **CLOSE)
+    check_calls(lambda x, y: (torch.einsum("ij,jk->ik", x, y), torch.einsum("ij->", x)), (torch.arange(6).view(2, 3), torch.arange(12).view(3, 4)))
+
+
+def test_columns_of_an_image(check_calls):
+    def unfold(x):
+        return F.unfold(x, 3), F.unfold(x, (2, 3), dilation=2, padding=1, stride=(1, 2))
+
+    def fold(x):
+        return (F.fold(F.unfold(x, 3, padding=1), (6, 7), 3, padding=1),
+                F.fold(F.unfold(x, (2, 3), dilation=2, padding=1, stride=(1, 2)), (6, 7), (2, 3), dilation=2, padding=1, stride=(1, 2)))
+    check_calls(unfold, some(2, 3, 6, 7), some(3, 6, 7), some(0, 3, 6, 7), some(2, 3, 6, 7).bfloat16())
+    check_calls(fold, some(2, 3, 6, 7), some(3, 6, 7), some(1, 3, 6, 7).double(), **CLOSE)
 
 
 def test_epilogues(check_calls):

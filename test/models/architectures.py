@@ -123,14 +123,13 @@ def _table():
     text("squeezebert", "SqueezeBert", embedding_size=64)
     text("convbert", "ConvBert", embedding_size=32)
     text("roformer", "RoFormer")
-    text("nystromformer", "Nystromformer", segment_means_seq_len=128)
+    text("nystromformer", "Nystromformer", segment_means_seq_len=32, num_landmarks=8, conv_kernel_size=5, inputs=inputs.text_of_32)
     text("megatron-bert", "MegatronBert")
     text("fnet", "FNet", inputs=inputs.text_unmasked)
     text("funnel", "Funnel", block_sizes=[1, 1], num_decoder_layers=1)
     text("modernbert", "ModernBert", global_attn_every_n_layers=2, local_attention=8)
-    text("longformer", "Longformer", attention_window=8, max_position_embeddings=130, inputs=inputs.long_text)
     text("layoutlm", "LayoutLM", inputs=inputs.layout)
-    text("esm", "Esm", max_position_embeddings=130, mask_token_id=3)
+    text("esm", "Esm", max_position_embeddings=130, mask_token_id=3, vocab_size=200, pad_token_id=1)
     text("ibert", "IBert")
     text("rembert", "RemBert", input_embedding_size=32, output_embedding_size=32)
     text("xlnet", "XLNet", "Model")
@@ -163,7 +162,7 @@ def _table():
     decoder("cohere", "Cohere")
     decoder("smollm3", "SmolLM3")
     decoder("persimmon", "Persimmon")
-    decoder("nemotron", "Nemotron")
+    decoder("nemotron", "Nemotron", num_key_value_heads=2, head_dim=16)
     decoder("glm", "Glm")
     decoder("biogpt", "BioGpt")
     decoder("xglm", "XGLM", attention_heads=4)
@@ -191,7 +190,6 @@ def _table():
     pair("pegasus", "Pegasus")
     pair("blenderbot", "Blenderbot")
     pair("m2m-100", "M2M100")
-    pair("led", "LED", attention_window=8, max_encoder_position_embeddings=128, max_decoder_position_embeddings=128)
     add("encoder and decoder", "marian", "MarianMTModel", "MarianConfig", inputs.translation)
     # Images.
     image("vit", "ViT")
@@ -216,7 +214,7 @@ def _table():
     image("poolformer", "PoolFormer", inputs=inputs.large_image, hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], patch_size=None, num_encoder_blocks=4)
     image("levit", "Levit", inputs=inputs.large_image, image_size=64, hidden_sizes=[16, 32, 48], num_attention_heads=[1, 2, 3], depths=[1, 1, 1],
           key_dim=[8, 8, 8], patch_size=16)
-    image("cvt", "Cvt", inputs=inputs.large_image, embed_dim=[16, 32, 48], num_heads=[1, 2, 3], depth=[1, 1, 1], patch_size=None)
+    image("cvt", "Cvt", inputs=inputs.large_image, embed_dim=[16, 32, 48], num_heads=[1, 2, 3], depth=[1, 2, 3], patch_size=None)
     image("pvt", "Pvt", inputs=inputs.large_image, image_size=64, hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4],
           patch_size=None)
     image("segformer", "Segformer", "ForSemanticSegmentation", inputs=inputs.large_image, hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1],
@@ -244,17 +242,16 @@ def _table():
     audio("data2vec-audio", "Data2VecAudio", num_conv_pos_embeddings=5, conv_pos_kernel_size=5)
     audio("ast", "AST", "ForAudioClassification", inputs=inputs.spectrogram, num_mel_bins=32, patch_size=16)
     audio("whisper", "Whisper", "ForConditionalGeneration", inputs=inputs.speech)
-    audio("encodec", "Encodec", inputs=inputs.waveform, num_filters=8, hidden_size=32, codebook_size=64, codebook_dim=32, upsampling_ratios=[4, 4], num_lstm_layers=1)
     audio("dac", "Dac", inputs=inputs.waveform, encoder_hidden_size=8, decoder_hidden_size=32, downsampling_ratios=[2, 4], upsampling_ratios=[4, 2], codebook_size=32, codebook_dim=8,
           n_codebooks=2, hidden_size=None)
-    audio("univnet", "UnivNet", inputs=inputs.vocoder, model_in_channels=16, model_hidden_channels=8, num_mel_bins=16)
+    audio("univnet", "UnivNet", inputs=inputs.vocoder, model_in_channels=16, model_hidden_channels=8, num_mel_bins=16, kernel_predictor_hidden_channels=16)
     # Several kinds of input.
     several = "multimodal"
     add(several, "clip", "CLIPModel", "CLIPConfig", inputs.image_and_text)
     add(several, "siglip", "SiglipModel", "SiglipConfig", inputs.image_and_text)
     add(several, "blip", "BlipForImageTextRetrieval", "BlipConfig", inputs.image_and_text, image_text_hidden_size=32)
-    add(several, "vilt", "ViltModel", "ViltConfig", inputs.image_and_text)
-    add(several, "align", "AlignModel", "AlignConfig", inputs.large_image_and_text, vision_config=dict(width_coefficient=0.25, depth_coefficient=0.4, hidden_dim=64, image_size=64))
+    add(several, "align", "AlignModel", "AlignConfig", inputs.large_image_and_text, projection_dim=80,
+        vision_config=dict(width_coefficient=0.25, depth_coefficient=0.4, hidden_dim=64, image_size=64))
     add(several, "clap", "ClapTextModelWithProjection", "ClapTextConfig", inputs.text, max_position_embeddings=130)
     add(several, "groupvit", "GroupViTModel", "GroupViTConfig", inputs.image_and_text,
         vision_config=dict(depths=[1, 1, 1], num_group_tokens=[4, 2, 0], num_output_groups=[4, 2, 0], patch_size=8, image_size=32))

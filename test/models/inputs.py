@@ -39,10 +39,10 @@ def short_text(config, size):
     return dict(input_ids=(_ids(config, size, 6 + size), LENGTH))
 
 
-def long_text(config, size):
-    """A multiple of the attention window."""
-    ids = _ids(config, size, 16 * size)
-    return dict(input_ids=(ids, LENGTH), attention_mask=(_mask(*ids.shape), LENGTH))
+def text_of_32(config, size):
+    """Of the length that the configuration says."""
+    ids = _ids(config, size, 32)
+    return dict(input_ids=(ids, BATCH), attention_mask=(_mask(*ids.shape), BATCH))
 
 
 def layout(config, size):

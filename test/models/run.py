@@ -9,8 +9,10 @@ A dynamic program is exported with sizes that it may specialise (`Dim.AUTO`), ru
 still symbolic. The exit status says whether everything that ran is right."""
 import argparse
 import hashlib
+import inspect
 import json
 import logging
+import multiprocessing
 import os
 import pathlib
 import re
@@ -28,7 +30,7 @@ SIZES = {"static": (2,), "dynamic": (2, 3)}
 TOLERANCE = 1e-4  # of the range of an output
 
 
-#===-- In a child: export, and run ------------------------------------------------------------===#
+#===-- In a process of its own: export, and run --------------------------------------------------===#
 
 def wrap(model, names):
     """A module that takes the inputs by position and gives the first floating-point outputs."""
@@ -62,13 +64,18 @@ def export(name, kind, folder):
         cases.append(tensors)
     module = wrap(model, list(cases[0]))
     with torch.no_grad():
-        expected = [module(*tensors.values()) for tensors in cases]
         shapes = None
         if kind == "dynamic":
             shapes = (tuple({dim: torch.export.Dim.AUTO for dim in named} for named in dims.values()),)
         program = torch.export.export(module, tuple(cases[0].values()), dynamic_shapes=shapes, strict=False)
-    symbolic = sorted({dims[key][dim] for key, node in zip(cases[0], user_inputs(program)) for dim in dims[key]
-                       if not isinstance(node.meta["val"].shape[dim], int)})
+        is_symbolic = {(key, dim): not isinstance(node.meta["val"].shape[dim], int)
+                       for key, node in zip(cases[0], user_inputs(program), strict=True) for dim in dims[key]}
+        # A dim that export made constant has the size of the first case in all, which is the least.
+        for (key, dim), keeps in is_symbolic.items():
+            for tensors in cases[1:] if not keeps else []:
+                tensors[key] = tensors[key].narrow(dim, 0, cases[0][key].shape[dim]).contiguous()
+        expected = [module(*tensors.values()) for tensors in cases]
+    symbolic = sorted({dims[key][dim] for (key, dim), keeps in is_symbolic.items() if keeps})
     folder.mkdir(parents=True, exist_ok=True)
     torch.export.save(program, folder / "model.pt2")
     torch.save([(list(tensors.values()), outputs) for tensors, outputs in zip(cases, expected)], folder / "cases.pt")
@@ -110,22 +117,34 @@ def key_of(name, kind):
     import transformers
     import architectures
     architecture = architectures.ARCHITECTURES[name]
-    texts = [repr(architecture.options), repr(architectures.SMALL), architecture.model, architecture.inputs.__name__, (HERE / "inputs.py").read_text(),
-             repr(SIZES[kind]), torch.__version__, transformers.__version__]
+    texts = [repr(architecture.options), repr(architectures.SMALL), architecture.model, inspect.getsource(architecture.inputs), repr(SIZES[kind]),
+             torch.__version__, transformers.__version__]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-def child(*arguments, timeout=900):
-    """(succeeded, last line of what it said)"""
-    try:
-        process = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, errors="replace", timeout=timeout,
-                                 env={**os.environ, "OMP_NUM_THREADS": "1"})
-    except subprocess.TimeoutExpired:
+def forked(function, *arguments, timeout=900):
+    """(succeeded, what went wrong) of a function in a process of its own, which begins with the libraries imported."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+
+    def target():
+        try:
+            function(*arguments)
+            sender.send(None)
+        except (Exception, SystemExit) as error:  # what the libraries may raise is not ours to list
+            name = "" if isinstance(error, SystemExit) else f"{type(error).__name__}: "
+            sender.send(name + " ".join(str(error).split())[:300])
+
+    process = multiprocessing.get_context("fork").Process(target=target)
+    process.start()
+    process.join(timeout)
+    if process.is_alive():
+        process.kill()
+        process.join()
         return False, "takes too long"
-    if process.returncode < 0:
-        return False, f"signal {-process.returncode}"
-    lines = process.stderr.strip().splitlines() or [""]
-    return process.returncode == 0, lines[-1][:300]
+    if receiver.poll():
+        said = receiver.recv()
+        return said is None, said or ""
+    return False, f"signal {-process.exitcode}" if process.exitcode < 0 else f"exit status {process.exitcode}"
 
 
 def run(name, kind):
@@ -134,7 +153,7 @@ def run(name, kind):
     record = folder / "export.json"
     if not is_exported(name, kind):
         record.unlink(missing_ok=True)
-        succeeded, said = child("--export", name, kind)
+        succeeded, said = forked(export, name, kind, folder)
         if not succeeded:
             return dict(state="not exported", reason=said)
     symbolic = json.loads(record.read_text())["symbolic"]
@@ -145,7 +164,7 @@ def run(name, kind):
     if process.returncode != 0:
         lines = [line for line in process.stderr.splitlines() if "error: " in line] or [f"exit status {process.returncode}"]
         return dict(state="refused" if process.returncode == 1 else "crash", reason=lines[0].split("error: ", 1)[-1][:400], symbolic=symbolic)
-    succeeded, said = child("--check", str(folder))
+    succeeded, said = forked(check, folder)
     (folder / "model.so").unlink()
     return dict(state="right" if succeeded else "wrong", reason="" if succeeded else said, symbolic=symbolic, seconds=seconds)
 
@@ -153,20 +172,6 @@ def run(name, kind):
 def is_exported(name, kind):
     record = CACHE / f"{name}-{kind}" / "export.json"
     return record.exists() and json.loads(record.read_text())["key"] == key_of(name, kind)
-
-
-def export_all(options):
-    """In this process: importing the libraries takes longer than most exports."""
-    import architectures
-    for name in architectures.ARCHITECTURES:
-        for kind in [options.kind] if options.kind else SIZES:
-            if not re.search(options.only, name) or is_exported(name, kind):
-                continue
-            try:
-                export(name, kind, CACHE / f"{name}-{kind}")
-                print(f"{name} {kind}: exported", flush=True)
-            except Exception as error:  # what the libraries may raise is not ours to list
-                print(f"{name} {kind}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
 
 
 def document(results):
@@ -205,31 +210,22 @@ def main():
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--kind", choices=list(SIZES))
     parser.add_argument("--document", action="store_true")
-    parser.add_argument("--export-only", action="store_true", help="fills the cache, compiles nothing")
-    parser.add_argument("--export", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--check", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)
-    if options.export:
-        name, kind = options.export
-        return export(name, kind, CACHE / f"{name}-{kind}")
-    if options.check:
-        return check(pathlib.Path(options.check))
-
+    import torch
     import architectures
+    torch.set_num_threads(1)  # a process that has threads cannot be forked
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if options.document:
         return document(results)
-    if options.export_only:
-        return export_all(options)
     failed = 0
     for name in architectures.ARCHITECTURES:
         for kind in [options.kind] if options.kind else SIZES:
             if not re.search(options.only, name):
                 continue
             result = run(name, kind)
-            results[f"{name} {kind}"] = result
+            results = {**(json.loads(RESULTS.read_text()) if RESULTS.exists() else {}), f"{name} {kind}": result}
             failed += result["state"] != "right"
             print(f"{name} {kind}: {result['state']} {result['reason']}", flush=True)
             CACHE.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,32 @@ llvm::SetVector<Expr> symbolsOf(Expr expr) {
   return symbols;
 }
 
+/// An expression that is at least zero where `expr` is: of k * (n floordiv d) + c for constants k,
+/// d and c, one that is linear in n.
+Expr withoutDivision(Expr expr) {
+  SmallVector<Expr> terms{expr};
+  if (expr.kind() == sym::Kind::Add)
+    terms.assign(expr.operands().begin(), expr.operands().end());
+  int64_t c = 0, k = 1;
+  if (terms.size() == 2 && terms.front().isConstant()) {
+    c = *terms.front().constant();
+    terms.erase(terms.begin());
+  }
+  Expr quotient = terms.front();
+  if (quotient.kind() == sym::Kind::Mul && quotient.operands().size() == 2 &&
+      quotient.operands().front().isConstant()) {
+    k = *quotient.operands().front().constant();
+    quotient = quotient.operands().back();
+  }
+  if (terms.size() != 1 || quotient.kind() != sym::Kind::FloorDiv)
+    return expr;
+  Expr n = quotient.operands().front(), d = quotient.operands().back();
+  if (!d.isConstant() || *d.constant() <= 0 || k == INT64_MIN)
+    return expr;
+  Expr result = k > 0 ? n - d * (-Expr(c)).ceilDiv(k) : d * (Expr(c).floorDiv(-k) + 1) - 1 - n;
+  return result.isValid() ? withoutDivision(result) : expr;
+}
+
 class Simplification {
 public:
   explicit Simplification(ModuleOp module) : module(module), builder(module.getContext()) {}
@@ -145,6 +171,7 @@ private:
         add(operand, text);
       return;
     }
+    expr = withoutDivision(expr);
     if (llvm::none_of(guards, [&](const Guard &guard) { return guard.expr == expr; }))
       guards.push_back({expr, text});
   }

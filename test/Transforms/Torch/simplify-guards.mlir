@@ -23,6 +23,17 @@ module attributes {
 
 // -----
 
+// So is one on a quotient: s0 ceildiv 8 <= 1, 3*(s0 floordiv 4) >= 2.
+// CHECK: module attributes {torch.symbols = {s0 = {max = 8 : i64, min = 4 : i64}}}
+module attributes {
+    torch.symbols = {s0 = {min = 2 : i64}},
+    torch.guards = [{expr = #sym.expr<8 - 8*(s0 ceildiv 8)>, text = "8 + 8*((x.size()[0] - 1)//8) <= 8"},
+                    {expr = #sym.expr<3*(s0 floordiv 4) - 2>, text = "3*(x.size()[0]//4) >= 2"}]} {
+  func.func private @main(tensor<?xf32, #sym.shape<[s0]>>)
+}
+
+// -----
+
 // An equality, here in two halves, says what a size is. The range of the symbol that goes is kept.
 // CHECK: module attributes {torch.symbols = {s0 = {max = 126 : i64, min = 2 : i64}}}
 // CHECK: func.func @main(%arg0: tensor<?xf32, #sym.shape<[s0]>>, %arg1: tensor<?xf32, #sym.shape<[s0 + 1]>>
