@@ -1,5 +1,6 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
 #include "Random.h"
+#include "kiln/Lowering/GraphCalls.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Pass/Pass.h"
@@ -26,15 +27,30 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   using TorchLowerToKernelBase::TorchLowerToKernelBase;
 
   void runOnOperation() override {
+    GraphCalls graphs(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function.isPublic())
-        lower(function);
+      if (!function.isExternal())
+        lower(function, graphs);
     report();
+    graphs.eraseNumbers();
   }
 
-  void lower(func::FuncOp function) {
+  void lower(func::FuncOp function, GraphCalls &graphs) {
     sym::Assumptions symbols;
     kernel::addSymbolRanges(function, symbols);
+    Block &entry = function.getBody().front();
+    auto start = ImplicitLocOpBuilder::atBlockBegin(function.getLoc(), &entry);
+    KernelBuilder inside(start, symbols);
+    graphs.replaceNumbers(function, inside);
+    // While what decides between branches can still be read.
+    for (auto call : llvm::make_early_inc_range(function.getOps<torch::HigherOrderOp>())) {
+      ImplicitLocOpBuilder builder(call.getLoc(), call);
+      KernelBuilder kernels(builder, symbols);
+      if (failed(graphs.lower(call, kernels)))
+        refuse(call.getTarget(), kernels.failure.value_or("it was refused"), call.getLoc());
+      else
+        call.erase();
+    }
     RandomSource random(function);
     for (Block &block : function.getBody())
       for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -48,8 +64,12 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   void lower(Operation &op, KernelBuilder &kernels, RandomSource &random) {
     ImplicitLocOpBuilder &b = kernels.b();
     if (auto call = dyn_cast<torch::CallOp>(op)) {
+      bool drewBefore = random.isUsed();
       if (failed(lowerCall(call, kernels, random)))
         return;
+      // A graph has no buffers of its own, and may be left out or repeated.
+      if (!drewBefore && random.isUsed() && op.getParentOfType<func::FuncOp>().isPrivate())
+        return refuse(call.getTarget(), "random numbers in a nested graph", op.getLoc());
     } else if (auto constant = dyn_cast<torch::ConstantOp>(op)) {
       auto lowered = kernel::ConstantOp::create(b, constant.getType(), constant.getValue(),
                                                 constant.getNameAttr());
@@ -57,16 +77,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
         lowered->setAttr(kernel::mutatedAttrName, b.getUnitAttr());
       op.getResult(0).replaceAllUsesWith(lowered);
     } else if (auto number = dyn_cast<torch::NumberOp>(op)) {
-      Type type = elementType(number.getResult());
-      op.getResult(0).replaceAllUsesWith(kernels.map({}, type, [&](BodyBuilder &body) {
-        if (auto expr = dyn_cast<sym::ExprAttr>(number.getValue()))
-          return body.index(expr.getValue());
-        if (auto floating = dyn_cast<FloatAttr>(number.getValue()))
-          return body.constant(type, floating.getValueAsDouble());
-        return body.constant(type, cast<IntegerAttr>(number.getValue()).getInt());
-      }));
-    } else if (auto higherOrder = dyn_cast<torch::HigherOrderOp>(op)) {
-      return refuse(higherOrder.getTarget(), "it has no lowering", op.getLoc());
+      op.getResult(0).replaceAllUsesWith(
+          createNumber(kernels, number.getValue(), elementType(number.getResult())));
     } else {
       return;
     }

@@ -21,6 +21,7 @@ public:
   Expr reserve(Expr count);
   /// The buffer. Made at the start of the function when it is first asked for.
   mlir::Value state();
+  bool isUsed() const { return static_cast<bool>(buffer); }
   /// Makes the buffer's new value a result of the function, if anything was drawn.
   void finish();
 

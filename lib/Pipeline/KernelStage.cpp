@@ -17,6 +17,10 @@ static void addCleanup(OpPassManager &pm) {
 
 void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options) {
   addCleanup(pm);
+  // Before anything else is done to a graph that may go away.
+  pm.addPass(createKernelBatchLoops());
+  // What is inside a graph is simplified, folded and packed there.
+  pm.addPass(createKernelSinkConstants());
   // First of all, since a view between an op and its constant, or its user, hides one from the
   // other.
   pm.addPass(createKernelFoldViews());
@@ -25,6 +29,8 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   cpu::CpuFoldConstantsOptions fold;
   fold.jobs = options.jobs;
   pm.addPass(cpu::createCpuFoldConstants(fold));
+  // Again: what has been folded is a constant, too.
+  pm.addPass(createKernelSinkConstants());
 
   // Before fusion, so that a map and its producer agree on the order of their dims.
   pm.addPass(createKernelPropagateLayouts());

@@ -10,6 +10,9 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createNormalizeFloorDiv());
   // While all of them are there.
   pm.addPass(createTorchListConstants());
+  // Before contexts are gone with their graphs.
+  pm.addPass(createTorchLowerAutocast());
+  pm.addPass(createTorchOutlineVmap());
   // Functionalization follows what is written through one graph.
   pm.addPass(createTorchInlineSubgraphs());
   // Lowerings take values: a call that writes its argument has none.

@@ -8,7 +8,7 @@ llvm::Expected<Weights> Weights::collect(wrapper::ProgramOp program) {
   weights.bytes = program.getWeightsBytes().value_or(0);
   llvm::DenseSet<int64_t> taken; // equal constants share a place
   SmallVector<uint64_t> offsets;
-  for (auto constant : program.getBody().front().getOps<wrapper::ConstantOp>()) {
+  for (wrapper::ConstantOp constant : wrapper::getConstants(program)) {
     if (!constant.getOffset())
       continue;
     int64_t offset = constant.getOffsetAttr().getInt();

@@ -31,8 +31,10 @@ def TorchListConstants : Pass<"torch-list-constants", "::mlir::ModuleOp"> {
 def TorchInlineSubgraphs : Pass<"torch-inline-subgraphs", "::mlir::ModuleOp"> {
   let summary = "Put nested graphs that run exactly once in place of their calls";
   let description = [{
-    `wrap_with_set_grad_enabled`, which export leaves around a part that ran without gradients, means
-    nothing to a compiled program. Private functions that nobody refers to any more go away.
+    Most of what calls a graph once says how, not what, is computed: without gradients, with
+    checkpoints, with hints, by a compiled copy. `cond` is such a call too where sizes decide which
+    branch is taken and their ranges leave one. Private functions that nobody refers to any more go
+    away.
   }];
 }
 
@@ -64,14 +66,35 @@ def NormalizeFloorDiv : Pass<"normalize-floor-div", "::mlir::ModuleOp"> {
   ];
 }
 
+def TorchLowerAutocast : Pass<"torch-lower-autocast", "::mlir::ModuleOp"> {
+  let summary = "Say with casts what an autocast context does";
+  let description = [{
+    Export leaves `torch.autocast` as `wrap_with_autocast` around a graph whose calls have the operands
+    that the program gave and the results that the context made of them. Operators that a context
+    computes in its own type, or in f32, get their operands in that; the wrapper becomes a plain one.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
+def TorchOutlineVmap : Pass<"torch-outline-vmap", "::mlir::ModuleOp"> {
+  let summary = "Make graphs that are mapped over slices of what stands inside vmap";
+  let description = [{
+    Export leaves vmap as calls that enter and leave a level, give a tensor's slices at a level and put
+    results together; what is between them computes with one slice. It becomes a graph of its own, the
+    level a `map_impl` over it. `associative_scan` is written that way.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
   let summary = "Say what each PyTorch operator computes";
   let description = [{
-    Every op of the torch dialect in a public function becomes kernel ops over the same tensors; the
-    table of lowerings (`kiln/Lowering/Lowering.h`) says how. Operators without a lowering, and
-    arguments that a lowering cannot take, are collected; all are named in one error. With `fallback`
-    they become calls of that library (`kernel.extern`) instead, and only what no library can run is
-    an error.
+    Every op of the torch dialect becomes kernel ops over the same tensors; the table of lowerings
+    (`kiln/Lowering/Lowering.h`) says how. Calls of nested graphs become `kernel.cond`, `kernel.while`,
+    `kernel.for` and `kernel.invoke`; a symbolic integer is no argument of a graph any more, but an
+    expression inside of it. Operators without a lowering, and arguments that a lowering cannot take,
+    are collected; all are named in one error. With `fallback` they become calls of that library
+    (`kernel.extern`) instead, and only what no library can run is an error.
   }];
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
   let options = [
@@ -93,6 +116,25 @@ def KernelGuardSymbols : Kiln_KernelPass<"kernel-guard-symbols"> {
     symbol that the program defines are asserted behind its `kernel.define`. The program's own
     assertions move there too, so that it is their text that a user reads, and equal ones are made
     once.
+  }];
+}
+
+def KernelBatchLoops : Kiln_KernelPass<"kernel-batch-loops"> {
+  let summary = "Compute all rounds of a loop at once";
+  let description = [{
+    A `kernel.for` that carries nothing computes each slice by itself. If its graph has structured ops
+    only, the graph takes the place of the loop, every op with the slices' dim as one more: of a map's
+    domain, and of a contract's rows, columns or batch, whichever leaves most to one product. Rounds that
+    compute large tensors stay rounds: their memory is used again by the next.
+  }];
+}
+
+def KernelSinkConstants : Kiln_KernelPass<"kernel-sink-constants"> {
+  let summary = "Move constants into the nested graphs that use them";
+  let description = [{
+    A weight that a branch or a loop body gets as an argument is to be folded and packed there as any
+    other. Constants, views of them and tensors that are one number everywhere are put in place of
+    graphs' arguments, if the graph has one caller; arguments that no graph uses go away.
   }];
 }
 
@@ -193,36 +235,39 @@ def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
   let summary = "Check what the kernel stage leaves";
   let description = [{
     What the wrapper stage and the targets may rely on:
-    - (V1) functions hold `kernel.call`, `kernel.extern`, `kernel.constant`, `kernel.define`,
-      `kernel.assert`, `kernel.check`, `torch.none` and their return only
+    - (V1) functions hold `kernel.call`, `kernel.extern`, calls of nested graphs, `kernel.constant`,
+      `kernel.define`, `kernel.assert`, `kernel.check`, `torch.none` and their return only
     - (V2) every kernel is called, or says what a constant is
     - (V3) nothing uses a symbol before its `kernel.define`, and none is defined twice
   }];
 }
 
 //===-- Wrapper: the host program ----------------------------------------------------------------===//
+// Each takes the program and the functions of its nested graphs by themselves, if it does not say
+// otherwise.
 
 def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
-  let summary = "Turn the calls of @main into launches on buffers";
+  let summary = "Turn calls of kernels and of nested graphs into steps on buffers";
   let description = [{
-    `func.func @main` becomes `wrapper.program @main`: every value becomes a buffer, every
-    `kernel.call` a launch, every `kernel.extern` an `extern_call`. A result of a call that is returned row-major is computed in the caller's
-    memory; anything else that is returned (an input, a constant, a value returned before, a value
-    whose recorded strides are others) is copied there. New values of mutated inputs and buffers are
-    copied last, after all that reads the old ones. What is left in `torch.guards` is asserted first, and
-    before its first use a size that data gives and that may be negative.
+    `func.func @main` becomes `wrapper.program @main`, every other function a `wrapper.func`: every
+    value becomes a buffer, every `kernel.call` a launch, every `kernel.extern` an `extern_call`, every
+    call of nested graphs the step of its name. A result that is returned row-major is computed in the
+    caller's memory; anything else that is returned (an input, a constant, a value returned before, a
+    value whose recorded strides are others) is copied there. New values of mutated inputs and buffers
+    are copied last, after all that reads the old ones. What is left in `torch.guards` is asserted
+    first, by the program, and before its first use a size that data gives and that may be negative.
 
     Constraints on the input:
-    - (C1) @main has one block, of `kernel.call`, `kernel.extern`, `kernel.constant`, `kernel.define`,
-      `kernel.assert`, `kernel.check`, `torch.none` and `func.return`
-    - (C2) arguments and results have `torch.name`
+    - (C1) functions have one block, of calls, `kernel.constant`, `kernel.define`, `kernel.assert`,
+      `kernel.check` and `func.return`, @main of `torch.none` too
+    - (C2) arguments and results of @main have `torch.name`
     - (C3) `torch.mutates` names an input or a constant of the result's type
     - (C4) `torch.symbols` has what is defined
   }];
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
 }
 
-def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::kiln::wrapper::ProgramOp"> {
+def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::mlir::ModuleOp"> {
   let summary = "Let element-wise kernels write their result over an operand";
   let description = [{
     An operand that ends at a launch gives its memory to a result if the kernel is a `kernel.map` that
@@ -231,11 +276,11 @@ def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::kiln::wrapper::Progr
   }];
 }
 
-def WrapperInsertFrees : Pass<"wrapper-insert-frees", "::kiln::wrapper::ProgramOp"> {
+def WrapperInsertFrees : Pass<"wrapper-insert-frees", "::mlir::ModuleOp"> {
   let summary = "Free every allocation after its last use";
 }
 
-def WrapperReuseBuffers : Pass<"wrapper-reuse-buffers", "::kiln::wrapper::ProgramOp"> {
+def WrapperReuseBuffers : Pass<"wrapper-reuse-buffers", "::mlir::ModuleOp"> {
   let summary = "Give freed memory of symbolic size to the next allocation of that size";
   let description = [{
     Where sizes are numbers, `wrapper-plan-memory` packs them better than any pairing of buffers. Where
@@ -244,10 +289,10 @@ def WrapperReuseBuffers : Pass<"wrapper-reuse-buffers", "::kiln::wrapper::Progra
   }];
 }
 
-def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::kiln::wrapper::ProgramOp"> {
+def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::mlir::ModuleOp"> {
   let summary = "Give every constant its place in the weights";
   let description = [{
-    In program order, each at a multiple of 64 bytes. Constants that are the same value (tied or
+    All functions', in program order, each at a multiple of 64 bytes. Constants that are the same value (tied or
     duplicated weights) share a place unless a name or a mutation tells them apart. Sets
     `weights_bytes`.
 
@@ -258,23 +303,26 @@ def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::kiln::wrapper::Pr
   }];
 }
 
-def WrapperPlanMemory : Pass<"wrapper-plan-memory", "::kiln::wrapper::ProgramOp"> {
+def WrapperPlanMemory : Pass<"wrapper-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Give every allocation its place in the arena";
   let description = [{
     Sizes that are numbers: in order of decreasing size, each buffer goes into the smallest gap between
     the buffers placed so far that are alive at some time when it is (Pisarchyk and Lee, Efficient
     Memory Management for Deep Neural Net Inference, 2020: greedy by size). Sizes that are expressions
     come after those, each in its own place (see `wrapper-reuse-buffers`). All offsets are multiples of
-    64 bytes. Sets `offset` on each alloc and `arena_bytes` on the program.
+    64 bytes. Sets `offset` on each alloc and `arena_bytes` on the function.
 
-    An allocation whose size uses a symbol that the program defines has its place in a further segment
+    An allocation whose size uses a symbol that the function defines has its place in a further segment
     of the arena: in the latest one if all its symbols were known where that was reserved, otherwise in
     a new one, reserved here. So there is one allocation for each point after which something of a new
-    size is wanted, and none where all sizes come from the inputs.
+    size is wanted, and none where all sizes come from the inputs. No two functions share a segment.
+
+    Functions come before their callers: a step that runs nested graphs gets a workspace as large as
+    the largest of their arenas, allocated in front of it and freed after it.
   }];
 }
 
-def WrapperVerify : Pass<"wrapper-verify", "::kiln::wrapper::ProgramOp"> {
+def WrapperVerify : Pass<"wrapper-verify", "::mlir::ModuleOp"> {
   let summary = "Check a finished host program";
   let description = [{
     What every back end may rely on:
@@ -287,6 +335,7 @@ def WrapperVerify : Pass<"wrapper-verify", "::kiln::wrapper::ProgramOp"> {
     - (V6) nothing writes to a constant or an input that is not marked as mutated
     - (V7) what a fold reads has a place, a name, or was made by a fold before it
     - (V8) nothing uses a symbol before its `define`, and none is defined twice
+    - (V9) a step that runs nested graphs has a workspace for each of their arenas
   }];
 }
 

@@ -43,9 +43,9 @@ wrapper::SymbolCollector::SymbolCollector() {
   });
 }
 
-llvm::SetVector<sym::Expr> wrapper::getDefinedSymbols(ProgramOp program) {
+llvm::SetVector<sym::Expr> wrapper::getDefinedSymbols(HostFunctionOpInterface function) {
   llvm::SetVector<sym::Expr> symbols;
-  program.walk([&](DefineOp define) { symbols.insert(sym::Expr::symbol(define.getSymbol())); });
+  function.walk([&](DefineOp define) { symbols.insert(sym::Expr::symbol(define.getSymbol())); });
   return symbols;
 }
 

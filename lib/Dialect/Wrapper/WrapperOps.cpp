@@ -12,6 +12,38 @@ using namespace kiln::wrapper;
 #define GET_OP_CLASSES
 #include "kiln/Dialect/Wrapper/WrapperOps.cpp.inc"
 
+/// Sizes in `function` use only symbols of `symbols`.
+static LogicalResult verifySymbols(HostFunctionOpInterface function, DictionaryAttr symbols) {
+  auto check = [&](Operation *op, ArrayRef<sym::Expr> exprs) -> LogicalResult {
+    LogicalResult result = success();
+    for (sym::Expr expr : exprs)
+      expr.walkLeaves([&](sym::Expr leaf) {
+        if (failed(result) || leaf.kind() != sym::Kind::Symbol ||
+            (symbols && symbols.contains(leaf.symbolName())))
+          return;
+        result = op->emitOpError("uses symbol ")
+                 << leaf.symbolName() << ", which the program lacks";
+      });
+    return result;
+  };
+  WalkResult walk = function->walk([&](Operation *op) {
+    SmallVector<Type> types(op->getResultTypes());
+    if (op == function)
+      llvm::append_range(
+          types, llvm::concat<const Type>(function.getArgumentTypes(), function.getResultTypes()));
+    for (Type type : types)
+      if (auto buffer = dyn_cast<BufferType>(type))
+        if (failed(check(op, buffer.getSizes())) || failed(check(op, buffer.getStrides())))
+          return WalkResult::interrupt();
+    for (NamedAttribute attr : op->getAttrs())
+      if (auto expr = dyn_cast<sym::ExprAttr>(attr.getValue()))
+        if (failed(check(op, expr.getValue())))
+          return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 //===-- The program -------------------------------------------------------------------------===//
 
 void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type,
@@ -29,13 +61,19 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name,
     block.addArgument(input, state.location);
 }
 
-ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
+template <typename Function>
+static ParseResult parseFunction(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
                       function_interface_impl::VariadicFlag,
                       std::string &) { return builder.getFunctionType(arguments, results); };
   return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
-      getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+      parser, result, /*allowVariadic=*/false, Function::getFunctionTypeAttrName(result.name),
+      buildType, Function::getArgAttrsAttrName(result.name),
+      Function::getResAttrsAttrName(result.name));
+}
+
+ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseFunction<ProgramOp>(parser, result);
 }
 
 void ProgramOp::print(OpAsmPrinter &printer) {
@@ -58,20 +96,6 @@ bool ProgramOp::isMutated(unsigned input) {
 
 bool ProgramOp::isNone(unsigned output) { return isa<NoneType>(getResultTypes()[output]); }
 
-/// Every symbol of `exprs` is one of the program's.
-static LogicalResult verifySymbols(ProgramOp program, Operation *op, ArrayRef<sym::Expr> exprs) {
-  DictionaryAttr symbols = program.getSymbolsAttr();
-  LogicalResult result = success();
-  for (sym::Expr expr : exprs)
-    expr.walkLeaves([&](sym::Expr leaf) {
-      if (failed(result) || leaf.kind() != sym::Kind::Symbol ||
-          (symbols && symbols.contains(leaf.symbolName())))
-        return;
-      result = op->emitOpError("uses symbol ") << leaf.symbolName() << ", which the program lacks";
-    });
-  return result;
-}
-
 LogicalResult ProgramOp::verify() {
   for (auto [i, type] : llvm::enumerate(getArgumentTypes())) {
     auto buffer = dyn_cast<BufferType>(type); // C1
@@ -86,22 +110,40 @@ LogicalResult ProgramOp::verify() {
     if (!getResultAttrOfType<StringAttr>(i, "wrapper.name")) // C2
       return emitOpError("output ") << i << " has no wrapper.name";
   }
-  WalkResult walk = getOperation()->walk([&](Operation *op) { // C3
-    SmallVector<Type> types(op->getResultTypes());
-    if (op == getOperation())
-      llvm::append_range(types, llvm::concat<const Type>(getArgumentTypes(), getResultTypes()));
-    for (Type type : types)
-      if (auto buffer = dyn_cast<BufferType>(type))
-        if (failed(verifySymbols(*this, op, buffer.getSizes())) ||
-            failed(verifySymbols(*this, op, buffer.getStrides())))
-          return WalkResult::interrupt();
-    for (NamedAttribute attr : op->getAttrs())
-      if (auto expr = dyn_cast<sym::ExprAttr>(attr.getValue()))
-        if (failed(verifySymbols(*this, op, expr.getValue())))
-          return WalkResult::interrupt();
-    return WalkResult::advance();
-  });
-  return failure(walk.wasInterrupted());
+  return verifySymbols(*this, getSymbolsAttr()); // C3
+}
+
+//===-- Nested graphs -----------------------------------------------------------------------===//
+
+void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type) {
+  state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  state.addAttribute(getSymVisibilityAttrName(state.name), builder.getStringAttr("private"));
+  Block &block = state.addRegion()->emplaceBlock();
+  for (Type input : type.getInputs())
+    block.addArgument(input, state.location);
+}
+
+ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseFunction<FuncOp>(parser, result);
+}
+
+void FuncOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                           getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+LogicalResult FuncOp::verify() {
+  for (Type type : llvm::concat<const Type>(getArgumentTypes(), getResultTypes())) { // C1
+    auto buffer = dyn_cast<BufferType>(type);
+    if (!buffer || !buffer.isContiguous())
+      return emitOpError("takes or gives ") << type << ", which is not a contiguous buffer";
+  }
+  if (auto module = (*this)->getParentOfType<ModuleOp>()) // C2
+    for (auto program : module.getOps<ProgramOp>())
+      return verifySymbols(*this, program.getSymbolsAttr());
+  return success();
 }
 
 //===-- Uses of kernels ---------------------------------------------------------------------===//
@@ -174,13 +216,15 @@ LogicalResult FoldOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult OutputOp::verify() {
-  auto program = (*this)->getParentOfType<ProgramOp>();
-  if (getIndex() >= program.getNumResults()) // C1
-    return emitOpError("the program has ") << program.getNumResults() << " outputs";
-  if (program.isNone(getIndex()))
+  auto function = cast<HostFunctionOpInterface>((*this)->getParentOp());
+  if (getIndex() >= function.getNumResults()) // C1
+    return emitOpError("@") << function.getName() << " has " << function.getNumResults()
+                            << " outputs";
+  if (function.isNone(getIndex()))
     return emitOpError("output ") << getIndex() << " is None";
-  if (program.getResultTypes()[getIndex()] != getType())
-    return emitOpError("output ") << getIndex() << " is a " << program.getResultTypes()[getIndex()];
+  if (function.getResultTypes()[getIndex()] != getType())
+    return emitOpError("output ") << getIndex() << " is a "
+                                  << function.getResultTypes()[getIndex()];
   return success();
 }
 

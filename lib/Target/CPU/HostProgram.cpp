@@ -1,4 +1,4 @@
-// The host program's main function.
+// The functions that run the program and its nested graphs.
 #include "HostProgram.h"
 #include "Globals.h"
 #include "kiln/Target/CPU/KernelEmitters.h"
@@ -21,8 +21,16 @@ LogicalResult HostProgram::emit() {
   builder.setInsertionPointToEnd(module.getBody());
   Globals made(builder, loc);
   globals = &made;
-  definedSymbols = getDefinedSymbols(program);
-  if (failed(emitMain()) || failed(emitBind()))
+  FailureOr<SmallVector<HostFunctionOpInterface>> functions = getFunctionsInOrder(module);
+  if (failed(functions) || failed(findKernels()))
+    return failure();
+  for (HostFunctionOpInterface source : *functions) {
+    definedSymbols.insert_range(getDefinedSymbols(source));
+    numSegments += llvm::range_size(source.getFunctionBody().getOps<ReserveOp>());
+  }
+  for (HostFunctionOpInterface source : *functions)
+    emitFunction(source);
+  if (failed(emitBind()))
     return failure();
   emitArenaBytes();
   emitTables();
@@ -116,50 +124,75 @@ Value HostProgram::text(StringRef text) {
 }
 
 Value HostProgram::offsetBytes(Value base, sym::Expr bytes) {
-  if (bytes.isConstant(0))
-    return base;
-  return LLVM::GEPOp::create(builder, loc, ptr, builder.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{number(bytes)});
+  return bytes.isConstant(0) ? base : offsetBytes(base, number(bytes));
 }
 
-//===-- main --------------------------------------------------------------------------------===//
+Value HostProgram::offsetBytes(Value base, Value bytes) {
+  return LLVM::GEPOp::create(builder, loc, ptr, builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{bytes});
+}
 
-LogicalResult HostProgram::emitMain() {
-  Block &body = program.getBody().front();
-  size_t numArguments = 0;
-  for (Operation &op : body) {
-    if (isa<LaunchOp, ExternCallOp>(op))
-      numArguments = std::max<size_t>(numArguments, op.getNumOperands());
-    if (auto copy = dyn_cast<CopyOp>(op))
-      numArguments = std::max<size_t>(
-          numArguments, 3 * cast<BufferType>(copy.getSource().getType()).getSizes().size());
-  }
-  for (Operation &op : body) {
-    auto name = op.getAttrOfType<FlatSymbolRefAttr>("kernel");
-    if (!name)
-      continue;
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(&op, name);
+//===-- Functions of steps ------------------------------------------------------------------===//
+
+LogicalResult HostProgram::findKernels() {
+  WalkResult walk = program->getParentOfType<ModuleOp>()->walk([&](Operation *op) {
+    auto name = op->getAttrOfType<FlatSymbolRefAttr>("kernel");
+    if (!name || !isa<LaunchOp, FoldOp>(op))
+      return WalkResult::advance();
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, name);
     kernels[name.getAttr()] = kernel;
-    if (!getGrid(kernel).isValid())
-      return op.emitError("kernel @") << name.getValue() << " has no schedule yet";
-  }
+    if (getGrid(kernel).isValid())
+      return WalkResult::advance();
+    op->emitError("kernel @") << name.getValue() << " has no schedule yet";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
 
-  beginFunction("kiln_main", i32Type, {ptr});
+/// How many numbers or addresses `step` hands over in memory at once.
+static size_t countArguments(Operation &step) {
+  if (isa<LaunchOp, ExternCallOp>(step))
+    return step.getNumOperands();
+  if (auto copy = dyn_cast<CopyOp>(step))
+    return 3 * cast<BufferType>(copy.getSource().getType()).getSizes().size();
+  return 0;
+}
+
+/// The program is kiln_main(run); a nested graph takes the run, its arena, its arguments and its
+/// results.
+void HostProgram::emitFunction(HostFunctionOpInterface source) {
+  Block &body = source.getFunctionBody().front();
+  bool isMain = source == program;
+  loc = source.getLoc();
+  SmallVector<Type> types = {ptr};
+  if (!isMain)
+    types.append(1 + source.getNumArguments() + source.getNumResults(), ptr);
+  std::string name = isMain ? "kiln_main" : "kiln_graph_" + std::to_string(graphs.size());
+  beginFunction(name, i32Type, types);
   run = function.getArgument(0);
-  inputs = load(ptr, run, runInputs);
-  outputs = load(ptr, run, runOutputs);
-  arena = load(ptr, run, runArena);
-  numSegments = llvm::range_size(body.getOps<ReserveOp>());
+  arena = isMain ? load(ptr, run, runArena) : function.getArgument(1);
   if (numSegments)
     segments = load(ptr, run, runSegments);
   weights = load(ptr, run, runWeights);
   symbolValues = load(ptr, run, runSymbols);
+  size_t numArguments = 0;
+  for (Operation &op : body)
+    numArguments = std::max(numArguments, countArguments(op));
   if (numArguments)
     arguments = LLVM::AllocaOp::create(builder, loc, ptr, i64,
                                        ExprEmitter(builder, loc, nullptr).constant(numArguments));
-  for (auto [i, input] : llvm::enumerate(program.getArguments()))
+  Value inputs;
+  if (isMain) {
+    inputs = load(ptr, run, runInputs);
+    outputs = load(ptr, run, runOutputs);
+  }
+  for (auto [i, input] : llvm::enumerate(source.getArguments()))
     if (!input.use_empty())
-      addresses[input] = load(ptr, inputs, i);
+      addresses[input] = isMain ? load(ptr, inputs, i) : function.getArgument(2 + i);
+  auto outputAddress = [&](unsigned i) -> Value {
+    return isMain ? bindOutput(i) : function.getArgument(2 + source.getNumArguments() + i);
+  };
+  getOutput = outputAddress;
 
   errorBlock = new Block();
   errorBlock->addArgument(i32Type, loc);
@@ -169,7 +202,8 @@ LogicalResult HostProgram::emitMain() {
   function.getBody().push_back(errorBlock);
   builder.setInsertionPointToEnd(errorBlock);
   LLVM::ReturnOp::create(builder, loc, errorBlock->getArgument(0));
-  return success();
+  if (!isMain)
+    graphs[source.getName()] = function;
 }
 
 void HostProgram::emitStep(Operation &op) {
@@ -178,7 +212,7 @@ void HostProgram::emitStep(Operation &op) {
     if (constant.getOffset())
       addresses[constant] = offsetBytes(weights, constant.getOffsetAttr().getInt());
   } else if (auto output = dyn_cast<OutputOp>(op)) {
-    emitOutput(output);
+    addresses[output] = getOutput(output.getIndex());
   } else if (auto alloc = dyn_cast<AllocOp>(op)) {
     int64_t segment = alloc.getSegment();
     Value base = segment ? load(ptr, segments, segment - 1) : arena;
@@ -203,6 +237,15 @@ void HostProgram::emitStep(Operation &op) {
     emitCheckData(check);
   } else if (auto assertion = dyn_cast<AssertOp>(op)) {
     emitAssert(assertion);
+  } else if (auto call = dyn_cast<CallOp>(op)) {
+    emitGraph(call.getGraphAttr(), {lookUp(call.getIns()), lookUp(call.getOuts())},
+              call.getWorkspace());
+  } else if (auto branch = dyn_cast<IfOp>(op)) {
+    emitIf(branch);
+  } else if (auto loop = dyn_cast<WhileOp>(op)) {
+    emitWhile(loop);
+  } else if (auto loop = dyn_cast<ForOp>(op)) {
+    emitFor(loop);
   }
   // Comments, frees and folds leave nothing: the arena is planned, constants are known.
 }
@@ -302,14 +345,13 @@ bool HostProgram::isLate(unsigned output) {
   return llvm::any_of(used.symbols, [&](sym::Expr e) { return definedSymbols.contains(e); });
 }
 
-void HostProgram::emitOutput(OutputOp output) {
-  unsigned index = output.getIndex();
+Value HostProgram::bindOutput(unsigned index) {
   if (isLate(index) && boundOutputs.insert(index).second) {
     LLVM::LLVMFuncOp bind = declare("kiln_rt_bind_output", i32Type, {ptr, i64});
     Value number = this->number(sym::Expr(static_cast<int64_t>(index)));
     emitCheck(LLVM::CallOp::create(builder, loc, bind, ValueRange{run, number}).getResult());
   }
-  addresses[output] = load(ptr, outputs, index);
+  return load(ptr, outputs, index);
 }
 
 void HostProgram::failUnless(Value holds, StringRef message, ArrayRef<sym::Expr> symbols) {

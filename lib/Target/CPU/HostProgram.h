@@ -32,7 +32,8 @@ public:
   mlir::LogicalResult emit();
 
 private:
-  mlir::LogicalResult emitMain();
+  mlir::LogicalResult findKernels();
+  void emitFunction(wrapper::HostFunctionOpInterface source);
   mlir::LogicalResult emitBind();
   void emitArenaBytes();
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
@@ -43,7 +44,7 @@ private:
   /// The folds, whose constants are `rows` of the table of constants.
   std::string emitFolds(const llvm::DenseMap<mlir::Value, int64_t> &rows);
 
-  // Pieces of main.
+  // Pieces of functions.
   void emitStep(mlir::Operation &op);
   void emitLaunch(wrapper::LaunchOp launch);
   void emitExternCall(wrapper::ExternCallOp call);
@@ -52,12 +53,22 @@ private:
   void emitDefine(wrapper::DefineOp define);
   void emitCheckData(wrapper::CheckOp check);
   void emitReserve(wrapper::ReserveOp reserve);
-  void emitOutput(wrapper::OutputOp output);
+  /// The address of an output of the program.
+  mlir::Value bindOutput(unsigned index);
   /// Ends the run with `message` unless `holds`; the values of `symbols` follow it.
   void failUnless(mlir::Value holds, llvm::StringRef message, llvm::ArrayRef<sym::Expr> symbols);
-  /// Returns `status` from main if it is not 0.
+  // Steps that run nested graphs (HostGraphs.cpp).
+  void emitGraph(mlir::FlatSymbolRefAttr graph,
+                 std::initializer_list<llvm::ArrayRef<mlir::Value>> buffers, mlir::Value workspace);
+  void emitIf(wrapper::IfOp op);
+  void emitWhile(wrapper::WhileOp loop);
+  void emitFor(wrapper::ForOp loop);
+  void copyCarried(mlir::ValueRange outs, llvm::ArrayRef<mlir::Value> current);
+  llvm::SmallVector<mlir::Value> lookUp(mlir::ValueRange buffers);
+  /// Returns `status` from the function if it is not 0.
   void emitCheck(mlir::Value status);
   mlir::Value offsetBytes(mlir::Value base, sym::Expr bytes);
+  mlir::Value offsetBytes(mlir::Value base, mlir::Value bytes);
   /// The address of the buffers' addresses.
   mlir::Value storeAddresses(mlir::ValueRange buffers);
   mlir::Value storeNumbers(mlir::Value memory, unsigned at, llvm::ArrayRef<sym::Expr> numbers);
@@ -98,12 +109,14 @@ private:
   mlir::Value symbolValues; // const int64_t *
   llvm::StringMap<mlir::Value> loadedSymbols;
   mlir::Block *errorBlock = nullptr;
-  // Of main.
-  mlir::Value run, segments, arena, weights, inputs, outputs, arguments;
-  llvm::SetVector<sym::Expr> definedSymbols;  // by the program, not by the inputs
+  // Of a function of steps: the program's or a nested graph's.
+  mlir::Value run, segments, arena, weights, outputs, arguments;
+  llvm::function_ref<mlir::Value(unsigned index)> getOutput;
+  llvm::SetVector<sym::Expr> definedSymbols;  // by the program or a graph, not by the inputs
   llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of
-  int64_t numSegments = 0;                    // that the program reserves
+  int64_t numSegments = 0;                    // that the functions reserve
   llvm::DenseMap<mlir::Value, mlir::Value> addresses;
+  llvm::StringMap<mlir::LLVM::LLVMFuncOp> graphs;
   // Found before declarations with the same names are made.
   llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
   int64_t scratchBytes = 0;

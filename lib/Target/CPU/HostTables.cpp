@@ -75,7 +75,7 @@ void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
 
 std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
   SmallVector<SmallVector<Globals::Field>> folds;
-  for (FoldOp fold : program.getBody().front().getOps<FoldOp>()) {
+  for (FoldOp fold : getFolds(program)) {
     kernel::FuncOp kernel = kernels.lookup(fold.getKernelAttr().getAttr());
     SmallVector<int64_t> constants;
     for (Value constant : fold.getOperands())
@@ -119,13 +119,17 @@ void HostProgram::emitTables() {
                                    true));
   // Tied names, and what folds read and make, are rows of one cell: the first of them.
   DenseMap<Value, int64_t> cells;
+  llvm::StringMap<int64_t> namedCells;
   auto constantRow = [&](StringRef name, BufferType type, ConstantOp constant) {
     ElementCode element = describeElement(type.getElementType());
     bool isPlaced = constant && constant.getOffset();
     int64_t flags = !isPlaced ? rtUnplaced : constant.getMutated() ? rtMutableBuffer : 0;
     int64_t cell = constantRows.size();
-    if (constant)
+    if (constant) {
       cell = cells.try_emplace(constant, cell).first->second;
+      if (constant.getName())
+        namedCells.try_emplace(*constant.getName(), cell);
+    }
     constantRows.push_back(
         {globals->string(name), element.code, element.bits,
          static_cast<int64_t>(type.getSizes().size()), flags, sizes(type.getSizes()),
@@ -133,9 +137,12 @@ void HostProgram::emitTables() {
   };
   for (const NamedConstant &constant : getNamedConstants(program))
     constantRow(constant.name, constant.type, constant.op);
-  for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
-    if (!cells.contains(constant) && ((constant.getMutated() && !constant.getName()) ||
-                                      llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
+  for (ConstantOp constant : getConstants(program))
+    if (auto cell = namedCells.find(constant.getName().value_or("")); cell != namedCells.end())
+      cells[constant] = cell->second; // of another function
+    else if (!cells.contains(constant) &&
+             ((constant.getMutated() && !constant.getName()) ||
+              llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
       constantRow("", constant.getType(), constant);
   for (NamedAttribute symbol : getSymbols()) {
     // The program checks what it defines itself.
@@ -186,7 +193,7 @@ void HostProgram::emitTables() {
                 std::string("kiln_arena_bytes"),
                 std::string("kiln_main"),
                 static_cast<int64_t>(expressions.size()),
-                static_cast<int64_t>(llvm::range_size(program.getBody().front().getOps<FoldOp>())),
+                static_cast<int64_t>(getFolds(program).size()),
                 globals->pointers(expressionTexts),
                 folds,
                 numSegments,

@@ -70,13 +70,13 @@ static void describeTensor(llvm::json::OStream &json, StringRef name, Type type,
 std::vector<NamedConstant> cpu::getNamedConstants(ProgramOp program) {
   std::vector<NamedConstant> result;
   llvm::StringMap<ConstantOp> used;
-  for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
+  for (ConstantOp constant : getConstants(program))
     if (constant.getName())
       used.try_emplace(*constant.getName(), constant);
   auto list =
       program->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(torch::constantsAttrName);
   if (!list) {
-    for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>())
+    for (ConstantOp constant : getConstants(program))
       if (constant.getName() && used.lookup(*constant.getName()) == constant)
         result.push_back({constant.getName()->str(), constant.getType(), constant});
     return result;

@@ -24,7 +24,9 @@ struct LowerToLLVM : kiln::cpu::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
     HostTablesOptions options{{name, target, compiler}, externalWeights, weightsHash};
     if (failed(HostProgram(programs.front(), options).emit()))
       return signalPassFailure();
-    programs.front().erase();
+    for (auto function :
+         llvm::make_early_inc_range(getOperation().getOps<wrapper::HostFunctionOpInterface>()))
+      function.erase();
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<kernel::FuncOp>()))
       kernel.erase();
   }

@@ -19,7 +19,7 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
   void runOnOperation() override {
     llvm::DenseSet<StringRef> called;
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (function.isPublic() && failed(verify(function, called)))
+      if (failed(verify(function, called)))
         return signalPassFailure();
     for (auto kernel : getOperation().getOps<FuncOp>())
       if (!called.contains(kernel.getSymName())) { // V2
@@ -34,8 +34,8 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
       if (!unknown.insert(sym::Expr::symbol(define.getSymbol()))) // V3
         return define.emitOpError("defines symbol ") << define.getSymbol() << " again";
     for (Operation &op : function.getBody().getOps()) {
-      if (!isa<CallOp, ExternOp, ConstantOp, DefineOp, AssertOp, CheckOp, torch::NoneOp,
-               func::ReturnOp>(op))
+      if (!isa<CallOp, ExternOp, GraphCallOpInterface, ConstantOp, DefineOp, AssertOp, CheckOp,
+               torch::NoneOp, func::ReturnOp>(op))
         return op.emitOpError("is left after the kernel stage"); // V1
       auto call = dyn_cast<CallOp>(op);
       if (call)

@@ -15,8 +15,12 @@ namespace {
 
 struct InsertFrees : kiln::impl::WrapperInsertFreesBase<InsertFrees> {
   void runOnOperation() override {
+    for (auto function : getOperation().getOps<HostFunctionOpInterface>())
+      run(function.getFunctionBody().front());
+  }
+
+  void run(Block &block) {
     // Walking backwards, the first use met of a piece of memory is its last.
-    Block &block = getOperation().getBody().front();
     llvm::SmallPtrSet<Value, 16> ended;
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
       if (isa<FreeOp, ReuseOp>(op)) {

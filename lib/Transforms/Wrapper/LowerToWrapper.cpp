@@ -3,7 +3,9 @@
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_KERNELLOWERTOWRAPPER
@@ -16,168 +18,228 @@ using namespace kiln::wrapper;
 
 namespace {
 
-/// The type of the buffer for result `i` of `main`: its recorded strides, or row-major.
-Type getOutputType(func::FuncOp main, unsigned i) {
-  auto tensor = dyn_cast<RankedTensorType>(main.getResultTypes()[i]);
+/// The type of the buffer for result `i` of `function`: its recorded strides, or row-major.
+Type getOutputType(func::FuncOp function, unsigned i) {
+  auto tensor = dyn_cast<RankedTensorType>(function.getResultTypes()[i]);
   if (!tensor)
-    return NoneType::get(main.getContext());
+    return NoneType::get(function.getContext());
   auto contiguous = BufferType::get(tensor);
-  auto strides = main.getResultAttrOfType<sym::ShapeAttr>(i, torch::stridesAttrName);
-  if (!strides)
+  auto strides = function.getResultAttrOfType<sym::ShapeAttr>(i, torch::stridesAttrName);
+  if (!strides || function.isPrivate())
     return contiguous;
-  auto recorded = BufferType::get(main.getContext(), contiguous.getSizes(), strides.getSizes(),
+  auto recorded = BufferType::get(function.getContext(), contiguous.getSizes(), strides.getSizes(),
                                   tensor.getElementType());
   // Strides of dimensions of size 1 are arbitrary: one form for what is the same.
   return recorded.isContiguous() ? contiguous : recorded;
 }
 
+/// Lowers one function: the program, or a nested graph.
 class Lowering {
 public:
-  explicit Lowering(func::FuncOp main) : main(main), builder(main) {
-    kernel::addSymbolRanges(main, known);
+  explicit Lowering(func::FuncOp source) : source(source), builder(source) {
+    kernel::addSymbolRanges(source, known);
   }
 
   LogicalResult run() {
-    if (failed(checkSignature()) || failed(createProgram()))
+    if (failed(checkSignature()) || failed(source.isPrivate() ? createGraph() : createProgram()))
       return failure();
-    assertGuards();
+    for (auto [value, buffer] : llvm::zip_equal(source.getArguments(), target.getArguments())) {
+      buffer.setLoc(value.getLoc());
+      buffers[value] = buffer;
+    }
+    if (!source.isPrivate())
+      assertGuards();
     claimOutputs();
-    for (Operation &op : main.getBody().front()) {
-      builder.setInsertionPointToEnd(&program.getBody().front());
+    builder.setInsertionPointToEnd(&target.getFunctionBody().front());
+    for (Operation &op : source.getBody().front())
       if (failed(lower(op)))
         return failure();
-    }
     lowerFolds();
-    main.erase();
+    source.erase();
     return success();
   }
 
 private:
   LogicalResult checkSignature() {
-    if (!main.getBody().hasOneBlock()) // C1
-      return main.emitError("main has branches: not a program of kernel calls");
-    Operation *terminator = main.getBody().front().getTerminator();
+    StringRef name = source.getName();
+    if (!source.getBody().hasOneBlock()) // C1
+      return source.emitError() << name << " has branches: not a program of kernel calls";
+    Operation *terminator = source.getBody().front().getTerminator();
     if (!isa<func::ReturnOp>(terminator)) // C1
-      return terminator->emitError("main does not end in func.return");
-    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-      if (!main.getArgAttrOfType<StringAttr>(i, torch::nameAttrName)) // C2
-        return main.emitError("argument ") << i << " has no torch.name";
-      if (!isa<RankedTensorType>(main.getArgumentTypes()[i]))
-        return main.emitError("argument ") << i << " is not a tensor";
+      return terminator->emitError() << name << " does not end in func.return";
+    bool isNested = source.isPrivate();
+    for (unsigned i = 0; i < source.getNumArguments(); ++i) {
+      if (!isNested && !source.getArgAttrOfType<StringAttr>(i, torch::nameAttrName)) // C2
+        return source.emitError("argument ") << i << " has no torch.name";
+      if (!isa<RankedTensorType>(source.getArgumentTypes()[i]))
+        return source.emitError("argument ") << i << " is not a tensor";
     }
-    for (unsigned i = 0; i < main.getNumResults(); ++i) {
-      if (isOutput(i) && isa<RankedTensorType>(main.getResultTypes()[i]) &&
-          !main.getResultAttrOfType<StringAttr>(i, torch::nameAttrName)) // C2
-        return main.emitError("result ") << i << " has no torch.name";
-      if (!isa<RankedTensorType, NoneType>(main.getResultTypes()[i]))
-        return main.emitError("result ") << i << " is not a tensor";
+    for (unsigned i = 0; i < source.getNumResults(); ++i) {
+      bool isTensor = isa<RankedTensorType>(source.getResultTypes()[i]);
+      if (!isNested && isOutput(i) && isTensor &&
+          !source.getResultAttrOfType<StringAttr>(i, torch::nameAttrName)) // C2
+        return source.emitError("result ") << i << " has no torch.name";
+      if (!isTensor && (isNested || !isa<NoneType>(source.getResultTypes()[i])))
+        return source.emitError("result ") << i << " is not a tensor";
     }
     return success();
   }
 
   /// Results that are the new value of something the program mutates are not outputs.
-  bool isOutput(unsigned result) { return !main.getResultAttr(result, torch::mutatesAttrName); }
+  bool isOutput(unsigned result) { return !source.getResultAttr(result, torch::mutatesAttrName); }
+
+  LogicalResult createGraph() {
+    SmallVector<Type> inputs, outputs;
+    for (Type type : source.getArgumentTypes())
+      inputs.push_back(BufferType::get(cast<RankedTensorType>(type)));
+    for (unsigned i = 0; i < source.getNumResults(); ++i) {
+      outputNumbers[i] = i;
+      outputs.push_back(getOutputType(source, i));
+    }
+    target = FuncOp::create(builder, source.getLoc(), source.getName(),
+                            builder.getFunctionType(inputs, outputs));
+    return success();
+  }
 
   LogicalResult createProgram() {
     SmallVector<Type> inputs, outputs;
     SmallVector<DictionaryAttr> inputAttrs, outputAttrs;
     llvm::StringSet<llvm::MallocAllocator> mutated;
-    for (unsigned i = 0; i < main.getNumResults(); ++i)
-      if (auto name = main.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName))
+    for (unsigned i = 0; i < source.getNumResults(); ++i)
+      if (auto name = source.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName))
         mutated.insert(name.getValue());
-    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
-      auto name = main.getArgAttrOfType<StringAttr>(i, torch::nameAttrName);
+    for (unsigned i = 0; i < source.getNumArguments(); ++i) {
+      auto name = source.getArgAttrOfType<StringAttr>(i, torch::nameAttrName);
       NamedAttrList attrs;
       attrs.set("wrapper.name", name);
       if (mutated.contains(name.getValue()))
         attrs.set("wrapper.mutated", builder.getUnitAttr());
-      inputs.push_back(BufferType::get(cast<RankedTensorType>(main.getArgumentTypes()[i])));
+      inputs.push_back(BufferType::get(cast<RankedTensorType>(source.getArgumentTypes()[i])));
       inputAttrs.push_back(attrs.getDictionary(builder.getContext()));
     }
-    for (unsigned i = 0; i < main.getNumResults(); ++i) {
+    for (unsigned i = 0; i < source.getNumResults(); ++i) {
       if (!isOutput(i))
         continue;
       outputNumbers[i] = outputs.size();
-      outputs.push_back(getOutputType(main, i));
-      auto name = main.getResultAttrOfType<StringAttr>(i, torch::nameAttrName);
+      outputs.push_back(getOutputType(source, i));
+      auto name = source.getResultAttrOfType<StringAttr>(i, torch::nameAttrName);
       if (!name) // None
         name = builder.getStringAttr("output_" + Twine(i));
       outputAttrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr("wrapper.name", name)));
     }
     auto symbols =
-        main->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
-    program = ProgramOp::create(builder, main.getLoc(), main.getName(),
-                                builder.getFunctionType(inputs, outputs), inputAttrs, outputAttrs,
-                                symbols && !symbols.empty() ? symbols : DictionaryAttr());
-    for (auto [value, buffer] : llvm::zip_equal(main.getArguments(), program.getArguments())) {
-      buffer.setLoc(value.getLoc());
-      buffers[value] = buffer;
-    }
+        source->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+    target = ProgramOp::create(builder, source.getLoc(), source.getName(),
+                               builder.getFunctionType(inputs, outputs), inputAttrs, outputAttrs,
+                               symbols && !symbols.empty() ? symbols : DictionaryAttr());
     return success();
   }
 
   /// Before anything else: what the program is right under.
   void assertGuards() {
-    builder.setInsertionPointToEnd(&program.getBody().front());
+    builder.setInsertionPointToEnd(&target.getFunctionBody().front());
     auto guards =
-        program->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(torch::guardsAttrName);
+        target->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(torch::guardsAttrName);
     if (!guards)
       return;
     for (auto guard : guards.getAsRange<DictionaryAttr>()) {
       auto message =
           builder.getStringAttr("expected " + guard.getAs<StringAttr>("text").getValue());
-      AssertOp::create(builder, program.getLoc(), guard.getAs<sym::ExprAttr>("expr"), message);
+      AssertOp::create(builder, target.getLoc(), guard.getAs<sym::ExprAttr>("expr"), message);
     }
   }
 
   /// Decides which results of calls are computed in the caller's memory.
   void claimOutputs() {
-    for (auto [i, value] : llvm::enumerate(main.getBody().front().getTerminator()->getOperands())) {
-      if (!isOutput(i) || !isa_and_nonnull<kernel::CallOp, kernel::ExternOp>(value.getDefiningOp()))
+    for (auto [i, value] :
+         llvm::enumerate(source.getBody().front().getTerminator()->getOperands())) {
+      Operation *producer = value.getDefiningOp();
+      if (!isOutput(i) ||
+          !isa_and_nonnull<kernel::CallOp, kernel::ExternOp, kernel::GraphCallOpInterface>(
+              producer))
         continue;
-      if (cast<BufferType>(getOutputType(main, i)).isContiguous())
+      if (cast<BufferType>(getOutputType(source, i)).isContiguous())
         claims.try_emplace(value, i);
     }
   }
 
   LogicalResult lower(Operation &op) {
-    if (auto constant = dyn_cast<kernel::ConstantOp>(op)) {
-      auto type = BufferType::get(cast<RankedTensorType>(constant.getType()));
-      auto buffer = ConstantOp::create(builder, op.getLoc(), type, constant.getValue(),
-                                       constant.getNameAttr(), IntegerAttr(), UnitAttr());
-      if (constant.getName())
-        constants.try_emplace(*constant.getName(), buffer);
-      buffers[constant.getResult()] = buffer;
-      if (constant.getKernel())
-        computed.push_back(constant);
-      return success();
-    }
-    if (auto call = dyn_cast<kernel::CallOp>(op))
-      return lowerCall(call);
-    if (auto call = dyn_cast<kernel::ExternOp>(op))
-      return lowerExtern(call);
-    if (auto define = dyn_cast<kernel::DefineOp>(op))
-      return lowerDefine(define);
-    if (auto assertion = dyn_cast<kernel::AssertOp>(op)) {
-      AssertOp::create(builder, op.getLoc(), assertion.getExpr(), assertion.getMessage());
-      return success();
-    }
-    if (auto check = dyn_cast<kernel::CheckOp>(op)) {
-      CheckOp::create(builder, op.getLoc(), buffers.lookup(check.getCondition()),
-                      check.getMessage());
-      return success();
-    }
-    if (isa<torch::NoneOp>(op))
-      return success();
-    if (auto ret = dyn_cast<func::ReturnOp>(op))
-      return lowerReturn(ret);
-    return op.emitError("'") << op.getName() << "' is not part of a program of kernel calls"; // C1
+    Location loc = op.getLoc();
+    return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+        .Case<kernel::ConstantOp>([&](auto constant) {
+          auto type = BufferType::get(cast<RankedTensorType>(constant.getType()));
+          auto buffer = ConstantOp::create(builder, loc, type, constant.getValue(),
+                                           constant.getNameAttr(), IntegerAttr(), UnitAttr());
+          if (constant.getName())
+            constants.try_emplace(*constant.getName(), buffer);
+          buffers[constant.getResult()] = buffer;
+          if (constant.getKernel())
+            computed.push_back(constant);
+          return success();
+        })
+        .Case<kernel::CallOp>([&](auto call) {
+          LaunchOp::create(builder, loc, call.getKernelAttr(), lookUp(call.getOperands()),
+                           createResults(call));
+          return success();
+        })
+        .Case<kernel::ExternOp>([&](auto call) {
+          ExternCallOp::create(builder, loc, call.getLibraryAttr(), call.getCalleeAttr(),
+                               call.getArgsAttr(), call.getNamesAttr(), lookUp(call.getOperands()),
+                               createResults(call), call.getProjectionAttr(),
+                               call.getUpdatesAttr());
+          return success();
+        })
+        .Case<kernel::DefineOp>([&](auto define) { return lowerDefine(define); })
+        .Case<kernel::AssertOp>([&](auto assertion) {
+          AssertOp::create(builder, loc, assertion.getExpr(), assertion.getMessage());
+          return success();
+        })
+        .Case<kernel::CheckOp>([&](auto check) {
+          CheckOp::create(builder, loc, buffers.lookup(check.getCondition()), check.getMessage());
+          return success();
+        })
+        .Case<kernel::InvokeOp>([&](auto call) {
+          CallOp::create(builder, loc, call.getGraphAttr(), lookUp(call.getInvariants()),
+                         createResults(call), Value());
+          return success();
+        })
+        .Case<kernel::CondOp>([&](auto cond) {
+          IfOp::create(builder, loc, cond.getWhenAttr(), buffers.lookup(cond.getPredicate()),
+                       cond.getThenGraphAttr(), cond.getElseGraphAttr(),
+                       lookUp(cond.getInvariants()), createResults(cond), Value());
+          return success();
+        })
+        .Case<kernel::WhileOp>([&](auto loop) {
+          SmallVector<Value> results = createResults(loop), spare = createSpare(loop.getCarried());
+          auto symbol = SymbolTable::lookupNearestSymbolFrom<FunctionOpInterface>(
+              source, loop.getConditionAttr());
+          Type flag = symbol.getResultTypes()[0]; // of a graph that has been lowered, or not yet
+          if (auto tensor = dyn_cast<RankedTensorType>(flag))
+            flag = BufferType::get(tensor);
+          WhileOp::create(builder, loc, loop.getConditionAttr(), loop.getBodyAttr(),
+                          lookUp(loop.getCarried()), lookUp(loop.getInvariants()), results, spare,
+                          AllocOp::create(builder, loc, cast<BufferType>(flag)), Value());
+          return success();
+        })
+        .Case<kernel::ForOp>([&](auto loop) {
+          SmallVector<Value> results = createResults(loop), spare = createSpare(loop.getCarried());
+          ForOp::create(builder, loc, loop.getBodyAttr(), loop.getLengthAttr(),
+                        lookUp(loop.getCarried()), lookUp(loop.getSliced()),
+                        lookUp(loop.getInvariants()), results, spare, Value());
+          return success();
+        })
+        .Case<torch::NoneOp>([](auto) { return success(); })
+        .Case<func::ReturnOp>([&](auto ret) { return lowerReturn(ret); })
+        .Default([](Operation *other) { // C1
+          return other->emitError("'") << other->getName() << "' is not part of a program of "
+                                       << "kernel calls";
+        });
   }
 
   /// Constants come before what is computed from them, and so do folds. The constants that one
   /// kernel makes of the same sources are one fold.
   void lowerFolds() {
-    builder.setInsertionPointToEnd(&program.getBody().front());
+    builder.setInsertionPointToEnd(&target.getFunctionBody().front());
     for (size_t first = 0; first < computed.size(); ++first) {
       kernel::ConstantOp constant = computed[first];
       if (!constant)
@@ -209,7 +271,9 @@ private:
   }
 
   LogicalResult lowerDefine(kernel::DefineOp define) {
-    if (!program.getSymbolsAttr() || !program.getSymbolsAttr().contains(define.getSymbol())) // C4
+    auto symbols =
+        target->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+    if (!symbols || !symbols.contains(define.getSymbol())) // C4
       return define.emitError("defines ")
              << define.getSymbol() << ", which is not in torch.symbols";
     Value data = define.getValue() ? buffers.lookup(define.getValue()) : Value();
@@ -230,42 +294,31 @@ private:
     }
   }
 
-  LogicalResult lowerCall(kernel::CallOp call) {
-    LaunchOp::create(builder, call.getLoc(), call.getKernelAttr(), getBuffers(call.getOperands()),
-                     createBuffers(call));
-    return success();
+  SmallVector<Value> lookUp(ValueRange values) {
+    return llvm::map_to_vector(values, [&](Value value) { return buffers.lookup(value); });
   }
 
-  LogicalResult lowerExtern(kernel::ExternOp call) {
-    ExternCallOp::create(builder, call.getLoc(), call.getLibraryAttr(), call.getCalleeAttr(),
-                         call.getArgsAttr(), call.getNamesAttr(), getBuffers(call.getOperands()),
-                         createBuffers(call), call.getProjectionAttr(), call.getUpdatesAttr());
-    return success();
-  }
-
-  SmallVector<Value> getBuffers(ValueRange tensors) {
-    return llvm::map_to_vector(tensors, [&](Value tensor) { return buffers.lookup(tensor); });
-  }
-
-  /// Memory for the results of a call: the caller's where they are outputs.
-  SmallVector<Value> createBuffers(Operation *call) {
+  /// Buffers for the results of `op`, in the caller's memory where they are claimed.
+  SmallVector<Value> createResults(Operation *op) {
     SmallVector<Value> outs;
-    for (Value result : call->getResults()) {
-      assertSizes(call->getLoc(), BufferType::get(cast<RankedTensorType>(result.getType())));
+    for (Value result : op->getResults()) {
+      assertSizes(op->getLoc(), BufferType::get(cast<RankedTensorType>(result.getType())));
       auto claim = claims.find(result);
-      Value buffer;
-      if (claim != claims.end())
-        buffer = createOutput(call->getLoc(), claim->second);
-      else
-        buffer = createAlloc(call->getLoc(), result);
-      outs.push_back(buffer);
-      buffers[result] = buffer;
+      outs.push_back(claim != claims.end() ? createOutput(op->getLoc(), claim->second)
+                                           : createAlloc(op->getLoc(), result));
+      buffers[result] = outs.back();
     }
     return outs;
   }
 
+  /// What rounds of a loop write to when the results hold what they read.
+  SmallVector<Value> createSpare(ValueRange carried) {
+    return llvm::map_to_vector(carried,
+                               [&](Value value) { return createAlloc(value.getLoc(), value); });
+  }
+
   Value createOutput(Location loc, unsigned result) {
-    return OutputOp::create(builder, loc, getOutputType(main, result), outputNumbers[result]);
+    return OutputOp::create(builder, loc, getOutputType(source, result), outputNumbers[result]);
   }
 
   Value createAlloc(Location loc, Value tensor) {
@@ -286,52 +339,52 @@ private:
       if (!isOutput(i) && failed(addMove(ret, i, value, moves)))
         return failure();
     // A source that is itself written by one of these moves is saved before any is made.
-    for (auto &[source, target] : moves)
-      if (source != target && llvm::any_of(moves, [&](auto &other) {
-            return other.second == source && other.first != source;
+    for (auto &[from, to] : moves)
+      if (from != to && llvm::any_of(moves, [&](auto &other) {
+            return other.second == from && other.first != from;
           })) {
-        Value saved = AllocOp::create(builder, ret.getLoc(), cast<BufferType>(source.getType()));
-        CopyOp::create(builder, ret.getLoc(), source, saved);
-        source = saved;
+        Value saved = AllocOp::create(builder, ret.getLoc(), cast<BufferType>(from.getType()));
+        CopyOp::create(builder, ret.getLoc(), from, saved);
+        from = saved;
       }
-    for (auto [source, target] : moves)
-      if (source != target)
-        CopyOp::create(builder, ret.getLoc(), source, target);
+    for (auto [from, to] : moves)
+      if (from != to)
+        CopyOp::create(builder, ret.getLoc(), from, to);
     return success();
   }
 
   /// Result `i` is the new value of an input or of a buffer (C3).
   LogicalResult addMove(func::ReturnOp ret, unsigned i, Value value,
                         SmallVectorImpl<std::pair<Value, Value>> &moves) {
-    auto name = main.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName);
+    auto name = source.getResultAttrOfType<StringAttr>(i, torch::mutatesAttrName);
     if (!name)
       return ret.emitError("torch.mutates of result ") << i << " is not a string";
-    Value target;
-    for (unsigned k = 0; k < main.getNumArguments() && !target; ++k)
-      if (main.getArgAttr(k, torch::nameAttrName) == name)
-        target = program.getArgument(k);
-    if (!target) {
+    Value to;
+    for (unsigned k = 0; k < source.getNumArguments() && !to; ++k)
+      if (source.getArgAttr(k, torch::nameAttrName) == name)
+        to = target.getArguments()[k];
+    if (!to) {
       auto constant = constants.find(name.getValue());
       // A buffer that nothing reads keeps no value that anybody could see.
       if (constant == constants.end())
         return success();
       constant->second.setMutated(true);
-      target = constant->second;
+      to = constant->second;
     }
-    Value source = buffers.lookup(value);
-    if (!source || source.getType() != target.getType())
+    Value from = buffers.lookup(value);
+    if (!from || from.getType() != to.getType())
       return ret.emitError("result ")
              << i << " is the new value of '" << name.getValue() << "', which has another type";
-    moves.push_back({source, target});
+    moves.push_back({from, to});
     return success();
   }
 
-  func::FuncOp main;
+  func::FuncOp source;
   OpBuilder builder;
-  ProgramOp program;
+  HostFunctionOpInterface target;
   DenseMap<Value, Value> buffers;
-  DenseMap<Value, unsigned> claims; // value: the result of main in whose memory it is computed
-  DenseMap<unsigned, unsigned> outputNumbers; // result of main: output of the program
+  DenseMap<Value, unsigned> claims;           // value: the result in whose memory it is computed
+  DenseMap<unsigned, unsigned> outputNumbers; // result of the function: output of the target
   llvm::StringMap<ConstantOp> constants;
   SmallVector<kernel::ConstantOp> computed; // in program order
   llvm::DenseSet<sym::Expr> defined;        // symbols that have their value from a define
@@ -346,8 +399,9 @@ struct LowerToWrapper : kiln::impl::KernelLowerToWrapperBase<LowerToWrapper> {
       getOperation().emitError("no function main");
       return signalPassFailure();
     }
-    if (failed(Lowering(main).run()))
-      signalPassFailure();
+    for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      if (failed(Lowering(function).run()))
+        return signalPassFailure();
   }
 };
 

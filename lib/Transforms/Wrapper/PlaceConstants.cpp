@@ -3,6 +3,7 @@
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace kiln {
@@ -21,14 +22,17 @@ class Dependences {
 public:
   explicit Dependences(ProgramOp program) {
     torch::StateNames state(program->getParentOfType<ModuleOp>());
-    Block &body = program.getBody().front();
-    unsigned count = 0;
-    for (ConstantOp constant : body.getOps<ConstantOp>())
+    // A parameter is one, in however many functions it is used.
+    llvm::StringMap<unsigned> numbers;
+    SmallVector<ConstantOp> constants = getConstants(program);
+    for (ConstantOp constant : constants)
       if (state.contains(constant.getName()))
-        numbers[constant] = count++;
-    for (auto [constant, number] : numbers)
-      sets.try_emplace(constant, count).first->second.set(number);
-    for (FoldOp fold : body.getOps<FoldOp>()) {
+        numbers.try_emplace(*constant.getName(), numbers.size());
+    for (ConstantOp constant : constants)
+      if (state.contains(constant.getName()))
+        sets.try_emplace(constant, numbers.size())
+            .first->second.set(numbers.lookup(*constant.getName()));
+    for (FoldOp fold : getFolds(program)) {
       llvm::BitVector all = of(fold);
       for (Value out : fold.getOuts())
         sets[out] = all;
@@ -52,27 +56,35 @@ public:
   }
 
 private:
-  DenseMap<Value, unsigned> numbers;
   DenseMap<Value, llvm::BitVector> sets;
 };
 
 struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
   void runOnOperation() override {
-    ProgramOp program = getOperation();
     Builder builder(&getContext());
+    auto programs = getOperation().getOps<ProgramOp>();
+    if (programs.empty())
+      return;
+    ProgramOp program = *programs.begin();
     Dependences dependences(program);
-    dropFolds(dependences);
+    dropFolds(program, dependences);
+    // What has a name has a place wherever it is used, or nowhere.
+    llvm::StringSet<> named;
+    for (ConstantOp constant : getConstants(program))
+      if (constant.getName() && needsPlace(constant, dependences))
+        named.insert(*constant.getName());
     // Who replaces a named constant replaces only that one; what is written to is never shared, nor
     // is what a fold makes, which changes with what it is made of.
     DenseMap<std::pair<Attribute, Attribute>, int64_t> places;
     int64_t end = 0;
-    for (ConstantOp constant : program.getBody().front().getOps<ConstantOp>()) {
-      if (!needsPlace(constant, dependences))
-        continue;
+    WalkResult walk = getOperation()->walk([&](ConstantOp constant) {
+      if (constant.getName() ? !named.contains(*constant.getName())
+                             : !needsPlace(constant, dependences))
+        return WalkResult::advance();
       std::optional<int64_t> bytes = constant.getType().getBytes().constant();
       if (!bytes || *bytes > INT64_MAX - end - bufferAlignment) {
         constant.emitError("the weights are larger than 64 bits can address");
-        return signalPassFailure();
+        return WalkResult::interrupt();
       }
       int64_t next = end + llvm::alignTo(*bytes, bufferAlignment);
       int64_t place = end;
@@ -82,13 +94,16 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
       if (place == end)
         end = next;
       constant.setOffsetAttr(builder.getI64IntegerAttr(place));
-    }
+      return WalkResult::advance();
+    });
+    if (walk.wasInterrupted())
+      return signalPassFailure();
     program.setWeightsBytesAttr(builder.getI64IntegerAttr(end));
   }
 
   /// Folds that depend on nothing that can be replaced, or make what nothing reads any more.
-  void dropFolds(const Dependences &dependences) {
-    SmallVector<FoldOp> folds(getOperation().getBody().front().getOps<FoldOp>());
+  static void dropFolds(ProgramOp program, const Dependences &dependences) {
+    SmallVector<FoldOp> folds = getFolds(program);
     for (FoldOp fold : llvm::reverse(folds)) {
       bool isRead = llvm::any_of(fold.getOuts(), [](Value out) { return !out.hasOneUse(); });
       if (isRead && dependences.of(fold).any())

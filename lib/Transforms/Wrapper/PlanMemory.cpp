@@ -81,11 +81,11 @@ struct Segment {
 
 /// Deals out the allocations with symbolic sizes. One can share a segment that is reserved before
 /// it if all symbols of its size have their values there.
-SmallVector<Segment> getSegments(ProgramOp program) {
-  llvm::SetVector<sym::Expr> defined = getDefinedSymbols(program);
+SmallVector<Segment> getSegments(HostFunctionOpInterface function) {
+  llvm::SetVector<sym::Expr> defined = getDefinedSymbols(function);
   SmallVector<Segment> segments{{nullptr}};
   llvm::DenseSet<sym::Expr> late; // defined since the last segment was reserved
-  for (Operation &op : program.getBody().front()) {
+  for (Operation &op : function.getFunctionBody().front()) {
     if (auto define = dyn_cast<DefineOp>(op))
       late.insert(sym::Expr::symbol(define.getSymbol()));
     auto alloc = dyn_cast<AllocOp>(op);
@@ -107,9 +107,38 @@ SmallVector<Segment> getSegments(ProgramOp program) {
 
 struct PlanMemory : kiln::impl::WrapperPlanMemoryBase<PlanMemory> {
   void runOnOperation() override {
-    ProgramOp program = getOperation();
-    SmallVector<Interval> intervals = getIntervals(program.getBody().front());
-    SmallVector<Interval *> fixed;
+    FailureOr<SmallVector<HostFunctionOpInterface>> functions = getFunctionsInOrder(getOperation());
+    if (failed(functions))
+      return signalPassFailure();
+    SymbolTable symbols(getOperation());
+    numSegments = 0;
+    for (HostFunctionOpInterface function : *functions) {
+      for (auto call :
+           llvm::make_early_inc_range(function.getFunctionBody().getOps<GraphCallOpInterface>()))
+        addWorkspace(call, symbols);
+      plan(function);
+    }
+  }
+
+  /// The graphs run one after the other: what is enough for the largest is enough.
+  void addWorkspace(GraphCallOpInterface call, SymbolTable &symbols) {
+    sym::Expr bytes;
+    for (FlatSymbolRefAttr graph : call.getGraphs())
+      bytes = sym::Expr::max(
+          bytes, symbols.lookup<FuncOp>(graph.getValue()).getArenaBytesAttr().getValue());
+    if (bytes.isConstant(0) || !call.getWorkspaceMutable().empty())
+      return;
+    OpBuilder builder(call);
+    auto type = BufferType::getContiguous({bytes}, builder.getI8Type());
+    Value workspace = AllocOp::create(builder, call.getLoc(), type);
+    call.getWorkspaceMutable().assign(workspace);
+    builder.setInsertionPointAfter(call);
+    FreeOp::create(builder, call.getLoc(), workspace);
+  }
+
+  void plan(HostFunctionOpInterface function) {
+    SmallVector<Interval> intervals = getIntervals(function.getFunctionBody().front());
+    SmallVector<Interval *> fixed, symbolic;
     for (Interval &interval : intervals) {
       sym::Expr bytes = alignBytes(interval.alloc.getType().getBytes());
       if (!bytes.isValid())
@@ -121,10 +150,11 @@ struct PlanMemory : kiln::impl::WrapperPlanMemoryBase<PlanMemory> {
     }
     std::optional<int64_t> fixedBytes = placeBySize(fixed);
     if (!fixedBytes)
-      return fail(program);
+      return fail(function);
     for (Interval *interval : fixed)
       setOffset(interval->alloc, interval->offset);
-    for (auto [number, segment] : llvm::enumerate(getSegments(program))) {
+    for (auto [i, segment] : llvm::enumerate(getSegments(function))) {
+      int64_t number = i == 0 ? 0 : ++numSegments;
       sym::Expr end = number == 0 ? *fixedBytes : 0;
       for (AllocOp alloc : segment.allocs) {
         setOffset(alloc, end);
@@ -132,10 +162,10 @@ struct PlanMemory : kiln::impl::WrapperPlanMemoryBase<PlanMemory> {
         end = end + alignBytes(alloc.getType().getBytes());
       }
       if (!end.isValid())
-        return fail(program);
+        return fail(function);
       auto bytes = sym::ExprAttr::get(&getContext(), end);
       if (number == 0) {
-        program.setArenaBytesAttr(bytes);
+        function.setArenaBytesAttr(bytes);
       } else {
         OpBuilder builder(segment.start);
         ReserveOp::create(builder, segment.start->getLoc(), number, bytes);
@@ -151,6 +181,8 @@ struct PlanMemory : kiln::impl::WrapperPlanMemoryBase<PlanMemory> {
     op->emitError("the arena is larger than 64 bits can address");
     signalPassFailure();
   }
+
+  int64_t numSegments = 0; // reserved by all functions
 };
 
 } // namespace

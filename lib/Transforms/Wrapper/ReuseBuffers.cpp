@@ -15,10 +15,15 @@ namespace {
 
 struct ReuseBuffers : kiln::impl::WrapperReuseBuffersBase<ReuseBuffers> {
   void runOnOperation() override {
+    for (auto function : getOperation().getOps<HostFunctionOpInterface>())
+      run(function.getFunctionBody().front());
+  }
+
+  static void run(Block &block) {
     // By size in bytes: memory that has been freed, the latest last (it is the likeliest to be in
     // the cache still).
     DenseMap<sym::Expr, SmallVector<FreeOp>> freed;
-    for (Operation &op : llvm::make_early_inc_range(getOperation().getBody().front())) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto free = dyn_cast<FreeOp>(op)) {
         sym::Expr bytes = cast<BufferType>(free.getBuffer().getType()).getBytes();
         if (!bytes.isConstant())

@@ -37,9 +37,12 @@ bool isElementwise(kernel::FuncOp func, BlockArgument argument) {
 
 struct ReuseInPlace : kiln::impl::WrapperReuseInPlaceBase<ReuseInPlace> {
   void runOnOperation() override {
-    Block &block = getOperation().getBody().front();
-    auto module = getOperation()->getParentOfType<ModuleOp>();
-    SymbolTable symbols(module);
+    SymbolTable symbols(getOperation());
+    for (auto function : getOperation().getOps<HostFunctionOpInterface>())
+      run(function.getFunctionBody().front(), symbols);
+  }
+
+  void run(Block &block, SymbolTable &symbols) {
     lastUse.clear();
     for (Operation &op : block)
       for (Value operand : op.getOperands())

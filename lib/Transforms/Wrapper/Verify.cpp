@@ -15,20 +15,22 @@ namespace {
 
 class Verifier {
 public:
-  explicit Verifier(ProgramOp program) : program(program), unknown(getDefinedSymbols(program)) {
-    if (program.getArenaBytes())
-      segments[0] = program.getArenaBytes()->getValue();
+  Verifier(HostFunctionOpInterface function, ProgramOp program, SymbolTable &symbols)
+      : function(function), program(program), symbols(symbols),
+        unknown(getDefinedSymbols(function)) {
+    if (sym::ExprAttr bytes = function.getArenaBytesAttr())
+      segments[0] = bytes.getValue();
   }
 
   LogicalResult run() {
-    if (!program.getArenaBytes() || !program.getWeightsBytes()) // V1
-      return program.emitError("memory and constants have no places yet");
-    for (Operation &op : program.getBody().front())
+    if (!function.getArenaBytesAttr() || !program.getWeightsBytes()) // V1
+      return function.emitError("memory and constants have no places yet");
+    for (Operation &op : function.getFunctionBody().front())
       if (failed(step(op)))
         return failure();
-    for (unsigned i = 0; i < program.getNumResults(); ++i) // V5
-      if (!program.isNone(i) && !written.contains(i))
-        return program.emitError("output ") << i << " is never written";
+    for (unsigned i = 0; i < function.getNumResults(); ++i) // V5
+      if (!function.isNone(i) && !written.contains(i))
+        return function.emitError("output ") << i << " is never written";
     return success();
   }
 
@@ -64,6 +66,8 @@ private:
       return write(op, copy.getTarget());
     } else if (auto fold = dyn_cast<FoldOp>(op)) {
       return foldable(fold);
+    } else if (auto call = dyn_cast<GraphCallOpInterface>(op)) {
+      return run(call);
     }
     return success();
   }
@@ -84,6 +88,21 @@ private:
       if (!unknown.remove(symbol))
         return op.emitError("defines symbol ") << symbol.str() << " again";
     }
+    return success();
+  }
+
+  LogicalResult run(GraphCallOpInterface call) {
+    sym::Expr workspace;
+    if (MutableOperandRange operand = call.getWorkspaceMutable(); !operand.empty())
+      workspace = cast<BufferType>(operand[0].get().getType()).getBytes();
+    for (FlatSymbolRefAttr graph : call.getGraphs()) { // V9
+      sym::ExprAttr arena = symbols.lookup<FuncOp>(graph.getValue()).getArenaBytesAttr();
+      if (!arena || (workspace - arena.getValue()).constant().value_or(0) < 0)
+        return call.emitError("the workspace is too small for @") << graph.getValue();
+    }
+    for (Value buffer : call.getResultBuffers())
+      if (failed(write(*call, buffer)))
+        return failure();
     return success();
   }
 
@@ -153,16 +172,18 @@ private:
     if (auto output = storage.getDefiningOp<OutputOp>())
       written.insert(output.getIndex());
     auto argument = dyn_cast<BlockArgument>(storage); // V6
-    if (argument && !program.isMutated(argument.getArgNumber()))
-      return op.emitError("writes to input '")
-             << program.getInputName(argument.getArgNumber()) << "', which is not mutated";
+    if (argument && !function.isMutated(argument.getArgNumber()))
+      return op.emitError("writes to input ")
+             << argument.getArgNumber() << ", which is not mutated";
     auto constant = storage.getDefiningOp<ConstantOp>();
     if (constant && !constant.getMutated())
       return op.emitError("writes to a constant that is not mutated");
     return success();
   }
 
+  HostFunctionOpInterface function;
   ProgramOp program;
+  SymbolTable &symbols;
   llvm::SetVector<sym::Expr> unknown;    // symbols whose definition is still to come
   DenseMap<int64_t, sym::Expr> segments; // size of each that is reserved
   llvm::SmallPtrSet<Value, 16> ended, folded;
@@ -173,8 +194,11 @@ private:
 
 struct Verify : kiln::impl::WrapperVerifyBase<Verify> {
   void runOnOperation() override {
-    if (failed(Verifier(getOperation()).run()))
-      signalPassFailure();
+    SymbolTable symbols(getOperation());
+    for (auto program : getOperation().getOps<ProgramOp>())
+      for (auto function : getOperation().getOps<HostFunctionOpInterface>())
+        if (failed(Verifier(function, program, symbols).run()))
+          return signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

@@ -79,7 +79,7 @@ wrapper.program @main() {
 
 // output_c1
 wrapper.program @main() -> (!wrapper.buffer<[2], [1], f32> {wrapper.name = "y"}) {
-  // expected-error@+1 {{the program has 1 outputs}}
+  // expected-error@+1 {{@main has 1 outputs}}
   %y = wrapper.output 1 : !wrapper.buffer<[2], [1], f32>
 }
 

@@ -203,3 +203,57 @@ module attributes {torch.symbols = {s0 = {min = 2 : i64}}} {
     return %y, %new : tensor<2xi64>, tensor<4xf32>
   }
 }
+
+// -----
+
+// Nested graphs: what a call gives is computed in the caller's memory where it is returned; a graph
+// copies what it does not compute; loops have a second buffer for each carried value, and a flag.
+kernel.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+// CHECK: wrapper.func private @f(%[[X:.*]]: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[4], [1], f32> {
+// CHECK: %[[Y:.*]] = wrapper.output 0
+// CHECK: wrapper.launch @k ins(%[[X]] : {{.*}}) outs(%[[Y]] :
+func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = kernel.call @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+// CHECK: wrapper.func private @same(%[[X:.*]]: !wrapper.buffer<[4], [1], f32>)
+// CHECK: %[[Y:.*]] = wrapper.output 0
+// CHECK: wrapper.copy %[[X]] to %[[Y]]
+func.func private @same(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+// CHECK: wrapper.func private @go(%{{.*}}: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[1], [1], i1>
+func.func private @go(%x: tensor<4xf32>) -> tensor<1xi1> {
+  %c = kernel.constant dense<false> : tensor<1xi1> : tensor<1xi1>
+  return %c : tensor<1xi1>
+}
+// CHECK: wrapper.func private @step(%{{.*}}: !wrapper.buffer<[4], [1], f32>, %{{.*}}: !wrapper.buffer<[], [], f32>)
+func.func private @step(%c: tensor<4xf32>, %x: tensor<f32>) -> (tensor<4xf32>, tensor<f32>) {
+  return %c, %x : tensor<4xf32>, tensor<f32>
+}
+// CHECK: wrapper.program @main(
+// CHECK-SAME: %[[P:[^:]*]]: !wrapper.buffer<[], [], i1> {wrapper.name = "p"}, %[[X:[^:]*]]: !wrapper.buffer<[4], [1], f32>
+func.func @main(%p: tensor<i1> {torch.name = "p"}, %x: tensor<4xf32> {torch.name = "x"})
+    -> (tensor<4xf32> {torch.name = "a"}, tensor<4xf32> {torch.name = "b"}) {
+  // CHECK: %[[A:.*]] = wrapper.output 0
+  // CHECK: wrapper.if %[[P]] : {{.*}} then @f else @same ins(%[[X]] : {{.*}}) outs(%[[A]] :
+  %a = kernel.cond %p : tensor<i1> then @f else @same (%x) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[B:.*]] = wrapper.alloc : <[4], [1], f32>
+  // CHECK: wrapper.call @f ins(%[[A]] : {{.*}}) outs(%[[B]] :
+  %b = kernel.invoke @f(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-DAG: %[[C:.*]] = wrapper.output 1
+  // CHECK-DAG: %[[SPARE:.*]] = wrapper.alloc : <[4], [1], f32>
+  // CHECK-DAG: %[[FLAG:.*]] = wrapper.alloc : <[1], [1], i1>
+  // CHECK: wrapper.while @go do @f carried(%[[B]] : {{.*}}) ins() outs(%[[C]] : {{.*}}) spare(%[[SPARE]] : {{.*}}) flag(%[[FLAG]] :
+  %c = kernel.while @go do @f (%b) with() : (tensor<4xf32>) -> (tensor<4xf32>)
+  // CHECK: wrapper.for @step length 4 carried(%[[B]] : {{.*}}) slices(%[[X]] : {{.*}}) ins() outs(%{{.*}}, %{{.*}} : {{.*}}) spare(%{{.*}} :
+  %d:2 = kernel.for @step length 4 (%b) over(%x) with() : (tensor<4xf32>, tensor<4xf32>)
+      -> (tensor<4xf32>, tensor<4xf32>)
+  return %a, %c : tensor<4xf32>, tensor<4xf32>
+}

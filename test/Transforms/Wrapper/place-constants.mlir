@@ -88,3 +88,19 @@ module attributes {torch.constants = [
     wrapper.fold @pack ins(%8 : !wrapper.buffer<[4], [1], f32>) outs(%9 : !wrapper.buffer<[4], [1], f32>)
   }
 }
+
+// -----
+
+// A weight that two graphs use is one.
+// CHECK: wrapper.func private @f
+wrapper.func private @f() {
+  // CHECK: wrapper.constant "a" at 0
+  %0 = wrapper.constant "a" dense<1.0> : tensor<17xf32> to !wrapper.buffer<[17], [1], f32>
+}
+// CHECK: wrapper.program @main() attributes {weights_bytes = 192 : i64}
+wrapper.program @main() {
+  // CHECK: wrapper.constant "b" at 128
+  %0 = wrapper.constant "b" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // CHECK: wrapper.constant "a" at 0
+  %1 = wrapper.constant "a" dense<1.0> : tensor<17xf32> to !wrapper.buffer<[17], [1], f32>
+}

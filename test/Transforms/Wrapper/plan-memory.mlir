@@ -63,3 +63,30 @@ wrapper.program @main(%n: !wrapper.buffer<[], [], i64> {wrapper.name = "n"})
   // CHECK-NEXT: wrapper.alloc at 64*u2 in 2
   %e = wrapper.alloc : !wrapper.buffer<[u0, 16], [16, 1], i32>
 }
+
+// -----
+
+// A graph is planned before its caller, which allocates as much as the larger branch needs, for the
+// time of the call.
+// CHECK: wrapper.func private @small() -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<64>}
+wrapper.func private @small() -> !wrapper.buffer<[4], [1], f32> {
+  %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+}
+// CHECK: wrapper.func private @large() -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<64*(s0 ceildiv 16) + 64>}
+wrapper.func private @large() -> !wrapper.buffer<[4], [1], f32> {
+  // CHECK: wrapper.alloc at 64
+  %a = wrapper.alloc : !wrapper.buffer<[s0], [1], f32>
+  // CHECK: %[[W:.*]] = wrapper.alloc at 0 : <[64], [1], i8>
+  // CHECK: wrapper.call @small ins() outs(%{{.*}}) workspace(%[[W]] : !wrapper.buffer<[64], [1], i8>)
+  // CHECK: wrapper.free %[[W]]
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.call @small ins() outs(%y : !wrapper.buffer<[4], [1], f32>)
+}
+// CHECK: wrapper.program @main() attributes {arena_bytes = #sym.expr<{{.*}}>, symbols
+wrapper.program @main() attributes {symbols = {s0 = {min = 1}}} {
+  %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  // CHECK: %[[W:.*]] = wrapper.alloc at 64 : <[max(64*(s0 ceildiv 16) + 64, 64)], [1], i8>
+  // CHECK: wrapper.if when s0 - 5 then @small else @large ins() outs(%{{.*}}) workspace(%[[W]] :
+  // CHECK-NEXT: wrapper.free %[[W]]
+  wrapper.if when s0 - 5 then @small else @large ins() outs(%a : !wrapper.buffer<[4], [1], f32>)
+}

@@ -72,7 +72,7 @@ wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
 wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
     attributes {arena_bytes = #sym.expr<128>, weights_bytes = 64 : i64} {
   %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
-  // expected-error@+1 {{writes to input 'x', which is not mutated}}
+  // expected-error@+1 {{writes to input 0, which is not mutated}}
   wrapper.copy %a to %x : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
 }
 
@@ -157,11 +157,44 @@ wrapper.program @main()
 
 // -----
 
+// v9
+wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[4], [1], f32>
+    attributes {arena_bytes = #sym.expr<128>} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %x to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
+    -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<64>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  %w = wrapper.alloc at 0 : !wrapper.buffer<[64], [1], i8>
+  // expected-error@+1 {{the workspace is too small for @f}}
+  wrapper.call @f ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
+      workspace(%w : !wrapper.buffer<[64], [1], i8>)
+}
+
+// -----
+
 wrapper.program @main()
     attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {u0 = {}}} {
   wrapper.define "u0" = 2
   // expected-error@+1 {{defines symbol u0 again}}
   wrapper.define "u0" = 3
+}
+
+// -----
+
+wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[4], [1], f32>
+    attributes {arena_bytes = #sym.expr<128>} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %x to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
+    -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<64>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{the workspace is too small for @f}}
+  wrapper.call @f ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
 }
 
 // -----
@@ -173,4 +206,33 @@ wrapper.program @main()
   wrapper.define "u0" = 2
   wrapper.reserve 1, 64
   %b = wrapper.alloc at 0 in 1 : !wrapper.buffer<[1], [1], f32>
+}
+
+// -----
+
+// What a nested graph writes to is written; its argument is not for it to write.
+wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[4], [1], f32>
+    attributes {arena_bytes = #sym.expr<0>} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{writes to input 0, which is not mutated}}
+  wrapper.copy %y to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
+    -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.call @f ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
+}
+
+// -----
+
+// v5, of a nested graph
+// expected-error@+1 {{output 0 is never written}}
+wrapper.func private @f() -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.comment "nothing"
+}
+wrapper.program @main() -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.call @f ins() outs(%y : !wrapper.buffer<[4], [1], f32>)
 }

@@ -19,6 +19,8 @@
 #define GET_ATTRDEF_CLASSES
 #include "kiln/Dialect/Kernel/KernelAttributes.h.inc"
 
+#include "kiln/Dialect/Kernel/KernelInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "kiln/Dialect/Kernel/KernelOps.h.inc"
 
@@ -38,6 +40,9 @@ mlir::Type getScalarType(mlir::Type elementType);
 /// Extents of all dims that are in scope in `region`, outermost first: the region of a structured
 /// op or of a reduce.
 llvm::SmallVector<sym::Expr> getDimExtents(mlir::Region *region);
+
+/// The tensor that one round of a `kernel.for` sees of `tensor`: a slice of its outermost dim.
+mlir::RankedTensorType getSliceType(mlir::RankedTensorType tensor);
 
 /// What is known inside `region`: the extents of its dims, and the ranges of symbols from the
 /// enclosing module's `torch.symbols`.

@@ -87,6 +87,9 @@ bool fits(mlir::Attribute attr, const SchemaType &type);
 /// The entry that Python's conversions make of `attr` for an argument of this type: a number of the
 /// declared kind; a single number where the schema has a list, repeated to its length.
 mlir::Attribute coerce(mlir::Attribute attr, const SchemaType &type);
+/// An expression that is at least zero where a bool among the arguments of `op` is true; nullopt
+/// for one that is computed from data.
+std::optional<sym::Expr> getCondition(mlir::Attribute attr, mlir::Operation *op);
 /// The entry for an argument that was not given; null when the schema has no default for it.
 mlir::Attribute defaultAttr(const SchemaArgument &argument, mlir::MLIRContext *context);
 

@@ -14,6 +14,8 @@
 #define GET_TYPEDEF_CLASSES
 #include "kiln/Dialect/Wrapper/WrapperTypes.h.inc"
 
+#include "kiln/Dialect/Wrapper/WrapperInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "kiln/Dialect/Wrapper/WrapperOps.h.inc"
 
@@ -34,12 +36,27 @@ struct SymbolCollector : sym::SymbolCollector {
   SymbolCollector();
 };
 
-/// The symbols that the program itself gives a value.
-llvm::SetVector<sym::Expr> getDefinedSymbols(ProgramOp program);
+/// The symbols that the function itself gives a value.
+llvm::SetVector<sym::Expr> getDefinedSymbols(HostFunctionOpInterface function);
 
 /// The value whose memory `buffer` is a view of: a program argument or the result of a constant,
 /// output, alloc or reuse.
 mlir::Value getStorage(mlir::Value buffer);
+
+/// The buffer that one round of a `wrapper.for` sees of `buffer`: a slice of its outermost dim.
+BufferType getSliceType(BufferType buffer);
+
+/// The constants of the program and of the functions of its nested graphs.
+llvm::SmallVector<ConstantOp> getConstants(ProgramOp program);
+
+/// What constants of the program and of its nested graphs are computed from, each after what it
+/// reads.
+llvm::SmallVector<FoldOp> getFolds(ProgramOp program);
+
+/// The program and the functions that it reaches, each after all that it calls. A function that
+/// calls itself is reported.
+mlir::FailureOr<llvm::SmallVector<HostFunctionOpInterface>>
+getFunctionsInOrder(mlir::ModuleOp module);
 
 /// The most memory that is allocated at one time, in bytes, and where: the sum of the sizes of live
 /// allocations (which no placement can beat). Symbols take the values that `symbol` gives them;

@@ -10,6 +10,7 @@ include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 include "kiln/Dialect/Sym/SymOps.td"
+include "kiln/Dialect/Wrapper/WrapperInterfaces.td"
 
 def Wrapper_Dialect : Dialect {
   let name = "wrapper";
@@ -31,6 +32,11 @@ def Wrapper_Dialect : Dialect {
 
     **Symbols** have their values from the inputs' shapes, or from a `define`: in a run it comes
     before everything that uses the symbol.
+
+    **Nested graphs** (branches, loop bodies) are `wrapper.func`s. Each is planned on its own, with an
+    arena of its own, which its caller allocates like any other buffer and hands over as `workspace`:
+    what a branch needs is taken only while a branch runs. A function writes its results where the
+    caller wants them.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
   let useDefaultTypePrinterParser = 1;
@@ -74,7 +80,8 @@ def Wrapper_BufferType : TypeDef<Wrapper_Dialect, "Buffer"> {
 //===-- The program -----------------------------------------------------------------------------===//
 
 def Wrapper_ProgramOp : Wrapper_Op<"program", [IsolatedFromAbove, FunctionOpInterface,
-    OpAsmOpInterface, SingleBlock, NoTerminator]> {
+    Wrapper_HostFunctionOpInterface, OpAsmOpInterface, SingleBlock,
+    NoTerminator]> {
   let summary = "the whole model as the host runs it";
   let description = [{
     ```mlir
@@ -116,6 +123,44 @@ def Wrapper_ProgramOp : Wrapper_Op<"program", [IsolatedFromAbove, FunctionOpInte
   let builders = [OpBuilder<(ins "llvm::StringRef":$name, "mlir::FunctionType":$type,
     "llvm::ArrayRef<mlir::DictionaryAttr>":$argAttrs,
     "llvm::ArrayRef<mlir::DictionaryAttr>":$resAttrs, "mlir::DictionaryAttr":$symbols)>];
+  let skipDefaultBuilders = 1;
+  let hasVerifier = 1;
+}
+
+def Wrapper_FuncOp : Wrapper_Op<"func", [IsolatedFromAbove, FunctionOpInterface,
+    Wrapper_HostFunctionOpInterface, OpAsmOpInterface, SingleBlock,
+    NoTerminator]> {
+  let summary = "a nested graph as the host runs it";
+  let description = [{
+    ```mlir
+    wrapper.func private @true_graph_0(%x: !wrapper.buffer<[8], [1], f32>)
+        -> !wrapper.buffer<[8], [1], f32> attributes {arena_bytes = #sym.expr<64>} {
+      …
+    }
+    ```
+    Arguments are buffers that the function reads; results are memory of the caller's, which
+    `wrapper.output` gives as buffers of the body and every element of which is written. Arguments and
+    results do not overlap. Symbols mean what they mean in the program.
+
+    Constraints:
+    - (C1) arguments and results are contiguous buffers
+    - (C2) sizes use only symbols of the program in the same module
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<StrAttr>:$sym_visibility,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<Sym_ExprAttr>:$arena_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    llvm::ArrayRef<mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    llvm::ArrayRef<mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    mlir::Region *getCallableRegion() { return &getBody(); }
+    bool isMutated(unsigned) { return false; }
+    bool isNone(unsigned) { return false; }
+  }];
+  let builders = [OpBuilder<(ins "llvm::StringRef":$name, "mlir::FunctionType":$type)>];
   let skipDefaultBuilders = 1;
   let hasVerifier = 1;
 }
@@ -163,13 +208,13 @@ def Wrapper_FoldOp : Wrapper_Op<"fold", [AttrSizedOperandSegments,
   let hasVerifier = 1;
 }
 
-def Wrapper_OutputOp : Wrapper_Op<"output", [Pure, HasParent<"ProgramOp">]> {
-  let summary = "the memory of an output of the model";
+def Wrapper_OutputOp : Wrapper_Op<"output", [Pure, ParentOneOf<["ProgramOp", "FuncOp"]>]> {
+  let summary = "the memory of an output of the model, or of a result of a nested graph";
   let description = [{
-    The caller owns it; the program writes every element.
+    The caller owns it; the function writes every element.
 
     Constraints:
-    - (C1) `index` is an output of the program that is not None, and the buffer has its type
+    - (C1) `index` is an output of the function that is not None, and the buffer has its type
   }];
   let arguments = (ins I64Attr:$index);
   let results = (outs Wrapper_BufferType:$result);
@@ -354,6 +399,120 @@ def Wrapper_AssertOp : Wrapper_Op<"assert"> {
   let assemblyFormat = "custom<Size>($expr) `,` $message attr-dict";
   let hasVerifier = 1;
 }
+
+//===-- Nested graphs ---------------------------------------------------------------------------===//
+
+class Wrapper_GraphCall<string mnemonic, list<Trait> traits = []> : Wrapper_Op<mnemonic,
+    [AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+     Wrapper_GraphCallOpInterface] # traits> {
+  let extraClassDeclaration = [{
+    llvm::SmallVector<mlir::FlatSymbolRefAttr> getGraphs();
+    mlir::ValueRange getResultBuffers() { return getOuts(); }
+  }];
+}
+
+def Wrapper_CallOp : Wrapper_GraphCall<"call"> {
+  let summary = "runs a nested graph";
+  let description = [{
+    `wrapper.call @f ins(%x : A) outs(%y : B) workspace(%w : W)`. `workspace` is there if the function
+    has an arena, once memory has been planned.
+
+    Constraints:
+    - (C1) the symbol is a `wrapper.func`, `ins` and `outs` have its arguments' and results' types
+    - (C2) no result has a buffer that is given elsewhere
+    - (C3) the workspace is of bytes
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$graph, Variadic<Wrapper_BufferType>:$ins,
+                       Variadic<Wrapper_BufferType>:$outs, Optional<Wrapper_BufferType>:$workspace);
+  let assemblyFormat = [{
+    $graph `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict
+  }];
+}
+
+def Wrapper_IfOp : Wrapper_GraphCall<"if"> {
+  let summary = "runs one of two nested graphs";
+  let description = [{
+    ```mlir
+    wrapper.if %p : <[], [], i1> then @true_graph else @false_graph
+        ins(%x : <[8], [1], f32>) outs(%y : <[8], [1], f32>)
+    wrapper.if when s0 - 5 then @true_graph else @false_graph ins() outs(%y : <[8], [1], f32>)
+    ```
+    The first graph runs if the one element of the predicate is true, or the expression at least zero.
+
+    Constraints: those of `wrapper.call`, of both graphs, and
+    - (C4) there is either a predicate, a bool with one element, or an expression
+  }];
+  let arguments = (ins OptionalAttr<Sym_ExprAttr>:$when, Optional<Wrapper_BufferType>:$predicate,
+                       FlatSymbolRefAttr:$then_graph, FlatSymbolRefAttr:$else_graph,
+                       Variadic<Wrapper_BufferType>:$ins, Variadic<Wrapper_BufferType>:$outs,
+                       Optional<Wrapper_BufferType>:$workspace);
+  let assemblyFormat = [{
+    ($predicate^ `:` type($predicate))? (`when` custom<Size>($when)^)? `then` $then_graph `else`
+    $else_graph `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Wrapper_WhileOp : Wrapper_GraphCall<"while"> {
+  let summary = "runs a nested graph as long as another one says so";
+  let description = [{
+    ```mlir
+    wrapper.while @cond do @body carried(%n, %x : …) ins(%w : …) outs(%n1, %x1 : …)
+        spare(%n2, %x2 : …) flag(%f : <[], [], i1>) workspace(%ws : …)
+    ```
+    Before each round, `@cond` computes the flag from the carried values and `ins`; a round computes
+    the next carried values from the same. The first carried values are `carried`, which is only read;
+    rounds write to `outs` and `spare` by turns. After the last round, the carried values are in `outs`.
+
+    Constraints: those of `wrapper.call`, of both graphs, where each takes `carried` and `ins` and the
+    body's results are the carried values, the condition's the flag; and
+    - (C4) `carried`, `outs` and `spare` have the same types
+    - (C5) the flag is a bool with one element
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$condition, FlatSymbolRefAttr:$body,
+                       Variadic<Wrapper_BufferType>:$carried, Variadic<Wrapper_BufferType>:$ins,
+                       Variadic<Wrapper_BufferType>:$outs, Variadic<Wrapper_BufferType>:$spare,
+                       Wrapper_BufferType:$flag, Optional<Wrapper_BufferType>:$workspace);
+  let assemblyFormat = [{
+    $condition `do` $body `carried` `(` ($carried^ `:` type($carried))? `)`
+    `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
+    `spare` `(` ($spare^ `:` type($spare))? `)` `flag` `(` $flag `:` type($flag) `)`
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Wrapper_ForOp : Wrapper_GraphCall<"for"> {
+  let summary = "runs a nested graph for every slice of some buffers";
+  let description = [{
+    ```mlir
+    wrapper.for @body length s0 carried(%c : …) slices(%xs : …) ins(%w : …) outs(%c1, %ys : …)
+        spare(%c2 : …) workspace(%ws : …)
+    ```
+    Round i computes from the carried values, slice i (of the outermost dim) of each of `slices`, and
+    `ins`, the next carried values and slice i of the further `outs`. Carried values are kept as in
+    `wrapper.while`.
+
+    Constraints: those of `wrapper.call`, with slices in place of the buffers; and
+    - (C4) `carried`, the first `outs` and `spare` have the same types
+    - (C5) the outermost size of `slices` and of the further `outs` is the length
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$body, Sym_ExprAttr:$length,
+                       Variadic<Wrapper_BufferType>:$carried, Variadic<Wrapper_BufferType>:$slices,
+                       Variadic<Wrapper_BufferType>:$ins, Variadic<Wrapper_BufferType>:$outs,
+                       Variadic<Wrapper_BufferType>:$spare, Optional<Wrapper_BufferType>:$workspace);
+  let assemblyFormat = [{
+    $body `length` custom<Size>($length) `carried` `(` ($carried^ `:` type($carried))? `)`
+    `slices` `(` ($slices^ `:` type($slices))? `)` `ins` `(` ($ins^ `:` type($ins))? `)`
+    `outs` `(` ($outs^ `:` type($outs))? `)` `spare` `(` ($spare^ `:` type($spare))? `)`
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+//===-- Remarks ---------------------------------------------------------------------------------===//
 
 def Wrapper_CommentOp : Wrapper_Op<"comment"> {
   let summary = "a remark for whoever reads the program";

@@ -93,8 +93,8 @@ def CpuConvertToLLVM : Pass<"cpu-convert-to-llvm", "::mlir::LLVM::LLVMFuncOp"> {
 def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
   let summary = "Write the host program as functions and tables of the runtime's ABI";
   let description = [{
-    The `wrapper.program` becomes `kiln_program` (runtime/ir_interface.h): `kiln_main` calls the
-    runtime for each launch, `kiln_bind` solves the symbols from the inputs' shapes, `kiln_eval` and
+    The `wrapper.program` becomes `kiln_program` (runtime/ir_interface.h): `kiln_main` and the
+    functions of nested graphs call the runtime for each launch, `kiln_bind` solves the symbols from the inputs' shapes, `kiln_eval` and
     `kiln_arena_bytes` compute sizes and give -1 when they overflow; the tables describe inputs,
     outputs, constants and symbols. Kernels, which must have been scheduled, are referred to by name
     and dropped from the module.

@@ -1,0 +1,341 @@
+#include "kiln/Lowering/GraphCalls.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+Value lowering::createNumber(KernelBuilder &kernels, Attribute number, Type type) {
+  return kernels.map({}, type, [&](BodyBuilder &body) {
+    if (auto expr = dyn_cast<sym::ExprAttr>(number))
+      return body.index(expr.getValue());
+    if (auto floating = dyn_cast<FloatAttr>(number))
+      return body.constant(type, floating.getValueAsDouble());
+    auto integer = cast<IntegerAttr>(number);
+    // True has the value 1 in a bool, but -1 where it is sign-extended.
+    return body.constant(type, isBool(type) ? int64_t(integer.getValue().getBoolValue())
+                                            : integer.getInt());
+  });
+}
+
+//===-- Arguments of higher-order operators
+//-----------------------------------------------------===//
+
+/// The arguments of a call of nested graphs. Each graph takes what is carried, a slice of each of
+/// `sliced`, and `invariants`.
+struct GraphCalls::Arguments {
+  Attribute predicate; // of cond
+  SmallVector<func::FuncOp> graphs;
+  SmallVector<Attribute> carried, sliced, invariants;
+  SmallVector<Value> carriedValues, slicedValues, invariantValues;
+
+  size_t size() const { return carried.size() + sliced.size() + invariants.size(); }
+};
+
+/// Nested arguments are one after the other among those of the graph.
+static void flatten(Attribute attr, SmallVectorImpl<Attribute> &leaves) {
+  auto list = dyn_cast<ArrayAttr>(attr);
+  if (!list)
+    return leaves.push_back(attr);
+  for (Attribute element : list)
+    flatten(element, leaves);
+}
+
+/// p: a predicate, g: a graph, c, s, i: a list of what is carried, sliced or invariant (the last
+/// list may be left out), n: a name, *: what is left is invariant.
+static StringRef getForm(StringRef target) {
+  return llvm::StringSwitch<StringRef>(target)
+      .Case("cond", "pggi")
+      .Case("while_loop", "ggci")
+      .Case("scan", "gcsi")
+      .Case("map_impl", "gsi")
+      .Case("invoke_subgraph", "gn*")
+      .Default("");
+}
+
+std::optional<GraphCalls::Arguments> GraphCalls::read(torch::HigherOrderOp op) {
+  Arguments arguments;
+  StringRef form = getForm(op.getTarget());
+  ArrayRef<Attribute> args = op.getArgs().getValue();
+  if (form.empty() || op.getNames())
+    return std::nullopt;
+  for (char kind : form) {
+    if (kind == '*') {
+      llvm::append_range(arguments.invariants, args);
+      return arguments;
+    }
+    if (args.empty())
+      return kind == 'i' ? std::optional(std::move(arguments)) : std::nullopt;
+    Attribute attr = args.front();
+    args = args.drop_front();
+    if (kind == 'p') {
+      arguments.predicate = attr;
+    } else if (kind == 'g') {
+      auto reference = dyn_cast<FlatSymbolRefAttr>(attr);
+      auto graph = reference ? symbols.lookup<func::FuncOp>(reference.getValue()) : func::FuncOp();
+      if (!graph || graph.isExternal() || !graph.isPrivate())
+        return std::nullopt;
+      arguments.graphs.push_back(graph);
+    } else if (kind != 'n') {
+      if (!isa<ArrayAttr>(attr))
+        return std::nullopt;
+      flatten(attr, kind == 'c'   ? arguments.carried
+                    : kind == 's' ? arguments.sliced
+                                  : arguments.invariants);
+    }
+  }
+  return args.empty() ? std::optional(std::move(arguments)) : std::nullopt;
+}
+
+GraphCalls::GraphCalls(ModuleOp module) : symbols(module) {
+  module->walk([&](torch::HigherOrderOp op) {
+    std::optional<Arguments> arguments = read(op);
+    if (!arguments)
+      return;
+    for (func::FuncOp graph : arguments->graphs) {
+      unsigned count = graph.getNumArguments();
+      llvm::BitVector isNumber(count, false);
+      if (arguments->size() == count)
+        for (unsigned i = arguments->carried.size(); i < count; ++i)
+          if (graph.getArgAttr(i, torch::valueAttrName))
+            isNumber.set(i);
+      auto [entry, isNew] = numbers.try_emplace(graph, isNumber);
+      if (!isNew)
+        entry->second &= isNumber;
+    }
+  });
+}
+
+void GraphCalls::replaceNumbers(func::FuncOp graph, KernelBuilder &kernels) {
+  auto found = numbers.find(graph);
+  if (found == numbers.end())
+    return;
+  for (unsigned i : found->second.set_bits()) {
+    BlockArgument argument = graph.getArgument(i);
+    Attribute value = graph.getArgAttr(i, torch::valueAttrName);
+    if (!argument.use_empty())
+      argument.replaceAllUsesWith(createNumber(kernels, value, elementType(argument)));
+  }
+}
+
+void GraphCalls::eraseNumbers() {
+  for (auto &[graph, isNumber] : numbers)
+    (void)cast<func::FuncOp>(graph).eraseArguments(isNumber);
+}
+
+//===-- Types
+//-----------------------------------------------------------------------------------===//
+
+/// Makes argument `i` of `graph` a tensor of this type, if that is another way to write its own.
+static bool adaptArgument(func::FuncOp graph, unsigned i, RankedTensorType type,
+                          KernelBuilder &kernels) {
+  BlockArgument argument = graph.getArgument(i);
+  auto old = dyn_cast<RankedTensorType>(argument.getType());
+  if (old == type)
+    return true;
+  if (!old || old.getElementType() != type.getElementType() ||
+      !kernels.isSame(sym::getShape(old), sym::getShape(type)))
+    return false;
+  auto builder = ImplicitLocOpBuilder::atBlockBegin(graph.getLoc(), &graph.getBody().front());
+  argument.setType(type);
+  KernelBuilder inside(builder, kernels.known());
+  Value view = inside.withShape(argument, sym::getShape(old));
+  argument.replaceUsesWithIf(
+      view, [&](OpOperand &use) { return !view.getDefiningOp()->isAncestor(use.getOwner()); });
+  graph.setFunctionType(
+      builder.getFunctionType(graph.getBody().getArgumentTypes(), graph.getResultTypes()));
+  return true;
+}
+
+static bool adaptResult(func::FuncOp graph, unsigned i, RankedTensorType type,
+                        KernelBuilder &kernels) {
+  Operation *terminator = graph.getBody().front().getTerminator();
+  Value value = terminator->getOperand(i);
+  auto old = dyn_cast<RankedTensorType>(value.getType());
+  if (old == type)
+    return true;
+  if (!old || old.getElementType() != type.getElementType() ||
+      !kernels.isSame(sym::getShape(old), sym::getShape(type)))
+    return false;
+  ImplicitLocOpBuilder builder(terminator->getLoc(), terminator);
+  KernelBuilder inside(builder, kernels.known());
+  terminator->setOperand(i, inside.withShape(value, sym::getShape(type)));
+  graph.setFunctionType(
+      builder.getFunctionType(graph.getArgumentTypes(), terminator->getOperandTypes()));
+  return true;
+}
+
+static RankedTensorType addDim(Expr size, RankedTensorType type) {
+  Exprs shape = sym::getShape(type);
+  shape.insert(shape.begin(), size);
+  return sym::getTensorType(shape, type.getElementType());
+}
+
+//===-- Lowering
+//--------------------------------------------------------------------------------===//
+
+/// Finds the values of all arguments, and brings the graphs' arguments to their types.
+LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrderOp op,
+                                         KernelBuilder &kernels) {
+  auto refuse = [&](const Twine &reason) {
+    kernels.fail(reason);
+    return failure();
+  };
+  auto valueOf = [&](Attribute attr) -> Value {
+    if (auto tensor = dyn_cast<torch::ArgAttr>(attr))
+      return op->getOperand(tensor.getIndex());
+    if (auto scalar = dyn_cast<torch::ScalarAttr>(attr))
+      return op->getOperand(scalar.getIndex());
+    if (isa<sym::ExprAttr>(attr))
+      return createNumber(kernels, attr, kernels.b().getI64Type());
+    if (isa<IntegerAttr, FloatAttr>(attr))
+      return createNumber(kernels, attr, cast<TypedAttr>(attr).getType());
+    return {};
+  };
+  const llvm::BitVector &isNumber = numbers.find(arguments.graphs.front())->second;
+  for (func::FuncOp graph : arguments.graphs)
+    if (graph.getNumArguments() != arguments.size() || !graph.getBody().hasOneBlock() ||
+        numbers.find(graph)->second != isNumber)
+      return refuse("its nested graphs take other arguments");
+
+  unsigned position = 0;
+  auto match = [&](ArrayRef<Attribute> attrs, SmallVectorImpl<Value> &values,
+                   llvm::function_ref<RankedTensorType(Value)> typeInside) -> LogicalResult {
+    for (Attribute attr : attrs) {
+      unsigned i = position++;
+      if (isNumber[i])
+        continue;
+      Value value = valueOf(attr);
+      if (!value || !isa<RankedTensorType>(value.getType()))
+        return refuse("an argument that is neither a tensor nor a number");
+      values.push_back(value);
+      for (func::FuncOp graph : arguments.graphs)
+        if (!adaptArgument(graph, i, typeInside(value), kernels))
+          return refuse("its nested graphs take tensors of other shapes or dtypes");
+    }
+    return success();
+  };
+  auto same = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  // What is carried has the shape that the call gives it at the end.
+  unsigned numCarried = arguments.carried.size();
+  if (op->getNumResults() < numCarried)
+    return refuse("it gives other results than its nested graphs");
+  for (unsigned i = 0; i < numCarried; ++i) {
+    for (func::FuncOp graph : arguments.graphs)
+      if (graph.getArgAttr(i, torch::valueAttrName))
+        return refuse("an integer that changes from round to round");
+    Value value = valueOf(arguments.carried[i]);
+    auto type = dyn_cast<RankedTensorType>(op->getResultTypes()[i]);
+    if (!value || !type || elementType(value) != type.getElementType() ||
+        !kernels.isSame(shapeOf(value), sym::getShape(type)))
+      return refuse("what it carries changes its shape or dtype");
+    arguments.carriedValues.push_back(kernels.withShape(value, sym::getShape(type)));
+    for (func::FuncOp graph : arguments.graphs)
+      if (!adaptArgument(graph, i, type, kernels))
+        return refuse("its nested graphs take tensors of other shapes or dtypes");
+  }
+  position = numCarried;
+  std::optional<Expr> length;
+  for (Attribute attr : arguments.sliced) {
+    Value value = valueOf(attr);
+    if (!value || !isa<RankedTensorType>(value.getType()) || rankOf(value) == 0)
+      return refuse("what it takes slices of is no tensor with a dim");
+    length = length.value_or(shapeOf(value).front());
+    if (!kernels.isSame(shapeOf(value).front(), *length))
+      return refuse("what it takes slices of differs in length");
+  }
+  auto slice = [](Value value) {
+    return kernel::getSliceType(cast<RankedTensorType>(value.getType()));
+  };
+  if (failed(match(arguments.sliced, arguments.slicedValues, slice)) ||
+      failed(match(arguments.invariants, arguments.invariantValues, same)))
+    return failure();
+  for (Value &value : arguments.slicedValues) {
+    Exprs shape = shapeOf(value);
+    shape.front() = *length;
+    value = kernels.withShape(value, shape);
+  }
+  return success();
+}
+
+LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels) {
+  auto refuse = [&](const Twine &reason) {
+    kernels.fail(reason);
+    return failure();
+  };
+  std::optional<Arguments> arguments = read(op);
+  if (!arguments)
+    return refuse(getForm(op.getTarget()).empty() ? "it has no lowering"
+                                                  : "arguments that it does not take");
+  if (op.getDefines())
+    return refuse("a size or a number that only data decides");
+  if (failed(matchArguments(*arguments, op, kernels)))
+    return failure();
+  StringRef target = op.getTarget();
+  bool isFor = target == "scan" || target == "map_impl";
+  if (isFor && arguments->slicedValues.empty())
+    return refuse("nothing to take slices of");
+
+  // The results of the new op, and of the graphs.
+  Expr length = isFor ? shapeOf(arguments->slicedValues.front()).front() : Expr();
+  SmallVector<Type> types;
+  func::FuncOp body = target == "while_loop" ? arguments->graphs.back() : arguments->graphs.front();
+  if (body.getNumResults() != op->getNumResults())
+    return refuse("it gives other results than its nested graphs");
+  for (auto [i, declared] : llvm::enumerate(op->getResultTypes())) {
+    auto type = dyn_cast<RankedTensorType>(declared);
+    bool isStacked = isFor && i >= arguments->carriedValues.size();
+    if (!type || (isStacked &&
+                  (type.getRank() == 0 || !kernels.isSame(sym::getShape(type).front(), length))))
+      return refuse("it gives other results than its nested graphs");
+    RankedTensorType inside = isStacked ? kernel::getSliceType(type) : type;
+    for (func::FuncOp graph : arguments->graphs) {
+      if (target == "while_loop" && graph != body)
+        continue;
+      if (graph.getNumResults() <= i || !adaptResult(graph, i, inside, kernels))
+        return refuse("it gives other shapes or dtypes than its nested graphs");
+    }
+    types.push_back(isStacked ? addDim(length, inside) : inside);
+  }
+
+  ImplicitLocOpBuilder &b = kernels.b();
+  auto nameOf = [](func::FuncOp graph) { return FlatSymbolRefAttr::get(graph.getSymNameAttr()); };
+  SmallVector<FlatSymbolRefAttr> names = llvm::map_to_vector(arguments->graphs, nameOf);
+  Operation *lowered;
+  if (target == "cond") {
+    sym::ExprAttr when;
+    Value predicate;
+    if (std::optional<Expr> condition = torch::getCondition(arguments->predicate, op))
+      when = sym::ExprAttr::get(b.getContext(), *condition);
+    else if (auto tensor = dyn_cast<torch::ArgAttr>(arguments->predicate))
+      predicate = op->getOperand(tensor.getIndex());
+    else if (auto scalar = dyn_cast<torch::ScalarAttr>(arguments->predicate))
+      predicate = op->getOperand(scalar.getIndex());
+    if (!when && (!predicate || !isBool(elementType(predicate)) ||
+                  !kernels.isSame(sym::product(shapeOf(predicate)), 1)))
+      return refuse("a predicate that is not one bool");
+    if (predicate && !sym::product(shapeOf(predicate)).isConstant(1))
+      predicate = kernels.reshape(predicate, {});
+    lowered = kernel::CondOp::create(b, types, when, predicate, names[0], names[1],
+                                     arguments->invariantValues);
+  } else if (target == "while_loop") {
+    func::FuncOp condition = arguments->graphs.front();
+    auto type = condition.getNumResults() == 1
+                    ? dyn_cast<RankedTensorType>(condition.getResultTypes()[0])
+                    : RankedTensorType();
+    if (!type || !isBool(type.getElementType()) || !sym::product(sym::getShape(type)).isConstant(1))
+      return refuse("a condition that is not one bool");
+    lowered = kernel::WhileOp::create(b, types, names[0], names[1], arguments->carriedValues,
+                                      arguments->invariantValues);
+  } else if (isFor) {
+    lowered = kernel::ForOp::create(b, types, names[0], sym::ExprAttr::get(b.getContext(), length),
+                                    arguments->carriedValues, arguments->slicedValues,
+                                    arguments->invariantValues);
+  } else {
+    lowered = kernel::InvokeOp::create(b, types, names[0], arguments->invariantValues);
+  }
+  for (auto [result, value] : llvm::zip_equal(op->getResults(), lowered->getResults()))
+    result.replaceAllUsesWith(
+        kernels.withShape(value, sym::getShape(cast<RankedTensorType>(result.getType()))));
+  return success();
+}
