@@ -13,6 +13,7 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   // Before contexts are gone with their graphs.
   pm.addPass(createTorchLowerAutocast());
   pm.addPass(createTorchOutlineVmap());
+  pm.addPass(createTorchExpandRnn());
   // Functionalization follows what is written through one graph.
   pm.addPass(createTorchInlineSubgraphs());
   // Lowerings take values: a call that writes its argument has none.

@@ -76,6 +76,17 @@ def TorchLowerAutocast : Pass<"torch-lower-autocast", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
+  let summary = "Write recurrent layers as scans over their steps";
+  let description = [{
+    `aten.lstm.input`, `aten.gru.input`, `aten.rnn_tanh.input` and `aten.rnn_relu.input` become, for each
+    layer and direction, one product of all steps with the input's weights and a `scan` whose graph has the
+    product with the hidden state and the gates; a cell (`aten.lstm_cell`, …) is one such step in place.
+    A call with dropout in training, or whose weights do not fit, is left for lowering to refuse.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchOutlineVmap : Pass<"torch-outline-vmap", "::mlir::ModuleOp"> {
   let summary = "Make graphs that are mapped over slices of what stands inside vmap";
   let description = [{
