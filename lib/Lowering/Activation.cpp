@@ -1,4 +1,5 @@
 // Activation functions, with the formulas of ATen's CPU kernels.
+#include "ComplexFunctions.h"
 #include "kiln/Lowering/Lowering.h"
 #include <numbers>
 
@@ -153,9 +154,16 @@ static LogicalResult lowerLogit(Call &call) {
   });
 }
 
+static LogicalResult lowerSilu(Call &call) {
+  if (!isComplex(elementType(call.tensor(0))))
+    return activation(call, silu);
+  return call.pointwise({call.tensor(0)},
+                        [](BodyBuilder &, Elements x) { return x[0] * complexes::sigmoid(x[0]); });
+}
+
 void lowering::registerActivation(LoweringTable &table) {
   table.add("aten.gelu.default", lowerGelu);
-  table.add("aten.silu.default", plain(silu));
+  table.add("aten.silu.default", lowerSilu);
   table.add("aten.hardswish.default", plain(hardswish));
   table.add("aten.hardsigmoid.default", plain(hardsigmoid));
   table.add("aten.mish.default", plain(mish));

@@ -111,10 +111,10 @@ Element BodyBuilder::readPadded(Value tensor, ArrayRef<Expr> indices, Element ot
 }
 
 Expr BodyBuilder::broadcastIndex(Expr index, Expr from, Expr to) {
-  if (from == to)
-    return index;
   if (from.isConstant(1))
     return 0;
+  if (from == to)
+    return index;
   if (kernels.isSame(from, to))
     return index;
   // Sizes that are written differently are the same if the smaller one cannot be 1: eager mode

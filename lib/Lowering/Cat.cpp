@@ -112,6 +112,61 @@ static LogicalResult lowerDstack(Call &call) {
   return stackAlong(call, 3, 2, [](Expr n) { return Exprs{Expr(1), n, Expr(1)}; });
 }
 
+/// Each part padded with zeros to `num_chunks` equal pieces of `dim`, which are put beside each
+/// other with what the later dims hold.
+static LogicalResult lowerChunkCat(Call &call) {
+  int64_t chunks = call.args.integer("num_chunks");
+  SmallVector<Value> parts = call.args.tensorList(0);
+  if (parts.empty() || chunks <= 0)
+    return call.refuse("nothing to put together");
+  int64_t dim = call.dim("dim", rankOf(parts.front()));
+  for (Value &part : parts) {
+    Exprs shape = shapeOf(part);
+    if (dim >= static_cast<int64_t>(shape.size()))
+      return call.refuse("a tensor of fewer dims");
+    Expr rest = sym::product(ArrayRef(shape).drop_front(dim + 1)), rows = shape[dim];
+    Exprs flat(ArrayRef(shape).take_front(dim)), pieces = flat;
+    flat.append({rows, rest});
+    Expr each = call.kernels.known().simplify(rows.ceilDiv(Expr(chunks)));
+    pieces.append({Expr(chunks), each, rest});
+    Value matrix = call.kernels.reshape(part, flat);
+    Type type = elementType(part);
+    Value padded = call.kernels.map(pieces, type, [&](BodyBuilder &body) {
+      Exprs at = body.dims(0, dim);
+      at.append({body.dim(dim) * each + body.dim(dim + 1), body.dim(dim + 2)});
+      return body.readPadded(matrix, at, body.constant(type, 0));
+    });
+    pieces.resize(dim + 1);
+    pieces.push_back(each * rest);
+    part = call.kernels.reshape(padded, pieces);
+  }
+  Value result = concatenate(call, parts, dim + 1, call.resultType());
+  return result ? call.set(result) : failure();
+}
+
+/// All combinations of an element of each vector, the last one changing fastest.
+static LogicalResult lowerCartesianProd(Call &call) {
+  SmallVector<Value> vectors = call.args.tensorList(0);
+  if (vectors.size() == 1)
+    return call.set(vectors.front());
+  Exprs sizes;
+  for (Value vector : vectors) {
+    if (rankOf(vector) != 1 || elementType(vector) != call.resultType())
+      return call.refuse("needs vectors of one dtype");
+    sizes.push_back(shapeOf(vector)[0]);
+  }
+  if (vectors.empty())
+    return call.refuse("nothing to combine");
+  SmallVector<Value> columns;
+  for (auto [i, vector] : llvm::enumerate(vectors)) {
+    Value grid =
+        call.kernels.view(vector, sizes, [i = i](ArrayRef<Expr> dims) { return Exprs{dims[i]}; });
+    columns.push_back(call.kernels.reshape(grid, {sym::product(sizes), 1}));
+  }
+  Value result = concatenate(call, columns, 1, call.resultType());
+  return result ? call.set(result) : failure();
+}
+
 /// Differences of neighbours, n times.
 static LogicalResult lowerDiff(Call &call) {
   Value self = call.tensor(0);
@@ -130,9 +185,7 @@ static LogicalResult lowerDiff(Call &call) {
   type = call.resultType();
   for (int64_t i = 0; value && i < n; ++i) {
     Exprs shape = shapeOf(value);
-    if (!call.kernels.known().isPositive(shape[dim]))
-      return call.refuse("cannot tell that there is an element");
-    shape[dim] = call.kernels.known().simplify(shape[dim] - 1);
+    shape[dim] = call.kernels.known().simplify(Expr::max(shape[dim] - 1, Expr(0)));
     value = call.kernels.map(shape, type, [&](BodyBuilder &body) {
       Exprs here = body.ownDims(), next = here;
       next[dim] = next[dim] + 1;
@@ -151,5 +204,7 @@ void lowering::registerCat(LoweringTable &table) {
   table.add({"aten.vstack.default", "aten.row_stack.default"}, lowerVstack);
   table.add("aten.column_stack.default", lowerColumnStack);
   table.add("aten.dstack.default", lowerDstack);
+  table.add("aten._chunk_cat.default", lowerChunkCat);
+  table.add("aten.cartesian_prod.default", lowerCartesianProd);
   table.add("aten.diff.default", lowerDiff);
 }

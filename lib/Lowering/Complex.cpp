@@ -81,6 +81,15 @@ static LogicalResult lowerAngle(Call &call) {
   });
 }
 
+static LogicalResult lowerIsReal(Call &call) { // without an imaginary part
+  return call.pointwise({call.tensor(0)}, [](BodyBuilder &body, Elements x) {
+    if (!isComplex(x[0].type()))
+      return body.constant(body.b().getI1Type(), 1);
+    Element part = imag(x[0]);
+    return part == part.constant(0);
+  });
+}
+
 void lowering::registerComplex(LoweringTable &table) {
   table.add("aten.real.default", lowerReal);
   table.add("aten.imag.default", lowerImag);
@@ -93,4 +102,5 @@ void lowering::registerComplex(LoweringTable &table) {
   table.add("aten.complex.default", lowerMakeComplex);
   table.add("aten.polar.default", lowerPolar);
   table.add("aten.angle.default", lowerAngle);
+  table.add("aten.isreal.default", lowerIsReal);
 }

@@ -153,6 +153,18 @@ Element pow(Element a, Element b) {
   Parts logarithm = logOf(Parts(a));
   return expOf(multiply(Parts(b), logarithm)).as(a);
 }
+Element logaddexp(Element a, Element b) {
+  Element aIsLess = real(a) < real(b);
+  Element less = select(aIsLess, a, b), more = select(aIsLess, b, a);
+  Element nan = real(a).constant(std::numeric_limits<double>::quiet_NaN());
+  Element anyNan = isNan(real(a)) | isNan(imag(a)) | isNan(real(b)) | isNan(imag(b));
+  Element near = complexes::log1p(complexes::exp(less - more)) + more;
+  // Equal infinities have no difference; without either there is nothing to add.
+  Element same = isInf(real(less)) & (real(less) == real(more));
+  Element far = select(real(less) < real(less).constant(0), less,
+                       complexes::log(complexes::exp(less) + complexes::exp(more)));
+  return select(anyNan, makeComplex(nan, nan), select(same, far, near));
+}
 Element sgn(Element z) {
   Element size = abs(z), isZero = size == size.constant(0.0);
   Element divisor = select(isZero, size.constant(1.0), size);

@@ -31,6 +31,8 @@ Element atanh(Element z);
 Element sigmoid(Element z);
 Element sinc(Element z);
 Element pow(Element a, Element b);
+/// log(exp(a) + exp(b)), without leaving the range of either.
+Element logaddexp(Element a, Element b);
 /// z / |z|, 0 at 0.
 Element sgn(Element z);
 

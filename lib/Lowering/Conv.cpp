@@ -181,7 +181,7 @@ static Value compute(Call &call, Conv conv) {
   Type type = elementType(conv.x);
   size_t spatial = conv.spatial();
   bool unbatched = rankOf(conv.x) == static_cast<int64_t>(spatial) + 1;
-  if (isBool(type) || isComplex(type) || elementType(conv.weight) != type ||
+  if (isBool(type) || elementType(conv.weight) != type ||
       (conv.bias && elementType(conv.bias) != type))
     return refuse("these dtypes");
   if (unbatched) {

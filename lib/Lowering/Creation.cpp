@@ -1,4 +1,5 @@
 // Tensors made from numbers.
+#include "ComplexFunctions.h"
 #include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
@@ -68,23 +69,54 @@ static LogicalResult lowerIota(Call &call) { // prims.iota(length, start, step)
   return sequence(call, call.args.scalar("start"), call.args.scalar("step"));
 }
 
-/// From start to end inclusive; the second half counts back from the end, as ATen does.
-static LogicalResult lowerLinspace(Call &call) {
-  Type type = call.resultType();
-  if (!isFloat(type) || !isStrided(call))
+/// From start to end inclusive, each a number or a 0-d tensor; the second half counts back from the
+/// end, as ATen does. `finish` is applied to each, with its type.
+static LogicalResult linearSpace(Call &call, Type wide,
+                                 function_ref<Element(BodyBuilder &, Element)> finish) {
+  if (isBool(call.resultType()) || !isStrided(call))
     return call.refuse("this dtype or layout");
-  torch::Scalar start = call.args.scalar("start"), end = call.args.scalar("end");
+  auto end = [&](unsigned key) -> torch::Scalar {
+    if (Value tensor = call.tensor(key))
+      return tensor;
+    return call.args.scalar(key);
+  };
+  torch::Scalar start = end(0), stop = end(1);
   Exprs shape = call.resultShape();
+  Type type = call.resultType();
   return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
-    Type wide = opmath(type);
-    Element first = call.number(body, start, wide), last = call.number(body, end, wide);
+    auto bound = [&](const torch::Scalar &number) { // integers drop the fraction first
+      return convert(call.number(body, number, isInt(type) ? type : wide), wide);
+    };
+    Element first = bound(start), last = bound(stop);
     Element steps = convert(body.index(shape[0]), wide);
     Element index = body.index(body.dim(0)), i = convert(index, wide);
     Element step = (last - first) / (steps - 1.0);
     Element back = last - step * (steps - i - 1.0);
     Element value = select(index < body.index(shape[0].floorDiv(2)), first + step * i, back);
-    return select(steps == steps.constant(1), first, value);
+    return finish(body, select(steps == steps.constant(1), first, value));
   }));
+}
+
+static LogicalResult lowerLinspace(Call &call) {
+  Type type = call.resultType();
+  Type wide = isInt(type) ? Type(Float64Type::get(type.getContext())) : opmath(type);
+  return linearSpace(call, wide, [](BodyBuilder &, Element x) { return x; });
+}
+
+/// The base to the power of what linspace gives; integers are computed in single precision.
+static LogicalResult lowerLogspace(Call &call) {
+  Type type = call.resultType(), f64 = Float64Type::get(type.getContext());
+  if (isComplex(type)) {
+    double base = call.args.number("base");
+    return linearSpace(call, type, [&](BodyBuilder &body, Element x) {
+      return complexes::pow(body.constant(type, base), x);
+    });
+  }
+  double base = call.args.number("base");
+  Type wide = isInt(type) ? Type(Float32Type::get(type.getContext())) : opmath(type);
+  return linearSpace(call, wide, [&](BodyBuilder &body, Element x) {
+    return convert(pow(body.constant(f64, base), convert(x, f64)), wide);
+  });
 }
 
 //===-- Triangles -----------------------------------------------------------------------------===//
@@ -127,7 +159,10 @@ void lowering::registerCreation(LoweringTable &table) {
   table.add({"aten.fill.Scalar", "aten.fill.Tensor"}, lowerFill);
   table.add({"aten.arange.default", "aten.arange.start", "aten.arange.start_step"}, lowerArange);
   table.add("prims.iota.default", lowerIota);
-  table.add("aten.linspace.default", lowerLinspace);
+  for (StringRef overload : {".default", ".Tensor_Tensor", ".Tensor_Scalar", ".Scalar_Tensor"}) {
+    table.add(("aten.linspace" + overload).str(), lowerLinspace);
+    table.add(("aten.logspace" + overload).str(), lowerLogspace);
+  }
   table.add({"aten.eye.default", "aten.eye.m"}, lowerEye);
   table.add("aten.tril.default", triangle(true));
   table.add("aten.triu.default", triangle(false));

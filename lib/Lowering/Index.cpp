@@ -41,6 +41,8 @@ static LogicalResult lowerGather(Call &call) { // self[…, index[…], …]
       return rank == 0 ? body.read(self, ArrayRef<Expr>()) : body.read(self, Indices{at});
     }));
   }
+  if (llvm::any_of(shapeOf(index), [](Expr size) { return size.isConstant(0); }))
+    return call.set(call.kernels.full(shapeOf(index), call.resultType(), 0));
   if (rank != rankOf(index))
     return call.refuse("tensors of different ranks");
   Exprs sizes = shapeOf(self), shape = shapeOf(index);
@@ -57,9 +59,14 @@ static LogicalResult lowerGather(Call &call) { // self[…, index[…], …]
 static LogicalResult lowerIndexSelect(Call &call) {
   Value self = call.tensor(0), index = call.tensor(2);
   int64_t rank = rankOf(self), dim = call.dim(1, rank);
-  if (rank == 0 || rankOf(index) > 1 || !isIndexType(elementType(index)))
+  if (rankOf(index) > 1 || !isIndexType(elementType(index)))
     return call.refuse("this shape or dtype of indices");
   Exprs shape = shapeOf(self);
+  Value vector = rank == 0 ? call.kernels.reshape(self, {1}) : Value(); // one element
+  if (vector)
+    return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
+      return body.read(vector, Indices{body.read(index, Exprs(rankOf(index), Expr(0)))});
+    }));
   shape[dim] = rankOf(index) == 0 ? Expr(1) : shapeOf(index)[0];
   return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
     Indices at = indicesOf(body.ownDims());

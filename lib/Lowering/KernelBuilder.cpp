@@ -66,8 +66,24 @@ static Exprs permuted(ArrayRef<Expr> sizes, ArrayRef<int64_t> perm) {
   return llvm::map_to_vector(perm, [&](int64_t i) { return sizes[i]; });
 }
 
+/// A contract as a map that sums: for types that no microkernel has.
+static Value contractAsMap(KernelBuilder &kernels, const Contraction &c, ArrayRef<Expr> sizes,
+                           Type type) {
+  Value result = kernels.map(sizes, type, [&](BodyBuilder &body) {
+    auto product = [&](BodyBuilder &inner) {
+      Element lhs = c.lhs(inner);
+      return lhs * convert(c.rhs(inner), lhs.type());
+    };
+    Element sum = body.sum(c.k, type, product);
+    return c.epilogue ? c.epilogue(body, sum) : sum;
+  });
+  return c.perm.empty() ? result : kernels.permute(result, c.perm);
+}
+
 Value KernelBuilder::contract(const Contraction &c, Type type) {
   Exprs sizes = llvm::to_vector(llvm::concat<const Expr>(c.batch, c.m, c.n));
+  if (isComplex(type))
+    return contractAsMap(*this, c, sizes, type);
   Exprs extents = llvm::to_vector(llvm::concat<const Expr>(sizes, c.k));
   auto perm = isIdentity(c.perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(c.perm);
   auto op = kernel::ContractOp::create(builder, sym::getTensorType(permuted(sizes, c.perm), type),

@@ -1,23 +1,19 @@
-// Losses and distances.
+// Losses of elements and of classes.
+#include "Loss.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-namespace {
-enum Reduction { None = 0, Mean = 1, Sum = 2 };
-} // namespace
-
-/// All elements of `losses` as the argument `reduction` says.
-static LogicalResult reduced(Call &call, Value losses) {
+LogicalResult lowering::reduced(Call &call, Value losses) {
   if (!losses)
     return failure();
   int64_t mode = call.args.integer("reduction");
   if (mode == None)
-    return call.set(losses);
+    return call.set(call.kernels.convert(losses, call.resultType()));
   Exprs extents = shapeOf(losses);
-  Type type = elementType(losses), wide = opmath(type);
+  Type wide = opmath(call.resultType());
   return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
     Element sum = body.sum(extents, wide, [&](BodyBuilder &inner) {
       return convert(inner.read(losses, inner.ownDims()), wide);
@@ -26,35 +22,28 @@ static LogicalResult reduced(Call &call, Value losses) {
   }));
 }
 
-/// The shape that two tensors broadcast to; nullopt if that cannot be told.
-static std::optional<Exprs> broadcastShape(Call &call, Value a, Value b) {
-  Exprs x = shapeOf(a), y = shapeOf(b);
-  if (x.size() < y.size())
-    std::swap(x, y);
-  for (size_t i = 0; i < y.size(); ++i) {
-    Expr &size = x[x.size() - y.size() + i];
-    if (size.isConstant(1))
-      size = y[i];
-    else if (!y[i].isConstant(1) && !call.kernels.isSame(size, y[i]))
-      return std::nullopt;
-  }
-  return x;
-}
-
-/// A function of arguments 0 and 1 for each element, in their promoted dtype. Null, with a reason,
-/// for what it cannot take.
-static Value elementwise(Call &call, function_ref<Element(BodyBuilder &, Element, Element)> loss) {
-  Value a = call.tensor(0), b = call.tensor(1);
-  auto shape = broadcastShape(call, a, b);
+Value lowering::elementwise(Call &call, Value a, Value b,
+                            function_ref<Element(BodyBuilder &, Element, Element)> compute) {
+  auto shape = call.kernels.broadcastShapes({a, b});
   Type type = promoteTypes(elementType(a), elementType(b));
-  if (!shape || !type || !isFloat(type)) {
+  if (!shape || !type || isComplex(type)) {
     call.kernels.fail("these dtypes or shapes");
     return {};
   }
   Type wide = opmath(type);
-  return call.kernels.map(*shape, type, [&](BodyBuilder &body) {
-    return loss(body, convert(body.broadcast(a), wide), convert(body.broadcast(b), wide));
+  return call.kernels.map(*shape, wide, [&](BodyBuilder &body) {
+    return compute(body, convert(body.broadcast(a), wide), convert(body.broadcast(b), wide));
   });
+}
+
+/// A function of arguments 0 and 1, of floats.
+static Value elementwise(Call &call, function_ref<Element(BodyBuilder &, Element, Element)> loss) {
+  Type type = promoteTypes(elementType(call.tensor(0)), elementType(call.tensor(1)));
+  if (!type || !isFloat(type)) {
+    call.kernels.fail("these dtypes");
+    return {};
+  }
+  return elementwise(call, call.tensor(0), call.tensor(1), loss);
 }
 
 static LogicalResult lowerMse(Call &call) {
@@ -251,126 +240,6 @@ static LogicalResult lowerCrossEntropy(Call &call) {
       call, {logs, target, call.args.optTensor("weight"), call.args.symInt("ignore_index")});
 }
 
-//===-- Distances -----------------------------------------------------------------------------===//
-
-/// sum(x/|x| * y/|y|) along a dim, with norms at least eps.
-static LogicalResult lowerCosineSimilarity(Call &call) {
-  Value a = call.tensor(0), b = call.tensor(1);
-  auto shape = broadcastShape(call, a, b);
-  Type type = promoteTypes(elementType(a), elementType(b));
-  if (!shape || shape->empty() || !type || !isFloat(type))
-    return call.refuse("these dtypes or shapes");
-  Type wide = opmath(type);
-  double eps = call.args.number("eps");
-  int64_t dim = call.dim("dim", shape->size());
-  Expr extent = (*shape)[dim];
-  Exprs result = *shape;
-  result.erase(result.begin() + dim);
-  return call.set(call.kernels.map(result, call.resultType(), [&](BodyBuilder &body) {
-    auto at = [&](BodyBuilder &inner) {
-      Exprs index = body.ownDims();
-      index.insert(index.begin() + dim, inner.dim(result.size()));
-      return index;
-    };
-    auto read = [&](BodyBuilder &inner, Value x) {
-      return convert(inner.broadcast(x, at(inner), *shape), wide);
-    };
-    auto norm = [&](Value x) {
-      Element squares = body.sum({extent}, wide, [&](BodyBuilder &inner) {
-        Element value = read(inner, x);
-        return value * value;
-      });
-      return maximum(sqrt(squares), body.constant(wide, eps));
-    };
-    Element normA = norm(a), normB = norm(b);
-    return body.sum({extent}, wide, [&](BodyBuilder &inner) {
-      return (read(inner, a) / normA) * (read(inner, b) / normB);
-    });
-  }));
-}
-
-/// The p-norm of a reduction over `extents` of magnitudes.
-static Element normOf(BodyBuilder &body, ArrayRef<Expr> extents, Type type, double p,
-                      function_ref<Element(BodyBuilder &)> magnitude) {
-  if (p == std::numeric_limits<double>::infinity())
-    return body.max(extents, type, magnitude);
-  Element sum = body.sum(extents, type, [&](BodyBuilder &inner) {
-    Element x = magnitude(inner);
-    if (p == 0)
-      return convert(x != x.constant(0), type);
-    return p == 1 ? x : p == 2 ? x * x : pow(x, x.constant(p));
-  });
-  if (p == 0 || p == 1)
-    return sum;
-  return p == 2 ? sqrt(sum) : pow(sum, sum.constant(1 / p));
-}
-
-static LogicalResult lowerDist(Call &call) { // the norm of a - b
-  double p = call.constantNumber("p");
-  if (p < 0)
-    return call.refuse("a negative order");
-  Value difference =
-      elementwise(call, [](BodyBuilder &, Element a, Element b) { return abs(a - b); });
-  if (!difference)
-    return failure();
-  Exprs extents = shapeOf(difference);
-  Type wide = opmath(elementType(difference));
-  return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
-    return normOf(body, extents, wide, p, [&](BodyBuilder &inner) {
-      return convert(inner.read(difference, inner.ownDims()), wide);
-    });
-  }));
-}
-
-static LogicalResult lowerPairwiseDistance(Call &call) { // of a - b + eps along the last dim
-  double p = call.args.number("p"), eps = call.args.number("eps");
-  if (p < 0)
-    return call.refuse("a negative order");
-  Value difference =
-      elementwise(call, [&](BodyBuilder &, Element a, Element b) { return abs(a - b + eps); });
-  if (!difference || rankOf(difference) == 0)
-    return call.refuse("0-d tensors");
-  ReducedDims last(difference, {rankOf(difference) - 1});
-  bool keepdim = call.args.boolean("keepdim");
-  Type wide = opmath(elementType(difference));
-  return call.set(
-      call.kernels.map(last.resultShape(keepdim), call.resultType(), [&](BodyBuilder &body) {
-        return normOf(body, last.extents, wide, p, [&](BodyBuilder &inner) {
-          return convert(inner.read(difference, last.indexFromResult(inner, keepdim)), wide);
-        });
-      }));
-}
-
-/// Between all rows: [B…, P, M] and [B…, R, M] give [B…, P, R].
-static LogicalResult lowerCdist(Call &call) {
-  Value a = call.tensor(0), b = call.tensor(1);
-  double p = call.args.number("p");
-  Exprs as = shapeOf(a), bs = shapeOf(b);
-  Type type = elementType(a);
-  if (as.size() < 2 || bs.size() < 2 || p < 0 || !isFloat(type) || elementType(b) != type ||
-      !call.kernels.isSame(as.back(), bs.back()))
-    return call.refuse("these dtypes, shapes or order");
-  Exprs shape = call.resultShape();
-  if (shape.size() != std::max(as.size(), bs.size()) ||
-      !call.kernels.isSame(shape[shape.size() - 2], as[as.size() - 2]) ||
-      !call.kernels.isSame(shape.back(), bs[bs.size() - 2]))
-    return call.refuse("computes another shape than the program declares");
-  size_t batch = shape.size() - 2;
-  Expr features = as.back();
-  return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
-    auto read = [&](BodyBuilder &inner, Value x, Expr row, Expr rows) {
-      Exprs at = inner.dims(0, batch), full(ArrayRef(shape).take_front(batch));
-      at.append({row, inner.dim(inner.numDims() - 1)});
-      full.append({rows, features});
-      return convert(inner.broadcast(x, at, full), opmath(type));
-    };
-    return normOf(body, {features}, opmath(type), p, [&](BodyBuilder &inner) {
-      return abs(read(inner, a, body.dim(batch), shape[batch]) -
-                 read(inner, b, body.dim(batch + 1), shape[batch + 1]));
-    });
-  }));
-}
-
 void lowering::registerLoss(LoweringTable &table) {
   table.add("aten.mse_loss.default", lowerMse);
   table.add("aten.l1_loss.default", lowerL1);
@@ -385,8 +254,4 @@ void lowering::registerLoss(LoweringTable &table) {
   table.add({"aten.nll_loss_backward.default", "aten.nll_loss2d_backward.default"},
             lowerNllBackward);
   table.add("aten.cross_entropy_loss.default", lowerCrossEntropy);
-  table.add("aten.cosine_similarity.default", lowerCosineSimilarity);
-  table.add("aten.dist.default", lowerDist);
-  table.add("aten.pairwise_distance.default", lowerPairwiseDistance);
-  table.add({"aten.cdist.default", "aten._cdist_forward.default"}, lowerCdist);
 }

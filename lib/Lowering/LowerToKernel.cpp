@@ -89,8 +89,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   LogicalResult lowerCall(torch::CallOp op, KernelBuilder &kernels, RandomSource &random) {
     if (op.getUpdates() && succeeded(lowerOutForm(op, kernels, random)))
       return success();
-    // A lowering returns results; it knows nothing of what the operator writes.
-    const Lowering *lowering = op.getUpdates() ? nullptr : loweringTable().find(op.getTarget());
+    const Lowering *lowering =
+        loweringTable().find(op.getTarget(), /*updating=*/op.getUpdates().has_value());
     Call call(op, kernels, &random);
     if (lowering && succeeded(attempt(*lowering, call, op, kernels)))
       return success();

@@ -16,8 +16,12 @@ void LoweringTable::add(std::initializer_list<StringRef> targets, const Lowering
     add(target, lowering);
 }
 
-const Lowering *LoweringTable::find(StringRef target) const {
-  auto found = lowerings.find(target);
+void LoweringTable::addUpdating(StringRef target, Lowering lowering) {
+  add((target + "!").str(), std::move(lowering));
+}
+
+const Lowering *LoweringTable::find(StringRef target, bool updating) const {
+  auto found = lowerings.find(updating ? (target + "!").str() : target.str());
   return found == lowerings.end() ? nullptr : &found->second;
 }
 
@@ -34,16 +38,22 @@ const LoweringTable &lowering::loweringTable() {
     registerConv(all);
     registerConvert(all);
     registerCreation(all);
+    registerDiagonal(all);
+    registerDistance(all);
     registerEinsum(all);
     registerEmbeddingBag(all);
     registerErrorFunction(all);
     registerFft(all);
+    registerFloatParts(all);
     registerGamma(all);
     registerGridSample(all);
+    registerHistogram(all);
     registerIm2col(all);
     registerIndex(all);
     registerIndexPut(all);
+    registerIntegrate(all);
     registerLoss(all);
+    registerMarginLoss(all);
     registerMatmul(all);
     registerNorm(all);
     registerNumber(all);
@@ -53,6 +63,8 @@ const LoweringTable &lowering::loweringTable() {
     registerPolynomial(all);
     registerPool(all);
     registerPoolBackward(all);
+    registerProduct(all);
+    registerQuantile(all);
     registerRandom(all);
     registerReduction(all);
     registerRepeat(all);
@@ -63,6 +75,7 @@ const LoweringTable &lowering::loweringTable() {
     registerSort(all);
     registerStrided(all);
     registerUnique(all);
+    registerUnpool(all);
     registerUpsample(all);
     registerView(all);
     registerPrims(all); // takes lowerings from the table

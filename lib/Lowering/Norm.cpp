@@ -175,21 +175,33 @@ static Exprs channelIndex(const BodyBuilder &inner, size_t rank) {
   return index;
 }
 
-/// Normalises with the running statistics, or with those of the batch when there are none.
-static LogicalResult lowerBatchNorm(Call &call) {
+/// What a running statistic becomes. The variance of `n` elements counts as that of n - 1.
+static Element movedTowards(Element running, Element current, double momentum) {
+  return running * (1 - momentum) + current * momentum;
+}
+static Element unbiased(BodyBuilder &body, Element rstd, double eps, Expr n) {
+  Element count = countAs(body, n, rstd.type());
+  return (1.0 / (rstd * rstd) - eps) * count / (count - 1.0);
+}
+
+/// Normalises with the running statistics, or with those of the batch: when there are none, and in
+/// training. `updates`: what the running statistics become are two more results.
+static LogicalResult batchNorm(Call &call, bool updates) {
   Value x = call.tensor(0), weight = call.args.optTensor("weight");
   Value bias = call.args.optTensor("bias");
   Value mean = call.args.optTensor("running_mean"), var = call.args.optTensor("running_var");
   double eps = call.args.number("eps");
-  bool training = call.args.has("training") && call.args.boolean("training");
+  bool training = call.args.has("training") ? call.args.boolean("training") : updates;
+  if (call.args.has("use_input_stats"))
+    training = false;
   Type wide = opmath(elementType(x));
   if (!isFloat(wide) || rankOf(x) < 2)
     return call.refuse("this dtype, or no channel dim");
   if (!areChannelVectors(call, {weight, bias, mean, var}, shapeOf(x)[1]))
     return call.refuse("parameters that are not one for each channel");
-  if ((training && mean) || !mean != !var)
+  if ((training && mean && !updates) || !mean != !var)
     return call.refuse("training mode, which changes the running statistics");
-  bool ofBatch = !mean;
+  bool ofBatch = training || !mean;
   ReducedDims all(x, {});
   Exprs extents = all.shape;
   extents.erase(extents.begin() + 1);
@@ -208,24 +220,44 @@ static LogicalResult lowerBatchNorm(Call &call) {
     return {convert(body.read(mean, at), wide), rsqrt(convert(body.read(var, at), wide) + eps)};
   };
   SmallVector<Value> results = {scaleShift(call, x, weight, bias, wide, statistics)};
-  // The native forms also give the statistics of the batch, which in evaluation mode are empty.
-  for (unsigned i = 1; i < call.numResults(); ++i) {
+  unsigned returned = call.numResults() - (updates ? 2 : 0);
+  // The native forms also give the statistics of the batch, which in evaluation mode are empty, and
+  // some a buffer in which other devices keep something.
+  for (unsigned i = 1; i < returned; ++i) {
     Value saved;
-    if (call.isUnused(i)) {
-      results.push_back(saved);
-      continue;
+    if (!call.isUnused(i)) {
+      if (ofBatch && i < 3)
+        saved = call.kernels.map({shapeOf(x)[1]}, call.resultType(i), [&](BodyBuilder &body) {
+          Moments m = batchMoments(body);
+          return i == 1 ? m.mean : m.rstd;
+        });
+      else
+        saved = call.kernels.full({Expr(0)}, call.resultType(i), 0);
     }
-    if (ofBatch)
-      saved = call.kernels.map({shapeOf(x)[1]}, call.resultType(i), [&](BodyBuilder &body) {
-        Moments m = batchMoments(body);
-        return i == 1 ? m.mean : m.rstd;
-      });
-    else
-      saved = call.kernels.full({Expr(0)}, call.resultType(i), 0);
     results.push_back(saved);
   }
+  if (!updates)
+    return call.set(results);
+  if (!mean)
+    return call.refuse("no running statistics");
+  if (!training) {
+    results.append({mean, var});
+    return call.set(results);
+  }
+  double momentum = call.args.number("momentum");
+  for (Value running : {mean, var})
+    results.push_back(
+        call.kernels.map({shapeOf(x)[1]}, elementType(running), [&](BodyBuilder &body) {
+          Moments m = batchMoments(body);
+          Element current =
+              running == mean ? m.mean : unbiased(body, m.rstd, eps, sym::product(extents));
+          Element old = convert(body.read(running, body.ownDims()), wide);
+          return movedTowards(old, current, momentum);
+        }));
   return call.set(results);
 }
+
+static LogicalResult lowerBatchNorm(Call &call) { return batchNorm(call, false); }
 
 //===-- Over groups of channels ---------------------------------------------------------------===//
 
@@ -286,16 +318,37 @@ static LogicalResult lowerNativeGroupNorm(Call &call) {
   return call.set(results);
 }
 
-static LogicalResult lowerInstanceNorm(Call &call) {
-  if (rankOf(call.tensor(0)) < 3)
+/// `updates`: the running statistics move towards the means over the batch.
+static LogicalResult instanceNorm(Call &call, bool updates) {
+  Value x = call.tensor(0);
+  Value mean = call.args.optTensor("running_mean"), var = call.args.optTensor("running_var");
+  Exprs shape = shapeOf(x);
+  if (shape.size() < 3)
     return call.refuse("no spatial dim");
   if (!call.args.boolean("use_input_stats")) // a batch norm with the running statistics
     return lowerBatchNorm(call);
-  if (call.args.optTensor("running_mean") || call.args.optTensor("running_var"))
+  if (updates ? !mean || !var : mean || var)
     return call.refuse("training mode, which changes the running statistics");
-  auto results = groupNorm(call, shapeOf(call.tensor(0))[1], call.args.optTensor("weight"),
-                           call.args.optTensor("bias"), call.args.number("eps"));
-  return results.empty() ? failure() : call.set(results[0]);
+  double eps = call.args.number("eps");
+  auto results =
+      groupNorm(call, shape[1], call.args.optTensor("weight"), call.args.optTensor("bias"), eps);
+  if (results.empty() || !updates)
+    return results.empty() ? failure() : call.set(results[0]);
+  double momentum = call.args.number("momentum");
+  Expr count = sym::product(ArrayRef(shape).drop_front(2));
+  Type wide = opmath(elementType(x));
+  SmallVector<Value> all = {results[0]};
+  for (Value running : {mean, var})
+    all.push_back(call.kernels.map({shape[1]}, elementType(running), [&](BodyBuilder &body) {
+      Element sum = body.sum({shape[0]}, wide, [&](BodyBuilder &inner) {
+        Exprs at = {inner.dim(1), inner.dim(0)};
+        return running == mean ? inner.read(results[1], at)
+                               : unbiased(inner, inner.read(results[2], at), eps, count);
+      });
+      Element old = convert(body.read(running, body.ownDims()), wide);
+      return movedTowards(old, sum / countAs(body, shape[0], wide), momentum);
+    }));
+  return call.set(all);
 }
 
 /// v * (g / |v|), with the norm over all dims but one.
@@ -334,6 +387,12 @@ void lowering::registerNorm(LoweringTable &table) {
             lowerBatchNorm);
   table.add("aten.group_norm.default", lowerGroupNorm);
   table.add("aten.native_group_norm.default", lowerNativeGroupNorm);
-  table.add("aten.instance_norm.default", lowerInstanceNorm);
+  table.add("aten.instance_norm.default", [](Call &call) { return instanceNorm(call, false); });
+  table.addUpdating("aten.instance_norm.default",
+                    [](Call &call) { return instanceNorm(call, true); });
+  for (StringRef target :
+       {"aten.batch_norm.default", "aten.native_batch_norm.default",
+        "aten._native_batch_norm_legit.default", "aten._batch_norm_with_update.default"})
+    table.addUpdating(target, [](Call &call) { return batchNorm(call, true); });
   table.add("aten._weight_norm.default", lowerWeightNorm);
 }

@@ -58,12 +58,12 @@ static LogicalResult lowerLerp(Call &call) {
   return call.pointwise(
       {call.tensor(0), call.tensor(1), call.operand(2)},
       [&](BodyBuilder &, Elements x) {
-        if (!isFloat(x[0].type())) {
+        if (!isFloat(x[0].type()) && !isComplex(x[0].type())) {
           call.kernels.fail("this dtype");
           return x[0];
         }
-        Element difference = x[1] - x[0];
-        return select(abs(x[2]) < x[2].constant(0.5), x[0] + x[2] * difference,
+        Element difference = x[1] - x[0], size = abs(x[2]);
+        return select(size < size.constant(0.5), x[0] + x[2] * difference,
                       x[1] - difference * (1.0 - x[2]));
       },
       /*exactNumbers=*/true);
@@ -304,14 +304,25 @@ static Element heaviside(Element x, Element values) {
 static LogicalResult lowerIsclose(Call &call) {
   double rtol = call.args.number("rtol"), atol = call.args.number("atol");
   bool equalNan = call.args.boolean("equal_nan");
-  if (elementType(call.tensor(0)) != elementType(call.tensor(1)) ||
-      !isFloat(elementType(call.tensor(0))))
+  Type type = elementType(call.tensor(0));
+  if (elementType(call.tensor(1)) != type)
     return call.refuse("these dtypes");
   return call.pointwise({call.tensor(0), call.tensor(1)}, [&](BodyBuilder &, Elements x) {
-    Element distance = abs(x[0] - x[1]);
-    Element finite = distance < x[0].constant(std::numeric_limits<double>::infinity());
-    Element close = (x[0] == x[1]) | (finite & (distance <= atol + abs(x[1] * rtol)));
-    return equalNan ? close | (isNan(x[0]) & isNan(x[1])) : close;
+    Element a = x[0], b = x[1], close = a == b;
+    if (rtol == 0 && atol == 0 && !equalNan)
+      return close;
+    Type wide = toFloat(a.type()); // integers are compared as floats
+    Element allowed = atol + abs(convert(b, wide) * rtol);
+    Element distance =
+        isInt(a.type()) ? convert(abs(a - b), wide) : abs(convert(a, wide) - convert(b, wide));
+    Element finite = distance < distance.constant(std::numeric_limits<double>::infinity());
+    close = close | (finite & (distance <= allowed));
+    if (!equalNan || isInt(a.type()) || isBool(a.type()))
+      return close;
+    auto nan = [](Element x) {
+      return isComplex(x.type()) ? isNan(real(x)) | isNan(imag(x)) : isNan(x);
+    };
+    return close | (nan(a) & nan(b));
   });
 }
 
@@ -409,7 +420,7 @@ void lowering::registerPointwise(LoweringTable &table) {
   table.add("aten.copysign.Scalar", floatFunction(static_cast<Binary>(copysign)));
   table.add("aten.heaviside.default", binary(heaviside));
   table.add("aten.isclose.default", lowerIsclose);
-  table.add("aten.logaddexp.default", floatFunction(logaddexp));
+  table.add("aten.logaddexp.default", floatFunction(logaddexp, complexes::logaddexp));
   table.add("aten.logaddexp2.default", floatFunction(logaddexp2));
   table.add({"aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other",
              "aten.special_xlogy.default", "aten.special_xlogy.other_scalar",

@@ -154,8 +154,6 @@ static LogicalResult lowerAvgPool(Call &call, size_t spatial) {
   if (!pool)
     return failure();
   Type type = elementType(pool->x), wide = opmath(type);
-  if (!isFloat(type))
-    return call.refuse("this dtype");
   bool withPadding = call.args.boolean("count_include_pad");
   std::optional<int64_t> divisor;
   if (call.args.has("divisor_override"))
@@ -178,7 +176,9 @@ static LogicalResult lowerAvgPool(Call &call, size_t spatial) {
           count = count * (end - (withPadding ? first : Expr::max(first, Expr(0))));
         }
         Expr by = divisor ? Expr(*divisor) : body.known().simplify(count);
-        return BodyBuilder::Elements{sum / countAs(body, by, wide)};
+        Element divisorElement = countAs(body, by, wide);
+        return BodyBuilder::Elements{isFloat(wide) ? sum / divisorElement
+                                                   : truncDiv(sum, divisorElement)};
       }));
 }
 

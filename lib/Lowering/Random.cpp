@@ -1,4 +1,5 @@
 #include "Random.h"
+#include "Order.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Lowering/Lowering.h"
 #include <array>
@@ -165,30 +166,46 @@ static LogicalResult drawn(Call &call,
   }));
 }
 
+/// Of a complex type, with parts that have half the variance each.
+static Element complexNormal(const Words &w, ComplexType type) {
+  Type part = type.getElementType();
+  Element radius = sqrt(-log(1.0 - uniform(w, part, 0))), angle = uniform(w, part, 1) * (2 * M_PI);
+  return makeComplex(radius * apply<math::CosOp>(angle), radius * apply<math::SinOp>(angle));
+}
+
 static bool isFloatResult(Call &call) {
   if (!isFloat(call.resultType()))
     call.kernels.fail("a result of this dtype");
   return isFloat(call.resultType());
 }
 
-static LogicalResult lowerRand(Call &call) {
-  if (!isFloatResult(call))
-    return failure();
-  return drawn(call, [&](BodyBuilder &, const Words &w) { return uniform(w, call.resultType()); });
+/// Complex numbers have two such parts.
+static LogicalResult uniformIn(Call &call, double from, double to) {
+  auto pair = dyn_cast<ComplexType>(call.resultType());
+  Type type = pair ? pair.getElementType() : call.resultType();
+  if (!isFloat(type))
+    return call.refuse("a result of this dtype");
+  return drawn(call, [&](BodyBuilder &, const Words &w) {
+    auto draw = [&](int which) {
+      Element x = uniform(w, type, which);
+      return from == 0 && to == 1 ? x : x * (to - from) + from;
+    };
+    return pair ? makeComplex(draw(0), draw(1)) : draw(0);
+  });
+}
+
+static LogicalResult lowerRand(Call &call) { return uniformIn(call, 0, 1); }
+
+static LogicalResult lowerUniform(Call &call) {
+  return uniformIn(call, call.constantNumber("from"), call.constantNumber("to"));
 }
 
 static LogicalResult lowerRandn(Call &call) {
-  if (!isFloatResult(call))
+  auto pair = dyn_cast<ComplexType>(call.resultType());
+  if (!pair && !isFloatResult(call))
     return failure();
-  return drawn(call, [&](BodyBuilder &, const Words &w) { return normal(w, call.resultType()); });
-}
-
-static LogicalResult lowerUniform(Call &call) {
-  if (!isFloatResult(call))
-    return failure();
-  double from = call.constantNumber("from"), to = call.constantNumber("to");
   return drawn(call, [&](BodyBuilder &, const Words &w) {
-    return uniform(w, call.resultType()) * (to - from) + from;
+    return pair ? complexNormal(w, pair) : normal(w, call.resultType());
   });
 }
 
@@ -218,12 +235,13 @@ static LogicalResult lowerBernoulli(Call &call) { // default: of self; p, Tensor
 }
 
 static LogicalResult lowerNormal(Call &call) { // mean and std are numbers or tensors
-  if (!isFloatResult(call))
+  auto pair = dyn_cast<ComplexType>(call.resultType());
+  if (!pair && !isFloatResult(call))
     return failure();
   Operand mean = call.operand("mean"), deviation = call.operand("std");
   Type wide = opmath(call.resultType());
   return drawn(call, [&](BodyBuilder &body, const Words &w) {
-    Element x = convert(normal(w, call.resultType()), wide);
+    Element x = pair ? complexNormal(w, pair) : convert(normal(w, call.resultType()), wide);
     return x * call.read(body, deviation, wide) + call.read(body, mean, wide);
   });
 }
@@ -280,6 +298,52 @@ static LogicalResult lowerRandperm(Call &call) {
   return call.set(call.kernels.convert(order, call.resultType()));
 }
 
+/// Numbers of columns, with the probabilities that rows of weights say: as often as asked for from
+/// the running sums, or, without replacement, those with the greatest weights over exponentially
+/// distributed numbers.
+static LogicalResult lowerMultinomial(Call &call) {
+  Value self = call.tensor(0);
+  Type type = elementType(self), wide = opmath(type), i64 = IntegerType::get(type.getContext(), 64);
+  Exprs shape = shapeOf(self);
+  if (!isFloat(type) || shape.empty() || shape.size() > 2)
+    return call.refuse("this dtype or rank");
+  Expr rows = shape.size() == 2 ? shape[0] : Expr(1), columns = shape.back();
+  Expr samples = call.args.symInt("num_samples");
+  Value weights = call.kernels.reshape(self, {rows, columns});
+  bool replaces = call.args.boolean("replacement") && !samples.isConstant(1);
+  Draw draw(call, {rows, replaces ? samples : columns});
+  if (!draw)
+    return failure();
+  Value drawn;
+  if (replaces) {
+    using Elements = BodyBuilder::Elements;
+    auto init = [&](BodyBuilder &body) { return Elements{body.constant(wide, 0)}; };
+    auto body = [&](BodyBuilder &inner) {
+      return Elements{convert(inner.read(weights, inner.ownDims()), wide)};
+    };
+    auto add = [](ArrayRef<Element> a, ArrayRef<Element> b) { return Elements{a[0] + b[0]}; };
+    Value sums = call.kernels.scan({{rows, columns}, 1, init, body, add}, wide).front();
+    drawn = call.kernels.map({rows, samples}, i64, [&](BodyBuilder &body) {
+      Element total = body.read(sums, Exprs{body.dim(0), columns - 1});
+      Element u = convert(uniform(draw.words(body), wide), wide) * total;
+      Element place = body.sum({columns}, i64, [&](BodyBuilder &inner) {
+        return convert(inner.read(sums, Exprs{inner.dim(0), inner.dim(2)}) <= u, i64);
+      });
+      return minimum(place, body.index(columns - 1));
+    });
+  } else {
+    if (!call.kernels.known().isLessOrEqual(samples, columns))
+      return call.refuse("cannot tell that there are as many columns");
+    Value order = call.kernels.sort({rows, columns}, [&](BodyBuilder &body) {
+      Element rate = -log1p(-uniform(draw.words(body), wide));
+      return ~orderedBits(convert(body.read(weights, body.ownDims()), wide) / rate);
+    });
+    drawn =
+        call.kernels.view(order, {rows, samples}, [](ArrayRef<Expr> dims) { return Exprs(dims); });
+  }
+  return call.set(call.kernels.reshape(drawn, call.resultShape()));
+}
+
 //===-- Dropout -------------------------------------------------------------------------------===//
 
 /// `self` with elements (or with `features`, whole channels) left out and the others scaled, and
@@ -317,10 +381,52 @@ static LogicalResult lowerDropout(Call &call, bool features) {
   return results.empty() ? failure() : call.set(results.front());
 }
 
-static LogicalResult lowerAlphaDropout(Call &call) {
-  if (call.args.boolean("train") && call.args.number("p") != 0)
-    return call.refuse("alpha dropout in training mode");
-  return call.set(call.tensor(0));
+/// What is left out becomes the value that keeps mean and variance of a self-normalising network.
+static LogicalResult lowerAlphaDropout(Call &call, bool features) {
+  constexpr double alpha = 1.7580993408473766;
+  double p = call.constantNumber("p");
+  if (!call.args.boolean("train") || p == 0)
+    return call.set(call.tensor(0));
+  if (!isFloatResult(call) || !(p > 0 && p < 1))
+    return call.refuse("this probability or dtype");
+  double scale = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
+  double kept = alpha * scale * p, dropped = kept - alpha * scale;
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self), drawnShape = shape;
+  if (features)
+    for (size_t i = 2; i < shape.size(); ++i)
+      drawnShape[i] = 1;
+  Draw draw(call, drawnShape);
+  if (!draw)
+    return failure();
+  Type type = elementType(self), wide = opmath(type);
+  return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    Exprs index = body.ownDims();
+    for (auto [at, size] : llvm::zip_equal(index, drawnShape))
+      if (size.isConstant(1))
+        at = 0;
+    Element u = uniform(draw.words(body, index), body.b().getF32Type());
+    Element x = convert(body.broadcast(self), wide);
+    return select(u < u.constant(1 - p), x * scale + kept, x.constant(dropped));
+  }));
+}
+
+/// x, times a slope where it is not positive: drawn from [lower, upper), or their middle.
+static LogicalResult lowerRrelu(Call &call) {
+  double lower = call.constantNumber("lower"), upper = call.constantNumber("upper");
+  Value self = call.tensor(0);
+  if (!isFloatResult(call))
+    return failure();
+  Type wide = opmath(call.resultType());
+  if (!call.args.boolean("training"))
+    return call.pointwise({self}, [&](BodyBuilder &, Elements x) {
+      return select(x[0] > x[0].constant(0), x[0], x[0] * ((lower + upper) / 2));
+    });
+  return drawn(call, [&](BodyBuilder &body, const Words &w) {
+    Element x = convert(body.broadcast(self), wide);
+    Element slope = convert(uniform(w, call.resultType()), wide) * (upper - lower) + lower;
+    return select(x <= x.constant(0), x * slope, x);
+  });
 }
 
 static LogicalResult lowerNativeDropout(Call &call) {
@@ -359,7 +465,11 @@ void lowering::registerRandom(LoweringTable &table) {
   table.add({"aten.randperm.default", "aten.randperm.generator"}, lowerRandperm);
   table.add("aten.dropout.default", [](Call &call) { return lowerDropout(call, false); });
   table.add("aten.feature_dropout.default", [](Call &call) { return lowerDropout(call, true); });
-  table.add({"aten.alpha_dropout.default", "aten.feature_alpha_dropout.default"},
-            lowerAlphaDropout);
+  table.add("aten.alpha_dropout.default",
+            [](Call &call) { return lowerAlphaDropout(call, false); });
+  table.add("aten.feature_alpha_dropout.default",
+            [](Call &call) { return lowerAlphaDropout(call, true); });
+  table.add("aten.rrelu.default", lowerRrelu);
+  table.add("aten.multinomial.default", lowerMultinomial);
   table.add("aten.native_dropout.default", lowerNativeDropout);
 }

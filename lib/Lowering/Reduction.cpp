@@ -1,4 +1,5 @@
 // Reductions over dims.
+#include "ComplexFunctions.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
@@ -42,6 +43,25 @@ static LogicalResult lowerSum(Call &call) {
                            [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
                              return body.sum(reduced.extents, type, read);
                            }));
+}
+
+static LogicalResult lowerSumToSize(Call &call) { // over what was broadcast
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self), result = call.resultShape();
+  Type type = opmath(call.resultType());
+  if (isBool(type) || result.size() > shape.size())
+    return call.refuse("this dtype, or a result of more dims");
+  SmallVector<int64_t> dims;
+  size_t added = shape.size() - result.size();
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (i < added || (result[i - added].isConstant(1) && !shape[i].isConstant(1)))
+      dims.push_back(i);
+  ReducedDims reduced(self, dims);
+  Value sums =
+      reduceTo(call, reduced, false, type, call.resultType(), [&](BodyBuilder &body, BodyFn read) {
+        return body.sum(reduced.extents, type, read);
+      });
+  return call.set(call.kernels.reshape(sums, result));
 }
 
 static LogicalResult lowerProd(Call &call) {
@@ -191,15 +211,20 @@ static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool 
                                    double correction, bool root) {
   Value tensor = call.tensor(0);
   Type wide = opmath(type);
-  return call.kernels.map(reduced.resultShape(keepdim), {type, type}, [&](BodyBuilder &body) {
+  // Of complex numbers the distances are real.
+  Type part = isComplex(type) ? cast<ComplexType>(type).getElementType() : type;
+  return call.kernels.map(reduced.resultShape(keepdim), {part, type}, [&](BodyBuilder &body) {
     auto read = [&](BodyBuilder &inner) {
       return convert(inner.read(tensor, reduced.indexFromResult(inner, keepdim)), wide);
     };
-    Element count = countAs(body, reduced.count(), wide);
-    Element mean = body.sum(reduced.extents, wide, read) / count;
-    Element squares = body.sum(reduced.extents, wide, [&](BodyBuilder &inner) {
+    Element count = countAs(body, reduced.count(), opmath(part));
+    Element mean = body.sum(reduced.extents, wide, read) / convert(count, wide);
+    Element squares = body.sum(reduced.extents, opmath(part), [&](BodyBuilder &inner) {
       Element distance = read(inner) - mean;
-      return distance * distance;
+      if (!isComplex(wide))
+        return distance * distance;
+      Element re = real(distance), im = imag(distance);
+      return re * re + im * im;
     });
     // A negative number of degrees of freedom counts as none.
     Element freedom = maximum(count - correction, count.constant(0));
@@ -211,7 +236,7 @@ static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool 
 /// `correction` (a number, 1 for None) or `unbiased`.
 static LogicalResult lowerVariance(Call &call, bool root, bool withMean) {
   Value tensor = call.tensor(0);
-  if (!isFloat(elementType(tensor)))
+  if (!isFloat(elementType(tensor)) && !isComplex(elementType(tensor)))
     return call.refuse("this dtype");
   double correction = 1;
   if (call.args.has("unbiased"))
@@ -237,13 +262,14 @@ static LogicalResult vectorNorm(Call &call, double order) {
   if (call.args.has("dim") && !call.args.isNone("dim"))
     dims = call.dims("dim", rank);
   ReducedDims reduced(tensor, dims);
-  if (!isFloat(type) || isComplex(elementType(tensor)))
+  if (!isFloat(type))
     return call.refuse("this dtype");
   bool isInfinite = std::isinf(order);
   if ((isInfinite || order < 0) && mayBeEmpty(call, reduced))
     return call.refuse("cannot tell that there is an element");
   bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
-  return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+  Type common = isComplex(elementType(tensor)) ? Type(ComplexType::get(type)) : type;
+  return call.set(reduceTo(call, reduced, keepdim, common, call.resultType(),
                            [&](BodyBuilder &body, BodyFn read) {
                              auto magnitude = [&](BodyBuilder &inner) { return abs(read(inner)); };
                              if (isInfinite)
@@ -251,6 +277,8 @@ static LogicalResult vectorNorm(Call &call, double order) {
                                                 : body.min(reduced.extents, type, magnitude);
                              Element sum = body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
                                Element x = read(inner);
+                               if (isComplex(common))
+                                 x = abs(x);
                                if (order == 0)
                                  return convert(x != x.constant(0), type);
                                if (order == 2)
@@ -313,6 +341,21 @@ static LogicalResult lowerTrace(Call &call) {
 static LogicalResult lowerLogsumexp(Call &call) {
   auto [reduced, keepdim] = reducedDims(call);
   Type type = opmath(call.resultType());
+  if (isComplex(type))
+    return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
+                             [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                               Type part = cast<ComplexType>(type).getElementType();
+                               Element largest =
+                                   body.max(reduced.extents, part,
+                                            [&](BodyBuilder &inner) { return real(read(inner)); });
+                               Element zero = largest.constant(0);
+                               Element shift = convert(select(isInf(largest), zero, largest), type);
+                               Element sum =
+                                   body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
+                                     return complexes::exp(read(inner) - shift);
+                                   });
+                               return complexes::log(sum) + shift;
+                             }));
   if (!isFloat(type))
     return call.refuse("this dtype");
   return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
@@ -330,6 +373,7 @@ static LogicalResult lowerLogsumexp(Call &call) {
 
 void lowering::registerReduction(LoweringTable &table) {
   table.add({"aten.sum.default", "aten.sum.dim_IntList"}, lowerSum);
+  table.add("aten.sum_to_size.default", lowerSumToSize);
   table.add({"aten.prod.default", "aten.prod.dim_int"}, lowerProd);
   table.add({"aten.mean.default", "aten.mean.dim"}, lowerMean);
   table.add({"aten.count_nonzero.default", "aten.count_nonzero.dim_IntList"}, lowerCountNonzero);

@@ -1,4 +1,5 @@
 // Running reductions along one dim.
+#include "ComplexFunctions.h"
 #include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
@@ -51,9 +52,17 @@ static LogicalResult lowerCumprod(Call &call) {
 
 /// log(exp(x) + exp(y)), without leaving the range of either.
 static LogicalResult lowerLogcumsumexp(Call &call) {
-  if (!isFloat(call.resultType()))
+  Type type = call.resultType();
+  if (isComplex(type))
+    return scan(
+        call, type,
+        [](ImplicitLocOpBuilder &b, Type type) {
+          return constant(b, type, -std::numeric_limits<double>::infinity());
+        },
+        complexes::logaddexp);
+  if (!isFloat(type))
     return call.refuse("this dtype");
-  return scan(call, opmath(call.resultType()), lowest, [](Element y, Element x) {
+  return scan(call, opmath(type), lowest, [](Element y, Element x) {
     Element least = minimum(x, y), most = maximum(x, y);
     // Equal infinities have no difference.
     Element same = (least == most) & isInf(least);

@@ -1,13 +1,13 @@
 // Sorting, and what is read off a sorted dim. Ties keep their order and NaN is the greatest.
+#include "Order.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// A signed i64 with the order of `x`: the bits of a floating-point number, those of a negative one
-/// turned around.
-static Element orderedBits(Element x) {
+/// The bits of a floating-point number, those of a negative one turned around.
+Element lowering::orderedBits(Element x) {
   ImplicitLocOpBuilder &b = x.b();
   Type i64 = b.getI64Type();
   if (x.type().isUnsignedInteger(64))
@@ -25,30 +25,7 @@ static Element orderedBits(Element x) {
   return convert(select(isNumber, bits ^ (sign & most), most), i64);
 }
 
-namespace {
-/// One dim of a tensor, which is seen as the last.
-struct SortedDim {
-  Exprs shape; // of the tensor
-  int64_t dim;
-
-  Exprs rows() const {
-    Exprs rows = shape;
-    rows.erase(rows.begin() + dim);
-    return rows;
-  }
-  Expr length() const { return shape[dim]; }
-  /// The index of a tensor of this shape where the rows' index and `at` are given.
-  Indices index(ArrayRef<Expr> row, Index at) const {
-    Indices result = indicesOf(row);
-    result.insert(result.begin() + dim, at);
-    return result;
-  }
-};
-} // namespace
-
-/// The positions along the dim that sorting puts at each place: [rows…, n]. A 0-d tensor counts as
-/// one element. Null, with a reason, for what has no order.
-static Value sortedPositions(Call &call, Value self, const SortedDim &along, bool descending) {
+Value lowering::sortedPositions(Call &call, Value self, const SortedDim &along, bool descending) {
   if (isComplex(elementType(self))) {
     call.kernels.fail("an order of complex numbers");
     return {};

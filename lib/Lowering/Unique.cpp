@@ -1,14 +1,20 @@
 // Distinct elements or rows. They are put in order, the first of each run of equal ones is marked,
-// and the marked ones are kept. Ordering is by counting what stands before, which is quadratic in
-// the number of rows, so many are refused; runs of what is in order already need none.
+// and the marked ones are kept. Rows of few elements are sorted by one column after the other, the
+// last one first; those of many by counting what stands before, which is quadratic in the number of
+// rows, so that many are refused. Runs of what is in order already need none.
+#include "Order.h"
 #include "Repeat.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// The most rows worth the quadratic form.
-static constexpr int64_t maxRows = 4096;
+/// The most rows worth the quadratic form, and the most columns that are sorted by.
+static constexpr int64_t maxRows = 4096, maxColumns = 16;
+
+static bool isSortedByColumns(Expr columns) {
+  return columns.isConstant() && *columns.constant() <= maxColumns;
+}
 
 namespace {
 
@@ -59,14 +65,13 @@ public:
 
   /// Which of them each row is.
   Value inverse() {
-    Value runs = kernels.map({rows}, i64, [&](BodyBuilder &body) {
-      Element here = body.index(body.dim(0));
-      Element upToHere = body.sum({rows}, i64, [&](BodyBuilder &inner) {
-        Element isMarked = inner.read(marks, Exprs{inner.dim(1)});
-        return convert(isMarked & (inner.index(inner.dim(1)) <= here), i64);
-      });
-      return upToHere - upToHere.constant(1);
-    });
+    using Elements = BodyBuilder::Elements;
+    auto init = [&](BodyBuilder &body) { return Elements{body.constant(i64, -1)}; };
+    auto body = [&](BodyBuilder &inner) {
+      return Elements{convert(inner.read(marks, inner.ownDims()), i64)};
+    };
+    auto add = [](ArrayRef<Element> a, ArrayRef<Element> b) { return Elements{a[0] + b[0]}; };
+    Value runs = kernels.scan({{rows}, 0, init, body, add}, i64).front();
     if (!places)
       return runs;
     return kernels.map({rows}, i64, [&](BodyBuilder &body) {
@@ -89,6 +94,38 @@ private:
   /// Where each row stands in order, and which row stands at each place. NaN is greatest; equal
   /// rows keep their order.
   void order() {
+    if (isSortedByColumns(columns))
+      orderByColumns();
+    else
+      orderByCounting();
+  }
+
+  void orderByColumns() {
+    for (int64_t column = *columns.constant(); column-- > 0;) {
+      Value before = positions;
+      Value next = kernels.sort({rows}, [&](BodyBuilder &body) {
+        Element row = before ? body.read(before, Exprs{body.dim(0)}) : body.index(body.dim(0));
+        return orderedBits(read(body, row, column));
+      });
+      positions = !before ? next : kernels.map({rows}, i64, [&](BodyBuilder &body) {
+        return body.read(before, Indices{body.read(next, Exprs{body.dim(0)})});
+      });
+    }
+    if (!positions) // rows of no columns are where they are
+      return;
+    ScatterSpec spec;
+    spec.targets = spec.places = {rows};
+    auto init = [&](BodyBuilder &body) { return body.constant(i64, 0); };
+    auto update = [&](BodyBuilder &body) {
+      Element row = body.read(positions, Exprs{body.dim(1)});
+      return ScatterSpec::Write{{row}, {}, body.index(body.dim(1))};
+    };
+    spec.init = init;
+    spec.update = update;
+    places = kernels.scatter(spec, i64);
+  }
+
+  void orderByCounting() {
     places = kernels.map({rows}, i64, [&](BodyBuilder &body) {
       return body.sum({rows}, i64, [&](BodyBuilder &inner) {
         return convert(isBefore(inner, inner.dim(1), inner.dim(0)), i64);
@@ -117,13 +154,9 @@ private:
       Element key = inner.index(2 * column) + convert(~isLess, i64);
       return select(differs, key, inner.constant(i64, INT64_MAX));
     };
-    Element key;
-    if (columns.isConstant(1))
-      key = compare(body, 0);
-    else
-      key = body.min({columns}, i64, [&](BodyBuilder &inner) {
-        return compare(inner, inner.dim(inner.numDims() - 1));
-      });
+    Element key = body.min({columns}, i64, [&](BodyBuilder &inner) {
+      return compare(inner, inner.dim(inner.numDims() - 1));
+    });
     Element isEarlier = body.index(a) < body.index(b);
     Element isLess = (key & key.constant(1)) == key.constant(0);
     return select(key == same, isEarlier, isLess);
@@ -163,7 +196,7 @@ static LogicalResult unique(Call &call, std::optional<int64_t> dim, bool isOrder
     table = kernels.reshape(self, {sym::product(shape), 1});
   }
   Expr rows = shapeOf(table)[0];
-  if ((!isOrdered || (wantsInverse && !call.isUnused(1))) &&
+  if (!isOrdered && !isSortedByColumns(shapeOf(table)[1]) &&
       !kernels.known().isLessOrEqual(rows, maxRows))
     return call.refuse("more than " + Twine(maxRows) + " elements or rows");
 

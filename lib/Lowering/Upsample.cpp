@@ -21,11 +21,13 @@ struct Tap {
 
 /// The spatial axes, with the scale as ATen computes it: from a given factor, else from the sizes.
 /// With align_corners the corners of input and output meet.
-static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool alignCorners) {
+static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool alignCorners,
+                                             bool anyType = false) {
   Value x = call.tensor(0);
   Exprs in = shapeOf(x), out = call.resultShape();
-  if (in.size() != spatial + 2 || out.size() != in.size() || !isFloat(elementType(x)) ||
-      !call.kernels.isSame(in[0], out[0]) || !call.kernels.isSame(in[1], out[1])) {
+  if (in.size() != spatial + 2 || out.size() != in.size() ||
+      !(anyType || isFloat(elementType(x))) || !call.kernels.isSame(in[0], out[0]) ||
+      !call.kernels.isSame(in[1], out[1])) {
     call.kernels.fail("this dtype or rank");
     return std::nullopt;
   }
@@ -74,7 +76,7 @@ static Element clampIndex(BodyBuilder &body, Element index, Expr size) {
 /// floor(out * scale), or floor((out + 0.5) * scale) for the exact form.
 static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
   Value x = call.tensor(0);
-  auto all = axes(call, spatial, false);
+  auto all = axes(call, spatial, false, /*anyType=*/true);
   if (!all)
     return failure();
   // Where the rounded scale gives the exact quotient for every output, the index is an expression.

@@ -51,6 +51,22 @@ static LogicalResult lowerMatrixTranspose(Call &call) { // mT
   return permute(call, perm);
 }
 
+/// The conjugate of the transposed matrices.
+static LogicalResult lowerAdjoint(Call &call) { // mH, adjoint, matrix_H
+  int64_t rank = rankOf(call.tensor(0));
+  if (rank < 2)
+    return rank == 0 ? lowerIdentity(call) : call.refuse("needs a matrix");
+  SmallVector<int64_t> perm = identity(rank);
+  std::swap(perm[rank - 1], perm[rank - 2]);
+  Value result = call.kernels.permute(call.tensor(0), perm);
+  if (isComplex(elementType(result)))
+    result = call.kernels.map(shapeOf(result), elementType(result), [&](BodyBuilder &body) {
+      Element x = body.broadcast(result);
+      return makeComplex(real(x), -imag(x));
+    });
+  return call.set(result);
+}
+
 /// Wraps negative dims; nullopt unless they are distinct.
 static std::optional<SmallVector<int64_t>> distinctDims(SmallVector<int64_t> dims, int64_t rank) {
   llvm::SmallBitVector seen(rank);
@@ -243,6 +259,39 @@ static LogicalResult lowerTensorSplit(Call &call) { // sections of nearly equal 
   return rank == 0 ? call.refuse("a 0-d tensor cannot be split") : splitDeclared(call, dim);
 }
 
+/// Parts that end where the next index is, and at the end.
+static LogicalResult splitAt(Call &call, int64_t dim, ArrayRef<Expr> indices) {
+  Value tensor = call.tensor(0);
+  if (dim >= rankOf(tensor) || call.numResults() != indices.size() + 1)
+    return call.refuse("a tensor of fewer dims, or another number of parts");
+  Expr size = shapeOf(tensor)[dim], start = 0;
+  SmallVector<Value> parts;
+  for (unsigned i = 0; i < call.numResults(); ++i) {
+    Expr end = i < indices.size() ? clampIndex(call, indices[i], size) : size;
+    Expr length = call.kernels.known().simplify(Expr::max(end - start, Expr(0)));
+    parts.push_back(elementsFrom(call, tensor, dim, start, 1, length));
+    start = end;
+  }
+  return call.set(parts);
+}
+
+static LogicalResult lowerTensorSplitAt(Call &call) {
+  int64_t rank = rankOf(call.tensor(0));
+  return splitAt(call, call.dim("dim", rank), call.args.symIntList("indices"));
+}
+
+/// hsplit, vsplit and dsplit: along dims 1 (of a vector 0), 0 and 2.
+static LogicalResult splitAlong(Call &call, int64_t dim) {
+  int64_t rank = rankOf(call.tensor(0));
+  if (dim == 1 && rank == 1)
+    dim = 0;
+  if (dim >= rank)
+    return call.refuse("a tensor of fewer dims");
+  if (call.args.has("indices"))
+    return splitAt(call, dim, call.args.symIntList("indices"));
+  return splitDeclared(call, dim);
+}
+
 static LogicalResult lowerDiagonal(Call &call) {
   Value tensor = call.tensor(0);
   int64_t rank = rankOf(tensor), row = call.dim("dim1", rank), column = call.dim("dim2", rank);
@@ -365,6 +414,13 @@ static LogicalResult lowerRot90(Call &call) {
   return call.set(call.kernels.permute(turned, perm));
 }
 
+static LogicalResult lowerReshapeEach(Call &call) { // atleast_1d and so on of several tensors
+  SmallVector<Value> results;
+  for (auto [i, tensor] : llvm::enumerate(call.args.tensorList(0)))
+    results.push_back(call.kernels.reshape(tensor, call.resultShape(i)));
+  return call.set(results);
+}
+
 static LogicalResult lowerBroadcastTensors(Call &call) {
   SmallVector<Value> results;
   for (auto [i, tensor] : llvm::enumerate(call.args.tensorList(0)))
@@ -440,6 +496,7 @@ void lowering::registerView(LoweringTable &table) {
             lowerTranspose);
   table.add({"aten.t.default", "aten.t_copy.default", "aten.numpy_T.default"}, lowerReverseDims);
   table.add("aten.mT.default", lowerMatrixTranspose);
+  table.add({"aten.mH.default", "aten.adjoint.default", "aten.matrix_H.default"}, lowerAdjoint);
   table.add({"aten.permute.default", "aten.permute_copy.default"}, lowerPermute);
   table.add(
       {"aten.movedim.int", "aten.movedim.intlist", "aten.moveaxis.int", "aten.moveaxis.intlist"},
@@ -454,7 +511,14 @@ void lowering::registerView(LoweringTable &table) {
              "aten.chunk.default", "aten.unsafe_chunk.default"},
             lowerSplit);
   table.add("aten.tensor_split.sections", lowerTensorSplit);
-  table.add({"aten.diagonal.default", "aten.diagonal_copy.default"}, lowerDiagonal);
+  table.add("aten.tensor_split.indices", lowerTensorSplitAt);
+  const StringRef splits[] = {"vsplit", "hsplit", "dsplit"};
+  for (int64_t dim = 0; dim < 3; ++dim)
+    for (StringRef overload : {".int", ".array"})
+      table.add(("aten." + splits[dim] + overload).str(),
+                [dim](Call &call) { return splitAlong(call, dim); });
+  table.add({"aten.diagonal.default", "aten.diagonal_copy.default", "aten.linalg_diagonal.default"},
+            lowerDiagonal);
   table.add({"aten.unfold.default", "aten.unfold_copy.default"}, lowerUnfold);
   table.add({"aten.repeat.default", "aten.tile.default"}, lowerRepeat);
   table.add("aten.repeat_interleave.self_int", lowerRepeatInterleave);
@@ -463,6 +527,8 @@ void lowering::registerView(LoweringTable &table) {
   table.add("aten.fliplr.default", [](Call &call) { return flipDim(call, 1); });
   table.add("aten.rot90.default", lowerRot90);
   table.add("aten.broadcast_tensors.default", lowerBroadcastTensors);
+  table.add({"aten.atleast_1d.Sequence", "aten.atleast_2d.Sequence", "aten.atleast_3d.Sequence"},
+            lowerReshapeEach);
   table.add("aten.roll.default", lowerRoll);
   table.add({"aten.meshgrid.default", "aten.meshgrid.indexing"}, lowerMeshgrid);
 }

@@ -47,15 +47,13 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   addCleanup(pm);
 
   // From here on no pass may read through views: a packed operand is one.
-  if (options.pack) {
-    KernelPackContractsOptions pack;
-    pack.vectorBytes = options.vectorBytes;
-    pack.registers = options.registers;
-    pm.addPass(createKernelPackContracts(pack));
-    cpu::CpuPackOperandsOptions operands;
-    operands.vectorBytes = options.vectorBytes;
-    pm.addPass(cpu::createCpuPackOperands(operands));
-  }
+  KernelPackContractsOptions pack;
+  pack.vectorBytes = options.vectorBytes;
+  pack.registers = options.registers;
+  pm.addPass(createKernelPackContracts(pack));
+  cpu::CpuPackOperandsOptions operands;
+  operands.vectorBytes = options.vectorBytes;
+  pm.addPass(cpu::createCpuPackOperands(operands));
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));
 

@@ -36,7 +36,7 @@ def arguments():
     parser.add_argument("--dtypes", default="", help="instead of float32 and two others")
     parser.add_argument("--dynamic", action="store_true", help="every dimension dynamic")
     parser.add_argument("--fallback", default="none", choices=("none", "torch"))
-    parser.add_argument("--samples", type=int, default=10, help="at most so many for each dtype")
+    parser.add_argument("--samples", type=int, default=6, help="at most so many for each dtype")
     parser.add_argument("--compiler", default=os.environ.get("KILN_COMPILER", str(prepare.ROOT / "build" / "bin" / "aot-compile")))
     parser.add_argument("--flag", action="append", default=[], help="another option for the compiler")
     parser.add_argument("--json", metavar="FILE", help="all outcomes")

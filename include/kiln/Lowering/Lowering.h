@@ -118,8 +118,10 @@ public:
   /// `target` as in torch.call, `aten.add.Tensor`; it must be new.
   void add(llvm::StringRef target, Lowering lowering);
   void add(std::initializer_list<llvm::StringRef> targets, const Lowering &lowering);
+  /// For a call with `updates`, whose last results are what the operator writes.
+  void addUpdating(llvm::StringRef target, Lowering lowering);
   /// Null for an operator without a lowering.
-  const Lowering *find(llvm::StringRef target) const;
+  const Lowering *find(llvm::StringRef target, bool updating = false) const;
   const llvm::StringMap<Lowering> &all() const { return lowerings; }
 
 private:
@@ -143,16 +145,22 @@ void registerComplex(LoweringTable &table);
 void registerConv(LoweringTable &table);
 void registerConvert(LoweringTable &table);
 void registerCreation(LoweringTable &table);
+void registerDiagonal(LoweringTable &table);
+void registerDistance(LoweringTable &table);
 void registerEinsum(LoweringTable &table);
 void registerEmbeddingBag(LoweringTable &table);
 void registerErrorFunction(LoweringTable &table);
 void registerFft(LoweringTable &table);
+void registerFloatParts(LoweringTable &table);
 void registerGamma(LoweringTable &table);
 void registerGridSample(LoweringTable &table);
+void registerHistogram(LoweringTable &table);
 void registerIm2col(LoweringTable &table);
 void registerIndex(LoweringTable &table);
 void registerIndexPut(LoweringTable &table);
+void registerIntegrate(LoweringTable &table);
 void registerLoss(LoweringTable &table);
+void registerMarginLoss(LoweringTable &table);
 void registerMatmul(LoweringTable &table);
 void registerNorm(LoweringTable &table);
 void registerNumber(LoweringTable &table);
@@ -163,6 +171,8 @@ void registerPolynomial(LoweringTable &table);
 void registerPool(LoweringTable &table);
 void registerPoolBackward(LoweringTable &table);
 void registerPrims(LoweringTable &table);
+void registerProduct(LoweringTable &table);
+void registerQuantile(LoweringTable &table);
 void registerRandom(LoweringTable &table);
 void registerReduction(LoweringTable &table);
 void registerRepeat(LoweringTable &table);
@@ -173,6 +183,7 @@ void registerSoftmax(LoweringTable &table);
 void registerSort(LoweringTable &table);
 void registerStrided(LoweringTable &table);
 void registerUnique(LoweringTable &table);
+void registerUnpool(LoweringTable &table);
 void registerUpsample(LoweringTable &table);
 void registerView(LoweringTable &table);
 

@@ -13,7 +13,6 @@
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -59,8 +58,7 @@ struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
       return signalPassFailure();
 
     ConversionTarget llvm(getContext());
-    // A device's own instructions are there already.
-    llvm.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
+    llvm.addLegalDialect<LLVM::LLVMDialect>();
     if (failed(applyFullConversion(getOperation(), llvm, patterns)))
       return signalPassFailure();
   }

@@ -1,0 +1,28 @@
+// What losses are written with.
+#ifndef KILN_LIB_LOWERING_LOSS_H
+#define KILN_LIB_LOWERING_LOSS_H
+
+#include "kiln/Lowering/Lowering.h"
+
+namespace kiln::lowering {
+
+enum LossReduction { None = 0, Mean = 1, Sum = 2 };
+
+/// All elements of `losses` as the argument `reduction` says. Fails where `losses` is null.
+mlir::LogicalResult reduced(Call &call, mlir::Value losses);
+
+/// A function of two tensors for each element, in the opmath of their promoted dtype, to which it
+/// is not rounded. Null, with a reason, for what it cannot take.
+mlir::Value elementwise(Call &call, mlir::Value a, mlir::Value b,
+                        llvm::function_ref<Element(BodyBuilder &, Element, Element)> compute);
+
+/// |a - b + eps| for each element, in the opmath of the promoted dtype or of that of its parts.
+mlir::Value absoluteDifference(Call &call, mlir::Value a, mlir::Value b, double eps = 0);
+
+/// The p-norm of a reduction over `extents` of magnitudes, for any p.
+Element normOf(BodyBuilder &body, llvm::ArrayRef<Expr> extents, mlir::Type type, double p,
+               llvm::function_ref<Element(BodyBuilder &)> magnitude);
+
+} // namespace kiln::lowering
+
+#endif // KILN_LIB_LOWERING_LOSS_H

@@ -1,0 +1,138 @@
+"""Operators that are a few maps and reductions each: products, diagonals, losses of margins, histograms, quantiles, integrals."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.export import Dim
+
+from test_ops_pointwise import some
+
+NAN, INF = float("nan"), float("inf")
+
+
+def products(x, y, v, z):
+    return (torch.inner(x, y), torch.tensordot(x, y, ([1], [1])), torch.tensordot(x, y, 0), torch.kron(x, y[:2, :3]), torch.kron(v, x), torch.vdot(v, v),
+            torch.linalg.vecdot(x, y[:1]), torch.linalg.vecdot(z, z.mH.mT, dim=0), torch.addr(x, x[:, 0], v, beta=2, alpha=-0.5), torch.linalg.cross(x[:, :3], y[:1, :3]),
+            torch.cross(x[:, 1:4], y[:4, :3], dim=1), torch.linalg.multi_dot([x, y.T, x, v]), torch.linalg.multi_dot([x, x.T, y.T.T]), (x @ y.T).matrix_power(3),
+            torch.linalg.vander(v, N=4), z.mH, torch.adjoint(z) @ z, F.linear(z, z), torch.einsum("ij,kj->ik", z, z))
+
+
+def diagonals(x, v):
+    return (torch.diag(v), torch.diag(v, -2), torch.diag(x, 1), torch.diag_embed(x, 1, 0, 2), torch.diag_embed(x, -2), torch.diagflat(x, 1),
+            torch.block_diag(x, v, x[:1, :2]), torch.linalg.diagonal(x, offset=-1), torch.cartesian_prod(v, v[:2]), *torch.atleast_2d(v, x), *x.hsplit([2]), *x.vsplit(2),
+            *x.tensor_split([2], 1), x.sum_to_size(1, 5), x.sum_to_size(5))
+
+
+def margins(x, y, t):
+    signs = torch.where(y > 0, 1.0, -1.0)
+    return (F.hinge_embedding_loss(x, signs), F.margin_ranking_loss(x, y, signs, 0.5), F.soft_margin_loss(x, signs, reduction="sum"), F.poisson_nll_loss(x, y.abs() * 3, full=True),
+            F.cosine_embedding_loss(x, y, signs[:, 0], 0.1), F.triplet_margin_loss(x, y, y.flip(0), swap=True), F.multi_margin_loss(x, t, p=2, weight=y[0].abs(), reduction="none"),
+            F.multilabel_margin_loss(x, torch.stack([t, t - 1, -torch.ones_like(t), t, t], 1)), torch.pdist(x), torch.renorm(x, 1.5, 0, 1.0), torch.dist(x, y, -1.0),
+            F.pairwise_distance(x, y, p=INF), F.cosine_similarity(x, y, 0), F.rrelu(x))
+
+
+def orders(x, q):
+    rows = torch.where(x > 1, NAN, x)
+    return (x.quantile(q, dim=1), x.quantile(0.3), x.quantile(q, dim=0, keepdim=True, interpolation="nearest"), rows.quantile(q, dim=1, interpolation="higher"),
+            rows.nanquantile(q, dim=1), x.nanquantile(0.5, dim=0, interpolation="midpoint"), *torch.histogram(x, 4), *torch.histogram(x, torch.tensor([-1.0, 0.0, 0.5, 2.0]), density=True),
+            torch.histogramdd(x[:, :2], [3, 2]).hist)
+
+
+def integrals(x, v):
+    return (torch.trapezoid(x), torch.trapezoid(x, dx=0.5, dim=0), torch.trapezoid(x, v), torch.cumulative_trapezoid(x, v), torch.cumulative_trapezoid(x, dx=2.0, dim=0),
+            *torch.gradient(x), *torch.gradient(x, spacing=0.5, edge_order=2), *torch.gradient(x, spacing=(v,), dim=1, edge_order=2), torch.diff(x[:, :1]), torch.diff(x, n=2))
+
+
+INPUTS = {
+    products: lambda: (some(4, 5), some(4, 5), some(5), torch.complex(some(4, 5), some(4, 5))), diagonals: lambda: (some(4, 5), some(5)),
+    margins: lambda: (some(4, 5), some(4, 5), torch.tensor([2, 1, 4, 3])), orders: lambda: (some(6, 7), torch.tensor([0.0, 0.25, 0.9, 1.0])),
+    integrals: lambda: (some(4, 6), some(6).cumsum(0)),
+}
+
+
+@pytest.mark.parametrize("family", INPUTS, ids=lambda family: family.__name__)
+def test_family(check_calls, family):
+    check_calls(family, INPUTS[family](), rtol=2e-5, atol=2e-5)
+
+
+class Dynamic(torch.nn.Module):
+    def forward(self, x, y):
+        return (torch.inner(x, y), torch.diag_embed(x, 1), torch.block_diag(x, y), torch.pdist(x), torch.trapezoid(x, dim=0), torch.cumulative_trapezoid(x),
+                x.quantile(0.25, dim=0), F.soft_margin_loss(x, y), torch.renorm(x, 2, 0, 0.5), F.pairwise_distance(x, y), torch.tensordot(x, y, 2),
+                F.unfold(x[None, None], 2, padding=1), torch._safe_softmax(x, 0))
+
+
+def test_dynamic_sizes(compile_and_compare):
+    shapes = {0: Dim("n", min=3, max=64), 1: Dim("m", min=3, max=64)}
+    compile_and_compare(Dynamic(), (some(4, 6), some(4, 6)), dynamic_shapes={"x": shapes, "y": shapes}, rtol=2e-5, atol=2e-5, more_inputs=[(some(7, 3), some(7, 3)), (some(3, 17), some(3, 17))])
+
+
+def test_parts_of_floats(check_calls):
+    values = torch.tensor([0.0, -0.0, 1.0, -2.5, 1e-45, -1e-40, 3e38, INF, -INF, NAN, 0.3333, 65504.0, 6e-8, 6.1e-5])
+    cases = [(values.to(dtype), values.flip(0).to(dtype)) for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16)]
+    check_calls(lambda a, b: (torch.nextafter(a, b), torch.nextafter(b, a), *torch.frexp(torch.where(a.isfinite(), a, 0.75)), a.float_power(2)), *cases, rtol=0, atol=0)
+    check_calls(lambda x, n: torch.ldexp(x, n), (some(5), torch.tensor([1, -3, 0, 20, -20])), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8], ids=str)
+def test_common_divisors(check_calls, dtype):
+    a, b = torch.tensor([0, 12, 7, 100, 36, 0, 1]).to(dtype), torch.tensor([0, 18, 0, 75, 12, 5, 127]).to(dtype)
+    check_calls(lambda a, b: (torch.gcd(a, b), torch.lcm(a, b)), (a, b), (-a, b))
+
+
+def test_complex_reductions(check_calls):
+    z = torch.complex(some(4, 5), some(4, 5))
+    special = torch.tensor([complex(-INF, 1), complex(0, 0), complex(NAN, 0), complex(2, -3)])
+    check_calls(lambda z: (z.var(), z.std(1), *torch.var_mean(z, 0), torch.linalg.vector_norm(z, 3, 1), torch.linalg.vector_norm(z, INF), z.logsumexp(0), torch.logcumsumexp(z, 1),
+                           torch.dist(z, z * 2), torch.lerp(z, z * 2, 0.7), F.silu(z), torch.isclose(z, z + 1e-9)), z, rtol=1e-5, atol=1e-5)
+    check_calls(lambda z, w: torch.logaddexp(z, w), (special, special.flip(0)), (z, z.conj().resolve_conj()), rtol=1e-5, atol=1e-5)
+
+
+def test_complex_convolution(check_calls):
+    z = torch.complex(some(2, 4, 9), some(2, 4, 9))
+    check_calls(lambda z, w: (F.conv1d(z, w, padding=1, stride=2), F.conv1d(z, w[:, :2], groups=2)), (z, torch.complex(some(6, 4, 3), some(6, 4, 3))))
+
+
+def test_running_statistics(compile_and_compare):
+    """Training updates buffers, which the next run reads."""
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.InstanceNorm1d(4, track_running_stats=True, affine=True))
+
+    class Trained(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x):
+            y = F.batch_norm(x, self.inner[0].running_mean, self.inner[0].running_var, training=True, momentum=0.3)
+            y = F.instance_norm(y, self.inner[1].running_mean, self.inner[1].running_var, momentum=0.2)
+            return y, self.inner[0].running_mean * 1, self.inner[0].running_var * 1, self.inner[1].running_mean * 1, self.inner[1].running_var * 1
+    # Eager mode and export share the module's buffers, so that only one run is comparable.
+    compiled_inputs = (some(3, 4, 6),)
+    compile_and_compare(Trained(), compiled_inputs, rtol=1e-5, atol=1e-5)
+
+
+def test_unpooling_and_columns(check_calls):
+    x = some(2, 3, 6, 8)
+    check_calls(lambda x: (F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), F.unfold(x, (2, 3), dilation=(1, 2), padding=1, stride=2),
+                           F.fold(F.unfold(x, 3, stride=2, padding=1), (6, 8), 3, stride=2, padding=1), F.interpolate(x.to(torch.uint8), scale_factor=2),
+                           F.avg_pool2d((x * 10).to(torch.int64), 2)), x)
+
+
+def test_many_distinct_elements(check_calls):
+    check_calls(lambda x: torch.unique(x, return_inverse=True, return_counts=True), torch.randint(0, 3000, (9000,)), rtol=0, atol=0)
+
+
+def test_distributions(compile_model):
+    """What is drawn has the shares that the weights say."""
+    class Draws(torch.nn.Module):
+        def forward(self, weights, x):
+            return (torch.multinomial(weights, 4000, replacement=True), torch.multinomial(weights, 2), torch.randn(4000, dtype=torch.complex64),
+                    F.alpha_dropout(x, 0.25, training=True), F.rrelu(-x.abs(), 0.1, 0.3, training=True))
+    weights, x = torch.tensor([1.0, 0.0, 3.0, 4.0]), torch.randn(4000)
+    drawn, pair, complex_normal, dropped, leaky = (torch.as_tensor(value) for value in compile_model(Draws(), (weights, x)).model.run([weights, x]))
+    shares = torch.bincount(drawn, minlength=4) / 4000
+    assert (shares - weights / 8).abs().max() < 0.04 and shares[1] == 0
+    assert pair[0] != pair[1] and 1 not in pair
+    assert abs(complex_normal.abs().square().mean() - 1) < 0.1 and abs(complex_normal.mean()) < 0.05
+    assert abs(dropped.mean()) < 0.1 and abs(dropped.std() - 1) < 0.1
+    slopes = leaky / -x.abs()
+    assert slopes.min() >= 0.1 - 1e-3 and slopes.max() <= 0.3 + 1e-3 and abs(slopes.mean() - 0.2) < 0.01
