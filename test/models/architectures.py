@@ -123,7 +123,7 @@ def _table():
     text("squeezebert", "SqueezeBert", embedding_size=64)
     text("convbert", "ConvBert", embedding_size=32)
     text("roformer", "RoFormer")
-    text("nystromformer", "Nystromformer", segment_means_seq_len=32, num_landmarks=8, conv_kernel_size=5, inputs=inputs.text_of_32)
+    text("nystromformer", "Nystromformer", segment_means_seq_len=8, num_landmarks=8, conv_kernel_size=5)
     text("megatron-bert", "MegatronBert")
     text("fnet", "FNet", inputs=inputs.text_unmasked)
     text("funnel", "Funnel", block_sizes=[1, 1], num_decoder_layers=1)

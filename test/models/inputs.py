@@ -39,12 +39,6 @@ def short_text(config, size):
     return dict(input_ids=(_ids(config, size, 6 + size), LENGTH))
 
 
-def text_of_32(config, size):
-    """Of the length that the configuration says."""
-    ids = _ids(config, size, 32)
-    return dict(input_ids=(ids, BATCH), attention_mask=(_mask(*ids.shape), BATCH))
-
-
 def layout(config, size):
     words = text(config, size)
     corner = torch.randint(0, 500, (*words["input_ids"][0].shape, 2), generator=_generator(size))

@@ -68,7 +68,7 @@ def export(name, kind, folder):
         if kind == "dynamic":
             shapes = (tuple({dim: torch.export.Dim.AUTO for dim in named} for named in dims.values()),)
         program = torch.export.export(module, tuple(cases[0].values()), dynamic_shapes=shapes, strict=False)
-        is_symbolic = {(key, dim): not isinstance(node.meta["val"].shape[dim], int)
+        is_symbolic = {(key, dim): is_symbol(node.meta["val"].shape[dim])
                        for key, node in zip(cases[0], user_inputs(program), strict=True) for dim in dims[key]}
         # A dim that export made constant has the size of the first case in all, which is the least.
         for (key, dim), keeps in is_symbolic.items():
@@ -80,6 +80,11 @@ def export(name, kind, folder):
     torch.export.save(program, folder / "model.pt2")
     torch.save([(list(tensors.values()), outputs) for tensors, outputs in zip(cases, expected)], folder / "cases.pt")
     (folder / "export.json").write_text(json.dumps(dict(key=key_of(name, kind), symbolic=symbolic)))
+
+
+def is_symbol(size):
+    """Also a symbol may have been made constant."""
+    return not isinstance(size, int) and size.node.maybe_as_int() is None
 
 
 def user_inputs(program):
