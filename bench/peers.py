@@ -1,5 +1,6 @@
 """What is measured, made ready: Kiln's objects, AOTInductor's packages, the programs that run them. All of it is cached."""
 import hashlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -68,7 +69,7 @@ def host(name):
     source = HOSTS / f"{name}.cpp" if name == "aoti" else HOSTS / f"{name}.c"
     flags = ["-O2", f"-I{ROOT / 'include'}"]
     if name == "aoti":
-        torch = pathlib.Path(_call([sys.executable, "-c", "import torch; print(torch.__path__[0])"], "finding torch").strip())
+        torch = pathlib.Path(importlib.util.find_spec("torch").origin).parent  # importing it takes seconds
         flags += ["-std=c++20", f"-isystem{torch}/include", f"-isystem{torch}/include/torch/csrc/api/include", f"-L{torch}/lib",
                   f"-Wl,-rpath,{torch}/lib"]
         libraries, compiler = ["-ltorch", "-ltorch_cpu", "-lc10"], "c++"

@@ -6,6 +6,8 @@ using namespace kiln;
 
 void kiln::buildWrapperStage(OpPassManager &pm) {
   pm.addPass(createKernelLowerToWrapper());
+  // Before lives are made longer by reuse.
+  pm.addPass(createWrapperJoinBuffers());
   // Before frees exist: it looks for last uses itself, and makes one buffer's life two's.
   pm.addPass(createWrapperReuseInPlace());
   pm.addPass(createWrapperInsertFrees());

@@ -193,3 +193,21 @@ def test_attention_written_out(check_calls):
         scores = q @ k.transpose(-1, -2) * 0.25
         return F.softmax(scores.masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf")), -1) @ v
     check_calls(function, tuple(some(2, 3, 9, 16, seed=i) for i in range(3)), **CLOSE)
+
+
+def test_concatenated_products(compile_and_compare):
+    """Products are computed where the concatenation wants them, also when they are read elsewhere, and in a result of the model."""
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(8, 16), torch.nn.Linear(5, 16)
+
+        def forward(self, x, y, z):
+            p, q = self.a(x), self.b(y)
+            both = torch.cat([p, q])
+            return torch.softmax(torch.cat([p, q, z]), 1) + 1, both, p.sum(), torch.cat([both, p]).sum(1), torch.cat([p, p[:1], p])
+
+    sizes = [(4, 6), (2, 2), (17, 33)]
+    inputs = [(some(m, 8), some(n, 5), some(2, 16)) for m, n in sizes]
+    dims = {0: torch.export.Dim.DYNAMIC}
+    compile_and_compare(Model(), inputs[0], dynamic_shapes=(dims, dims, None), more_inputs=inputs[1:], **CLOSE)

@@ -317,7 +317,7 @@ int supervise(CompileOptions &options) {
   if (WIFEXITED(status))
     return WEXITSTATUS(status);
   int signal = WTERMSIG(status);
-  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) {
+  if (llvm::is_contained({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, signal)) {
     ::signal(signal, SIG_DFL);
     raise(signal);
   }

@@ -278,6 +278,16 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
 }
 
+def WrapperJoinBuffers : Pass<"wrapper-join-buffers", "::mlir::ModuleOp"> {
+  let summary = "Let what is concatenated be computed in place";
+  let description = [{
+    A launch of a kernel that does nothing but put its operands one after the other in memory goes away:
+    the buffer of each operand becomes a view of a piece of the result, which is allocated before the first
+    of them. An operand whose memory is not the program's to choose (an input, a constant) is copied into
+    its piece; the launch stays if more than half of them are.
+  }];
+}
+
 def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::mlir::ModuleOp"> {
   let summary = "Let element-wise kernels write their result over an operand";
   let description = [{
