@@ -86,7 +86,9 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
   for (uint32_t i = 0; i < kiln_program.num_constants; ++i)
     model->exclusive_runs |= (kiln_program.constants[i].flags & KILN_RT_MUTABLE_BUFFER) != 0;
   status = kiln_weights_open(&model->weights, options->weights_path, model->exclusive_runs);
-  if (status == KILN_OK && !options->parallel_for) {
+  if (status == KILN_OK && kiln_program.device)
+    status = kiln_program.device->functions->open(model);
+  if (status == KILN_OK && !options->parallel_for && !kiln_program.device) {
     int threads = options->num_threads ? options->num_threads : kiln_usable_cpus();
     status = kiln_pool_create(threads, &model->allocator, &model->pool);
   }
@@ -120,6 +122,8 @@ void kiln_model_destroy(kiln_model *model) {
   kiln_pool_destroy(model->pool);
   kiln_contexts_free(model);
   kiln_scratches_free(model);
+  if (kiln_program.device)
+    kiln_program.device->functions->close(model);
   if (kiln_program.externs)
     kiln_program.externs->close(model);
   kiln_weights_close(&model->weights);
@@ -148,13 +152,14 @@ static int32_t check_counts(const kiln_model *model, const void *inputs, size_t 
 
 int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs, size_t num_inputs,
                        DLManagedTensorVersioned **outputs, size_t num_outputs, void *stream) {
-  (void)stream;
   if (KILN_UNLIKELY(!model || num_inputs != kiln_program.num_inputs ||
                     num_outputs != kiln_program.num_outputs || (num_inputs && !inputs) ||
                     (num_outputs && !outputs)))
     return report(model ? &model->options : NULL,
                   check_counts(model, inputs, num_inputs, num_outputs));
-  int32_t status = kiln_run(model, inputs, outputs);
+  int32_t status = KILN_UNLIKELY(kiln_program.device != NULL)
+                       ? kiln_program.device->functions->run(model, inputs, outputs, stream)
+                       : kiln_run(model, inputs, outputs);
   return KILN_LIKELY(status == KILN_OK) ? KILN_OK : report(&model->options, status);
 }
 

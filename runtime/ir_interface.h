@@ -25,6 +25,7 @@
 #ifndef KILN_RUNTIME_IR_INTERFACE_H
 #define KILN_RUNTIME_IR_INTERFACE_H
 
+#include "cuda/device.h"
 #include "extern.h"
 
 #define KILN_RT_ABI 1
@@ -148,6 +149,7 @@ typedef struct {
   uint32_t num_segments; /* that main reserves */
   uint32_t reserved;
   const kiln_rt_externs *externs; /* NULL: none */
+  const kiln_rt_device *device;   /* NULL: the model runs on the CPU */
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -211,7 +213,10 @@ KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
 KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
 KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 40);
-KILN_RT_ASSERT(sizeof(kiln_rt_program) == 168);
+KILN_RT_ASSERT(sizeof(kiln_rt_program) == 176);
+KILN_RT_ASSERT(sizeof(kiln_rt_image) == 24);
+KILN_RT_ASSERT(sizeof(kiln_rt_device_kernel) == 48);
+KILN_RT_ASSERT(sizeof(kiln_rt_device) == 24);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, weights) == 64);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, bind) == 96);

@@ -68,6 +68,8 @@ void kiln_context_put(kiln_context *context) {
 void kiln_contexts_free(kiln_model *model) {
   for (kiln_node *node; (node = kiln_pop(&model->contexts));) {
     kiln_context *context = (kiln_context *)node;
+    if (context->device)
+      kiln_program.device->functions->free_context(context);
     kiln_block_free(&context->arena, &model->allocator);
     kiln_block_free(&context->staging, &model->allocator);
     kiln_block_free(&context->scratch, &model->allocator);
@@ -79,8 +81,8 @@ void kiln_contexts_free(kiln_model *model) {
 
 /*===-- Inputs --------------------------------------------------------------===*/
 
-static kiln_expectation expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
-                               const int64_t *symbols) {
+kiln_expectation kiln_expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
+                             const int64_t *symbols) {
   return (kiln_expectation){role,         index,        tensor->name,  tensor->code,
                             tensor->bits, tensor->rank, tensor->shape, symbols};
 }
@@ -109,11 +111,11 @@ static int32_t check_mutated(const kiln_context *context, const DLTensor *const 
   return KILN_OK;
 }
 
-static int32_t check_inputs(kiln_context *context, const DLTensor *const *inputs) {
+int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) {
   const kiln_rt_program *program = &kiln_program;
   static int64_t no_sizes;
   for (uint32_t i = 0; i < program->num_inputs; ++i) {
-    kiln_expectation expected = expect("input", &program->inputs[i], i, NULL);
+    kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, NULL);
     int32_t status = kiln_check_tensor(&expected, inputs[i], &context->input_slots[i].view);
     if (KILN_UNLIKELY(status != KILN_OK))
       return status;
@@ -125,12 +127,12 @@ static int32_t check_inputs(kiln_context *context, const DLTensor *const *inputs
       uint32_t i = (uint32_t)unsolved - 1;
       if (i >= program->num_inputs)
         return kiln_fail(KILN_INTERNAL, "the sizes of the inputs contradict each other");
-      kiln_expectation expected = expect("input", &program->inputs[i], i, NULL);
+      kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, NULL);
       return kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[i]);
     }
     int32_t status = kiln_check_symbols(context->symbols, inputs);
     for (uint32_t i = 0; i < program->num_inputs && status == KILN_OK; ++i) {
-      kiln_expectation expected = expect("input", &program->inputs[i], i, context->symbols);
+      kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, context->symbols);
       status = kiln_check_shape(&expected, inputs[i]);
     }
     if (KILN_UNLIKELY(status != KILN_OK))
@@ -155,7 +157,7 @@ typedef struct {
   int64_t sizes[];
 } output_block;
 
-static void delete_output(DLManagedTensorVersioned *tensor) {
+void kiln_delete_output(DLManagedTensorVersioned *tensor) {
   if (!tensor)
     return;
   output_block *block = tensor->manager_ctx;
@@ -163,9 +165,8 @@ static void delete_output(DLManagedTensorVersioned *tensor) {
   kiln_deallocate(&allocator, block, block->bytes);
 }
 
-/* The sizes and the recorded strides of an output in this run. */
-static int32_t output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
-                             int64_t *strides, uint64_t *extent) {
+int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
+                           int64_t *strides, uint64_t *extent) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
   int rank = tensor->rank;
   bool valid = true;
@@ -191,12 +192,12 @@ static int32_t output_layout(const kiln_context *context, uint32_t index, int64_
   return KILN_OK;
 }
 
-static int32_t allocate_output(kiln_context *context, uint32_t index) {
+int32_t kiln_allocate_output(kiln_context *context, uint32_t index) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
   int64_t sizes[2 * KILN_MAX_RANK];
   int rank = tensor->rank;
   uint64_t extent;
-  int32_t status = output_layout(context, index, sizes, sizes + rank, &extent);
+  int32_t status = kiln_output_layout(context, index, sizes, sizes + rank, &extent);
   if (KILN_UNLIKELY(status != KILN_OK))
     return status;
   size_t header = sizeof(output_block) + 2 * (size_t)rank * sizeof(int64_t);
@@ -213,7 +214,7 @@ static int32_t allocate_output(kiln_context *context, uint32_t index) {
   block->tensor =
       (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
                                  .manager_ctx = block,
-                                 .deleter = delete_output,
+                                 .deleter = kiln_delete_output,
                                  .dl_tensor = {.data = extent ? data : NULL,
                                                .device = {kDLCPU, 0},
                                                .ndim = rank,
@@ -225,9 +226,7 @@ static int32_t allocate_output(kiln_context *context, uint32_t index) {
   return KILN_OK;
 }
 
-/* All that can be said of the caller's tensor for output `index` before `symbols`
- * (NULL: not all of them) are known. */
-static int32_t check_output(kiln_context *context, uint32_t index, const int64_t *symbols) {
+int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *symbols) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
   DLManagedTensorVersioned *const *outputs = context->given;
   const DLManagedTensorVersioned *managed = outputs[index];
@@ -237,7 +236,7 @@ static int32_t check_output(kiln_context *context, uint32_t index, const int64_t
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "output %u \"%s\": expected a tensor of DLPack version %d, got version %u",
                      index, tensor->name, DLPACK_MAJOR_VERSION, managed->version.major);
-  kiln_expectation expected = expect("output", tensor, index, symbols);
+  kiln_expectation expected = kiln_expect("output", tensor, index, symbols);
   int32_t status = kiln_check_tensor(&expected, given, view);
   if (status != KILN_OK)
     return status;
@@ -266,7 +265,7 @@ static int32_t place_output(kiln_context *context, uint32_t index, uint64_t *sta
   const kiln_view *view = &context->output_slots[index].view;
   int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
   uint64_t extent;
-  int32_t status = output_layout(context, index, shape, recorded, &extent);
+  int32_t status = kiln_output_layout(context, index, shape, recorded, &extent);
   if (status != KILN_OK)
     return status;
   kiln_contiguous_strides(shape, tensor->rank, contiguous);
@@ -315,7 +314,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
                        program->outputs[o].name);
     bool late = program->outputs[o].flags & KILN_RT_LATE;
     uint64_t bytes = 0;
-    int32_t status = check_output(context, o, late ? NULL : context->symbols);
+    int32_t status = kiln_check_output(context, o, late ? NULL : context->symbols);
     if (KILN_LIKELY(status == KILN_OK && !late))
       status = place_output(context, o, &bytes);
     if (KILN_UNLIKELY(status != KILN_OK))
@@ -334,7 +333,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
                      (unsigned long long)total);
   for (uint32_t o = 0; o < program->num_outputs; ++o)
     if (!outputs[o] && !(program->outputs[o].flags & (KILN_RT_NONE | KILN_RT_LATE))) {
-      int32_t status = allocate_output(context, o);
+      int32_t status = kiln_allocate_output(context, o);
       if (KILN_UNLIKELY(status != KILN_OK))
         return status;
     }
@@ -379,7 +378,7 @@ static int32_t write_back(kiln_context *context, const DLTensor *const *inputs,
     int rank = program->outputs[o].rank;
     uint64_t extent;
     int64_t contiguous[KILN_MAX_RANK];
-    int32_t status = output_layout(context, o, shape, strides, &extent);
+    int32_t status = kiln_output_layout(context, o, shape, strides, &extent);
     if (status != KILN_OK)
       return status;
     kiln_contiguous_strides(shape, rank, contiguous);
@@ -420,11 +419,11 @@ int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
   uint32_t o = (uint32_t)index;
   kiln_slot *slot = &context->output_slots[o];
   if (!context->given[o]) {
-    int32_t status = allocate_output(context, o);
+    int32_t status = kiln_allocate_output(context, o);
     return KILN_LIKELY(status == KILN_OK) ? status : fail_main(context, status);
   }
   uint64_t bytes;
-  kiln_expectation expected = expect("output", &kiln_program.outputs[o], o, context->symbols);
+  kiln_expectation expected = kiln_expect("output", &kiln_program.outputs[o], o, context->symbols);
   int32_t status = kiln_check_shape(&expected, &context->given[o]->dl_tensor);
   if (KILN_LIKELY(status == KILN_OK))
     status = place_output(context, o, &bytes);
@@ -467,7 +466,7 @@ int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
 
   context->given = outputs;
-  int32_t status = check_inputs(context, inputs);
+  int32_t status = kiln_check_inputs(context, inputs);
   if (KILN_LIKELY(status == KILN_OK))
     status = prepare(context, inputs, outputs);
   if (KILN_LIKELY(status == KILN_OK))
@@ -482,7 +481,7 @@ int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
     if (KILN_LIKELY(status == KILN_OK))
       outputs[o] = allocated;
     else
-      delete_output(allocated);
+      kiln_delete_output(allocated);
     context->output_slots[o].allocated = NULL;
   }
   kiln_context_put(context);

@@ -10,6 +10,7 @@
  *   memory.c   allocators, free lists      tensor.c   strides and copies
  *   weights.c  mapping and replacement     error.c    this thread's last error
  *   extern.c   libraries that main calls
+ *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_RUNTIME_RUNTIME_H
@@ -129,6 +130,8 @@ typedef struct {
   const int64_t *symbols;
 } kiln_expectation;
 
+void kiln_append_device(kiln_text *text, DLDevice device);
+
 /* All checks of one tensor; on success fills in `view`. */
 int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
                           kiln_view *view);
@@ -189,18 +192,34 @@ int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *va
  * known, or does not fit. */
 bool kiln_object_path(char *path, size_t size);
 
+/*===-- Devices -------------------------------------------------------------===*/
+
+struct kiln_context;
+
+/* Reached through kiln_program.device alone: a model for CPUs has none of this code. */
+struct kiln_device_functions {
+  int32_t (*open)(kiln_model *model);
+  void (*close)(kiln_model *model);
+  int32_t (*run)(kiln_model *model, const DLTensor *const *inputs,
+                 DLManagedTensorVersioned **outputs, void *stream);
+  /* These bytes of the weights have changed. */
+  int32_t (*upload)(kiln_model *model, uint64_t offset, uint64_t bytes);
+  void (*free_context)(struct kiln_context *context);
+};
+
 /*===-- run.c ---------------------------------------------------------------===*/
 
 struct kiln_model {
   kiln_options options; /* complete, with defaults */
   kiln_allocator allocator;
   kiln_weights weights;
-  kiln_pool *pool;      /* NULL: one thread, or the host's parallel_for */
-  kiln_stack contexts;  /* kiln_context */
-  kiln_stack scratches; /* scratch memory for the host's parallel_for */
-  kiln_mutex state;     /* the weights, when they can change */
-  bool exclusive_runs;  /* main writes to the weights */
-  void **externs;       /* what each call of a library was prepared as; NULL: there are none */
+  kiln_pool *pool;            /* NULL: one thread, or the host's parallel_for */
+  kiln_stack contexts;        /* kiln_context */
+  kiln_stack scratches;       /* scratch memory for the host's parallel_for */
+  kiln_mutex state;           /* the weights, when they can change */
+  bool exclusive_runs;        /* main writes to the weights */
+  struct kiln_device *device; /* NULL: the model runs on the CPU */
+  void **externs; /* what each call of a library was prepared as; NULL: there are none */
   const kiln_extern_library *const *libraries;
 };
 
@@ -228,10 +247,26 @@ typedef struct kiln_context {
   void **segments;                        /* run.segments */
   /* Of the segments, then the staging memory of each output that is bound late. */
   kiln_block *late_blocks;
+  void *device; /* what the functions of a device keep here, NULL: nothing */
 } kiln_context;
 
 int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs);
+
+/* What a run on a device has in common with one on the CPU. */
+kiln_expectation kiln_expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
+                             const int64_t *symbols);
+/* Checks all inputs, computes the symbols and sets the inputs' slots. */
+int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs);
+/* All that can be said of the caller's tensor for output `index` before `symbols`
+ * (NULL: not all of them) are known. */
+int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *symbols);
+/* The sizes and the recorded strides of an output in this run. */
+int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
+                           int64_t *strides, uint64_t *extent);
+/* An output in a NULL slot, in the host's memory. */
+int32_t kiln_allocate_output(kiln_context *context, uint32_t index);
+void kiln_delete_output(DLManagedTensorVersioned *tensor);
 /* A context of its own for whoever launches kernels; NULL: out of memory. Put back with the workers
  * that it may have. */
 kiln_context *kiln_context_take(kiln_model *model);

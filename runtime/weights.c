@@ -267,6 +267,11 @@ static int32_t store(const update *update) {
     owns = true;
     memcpy(atomic_load(&update->model->weights.blob) + constant->offset, update->values[i],
            constant->bytes);
+    if (kiln_program.device)
+      status =
+          kiln_program.device->functions->upload(update->model, constant->offset, constant->bytes);
+    if (status != KILN_OK)
+      return status;
   }
   return KILN_OK;
 }

@@ -6,6 +6,8 @@
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
 #include <mutex>
@@ -197,4 +199,25 @@ Error kiln::linkRelocatableObject(const LinkOptions &options) {
   if (Error error = runLinker(arguments))
     return error;
   return keepBoth(object, weights);
+}
+
+Expected<std::string> kiln::linkImage(MemoryBufferRef object) {
+  MemoryFiles files;
+  Expected<std::string> input = files.add(object.getBuffer());
+  if (!input)
+    return input.takeError();
+  SmallString<128> output;
+  if (std::error_code error = sys::fs::createTemporaryFile("kiln-image", "so", output))
+    return createStringError(error, "cannot create a temporary file: " + error.message());
+  FileRemover remover(output);
+  std::vector<std::string> arguments = {
+      "ld.lld", "-shared", "-nostdlib",        "-z",  "now", "--build-id=none",
+      "-s",     "-o",      output.str().str(), *input};
+  if (Error error = runLinker(arguments))
+    return error;
+  ErrorOr<std::unique_ptr<MemoryBuffer>> image =
+      MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!image)
+    return createStringError(image.getError(), "cannot read '" + output + "'");
+  return (*image)->getBuffer().str();
 }

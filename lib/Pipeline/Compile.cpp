@@ -9,6 +9,8 @@
 #include "kiln/Target/CPU/CPU.h"
 #include "kiln/Target/CPU/ModelInfo.h"
 #include "kiln/Target/CPU/Passes.h"
+#include "kiln/Target/CUDA/CUDA.h"
+#include "kiln/Target/CUDA/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/IR/LLVMContext.h"
@@ -19,6 +21,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include <map>
 
 using namespace mlir;
 using namespace kiln;
@@ -66,7 +69,8 @@ public:
       return error;
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildKernelStage(pm, {options.jobs, target.vectorBytes, target.numVectorRegisters});
+          buildKernelStage(pm, {options.jobs, target.vectorBytes, target.numVectorRegisters,
+                                /*pack=*/!isCuda()});
         }))
       return error;
     if (llvm::Error error = keepText("kernel"))
@@ -78,9 +82,16 @@ public:
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           buildWrapperStage(pm);
           // What a kernel's grid is the host program must know.
-          cpu::buildScheduleKernelsPipeline(pm, target);
+          if (!isCuda())
+            cpu::buildScheduleKernelsPipeline(pm, target);
         }))
       return error;
+    // Not for every kernel is there code.
+    if (isCuda())
+      if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
+            cuda::buildScheduleKernelsPipeline(pm, target.name);
+          }))
+        return error;
     if (llvm::Error error = keepText("wrapper"))
       return error;
     if (options.emit == EmitKind::Wrapper)
@@ -96,6 +107,7 @@ private:
     DialectRegistry registry;
     registerDialects(registry);
     cpu::registerTranslations(registry);
+    cuda::registerTranslations(registry);
     return registry;
   }
 
@@ -108,8 +120,11 @@ private:
   }
 
   cpu::ModelInfo getModelInfo() {
-    return {llvm::sys::path::stem(options.input).str(), "cpu", getCompilerVersion()};
+    return {llvm::sys::path::stem(options.input).str(), isCuda() ? "cuda" : "cpu",
+            getCompilerVersion()};
   }
+
+  bool isCuda() const { return !options.architectures.empty(); }
 
   /// Runs the passes that `build` adds. Their errors become the message.
   llvm::Error runPasses(Blame blame, llvm::function_ref<void(OpPassManager &)> build) {
@@ -165,9 +180,12 @@ private:
       };
     start("compile kernels");
     Reproducer reproducer(*module, nullptr);
-    auto kernels = cpu::compileKernels(*module, target, code);
+    auto kernels =
+        isCuda() ? compileDeviceKernels(code) : cpu::compileKernels(*module, target, code);
     if (!kernels)
       return internal(kernels.takeError(), &reproducer);
+    if (options.emit == EmitKind::Ptx)
+      return writeText(ptx);
 
     start("compile host program");
     // What the model may be at fault for here is a symbol that its inputs do not give.
@@ -204,6 +222,45 @@ private:
       link.libraryFolder = options.libraryFolder;
     link.output = options.output;
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
+  }
+
+  /// The objects of all kernels: those that fold constants run on the host.
+  llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
+  compileDeviceKernels(const cpu::CompileOptions &hostOptions) {
+    cuda::CompileOptions code;
+    code.architectures = options.architectures;
+    if (options.emit != EmitKind::Ptx)
+      code.ptxas = options.ptxas;
+    code.level = options.level;
+    code.jobs = options.jobs;
+    code.timing = hostOptions.timing;
+    std::map<std::string, std::string> files; // in an order that does not depend on threads
+    code.onFile = [&](StringRef name, StringRef contents) { files[name.str()] = contents.str(); };
+    auto kernels = cuda::compileKernels(*module, code);
+    if (!kernels)
+      return kernels.takeError();
+    std::string newest = "." + options.architectures.back().name + ".ptx";
+    for (const auto &[name, contents] : files) {
+      if (llvm::Error error = keep(name, contents))
+        return error;
+      if (StringRef(name).ends_with(newest))
+        ptx += contents;
+    }
+
+    OwningOpRef<ModuleOp> folds = ModuleOp::create(module->getLoc());
+    (*folds)->setDiscardableAttrs((*module)->getDiscardableAttrDictionary());
+    OpBuilder builder(folds->getBodyRegion());
+    for (wrapper::FoldOp fold : wrapper::getFolds(program))
+      if (!folds->lookupSymbol(fold.getKernel()))
+        builder.clone(*module->lookupSymbol(fold.getKernel()));
+    auto objects = cpu::compileKernels(*folds, target, hostOptions);
+    if (!objects)
+      return objects.takeError();
+    auto table = cuda::writeKernelTable(*module, *kernels, target);
+    if (!table)
+      return table.takeError();
+    objects->push_back(std::move(*table));
+    return objects;
   }
 
   llvm::Error internal(llvm::Error error, Reproducer *reproducer = nullptr) {
@@ -294,6 +351,7 @@ private:
   OwningOpRef<ModuleOp> module;
   wrapper::ProgramOp program;
   std::vector<std::string> modules; // LLVM IR
+  std::string ptx;                  // for the newest architecture
   unsigned stages = 0;
 };
 

@@ -47,13 +47,15 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   addCleanup(pm);
 
   // From here on no pass may read through views: a packed operand is one.
-  KernelPackContractsOptions pack;
-  pack.vectorBytes = options.vectorBytes;
-  pack.registers = options.registers;
-  pm.addPass(createKernelPackContracts(pack));
-  cpu::CpuPackOperandsOptions operands;
-  operands.vectorBytes = options.vectorBytes;
-  pm.addPass(cpu::createCpuPackOperands(operands));
+  if (options.pack) {
+    KernelPackContractsOptions pack;
+    pack.vectorBytes = options.vectorBytes;
+    pack.registers = options.registers;
+    pm.addPass(createKernelPackContracts(pack));
+    cpu::CpuPackOperandsOptions operands;
+    operands.vectorBytes = options.vectorBytes;
+    pm.addPass(cpu::createCpuPackOperands(operands));
+  }
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));
 

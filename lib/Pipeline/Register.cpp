@@ -4,6 +4,8 @@
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Target/CPU/CPU.h"
 #include "kiln/Target/CPU/Passes.h"
+#include "kiln/Target/CUDA/CUDA.h"
+#include "kiln/Target/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,11 +24,13 @@ void kiln::registerDialects(DialectRegistry &registry) {
               scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   // Constant folding generates code.
   cpu::registerTranslations(registry);
+  cuda::registerTranslations(registry);
 }
 
 void kiln::registerPasses() {
   registerTransformsPasses();
   cpu::registerCPUPasses();
+  cuda::registerCUDAPasses();
   // Upstream passes that tests of a single stage want around ours.
   registerCanonicalizerPass();
   registerCSEPass();
@@ -63,4 +67,5 @@ void kiln::registerPipelines() {
   PassPipelineRegistration<>("wrapper-stage", "kernel -> wrapper, with memory planned",
                              buildWrapperStage);
   cpu::registerCPUPipelines();
+  cuda::registerCUDAPipelines();
 }

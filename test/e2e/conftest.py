@@ -12,6 +12,12 @@ for folder in ("python", "bench"):
     if str(ROOT / folder) not in sys.path:
         sys.path.insert(0, str(ROOT / folder))
 
+# KILN_TEST_TARGET=cuda runs every test on the GPU's kernels, in the emulator (docs/cuda.md).
+EMULATOR = BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda.so.1"
+os.environ.setdefault("KILN_CUDA_DRIVER", str(EMULATOR))
+EMULATED = ("--target=cuda", "--gpu-arch=emulator")
+TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
+
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
@@ -63,7 +69,7 @@ class Compiled:
             self.program = torch.export.export(module, clone(inputs), dynamic_shapes=dynamic_shapes)
         self.archive, self.path = folder / "model.pt2", folder / "model.so"
         torch.export.save(self.program, self.archive)
-        process = run_tool("aot-compile", self.archive, "-o", self.path, *options)
+        process = run_tool("aot-compile", self.archive, "-o", self.path, *TARGET, *options)
         assert process.returncode == 0, process.stderr[-4000:]
         self.module = module
         self.model = GuardedModel(self.path, threads)

@@ -42,7 +42,10 @@ cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), 
                              cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
                                       "native (default)"));
 cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(category),
-                             cl::desc("sm_80,sm_90,...: one cubin each (--target=cuda)"));
+                             cl::desc("sm_80,sm_90,...: one cubin each, and PTX of the newest "
+                                      "(--target=cuda)"));
+cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
+                           cl::desc("assembles PTX; default: $CUDA_HOME/bin/ptxas, or as found"));
 cl::opt<std::string> emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
                               cl::desc("so (default), obj, llvm, ptx, json, fx, or MLIR after a "
                                        "stage: torch, kernel, wrapper"));
@@ -118,6 +121,25 @@ std::string getLibraryFolder() {
   return folder.str().str();
 }
 
+Error getCudaOptions(CompileOptions &options) {
+  auto architectures =
+      cuda::parseArchitectures(gpuArch.empty() ? "sm_80,sm_90" : StringRef(gpuArch));
+  if (!architectures)
+    return architectures.takeError();
+  options.architectures = *architectures;
+  options.ptxas = cuda::findPtxas(ptxas);
+  if (!ptxas.empty() && !sys::fs::can_execute(ptxas))
+    return createStringError("--ptxas=" + ptxas + ": not a program");
+  if (options.ptxas.empty() && any_of(options.architectures, [](const cuda::Architecture &gpu) {
+        return !gpu.isEmulator();
+      }))
+    errs() << "aot-compile: warning: no ptxas (--ptxas): the model carries PTX alone, which the "
+              "driver compiles when it is loaded\n";
+  if (fallback != "none")
+    return createStringError("--fallback=" + fallback + ": not with --target=cuda yet");
+  return Error::success();
+}
+
 /// The command line, or a message why it is wrong.
 Expected<CompileOptions> getOptions() {
   auto error = [](const Twine &message) { return createStringError(message); };
@@ -129,12 +151,15 @@ Expected<CompileOptions> getOptions() {
     return error("no input file (aot-compile MODEL.pt2 -o OUT)");
   options.input = input;
 
-  if (target == "cuda")
-    return unsupported("--target=cuda");
-  if (target != "cpu")
+  if (target != "cpu" && target != "cuda")
     return error("--target=" + target + ": expected cpu or cuda");
-  if (gpuArch.getNumOccurrences())
-    return error("--gpu-arch is for --target=cuda");
+  for (const auto *option : {&gpuArch, &ptxas})
+    if (target == "cpu" && option->getNumOccurrences())
+      return error("--" + option->ArgStr + " is for --target=cuda");
+  if (target == "cuda") {
+    if (Error problem = getCudaOptions(options))
+      return problem;
+  }
 
   struct Kind {
     StringRef name;
@@ -144,12 +169,15 @@ Expected<CompileOptions> getOptions() {
   static const Kind kinds[] = {{"so", EmitKind::SharedObject, ".so"},
                                {"obj", EmitKind::Object, ".o"},
                                {"llvm", EmitKind::LLVM, ".ll"},
+                               {"ptx", EmitKind::Ptx, ".ptx"},
                                {"json", EmitKind::Json, ".json"},
                                {"torch", EmitKind::Torch, ".torch.mlir"},
                                {"kernel", EmitKind::Kernel, ".kernel.mlir"},
                                {"wrapper", EmitKind::Wrapper, ".wrapper.mlir"}};
-  if (emitKind == "fx" || emitKind == "ptx")
+  if (emitKind == "fx")
     return unsupported("--emit=" + emitKind);
+  if (target == "cuda" ? emitKind == "llvm" || emitKind == "obj" : emitKind == "ptx")
+    return error("--emit=" + emitKind + ": not with --target=" + target);
   const Kind *kind = find_if(kinds, [](const Kind &kind) { return kind.name == emitKind; });
   if (kind == std::end(kinds))
     return error("--emit=" + emitKind +

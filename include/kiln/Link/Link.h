@@ -73,6 +73,10 @@ llvm::Error linkSharedObject(const LinkOptions &options);
 /// caller's own. Weights must be external.
 llvm::Error linkRelocatableObject(const LinkOptions &options);
 
+/// The bytes of a shared object made of one object, with all its symbols; what is undefined in it
+/// its loader provides. (The emulator's form of a GPU's code.)
+llvm::Expected<std::string> linkImage(llvm::MemoryBufferRef object);
+
 } // namespace kiln
 
 #endif // KILN_LINK_LINK_H

@@ -4,6 +4,7 @@
 
 #include "kiln/Link/Link.h"
 #include "kiln/Target/CPU/TargetInfo.h"
+#include "kiln/Target/CUDA/Architecture.h"
 #include "llvm/Support/Error.h"
 #include <functional>
 #include <string>
@@ -22,6 +23,7 @@ std::string getCompilerVersion();
 enum class EmitKind {
   SharedObject,
   Object,  // relocatable; weights in a file beside it
+  Ptx,     // of all kernels, for the newest architecture
   LLVM,    // one LLVM module with all kernels and the host program
   Json,    // the model's description
   Wrapper, // MLIR after a stage, without the data of constants
@@ -36,6 +38,10 @@ struct CompileOptions {
   /// An LLVM CPU name, a level, or `native`.
   std::string cpu = "native";
   cpu::OptLevel level = cpu::OptLevel::O3;
+  /// What the model runs on, if not the CPU alone (`--target=cuda`).
+  llvm::SmallVector<cuda::Architecture> architectures;
+  /// Assembles PTX; empty: drivers do.
+  std::string ptxas;
   WeightsPlace weights = WeightsPlace::Embedded;
   /// What runs operators without a lowering: "torch", or "none": they are errors.
   std::string fallback = "none";

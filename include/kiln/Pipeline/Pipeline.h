@@ -29,6 +29,8 @@ struct KernelStageOptions {
   unsigned jobs = 0;
   /// The vector registers that contracts are tiled and packed for: bytes of one, and how many.
   int64_t vectorBytes = 64, registers = 32;
+  /// Lay operands out for vectors (CPUs).
+  bool pack = true;
 };
 
 /// torch ops lowered -> kernels: views composed, layouts chosen, maps and epilogues fused,

@@ -250,7 +250,7 @@ int64_t cpu::preferredLanes(Region &region, const TargetInfo &target) {
     return 1;
   // Index arithmetic in i64 does not count beside data: it takes two registers.
   unsigned width = memory ? memory : registers ? registers : 32;
-  return target.vectorBytes / (width / 8);
+  return std::max<int64_t>(1, target.vectorBytes / (width / 8));
 }
 
 Value cpu::emitTailMask(KernelFrame &frame, sym::Expr first, sym::Expr end, int64_t lanes) {

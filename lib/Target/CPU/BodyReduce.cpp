@@ -26,7 +26,7 @@ void BodyEmitter::emitReduces(ArrayRef<kernel::ReduceOp> candidates) {
   {
     // What is emitted inside the loops dies with them.
     Scope scope(*this);
-    results = varying ? reduceVarying(group) : reduceUniform(group);
+    results = varying ? reduceVarying(group) : team ? reduceTogether(group) : reduceUniform(group);
   }
   size_t next = 0;
   for (kernel::ReduceOp reduce : group)
@@ -275,4 +275,37 @@ BodyEmitter::Accumulators BodyEmitter::reduceUniform(ArrayRef<kernel::ReduceOp> 
     all = combine(group, low, high);
   }
   return all;
+}
+
+BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp> group) {
+  // What an iteration needs is its thread's own affair.
+  Team *threads = std::exchange(team, nullptr);
+  kernel::ReduceOp front = group.front();
+  unsigned first = kernel::getDimExtents(front->getParentRegion()).size();
+  SmallVector<Access> accesses;
+  Accumulators identity;
+  setLanes(1);
+  for (kernel::ReduceOp reduce : group) {
+    emitBlock(reduce.getBody().front()); // what does not depend on the reduced dims
+    llvm::append_range(accesses, collectAccesses(reduce.getBody()));
+    for (unsigned i = 0; i < reduce.getNumResults(); ++i)
+      identity.push_back(values.lookup(initialValue(reduce, i)));
+  }
+  SmallVector<DimGroup> loops = collapseDims(first, front.getExtents().getSizes(), accesses);
+  SmallVector<sym::Expr> extents;
+  for (const DimGroup &loop : loops)
+    extents.push_back(loop.extent);
+  sym::Expr total = sym::product(extents);
+  Accumulators mine = frame.emitLoop(threads->rank, frame.simplifyAndEmit(total), threads->size,
+                                     identity, [&](Value iv, ValueRange carried) {
+                                       Scope scope(*this);
+                                       sym::Expr position = frame.addVariable(iv, total);
+                                       auto indices = sym::delinearize(position, extents);
+                                       for (auto [loop, index] : llvm::zip(loops, indices))
+                                         loop.bind(*this, index);
+                                       return accumulate(group, carried);
+                                     });
+  team = threads;
+  return threads->combineAll(frame, mine,
+                             [&](ValueRange a, ValueRange b) { return combine(group, a, b); });
 }

@@ -21,6 +21,8 @@ int64_t cpu::getScratchBytes(kernel::FuncOp func) {
   return scratch ? scratch.getInt() : 0;
 }
 
+std::string cpu::getDeviceKernelSymbol(StringRef kernel) { return ("kiln_device_" + kernel).str(); }
+
 namespace {
 
 struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {

@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -58,7 +59,8 @@ struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
       return signalPassFailure();
 
     ConversionTarget llvm(getContext());
-    llvm.addLegalDialect<LLVM::LLVMDialect>();
+    // A device's own instructions are there already.
+    llvm.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
     if (failed(applyFullConversion(getOperation(), llvm, patterns)))
       return signalPassFailure();
   }

@@ -28,7 +28,7 @@ void HostProgram::emitIf(IfOp op) {
   Value holds;
   if (Value predicate = op.getPredicate()) {
     Type byte = builder.getI8Type();
-    Value flag = load(byte, addresses.lookup(predicate), 0);
+    Value flag = loadData(byte, addresses.lookup(predicate));
     Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
     holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, flag, zero);
   } else {
@@ -53,7 +53,7 @@ void HostProgram::copyCarried(ValueRange outs, ArrayRef<Value> current) {
     Value isThere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, from, to);
     Value bytes = LLVM::SelectOp::create(builder, loc, isThere, number(sym::Expr(0)),
                                          number(cast<BufferType>(out.getType()).getBytes()));
-    LLVM::MemcpyOp::create(builder, loc, to, from, bytes, /*isVolatile=*/false);
+    copyBytes(to, from, bytes);
   }
 }
 
@@ -95,7 +95,7 @@ void HostProgram::emitWhile(WhileOp loop) {
   emitGraph(loop.getConditionAttr(), {carried.current(), ins, flag}, loop.getWorkspace());
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
   Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
-                                     load(builder.getI8Type(), flag, 0), zero);
+                                     loadData(builder.getI8Type(), flag), zero);
   LLVM::CondBrOp::create(builder, loc, holds, body, exit);
   builder.setInsertionPointToEnd(body);
   emitGraph(loop.getBodyAttr(), {carried.current(), ins, carried.next()}, loop.getWorkspace());

@@ -264,12 +264,32 @@ LLVM::LLVMFuncOp HostProgram::declareKernel(kernel::FuncOp kernel) {
                  {ptr, ptr, i64, ptr, ptr});
 }
 
+std::string HostProgram::runtimeName(StringRef function) const {
+  return ((isDevice() ? "kiln_rt_device_" : "kiln_rt_") + function).str();
+}
+
+std::string HostProgram::declareData(StringRef name) {
+  auto module = program->getParentOfType<ModuleOp>();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    auto data = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
+                                       LLVM::Linkage::External, name, Attribute());
+    data.setVisibility_(LLVM::Visibility::Hidden);
+    data.setDsoLocal(true);
+  }
+  return name.str();
+}
+
 void HostProgram::emitLaunch(LaunchOp launch) {
   kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
-  LLVM::LLVMFuncOp code = declareKernel(kernel);
-  LLVM::LLVMFuncOp start = declare("kiln_rt_launch", i32Type, {ptr, ptr, ptr, i64});
+  LLVM::LLVMFuncOp start = declare(runtimeName("launch"), i32Type, {ptr, ptr, ptr, i64});
   Value buffers = storeAddresses(launch.getOperands());
-  Value address = LLVM::AddressOfOp::create(builder, loc, code);
+  Value address =
+      isDevice() ? LLVM::AddressOfOp::create(builder, loc, ptr,
+                                             declareData(getDeviceKernelSymbol(kernel.getName())))
+                       .getResult()
+                 : LLVM::AddressOfOp::create(builder, loc, declareKernel(kernel)).getResult();
   Value status = LLVM::CallOp::create(builder, loc, start,
                                       ValueRange{run, address, buffers, number(getGrid(kernel))})
                      .getResult();
@@ -298,33 +318,68 @@ Value HostProgram::storeNumbers(Value memory, unsigned at, ArrayRef<sym::Expr> n
   return first;
 }
 
+void HostProgram::copyBytes(Value to, Value from, Value bytes) {
+  if (!isDevice()) {
+    LLVM::MemcpyOp::create(builder, loc, to, from, bytes, /*isVolatile=*/false);
+    return;
+  }
+  LLVM::LLVMFuncOp copy = declare("kiln_rt_device_copy", i32Type, {ptr, ptr, ptr, i64});
+  emitCheck(LLVM::CallOp::create(builder, loc, copy, ValueRange{run, to, from, bytes}).getResult());
+}
+
 void HostProgram::emitCopy(CopyOp copy) {
   auto from = cast<BufferType>(copy.getSource().getType());
   auto to = cast<BufferType>(copy.getTarget().getType());
   Value source = addresses.lookup(copy.getSource()), target = addresses.lookup(copy.getTarget());
   int64_t item = getElementBytes(from.getElementType());
-  if (from.isContiguous() && to.isContiguous()) {
-    LLVM::MemcpyOp::create(builder, loc, target, source, number(from.getBytes()),
-                           /*isVolatile=*/false);
-    return;
-  }
-  LLVM::LLVMFuncOp strided = declare("kiln_rt_copy", LLVM::LLVMVoidType::get(builder.getContext()),
-                                     {ptr, ptr, ptr, ptr, ptr, i64, i64});
+  if (from.isContiguous() && to.isContiguous())
+    return copyBytes(target, source, number(from.getBytes()));
   unsigned rank = from.getSizes().size();
   Value sizes = storeNumbers(arguments, 0, from.getSizes());
   Value toStrides = storeNumbers(arguments, rank, to.getStrides());
   Value fromStrides = storeNumbers(arguments, 2 * rank, from.getStrides());
-  LLVM::CallOp::create(builder, loc, strided,
-                       ValueRange{target, toStrides, source, fromStrides, sizes,
-                                  number(sym::Expr(static_cast<int64_t>(rank))),
-                                  number(sym::Expr(item))});
+  SmallVector<Value> operands = {target,
+                                 toStrides,
+                                 source,
+                                 fromStrides,
+                                 sizes,
+                                 number(sym::Expr(static_cast<int64_t>(rank))),
+                                 number(sym::Expr(item))};
+  SmallVector<Type> types = {ptr, ptr, ptr, ptr, ptr, i64, i64};
+  if (isDevice()) {
+    operands.insert(operands.begin(), run);
+    types.insert(types.begin(), ptr);
+    LLVM::LLVMFuncOp strided = declare("kiln_rt_device_copy_strided", i32Type, types);
+    return emitCheck(LLVM::CallOp::create(builder, loc, strided, operands).getResult());
+  }
+  LLVM::LLVMFuncOp strided =
+      declare("kiln_rt_copy", LLVM::LLVMVoidType::get(builder.getContext()), types);
+  LLVM::CallOp::create(builder, loc, strided, operands);
 }
 
 //===-- What depends on data ----------------------------------------------------------------===//
 
+Value HostProgram::loadData(Type type, Value address) {
+  if (!isDevice())
+    return load(type, address, 0);
+  // The device has to come to here first.
+  LLVM::LLVMFuncOp read = declare("kiln_rt_device_read", i32Type, {ptr, ptr, ptr, i64});
+  Value memory;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&function.getBody().front());
+    Value one = LLVM::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(1));
+    memory = LLVM::AllocaOp::create(builder, loc, ptr, i64, one);
+  }
+  Value bytes = number(sym::Expr(static_cast<int64_t>(type.getIntOrFloatBitWidth() / 8)));
+  emitCheck(LLVM::CallOp::create(builder, loc, read, ValueRange{run, memory, address, bytes})
+                .getResult());
+  return LLVM::LoadOp::create(builder, loc, type, memory);
+}
+
 void HostProgram::emitDefine(DefineOp define) {
   // A sum or product that leaves 64 bits becomes -1, which is no size.
-  Value value = define.getValue() ? load(i64, addresses.lookup(define.getValue()), 0)
+  Value value = define.getValue() ? loadData(i64, addresses.lookup(define.getValue()))
                                   : checkedNumber(define.getExprAttr().getValue());
   auto number = static_cast<int32_t>(*getSymbolNumber(define.getSymbol()));
   Value slot =
@@ -333,7 +388,7 @@ void HostProgram::emitDefine(DefineOp define) {
 }
 
 void HostProgram::emitReserve(ReserveOp reserve) {
-  LLVM::LLVMFuncOp make = declare("kiln_rt_reserve", i32Type, {ptr, i64, i64});
+  LLVM::LLVMFuncOp make = declare(runtimeName("reserve"), i32Type, {ptr, i64, i64});
   Value number = this->number(sym::Expr(static_cast<int64_t>(reserve.getSegment()) - 1));
   Value bytes = checkedNumber(reserve.getBytes().getValue());
   emitCheck(LLVM::CallOp::create(builder, loc, make, ValueRange{run, number, bytes}).getResult());
@@ -347,7 +402,7 @@ bool HostProgram::isLate(unsigned output) {
 
 Value HostProgram::bindOutput(unsigned index) {
   if (isLate(index) && boundOutputs.insert(index).second) {
-    LLVM::LLVMFuncOp bind = declare("kiln_rt_bind_output", i32Type, {ptr, i64});
+    LLVM::LLVMFuncOp bind = declare(runtimeName("bind_output"), i32Type, {ptr, i64});
     Value number = this->number(sym::Expr(static_cast<int64_t>(index)));
     emitCheck(LLVM::CallOp::create(builder, loc, bind, ValueRange{run, number}).getResult());
   }
@@ -389,7 +444,7 @@ void HostProgram::emitAssert(AssertOp assertion) {
 }
 
 void HostProgram::emitCheckData(CheckOp check) {
-  Value byte = load(builder.getI8Type(), addresses.lookup(check.getCondition()), 0);
+  Value byte = loadData(builder.getI8Type(), addresses.lookup(check.getCondition()));
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
   Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, byte, zero);
   failUnless(holds, check.getMessage(), {});

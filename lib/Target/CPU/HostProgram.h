@@ -79,6 +79,18 @@ private:
   mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
                                  llvm::ArrayRef<mlir::Type> arguments);
   mlir::LLVM::LLVMFuncOp declareKernel(kernel::FuncOp kernel);
+  /// Kernels run on a device, in whose memory buffers are.
+  bool isDevice() const { return options.info.target != "cpu"; }
+  /// kiln_rt_NAME, or kiln_rt_device_NAME.
+  std::string runtimeName(llvm::StringRef function) const;
+  /// Data that another object of the link has; returns the name.
+  std::string declareData(llvm::StringRef name);
+  /// The name of the kiln_rt_device, or "".
+  std::string emitDevice();
+  /// The number at `address`, among the program's buffers.
+  mlir::Value loadData(mlir::Type type, mlir::Value address);
+  /// memcpy among them.
+  void copyBytes(mlir::Value to, mlir::Value from, mlir::Value bytes);
   mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
   mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
   std::optional<unsigned> getSymbolNumber(llvm::StringRef name) const;

@@ -73,6 +73,18 @@ void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
 
 //===-- kiln_program ------------------------------------------------------------------------===//
 
+std::string HostProgram::emitDevice() {
+  if (!isDevice())
+    return "";
+  int64_t numKernels = 1; // the copy
+  for (auto kernel : program->getParentOfType<ModuleOp>().getOps<kernel::FuncOp>())
+    numKernels += kernel->hasAttr(threadsAttrName);
+  SmallVector<SmallVector<Globals::Field>> rows = {
+      {declareData("kiln_cuda_functions"), numKernels, 0,
+       declareData(getDeviceKernelSymbol(copyKernelName))}};
+  return globals->structs("kiln_device", globals->structType("piip"), rows);
+}
+
 std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
   SmallVector<SmallVector<Globals::Field>> folds;
   for (FoldOp fold : getFolds(program)) {
@@ -198,6 +210,7 @@ void HostProgram::emitTables() {
                 folds,
                 numSegments,
                 0,
-                externs};
-  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiip"), fields);
+                externs,
+                emitDevice()};
+  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiipp"), fields);
 }

@@ -52,6 +52,27 @@ KernelFrame::KernelFrame(kernel::FuncOp func, const TargetInfo &target)
     results.push_back(loadBuffer());
 }
 
+KernelFrame::KernelFrame(kernel::FuncOp func, const TargetInfo &target,
+                         ArrayRef<sym::Expr> parameters)
+    : func(func), target(target), builder(func.getContext()), loc(func.getLoc()),
+      nextVariable(firstVariable) {
+  size_t numOperands = func.getArgumentTypes().size(), numResults = func.getResultTypes().size();
+  SmallVector<Type> types(numOperands + numResults, ptrType());
+  types.append(parameters.size(), builder.getI64Type());
+  types.push_back(ptrType());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), types);
+  function = LLVM::LLVMFuncOp::create(builder, loc, func.getName(), type);
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  for (auto [operand, parameter] : llvm::zip(func.getBody().getArguments(), entry->getArguments()))
+    buffers[operand] = parameter;
+  llvm::append_range(results, entry->getArguments().slice(numOperands, numResults));
+  for (auto [i, symbol] : llvm::enumerate(parameters))
+    leaves[symbol] = entry->getArgument(numOperands + numResults + i);
+  error = entry->getArguments().back();
+  kernel::addSymbolRanges(func, assumptions);
+}
+
 sym::Expr KernelFrame::addVariable(Value value, sym::Expr extent) {
   sym::Expr variable = sym::Expr::dim(nextVariable);
   assumptions.setExtent(nextVariable++, extent);

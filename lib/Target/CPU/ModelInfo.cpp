@@ -52,7 +52,8 @@ static llvm::json::Value toJson(ArrayRef<sym::Expr> shape) {
   return llvm::json::Value(std::move(sizes));
 }
 
-static void describeTensor(llvm::json::OStream &json, StringRef name, Type type, bool device,
+/// `device` is where it is, or empty for a constant.
+static void describeTensor(llvm::json::OStream &json, StringRef name, Type type, StringRef device,
                            bool mutated = false) {
   auto buffer = dyn_cast<BufferType>(type);
   llvm::json::Value null(nullptr);
@@ -60,8 +61,8 @@ static void describeTensor(llvm::json::OStream &json, StringRef name, Type type,
     json.attribute("name", name);
     json.attribute("dtype", buffer ? describeElement(buffer.getElementType()).name : null);
     json.attribute("shape", buffer ? toJson(buffer.getSizes()) : null);
-    if (device)
-      json.attribute("device", buffer ? llvm::json::Value("cpu") : null);
+    if (!device.empty())
+      json.attribute("device", buffer ? llvm::json::Value(device) : null);
     if (mutated)
       json.attribute("mutated", true);
   });
@@ -102,12 +103,12 @@ std::string cpu::describeModel(ProgramOp program, const ModelInfo &model) {
     json.attribute("compiler", model.compiler);
     json.attributeArray("inputs", [&] {
       for (unsigned i = 0; i < program.getNumArguments(); ++i)
-        describeTensor(json, program.getInputName(i), program.getArgumentTypes()[i], true,
+        describeTensor(json, program.getInputName(i), program.getArgumentTypes()[i], model.target,
                        program.isMutated(i));
     });
     json.attributeArray("outputs", [&] {
       for (unsigned i = 0; i < program.getNumResults(); ++i)
-        describeTensor(json, program.getOutputName(i), program.getResultTypes()[i], true);
+        describeTensor(json, program.getOutputName(i), program.getResultTypes()[i], model.target);
     });
     json.attributeObject("symbols", [&] {
       for (NamedAttribute symbol : symbols ? symbols.getValue() : ArrayRef<NamedAttribute>())
@@ -120,7 +121,7 @@ std::string cpu::describeModel(ProgramOp program, const ModelInfo &model) {
     });
     json.attributeArray("constants", [&] {
       for (const NamedConstant &constant : getNamedConstants(program))
-        describeTensor(json, constant.name, constant.type, false);
+        describeTensor(json, constant.name, constant.type, "");
     });
   });
   return text;

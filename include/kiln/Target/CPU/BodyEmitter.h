@@ -38,6 +38,20 @@
 
 namespace kiln::cpu {
 
+/// Threads of a device that compute the same values together and share the work of a reduction.
+class Team {
+public:
+  virtual ~Team() = default;
+  int64_t size = 1;
+  mlir::Value rank; // this thread's number in the team, i64
+
+  using Combine =
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)>;
+  /// What `combine` makes of the values of all threads, in every thread.
+  virtual llvm::SmallVector<mlir::Value> combineAll(KernelFrame &frame, mlir::ValueRange mine,
+                                                    Combine combine) = 0;
+};
+
 class BodyEmitter {
 public:
   BodyEmitter(KernelFrame &frame, mlir::Region &region);
@@ -74,6 +88,10 @@ public:
   /// `clearCertain`): the caller has tested it for a whole loop.
   void setCertain(kernel::InsideOp inside, unsigned i) { certain.insert({inside, i}); }
   void clearCertain() { certain.clear(); }
+
+  /// From here on reductions are shared by the threads of `team`, all of which come here; null:
+  /// each thread computes its own.
+  void setTeam(Team *threads) { team = threads; }
 
   /// Emits at the insertion point every value of the region that what is bound so far determines.
   void emitAvailable();
@@ -121,6 +139,7 @@ private:
   using Accumulators = llvm::SmallVector<mlir::Value>;
   Accumulators reduceUniform(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators reduceVarying(llvm::ArrayRef<kernel::ReduceOp> group);
+  Accumulators reduceTogether(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators accumulate(llvm::ArrayRef<kernel::ReduceOp> group, mlir::ValueRange accumulators);
   Accumulators combine(llvm::ArrayRef<kernel::ReduceOp> group, mlir::ValueRange a,
                        mlir::ValueRange b);
@@ -155,6 +174,7 @@ private:
   std::optional<sym::Expr> lane;
   int64_t lanes = 1;
   mlir::Value mask;
+  Team *team = nullptr;
 
   struct Undo {
     mlir::Value value; // null: a dim

@@ -42,6 +42,14 @@ mlir::LogicalResult verifyValueTypes(mlir::Operation *op);
 sym::Expr getGrid(kernel::FuncOp func);
 int64_t getScratchBytes(kernel::FuncOp func);
 
+/// The symbol of what a launch on a device is given for a kernel: a kiln_rt_device_kernel
+/// (runtime/cuda/device.h).
+std::string getDeviceKernelSymbol(llvm::StringRef kernel);
+/// The attribute of a kernel.func that is planned for a device: threads of a block.
+inline constexpr llvm::StringLiteral threadsAttrName = "threads";
+/// The runtime's own, which every model for a device has: copies tensors that are not contiguous.
+inline constexpr llvm::StringLiteral copyKernelName = "strided_copy";
+
 } // namespace kiln::cpu
 
 #endif // KILN_TARGET_CPU_KERNELEMITTERS_H

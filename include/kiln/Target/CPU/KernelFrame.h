@@ -26,6 +26,9 @@ class KernelFrame {
 public:
   /// Creates the llvm.func named as `func`, outside any module, and leaves `builder` at its end.
   KernelFrame(kernel::FuncOp func, const TargetInfo &target);
+  /// The same for a device, whose kernels have a parameter for each buffer, the values of `symbols`
+  /// and `error`, in this order. `task` and `scratch` are null.
+  KernelFrame(kernel::FuncOp func, const TargetInfo &target, llvm::ArrayRef<sym::Expr> symbols);
 
   kernel::FuncOp func;
   const TargetInfo &target;

@@ -1,0 +1,57 @@
+// From scheduled kernels to what a GPU loads.
+#ifndef KILN_TARGET_CUDA_CUDA_H
+#define KILN_TARGET_CUDA_CUDA_H
+
+#include "kiln/Target/CPU/CPU.h"
+#include "kiln/Target/CUDA/Architecture.h"
+
+namespace kiln::cuda {
+
+/// The numbers of kiln_rt_image.kind.
+enum class ImageKind { Cubin = 0, Ptx = 1, Emulator = 2 };
+
+/// Code of one kernel for one architecture.
+struct Image {
+  unsigned architecture;
+  ImageKind kind;
+  std::string bytes;
+};
+
+/// A compiled kernel, as launches know it.
+struct DeviceKernel {
+  std::string name;
+  std::vector<std::string> symbols; // that it takes the values of
+  int64_t numBuffers = 0;
+  int64_t threads = 0;
+  int64_t sharedBytes = 0;
+  std::vector<Image> images;
+};
+
+struct CompileOptions {
+  llvm::SmallVector<Architecture> architectures;
+  /// Empty: PTX alone is made.
+  std::string ptxas;
+  cpu::OptLevel level = cpu::OptLevel::O3;
+  /// Threads; 0: one for each core.
+  unsigned jobs = 0;
+  mlir::TimingScope *timing = nullptr;
+  /// Called, one call at a time, with each file on the way ("KERNEL.sm_90.ptx", ...).
+  std::function<void(llvm::StringRef name, llvm::StringRef contents)> onFile = {};
+};
+
+void registerTranslations(mlir::DialectRegistry &registry);
+
+/// Code for each kernel.func of `module` that runs on the device, in order; `module` is left as it
+/// is. For each architecture a cubin, and PTX for the newest (for all, if there is no ptxas).
+llvm::Expected<std::vector<DeviceKernel>> compileKernels(mlir::ModuleOp module,
+                                                         const CompileOptions &options);
+
+/// An object that defines a `kiln_rt_device_kernel` (runtime/cuda/device.h) under the name of each
+/// kernel. Symbols are numbered as in `module`.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+writeKernelTable(mlir::ModuleOp module, llvm::ArrayRef<DeviceKernel> kernels,
+                 const cpu::TargetInfo &host);
+
+} // namespace kiln::cuda
+
+#endif // KILN_TARGET_CUDA_CUDA_H

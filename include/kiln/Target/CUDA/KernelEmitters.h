@@ -1,0 +1,65 @@
+// One planner and one emitter for each kind of kernel. `cuda-choose-schedule` calls the planner of
+// a kernel's root, `cuda-emit-kernels` its emitter.
+//
+// A kernel is written with the CPU target's tools (kiln/Target/CPU/BodyEmitter.h), with a single
+// lane: the code is that of one thread.
+#ifndef KILN_TARGET_CUDA_KERNELEMITTERS_H
+#define KILN_TARGET_CUDA_KERNELEMITTERS_H
+
+#include "kiln/Target/CPU/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+constexpr int64_t warpSize = 32;
+
+/// Names of attributes of the function that a kernel becomes.
+constexpr llvm::StringLiteral symbolsAttrName = "cuda.symbols";
+constexpr llvm::StringLiteral buffersAttrName = "cuda.buffers";
+constexpr llvm::StringLiteral sharedAttrName = "cuda.shared";
+
+/// Shared memory of a block, whose size the launch gives.
+constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
+
+struct KernelPlan {
+  kernel::ScheduleAttr schedule;
+  sym::Expr grid; // blocks, over symbols
+  int64_t threads = 0;
+};
+
+/// What the CPU's tools are to think of the machine: registers hold one element.
+const cpu::TargetInfo &getThreadTarget();
+
+mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
+/// Scans, scatters, sorts and repeats: each thread runs one task of the CPU's kernel.
+mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
+
+/// A kernel's function while it is written.
+struct DeviceFrame : cpu::KernelFrame {
+  DeviceFrame(kernel::FuncOp func, llvm::ArrayRef<sym::Expr> symbols);
+
+  mlir::Value thread, block; // i64
+  int64_t numThreads;
+  int64_t sharedBytes = 0;
+
+  /// The address of `bytes` bytes of the block's memory that nobody else has.
+  mlir::Value allocateShared(int64_t bytes);
+  void emitBarrier();
+  /// Runs `body` in the threads for which `condition` (null: always) holds.
+  void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
+  /// value < limit, or null if that is proved.
+  mlir::Value emitLess(sym::Expr value, sym::Expr limit);
+  /// Code for `expr` as a variable of its own, unless it is as simple as one.
+  sym::Expr named(sym::Expr expr, sym::Expr extent);
+};
+
+// Each writes the function's body, with everything but the final llvm.return. The kernel has been
+// planned.
+mlir::LogicalResult emitMap(DeviceFrame &frame, kernel::MapOp map);
+mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
+
+/// What planning left on the kernel; 0 threads: it runs on the host.
+int64_t getThreads(kernel::FuncOp func);
+
+} // namespace kiln::cuda
+
+#endif // KILN_TARGET_CUDA_KERNELEMITTERS_H

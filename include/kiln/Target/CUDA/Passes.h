@@ -1,0 +1,31 @@
+// Passes from kernels to code of a GPU in the LLVM dialect; declared in Passes.td.
+#ifndef KILN_TARGET_CUDA_PASSES_H
+#define KILN_TARGET_CUDA_PASSES_H
+
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Pass/Pass.h"
+#include <memory>
+
+namespace kiln::cuda {
+
+#define GEN_PASS_DECL
+#include "kiln/Target/CUDA/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "kiln/Target/CUDA/Passes.h.inc"
+
+/// Bodies as the planners want them, and a schedule for each kernel. `cpu` is the host's.
+void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, llvm::StringRef cpu);
+
+/// Scheduled kernels to functions in the LLVM and NVVM dialects.
+void buildLowerKernelsPipeline(mlir::OpPassManager &pm);
+
+/// `cuda-lower-kernels`, for kiln-opt.
+void registerCUDAPipelines();
+
+} // namespace kiln::cuda
+
+#endif // KILN_TARGET_CUDA_PASSES_H

@@ -1,0 +1,51 @@
+// Passes that turn kernels into code for NVIDIA GPUs, in the order they run. A pass, its file in
+// lib/Target/CUDA and its test share one name.
+#ifndef KILN_TARGET_CUDA_PASSES_TD
+#define KILN_TARGET_CUDA_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
+  let summary = "Decide which threads of a GPU run each kernel";
+  let description = [{
+    Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of blocks as an
+    expression over symbols, and `threads`, those of a block. A map's schedule is `tile = [team]`, the
+    threads that share a row (1, a warp, or a block), and `block = [threads]`. Kernels that fold
+    constants (`wrapper.fold`) run on the host and are scheduled for it.
+
+    A kernel that there is no code for yet is an error.
+  }];
+  let options = [
+    Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the host's CPU, or `native`">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+}
+
+def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "Write each kernel as a function of a GPU";
+  let description = [{
+    Every scheduled `kernel.func` becomes an `llvm.func` with the attribute `nvvm.kernel` whose parameters are
+    the operands' and results' addresses, the values of the symbols in its attribute `cuda.symbols`,
+    and the address of the error flag. The body is that of one thread: loops (scf) over scalars (arith, math),
+    memory accesses through pointers (llvm), and the device's own instructions (nvvm).
+    `cuda.buffers` has the bytes of each buffer, and `cuda.shared` those of shared memory.
+  }];
+  let dependentDialects = [
+    "::kiln::wrapper::WrapperDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::arith::ArithDialect",
+    "::mlir::complex::ComplexDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+}
+
+def CudaEmulate : Pass<"cuda-emulate", "::mlir::ModuleOp"> {
+  let summary = "Turn a GPU's kernels into host code for the emulator";
+  let description = [{
+    The device's instructions become calls of the emulator, which runs the threads of a block as fibres, and
+    so does the address of every memory access, which it checks. Each kernel gets a twin
+    `NAME_emulated` that takes the addresses of its arguments, as cuLaunchKernel does.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // KILN_TARGET_CUDA_PASSES_TD

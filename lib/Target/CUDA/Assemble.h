@@ -1,0 +1,15 @@
+//===- Assemble.h - From PTX to machine code --------------------*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_ASSEMBLE_H
+#define KILN_LIB_TARGET_CUDA_ASSEMBLE_H
+
+#include "kiln/Target/CUDA/Architecture.h"
+
+namespace kiln::cuda {
+
+/// What `ptxas` makes of a module. `report` gets what it says of registers and spills.
+llvm::Expected<std::string> assemble(llvm::StringRef ptxas, const Architecture &architecture,
+                                     llvm::StringRef ptx, std::string &report);
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_ASSEMBLE_H

@@ -1,0 +1,277 @@
+// From the LLVM and NVVM dialects to PTX and cubins.
+#include "Assemble.h"
+#include "CopyKernel.h"
+#include "kiln/Link/Link.h"
+#include "kiln/Target/CUDA/CUDA.h"
+#include "kiln/Target/CUDA/KernelEmitters.h"
+#include "kiln/Target/CUDA/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/ThreadPool.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+void cuda::registerTranslations(DialectRegistry &registry) {
+  registry.insert<NVVM::NVVMDialect>();
+  registerNVVMDialectTranslation(registry);
+}
+
+/// The PTX version: the oldest that knows the architecture (and that drivers of CUDA 12 read).
+static const char *getPtxFeature(const Architecture &architecture) {
+  return architecture.number >= 120   ? "+ptx87"
+         : architecture.number >= 103 ? "+ptx88"
+         : architecture.number >= 100 ? "+ptx86"
+                                      : "+ptx80";
+}
+
+namespace {
+
+/// Turns modules into PTX; one for each thread and architecture.
+class PtxCompiler {
+public:
+  PtxCompiler(const Architecture &architecture, cpu::OptLevel level) : level(level) {
+    llvm::Triple triple("nvptx64-nvidia-cuda");
+    std::string message;
+    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
+    constexpr llvm::CodeGenOptLevel levels[] = {
+        llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less, llvm::CodeGenOptLevel::Default,
+        llvm::CodeGenOptLevel::Aggressive};
+    if (target)
+      machine.reset(target->createTargetMachine(
+          triple, architecture.name, getPtxFeature(architecture), llvm::TargetOptions(),
+          std::nullopt, std::nullopt, levels[static_cast<int>(level)]));
+  }
+
+  llvm::Expected<std::string> compile(ModuleOp source) {
+    if (!machine)
+      return llvm::createStringError("this build of LLVM has no code generator for NVPTX");
+    llvm::LLVMContext context;
+    std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(source, context, "kiln");
+    if (!module)
+      return llvm::createStringError("cannot translate a kernel to LLVM IR");
+    module->setTargetTriple(machine->getTargetTriple());
+    module->setDataLayout(machine->createDataLayout());
+    optimize(*module);
+    llvm::SmallString<0> text;
+    llvm::raw_svector_ostream stream(text);
+    llvm::legacy::PassManager passes;
+    if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+      return llvm::createStringError("cannot emit PTX");
+    passes.run(*module);
+    return text.str().str();
+  }
+
+private:
+  void optimize(llvm::Module &module) {
+    if (level == cpu::OptLevel::O0)
+      return;
+    llvm::PassBuilder builder(machine.get());
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager sccs;
+    llvm::ModuleAnalysisManager modules;
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(sccs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, sccs, modules);
+    builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
+  }
+
+  cpu::OptLevel level;
+  std::unique_ptr<llvm::TargetMachine> machine;
+};
+
+using Modules = std::vector<OwningOpRef<ModuleOp>>;
+
+/// A module for each kernel of `module`, with what it refers to.
+Modules split(ModuleOp module) {
+  Modules parts;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
+    if (!function->hasAttr(symbolsAttrName))
+      continue;
+    parts.push_back(ModuleOp::create(function.getLoc(), function.getName()));
+    OpBuilder builder(parts.back()->getBodyRegion());
+    for (Operation &op : module.getOps()) {
+      auto name = SymbolTable::getSymbolName(&op);
+      bool isWanted =
+          &op == function || name.getValue() == (function.getName() + "_emulated").str();
+      auto other = dyn_cast<LLVM::LLVMFuncOp>(op);
+      isWanted |= other && other.isExternal();
+      isWanted |= isa<LLVM::GlobalOp>(op) && !SymbolTable::symbolKnownUseEmpty(name, function);
+      if (isWanted)
+        builder.clone(op);
+    }
+    for (auto copy : parts.back()->getOps<LLVM::LLVMFuncOp>())
+      for (StringRef attribute : {symbolsAttrName, buffersAttrName, sharedAttrName})
+        copy->removeAttr(attribute);
+  }
+  return parts;
+}
+
+class DeviceCompiler {
+public:
+  explicit DeviceCompiler(const CompileOptions &options) : options(options) {}
+
+  llvm::Expected<std::vector<DeviceKernel>> compile(ModuleOp module) {
+    lowered = ModuleOp::create(module.getLoc());
+    (*lowered)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
+    OpBuilder builder(lowered->getBodyRegion());
+    for (auto func : module.getOps<kernel::FuncOp>())
+      if (getThreads(func))
+        builder.clone(*func);
+    addCopyKernel(*lowered);
+    PassManager pm(module.getContext());
+    buildLowerKernelsPipeline(pm);
+    if (failed(pm.run(*lowered)))
+      return llvm::createStringError("cannot lower the kernels");
+    for (auto function : lowered->getOps<LLVM::LLVMFuncOp>())
+      kernels.push_back(describe(function));
+    device = split(*lowered);
+    if (llvm::any_of(options.architectures, std::mem_fn(&Architecture::isEmulator)))
+      if (llvm::Error error = compileEmulated())
+        return error;
+    if (llvm::Error error = compileAll())
+      return error;
+    return std::move(kernels);
+  }
+
+private:
+  static DeviceKernel describe(LLVM::LLVMFuncOp function) {
+    DeviceKernel kernel;
+    kernel.name = function.getName();
+    for (auto symbol : function->getAttrOfType<ArrayAttr>(symbolsAttrName).getAsRange<StringAttr>())
+      kernel.symbols.push_back(symbol.str());
+    kernel.numBuffers = function->getAttrOfType<ArrayAttr>(buffersAttrName).size();
+    kernel.threads =
+        function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName())[0];
+    kernel.sharedBytes = function->getAttrOfType<IntegerAttr>(sharedAttrName).getInt();
+    return kernel;
+  }
+
+  llvm::Error compileEmulated() {
+    llvm::Expected<cpu::TargetInfo> host = cpu::TargetInfo::get("native");
+    if (!host)
+      return host.takeError();
+    OwningOpRef<ModuleOp> copy = cast<ModuleOp>(lowered->clone());
+    PassManager pm(copy->getContext());
+    pm.addPass(createCudaEmulate());
+    if (failed(pm.run(*copy)))
+      return llvm::createStringError("cannot emulate the kernels");
+    for (auto [kernel, part] : llvm::zip_equal(kernels, split(*copy))) {
+      auto object = cpu::compileToObject(*part, *host);
+      if (!object)
+        return object.takeError();
+      llvm::Expected<std::string> image = linkImage((*object)->getMemBufferRef());
+      if (!image)
+        return image.takeError();
+      kernel.images.push_back({0, ImageKind::Emulator, std::move(*image)});
+    }
+    return llvm::Error::success();
+  }
+
+  /// Every kernel for every GPU.
+  llvm::Error compileAll() {
+    SmallVector<Architecture> gpus(options.architectures);
+    llvm::erase_if(gpus, std::mem_fn(&Architecture::isEmulator));
+    struct Work {
+      size_t kernel, gpu;
+      std::vector<Image> images;
+    };
+    std::vector<Work> work;
+    for (size_t kernel = 0; kernel < kernels.size(); ++kernel)
+      for (size_t gpu = 0; gpu < gpus.size(); ++gpu)
+        work.push_back({kernel, gpu, {}});
+    std::atomic<size_t> next = 0;
+    auto run = [&] {
+      SmallVector<std::unique_ptr<PtxCompiler>> compilers;
+      for (const Architecture &gpu : gpus)
+        compilers.push_back(std::make_unique<PtxCompiler>(gpu, options.level));
+      for (size_t i; (i = next++) < work.size();) {
+        const Architecture &gpu = gpus[work[i].gpu];
+        bool isNewest = work[i].gpu + 1 == gpus.size();
+        auto images = compileOne(work[i].kernel, gpu, isNewest, *compilers[work[i].gpu]);
+        if (images)
+          work[i].images = std::move(*images);
+        else
+          fail(images.takeError());
+      }
+    };
+    unsigned jobs =
+        options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
+    jobs = std::min<size_t>(jobs, work.size());
+    if (jobs <= 1) {
+      run();
+    } else {
+      llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
+      for (unsigned i = 0; i < jobs; ++i)
+        pool.async(run);
+      pool.wait();
+    }
+    if (!problem.empty())
+      return llvm::createStringError(problem);
+    for (Work &done : work)
+      llvm::move(done.images, std::back_inserter(kernels[done.kernel].images));
+    return llvm::Error::success();
+  }
+
+  llvm::Expected<std::vector<Image>> compileOne(size_t number, const Architecture &gpu,
+                                                bool isNewest, PtxCompiler &compiler) {
+    llvm::Expected<std::string> ptx = compiler.compile(*device[number]);
+    if (!ptx)
+      return ptx.takeError();
+    std::string name = kernels[number].name + "." + gpu.name;
+    keep(name + ".ptx", *ptx);
+    std::vector<Image> images;
+    if (!options.ptxas.empty()) {
+      std::string report;
+      llvm::Expected<std::string> cubin = assemble(options.ptxas, gpu, *ptx, report);
+      if (!cubin)
+        return cubin.takeError();
+      keep(name + ".txt", report);
+      images.push_back({gpu.number, ImageKind::Cubin, std::move(*cubin)});
+    }
+    if (isNewest || options.ptxas.empty())
+      images.push_back({gpu.number, ImageKind::Ptx, std::move(*ptx)});
+    return images;
+  }
+
+  void keep(StringRef name, StringRef contents) {
+    if (!options.onFile)
+      return;
+    std::scoped_lock lock(mutex);
+    options.onFile(name, contents);
+  }
+
+  /// The first in program order would be nicer; one is enough.
+  void fail(llvm::Error error) {
+    std::scoped_lock lock(mutex);
+    std::string message = llvm::toString(std::move(error));
+    if (problem.empty())
+      problem = message;
+  }
+
+  const CompileOptions &options;
+  OwningOpRef<ModuleOp> lowered;
+  Modules device;
+  std::vector<DeviceKernel> kernels;
+  std::mutex mutex;
+  std::string problem;
+};
+
+} // namespace
+
+llvm::Expected<std::vector<DeviceKernel>> cuda::compileKernels(ModuleOp module,
+                                                               const CompileOptions &options) {
+  return DeviceCompiler(options).compile(module);
+}

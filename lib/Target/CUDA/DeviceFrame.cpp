@@ -1,0 +1,67 @@
+#include "kiln/Target/CUDA/KernelEmitters.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+const cpu::TargetInfo &cuda::getThreadTarget() {
+  static const cpu::TargetInfo target = [] {
+    cpu::TargetInfo info;
+    info.name = "thread";
+    info.vectorBytes = 1;
+    return info;
+  }();
+  return target;
+}
+
+int64_t cuda::getThreads(kernel::FuncOp func) {
+  auto threads = func->getAttrOfType<IntegerAttr>(cpu::threadsAttrName);
+  return threads ? threads.getInt() : 0;
+}
+
+DeviceFrame::DeviceFrame(kernel::FuncOp func, ArrayRef<sym::Expr> symbols)
+    : KernelFrame(func, getThreadTarget(), symbols), numThreads(getThreads(func)) {
+  auto number = [&](Value register_) {
+    return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), register_);
+  };
+  Type i32 = builder.getI32Type();
+  thread = number(NVVM::ThreadIdXOp::create(builder, loc, i32));
+  block = number(NVVM::BlockIdXOp::create(builder, loc, i32));
+}
+
+Value DeviceFrame::allocateShared(int64_t bytes) {
+  int64_t offset = llvm::alignTo(sharedBytes, 16);
+  sharedBytes = offset + bytes;
+  Type space = LLVM::LLVMPointerType::get(builder.getContext(),
+                                          static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+  Value base = LLVM::AddressOfOp::create(builder, loc, space, sharedMemoryName);
+  base = LLVM::AddrSpaceCastOp::create(builder, loc, ptrType(), base);
+  return gep(base, builder.getI8Type(), constant(offset));
+}
+
+void DeviceFrame::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
+
+void DeviceFrame::emitIf(Value condition, function_ref<void()> body) {
+  if (!condition)
+    return body();
+  auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+Value DeviceFrame::emitLess(sym::Expr value, sym::Expr limit) {
+  if (assumptions.isLess(value, limit))
+    return {};
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, simplifyAndEmit(value),
+                               simplifyAndEmit(limit));
+}
+
+sym::Expr DeviceFrame::named(sym::Expr expr, sym::Expr extent) {
+  expr = assumptions.simplify(expr);
+  if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
+    return expr;
+  return addVariable(emit(expr), extent);
+}

@@ -1,0 +1,101 @@
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Target/CUDA/KernelEmitters.h"
+#include "kiln/Target/CUDA/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Threading.h"
+
+namespace kiln::cuda {
+#define GEN_PASS_DEF_CUDAEMITKERNELS
+#include "kiln/Target/CUDA/Passes.h.inc"
+} // namespace kiln::cuda
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+static LogicalResult emitRoot(DeviceFrame &frame) {
+  Operation *root = frame.func.getRoot();
+  if (auto map = dyn_cast<kernel::MapOp>(root))
+    return emitMap(frame, map);
+  return emitTasks(frame, root);
+}
+
+/// All symbols of a kernel, in order.
+static SmallVector<sym::Expr> getSymbols(kernel::FuncOp func) {
+  wrapper::SymbolCollector used;
+  used.add(func);
+  SmallVector<sym::Expr> symbols(used.symbols.begin(), used.symbols.end());
+  llvm::sort(symbols);
+  return symbols;
+}
+
+static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
+  kernel::FuncOp kernel = frame.func;
+  LLVM::LLVMFuncOp function = frame.function;
+  MLIRContext *context = kernel.getContext();
+  Builder builder(context);
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                    builder.getDenseI32ArrayAttr(static_cast<int32_t>(frame.numThreads)));
+  SmallVector<Attribute> names, buffers;
+  for (sym::Expr symbol : symbols)
+    names.push_back(builder.getStringAttr(symbol.symbolName()));
+  auto addBuffer = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    buffers.push_back(sym::ExprAttr::get(context, wrapper::BufferType::get(tensor).getBytes()));
+  };
+  llvm::for_each(kernel.getArgumentTypes(), addBuffer);
+  llvm::for_each(kernel.getResultTypes(), addBuffer);
+  function->setAttr(symbolsAttrName, builder.getArrayAttr(names));
+  function->setAttr(buffersAttrName, builder.getArrayAttr(buffers));
+  function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));
+}
+
+namespace {
+
+struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
+  using CudaEmitKernelsBase::CudaEmitKernelsBase;
+
+  void runOnOperation() override {
+    auto kernels = llvm::to_vector(getOperation().getOps<kernel::FuncOp>());
+    SmallVector<LLVM::LLVMFuncOp> functions(kernels.size());
+    auto emitOne = [&](size_t i) -> LogicalResult {
+      if (!getThreads(kernels[i]))
+        return kernels[i].emitError("has no schedule: run cuda-choose-schedule first");
+      SmallVector<sym::Expr> symbols = getSymbols(kernels[i]);
+      DeviceFrame frame(kernels[i], symbols);
+      functions[i] = frame.function;
+      if (failed(emitRoot(frame)))
+        return failure();
+      LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
+      setAttributes(frame, symbols);
+      return success();
+    };
+    LogicalResult emitted = failableParallelForEachN(&getContext(), 0, kernels.size(), emitOne);
+    if (failed(emitted)) {
+      for (LLVM::LLVMFuncOp function : functions)
+        if (function)
+          function->erase();
+      return signalPassFailure();
+    }
+    OpBuilder builder(&getContext());
+    for (auto [kernel, function] : llvm::zip(kernels, functions)) {
+      builder.setInsertionPoint(kernel);
+      builder.insert(function);
+      kernel.erase();
+    }
+    if (kernels.empty())
+      return;
+    // Its size is what the launch says.
+    builder.setInsertionPointToStart(getOperation().getBody());
+    auto shared = LLVM::GlobalOp::create(
+        builder, getOperation().getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), 0),
+        /*isConstant=*/false, LLVM::Linkage::External, sharedMemoryName, Attribute(),
+        /*alignment=*/16, static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    shared.setDsoLocal(true);
+  }
+};
+
+} // namespace

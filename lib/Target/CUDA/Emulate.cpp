@@ -1,0 +1,198 @@
+#include "kiln/Target/CPU/ExprEmitter.h"
+#include "kiln/Target/CUDA/KernelEmitters.h"
+#include "kiln/Target/CUDA/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace kiln::cuda {
+#define GEN_PASS_DEF_CUDAEMULATE
+#include "kiln/Target/CUDA/Passes.h.inc"
+} // namespace kiln::cuda
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Bytes that an access of this type touches; 0 for types that kernels do not access.
+static int64_t getAccessBytes(Type type) {
+  if (auto vector = dyn_cast<VectorType>(type))
+    return vector.getNumElements() * getAccessBytes(vector.getElementType());
+  return type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth(), 8) : 0;
+}
+
+namespace {
+
+/// The functions of the emulator (test/Target/CUDA/emulator/emulator.h), declared as they are used.
+class Emulator {
+public:
+  Emulator(ModuleOp module, OpBuilder &builder) : module(module), builder(builder) {}
+
+  Value call(Location loc, StringRef name, Type result, ValueRange arguments) {
+    auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+    if (!function) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(module.getBody());
+      auto type = LLVM::LLVMFunctionType::get(result ? result
+                                                     : LLVM::LLVMVoidType::get(module.getContext()),
+                                              SmallVector<Type>(arguments.getTypes()));
+      function = LLVM::LLVMFuncOp::create(builder, loc, name, type);
+    }
+    auto made = LLVM::CallOp::create(builder, loc, function, arguments);
+    return result ? made.getResult() : Value();
+  }
+
+private:
+  ModuleOp module;
+  OpBuilder &builder;
+};
+
+struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (auto function : llvm::to_vector(module.getOps<LLVM::LLVMFuncOp>())) {
+      if (!function->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()))
+        continue;
+      if (failed(rewrite(function)))
+        return signalPassFailure();
+      emitTwin(function);
+    }
+    if (auto shared = module.lookupSymbol<LLVM::GlobalOp>(sharedMemoryName))
+      shared.erase();
+  }
+
+  LogicalResult rewrite(LLVM::LLVMFuncOp function) {
+    int32_t nextSite = 0; // of instructions that threads must execute together
+    WalkResult walked = function.walk([&](Operation *op) {
+      OpBuilder builder(op);
+      Emulator emulator(getOperation(), builder);
+      Location loc = op->getLoc();
+      Type i32 = builder.getI32Type(), ptr = LLVM::LLVMPointerType::get(&getContext());
+      auto constant = [&](Type type, int64_t value) -> Value {
+        return LLVM::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+      };
+      auto replace = [&](Value value) {
+        if (value)
+          op->getResult(0).replaceAllUsesWith(value);
+        op->erase();
+        return WalkResult::advance();
+      };
+      auto access = [&](Value address, Type type, bool writes) {
+        return emulator.call(
+            loc, "kiln_emulator_access", ptr,
+            {address, constant(builder.getI64Type(), getAccessBytes(type)), constant(i32, writes)});
+      };
+      if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
+        load.getAddrMutable().assign(access(load.getAddr(), load.getType(), false));
+        return WalkResult::advance();
+      }
+      if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
+        store.getAddrMutable().assign(access(store.getAddr(), store.getValue().getType(), true));
+        return WalkResult::advance();
+      }
+      if (isa<NVVM::ThreadIdXOp>(op))
+        return replace(emulator.call(loc, "kiln_emulator_thread", i32, {}));
+      if (isa<NVVM::BlockIdXOp>(op))
+        return replace(emulator.call(loc, "kiln_emulator_block", i32, {}));
+      if (isa<NVVM::Barrier0Op>(op)) {
+        emulator.call(loc, "kiln_emulator_barrier", {}, {constant(i32, nextSite++)});
+        return replace({});
+      }
+      if (auto shuffle = dyn_cast<NVVM::ShflOp>(op);
+          shuffle && shuffle.getKind() == NVVM::ShflKind::bfly && shuffle.getType().isInteger(32))
+        return replace(
+            emulator.call(loc, "kiln_emulator_shuffle", i32,
+                          {shuffle.getVal(), shuffle.getOffset(), constant(i32, nextSite++)}));
+      if (auto product = dyn_cast<NVVM::MmaOp>(op))
+        return replace(emitProduct(emulator, builder, product, nextSite++));
+      if (auto cast = dyn_cast<LLVM::AddrSpaceCastOp>(op)) {
+        auto address = cast.getArg().getDefiningOp<LLVM::AddressOfOp>();
+        if (!address || address.getGlobalName() != sharedMemoryName)
+          return notKnown(op);
+        Value base = emulator.call(loc, "kiln_emulator_shared", ptr, {});
+        replace(base);
+        if (address->use_empty())
+          address->erase();
+        return WalkResult::advance();
+      }
+      return isa<NVVM::NVVMDialect>(op->getDialect()) ? notKnown(op) : WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
+  /// mma.sync of 16 x 8 x 16 elements: registers go through memory.
+  static Value emitProduct(Emulator &emulator, OpBuilder &builder, NVVM::MmaOp op, int32_t site) {
+    Location loc = op.getLoc();
+    MLIRContext *context = op.getContext();
+    Type i32 = builder.getI32Type(), ptr = LLVM::LLVMPointerType::get(context);
+    auto constant = [&](Type type, int64_t value) -> Value {
+      return LLVM::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+    };
+    auto spill = [&](ValueRange values) -> Value {
+      Value memory;
+      {
+        OpBuilder::InsertionGuard guard(builder);
+        auto function = op->getParentOfType<LLVM::LLVMFuncOp>();
+        builder.setInsertionPointToStart(&function.getBody().front());
+        memory = LLVM::AllocaOp::create(builder, loc, ptr, i32,
+                                        constant(builder.getI64Type(), values.size()));
+      }
+      for (auto [i, value] : llvm::enumerate(values)) {
+        Value slot = LLVM::GEPOp::create(builder, loc, ptr, i32, memory,
+                                         ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+        LLVM::StoreOp::create(builder, loc, value, slot);
+      }
+      return memory;
+    };
+    bool isHalf = op.getMultiplicandAPtxType() == NVVM::MMATypes::f16;
+    Value left = spill(op.getOperandA()), right = spill(op.getOperandB());
+    Value sums = spill(op.getOperandC());
+    emulator.call(loc, "kiln_emulator_mma", {},
+                  {left, right, sums, constant(i32, isHalf), constant(i32, site)});
+    return LLVM::LoadOp::create(builder, loc, op.getType(), sums);
+  }
+
+  static WalkResult notKnown(Operation *op) {
+    op->emitError("is not known to the emulator");
+    return WalkResult::interrupt();
+  }
+
+  /// void NAME_emulated(void *const *arguments)
+  void emitTwin(LLVM::LLVMFuncOp function) {
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfter(function);
+    Location loc = function.getLoc();
+    Type ptr = LLVM::LLVMPointerType::get(&getContext());
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&getContext()), ArrayRef<Type>{ptr});
+    auto twin =
+        LLVM::LLVMFuncOp::create(builder, loc, (function.getName() + "_emulated").str(), type);
+    builder.setInsertionPointToStart(twin.addEntryBlock(builder));
+    Emulator emulator(getOperation(), builder);
+    SmallVector<Value> arguments;
+    for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
+      Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, twin.getArgument(0),
+                                       ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+      slot = LLVM::LoadOp::create(builder, loc, ptr, slot);
+      arguments.push_back(LLVM::LoadOp::create(builder, loc, argument.getType(), slot));
+    }
+    auto buffers = function->getAttrOfType<ArrayAttr>(buffersAttrName);
+    auto symbols = function->getAttrOfType<ArrayAttr>(symbolsAttrName);
+    cpu::ExprEmitter sizes(builder, loc, [&](StringRef name) {
+      auto it = llvm::find_if(symbols.getAsRange<StringAttr>(),
+                              [&](StringAttr symbol) { return symbol.getValue() == name; });
+      size_t number = std::distance(symbols.getAsRange<StringAttr>().begin(), it);
+      return arguments[buffers.size() + number];
+    });
+    for (auto [i, bytes] : llvm::enumerate(buffers.getAsRange<sym::ExprAttr>()))
+      emulator.call(loc, "kiln_emulator_buffer", {}, {arguments[i], sizes.emit(bytes.getValue())});
+    emulator.call(loc, "kiln_emulator_buffer", {}, {arguments.back(), sizes.constant(4)});
+    LLVM::CallOp::create(builder, loc, function, arguments);
+    LLVM::ReturnOp::create(builder, loc, ValueRange());
+    // What only the GPU is told.
+    for (StringRef name : {StringRef(NVVM::NVVMDialect::getKernelFuncAttrName()),
+                           StringRef(NVVM::NVVMDialect::getMaxntidAttrName())})
+      function->removeAttr(name);
+  }
+};
+
+} // namespace

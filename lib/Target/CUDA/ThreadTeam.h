@@ -1,0 +1,33 @@
+//===- ThreadTeam.h - Threads that share a reduction ------------*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_THREADTEAM_H
+#define KILN_LIB_TARGET_CUDA_THREADTEAM_H
+
+#include "kiln/Target/CPU/BodyEmitter.h"
+#include "kiln/Target/CUDA/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+/// A warp, or all warps of a block. Values go from lane to lane by shuffles, and from warp to warp
+/// through shared memory.
+class ThreadTeam : public cpu::Team {
+public:
+  /// `size` is 1, the warp's, or the block's number of threads.
+  ThreadTeam(DeviceFrame &frame, int64_t size);
+
+  /// This team's number in the block.
+  mlir::Value number;
+
+  llvm::SmallVector<mlir::Value> combineAll(cpu::KernelFrame &, mlir::ValueRange mine,
+                                            Combine combine) override;
+
+private:
+  llvm::SmallVector<mlir::Value> combineLanes(mlir::ValueRange mine, int64_t lanes,
+                                              Combine combine);
+  mlir::Value shuffle(mlir::Value value, int64_t distance);
+
+  DeviceFrame &frame;
+};
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_THREADTEAM_H

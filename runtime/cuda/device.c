@@ -1,0 +1,246 @@
+/*===- device.c - A model's device ------------------------------------------===*/
+#include "cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int32_t kiln_cuda_enter(const struct kiln_device *device) {
+  CUresult result = device->driver->cuCtxPushCurrent_v2(device->context);
+  return result == CUDA_SUCCESS
+             ? KILN_OK
+             : kiln_cuda_fail(device->driver, result, "cannot make the GPU's context current");
+}
+
+void kiln_cuda_leave(const struct kiln_device *device) {
+  CUcontext context;
+  device->driver->cuCtxPopCurrent_v2(&context);
+}
+
+/*===-- Modules -------------------------------------------------------------===*/
+
+/* Machine code of the same major version runs on later minor ones. Of several that
+ * do, the last is for the nearest. */
+static const kiln_rt_image *find_image(const struct kiln_device *device,
+                                       const kiln_rt_device_kernel *kernel, uint32_t kind) {
+  const kiln_rt_image *best = NULL;
+  for (uint32_t i = 0; i < kernel->num_images; ++i) {
+    const kiln_rt_image *image = &kernel->images[i];
+    bool fits = image->architecture <= device->architecture;
+    if (kind == KILN_RT_CUBIN)
+      fits = fits && image->architecture / 10 == device->architecture / 10;
+    if (image->kind == kind && fits && (!best || image->architecture >= best->architecture))
+      best = image;
+  }
+  return best;
+}
+
+static void append_images(kiln_text *text, const kiln_rt_device_kernel *kernel) {
+  for (uint32_t i = 0; i < kernel->num_images; ++i)
+    kiln_append(text, "%s%s sm_%u", i ? ", " : "",
+                kernel->images[i].kind == KILN_RT_PTX ? "PTX for" : "code for",
+                kernel->images[i].architecture);
+}
+
+static int32_t fail_load(const struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+                         CUresult result) {
+  int version = 0;
+  const char *reason = NULL;
+  kiln_text text = kiln_begin_error();
+  kiln_append(&text, "%s has compute capability %u.%u; the model has ", device->name,
+              device->architecture / 10, device->architecture % 10);
+  append_images(&text, kernel);
+  if (result == CUDA_SUCCESS) {
+    kiln_append(&text, ": compile it with --gpu-arch=sm_%u", device->architecture);
+    return KILN_DEVICE_ERROR;
+  }
+  device->driver->cuDriverGetVersion(&version);
+  device->driver->cuGetErrorString(result, &reason);
+  kiln_append(&text, "; the driver, one of CUDA %d.%d, does not load it: %s (CUDA error %d)",
+              version / 1000, version % 1000 / 10, reason ? reason : "unknown error", result);
+  if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+      result == CUDA_ERROR_INVALID_IMAGE)
+    kiln_append(&text, "; a newer driver may");
+  return result == CUDA_ERROR_OUT_OF_MEMORY ? KILN_OUT_OF_MEMORY : KILN_DEVICE_ERROR;
+}
+
+static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
+  const kiln_cuda_driver *driver = device->driver;
+  CUmodule module = NULL;
+  CUresult result = CUDA_SUCCESS;
+  /* A driver older than the cubin may still compile the PTX. */
+  for (uint32_t kind = KILN_RT_CUBIN; kind <= KILN_RT_EMULATOR && !module; ++kind) {
+    const kiln_rt_image *image = find_image(device, kernel, kind);
+    if (!image)
+      continue;
+    CUresult failed = driver->cuModuleLoadData(&module, image->data);
+    if (failed != CUDA_SUCCESS) {
+      module = NULL;
+      result = result == CUDA_SUCCESS ? failed : result;
+    }
+  }
+  if (!module)
+    return fail_load(device, kernel, result);
+  CUfunction function;
+  result = driver->cuModuleGetFunction(&function, module, kernel->name);
+  /* More than this a kernel has to ask for. */
+  if (result == CUDA_SUCCESS && kernel->shared_bytes > 48 << 10)
+    result = driver->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                        (int)kernel->shared_bytes);
+  if (result != CUDA_SUCCESS) {
+    driver->cuModuleUnload(module);
+    return kiln_cuda_fail(driver, result, kernel->name);
+  }
+  device->kernels[kernel->number].module = module;
+  atomic_store_explicit(&device->kernels[kernel->number].function, function, memory_order_release);
+  return KILN_OK;
+}
+
+int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+                           CUfunction *function) {
+  _Atomic(CUfunction) *slot = &device->kernels[kernel->number].function;
+  *function = atomic_load_explicit(slot, memory_order_acquire);
+  if (KILN_LIKELY(*function != NULL))
+    return KILN_OK;
+  kiln_lock(&device->loading);
+  int32_t status = KILN_OK;
+  if (!atomic_load_explicit(slot, memory_order_relaxed))
+    status = load_kernel(device, kernel);
+  kiln_unlock(&device->loading);
+  *function = atomic_load_explicit(slot, memory_order_acquire);
+  return status;
+}
+
+/*===-- Weights -------------------------------------------------------------===*/
+
+static int32_t upload(kiln_model *model, uint64_t offset, uint64_t bytes) {
+  struct kiln_device *device = model->device;
+  if (!device->weights || !bytes)
+    return KILN_OK;
+  int32_t status = kiln_cuda_enter(device);
+  if (status != KILN_OK)
+    return status;
+  const char *blob = atomic_load(&model->weights.blob);
+  CUresult result = device->driver->cuMemcpyHtoD_v2(device->weights + offset, blob + offset, bytes);
+  if (result != CUDA_SUCCESS)
+    status = kiln_cuda_fail(device->driver, result, "cannot copy weights to the GPU");
+  kiln_cuda_leave(device);
+  return status;
+}
+
+static int32_t place_weights(kiln_model *model) {
+  struct kiln_device *device = model->device;
+  size_t bytes = (size_t)kiln_program.weights_bytes;
+  if (!bytes)
+    return KILN_OK;
+  CUresult result = device->driver->cuMemAlloc_v2(&device->weights, bytes);
+  if (result != CUDA_SUCCESS) {
+    device->weights = 0;
+    char what[96];
+    kiln_text text = {what, sizeof what, 0};
+    kiln_append(&text, "cannot put %zu bytes of weights on the GPU", bytes);
+    return kiln_cuda_fail(device->driver, result, what);
+  }
+  return upload(model, 0, bytes);
+}
+
+/*===-- Opening and closing -------------------------------------------------===*/
+
+static void close_device(kiln_model *model) {
+  struct kiln_device *device = model->device;
+  if (!device)
+    return;
+  const kiln_cuda_driver *driver = device->driver;
+  if (device->context) {
+    if (kiln_cuda_enter(device) == KILN_OK) {
+      for (uint32_t i = 0; i < kiln_program.device->num_kernels; ++i)
+        if (device->kernels[i].module)
+          driver->cuModuleUnload(device->kernels[i].module);
+      if (device->weights)
+        driver->cuMemFree_v2(device->weights);
+      if (device->state_event)
+        driver->cuEventDestroy_v2(device->state_event);
+      kiln_cuda_leave(device);
+    }
+    driver->cuDevicePrimaryCtxRelease_v2(device->device);
+  }
+  free(device);
+  model->device = NULL;
+}
+
+static int32_t choose_device(struct kiln_device *device) {
+  const kiln_cuda_driver *driver = device->driver;
+  int count = 0, major = 0, minor = 0;
+  CUresult result = driver->cuDeviceGetCount(&count);
+  if (result == CUDA_SUCCESS && count == 0)
+    result = CUDA_ERROR_NO_DEVICE;
+  if (result != CUDA_SUCCESS)
+    return kiln_cuda_fail(driver, result, "no GPU to run the model on");
+  if (device->ordinal < 0 || device->ordinal >= count)
+    return kiln_fail(KILN_INVALID_ARGUMENT, "options: expected device_index in [0, %d), got %d",
+                     count, device->ordinal);
+  result = driver->cuDeviceGet(&device->device, device->ordinal);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuDeviceGetName(device->name, sizeof device->name, device->device);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                          device->device);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                          device->device);
+  if (result != CUDA_SUCCESS)
+    return kiln_cuda_fail(driver, result, "cannot ask the GPU what it is");
+  device->architecture = (unsigned)(10 * major + minor);
+  return KILN_OK;
+}
+
+static int32_t open_context(struct kiln_device *device) {
+  const kiln_cuda_driver *driver = device->driver;
+  CUresult result = driver->cuDevicePrimaryCtxRetain(&device->context, device->device);
+  if (result != CUDA_SUCCESS) {
+    device->context = NULL;
+    return kiln_cuda_fail(driver, result, "cannot make a context on the GPU");
+  }
+  /* Memory that a run gives back stays there for the next one. */
+  CUmemoryPool pool;
+  uint64_t keep = UINT64_MAX;
+  result = driver->cuDeviceGetDefaultMemPool(&pool, device->device);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+  return result == CUDA_SUCCESS ? KILN_OK
+                                : kiln_cuda_fail(driver, result, "the GPU has no memory pool");
+}
+
+static int32_t open_device(kiln_model *model) {
+  const kiln_cuda_driver *driver;
+  int32_t status = kiln_cuda_load(&driver);
+  if (status != KILN_OK)
+    return status;
+  struct kiln_device *device =
+      calloc(1, sizeof *device + kiln_program.device->num_kernels * sizeof device->kernels[0]);
+  if (!device)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
+  device->driver = driver;
+  device->ordinal = model->options.device_index;
+  model->device = device;
+  status = choose_device(device);
+  if (status == KILN_OK)
+    status = open_context(device);
+  if (status == KILN_OK)
+    status = kiln_cuda_enter(device);
+  if (status != KILN_OK)
+    return status; /* kiln_model_destroy closes it */
+  status = place_weights(model);
+  if (status == KILN_OK && model->exclusive_runs) {
+    CUresult result = driver->cuEventCreate(&device->state_event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS)
+      status = kiln_cuda_fail(driver, result, "cannot make an event");
+  }
+  kiln_cuda_leave(device);
+  return status;
+}
+
+const kiln_device_functions kiln_cuda_functions = {.open = open_device,
+                                                   .close = close_device,
+                                                   .run = kiln_cuda_run,
+                                                   .upload = upload,
+                                                   .free_context = kiln_cuda_free_context};

@@ -1,0 +1,72 @@
+/*===- device.h - Kernels on a device, as generated code knows them ---------===*
+ *
+ * A model for CUDA keeps its buffers in the memory of a GPU. main is the same as
+ * for a CPU but for the functions it calls: those declared here. Like everything
+ * in ir_interface.h, of which this is a part, it is the layout that the compiler
+ * emits.
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_RUNTIME_CUDA_DEVICE_H
+#define KILN_RUNTIME_CUDA_DEVICE_H
+
+#include <stdint.h>
+
+struct kiln_rt_run;
+
+enum { KILN_RT_CUBIN = 0, KILN_RT_PTX = 1, KILN_RT_EMULATOR = 2 };
+
+/* Code of one kernel. A zero byte follows it. */
+typedef struct {
+  const void *data;
+  uint64_t bytes;
+  uint32_t architecture; /* 10 * major + minor of the compute capability it is for */
+  uint32_t kind;
+} kiln_rt_image;
+
+/* Parameters: the buffers' addresses, the values of the symbols (as int64_t), and the address of
+ * the run's error flag. Blocks have one dimension. */
+typedef struct {
+  const char *name;
+  const kiln_rt_image *images;
+  const int64_t *symbols; /* numbers in kiln_program.symbols */
+  uint32_t num_images, num_buffers, num_symbols;
+  uint32_t threads;      /* of a block */
+  uint32_t shared_bytes; /* of dynamic shared memory of a block */
+  uint32_t number;       /* below kiln_rt_device.num_kernels, of this kernel alone */
+} kiln_rt_device_kernel;
+
+/* The functions of the runtime for this device, which a model for CPUs does not have. */
+typedef struct kiln_device_functions kiln_device_functions;
+
+typedef struct {
+  const kiln_device_functions *functions;
+  uint32_t num_kernels;
+  uint32_t reserved;
+  /* Copies between strides. Instead of symbols it takes: the number of elements, the bytes of one
+   * (1, 2, 4, 8 or 16), then KILN_RT_COPY_RANK sizes, as many strides of the target and as many
+   * of the source. Its buffers are target and source. */
+  const kiln_rt_device_kernel *copy;
+} kiln_rt_device;
+
+#define KILN_RT_COPY_RANK 6
+#define KILN_RT_COPY_NUMBERS (2 + 3 * KILN_RT_COPY_RANK)
+
+/* Puts `grid` blocks of the kernel on the run's stream. Each of these functions returns KILN_OK, or
+ * the status that main must return. */
+int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kernel *kernel,
+                              void *const *buffers, int64_t grid);
+
+/* As memcpy and kiln_rt_copy, in the device's memory. */
+int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes);
+int32_t kiln_rt_device_copy_strided(struct kiln_rt_run *run, void *to, const int64_t *to_strides,
+                                    const void *from, const int64_t *from_strides,
+                                    const int64_t *sizes, int64_t rank, int64_t item);
+
+/* Waits for what is on the stream and reads `bytes` bytes of the device's memory. */
+int32_t kiln_rt_device_read(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes);
+
+/* As kiln_rt_reserve and kiln_rt_bind_output. */
+int32_t kiln_rt_device_reserve(struct kiln_rt_run *run, int64_t segment, int64_t bytes);
+int32_t kiln_rt_device_bind_output(struct kiln_rt_run *run, int64_t index);
+
+#endif /* KILN_RUNTIME_CUDA_DEVICE_H */

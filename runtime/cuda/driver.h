@@ -1,0 +1,98 @@
+/*===- driver.h - The part of CUDA's driver API that the runtime uses -------===*
+ *
+ * Declared here, since a machine that compiles models need not have CUDA's
+ * headers; found with dlopen, since one that compiles them need not have a driver
+ * either. Names, numbers and types are those of cuda.h.
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_RUNTIME_CUDA_DRIVER_H
+#define KILN_RUNTIME_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+
+enum {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
+  CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_INVALID_IMAGE = 200,
+  CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+  CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+  CU_MEMORYTYPE_HOST = 1,
+  CU_MEMHOSTALLOC_PORTABLE = 1,
+  CU_MEMHOSTALLOC_DEVICEMAP = 2,
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
+};
+
+/* name, parameters */
+#define KILN_CUDA_FUNCTIONS(F)                                                                     \
+  F(cuInit, (unsigned flags))                                                                      \
+  F(cuDriverGetVersion, (int *version))                                                            \
+  F(cuGetErrorString, (CUresult error, const char **text))                                         \
+  F(cuDeviceGetCount, (int *count))                                                                \
+  F(cuDeviceGet, (CUdevice * device, int ordinal))                                                 \
+  F(cuDeviceGetName, (char *name, int length, CUdevice device))                                    \
+  F(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                            \
+  F(cuDeviceGetDefaultMemPool, (CUmemoryPool * pool, CUdevice device))                             \
+  F(cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))                        \
+  F(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                              \
+  F(cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                               \
+  F(cuCtxPushCurrent_v2, (CUcontext context))                                                      \
+  F(cuCtxPopCurrent_v2, (CUcontext * context))                                                     \
+  F(cuModuleLoadData, (CUmodule * module, const void *image))                                      \
+  F(cuModuleUnload, (CUmodule module))                                                             \
+  F(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))               \
+  F(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                           \
+  F(cuLaunchKernel, (CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,          \
+                     unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,      \
+                     CUstream stream, void **parameters, void **extra))                            \
+  F(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                           \
+  F(cuMemFree_v2, (CUdeviceptr memory))                                                            \
+  F(cuMemAllocAsync, (CUdeviceptr * memory, size_t bytes, CUstream stream))                        \
+  F(cuMemFreeAsync, (CUdeviceptr memory, CUstream stream))                                         \
+  F(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                 \
+  F(cuMemFreeHost, (void *memory))                                                                 \
+  F(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes))                             \
+  F(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))       \
+  F(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))             \
+  F(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+  F(cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr pointer))                      \
+  F(cuStreamGetCtx, (CUstream stream, CUcontext * context))                                        \
+  F(cuStreamSynchronize, (CUstream stream))                                                        \
+  F(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                           \
+  F(cuEventCreate, (CUevent * event, unsigned flags))                                              \
+  F(cuEventDestroy_v2, (CUevent event))                                                            \
+  F(cuEventRecord, (CUevent event, CUstream stream))
+
+/* The first driver that has them all: CUDA 11.4. */
+typedef struct {
+#define KILN_CUDA_FIELD(name, parameters) CUresult(*name) parameters;
+  KILN_CUDA_FUNCTIONS(KILN_CUDA_FIELD)
+#undef KILN_CUDA_FIELD
+} kiln_cuda_driver;
+
+/* Finds the driver the first time; a failure sets the error message and may be tried again. */
+int32_t kiln_cuda_load(const kiln_cuda_driver **driver);
+
+/* Sets the error message "WHAT: CUDA's reason" and returns the status for it. */
+int32_t kiln_cuda_fail(const kiln_cuda_driver *driver, CUresult result, const char *what);
+
+#endif /* KILN_RUNTIME_CUDA_DRIVER_H */

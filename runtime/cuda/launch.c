@@ -1,0 +1,167 @@
+/*===- launch.c - What main calls -------------------------------------------===*/
+#include "cuda.h"
+
+#include <string.h>
+
+static kiln_context *context_of(struct kiln_rt_run *run) {
+  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
+}
+
+/* A failure of main whose message is set already. */
+static int32_t note(kiln_context *context, int32_t status) {
+  if (KILN_UNLIKELY(status != KILN_OK))
+    context->failure = status;
+  return status;
+}
+
+static int32_t check(kiln_context *context, CUresult result, const char *what) {
+  if (KILN_LIKELY(result == CUDA_SUCCESS))
+    return KILN_OK;
+  return note(context, kiln_cuda_fail(kiln_cuda_device(context)->driver, result, what));
+}
+
+/*===-- Kernels -------------------------------------------------------------===*/
+
+#define MAX_PARAMETERS 512 /* a kernel's parameters are at most 4 KB */
+
+/* `numbers[i]` is the kernel's i-th number. */
+static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
+                      void *const *buffers, const int64_t *const *numbers, int64_t grid) {
+  struct kiln_device *device = kiln_cuda_device(context);
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  if (grid == 0)
+    return KILN_OK;
+  if (KILN_UNLIKELY(grid < 0 || grid > INT32_MAX))
+    return note(context,
+                kiln_fail(KILN_UNSUPPORTED,
+                          "kernel %s would have %lld blocks for these sizes, more than a GPU runs",
+                          kernel->name, (long long)grid));
+  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 1 > MAX_PARAMETERS))
+    return note(context,
+                kiln_fail(KILN_INTERNAL, "kernel %s has too many parameters", kernel->name));
+  CUfunction function;
+  int32_t status = kiln_cuda_function(device, kernel, &function);
+  if (KILN_UNLIKELY(status != KILN_OK))
+    return note(context, status);
+  void *parameters[MAX_PARAMETERS];
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < kernel->num_buffers; ++i)
+    parameters[count++] = (void *)&buffers[i];
+  for (uint32_t i = 0; i < kernel->num_symbols; ++i)
+    parameters[count++] = (void *)(uintptr_t)numbers[i];
+  parameters[count] = &cuda->error;
+  CUresult result =
+      device->driver->cuLaunchKernel(function, (unsigned)grid, 1, 1, kernel->threads, 1, 1,
+                                     kernel->shared_bytes, cuda->stream, parameters, NULL);
+  return check(context, result, kernel->name);
+}
+
+int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kernel *kernel,
+                              void *const *buffers, int64_t grid) {
+  const int64_t *numbers[MAX_PARAMETERS];
+  for (uint32_t i = 0; i < kernel->num_symbols && i < MAX_PARAMETERS; ++i)
+    numbers[i] = &run->symbols[kernel->symbols[i]];
+  return launch(context_of(run), kernel, buffers, numbers, grid);
+}
+
+/*===-- Copies --------------------------------------------------------------===*/
+
+int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int64_t *to_strides,
+                               CUdeviceptr from, const int64_t *from_strides, const int64_t *sizes,
+                               int rank, size_t item) {
+  /* Count, item, sizes, strides. Dims of one element go, neighbours that advance as one merge. */
+  int64_t numbers[KILN_RT_COPY_NUMBERS];
+  int64_t *size = numbers + 2, *to_step = size + KILN_RT_COPY_RANK,
+          *from_step = to_step + KILN_RT_COPY_RANK;
+  int64_t count = 1;
+  int dims = 0;
+  for (int d = 0; d < rank; ++d) {
+    count *= sizes[d];
+    if (sizes[d] == 1)
+      continue;
+    if (dims > 0 && to_step[dims - 1] == to_strides[d] * sizes[d] &&
+        from_step[dims - 1] == from_strides[d] * sizes[d]) {
+      --dims;
+      size[dims] *= sizes[d];
+    } else if (dims < KILN_RT_COPY_RANK) {
+      size[dims] = sizes[d];
+    } else {
+      return kiln_fail(KILN_UNSUPPORTED,
+                       "a tensor with more than %d dimensions that are not contiguous cannot be "
+                       "copied on a GPU: make it contiguous",
+                       KILN_RT_COPY_RANK);
+    }
+    to_step[dims] = to_strides[d];
+    from_step[dims] = from_strides[d];
+    ++dims;
+  }
+  for (; dims < KILN_RT_COPY_RANK; ++dims) {
+    size[dims] = 1;
+    to_step[dims] = from_step[dims] = 0;
+  }
+  if (count == 0)
+    return KILN_OK;
+  numbers[0] = count;
+  numbers[1] = (int64_t)item;
+  const kiln_rt_device_kernel *kernel = kiln_program.device->copy;
+  const int64_t *pointers[KILN_RT_COPY_NUMBERS];
+  for (int i = 0; i < KILN_RT_COPY_NUMBERS; ++i)
+    pointers[i] = &numbers[i];
+  void *buffers[] = {kiln_cuda_pointer(to), kiln_cuda_pointer(from)};
+  return launch(context, kernel, buffers, pointers,
+                (count + kernel->threads - 1) / kernel->threads);
+}
+
+int32_t kiln_rt_device_copy_strided(struct kiln_rt_run *run, void *to, const int64_t *to_strides,
+                                    const void *from, const int64_t *from_strides,
+                                    const int64_t *sizes, int64_t rank, int64_t item) {
+  kiln_context *context = context_of(run);
+  return note(context, kiln_cuda_copy_strided(context, kiln_cuda_address(to), to_strides,
+                                              kiln_cuda_address(from), from_strides, sizes,
+                                              (int)rank, (size_t)item));
+}
+
+int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
+  kiln_context *context = context_of(run);
+  if (bytes <= 0)
+    return KILN_OK;
+  return check(context,
+               kiln_cuda_device(context)->driver->cuMemcpyDtoDAsync_v2(
+                   kiln_cuda_address(to), kiln_cuda_address(from), (size_t)bytes,
+                   kiln_cuda_context_of(context)->stream),
+               "cannot copy on the GPU");
+}
+
+/*===-- What depends on data ------------------------------------------------===*/
+
+int32_t kiln_rt_device_read(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
+  kiln_context *context = context_of(run);
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  CUstream stream = kiln_cuda_context_of(context)->stream;
+  CUresult result =
+      driver->cuMemcpyDtoHAsync_v2(to, kiln_cuda_address(from), (size_t)bytes, stream);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuStreamSynchronize(stream);
+  return check(context, result, "cannot read from the GPU");
+}
+
+int32_t kiln_rt_device_reserve(struct kiln_rt_run *run, int64_t segment, int64_t bytes) {
+  kiln_context *context = context_of(run);
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  if (KILN_UNLIKELY(bytes < 0 || (uint64_t)bytes > KILN_MAX_BYTES))
+    return note(context, kiln_fail(KILN_OUT_OF_MEMORY,
+                                   "the memory of this run overflows for what the data says"));
+  if (cuda->segments[segment] || bytes == 0)
+    return KILN_OK;
+  CUresult result = kiln_cuda_device(context)->driver->cuMemAllocAsync(&cuda->segments[segment],
+                                                                       (size_t)bytes, cuda->stream);
+  if (result != CUDA_SUCCESS)
+    cuda->segments[segment] = 0;
+  context->segments[segment] = kiln_cuda_pointer(cuda->segments[segment]);
+  return check(context, result, "no memory on the GPU for intermediate results");
+}
+
+int32_t kiln_rt_device_bind_output(struct kiln_rt_run *run, int64_t index) {
+  kiln_context *context = context_of(run);
+  return note(context, kiln_cuda_bind_output(context, (uint32_t)index));
+}

@@ -1,0 +1,582 @@
+/*===- run.c - One run on a GPU ---------------------------------------------===*
+ *
+ * main puts its kernels on the caller's stream and does not wait for them. Inputs and
+ * outputs may be in the GPU's memory or in the host's; what is in the host's is copied
+ * there and back, and the run then waits for its end. An output in a NULL slot is
+ * where the inputs are.
+ *
+ * The memory of a run, intermediate results and copies, comes from the device's
+ * stream-ordered pool, so that runs on several streams have memory of their own and
+ * nobody waits to give it back.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*===-- Contexts ------------------------------------------------------------===*/
+
+static size_t num_late(void) {
+  return (size_t)kiln_program.num_segments + kiln_program.num_outputs;
+}
+
+static int32_t make_context(kiln_context *context) {
+  if (context->device)
+    return KILN_OK;
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  kiln_cuda_context *cuda = calloc(1, sizeof *cuda + num_late() * sizeof cuda->segments[0]);
+  if (!cuda)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+  void *error;
+  CUresult result = driver->cuMemHostAlloc(&error, sizeof *cuda->error,
+                                           CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  if (result != CUDA_SUCCESS) {
+    free(cuda);
+    return kiln_cuda_fail(driver, result, "out of memory for a run");
+  }
+  cuda->error = error;
+  *cuda->error = 0;
+  context->run.error = cuda->error;
+  context->device = cuda;
+  return KILN_OK;
+}
+
+void kiln_cuda_free_context(kiln_context *context) {
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  const struct kiln_device *device = kiln_cuda_device(context);
+  if (kiln_cuda_enter(device) == KILN_OK) {
+    device->driver->cuMemFreeHost(cuda->error);
+    kiln_cuda_leave(device);
+  }
+  free(cuda);
+  context->device = NULL;
+}
+
+/* What kernels have reported since this was last asked. */
+static int32_t take_error(kiln_cuda_context *cuda) {
+  return atomic_exchange((_Atomic int32_t *)cuda->error, 0);
+}
+
+static int32_t check(const kiln_context *context, CUresult result, const char *what) {
+  return KILN_LIKELY(result == CUDA_SUCCESS)
+             ? KILN_OK
+             : kiln_cuda_fail(kiln_cuda_device(context)->driver, result, what);
+}
+
+/*===-- Where tensors are ---------------------------------------------------===*/
+
+static bool is_on_device(const DLTensor *tensor) {
+  return tensor->device.device_type == kDLCUDA || tensor->device.device_type == kDLCUDAManaged;
+}
+
+/* That the tensor is on this GPU or the host, and that its memory is where it says. */
+static int32_t check_place(const kiln_context *context, const char *role, uint32_t index,
+                           const char *name, const DLTensor *tensor, const kiln_view *view) {
+  const struct kiln_device *device = kiln_cuda_device(context);
+  bool on_host = tensor->device.device_type == kDLCPU || tensor->device.device_type == kDLCUDAHost;
+  if (on_host)
+    return KILN_OK;
+  if (!is_on_device(tensor) || tensor->device.device_id != device->ordinal) {
+    kiln_text text = kiln_begin_error();
+    kiln_append(&text, "%s %u \"%s\": expected device cuda:%d or cpu, got ", role, index, name,
+                device->ordinal);
+    kiln_append_device(&text, tensor->device);
+    return KILN_INVALID_ARGUMENT;
+  }
+  if (!view->extent || tensor->device.device_type == kDLCUDAManaged)
+    return KILN_OK;
+  int type = CU_MEMORYTYPE_HOST, ordinal = -1;
+  CUdeviceptr address = kiln_cuda_address(view->data);
+  CUresult result =
+      device->driver->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+  if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST)
+    result = device->driver->cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                                   address);
+  if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST && ordinal == device->ordinal)
+    return KILN_OK;
+  if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "%s %u \"%s\": is said to be on cuda:%d, but its memory is that of cuda:%d",
+                     role, index, name, device->ordinal, ordinal);
+  return kiln_fail(KILN_INVALID_ARGUMENT,
+                   "%s %u \"%s\": is said to be on cuda:%d, but its memory is the host's: say that "
+                   "the tensor is on the cpu, or copy it to the GPU",
+                   role, index, name, device->ordinal);
+}
+
+static int32_t check_places(kiln_context *context, const DLTensor *const *inputs, bool *any_device,
+                            bool *any_host) {
+  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i) {
+    int32_t status = check_place(context, "input", i, kiln_program.inputs[i].name, inputs[i],
+                                 &context->input_slots[i].view);
+    if (status != KILN_OK)
+      return status;
+    *(is_on_device(inputs[i]) ? any_device : any_host) = true;
+  }
+  return KILN_OK;
+}
+
+/*===-- Outputs on the GPU --------------------------------------------------===*/
+
+/* An output in a NULL slot: this, then its sizes and strides. */
+typedef struct {
+  DLManagedTensorVersioned tensor;
+  const kiln_cuda_driver *driver;
+  CUcontext context;
+  CUdevice device; /* whose primary context the output keeps */
+  CUdeviceptr data;
+  int64_t sizes[];
+} device_output;
+
+static void delete_device_output(DLManagedTensorVersioned *tensor) {
+  if (!tensor)
+    return;
+  device_output *output = tensor->manager_ctx;
+  CUcontext context;
+  /* Whatever streams use it: this waits for them. */
+  if (output->driver->cuCtxPushCurrent_v2(output->context) == CUDA_SUCCESS) {
+    if (output->data)
+      output->driver->cuMemFree_v2(output->data);
+    output->driver->cuCtxPopCurrent_v2(&context);
+  }
+  output->driver->cuDevicePrimaryCtxRelease_v2(output->device);
+  free(output);
+}
+
+static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
+  const struct kiln_device *device = kiln_cuda_device(context);
+  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  int rank = tensor->rank;
+  int64_t sizes[2 * KILN_MAX_RANK];
+  uint64_t extent;
+  int32_t status = kiln_output_layout(context, index, sizes, sizes + rank, &extent);
+  if (status != KILN_OK)
+    return status;
+  device_output *output = calloc(1, sizeof *output + 2 * (size_t)rank * sizeof(int64_t));
+  CUcontext retained;
+  CUresult result = output ? device->driver->cuDevicePrimaryCtxRetain(&retained, device->device)
+                           : CUDA_ERROR_OUT_OF_MEMORY;
+  if (result != CUDA_SUCCESS) {
+    free(output);
+    return check(context, result, "out of memory for an output");
+  }
+  output->driver = device->driver;
+  output->context = device->context;
+  output->device = device->device;
+  memcpy(output->sizes, sizes, 2 * (size_t)rank * sizeof(int64_t));
+  output->tensor =
+      (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+                                 .manager_ctx = output,
+                                 .deleter = delete_device_output};
+  if (extent)
+    result = device->driver->cuMemAllocAsync(&output->data, extent,
+                                             kiln_cuda_context_of(context)->stream);
+  if (result != CUDA_SUCCESS) {
+    output->data = 0;
+    delete_device_output(&output->tensor);
+    char what[192];
+    kiln_text text = {what, sizeof what, 0};
+    kiln_append(&text, "output %u \"%s\": no memory on the GPU for %llu bytes", index, tensor->name,
+                (unsigned long long)extent);
+    return check(context, result, what);
+  }
+  output->tensor.dl_tensor = (DLTensor){.data = kiln_cuda_pointer(output->data),
+                                        .device = {kDLCUDA, device->ordinal},
+                                        .ndim = rank,
+                                        .dtype = {tensor->code, tensor->bits, 1},
+                                        .shape = output->sizes,
+                                        .strides = output->sizes + rank};
+  context->output_slots[index].allocated = &output->tensor;
+  context->outputs[index] = kiln_cuda_pointer(output->data);
+  return KILN_OK;
+}
+
+/*===-- Copies --------------------------------------------------------------===*/
+
+static bool is_aligned(const void *data) { return (uintptr_t)data % KILN_CUDA_ALIGNMENT == 0; }
+
+/* Gives a slot its place in the run's memory, which grows to `*total`. */
+static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
+  slot->staged = bytes ? (size_t)*total + 1 : 0;
+  *total += (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+  return *total <= KILN_MAX_BYTES;
+}
+
+static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor *input) {
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  CUstream stream = kiln_cuda_context_of(context)->stream;
+  const kiln_slot *slot = &context->input_slots[index];
+  CUdeviceptr to = kiln_cuda_address(context->inputs[index]);
+  int rank = input->ndim;
+  size_t item = kiln_item_size(kiln_program.inputs[index].bits);
+  int64_t contiguous[KILN_MAX_RANK];
+  uint64_t bytes;
+  kiln_contiguous_strides(input->shape, rank, contiguous);
+  if (!kiln_bytes(input->shape, rank, item, &bytes) || !bytes)
+    return KILN_OK;
+  if (is_on_device(input)) {
+    if (slot->view.strides)
+      return kiln_cuda_copy_strided(context, to, contiguous, kiln_cuda_address(slot->view.data),
+                                    slot->view.strides, input->shape, rank, item);
+    return check(
+        context,
+        driver->cuMemcpyDtoDAsync_v2(to, kiln_cuda_address(slot->view.data), bytes, stream),
+        "cannot copy an input on the GPU");
+  }
+  const void *from = slot->view.data;
+  if (slot->view.strides) {
+    if (!kiln_block_reserve(&context->staging, &context->model->allocator, bytes))
+      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
+                       (unsigned long long)bytes);
+    kiln_copy(context->staging.data, contiguous, from, slot->view.strides, input->shape, rank,
+              item);
+    from = context->staging.data;
+  }
+  CUresult result = driver->cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
+  if (result == CUDA_SUCCESS && slot->view.strides)
+    result = driver->cuStreamSynchronize(stream); /* the next input has the same memory */
+  return check(context, result, "cannot copy an input to the GPU");
+}
+
+/* `data`, in the host's memory, from the GPU's, where elements are at `strides`. NULL
+ * strides stand for contiguous. */
+static int32_t copy_to_host(kiln_context *context, void *data, const int64_t *strides,
+                            const void *from, const int64_t *from_strides, const int64_t *shape,
+                            int rank, size_t item) {
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  CUstream stream = kiln_cuda_context_of(context)->stream;
+  int64_t contiguous[KILN_MAX_RANK];
+  uint64_t extent;
+  kiln_contiguous_strides(shape, rank, contiguous);
+  strides = strides ? strides : contiguous;
+  from_strides = from_strides ? from_strides : contiguous;
+  if (!kiln_extent(shape, from_strides, rank, item, &extent) || !extent)
+    return KILN_OK;
+  bool whole = kiln_same_layout(shape, strides, contiguous, rank) &&
+               kiln_same_layout(shape, from_strides, contiguous, rank);
+  void *to = data;
+  if (!whole) {
+    if (!kiln_block_reserve(&context->staging, &context->model->allocator, extent))
+      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
+                       (unsigned long long)extent);
+    to = context->staging.data;
+  }
+  CUresult result = driver->cuMemcpyDtoHAsync_v2(to, kiln_cuda_address(from), extent, stream);
+  if (result == CUDA_SUCCESS && !whole)
+    result = driver->cuStreamSynchronize(stream);
+  if (result != CUDA_SUCCESS)
+    return check(context, result, "cannot copy from the GPU");
+  if (!whole)
+    kiln_copy(data, strides, to, from_strides, shape, rank, item);
+  return KILN_OK;
+}
+
+/* What main wrote elsewhere, to where the caller wants it. */
+static int32_t write_back(kiln_context *context, const DLTensor *const *inputs) {
+  int32_t status = KILN_OK;
+  for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
+    const kiln_slot *slot = &context->input_slots[i];
+    if (KILN_LIKELY(!slot->staged || !(kiln_program.inputs[i].flags & KILN_RT_MUTATED)))
+      continue;
+    const DLTensor *input = inputs[i];
+    size_t item = kiln_item_size(kiln_program.inputs[i].bits);
+    int64_t contiguous[KILN_MAX_RANK];
+    kiln_contiguous_strides(input->shape, input->ndim, contiguous);
+    const int64_t *strides = slot->view.strides ? slot->view.strides : contiguous;
+    status = is_on_device(input)
+                 ? kiln_cuda_copy_strided(context, kiln_cuda_address(slot->view.data), strides,
+                                          kiln_cuda_address(context->inputs[i]), contiguous,
+                                          input->shape, input->ndim, item)
+                 : copy_to_host(context, slot->view.data, strides, context->inputs[i], NULL,
+                                input->shape, input->ndim, item);
+  }
+  for (uint32_t o = 0; o < kiln_program.num_outputs && status == KILN_OK; ++o) {
+    const kiln_slot *slot = &context->output_slots[o];
+    if (KILN_LIKELY(!slot->staged))
+      continue;
+    const DLTensor *output =
+        slot->allocated ? &slot->allocated->dl_tensor : &context->given[o]->dl_tensor;
+    int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
+    uint64_t extent;
+    status = kiln_output_layout(context, o, shape, recorded, &extent);
+    if (status != KILN_OK)
+      break;
+    size_t item = kiln_item_size(kiln_program.outputs[o].bits);
+    kiln_contiguous_strides(shape, output->ndim, contiguous);
+    const int64_t *strides = output->strides ? output->strides : contiguous;
+    char *data = (char *)output->data + output->byte_offset;
+    status = is_on_device(output)
+                 ? kiln_cuda_copy_strided(context, kiln_cuda_address(data), strides,
+                                          kiln_cuda_address(context->outputs[o]), recorded, shape,
+                                          output->ndim, item)
+                 : copy_to_host(context, data, strides, context->outputs[o], recorded, shape,
+                                output->ndim, item);
+  }
+  return status;
+}
+
+/*===-- Outputs -------------------------------------------------------------===*/
+
+static bool overlap(const kiln_view *a, const kiln_view *b) {
+  return a->extent && b->extent && a->data < b->data + b->extent && b->data < a->data + a->extent;
+}
+
+/* Allocates output `o`, or places the caller's, which has been checked. `staged` gets the bytes of
+ * the run's memory that main writes instead. */
+static int32_t place_output(kiln_context *context, uint32_t o, uint64_t *staged) {
+  *staged = 0;
+  int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
+  uint64_t extent;
+  int32_t status = kiln_output_layout(context, o, shape, recorded, &extent);
+  if (status != KILN_OK)
+    return status;
+  if (!context->given[o]) {
+    if (kiln_cuda_context_of(context)->outputs_on_device)
+      return allocate_device_output(context, o);
+    *staged = extent;
+    return kiln_allocate_output(context, o);
+  }
+  const kiln_view *view = &context->output_slots[o].view;
+  const DLTensor *given = &context->given[o]->dl_tensor;
+  status = check_place(context, "output", o, kiln_program.outputs[o].name, given, view);
+  if (status != KILN_OK)
+    return status;
+  int rank = given->ndim;
+  kiln_contiguous_strides(shape, rank, contiguous);
+  bool elsewhere =
+      !is_on_device(given) || !is_aligned(view->data) ||
+      !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous, rank);
+  for (uint32_t i = 0; i < kiln_program.num_inputs && !elsewhere; ++i)
+    elsewhere = overlap(view, &context->input_slots[i].view);
+  if (!is_on_device(given))
+    kiln_cuda_context_of(context)->waits = true;
+  *staged = elsewhere ? extent : 0;
+  context->outputs[o] = view->data;
+  return KILN_OK;
+}
+
+int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index) {
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  kiln_slot *slot = &context->output_slots[index];
+  int32_t status = KILN_OK;
+  if (context->given[index]) {
+    kiln_expectation expected =
+        kiln_expect("output", &kiln_program.outputs[index], index, context->symbols);
+    status = kiln_check_shape(&expected, &context->given[index]->dl_tensor);
+  }
+  uint64_t bytes;
+  if (status == KILN_OK)
+    status = place_output(context, index, &bytes);
+  if (status != KILN_OK || !bytes)
+    return status;
+  CUdeviceptr *memory = &cuda->segments[kiln_program.num_segments + index];
+  CUresult result = kiln_cuda_device(context)->driver->cuMemAllocAsync(memory, bytes, cuda->stream);
+  if (result != CUDA_SUCCESS) {
+    *memory = 0;
+    return check(context, result, "no memory on the GPU for copies");
+  }
+  context->outputs[index] = kiln_cuda_pointer(*memory);
+  slot->staged = 1;
+  return KILN_OK;
+}
+
+/*===-- Before main ---------------------------------------------------------===*/
+
+static int32_t check_stream(const kiln_context *context, CUstream stream) {
+  const struct kiln_device *device = kiln_cuda_device(context);
+  /* 0, 1 and 2 are the default streams of whatever context is current. */
+  if ((uintptr_t)stream <= 2)
+    return KILN_OK;
+  CUcontext other = NULL;
+  CUresult result = device->driver->cuStreamGetCtx(stream, &other);
+  if (result != CUDA_SUCCESS)
+    return check(context, result, "stream: expected a CUDA stream");
+  if (other != device->context)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "stream: expected a stream of cuda:%d's primary context, got one of another "
+                     "device or context",
+                     device->ordinal);
+  return KILN_OK;
+}
+
+static int32_t place_inputs(kiln_context *context, const DLTensor *const *inputs, uint64_t *total) {
+  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i) {
+    kiln_slot *slot = &context->input_slots[i];
+    uint64_t bytes = 0;
+    bool elsewhere = !is_on_device(inputs[i]) || slot->view.strides || !is_aligned(slot->view.data);
+    if (elsewhere && !kiln_bytes(inputs[i]->shape, kiln_program.inputs[i].rank,
+                                 kiln_item_size(kiln_program.inputs[i].bits), &bytes))
+      return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+    if (!stage(slot, bytes, total))
+      return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+    context->inputs[i] = slot->view.data;
+  }
+  return KILN_OK;
+}
+
+static int32_t place_outputs(kiln_context *context, uint64_t *total) {
+  const kiln_rt_program *program = &kiln_program;
+  for (uint32_t o = 0; o < program->num_outputs; ++o) {
+    kiln_slot *slot = &context->output_slots[o];
+    context->outputs[o] = NULL;
+    slot->staged = 0;
+    bool late = program->outputs[o].flags & KILN_RT_LATE;
+    if (program->outputs[o].flags & KILN_RT_NONE) {
+      if (context->given[o])
+        return kiln_fail(KILN_INVALID_ARGUMENT,
+                         "output %u \"%s\": is None, so expected NULL, got a tensor", o,
+                         program->outputs[o].name);
+      continue;
+    }
+    int32_t status = KILN_OK;
+    uint64_t bytes = 0;
+    if (context->given[o])
+      status = kiln_check_output(context, o, late ? NULL : context->symbols);
+    if (status == KILN_OK && !late)
+      status = place_output(context, o, &bytes);
+    if (status == KILN_OK && !stage(slot, bytes, total))
+      status = kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+    if (status != KILN_OK)
+      return status;
+  }
+  return KILN_OK;
+}
+
+static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
+  const kiln_rt_program *program = &kiln_program;
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  int64_t arena = program->arena_bytes ? program->arena_bytes(context->symbols) : 0;
+  if (arena < 0 || (uint64_t)arena > KILN_MAX_BYTES)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+  uint64_t total = ((uint64_t)arena + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+  int32_t status = place_inputs(context, inputs, &total);
+  if (status == KILN_OK)
+    status = place_outputs(context, &total);
+  if (status != KILN_OK)
+    return status;
+  if (total) {
+    CUresult result =
+        kiln_cuda_device(context)->driver->cuMemAllocAsync(&cuda->memory, total, cuda->stream);
+    if (result != CUDA_SUCCESS) {
+      cuda->memory = 0;
+      char what[96];
+      kiln_text text = {what, sizeof what, 0};
+      kiln_append(&text, "no memory on the GPU for %llu bytes of intermediate results",
+                  (unsigned long long)total);
+      return check(context, result, what);
+    }
+  }
+  context->run.arena = kiln_cuda_pointer(cuda->memory);
+  for (uint32_t o = 0; o < program->num_outputs; ++o)
+    if (context->output_slots[o].staged)
+      context->outputs[o] = kiln_cuda_pointer(cuda->memory + context->output_slots[o].staged - 1);
+  for (uint32_t i = 0; i < program->num_inputs && status == KILN_OK; ++i)
+    if (context->input_slots[i].staged) {
+      context->inputs[i] = kiln_cuda_pointer(cuda->memory + context->input_slots[i].staged - 1);
+      status = copy_input(context, i, inputs[i]);
+    }
+  return status;
+}
+
+/*===-- The run -------------------------------------------------------------===*/
+
+static int32_t call_main(kiln_context *context) {
+  kiln_model *model = context->model;
+  struct kiln_device *device = model->device;
+  CUstream stream = kiln_cuda_context_of(context)->stream;
+  context->run.weights = kiln_cuda_pointer(device->weights);
+  if (!model->exclusive_runs)
+    return kiln_program.main(&context->run);
+  /* Runs that change the model's buffers follow each other, on whatever streams. */
+  kiln_lock(&model->state);
+  CUresult result = device->driver->cuStreamWaitEvent(stream, device->state_event, 0);
+  int32_t status = check(context, result, "cannot wait for the run before");
+  if (status == KILN_OK)
+    status = kiln_program.main(&context->run);
+  result = device->driver->cuEventRecord(device->state_event, stream);
+  if (status == KILN_OK)
+    status = check(context, result, "cannot mark the end of a run");
+  kiln_unlock(&model->state);
+  return status;
+}
+
+/* Gives the run's memory back, behind all that uses it. */
+static void release(kiln_context *context) {
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  if (cuda->memory)
+    driver->cuMemFreeAsync(cuda->memory, cuda->stream);
+  cuda->memory = 0;
+  for (size_t i = 0; i < num_late(); ++i) {
+    if (cuda->segments[i])
+      driver->cuMemFreeAsync(cuda->segments[i], cuda->stream);
+    cuda->segments[i] = 0;
+  }
+}
+
+static int32_t fail_kernel(const char *when) {
+  return kiln_fail(KILN_INVALID_ARGUMENT, "an index computed from the data is out of range%s",
+                   when);
+}
+
+static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstream stream) {
+  int32_t status = make_context(context);
+  if (status != KILN_OK)
+    return status;
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  cuda->stream = stream;
+  if (KILN_UNLIKELY(take_error(cuda)))
+    return fail_kernel(" (found by an earlier run, which did not wait for its kernels)");
+  bool any_device = false, any_host = false;
+  status = check_stream(context, stream);
+  if (status == KILN_OK)
+    status = kiln_check_inputs(context, inputs);
+  if (status == KILN_OK)
+    status = check_places(context, inputs, &any_device, &any_host);
+  if (status != KILN_OK)
+    return status;
+  cuda->outputs_on_device = any_device;
+  cuda->waits = any_host || !any_device;
+  status = prepare(context, inputs);
+  if (status == KILN_OK)
+    status = call_main(context);
+  if (status == KILN_OK)
+    status = context->failure;
+  if (status == KILN_OK)
+    status = write_back(context, inputs);
+  release(context);
+  if (cuda->waits || status != KILN_OK) {
+    CUresult result = kiln_cuda_device(context)->driver->cuStreamSynchronize(stream);
+    if (status == KILN_OK)
+      status = check(context, result, "the run failed on the GPU");
+    if (take_error(cuda) && status == KILN_OK)
+      status = fail_kernel("");
+  }
+  return status;
+}
+
+int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
+                      DLManagedTensorVersioned **outputs, void *stream) {
+  int32_t status = kiln_cuda_enter(model->device);
+  if (status != KILN_OK)
+    return status;
+  kiln_context *context = kiln_context_take(model);
+  if (context) {
+    context->given = outputs;
+    status = run(context, inputs, stream);
+    for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
+      DLManagedTensorVersioned *allocated = context->output_slots[o].allocated;
+      if (allocated && status == KILN_OK)
+        outputs[o] = allocated;
+      else if (allocated)
+        allocated->deleter(allocated);
+      context->output_slots[o].allocated = NULL;
+    }
+    kiln_context_put(context);
+  } else {
+    status = kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+  }
+  kiln_cuda_leave(model->device);
+  return status;
+}

@@ -1,0 +1,108 @@
+// RUN: kiln-opt %s --cuda-choose-schedule --split-input-file | FileCheck %s
+
+// A thread for each element.
+// CHECK-LABEL: kernel.func @bias
+// CHECK-SAME: grid = #sym.expr<24>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [1], block = [256], lanes = 1, stage = false>
+// CHECK-SAME: threads = 256 : i64
+kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+    %c = kernel.read %b (d0, d1) -> (d1) : tensor<768xf32> -> f32
+    %s = arith.addf %a, %c : f32
+    kernel.yield %s : f32
+  } : tensor<8x768xf32>
+  kernel.return %y : tensor<8x768xf32>
+}
+
+// -----
+
+// Few rows: a block for each.
+// CHECK-LABEL: kernel.func @few_row_sums
+// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: tile = [256], block = [256]
+kernel.func @few_row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [768] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// A warp for each row where there are many; as many blocks as the batch asks for.
+// CHECK-LABEL: kernel.func @normalise
+// CHECK-SAME: grid = #sym.expr<128*s0>
+// CHECK-SAME: tile = [32], block = [256]
+kernel.func @normalise(%x: tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>) -> tensor<?x768xf32, #sym.shape<[1024*s0, 768]>> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [768] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x768xf32, #sym.shape<[1024*s0, 768]>> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<?x768xf32, #sym.shape<[1024*s0, 768]>> -> f32
+    %q = arith.divf %v, %s : f32
+    kernel.yield %q : f32
+  } : tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>
+  kernel.return %y : tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>
+}
+
+// -----
+
+// Columns are summed by a thread each: its neighbours read its neighbours' memory.
+// CHECK-LABEL: kernel.func @column_sums
+// CHECK-SAME: grid = #sym.expr<3>
+// CHECK-SAME: tile = [1], block = [256]
+kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [512] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<512x768xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<768xf32>
+  kernel.return %y : tensor<768xf32>
+}
+
+// -----
+
+// Where the order matters a thread has a line of its own.
+// CHECK-LABEL: kernel.func @running_sum
+// CHECK-SAME: grid = #sym.expr<2>
+// CHECK-SAME: threads = 64 : i64
+kernel.func @running_sum(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } body {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x100xf32> -> f32
+    kernel.yield %a : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8x100xf32>
+  kernel.return %y : tensor<8x100xf32>
+}

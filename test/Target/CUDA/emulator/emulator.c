@@ -1,0 +1,340 @@
+/*===- emulator.c - A block's threads as fibres -----------------------------===*/
+#include "emulator.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MAX_THREADS 1024
+#define WARP 32
+#define STACK_BYTES ((size_t)64 << 10)
+#define GUARD_BYTES ((size_t)4096)
+#define MAX_BUFFERS 512
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, DONE };
+
+struct thread {
+  void *stack_pointer;
+  enum state state;
+  int32_t site;                      /* where it waits */
+  int32_t value, distance, received; /* of a shuffle */
+  /* Of a matrix product: registers of the operands and of the sums, in its memory. */
+  const uint16_t *left, *right;
+  float *sums;
+  int is_half;
+};
+
+static struct {
+  const char *name;
+  void (*kernel)(void **arguments);
+  void **arguments;
+  unsigned block, num_threads;
+  char *shared;
+  size_t shared_bytes;
+  struct {
+    uintptr_t begin;
+    int64_t bytes;
+  } buffers[MAX_BUFFERS];
+  unsigned num_buffers;
+  struct thread threads[MAX_THREADS];
+  unsigned current;
+  void *scheduler;
+  char *stacks;
+  int failed;
+  char *message;
+  size_t message_size;
+} machine;
+
+/*===-- Fibres --------------------------------------------------------------===*/
+
+/* Saves what a call must keep on this stack, and goes on with another. */
+void emulator_switch(void **save, void *to);
+__asm__(".text\n"
+        ".type emulator_switch, @function\n"
+        "emulator_switch:\n"
+        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+        "  movq %rsp, (%rdi)\n"
+        "  movq %rsi, %rsp\n"
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
+        "  ret\n"
+        ".size emulator_switch, .-emulator_switch\n");
+
+static void to_scheduler(void) {
+  emulator_switch(&machine.threads[machine.current].stack_pointer, machine.scheduler);
+}
+
+static void fibre_main(void) {
+  machine.kernel(machine.arguments);
+  machine.threads[machine.current].state = DONE;
+  to_scheduler();
+  abort(); /* a thread that has ended does not go on */
+}
+
+static char *stack_of(unsigned thread) {
+  return machine.stacks + thread * (GUARD_BYTES + STACK_BYTES) + GUARD_BYTES;
+}
+
+static void make_fibre(unsigned thread) {
+  void **top = (void **)(stack_of(thread) + STACK_BYTES);
+  *--top = NULL; /* where fibre_main would return to: entered as if called */
+  *--top = (void *)fibre_main;
+  for (int i = 0; i < 6; ++i)
+    *--top = NULL;
+  machine.threads[thread] = (struct thread){.stack_pointer = top, .state = READY};
+}
+
+static void resume(unsigned thread) {
+  machine.current = thread;
+  emulator_switch(&machine.scheduler, machine.threads[thread].stack_pointer);
+}
+
+static void make_stacks(void) {
+  size_t bytes = MAX_THREADS * (GUARD_BYTES + STACK_BYTES);
+  machine.stacks =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (machine.stacks == MAP_FAILED)
+    abort();
+  for (unsigned i = 0; i < MAX_THREADS; ++i)
+    mprotect(stack_of(i) - GUARD_BYTES, GUARD_BYTES, PROT_NONE);
+}
+
+/*===-- Errors --------------------------------------------------------------===*/
+
+__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...) {
+  if (machine.failed)
+    return;
+  machine.failed = 1;
+  int used =
+      snprintf(machine.message, machine.message_size,
+               "kernel %s, block %u, thread %u: ", machine.name, machine.block, machine.current);
+  va_list arguments;
+  va_start(arguments, format);
+  if (used > 0 && (size_t)used < machine.message_size)
+    vsnprintf(machine.message + used, machine.message_size - (size_t)used, format, arguments);
+  va_end(arguments);
+}
+
+/* Ends the launch: no thread goes on. */
+static void stop(void) {
+  to_scheduler();
+  abort();
+}
+
+/*===-- What kernels call ---------------------------------------------------===*/
+
+EXPORT int32_t kiln_emulator_thread(void) { return (int32_t)machine.current; }
+EXPORT int32_t kiln_emulator_block(void) { return (int32_t)machine.block; }
+EXPORT void *kiln_emulator_shared(void) { return machine.shared; }
+
+static void wait_at(enum state state, int32_t site) {
+  machine.threads[machine.current].state = state;
+  machine.threads[machine.current].site = site;
+  to_scheduler();
+}
+
+EXPORT void kiln_emulator_barrier(int32_t site) { wait_at(AT_BARRIER, site); }
+
+EXPORT int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t site) {
+  struct thread *self = &machine.threads[machine.current];
+  self->value = value;
+  self->distance = distance;
+  wait_at(AT_SHUFFLE, site);
+  return self->received;
+}
+
+EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, int32_t is_half,
+                              int32_t site) {
+  struct thread *self = &machine.threads[machine.current];
+  self->left = left;
+  self->right = right;
+  self->sums = sums;
+  self->is_half = is_half;
+  wait_at(AT_MMA, site);
+}
+
+/* Every thread names its kernel's buffers; the first one's are kept. */
+EXPORT void kiln_emulator_buffer(void *address, int64_t bytes) {
+  for (unsigned i = 0; i < machine.num_buffers; ++i)
+    if (machine.buffers[i].begin == (uintptr_t)address && machine.buffers[i].bytes == bytes)
+      return;
+  if (machine.num_buffers == MAX_BUFFERS) {
+    fail("has more than %d buffers", MAX_BUFFERS);
+    stop();
+  }
+  machine.buffers[machine.num_buffers].begin = (uintptr_t)address;
+  machine.buffers[machine.num_buffers++].bytes = bytes;
+}
+
+static int is_inside(uintptr_t address, int64_t bytes, uintptr_t begin, size_t size) {
+  return address >= begin && (size_t)bytes <= size && address - begin <= size - (size_t)bytes;
+}
+
+EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) {
+  uintptr_t address = (uintptr_t)pointer;
+  for (unsigned i = 0; i < machine.num_buffers; ++i)
+    if (is_inside(address, bytes, machine.buffers[i].begin, (size_t)machine.buffers[i].bytes)) {
+      if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0)
+        return (void *)(address & ~EMULATOR_DEVICE_BIT);
+      fail("%s %lld bytes of buffer %u at an address that is not a multiple of that",
+           writes ? "writes" : "reads", (long long)bytes, i);
+      stop();
+    }
+  if (is_inside(address, bytes, (uintptr_t)machine.shared, machine.shared_bytes) ||
+      is_inside(address, bytes, (uintptr_t)stack_of(machine.current), STACK_BYTES))
+    return pointer;
+  if (is_inside(address, 0, (uintptr_t)machine.shared, machine.shared_bytes))
+    fail("%s %lld bytes at %llu of %zu bytes of shared memory", writes ? "writes" : "reads",
+         (long long)bytes, (unsigned long long)(address - (uintptr_t)machine.shared),
+         machine.shared_bytes);
+  /* The buffer that it begins in or comes after. */
+  int nearest = -1;
+  for (unsigned i = 0; i < machine.num_buffers; ++i)
+    if (machine.buffers[i].begin <= address &&
+        (nearest < 0 || machine.buffers[i].begin > machine.buffers[nearest].begin))
+      nearest = (int)i;
+  if (nearest < 0)
+    fail("%s %lld bytes before all of its buffers", writes ? "writes" : "reads", (long long)bytes);
+  else
+    fail("%s %lld bytes at %llu of %lld bytes of buffer %d", writes ? "writes" : "reads",
+         (long long)bytes, (unsigned long long)(address - machine.buffers[nearest].begin),
+         (long long)machine.buffers[nearest].bytes, nearest);
+  stop();
+  return NULL;
+}
+
+/*===-- The scheduler -------------------------------------------------------===*/
+
+/* Lets a warp whose threads are all at one shuffle go on. */
+static int finish_shuffle(struct thread *warp) {
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    if (warp[lane].state != AT_SHUFFLE || warp[lane].site != warp[0].site)
+      return 0;
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    warp[lane].received = warp[lane ^ ((unsigned)warp[lane].distance & (WARP - 1))].value;
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    warp[lane].state = READY;
+  return 1;
+}
+
+static float widen(uint16_t bits, int is_half) {
+  float value;
+  if (is_half) {
+    _Float16 half;
+    memcpy(&half, &bits, sizeof half);
+    return (float)half;
+  }
+  uint32_t wide = (uint32_t)bits << 16;
+  memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+/* m16n8k16, with the places that the PTX ISA gives the fragments. */
+static int finish_product(struct thread *warp) {
+  float left[16][16], right[16][8];
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    if (warp[lane].state != AT_MMA || warp[lane].site != warp[0].site)
+      return 0;
+  for (unsigned lane = 0; lane < WARP; ++lane) {
+    unsigned group = lane / 4, in_group = lane % 4;
+    for (unsigned i = 0; i < 8; ++i) {
+      unsigned row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+      unsigned column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+      left[row][column] = widen(warp[lane].left[i], warp[lane].is_half);
+    }
+    for (unsigned i = 0; i < 4; ++i)
+      right[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] =
+          widen(warp[lane].right[i], warp[lane].is_half);
+  }
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    for (unsigned i = 0; i < 4; ++i) {
+      unsigned row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + (i & 1);
+      for (unsigned k = 0; k < 16; ++k)
+        warp[lane].sums[i] += left[row][k] * right[k][column];
+    }
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    warp[lane].state = READY;
+  return 1;
+}
+
+static int finish_barrier(void) {
+  for (unsigned i = 0; i < machine.num_threads; ++i)
+    if (machine.threads[i].state != AT_BARRIER ||
+        machine.threads[i].site != machine.threads[0].site)
+      return 0;
+  for (unsigned i = 0; i < machine.num_threads; ++i)
+    machine.threads[i].state = READY;
+  return 1;
+}
+
+static void fail_divergence(void) {
+  unsigned barrier = 0, warp = 0, done = 0;
+  for (unsigned i = 0; i < machine.num_threads; ++i) {
+    barrier += machine.threads[i].state == AT_BARRIER;
+    warp += machine.threads[i].state == AT_SHUFFLE || machine.threads[i].state == AT_MMA;
+    done += machine.threads[i].state == DONE;
+  }
+  for (unsigned i = 0; i < machine.num_threads; ++i)
+    if (machine.threads[i].state != DONE)
+      machine.current = i;
+  fail(
+      "waits for ever: of %u threads %u are at a barrier, %u at an instruction of their whole warp "
+      "and %u have ended, or they are not at the same one",
+      machine.num_threads, barrier, warp, done);
+}
+
+static void run_block(void) {
+  memset(machine.shared, EMULATOR_POISON, machine.shared_bytes);
+  for (unsigned i = 0; i < machine.num_threads; ++i)
+    make_fibre(i);
+  for (;;) {
+    unsigned done = 0;
+    for (unsigned i = 0; i < machine.num_threads && !machine.failed; ++i) {
+      /* From the other end in every other block: no order is right by chance. */
+      unsigned thread = machine.block % 2 ? machine.num_threads - 1 - i : i;
+      if (machine.threads[thread].state == READY)
+        resume(thread);
+      done += machine.threads[thread].state == DONE;
+    }
+    if (machine.failed || done == machine.num_threads)
+      return;
+    int progress = finish_barrier();
+    for (unsigned i = 0; i < machine.num_threads; i += WARP)
+      progress |= finish_shuffle(&machine.threads[i]) || finish_product(&machine.threads[i]);
+    if (!progress) {
+      fail_divergence();
+      return;
+    }
+  }
+}
+
+int emulator_launch(const char *name, void (*kernel)(void **arguments), void **arguments,
+                    unsigned grid, unsigned threads, size_t shared_bytes, char *message,
+                    size_t message_size) {
+  if (!machine.stacks)
+    make_stacks();
+  machine.name = name;
+  machine.kernel = kernel;
+  machine.arguments = arguments;
+  machine.num_threads = threads;
+  machine.num_buffers = 0;
+  machine.shared_bytes = shared_bytes;
+  machine.failed = 0;
+  machine.message = message;
+  machine.message_size = message_size;
+  if (threads == 0 || threads > MAX_THREADS || threads % WARP || shared_bytes > 227 << 10) {
+    machine.current = 0;
+    fail("cannot be launched with %u threads and %zu bytes of shared memory", threads,
+         shared_bytes);
+    return 1;
+  }
+  if (posix_memalign((void **)&machine.shared, 128, shared_bytes + 1))
+    abort();
+  for (machine.block = 0; machine.block < grid && !machine.failed; ++machine.block)
+    run_block();
+  free(machine.shared);
+  return machine.failed;
+}

@@ -1,0 +1,181 @@
+"""Models for CUDA: code for GPUs that are not there, and whole models run in the emulator (docs/cuda.md)."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import kiln
+import pytest
+import torch
+import torch.nn.functional as F
+
+from conftest import BUILD, EMULATED, EMULATOR, ROOT, Compiled, assert_user_error, run_tool
+
+
+class Parts(torch.nn.Module):
+    """Each kind of kernel that there is code for."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(48)
+        self.table = torch.nn.Embedding(20, 48)
+        self.scale = torch.nn.Parameter(torch.rand(48) + 0.5)
+        self.register_buffer("steps", torch.zeros(48))
+
+    def forward(self, x, tokens):
+        self.steps.add_(x.sum(0))
+        y = self.norm(x) + F.gelu(x) * self.scale + self.table(tokens)
+        return (y, torch.softmax(y, -1), y.t(), x.cumsum(0), x.sort(-1, descending=True).values, x.sum((0, 1)), x.argmax(-1), x.mean(0),
+                torch.zeros_like(x).index_add(0, tokens % x.shape[0], x), self.steps + 0)
+
+
+ROWS = torch.export.Dim("rows", min=1, max=5000)
+
+
+def example(rows=7):
+    torch.manual_seed(rows)
+    return torch.randn(rows, 48), torch.randint(0, 20, (rows,))
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("parts")
+    return Compiled(Parts().eval(), example(), folder, dynamic_shapes=({0: ROWS}, {0: ROWS}), options=EMULATED)
+
+
+def test_runs_in_the_emulator(parts):
+    for rows in (7, 1, 2, 33, 600):
+        parts.check(example(rows), rtol=1e-5, atol=1e-4)
+
+
+def test_strided_and_unaligned_inputs(parts):
+    x, tokens = example(9)
+    parts.check((x.t().contiguous().t(), tokens.repeat_interleave(2)[::2]), 1e-5, 1e-4)
+    parts.check((torch.cat([x.flatten()[:1], x.flatten()])[1:].view(9, 48), tokens), 1e-5, 1e-4)
+
+
+def test_index_out_of_range(parts):
+    x, tokens = example()
+    tokens[3] = 20
+    with pytest.raises(kiln.KilnError, match="an index computed from the data is out of range") as caught:
+        parts.model.run([x, tokens])
+    assert caught.value.status == 1
+    tokens[3] = 0
+    parts.model.run([x, tokens])  # and the next one is none the worse
+
+
+def test_set_constant(parts, tmp_path):
+    value = torch.randn(20, 48)
+    model = kiln.load(parts.path)
+    x, tokens = example(4)
+    before = model(x, tokens)[0]
+    weight = dict(parts.module.named_parameters())["table.weight"]
+    model.set_constant("table.weight", value)
+    torch.testing.assert_close(model(x, tokens)[0], before + (value - weight)[tokens], rtol=1e-4, atol=1e-4)
+
+
+def test_information(parts):
+    assert parts.model.info["target"] == "cuda"
+    assert {entry["device"] for entry in parts.model.inputs + parts.model.outputs} == {"cuda"}
+
+
+class Sizes(torch.nn.Module):
+    """A size that data gives, an assertion, an input that is written to."""
+
+    def forward(self, x, state):
+        picked = x[x > 0.5]
+        state.add_(picked.sum())
+        torch._assert_async((x <= 2).all(), "nothing may be above 2")
+        return picked * 2, state.mean(), torch.nonzero(x)
+
+
+def test_sizes_that_data_gives(compile_model):
+    torch.manual_seed(1)
+    compiled = compile_model(Sizes(), (torch.rand(40), torch.rand(3, 5)), options=EMULATED)
+    for _ in range(2):
+        compiled.check((torch.rand(40), torch.rand(3, 5)), 1e-5, 1e-5)
+    compiled.check((torch.rand(40), torch.rand(5, 3).t()), 1e-5, 1e-5)
+    with pytest.raises(kiln.KilnError, match="nothing may be above 2"):
+        compiled.model.run([torch.full((40,), 3.0), torch.zeros(3, 5)])
+
+
+PROBE = """
+import sys, numpy, kiln
+try:
+    model = kiln.load(sys.argv[1])
+    model(numpy.ones((3, 48), "float32"), numpy.zeros(3, "int64"))
+    print("fine")
+except kiln.KilnError as error:
+    print(error.status, error)
+"""
+
+
+def probe(path, **environment):
+    """What loading and running the model on another machine ends with."""
+    return subprocess.run([sys.executable, "-c", PROBE, str(path)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}).stdout.strip()
+
+
+def test_machines(parts, tmp_path):
+    log = tmp_path / "log"
+    assert probe(parts.path, KILN_EMULATOR_LOG=str(log)) == "fine"
+    assert "load emulator" in log.read_text()
+    assert probe(parts.path, KILN_CUDA_DRIVER="/none/libcuda.so.1").startswith("5 no NVIDIA driver: this model runs on a GPU and cannot load /none/")
+    old = BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda-old.so.1"
+    assert re.match(r"5 the NVIDIA driver is too old: it is one of CUDA 11\.2 and has no \w+; a driver of CUDA 12.0 or newer is needed",
+                    probe(parts.path, KILN_CUDA_DRIVER=str(old)))
+    assert probe(parts.path, KILN_EMULATOR_DEVICES="0").startswith("5 cannot start the NVIDIA driver: no CUDA-capable device is detected")
+    assert probe(parts.path, KILN_EMULATOR_MEMORY="100").startswith("4 cannot put ")
+    assert re.match(r"4 no memory on the GPU for \d+ bytes of intermediate results: out of memory", probe(parts.path, KILN_EMULATOR_MEMORY="6000"))
+
+
+PTXAS = os.environ.get("PTXAS") or shutil.which("ptxas") or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+def test_cubins(parts, tmp_path):
+    path, temps = tmp_path / "gpu.so", tmp_path / "temps"
+    process = run_tool("aot-compile", parts.archive, "-o", path, "--target=cuda", "--gpu-arch=sm_90,sm_80", f"--save-temps={temps}")
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    reports = {file.name: file.read_text() for file in temps.glob("*.txt")}
+    assert any(name.endswith("sm_80.txt") for name in reports) and any(name.endswith("sm_90.txt") for name in reports)
+    for name, report in reports.items():
+        assert "0 bytes spill stores, 0 bytes spill loads" in report, (name, report)
+    again = tmp_path / "again.so"
+    assert run_tool("aot-compile", parts.archive, "-o", again, "--target=cuda", "--gpu-arch=sm_80,sm_90").returncode == 0
+    assert again.read_bytes() == path.read_bytes()
+    # The emulator is a GPU without a cubin and a driver that reads no PTX.
+    log = tmp_path / "log"
+    message = probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_VERSION="12020")
+    assert re.match(r"5 emulated GPU 0 has compute capability 9.0; the model has code for sm_80, code for sm_90, PTX for sm_90; "
+                    r"the driver, one of CUDA 12.2, does not load it: .*; a newer driver may", message), message
+    assert log.read_text().split("\n")[:2] == ["load cubin", "load PTX"]
+    assert "compile it with --gpu-arch=sm_75" in probe(path, KILN_EMULATOR_CAPABILITY="75")
+    probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_CAPABILITY="120")
+    assert log.read_text().split("\n")[2:3] == ["load PTX"]
+
+
+def test_ptx_without_ptxas(parts, tmp_path):
+    process = run_tool("aot-compile", parts.archive, "-o", "-", "--emit=ptx", "--target=cuda", "--gpu-arch=sm_80,sm_90")
+    assert process.returncode == 0
+    assert ".target sm_90" in process.stdout and ".target sm_80" not in process.stdout
+    assert "shfl.sync.bfly" in process.stdout and "ld.global" in process.stdout
+
+
+def test_refusals(tmp_path):
+    class Product(torch.nn.Module):
+        def forward(self, x):
+            return torch.special.zeta(x, x) @ x
+
+    archive = tmp_path / "product.pt2"
+    torch.export.save(torch.export.export(Product(), (torch.rand(8, 8),)), archive)
+    out = tmp_path / "product.so"
+    compile_ = lambda *options: run_tool("aot-compile", archive, "-o", out, *options)  # noqa: E731
+    assert_user_error(compile_("--target=cuda", "--gpu-arch=sm_70"), "--gpu-arch=sm_70: expected a list of sm_80")
+    assert_user_error(compile_("--target=cuda", "--ptxas=/none"), "--ptxas=/none: not a program")
+    assert_user_error(compile_("--gpu-arch=sm_80"), "--gpu-arch is for --target=cuda")
+    assert_user_error(compile_("--target=cuda", "--fallback=torch"), "not with --target=cuda yet")
+    assert_user_error(compile_("--target=cuda"), "product.pt2", "test_cuda.py", "cannot be compiled for CUDA yet", "kernel.contract")
+    assert not out.exists()
