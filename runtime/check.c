@@ -155,6 +155,32 @@ int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tenso
   return KILN_OK;
 }
 
+int32_t kiln_check_properties(uint32_t input, const int64_t *properties, const int64_t *symbols) {
+  const kiln_rt_tensor *tensor = &kiln_program.inputs[input];
+  bool is_value = tensor->flags & KILN_RT_VALUE;
+  int count = is_value ? 1 : tensor->rank;
+  const int64_t *sizes = properties, *actual = is_value ? properties : properties + count;
+  int64_t wanted[KILN_MAX_RANK];
+  bool same = true;
+  for (int i = 0; i < count; ++i) {
+    wanted[i] = kiln_size(tensor->strides[i], symbols);
+    /* The stride of a size of 1 places nothing. */
+    same &= wanted[i] == actual[i] || (!is_value && sizes[i] == 1);
+  }
+  if (KILN_LIKELY(same))
+    return KILN_OK;
+  kiln_expectation expected = {"input",      input,        tensor->name,  tensor->code,
+                               tensor->bits, tensor->rank, tensor->shape, symbols};
+  kiln_text text = begin(&expected);
+  kiln_append(&text, is_value ? "expected the value " : "expected strides ");
+  append_program_sizes(&text, tensor->strides, count);
+  kiln_append(&text, " = ");
+  append_sizes(&text, wanted, count);
+  kiln_append(&text, ", got ");
+  append_sizes(&text, actual, count);
+  return is_value ? KILN_INVALID_ARGUMENT : KILN_SHAPE_MISMATCH;
+}
+
 /* Natural alignment; complex numbers align as their parts do. */
 static size_t alignment_of(uint8_t code, uint8_t bits) {
   size_t item = kiln_item_size(bits);
@@ -272,18 +298,30 @@ static bool mentions(const char *expression, const char *symbol) {
   return false;
 }
 
-/* The first input whose shape has the symbol in it, or NULL. */
+static bool any_mentions(const int64_t *sizes, int count, const char *symbol) {
+  const kiln_rt_program *program = &kiln_program;
+  for (int i = 0; i < count; ++i)
+    if (sizes[i] < 0 && (uint64_t)-(sizes[i] + 1) < program->num_expressions &&
+        mentions(program->expressions[-(sizes[i] + 1)], symbol))
+      return true;
+  return false;
+}
+
+/* The first input that has the symbol in its shape, or else as its value or in its strides, or
+ * NULL. */
 static const kiln_rt_tensor *find_input(const char *symbol) {
   const kiln_rt_program *program = &kiln_program;
   if (!(program->flags & KILN_RT_HAS_EXPRESSIONS))
     return NULL;
   for (uint32_t i = 0; i < program->num_inputs; ++i)
-    for (int d = 0; d < program->inputs[i].rank; ++d) {
-      int64_t size = program->inputs[i].shape[d];
-      if (size < 0 && (uint64_t)-(size + 1) < program->num_expressions &&
-          mentions(program->expressions[-(size + 1)], symbol))
-        return &program->inputs[i];
-    }
+    if (any_mentions(program->inputs[i].shape, program->inputs[i].rank, symbol))
+      return &program->inputs[i];
+  for (uint32_t i = 0; i < program->num_inputs; ++i) {
+    const kiln_rt_tensor *input = &program->inputs[i];
+    int count = input->flags & KILN_RT_VALUE ? 1 : input->flags & KILN_RT_STRIDED ? input->rank : 0;
+    if (any_mentions(input->strides, count, symbol))
+      return input;
+  }
   return NULL;
 }
 

@@ -37,15 +37,18 @@ typedef struct {
   uint16_t rank; /* at most 64 */
   uint32_t flags;
   const int64_t *shape; /* `rank` sizes; may be NULL if rank is 0 */
-  const int64_t
-      *strides; /* outputs: the recorded strides, sizes like the above; NULL: contiguous */
+  /* Sizes like the above. Outputs: the recorded strides; NULL: contiguous. Inputs: see the flags.
+   */
+  const int64_t *strides;
 } kiln_rt_tensor;
 
 enum {
-  KILN_RT_MUTATED = 1, /* input: main writes to it */
-  KILN_RT_NONE = 2,    /* output: is None; run->outputs[i] is NULL */
-  KILN_RT_SCALAR = 4,  /* a Python number, as a 0-d tensor */
-  KILN_RT_LATE = 8     /* output: its sizes are known once main has called kiln_rt_bind_output */
+  KILN_RT_MUTATED = 1,  /* input: main writes to it */
+  KILN_RT_NONE = 2,     /* output: is None; run->outputs[i] is NULL */
+  KILN_RT_SCALAR = 4,   /* a Python number, as a 0-d tensor */
+  KILN_RT_LATE = 8,     /* output: its sizes are known once main has called kiln_rt_bind_output */
+  KILN_RT_STRIDED = 16, /* input: the program computes with its strides, which must be `strides` */
+  KILN_RT_VALUE = 32    /* input: an int64 that is a symbol or expression, `strides[0]` */
 };
 
 /* A parameter or buffer: `bytes` bytes, contiguous, at `offset` in the weights blob. Also, without
@@ -137,8 +140,9 @@ typedef struct {
   uint64_t weights_hash;  /* identifies the external file */
   uint64_t scratch_bytes; /* the most that any kernel needs */
   /* Solves the symbols from the inputs' shapes (already checked for rank, static
-   * sizes and signs). Returns 0, or the number + 1 of an input whose shape has
-   * no solution. NULL when there are no symbols. */
+   * sizes and signs). Strides follow the sizes of a KILN_RT_STRIDED input, and a
+   * KILN_RT_VALUE one has its value there. Returns 0, or the number + 1 of an
+   * input whose shape has no solution. NULL when there are no symbols. */
   int32_t (*bind)(const int64_t *const *shapes, int64_t *symbols);
   int64_t (*eval)(const int64_t *symbols, int64_t expr); /* NULL when there are no expressions */
   int64_t (*arena_bytes)(const int64_t *symbols);        /* NULL: no arena */

@@ -16,12 +16,20 @@ static size_t num_late_blocks(void) {
   return (size_t)kiln_program.num_segments + kiln_program.num_outputs;
 }
 
+/* Numbers that bind reads of an input beside its sizes, these included. */
+static size_t num_properties(const kiln_rt_tensor *input) {
+  return input->flags & KILN_RT_VALUE ? 1 : input->flags & KILN_RT_STRIDED ? 2 * input->rank : 0;
+}
+
 static size_t context_bytes(void) {
   const kiln_rt_program *program = &kiln_program;
-  size_t tensors = (size_t)program->num_inputs + program->num_outputs;
+  size_t tensors = (size_t)program->num_inputs + program->num_outputs, properties = 0;
+  for (uint32_t i = 0; i < program->num_inputs; ++i)
+    properties += num_properties(&program->inputs[i]);
   return sizeof(kiln_context) + tensors * (sizeof(void *) + sizeof(kiln_slot)) +
          program->num_inputs * sizeof(int64_t *) + program->num_symbols * sizeof(int64_t) +
-         program->num_segments * sizeof(void *) + num_late_blocks() * sizeof(kiln_block);
+         properties * sizeof(int64_t) + program->num_segments * sizeof(void *) +
+         num_late_blocks() * sizeof(kiln_block);
 }
 
 static kiln_context *context_create(kiln_model *model) {
@@ -39,6 +47,7 @@ static kiln_context *context_create(kiln_model *model) {
   context->symbols = (int64_t *)(context->shapes + program->num_inputs);
   context->segments = (void **)(context->symbols + program->num_symbols);
   context->late_blocks = (kiln_block *)(context->segments + program->num_segments);
+  context->properties = (int64_t *)(context->late_blocks + num_late_blocks());
   context->run = (kiln_rt_run){.inputs = context->inputs,
                                .outputs = context->outputs,
                                .symbols = context->symbols,
@@ -111,15 +120,42 @@ static int32_t check_mutated(const kiln_context *context, const DLTensor *const 
   return KILN_OK;
 }
 
+/* What bind reads instead of the sizes alone. */
+static void read_properties(const kiln_rt_tensor *input, const DLTensor *tensor,
+                            const kiln_view *view, int64_t *properties) {
+  if (input->flags & KILN_RT_VALUE) {
+    memcpy(properties, view->data, sizeof *properties);
+    return;
+  }
+  if (!input->rank)
+    return;
+  memcpy(properties, tensor->shape, input->rank * sizeof *properties);
+  if (tensor->strides)
+    memcpy(properties + input->rank, tensor->strides, input->rank * sizeof *properties);
+  else
+    kiln_contiguous_strides(tensor->shape, input->rank, properties + input->rank);
+}
+
 int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) {
   const kiln_rt_program *program = &kiln_program;
   static int64_t no_sizes;
+  int64_t *properties = context->properties;
   for (uint32_t i = 0; i < program->num_inputs; ++i) {
     kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, NULL);
     int32_t status = kiln_check_tensor(&expected, inputs[i], &context->input_slots[i].view);
     if (KILN_UNLIKELY(status != KILN_OK))
       return status;
     context->shapes[i] = inputs[i]->shape ? inputs[i]->shape : &no_sizes;
+    if (KILN_UNLIKELY(program->inputs[i].flags & (KILN_RT_STRIDED | KILN_RT_VALUE))) {
+      DLDeviceType device = inputs[i]->device.device_type;
+      if ((program->inputs[i].flags & KILN_RT_VALUE) && device != kDLCPU && device != kDLCUDAHost)
+        return kiln_fail(KILN_INVALID_ARGUMENT,
+                         "input %u \"%s\": expected an integer in the host's memory", i,
+                         program->inputs[i].name);
+      read_properties(&program->inputs[i], inputs[i], &context->input_slots[i].view, properties);
+      context->shapes[i] = properties;
+      properties += num_properties(&program->inputs[i]);
+    }
   }
   if (program->num_symbols) {
     int32_t unsolved = program->bind(context->shapes, context->symbols);
@@ -138,12 +174,16 @@ int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) 
     if (KILN_UNLIKELY(status != KILN_OK))
       return status;
   }
-  for (uint32_t i = 0; i < program->num_inputs; ++i)
-    if (KILN_UNLIKELY(program->inputs[i].flags & KILN_RT_MUTATED)) {
-      int32_t status = check_mutated(context, inputs, i);
-      if (status != KILN_OK)
-        return status;
-    }
+  for (uint32_t i = 0; i < program->num_inputs; ++i) {
+    uint32_t flags = program->inputs[i].flags;
+    int32_t status = KILN_OK;
+    if (KILN_UNLIKELY(flags & (KILN_RT_STRIDED | KILN_RT_VALUE)))
+      status = kiln_check_properties(i, context->shapes[i], context->symbols);
+    if (KILN_UNLIKELY(status == KILN_OK && (flags & KILN_RT_MUTATED)))
+      status = check_mutated(context, inputs, i);
+    if (KILN_UNLIKELY(status != KILN_OK))
+      return status;
+  }
   return KILN_OK;
 }
 

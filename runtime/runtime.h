@@ -143,6 +143,10 @@ int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tenso
  *   input 0 "input_ids": expected int64 [1, 128], got float32 [1, 128] */
 int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const DLTensor *tensor);
 
+/* Compares the strides or the value of an input with what they must be; `properties` are as bind
+ * reads them. */
+int32_t kiln_check_properties(uint32_t input, const int64_t *properties, const int64_t *symbols);
+
 /* The symbols' ranges. `inputs` only serve to name the input at fault. */
 int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs);
 
@@ -240,6 +244,7 @@ typedef struct kiln_context {
   bool owns_pool;
   void **inputs, **outputs; /* run.inputs, run.outputs */
   const int64_t **shapes;   /* for bind */
+  int64_t *properties;      /* what bind reads of inputs beside their sizes */
   int64_t *symbols;
   kiln_slot *input_slots, *output_slots;
   kiln_block arena, staging, scratch;

@@ -92,6 +92,9 @@ public:
             cuda::buildScheduleKernelsPipeline(pm, target.name);
           }))
         return error;
+    // What the model may be at fault for here is a symbol that its inputs do not give.
+    if (llvm::Error error = runPasses(Blame::Model, buildEntryStage))
+      return error;
     if (llvm::Error error = keepText("wrapper"))
       return error;
     if (options.emit == EmitKind::Wrapper)
@@ -188,8 +191,7 @@ private:
       return writeText(ptx);
 
     start("compile host program");
-    // What the model may be at fault for here is a symbol that its inputs do not give.
-    if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
+    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           cpu::ModelInfo info = getModelInfo();
           pm.addPass(cpu::createWrapperLowerToLLVM(
               {info.name, info.target, info.compiler, external, hash}));

@@ -66,6 +66,7 @@ void kiln::registerPipelines() {
       });
   PassPipelineRegistration<>("wrapper-stage", "kernel -> wrapper, with memory planned",
                              buildWrapperStage);
+  PassPipelineRegistration<>("entry-stage", "wrapper: what a run finds out first", buildEntryStage);
   cpu::registerCPUPipelines();
   cuda::registerCUDAPipelines();
 }

@@ -80,3 +80,36 @@ def test_strided_inputs_of_dynamic_sizes(compile_and_compare):
     base = torch.randn(9, 30, 40)
     compile_and_compare(Padded(), (base[:3, :4, :5],), ({0: auto, 1: auto, 2: auto},),
                         more_inputs=[(torch.randn(2, 7, 3),), (base[1:9, ::3, ::2],), (base.permute(2, 0, 1),)])
+
+
+def test_strides_that_the_program_computes_with(compile_and_compare):
+    """They are read from the input, and must be the ones that export has recorded."""
+    auto = torch.export.Dim.AUTO
+
+    class Stride(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y * x.stride(0), y.new_zeros(x.stride(0) + 1)
+
+    def rows(count, total, kept):
+        return torch.randn(count, total, 8)[:, :kept]
+
+    compiled = compile_and_compare(Stride(), (rows(5, 6, 4), torch.randn(5, 4, 8)), ({0: auto, 1: auto}, {0: auto, 1: auto}),
+                                   more_inputs=[(rows(3, 9, 7), torch.randn(3, 7, 8)), (rows(2, 30, 2), rows(2, 5, 2))])
+    turned = torch.randn(5, 8, 6)[:, :, :4].transpose(1, 2)
+    with pytest.raises(kiln.KilnError, match=r'input 0 "x": expected strides \[s\d+, 8, 1\] = \[48, 8, 1\], got \[48, 1, 6\]'):
+        compiled.model.run([turned, torch.randn(5, 4, 8)])
+    with pytest.raises(kiln.KilnError, match=r"stride\(\)"):  # export has assumed gaps between the rows
+        compiled.model.run([torch.randn(5, 4, 8), torch.randn(5, 4, 8)])
+
+
+def test_integers_are_symbols(compile_and_compare):
+    class Split(torch.nn.Module):
+        def forward(self, x, rows: int, columns: int):
+            return x.reshape(rows, columns) * rows, x[columns:]
+
+    compiled = compile_and_compare(Split(), (torch.randn(12), 3, 4), ({0: torch.export.Dim.AUTO}, torch.export.Dim.AUTO, torch.export.Dim.AUTO),
+                                   more_inputs=[(torch.randn(35), 5, 7), (torch.randn(26), 13, 2)])
+    with pytest.raises(kiln.KilnError):
+        compiled.model.run([torch.randn(12), 3, 5])
+    with pytest.raises(kiln.KilnError):
+        compiled.model.run([torch.randn(12), -3, -4])

@@ -40,6 +40,9 @@ void buildKernelStage(mlir::OpPassManager &pm, const KernelStageOptions &options
 /// kernel -> wrapper: calls of kernels become launches on buffers, buffers get their places.
 void buildWrapperStage(mlir::OpPassManager &pm);
 
+/// wrapper, with kernels scheduled -> how symbols follow from the inputs.
+void buildEntryStage(mlir::OpPassManager &pm);
+
 } // namespace kiln
 
 #endif // KILN_PIPELINE_PIPELINE_H

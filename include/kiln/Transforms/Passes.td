@@ -288,6 +288,18 @@ def WrapperJoinBuffers : Pass<"wrapper-join-buffers", "::mlir::ModuleOp"> {
   }];
 }
 
+def SolveSymbols : Pass<"solve-symbols", "::mlir::ModuleOp"> {
+  let summary = "Say how symbols follow from the inputs";
+  let description = [{
+    Puts a `wrapper.bind` for every symbol that the inputs give at the start of the program. A size or a
+    value that is a symbol is simply read, or a stride if the program computes with it; then equations
+    that are linear in one unknown are solved, until there are none. `wrapper.strides` is left where a
+    stride has been read. Constraints:
+    - (C1) every symbol that is used and not defined by the program follows from the inputs
+  }];
+  let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
+}
+
 def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::mlir::ModuleOp"> {
   let summary = "Let element-wise kernels write their result over an operand";
   let description = [{

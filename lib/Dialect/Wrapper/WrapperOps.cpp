@@ -320,6 +320,37 @@ static bool isOne(Value buffer, unsigned width) {
   return type.getNumElements().isConstant(1) && type.getElementType().isInteger(width);
 }
 
+LogicalResult BindOp::verify() {
+  auto argument = dyn_cast<BlockArgument>(getInput());
+  auto type = cast<BufferType>(getInput().getType());
+  if (!argument || argument.getOwner()->getParentOp() != getOperation()->getParentOp()) // C1
+    return emitOpError("reads what is not an input");
+  std::optional<uint64_t> dim = getSize() ? getSize() : getStride();
+  if (getSize() && getStride()) // C1
+    return emitOpError("reads both a size and a stride");
+  if (dim && *dim >= type.getSizes().size()) // C1
+    return emitOpError("reads dim ") << *dim << " of " << type;
+  if (!dim && !(type.getSizes().empty() && type.getElementType().isInteger(64))) // C1
+    return emitOpError("reads a number from ") << type;
+  sym::Expr symbol = sym::Expr::symbol(getSymbol()), expr = getExpr().getValue();
+  std::optional<sym::Linear> linear = sym::splitLinear(expr, symbol);
+  if (!linear || !expr.dependsOn(symbol)) // C2
+    return emitOpError("cannot solve ") << expr.str() << " for " << getSymbol();
+  llvm::DenseSet<sym::Expr> bound;
+  for (Operation *op = (*this)->getPrevNode(); op; op = op->getPrevNode())
+    if (auto other = dyn_cast<BindOp>(op))
+      bound.insert(sym::Expr::symbol(other.getSymbol()));
+  if (bound.contains(symbol)) // C4
+    return emitOpError("binds ") << getSymbol() << " again";
+  bound.insert(symbol);
+  LogicalResult result = success();
+  expr.walkLeaves([&](sym::Expr leaf) {
+    if (succeeded(result) && !bound.contains(leaf)) // C3
+      result = emitOpError("needs ") << leaf.str() << ", which is not bound yet";
+  });
+  return result;
+}
+
 LogicalResult DefineOp::verify() {
   if (!getValue() == !getExpr()) // C1
     return emitOpError("needs either a buffer or an expression");

@@ -30,8 +30,7 @@ LogicalResult HostProgram::emit() {
   }
   for (HostFunctionOpInterface source : *functions)
     emitFunction(source);
-  if (failed(emitBind()))
-    return failure();
+  emitBind();
   emitArenaBytes();
   emitTables();
   return success();
@@ -448,13 +447,4 @@ void HostProgram::emitCheckData(CheckOp check) {
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
   Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, byte, zero);
   failUnless(holds, check.getMessage(), {});
-}
-
-SmallVector<sym::Expr> HostProgram::getUsedSymbols() {
-  wrapper::SymbolCollector used;
-  for (Operation &op : program->getParentOfType<ModuleOp>().getOps())
-    used.add(&op);
-  SmallVector<sym::Expr> sorted(used.symbols.begin(), used.symbols.end());
-  llvm::sort(sorted);
-  return sorted;
 }

@@ -34,7 +34,7 @@ public:
 private:
   mlir::LogicalResult findKernels();
   void emitFunction(wrapper::HostFunctionOpInterface source);
-  mlir::LogicalResult emitBind();
+  void emitBind();
   void emitArenaBytes();
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
@@ -101,8 +101,6 @@ private:
   mlir::Value i32(int32_t value);
 
   llvm::ArrayRef<mlir::NamedAttribute> getSymbols() const;
-  /// Symbols that sizes, offsets and kernels use.
-  llvm::SmallVector<sym::Expr> getUsedSymbols();
   /// Whether the program defines a symbol of the output's size or strides, which the runtime can
   /// then check only when it comes to it.
   bool isLate(unsigned output);

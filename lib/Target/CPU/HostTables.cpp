@@ -14,6 +14,8 @@ enum {
   rtMutated = 1,
   rtNone = 2,
   rtLate = 8,
+  rtStrided = 16,
+  rtValue = 32,
   rtUnplaced = 2,
   rtMutableBuffer = 4,
   rtExternalWeights = 1,
@@ -21,7 +23,7 @@ enum {
 };
 
 int64_t HostProgram::encode(sym::Expr size) {
-  if (std::optional<int64_t> constant = size.constant())
+  if (std::optional<int64_t> constant = size.constant(); constant && *constant >= 0)
     return *constant;
   auto [entry, isNew] = expressionNumbers.try_emplace(size, expressions.size());
   if (isNew)
@@ -105,30 +107,41 @@ void HostProgram::emitTables() {
   moduleEnd();
   using Row = SmallVector<Globals::Field>;
 
-  auto tensorRow = [&](StringRef name, Type type, int64_t flags, bool withStrides) -> Row {
+  auto tensorRow = [&](StringRef name, Type type, int64_t flags,
+                       ArrayRef<sym::Expr> strides) -> Row {
     auto buffer = dyn_cast<BufferType>(type);
     if (!buffer)
       return {globals->string(name), 0, 0, 0, flags, std::string(), std::string()};
     ElementCode element = describeElement(buffer.getElementType());
-    bool strided = withStrides && !buffer.isContiguous();
     return {globals->string(name),
             element.code,
             element.bits,
             static_cast<int64_t>(buffer.getSizes().size()),
             flags,
             sizes(buffer.getSizes()),
-            strided ? sizes(buffer.getStrides()) : std::string()};
+            strides.empty() ? std::string() : sizes(strides)};
   };
   SmallVector<Row> inputRows, outputRows, constantRows, symbolRows;
-  for (unsigned i = 0; i < program.getNumArguments(); ++i)
-    inputRows.push_back(tensorRow(program.getInputName(i), program.getArgumentTypes()[i],
-                                  program.isMutated(i) ? rtMutated : 0, false));
-  for (unsigned i = 0; i < program.getNumResults(); ++i)
-    outputRows.push_back(tensorRow(program.getOutputName(i), program.getResultTypes()[i],
-                                   program.isNone(i) ? rtNone
-                                   : isLate(i)       ? rtLate
-                                                     : 0,
-                                   true));
+  for (unsigned i = 0; i < program.getNumArguments(); ++i) {
+    int64_t flags = program.isMutated(i) ? rtMutated : 0;
+    SmallVector<sym::Expr> strides;
+    if (auto value = program.getArgAttrOfType<sym::ExprAttr>(i, valueAttrName)) {
+      flags |= rtValue;
+      strides.push_back(value.getValue());
+    } else if (auto wanted = program.getArgAttrOfType<sym::ShapeAttr>(i, stridesAttrName)) {
+      flags |= rtStrided;
+      llvm::append_range(strides, wanted.getSizes());
+    }
+    inputRows.push_back(
+        tensorRow(program.getInputName(i), program.getArgumentTypes()[i], flags, strides));
+  }
+  for (unsigned i = 0; i < program.getNumResults(); ++i) {
+    auto buffer = dyn_cast<BufferType>(program.getResultTypes()[i]);
+    int64_t flags = program.isNone(i) ? rtNone : isLate(i) ? rtLate : 0;
+    outputRows.push_back(
+        tensorRow(program.getOutputName(i), program.getResultTypes()[i], flags,
+                  !buffer || buffer.isContiguous() ? ArrayRef<sym::Expr>() : buffer.getStrides()));
+  }
   // Tied names, and what folds read and make, are rows of one cell: the first of them.
   DenseMap<Value, int64_t> cells;
   llvm::StringMap<int64_t> namedCells;

@@ -114,6 +114,10 @@ private:
       attrs.set("wrapper.name", name);
       if (mutated.contains(name.getValue()))
         attrs.set("wrapper.mutated", builder.getUnitAttr());
+      if (Attribute strides = source.getArgAttr(i, torch::stridesAttrName))
+        attrs.set(stridesAttrName, strides);
+      if (Attribute value = source.getArgAttr(i, torch::valueAttrName))
+        attrs.set(valueAttrName, value);
       inputs.push_back(BufferType::get(cast<RankedTensorType>(source.getArgumentTypes()[i])));
       inputAttrs.push_back(attrs.getDictionary(builder.getContext()));
     }

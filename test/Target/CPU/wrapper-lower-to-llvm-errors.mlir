@@ -6,14 +6,6 @@ module {
 
 // -----
 
-// expected-error@+1 {{symbol s0 cannot be computed from the shapes of the inputs}}
-wrapper.program @main(%x: !wrapper.buffer<[s0*s0], [1], f32> {wrapper.name = "x"})
-    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {s0 = {}}} {
-  wrapper.comment "s0 squared is not solved"
-}
-
-// -----
-
 kernel.func @k() -> tensor<4xf32> {
   %y = kernel.map {
     %a = arith.constant 1.0 : f32

@@ -70,6 +70,8 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 
       -> (!wrapper.buffer<[s0*s1], [1], f32> {wrapper.name = "y"})
       attributes {arena_bytes = #sym.expr<4*s0*s1>, weights_bytes = 0 : i64,
                   symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 = {}}} {
+    wrapper.bind "s0" from %x size 0 as s0 : !wrapper.buffer<[s0], [1], f32>
+    wrapper.bind "s1" from %z size 0 as 2*s1 + s0 : !wrapper.buffer<[2*s1 + s0], [1], f32>
     wrapper.assert s1 - 2, "s1 must be at least 2"
     %y = wrapper.output 0 : !wrapper.buffer<[s0*s1], [1], f32>
     wrapper.launch @k ins(%x : !wrapper.buffer<[s0], [1], f32>) outs(%y : !wrapper.buffer<[s0*s1], [1], f32>)

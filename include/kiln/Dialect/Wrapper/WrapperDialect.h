@@ -21,6 +21,11 @@
 
 namespace kiln::wrapper {
 
+/// Of inputs of a program: the expression that an integer is, and the strides in the caller's
+/// memory.
+inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";
+inline constexpr llvm::StringLiteral stridesAttrName = "wrapper.strides";
+
 /// Bytes that one element takes in memory, or 0 for a type that has no place there. A bool takes
 /// one.
 int64_t getElementBytes(mlir::Type elementType);

@@ -94,7 +94,9 @@ def Wrapper_ProgramOp : Wrapper_Op<"program", [IsolatedFromAbove, FunctionOpInte
     Arguments are the model's inputs, results its outputs, which `wrapper.output` gives as buffers of
     the body. `symbols` maps every symbol to its range, `{min = …, max = …}` with either bound left
     out where there is none. The argument attribute `wrapper.mutated` marks an input that the program
-    writes. An output that is always None has type `none`.
+    writes, `wrapper.value` says which expression an integer is, `wrapper.strides` which strides the
+    caller's memory must have (the buffer is contiguous all the same: a run copies what is not). An
+    output that is always None has type `none`.
     `arena_bytes` and `weights_bytes` are set once memory and constants have been placed.
 
     Constraints:
@@ -356,6 +358,29 @@ def Wrapper_CopyOp : Wrapper_Op<"copy"> {
   }];
   let arguments = (ins Wrapper_BufferType:$source, Wrapper_BufferType:$target);
   let assemblyFormat = "$source `to` $target attr-dict `:` type($source) `to` type($target)";
+  let hasVerifier = 1;
+}
+
+def Wrapper_BindOp : Wrapper_Op<"bind", [HasParent<"ProgramOp">]> {
+  let summary = "reads a symbol from an input";
+  let description = [{
+    `wrapper.bind "s0" from %x size 1 as 2*s0 + 1` is no step: in every run, before all steps, s0 gets
+    the value that makes size 1 of the input 2*s0 + 1; if there is none, the input is refused. `stride 0`
+    stands for a stride as the caller gives it, in elements, and neither of the two for the value of an
+    input that is an integer.
+
+    Constraints:
+    - (C1) the operand is an input, and `size` or `stride` is one of its dims; without them it is one i64
+    - (C2) the expression is linear in the symbol
+    - (C3) its other symbols are bound before
+    - (C4) no symbol is bound twice
+  }];
+  let arguments = (ins StrAttr:$symbol, Wrapper_BufferType:$input, OptionalAttr<I64Attr>:$size,
+                       OptionalAttr<I64Attr>:$stride, Sym_ExprAttr:$expr);
+  let assemblyFormat = [{
+    $symbol `from` $input (`size` $size^)? (`stride` $stride^)? `as` custom<Size>($expr) attr-dict
+    `:` type($input)
+  }];
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,10 @@
+#include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace kiln;
+
+void kiln::buildEntryStage(OpPassManager &pm) {
+  // Late: a symbol that nothing uses any more need not be known.
+  pm.addPass(createSolveSymbols());
+}
