@@ -104,14 +104,39 @@ GraphCalls::GraphCalls(ModuleOp module) : symbols(module) {
         entry->second &= isNumber;
     }
   });
+  // What has its value from elsewhere.
+  sym::SymbolCollector inputs;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.isPublic())
+      for (Type type : function.getArgumentTypes())
+        inputs.walker.walk(type);
+  known = inputs.symbols;
+  module->walk([&](Operation *op) {
+    if (auto defines = op->getAttrOfType<ArrayAttr>("defines"))
+      for (auto name : defines.getAsRange<StringAttr>())
+        known.insert(Expr::symbol(name.getValue()));
+  });
+}
+
+/// The symbol that stands in `graph` for argument `i`, a number that changes from round to round.
+std::optional<Expr> GraphCalls::getCarriedSymbol(func::FuncOp graph, unsigned i) {
+  auto value = dyn_cast_or_null<sym::ExprAttr>(graph.getArgAttr(i, torch::valueAttrName));
+  if (!value || value.getValue().kind() != sym::Kind::Symbol || known.contains(value.getValue()))
+    return std::nullopt;
+  return value.getValue();
 }
 
 void GraphCalls::replaceNumbers(func::FuncOp graph, KernelBuilder &kernels) {
   auto found = numbers.find(graph);
   if (found == numbers.end())
     return;
-  for (unsigned i : found->second.set_bits()) {
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
     BlockArgument argument = graph.getArgument(i);
+    if (!found->second[i]) {
+      if (std::optional<Expr> symbol = getCarriedSymbol(graph, i))
+        kernel::DefineOp::create(kernels.b(), symbol->symbolName(), argument, sym::ExprAttr());
+      continue;
+    }
     Attribute value = graph.getArgAttr(i, torch::valueAttrName);
     if (!argument.use_empty())
       argument.replaceAllUsesWith(createNumber(kernels, value, elementType(argument)));
@@ -147,17 +172,35 @@ static bool adaptArgument(func::FuncOp graph, unsigned i, RankedTensorType type,
   return true;
 }
 
-static bool adaptResult(func::FuncOp graph, unsigned i, RankedTensorType type,
-                        KernelBuilder &kernels) {
+/// Symbols that a call defines, and what each is in the terms of one of its graphs.
+struct GraphCalls::Defined {
+  llvm::SetVector<Expr> symbols;
+  DenseMap<Operation *, DenseMap<Expr, Expr>> values;
+};
+
+/// Makes result `i` of `graph` a tensor of this type. A size that the call defines gets its value
+/// from the size that the graph computes.
+bool GraphCalls::adaptResult(func::FuncOp graph, unsigned i, RankedTensorType type,
+                             Defined &defined, KernelBuilder &kernels) {
   Operation *terminator = graph.getBody().front().getTerminator();
   Value value = terminator->getOperand(i);
   auto old = dyn_cast<RankedTensorType>(value.getType());
-  if (old == type)
-    return true;
-  if (!old || old.getElementType() != type.getElementType() ||
-      !kernels.isSame(sym::getShape(old), sym::getShape(type)))
+  if (!old || old.getElementType() != type.getElementType() || old.getRank() != type.getRank())
     return false;
   ImplicitLocOpBuilder builder(terminator->getLoc(), terminator);
+  DenseMap<Expr, Expr> &values = defined.values[graph];
+  Exprs expected;
+  for (auto [declared, computed] : llvm::zip_equal(sym::getShape(type), sym::getShape(old))) {
+    if (defined.symbols.contains(declared) && values.try_emplace(declared, computed).second)
+      kernel::DefineOp::create(builder, declared.symbolName(), Value(),
+                               sym::ExprAttr::get(builder.getContext(), computed));
+    expected.push_back(declared.substitute([&](Expr leaf) -> std::optional<Expr> {
+      auto known = values.find(leaf);
+      return known == values.end() ? std::nullopt : std::optional(known->second);
+    }));
+  }
+  if (!kernels.isSame(sym::getShape(old), expected))
+    return false;
   KernelBuilder inside(builder, kernels.known());
   terminator->setOperand(i, inside.withShape(value, sym::getShape(type)));
   graph.setFunctionType(
@@ -222,8 +265,8 @@ LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrde
     return refuse("it gives other results than its nested graphs");
   for (unsigned i = 0; i < numCarried; ++i) {
     for (func::FuncOp graph : arguments.graphs)
-      if (graph.getArgAttr(i, torch::valueAttrName))
-        return refuse("an integer that changes from round to round");
+      if (graph.getArgAttr(i, torch::valueAttrName) && !getCarriedSymbol(graph, i))
+        return refuse("a number that changes from round to round and has no symbol of its own");
     Value value = valueOf(arguments.carried[i]);
     auto type = dyn_cast<RankedTensorType>(op->getResultTypes()[i]);
     if (!value || !type || elementType(value) != type.getElementType() ||
@@ -267,8 +310,6 @@ LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels)
   if (!arguments)
     return refuse(getForm(op.getTarget()).empty() ? "it has no lowering"
                                                   : "arguments that it does not take");
-  if (op.getDefines())
-    return refuse("a size or a number that only data decides");
   if (failed(matchArguments(*arguments, op, kernels)))
     return failure();
   StringRef target = op.getTarget();
@@ -282,6 +323,22 @@ LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels)
   func::FuncOp body = target == "while_loop" ? arguments->graphs.back() : arguments->graphs.front();
   if (body.getNumResults() != op->getNumResults())
     return refuse("it gives other results than its nested graphs");
+  Defined defined;
+  if (op.getDefines())
+    for (auto name : op.getDefines()->getAsRange<StringAttr>())
+      defined.symbols.insert(Expr::symbol(name.getValue()));
+  // Numbers among the results are read from them; sizes are known to the graphs.
+  SmallVector<sym::ExprAttr> resultValues(op->getNumResults());
+  if (ArrayAttr values = op.getValuesAttr())
+    for (auto [i, value] : llvm::enumerate(values))
+      if (auto number = dyn_cast<sym::ExprAttr>(value);
+          number && number.getValue().kind() == sym::Kind::Symbol &&
+          defined.symbols.remove(number.getValue()))
+        resultValues[i] = number;
+  SmallVector<func::FuncOp> producers;
+  for (func::FuncOp graph : arguments->graphs)
+    if ((target != "while_loop" || graph == body) && !llvm::is_contained(producers, graph))
+      producers.push_back(graph);
   for (auto [i, declared] : llvm::enumerate(op->getResultTypes())) {
     auto type = dyn_cast<RankedTensorType>(declared);
     bool isStacked = isFor && i >= arguments->carriedValues.size();
@@ -289,14 +346,16 @@ LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels)
                   (type.getRank() == 0 || !kernels.isSame(sym::getShape(type).front(), length))))
       return refuse("it gives other results than its nested graphs");
     RankedTensorType inside = isStacked ? kernel::getSliceType(type) : type;
-    for (func::FuncOp graph : arguments->graphs) {
-      if (target == "while_loop" && graph != body)
-        continue;
-      if (graph.getNumResults() <= i || !adaptResult(graph, i, inside, kernels))
+    for (func::FuncOp graph : producers)
+      if (graph.getNumResults() <= i || !adaptResult(graph, i, inside, defined, kernels))
         return refuse("it gives other shapes or dtypes than its nested graphs");
-    }
     types.push_back(isStacked ? addDim(length, inside) : inside);
   }
+
+  for (func::FuncOp graph : producers)
+    if (defined.values[graph].size() != defined.symbols.size() ||
+        (isFor && !defined.symbols.empty()))
+      return refuse("a size that its nested graphs do not give");
 
   ImplicitLocOpBuilder &b = kernels.b();
   auto nameOf = [](func::FuncOp graph) { return FlatSymbolRefAttr::get(graph.getSymNameAttr()); };
@@ -334,8 +393,13 @@ LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels)
   } else {
     lowered = kernel::InvokeOp::create(b, types, names[0], arguments->invariantValues);
   }
-  for (auto [result, value] : llvm::zip_equal(op->getResults(), lowered->getResults()))
+  for (auto [result, value, number] :
+       llvm::zip_equal(op->getResults(), lowered->getResults(), resultValues)) {
+    if (number)
+      kernel::DefineOp::create(b, number.getValue().symbolName(),
+                               kernels.convert(value, b.getI64Type()), sym::ExprAttr());
     result.replaceAllUsesWith(
         kernels.withShape(value, sym::getShape(cast<RankedTensorType>(result.getType()))));
+  }
   return success();
 }

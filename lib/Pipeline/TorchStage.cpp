@@ -5,7 +5,8 @@ using namespace mlir;
 using namespace kiln;
 
 void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) {
-  // First of all: everything else relies on what is known of symbols.
+  // First of all: everything else takes a symbol for one number, and relies on what is known of it.
+  pm.addPass(createTorchRenameSymbols());
   pm.addPass(createSimplifyGuards());
   pm.addPass(createNormalizeFloorDiv());
   // While all of them are there.

@@ -130,3 +130,36 @@ func.func @results(%x: tensor<4xf32>) -> tensor<5xf32> {
 func.func private @f(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
+
+// -----
+
+// A number that the loop carries would take the place of an input's size.
+module attributes {torch.symbols = {s0 = {min = 2}}} {
+  func.func @main(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<i64> {
+    // expected-error@+1 {{while_loop: a number that changes from round to round and has no symbol of its own}}
+    %0 = torch.higher_order "while_loop"() args = [@go, @step, [#sym.expr<s0>], []] {node = "while"} : () -> tensor<i64>
+    return %0 : tensor<i64>
+  }
+  func.func private @go(%n: tensor<i64> {torch.value = #sym.expr<s0>}) -> tensor<i1> {
+    %0 = torch.call "_operator.lt"() args = [#sym.expr<s0>, 5] {node = "lt"} : () -> tensor<i1>
+    return %0 : tensor<i1>
+  }
+  func.func private @step(%n: tensor<i64> {torch.value = #sym.expr<s0>}) -> tensor<i64> {
+    %0 = torch.number #sym.expr<s0 + 1> -> tensor<i64>
+    return %0 : tensor<i64>
+  }
+}
+
+// -----
+
+// No branch says what the symbol is.
+module attributes {torch.symbols = {u0 = {min = 0}}} {
+  func.func @main(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error@+1 {{cond: a size that its nested graphs do not give}}
+    %0 = torch.higher_order "cond"(%p, %x) args = [#torch.arg<0>, @f, @f, [#torch.arg<1>]] {node = "cond", defines = ["u0"]} : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+  func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    return %x : tensor<4xf32>
+  }
+}

@@ -89,3 +89,60 @@ module attributes {torch.symbols = {s0 = {min = 2, max = 100}}} {
     return %x : tensor<?xf32, #sym.shape<[max(s0, 1)]>>
   }
 }
+
+// -----
+
+// Each branch defines the size of its result; what the call gives is read from its result.
+module attributes {torch.symbols = {s0 = {min = 2}, u0 = {min = 0}, u1 = {}}} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[Y:.*]]:2 = kernel.cond %{{.*}} : tensor<i1> then @half else @two(%{{.*}}) : {{.*}} -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>)
+  // CHECK: kernel.define "u1" from %[[Y]]#1
+  func.func @main(%p: tensor<i1>, %x: tensor<?xf32, #sym.shape<[s0]>>) -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<?xf32, #sym.shape<[u1]>>) {
+    %0:2 = torch.higher_order "cond"(%p, %x) args = [#torch.arg<0>, @half, @two, [#torch.arg<1>]]
+        {node = "cond", defines = ["u0", "u1"], values = [unit, #sym.expr<u1>]} : (tensor<i1>, tensor<?xf32, #sym.shape<[s0]>>) -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>)
+    %1 = torch.call "aten.ones.default"() args = [[#sym.expr<u1>], unit, unit, unit, false] {node = "ones"} : () -> tensor<?xf32, #sym.shape<[u1]>>
+    return %0#0, %1 : tensor<?xf32, #sym.shape<[u0]>>, tensor<?xf32, #sym.shape<[u1]>>
+  }
+  // CHECK: func.func private @half({{.*}}) -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>)
+  // CHECK: kernel.define "u0" = s0 floordiv 2
+  // CHECK: kernel.map {
+  // CHECK: : tensor<?xf32, #sym.shape<[u0]>>
+  func.func private @half(%x: tensor<?xf32, #sym.shape<[s0]>>) -> (tensor<?xf32, #sym.shape<[s0 floordiv 2]>>, tensor<i64>) {
+    %0 = torch.call "aten.slice.Tensor"(%x) args = [#torch.arg<0>, 0, 0, #sym.expr<s0 floordiv 2>, 1] {node = "slice"} : (tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0 floordiv 2]>>
+    %1 = torch.number #sym.expr<s0> -> tensor<i64>
+    return %0, %1 : tensor<?xf32, #sym.shape<[s0 floordiv 2]>>, tensor<i64>
+  }
+  // CHECK: func.func private @two({{.*}}) -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>)
+  // CHECK: kernel.define "u0" = 2
+  func.func private @two(%x: tensor<?xf32, #sym.shape<[s0]>>) -> (tensor<2xf32>, tensor<i64>) {
+    %0 = torch.call "aten.slice.Tensor"(%x) args = [#torch.arg<0>, 0, 0, 2, 1] {node = "slice"} : (tensor<?xf32, #sym.shape<[s0]>>) -> tensor<2xf32>
+    %1 = torch.number 7 : i64 -> tensor<i64>
+    return %0, %1 : tensor<2xf32>, tensor<i64>
+  }
+}
+
+// -----
+
+// A number that changes from round to round has a symbol in the loop's graphs.
+module attributes {torch.symbols = {u0 = {}, u1 = {}}} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[N:.*]] = kernel.while @go do @step
+  // CHECK: kernel.define "u1" from %[[N]]
+  func.func @main() -> tensor<i64> {
+    %0 = torch.higher_order "while_loop"() args = [@go, @step, [0], []] {node = "while", defines = ["u1"], values = [#sym.expr<u1>]} : () -> tensor<i64>
+    return %0 : tensor<i64>
+  }
+  // CHECK: func.func private @go(%[[N:.*]]: tensor<i64>
+  // CHECK-NEXT: kernel.define "u0" from %[[N]]
+  func.func private @go(%n: tensor<i64> {torch.value = #sym.expr<u0>}) -> tensor<i1> {
+    %0 = torch.call "_operator.lt"() args = [#sym.expr<u0>, 5] {node = "lt"} : () -> tensor<i1>
+    return %0 : tensor<i1>
+  }
+  // CHECK: func.func private @step(%[[N:.*]]: tensor<i64>
+  // CHECK-NEXT: kernel.define "u0" from %[[N]]
+  // CHECK: kernel.index () -> (u0 + 1)
+  func.func private @step(%n: tensor<i64> {torch.value = #sym.expr<u0>}) -> tensor<i64> {
+    %0 = torch.number #sym.expr<u0 + 1> -> tensor<i64>
+    return %0 : tensor<i64>
+  }
+}

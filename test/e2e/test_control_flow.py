@@ -11,6 +11,8 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
+from conftest import assert_user_error, run_tool
+
 DYNAMIC = Dim.DYNAMIC
 
 
@@ -163,6 +165,64 @@ def test_scans_and_maps(compile_and_compare, dynamic):
 def test_one_round(compile_and_compare):
     torch.manual_seed(0)
     compile_and_compare(Scans(), (torch.randn(3, 4), torch.randn(1, 3, 4), torch.randint(-5, 5, (1, 2))))
+
+
+class Sizes(nn.Module):
+    """Graphs that find out sizes: other ones in each branch, of data, in a branch of a branch and in a loop."""
+
+    def forward(self, p, x):
+        def nested(x):
+            return torch.cond(p[1], lambda x: x[1:] * 3, lambda x: x[2:].exp(), (x,)) + 1
+
+        def product(x):
+            return x[2:] @ torch.ones(3, 4), x.sum(0), x[1:] + 1
+
+        def other(x):
+            return x[:2] @ torch.full((3, 4), 2.0), x.amax(0), x[:3] + x.shape[0]
+
+        def step(n, total):
+            rows = torch.cond(n > 2, lambda x: x[1:] * 2, lambda x: x[:2] + 1, (x,))
+            k = n.item()
+            torch._check(k >= 0)
+            return n - 1, total + rows.sum(0) + torch.arange(k).sum()
+
+        first = torch.cond(p[0], lambda x: x[2:].sin(), lambda x: x[:2] * 2, (x,))
+        found = torch.cond(p[2], lambda x: torch.ones(x.nonzero().size(0), 3).cos(), lambda x: torch.ones((x > 0).nonzero().size(0), 3).sin(), (x,))
+        number = torch.cond(p[1], lambda: 3, lambda: 5, ())
+        return [
+            first + 1, first.shape[0],
+            torch.cond(p[0], nested, lambda x: x[:1] * 2, (x,)),
+            torch.cond(p[2], product, other, (x,)),
+            found, torch.ones(number),
+            while_loop(lambda n, total: n > 0, step, (torch.tensor(4), torch.zeros(3))),
+        ]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sizes_that_graphs_find_out(compile_and_compare, dynamic):
+    torch.manual_seed(0)
+
+    def inputs(*true, rows=6):
+        p = torch.zeros(3, dtype=torch.bool)
+        p[list(true)] = True
+        return p, torch.randn(rows, 3).relu()
+
+    more = [inputs(*true) for true in ((0, 1, 2), (1,), (0, 2))]
+    if dynamic:
+        more += [inputs(0, 1, rows=41), inputs(2, rows=4), inputs(0, 1, 2, rows=300)]
+    compile_and_compare(Sizes(), inputs(), dynamic_shapes=({}, {0: DYNAMIC}) if dynamic else None, more_inputs=more)
+
+
+class RandomBranch(nn.Module):
+    def forward(self, p, x):
+        return torch.cond(p, lambda x: x + torch.rand_like(x), lambda x: x.clone(), (x,))
+
+
+def test_random_numbers_in_a_branch_are_refused(tmp_path):
+    program = torch.export.export(RandomBranch(), (torch.tensor(True), torch.randn(4)))
+    torch.export.save(program, tmp_path / "model.pt2")
+    assert_user_error(run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / "model.so"),
+                      "aten.rand_like.default: random numbers in a nested graph")
 
 
 class Wrappers(nn.Module):

@@ -11,6 +11,7 @@ from typing import List, Optional, Sequence, Tuple
 import pytest
 import torch
 from torch import Tensor
+from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
 import kiln
@@ -101,6 +102,20 @@ def test_aten(compile_and_compare):
     torch.manual_seed(0)
     inputs = torch.randn(10, 10)[::2, ::2], torch.randn(2, 7).t()
     compile_and_compare(Aten(), inputs, options=FALLBACK, rtol=1e-4, atol=1e-4)
+
+
+class Nested(torch.nn.Module):
+    """Calls in a branch and in a loop's body."""
+
+    def forward(self, p, n, x):
+        y = torch.cond(p, lambda x: torch.special.airy_ai(x), lambda x: torch.ops.kilntest.several(x)[1][0] * x.shape[0], (x,))
+        return y, while_loop(lambda n, x: n > 0, lambda n, x: (n - 1, torch.special.airy_ai(x) + x), (n, y))
+
+
+def test_nested_graphs(compile_and_compare):
+    inputs = lambda p, n, rows: (torch.tensor(p), torch.tensor(n), torch.rand(rows, 4))
+    compile_and_compare(Nested(), inputs(True, 2, 3), dynamic_shapes=({}, {}, {0: Dim.DYNAMIC}), options=FALLBACK,
+                        more_inputs=[inputs(False, 0, 9), inputs(False, 3, 2), inputs(True, 5, 4)])
 
 
 class InPlace(torch.nn.Module):

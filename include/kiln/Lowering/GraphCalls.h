@@ -1,7 +1,9 @@
 // Lowers calls of nested graphs: cond, while_loop, scan, map_impl, invoke_subgraph.
 //
 // A symbolic integer among a graph's arguments is an expression inside of the graph, so it is no
-// argument any more; what a loop carries from round to round is data, and stays one.
+// argument any more; what a loop carries from round to round is data, and stays one. Where a graph
+// computes sizes with it, it defines a symbol at its beginning. The size of a branch's result that
+// is another one in the other branch is a symbol that each branch defines at its end.
 #ifndef KILN_LOWERING_GRAPHCALLS_H
 #define KILN_LOWERING_GRAPHCALLS_H
 
@@ -30,11 +32,17 @@ public:
 
 private:
   struct Arguments;
+  struct Defined;
   std::optional<Arguments> read(torch::HigherOrderOp op);
   mlir::LogicalResult matchArguments(Arguments &arguments, torch::HigherOrderOp op,
                                      KernelBuilder &kernels);
+  std::optional<Expr> getCarriedSymbol(mlir::func::FuncOp graph, unsigned i);
+  static bool adaptResult(mlir::func::FuncOp graph, unsigned i, mlir::RankedTensorType type,
+                          Defined &defined, KernelBuilder &kernels);
 
   mlir::SymbolTable symbols;
+  /// Symbols that inputs or calls give their values.
+  llvm::SetVector<Expr> known;
   /// The arguments of each graph that are expressions.
   llvm::DenseMap<mlir::Operation *, llvm::BitVector> numbers;
 };

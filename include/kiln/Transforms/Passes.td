@@ -19,6 +19,15 @@ def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchRenameSymbols : Pass<"torch-rename-symbols", "::mlir::ModuleOp"> {
+  let summary = "Give symbols that different graphs define different names";
+  let description = [{
+    Export may call the size that `nonzero` finds in one branch and the one that it finds in the other
+    by the same name. A run has one place for the value of a symbol, so the later graph's gets a new
+    name, in that graph and in those that it calls, and the same range.
+  }];
+}
+
 def TorchListConstants : Pass<"torch-list-constants", "::mlir::ModuleOp"> {
   let summary = "Write down which parameters and buffers the program has";
   let description = [{
@@ -267,6 +276,7 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
     value whose recorded strides are others) is copied there. New values of mutated inputs and buffers
     are copied last, after all that reads the old ones. What is left in `torch.guards` is asserted
     first, by the program, and before its first use a size that data gives and that may be negative.
+    A result of a nested graph whose size that graph defines is given by it and copied by its caller.
 
     Constraints on the input:
     - (C1) functions have one block, of calls, `kernel.constant`, `kernel.define`, `kernel.assert`,
@@ -369,6 +379,7 @@ def WrapperVerify : Pass<"wrapper-verify", "::mlir::ModuleOp"> {
     - (V7) what a fold reads has a place, a name, or was made by a fold before it
     - (V8) nothing uses a symbol before its `define`, and none is defined twice
     - (V9) a step that runs nested graphs has a workspace for each of their arenas
+    - (V10) what a function gives is not in the workspace that its caller has lent
   }];
 }
 

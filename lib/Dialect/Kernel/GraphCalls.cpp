@@ -1,6 +1,5 @@
 // Ops that call nested graphs: what they call, and their verifiers.
-#include "kiln/Dialect/Kernel/KernelDialect.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "kiln/Dialect/Kernel/GraphCalls.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -10,6 +9,30 @@ using namespace kiln::kernel;
 
 RankedTensorType kernel::getSliceType(RankedTensorType tensor) {
   return sym::getTensorType(ArrayRef(sym::getShape(tensor)).drop_front(), tensor.getElementType());
+}
+
+/// Adds what `function` defines to `symbols`; each function is looked at once.
+static void collectDefined(func::FuncOp function, SymbolTableCollection &tables,
+                           llvm::SmallPtrSetImpl<Operation *> &seen,
+                           llvm::SetVector<sym::Expr> &symbols) {
+  if (!function || !seen.insert(function).second)
+    return;
+  for (Operation &op : function.getBody().getOps()) {
+    if (auto define = dyn_cast<DefineOp>(op))
+      symbols.insert(sym::Expr::symbol(define.getSymbol()));
+    if (auto call = dyn_cast<GraphCallOpInterface>(op))
+      for (FlatSymbolRefAttr name : call.getGraphs())
+        collectDefined(tables.lookupNearestSymbolFrom<func::FuncOp>(&op, name), tables, seen,
+                       symbols);
+  }
+}
+
+llvm::SetVector<sym::Expr> kernel::getDefinedSymbols(func::FuncOp function) {
+  SymbolTableCollection tables;
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  llvm::SetVector<sym::Expr> symbols;
+  collectDefined(function, tables, seen, symbols);
+  return symbols;
 }
 
 /// `graph` is a function of this type (C1).

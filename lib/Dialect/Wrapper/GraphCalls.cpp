@@ -52,14 +52,59 @@ FailureOr<SmallVector<HostFunctionOpInterface>> wrapper::getFunctionsInOrder(Mod
   return llvm::map_to_vector(done, [](Operation *op) { return cast<HostFunctionOpInterface>(op); });
 }
 
+/// Adds what `op` gives a value to `symbols`; each graph is looked at once.
+static void collectDefined(Operation *op, SymbolTableCollection &tables,
+                           llvm::SmallPtrSetImpl<Operation *> &seen,
+                           llvm::SetVector<sym::Expr> &symbols) {
+  if (auto define = dyn_cast<DefineOp>(op))
+    symbols.insert(sym::Expr::symbol(define.getSymbol()));
+  auto call = dyn_cast<GraphCallOpInterface>(op);
+  if (!call)
+    return;
+  for (FlatSymbolRefAttr name : call.getGraphs())
+    if (auto graph = tables.lookupNearestSymbolFrom<FuncOp>(op, name); seen.insert(graph).second)
+      for (Operation &step : graph.getBody().getOps())
+        collectDefined(&step, tables, seen, symbols);
+}
+
+llvm::SetVector<sym::Expr> wrapper::getDefinedSymbols(Operation *step) {
+  SymbolTableCollection tables;
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  llvm::SetVector<sym::Expr> symbols;
+  collectDefined(step, tables, seen, symbols);
+  return symbols;
+}
+
+llvm::SetVector<sym::Expr> wrapper::getDefinedSymbols(HostFunctionOpInterface function) {
+  SymbolTableCollection tables;
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  llvm::SetVector<sym::Expr> symbols;
+  for (Operation &step : function.getFunctionBody().getOps())
+    collectDefined(&step, tables, seen, symbols);
+  return symbols;
+}
+
 //===-- What all share ----------------------------------------------------------------------===//
 
-/// `graph` is a function of these buffers (C1).
+/// `graph` is a function of these buffers, which gives the op's results (C1).
 static LogicalResult verifyGraph(Operation *op, FlatSymbolRefAttr graph, ArrayRef<Type> arguments,
-                                 ArrayRef<Type> results, SymbolTableCollection &symbols) {
+                                 ArrayRef<Type> written, SymbolTableCollection &symbols) {
   auto func = symbols.lookupNearestSymbolFrom<FuncOp>(op, graph);
   if (!func)
     return op->emitOpError("'") << graph.getValue() << "' is not a wrapper.func";
+  TypeRange given = op->getResultTypes();
+  SmallVector<Type> results;
+  for (unsigned i = 0; i < func.getNumResults(); ++i) {
+    if (!func.isGiven(i) && !written.empty()) {
+      results.push_back(written.front());
+      written = written.drop_front();
+    } else if (func.isGiven(i) && !given.empty()) {
+      results.push_back(given.front());
+      given = given.drop_front();
+    }
+  }
+  llvm::append_range(results, written);
+  llvm::append_range(results, given);
   auto type = FunctionType::get(op->getContext(), arguments, results);
   if (func.getFunctionType() != type)
     return op->emitOpError("runs @")

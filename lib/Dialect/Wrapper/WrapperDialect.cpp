@@ -43,12 +43,6 @@ wrapper::SymbolCollector::SymbolCollector() {
   });
 }
 
-llvm::SetVector<sym::Expr> wrapper::getDefinedSymbols(HostFunctionOpInterface function) {
-  llvm::SetVector<sym::Expr> symbols;
-  function.walk([&](DefineOp define) { symbols.insert(sym::Expr::symbol(define.getSymbol())); });
-  return symbols;
-}
-
 Value wrapper::getStorage(Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getBuffer();

@@ -12,7 +12,7 @@ using namespace kiln::wrapper;
 #define GET_OP_CLASSES
 #include "kiln/Dialect/Wrapper/WrapperOps.cpp.inc"
 
-/// Sizes in `function` use only symbols of `symbols`.
+/// Sizes in `function` use only symbols of `symbols`, and no other is defined.
 static LogicalResult verifySymbols(HostFunctionOpInterface function, DictionaryAttr symbols) {
   auto check = [&](Operation *op, ArrayRef<sym::Expr> exprs) -> LogicalResult {
     LogicalResult result = success();
@@ -39,6 +39,11 @@ static LogicalResult verifySymbols(HostFunctionOpInterface function, DictionaryA
       if (auto expr = dyn_cast<sym::ExprAttr>(attr.getValue()))
         if (failed(check(op, expr.getValue())))
           return WalkResult::interrupt();
+    auto define = dyn_cast<DefineOp>(op);
+    if (define && (!symbols || !symbols.contains(define.getSymbol()))) {
+      define.emitOpError("defines ") << define.getSymbol() << ", which the program lacks";
+      return WalkResult::interrupt();
+    }
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
@@ -134,6 +139,14 @@ void FuncOp::print(OpAsmPrinter &printer) {
                                            getResAttrsAttrName());
 }
 
+bool FuncOp::isGiven(unsigned result) {
+  return static_cast<bool>(getResultAttr(result, "wrapper.given"));
+}
+
+void FuncOp::setGiven(unsigned result) {
+  setResultAttr(result, "wrapper.given", UnitAttr::get(getContext()));
+}
+
 LogicalResult FuncOp::verify() {
   for (Type type : llvm::concat<const Type>(getArgumentTypes(), getResultTypes())) { // C1
     auto buffer = dyn_cast<BufferType>(type);
@@ -222,6 +235,8 @@ LogicalResult OutputOp::verify() {
                             << " outputs";
   if (function.isNone(getIndex()))
     return emitOpError("output ") << getIndex() << " is None";
+  if (function.isGiven(getIndex()))
+    return emitOpError("output ") << getIndex() << " is memory of the function's own";
   if (function.getResultTypes()[getIndex()] != getType())
     return emitOpError("output ") << getIndex() << " is a "
                                   << function.getResultTypes()[getIndex()];
@@ -244,6 +259,15 @@ static LogicalResult verifyOwned(Operation *op, Value buffer) {
   if (!isa_and_nonnull<AllocOp, ReuseOp>(buffer.getDefiningOp()))
     return op->emitOpError("operand is neither allocated nor reused memory");
   return success();
+}
+
+LogicalResult GiveOp::verify() {
+  auto function = cast<FuncOp>((*this)->getParentOp());
+  if (getIndex() >= function.getNumResults() || !function.isGiven(getIndex()) ||
+      function.getResultTypes()[getIndex()] != getBuffer().getType()) // C1
+    return emitOpError("gives a ")
+           << getBuffer().getType() << ", which is not what result " << getIndex() << " is";
+  return verifyOwned(*this, getStorage(getBuffer())); // C1
 }
 
 LogicalResult FreeOp::verify() { return verifyOwned(*this, getBuffer()); } // C1
@@ -356,10 +380,6 @@ LogicalResult DefineOp::verify() {
     return emitOpError("needs either a buffer or an expression");
   if (getValue() && !isOne(getValue(), 64))
     return emitOpError("loads from ") << getValue().getType() << ", which is not one i64";
-  auto program = (*this)->getParentOfType<ProgramOp>();
-  DictionaryAttr symbols = program ? program.getSymbolsAttr() : DictionaryAttr();
-  if (!symbols || !symbols.contains(getSymbol())) // C2
-    return emitOpError("defines ") << getSymbol() << ", which the program lacks";
   return success();
 }
 

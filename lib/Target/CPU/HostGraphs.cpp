@@ -14,14 +14,33 @@ SmallVector<Value> HostProgram::lookUp(ValueRange buffers) {
   return llvm::map_to_vector(buffers, [&](Value buffer) { return addresses.lookup(buffer); });
 }
 
+/// Calls a graph with the run, its arena, `buffers`, and for each of its results where it is
+/// written or where its address is put.
 void HostProgram::emitGraph(FlatSymbolRefAttr graph, std::initializer_list<ArrayRef<Value>> buffers,
-                            Value workspace) {
+                            ArrayRef<Value> written, Value workspace) {
   LLVM::LLVMFuncOp callee = graphs.lookup(graph.getValue());
+  auto source = SymbolTable::lookupNearestSymbolFrom<FuncOp>(program, graph);
   SmallVector<Value> operands = {run, workspace ? addresses.lookup(workspace)
                                                 : LLVM::ZeroOp::create(builder, loc, ptr)};
   for (ArrayRef<Value> group : buffers)
     llvm::append_range(operands, group);
+  int32_t numGiven = 0;
+  for (unsigned i = 0; i < source.getNumResults(); ++i) {
+    if (source.isGiven(i)) {
+      operands.push_back(
+          LLVM::GEPOp::create(builder, loc, ptr, ptr, given, ArrayRef<LLVM::GEPArg>{numGiven++}));
+    } else {
+      operands.push_back(written.front());
+      written = written.drop_front();
+    }
+  }
   emitCheck(LLVM::CallOp::create(builder, loc, callee, operands).getResult());
+}
+
+/// After a graph has run.
+void HostProgram::loadGiven(ValueRange results) {
+  for (auto [i, result] : llvm::enumerate(results))
+    addresses[result] = load(ptr, given, i);
 }
 
 void HostProgram::emitIf(IfOp op) {
@@ -40,10 +59,11 @@ void HostProgram::emitIf(IfOp op) {
   LLVM::CondBrOp::create(builder, loc, holds, branches[0], branches[1]);
   for (auto [branch, graph] : llvm::zip_equal(branches, op.getGraphs())) {
     builder.setInsertionPointToEnd(branch);
-    emitGraph(graph, {ins, outs}, op.getWorkspace());
+    emitGraph(graph, {ins}, outs, op.getWorkspace());
     LLVM::BrOp::create(builder, loc, ValueRange(), next);
   }
   builder.setInsertionPointToEnd(next);
+  loadGiven(op.getGiven());
 }
 
 /// Puts carried values that are elsewhere where they belong.
@@ -92,13 +112,13 @@ void HostProgram::emitWhile(WhileOp loop) {
                      Carried::join(lookUp(loop.getCarried()), outs, lookUp(loop.getSpare())),
                      header);
   builder.setInsertionPointToEnd(header);
-  emitGraph(loop.getConditionAttr(), {carried.current(), ins, flag}, loop.getWorkspace());
+  emitGraph(loop.getConditionAttr(), {carried.current(), ins}, flag, loop.getWorkspace());
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
   Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne,
                                      loadData(builder.getI8Type(), flag), zero);
   LLVM::CondBrOp::create(builder, loc, holds, body, exit);
   builder.setInsertionPointToEnd(body);
-  emitGraph(loop.getBodyAttr(), {carried.current(), ins, carried.next()}, loop.getWorkspace());
+  emitGraph(loop.getBodyAttr(), {carried.current(), ins}, carried.next(), loop.getWorkspace());
   LLVM::BrOp::create(builder, loc, carried.turn(), header);
   builder.setInsertionPointToEnd(exit);
   copyCarried(loop.getOuts(), carried.current());
@@ -136,8 +156,9 @@ void HostProgram::emitFor(ForOp loop) {
   };
   SmallVector<Value> sliced = llvm::map_to_vector(loop.getSlices(), sliceOf);
   SmallVector<Value> stacked = llvm::map_to_vector(loop.getOuts().drop_front(count), sliceOf);
-  emitGraph(loop.getBodyAttr(), {carried.current(), sliced, ins, carried.next(), stacked},
-            loop.getWorkspace());
+  SmallVector<Value> written(carried.next());
+  llvm::append_range(written, stacked);
+  emitGraph(loop.getBodyAttr(), {carried.current(), sliced, ins}, written, loop.getWorkspace());
   SmallVector<Value> turned = carried.turn();
   turned.insert(turned.begin(), LLVM::AddOp::create(builder, loc, round, one));
   LLVM::BrOp::create(builder, loc, turned, header);

@@ -174,12 +174,18 @@ void HostProgram::emitFunction(HostFunctionOpInterface source) {
     segments = load(ptr, run, runSegments);
   weights = load(ptr, run, runWeights);
   symbolValues = load(ptr, run, runSymbols);
-  size_t numArguments = 0;
-  for (Operation &op : body)
+  size_t numArguments = 0, numGiven = 0;
+  for (Operation &op : body) {
     numArguments = std::max(numArguments, countArguments(op));
+    if (isa<GraphCallOpInterface>(op))
+      numGiven = std::max<size_t>(numGiven, op.getNumResults());
+  }
   if (numArguments)
     arguments = LLVM::AllocaOp::create(builder, loc, ptr, i64,
                                        ExprEmitter(builder, loc, nullptr).constant(numArguments));
+  if (numGiven)
+    given = LLVM::AllocaOp::create(builder, loc, ptr, ptr,
+                                   ExprEmitter(builder, loc, nullptr).constant(numGiven));
   Value inputs;
   if (isMain) {
     inputs = load(ptr, run, runInputs);
@@ -236,9 +242,13 @@ void HostProgram::emitStep(Operation &op) {
     emitCheckData(check);
   } else if (auto assertion = dyn_cast<AssertOp>(op)) {
     emitAssert(assertion);
+  } else if (auto give = dyn_cast<GiveOp>(op)) {
+    LLVM::StoreOp::create(builder, loc, addresses.lookup(give.getBuffer()),
+                          getOutput(give.getIndex()));
   } else if (auto call = dyn_cast<CallOp>(op)) {
-    emitGraph(call.getGraphAttr(), {lookUp(call.getIns()), lookUp(call.getOuts())},
+    emitGraph(call.getGraphAttr(), {lookUp(call.getIns())}, lookUp(call.getOuts()),
               call.getWorkspace());
+    loadGiven(call.getGiven());
   } else if (auto branch = dyn_cast<IfOp>(op)) {
     emitIf(branch);
   } else if (auto loop = dyn_cast<WhileOp>(op)) {

@@ -59,7 +59,9 @@ private:
   void failUnless(mlir::Value holds, llvm::StringRef message, llvm::ArrayRef<sym::Expr> symbols);
   // Steps that run nested graphs (HostGraphs.cpp).
   void emitGraph(mlir::FlatSymbolRefAttr graph,
-                 std::initializer_list<llvm::ArrayRef<mlir::Value>> buffers, mlir::Value workspace);
+                 std::initializer_list<llvm::ArrayRef<mlir::Value>> buffers,
+                 llvm::ArrayRef<mlir::Value> written, mlir::Value workspace);
+  void loadGiven(mlir::ValueRange given);
   void emitIf(wrapper::IfOp op);
   void emitWhile(wrapper::WhileOp loop);
   void emitFor(wrapper::ForOp loop);
@@ -121,6 +123,7 @@ private:
   mlir::Block *errorBlock = nullptr;
   // Of a function of steps: the program's or a nested graph's.
   mlir::Value run, segments, arena, weights, outputs, arguments;
+  mlir::Value given; // where graphs put the addresses of what they give
   llvm::function_ref<mlir::Value(unsigned index)> getOutput;
   llvm::SetVector<sym::Expr> definedSymbols;  // by the program or a graph, not by the inputs
   llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of

@@ -1,3 +1,4 @@
+#include "kiln/Dialect/Kernel/GraphCalls.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
@@ -47,6 +48,8 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
         used.add(&op);
         if (call)
           used.add(SymbolTable::lookupNearestSymbolFrom(&op, call.getKernelAttr()));
+        if (auto graphs = dyn_cast<GraphCallOpInterface>(op))
+          addUses(graphs, used);
         for (sym::Expr symbol : used.symbols)
           if (unknown.contains(symbol)) // V3
             return op.emitOpError("uses symbol ") << symbol.str() << " before it is defined";
@@ -55,6 +58,19 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
         unknown.remove(sym::Expr::symbol(define.getSymbol()));
     }
     return success();
+  }
+
+  /// What nested graphs use and do not define themselves.
+  static void addUses(GraphCallOpInterface call, sym::SymbolCollector &used) {
+    for (FlatSymbolRefAttr name : call.getGraphs()) {
+      auto graph = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, name);
+      sym::SymbolCollector inside;
+      inside.add(graph);
+      llvm::SetVector<sym::Expr> defined = getDefinedSymbols(graph);
+      for (sym::Expr symbol : inside.symbols)
+        if (!defined.contains(symbol))
+          used.symbols.insert(symbol);
+    }
   }
 };
 

@@ -1,9 +1,10 @@
 #include "kiln/Dialect/Kernel/Constants.h"
-#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Kernel/GraphCalls.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -33,10 +34,29 @@ Type getOutputType(func::FuncOp function, unsigned i) {
   return recorded.isContiguous() ? contiguous : recorded;
 }
 
+/// Those results of each nested graph whose size its caller cannot know.
+using GivenResults = llvm::StringMap<llvm::BitVector>;
+
+GivenResults findGivenResults(ModuleOp module) {
+  GivenResults given;
+  for (auto graph : module.getOps<func::FuncOp>()) {
+    llvm::SetVector<sym::Expr> defined = kernel::getDefinedSymbols(graph);
+    llvm::BitVector &results = given[graph.getName()];
+    for (Type type : graph.getResultTypes()) {
+      SymbolCollector used;
+      used.walker.walk(type);
+      results.push_back(
+          llvm::any_of(used.symbols, [&](sym::Expr symbol) { return defined.contains(symbol); }));
+    }
+  }
+  return given;
+}
+
 /// Lowers one function: the program, or a nested graph.
 class Lowering {
 public:
-  explicit Lowering(func::FuncOp source) : source(source), builder(source) {
+  Lowering(func::FuncOp source, const GivenResults &given)
+      : source(source), builder(source), given(given) {
     kernel::addSymbolRanges(source, known);
   }
 
@@ -96,8 +116,12 @@ private:
       outputNumbers[i] = i;
       outputs.push_back(getOutputType(source, i));
     }
-    target = FuncOp::create(builder, source.getLoc(), source.getName(),
-                            builder.getFunctionType(inputs, outputs));
+    auto graph = FuncOp::create(builder, source.getLoc(), source.getName(),
+                                builder.getFunctionType(inputs, outputs));
+    for (unsigned i = 0; i < source.getNumResults(); ++i)
+      if (isGiven(source.getName(), i))
+        graph.setGiven(i);
+    target = graph;
     return success();
   }
 
@@ -162,6 +186,8 @@ private:
           !isa_and_nonnull<kernel::CallOp, kernel::ExternOp, kernel::GraphCallOpInterface>(
               producer))
         continue;
+      if (source.isPrivate() && isGiven(source.getName(), i))
+        continue;
       if (cast<BufferType>(getOutputType(source, i)).isContiguous())
         claims.try_emplace(value, i);
     }
@@ -203,14 +229,21 @@ private:
           return success();
         })
         .Case<kernel::InvokeOp>([&](auto call) {
-          CallOp::create(builder, loc, call.getGraphAttr(), lookUp(call.getInvariants()),
-                         createResults(call), Value());
+          SmallVector<Type> given;
+          SmallVector<Value> ins = lookUp(call.getInvariants());
+          SmallVector<Value> outs = createResults(call, given);
+          auto run = CallOp::create(builder, loc, given, call.getGraphAttr(), ins, outs, Value());
+          copyGiven(call, run.getGiven());
           return success();
         })
         .Case<kernel::CondOp>([&](auto cond) {
-          IfOp::create(builder, loc, cond.getWhenAttr(), buffers.lookup(cond.getPredicate()),
-                       cond.getThenGraphAttr(), cond.getElseGraphAttr(),
-                       lookUp(cond.getInvariants()), createResults(cond), Value());
+          SmallVector<Type> given;
+          SmallVector<Value> ins = lookUp(cond.getInvariants());
+          SmallVector<Value> outs = createResults(cond, given);
+          auto branch = IfOp::create(builder, loc, given, cond.getWhenAttr(),
+                                     buffers.lookup(cond.getPredicate()), cond.getThenGraphAttr(),
+                                     cond.getElseGraphAttr(), ins, outs, Value());
+          copyGiven(cond, branch.getGiven());
           return success();
         })
         .Case<kernel::WhileOp>([&](auto loop) {
@@ -303,9 +336,47 @@ private:
   }
 
   /// Buffers for the results of `op`, in the caller's memory where they are claimed.
-  SmallVector<Value> createResults(Operation *op) {
+  SmallVector<Value> createResults(Operation *op) { return createBuffers(op, op->getResults()); }
+
+  /// Buffers for those results of a call that the graphs write; `given` are the types of the
+  /// others.
+  SmallVector<Value> createResults(kernel::GraphCallOpInterface call,
+                                   SmallVectorImpl<Type> &given) {
+    SmallVector<Value> written;
+    for (OpResult result : call->getResults()) {
+      if (isGiven(call, result))
+        given.push_back(BufferType::get(cast<RankedTensorType>(result.getType())));
+      else
+        written.push_back(result);
+    }
+    return createBuffers(call, written);
+  }
+
+  bool isGiven(StringRef graph, unsigned result) { return given.lookup(graph).test(result); }
+
+  bool isGiven(kernel::GraphCallOpInterface call, OpResult result) {
+    // A loop's slices and carried values have sizes that the caller knows.
+    return isa<kernel::CondOp, kernel::InvokeOp>(call) &&
+           isGiven(call.getGraphs().front().getValue(), result.getResultNumber());
+  }
+
+  /// What graphs give is theirs; it is copied before they run again. Its symbols are known from
+  /// here on.
+  void copyGiven(kernel::GraphCallOpInterface call, ValueRange given) {
+    for (OpResult result : call->getResults()) {
+      if (!isGiven(call, result))
+        continue;
+      for (sym::Expr size : cast<BufferType>(given.front().getType()).getSizes())
+        size.walkLeaves([&](sym::Expr leaf) { defined.insert(leaf); });
+      CopyOp::create(builder, call.getLoc(), given.front(),
+                     createBuffers(call, ValueRange(result)).front());
+      given = given.drop_front();
+    }
+  }
+
+  SmallVector<Value> createBuffers(Operation *op, ValueRange results) {
     SmallVector<Value> outs;
-    for (Value result : op->getResults()) {
+    for (Value result : results) {
       assertSizes(op->getLoc(), BufferType::get(cast<RankedTensorType>(result.getType())));
       auto claim = claims.find(result);
       outs.push_back(claim != claims.end() ? createOutput(op->getLoc(), claim->second)
@@ -332,6 +403,10 @@ private:
   LogicalResult lowerReturn(func::ReturnOp ret) {
     // Outputs first: they may return what a mutated input or buffer held before.
     for (auto [i, value] : llvm::enumerate(ret.getOperands())) {
+      if (source.isPrivate() && isGiven(source.getName(), i)) {
+        GiveOp::create(builder, ret.getLoc(), getOwned(buffers.lookup(value)), i);
+        continue;
+      }
       auto claim = claims.find(value);
       if (!isOutput(i) || isa<NoneType>(value.getType()) ||
           (claim != claims.end() && claim->second == i))
@@ -355,6 +430,15 @@ private:
       if (from != to)
         CopyOp::create(builder, ret.getLoc(), from, to);
     return success();
+  }
+
+  /// `buffer`, or a copy of it in memory of this function's.
+  Value getOwned(Value buffer) {
+    if (buffer.getDefiningOp<AllocOp>())
+      return buffer;
+    Value owned = AllocOp::create(builder, buffer.getLoc(), cast<BufferType>(buffer.getType()));
+    CopyOp::create(builder, buffer.getLoc(), buffer, owned);
+    return owned;
   }
 
   /// Result `i` is the new value of an input or of a buffer (C3).
@@ -385,6 +469,7 @@ private:
 
   func::FuncOp source;
   OpBuilder builder;
+  const GivenResults &given;
   HostFunctionOpInterface target;
   DenseMap<Value, Value> buffers;
   DenseMap<Value, unsigned> claims;           // value: the result in whose memory it is computed
@@ -403,8 +488,9 @@ struct LowerToWrapper : kiln::impl::KernelLowerToWrapperBase<LowerToWrapper> {
       getOperation().emitError("no function main");
       return signalPassFailure();
     }
+    GivenResults given = findGivenResults(getOperation());
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
-      if (failed(Lowering(function).run()))
+      if (failed(Lowering(function, given).run()))
         return signalPassFailure();
   }
 };

@@ -86,8 +86,7 @@ SmallVector<Segment> getSegments(HostFunctionOpInterface function) {
   SmallVector<Segment> segments{{nullptr}};
   llvm::DenseSet<sym::Expr> late; // defined since the last segment was reserved
   for (Operation &op : function.getFunctionBody().front()) {
-    if (auto define = dyn_cast<DefineOp>(op))
-      late.insert(sym::Expr::symbol(define.getSymbol()));
+    late.insert_range(getDefinedSymbols(&op));
     auto alloc = dyn_cast<AllocOp>(op);
     if (!alloc || alloc.getType().getBytes().isConstant())
       continue;

@@ -64,6 +64,11 @@ private:
           return failure();
     } else if (auto copy = dyn_cast<CopyOp>(op)) {
       return write(op, copy.getTarget());
+    } else if (auto give = dyn_cast<GiveOp>(op)) {
+      AllocOp alloc = owner.lookup(getStorage(give.getBuffer()));
+      if (!alloc || alloc.getSegment() == 0) // V10
+        return op.emitError("gives memory that is the caller's");
+      written.insert(give.getIndex());
     } else if (auto fold = dyn_cast<FoldOp>(op)) {
       return foldable(fold);
     } else if (auto call = dyn_cast<GraphCallOpInterface>(op)) {
@@ -73,21 +78,31 @@ private:
   }
 
   LogicalResult checkSymbols(Operation &op) { // V8
-    if (!unknown.empty()) {
-      SymbolCollector used;
-      used.add(&op);
-      if (auto launch = dyn_cast<LaunchOp>(op))
-        if (Operation *kernel = SymbolTable::lookupNearestSymbolFrom(&op, launch.getKernelAttr()))
-          used.add(kernel);
-      for (sym::Expr symbol : used.symbols)
-        if (unknown.contains(symbol))
-          return op.emitError("uses symbol ") << symbol.str() << " before it is defined";
+    if (auto define = dyn_cast<DefineOp>(op))
+      if (!unknown.contains(sym::Expr::symbol(define.getSymbol())))
+        return op.emitError("defines symbol ") << define.getSymbol() << " again";
+    if (unknown.empty())
+      return success();
+    SymbolCollector used;
+    auto call = dyn_cast<GraphCallOpInterface>(op);
+    if (call) {
+      // A graph defines what it uses, or it is known; what it defines, the op's results may use.
+      for (FlatSymbolRefAttr graph : call.getGraphs())
+        used.add(symbols.lookup(graph.getValue()));
+      for (sym::Expr symbol : getDefinedSymbols(&op)) {
+        used.symbols.remove(symbol);
+        unknown.remove(symbol);
+      }
     }
-    if (auto define = dyn_cast<DefineOp>(op)) {
-      sym::Expr symbol = sym::Expr::symbol(define.getSymbol());
-      if (!unknown.remove(symbol))
-        return op.emitError("defines symbol ") << symbol.str() << " again";
-    }
+    used.add(&op);
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      if (Operation *kernel = symbols.lookup(launch.getKernel()))
+        used.add(kernel);
+    if (auto define = dyn_cast<DefineOp>(op))
+      unknown.remove(sym::Expr::symbol(define.getSymbol()));
+    for (sym::Expr symbol : used.symbols)
+      if (unknown.contains(symbol))
+        return op.emitError("uses symbol ") << symbol.str() << " before it is defined";
     return success();
   }
 

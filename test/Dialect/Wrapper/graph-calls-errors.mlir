@@ -197,3 +197,39 @@ wrapper.program @main(%x: !wrapper.buffer<[8], [1], f32> {wrapper.name = "x"}) {
   wrapper.for @f length 8 carried() slices(%x : !wrapper.buffer<[8], [1], f32>) ins()
       outs(%a : !wrapper.buffer<[8], [1], f32>) spare()
 }
+
+// -----
+
+// call_c1, of what the function gives
+wrapper.func private @f() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}) {
+  wrapper.comment "not planned yet"
+}
+wrapper.program @main() attributes {symbols = {u0 = {}}} {
+  // expected-error@+1 {{runs @f as '() -> !wrapper.buffer<[], [], f32>', it is '() -> !wrapper.buffer<[u0], [1], f32>'}}
+  %y = wrapper.call @f ins() outs() gives(!wrapper.buffer<[], [], f32>)
+}
+
+// -----
+
+// output_c1
+wrapper.func private @f() -> (!wrapper.buffer<[4], [1], f32> {wrapper.given}) {
+  // expected-error@+1 {{output 0 is memory of the function's own}}
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+}
+
+// -----
+
+// give_c1
+wrapper.func private @f() -> !wrapper.buffer<[4], [1], f32> {
+  %y = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{gives a '!wrapper.buffer<[4], [1], f32>', which is not what result 0 is}}
+  wrapper.give %y as 0 : !wrapper.buffer<[4], [1], f32>
+}
+
+// -----
+
+// give_c1
+wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> (!wrapper.buffer<[4], [1], f32> {wrapper.given}) {
+  // expected-error@+1 {{operand is neither allocated nor reused memory}}
+  wrapper.give %x as 0 : !wrapper.buffer<[4], [1], f32>
+}

@@ -18,12 +18,19 @@ wrapper.func private @step(%c: !wrapper.buffer<[], [], f32>, %x: !wrapper.buffer
     -> (!wrapper.buffer<[], [], f32>, !wrapper.buffer<[8], [1], f32>) {
   wrapper.comment "not planned yet"
 }
+// CHECK: wrapper.func private @some() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}, !wrapper.buffer<[8], [1], f32>)
+wrapper.func private @some() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}, !wrapper.buffer<[8], [1], f32>) {
+  wrapper.define "u0" = 3
+  %y = wrapper.alloc : !wrapper.buffer<[u0], [1], f32>
+  // CHECK: wrapper.give %{{.*}} as 0 : <[u0], [1], f32>
+  wrapper.give %y as 0 : !wrapper.buffer<[u0], [1], f32>
+}
 
 wrapper.program @main(%p: !wrapper.buffer<[1], [1], i1> {wrapper.name = "p"},
                       %x: !wrapper.buffer<[8], [1], f32> {wrapper.name = "x"},
                       %xs: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = "xs"},
                       %c: !wrapper.buffer<[], [], f32> {wrapper.name = "c"})
-    attributes {symbols = {s0 = {min = 0}}} {
+    attributes {symbols = {s0 = {min = 0}, u0 = {min = 0}}} {
   %w = wrapper.alloc : !wrapper.buffer<[64], [1], i8>
   %a = wrapper.alloc : !wrapper.buffer<[8], [1], f32>
   %b = wrapper.alloc : !wrapper.buffer<[8], [1], f32>
@@ -41,6 +48,11 @@ wrapper.program @main(%p: !wrapper.buffer<[1], [1], i1> {wrapper.name = "p"},
       ins(%x : !wrapper.buffer<[8], [1], f32>) outs(%a : !wrapper.buffer<[8], [1], f32>)
   // CHECK: wrapper.if when s0 - 5 then @nothing else @nothing ins() outs()
   wrapper.if when s0 - 5 then @nothing else @nothing ins() outs()
+  // CHECK: %{{.*}} = wrapper.call @some ins() outs(%{{.*}}) gives(!wrapper.buffer<[u0], [1], f32>)
+  %g = wrapper.call @some ins() outs(%b : !wrapper.buffer<[8], [1], f32>) gives(!wrapper.buffer<[u0], [1], f32>)
+  // CHECK: %{{.*}} = wrapper.if when s0 - 5 then @some else @some ins() outs(%{{.*}}) gives(!wrapper.buffer<[u0], [1], f32>)
+  %h = wrapper.if when s0 - 5 then @some else @some ins() outs(%b : !wrapper.buffer<[8], [1], f32>)
+      gives(!wrapper.buffer<[u0], [1], f32>)
   // CHECK: wrapper.while @positive do @f carried({{.*}}) ins() outs({{.*}}) spare({{.*}}) flag(%{{.*}} : <[], [], i1>)
   wrapper.while @positive do @f carried(%x : !wrapper.buffer<[8], [1], f32>) ins()
       outs(%a : !wrapper.buffer<[8], [1], f32>) spare(%b : !wrapper.buffer<[8], [1], f32>)

@@ -277,3 +277,30 @@ wrapper.program @main(%p: !wrapper.buffer<[], [], i1> {wrapper.name = "p"},
       outs(%a, %ys : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[s0, 2], [2, 1], f32>)
       spare(%b : !wrapper.buffer<[4], [1], f32>)
 }
+
+// -----
+
+// What a graph gives: it stores the address where its caller says.
+// CHECK-LABEL: llvm.func internal @kiln_graph_0(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr) -> i32
+// CHECK: %[[SEGMENT:.*]] = llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
+// CHECK: llvm.call @kiln_rt_reserve
+// CHECK: %[[Y:.*]] = llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
+// CHECK: llvm.store %[[Y]], %arg2 : !llvm.ptr, !llvm.ptr
+wrapper.func private @f() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}) attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.define "u0" = 3
+  wrapper.reserve 1, 64*u0
+  %y = wrapper.alloc at 0 in 1 : !wrapper.buffer<[u0], [1], f32>
+  wrapper.give %y as 0 : !wrapper.buffer<[u0], [1], f32>
+}
+// CHECK-LABEL: llvm.func internal @kiln_main
+// CHECK: %[[SLOTS:.*]] = llvm.alloca %{{.*}} x !llvm.ptr
+// CHECK: %[[SLOT:.*]] = llvm.getelementptr %[[SLOTS]][0]
+// CHECK: llvm.call @kiln_graph_0(%arg0, %{{.*}}, %[[SLOT]])
+// CHECK: %[[Y:.*]] = llvm.load %[[SLOTS]]
+// CHECK: "llvm.intr.memcpy"(%{{.*}}, %[[Y]],
+wrapper.program @main() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64, symbols = {u0 = {min = 0}}} {
+  %y = wrapper.call @f ins() outs() gives(!wrapper.buffer<[u0], [1], f32>)
+  %z = wrapper.output 0 : !wrapper.buffer<[u0], [1], f32>
+  wrapper.copy %y to %z : !wrapper.buffer<[u0], [1], f32> to !wrapper.buffer<[u0], [1], f32>
+}

@@ -257,3 +257,47 @@ func.func @main(%p: tensor<i1> {torch.name = "p"}, %x: tensor<4xf32> {torch.name
       -> (tensor<4xf32>, tensor<4xf32>)
   return %a, %c : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// What a graph finds out the size of is memory of its own, which the caller copies.
+module attributes {torch.symbols = {u0 = {min = 0}, u1 = {min = 0}}} {
+  kernel.func @k() -> tensor<?xf32, #sym.shape<[u0]>> {
+    %y = kernel.map {
+      %a = arith.constant 1.0 : f32
+      kernel.yield %a : f32
+    } : tensor<?xf32, #sym.shape<[u0]>>
+    kernel.return %y : tensor<?xf32, #sym.shape<[u0]>>
+  }
+  // CHECK: wrapper.func private @f({{.*}}) -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}, !wrapper.buffer<[], [], i64>)
+  // CHECK: wrapper.define "u0" from %arg0
+  // CHECK: %[[Y:.*]] = wrapper.alloc : <[u0], [1], f32>
+  // CHECK: wrapper.launch @k ins() outs(%[[Y]] :
+  // CHECK: wrapper.give %[[Y]] as 0
+  // CHECK: wrapper.output 1
+  func.func private @f(%n: tensor<i64>) -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>) {
+    kernel.define "u0" from %n : tensor<i64>
+    %y = kernel.call @k() : () -> tensor<?xf32, #sym.shape<[u0]>>
+    return %y, %n : tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>
+  }
+  // Through another graph, with a copy.
+  // CHECK: wrapper.func private @g({{.*}}) -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given})
+  // CHECK: %[[N:.*]] = wrapper.alloc : <[], [], i64>
+  // CHECK: %[[GIVEN:.*]] = wrapper.call @f ins(%{{.*}}) outs(%[[N]] : {{.*}}) gives(
+  // CHECK: %[[Y:.*]] = wrapper.alloc : <[u0], [1], f32>
+  // CHECK: wrapper.copy %[[GIVEN]] to %[[Y]]
+  // CHECK: wrapper.give %[[Y]] as 0
+  func.func private @g(%n: tensor<i64>) -> tensor<?xf32, #sym.shape<[u0]>> {
+    %y:2 = kernel.invoke @f(%n) : (tensor<i64>) -> (tensor<?xf32, #sym.shape<[u0]>>, tensor<i64>)
+    return %y#0 : tensor<?xf32, #sym.shape<[u0]>>
+  }
+  // CHECK: wrapper.program @main
+  // CHECK: %[[GIVEN:.*]] = wrapper.if %arg0 {{.*}} then @g else @g ins(%arg1 : {{.*}}) outs() gives(
+  // CHECK-NEXT: %[[OUT:.*]] = wrapper.output 0
+  // CHECK-NEXT: wrapper.copy %[[GIVEN]] to %[[OUT]]
+  func.func @main(%p: tensor<i1> {torch.name = "p"}, %n: tensor<i64> {torch.name = "n"})
+      -> (tensor<?xf32, #sym.shape<[u0]>> {torch.name = "y"}) {
+    %y = kernel.cond %p : tensor<i1> then @g else @g(%n) : (tensor<i64>) -> tensor<?xf32, #sym.shape<[u0]>>
+    return %y : tensor<?xf32, #sym.shape<[u0]>>
+  }
+}

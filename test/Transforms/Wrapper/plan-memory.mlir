@@ -90,3 +90,24 @@ wrapper.program @main() attributes {symbols = {s0 = {min = 1}}} {
   // CHECK-NEXT: wrapper.free %[[W]]
   wrapper.if when s0 - 5 then @small else @large ins() outs(%a : !wrapper.buffer<[4], [1], f32>)
 }
+
+// -----
+
+// What a graph defines is known to its caller after the call; no segment is two functions'.
+// CHECK: wrapper.func private @f
+// CHECK: wrapper.reserve 1, 64*u0
+// CHECK-NEXT: wrapper.alloc at 0 in 1
+wrapper.func private @f() -> (!wrapper.buffer<[u0, 16], [16, 1], f32> {wrapper.given}) {
+  wrapper.define "u0" = 3
+  %y = wrapper.alloc : !wrapper.buffer<[u0, 16], [16, 1], f32>
+  wrapper.give %y as 0 : !wrapper.buffer<[u0, 16], [16, 1], f32>
+}
+// CHECK: wrapper.program @main
+// CHECK: wrapper.call @f
+// CHECK: wrapper.reserve 2, 64*u0
+// CHECK-NEXT: wrapper.alloc at 0 in 2
+wrapper.program @main() attributes {symbols = {u0 = {min = 0}}} {
+  %y = wrapper.call @f ins() outs() gives(!wrapper.buffer<[u0, 16], [16, 1], f32>)
+  %z = wrapper.alloc : !wrapper.buffer<[u0, 16], [16, 1], f32>
+  wrapper.copy %y to %z : !wrapper.buffer<[u0, 16], [16, 1], f32> to !wrapper.buffer<[u0, 16], [16, 1], f32>
+}

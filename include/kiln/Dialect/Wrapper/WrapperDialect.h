@@ -41,8 +41,11 @@ struct SymbolCollector : sym::SymbolCollector {
   SymbolCollector();
 };
 
-/// The symbols that the function itself gives a value.
+/// The symbols that a function gives a value, itself or by running nested graphs.
 llvm::SetVector<sym::Expr> getDefinedSymbols(HostFunctionOpInterface function);
+
+/// The symbols that a step gives a value.
+llvm::SetVector<sym::Expr> getDefinedSymbols(mlir::Operation *step);
 
 /// The value whose memory `buffer` is a view of: a program argument or the result of a constant,
 /// output, alloc or reuse.

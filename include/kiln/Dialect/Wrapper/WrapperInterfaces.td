@@ -15,6 +15,8 @@ def Wrapper_HostFunctionOpInterface : OpInterface<"HostFunctionOpInterface", [Fu
     InterfaceMethod<"whether the function may write to argument `index`", "bool", "isMutated",
                     (ins "unsigned":$index)>,
     InterfaceMethod<"whether result `index` has no memory", "bool", "isNone",
+                    (ins "unsigned":$index)>,
+    InterfaceMethod<"whether result `index` is in memory of the function's own", "bool", "isGiven",
                     (ins "unsigned":$index)>
   ];
 }

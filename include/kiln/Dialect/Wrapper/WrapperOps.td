@@ -36,7 +36,8 @@ def Wrapper_Dialect : Dialect {
     **Nested graphs** (branches, loop bodies) are `wrapper.func`s. Each is planned on its own, with an
     arena of its own, which its caller allocates like any other buffer and hands over as `workspace`:
     what a branch needs is taken only while a branch runs. A function writes its results where the
-    caller wants them.
+    caller wants them; only a result whose size the function itself finds out is memory of its own,
+    which it gives to the caller (`give`).
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
   let useDefaultTypePrinterParser = 1;
@@ -121,6 +122,7 @@ def Wrapper_ProgramOp : Wrapper_Op<"program", [IsolatedFromAbove, FunctionOpInte
     llvm::StringRef getOutputName(unsigned index);
     bool isMutated(unsigned input);
     bool isNone(unsigned output);
+    bool isGiven(unsigned) { return false; }
   }];
   let builders = [OpBuilder<(ins "llvm::StringRef":$name, "mlir::FunctionType":$type,
     "llvm::ArrayRef<mlir::DictionaryAttr>":$argAttrs,
@@ -144,6 +146,10 @@ def Wrapper_FuncOp : Wrapper_Op<"func", [IsolatedFromAbove, FunctionOpInterface,
     `wrapper.output` gives as buffers of the body and every element of which is written. Arguments and
     results do not overlap. Symbols mean what they mean in the program.
 
+    A result with the attribute `wrapper.given` has a size that the function defines. There is no
+    memory for it when the function begins: `wrapper.give` says where it is, in memory of the function's
+    that is good until it runs again.
+
     Constraints:
     - (C1) arguments and results are contiguous buffers
     - (C2) sizes use only symbols of the program in the same module
@@ -161,6 +167,8 @@ def Wrapper_FuncOp : Wrapper_Op<"func", [IsolatedFromAbove, FunctionOpInterface,
     mlir::Region *getCallableRegion() { return &getBody(); }
     bool isMutated(unsigned) { return false; }
     bool isNone(unsigned) { return false; }
+    bool isGiven(unsigned result);
+    void setGiven(unsigned result);
   }];
   let builders = [OpBuilder<(ins "llvm::StringRef":$name, "mlir::FunctionType":$type)>];
   let skipDefaultBuilders = 1;
@@ -216,7 +224,8 @@ def Wrapper_OutputOp : Wrapper_Op<"output", [Pure, ParentOneOf<["ProgramOp", "Fu
     The caller owns it; the function writes every element.
 
     Constraints:
-    - (C1) `index` is an output of the function that is not None, and the buffer has its type
+    - (C1) `index` is an output of the function that is not None and not given, and the buffer has its
+      type
   }];
   let arguments = (ins I64Attr:$index);
   let results = (outs Wrapper_BufferType:$result);
@@ -436,22 +445,36 @@ class Wrapper_GraphCall<string mnemonic, list<Trait> traits = []> : Wrapper_Op<m
   }];
 }
 
+def Wrapper_GiveOp : Wrapper_Op<"give", [HasParent<"FuncOp">]> {
+  let summary = "says where a result is that the function has memory for";
+  let description = [{
+    `wrapper.give %y as 0 : A`. Constraint (C1): `index` is a result that is `wrapper.given`, of the
+    buffer's type, and the buffer is memory that the function has allocated.
+  }];
+  let arguments = (ins Wrapper_BufferType:$buffer, I64Attr:$index);
+  let assemblyFormat = "$buffer `as` $index attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
 def Wrapper_CallOp : Wrapper_GraphCall<"call"> {
   let summary = "runs a nested graph";
   let description = [{
-    `wrapper.call @f ins(%x : A) outs(%y : B) workspace(%w : W)`. `workspace` is there if the function
-    has an arena, once memory has been planned.
+    `%z = wrapper.call @f ins(%x : A) outs(%y : B) workspace(%w : W) gives(C)`. `workspace` is there if
+    the function has an arena, once memory has been planned. The op's results are what the function
+    gives, in memory of the function's: the caller copies them before it runs that function again.
 
     Constraints:
-    - (C1) the symbol is a `wrapper.func`, `ins` and `outs` have its arguments' and results' types
+    - (C1) the symbol is a `wrapper.func`, `ins` have its arguments' types, and `outs` and the op's
+      results together its results' types
     - (C2) no result has a buffer that is given elsewhere
     - (C3) the workspace is of bytes
   }];
   let arguments = (ins FlatSymbolRefAttr:$graph, Variadic<Wrapper_BufferType>:$ins,
                        Variadic<Wrapper_BufferType>:$outs, Optional<Wrapper_BufferType>:$workspace);
+  let results = (outs Variadic<Wrapper_BufferType>:$given);
   let assemblyFormat = [{
     $graph `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
-    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? (`gives` `(` type($given)^ `)`)? attr-dict
   }];
 }
 
@@ -472,10 +495,11 @@ def Wrapper_IfOp : Wrapper_GraphCall<"if"> {
                        FlatSymbolRefAttr:$then_graph, FlatSymbolRefAttr:$else_graph,
                        Variadic<Wrapper_BufferType>:$ins, Variadic<Wrapper_BufferType>:$outs,
                        Optional<Wrapper_BufferType>:$workspace);
+  let results = (outs Variadic<Wrapper_BufferType>:$given);
   let assemblyFormat = [{
     ($predicate^ `:` type($predicate))? (`when` custom<Size>($when)^)? `then` $then_graph `else`
     $else_graph `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
-    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? attr-dict
+    (`workspace` `(` $workspace^ `:` type($workspace) `)`)? (`gives` `(` type($given)^ `)`)? attr-dict
   }];
   let hasVerifier = 1;
 }
