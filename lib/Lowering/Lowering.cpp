@@ -65,6 +65,7 @@ const LoweringTable &lowering::loweringTable() {
     registerPoolBackward(all);
     registerProduct(all);
     registerQuantile(all);
+    registerQuantize(all);
     registerRandom(all);
     registerReduction(all);
     registerRepeat(all);

@@ -173,6 +173,7 @@ void registerPoolBackward(LoweringTable &table);
 void registerPrims(LoweringTable &table);
 void registerProduct(LoweringTable &table);
 void registerQuantile(LoweringTable &table);
+void registerQuantize(LoweringTable &table);
 void registerRandom(LoweringTable &table);
 void registerReduction(LoweringTable &table);
 void registerRepeat(LoweringTable &table);

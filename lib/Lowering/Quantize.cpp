@@ -1,0 +1,202 @@
+// Numbers as small integers: quantize, dequantize, fake quantization, products with int8 weights.
+// The operators of quantized_decomposed have no schema here: their arguments are as the program
+// gives them, and are looked at before they are used.
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+namespace {
+
+enum class Granularity { Number, Tensor, Channel };
+
+/// Where scale and zero point come from: two numbers, two tensors of one element, or two tensors
+/// with an element for each index of dim `axis`.
+struct Parameters {
+  Granularity granularity;
+  double scaleNumber = 0, zeroNumber = 0;
+  Value scales, zeros; // zeros may be null: 0
+  int64_t axis = 0;
+  double lowest = 0, highest = 0;
+
+  Exprs index(BodyBuilder &body, Value tensor) const {
+    if (granularity == Granularity::Channel)
+      return {body.dim(axis)};
+    return Exprs(rankOf(tensor), Expr(0));
+  }
+  Element read(BodyBuilder &body, Value tensor) const {
+    return body.read(tensor, index(body, tensor));
+  }
+  Element scale(BodyBuilder &body, Type type) const {
+    if (granularity == Granularity::Number)
+      return body.constant(type, scaleNumber);
+    return convert(read(body, scales), type);
+  }
+  Element zero(BodyBuilder &body, Type type) const {
+    if (granularity == Granularity::Number)
+      return body.constant(type, zeroNumber);
+    return zeros ? convert(read(body, zeros), type) : body.constant(type, 0);
+  }
+};
+
+} // namespace
+
+/// Reads scale, zero point, (axis,) lowest and highest value from argument 1 on.
+static std::optional<Parameters> getParameters(Call &call, Granularity granularity) {
+  Parameters p{granularity};
+  torch::CallArgs &args = call.args;
+  bool perChannel = granularity == Granularity::Channel;
+  unsigned bounds = perChannel ? 4 : 3;
+  if (args.size() < bounds + 2 || !args.isTensor(0) ||
+      !isa<RankedTensorType>(call.tensor(0).getType()))
+    return std::nullopt;
+  if (granularity == Granularity::Number) {
+    std::optional<double> scale = args.isNumber(1) ? args.optNumber(1) : std::nullopt;
+    std::optional<double> zero = args.isNumber(2) ? args.optNumber(2) : std::nullopt;
+    if (!scale || !zero)
+      return std::nullopt;
+    p.scaleNumber = *scale;
+    p.zeroNumber = *zero;
+  } else {
+    if (!args.isTensor(1) || !(args.isTensor(2) || args.isNone(2)))
+      return std::nullopt;
+    p.scales = args.tensor(1);
+    p.zeros = args.isTensor(2) ? args.tensor(2) : Value();
+    if (!isFloat(elementType(p.scales)) || (p.zeros && !isInt(elementType(p.zeros))))
+      return std::nullopt;
+  }
+  Expr size = 1;
+  if (perChannel) {
+    std::optional<double> axis = args.isNumber(3) ? args.optNumber(3) : std::nullopt;
+    auto rank = static_cast<double>(rankOf(call.tensor(0)));
+    if (!axis || *axis < 0 || *axis >= rank)
+      return std::nullopt;
+    p.axis = static_cast<int64_t>(*axis);
+    size = shapeOf(call.tensor(0))[p.axis];
+  }
+  for (Value tensor : {p.scales, p.zeros})
+    if (tensor && (!call.kernels.isSame(sym::product(shapeOf(tensor)), size) ||
+                   (perChannel && rankOf(tensor) != 1)))
+      return std::nullopt;
+  for (auto [i, bound] : {std::pair(bounds, &p.lowest), std::pair(bounds + 1, &p.highest)}) {
+    std::optional<double> value = args.isNumber(i) ? args.optNumber(i) : std::nullopt;
+    if (!value)
+      return std::nullopt;
+    *bound = *value;
+  }
+  return p;
+}
+
+static Element clamp(BodyBuilder &body, Element x, const Parameters &p) {
+  return minimum(maximum(x, body.constant(x.type(), p.lowest)), body.constant(x.type(), p.highest));
+}
+
+/// clamp(round(x * (1 / scale)) + zero), all in f32.
+static Lowering quantize(Granularity granularity) {
+  return [granularity](Call &call) {
+    std::optional<Parameters> p = getParameters(call, granularity);
+    Type result = call.resultType();
+    if (!p || !isFloat(elementType(call.tensor(0))) || elementType(call.tensor(0)).isF64() ||
+        !isInt(result))
+      return call.refuse("these parameters or dtypes");
+    Builder builder(result.getContext());
+    Type f32 = builder.getF32Type(), f64 = builder.getF64Type();
+    if (granularity == Granularity::Channel && elementType(p->scales) != f32)
+      return call.refuse("scales of this dtype");
+    // A single scale goes through a Python float.
+    Type wide = granularity == Granularity::Channel ? f32 : f64;
+    return call.set(call.kernels.map(shapeOf(call.tensor(0)), result, [&](BodyBuilder &body) {
+      Element inverse = convert(1.0 / p->scale(body, wide), f32);
+      Element x = convert(body.broadcast(call.tensor(0)), f32);
+      return convert(clamp(body, roundEven(x * inverse) + p->zero(body, f32), *p), result);
+    }));
+  };
+}
+
+/// (x - zero) * scale: by numbers in the result's type, by channels in integers and then in the
+/// scales' type.
+static Lowering dequantize(Granularity granularity) {
+  return [granularity](Call &call) {
+    std::optional<Parameters> p = getParameters(call, granularity);
+    Type result = call.resultType();
+    if (!p || !isInt(elementType(call.tensor(0))) || !isFloat(result))
+      return call.refuse("these parameters or dtypes");
+    Builder builder(result.getContext());
+    Type i64 = builder.getI64Type(), f64 = builder.getF64Type();
+    bool byChannel = granularity == Granularity::Channel;
+    Type type = byChannel ? elementType(p->scales) : result, wide = opmath(type);
+    return call.set(call.kernels.map(shapeOf(call.tensor(0)), result, [&](BodyBuilder &body) {
+      auto rounded = [&](Element x) { return convert(convert(x, type), wide); };
+      Element x = body.broadcast(call.tensor(0)), scale;
+      if (byChannel) {
+        x = rounded(convert(x, i64) - p->zero(body, i64));
+        scale = p->scale(body, wide);
+      } else {
+        x = rounded(rounded(x) - p->zero(body, wide));
+        scale = convert(p->scale(body, f64), wide);
+      }
+      return convert(convert(x * scale, type), result);
+    }));
+  };
+}
+
+/// What quantizing and dequantizing leaves.
+static Lowering fakeQuantize(Granularity granularity) {
+  return [granularity](Call &call) {
+    std::optional<Parameters> p = getParameters(call, granularity);
+    Type f32 = Float32Type::get(call.resultType().getContext());
+    if (!p || elementType(call.tensor(0)) != f32 || (p->scales && elementType(p->scales) != f32))
+      return call.refuse("these parameters or dtypes");
+    return call.set(call.kernels.map(shapeOf(call.tensor(0)), f32, [&](BodyBuilder &body) {
+      Element scale = p->scale(body, f32), zero = p->zero(body, f32);
+      Element x = body.broadcast(call.tensor(0));
+      return (clamp(body, roundEven(x * (1.0 / scale)) + zero, *p) - zero) * scale;
+    }));
+  };
+}
+
+/// x[m, k] · weight[n, k], scaled by scales[n].
+static LogicalResult lowerInt8Product(Call &call) {
+  Value x = call.tensor(0), weight = call.tensor(1), scales = call.tensor(2);
+  Type type = elementType(x);
+  if (!isFloat(type) || elementType(scales) != type || !elementType(weight).isInteger(8))
+    return call.refuse("these dtypes");
+  Exprs xs = shapeOf(x), ws = shapeOf(weight);
+  if (xs.size() != 2 || ws.size() != 2 || rankOf(scales) != 1 ||
+      !call.kernels.isSame(xs[1], ws[1]) || !call.kernels.isSame(ws[0], shapeOf(scales)[0]))
+    return call.refuse("shapes that have no product");
+  Contraction c;
+  c.m = {xs[0]};
+  c.n = {ws[0]};
+  c.k = {xs[1]};
+  auto lhs = [&](BodyBuilder &body) { return body.read(x, Exprs{body.dim(0), body.dim(2)}); };
+  auto rhs = [&](BodyBuilder &body) {
+    return convert(body.read(weight, Exprs{body.dim(1), body.dim(2)}), type);
+  };
+  auto epilogue = [&](BodyBuilder &body, Element sum) {
+    return sum * convert(body.read(scales, Exprs{body.dim(1)}), sum.type());
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  c.epilogue = epilogue;
+  return call.set(call.kernels.contract(c, call.resultType()));
+}
+
+void lowering::registerQuantize(LoweringTable &table) {
+  using enum Granularity;
+  table.add("quantized_decomposed.quantize_per_tensor.default", quantize(Number));
+  table.add({"quantized_decomposed.quantize_per_tensor.tensor",
+             "quantized_decomposed.quantize_per_tensor.tensor2"},
+            quantize(Tensor));
+  table.add("quantized_decomposed.quantize_per_channel.default", quantize(Channel));
+  table.add("quantized_decomposed.dequantize_per_tensor.default", dequantize(Number));
+  table.add({"quantized_decomposed.dequantize_per_tensor.tensor",
+             "quantized_decomposed.dequantize_per_tensor.tensor2"},
+            dequantize(Tensor));
+  table.add("quantized_decomposed.dequantize_per_channel.default", dequantize(Channel));
+  table.add("aten.fake_quantize_per_tensor_affine.default", fakeQuantize(Number));
+  table.add("aten.fake_quantize_per_tensor_affine.tensor_qparams", fakeQuantize(Tensor));
+  table.add("aten.fake_quantize_per_channel_affine.default", fakeQuantize(Channel));
+  table.add("aten._weight_int8pack_mm.default", lowerInt8Product);
+}
