@@ -235,7 +235,8 @@ def KernelPackContracts : Kiln_KernelPass<"kernel-pack-contracts"> {
     (a convolution of channels-last data sums over window row, window column, channel).
 
     Comes after everything that reads through views, which would undo it. Operands that are not
-    constant are put into panels by the kernels themselves, a panel at a time.
+    constant, or that take several times the memory of what they are computed from (dequantized small
+    integers), are put into panels by the kernels themselves, a panel at a time.
   }];
   let options = [
     Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">,

@@ -67,15 +67,26 @@ struct PackOperands : kiln::cpu::impl::CpuPackOperandsBase<PackOperands> {
     });
     for (kernel::MapOp map : maps)
       packOperands(map, target);
+    SmallVector<kernel::ContractOp> contracts;
+    getOperation()->walk([&](kernel::ContractOp contract) { contracts.push_back(contract); });
+    for (kernel::ContractOp contract : contracts)
+      if (!contract.getPanel() && contract.getNumN() > 0)
+        moveColumns(
+            contract, contract.getRhs(),
+            sym::Expr::dim(contract.getNumBatch() + contract.getNumM() + contract.getNumN() - 1));
   }
 
   static void packOperands(kernel::MapOp map, const TargetInfo &target) {
     MapPlan plan = makeMapPlan(map, {}, target);
     if (!plan.columns)
       return;
-    sym::Expr column = plan.columns->lastDim();
+    moveColumns(map, map.getBody(), plan.columns->lastDim());
+  }
+
+  /// Makes constants that `region` of `op` reads run along `column`.
+  static void moveColumns(Operation *op, Region &region, sym::Expr column) {
     DenseMap<std::pair<Value, unsigned>, Value> packed;
-    map.getBody().walk([&](kernel::ReadOp read) {
+    region.walk([&](kernel::ReadOp read) {
       auto constant = read.getTensor().getDefiningOp<kernel::ConstantOp>();
       if (!constant || constant->hasAttr(kernel::mutatedAttrName))
         return;
@@ -84,7 +95,7 @@ struct PackOperands : kiln::cpu::impl::CpuPackOperandsBase<PackOperands> {
         return;
       Value &view = packed[{constant, *dim}];
       if (!view)
-        view = moveLast(constant, *dim, map);
+        view = moveLast(constant, *dim, op);
       sym::IndexMap index = read.getMap().getMap();
       sym::Expr last = index.results[*dim];
       index.results.erase(index.results.begin() + *dim);

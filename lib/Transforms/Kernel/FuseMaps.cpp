@@ -157,7 +157,8 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
       soleConsumer &= isa<ReadOp>(user) && getRoot(user) == place.root;
     }
     if (place.isContractOperand)
-      return operands && isTrivial(cost) && (uses == 1 || cost.reads == 0);
+      return operands && ((isTrivial(cost) && (uses == 1 || cost.reads == 0)) ||
+                          (uses == 1 && !cost.reduces && isExpanded(producer)));
     if (isTrivial(cost))
       return true;
     if (!soleConsumer)
@@ -167,6 +168,18 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     // Twice the work in one kernel is still cheaper than a trip through memory.
     int64_t copies = cost.transcendental > 1 ? 1 : 2;
     return uses <= copies && isAskedForOnce(read, producer, place, place.extents.size());
+  }
+
+  /// Folding has left it: it is much larger than the constants it is computed from, as dequantized
+  /// weights are, and reading those in its place saves more than computing it again costs.
+  static bool isExpanded(MapOp producer) {
+    SmallVector<Value> tensors = getReadTensors(producer);
+    return !tensors.empty() && producer->getNumResults() == 1 &&
+           cast<RankedTensorType>(producer.getResult(0).getType()).hasStaticShape() &&
+           llvm::all_of(tensors, [](Value tensor) {
+             auto constant = tensor.getDefiningOp<ConstantOp>();
+             return constant && !constant->hasAttr(mutatedAttrName);
+           });
   }
 
   llvm::DenseSet<Operation *> erased;

@@ -1,3 +1,4 @@
+#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
@@ -63,6 +64,7 @@ struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
       SmallVector<Value> tensors = readTensors(contract.getRhs());
       if (contract.getPanel() || tensors.empty() || !llvm::all_of(tensors, isConstant) ||
           !contract.getEpilogue().getArgument(0).getType().isIntOrFloat() ||
+          isNarrow(contract, tensors) ||
           (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract)))
         continue;
       pack(contract, rewriter);
@@ -70,6 +72,19 @@ struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
   }
 
 private:
+  /// The operand takes much less memory as what it is computed from, small integers for example,
+  /// and so less time to read. (Folding would refuse it, too.)
+  static bool isNarrow(ContractOp contract, ArrayRef<Value> tensors) {
+    Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
+    int64_t widest = 0;
+    for (Value tensor : tensors) {
+      auto type = cast<RankedTensorType>(tensor.getType());
+      if (type.getRank() > 1) // not what scales it
+        widest = std::max<int64_t>(widest, getByteSize(type.clone(ArrayRef<int64_t>{1})));
+    }
+    return widest != 0 && 2 * widest < getByteSize(RankedTensorType::get({1}, element));
+  }
+
   /// The k dims in the order in which the left operand lies in memory, outermost first; the order
   /// given where that is not known.
   static SmallVector<unsigned> orderSums(ContractOp contract) {

@@ -27,3 +27,30 @@ func.func @depthwise(%x: tensor<16x16x64xf32>) -> tensor<14x14x64xf32> {
   } : tensor<14x14x64xf32>
   return %y : tensor<14x14x64xf32>
 }
+
+// Columns of weights that are unpacked where they are used become consecutive.
+// CHECK-LABEL: func.func @int8_weights
+// CHECK: %[[W:.*]] = kernel.constant dense<1>
+// CHECK: %[[P:.*]] = kernel.map {
+// CHECK-NEXT: kernel.read %[[W]] (d0, d1) -> (d1, d0)
+// CHECK: tensor<64x96xi8>
+// CHECK: kernel.read %[[P]] (d0, d1, d2) -> (d2, d1) : tensor<64x96xi8> -> i8
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1) : tensor<96xf32> -> f32
+func.func @int8_weights(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {
+  %w = kernel.constant dense<1> : tensor<96x64xi8> : tensor<96x64xi8>
+  %s = kernel.constant dense<1.0> : tensor<96xf32> : tensor<96xf32>
+  %r = kernel.contract batch [] m [2] n [96] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %i = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<96x64xi8> -> i8
+    %f = arith.sitofp %i : i8 to f32
+    %c = kernel.read %s (d0, d1, d2) -> (d1) : tensor<96xf32> -> f32
+    %b = arith.mulf %f, %c : f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<2x96xf32>
+  return %r : tensor<2x96xf32>
+}

@@ -100,3 +100,34 @@ func.func @column(%x: tensor<32x64xf32>) -> tensor<32x64xf32> {
   } : tensor<32x64xf32>
   return %y : tensor<32x64xf32>
 }
+
+// -----
+
+// What is computed from constants alone, and folding has left for its size, is computed where it is multiplied.
+// CHECK-LABEL: func.func @dequantize
+// CHECK-NOT: kernel.map
+// CHECK: rhs {
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2) : tensor<96x64xi8> -> i8
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1) : tensor<96xf32> -> f32
+func.func @dequantize(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {
+  %w = kernel.constant dense<1> : tensor<96x64xi8> : tensor<96x64xi8>
+  %s = kernel.constant dense<1.0> : tensor<96xf32> : tensor<96xf32>
+  %d = kernel.map {
+    %i = kernel.read %w (d0, d1) -> (d0, d1) : tensor<96x64xi8> -> i8
+    %f = arith.sitofp %i : i8 to f32
+    %c = kernel.read %s (d0, d1) -> (d0) : tensor<96xf32> -> f32
+    %b = arith.mulf %f, %c : f32
+    kernel.yield %b : f32
+  } : tensor<96x64xf32>
+  %r = kernel.contract batch [] m [2] n [96] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %d (d0, d1, d2) -> (d1, d2) : tensor<96x64xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<2x96xf32>
+  return %r : tensor<2x96xf32>
+}

@@ -30,11 +30,13 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
 }
 
 def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
-  let summary = "Lay out constants that maps read as vectors want them";
+  let summary = "Lay out constants that maps and contracts read as vectors want them";
   let description = [{
     A map whose loop in vectors runs over channels reads a depthwise convolution's weights [c, 1, kh, kw]
     with a stride of kh * kw elements. Such a constant gets the dim in vectors last, as a view that
-    constant folding evaluates. To be run where no pass reads through views any more.
+    constant folding evaluates. So does one that the right operand of a contract reads, columns last, if
+    the contract has no panels: small integers that are dequantized where they are used.
+    To be run where no pass reads through views any more.
   }];
   let options = [
     Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
