@@ -104,7 +104,7 @@ class Model:
 
     `inputs`, `outputs`, `constants` and `symbols` describe it: see `kiln_model_info` in include/kiln-c/model.h."""
 
-    def __init__(self, path, threads=0, weights=None):
+    def __init__(self, path, threads=0, weights=None, device=0):
         self.path = os.path.abspath(os.fspath(path))
         self._handle = C.c_void_p()
         try:
@@ -117,6 +117,7 @@ class Model:
         self.inputs, self.outputs = self.info["inputs"], self.info["outputs"]
         self.constants, self.symbols = self.info["constants"], self.info["symbols"]
         options = self._make_options(threads, weights)
+        options.device_index = device
         self._check(self._library.kiln_model_create(C.byref(options), C.byref(self._handle)))
 
     def _make_options(self, threads, weights):
@@ -139,7 +140,7 @@ class Model:
         described = [_describe(value, name) for value, name in zip(inputs, names)]
         pointers = (C.POINTER(_abi.DLTensor) * len(inputs))(*(C.pointer(tensor) for tensor, _ in described))
         results = (_abi.ManagedPointer * len(self.outputs))()
-        self._check(self._library.kiln_model_run(self._handle, pointers, len(inputs), results, len(results), None))
+        self._check(self._library.kiln_model_run(self._handle, pointers, len(inputs), results, len(results), _get_stream(inputs)))
         convert = _to_torch if any(_is_torch(value) for value in inputs) else _to_numpy
         return [convert(_copy_pointer(managed)) if managed else None for managed in results]
 
@@ -166,12 +167,20 @@ class Model:
         return f"<kiln.Model {self.info['name']} ({text(self.inputs)}) -> ({text(self.outputs)})>"
 
 
+def _get_stream(inputs):
+    """The stream on which torch works with tensors of a GPU, NULL if there are none."""
+    for value in inputs:
+        if _is_torch(value) and value.device.type == "cuda":
+            return sys.modules["torch"].cuda.current_stream(value.device).cuda_stream or None
+    return None
+
+
 def _copy_pointer(pointer):
     """The same address without a reference into the array that it was read from."""
     return C.cast(C.cast(pointer, C.c_void_p).value, _abi.ManagedPointer)
 
 
-def load(path, threads=0, weights=None):
+def load(path, threads=0, weights=None, device=0):
     """Loads a compiled model. `threads` 0 uses all cores this process may use; `weights` is the path of external weights
-    that do not lie beside the `.so`."""
-    return Model(path, threads, weights)
+    that do not lie beside the `.so`; `device` is the GPU of a model for CUDA."""
+    return Model(path, threads, weights, device)

@@ -81,6 +81,66 @@ def test_information(parts):
     assert {entry["device"] for entry in parts.model.inputs + parts.model.outputs} == {"cuda"}
 
 
+class Products(torch.nn.Module):
+    """Products of every shape that has code of its own, with an epilogue, and operands in either order."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in ((40, 70), (70, 33), (33, 40)))
+        self.transposed = torch.nn.Parameter(torch.randn(40, 24))
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1, stride=2)
+
+    def forward(self, x, images):
+        y = x
+        for layer in self.layers:
+            y = F.gelu(layer(y))
+        batch = torch.bmm(x.expand(3, *x.shape), self.transposed.expand(3, 40, 24))
+        return y, x @ self.transposed, x @ x.t(), batch, self.conv(images)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 19, 130])
+def test_products(compile_model, rows):
+    torch.manual_seed(rows)
+    compiled = compile_model(Products(), (torch.randn(rows, 40), torch.randn(2, 3, 9, 11)), options=EMULATED)
+    compiled.check((torch.randn(rows, 40), torch.randn(2, 3, 9, 11)), 1e-4, 1e-4)
+
+
+class Halves(torch.nn.Module):
+    def forward(self, x, w, v):
+        return x @ w.t(), F.relu(x @ v), x[:70, :40] @ w[:, :40].t(), x[:2] @ w.t()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_products_of_halves(compile_model, dtype):
+    """On tensor cores: with asynchronous copies, with operands that lie the other way, and with sizes that no block divides."""
+    torch.manual_seed(0)
+    inputs = [tensor.to(dtype) for tensor in (torch.randn(150, 96), torch.randn(70, 96), torch.randn(96, 64))]
+    compile_model(Halves(), tuple(inputs), options=EMULATED).check(tuple(inputs), 2e-2, 2e-2)
+
+
+def test_product_of_unknown_size(compile_model):
+    compiled = compile_model(Products(), (torch.randn(7, 40), torch.randn(2, 3, 9, 11)), dynamic_shapes=({0: ROWS}, None), options=EMULATED)
+    for rows in (2, 7, 65, 200):
+        compiled.check((torch.randn(rows, 40), torch.randn(2, 3, 9, 11)), 1e-4, 1e-4)
+
+
+class Attention(torch.nn.Module):
+    def forward(self, q, k, v, mask, one):
+        attend = F.scaled_dot_product_attention
+        return attend(q, k, v), attend(q, k, v, is_causal=True), attend(q, k, v, attn_mask=mask), attend(one, k, v)
+
+
+@pytest.mark.parametrize("queries, keys, depth, value_depth", [(37, 37, 24, 24), (70, 33, 40, 72)])
+def test_attention(compile_model, queries, keys, depth, value_depth):
+    torch.manual_seed(queries)
+    q, k, v = torch.randn(2, 3, queries, depth), torch.randn(2, 3, keys, depth), torch.randn(2, 3, keys, value_depth)
+    mask = torch.where(torch.rand(queries, keys) < 0.3, -torch.inf, torch.randn(queries, keys))
+    mask[3] = -torch.inf
+    mask[4:] = mask[4:].nan_to_num(neginf=-3.0)
+    compiled = compile_model(Attention(), (q, k, v, mask, q[:, :, :1]), options=EMULATED)
+    compiled.check((q * 2, k, v, mask, q[:, :, 1:2]), 1e-4, 1e-4)
+
+
 class Sizes(torch.nn.Module):
     """A size that data gives, an assertion, an input that is written to."""
 
@@ -134,6 +194,38 @@ def test_machines(parts, tmp_path):
 PTXAS = os.environ.get("PTXAS") or shutil.which("ptxas") or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
 
 
+def check_spills(reports):
+    for name, report in reports.items():
+        if name.startswith(("map", "contract", "attention")):
+            assert "0 bytes spill stores, 0 bytes spill loads" in report, (name, report)
+
+
+class Large(torch.nn.Module):
+    """Products and attention of sizes for which the largest blocks are chosen."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(768, 2048)
+
+    def forward(self, a, b, x, q, one):
+        return (F.relu(a @ b.t()), F.gelu(self.layer(x)), self.layer(one), a * 2,
+                F.scaled_dot_product_attention(q, q, q, is_causal=True))
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+def test_large_products(tmp_path):
+    halves = torch.zeros(2048, 1024, dtype=torch.bfloat16)
+    archive, temps = tmp_path / "large.pt2", tmp_path / "temps"
+    torch.export.save(torch.export.export(Large(), (halves, halves, torch.zeros(2048, 768), torch.zeros(1, 2, 64, 128), torch.zeros(1, 768))), archive)
+    process = run_tool("aot-compile", archive, "-o", tmp_path / "large.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}")
+    assert process.returncode == 0, process.stderr
+    check_spills({file.name: file.read_text() for file in temps.glob("*.txt")})
+    code = {file.name: file.read_text() for file in temps.glob("*.sm_80.ptx")}
+    (product,) = [text for text in code.values() if "mma.sync" in text]
+    assert product.count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32") == 32 and "cp.async.cg.shared.global" in product
+    assert any("ld.global.v4.b32" in text and "st.global.v4.b32" in text for name, text in code.items() if name.startswith("map"))
+
+
 @pytest.mark.skipif(not PTXAS, reason="no ptxas")
 def test_cubins(parts, tmp_path):
     path, temps = tmp_path / "gpu.so", tmp_path / "temps"
@@ -141,8 +233,7 @@ def test_cubins(parts, tmp_path):
     assert process.returncode == 0 and not process.stderr, process.stderr
     reports = {file.name: file.read_text() for file in temps.glob("*.txt")}
     assert any(name.endswith("sm_80.txt") for name in reports) and any(name.endswith("sm_90.txt") for name in reports)
-    for name, report in reports.items():
-        assert "0 bytes spill stores, 0 bytes spill loads" in report, (name, report)
+    check_spills(reports)
     again = tmp_path / "again.so"
     assert run_tool("aot-compile", parts.archive, "-o", again, "--target=cuda", "--gpu-arch=sm_80,sm_90").returncode == 0
     assert again.read_bytes() == path.read_bytes()
@@ -165,17 +256,17 @@ def test_ptx_without_ptxas(parts, tmp_path):
 
 
 def test_refusals(tmp_path):
-    class Product(torch.nn.Module):
-        def forward(self, x):
-            return torch.special.zeta(x, x) @ x
+    class Wide(torch.nn.Module):
+        def forward(self, q):
+            return F.scaled_dot_product_attention(q, q, q)
 
-    archive = tmp_path / "product.pt2"
-    torch.export.save(torch.export.export(Product(), (torch.rand(8, 8),)), archive)
-    out = tmp_path / "product.so"
+    archive = tmp_path / "wide.pt2"
+    torch.export.save(torch.export.export(Wide(), (torch.rand(1, 1, 8, 300),)), archive)
+    out = tmp_path / "wide.so"
     compile_ = lambda *options: run_tool("aot-compile", archive, "-o", out, *options)  # noqa: E731
     assert_user_error(compile_("--target=cuda", "--gpu-arch=sm_70"), "--gpu-arch=sm_70: expected a list of sm_80")
     assert_user_error(compile_("--target=cuda", "--ptxas=/none"), "--ptxas=/none: not a program")
     assert_user_error(compile_("--gpu-arch=sm_80"), "--gpu-arch is for --target=cuda")
     assert_user_error(compile_("--target=cuda", "--fallback=torch"), "not with --target=cuda yet")
-    assert_user_error(compile_("--target=cuda"), "product.pt2", "test_cuda.py", "cannot be compiled for CUDA yet", "kernel.contract")
+    assert_user_error(compile_("--target=cuda"), "wide.pt2", "test_cuda.py", "cannot be compiled for CUDA yet", "heads of 300 and 300 features")
     assert not out.exists()

@@ -14,6 +14,39 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
+/// Whether a buffer begins at a multiple of `vectorBytes`: the arena, weights, inputs and outputs
+/// do (KILN_CUDA_ALIGNMENT), what a nested graph is given need not.
+static bool isAligned(Value buffer) {
+  while (Operation *op = buffer.getDefiningOp()) {
+    if (auto reuse = dyn_cast<wrapper::ReuseOp>(op)) {
+      buffer = reuse.getBuffer();
+      continue;
+    }
+    auto view = dyn_cast<wrapper::ViewOp>(op);
+    if (!view)
+      return isa<wrapper::AllocOp, wrapper::ConstantOp>(op) ||
+             (isa<wrapper::OutputOp>(op) && isa<wrapper::ProgramOp>(op->getParentOp()));
+    auto offset = view.getOffset().getValue().constant();
+    if (!offset ||
+        *offset * wrapper::getElementBytes(view.getType().getElementType()) % vectorBytes)
+      return false;
+    buffer = view.getBuffer();
+  }
+  return isa<wrapper::ProgramOp>(cast<BlockArgument>(buffer).getOwner()->getParentOp());
+}
+
+/// Marks the kernels that are launched with aligned buffers alone.
+static void markAligned(ModuleOp module) {
+  llvm::DenseMap<StringAttr, bool> aligned;
+  module.walk([&](wrapper::LaunchOp launch) {
+    bool &all = aligned.try_emplace(launch.getKernelAttr().getAttr(), true).first->second;
+    all &= llvm::all_of(launch.getOperands(), isAligned);
+  });
+  for (auto func : module.getOps<kernel::FuncOp>())
+    if (aligned.lookup(func.getSymNameAttr()))
+      func->setAttr(alignedAttrName, UnitAttr::get(module.getContext()));
+}
+
 namespace {
 
 struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule> {
@@ -26,6 +59,7 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     module.walk([&](wrapper::FoldOp fold) { folds.insert(symbols.lookup(fold.getKernel())); });
     OpPassManager host(kernel::FuncOp::getOperationName());
     host.addPass(cpu::createCpuChooseSchedule({cpu}));
+    markAligned(module);
     bool isWrong = false;
     for (auto func : module.getOps<kernel::FuncOp>())
       isWrong |= folds.contains(func) ? failed(runPipeline(host, func)) : failed(plan(func));
@@ -38,6 +72,8 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     Operation *root = func.getRoot();
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
                     .Case([&](kernel::MapOp) { return planMap(func); })
+                    .Case([&](kernel::ContractOp) { return planContract(func); })
+                    .Case([&](kernel::AttentionOp) { return planAttention(func); })
                     .Case<kernel::ScanOp, kernel::ScatterOp, kernel::SortOp, kernel::RepeatOp>(
                         [&](auto) { return planTasks(func); })
                     .Default([&](Operation *op) -> Planned {

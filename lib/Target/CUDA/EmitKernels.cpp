@@ -19,6 +19,10 @@ static LogicalResult emitRoot(DeviceFrame &frame) {
   Operation *root = frame.func.getRoot();
   if (auto map = dyn_cast<kernel::MapOp>(root))
     return emitMap(frame, map);
+  if (auto contract = dyn_cast<kernel::ContractOp>(root))
+    return emitContract(frame, contract);
+  if (auto attention = dyn_cast<kernel::AttentionOp>(root))
+    return emitAttention(frame, attention);
   return emitTasks(frame, root);
 }
 
@@ -48,6 +52,10 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   };
   llvm::for_each(kernel.getArgumentTypes(), addBuffer);
   llvm::for_each(kernel.getResultTypes(), addBuffer);
+  if (kernel->hasAttr(alignedAttrName))
+    for (size_t i = 0; i < buffers.size(); ++i)
+      function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                          builder.getI64IntegerAttr(vectorBytes));
   function->setAttr(symbolsAttrName, builder.getArrayAttr(names));
   function->setAttr(buffersAttrName, builder.getArrayAttr(buffers));
   function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));

@@ -14,6 +14,8 @@ using namespace kiln::cuda;
 static constexpr int64_t usualThreads = 256;
 /// A row of fewer elements is one thread's, of more than the second number a block's.
 static constexpr int64_t minWarpRow = 16, maxWarpRow = 2048;
+/// Threads that fill a GPU.
+static constexpr int64_t manyElements = 1 << 15;
 /// Fewer rows than this do not fill a GPU with a warp each.
 static constexpr int64_t fewRows = 512;
 
@@ -29,6 +31,9 @@ struct MapDims {
   SmallVector<cpu::DimGroup> rows, columns;
   /// The most elements that a reduction of a row goes through; 0: there is none.
   int64_t reduced = 0;
+  /// Neighbouring elements that a thread may take together: the last loop has a multiple of it, and
+  /// wide accesses come of it.
+  int64_t vector = 1;
   /// Neighbouring rows are neighbours in memory, and what is reduced is not.
   bool rowsAreConsecutive = false;
 
@@ -37,6 +42,7 @@ private:
     return llvm::map_to_vector(groups, [](const cpu::DimGroup &group) { return group.extent; });
   }
   void findWalks(kernel::MapOp map);
+  void findVector(kernel::MapOp map);
 };
 } // namespace
 
@@ -94,6 +100,33 @@ MapDims::MapDims(kernel::MapOp map) : domain(map.getDomain()) {
     i = end;
   }
   findWalks(map);
+  findVector(map);
+}
+
+void MapDims::findVector(kernel::MapOp map) {
+  // With reductions a thread has enough to do.
+  if (rows.empty() || !columns.empty() || reduced || !map->getParentOp()->hasAttr(alignedAttrName))
+    return;
+  sym::Expr last = rows.back().lastDim();
+  int64_t widest = 1;
+  for (Value result : map.getResults()) {
+    Type storage = cpu::getStorageType(cast<RankedTensorType>(result.getType()).getElementType());
+    if (!storage.isIntOrFloat())
+      return;
+    widest = std::max<int64_t>(widest, storage.getIntOrFloatBitWidth() / 8);
+  }
+  // Where memory is not walked along, threads that are neighbours should be.
+  for (const cpu::Access &access : cpu::collectAccesses(map.getBody()))
+    if (access.isOffset) {
+      cpu::Walk walk = cpu::classify(access.expr, last);
+      if (walk != cpu::Walk::Consecutive && walk != cpu::Walk::Uniform)
+        return;
+    }
+  int64_t elements = vectorBytes / widest;
+  sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
+  if (assumptions.isMultipleOf(rows.back().extent, elements) &&
+      cpu::estimate(sym::product(rowExtents())) >= manyElements * elements)
+    vector = elements;
 }
 
 void MapDims::findWalks(kernel::MapOp map) {
@@ -131,7 +164,8 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
   if (!schedule) {
     int64_t team = chooseTeam(dims), threads = std::max(team, usualThreads);
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {team}, {threads}, 1, /*stage=*/false);
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {team}, {threads}, dims.vector,
+                                         /*stage=*/false);
   }
   auto isOne = [](ArrayRef<int64_t> list) { return list.size() == 1; };
   if (!isOne(schedule.getTile()) || !isOne(schedule.getBlock()))
@@ -141,7 +175,9 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
       !llvm::is_contained({int64_t(1), warpSize, threads}, team))
     return func.emitError("a map's schedule needs a power of two of threads, 32 to 1024, and a "
                           "team of one, a warp or all of them");
-  sym::Expr numRows = sym::product(dims.rowExtents());
+  if (schedule.getLanes() != 1 && (team != 1 || schedule.getLanes() != dims.vector))
+    return func.emitError("a map's schedule has lanes that its loops are no multiple of");
+  sym::Expr numRows = sym::product(dims.rowExtents()).floorDiv(schedule.getLanes());
   return KernelPlan{schedule, numRows.ceilDiv(threads / team), threads};
 }
 
@@ -150,7 +186,8 @@ class MapEmitter {
 public:
   MapEmitter(DeviceFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()), dims(map), position(dims.domain.size()),
-        team(frame, frame.func.getScheduleAttr().getTile()[0]) {}
+        team(frame, frame.func.getScheduleAttr().getTile()[0]),
+        vector(frame.func.getScheduleAttr().getLanes()) {}
 
   void emit() {
     body.setLanes(1);
@@ -158,22 +195,29 @@ public:
       if (extent.isConstant(1))
         body.setDim(i, 0);
     int64_t rowsPerBlock = frame.numThreads / team.size;
-    sym::Expr numRows = frame.assumptions.simplify(sym::product(dims.rowExtents()));
+    sym::Expr numRows =
+        frame.assumptions.simplify(sym::product(dims.rowExtents()).floorDiv(vector));
     sym::Expr block = frame.addVariable(frame.block, numRows.ceilDiv(rowsPerBlock));
     sym::Expr inBlock =
         rowsPerBlock == 1 ? sym::Expr(0) : frame.addVariable(team.number, rowsPerBlock);
     sym::Expr row = frame.assumptions.simplify(rowsPerBlock * block + inBlock);
-    frame.emitIf(frame.emitLess(row, numRows), [&] { emitRow(frame.named(row, numRows)); });
+    frame.emitIf(frame.emitLess(row, numRows), [&] {
+      sym::Expr variable = frame.named(row, numRows);
+      vector == 1 ? emitRow(variable) : emitElements(variable);
+    });
   }
 
 private:
   void bind(ArrayRef<cpu::DimGroup> groups, ArrayRef<sym::Expr> extents, sym::Expr linear) {
     for (auto [group, value] : llvm::zip(groups, sym::delinearize(linear, extents))) {
-      sym::Expr variable = frame.named(value, group.extent);
-      for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
-        position[group.first + i] = index;
-      group.bind(body, variable);
+      bindGroup(group, frame.named(value, group.extent));
     }
+  }
+
+  void bindGroup(const cpu::DimGroup &group, sym::Expr variable) {
+    for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
+      position[group.first + i] = frame.assumptions.simplify(index);
+    group.bind(body, variable);
   }
 
   void emitRow(sym::Expr row) {
@@ -199,6 +243,31 @@ private:
                    });
   }
 
+  /// `vector` neighbouring elements: all are computed before the first is stored, so that loads and
+  /// stores can be made one each.
+  void emitElements(sym::Expr number) {
+    cpu::BodyEmitter::Scope scope(body);
+    const cpu::DimGroup &last = dims.rows.back();
+    auto extents = dims.rowExtents();
+    extents.back() = frame.assumptions.simplify(extents.back().floorDiv(vector));
+    SmallVector<sym::Expr> linear = sym::delinearize(number, extents);
+    for (auto [group, value] : llvm::zip(ArrayRef(dims.rows).drop_back(), linear))
+      bindGroup(group, frame.named(value, group.extent));
+    sym::Expr inner = vector * frame.named(linear.back(), extents.back());
+    body.emitAvailable();
+    SmallVector<SmallVector<Value>> values;
+    for (int64_t i = 0; i < vector; ++i) {
+      cpu::BodyEmitter::Scope scope(body);
+      bindGroup(last, frame.assumptions.simplify(inner + i));
+      values.push_back(body.emitYield());
+    }
+    for (int64_t i = 0; i < vector; ++i) {
+      cpu::BodyEmitter::Scope scope(body);
+      bindGroup(last, frame.assumptions.simplify(inner + i));
+      storeElements(values[i]);
+    }
+  }
+
   Value isLeader() {
     if (team.size == 1)
       return {};
@@ -220,6 +289,7 @@ private:
   MapDims dims;
   SmallVector<sym::Expr> position;
   ThreadTeam team;
+  int64_t vector;
 };
 } // namespace
 

@@ -104,7 +104,30 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
                           {shuffle.getVal(), shuffle.getOffset(), constant(i32, nextSite++)}));
       if (auto product = dyn_cast<NVVM::MmaOp>(op))
         return replace(emitProduct(emulator, builder, product, nextSite++));
-      if (auto cast = dyn_cast<LLVM::AddrSpaceCastOp>(op)) {
+      if (auto copy = dyn_cast<NVVM::CpAsyncOp>(op)) {
+        // From the addresses before they were those of one kind of memory.
+        auto target = copy.getDst().getDefiningOp<LLVM::AddrSpaceCastOp>();
+        auto source = copy.getSrc().getDefiningOp<LLVM::AddrSpaceCastOp>();
+        if (!target || !source)
+          return notKnown(op);
+        Value given = copy.getCpSize() ? copy.getCpSize() : constant(i32, copy.getSize());
+        emulator.call(loc, "kiln_emulator_copy", {},
+                      {target.getArg(), source.getArg(), constant(i32, copy.getSize()), given});
+        op->erase();
+        target->erase();
+        source->erase();
+        return WalkResult::advance();
+      }
+      if (isa<NVVM::CpAsyncCommitGroupOp>(op)) {
+        emulator.call(loc, "kiln_emulator_commit", {}, {});
+        return replace({});
+      }
+      if (auto wait = dyn_cast<NVVM::CpAsyncWaitGroupOp>(op)) {
+        emulator.call(loc, "kiln_emulator_wait", {}, {constant(i32, wait.getN())});
+        return replace({});
+      }
+      auto cast = dyn_cast<LLVM::AddrSpaceCastOp>(op);
+      if (cast && llvm::cast<LLVM::LLVMPointerType>(cast.getType()).getAddressSpace() == 0) {
         auto address = cast.getArg().getDefiningOp<LLVM::AddressOfOp>();
         if (!address || address.getGlobalName() != sharedMemoryName)
           return notKnown(op);

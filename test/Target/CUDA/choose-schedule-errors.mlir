@@ -1,22 +1,5 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --split-input-file --verify-diagnostics
 
-kernel.func @product(%x: tensor<8x16xf32>, %w: tensor<4x16xf32>) -> tensor<8x4xf32> {
-  // expected-error @below {{cannot be compiled for CUDA yet: there is no code for kernel.contract}}
-  %y = kernel.contract batch [] m [8] n [4] k [16] lhs {
-    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xf32> -> f32
-    kernel.yield %a : f32
-  } rhs {
-    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<4x16xf32> -> f32
-    kernel.yield %b : f32
-  } epilogue {
-  ^bb0(%sum: f32):
-    kernel.yield %sum : f32
-  } : tensor<8x4xf32>
-  kernel.return %y : tensor<8x4xf32>
-}
-
-// -----
-
 // expected-error @below {{needs a power of two of threads, 32 to 1024, and a team of one, a warp or all of them}}
 kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [8], block = [64], lanes = 1, stage = false>} {
   %y = kernel.map {
@@ -24,4 +7,38 @@ kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule =
     kernel.yield %a : f32
   } : tensor<8xf32>
   kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{a contract's schedule needs tile = [m, n] and block = [m, n, k], which fit each other}}
+kernel.func @product(%x: tensor<8x16xf32>, %w: tensor<40x16xf32>) -> tensor<8x40xf32> attributes {schedule = #kernel.schedule<tile = [3, 8], block = [64, 64, 8], lanes = 1, stage = false>} {
+  %y = kernel.contract batch [] m [8] n [40] k [16] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<40x16xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8x40xf32>
+  kernel.return %y : tensor<8x40xf32>
+}
+
+// -----
+
+kernel.func @bits(%x: tensor<8x16xi1>, %w: tensor<40x16xi1>) -> tensor<8x40xi32> {
+  // expected-error @below {{cannot be compiled for CUDA: a product of 'i1' summed in 'i32'}}
+  %y = kernel.contract batch [] m [8] n [40] k [16] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xi1> -> i1
+    kernel.yield %a : i1
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<40x16xi1> -> i1
+    kernel.yield %b : i1
+  } epilogue {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<8x40xi32>
+  kernel.return %y : tensor<8x40xi32>
 }

@@ -12,6 +12,11 @@ namespace kiln::cuda {
 
 constexpr int64_t warpSize = 32;
 
+/// Bytes that a thread reads or writes at once, at most.
+constexpr int64_t vectorBytes = 16;
+/// The attribute of a kernel.func whose buffers all begin at multiples of `vectorBytes`.
+constexpr llvm::StringLiteral alignedAttrName = "aligned";
+
 /// Names of attributes of the function that a kernel becomes.
 constexpr llvm::StringLiteral symbolsAttrName = "cuda.symbols";
 constexpr llvm::StringLiteral buffersAttrName = "cuda.buffers";
@@ -30,6 +35,8 @@ struct KernelPlan {
 const cpu::TargetInfo &getThreadTarget();
 
 mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
 /// Scans, scatters, sorts and repeats: each thread runs one task of the CPU's kernel.
 mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
 
@@ -55,6 +62,8 @@ struct DeviceFrame : cpu::KernelFrame {
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been
 // planned.
 mlir::LogicalResult emitMap(DeviceFrame &frame, kernel::MapOp map);
+mlir::LogicalResult emitContract(DeviceFrame &frame, kernel::ContractOp contract);
+mlir::LogicalResult emitAttention(DeviceFrame &frame, kernel::AttentionOp attention);
 mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 
 /// What planning left on the kernel; 0 threads: it runs on the host.

@@ -10,8 +10,11 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let description = [{
     Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of blocks as an
     expression over symbols, and `threads`, those of a block. A map's schedule is `tile = [team]`, the
-    threads that share a row (1, a warp, or a block), and `block = [threads]`. Kernels that fold
-    constants (`wrapper.fold`) run on the host and are scheduled for it.
+    threads that share a row (1, a warp, or a block), `block = [threads]`, and `lanes` the neighbouring
+    elements of a thread. A contract's is `tile = [m, n]`, of a thread, or with `lanes` above 1, the steps that
+    a tensor core takes at once, of a warp, and `block = [m, n, k]`. An attention's is
+    `tile = [queries of a warp]`. `aligned` says that all buffers are at multiples of 16 bytes.
+    Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
 
     A kernel that there is no code for yet is an error.
   }];

@@ -12,6 +12,7 @@
 #define STACK_BYTES ((size_t)64 << 10)
 #define GUARD_BYTES ((size_t)4096)
 #define MAX_BUFFERS 512
+#define MAX_COPIES 256 /* of one thread at a time */
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -26,6 +27,14 @@ struct thread {
   const uint16_t *left, *right;
   float *sums;
   int is_half;
+  /* Asynchronous copies under way: they are made when they are waited for, as late as can be. */
+  struct {
+    void *to;
+    const void *from;
+    int32_t bytes, given;
+    unsigned group;
+  } copies[MAX_COPIES];
+  unsigned num_copies, groups;
 };
 
 static struct {
@@ -84,7 +93,9 @@ static void make_fibre(unsigned thread) {
   *--top = (void *)fibre_main;
   for (int i = 0; i < 6; ++i)
     *--top = NULL;
-  machine.threads[thread] = (struct thread){.stack_pointer = top, .state = READY};
+  machine.threads[thread].stack_pointer = top;
+  machine.threads[thread].state = READY;
+  machine.threads[thread].num_copies = machine.threads[thread].groups = 0;
 }
 
 static void resume(unsigned thread) {
@@ -154,6 +165,44 @@ EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, 
   self->sums = sums;
   self->is_half = is_half;
   wait_at(AT_MMA, site);
+}
+
+EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+
+/* `given` bytes of `bytes` are copied, the others are zero. */
+EXPORT void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t given) {
+  struct thread *self = &machine.threads[machine.current];
+  to = kiln_emulator_access(to, bytes, 1);
+  if (given)
+    from = kiln_emulator_access(from, given, 0);
+  if (self->num_copies == MAX_COPIES) {
+    fail("has more than %d copies under way", MAX_COPIES);
+    stop();
+  }
+  memset(to, EMULATOR_POISON, (size_t)bytes);
+  self->copies[self->num_copies].to = to;
+  self->copies[self->num_copies].from = from;
+  self->copies[self->num_copies].bytes = bytes;
+  self->copies[self->num_copies].given = given;
+  self->copies[self->num_copies++].group = self->groups;
+}
+
+EXPORT void kiln_emulator_commit(void) { ++machine.threads[machine.current].groups; }
+
+/* Until at most `left` groups are under way. */
+EXPORT void kiln_emulator_wait(int32_t left) {
+  struct thread *self = &machine.threads[machine.current];
+  unsigned kept = 0;
+  for (unsigned i = 0; i < self->num_copies; ++i)
+    if (self->copies[i].group + (unsigned)left < self->groups) {
+      if (self->copies[i].given)
+        memcpy(self->copies[i].to, self->copies[i].from, (size_t)self->copies[i].given);
+      memset((char *)self->copies[i].to + self->copies[i].given, 0,
+             (size_t)(self->copies[i].bytes - self->copies[i].given));
+    } else {
+      self->copies[kept++] = self->copies[i];
+    }
+  self->num_copies = kept;
 }
 
 /* Every thread names its kernel's buffers; the first one's are kept. */

@@ -1,0 +1,134 @@
+#include "ContractPlan.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Blocks that keep a GPU busy.
+static constexpr int64_t manyBlocks = 128;
+/// Of products with few rows.
+static constexpr int64_t dotThreads = 256, maxDotRows = 4;
+
+static bool walksAlong(ArrayRef<cpu::Access> accesses, ArrayRef<cpu::DimGroup> groups) {
+  return !groups.empty() && llvm::any_of(accesses, [&](const cpu::Access &access) {
+    return access.isOffset &&
+           cpu::classify(access.expr, groups.back().lastDim()) == cpu::Walk::Consecutive;
+  });
+}
+
+ContractDims::ContractDims(kernel::ContractOp op)
+    : operandType(op.getLhs().front().getTerminator()->getOperand(0).getType()),
+      sumType(op.getEpilogue().getArgument(0).getType()) {
+  auto lhs = cpu::collectAccesses(op.getLhs()), rhs = cpu::collectAccesses(op.getRhs());
+  auto all = cpu::collectAccesses(op.getEpilogue());
+  llvm::append_range(all, lhs);
+  llvm::append_range(all, rhs);
+  SmallVector<sym::Expr> index;
+  for (int64_t dim : op.getResultDims())
+    index.push_back(sym::Expr::dim(dim));
+  all.push_back({op, true, sym::linearize(index, sym::getShape(op.getResult()))});
+
+  unsigned first = 0;
+  auto collapse = [&](sym::ShapeAttr extents, sym::Expr &total) {
+    auto groups = cpu::collapseDims(first, extents.getSizes(), all);
+    first += extents.getSizes().size();
+    total = sym::product(extents.getSizes());
+    return groups;
+  };
+  batchGroups = collapse(op.getBatch(), numBatch);
+  mGroups = collapse(op.getM(), m);
+  nGroups = collapse(op.getN(), n);
+  kGroups = collapse(op.getK(), k);
+  lhsAlongM = walksAlong(lhs, mGroups) && !walksAlong(lhs, kGroups);
+  rhsAlongN = walksAlong(rhs, nGroups) && !walksAlong(rhs, kGroups);
+}
+
+ContractPlan cuda::readContractPlan(kernel::ScheduleAttr schedule) {
+  auto tile = schedule.getTile(), block = schedule.getBlock();
+  return {tile[0], tile[1], block[0], block[1], block[2], schedule.getLanes()};
+}
+
+static bool isValid(kernel::ScheduleAttr schedule) {
+  if (schedule.getTile().size() != 2 || schedule.getBlock().size() != 3 ||
+      llvm::any_of(schedule.getTile(), [](int64_t size) { return size < 1; }) ||
+      llvm::any_of(schedule.getBlock(), [](int64_t size) { return size < 1; }))
+    return false;
+  ContractPlan plan = readContractPlan(schedule);
+  if (plan.blockM % plan.tileM || plan.blockN % plan.tileN)
+    return false;
+  if (plan.depth != 1 &&
+      (plan.depth != 16 || plan.tileM % 16 || plan.tileN % 8 || plan.blockK % 16))
+    return false;
+  int64_t threads = plan.threads();
+  return threads >= warpSize && threads <= 1024 && threads % warpSize == 0 &&
+         plan.blockM * plan.blockK % threads == 0 && plan.blockN * plan.blockK % threads == 0;
+}
+
+/// Few rows, and columns whose steps lie side by side.
+static bool isDot(const ContractDims &dims) {
+  return dims.m.constant() && *dims.m.constant() >= 1 && *dims.m.constant() <= maxDotRows &&
+         !dims.rhsAlongN && !dims.n.isConstant(1);
+}
+
+/// The largest block of which there are enough.
+static ContractPlan choosePlan(const ContractDims &dims) {
+  static constexpr ContractPlan scalar[] = {
+      {8, 8, 128, 128, 8, 1}, {4, 4, 64, 64, 16, 1}, {2, 4, 32, 64, 16, 1}, {2, 2, 16, 32, 32, 1}};
+  static constexpr ContractPlan matrix[] = {{64, 32, 128, 128, 32, 16},
+                                            {32, 32, 64, 64, 32, 16},
+                                            {16, 32, 32, 64, 32, 16},
+                                            {16, 8, 16, 32, 64, 16}};
+  bool isHalf = dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16());
+  auto candidates = isHalf ? ArrayRef(matrix) : ArrayRef(scalar);
+  // Wide sums take two registers.
+  if (dims.sumType.getIntOrFloatBitWidth() > 32)
+    candidates = candidates.drop_front();
+  auto isGood = [&](const ContractPlan &plan) {
+    return cpu::estimate(plan.grid(dims)) >= manyBlocks &&
+           cpu::estimate(dims.m) > plan.blockM / 2 && cpu::estimate(dims.n) > plan.blockN / 2;
+  };
+  const ContractPlan *plan = llvm::find_if(candidates, isGood);
+  return plan == candidates.end() ? candidates.back() : *plan;
+}
+
+FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func) {
+  auto op = cast<kernel::ContractOp>(func.getRoot());
+  if (failed(cpu::verifyValueTypes(op)))
+    return failure();
+  ContractDims dims(op);
+  bool floats = isa<FloatType>(dims.operandType) && isa<FloatType>(dims.sumType);
+  bool integers = isa<IntegerType>(dims.operandType) && isa<IntegerType>(dims.sumType);
+  if ((!floats && !integers) || dims.operandType.isInteger(1) ||
+      dims.operandType.getIntOrFloatBitWidth() > dims.sumType.getIntOrFloatBitWidth())
+    return op.emitError("cannot be compiled for CUDA: a product of ")
+           << dims.operandType << " summed in " << dims.sumType;
+  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  if (!schedule && isDot(dims)) {
+    int64_t lanes =
+        vectorBytes / std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
+    auto assumptions = kernel::getAssumptions(&op.getRhs());
+    bool isVector = func->hasAttr(alignedAttrName) && !dims.kGroups.empty() &&
+                    assumptions.isMultipleOf(dims.kGroups.back().extent, lanes);
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {*dims.m.constant()}, {dotThreads},
+                                         isVector ? lanes : 1, /*stage=*/false);
+  }
+  if (schedule && schedule.getTile().size() == 1) {
+    if (!isDot(dims) || schedule.getTile()[0] != dims.m.constant() ||
+        schedule.getBlock() != ArrayRef<int64_t>{dotThreads} || schedule.getLanes() < 1 ||
+        !kernel::getAssumptions(&op.getRhs()).isMultipleOf(dims.k, schedule.getLanes()))
+      return func.emitError("a schedule tile = [m] is for contracts of few rows");
+    sym::Expr columns = dims.numBatch * dims.n;
+    return KernelPlan{schedule, columns.ceilDiv(dotThreads / warpSize), dotThreads};
+  }
+  if (!schedule) {
+    ContractPlan plan = choosePlan(dims);
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {plan.tileM, plan.tileN},
+                                         {plan.blockM, plan.blockN, plan.blockK}, plan.depth,
+                                         /*stage=*/false);
+  }
+  if (!isValid(schedule))
+    return func.emitError("a contract's schedule needs tile = [m, n] and block = [m, n, k], which "
+                          "fit each other and a block's threads");
+  ContractPlan plan = readContractPlan(schedule);
+  return KernelPlan{schedule, plan.grid(dims), plan.threads()};
+}

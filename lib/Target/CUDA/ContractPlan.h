@@ -1,0 +1,47 @@
+//===- ContractPlan.h - How a kernel.contract is run on a GPU ---*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_CONTRACTPLAN_H
+#define KILN_LIB_TARGET_CUDA_CONTRACTPLAN_H
+
+#include "kiln/Target/CPU/LoopNest.h"
+#include "kiln/Target/CUDA/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+/// A contract's dims as one loop each for batch, m, n and k.
+struct ContractDims {
+  explicit ContractDims(kernel::ContractOp op);
+
+  sym::Expr numBatch, m, n, k;
+  llvm::SmallVector<cpu::DimGroup> batchGroups, mGroups, nGroups, kGroups;
+  /// Neighbours along m (n) are neighbours in memory, and those along k are not.
+  bool lhsAlongM = false, rhsAlongN = false;
+  mlir::Type operandType, sumType;
+};
+
+/// A block computes `blockM` x `blockN` elements, `blockK` steps of the sum at a time: both
+/// operands' parts are evaluated into shared memory.
+///
+/// With `depth` 1 a thread's elements are `tileM` consecutive rows and every (blockN / tileN)-th
+/// column, so that neighbours write next to each other. Otherwise a warp has a tile of `tileM` x
+/// `tileN`, made of products of 16 x 8 elements, `depth` steps at a time, on tensor cores.
+struct ContractPlan {
+  int64_t tileM, tileN, blockM, blockN, blockK, depth;
+
+  int64_t rowTiles() const { return blockM / tileM; }
+  int64_t columnTiles() const { return blockN / tileN; }
+  int64_t threads() const { return rowTiles() * columnTiles() * (depth == 1 ? 1 : warpSize); }
+  sym::Expr grid(const ContractDims &dims) const {
+    return dims.numBatch * dims.m.ceilDiv(blockM) * dims.n.ceilDiv(blockN);
+  }
+};
+
+/// A schedule of one tile size is that of a product with few rows (EmitDot.cpp): `tile = [m]`,
+/// `block = [threads]`, `lanes` the steps that a lane reads side by side.
+void emitDot(DeviceFrame &frame, kernel::ContractOp contract);
+
+/// What another schedule says.
+ContractPlan readContractPlan(kernel::ScheduleAttr schedule);
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_CONTRACTPLAN_H

@@ -1,0 +1,44 @@
+//===- ContractTile.h - The multiplication out of shared memory -*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_CONTRACTTILE_H
+#define KILN_LIB_TARGET_CUDA_CONTRACTTILE_H
+
+#include "ContractPlan.h"
+#include <memory>
+
+namespace kiln::cuda {
+
+/// What a thread computes of its block's part of a product.
+class ContractTile {
+public:
+  virtual ~ContractTile() = default;
+
+  /// Where element (row, k) of an operand's part, whose rows are `extent`, is in shared memory, and
+  /// how many elements that takes.
+  virtual sym::Expr offset(sym::Expr row, sym::Expr k, int64_t extent) const = 0;
+  virtual int64_t size(int64_t extent) const = 0;
+
+  /// Whether steps of a row are neighbours there.
+  virtual bool isAlongSteps() const = 0;
+
+  virtual size_t numSums() const = 0;
+  /// The sums of this thread (of the sum's type) with the product of the two parts added.
+  virtual llvm::SmallVector<mlir::Value> multiply(mlir::Value lhs, mlir::Value rhs,
+                                                  mlir::ValueRange sums) = 0;
+
+  /// The sums of one row of the block: column, number.
+  struct Row {
+    sym::Expr row;
+    llvm::SmallVector<std::pair<sym::Expr, size_t>> columns;
+  };
+  virtual llvm::SmallVector<Row> rows() const = 0;
+};
+
+/// With ordinary multiplications, or on tensor cores, as the plan says.
+std::unique_ptr<ContractTile> makeScalarTile(DeviceFrame &frame, const ContractPlan &plan,
+                                             const ContractDims &dims);
+std::unique_ptr<ContractTile> makeMatrixTile(DeviceFrame &frame, const ContractPlan &plan,
+                                             const ContractDims &dims);
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_CONTRACTTILE_H

@@ -1,0 +1,310 @@
+// Plans and writes the function of a kernel.attention (online softmax: Milakov and Gimelshein,
+// "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
+//
+// A block has some queries, a warp a few of them, and goes through the keys 32 at a time, which it
+// evaluates into shared memory with their values. For the scores a lane has a key, so that maximum
+// and sum over keys go from lane to lane; for the result it has features of the values, and the
+// weights come back through shared memory. Scores are never in the GPU's memory.
+#include "ThreadTeam.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+static constexpr int64_t numWarps = 4, keyBlock = warpSize;
+/// Queries of a warp: keys that were read are used so often.
+static constexpr int64_t manyRows = 8, fewRows = 1;
+static constexpr int64_t maxDepth = 256;
+
+static Type getSumType(Type elementType) {
+  return elementType.getIntOrFloatBitWidth() < 32 ? Float32Type::get(elementType.getContext())
+                                                  : elementType;
+}
+
+FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
+  auto op = cast<kernel::AttentionOp>(func.getRoot());
+  if (failed(cpu::verifyValueTypes(op)))
+    return failure();
+  Type element = op.getQ().front().getTerminator()->getOperand(0).getType();
+  if (!isa<FloatType>(element))
+    return op.emitError("cannot be compiled for CUDA: attention over ") << element;
+  auto depth = op.getD().getValue().constant(), valueDepth = op.getDv().getValue().constant();
+  if (!depth || !valueDepth || *depth > maxDepth || *valueDepth > maxDepth)
+    return op.emitError("cannot be compiled for CUDA yet: attention with heads of ")
+           << op.getD().getValue().str() << " and " << op.getDv().getValue().str()
+           << " features, of which there may be " << maxDepth;
+  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  if (!schedule) {
+    auto queries = op.getM().getValue().constant();
+    int64_t rows = queries && *queries <= numWarps ? fewRows : manyRows;
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {rows}, {numWarps * warpSize}, 1,
+                                         /*stage=*/false);
+  }
+  if (schedule.getTile().size() != 1 || schedule.getTile()[0] < 1 || schedule.getTile()[0] > 16 ||
+      schedule.getBlock() != ArrayRef<int64_t>{numWarps * warpSize})
+    return func.emitError("an attention's schedule needs tile = [queries of a warp] and "
+                          "block = [128]");
+  sym::Expr blocks = op.getM().getValue().ceilDiv(numWarps * schedule.getTile()[0]);
+  return KernelPlan{schedule, sym::product(op.getBatch().getSizes()) * blocks, numWarps * warpSize};
+}
+
+namespace {
+class AttentionEmitter {
+public:
+  AttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
+      : frame(frame), b(frame.builder), loc(frame.loc), op(op), q(frame, op.getQ()),
+        k(frame, op.getK()), v(frame, op.getV()), bias(frame, op.getBias()), warp(frame, warpSize),
+        rows(frame.func.getScheduleAttr().getTile()[0]), depth(*op.getD().getValue().constant()),
+        valueDepth(*op.getDv().getValue().constant()), m(op.getM().getValue()),
+        n(op.getN().getValue()), numBatch(op.getNumBatch()), position(numBatch + 4) {
+    sumType = getSumType(op.getQ().front().getTerminator()->getOperand(0).getType());
+  }
+
+  void emit() {
+    bindBlock();
+    int64_t bytes = sumType.getIntOrFloatBitWidth() / 8;
+    auto allocate = [&](int64_t elements) { return frame.allocateShared(elements * bytes); };
+    queries = allocate(blockRows() * depth);
+    keys = allocate(keyBlock * keyPitch());
+    values = allocate(keyBlock * paddedValues());
+    weights = allocate(blockRows() * keyBlock);
+    fill(q, queries, blockRows(), depth, depth, numBatch, numBatch + 2, firstQuery, m);
+
+    SmallVector<Value> state;
+    for (int64_t r = 0; r < rows; ++r) {
+      state.push_back(number(-std::numeric_limits<double>::infinity()));
+      state.push_back(number(0));
+      state.append(valueSteps(), number(0));
+    }
+    // Keys behind the block's last query are nobody's.
+    sym::Expr end = op.getCausal() ? sym::Expr::min(n, firstQuery + blockRows()) : n;
+    Value blocks = frame.simplifyAndEmit(end.ceilDiv(keyBlock));
+    state = frame.emitLoop(frame.constant(0), blocks, 1, state, [&](Value iv, ValueRange carried) {
+      return emitKeys(keyBlock * frame.addVariable(iv, n.ceilDiv(keyBlock)), carried);
+    });
+    finish(state);
+  }
+
+private:
+  int64_t blockRows() const { return numWarps * rows; }
+  int64_t keyPitch() const { return depth + 1; } // lanes read different keys
+  int64_t valueSteps() const { return llvm::divideCeil(valueDepth, warpSize); }
+  int64_t paddedValues() const { return valueSteps() * warpSize; }
+
+  Value number(double value) {
+    return arith::ConstantOp::create(b, loc, b.getFloatAttr(sumType, value));
+  }
+  Value add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
+  Value max(Value x, Value y) { return arith::MaximumFOp::create(b, loc, x, y); }
+  /// exp(x - y), where y is -inf only if all that was seen is.
+  Value expDifference(Value x, Value y) {
+    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, y,
+                                       number(-std::numeric_limits<double>::infinity()));
+    Value from = arith::SelectOp::create(b, loc, none, number(0), y);
+    return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, from));
+  }
+  Value both(Value x, Value y) {
+    return !x ? y : !y ? x : arith::AndIOp::create(b, loc, x, y).getResult();
+  }
+  Value load(Value memory, sym::Expr offset) { return q.load(memory, sumType, offset); }
+  void store(Value memory, sym::Expr offset, Value value) {
+    q.store(memory, sumType, offset, value);
+  }
+  Value widen(Value value) {
+    return value.getType() == sumType ? value
+                                      : arith::ExtFOp::create(b, loc, sumType, value).getResult();
+  }
+
+  void bindBlock() {
+    ArrayRef<sym::Expr> extents = op.getBatch().getSizes();
+    sym::Expr blocks = m.ceilDiv(blockRows()), total = sym::product(extents);
+    sym::Expr block = frame.addVariable(frame.block, total * blocks);
+    firstQuery = blockRows() * frame.named(block.mod(blocks), blocks);
+    sym::Expr batch = frame.named(block.floorDiv(blocks), total);
+    for (auto [i, value] : llvm::enumerate(sym::delinearize(batch, extents)))
+      position[i] = frame.named(value, extents[i]);
+    SmallVector<cpu::BodyEmitter *> bodies = {&q, &k, &v};
+    if (!op.getBias().empty())
+      bodies.push_back(&bias);
+    for (cpu::BodyEmitter *body : bodies) {
+      body->setLanes(1);
+      for (unsigned i = 0; i < numBatch; ++i)
+        body->setDim(i, position[i]);
+      body->emitAvailable();
+    }
+    lane = frame.addVariable(warp.rank, warpSize);
+    warpNumber = frame.addVariable(warp.number, numWarps);
+  }
+
+  /// Evaluates `count` rows of `width` features from `first` on into shared memory; zero past
+  /// `limit` and past the features.
+  void fill(cpu::BodyEmitter &body, Value memory, int64_t count, int64_t width, int64_t pitch,
+            unsigned rowDim, unsigned featureDim, sym::Expr first, sym::Expr limit,
+            int64_t padded = 0) {
+    padded = std::max(padded, width);
+    frame.emitLoop(frame.thread, frame.constant(count * padded), frame.numThreads, {},
+                   [&](Value iv, ValueRange) -> SmallVector<Value> {
+                     sym::Expr element = frame.addVariable(iv, count * padded);
+                     sym::Expr row = frame.named(element.floorDiv(padded), count);
+                     sym::Expr feature = frame.named(element.mod(padded), padded);
+                     Value inside =
+                         both(frame.emitLess(first + row, limit), frame.emitLess(feature, width));
+                     auto value = [&] {
+                       cpu::BodyEmitter::Scope scope(body);
+                       body.setDim(rowDim, frame.named(first + row, limit));
+                       body.setDim(featureDim, frame.named(feature, width));
+                       return widen(body.emitYield().front());
+                     };
+                     store(memory, row * pitch + feature, emitWhere(inside, value, 0));
+                     return {};
+                   });
+  }
+
+  Value emitWhere(Value condition, function_ref<Value()> value, double otherwise) {
+    if (!condition)
+      return value();
+    auto branch = scf::IfOp::create(b, loc, sumType, condition, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, loc, number(otherwise));
+    b.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(b, loc, value());
+    return branch.getResult(0);
+  }
+
+  /// One block of keys; the state is, of each row, maximum, sum and this lane's part of the result.
+  SmallVector<Value> emitKeys(sym::Expr firstKey, ValueRange state) {
+    frame.emitBarrier(); // all have used the ones before
+    fill(k, keys, keyBlock, depth, keyPitch(), numBatch + 1, numBatch + 2, firstKey, n);
+    fill(v, values, keyBlock, valueDepth, paddedValues(), numBatch + 1, numBatch + 3, firstKey, n,
+         paddedValues());
+    frame.emitBarrier();
+
+    SmallVector<Value> zeros(rows, number(0));
+    SmallVector<Value> scores = frame.emitLoop(
+        frame.constant(0), frame.constant(depth), 1, zeros, [&](Value iv, ValueRange sums) {
+          sym::Expr feature = frame.addVariable(iv, depth);
+          Value key = load(keys, lane * keyPitch() + feature);
+          SmallVector<Value> next;
+          for (int64_t r = 0; r < rows; ++r)
+            next.push_back(math::FmaOp::create(
+                b, loc, load(queries, (warpNumber * rows + r) * depth + feature), key, sums[r]));
+          return next;
+        });
+
+    SmallVector<Value> next;
+    int64_t width = 2 + valueSteps();
+    for (int64_t r = 0; r < rows; ++r) {
+      Value score = finishScore(scores[r], firstQuery + warpNumber * rows + r, firstKey + lane);
+      Value oldMax = state[r * width], oldSum = state[r * width + 1];
+      auto combineMax = [&](ValueRange x, ValueRange y) {
+        return SmallVector<Value>{max(x[0], y[0])};
+      };
+      auto combineSum = [&](ValueRange x, ValueRange y) {
+        return SmallVector<Value>{add(x[0], y[0])};
+      };
+      Value newMax = max(oldMax, warp.combineAll(frame, score, combineMax).front());
+      Value weight = expDifference(score, newMax), scale = expDifference(oldMax, newMax);
+      Value blockSum = warp.combineAll(frame, weight, combineSum).front();
+      next.push_back(newMax);
+      next.push_back(add(mul(oldSum, scale), blockSum));
+      for (int64_t j = 0; j < valueSteps(); ++j)
+        next.push_back(mul(state[r * width + 2 + j], scale));
+      store(weights, (warpNumber * rows + r) * keyBlock + lane, weight);
+    }
+    frame.emitBarrier();
+
+    SmallVector<Value> outputs;
+    for (int64_t r = 0; r < rows; ++r)
+      outputs.append(next.begin() + r * width + 2, next.begin() + (r + 1) * width);
+    outputs = frame.emitLoop(
+        frame.constant(0), frame.constant(keyBlock), 1, outputs, [&](Value iv, ValueRange sums) {
+          sym::Expr key = frame.addVariable(iv, keyBlock);
+          SmallVector<Value> columns, results;
+          for (int64_t j = 0; j < valueSteps(); ++j)
+            columns.push_back(load(values, key * paddedValues() + lane + j * warpSize));
+          for (int64_t r = 0; r < rows; ++r) {
+            Value weight = load(weights, (warpNumber * rows + r) * keyBlock + key);
+            for (auto [j, column] : llvm::enumerate(columns))
+              results.push_back(
+                  math::FmaOp::create(b, loc, weight, column, sums[r * valueSteps() + j]));
+          }
+          return results;
+        });
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < valueSteps(); ++j)
+        next[r * width + 2 + j] = outputs[r * valueSteps() + j];
+    return next;
+  }
+
+  /// scale * score + bias, or -inf where the key is not the query's.
+  Value finishScore(Value score, sym::Expr query, sym::Expr key) {
+    Value inside = both(frame.emitLess(query, m), frame.emitLess(key, n));
+    if (op.getCausal())
+      inside = both(inside, frame.emitLess(key, query + 1));
+    auto value = [&] {
+      Value scaled = mul(score, number(op.getScale().convertToDouble()));
+      if (op.getBias().empty())
+        return scaled;
+      cpu::BodyEmitter::Scope scope(bias);
+      bias.setDim(numBatch, frame.named(query, m));
+      bias.setDim(numBatch + 1, frame.named(key, n));
+      return add(scaled, widen(bias.emitYield().front()));
+    };
+    return emitWhere(inside, value, -std::numeric_limits<double>::infinity());
+  }
+
+  void finish(ArrayRef<Value> state) {
+    auto type = cast<RankedTensorType>(op.getType());
+    int64_t width = 2 + valueSteps();
+    for (int64_t r = 0; r < rows; ++r) {
+      sym::Expr query = firstQuery + warpNumber * rows + r;
+      frame.emitIf(frame.emitLess(query, m), [&] {
+        Value sum = state[r * width + 1];
+        Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(0));
+        Value divisor = arith::SelectOp::create(b, loc, none, number(1), sum);
+        for (int64_t j = 0; j < valueSteps(); ++j) {
+          sym::Expr feature = lane + j * warpSize;
+          frame.emitIf(frame.emitLess(feature, valueDepth), [&] {
+            Value value = arith::DivFOp::create(b, loc, state[r * width + 2 + j], divisor);
+            if (type.getElementType() != sumType)
+              value = arith::TruncFOp::create(b, loc, type.getElementType(), value);
+            q.store(frame.resultBuffer(0), type.getElementType(), offset(query, feature), value);
+          });
+        }
+      });
+    }
+  }
+
+  sym::Expr offset(sym::Expr query, sym::Expr feature) {
+    // The result's dims are of batch, m and dv.
+    SmallVector<sym::Expr> index;
+    for (int64_t dim : op.getResultDims())
+      index.push_back(dim < numBatch    ? position[dim]
+                      : dim == numBatch ? frame.named(query, m)
+                                        : frame.named(feature, valueDepth));
+    return sym::linearize(index, sym::getShape(op.getResult()));
+  }
+
+  DeviceFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  kernel::AttentionOp op;
+  cpu::BodyEmitter q, k, v, bias;
+  ThreadTeam warp;
+  int64_t rows, depth, valueDepth;
+  sym::Expr m, n;
+  int64_t numBatch;
+  SmallVector<sym::Expr> position;
+  Type sumType;
+  sym::Expr firstQuery = 0, lane = 0, warpNumber = 0;
+  Value queries, keys, values, weights;
+};
+} // namespace
+
+LogicalResult cuda::emitAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
+  AttentionEmitter(frame, attention).emit();
+  return success();
+}

@@ -1,0 +1,349 @@
+// Writes the function of a kernel.contract.
+//
+// While a block multiplies one part of the operands out of shared memory, its threads hold the next
+// part in registers, loaded before the multiplication began. The parts take turns in two places of
+// shared memory, so that one barrier an iteration is enough: who writes a place has passed the
+// barrier that comes after everybody's last use of it.
+//
+// Where both operands are memory as it is, along the steps, the parts come by asynchronous copies
+// instead (cp.async), three places deep: registers are for the sums alone, and copies for two
+// iterations ahead are under way.
+#include "ContractTile.h"
+#include "kiln/Target/CPU/BodyEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+/// An operand, and its part in shared memory.
+struct Operand {
+  Operand(DeviceFrame &frame, Region &region) : body(frame, region) {}
+
+  cpu::BodyEmitter body;
+  int64_t extent; // of m or n in a block
+  bool alongK;    // neighbouring threads load neighbours along k
+  ArrayRef<cpu::DimGroup> rowGroups;
+  sym::Expr firstRow = 0, numRows = 0;
+  Value memory;
+  /// Neighbours that are loaded together: all inside or none.
+  int64_t vector = 1;
+  /// What this thread loads of a part, the first of each `vector`: row and k inside the part.
+  SmallVector<std::pair<sym::Expr, sym::Expr>> places;
+};
+
+class ContractEmitter {
+public:
+  ContractEmitter(DeviceFrame &frame, kernel::ContractOp op)
+      : frame(frame), b(frame.builder), loc(frame.loc), op(op), dims(op),
+        plan(readContractPlan(frame.func.getScheduleAttr())),
+        tile(plan.depth == 1 ? makeScalarTile(frame, plan, dims)
+                             : makeMatrixTile(frame, plan, dims)),
+        lhs(frame, op.getLhs()), rhs(frame, op.getRhs()), epilogue(frame, op.getEpilogue()),
+        position(op.getExtents().size()) {}
+
+  void emit() {
+    bindBlock();
+    prepare(lhs, plan.blockM, !dims.lhsAlongM, dims.mGroups, firstM, dims.m);
+    prepare(rhs, plan.blockN, !dims.rhsAlongN, dims.nGroups, firstN, dims.n);
+
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
+    SmallVector<Value> sums(tile->numSums(), zero);
+    steps = frame.assumptions.simplify(dims.k.ceilDiv(plan.blockK));
+    finish(isCopied() ? runCopies(sums) : runLoads(sums));
+  }
+
+private:
+  static constexpr int64_t loadPlaces = 2, copyPlaces = 3;
+
+  SmallVector<Value> runLoads(ArrayRef<Value> sums) {
+    allocate(loadPlaces);
+    SmallVector<Value> carried = load(lhs, 0);
+    size_t numLhs = carried.size();
+    llvm::append_range(carried, load(rhs, 0));
+    size_t numLoaded = carried.size();
+    llvm::append_range(carried, sums);
+    auto results = frame.emitLoop(
+        frame.constant(0), frame.emit(steps), 1, carried, [&](Value iv, ValueRange values) {
+          Value place = arith::RemUIOp::create(b, loc, iv, frame.constant(loadPlaces));
+          store(lhs, place, values.take_front(numLhs));
+          store(rhs, place, values.slice(numLhs, numLoaded - numLhs));
+          frame.emitBarrier();
+          sym::Expr next = plan.blockK * (frame.addVariable(iv, steps) + 1);
+          SmallVector<Value> results = load(lhs, next);
+          llvm::append_range(results, load(rhs, next));
+          llvm::append_range(results, tile->multiply(part(lhs, place), part(rhs, place),
+                                                     values.drop_front(numLoaded)));
+          return results;
+        });
+    return SmallVector<Value>(ArrayRef(results).drop_front(numLoaded));
+  }
+
+  SmallVector<Value> runCopies(ArrayRef<Value> sums) {
+    allocate(copyPlaces);
+    for (int64_t i = 0; i < copyPlaces - 1; ++i)
+      copy(i * plan.blockK, frame.constant(i));
+    auto results = frame.emitLoop(
+        frame.constant(0), frame.emit(steps), 1, sums, [&](Value iv, ValueRange values) {
+          NVVM::CpAsyncWaitGroupOp::create(b, loc, copyPlaces - 2);
+          frame.emitBarrier();
+          Value ahead = arith::AddIOp::create(b, loc, iv, frame.constant(copyPlaces - 1));
+          Value places = frame.constant(copyPlaces);
+          copy(plan.blockK * (frame.addVariable(iv, steps) + copyPlaces - 1),
+               arith::RemUIOp::create(b, loc, ahead, places));
+          Value place = arith::RemUIOp::create(b, loc, iv, places);
+          return tile->multiply(part(lhs, place), part(rhs, place), values);
+        });
+    return results;
+  }
+
+  /// Which block this is, and what of the bodies depends on the batch alone.
+  void bindBlock() {
+    sym::Expr blocksM = dims.m.ceilDiv(plan.blockM), blocksN = dims.n.ceilDiv(plan.blockN);
+    sym::Expr block = frame.addVariable(frame.block, plan.grid(dims));
+    sym::Expr part = frame.named(block.mod(blocksM * blocksN), blocksM * blocksN);
+    sym::Expr batch = frame.named(block.floorDiv(blocksM * blocksN), dims.numBatch);
+    // Neighbouring blocks share rows of the left operand.
+    firstM = plan.blockM * frame.named(part.floorDiv(blocksN), blocksM);
+    firstN = plan.blockN * frame.named(part.mod(blocksN), blocksN);
+    for (cpu::BodyEmitter *body : {&lhs.body, &rhs.body, &epilogue}) {
+      body->setLanes(1);
+      bind(*body, dims.batchGroups, batch);
+      body->emitAvailable();
+    }
+  }
+
+  void bind(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups, sym::Expr linear,
+            bool isNamed = true) {
+    auto extents = llvm::map_to_vector(groups, [](const cpu::DimGroup &g) { return g.extent; });
+    for (auto [group, value] : llvm::zip(groups, sym::delinearize(linear, extents))) {
+      sym::Expr variable =
+          isNamed ? frame.named(value, group.extent) : frame.assumptions.simplify(value);
+      for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
+        position[group.first + i] = frame.assumptions.simplify(index);
+      group.bind(body, variable);
+    }
+  }
+
+  void prepare(Operand &operand, int64_t extent, bool alongK, ArrayRef<cpu::DimGroup> groups,
+               sym::Expr first, sym::Expr numRows) {
+    operand.extent = extent;
+    operand.alongK = alongK;
+    operand.rowGroups = groups;
+    operand.firstRow = first;
+    operand.numRows = numRows;
+    operand.vector = findVector(operand);
+    int64_t count = extent * plan.blockK / frame.numThreads / operand.vector;
+    sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+    for (int64_t i = 0; i < count; ++i) {
+      sym::Expr chunk = thread + i * frame.numThreads;
+      int64_t inner = (alongK ? plan.blockK : extent) / operand.vector;
+      sym::Expr slow = frame.named(chunk.floorDiv(inner), alongK ? extent : plan.blockK);
+      sym::Expr fast = operand.vector * frame.named(chunk.mod(inner), inner);
+      operand.places.push_back(alongK ? std::pair(slow, fast) : std::pair(fast, slow));
+    }
+  }
+
+  /// Elements of 16 bytes, if the innermost loop along which they lie is a multiple of that.
+  int64_t findVector(const Operand &operand) {
+    auto groups = operand.alongK ? ArrayRef(dims.kGroups) : operand.rowGroups;
+    int64_t elements = vectorBytes / (dims.operandType.getIntOrFloatBitWidth() / 8);
+    bool fits = frame.func->hasAttr(alignedAttrName) && !groups.empty() &&
+                frame.assumptions.isMultipleOf(groups.back().extent, elements) &&
+                (operand.alongK ? plan.blockK : operand.extent) % elements == 0 &&
+                operand.extent * plan.blockK % (frame.numThreads * elements) == 0;
+    return fits ? elements : 1;
+  }
+
+  void allocate(int64_t places) {
+    int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
+    for (Operand *operand : {&lhs, &rhs})
+      operand->memory = frame.allocateShared(places * tile->size(operand->extent) * bytes);
+  }
+
+  /// The operand's read, if that is all of it and `vector` elements along the steps are neighbours
+  /// at a multiple of 16 bytes.
+  kernel::ReadOp getCopied(Operand &operand, Region &region) {
+    auto read = dyn_cast<kernel::ReadOp>(region.front().front());
+    if (!read || read.getMask() || !read.getValues().empty() || !operand.alongK ||
+        operand.vector == 1 || region.front().getTerminator()->getOperand(0) != read.getResult())
+      return {};
+    sym::Assumptions assumptions = kernel::getAssumptions(&region);
+    sym::Expr offset = assumptions.simplify(
+        sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
+    sym::Expr last = dims.kGroups.back().lastDim();
+    auto linear = sym::splitLinear(offset, last);
+    bool isPlain = linear && linear->coefficient.isConstant(1) &&
+                   assumptions.isMultipleOf(linear->rest, operand.vector);
+    return isPlain ? read : kernel::ReadOp();
+  }
+
+  bool isCopied() {
+    return tile->isAlongSteps() && getCopied(lhs, op.getLhs()) && getCopied(rhs, op.getRhs());
+  }
+
+  /// Starts the copies of both operands' parts that begin at `firstK`, as one group.
+  void copy(sym::Expr firstK, Value place) {
+    copyPart(lhs, op.getLhs(), firstK, place);
+    copyPart(rhs, op.getRhs(), firstK, place);
+    NVVM::CpAsyncCommitGroupOp::create(b, loc);
+  }
+
+  void copyPart(Operand &operand, Region &region, sym::Expr firstK, Value place) {
+    kernel::ReadOp read = getCopied(operand, region);
+    Value memory = part(operand, place);
+    Type type = dims.operandType;
+    auto shared = LLVM::LLVMPointerType::get(b.getContext(),
+                                             static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    auto global = LLVM::LLVMPointerType::get(b.getContext(),
+                                             static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
+    for (auto [row, k] : operand.places) {
+      sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
+      Value inside = both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
+      // Nothing is read from where there is nothing, and zeros are written: the address need only
+      // be valid.
+      auto clamp = [&](sym::Expr value, sym::Expr limit) {
+        return frame.assumptions.isLess(value, limit)
+                   ? value
+                   : frame.addVariable(arith::MinSIOp::create(b, loc, frame.simplifyAndEmit(value),
+                                                              frame.simplifyAndEmit(limit - 1)),
+                                       limit);
+      };
+      bindChunk(operand, clamp(atRow, operand.numRows), clamp(atK, dims.k), 0);
+      sym::Expr offset = sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
+                             .substituteDims(position);
+      Value source = frame.gep(frame.buffer(read.getTensor()), type, frame.simplifyAndEmit(offset));
+      Value target =
+          frame.gep(memory, type, frame.simplifyAndEmit(tile->offset(row, k, operand.extent)));
+      Value bytes = arith::ConstantIntOp::create(b, loc, vectorBytes, 32);
+      if (inside)
+        bytes = arith::SelectOp::create(b, loc, inside, bytes,
+                                        arith::ConstantIntOp::create(b, loc, 0, 32));
+      NVVM::CpAsyncOp::create(b, loc, LLVM::AddrSpaceCastOp::create(b, loc, shared, target),
+                              LLVM::AddrSpaceCastOp::create(b, loc, global, source), vectorBytes,
+                              NVVM::LoadCacheModifierKind::CG, bytes);
+    }
+  }
+
+  /// Binds the operand's dims to element `i` of the neighbours that begin at (row, k).
+  void bindChunk(Operand &operand, sym::Expr row, sym::Expr k, int64_t i) {
+    auto along = [&](sym::Expr first, sym::Expr extent) {
+      // A multiple stays one, from which it is seen that neighbours are neighbours.
+      if (operand.vector == 1)
+        return frame.named(first, extent);
+      return operand.vector *
+                 frame.named(first.floorDiv(operand.vector), extent.floorDiv(operand.vector)) +
+             i;
+    };
+    bind(operand.body, operand.rowGroups,
+         operand.alongK ? frame.named(row, operand.numRows) : along(row, operand.numRows),
+         operand.alongK || operand.vector == 1);
+    bind(operand.body, dims.kGroups, operand.alongK ? along(k, dims.k) : frame.named(k, dims.k),
+         !operand.alongK || operand.vector == 1);
+  }
+
+  Value both(Value x, Value y) {
+    return !x ? y : !y ? x : arith::AndIOp::create(b, loc, x, y).getResult();
+  }
+
+  /// This thread's elements of the part that begins at `firstK`; zero where there are none.
+  SmallVector<Value> load(Operand &operand, sym::Expr firstK) {
+    SmallVector<Value> values;
+    for (auto [row, k] : operand.places) {
+      sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
+      auto evaluate = [&] {
+        SmallVector<Value> chunk;
+        for (int64_t i = 0; i < operand.vector; ++i) {
+          cpu::BodyEmitter::Scope scope(operand.body);
+          bindChunk(operand, atRow, atK, i);
+          chunk.push_back(operand.body.emitYield().front());
+        }
+        return chunk;
+      };
+      Value inside = both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
+      if (!inside) {
+        llvm::append_range(values, evaluate());
+        continue;
+      }
+      SmallVector<Type> types(operand.vector, dims.operandType);
+      auto branch = scf::IfOp::create(b, loc, types, inside, /*withElseRegion=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.elseBlock());
+      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.operandType));
+      scf::YieldOp::create(b, loc, SmallVector<Value>(operand.vector, zero));
+      b.setInsertionPointToStart(branch.thenBlock());
+      scf::YieldOp::create(b, loc, evaluate());
+      llvm::append_range(values, branch.getResults());
+    }
+    return values;
+  }
+
+  /// The address of an operand's place of this number.
+  Value part(const Operand &operand, Value place) {
+    Value offset = arith::MulIOp::create(b, loc, place, frame.constant(tile->size(operand.extent)));
+    return frame.gep(operand.memory, dims.operandType, offset);
+  }
+
+  void store(Operand &operand, Value place, ValueRange values) {
+    Value memory = part(operand, place);
+    for (auto [chunk, at] : llvm::enumerate(operand.places))
+      for (int64_t i = 0; i < operand.vector; ++i) {
+        sym::Expr row = at.first + (operand.alongK ? 0 : i),
+                  k = at.second + (operand.alongK ? i : 0);
+        operand.body.store(memory, dims.operandType, tile->offset(row, k, operand.extent),
+                           values[chunk * operand.vector + i]);
+      }
+  }
+
+  void finish(ArrayRef<Value> sums) {
+    for (const ContractTile::Row &line : tile->rows()) {
+      sym::Expr m = firstM + line.row;
+      frame.emitIf(frame.emitLess(m, dims.m), [&] {
+        cpu::BodyEmitter::Scope scope(epilogue);
+        bind(epilogue, dims.mGroups, frame.named(m, dims.m));
+        epilogue.emitAvailable();
+        for (auto [column, number] : line.columns) {
+          sym::Expr n = firstN + column;
+          frame.emitIf(frame.emitLess(n, dims.n), [&, number = number] {
+            cpu::BodyEmitter::Scope scope(epilogue);
+            bind(epilogue, dims.nGroups, frame.named(n, dims.n));
+            epilogue.setArgument(0, sums[number]);
+            storeElement(epilogue.emitYield().front());
+          });
+        }
+      });
+    }
+  }
+
+  void storeElement(Value value) {
+    SmallVector<sym::Expr> index;
+    for (int64_t dim : op.getResultDims())
+      index.push_back(position[dim]);
+    auto type = cast<RankedTensorType>(op.getType());
+    epilogue.store(frame.resultBuffer(0), type.getElementType(),
+                   sym::linearize(index, sym::getShape(op.getResult())), value);
+  }
+
+  DeviceFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  kernel::ContractOp op;
+  ContractDims dims;
+  ContractPlan plan;
+  std::unique_ptr<ContractTile> tile;
+  Operand lhs, rhs;
+  cpu::BodyEmitter epilogue;
+  SmallVector<sym::Expr> position;
+  sym::Expr firstM = 0, firstN = 0, steps = 0;
+};
+} // namespace
+
+LogicalResult cuda::emitContract(DeviceFrame &frame, kernel::ContractOp contract) {
+  if (frame.func.getScheduleAttr().getTile().size() == 1)
+    emitDot(frame, contract);
+  else
+    ContractEmitter(frame, contract).emit();
+  return success();
+}

@@ -1,0 +1,62 @@
+// RUN: kiln-opt %s --cuda-choose-schedule --cuda-emit-kernels --canonicalize --cse --split-input-file | FileCheck %s
+
+// Ordinary multiplications: parts of both operands take turns in two places of shared memory, one barrier a step.
+// CHECK-LABEL: llvm.func @product(
+// CHECK-SAME: nvvm.maxntid = array<i32: 128>
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: llvm.store
+// CHECK: nvvm.barrier0
+// CHECK-NOT: nvvm.barrier0
+// CHECK: scf.for
+// CHECK: math.fma
+// CHECK: llvm.return
+kernel.func @product(%x: tensor<100x70xf32>, %w: tensor<50x70xf32>, %b: tensor<50xf32>) -> tensor<100x50xf32> {
+  %y = kernel.contract batch [] m [100] n [50] k [70] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<100x70xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<50x70xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %bias = kernel.read %b (d0, d1, d2) -> (d1) : tensor<50xf32> -> f32
+    %s = arith.addf %sum, %bias : f32
+    kernel.yield %s : f32
+  } : tensor<100x50xf32>
+  kernel.return %y : tensor<100x50xf32>
+}
+
+// -----
+
+// Halves on tensor cores. Memory as it is comes by asynchronous copies, of which two steps' are under way: nothing
+// but sums is carried.
+// CHECK-LABEL: llvm.func @halves(
+// CHECK-SAME: %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}
+// CHECK-SAME: nvvm.maxntid = array<i32: 256>
+// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK: scf.for
+// CHECK: nvvm.cp.async.wait.group 1
+// CHECK: nvvm.barrier0
+// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK-COUNT-32: nvvm.mma.sync
+// CHECK-NOT: nvvm.mma.sync
+// CHECK: llvm.return
+kernel.func @halves(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<2048x2048xbf16>
+  kernel.return %y : tensor<2048x2048xbf16>
+}
