@@ -1,4 +1,5 @@
 #include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Target/CPU/Passes.h"
 #include "kiln/Transforms/Passes.h"
 
 using namespace mlir;
@@ -7,4 +8,6 @@ using namespace kiln;
 void kiln::buildEntryStage(OpPassManager &pm) {
   // Late: a symbol that nothing uses any more need not be known.
   pm.addPass(createSolveSymbols());
+  // Last of all: only kernels with schedules say how many tasks they have.
+  pm.addPass(cpu::createMaterializeSizes());
 }

@@ -40,7 +40,7 @@ void buildKernelStage(mlir::OpPassManager &pm, const KernelStageOptions &options
 /// kernel -> wrapper: calls of kernels become launches on buffers, buffers get their places.
 void buildWrapperStage(mlir::OpPassManager &pm);
 
-/// wrapper, with kernels scheduled -> how symbols follow from the inputs.
+/// wrapper, with kernels scheduled: how symbols follow from the inputs, and sizes from symbols.
 void buildEntryStage(mlir::OpPassManager &pm);
 
 } // namespace kiln

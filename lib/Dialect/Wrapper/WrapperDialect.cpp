@@ -23,6 +23,15 @@ void WrapperDialect::initialize() {
       >();
 }
 
+llvm::DenseMap<sym::Expr, sym::Expr> wrapper::getNamedSizes(DictionaryAttr symbols) {
+  llvm::DenseMap<sym::Expr, sym::Expr> names;
+  for (NamedAttribute symbol : symbols ? symbols.getValue() : ArrayRef<NamedAttribute>())
+    if (auto properties = dyn_cast<DictionaryAttr>(symbol.getValue()))
+      if (auto size = properties.getAs<sym::ExprAttr>(sizeAttrName))
+        names[size.getValue()] = sym::Expr::symbol(symbol.getName());
+  return names;
+}
+
 int64_t wrapper::getElementBytes(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
     return 2 * getElementBytes(complex.getElementType());

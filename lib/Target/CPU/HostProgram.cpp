@@ -14,7 +14,7 @@ enum RunField { runInputs, runOutputs, runArena, runWeights, runSymbols, runErro
 HostProgram::HostProgram(ProgramOp program, const HostTablesOptions &options)
     : program(program), options(options), builder(program), loc(program.getLoc()),
       ptr(LLVM::LLVMPointerType::get(program.getContext())), i64(builder.getI64Type()),
-      i32Type(builder.getI32Type()) {}
+      i32Type(builder.getI32Type()), namedSizes(wrapper::getNamedSizes(program.getSymbolsAttr())) {}
 
 LogicalResult HostProgram::emit() {
   auto module = program->getParentOfType<ModuleOp>();
@@ -103,6 +103,8 @@ Value HostProgram::loadSymbol(Value symbols, StringRef name) {
 }
 
 Value HostProgram::number(sym::Expr expr) {
+  if (auto name = namedSizes.find(expr); name != namedSizes.end())
+    expr = name->second;
   auto symbol = [&](StringRef name) { return loadSymbol(symbolValues, name); };
   return ExprEmitter(builder, loc, symbol).emit(expr);
 }

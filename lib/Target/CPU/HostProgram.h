@@ -120,6 +120,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   mlir::Value symbolValues; // const int64_t *
   llvm::StringMap<mlir::Value> loadedSymbols;
+  llvm::DenseMap<sym::Expr, sym::Expr> namedSizes;
   mlir::Block *errorBlock = nullptr;
   // Of a function of steps: the program's or a nested graph's.
   mlir::Value run, segments, arena, weights, outputs, arguments;

@@ -1,4 +1,5 @@
 #include "kiln/Target/CPU/KernelFrame.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -34,9 +35,11 @@ KernelFrame::KernelFrame(kernel::FuncOp func, const TargetInfo &target)
 
   kernel::addSymbolRanges(func, assumptions);
   for (Operation *op = func; op; op = op->getParentOp())
-    if (auto table = op->getAttrOfType<DictionaryAttr>("torch.symbols"))
+    if (auto table = op->getAttrOfType<DictionaryAttr>("torch.symbols")) {
       for (auto [i, symbol] : llvm::enumerate(table))
         symbolNumbers.try_emplace(symbol.getName(), i);
+      namedSizes = wrapper::getNamedSizes(table);
+    }
 
   unsigned number = 0;
   auto loadBuffer = [&] {
@@ -146,6 +149,8 @@ static void sortOutsideIn(SmallVectorImpl<sym::Expr> &exprs) {
 }
 
 Value KernelFrame::emit(sym::Expr expr) {
+  if (auto name = namedSizes.find(expr); name != namedSizes.end())
+    return leafValue(name->second);
   switch (expr.kind()) {
   case sym::Kind::Invalid:
     llvm_unreachable("an invalid expression got past planning");

@@ -102,16 +102,23 @@ void cpu::emitVectorLoop(KernelFrame &frame, sym::Expr first, sym::Expr end, sym
   body(base, emitTailMask(frame, base, end, lanes));
 }
 
+int64_t cpu::chooseRowBlock(sym::Expr numRows, double rowCycles) {
+  double rows = std::ceil(minTaskCycles / std::max(rowCycles, 1.0));
+  // As many equal blocks as the work allows.
+  if (std::optional<int64_t> count = numRows.constant()) {
+    double blocks = std::max(1.0, std::floor(*count * rowCycles / minTaskCycles));
+    rows = std::ceil(*count / blocks);
+  }
+  return std::max<int64_t>(1, rows);
+}
+
 RowTasks RowTasks::make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes) {
   RowTasks tasks{numRows, numColumns};
   if (rowCycles > maxRowCycles && !numColumns.isConstant(1)) {
     int64_t part = std::max<int64_t>(1, estimate(numColumns) * (minTaskCycles / rowCycles));
     tasks.columnBlock = llvm::alignTo(part, lanes);
   } else {
-    // As many equal blocks as the work allows.
-    double rows = std::max<int64_t>(1, estimate(numRows));
-    double blocks = std::max(1.0, std::floor(rows * rowCycles / minTaskCycles));
-    tasks.rowBlock = std::max<int64_t>(1, std::ceil(rows / blocks));
+    tasks.rowBlock = chooseRowBlock(numRows, rowCycles);
   }
   return tasks;
 }

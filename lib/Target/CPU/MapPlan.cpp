@@ -276,16 +276,15 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule,
     if (std::optional<int64_t> extent = plan.columns->extent.constant())
       while (plan.lanes > 1 && plan.lanes / 2 >= *extent)
         plan.lanes /= 2;
-    if (rowCycles > maxRowCycles && reduces.empty()) {
+    // A single row of unknown length may be all there is to divide.
+    bool isOnlyRow = plan.numRows().isConstant(1) && !plan.columns->extent.isConstant();
+    if ((rowCycles > maxRowCycles || isOnlyRow) && reduces.empty()) {
       int64_t part = std::max<int64_t>(1, columns * (minTaskCycles / rowCycles));
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
   }
-  if (!plan.columnBlock) {
-    // As many equal blocks as the work allows.
-    double blocks = std::max(1.0, std::floor(numRows * rowCycles / minTaskCycles));
-    plan.rowBlock = std::max<int64_t>(1, std::ceil(numRows / blocks));
-  }
+  if (!plan.columnBlock)
+    plan.rowBlock = chooseRowBlock(plan.numRows(), rowCycles);
   return plan;
 }
 

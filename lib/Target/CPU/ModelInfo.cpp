@@ -111,13 +111,17 @@ std::string cpu::describeModel(ProgramOp program, const ModelInfo &model) {
         describeTensor(json, program.getOutputName(i), program.getResultTypes()[i], model.target);
     });
     json.attributeObject("symbols", [&] {
-      for (NamedAttribute symbol : symbols ? symbols.getValue() : ArrayRef<NamedAttribute>())
+      for (NamedAttribute symbol : symbols ? symbols.getValue() : ArrayRef<NamedAttribute>()) {
+        auto range = dyn_cast<DictionaryAttr>(symbol.getValue());
+        if (range && range.contains(wrapper::sizeAttrName))
+          continue;
         json.attributeObject(symbol.getName(), [&] {
           for (StringRef name : {"min", "max"}) {
             std::optional<int64_t> bound = getSymbolBound(symbol, name);
             json.attribute(name, bound ? llvm::json::Value(*bound) : llvm::json::Value(nullptr));
           }
         });
+      }
     });
     json.attributeArray("constants", [&] {
       for (const NamedConstant &constant : getNamedConstants(program))

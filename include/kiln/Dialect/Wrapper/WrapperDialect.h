@@ -26,6 +26,12 @@ namespace kiln::wrapper {
 inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";
 inline constexpr llvm::StringLiteral stridesAttrName = "wrapper.strides";
 
+/// In a table of symbols (`torch.symbols`, and that of a program), of one that is not a symbol of
+/// the model but the name of a size: its expression.
+inline constexpr llvm::StringLiteral sizeAttrName = "size";
+/// The names of sizes in a table of symbols, which may be null.
+llvm::DenseMap<sym::Expr, sym::Expr> getNamedSizes(mlir::DictionaryAttr symbols);
+
 /// Bytes that one element takes in memory, or 0 for a type that has no place there. A bool takes
 /// one.
 int64_t getElementBytes(mlir::Type elementType);

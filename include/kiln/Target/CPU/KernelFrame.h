@@ -85,6 +85,7 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
   mlir::Value symbols;
   llvm::StringMap<unsigned> symbolNumbers;
+  llvm::DenseMap<sym::Expr, sym::Expr> namedSizes; // that the host has computed
   unsigned nextVariable;
 };
 

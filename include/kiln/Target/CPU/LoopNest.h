@@ -65,6 +65,8 @@ struct RowTasks {
 constexpr double minTaskCycles = 16384;
 /// Beyond this a single row is split.
 constexpr double maxRowCycles = 4 * minTaskCycles;
+/// Rows of a task.
+int64_t chooseRowBlock(sym::Expr numRows, double rowCycles);
 
 /// A size for cost models: the constant, or a guess.
 int64_t estimate(sym::Expr size);

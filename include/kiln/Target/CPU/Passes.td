@@ -56,6 +56,18 @@ def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect"];
 }
 
+def MaterializeSizes : Pass<"materialize-sizes", "::mlir::ModuleOp"> {
+  let summary = "Compute sizes once, on the host";
+  let description = [{
+    Every expression over symbols that a launched kernel has in its loops and indices, or that is its
+    grid, gets a name if it takes more than one operation with a number: `wrapper.define "size.0" = s0
+    ceildiv 8` behind the `wrapper.bind`s, or where the last of its symbols is defined. Such a symbol
+    has its expression as `size` in the tables of symbols; from there code generation knows that it need
+    not compute it. Nothing else in the program mentions it, so that what is known of sizes stays known.
+  }];
+  let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
+}
+
 def CpuEmitKernels : Pass<"cpu-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "Write each kernel as a function of the runtime's ABI";
   let description = [{
