@@ -210,7 +210,8 @@ def KernelFuseMaps : Kiln_KernelPass<"kernel-fuse-maps"> {
 
     Operands of contracts and attention take only trivial bodies, since they are evaluated again for
     every block of columns, and only with `operands`: what the producer reads may be a contract whose
-    epilogue is the better place for it.
+    epilogue is the better place for it. They also take what dequantizes constants: folding leaves a map
+    whose result is much larger than the constants it reads.
   }];
   let options = [
     Option<"operands", "operands", "bool", "true", "put bodies into operands of contracts too">
