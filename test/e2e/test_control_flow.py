@@ -213,6 +213,37 @@ def test_sizes_that_graphs_find_out(compile_and_compare, dynamic):
     compile_and_compare(Sizes(), inputs(), dynamic_shapes=({}, {0: DYNAMIC}) if dynamic else None, more_inputs=more)
 
 
+class Weights(nn.Module):
+    """Parameters that are packed and folded inside of graphs, one of which main uses too, and a buffer that changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.shared = nn.Linear(6, 6), nn.Linear(6, 6, bias=False)
+        self.mixed = nn.utils.parametrizations.weight_norm(nn.Linear(6, 6))
+        self.register_buffer("count", torch.zeros(6))
+
+    def forward(self, p, n, x):
+        y = torch.cond(p, lambda x: self.fc(x).relu() + self.count, lambda x: self.shared(x * self.fc.bias.exp()), (x,))
+        z = while_loop(lambda n, y: n > 0, lambda n, y: (n - 1, self.mixed(y).tanh() - self.count), (n, y))[1]
+        self.count.add_(z.sum(0))
+        return self.shared(z), self.count * 1
+
+
+def test_weights_of_graphs(compile_model):
+    """Replaced weights are the graphs', too; what a buffer holds is kept between runs."""
+    torch.manual_seed(0)
+    inputs = [(torch.tensor(bool(i % 2)), torch.tensor(i), torch.randn(3, 6)) for i in range(4)]
+    compiled = compile_model(Weights(), inputs[0])
+    for values in inputs:
+        compiled.check(values, 1e-5, 1e-5)
+    with torch.no_grad():
+        for name, parameter in compiled.module.named_parameters():
+            parameter.copy_(torch.rand_like(parameter))
+            compiled.model.set_constant(name, parameter.detach())
+    for values in inputs:
+        compiled.check(values, 1e-5, 1e-5)
+
+
 class RandomBranch(nn.Module):
     def forward(self, p, x):
         return torch.cond(p, lambda x: x + torch.rand_like(x), lambda x: x.clone(), (x,))
