@@ -1,5 +1,6 @@
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Target/CPU/Passes.h"
+#include "kiln/Target/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -55,6 +56,9 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
     cpu::CpuPackOperandsOptions operands;
     operands.vectorBytes = options.vectorBytes;
     pm.addPass(cpu::createCpuPackOperands(operands));
+  } else {
+    // After fusion, which would put the parts back together.
+    pm.addPass(cuda::createCudaSplitReductions());
   }
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));

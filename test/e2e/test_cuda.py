@@ -81,6 +81,17 @@ def test_information(parts):
     assert {entry["device"] for entry in parts.model.inputs + parts.model.outputs} == {"cuda"}
 
 
+class Long(torch.nn.Module):
+    """Reductions that one block would take too long for."""
+
+    def forward(self, x):
+        return x.sum(), x.amax((0, 2)), x.mean((0, 2)), x.argmax(), torch.softmax(x.reshape(-1), 0)
+
+
+def test_long_reductions(compile_model):
+    compile_model(Long(), (torch.randn(64, 4, 640),), options=EMULATED).check((torch.randn(64, 4, 640),), 1e-4, 1e-4)
+
+
 class Products(torch.nn.Module):
     """Products of every shape that has code of its own, with an epilogue, and operands in either order."""
 

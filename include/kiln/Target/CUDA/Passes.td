@@ -5,6 +5,16 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
+  let summary = "Reduce few long rows in parts, by a kernel of their own";
+  let description = [{
+    A sum over everything would be one block's work. Where a reduction of a map has few rows, which would not
+    keep a GPU busy, and many elements, whose number is known, its first dim is cut: a map before
+    reduces the parts, and what they have accumulated is reduced in the reduction's place.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let summary = "Decide which threads of a GPU run each kernel";
   let description = [{
