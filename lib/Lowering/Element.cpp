@@ -295,11 +295,15 @@ Element lowering::minimum(Element a, Element b) {
 }
 
 Element lowering::fmax(Element a, Element b) {
-  return isFloat(a.type()) ? apply<arith::MaxNumFOp>(a, b) : maximum(a, b);
+  if (!isFloat(a.type()))
+    return maximum(a, b);
+  return select(isNan(a), b, select(isNan(b), a, maximum(a, b)));
 }
 
 Element lowering::fmin(Element a, Element b) {
-  return isFloat(a.type()) ? apply<arith::MinNumFOp>(a, b) : minimum(a, b);
+  if (!isFloat(a.type()))
+    return minimum(a, b);
+  return select(isNan(a), b, select(isNan(b), a, minimum(a, b)));
 }
 
 Element lowering::abs(Element x) {

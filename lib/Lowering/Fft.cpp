@@ -431,8 +431,6 @@ void lowering::registerFft(LoweringTable &table) {
       FftKind kind = entry.kind;
       kind.twoDims = suffix == "2";
       kind.manyDims = suffix == "n";
-      if (kind.conjugate && !suffix.empty())
-        continue;
       table.add(("aten.fft_" + entry.name + suffix + ".default").str(),
                 [kind](Call &call) { return lowerFft(call, kind); });
     }

@@ -180,10 +180,12 @@ static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, 
 
 //===-- Indices -------------------------------------------------------------------------------===//
 
+/// With an argument `mask`, adds where that is true.
 static LogicalResult lowerIndexPut(Call &call) {
   Value self = call.tensor(0), values = call.tensor("values");
   SmallVector<Value> indices = call.args.optTensorList("indices");
-  bool accumulate = call.args.boolean("accumulate");
+  Value only = call.args.has("mask") ? call.tensor("mask") : Value();
+  bool accumulate = only || call.args.boolean("accumulate");
   Exprs sizes = shapeOf(self), shape;
   if (indices.size() > sizes.size())
     return call.refuse("more indices than dims");
@@ -216,6 +218,8 @@ static LogicalResult lowerIndexPut(Call &call) {
     Exprs at = body.dims(0, batch), valueShape = places.batch;
     at.insert(at.begin() + places.position, place.begin(), place.end());
     valueShape.insert(valueShape.begin() + places.position, shape.begin(), shape.end());
+    if (only)
+      write.enabled = isTrue(body.broadcast(only, at, valueShape));
     write.value = body.broadcast(values, at, valueShape);
     return write;
   });
@@ -266,7 +270,9 @@ static LogicalResult lowerMaskedScatter(Call &call) {
 }
 
 void lowering::registerIndexPut(LoweringTable &table) {
-  table.add({"aten.index_put.default", "aten._unsafe_index_put.default"}, lowerIndexPut);
+  table.add({"aten.index_put.default", "aten._unsafe_index_put.default",
+             "aten._unsafe_masked_index_put_accumulate.default"},
+            lowerIndexPut);
   table.add("aten.put.default", lowerPut);
   table.add("aten.masked_scatter.default", lowerMaskedScatter);
 }

@@ -33,6 +33,7 @@ const LoweringTable &lowering::loweringTable() {
     registerAttention(all);
     registerBessel(all);
     registerCat(all);
+    registerCholesky(all);
     registerCompare(all);
     registerComplex(all);
     registerConv(all);
@@ -52,6 +53,7 @@ const LoweringTable &lowering::loweringTable() {
     registerIndex(all);
     registerIndexPut(all);
     registerIntegrate(all);
+    registerLinearSolve(all);
     registerLoss(all);
     registerMarginLoss(all);
     registerMatmul(all);
@@ -192,6 +194,9 @@ LogicalResult Call::set(ValueRange values) {
   for (unsigned i = 0; i < values.size(); ++i) {
     if (!isNeeded(i))
       continue;
+    if (auto complex = dyn_cast<ComplexType>(resultType(i));
+        complex && complex.getElementType().isF16())
+      return refuse("complex numbers of half-precision parts");
     if (elementType(values[i]) != resultType(i))
       return refuse("computes another dtype than the program declares");
     if (!kernels.isSame(shapeOf(values[i]), resultShape(i)))

@@ -168,6 +168,22 @@ static Value scaleShift(Call &call, Value x, Value weight, Value bias, Type wide
   });
 }
 
+/// (x - mean) * rstd * weight + bias, with statistics that are no constants: as exact as can be.
+static Value normalizeChannels(Call &call, Value x, Value weight, Value bias, Type wide,
+                               function_ref<Moments(BodyBuilder &)> statistics) {
+  SmallVector<Value> moments =
+      call.kernels.map({shapeOf(x)[1]}, {wide, wide}, [&](BodyBuilder &body) {
+        Moments m = statistics(body);
+        return BodyBuilder::Elements{m.mean, m.rstd};
+      });
+  return call.kernels.map(shapeOf(x), call.resultType(), [&](BodyBuilder &body) {
+    Exprs channel = {body.dim(1)};
+    Element y = (convert(body.broadcast(x), wide) - body.read(moments[0], channel)) *
+                body.read(moments[1], channel);
+    return affine(body, y, weight, bias, channel);
+  });
+}
+
 /// The tensor's index inside a reduction over all dims but the channel, in a map over channels.
 static Exprs channelIndex(const BodyBuilder &inner, size_t rank) {
   Exprs index = inner.dims(inner.numDims() - rank + 1, inner.numDims());
@@ -219,7 +235,8 @@ static LogicalResult batchNorm(Call &call, bool updates) {
     Exprs at = body.ownDims();
     return {convert(body.read(mean, at), wide), rsqrt(convert(body.read(var, at), wide) + eps)};
   };
-  SmallVector<Value> results = {scaleShift(call, x, weight, bias, wide, statistics)};
+  SmallVector<Value> results = {ofBatch ? normalizeChannels(call, x, weight, bias, wide, statistics)
+                                        : scaleShift(call, x, weight, bias, wide, statistics)};
   unsigned returned = call.numResults() - (updates ? 2 : 0);
   // The native forms also give the statistics of the batch, which in evaluation mode are empty, and
   // some a buffer in which other devices keep something.

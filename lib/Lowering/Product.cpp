@@ -1,4 +1,5 @@
 // Products of tensors that are no matrix product as they stand, and what is made of them.
+#include "Linalg.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
@@ -217,15 +218,19 @@ static LogicalResult lowerMatrixPower(Call &call) {
   int64_t rank = rankOf(square), exponent = call.args.integer("n");
   Type type = elementType(square);
   Exprs shape = shapeOf(square);
-  if (rank < 2 || exponent < 0 || isBool(type) ||
-      !call.kernels.isSame(shape[rank - 1], shape[rank - 2]))
-    return call.refuse("a matrix that is not square, or a negative power");
+  if (rank < 2 || isBool(type) || !call.kernels.isSame(shape[rank - 1], shape[rank - 2]) ||
+      (exponent < 0 && isInt(type)))
+    return call.refuse("this dtype, or a matrix that is not square");
+  if (exponent < 0) { // powers of the inverse
+    Value inverse = invertMatrices(call, flattenBatch(call, square), /*checked=*/true);
+    square = call.kernels.convert(call.kernels.reshape(inverse, shape), type);
+  }
   if (exponent == 0)
     return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
       return convert(body.index(body.dim(rank - 2)) == body.index(body.dim(rank - 1)), type);
     }));
   Value result;
-  for (uint64_t bits = exponent;;) {
+  for (uint64_t bits = std::abs(exponent);;) {
     if (bits & 1)
       result = result ? matrixProduct(call, result, square, type) : square;
     if (!(bits >>= 1))

@@ -387,8 +387,10 @@ static LogicalResult lowerAlphaDropout(Call &call, bool features) {
   double p = call.constantNumber("p");
   if (!call.args.boolean("train") || p == 0)
     return call.set(call.tensor(0));
-  if (!isFloatResult(call) || !(p > 0 && p < 1))
+  if (!isFloatResult(call) || !(p > 0 && p <= 1))
     return call.refuse("this probability or dtype");
+  if (p == 1)
+    return call.pointwise({call.tensor(0)}, [](BodyBuilder &, Elements x) { return x[0] * 0.0; });
   double scale = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
   double kept = alpha * scale * p, dropped = kept - alpha * scale;
   Value self = call.tensor(0);

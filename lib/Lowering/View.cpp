@@ -323,6 +323,9 @@ static LogicalResult lowerUnfold(Call &call) { // windows of `size` elements, `s
   Value tensor = call.tensor(0);
   int64_t rank = rankOf(tensor), dim = call.dim(1, rank);
   int64_t size = call.args.integer(2), step = call.args.integer(3);
+  if (rank == 0 && size <= 1) // counts as one element
+    return call.set(
+        call.kernels.view(tensor, {Expr(size)}, [](ArrayRef<Expr>) { return Exprs(); }));
   if (rank == 0 || step <= 0 || size < 0)
     return call.refuse("needs a tensor with dims and a positive step");
   Exprs shape = shapeOf(tensor);
@@ -348,7 +351,7 @@ static LogicalResult lowerRepeat(Call &call) { // repeat, tile
   return call.set(call.kernels.view(tensor, shape, [&](ArrayRef<Expr> dims) {
     Exprs index;
     for (size_t i = added; i < rank; ++i)
-      index.push_back(dims[i].mod(sizes[i - added]));
+      index.push_back(sizes[i - added].isConstant(0) ? Expr(0) : dims[i].mod(sizes[i - added]));
     return index;
   }));
 }

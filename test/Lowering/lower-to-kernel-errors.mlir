@@ -39,9 +39,9 @@ func.func @outside(%x: tensor<4x6xf32>) -> tensor<4x9xf32> {
 
 // -----
 
-// Nothing is kept, so that there is no mean to keep.
+// A probability above 1.
 func.func @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error@+1 {{aten.alpha_dropout.default: this probability or dtype}}
-  %0 = torch.call "aten.alpha_dropout.default"(%x) args = [#torch.arg<0>, 1.0, true] {node = "dropout"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.alpha_dropout.default"(%x) args = [#torch.arg<0>, 1.5, true] {node = "dropout"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

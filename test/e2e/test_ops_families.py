@@ -83,7 +83,8 @@ def test_complex_reductions(check_calls):
     z = torch.complex(some(4, 5), some(4, 5))
     special = torch.tensor([complex(-INF, 1), complex(0, 0), complex(NAN, 0), complex(2, -3)])
     check_calls(lambda z: (z.var(), z.std(1), *torch.var_mean(z, 0), torch.linalg.vector_norm(z, 3, 1), torch.linalg.vector_norm(z, INF), z.logsumexp(0), torch.logcumsumexp(z, 1),
-                           torch.dist(z, z * 2), torch.lerp(z, z * 2, 0.7), F.silu(z), torch.isclose(z, z + 1e-9)), z, rtol=1e-5, atol=1e-5)
+                           torch.dist(z, z * 2), torch.lerp(z, z * 2, 0.7), F.silu(z), torch.isclose(z, z + 1e-9), torch.fft.hfftn(z), torch.fft.hfft2(z, norm="ortho"),
+                           torch.fft.ihfftn(z.real), torch.fft.ihfft2(z.imag)), z, rtol=1e-5, atol=1e-5)
     check_calls(lambda z, w: torch.logaddexp(z, w), (special, special.flip(0)), (z, z.conj().resolve_conj()), rtol=1e-5, atol=1e-5)
 
 

@@ -78,6 +78,15 @@ def compare(actual, case, is_random, tolerances):
     return None, worst
 
 
+def as_torch(output):
+    """A tensor of what came as an array of numpy's, which lacks some dtypes."""
+    if isinstance(output, torch.Tensor) or not hasattr(output, "dtype"):
+        return output
+    if output.dtype.name == "bfloat16":
+        return torch.from_numpy(output.view("int16")).view(torch.bfloat16)
+    return torch.from_numpy(output)
+
+
 def run(library, parts, tolerances):
     """Outcomes of the calls of one library. `parts`: (name, case, is_random) in the order of the program. `tolerances`: for
     dtypes that are not compared as torch.testing does."""
@@ -85,7 +94,7 @@ def run(library, parts, tolerances):
     inputs = [tensor for _, case, _ in parts for tensor in prepare.clone(case.inputs)]
     outputs = [output for output in model.run(inputs) if output is not None]
     if not inputs:  # nothing said that torch tensors are wanted
-        outputs = [torch.from_numpy(output) if hasattr(output, "dtype") and not isinstance(output, torch.Tensor) else output for output in outputs]
+        outputs = [as_torch(output) for output in outputs]
     outcomes = []
     for name, case, is_random in parts:
         count = len(case.expected)

@@ -95,6 +95,8 @@ def clone(tensors):
 def results(value):
     """Everything in a result but None, as tensors."""
     flat = [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
+    if any(isinstance(leaf, torch.Tensor) and leaf.layout != torch.strided for leaf in flat):
+        raise TypeError("a sparse result")
     return [leaf.detach().resolve_conj().resolve_neg().clone() if isinstance(leaf, torch.Tensor) else
             torch.tensor(leaf, dtype={bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}[type(leaf)])
             for leaf in flat]
@@ -146,7 +148,7 @@ def make_case(entry, call, tensors):
         expected = results(call.run(entry.op, clone(tensors)))
     except Exception:
         return None
-    return Case(tensors, expected, reference(entry, call, tensors))
+    return Case(clone(tensors), expected, reference(entry, call, tensors))
 
 
 def is_random(entry, call, case):
