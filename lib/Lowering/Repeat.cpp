@@ -250,7 +250,45 @@ static LogicalResult lowerRepeatInterleave(Call &call) { // repeat_interleave.se
   }));
 }
 
+/// All ascending choices of `r` elements of a vector, with the same one again if asked for.
+static LogicalResult lowerCombinations(Call &call) {
+  Value self = call.tensor(0);
+  int64_t r = call.args.integer("r");
+  bool repeats = call.args.boolean("with_replacement");
+  Exprs declared = call.resultShape();
+  if (rankOf(self) != 1 || r < 1 || declared.size() != 2 || !declared[1].isConstant(r))
+    return call.refuse("needs a vector and at least one place");
+  Expr n = shapeOf(self)[0];
+  if (!call.kernels.known().isPositive(n))
+    return call.refuse("cannot tell that there is an element");
+  SmallVector<Expr> powers(r, Expr(1)); // of n, for each place
+  for (int64_t i = r - 1; i-- > 0;)
+    powers[i] = powers[i + 1] * n;
+  Expr all = powers.front() * n;
+  Value places = repeatElements(
+      call, all, declared[0], [&](BodyBuilder &body, Expr element, Element inside) {
+        Element ascends = body.constant(body.b().getI1Type(), 1);
+        for (int64_t i = 0; i + 1 < r; ++i) {
+          Element a = body.index(element.floorDiv(powers[i]).mod(n));
+          Element b = body.index(element.floorDiv(powers[i + 1]).mod(n));
+          ascends = ascends & (repeats ? a <= b : a < b);
+        }
+        return ascends & inside;
+      });
+  return call.set(
+      call.kernels.map({shapeOf(places)[0], Expr(r)}, elementType(self), [&](BodyBuilder &body) {
+        Element place = body.read(places, Exprs{body.dim(0)}), own = place.constant(0);
+        Element size = body.index(n);
+        for (int64_t i = 0; i < r; ++i) {
+          Element here = remainder(truncDiv(place, body.index(powers[i])), size);
+          own = select(body.index(body.dim(1)) == own.constant(i), here, own);
+        }
+        return body.read(self, Indices{own});
+      }));
+}
+
 void lowering::registerRepeat(LoweringTable &table) {
+  table.add("aten.combinations.default", lowerCombinations);
   table.add({"aten.nonzero.default", "aten.argwhere.default"}, lowerNonzero);
   table.add("aten.nonzero_static.default", lowerNonzeroStatic);
   table.add({"aten.nonzero_numpy.default", "aten.where.default"}, lowerNonzeroVectors);

@@ -302,3 +302,7 @@ def test_tools(compacted, tmp_path):
     (name,) = info["outputs"][0]["shape"]
     assert info["outputs"][2]["shape"] == [name, 3] and name in info["symbols"]
     assert run_tool("aot-run", compacted.path, "--repeat", 1).returncode == 0
+
+
+def test_combinations(compile_and_compare):
+    exact(compile_and_compare, lambda x: (torch.combinations(x), torch.combinations(x, 3), torch.combinations(x[:3], 2, with_replacement=True), torch.combinations(x, 1)), (some(5),))
