@@ -218,11 +218,61 @@ static LogicalResult lowerNllBackward(Call &call) {
   }));
 }
 
-/// Of class numbers, without label smoothing.
+/// Of class numbers with label smoothing: each class has a share of the target.
+static LogicalResult smoothedEntropy(Call &call, const Likelihood &nll, const ReducedDims &classes,
+                                     double smoothing) {
+  Type type = elementType(nll.logs), wide = opmath(type);
+  Exprs rows = classes.resultShape(false);
+  if (!call.kernels.isSame(shapeOf(nll.target), rows) ||
+      (nll.weight && (rankOf(nll.weight) != 1 || elementType(nll.weight) != type)))
+    return call.refuse("a target or weights of another shape");
+  Value losses = call.kernels.map(rows, wide, [&](BodyBuilder &body) {
+    Exprs at = body.ownDims();
+    Element klass = nll.classAt(body, at), counted = nll.isCounted(body, klass);
+    Element own = nll.lossAt(body, at, klass, wide) * nll.weightOf(body, klass, wide);
+    Element all = body.sum(classes.extents, wide, [&](BodyBuilder &inner) {
+      Element x = -convert(inner.read(nll.logs, classes.indexFromResult(inner, false)), wide);
+      Expr number = inner.dim(inner.numDims() - 1);
+      return nll.weight ? x * convert(inner.read(nll.weight, Exprs{number}), wide) : x;
+    });
+    Element share = all * smoothing / countAs(body, classes.count(), wide);
+    return select(counted, own * (1 - smoothing) + share, own.constant(0));
+  });
+  if (call.args.integer("reduction") != Mean)
+    return reduced(call, losses);
+  return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
+    Element sum = body.sum(rows, wide,
+                           [&](BodyBuilder &inner) { return inner.read(losses, inner.ownDims()); });
+    return sum / body.sum(rows, wide, [&](BodyBuilder &inner) {
+      return nll.weightOf(inner, nll.classAt(inner, inner.ownDims()), wide);
+    });
+  }));
+}
+
+/// Of probabilities of the classes.
+static LogicalResult probabilityEntropy(Call &call, Value logs, Value target, Value weight,
+                                        const ReducedDims &classes, double smoothing) {
+  Type wide = opmath(elementType(logs));
+  if (!call.kernels.isSame(shapeOf(target), classes.shape) || !isFloat(elementType(target)) ||
+      (weight && rankOf(weight) != 1))
+    return call.refuse("a target or weights of another shape");
+  return reduced(call, call.kernels.map(classes.resultShape(false), wide, [&](BodyBuilder &body) {
+    Element count = countAs(body, classes.count(), wide);
+    return -body.sum(classes.extents, wide, [&](BodyBuilder &inner) {
+      Exprs at = classes.indexFromResult(inner, false);
+      Element share = convert(inner.read(target, at), wide);
+      if (smoothing != 0)
+        share = share * (1 - smoothing) + smoothing / count;
+      Element x = convert(inner.read(logs, at), wide) * share;
+      Expr number = inner.dim(inner.numDims() - 1);
+      return weight ? x * convert(inner.read(weight, Exprs{number}), wide) : x;
+    });
+  }));
+}
+
 static LogicalResult lowerCrossEntropy(Call &call) {
-  Value self = call.tensor(0), target = call.tensor(1);
-  if (call.args.number("label_smoothing") != 0 || !isInt(elementType(target)))
-    return call.refuse("label smoothing or class probabilities");
+  Value self = call.tensor(0), target = call.tensor(1), weight = call.args.optTensor("weight");
+  double smoothing = call.args.number("label_smoothing");
   Type type = elementType(self), wide = opmath(type);
   if (rankOf(self) == 0 || !isFloat(type))
     return call.refuse("these dtypes or ranks");
@@ -236,8 +286,10 @@ static LogicalResult lowerCrossEntropy(Call &call) {
                            [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
     return convert(body.broadcast(self), wide) - largest - log(sum);
   });
-  return likelihood(
-      call, {logs, target, call.args.optTensor("weight"), call.args.symInt("ignore_index")});
+  if (!isInt(elementType(target)))
+    return probabilityEntropy(call, logs, target, weight, classes, smoothing);
+  Likelihood nll{logs, target, weight, call.args.symInt("ignore_index")};
+  return smoothing == 0 ? likelihood(call, nll) : smoothedEntropy(call, nll, classes, smoothing);
 }
 
 void lowering::registerLoss(LoweringTable &table) {

@@ -265,8 +265,8 @@ static LogicalResult lowerCombinations(Call &call) {
   for (int64_t i = r - 1; i-- > 0;)
     powers[i] = powers[i + 1] * n;
   Expr all = powers.front() * n;
-  Value places = repeatElements(
-      call, all, declared[0], [&](BodyBuilder &body, Expr element, Element inside) {
+  Value places =
+      repeatElements(call, all, declared[0], [&](BodyBuilder &body, Expr element, Element inside) {
         Element ascends = body.constant(body.b().getI1Type(), 1);
         for (int64_t i = 0; i + 1 < r; ++i) {
           Element a = body.index(element.floorDiv(powers[i]).mod(n));

@@ -111,6 +111,14 @@ def test_running_statistics(compile_and_compare):
     compile_and_compare(Trained(), compiled_inputs, rtol=1e-5, atol=1e-5)
 
 
+def test_cross_entropy(check_calls):
+    scores, classes, weight = some(5, 4, 3), torch.randint(0, 4, (5, 3)), some(4).abs()
+    classes[0, 1] = -100
+    check_calls(lambda x, t, w: tuple(F.cross_entropy(x, t, w, label_smoothing=0.2, reduction=reduction) for reduction in ("none", "mean", "sum"))
+                + (F.cross_entropy(x, t, label_smoothing=0.1), F.cross_entropy(x, x.softmax(1), w, label_smoothing=0.3), F.cross_entropy(x[0, :, 0], x[1, :, 0].softmax(0))),
+                (scores, classes, weight))
+
+
 def test_unpooling_and_columns(check_calls):
     x = some(2, 3, 6, 8)
     check_calls(lambda x: (F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), F.unfold(x, (2, 3), dilation=(1, 2), padding=1, stride=2),

@@ -39,6 +39,10 @@ def test_large(check_calls):
     check_calls(lambda a, b: (torch.linalg.solve(a, b), torch.linalg.cholesky(a @ a.T)), (matrices(90, 90) + 8 * torch.eye(90), some(90, 5)), rtol=1e-3, atol=1e-3)
 
 
+def test_empty(check_calls):
+    check_calls(lambda a: (torch.linalg.inv(a).sum(), torch.linalg.det(a), torch.linalg.cholesky(a).sum()), matrices(0, 3, 3, dtype=torch.complex64), matrices(2, 0, 0))
+
+
 def test_tensors(check_calls):
     a = some(2, 3, 6)
     check_calls(lambda a, b: (torch.linalg.tensorinv(a), torch.linalg.tensorsolve(a, b), torch.linalg.tensorsolve(a.movedim(2, 0), b, dims=(0,)), torch.logdet(a.reshape(6, 6))),
