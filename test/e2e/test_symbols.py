@@ -113,3 +113,15 @@ def test_integers_are_symbols(compile_and_compare):
         compiled.model.run([torch.randn(12), 3, 5])
     with pytest.raises(kiln.KilnError):
         compiled.model.run([torch.randn(12), -3, -4])
+
+
+def test_memory_of_given_sizes(compile_and_compare):
+    """`arena_bytes` says what a run of some size allocates."""
+    layers = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.Tanh(), torch.nn.Linear(128, 256), torch.nn.Tanh(), torch.nn.Linear(256, 64))
+    model = compile_and_compare(layers, (torch.randn(3, 64),), ({0: torch.export.Dim("rows", min=1, max=999)},)).model
+    (symbol,) = model.symbols
+    for rows in (5, 997):
+        needed = eval(model.info["arena_bytes"], {symbol: rows})
+        assert 4 * rows * (128 + 256) <= needed < 4 * rows * (128 + 256) + 4096
+        model.run([torch.randn(rows, 64)])
+        assert any(size == needed for _, size in model.allocator.blocks.values()), (needed, model.allocator.blocks.values())

@@ -41,14 +41,16 @@ std::optional<int64_t> cpu::getSymbolBound(NamedAttribute symbol, StringRef name
 
 //------------------------------------------------------------------------===//
 
+static llvm::json::Value toJson(sym::Expr size) {
+  if (std::optional<int64_t> constant = size.constant())
+    return *constant;
+  return size.str();
+}
+
 static llvm::json::Value toJson(ArrayRef<sym::Expr> shape) {
   llvm::json::Array sizes;
-  for (sym::Expr size : shape) {
-    if (std::optional<int64_t> constant = size.constant())
-      sizes.push_back(*constant);
-    else
-      sizes.push_back(size.str());
-  }
+  for (sym::Expr size : shape)
+    sizes.push_back(toJson(size));
   return llvm::json::Value(std::move(sizes));
 }
 
@@ -123,6 +125,8 @@ std::string cpu::describeModel(ProgramOp program, const ModelInfo &model) {
         });
       }
     });
+    if (program.getArenaBytes())
+      json.attribute("arena_bytes", toJson(program.getArenaBytes()->getValue()));
     json.attributeArray("constants", [&] {
       for (const NamedConstant &constant : getNamedConstants(program))
         describeTensor(json, constant.name, constant.type, "");
