@@ -109,7 +109,7 @@ class Products(torch.nn.Module):
         return y, x @ self.transposed, x @ x.t(), batch, self.conv(images)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 19, 130])
+@pytest.mark.parametrize("rows", [0, 1, 3, 19, 130])
 def test_products(compile_model, rows):
     torch.manual_seed(rows)
     compiled = compile_model(Products(), (torch.randn(rows, 40), torch.randn(2, 3, 9, 11)), options=EMULATED)
