@@ -44,6 +44,25 @@ static LogicalResult lowerBincount(Call &call) {
   }));
 }
 
+/// 1 where the last dim is the class that an element names.
+static LogicalResult lowerOneHot(Call &call) {
+  Value self = call.tensor(0);
+  Type i64 = IntegerType::get(call.args.op().getContext(), 64);
+  Exprs shape = call.resultShape(), own = shapeOf(self);
+  if (!isInt(elementType(self)) || shape.size() != own.size() + 1)
+    return call.refuse("this dtype or shape");
+  if (call.args.integer("num_classes") < 0)
+    return call.refuse("a number of classes that only data says");
+  // A class outside of the range fails the run, as does any index that is.
+  Value classes = call.kernels.map({shape.back()}, i64,
+                                   [&](BodyBuilder &body) { return body.index(body.dim(0)); });
+  return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
+    Element klass = body.read(self, body.dims(0, own.size()));
+    Element checked = body.read(classes, Indices{klass});
+    return convert(checked == body.index(body.dim(own.size())), call.resultType());
+  }));
+}
+
 //===-- Histograms ----------------------------------------------------------------------------===//
 
 namespace {
@@ -202,6 +221,7 @@ static LogicalResult lowerHistogramdd(Call &call) {
 
 void lowering::registerHistogram(LoweringTable &table) {
   table.add("aten.bincount.default", lowerBincount);
+  table.add("aten.one_hot.default", lowerOneHot);
   table.add({"aten.histogram.bin_ct", "aten.histogram.bins_tensor"}, lowerHistogram);
   table.add(
       {"aten.histogramdd.default", "aten.histogramdd.int_bins", "aten.histogramdd.TensorList_bins"},

@@ -126,6 +126,10 @@ def test_unpooling_and_columns(check_calls):
                            F.avg_pool2d((x * 10).to(torch.int64), 2)), x)
 
 
+def test_one_hot(check_calls):
+    check_calls(lambda x: F.one_hot(x, 9), torch.randint(0, 9, (3, 4)), torch.tensor(8), torch.zeros(0, 2, dtype=torch.int64), rtol=0, atol=0)
+
+
 def test_many_distinct_elements(check_calls):
     check_calls(lambda x: torch.unique(x, return_inverse=True, return_counts=True), torch.randint(0, 3000, (9000,)), rtol=0, atol=0)
 
