@@ -39,6 +39,11 @@ def short_text(config, size):
     return dict(input_ids=(_ids(config, size, 6 + size), LENGTH))
 
 
+def text_in_one_chunk(config, size):
+    """Of no more than eight tokens, which the exported program asserts."""
+    return dict(input_ids=(_ids(config, size, 4 + size), LENGTH))
+
+
 def layout(config, size):
     words = text(config, size)
     corner = torch.randint(0, 500, (*words["input_ids"][0].shape, 2), generator=_generator(size))
@@ -68,6 +73,11 @@ def pixel_tokens(config, size):
 
 def sound(config, size):
     return dict(input_values=(_real(size, 600 + 100 * size), {0: "batch", 1: "time"}))
+
+
+def sound_of_pairs(config, size):
+    """Of an even number of frames after the convolutions, as the exported program asserts."""
+    return dict(input_values=(_real(size, 400 + 200 * size), {0: "batch", 1: "time"}))
 
 
 def spectrogram(config, size):
