@@ -55,8 +55,6 @@ static Expr absolute(Expr e) { return Expr::max(e, -e); }
 static Expr fold(StringRef mode, Expr index, Expr size) {
   if (mode == "replicate")
     return Expr::min(Expr::max(index, Expr(0)), size - 1);
-  if (mode == "circular")
-    return index.mod(size);
   return size - 1 - absolute(size - 1 - absolute(index)); // reflect
 }
 
@@ -81,6 +79,13 @@ static LogicalResult padFolded(Call &call, const Amounts &amounts, StringRef mod
         for (auto [i, dim] : llvm::enumerate(dims)) {
           Expr moved = dim - amounts.before[i];
           bool padded = !amounts.before[i].isConstant(0) || !amounts.after[i].isConstant(0);
+          if (padded && mode == "circular") {
+            // What negative amounts cut off does not come around.
+            Expr first = known.simplify(Expr::max(-amounts.before[i], Expr(0)));
+            Expr rest = known.simplify(shape[i] - first - Expr::max(-amounts.after[i], Expr(0)));
+            index.push_back(rest.isConstant(0) ? first : first + (moved - first).mod(rest));
+            continue;
+          }
           index.push_back(padded ? fold(mode, moved, shape[i]) : moved);
         }
         return index;

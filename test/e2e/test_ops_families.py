@@ -126,6 +126,11 @@ def test_unpooling_and_columns(check_calls):
                            F.avg_pool2d((x * 10).to(torch.int64), 2)), x)
 
 
+def test_circular_padding_of_a_part(check_calls):
+    check_calls(lambda x: (F.pad(x, (-2, 3, 0, 0), mode="circular"), F.pad(x, (2, -1, -1, 2), mode="circular"), F.pad(x, (-1, -2, 1, 1), mode="circular")), some(2, 3, 5, 6)[:, :, :4],
+                rtol=0, atol=0)
+
+
 def test_one_hot(check_calls):
     check_calls(lambda x: F.one_hot(x, 9), torch.randint(0, 9, (3, 4)), torch.tensor(8), torch.zeros(0, 2, dtype=torch.int64), rtol=0, atol=0)
 
