@@ -69,40 +69,42 @@ int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kern
 int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int64_t *to_strides,
                                CUdeviceptr from, const int64_t *from_strides, const int64_t *sizes,
                                int rank, size_t item) {
-  /* Count, item, sizes, strides. Dims of one element go, neighbours that advance as one merge. */
-  int64_t numbers[KILN_RT_COPY_NUMBERS];
-  int64_t *size = numbers + 2, *to_step = size + KILN_RT_COPY_RANK,
-          *from_step = to_step + KILN_RT_COPY_RANK;
-  int64_t count = 1;
+  /* Dims of one element go, neighbours that advance as one merge. */
+  int64_t size[KILN_MAX_RANK], to_step[KILN_MAX_RANK], from_step[KILN_MAX_RANK], count = 1;
   int dims = 0;
   for (int d = 0; d < rank; ++d) {
     count *= sizes[d];
     if (sizes[d] == 1)
       continue;
-    if (dims > 0 && to_step[dims - 1] == to_strides[d] * sizes[d] &&
-        from_step[dims - 1] == from_strides[d] * sizes[d]) {
+    bool merges = dims > 0 && to_step[dims - 1] == to_strides[d] * sizes[d] &&
+                  from_step[dims - 1] == from_strides[d] * sizes[d];
+    if (merges)
       --dims;
-      size[dims] *= sizes[d];
-    } else if (dims < KILN_RT_COPY_RANK) {
-      size[dims] = sizes[d];
-    } else {
-      return kiln_fail(KILN_UNSUPPORTED,
-                       "a tensor with more than %d dimensions that are not contiguous cannot be "
-                       "copied on a GPU: make it contiguous",
-                       KILN_RT_COPY_RANK);
-    }
+    size[dims] = merges ? size[dims] * sizes[d] : sizes[d];
     to_step[dims] = to_strides[d];
     from_step[dims] = from_strides[d];
     ++dims;
   }
-  for (; dims < KILN_RT_COPY_RANK; ++dims) {
-    size[dims] = 1;
-    to_step[dims] = from_step[dims] = 0;
-  }
   if (count == 0)
     return KILN_OK;
+  if (dims > KILN_RT_COPY_RANK) {
+    /* What the kernel has no dims for, one after the other. */
+    int32_t status = KILN_OK;
+    for (int64_t i = 0; i < size[0] && status == KILN_OK; ++i)
+      status = kiln_cuda_copy_strided(context, to + (CUdeviceptr)(i * to_step[0]) * item,
+                                      to_step + 1, from + (CUdeviceptr)(i * from_step[0]) * item,
+                                      from_step + 1, size + 1, dims - 1, item);
+    return status;
+  }
+  /* Count, item, sizes, strides. */
+  int64_t numbers[KILN_RT_COPY_NUMBERS];
   numbers[0] = count;
   numbers[1] = (int64_t)item;
+  for (int d = 0; d < KILN_RT_COPY_RANK; ++d) {
+    numbers[2 + d] = d < dims ? size[d] : 1;
+    numbers[2 + KILN_RT_COPY_RANK + d] = d < dims ? to_step[d] : 0;
+    numbers[2 + 2 * KILN_RT_COPY_RANK + d] = d < dims ? from_step[d] : 0;
+  }
   const kiln_rt_device_kernel *kernel = kiln_program.device->copy;
   const int64_t *pointers[KILN_RT_COPY_NUMBERS];
   for (int i = 0; i < KILN_RT_COPY_NUMBERS; ++i)

@@ -152,6 +152,17 @@ def test_attention(compile_model, queries, keys, depth, value_depth):
     compiled.check((q * 2, k, v, mask, q[:, :, 1:2]), 1e-4, 1e-4)
 
 
+class ManyDims(torch.nn.Module):
+    def forward(self, x):
+        return x.permute(7, 6, 5, 4, 3, 2, 1, 0)
+
+
+def test_strides_of_many_dimensions(compile_model):
+    """More than the kernel that copies has."""
+    x = torch.randn(2, 3, 2, 2, 3, 2, 2, 3)
+    compile_model(ManyDims(), (x,), options=EMULATED).check((x + 1,), 0, 0)
+
+
 class Sizes(torch.nn.Module):
     """A size that data gives, an assertion, an input that is written to."""
 
