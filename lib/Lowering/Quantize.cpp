@@ -14,7 +14,7 @@ enum class Granularity { Number, Tensor, Channel };
 /// Where scale and zero point come from: two numbers, two tensors of one element, or two tensors
 /// with an element for each index of dim `axis`.
 struct Parameters {
-  Granularity granularity;
+  Granularity granularity = Granularity::Number;
   double scaleNumber = 0, zeroNumber = 0;
   Value scales, zeros; // zeros may be null: 0
   int64_t axis = 0;
@@ -44,7 +44,8 @@ struct Parameters {
 
 /// Reads scale, zero point, (axis,) lowest and highest value from argument 1 on.
 static std::optional<Parameters> getParameters(Call &call, Granularity granularity) {
-  Parameters p{granularity};
+  Parameters p;
+  p.granularity = granularity;
   torch::CallArgs &args = call.args;
   bool perChannel = granularity == Granularity::Channel;
   unsigned bounds = perChannel ? 4 : 3;
