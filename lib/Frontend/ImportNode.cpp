@@ -149,6 +149,12 @@ static bool isNumberComputation(StringRef target) {
   return llvm::any_of(prefixes, [&](StringRef prefix) { return target.starts_with(prefix); });
 }
 
+/// Operators that give a number which only data knows, even where export has concluded it from a
+/// check: the check is what they then are.
+static bool isDataNumber(StringRef target) {
+  return target.starts_with("aten.item.") || target.starts_with("aten._local_scalar_dense.");
+}
+
 /// A node all of whose results are constants or are expressions over known symbols leaves no trace:
 /// its names stand for those.
 Expected<bool> Importer::importAsNumbers(StringRef target, ArrayRef<Result> results) {
@@ -159,6 +165,8 @@ Expected<bool> Importer::importAsNumbers(StringRef target, ArrayRef<Result> resu
     if (!result.number)
       return false;
     auto expr = dyn_cast<sym::ExprAttr>(result.number);
+    if (!expr && isDataNumber(target))
+      return false;
     if (!expr)
       continue;
     bool isKnown = true;

@@ -207,9 +207,18 @@ LogicalResult Call::set(ValueRange values) {
       continue;
     // A number that comes into being here, or the bool that says whether it is 1.
     if (auto number =
-            op.getValuesAttr() ? dyn_cast<sym::ExprAttr>(op.getValuesAttr()[i]) : sym::ExprAttr())
-      if (number.getValue().kind() == sym::Kind::Symbol && pending.contains(number.getValue()))
-        defineSize(kernels.convert(values[i], kernels.b().getI64Type()), number.getValue());
+            op.getValuesAttr() ? dyn_cast<sym::ExprAttr>(op.getValuesAttr()[i]) : sym::ExprAttr()) {
+      Expr expr = number.getValue();
+      if (expr.kind() == sym::Kind::Symbol && pending.contains(expr))
+        defineSize(kernels.convert(values[i], kernels.b().getI64Type()), expr);
+      else if (expr.isConstant())
+        require(kernels.map({}, kernels.b().getI1Type(),
+                            [&](BodyBuilder &body) {
+                              Element value = body.read(values[i], Exprs());
+                              return value == value.constant(*expr.constant());
+                            }),
+                "expected the value " + expr.str());
+    }
     op->getResult(i).replaceAllUsesWith(kernels.withShape(values[i], resultShape(i)));
   }
   return success();

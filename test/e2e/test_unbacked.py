@@ -237,6 +237,18 @@ def test_assertions(compile_model):
     compiled.check((torch.tensor(7), torch.ones(4)), 0, 0)
 
 
+def test_known_number(compile_model):
+    """Export has put in the number that a check asks for; data may still say otherwise."""
+    def function(x):
+        n = (x > 2).sum().item()
+        torch._check(n == 3)
+        return x + n, x[n]
+    compiled = compile_model(Function(function), (torch.tensor([0.0, 3, 3, 3, 1]),))
+    compiled.check((torch.tensor([5.0, 0, 9, 7, 1]),), 0, 0)
+    fails(compiled, r"expected the value 3 \(node .*test_unbacked.py:\d+\)", torch.zeros(5))
+    fails(compiled, "expected the value 3", torch.full((5,), 3.0))
+
+
 def test_range_of_a_mask(compile_model):
     """Export has found how many there must be."""
     def function(x, m):
@@ -302,7 +314,3 @@ def test_tools(compacted, tmp_path):
     (name,) = info["outputs"][0]["shape"]
     assert info["outputs"][2]["shape"] == [name, 3] and name in info["symbols"]
     assert run_tool("aot-run", compacted.path, "--repeat", 1).returncode == 0
-
-
-def test_combinations(compile_and_compare):
-    exact(compile_and_compare, lambda x: (torch.combinations(x), torch.combinations(x, 3), torch.combinations(x[:3], 2, with_replacement=True), torch.combinations(x, 1)), (some(5),))
