@@ -316,6 +316,11 @@ Element lowering::abs(Element x) {
   return select(x < x.constant(0), -x, x);
 }
 
+Element lowering::addInOpmath(Element a, Element b) {
+  Type wide = opmath(a.type());
+  return convert(convert(a, wide) + convert(b, wide), a.type());
+}
+
 Element lowering::pow(Element a, Element b) { return apply<math::PowFOp>(a, b); }
 
 Element lowering::hypot(Element a, Element b) {

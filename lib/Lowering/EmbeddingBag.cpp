@@ -96,7 +96,7 @@ static LogicalResult lowerEmbeddingBag(Call &call) {
 /// The gradient of a table: every row of the gradient is added to the row that was read.
 static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
   Value gradient = call.tensor("grad_output"), indices = call.tensor("indices");
-  Type type = elementType(gradient), wide = opmath(type);
+  Type type = elementType(gradient);
   Type i64 = IntegerType::get(type.getContext(), 64);
   if (call.args.boolean("scale_grad_by_freq"))
     return call.refuse("scale_grad_by_freq = True");
@@ -116,12 +116,9 @@ static LogicalResult lowerEmbeddingDenseBackward(Call &call) {
     at.push_back(body.dim(0));
     return ScatterSpec::Write{{index}, index != body.index(padding), body.read(gradient, at)};
   };
-  auto add = [&](Element old, Element x) {
-    return convert(convert(old, wide) + convert(x, wide), type);
-  };
   spec.init = init;
   spec.update = update;
-  spec.combine = add;
+  spec.combine = addInOpmath;
   return call.set(call.kernels.scatter(spec, type));
 }
 

@@ -58,7 +58,7 @@ struct Places {
 static LogicalResult writePlaces(Call &call, Value self, const Places &places, ArrayRef<Expr> shape,
                                  bool accumulate,
                                  function_ref<ScatterSpec::Write(BodyBuilder &)> update) {
-  Type type = elementType(self), wide = opmath(type);
+  Type type = elementType(self);
   ScatterSpec spec;
   spec.batch = places.batch;
   spec.targets = places.targets;
@@ -70,13 +70,10 @@ static LogicalResult writePlaces(Call &call, Value self, const Places &places, A
       at.push_back(body.dim(dim));
     return body.read(self, at);
   };
-  auto add = [&](Element old, Element x) {
-    return convert(convert(old, wide) + convert(x, wide), type);
-  };
   spec.init = init;
   spec.update = update;
   if (accumulate)
-    spec.combine = add;
+    spec.combine = addInOpmath;
   return call.set(call.kernels.scatter(spec, type));
 }
 
@@ -92,14 +89,14 @@ static Element wrapIndex(BodyBuilder &body, Element index, Expr size) {
 static LogicalResult fillMasked(Call &call, Value mask, size_t position, Value values,
                                 bool accumulate) {
   Value self = call.tensor(0);
-  Type type = elementType(self), wide = opmath(type);
+  Type type = elementType(self);
   size_t rank = rankOf(mask);
   return call.set(call.kernels.map(shapeOf(self), type, [&](BodyBuilder &body) {
     Element test = isTrue(body.read(mask, body.dims(position, position + rank)));
     Element value = body.read(values, Exprs(rankOf(values), Expr(0)));
     Element old = body.broadcast(self);
     if (accumulate)
-      value = convert(convert(old, wide) + convert(value, wide), type);
+      value = addInOpmath(old, value);
     return select(test, value, old);
   }));
 }
@@ -233,7 +230,7 @@ static LogicalResult lowerPut(Call &call) {
     return call.refuse("these dtypes");
   index = call.kernels.reshape(index, {count});
   source = call.kernels.reshape(source, {count});
-  Type type = elementType(self), wide = opmath(type);
+  Type type = elementType(self);
   Value flat = call.kernels.reshape(self, {size});
   ScatterSpec spec;
   spec.targets = {size};
@@ -243,13 +240,10 @@ static LogicalResult lowerPut(Call &call) {
     Element at = wrapIndex(body, body.read(index, Exprs{body.dim(1)}), size);
     return ScatterSpec::Write{{at}, {}, body.read(source, Exprs{body.dim(1)})};
   };
-  auto add = [&](Element old, Element x) {
-    return convert(convert(old, wide) + convert(x, wide), type);
-  };
   spec.init = init;
   spec.update = update;
   if (call.args.boolean("accumulate"))
-    spec.combine = add;
+    spec.combine = addInOpmath;
   return call.set(call.kernels.reshape(call.kernels.scatter(spec, type), shapeOf(self)));
 }
 

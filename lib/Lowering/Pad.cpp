@@ -126,7 +126,7 @@ static LogicalResult padFoldedBackward(Call &call, StringRef mode) {
   if (!call.kernels.isSame(paddedShape(call, self, *amounts), padded) ||
       elementType(gradient) != elementType(self) || !isFloat(elementType(self)))
     return call.refuse("a gradient of another shape or dtype");
-  Type type = elementType(self), wide = opmath(type);
+  Type type = elementType(self);
   ScatterSpec spec;
   SmallVector<size_t> targets;
   for (auto [i, size] : llvm::enumerate(shape)) {
@@ -151,12 +151,9 @@ static LogicalResult padFoldedBackward(Call &call, StringRef mode) {
     write.value = body.read(gradient, at);
     return write;
   };
-  auto add = [&](Element old, Element x) {
-    return convert(convert(old, wide) + convert(x, wide), type);
-  };
   spec.init = init;
   spec.update = update;
-  spec.combine = add;
+  spec.combine = addInOpmath;
   return call.set(call.kernels.scatter(spec, type));
 }
 

@@ -13,7 +13,7 @@ addBack(Call &call, Value like, size_t spatial, ArrayRef<Expr> places, bool flat
         function_ref<ScatterSpec::Write(BodyBuilder &, ArrayRef<Expr>, ArrayRef<Expr>)> update) {
   Exprs shape = shapeOf(like);
   size_t leading = shape.size() - spatial;
-  Type type = elementType(like), wide = opmath(type);
+  Type type = elementType(like);
   ScatterSpec spec;
   spec.batch = Exprs(ArrayRef(shape).take_front(leading));
   spec.targets = Exprs(ArrayRef(shape).drop_front(leading));
@@ -25,12 +25,9 @@ addBack(Call &call, Value like, size_t spatial, ArrayRef<Expr> places, bool flat
     size_t first = leading + spec.targets.size();
     return update(body, body.dims(0, leading), body.dims(first, body.numDims()));
   };
-  auto sum = [&](Element old, Element x) {
-    return convert(convert(old, wide) + convert(x, wide), type);
-  };
   spec.init = init;
   spec.update = write;
-  spec.combine = sum;
+  spec.combine = addInOpmath;
   return call.set(call.kernels.reshape(call.kernels.scatter(spec, type), shape));
 }
 

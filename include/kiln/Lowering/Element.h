@@ -70,6 +70,8 @@ Element highest(mlir::ImplicitLocOpBuilder &builder, mlir::Type type);
 /// true, wider integers by dropping bits, floats rounded to nearest even (f64 and integers to a
 /// half-precision type through f32, as c10 does), complex numbers to real ones by their real part.
 Element convert(Element x, mlir::Type type);
+/// a + b computed in opmath's type and rounded to their own: how a scatter adds.
+Element addInOpmath(Element a, Element b);
 
 //===-- Arithmetic ----------------------------------------------------------------------------===//
 

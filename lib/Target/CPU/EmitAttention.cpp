@@ -54,21 +54,14 @@ private:
   //===-- Loops
   //---------------------------------------------------------------------------------===//
 
-  sym::Expr named(sym::Expr expr, sym::Expr extent) {
-    expr = frame.assumptions.simplify(expr);
-    if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
-      return expr;
-    return frame.addVariable(frame.emit(expr), extent);
-  }
-
   void bindTask() {
     SmallVector<sym::Expr> sizes = layout.gridSizes();
     sym::Expr number = frame.addVariable(frame.task, sym::product(sizes));
     SmallVector<sym::Expr> position = sym::delinearize(number, sizes);
     for (auto [value, size] : llvm::zip(position, sizes))
-      value = named(value, size);
+      value = frame.named(value, size);
     sym::Expr panels = layout.numPanels();
-    firstPanel = named(position.pop_back_val() * layout.blockPanels, panels);
+    firstPanel = frame.named(position.pop_back_val() * layout.blockPanels, panels);
     endPanel = frame.assumptions.simplify(sym::Expr::min(firstPanel + layout.blockPanels, panels));
     batch = std::move(position);
     SmallVector<BodyEmitter *> bodies{&queries, &keys, &values};
@@ -133,7 +126,7 @@ private:
   }
 
   void emitBlock(KeyBlock block) {
-    block.count = named(block.count, layout.blockKeys + 1);
+    block.count = frame.named(block.count, layout.blockKeys + 1);
     if (!layout.keys.direct)
       emitStage(keys, dimD, layout.depth, layout.keys, block, layout.keyOffset());
     if (!layout.values.direct)
@@ -145,7 +138,7 @@ private:
       emitIf(block.first + 1, endQuery, [&] {
         KeyBlock part = block;
         part.count =
-            named(sym::Expr::min(block.count, endQuery - block.first), layout.blockKeys + 1);
+            frame.named(sym::Expr::min(block.count, endQuery - block.first), layout.blockKeys + 1);
         emitPanelBlock(panel, part);
       });
     });
@@ -270,12 +263,6 @@ private:
   //===-- One panel, one block
   //------------------------------------------------------------------===//
 
-  /// The larger of the two; `kept` if `value` is NaN, which the exponential brings out again.
-  Value emitMax(Value value, Value kept) {
-    Value greater = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, value, kept);
-    return arith::SelectOp::create(b, loc, greater, value, kept);
-  }
-
   void emitPanelBlock(const Panel &panel, const KeyBlock &block) {
     if (bias)
       emitBias(panel, block);
@@ -285,7 +272,7 @@ private:
     SmallVector<Value> shift, factor, sums;
     for (int64_t v = 0; v < panel.vectors; ++v) {
       Value old = onlyBlock ? Value() : loadVector(state, 0, v);
-      Value largest = old ? emitMax(maxima[v], old) : maxima[v];
+      Value largest = old ? emitMax(frame, maxima[v], old) : maxima[v];
       // With all keys left out so far, exp(-inf - 0) makes every weight 0 instead of NaN.
       Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest, lowest);
       shift.push_back(arith::SelectOp::create(b, loc, none, zero, largest));
@@ -365,7 +352,7 @@ private:
         if (op.getCausal())
           score = emitCausal(score, block.first + key + i, firstQuery(panel) + v * layout.lanes);
         storeVector(score, scores, key + i, v);
-        largest[v] = emitMax(score, largest[v]);
+        largest[v] = emitMax(frame, score, largest[v]);
       }
     return largest;
   }

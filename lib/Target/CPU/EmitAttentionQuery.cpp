@@ -38,37 +38,30 @@ public:
     forFeatures([&](sym::Expr first, Value) { store(zero, layout.outputOffset(), first); });
 
     sym::Expr blocks = numKeys.ceilDiv(layout.blockKeys);
-    SmallVector<Value> state =
-        frame.emitLoop(frame.constant(0), frame.simplifyAndEmit(blocks), 1,
-                       {number(lowest), number(zero)}, [&](Value iv, ValueRange args) {
-                         sym::Expr first = frame.addVariable(iv, blocks) * layout.blockKeys;
-                         sym::Expr count = named(sym::Expr::min(numKeys - first, layout.blockKeys),
-                                                 layout.blockKeys + 1);
-                         return emitBlock(first, count, args);
-                       });
+    SmallVector<Value> state = frame.emitLoop(
+        frame.constant(0), frame.simplifyAndEmit(blocks), 1, {number(lowest), number(zero)},
+        [&](Value iv, ValueRange args) {
+          sym::Expr first = frame.addVariable(iv, blocks) * layout.blockKeys;
+          sym::Expr count =
+              frame.named(sym::Expr::min(numKeys - first, layout.blockKeys), layout.blockKeys + 1);
+          return emitBlock(first, count, args);
+        });
     emitResult(state[1]);
   }
 
 private:
-  sym::Expr named(sym::Expr expr, sym::Expr extent) {
-    expr = frame.assumptions.simplify(expr);
-    if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
-      return expr;
-    return frame.addVariable(frame.emit(expr), extent);
-  }
-
   void bindTask() {
     SmallVector<sym::Expr> sizes = layout.gridSizes();
     sym::Expr task = frame.addVariable(frame.task, sym::product(sizes));
     SmallVector<sym::Expr> position = sym::delinearize(task, sizes);
     for (auto [value, size] : llvm::zip(position, sizes))
-      value = named(value, size);
+      value = frame.named(value, size);
     query = position.pop_back_val();
     batch = std::move(position);
     // Keys after the query do not matter.
     numKeys = layout.n;
     if (op.getCausal())
-      numKeys = named(sym::Expr::min(layout.n, query + 1), layout.n + 1);
+      numKeys = frame.named(sym::Expr::min(layout.n, query + 1), layout.n + 1);
     SmallVector<BodyEmitter *> bodies{&queries, &keys, &values};
     if (bias)
       bodies.push_back(&*bias);
@@ -129,17 +122,11 @@ private:
   //===-- A block of keys
   //-----------------------------------------------------------------------===//
 
-  /// The larger of the two; `kept` if `value` is NaN, which the exponential brings out again.
-  Value emitMax(Value value, Value kept) {
-    Value greater = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, value, kept);
-    return arith::SelectOp::create(b, loc, greater, value, kept);
-  }
-
   /// Adds `count` keys to the output in scratch; takes and returns maximum and sum.
   SmallVector<Value> emitBlock(sym::Expr first, sym::Expr count, ValueRange state) {
     Value largest = vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXNUMF,
                                                 emitScores(first, count));
-    largest = emitMax(largest, state[0]);
+    largest = emitMax(frame, largest, state[0]);
     // With all keys left out so far, exp(-inf - 0) makes every weight 0 instead of NaN.
     Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, largest, number(lowest));
     Value shift = arith::SelectOp::create(b, loc, none, number(zero), largest);
@@ -153,7 +140,7 @@ private:
 
   /// Scores of the block, in scratch up to the next multiple of the lanes; returns their maxima.
   Value emitScores(sym::Expr first, sym::Expr count) {
-    sym::Expr groups = named(count.floorDiv(lanes), layout.blockKeys / lanes + 1);
+    sym::Expr groups = frame.named(count.floorDiv(lanes), layout.blockKeys / lanes + 1);
     SmallVector<Value> maxima = frame.emitLoop(
         frame.constant(0), frame.emit(groups), 1, lowest, [&](Value iv, ValueRange a) {
           sym::Expr key = frame.addVariable(iv, layout.blockKeys / lanes) * lanes;
@@ -178,9 +165,9 @@ private:
   Value emitScoreGroup(sym::Expr first, sym::Expr key, sym::Expr count, bool whole, Value maxima) {
     SmallVector<sym::Expr> rows;
     for (int64_t i = 0; i < lanes; ++i)
-      rows.push_back(first + (whole || i == 0
-                                  ? key + i
-                                  : named(sym::Expr::min(key + i, count - 1), layout.blockKeys)));
+      rows.push_back(first + (whole || i == 0 ? key + i
+                                              : frame.named(sym::Expr::min(key + i, count - 1),
+                                                            layout.blockKeys)));
     SmallVector<Value> sums(lanes, zero);
     auto addProducts = [&](sym::Expr feature, Value mask, ValueRange sums) {
       Value query = load(layout.queryOffset(), feature, sumVector);
@@ -219,7 +206,7 @@ private:
     if (mask)
       scores = arith::SelectOp::create(b, loc, mask, scores, lowest);
     store(scores, layout.scoreOffset(), key);
-    return emitMax(scores, maxima);
+    return emitMax(frame, scores, maxima);
   }
 
   /// Scores become weights exp(score - shift); returns their sum.
@@ -264,7 +251,7 @@ private:
         sum = math::FmaOp::create(b, loc, evaluate(values, dimDv, feature, mask), weight, sum);
       }
     };
-    sym::Expr groups = named(count.floorDiv(keysAtOnce), layout.blockKeys + 1);
+    sym::Expr groups = frame.named(count.floorDiv(keysAtOnce), layout.blockKeys + 1);
     SmallVector<Value> sums(keysAtOnce * width, zero);
     sums = frame.emitLoop(
         frame.constant(0), frame.emit(groups), 1, sums, [&](Value iv, ValueRange args) {
@@ -327,6 +314,12 @@ private:
 };
 
 } // namespace
+
+Value cpu::emitMax(KernelFrame &frame, Value score, Value largest) {
+  Value greater =
+      arith::CmpFOp::create(frame.builder, frame.loc, arith::CmpFPredicate::OGT, score, largest);
+  return arith::SelectOp::create(frame.builder, frame.loc, greater, score, largest);
+}
 
 void cpu::emitAttentionQuery(KernelFrame &frame, kernel::AttentionOp op,
                              const AttentionLayout &layout) {

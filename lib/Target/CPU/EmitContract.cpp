@@ -63,37 +63,30 @@ private:
   //===-- The task
   //------------------------------------------------------------------------------===//
 
-  sym::Expr named(sym::Expr expr, sym::Expr extent) {
-    expr = frame.assumptions.simplify(expr);
-    if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
-      return expr;
-    return frame.addVariable(frame.emit(expr), extent);
-  }
-
   void bindTask() {
     SmallVector<sym::Expr> sizes = layout.gridSizes();
     sym::Expr number = frame.addVariable(frame.task, sym::product(sizes));
     SmallVector<sym::Expr> values = sym::delinearize(number, sizes);
     for (auto [value, size] : llvm::zip(values, sizes))
-      value = named(value, size);
+      value = frame.named(value, size);
     size_t numBatch = layout.numOuterBatch();
     task.batch.assign(values.begin(), values.begin() + numBatch);
     task.outerRows.assign(values.begin() + numBatch, values.end() - 2);
     sym::Expr units = layout.numUnits(), panels = layout.numPanels();
     sym::Expr row = values[values.size() - 2] * layout.blockUnits;
-    task.firstUnit = named(row, units);
+    task.firstUnit = frame.named(row, units);
     task.endUnit = namedEnd(task.firstUnit, layout.blockUnits, units);
     sym::Expr steps = layout.rows[layout.blockAxis].extent;
-    task.firstStep = named(layout.unitBegin(task.firstUnit), steps + 1);
-    task.endStep = named(layout.unitBegin(task.endUnit), steps + 1);
-    task.firstPanel = named(values.back() * layout.blockPanels, panels);
+    task.firstStep = frame.named(layout.unitBegin(task.firstUnit), steps + 1);
+    task.endStep = frame.named(layout.unitBegin(task.endUnit), steps + 1);
+    task.firstPanel = frame.named(values.back() * layout.blockPanels, panels);
     task.endPanel = namedEnd(task.firstPanel, layout.blockPanels, panels);
   }
 
   /// Keeps the sum `first + count` where it is known not to pass the end.
   sym::Expr namedEnd(sym::Expr first, int64_t count, sym::Expr extent) {
     sym::Expr end = frame.assumptions.simplify(sym::Expr::min(first + count, extent));
-    return end.kind() == sym::Kind::Min ? named(end, extent + 1) : end;
+    return end.kind() == sym::Kind::Min ? frame.named(end, extent + 1) : end;
   }
 
   Value scratchAt(int64_t bytes) {
@@ -184,7 +177,7 @@ private:
           tile.steps = frame.addVariable(
               frame.simplifyAndEmit(sym::Expr::min(run.share, run.steps - before)),
               sym::Range{1, run.size});
-        tile.position.push_back(named(start, layout.rows[layout.tileAxis].extent));
+        tile.position.push_back(frame.named(start, layout.rows[layout.tileAxis].extent));
         if (layout.tileAxis + 1 < layout.rows.size())
           tile.position.push_back(0);
         emitTile(panel, vectors, tile, number - zero);
@@ -414,8 +407,8 @@ private:
         Value sum = LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes());
         sym::Expr outer = row, inner = 0;
         if (layout.tileInner != 1) {
-          outer = named(row.floorDiv(layout.tileInner), tile.size);
-          inner = named(row - outer * layout.tileInner, layout.tileInner);
+          outer = frame.named(row.floorDiv(layout.tileInner), tile.size);
+          inner = frame.named(row - outer * layout.tileInner, layout.tileInner);
         }
         emitElement(tile, outer, inner, sum);
       });

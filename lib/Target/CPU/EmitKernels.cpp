@@ -30,6 +30,28 @@ static LogicalResult emitRoot(KernelFrame &frame) {
   return emitSort(frame, cast<kernel::SortOp>(root));
 }
 
+LogicalResult
+cpu::replaceKernels(ModuleOp module,
+                    function_ref<LogicalResult(kernel::FuncOp, LLVM::LLVMFuncOp &)> emit) {
+  auto kernels = llvm::to_vector(module.getOps<kernel::FuncOp>());
+  SmallVector<LLVM::LLVMFuncOp> functions(kernels.size());
+  MLIRContext *context = module.getContext();
+  if (failed(failableParallelForEachN(context, 0, kernels.size(),
+                                      [&](size_t i) { return emit(kernels[i], functions[i]); }))) {
+    for (LLVM::LLVMFuncOp function : functions)
+      if (function)
+        function->erase();
+    return failure();
+  }
+  OpBuilder builder(context);
+  for (auto [kernel, function] : llvm::zip(kernels, functions)) {
+    builder.setInsertionPoint(kernel);
+    builder.insert(function);
+    kernel.erase();
+  }
+  return success();
+}
+
 namespace {
 
 struct EmitKernels : kiln::cpu::impl::CpuEmitKernelsBase<EmitKernels> {
@@ -44,31 +66,18 @@ struct EmitKernels : kiln::cpu::impl::CpuEmitKernelsBase<EmitKernels> {
   }
 
   void runOnOperation() override {
-    auto kernels = llvm::to_vector(getOperation().getOps<kernel::FuncOp>());
-    SmallVector<LLVM::LLVMFuncOp> functions(kernels.size());
-    auto emitOne = [&](size_t i) -> LogicalResult {
-      if (!kernels[i].getScheduleAttr())
-        return kernels[i].emitError("has no schedule: run cpu-choose-schedule first");
-      KernelFrame frame(kernels[i], target);
-      functions[i] = frame.function;
+    auto emit = [&](kernel::FuncOp kernel, LLVM::LLVMFuncOp &function) -> LogicalResult {
+      if (!kernel.getScheduleAttr())
+        return kernel.emitError("has no schedule: run cpu-choose-schedule first");
+      KernelFrame frame(kernel, target);
+      function = frame.function;
       if (failed(emitRoot(frame)))
         return failure();
       LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
       return success();
     };
-    LogicalResult emitted = failableParallelForEachN(&getContext(), 0, kernels.size(), emitOne);
-    if (failed(emitted)) {
-      for (LLVM::LLVMFuncOp function : functions)
-        if (function)
-          function->erase();
-      return signalPassFailure();
-    }
-    OpBuilder builder(&getContext());
-    for (auto [kernel, function] : llvm::zip(kernels, functions)) {
-      builder.setInsertionPoint(kernel);
-      builder.insert(function);
-      kernel.erase();
-    }
+    if (failed(replaceKernels(getOperation(), emit)))
+      signalPassFailure();
   }
 
   TargetInfo target;

@@ -96,6 +96,13 @@ sym::Expr KernelFrame::addSteppedVariable(Value value, int64_t step, sym::Expr e
   return step * variable;
 }
 
+sym::Expr KernelFrame::named(sym::Expr expr, sym::Expr extent) {
+  expr = assumptions.simplify(expr);
+  if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
+    return expr;
+  return addVariable(emit(expr), extent);
+}
+
 Value KernelFrame::constant(int64_t value) {
   return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
 }

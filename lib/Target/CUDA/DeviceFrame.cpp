@@ -58,10 +58,3 @@ Value DeviceFrame::emitLess(sym::Expr value, sym::Expr limit) {
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, simplifyAndEmit(value),
                                simplifyAndEmit(limit));
 }
-
-sym::Expr DeviceFrame::named(sym::Expr expr, sym::Expr extent) {
-  expr = assumptions.simplify(expr);
-  if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
-    return expr;
-  return addVariable(emit(expr), extent);
-}

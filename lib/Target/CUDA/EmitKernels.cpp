@@ -70,35 +70,23 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
   using CudaEmitKernelsBase::CudaEmitKernelsBase;
 
   void runOnOperation() override {
-    auto kernels = llvm::to_vector(getOperation().getOps<kernel::FuncOp>());
-    SmallVector<LLVM::LLVMFuncOp> functions(kernels.size());
-    auto emitOne = [&](size_t i) -> LogicalResult {
-      if (!getThreads(kernels[i]))
-        return kernels[i].emitError("has no schedule: run cuda-choose-schedule first");
-      SmallVector<sym::Expr> symbols = getSymbols(kernels[i]);
-      DeviceFrame frame(kernels[i], symbols);
-      functions[i] = frame.function;
+    auto emit = [](kernel::FuncOp kernel, LLVM::LLVMFuncOp &function) -> LogicalResult {
+      if (!getThreads(kernel))
+        return kernel.emitError("has no schedule: run cuda-choose-schedule first");
+      SmallVector<sym::Expr> symbols = getSymbols(kernel);
+      DeviceFrame frame(kernel, symbols);
+      function = frame.function;
       if (failed(emitRoot(frame)))
         return failure();
       LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
       setAttributes(frame, symbols);
       return success();
     };
-    LogicalResult emitted = failableParallelForEachN(&getContext(), 0, kernels.size(), emitOne);
-    if (failed(emitted)) {
-      for (LLVM::LLVMFuncOp function : functions)
-        if (function)
-          function->erase();
-      return signalPassFailure();
-    }
-    OpBuilder builder(&getContext());
-    for (auto [kernel, function] : llvm::zip(kernels, functions)) {
-      builder.setInsertionPoint(kernel);
-      builder.insert(function);
-      kernel.erase();
-    }
-    if (kernels.empty())
+    if (getOperation().getOps<kernel::FuncOp>().empty())
       return;
+    if (failed(cpu::replaceKernels(getOperation(), emit)))
+      return signalPassFailure();
+    OpBuilder builder(&getContext());
     // Its size is what the launch says.
     builder.setInsertionPointToStart(getOperation().getBody());
     auto shared = LLVM::GlobalOp::create(

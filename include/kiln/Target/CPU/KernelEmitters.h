@@ -34,6 +34,16 @@ mlir::LogicalResult emitScatter(KernelFrame &frame, kernel::ScatterOp scatter);
 mlir::LogicalResult emitSort(KernelFrame &frame, kernel::SortOp sort);
 mlir::LogicalResult emitRepeat(KernelFrame &frame, kernel::RepeatOp repeat);
 
+/// Replaces each kernel of `module` by the function that `emit` writes, several at a time. `emit`
+/// sets its second argument before anything fails; with a failure the kernels stay as they are.
+mlir::LogicalResult replaceKernels(
+    mlir::ModuleOp module,
+    llvm::function_ref<mlir::LogicalResult(kernel::FuncOp, mlir::LLVM::LLVMFuncOp &)> emit);
+
+/// The larger of a score and the largest so far; the latter if the score is NaN, which the
+/// exponential brings out again.
+mlir::Value emitMax(KernelFrame &frame, mlir::Value score, mlir::Value largest);
+
 /// Fails, with an error on the op, if code generation for CPUs has no register for a value in
 /// `op`'s regions.
 mlir::LogicalResult verifyValueTypes(mlir::Operation *op);

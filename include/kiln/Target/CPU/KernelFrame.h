@@ -54,6 +54,8 @@ public:
   /// A loop variable that is a multiple of `step`, 0 <= value < extent: the expression is
   /// step * (new variable), so that (variable + lane) floordiv (4*step) simplifies.
   sym::Expr addSteppedVariable(mlir::Value value, int64_t step, sym::Expr extent);
+  /// Code for `expr`, 0 <= expr < extent, as a variable of its own, unless it is as simple as one.
+  sym::Expr named(sym::Expr expr, sym::Expr extent);
 
   /// Code for an expression over symbols and loop variables (i64), at the insertion point. Parts
   /// that depend on outer loops come first in each sum, so that LLVM can hoist them.

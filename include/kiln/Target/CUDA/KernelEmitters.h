@@ -55,8 +55,6 @@ struct DeviceFrame : cpu::KernelFrame {
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
   /// value < limit, or null if that is proved.
   mlir::Value emitLess(sym::Expr value, sym::Expr limit);
-  /// Code for `expr` as a variable of its own, unless it is as simple as one.
-  sym::Expr named(sym::Expr expr, sym::Expr extent);
 };
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been
