@@ -1,7 +1,9 @@
 /*===- cuda.h - Inside the runtime for CUDA ---------------------------------===*
  *
- *   driver.c   finding the driver      device.c   one model's device: modules, weights
- *   launch.c   what main calls         run.c      one run
+ *   driver.c   finding the driver      device.c   one model's device: modules
+ *   upload.c   weights                 launch.c   what main calls
+ *   graph.c    launches as graphs      extern.c   libraries that main calls
+ *   run.c      one run
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -26,7 +28,8 @@ struct kiln_device {
   char name[96];
   CUdeviceptr weights;
   CUevent state_event; /* the last run of a model whose buffers change, on whatever stream */
-  kiln_mutex loading;  /* of modules */
+  bool makes_graphs;
+  kiln_mutex loading; /* of modules */
   /* By number, loaded when they are first launched. */
   struct {
     CUmodule module;
@@ -34,14 +37,50 @@ struct kiln_device {
   } kernels[];
 };
 
+/* One thing that main puts on the stream. It comes without padding, to be compared as bytes. */
+typedef struct {
+  const kiln_rt_device_kernel *kernel; /* NULL: a copy; addresses: to, from; number: bytes */
+  CUfunction function;
+  uint32_t grid, first_address, first_number, reserved;
+} kiln_cuda_step;
+
+/* Steps in their order, with what kernels are called with. */
+typedef struct {
+  kiln_cuda_step *steps;
+  void **addresses;
+  int64_t *numbers;
+  uint32_t num_steps, num_addresses, num_numbers;
+  uint32_t max_steps, max_addresses, max_numbers;
+} kiln_cuda_sequence;
+
+/* A sequence that has been on a stream, as a graph from the second time on. */
+typedef struct {
+  kiln_cuda_sequence sequence;
+  CUstream stream;
+  uint64_t hash;     /* of all but the addresses */
+  uint64_t last_use; /* 0: never */
+  CUgraph graph;     /* whose nodes those of `made` are known by */
+  CUgraphExec made;
+  CUgraphNode *nodes;
+  bool is_stale; /* `made` is of a sequence of the same kernels, but other sizes */
+} kiln_cuda_graph;
+
+#define KILN_CUDA_GRAPHS 16     /* of a context, at most */
+#define KILN_CUDA_GRAPH_STEPS 4 /* what is shorter is launched one by one */
+
 /* What a context of runs has besides: kiln_context.device. */
 typedef struct {
   CUstream stream;
-  CUdeviceptr memory;     /* arena and copies of this run, 0: none */
-  int32_t *error;         /* the host's and the device's; kiln_rt_run.error */
-  bool outputs_on_device; /* those in NULL slots */
-  bool waits;             /* some tensor is in the host's memory */
-  CUdeviceptr segments[]; /* then the copies of outputs that are bound late */
+  bool is_captured;           /* the caller makes a graph of what is put on the stream */
+  bool records;               /* main is running: what it launches goes to `pending` */
+  kiln_cuda_sequence pending; /* what has not been put on the stream yet */
+  kiln_cuda_graph *graphs;    /* KILN_CUDA_GRAPHS of them, or NULL */
+  uint64_t clock;             /* for last_use */
+  CUdeviceptr memory;         /* arena and copies of this run, 0: none */
+  int32_t *error;             /* the host's and the device's; kiln_rt_run.error */
+  bool outputs_on_device;     /* those in NULL slots */
+  bool waits;                 /* some tensor is in the host's memory */
+  CUdeviceptr segments[];     /* then the copies of outputs that are bound late */
 } kiln_cuda_context;
 
 static inline struct kiln_device *kiln_cuda_device(const kiln_context *context) {
@@ -64,7 +103,34 @@ void kiln_cuda_leave(const struct kiln_device *device);
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
                            CUfunction *function);
 
+/*===-- upload.c ------------------------------------------------------------===*/
+
+/* Copies what is in the host's memory, maybe a file's, to the GPU, and waits for it. */
+int32_t kiln_cuda_upload(const struct kiln_device *device, CUdeviceptr to, const char *from,
+                         size_t bytes);
+
+/*===-- graph.c -------------------------------------------------------------===*/
+
+/* Adds a step to the pending ones. NULL `kernel`: a copy. `numbers[i]` is where the i-th one is. */
+int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *kernel,
+                         CUfunction function, uint32_t grid, void *const *addresses,
+                         uint32_t num_addresses, const int64_t *const *numbers,
+                         uint32_t num_numbers);
+
+/* Puts the pending steps on the stream. */
+int32_t kiln_cuda_flush(kiln_context *context);
+void kiln_cuda_discard(kiln_context *context);
+
+void kiln_cuda_free_graphs(kiln_context *context);
+
 /*===-- launch.c ------------------------------------------------------------===*/
+
+#define KILN_CUDA_MAX_PARAMETERS 512 /* a kernel's parameters are at most 4 KB */
+
+/* Puts one step on the stream. `parameters` are those of the kernel. */
+int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
+                         CUfunction function, uint32_t grid, void **parameters);
+int32_t kiln_cuda_copy(kiln_context *context, CUdeviceptr to, CUdeviceptr from, size_t bytes);
 
 int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int64_t *to_strides,
                                CUdeviceptr from, const int64_t *from_strides, const int64_t *sizes,

@@ -67,6 +67,9 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
   const kiln_cuda_driver *driver = device->driver;
   CUmodule module = NULL;
   CUresult result = CUDA_SUCCESS;
+  /* Some thread may be recording a graph, into which this does not go. */
+  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
   /* A driver older than the cubin may still compile the PTX. */
   for (uint32_t kind = KILN_RT_CUBIN; kind <= KILN_RT_EMULATOR && !module; ++kind) {
     const kiln_rt_image *image = find_image(device, kernel, kind);
@@ -78,6 +81,7 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
       result = result == CUDA_SUCCESS ? failed : result;
     }
   }
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
   if (!module)
     return fail_load(device, kernel, result);
   CUfunction function;
@@ -120,9 +124,7 @@ static int32_t upload(kiln_model *model, uint64_t offset, uint64_t bytes) {
   if (status != KILN_OK)
     return status;
   const char *blob = atomic_load(&model->weights.blob);
-  CUresult result = device->driver->cuMemcpyHtoD_v2(device->weights + offset, blob + offset, bytes);
-  if (result != CUDA_SUCCESS)
-    status = kiln_cuda_fail(device->driver, result, "cannot copy weights to the GPU");
+  status = kiln_cuda_upload(device, device->weights + offset, blob + offset, bytes);
   kiln_cuda_leave(device);
   return status;
 }
@@ -152,6 +154,7 @@ static void close_device(kiln_model *model) {
   const kiln_cuda_driver *driver = device->driver;
   if (device->context) {
     if (kiln_cuda_enter(device) == KILN_OK) {
+      driver->cuCtxSynchronize(); /* runs that nobody has waited for */
       for (uint32_t i = 0; i < kiln_program.device->num_kernels; ++i)
         if (device->kernels[i].module)
           driver->cuModuleUnload(device->kernels[i].module);
@@ -219,6 +222,8 @@ static int32_t open_device(kiln_model *model) {
       calloc(1, sizeof *device + kiln_program.device->num_kernels * sizeof device->kernels[0]);
   if (!device)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
+  const char *graphs = getenv("KILN_CUDA_GRAPHS");
+  device->makes_graphs = !graphs || strcmp(graphs, "0") != 0;
   device->driver = driver;
   device->ordinal = model->options.device_index;
   model->device = device;

@@ -69,4 +69,8 @@ int32_t kiln_rt_device_read(struct kiln_rt_run *run, void *to, const void *from,
 int32_t kiln_rt_device_reserve(struct kiln_rt_run *run, int64_t segment, int64_t bytes);
 int32_t kiln_rt_device_bind_output(struct kiln_rt_run *run, int64_t index);
 
+/* As kiln_rt_extern, with buffers in the device's memory. */
+int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t call, void *const *buffers,
+                              const int64_t *numbers);
+
 #endif /* KILN_RUNTIME_CUDA_DEVICE_H */

@@ -20,6 +20,38 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+/* A launch in a graph. */
+typedef struct {
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  void **kernelParams;
+  void **extra;
+  void *kern;
+  CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
+
+/* A copy in a graph. */
+typedef struct {
+  size_t srcXInBytes, srcY, srcZ, srcLOD;
+  unsigned srcMemoryType;
+  const void *srcHost;
+  CUdeviceptr srcDevice;
+  void *srcArray, *reserved0;
+  size_t srcPitch, srcHeight;
+  size_t dstXInBytes, dstY, dstZ, dstLOD;
+  unsigned dstMemoryType;
+  void *dstHost;
+  CUdeviceptr dstDevice;
+  void *dstArray, *reserved1;
+  size_t dstPitch, dstHeight;
+  size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
 
 enum {
   CUDA_SUCCESS = 0,
@@ -36,9 +68,13 @@ enum {
   CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
   CU_MEMORYTYPE_HOST = 1,
+  CU_MEMORYTYPE_DEVICE = 2,
   CU_MEMHOSTALLOC_PORTABLE = 1,
   CU_MEMHOSTALLOC_DEVICEMAP = 2,
   CU_EVENT_DISABLE_TIMING = 2,
+  CU_STREAM_NON_BLOCKING = 1,
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
   CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
 };
 
@@ -80,9 +116,28 @@ enum {
   F(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                           \
   F(cuEventCreate, (CUevent * event, unsigned flags))                                              \
   F(cuEventDestroy_v2, (CUevent event))                                                            \
-  F(cuEventRecord, (CUevent event, CUstream stream))
+  F(cuEventRecord, (CUevent event, CUstream stream))                                               \
+  F(cuEventSynchronize, (CUevent event))                                                           \
+  F(cuCtxSynchronize, (void))                                                                      \
+  F(cuStreamCreate, (CUstream * stream, unsigned flags))                                           \
+  F(cuStreamDestroy_v2, (CUstream stream))                                                         \
+  F(cuStreamIsCapturing, (CUstream stream, int *status))                                           \
+  F(cuThreadExchangeStreamCaptureMode, (int *mode))                                                \
+  F(cuGraphCreate, (CUgraph * graph, unsigned flags))                                              \
+  F(cuGraphDestroy, (CUgraph graph))                                                               \
+  F(cuGraphAddKernelNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *after,         \
+                              size_t numAfter, const CUDA_KERNEL_NODE_PARAMS *parameters))         \
+  F(cuGraphAddMemcpyNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *after,            \
+                           size_t numAfter, const CUDA_MEMCPY3D *copy, CUcontext context))         \
+  F(cuGraphInstantiateWithFlags, (CUgraphExec * made, CUgraph graph, unsigned long long flags))    \
+  F(cuGraphExecKernelNodeSetParams_v2,                                                             \
+    (CUgraphExec made, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters))               \
+  F(cuGraphExecMemcpyNodeSetParams,                                                                \
+    (CUgraphExec made, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext context))            \
+  F(cuGraphLaunch, (CUgraphExec made, CUstream stream))                                            \
+  F(cuGraphExecDestroy, (CUgraphExec made))
 
-/* The first driver that has them all: CUDA 11.4. */
+/* The first driver that has them all: CUDA 12.0. */
 typedef struct {
 #define KILN_CUDA_FIELD(name, parameters) CUresult(*name) parameters;
   KILN_CUDA_FUNCTIONS(KILN_CUDA_FIELD)

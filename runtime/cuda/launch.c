@@ -1,8 +1,6 @@
 /*===- launch.c - What main calls -------------------------------------------===*/
 #include "cuda.h"
 
-#include <string.h>
-
 static kiln_context *context_of(struct kiln_rt_run *run) {
   return (kiln_context *)((char *)run - offsetof(kiln_context, run));
 }
@@ -22,12 +20,17 @@ static int32_t check(kiln_context *context, CUresult result, const char *what) {
 
 /*===-- Kernels -------------------------------------------------------------===*/
 
-#define MAX_PARAMETERS 512 /* a kernel's parameters are at most 4 KB */
+int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
+                         CUfunction function, uint32_t grid, void **parameters) {
+  CUresult result = kiln_cuda_device(context)->driver->cuLaunchKernel(
+      function, grid, 1, 1, kernel->threads, 1, 1, kernel->shared_bytes,
+      kiln_cuda_context_of(context)->stream, parameters, NULL);
+  return check(context, result, kernel->name);
+}
 
 /* `numbers[i]` is the kernel's i-th number. */
 static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
                       void *const *buffers, const int64_t *const *numbers, int64_t grid) {
-  struct kiln_device *device = kiln_cuda_device(context);
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   if (grid == 0)
     return KILN_OK;
@@ -36,30 +39,31 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
                 kiln_fail(KILN_UNSUPPORTED,
                           "kernel %s would have %lld blocks for these sizes, more than a GPU runs",
                           kernel->name, (long long)grid));
-  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 1 > MAX_PARAMETERS))
+  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 1 >
+                    KILN_CUDA_MAX_PARAMETERS))
     return note(context,
                 kiln_fail(KILN_INTERNAL, "kernel %s has too many parameters", kernel->name));
   CUfunction function;
-  int32_t status = kiln_cuda_function(device, kernel, &function);
+  int32_t status = kiln_cuda_function(kiln_cuda_device(context), kernel, &function);
   if (KILN_UNLIKELY(status != KILN_OK))
     return note(context, status);
-  void *parameters[MAX_PARAMETERS];
+  if (KILN_LIKELY(cuda->records))
+    return note(context, kiln_cuda_record(context, kernel, function, (uint32_t)grid, buffers,
+                                          kernel->num_buffers, numbers, kernel->num_symbols));
+  void *parameters[KILN_CUDA_MAX_PARAMETERS];
   uint32_t count = 0;
   for (uint32_t i = 0; i < kernel->num_buffers; ++i)
     parameters[count++] = (void *)&buffers[i];
   for (uint32_t i = 0; i < kernel->num_symbols; ++i)
     parameters[count++] = (void *)(uintptr_t)numbers[i];
   parameters[count] = &cuda->error;
-  CUresult result =
-      device->driver->cuLaunchKernel(function, (unsigned)grid, 1, 1, kernel->threads, 1, 1,
-                                     kernel->shared_bytes, cuda->stream, parameters, NULL);
-  return check(context, result, kernel->name);
+  return kiln_cuda_launch(context, kernel, function, (uint32_t)grid, parameters);
 }
 
 int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kernel *kernel,
                               void *const *buffers, int64_t grid) {
-  const int64_t *numbers[MAX_PARAMETERS];
-  for (uint32_t i = 0; i < kernel->num_symbols && i < MAX_PARAMETERS; ++i)
+  const int64_t *numbers[KILN_CUDA_MAX_PARAMETERS];
+  for (uint32_t i = 0; i < kernel->num_symbols && i < KILN_CUDA_MAX_PARAMETERS; ++i)
     numbers[i] = &run->symbols[kernel->symbols[i]];
   return launch(context_of(run), kernel, buffers, numbers, grid);
 }
@@ -123,15 +127,20 @@ int32_t kiln_rt_device_copy_strided(struct kiln_rt_run *run, void *to, const int
                                               (int)rank, (size_t)item));
 }
 
-int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
-  kiln_context *context = context_of(run);
-  if (bytes <= 0)
-    return KILN_OK;
+int32_t kiln_cuda_copy(kiln_context *context, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return check(context,
                kiln_cuda_device(context)->driver->cuMemcpyDtoDAsync_v2(
-                   kiln_cuda_address(to), kiln_cuda_address(from), (size_t)bytes,
-                   kiln_cuda_context_of(context)->stream),
+                   to, from, bytes, kiln_cuda_context_of(context)->stream),
                "cannot copy on the GPU");
+}
+
+int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
+  if (bytes <= 0)
+    return KILN_OK;
+  kiln_context *context = context_of(run);
+  void *const addresses[] = {to, (void *)(uintptr_t)from};
+  const int64_t *numbers[] = {&bytes};
+  return note(context, kiln_cuda_record(context, NULL, NULL, 0, addresses, 2, numbers, 1));
 }
 
 /*===-- What depends on data ------------------------------------------------===*/
@@ -140,6 +149,14 @@ int32_t kiln_rt_device_read(struct kiln_rt_run *run, void *to, const void *from,
   kiln_context *context = context_of(run);
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   CUstream stream = kiln_cuda_context_of(context)->stream;
+  int32_t status = kiln_cuda_flush(context);
+  if (KILN_UNLIKELY(status != KILN_OK))
+    return note(context, status);
+  if (KILN_UNLIKELY(kiln_cuda_context_of(context)->is_captured))
+    return note(context,
+                kiln_fail(KILN_UNSUPPORTED,
+                          "stream: is being captured, but this program's sizes or branches "
+                          "depend on data, for which a run has to wait"));
   CUresult result =
       driver->cuMemcpyDtoHAsync_v2(to, kiln_cuda_address(from), (size_t)bytes, stream);
   if (result == CUDA_SUCCESS)

@@ -5,6 +5,9 @@
  * there and back, and the run then waits for its end. An output in a NULL slot is
  * where the inputs are.
  *
+ * A caller may be making a graph of what is put on the stream. Then nothing can be
+ * waited for, so that all tensors are on the GPU, the caller's outputs among them.
+ *
  * The memory of a run, intermediate results and copies, comes from the device's
  * stream-ordered pool, so that runs on several streams have memory of their own and
  * nobody waits to give it back.
@@ -29,8 +32,12 @@ static int32_t make_context(kiln_context *context) {
   if (!cuda)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   void *error;
+  /* Some thread may be recording a graph, into which this does not go. */
+  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
   CUresult result = driver->cuMemHostAlloc(&error, sizeof *cuda->error,
                                            CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
   if (result != CUDA_SUCCESS) {
     free(cuda);
     return kiln_cuda_fail(driver, result, "out of memory for a run");
@@ -46,6 +53,8 @@ void kiln_cuda_free_context(kiln_context *context) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   const struct kiln_device *device = kiln_cuda_device(context);
   if (kiln_cuda_enter(device) == KILN_OK) {
+    device->driver->cuCtxSynchronize(); /* a run that nobody has waited for may write its error */
+    kiln_cuda_free_graphs(context);
     device->driver->cuMemFreeHost(cuda->error);
     kiln_cuda_leave(device);
   }
@@ -383,10 +392,12 @@ int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index) {
 
 /*===-- Before main ---------------------------------------------------------===*/
 
+static bool is_default(CUstream stream) { return (uintptr_t)stream <= 2; }
+
 static int32_t check_stream(const kiln_context *context, CUstream stream) {
   const struct kiln_device *device = kiln_cuda_device(context);
   /* 0, 1 and 2 are the default streams of whatever context is current. */
-  if ((uintptr_t)stream <= 2)
+  if (is_default(stream))
     return KILN_OK;
   CUcontext other = NULL;
   CUresult result = device->driver->cuStreamGetCtx(stream, &other);
@@ -397,6 +408,34 @@ static int32_t check_stream(const kiln_context *context, CUstream stream) {
                      "stream: expected a stream of cuda:%d's primary context, got one of another "
                      "device or context",
                      device->ordinal);
+  return KILN_OK;
+}
+
+/* Whether the caller is making a graph, and then that there is nothing to wait for. */
+static int32_t check_capture(kiln_context *context, const DLTensor *const *inputs) {
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  int capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult result = kiln_cuda_device(context)->driver->cuStreamIsCapturing(cuda->stream, &capture);
+  /* Of a default stream it fails where others are captured. */
+  if (result != CUDA_SUCCESS)
+    return is_default(cuda->stream) ? KILN_OK
+                                    : check(context, result, "stream: expected a CUDA stream");
+  cuda->is_captured = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (KILN_LIKELY(!cuda->is_captured))
+    return KILN_OK;
+  const char *expected = "is being captured, so expected all tensors in the GPU's memory";
+  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i)
+    if (!is_on_device(inputs[i]))
+      return kiln_fail(KILN_INVALID_ARGUMENT, "stream: %s, but input %u \"%s\" is in the host's",
+                       expected, i, kiln_program.inputs[i].name);
+  for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
+    const DLManagedTensorVersioned *given = context->given[o];
+    if (!(kiln_program.outputs[o].flags & KILN_RT_NONE) &&
+        (!given || !is_on_device(&given->dl_tensor)))
+      return kiln_fail(KILN_INVALID_ARGUMENT, "stream: %s, but output %u \"%s\" %s", expected, o,
+                       kiln_program.outputs[o].name,
+                       given ? "is in the host's" : "has a NULL slot: give a tensor");
+  }
   return KILN_OK;
 }
 
@@ -481,19 +520,32 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
 
 /*===-- The run -------------------------------------------------------------===*/
 
+/* main, and what it has launched put on the stream. */
+static int32_t launch_main(kiln_context *context) {
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  cuda->records = true;
+  int32_t status = kiln_program.main(&context->run);
+  cuda->records = false;
+  if (KILN_LIKELY(status == KILN_OK))
+    return kiln_cuda_flush(context);
+  kiln_cuda_discard(context);
+  return status;
+}
+
 static int32_t call_main(kiln_context *context) {
   kiln_model *model = context->model;
   struct kiln_device *device = model->device;
   CUstream stream = kiln_cuda_context_of(context)->stream;
   context->run.weights = kiln_cuda_pointer(device->weights);
-  if (!model->exclusive_runs)
-    return kiln_program.main(&context->run);
+  /* In a graph it is for its owner to keep apart what writes the same memory. */
+  if (!model->exclusive_runs || kiln_cuda_context_of(context)->is_captured)
+    return launch_main(context);
   /* Runs that change the model's buffers follow each other, on whatever streams. */
   kiln_lock(&model->state);
   CUresult result = device->driver->cuStreamWaitEvent(stream, device->state_event, 0);
   int32_t status = check(context, result, "cannot wait for the run before");
   if (status == KILN_OK)
-    status = kiln_program.main(&context->run);
+    status = launch_main(context);
   result = device->driver->cuEventRecord(device->state_event, stream);
   if (status == KILN_OK)
     status = check(context, result, "cannot mark the end of a run");
@@ -526,6 +578,7 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
     return status;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   cuda->stream = stream;
+  cuda->is_captured = false;
   if (KILN_UNLIKELY(take_error(cuda)))
     return fail_kernel(" (found by an earlier run, which did not wait for its kernels)");
   bool any_device = false, any_host = false;
@@ -534,10 +587,12 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
     status = kiln_check_inputs(context, inputs);
   if (status == KILN_OK)
     status = check_places(context, inputs, &any_device, &any_host);
+  if (status == KILN_OK)
+    status = check_capture(context, inputs);
   if (status != KILN_OK)
     return status;
   cuda->outputs_on_device = any_device;
-  cuda->waits = any_host || !any_device;
+  cuda->waits = (any_host || !any_device) && !cuda->is_captured;
   status = prepare(context, inputs);
   if (status == KILN_OK)
     status = call_main(context);
@@ -546,7 +601,7 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
   if (status == KILN_OK)
     status = write_back(context, inputs);
   release(context);
-  if (cuda->waits || status != KILN_OK) {
+  if (!cuda->is_captured && (cuda->waits || status != KILN_OK)) {
     CUresult result = kiln_cuda_device(context)->driver->cuStreamSynchronize(stream);
     if (status == KILN_OK)
       status = check(context, result, "the run failed on the GPU");

@@ -289,6 +289,5 @@ def test_refusals(tmp_path):
     assert_user_error(compile_("--target=cuda", "--gpu-arch=sm_70"), "--gpu-arch=sm_70: expected a list of sm_80")
     assert_user_error(compile_("--target=cuda", "--ptxas=/none"), "--ptxas=/none: not a program")
     assert_user_error(compile_("--gpu-arch=sm_80"), "--gpu-arch is for --target=cuda")
-    assert_user_error(compile_("--target=cuda", "--fallback=torch"), "not with --target=cuda yet")
     assert_user_error(compile_("--target=cuda"), "wide.pt2", "test_cuda.py", "cannot be compiled for CUDA yet", "heads of 300 and 300 features")
     assert not out.exists()

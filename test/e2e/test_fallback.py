@@ -15,7 +15,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
 import kiln
-from conftest import BUILD, Mlp, assert_user_error, run_tool
+from conftest import BUILD, EMULATED, Mlp, assert_user_error, run_tool
 
 LIBRARY = BUILD / "lib" / "libkiln_torch.so"
 FALLBACK = ["--fallback=torch"]
@@ -77,6 +77,13 @@ def test_arguments_and_results(compile_and_compare):
     inputs = lambda n: (torch.randn(n, 6), torch.randn(n, 6))
     compile_and_compare(Custom(), inputs(4), options=FALLBACK)
     compile_and_compare(Custom(), inputs(4), {"x": {0: rows}, "y": {0: rows}}, options=FALLBACK, more_inputs=[inputs(1), inputs(64), inputs(7)])
+
+
+def test_on_a_gpu(compile_and_compare):
+    """On copies in the host's memory, between kernels on the (emulated) GPU."""
+    rows = Dim("rows", min=1, max=64)
+    inputs = lambda n: (torch.randn(n, 6), torch.randn(n, 6))
+    compile_and_compare(Custom(), inputs(4), {"x": {0: rows}, "y": {0: rows}}, options=[*FALLBACK, *EMULATED], more_inputs=[inputs(1), inputs(7)] * 3)
 
 
 class Aten(torch.nn.Module):

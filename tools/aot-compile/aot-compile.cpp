@@ -135,8 +135,6 @@ Error getCudaOptions(CompileOptions &options) {
       }))
     errs() << "aot-compile: warning: no ptxas (--ptxas): the model carries PTX alone, which the "
               "driver compiles when it is loaded\n";
-  if (fallback != "none")
-    return createStringError("--fallback=" + fallback + ": not with --target=cuda yet");
   return Error::success();
 }
 

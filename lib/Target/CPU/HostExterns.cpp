@@ -108,7 +108,7 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   }
   llvm::append_range(numbers, writer.numbers);
 
-  LLVM::LLVMFuncOp function = declare("kiln_rt_extern", i32Type, {ptr, i32Type, ptr, ptr});
+  LLVM::LLVMFuncOp function = declare(runtimeName("extern"), i32Type, {ptr, i32Type, ptr, ptr});
   Value table;
   if (llvm::all_of(numbers, [](sym::Expr expr) { return expr.isConstant(); })) {
     std::string name;

@@ -104,8 +104,9 @@ Modules split(ModuleOp module) {
     OpBuilder builder(parts.back()->getBodyRegion());
     for (Operation &op : module.getOps()) {
       auto name = SymbolTable::getSymbolName(&op);
-      bool isWanted =
-          &op == function || name.getValue() == (function.getName() + "_emulated").str();
+      bool isWanted = &op == function ||
+                      name.getValue() == (function.getName() + "_emulated").str() ||
+                      name.getValue() == (function.getName() + "_parameters").str();
       auto other = dyn_cast<LLVM::LLVMFuncOp>(op);
       isWanted |= other && other.isExternal();
       isWanted |= isa<LLVM::GlobalOp>(op) && !SymbolTable::symbolKnownUseEmpty(name, function);

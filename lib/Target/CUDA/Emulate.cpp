@@ -179,7 +179,7 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     return WalkResult::interrupt();
   }
 
-  /// void NAME_emulated(void *const *arguments)
+  /// void NAME_emulated(void *const *arguments), and const int64_t NAME_parameters, their number
   void emitTwin(LLVM::LLVMFuncOp function) {
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfter(function);
@@ -189,6 +189,9 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&getContext()), ArrayRef<Type>{ptr});
     auto twin =
         LLVM::LLVMFuncOp::create(builder, loc, (function.getName() + "_emulated").str(), type);
+    LLVM::GlobalOp::create(builder, loc, builder.getI64Type(), /*isConstant=*/true,
+                           LLVM::Linkage::External, (function.getName() + "_parameters").str(),
+                           builder.getI64IntegerAttr(function.getNumArguments()));
     builder.setInsertionPointToStart(twin.addEntryBlock(builder));
     Emulator emulator(getOperation(), builder);
     SmallVector<Value> arguments;

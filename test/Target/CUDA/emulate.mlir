@@ -20,6 +20,7 @@
 // CHECK: llvm.call @kiln_emulator_buffer
 // CHECK: llvm.call @kiln_emulator_buffer
 // CHECK: llvm.call @row_sums(
+// CHECK: @row_sums_parameters(4 : i64)
 kernel.func @row_sums(%x: tensor<?x768xf32, #sym.shape<[s0, 768]>>) -> tensor<?xf32, #sym.shape<[s0]>> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32

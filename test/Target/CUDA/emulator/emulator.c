@@ -1,5 +1,5 @@
 /*===- emulator.c - A block's threads as fibres -----------------------------===*/
-#include "emulator.h"
+#include "driver.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +13,6 @@
 #define GUARD_BYTES ((size_t)4096)
 #define MAX_BUFFERS 512
 #define MAX_COPIES 256 /* of one thread at a time */
-
-#define EXPORT __attribute__((visibility("default")))
 
 enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, DONE };
 
@@ -40,6 +38,7 @@ struct thread {
 static struct {
   const char *name;
   void (*kernel)(void **arguments);
+  CUcontext context;
   void **arguments;
   unsigned block, num_threads;
   char *shared;
@@ -214,6 +213,8 @@ EXPORT void kiln_emulator_buffer(void *address, int64_t bytes) {
     fail("has more than %d buffers", MAX_BUFFERS);
     stop();
   }
+  if (bytes > 0)
+    reach(machine.context, (CUdeviceptr)(uintptr_t)address, (size_t)bytes, machine.name);
   machine.buffers[machine.num_buffers].begin = (uintptr_t)address;
   machine.buffers[machine.num_buffers++].bytes = bytes;
 }
@@ -360,13 +361,14 @@ static void run_block(void) {
   }
 }
 
-int emulator_launch(const char *name, void (*kernel)(void **arguments), void **arguments,
-                    unsigned grid, unsigned threads, size_t shared_bytes, char *message,
-                    size_t message_size) {
+int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontext context,
+                    void **arguments, unsigned grid, unsigned threads, size_t shared_bytes,
+                    char *message, size_t message_size) {
   if (!machine.stacks)
     make_stacks();
   machine.name = name;
   machine.kernel = kernel;
+  machine.context = context;
   machine.arguments = arguments;
   machine.num_threads = threads;
   machine.num_buffers = 0;

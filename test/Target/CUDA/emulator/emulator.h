@@ -2,7 +2,7 @@
  *
  * With --gpu-arch=emulator a model carries its kernels as host code, made of the same
  * functions that become PTX (lib/Target/CUDA/Emulate.cpp). emulator.c runs a block's
- * threads as fibres of one thread of the host; driver.c is a libcuda.so.1 on top of
+ * threads as fibres of one thread of the host; driver.h has a libcuda.so.1 on top of
  * it. A model then runs end to end without a GPU, through the runtime that it has
  * with one.
  *
@@ -21,9 +21,11 @@
 #define EMULATOR_DEVICE_BIT ((uintptr_t)1 << 62)
 #define EMULATOR_POISON 0xff
 
+struct CUctx_st;
+
 /* Runs all blocks of a kernel, `NAME_emulated` of an image. Returns 0, or 1 and a message. */
-int emulator_launch(const char *name, void (*kernel)(void **arguments), void **arguments,
-                    unsigned grid, unsigned threads, size_t shared_bytes, char *message,
-                    size_t message_size);
+int emulator_launch(const char *name, void (*kernel)(void **arguments), struct CUctx_st *context,
+                    void **arguments, unsigned grid, unsigned threads, size_t shared_bytes,
+                    char *message, size_t message_size);
 
 #endif /* KILN_TEST_EMULATOR_H */

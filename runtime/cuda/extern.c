@@ -1,0 +1,115 @@
+/*===- extern.c - Libraries that main calls, on copies ----------------------===*
+ *
+ * A library computes in the host's memory: what it reads is copied there, and what it
+ * has written back. The run waits for that. Generated code refers to this function,
+ * and nothing else in the runtime does.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "cuda.h"
+
+/* The bytes that a tensor of the call spans. `numbers` are its sizes and strides. */
+static bool get_extent(const kiln_extern_tensor *tensor, const int64_t *numbers, uint64_t *bytes) {
+  uint64_t limit = KILN_MAX_BYTES, extent = 1;
+  for (int d = 0; d < tensor->rank; ++d) {
+    int64_t size = numbers[d], stride = numbers[tensor->rank + d];
+    if (size <= 0 || stride < 0) {
+      *bytes = 0;
+      return size == 0;
+    }
+    uint64_t step;
+    if (__builtin_mul_overflow((uint64_t)(size - 1), (uint64_t)stride, &step) || step > limit ||
+        (extent += step) > limit)
+      return false;
+  }
+  *bytes = extent * kiln_item_size(tensor->bits);
+  return *bytes <= limit;
+}
+
+typedef struct {
+  const kiln_extern_call *call;
+  void *const *buffers; /* the GPU's */
+  const int64_t *numbers;
+  void **copies; /* the host's */
+  uint64_t *bytes;
+} extern_copies;
+
+/* Places all tensors, one after the other. */
+static bool place(const extern_copies *copies, uint64_t *total) {
+  const int64_t *numbers = copies->numbers;
+  uint32_t count = copies->call->num_operands + copies->call->num_results;
+  *total = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const kiln_extern_tensor *tensor = &copies->call->tensors[i];
+    if (!get_extent(tensor, numbers, &copies->bytes[i]))
+      return false;
+    numbers += 2 * tensor->rank;
+    copies->copies[i] = (void *)(uintptr_t)*total;
+    *total += (copies->bytes[i] + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+    if (*total > KILN_MAX_BYTES)
+      return false;
+  }
+  return true;
+}
+
+static CUresult copy(kiln_context *context, const extern_copies *copies, bool to_host) {
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  CUstream stream = kiln_cuda_context_of(context)->stream;
+  uint32_t count = copies->call->num_operands + copies->call->num_results;
+  CUresult result = CUDA_SUCCESS;
+  /* Results, too, on the way there: they may have gaps, or be updated. */
+  for (uint32_t i = to_host ? 0 : copies->call->num_operands; i < count && result == CUDA_SUCCESS;
+       ++i) {
+    CUdeviceptr device = kiln_cuda_address(copies->buffers[i]);
+    if (copies->bytes[i])
+      result =
+          to_host
+              ? driver->cuMemcpyDtoHAsync_v2(copies->copies[i], device, copies->bytes[i], stream)
+              : driver->cuMemcpyHtoDAsync_v2(device, copies->copies[i], copies->bytes[i], stream);
+  }
+  /* The memory is the next call's. */
+  CUresult last = driver->cuStreamSynchronize(stream);
+  return result == CUDA_SUCCESS ? last : result;
+}
+
+static int32_t call_library(struct kiln_rt_run *run, kiln_context *context, uint32_t index,
+                            const extern_copies *copies) {
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
+  CUresult result = copy(context, copies, /*to_host=*/true);
+  if (result != CUDA_SUCCESS)
+    return kiln_cuda_fail(driver, result, "cannot copy from the GPU");
+  int32_t status = kiln_rt_extern(run, index, copies->copies, copies->numbers);
+  if (status != KILN_OK)
+    return status;
+  result = copy(context, copies, /*to_host=*/false);
+  return result == CUDA_SUCCESS ? KILN_OK
+                                : kiln_cuda_fail(driver, result, "cannot copy to the GPU");
+}
+
+int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *const *buffers,
+                              const int64_t *numbers) {
+  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  const kiln_extern_call *call = &kiln_program.externs->calls[index];
+  uint32_t count = call->num_operands + call->num_results;
+  void *copied[count + 1];
+  uint64_t bytes[count + 1], total;
+  extern_copies copies = {call, buffers, numbers, copied, bytes};
+  int32_t status = kiln_cuda_flush(context);
+  if (status == KILN_OK && kiln_cuda_context_of(context)->is_captured)
+    status = kiln_fail(KILN_UNSUPPORTED,
+                       "%s: %s: the stream is being captured, and this operator "
+                       "is called on copies in the host's memory",
+                       call->where, call->callee);
+  if (status == KILN_OK &&
+      !(place(&copies, &total) &&
+        kiln_block_reserve(&context->staging, &context->model->allocator, total)))
+    status = kiln_fail(KILN_OUT_OF_MEMORY, "%s: %s: out of memory for copies of its tensors",
+                       call->where, call->callee);
+  if (status == KILN_OK) {
+    for (uint32_t i = 0; i < count; ++i)
+      copied[i] = (char *)context->staging.data + (uintptr_t)copied[i];
+    status = call_library(run, context, index, &copies);
+  }
+  if (status != KILN_OK)
+    context->failure = status;
+  return status;
+}

@@ -1,0 +1,46 @@
+/*===- gpu-kernels.c - Kernels of gpu.c, as an image for the emulator -------===*
+ *
+ * What --gpu-arch=emulator makes of kernels, by hand (lib/Target/CUDA/Emulate.cpp).
+ *
+ *===-----------------------------------------------------------------------===*/
+#include <stdint.h>
+
+enum { THREADS = 64, STRIDE = 1024 };
+
+int32_t kiln_emulator_thread(void);
+int32_t kiln_emulator_block(void);
+void kiln_emulator_buffer(void *address, int64_t bytes);
+void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+
+static float load(float *buffer, int64_t i) {
+  return *(float *)kiln_emulator_access(buffer + i, sizeof(float), 0);
+}
+static void store(float *buffer, int64_t i, float value) {
+  *(float *)kiln_emulator_access(buffer + i, sizeof(float), 1) = value;
+}
+
+/* y = x + 1: x, y; count */
+const int64_t bump_parameters = 4;
+void bump_emulated(void **arguments) {
+  float *x = *(float **)arguments[0], *y = *(float **)arguments[1];
+  int64_t count = *(int64_t *)arguments[2];
+  int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
+  kiln_emulator_buffer(x, 4 * count);
+  kiln_emulator_buffer(y, 4 * count);
+  if (i < count)
+    store(y, i, load(x, i) + 1);
+}
+
+/* y[i] = x[i] + weights[STRIDE * i]: x, weights, y; count */
+const int64_t weigh_parameters = 5;
+void weigh_emulated(void **arguments) {
+  float *x = *(float **)arguments[0], *weights = *(float **)arguments[1];
+  float *y = *(float **)arguments[2];
+  int64_t count = *(int64_t *)arguments[3];
+  int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
+  kiln_emulator_buffer(x, 4 * count);
+  kiln_emulator_buffer(weights, 4 * (STRIDE * (count - 1) + 1));
+  kiln_emulator_buffer(y, 4 * count);
+  if (i < count)
+    store(y, i, load(x, i) + load(weights, STRIDE * i));
+}

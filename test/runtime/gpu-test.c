@@ -1,0 +1,410 @@
+/* Runs on a GPU, which the driver plays that argv[1] names (test/Target/CUDA/emulator): weights,
+ * graphs, streams, captures, devices, memory. argv[2] is the kernels' image. The driver ends the
+ * process where it is used wrongly. */
+#include "../../runtime/cuda/driver.h"
+#include "../../runtime/ir_interface.h"
+#include "gpu.h"
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static const kiln_cuda_driver *cuda;
+static CUresult (*begin_capture)(CUstream stream, int mode);
+static CUresult (*end_capture)(CUstream stream, CUgraph *graph);
+static CUcontext contexts[2];
+static char weights_path[64], log_path[64];
+
+#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+/*===-- Helpers -------------------------------------------------------------===*/
+
+static void write_weights(void) {
+  static char header[KILN_RT_WEIGHTS_OFFSET];
+  kiln_rt_weights_header fields = {.bytes = 4 * (uint64_t)WEIGHTS, .hash = 0xfeed};
+  memcpy(fields.magic, KILN_RT_WEIGHTS_MAGIC, sizeof fields.magic);
+  memcpy(header, &fields, sizeof fields);
+  FILE *file = fopen(weights_path, "wb");
+  CHECK(file && fwrite(header, sizeof header, 1, file) == 1);
+  float *data = malloc(4 * (size_t)WEIGHTS);
+  for (int64_t i = 0; i < WEIGHTS; ++i)
+    data[i] = weight(i);
+  CHECK(fwrite(data, 4, WEIGHTS, file) == WEIGHTS && fclose(file) == 0);
+  free(data);
+}
+
+static void *read_file(const char *path, size_t *bytes) {
+  FILE *file = fopen(path, "rb");
+  CHECK(file && fseek(file, 0, SEEK_END) == 0);
+  *bytes = (size_t)ftell(file);
+  rewind(file);
+  char *data = calloc(1, *bytes + 1);
+  CHECK(fread(data, 1, *bytes, file) == *bytes && fclose(file) == 0);
+  return data;
+}
+
+/* How often the driver has written this, since the last time that anything was asked. */
+static int count_log(const char *text) {
+  size_t bytes;
+  int count = 0;
+  char *log = read_file(log_path, &bytes);
+  for (char *at = log; (at = strstr(at, text)); ++at)
+    ++count;
+  free(log);
+  return count;
+}
+static void clear_log(void) { fclose(fopen(log_path, "w")); }
+
+static kiln_model *create(int device) {
+  kiln_options options = quiet_options(0);
+  options.weights_path = weights_path;
+  options.device_index = device;
+  kiln_model *model = NULL;
+  CHECK_OK(kiln_model_create(&options, &model));
+  return model;
+}
+
+/* Tensors of one run in the memory of a GPU, whose context is current. */
+typedef struct {
+  int64_t count;
+  int device;
+  CUdeviceptr x, y;
+  tensor input, output;
+  DLManagedTensorVersioned managed;
+  const DLTensor *inputs[1];
+  DLManagedTensorVersioned *outputs[1];
+} arguments;
+
+static float x_value(int64_t i, int seed) { return (float)(i * 3 + seed); }
+
+static void set_input(arguments *a, int seed, CUstream stream) {
+  float *x = malloc(4 * (size_t)a->count);
+  for (int64_t i = 0; i < a->count; ++i)
+    x[i] = x_value(i, seed);
+  CHECK_CUDA(cuda->cuMemcpyHtoDAsync_v2(a->x, x, 4 * (size_t)a->count, stream));
+  free(x);
+}
+
+static void make_arguments(arguments *a, int64_t count, int device) {
+  memset(a, 0, sizeof *a);
+  a->count = count;
+  a->device = device;
+  CHECK_CUDA(cuda->cuMemAlloc_v2(&a->x, 4 * (size_t)count));
+  CHECK_CUDA(cuda->cuMemAlloc_v2(&a->y, 4 * (size_t)count));
+  set_tensor(&a->input, (void *)(uintptr_t)a->x, DTYPE_F32, 1, count, 0);
+  set_tensor(&a->output, (void *)(uintptr_t)a->y, DTYPE_F32, 1, count, 0);
+  a->input.t.device = a->output.t.device = (DLDevice){kDLCUDA, device};
+  set_managed(&a->managed, &a->output);
+  a->inputs[0] = &a->input.t;
+  a->outputs[0] = &a->managed;
+}
+
+static void free_arguments(arguments *a) {
+  CHECK_CUDA(cuda->cuMemFree_v2(a->x));
+  CHECK_CUDA(cuda->cuMemFree_v2(a->y));
+}
+
+static int32_t run(kiln_model *model, arguments *a, CUstream stream) {
+  return kiln_model_run(model, a->inputs, 1, a->outputs, 1, stream);
+}
+
+static bool is_right(const arguments *a, int seed, CUstream stream) {
+  float *y = malloc(4 * (size_t)a->count);
+  CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(y, a->y, 4 * (size_t)a->count, stream));
+  bool right = true;
+  for (int64_t i = 0; i < a->count; ++i)
+    right &= y[i] == x_value(i, seed) + 4 + weight(STRIDE * i);
+  free(y);
+  return right;
+}
+
+static void run_and_check(kiln_model *model, arguments *a, int seed, CUstream stream) {
+  set_input(a, seed, stream);
+  CHECK_OK(run(model, a, stream));
+  CHECK(is_right(a, seed, stream));
+}
+
+/*===-- Tests ---------------------------------------------------------------===*/
+
+/* All the weights get to the GPU in pieces, or without pinned memory; and new ones. */
+static void test_weights(void) {
+  for (int pinned = 0; pinned < 2; ++pinned) {
+    setenv("KILN_EMULATOR_PINNED", pinned ? "0" : "4096", 1);
+    kiln_model *model = create(0);
+    arguments a;
+    make_arguments(&a, MOST, 0);
+    run_and_check(model, &a, pinned, NULL);
+    float *values = malloc(4 * (size_t)WEIGHTS);
+    for (int64_t i = 0; i < WEIGHTS; ++i)
+      values[i] = 1;
+    tensor constant;
+    set_tensor(&constant, values, DTYPE_F32, 1, WEIGHTS, 0);
+    CHECK_OK(kiln_model_set_constant(model, "weights", &constant.t));
+    free(values);
+    set_input(&a, 0, NULL);
+    CHECK_OK(run(model, &a, NULL));
+    float last;
+    CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&last, a.y + 4 * (MOST - 1), 4, NULL));
+    CHECK(last == x_value(MOST - 1, 0) + 5);
+    free_arguments(&a);
+    kiln_model_destroy(model);
+  }
+  setenv("KILN_EMULATOR_PINNED", "0", 1);
+}
+
+/* The second run of a size makes a graph, the third launches it, one with other addresses sets
+ * them. */
+static void test_graphs(void) {
+  kiln_model *model = create(0);
+  arguments a, b;
+  make_arguments(&a, 300, 0);
+  make_arguments(&b, 300, 0);
+  clear_log();
+  for (int i = 0; i < 4; ++i)
+    run_and_check(model, &a, i, NULL);
+  CHECK(count_log("instantiate 6") == 1 && count_log("graph of 6") == 3);
+  int updates = count_log("update");
+  CHECK(updates <= 2 * STEPS); /* the arena may have moved */
+  run_and_check(model, &b, 5, NULL);
+  CHECK(count_log("instantiate") == 1 && count_log("graph of 6") == 4);
+  CHECK(count_log("update") >= updates + 2);
+  run_and_check(model, &a, 6, NULL);
+  CHECK(count_log("instantiate") == 1);
+  /* Many sizes: each comes once, so nothing is made of it. */
+  arguments other;
+  for (int64_t count = 20; count < 60; ++count) {
+    make_arguments(&other, count, 0);
+    run_and_check(model, &other, 1, NULL);
+    free_arguments(&other);
+  }
+  CHECK(count_log("instantiate") == 1);
+  /* Twice: as many graphs as there is room for, which are set to other sizes then. */
+  for (int64_t count = 20; count < 60; ++count) {
+    make_arguments(&other, count, 0);
+    for (int i = 0; i < 3; ++i)
+      run_and_check(model, &other, i, NULL);
+    free_arguments(&other);
+  }
+  CHECK(count_log("instantiate") <= 17 && count_log("graph of 6") >= 80);
+  /* A run that waits on its way is two sequences, of which one is too short for a graph. */
+  make_arguments(&other, READS, 0);
+  int instantiated = count_log("instantiate");
+  for (int i = 0; i < 3; ++i)
+    run_and_check(model, &other, i, NULL);
+  CHECK(count_log("graph of 5") == 2 && count_log("instantiate") <= instantiated + 1);
+  free_arguments(&other);
+  free_arguments(&a);
+  free_arguments(&b);
+  kiln_model_destroy(model);
+
+  setenv("KILN_CUDA_GRAPHS", "0", 1);
+  model = create(0);
+  make_arguments(&a, 300, 0);
+  clear_log();
+  for (int i = 0; i < 3; ++i)
+    run_and_check(model, &a, i, NULL);
+  CHECK(count_log("graph") == 0 && count_log("launch bump") == 12);
+  free_arguments(&a);
+  kiln_model_destroy(model);
+  unsetenv("KILN_CUDA_GRAPHS");
+}
+
+/* Modules are loaded when they are needed; a model may go before its runs have ended. */
+static void test_lazily(void) {
+  CUstream stream;
+  clear_log();
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  kiln_model *model = create(0);
+  CHECK(count_log("load") == 0);
+  arguments a;
+  make_arguments(&a, 100, 0);
+  for (int i = 0; i < 3; ++i) {
+    set_input(&a, i, stream);
+    CHECK_OK(run(model, &a, stream));
+  }
+  CHECK(count_log("load") == 2 && count_log("launch") == 0); /* nobody has waited */
+  kiln_model_destroy(model);
+  CHECK(is_right(&a, 2, stream));
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+  free_arguments(&a);
+}
+
+static kiln_model *shared;
+static void *run_on_stream(void *number) {
+  int seed = *(int *)number;
+  CUstream stream;
+  arguments a;
+  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[0]));
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  make_arguments(&a, 100 + 10 * seed, 0);
+  for (int i = 0; i < 20; ++i)
+    run_and_check(shared, &a, seed + i, stream);
+  free_arguments(&a);
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+  CUcontext context;
+  CHECK_CUDA(cuda->cuCtxPopCurrent_v2(&context));
+  return NULL;
+}
+
+static void test_threads(void) {
+  pthread_t threads[4];
+  int numbers[4] = {0, 1, 2, 3};
+  shared = create(0);
+  for (int i = 0; i < 4; ++i)
+    CHECK(pthread_create(&threads[i], NULL, run_on_stream, &numbers[i]) == 0);
+  for (int i = 0; i < 4; ++i)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  kiln_model_destroy(shared);
+}
+
+/* A caller makes a graph of a run, and runs that on other data. */
+static void test_capture(void) {
+  kiln_model *model = create(0);
+  CUstream stream;
+  CUgraph graph;
+  CUgraphExec made;
+  arguments a, host;
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  make_arguments(&a, 200, 0);
+  CHECK_CUDA(begin_capture(stream, 0));
+  CHECK_OK(run(model, &a, stream)); /* the first run: it loads modules, too */
+  CHECK_CUDA(end_capture(stream, &graph));
+  CHECK_CUDA(cuda->cuGraphInstantiateWithFlags(&made, graph, 0));
+  for (int i = 0; i < 3; ++i) {
+    set_input(&a, i, stream);
+    CHECK_CUDA(cuda->cuGraphLaunch(made, stream));
+    CHECK(is_right(&a, i, stream));
+  }
+  run_and_check(model, &a, 9, stream);
+
+  /* What would have to wait is refused, and the capture is none the worse. */
+  float x[4] = {0};
+  make_arguments(&host, 4, 0);
+  CHECK_CUDA(begin_capture(stream, 0));
+  host.outputs[0] = NULL;
+  CHECK_FAILS(run(model, &host, stream), KILN_INVALID_ARGUMENT,
+              "stream: is being captured, so expected all tensors in the GPU's memory, but output "
+              "0 \"y\" has a NULL slot");
+  host.outputs[0] = &host.managed;
+  host.input.t.data = x;
+  host.input.t.device = (DLDevice){kDLCPU, 0};
+  CHECK_FAILS(run(model, &host, stream), KILN_INVALID_ARGUMENT,
+              "but input 0 \"x\" is in the host's");
+  CHECK_OK(run(model, &a, stream));
+  CHECK_CUDA(end_capture(stream, &graph));
+  free_arguments(&host);
+  make_arguments(&host, READS, 0);
+  CHECK_CUDA(begin_capture(stream, 0));
+  CHECK_FAILS(run(model, &host, stream), KILN_UNSUPPORTED, "sizes or branches depend on data");
+  CHECK_CUDA(end_capture(stream, &graph));
+  free_arguments(&host);
+  free_arguments(&a);
+  kiln_model_destroy(model);
+  CHECK_CUDA(cuda->cuGraphExecDestroy(made));
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+}
+
+/* Two models of one process on two GPUs, in turns. */
+static void test_devices(void) {
+  kiln_model *models[2];
+  arguments a[2];
+  CUcontext context;
+  for (int device = 0; device < 2; ++device) {
+    models[device] = create(device);
+    CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[device]));
+    make_arguments(&a[device], 150, device);
+    CHECK_CUDA(cuda->cuCtxPopCurrent_v2(&context));
+  }
+  for (int i = 0; i < 6; ++i) {
+    CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[i % 2]));
+    run_and_check(models[i % 2], &a[i % 2], i, NULL);
+    CHECK_CUDA(cuda->cuCtxPopCurrent_v2(&context));
+  }
+  CHECK_FAILS(run(models[0], &a[1], NULL), KILN_INVALID_ARGUMENT,
+              "expected device cuda:0 or cpu, got cuda:1");
+  a[1].input.t.device.device_id = 0;
+  CHECK_FAILS(run(models[0], &a[1], NULL), KILN_INVALID_ARGUMENT,
+              "but its memory is that of cuda:1");
+  CUstream stream;
+  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[1]));
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, 0));
+  CHECK_CUDA(cuda->cuCtxPopCurrent_v2(&context));
+  CHECK_FAILS(run(models[0], &a[0], stream), KILN_INVALID_ARGUMENT,
+              "stream: expected a stream of cuda:0's primary context");
+  kiln_options options = quiet_options(0);
+  kiln_model *model;
+  options.weights_path = weights_path;
+  options.device_index = 2;
+  CHECK_FAILS(kiln_model_create(&options, &model), KILN_INVALID_ARGUMENT,
+              "expected device_index in [0, 2), got 2");
+  for (int device = 0; device < 2; ++device) {
+    CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[device]));
+    free_arguments(&a[device]);
+    CHECK_CUDA(cuda->cuCtxPopCurrent_v2(&context));
+    kiln_model_destroy(models[device]);
+  }
+}
+
+/* Too little memory is a status; afterwards there may be enough. */
+static void test_memory(void) {
+  kiln_options options = quiet_options(0);
+  kiln_model *model;
+  char limit[32];
+  options.weights_path = weights_path;
+  setenv("KILN_EMULATOR_MEMORY", "1000000", 1);
+  CHECK_FAILS(kiln_model_create(&options, &model), KILN_OUT_OF_MEMORY,
+              "bytes of weights on the GPU: out of memory");
+  snprintf(limit, sizeof limit, "%lld", 4LL * WEIGHTS + 4096);
+  setenv("KILN_EMULATOR_MEMORY", limit, 1);
+  model = create(0);
+  float x[900] = {0};
+  tensor input;
+  set_tensor(&input, x, DTYPE_F32, 1, 900, 0);
+  const DLTensor *inputs[] = {&input.t};
+  DLManagedTensorVersioned *outputs[] = {NULL};
+  CHECK_FAILS(kiln_model_run(model, inputs, 1, outputs, 1, NULL), KILN_OUT_OF_MEMORY,
+              "no memory on the GPU for 15488 bytes of intermediate results: out of memory");
+  CHECK(!outputs[0]);
+  setenv("KILN_EMULATOR_MEMORY", "0", 1);
+  CHECK_OK(kiln_model_run(model, inputs, 1, outputs, 1, NULL));
+  CHECK(outputs[0]->dl_tensor.device.device_type == kDLCPU &&
+        ((float *)outputs[0]->dl_tensor.data)[1] == 4 + weight(STRIDE));
+  outputs[0]->deleter(outputs[0]);
+  kiln_model_destroy(model);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 3);
+  snprintf(weights_path, sizeof weights_path, "gpu-test-%d.weights", (int)getpid());
+  snprintf(log_path, sizeof log_path, "gpu-test-%d.log", (int)getpid());
+  setenv("KILN_CUDA_DRIVER", argv[1], 1);
+  setenv("KILN_EMULATOR_DEVICES", "2", 1);
+  setenv("KILN_EMULATOR_LOG", log_path, 1);
+  size_t bytes;
+  void *image = read_file(argv[2], &bytes);
+  use_image(image, bytes);
+  write_weights();
+  CHECK_OK(kiln_cuda_load(&cuda));
+  void *driver = dlopen(argv[1], RTLD_NOW);
+  *(void **)&begin_capture = dlsym(driver, "cuStreamBeginCapture_v2");
+  *(void **)&end_capture = dlsym(driver, "cuStreamEndCapture");
+  for (int device = 0; device < 2; ++device)
+    CHECK_CUDA(cuda->cuDevicePrimaryCtxRetain(&contexts[device], device));
+  test_devices();
+  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[0]));
+  test_weights();
+  test_graphs();
+  test_lazily();
+  test_threads();
+  test_memory();
+  test_capture();
+  size_t (*in_use)(bool host);
+  *(void **)&in_use = dlsym(driver, "emulator_memory_in_use");
+  CHECK(in_use(false) == 0 && in_use(true) == 0);
+  unlink(weights_path);
+  unlink(log_path);
+  free(image);
+  puts("ok");
+  return 0;
+}

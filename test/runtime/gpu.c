@@ -1,0 +1,82 @@
+/*===- gpu.c - A program for a GPU: what code generation would emit ---------===*
+ *
+ *   def forward(x: f32[s0]):
+ *     if s0 == 7: x[0].item()
+ *     return x + 4 + weights[::1024][:s0]        # weights: external
+ *
+ * in STEPS steps: four times 1 is added, the third time in place, then it is copied.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "gpu.h"
+#include "../../runtime/ir_interface.h"
+
+#include <stddef.h>
+
+static const int64_t shape[] = {-1}, weights_shape[] = {WEIGHTS}, symbol_numbers[] = {0};
+static const kiln_rt_tensor inputs[] = {{"x", 2, 32, 1, 0, shape, NULL}};
+static const kiln_rt_tensor outputs[] = {{"y", 2, 32, 1, 0, shape, NULL}};
+static const kiln_rt_constant constants[] = {
+    {"weights", 2, 32, 1, 0, weights_shape, 0, 4 * (uint64_t)WEIGHTS, 0, 0}};
+static const kiln_rt_symbol symbols[] = {{"s0", 1, MOST}};
+
+/* Before the emulator's, which the machine has: what a GPU would be given. */
+static kiln_rt_image images[] = {{NULL, 0, 0, KILN_RT_EMULATOR}};
+static const kiln_rt_device_kernel bump = {"bump", images, symbol_numbers, 1, 2, 1, 64, 0, 0};
+static const kiln_rt_device_kernel weigh = {"weigh", images, symbol_numbers, 1, 3, 1, 64, 0, 1};
+
+void use_image(const void *data, uint64_t bytes) {
+  images[0].data = data;
+  images[0].bytes = bytes;
+}
+
+static int32_t bind(const int64_t *const *shapes, int64_t *values) {
+  values[0] = shapes[0][0];
+  return 0;
+}
+static int64_t eval(const int64_t *values, int64_t expr) { return expr == 0 ? values[0] : 0; }
+static int64_t arena_bytes(const int64_t *values) { return 2 * 4096 * ((values[0] + 1023) / 1024); }
+
+static int32_t run_main(kiln_rt_run *run) {
+  int64_t count = run->symbols[0], grid = (count + 63) / 64;
+  char *first = run->arena, *second = first + arena_bytes(run->symbols) / 2;
+  void *const steps[][2] = {
+      {run->inputs[0], first}, {first, second}, {second, second}, {second, first}};
+  for (int i = 0; i < 4; ++i) {
+    int32_t status = kiln_rt_device_launch(run, &bump, steps[i], grid);
+    if (status)
+      return status;
+    float read;
+    if (i == 0 && count == READS &&
+        (status = kiln_rt_device_read(run, &read, run->inputs[0], sizeof read)))
+      return status;
+  }
+  int32_t status = kiln_rt_device_copy(run, second, first, 4 * count);
+  void *const last[] = {second, run->weights, run->outputs[0]};
+  return status ? status : kiln_rt_device_launch(run, &weigh, last, grid);
+}
+
+extern const kiln_device_functions kiln_cuda_functions;
+static const kiln_rt_device device = {&kiln_cuda_functions, 2, 0, NULL};
+
+const kiln_rt_program kiln_program = {
+    .abi = KILN_RT_ABI,
+    .num_inputs = 1,
+    .num_outputs = 1,
+    .num_constants = 1,
+    .num_symbols = 1,
+    .flags = KILN_RT_EXTERNAL_WEIGHTS | KILN_RT_HAS_EXPRESSIONS,
+    .info = "{\"name\": \"gpu\"}",
+    .inputs = inputs,
+    .outputs = outputs,
+    .constants = constants,
+    .symbols = symbols,
+    .weights_bytes = 4 * (uint64_t)WEIGHTS,
+    .weights_hash = 0xfeed,
+    .bind = bind,
+    .eval = eval,
+    .arena_bytes = arena_bytes,
+    .main = run_main,
+    .num_expressions = 1,
+    .expressions = (const char *const[]){"s0"},
+    .device = &device,
+};

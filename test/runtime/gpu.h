@@ -1,0 +1,15 @@
+/*===- gpu.h - What gpu-test.c knows of the program in gpu.c ----------------===*/
+#ifndef KILN_TEST_RUNTIME_GPU_H
+#define KILN_TEST_RUNTIME_GPU_H
+
+#include <stdint.h>
+
+/* The weights are of more than two of the pieces in which they are copied. */
+enum { MOST = 4500, STRIDE = 1024, WEIGHTS = STRIDE * (MOST - 1) + 1, READS = 7, STEPS = 6 };
+
+static inline float weight(int64_t i) { return (float)(i % 8191); }
+
+/* Has the kernels run this image, for the emulator. */
+void use_image(const void *data, uint64_t bytes);
+
+#endif /* KILN_TEST_RUNTIME_GPU_H */
