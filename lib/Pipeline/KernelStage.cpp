@@ -49,6 +49,9 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
 
   // From here on no pass may read through views: a packed operand is one.
   if (options.pack) {
+    cpu::CpuPadWindowsOptions windows;
+    windows.vectorBytes = options.vectorBytes;
+    pm.addPass(cpu::createCpuPadWindows(windows));
     KernelPackContractsOptions pack;
     pack.vectorBytes = options.vectorBytes;
     pack.registers = options.registers;

@@ -5,17 +5,41 @@
 using namespace kiln::sym;
 using namespace kiln::sym::detail;
 
+void Assumptions::Answers::clear() {
+  simplified.clear();
+  nonNegative.clear();
+  numDims = 0;
+}
+
+void Assumptions::forget(Expr leaf) {
+  // A new dim is in none of the questions.
+  if (leaf.kind() != Kind::Dim || leaf.dimIndex() < answers.numDims)
+    answers.clear();
+}
+
 void Assumptions::setRange(Expr leaf, Range range) {
   assert((leaf.kind() == Kind::Symbol || leaf.kind() == Kind::Dim) && "not a leaf");
+  forget(leaf);
   ranges[leaf] = range;
 }
 
-void Assumptions::setExtent(unsigned dim, Expr extent) { extents[dim] = extent; }
+void Assumptions::setExtent(unsigned dim, Expr extent) {
+  forget(Expr::dim(dim));
+  answers.numDims = std::max(answers.numDims, extent.numDimsUsed());
+  extents[dim] = extent;
+}
 
 Range Assumptions::rangeOf(Expr expr) const { return Prover(ranges, extents, expr).range(expr); }
 
 bool Assumptions::isNonNegative(Expr expr) const {
-  return Prover(ranges, extents, expr).isNonNegative(expr);
+  if (std::optional<int64_t> value = expr.constant())
+    return *value >= 0;
+  auto [it, isNew] = answers.nonNegative.try_emplace(expr);
+  if (isNew) {
+    it->second = Prover(ranges, extents, expr).isNonNegative(expr);
+    answers.numDims = std::max(answers.numDims, expr.numDimsUsed());
+  }
+  return it->second;
 }
 
 bool Assumptions::isEqual(Expr a, Expr b) const {

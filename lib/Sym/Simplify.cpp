@@ -243,6 +243,11 @@ Expr Assumptions::simplify(Expr expr) const {
   // A dim alone stays itself even if its extent is 1.
   if (expr.kind() == Kind::Dim || expr.isConstant())
     return expr;
-  Prover prover(ranges, extents, expr);
-  return Simplifier(prover).simplify(expr);
+  auto [it, isNew] = answers.simplified.try_emplace(expr);
+  if (isNew) {
+    Prover prover(ranges, extents, expr);
+    it->second = Simplifier(prover).simplify(expr);
+    answers.numDims = std::max(answers.numDims, expr.numDimsUsed());
+  }
+  return it->second;
 }

@@ -48,8 +48,24 @@ public:
   Expr simplify(Expr expr) const;
 
 private:
+  /// Answers under what is assumed now. Not for several threads at once; a copy starts without any.
+  struct Answers {
+    Answers() = default;
+    Answers(const Answers &) {}
+    Answers &operator=(const Answers &) {
+      clear();
+      return *this;
+    }
+    void clear();
+    llvm::DenseMap<Expr, Expr> simplified;
+    llvm::DenseMap<Expr, bool> nonNegative;
+    unsigned numDims = 0; // one past the largest dim that any of them is about
+  };
+  void forget(Expr leaf);
+
   llvm::DenseMap<Expr, Range> ranges;
   llvm::DenseMap<unsigned, Expr> extents;
+  mutable Answers answers;
 };
 
 } // namespace kiln::sym

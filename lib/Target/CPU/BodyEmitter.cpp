@@ -30,7 +30,7 @@ BodyEmitter::Scope::~Scope() {
 void BodyEmitter::setDim(unsigned dim, sym::Expr value) {
   auto it = dims.find(dim);
   undo.push_back({Value(), dim, it == dims.end() ? std::nullopt : std::optional(it->second)});
-  dims[dim] = frame.assumptions.simplify(value);
+  dims[dim] = value;
 }
 
 sym::Expr BodyEmitter::setLanes(int64_t count, Value laneMask) {

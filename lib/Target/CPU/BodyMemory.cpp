@@ -10,7 +10,7 @@ using namespace kiln::cpu;
 
 //===-- Index arithmetic --------------------------------------------------------------------===//
 
-SmallVector<sym::Expr> BodyEmitter::bindMap(sym::MapAttr map, ValueRange mapValues) {
+SmallVector<sym::Expr> BodyEmitter::substitute(sym::MapAttr map, ValueRange mapValues) {
   SmallVector<sym::Expr> inputs;
   unsigned numDims = map.getNumDims() - mapValues.size();
   for (unsigned i = 0; i < numDims; ++i) {
@@ -25,7 +25,14 @@ SmallVector<sym::Expr> BodyEmitter::bindMap(sym::MapAttr map, ValueRange mapValu
   }
   SmallVector<sym::Expr> results;
   for (sym::Expr result : map.getResults())
-    results.push_back(frame.assumptions.simplify(result.substituteDims(inputs)));
+    results.push_back(result.substituteDims(inputs));
+  return results;
+}
+
+SmallVector<sym::Expr> BodyEmitter::bindMap(sym::MapAttr map, ValueRange mapValues) {
+  SmallVector<sym::Expr> results = substitute(map, mapValues);
+  for (sym::Expr &result : results)
+    result = frame.assumptions.simplify(result);
   return results;
 }
 
@@ -447,12 +454,14 @@ Value BodyEmitter::emitRead(kernel::ReadOp read) {
       readMask = other = Value();
     }
 
-  SmallVector<sym::Expr> index = bindMap(read.getMap(), read.getValues());
+  // The parts of a loop variable that the dims are mostly add up to it again in the address: what
+  // each of them is need not be known.
+  SmallVector<sym::Expr> index = substitute(read.getMap(), read.getValues());
   unsigned numDims = read.getMap().getNumDims() - read.getValues().size();
   for (auto [i, expr] : llvm::enumerate(read.getMap().getResults())) {
     if (expr.numDimsUsed() <= numDims)
       continue;
-    Value checked = checkIndex(index[i], shape[i], readMask);
+    Value checked = checkIndex(frame.assumptions.simplify(index[i]), shape[i], readMask);
     index[i] = frame.addVariable(checked, shape[i]);
     if (isa<VectorType>(checked.getType()))
       vectorLeaves[index[i]] = checked;

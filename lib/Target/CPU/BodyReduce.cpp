@@ -12,7 +12,7 @@ using namespace kiln::cpu;
 void BodyEmitter::emitReduces(ArrayRef<kernel::ReduceOp> candidates) {
   auto isVaryingReduce = [&](kernel::ReduceOp reduce) {
     const Needs &need = needs(reduce);
-    return llvm::any_of(need.dims, [&](unsigned dim) { return isVarying(dims.lookup(dim)); }) ||
+    return llvm::any_of(need.dims, [&](unsigned dim) { return isVarying(dimValue(dim)); }) ||
            llvm::any_of(need.values, [&](Value value) {
              return isa<VectorType>(values.lookup(value).getType());
            });

@@ -96,9 +96,6 @@ struct Analysis {
   bool window(ContractLayout &layout) const;
   void matrix(ContractLayout &layout) const;
   bool packed(ContractLayout &layout) const;
-
-private:
-  bool findWindows(SmallVectorImpl<std::optional<StageAxis>> &windows) const;
 };
 
 } // namespace
@@ -131,7 +128,9 @@ bool Analysis::direct(ContractLayout &layout) const {
     return false;
   SmallVector<ContractAxis> rows = collapse(firstM, m, *rowStrides);
   SmallVector<ContractAxis> sums = collapse(firstK, k, *sumStrides);
-  for (const ContractAxis &axis : ArrayRef(rows).take_back(2)) {
+  // The rows of a tile are on the last axis, or on two if that is short.
+  size_t numTiled = rows.back().extent.isConstant() ? 2 : 1;
+  for (const ContractAxis &axis : ArrayRef(rows).take_back(numTiled)) {
     std::optional<int64_t> stride = axis.lhsStride.constant();
     if (!stride || *stride < 0 || *stride > maxDisplacement / 64)
       return false;
@@ -144,53 +143,6 @@ bool Analysis::direct(ContractLayout &layout) const {
   layout.lhsBase = rest;
   layout.rows = std::move(rows);
   layout.sums = std::move(sums);
-  return true;
-}
-
-/// For each m dim the window it belongs to: with a k dim it always occurs as c*(s*m + d*k) + rest.
-/// False if some dim occurs in two ways.
-bool Analysis::findWindows(SmallVectorImpl<std::optional<StageAxis>> &windows) const {
-  windows.assign(m.size(), std::nullopt);
-  SmallVector<std::optional<unsigned>> rowOf(k.size());
-  SmallVector<Access> accesses;
-  op.getLhs().walk([&](Operation *inner) {
-    auto map = inner->getAttrOfType<sym::MapAttr>("map");
-    for (sym::Expr result : map ? map.getResults() : ArrayRef<sym::Expr>())
-      accesses.push_back({inner, false, result});
-  });
-  for (const Access &access : accesses)
-    for (unsigned i = firstM; i < firstN; ++i)
-      for (unsigned j = firstK; j < end; ++j) {
-        if (!access.expr.dependsOn(dim(i)) || !access.expr.dependsOn(dim(j)))
-          continue;
-        auto row = sym::splitLinear(access.expr, dim(i));
-        auto sum = row ? sym::splitLinear(row->rest, dim(j)) : std::nullopt;
-        if (!sum)
-          return false;
-        std::optional<int64_t> s = row->coefficient.constant(), d = sum->coefficient.constant();
-        if (!s || !d || *s <= 0 || *d <= 0 || *s > maxStep || *d > maxStep)
-          return false;
-        int64_t common = std::gcd(*s, *d);
-        StageAxis axis;
-        axis.rowDim = i;
-        axis.sumDim = j;
-        axis.rowStep = *s / common;
-        axis.sumStep = *d / common;
-        std::optional<StageAxis> &known = windows[i - firstM];
-        std::optional<unsigned> &row2 = rowOf[j - firstK];
-        if ((known && (known->sumDim != axis.sumDim || known->rowStep != axis.rowStep ||
-                       known->sumStep != axis.sumStep)) ||
-            (row2 && *row2 != i))
-          return false;
-        known = axis;
-        row2 = i;
-      }
-  // A window's dims never occur one without the other.
-  for (const Access &access : accesses)
-    for (const std::optional<StageAxis> &axis : windows)
-      if (axis &&
-          access.expr.dependsOn(dim(*axis->rowDim)) != access.expr.dependsOn(dim(*axis->sumDim)))
-        return false;
   return true;
 }
 
@@ -207,10 +159,59 @@ static std::pair<int64_t, int64_t> bezout(int64_t a, int64_t b) {
   return {x, (1 - x * a) / b};
 }
 
+std::optional<SmallVector<std::optional<StageAxis>>> cpu::findWindows(kernel::ContractOp op) {
+  unsigned firstM = op.getNumBatch(), firstN = firstM + op.getNumM();
+  unsigned firstK = firstN + op.getNumN(), end = firstK + op.getNumK();
+  SmallVector<std::optional<StageAxis>> windows(op.getNumM());
+  SmallVector<std::optional<unsigned>> rowOf(op.getNumK());
+  SmallVector<Access> accesses;
+  op.getLhs().walk([&](Operation *inner) {
+    auto map = inner->getAttrOfType<sym::MapAttr>("map");
+    for (sym::Expr result : map ? map.getResults() : ArrayRef<sym::Expr>())
+      accesses.push_back({inner, false, result});
+  });
+  for (const Access &access : accesses)
+    for (unsigned i = firstM; i < firstN; ++i)
+      for (unsigned j = firstK; j < end; ++j) {
+        if (!access.expr.dependsOn(dim(i)) || !access.expr.dependsOn(dim(j)))
+          continue;
+        auto row = sym::splitLinear(access.expr, dim(i));
+        auto sum = row ? sym::splitLinear(row->rest, dim(j)) : std::nullopt;
+        if (!sum)
+          return std::nullopt;
+        std::optional<int64_t> s = row->coefficient.constant(), d = sum->coefficient.constant();
+        if (!s || !d || *s <= 0 || *d <= 0 || *s > maxStep || *d > maxStep)
+          return std::nullopt;
+        int64_t common = std::gcd(*s, *d);
+        StageAxis axis;
+        axis.rowDim = i;
+        axis.sumDim = j;
+        axis.rowStep = *s / common;
+        axis.sumStep = *d / common;
+        std::tie(axis.rowBind, axis.sumBind) = bezout(axis.rowStep, axis.sumStep);
+        std::optional<StageAxis> &known = windows[i - firstM];
+        std::optional<unsigned> &row2 = rowOf[j - firstK];
+        if ((known && (known->sumDim != axis.sumDim || known->rowStep != axis.rowStep ||
+                       known->sumStep != axis.sumStep)) ||
+            (row2 && *row2 != i))
+          return std::nullopt;
+        known = axis;
+        row2 = i;
+      }
+  // A window's dims never occur one without the other.
+  for (const Access &access : accesses)
+    for (const std::optional<StageAxis> &axis : windows)
+      if (axis &&
+          access.expr.dependsOn(dim(*axis->rowDim)) != access.expr.dependsOn(dim(*axis->sumDim)))
+        return std::nullopt;
+  return windows;
+}
+
 bool Analysis::window(ContractLayout &layout) const {
-  SmallVector<std::optional<StageAxis>> windows;
-  if (!findWindows(windows))
+  std::optional<SmallVector<std::optional<StageAxis>>> found = findWindows(op);
+  if (!found)
     return false;
+  SmallVector<std::optional<StageAxis>> &windows = *found;
   // The windows' m dims are innermost and everything inside them is static.
   auto isWindow = [](const std::optional<StageAxis> &window) { return window.has_value(); };
   auto *first = llvm::find_if(windows, isWindow);
@@ -229,7 +230,6 @@ bool Analysis::window(ContractLayout &layout) const {
     for (std::optional<StageAxis> &window : windows)
       if (window && window->sumDim == axis.sumDim) {
         axis = *window;
-        std::tie(axis.rowBind, axis.sumBind) = bezout(axis.rowStep, axis.sumStep);
         elements *= static_cast<double>(axis.rowStep + axis.sumStep) *
                     static_cast<double>(*m[*axis.rowDim - firstM].constant());
       }
@@ -284,6 +284,11 @@ bool Analysis::packed(ContractLayout &layout) const {
   layout.rhsTensor = read.getTensor();
   layout.rhsBase = rest;
   return true;
+}
+
+bool cpu::readsInPlace(kernel::ContractOp op) {
+  ContractLayout layout;
+  return Analysis(op).direct(layout);
 }
 
 FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const TargetInfo &target) {
@@ -357,7 +362,8 @@ void ContractLayout::setTile(int64_t maxRows) {
                     left.ceilDiv(sym::Expr::max(last, 1)), left});
   }
   std::optional<int64_t> steps = extent.constant();
-  bool blockOutside = tileAxis > outermost && tileInner == 1 && steps && *steps <= longAxis;
+  bool isShort = steps ? *steps <= longAxis : lhs == Lhs::Direct && sumExtent().isConstant();
+  bool blockOutside = tileAxis > outermost && tileInner == 1 && isShort;
   blockAxis = blockOutside ? tileAxis - 1 : tileAxis;
 }
 
@@ -391,6 +397,11 @@ sym::Expr ContractLayout::unitBegin(sym::Expr unit) const {
 
 int64_t ContractLayout::maxBlockSteps() const {
   return blockAxis == tileAxis ? blockUnits * maxTileSize() : blockUnits;
+}
+
+bool ContractLayout::hasBoundedBlocks() const {
+  return llvm::all_of(ArrayRef(rows).drop_front(blockAxis + 1),
+                      [](const ContractAxis &axis) { return axis.extent.isConstant(); });
 }
 
 int64_t ContractLayout::maxBlockRows() const {
@@ -529,6 +540,9 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op,
   layout->blockPanels = clamp(block[1] / layout->panel(), layout->numPanels());
   int64_t inner = std::max<int64_t>(layout->sumInner().constant().value_or(1), 1);
   layout->blockSums = clamp(block[2] / inner, layout->sums.front().extent);
+  // The sums of all of a task's rows are kept.
+  if (!layout->hasBoundedBlocks() && !layout->numSumBlocks().isConstant(1))
+    return op.emitOpError("cannot be run with ") << schedule;
   if (layout->lhs == ContractLayout::Lhs::Matrix) {
     // Rows that lie a power of two apart would share a few sets of the cache.
     int64_t stride = llvm::alignTo(layout->blockSums, layout->lanes);

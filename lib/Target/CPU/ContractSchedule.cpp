@@ -84,6 +84,8 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &targ
   int64_t blockSum = llvm::divideCeilSigned(k, sumBlocks);
   if (layout.sums.size() == 1 && sumBlocks > 1)
     blockSum = llvm::alignTo(blockSum, 16);
+  if (!layout.hasBoundedBlocks())
+    blockSum = k;
   if (!layout.sums.front().extent.isConstant())
     blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), 512);
 

@@ -63,7 +63,33 @@ private:
   //===-- The task
   //------------------------------------------------------------------------------===//
 
+  /// Gives names to what the model's sizes say about the tiles: expressions of a tile's place stay
+  /// short, in proofs and in the code.
+  void nameRuns() {
+    if (!layout.hasVariableTiles())
+      return;
+    // There is a row: no task of a contract without any is run.
+    RowRun &whole = layout.runs.front(), &last = layout.runs.back();
+    auto name = [&](sym::Expr &expr, sym::Range range) {
+      expr = frame.addVariable(frame.simplifyAndEmit(expr), range);
+    };
+    sym::Expr extent = layout.rows[layout.tileAxis].extent;
+    sym::Expr tiles = extent.ceilDiv(last.size);
+    name(tiles, {1, {}});
+    whole.count = sym::Expr::max(tiles - 2, 0);
+    name(whole.count, {0, {}});
+    last.firstTile = whole.count;
+    last.begin = whole.count * whole.size;
+    last.count = tiles - whole.count;
+    name(last.count, {1, 2});
+    last.steps = extent - last.begin;
+    name(last.steps, {1, 2 * last.size});
+    last.share = last.steps.ceilDiv(last.count);
+    name(last.share, {1, last.size});
+  }
+
   void bindTask() {
+    nameRuns();
     SmallVector<sym::Expr> sizes = layout.gridSizes();
     sym::Expr number = frame.addVariable(frame.task, sym::product(sizes));
     SmallVector<sym::Expr> values = sym::delinearize(number, sizes);

@@ -32,6 +32,13 @@ public:
       endColumn = plan.columns->extent;
     }
 
+    if (plan.window) {
+      sym::Expr high = frame.assumptions.simplify(plan.window->high);
+      if (!high.isConstant())
+        high = frame.addVariable(frame.emit(high), sym::Range{plan.window->low, {}});
+      plan.window->high = high;
+    }
+
     sym::Expr numRows = plan.numRows();
     sym::Expr firstRow = frame.assumptions.simplify(plan.rowBlock * rowTask);
     if (plan.rowBlock == 1)
@@ -113,7 +120,7 @@ private:
     auto emitInside = [&] {
       for (auto [op, result] : window.insides)
         body.setCertain(op, result);
-      frame.emitLoop(frame.constant(window.low), frame.constant(window.high), window.steps, {},
+      frame.emitLoop(frame.constant(window.low), frame.emit(window.high), window.steps, {},
                      [&](Value iv, ValueRange) -> SmallVector<Value> {
                        // All of the steps are in the loop.
                        BodyEmitter::Scope scope(body);
@@ -122,7 +129,7 @@ private:
                      });
       body.clearCertain();
     };
-    Value outside = frame.constant(window.low + *loop.extent.constant() - window.high);
+    Value outside = frame.emit(window.low + loop.extent - window.high);
     if (inside) {
       auto branch = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
       {
@@ -142,7 +149,7 @@ private:
                                              frame.constant(window.low));
           if (inside)
             skip = arith::AndIOp::create(b, loc, skip, inside);
-          Value next = arith::AddIOp::create(b, loc, iv, frame.constant(window.high - window.low));
+          Value next = arith::AddIOp::create(b, loc, iv, frame.emit(window.high - window.low));
           Value step = arith::SelectOp::create(b, loc, skip, next, iv);
           bind(loop, frame.addVariable(step, loop.extent));
           body.emitAvailable();

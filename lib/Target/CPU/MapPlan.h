@@ -12,8 +12,10 @@ namespace kiln::cpu {
 /// the window does not reach over an edge, without masks.
 struct WindowPlan {
   int64_t steps = 1;
-  /// Steps [low, high) of the loop keep inside in its own direction.
-  int64_t low = 0, high = 0;
+  /// Steps [low, high) of the loop keep inside in its own direction. There may be none, and `low`
+  /// is then beyond the end of a short loop.
+  int64_t low = 0;
+  sym::Expr high = 0;
   /// Tests that must hold besides: 0 <= first and last < bound.
   struct Test {
     sym::Expr first, last, bound;

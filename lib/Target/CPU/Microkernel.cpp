@@ -47,6 +47,10 @@ public:
                              countIteration(level, frame.constant(k), iteration), unrolled);
       return unrolled;
     }
+    // How the pointers came about is nothing to this loop: LLVM's strength reduction would try
+    // every way to add them up.
+    lhs = LLVM::FreezeOp::create(b, loc, lhs);
+    rhs = LLVM::FreezeOp::create(b, loc, rhs);
     Value extent = frame.emit(loop.extent);
     auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), sums);
     keepLoop(op);

@@ -39,8 +39,7 @@ static std::optional<Extremes> extremes(sym::Expr expr, kernel::ReduceOp reduce)
 
 std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup &columns,
                                               const DimGroup &loop) {
-  std::optional<int64_t> extent = loop.extent.constant();
-  if (loop.count != 1 || !extent)
+  if (loop.count != 1)
     return std::nullopt;
   auto dependsOnColumns = [&](sym::Expr expr) {
     for (unsigned i = 0; i < columns.count; ++i)
@@ -49,7 +48,7 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
     return false;
   };
   WindowPlan plan;
-  plan.high = *extent;
+  plan.high = loop.extent;
   sym::Expr step = loop.lastDim();
   bool found = false;
   for (auto reduce : map.getBody().getOps<kernel::ReduceOp>()) {
@@ -78,21 +77,21 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
         }
         // 0 <= stride*step + first and stride*step + last < bound.
         std::optional<int64_t> stride = first->coefficient.constant(),
-                               from = first->rest.constant(), to = last->rest.constant(),
-                               limit = bound.constant();
-        if (!stride || !from || !to || !limit || *stride <= 0)
+                               from = first->rest.constant();
+        if (!stride || !from || last->rest.hasDims() || *stride <= 0)
           return std::nullopt;
         plan.low = std::max(plan.low, llvm::divideCeilSigned(-*from, *stride));
-        plan.high = std::min(plan.high, llvm::divideFloorSigned(*limit - 1 - *to, *stride) + 1);
+        plan.high = sym::Expr::min(plan.high, (bound - 1 - last->rest).floorDiv(*stride) + 1);
       }
     }
   }
-  int64_t inside = plan.high - plan.low;
-  plan.steps = inside <= maxStepsTogether ? inside : stepsTogether;
+  sym::Expr inside = plan.high - plan.low;
+  std::optional<int64_t> constant = inside.constant();
+  plan.steps = constant && *constant <= maxStepsTogether ? *constant : stepsTogether;
   if (!found || plan.steps < 2)
     return std::nullopt;
   // What is left over counts as outside: no element may be computed twice, since its operands may
   // be overwritten by it.
-  plan.high = plan.low + inside / plan.steps * plan.steps;
+  plan.high = plan.low + sym::Expr::max(inside, 0).floorDiv(plan.steps) * plan.steps;
   return plan;
 }

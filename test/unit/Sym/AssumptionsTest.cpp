@@ -208,6 +208,28 @@ TEST_F(SymAssumptions, ViewsRoundTrip) {
   }
 }
 
+TEST_F(SymAssumptions, AnswersFollowWhatIsAssumed) {
+  Assumptions known;
+  Expr quotient = parse("(d0*n + d1) floordiv n"), positive = parse("n - 3");
+  known.setRange(parse("n"), {1, 10});
+  known.setExtent(0, parse("n"));
+  EXPECT_FALSE(known.isNonNegative(positive));
+  EXPECT_NE(known.simplify(quotient), parse("d0"));
+  Assumptions copy = known;
+  known.setRange(parse("n"), {3, 10});
+  EXPECT_TRUE(known.isNonNegative(positive));
+  known.setExtent(1, parse("n"));
+  EXPECT_EQ(known.simplify(quotient), parse("d0"));
+  // Other dims change nothing, those asked about do.
+  known.setExtent(2, 7);
+  EXPECT_EQ(known.simplify(quotient), parse("d0"));
+  known.setExtent(1, parse("n + 1"));
+  EXPECT_NE(known.simplify(quotient), parse("d0"));
+  EXPECT_FALSE(copy.isNonNegative(positive));
+  copy = known;
+  EXPECT_TRUE(copy.isNonNegative(positive));
+}
+
 TEST_F(SymAssumptions, HostileAssumptions) {
   Assumptions odd;
   odd.setRange(parse("n"), {5, 3}); // no value at all

@@ -120,6 +120,7 @@ private:
   const Needs &needs(mlir::Operation *op);
   bool isReady(mlir::Operation *op);
   bool isVarying(sym::Expr expr) const;
+  sym::Expr dimValue(unsigned dim) const { return frame.assumptions.simplify(dims.lookup(dim)); }
   void define(mlir::Value value, mlir::Value emitted);
 
   void emitBlock(mlir::Block &block);
@@ -145,7 +146,8 @@ private:
                        mlir::ValueRange b);
 
   // BodyMemory.cpp
-  /// The expressions of a map with dims and `values` put in.
+  /// The expressions of a map with dims and `values` put in, as they come or simplified.
+  llvm::SmallVector<sym::Expr> substitute(sym::MapAttr map, mlir::ValueRange mapValues);
   llvm::SmallVector<sym::Expr> bindMap(sym::MapAttr map, mlir::ValueRange mapValues);
   mlir::Value load(mlir::Value base, mlir::Type elementType, sym::Expr offset, mlir::Value readMask,
                    mlir::Value other);

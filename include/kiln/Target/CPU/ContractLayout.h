@@ -117,7 +117,10 @@ struct ContractLayout {
   }
   /// Where unit `unit` begins on the block axis.
   sym::Expr unitBegin(sym::Expr unit) const;
-  /// An upper bound of the steps of the block axis, and of rows, in one task.
+  /// Whether the rows of one step of the block axis have a known number. Only then may the sum be
+  /// cut.
+  bool hasBoundedBlocks() const;
+  /// An upper bound of the steps of the block axis, and of rows if bounded, in one task.
   int64_t maxBlockSteps() const;
   int64_t maxBlockRows() const;
   /// Sizes that a task is numbered by, outermost first: batch dims, row axes outside the block
@@ -151,6 +154,13 @@ struct ContractLayout {
   sym::Expr sumExtent() const;
   sym::Expr sumInner() const;
 };
+
+/// For each m dim of `op` the window it belongs to: with a k dim it always occurs in the left
+/// operand as c*(s*m + d*k) + rest. Nothing if some dim occurs in two ways.
+std::optional<llvm::SmallVector<std::optional<StageAxis>>> findWindows(kernel::ContractOp op);
+
+/// Whether the left operand is one read that needs no copy, at least if the columns fill vectors.
+bool readsInPlace(kernel::ContractOp op);
 
 /// The layout with the schedule put in.
 mlir::FailureOr<ContractLayout>

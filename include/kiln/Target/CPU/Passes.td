@@ -44,6 +44,21 @@ def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
+  let summary = "Give windows that slide over images of unknown size a padded image";
+  let description = [{
+    A task copies what the windows of its rows see to memory of its own, of a size that is known when
+    compiling (`ContractLayout`). Where the size of the image is not known, the left operand becomes a
+    tensor: a map computes it for every place that a window can see, zeros of the padding included, and
+    the contract reads it in place. Not where a copy of each row's window is cheap beside the products:
+    many columns, and runs of elements that fill vectors.
+  }];
+  let options = [
+    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
   let summary = "Decide how each kernel's loops are run";
   let description = [{

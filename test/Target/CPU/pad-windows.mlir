@@ -1,0 +1,75 @@
+// RUN: kiln-opt %s --cpu-pad-windows | FileCheck %s
+
+// Three channels: the padded image is computed once, and the windows read it in place.
+// CHECK-LABEL: func.func @few_channels
+// CHECK: %[[P:.*]] = kernel.map {
+// CHECK: %[[IN:.*]] = kernel.inside (d0, d1, d2, d3) -> (d1 - 1, d2 - 1) bounds [s0, s1]
+// CHECK: kernel.read %arg0 (d0, d1, d2, d3) -> (d0, d3, d1 - 1, d2 - 1) if %[[IN]]
+// CHECK: tensor<1x?x?x3xf32, #sym.shape<[1, 2*(s0 ceildiv 2) + 1, 2*(s1 ceildiv 2) + 1, 3]>>
+// CHECK: kernel.contract
+// CHECK-NEXT: kernel.read %[[P]] (d0, d1, d2, d3, d4, d5, d6) -> (d0, 2*d1 + d4, 2*d2 + d5, d6)
+func.func @few_channels(%x: tensor<1x3x?x?xf32, #sym.shape<[1, 3, s0, s1]>>, %w: tensor<64x3x3x3xf32>) -> tensor<1x?x?x64xf32, #sym.shape<[1, s0 ceildiv 2, s1 ceildiv 2, 64]>>
+    attributes {torch.symbols = {s0 = {min = 3, max = 100}, s1 = {min = 3, max = 100}}} {
+  %y = kernel.contract batch [] m [1, s0 ceildiv 2, s1 ceildiv 2] n [64] k [3, 3, 3] lhs {
+    %z = arith.constant 0.0 : f32
+    %in = kernel.inside (d0, d1, d2, d3, d4, d5, d6) -> (2*d1 + d4 - 1, 2*d2 + d5 - 1) bounds [s0, s1]
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d6, 2*d1 + d4 - 1, 2*d2 + d5 - 1) if %in else(%z : f32) : tensor<1x3x?x?xf32, #sym.shape<[1, 3, s0, s1]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5, d6) -> (d3, d6, d4, d5) : tensor<64x3x3x3xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<1x?x?x64xf32, #sym.shape<[1, s0 ceildiv 2, s1 ceildiv 2, 64]>>
+  return %y : tensor<1x?x?x64xf32, #sym.shape<[1, s0 ceildiv 2, s1 ceildiv 2, 64]>>
+}
+
+// The same image of known size: tasks copy what they need.
+// CHECK-LABEL: func.func @static
+// CHECK-NOT: kernel.map
+func.func @static(%x: tensor<1x3x20x30xf32>, %w: tensor<64x3x3x3xf32>) -> tensor<1x10x15x64xf32> {
+  %y = kernel.contract batch [] m [1, 10, 15] n [64] k [3, 3, 3] lhs {
+    %z = arith.constant 0.0 : f32
+    %in = kernel.inside (d0, d1, d2, d3, d4, d5, d6) -> (2*d1 + d4 - 1, 2*d2 + d5 - 1) bounds [20, 30]
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d6, 2*d1 + d4 - 1, 2*d2 + d5 - 1) if %in else(%z : f32) : tensor<1x3x20x30xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5, d6) -> (d3, d6, d4, d5) : tensor<64x3x3x3xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<1x10x15x64xf32>
+  return %y : tensor<1x10x15x64xf32>
+}
+
+// Whole vectors of channels and many columns; and windows that read in place as it is.
+// CHECK-LABEL: func.func @as_it_is
+// CHECK-NOT: kernel.map
+func.func @as_it_is(%x: tensor<?x?x32xf32, #sym.shape<[s0, s1, 32]>>, %w: tensor<64x3x3x32xf32>, %v: tensor<8x3x3x32xf32>) -> (tensor<?x?x64xf32, #sym.shape<[s0, s1, 64]>>, tensor<?x?x8xf32, #sym.shape<[s0 - 2, s1 - 2, 8]>>)
+    attributes {torch.symbols = {s0 = {min = 3, max = 100}, s1 = {min = 3, max = 100}}} {
+  %y = kernel.contract batch [] m [s0, s1] n [64] k [3, 3, 32] lhs {
+    %z = arith.constant 0.0 : f32
+    %in = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [s0, s1]
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1, d5) if %in else(%z : f32) : tensor<?x?x32xf32, #sym.shape<[s0, s1, 32]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2, d3, d4, d5) : tensor<64x3x3x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<?x?x64xf32, #sym.shape<[s0, s1, 64]>>
+  %u = kernel.contract batch [] m [s0 - 2, s1 - 2] n [8] k [3, 3, 32] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d3, d1 + d4, d5) : tensor<?x?x32xf32, #sym.shape<[s0, s1, 32]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %v (d0, d1, d2, d3, d4, d5) -> (d2, d3, d4, d5) : tensor<8x3x3x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<?x?x8xf32, #sym.shape<[s0 - 2, s1 - 2, 8]>>
+  return %y, %u : tensor<?x?x64xf32, #sym.shape<[s0, s1, 64]>>, tensor<?x?x8xf32, #sym.shape<[s0 - 2, s1 - 2, 8]>>
+}

@@ -1,0 +1,76 @@
+"""Convolutions and pools over images whose size is known when the model runs."""
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.export import Dim
+
+CLOSE = dict(rtol=1e-4, atol=1e-4)
+
+
+class Convolutions(torch.nn.Module):
+    """Windows of every kind: few channels and many, strides, dilations, groups, one channel a group, no padding, an operand that is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 24, 7, stride=2, padding=3)
+        self.usual = torch.nn.Conv2d(24, 20, 3, padding=1)
+        self.spread = torch.nn.Conv2d(20, 32, 3, padding=2, dilation=2, stride=(1, 2))
+        self.both = torch.nn.Conv2d(32, 16, (3, 2), padding=(3, 1), dilation=(3, 1), stride=2)
+        self.bare = torch.nn.Conv2d(24, 12, 3)
+        self.groups = torch.nn.Conv2d(24, 36, 3, padding=1, groups=3)
+        self.each = torch.nn.Conv2d(32, 32, 3, padding=1, groups=32)
+        self.each_stride = torch.nn.Conv2d(24, 24, 5, padding=2, stride=2, groups=24)
+        self.many = torch.nn.Conv2d(24, 80, 3, padding=1)
+
+    def forward(self, x):
+        stem = self.stem(x)
+        y = self.usual(F.relu(stem))
+        z = self.spread(y)
+        return stem, y, z, self.both(z.sigmoid()), self.bare(stem), self.groups(stem), self.each(z), self.each_stride(stem), self.many(stem)
+
+
+class Pools(torch.nn.Module):
+    def forward(self, x):
+        return (F.max_pool2d(x, 3, stride=2, padding=1), F.max_pool2d(x, 2), F.max_pool2d(x, 3, stride=1, padding=1), F.avg_pool2d(x, 3, stride=2, padding=1),
+                F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False), F.max_pool2d(x, 5, stride=3, padding=2), F.avg_pool2d(x, (2, 3)))
+
+
+SIZES = [(1, 11, 11), (2, 12, 37), (1, 64, 17), (3, 33, 34), (1, 13, 61), (2, 97, 40)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolutions(compile_model, threads):
+    torch.manual_seed(0)
+    dims = {0: Dim("batch", min=1, max=8), 2: Dim("height", min=11, max=400), 3: Dim("width", min=11, max=400)}
+    compiled = compile_model(Convolutions(), (torch.randn(2, 3, 30, 41),), dynamic_shapes=(dims,), threads=threads)
+    for batch, height, width in SIZES:
+        compiled.check((torch.randn(batch, 3, height, width),), **CLOSE)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16, 40])
+def test_pools(compile_model, channels):
+    """Channels last in memory from the second convolution on; with few of them, along the rows."""
+    torch.manual_seed(0)
+    dims = {0: Dim("batch", min=1, max=8), 2: Dim("height", min=6, max=400), 3: Dim("width", min=6, max=400)}
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, channels, 1), Pools())
+    compiled = compile_model(module, (torch.randn(2, 3, 30, 41),), dynamic_shapes=(dims,))
+    for batch, height, width in [(1, 6, 6), (1, 6, 7), (2, 9, 8), *SIZES]:
+        compiled.check((torch.randn(batch, 3, height, width),), **CLOSE)
+
+
+def test_sequence(compile_model):
+    """One dimension, of any length."""
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Conv1d(8, 10, 5, padding=2), torch.nn.GELU(), torch.nn.Conv1d(10, 48, 3, stride=2, padding=1))
+    compiled = compile_model(layers, (torch.randn(2, 8, 30),), dynamic_shapes=({0: Dim("batch", min=1, max=8), 2: Dim("length", min=4, max=4000)},))
+    for batch, length in [(1, 4), (2, 5), (3, 31), (1, 256), (1, 1021)]:
+        compiled.check((torch.randn(batch, 8, length),), **CLOSE)
+
+
+def test_only_width_is_open(compile_model):
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(16, 16, 3, padding=1, stride=2), torch.nn.MaxPool2d(2))
+    for open_dim, rows in ((3, [(20, 9), (20, 33), (20, 120)]), (2, [(8, 24), (18, 24), (65, 24)])):
+        compiled = compile_model(layers, (torch.randn(1, 4, 20, 24),), dynamic_shapes=({open_dim: Dim("size", min=8, max=400)},))
+        for height, width in rows:
+            compiled.check((torch.randn(1, 4, height, width),), **CLOSE)
