@@ -14,7 +14,7 @@ import models
 import peers
 import table
 
-PARTS = ["contracts", "overhead", "latency", "compile", "size", "start", "dynamic"]
+PARTS = ["contracts", "overhead", "latency", "compile", "size", "start", "dynamic", "dynamic-compile", "dynamic-entry"]
 
 
 class Goals:
@@ -55,30 +55,45 @@ def parse_options():
     parser.add_argument("--models", nargs="+", choices=models.NAMES, default=models.NAMES, metavar="NAME", help="default: all ten")
     parser.add_argument("--dynamic", nargs="+", choices=dynamic.MODELS, default=list(dynamic.MODELS), metavar="NAME",
                         help="models with dynamic dimensions (default: all)")
+    parser.add_argument("--sizes", type=int, metavar="N", help="of each of them, the first so many combinations of sizes (default: all)")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=6, help="how long each system is timed on each model")
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
+    parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
     return parser.parse_args()
+
+
+def former(options, machine):
+    """Results of the run before on this machine that are to be kept."""
+    if not options.keep or not options.json.exists():
+        return {}
+    results = json.loads(options.json.read_text())
+    if results["tiny"] != options.tiny or any(results["machine"].get(key) != machine.get(key) for key in ("cpu", "cores")):
+        sys.exit(f"bench/run: error: the results in {options.json} are of another machine or of other configurations")
+    return {part: results[part] for part in PARTS if part in results}
 
 
 def main():
     options = parse_options()
     results, goals = {"machine": machine(), "tiny": options.tiny}, Goals()
+    results |= former(options, results["machine"])
     print("== " + ", ".join(f"{key} {value if isinstance(value, (str, int)) else ' '.join(value)}" for key, value in results["machine"].items()),
           flush=True)
     measures = {"contracts": figures.contracts, "overhead": figures.overhead, "latency": figures.latency, "compile": figures.compile_time,
-                "size": figures.size, "start": figures.start, "dynamic": figures_dynamic.measure}
+                "size": figures.size, "start": figures.start, "dynamic": figures_dynamic.latency, "dynamic-compile": figures_dynamic.compile_time,
+                "dynamic-entry": figures_dynamic.entry}
     failed = []
     for part in (part for part in PARTS if part in options.only):
         try:
-            results[part] = measures[part](options)
+            results[part] = results.get(part, {}) | measures[part](options)
         except peers.Unavailable as error:
             failed.append(part)
             print(f"   {part}: {error}", flush=True)
     shows = {"contracts": figures.show_contracts, "overhead": figures.show_overhead, "latency": figures.show_latency,
-             "compile": figures.show_compile_time, "size": lambda r, g: figures.show_size(r, g, len(options.models)),
-             "start": figures.show_start, "dynamic": figures_dynamic.show}
+             "compile": figures.show_compile_time, "size": lambda r, g: figures.show_size(r, g, max(len(r), len(options.models))),
+             "start": figures.show_start, "dynamic": figures_dynamic.show_latency, "dynamic-compile": figures_dynamic.show_compile_time,
+             "dynamic-entry": figures_dynamic.show_entry}
     for part in PARTS:
         if part in results:
             shows[part](results[part], goals)

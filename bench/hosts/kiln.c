@@ -1,6 +1,7 @@
-/* Runs a compiled model through the C ABI. Usage: kiln MODEL.so INPUTS THREADS [reuse]
+/* Runs a compiled model through the C ABI. Usage: kiln MODEL.so INPUTS THREADS [reuse|entry]
  * With `reuse`, the outputs of the first run are written again by every other one; without, each
- * run allocates its own. */
+ * run allocates its own. `entry` does as `reuse`, on one thread, and times a run up to its first
+ * launch of more than one task: the checks, the symbols, and all sizes that follow from them. */
 #include "kiln-c/model.h"
 #include "protocol.h"
 
@@ -26,6 +27,14 @@ static void run_once(void) {
     }
 }
 
+static void run_tasks(void *ctx, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+  (void)ctx;
+  if (!stopped_ns)
+    stopped_ns = now_ns();
+  for (int64_t i = 0; i < n; ++i)
+    body(arg, i);
+}
+
 /* The entries of the info's "outputs" list: objects between its brackets, at depth one. */
 static size_t count_outputs(const char *info) {
   const char *at = strstr(info, "\"outputs\"");
@@ -42,7 +51,7 @@ static size_t count_outputs(const char *info) {
 
 int main(int argc, char **argv) {
   if (argc < 4)
-    die(argv[0], "MODEL.so INPUTS THREADS [reuse]");
+    die(argv[0], "MODEL.so INPUTS THREADS [reuse|entry]");
   reuse = argc > 4;
   static host_input data[MAX_INPUTS];
   static DLTensor tensors[MAX_INPUTS];
@@ -73,6 +82,8 @@ int main(int argc, char **argv) {
   kiln_options options = {0};
   options.struct_size = sizeof options;
   options.num_threads = atoi(argv[3]);
+  if (argc > 4 && strcmp(argv[4], "entry") == 0)
+    options.parallel_for = run_tasks;
   if (create(&options, &model) != KILN_OK)
     die(argv[1], last_error());
   run_once();
