@@ -86,6 +86,8 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
   for (uint32_t i = 0; i < kiln_program.num_constants; ++i)
     model->exclusive_runs |= (kiln_program.constants[i].flags & KILN_RT_MUTABLE_BUFFER) != 0;
   status = kiln_weights_open(&model->weights, options->weights_path, model->exclusive_runs);
+  if (status == KILN_OK)
+    status = kiln_outputs_open(model);
   if (status == KILN_OK && kiln_program.device)
     status = kiln_program.device->functions->open(model);
   if (status == KILN_OK && !options->parallel_for && !kiln_program.device) {
@@ -122,6 +124,7 @@ void kiln_model_destroy(kiln_model *model) {
   kiln_pool_destroy(model->pool);
   kiln_contexts_free(model);
   kiln_scratches_free(model);
+  kiln_outputs_close(model);
   if (kiln_program.device)
     kiln_program.device->functions->close(model);
   if (kiln_program.externs)

@@ -189,22 +189,6 @@ int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) 
 
 /*===-- Outputs -------------------------------------------------------------===*/
 
-/* An output in a NULL slot: this, its sizes and strides, then the data. */
-typedef struct {
-  DLManagedTensorVersioned tensor;
-  kiln_allocator allocator;
-  size_t bytes; /* of the whole block */
-  int64_t sizes[];
-} output_block;
-
-void kiln_delete_output(DLManagedTensorVersioned *tensor) {
-  if (!tensor)
-    return;
-  output_block *block = tensor->manager_ctx;
-  kiln_allocator allocator = block->allocator;
-  kiln_deallocate(&allocator, block, block->bytes);
-}
-
 int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
                            int64_t *strides, uint64_t *extent) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
@@ -229,40 +213,6 @@ int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t 
   if (KILN_UNLIKELY(!valid))
     return kiln_fail(KILN_SHAPE_MISMATCH, "output %u \"%s\": its size overflows for these inputs",
                      index, tensor->name);
-  return KILN_OK;
-}
-
-int32_t kiln_allocate_output(kiln_context *context, uint32_t index) {
-  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
-  int64_t sizes[2 * KILN_MAX_RANK];
-  int rank = tensor->rank;
-  uint64_t extent;
-  int32_t status = kiln_output_layout(context, index, sizes, sizes + rank, &extent);
-  if (KILN_UNLIKELY(status != KILN_OK))
-    return status;
-  size_t header = sizeof(output_block) + 2 * (size_t)rank * sizeof(int64_t);
-  header = (header + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-  size_t bytes = (header + extent + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-  output_block *block = kiln_allocate(&context->model->allocator, bytes);
-  if (KILN_UNLIKELY(!block))
-    return kiln_fail(KILN_OUT_OF_MEMORY, "output %u \"%s\": out of memory for %zu bytes", index,
-                     tensor->name, bytes);
-  memcpy(block->sizes, sizes, 2 * (size_t)rank * sizeof(int64_t));
-  block->allocator = context->model->allocator;
-  block->bytes = bytes;
-  void *data = (char *)block + header;
-  block->tensor =
-      (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-                                 .manager_ctx = block,
-                                 .deleter = kiln_delete_output,
-                                 .dl_tensor = {.data = extent ? data : NULL,
-                                               .device = {kDLCPU, 0},
-                                               .ndim = rank,
-                                               .dtype = {tensor->code, tensor->bits, 1},
-                                               .shape = block->sizes,
-                                               .strides = block->sizes + rank}};
-  context->output_slots[index].allocated = &block->tensor;
-  context->outputs[index] = data;
   return KILN_OK;
 }
 

@@ -9,7 +9,7 @@
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
  *   memory.c   allocators, free lists      tensor.c   strides and copies
  *   weights.c  mapping and replacement     error.c    this thread's last error
- *   extern.c   libraries that main calls
+ *   extern.c   libraries that main calls   output.c   outputs that the model allocates
  *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/
@@ -211,18 +211,27 @@ struct kiln_device_functions {
   void (*free_context)(struct kiln_context *context);
 };
 
+/*===-- output.c ------------------------------------------------------------===*/
+
+typedef struct kiln_kept_outputs kiln_kept_outputs;
+
+int32_t kiln_outputs_open(kiln_model *model);
+/* Outputs that callers still have outlive the model. */
+void kiln_outputs_close(kiln_model *model);
+
 /*===-- run.c ---------------------------------------------------------------===*/
 
 struct kiln_model {
   kiln_options options; /* complete, with defaults */
   kiln_allocator allocator;
   kiln_weights weights;
-  kiln_pool *pool;            /* NULL: one thread, or the host's parallel_for */
-  kiln_stack contexts;        /* kiln_context */
-  kiln_stack scratches;       /* scratch memory for the host's parallel_for */
-  kiln_mutex state;           /* the weights, when they can change */
-  bool exclusive_runs;        /* main writes to the weights */
-  struct kiln_device *device; /* NULL: the model runs on the CPU */
+  kiln_pool *pool;                 /* NULL: one thread, or the host's parallel_for */
+  kiln_stack contexts;             /* kiln_context */
+  kiln_stack scratches;            /* scratch memory for the host's parallel_for */
+  kiln_mutex state;                /* the weights, when they can change */
+  bool exclusive_runs;             /* main writes to the weights */
+  kiln_kept_outputs *kept_outputs; /* NULL: none are kept */
+  struct kiln_device *device;      /* NULL: the model runs on the CPU */
   void **externs; /* what each call of a library was prepared as; NULL: there are none */
   const kiln_extern_library *const *libraries;
 };

@@ -37,6 +37,56 @@ static void test_allocated_outputs(int threads, int64_t rows) {
   free_arguments(&a);
 }
 
+/* What a caller has deleted of a large output is written again by the next run, as long as it is
+ * not far too large. */
+static void test_kept_outputs(void) {
+  enum { ROWS = 10000 };
+  kiln_model *model = create(2);
+  arguments a, b;
+  make_arguments(&a, ROWS);
+  make_arguments(&b, ROWS);
+  CHECK_OK(run(model, &a));
+  const void *first = a.outputs[0]->dl_tensor.data;
+  free_outputs(&a);
+  CHECK_OK(run(model, &a));
+  CHECK(outputs_right(&a) && a.outputs[0]->dl_tensor.data == first);
+  CHECK_OK(run(model, &b));
+  CHECK(outputs_right(&a) && outputs_right(&b) && b.outputs[0]->dl_tensor.data != first);
+
+  /* Of two the later one is kept. */
+  const void *second = b.outputs[0]->dl_tensor.data;
+  free_outputs(&a);
+  free_outputs(&b);
+  a.rows = a.x.shape[0] = a.ids.shape[0] = ROWS - 1;
+  CHECK_OK(run(model, &a));
+  CHECK(outputs_right(&a) && a.outputs[0]->dl_tensor.data == second);
+
+  /* A run that fails gives back what it has taken. */
+  free_outputs(&a);
+  a.ids_data[7] = COLUMNS;
+  CHECK_FAILS(run(model, &a), KILN_INVALID_ARGUMENT, "index out of range");
+  a.ids_data[7] = 7;
+  CHECK_OK(run(model, &a));
+  CHECK(a.outputs[0]->dl_tensor.data == second);
+
+  /* Much smaller, then as large as at first again. */
+  free_outputs(&a);
+  a.rows = a.x.shape[0] = a.ids.shape[0] = ROWS / 3;
+  CHECK_OK(run(model, &a));
+  CHECK(outputs_right(&a));
+  free_outputs(&a);
+  CHECK_OK(run(model, &b));
+  CHECK(outputs_right(&b));
+
+  /* One is kept and one with the caller when the model goes. */
+  CHECK_OK(run(model, &a));
+  free_outputs(&a);
+  kiln_model_destroy(model);
+  CHECK(outputs_right(&b));
+  free_arguments(&a);
+  free_arguments(&b);
+}
+
 static void test_strided_inputs(void) {
   enum { ROWS = 37 };
   kiln_model *model = create(2);
@@ -310,6 +360,7 @@ int main(void) {
     test_allocated_outputs(threads, 2);
     test_allocated_outputs(threads, 3000);
   }
+  test_kept_outputs();
   test_strided_inputs();
   test_given_outputs();
   test_failures_while_running();

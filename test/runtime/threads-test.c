@@ -11,7 +11,7 @@ enum { RUNNERS = 4, RUNS = 60 };
 
 static void *run_many(void *model) {
   arguments a;
-  make_arguments(&a, 50);
+  make_arguments(&a, 2100); /* enough for outputs to be kept */
   for (int i = 0; i < RUNS; ++i) {
     if (i % 8 == 3) { /* the error is this thread's alone */
       a.ids_data[i % 50] = 99;
