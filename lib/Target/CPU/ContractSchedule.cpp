@@ -7,7 +7,8 @@
 // Tasks. About 100 µs each, at most 128: enough for many threads, few enough that starting them
 // does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
 // there are more of them, or when a staged left operand would be copied again by every column
-// block.
+// block. Rows of a number that is not known are never cut finely: each block reads all of its
+// columns of the right operand, which a small number of rows would have read once.
 #include "kiln/Target/CPU/ContractLayout.h"
 #include "kiln/Target/CPU/KernelEmitters.h"
 #include "kiln/Target/CPU/Microkernel.h"
@@ -21,6 +22,8 @@ using namespace kiln::cpu;
 /// Seconds a task should take, and the most tasks a kernel is cut into.
 static constexpr double taskSeconds = 100e-6;
 static constexpr int64_t maxTasks = 128;
+/// Of a block of a number of rows that is not known.
+static constexpr int64_t fewestRows = 144;
 /// Assumed for the cost model: clock, FMA units, bytes a second of one thread from far memory.
 static constexpr double clockRate = 3e9, fmaUnits = 2, memoryRate = 20e9;
 
@@ -101,6 +104,8 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &targ
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else if (m > n && layout.packed) {
     rowBlocks = std::min(units, tasks);
+    if (!sym::product(op.getM().getSizes()).isConstant())
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, fewestRows));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else {
     // Panels in pairs: the second comes while the first is at work.

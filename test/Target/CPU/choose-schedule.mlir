@@ -77,6 +77,29 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 
 // -----
 
+// Rows of a number that is not known are not cut finely, however many there may be: 128 of them would read
+// the right operand as often as there are blocks.
+// CHECK-LABEL: kernel.func @linear_of_any_rows
+// CHECK-SAME: grid = #sym.expr<5*((s0*s1) ceildiv 144)>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [12, 32], block = [144, 640, 768], lanes = 16, stage = false>
+module attributes {torch.symbols = {s0 = {min = 1, max = 64}, s1 = {min = 2, max = 512}}} {
+kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>> {
+  %y = kernel.contract batch [] m [s0, s1] n [3072] k [768] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2, d3) -> (d2 floordiv 32, d3, d2 mod 32) : tensor<96x768x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>>
+  kernel.return %y : tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>>
+}
+}
+
+// -----
+
 // Two vectors of queries to a panel, all keys in one block; queries, scores and output are in scratch.
 // CHECK-LABEL: kernel.func @attention
 // CHECK-SAME: grid = #sym.expr<8>
