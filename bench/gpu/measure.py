@@ -1,0 +1,136 @@
+"""One program: compared with PyTorch in higher precision, then timed beside PyTorch's own ways."""
+import contextlib
+import copy
+
+import torch
+from machine import Compiled, interleave
+
+
+def move(value, device):
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def widen(value):
+    """float64 where the reference fits the memory in it; attention's scores would not, nor do its fast kernels take it."""
+    return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype.itemsize < 4 else value
+
+
+def flatten(outputs):
+    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+
+
+def error(got, want):
+    """The difference in the Euclidean norm, as a share of the reference's. Integers have to be equal."""
+    if not got.is_floating_point() and not got.is_complex():
+        return 0.0 if torch.equal(got.to(want.dtype), want) else float("inf")
+    got, want = got.to(want.dtype), want
+    if not torch.isfinite(torch.view_as_real(got) if got.is_complex() else got).all():
+        return float("inf")
+    return float(torch.linalg.vector_norm(got - want) / torch.linalg.vector_norm(want).clamp_min(1e-30))
+
+
+@contextlib.contextmanager
+def attention_backend(name):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    with sdpa_kernel(getattr(SDPBackend, name)):
+        yield
+
+
+def peers(program, module, inputs, machine, wanted):
+    """name -> call, of those that work here."""
+    calls = {"eager": lambda: module(*inputs)}
+    if program.part == "memory":
+        copied, target = max((t for t in inputs if isinstance(t, torch.Tensor)), key=lambda t: t.numel()), None
+        target = torch.empty_like(copied)
+        calls["copy"] = lambda: target.copy_(copied)
+    if not machine.emulated:
+        if program.part == "contracts":
+            def cublaslt():
+                torch.backends.cuda.preferred_blas_library("cublaslt")
+                try:
+                    return module(*inputs)
+                finally:
+                    torch.backends.cuda.preferred_blas_library("default")
+            calls["cublaslt"] = cublaslt
+        if program.part == "attention":
+            for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
+                def attend(name=name):
+                    with attention_backend(name):
+                        return module(*inputs)
+                calls[name.lower()] = attend
+        if program.part in ("memory", "models", "decode"):
+            mode = "max-autotune-no-cudagraphs" if "autotune" in wanted else None
+            compiled = torch.compile(module, mode=mode)
+            calls["torch.compile"] = lambda: compiled(*inputs)
+        if program.part in ("models", "decode") and "aoti" in wanted:
+            exported = torch.export.export(module, tuple(inputs))
+            path = torch._inductor.aoti_compile_and_package(exported, inductor_configs={"max_autotune": True})
+            aoti = torch._inductor.aoti_load_package(path)
+            calls["aoti"] = lambda: aoti(*inputs)
+    works, failed = {}, {}
+    for name, call in calls.items():
+        try:
+            call()
+            machine.synchronize()
+            works[name] = call
+        except Exception as problem:  # noqa: BLE001 (what a peer throws is no concern of ours)
+            failed[name] = f"{type(problem).__name__}: {str(problem).splitlines()[0][:200]}" if str(problem) else type(problem).__name__
+    return works, failed
+
+
+def prepare(program, entry, package, machine, scratch):
+    """(module, inputs, the compiled model and inputs of its own), all where the machine computes."""
+    torch.manual_seed(1)
+    module, inputs = program.make()
+    module = module.to(machine.name).eval()
+    inputs = [move(value, machine.name) for value in inputs]
+    own = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+    return module, inputs, Compiled(package, entry, module, own, machine, scratch)
+
+
+def compare(program, module, inputs, compiled, machine):
+    """The largest error of an output or of an input that is written, and whether every element was."""
+    wide = copy.deepcopy(module).float() if any(p.dtype.itemsize < 4 for p in module.parameters()) else module
+    wide_inputs = [widen(value.clone() if isinstance(value, torch.Tensor) else value) for value in inputs]
+    want = flatten(wide(*wide_inputs))
+    got = compiled.first()
+    machine.synchronize()
+    worst = max(error(a, b) for a, b in zip(got, want, strict=True))
+    for a, b in zip(compiled.inputs, wide_inputs):
+        if isinstance(a, torch.Tensor) and a.is_floating_point():
+            worst = max(worst, error(a, b))
+    # The same memory, poisoned, and the same once more: what nobody writes shows.
+    first = [value.clone() for value in got]
+    for value in got:
+        value.fill_(float("nan")) if value.is_floating_point() else value.fill_(1)
+    for a, b in zip(compiled.inputs, inputs):
+        if isinstance(a, torch.Tensor):
+            a.copy_(b)
+    compiled()
+    machine.synchronize()
+    return {"error": worst, "tolerance": program.tolerance, "right": worst <= program.tolerance,
+            "repeats": all(error(a, b) <= program.tolerance for a, b in zip(got, first))}
+
+
+def measure(program, entry, package, machine, scratch, options):
+    """A row of the results."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    with torch.no_grad():
+        module, inputs, compiled = prepare(program, entry, package, machine, scratch)
+        row = {"name": entry["name"], "part": program.part, "flops": program.flops, "bytes": program.bytes,
+               **compare(program, module, inputs, compiled, machine)}
+        if program.part == "check" or options.no_times:
+            return row
+        works, failed = peers(program, module, inputs, machine, options.peers)
+        times = interleave(machine, {"kiln": compiled, **works}, options.seconds)
+    row.update(ms=times.pop("kiln"), peers=times, failed_peers=failed)
+    return row
+
+
+def run_once(program, entry, package, machine, scratch, repeats):
+    """For compute-sanitizer and profilers: the compiled model alone."""
+    with torch.no_grad():
+        _, _, compiled = prepare(program, entry, package, machine, scratch)
+        for _ in range(repeats):
+            compiled.first()
+        machine.synchronize()

@@ -1,0 +1,87 @@
+"""Compiles the programs of bench/gpu for machines with a GPU, into a folder that is copied there whole.
+
+The package has no weights: parameters are filled with constants before compilation, which leaves the file of weights next
+to nothing when it is compressed, and bench/gpu/run sets them to the values that the programs have there."""
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+
+import torch
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
+LIMIT = 64 << 20
+
+sys.path[:0] = [str(FOLDER)]
+from programs import programs  # noqa: E402
+
+
+def compile_program(program, name, out, options, compiler):
+    torch.manual_seed(0)
+    module, inputs = program.make()
+    with torch.no_grad():
+        for i, parameter in enumerate(module.parameters()):
+            parameter.fill_(0.01 + i / 1000)
+        exported = torch.export.export(module.eval(), inputs)
+    archive, library = out / f"{name}.pt2", out / f"{name}.so"
+    torch.export.save(exported, archive)
+    start = time.monotonic()
+    process = subprocess.run([compiler, archive, "-o", library, "--target=cuda", "--weights=external", *options], capture_output=True, text=True)
+    seconds = time.monotonic() - start
+    archive.unlink()
+    if process.returncode:
+        return {"name": name, "failed": process.stderr.strip()[-500:]}
+    weights = out / f"{name}.so.weights"
+    if weights.exists():
+        squeeze = zlib.compressobj(6)
+        with open(weights, "rb") as source, open(out / f"{name}.weights.z", "wb") as target:
+            while chunk := source.read(1 << 24):
+                target.write(squeeze.compress(chunk))
+            target.write(squeeze.flush())
+        weights.unlink()
+    return {"name": name, "compile_s": round(seconds, 2), "bytes": library.stat().st_size, "has_weights": (out / f"{name}.weights.z").exists()}
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(prog="bench/gpu/pack", description=__doc__)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu-package", help="the folder to make (default: build/gpu-package)")
+    parser.add_argument("--compiler", default=str(ROOT / "build" / "bin" / "aot-compile"))
+    parser.add_argument("--arch", default="sm_90", help="GPUs, as for aot-compile (default: sm_90)")
+    parser.add_argument("--only", default="", metavar="REGEX", help="programs whose name has this in it")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, for the emulator: to try the benchmark itself")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_options()
+    torch.set_num_threads(2)
+    shutil.rmtree(options.out, ignore_errors=True)
+    options.out.mkdir(parents=True)
+    arch = "emulator" if options.tiny else options.arch
+    made = []
+    for name, program in programs(options.tiny).items():
+        if re.search(options.only, name):
+            made.append(compile_program(program, name, options.out, [f"--gpu-arch={arch}"], options.compiler))
+            print(json.dumps(made[-1]), flush=True)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    (options.out / "manifest.json").write_text(json.dumps({"tiny": options.tiny, "arch": arch, "commit": commit, "programs": made}, indent=1))
+    shutil.copytree(ROOT / "python" / "kiln", options.out / "kiln", ignore=shutil.ignore_patterns("__pycache__"))
+    for script in ("run", "programs.py", "machine.py", "measure.py", "tools.py", "report.py"):
+        shutil.copy(FOLDER / script, options.out)
+    size = sum(file.stat().st_size for file in options.out.rglob("*") if file.is_file())
+    print(f"{options.out}: {size / (1 << 20):.1f} MiB of at most {LIMIT >> 20}")
+    if size > LIMIT:
+        sys.exit("bench/gpu/pack: error: the package is too large: leave programs out (--only), or name fewer GPUs (--arch)")
+    failed = [entry["name"] for entry in made if "failed" in entry]
+    if failed:
+        sys.exit(f"bench/gpu/pack: error: not compiled: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

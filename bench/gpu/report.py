@@ -1,0 +1,80 @@
+"""The page of results: tables of what results.json holds, with the goals beside what was measured."""
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
+
+
+def number(value):
+    return "" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def best_peer(row, leave=("copy",)):
+    peers = {name: ms for name, ms in row.get("peers", {}).items() if name not in leave}
+    return min(peers.items(), key=lambda item: item[1]) if peers else ("none", None)
+
+
+def rate(row):
+    """What the part is measured in: TFLOP/s, or GB/s."""
+    if row["part"] in ("contracts", "attention") and not (row["bytes"] and row["flops"] / row["bytes"] < 100):
+        return f"{row['flops'] / row['ms'] / 1e9:.0f} TFLOP/s"
+    return f"{row['bytes'] / row['ms'] / 1e6:.0f} GB/s" if row["bytes"] else ""
+
+
+def copy_rate(rows):
+    """GB/s of the fastest copy that was measured, read and written bytes together."""
+    rates = [row["copied"] / row["peers"]["copy"] / 1e6 for row in rows if "copy" in row.get("peers", {}) and row.get("copied")]
+    return max(rates, default=None)
+
+
+def goals(rows):
+    """[(figure, measured, goal, met)]"""
+    copies, found = copy_rate(rows), []
+    for row in rows:
+        if "ms" not in row:
+            continue
+        name, peer = best_peer(row)
+        part, ms = row["part"], row["ms"]
+        if part == "contracts" and peer:
+            small = row["flops"] and row["flops"] < 2.0 * 4096**3
+            found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0 if small else 0.85))
+        elif part == "attention" and peer:
+            found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0))
+        elif part == "memory" and copies:
+            found.append((f"{row['name']}: share of the copy's bandwidth", row["bytes"] / ms / 1e6 / copies, 0.9))
+        elif part == "decode" and copies:
+            found.append((f"{row['name']}: share of the bandwidth limit", row["bytes"] / ms / 1e6 / copies, 0.8))
+        elif part == "models" and peer:
+            found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0))
+    return [(figure, value, goal, value >= goal) for figure, value, goal in found]
+
+
+def page(results):
+    rows, machine = results["rows"], results["machine"]
+    text = [f"# {machine.get('gpu')}, {machine.get('time')}", "",
+            "Written by `bench/gpu/run`" + (" in its dry mode: sizes are tiny, the GPU is emulated, and no time means anything." if results["tiny"] else ".") +
+            f" Commit {results['commit']}, compiled for {results['arch']}; torch {machine.get('torch')}, CUDA {machine.get('cuda')}; {machine.get('driver, clocks', 'no driver')}.", ""]
+    if not results["tiny"]:
+        text += ["## Goals", "", table(["figure", "measured", "goal", ""], [(f, number(v), g, "met" if met else "missed") for f, v, g, met in goals(rows)]), ""]
+    text += ["## Programs", "", "Times are medians of rounds in which all systems take turns. Errors are relative, in the Euclidean norm, against float32 or wider.", ""]
+    body = []
+    for row in rows:
+        if "failed" in row:
+            body.append((row["name"], "failed: " + row["failed"].replace("\n", " ").replace("|", "/")[:200], "", "", "", ""))
+            continue
+        peers = ", ".join(f"{name} {number(ms)}" for name, ms in row.get("peers", {}).items())
+        body.append((row["name"], "right" if row["right"] and row["repeats"] else "WRONG", f"{row['error']:.1e}", number(row.get("ms")), rate(row) if "ms" in row else "", peers))
+    text += [table(["program", "", "error", "ms", "", "others, ms"], body), ""]
+    for title, key, head in (("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")), ("Nsight Compute", "profile", ("program", "kernel", "figures"))):
+        entries = results.get(key)
+        text += [f"## {title}", ""]
+        if isinstance(entries, str):
+            text += [entries, ""]
+        elif key == "sanitizer":
+            text += [table(head, [(e["name"], e["tool"], e["state"], "" if e["errors"] is None else e["errors"]) for e in entries or []]), ""]
+        else:
+            lines = [(e["name"], k["kernel"], ", ".join(f"{label} {value}" for label, value in k.items() if label != "kernel")) for e in entries or [] for k in e["kernels"]]
+            lines += [(e["name"], e["state"], "") for e in entries or [] if not e["kernels"]]
+            text += [table(head, lines), ""]
+    return "\n".join(text)

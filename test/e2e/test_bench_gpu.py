@@ -1,0 +1,100 @@
+"""bench/gpu: the package is made and run with tiny programs in the emulator; nothing that is timed here means anything."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BIN, ROOT
+
+FOLDER = ROOT / "bench" / "gpu"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    out = tmp_path_factory.mktemp("gpu") / "package"
+    process = subprocess.run([sys.executable, FOLDER / "pack.py", "--tiny", "--out", out, "--compiler", BIN / "aot-compile", "--only", "^cumsum|^bert|f32"],
+                             capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-3000:]
+    assert "MiB of at most 64" in process.stdout
+    return out
+
+
+def run(package, out, *options):
+    """The package's own copy of the script, as on a machine that has nothing of this repository."""
+    process = subprocess.run([sys.executable, package / "run", "--seconds", "0.02", "--out", out, "--name", "dry", *options], capture_output=True, text=True,
+                             cwd=out, env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"})
+    results = json.loads((out / "dry.json").read_text()) if (out / "dry.json").exists() else None
+    return process, results
+
+
+def test_results(package, tmp_path):
+    """Weights are those of the program there, not those that were compiled; a page and a JSON file come out."""
+    process, results = run(package, tmp_path)
+    assert process.returncode == 0, process.stderr[-3000:]
+    rows = {row["name"]: row for row in results["rows"]}
+    assert set(rows) == {"contract-f32-20x30x40", "cumsum", "bert"}
+    for row in rows.values():
+        assert row["right"] and row["repeats"] and row["ms"] > 0 and row["peers"]["eager"] > 0, row
+    assert rows["cumsum"]["peers"]["copy"] > 0 and rows["cumsum"]["copied"] == 2 * 4 * 600
+    page = (tmp_path / "dry.md").read_text()
+    assert "dry mode" in page and "| bert | right |" in page and ("ncu is not installed" in page or "## Nsight Compute" in page)
+
+
+def test_failures_are_rows(package, tmp_path):
+    """A wrong result, a model that cannot be loaded, and one that ends its process: the others run all the same."""
+    broken = tmp_path / "package"
+    shutil.copytree(package, broken)
+    (broken / "bert.so").write_bytes(b"no library")
+    source = tmp_path / "abort.c"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { abort(); }\n")
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", broken / "cumsum.so"], check=True)
+    process, results = run(broken, tmp_path, "--no-times")
+    assert process.returncode == 1 and "bert" in process.stderr and "cumsum" in process.stderr
+    rows = {row["name"]: row for row in results["rows"]}
+    assert "not a compiled model" in rows["bert"]["failed"] and "the process ended with -6" in rows["cumsum"]["failed"]
+    assert rows["contract-f32-20x30x40"]["right"] and "ms" not in rows["contract-f32-20x30x40"]
+    assert "| bert | failed: " in (tmp_path / "dry.md").read_text()
+
+
+def test_no_driver(package, tmp_path, monkeypatch):
+    monkeypatch.setenv("KILN_CUDA_DRIVER", "/none/libcuda.so.1")
+    process, results = run(package, tmp_path, "--programs", "cumsum")
+    assert process.returncode == 1 and "no NVIDIA driver" in results["rows"][0]["failed"]
+
+
+TOOL = """#!/bin/sh
+case "$*" in *racecheck*) echo "RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"; exit 86;; *synccheck*) exit 1;; *initcheck*) sleep 9;; esac
+echo "ERROR SUMMARY: 0 errors"
+"""
+PROFILER = """#!/bin/sh
+cat <<END
+==PROF== Connected
+"ID","Kernel Name","gpu__time_duration.sum","launch__registers_per_thread"
+"","","ns","register/thread"
+"0","contract_0","1234","126"
+END
+"""
+
+
+def test_tools(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    import report
+    import tools
+    for name, text in (("sanitizer", TOOL), ("profiler", PROFILER)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    rows = tools.sanitize(str(tmp_path / "sanitizer"), ["check-parts"], lambda name: ["true", name], 2)
+    assert [(row["tool"], row["state"], row["errors"]) for row in rows] == [
+        ("memcheck", "clean", 0), ("racecheck", "found", 2), ("synccheck", "failed", None), ("initcheck", "timed out", None)]
+    profiles = tools.profile(str(tmp_path / "profiler"), ["contract"], lambda name: ["true", name], 2)
+    assert profiles[0]["state"] == "profiled" and profiles[0]["kernels"][0]["ns"] == "1234" and profiles[0]["kernels"][0]["registers"] == "126"
+    contract = {"name": "contract-4096", "part": "contracts", "flops": 2.0 * 4096**3, "bytes": 1e8, "error": 1e-3, "right": True, "repeats": True, "ms": 0.2,
+                "peers": {"eager": 0.18, "cublaslt": 0.17}}
+    memory = {"name": "pointwise", "part": "memory", "flops": 0, "bytes": 1e9, "error": 0, "right": True, "repeats": True, "ms": 0.4, "peers": {"copy": 0.25, "eager": 0.5},
+              "copied": 1e9}
+    assert [(value, goal, met) for _, value, goal, met in report.goals([contract, memory])] == [(0.17 / 0.2, 0.85, True), (0.25 / 0.4, 0.9, False)]
+    page = report.page({"tiny": False, "arch": "sm_90", "commit": "none", "machine": {"gpu": "a GPU", "time": "now"}, "rows": [contract, memory], "sanitizer": rows, "profile": profiles})
+    assert "687 TFLOP/s" in page and "2500 GB/s" in page and "| check-parts | racecheck | found | 2 |" in page and "registers 126" in page
