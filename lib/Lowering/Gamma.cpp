@@ -91,9 +91,14 @@ Element lowering::digamma(Element x) {
   return select(x == zero, copysign(x.constant(infinity), -x), result);
 }
 
-static Element trigamma(Element x) {
+/// In f64 of an x of `type`. At its poles ATen finds no infinity: pi * x is rounded to `type`
+/// there.
+static Element trigamma(Element x, Type type) {
   Element isLow = x < x.constant(0.5), one = x.constant(1.0);
-  Element sine = sinPi(x) * (1 / std::numbers::pi);
+  Element pi = convert(x.constant(std::numbers::pi), type);
+  Element rounded = convert(pi * convert(x, type), x.type());
+  Element sine = select(x == trunc(x), apply<math::SinOp>(rounded), sinPi(x));
+  sine = sine * (1 / std::numbers::pi);
   Element y = select(isLow, 1.0 - x, x);
   Element sum = select(isLow, -1.0 / (sine * sine), x.constant(0.0));
   for (int i = 0; i < 6; ++i) {
@@ -164,7 +169,7 @@ static LogicalResult lowerPolygamma(Call &call) {
     if (n == 0) {
       result = digamma(x);
     } else if (n == 1) {
-      result = trigamma(x);
+      result = trigamma(x, opmath(type));
     } else {
       double factorial = std::tgamma(n + 1.0);
       result = zeta(x.constant(n + 1.0), x) * (n % 2 ? factorial : -factorial);

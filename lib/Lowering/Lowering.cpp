@@ -80,6 +80,7 @@ const LoweringTable &lowering::loweringTable() {
     registerUnique(all);
     registerUnpool(all);
     registerUpsample(all);
+    registerUpsampleAntialias(all);
     registerView(all);
     registerPrims(all); // takes lowerings from the table
     return all;

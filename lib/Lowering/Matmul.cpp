@@ -121,31 +121,50 @@ static LogicalResult lowerMatmul(Call &call) { // matmul, mm, bmm, mv, dot, …
   return result ? call.set(result) : failure();
 }
 
-/// beta * self + alpha * (a · b), with self broadcast; beta = 0 ignores self.
+namespace {
+/// beta * self + alpha * sum, with self broadcast to the result; beta = 0 ignores self.
+class AddScaled {
+public:
+  explicit AddScaled(Call &call)
+      : call(call), beta(call.args.scalar("beta")), alpha(call.args.scalar("alpha")) {
+    for (const torch::Scalar &factor : {beta, alpha})
+      if (!torch::asDouble(factor) && !std::holds_alternative<std::complex<double>>(factor))
+        call.kernels.fail("a number that is only known when the model runs");
+  }
+
+  Element operator()(BodyBuilder &body, Element sum) const {
+    sum = times(body, sum, alpha);
+    if (torch::asDouble(beta) == 0)
+      return sum;
+    Exprs shape = call.resultShape();
+    Element self = body.broadcast(call.tensor(0), body.dims(0, shape.size()), shape);
+    return sum + times(body, convert(self, sum.type()), beta);
+  }
+
+private:
+  Element times(BodyBuilder &body, Element x, const torch::Scalar &factor) const {
+    if (torch::asDouble(factor) == 1)
+      return x;
+    return x * call.number(body, factor, x.type());
+  }
+
+  Call &call;
+  torch::Scalar beta, alpha;
+};
+} // namespace
+
 static LogicalResult lowerAddProduct(Call &call) {
-  Value self = call.tensor(0);
-  double beta = call.constantNumber("beta"), alpha = call.constantNumber("alpha");
-  Exprs shape = call.resultShape();
-  if (!sameType({call.tensor(1), self}))
+  if (!sameType({call.tensor(1), call.tensor(0)}))
     return call.refuse("these dtypes");
-  Value result = product(
-      call, call.tensor(1), call.tensor(2), call.resultType(), [&](BodyBuilder &body, Element sum) {
-        if (alpha != 1)
-          sum = sum * alpha;
-        if (beta == 0)
-          return sum;
-        Element added =
-            convert(body.broadcast(self, body.dims(0, shape.size()), shape), sum.type());
-        return sum + (beta == 1 ? added : added * beta);
-      });
+  Value result = product(call, call.tensor(1), call.tensor(2), call.resultType(), AddScaled(call));
   return result ? call.set(result) : failure();
 }
 
-/// beta * self + alpha * (sum over the batch of a · b): the batch is one more k dim.
+/// The product is summed over the batch, which is one more k dim.
 static LogicalResult lowerAddbmm(Call &call) {
   Value self = call.tensor(0), a = call.tensor(1), b = call.tensor(2);
-  double beta = call.constantNumber("beta"), alpha = call.constantNumber("alpha");
-  Exprs as = shapeOf(a), bs = shapeOf(b), shape = call.resultShape();
+  AddScaled epilogue(call);
+  Exprs as = shapeOf(a), bs = shapeOf(b);
   if (!sameType({a, b, self}) || !isProductType(elementType(a)) || as.size() != 3 ||
       bs.size() != 3 || !call.kernels.isSame(as[0], bs[0]) || !call.kernels.isSame(as[2], bs[1]))
     return call.refuse("these dtypes or shapes");
@@ -158,13 +177,6 @@ static LogicalResult lowerAddbmm(Call &call) {
   };
   auto rhs = [&](BodyBuilder &body) {
     return body.read(b, Exprs{body.dim(2), body.dim(3), body.dim(1)});
-  };
-  auto epilogue = [&](BodyBuilder &body, Element sum) {
-    sum = alpha == 1 ? sum : sum * alpha;
-    if (beta == 0)
-      return sum;
-    Element added = convert(body.broadcast(self, body.dims(0, 2), shape), sum.type());
-    return sum + (beta == 1 ? added : added * beta);
   };
   c.lhs = lhs;
   c.rhs = rhs;

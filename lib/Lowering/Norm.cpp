@@ -211,6 +211,8 @@ static LogicalResult batchNorm(Call &call, bool updates) {
   if (call.args.has("use_input_stats"))
     training = false;
   Type wide = opmath(elementType(x));
+  if (call.numResults() == 1 && rankOf(x) > 0 && sym::product(shapeOf(x)).isConstant(0))
+    return call.set(x); // whatever its rank
   if (!isFloat(wide) || rankOf(x) < 2)
     return call.refuse("this dtype, or no channel dim");
   if (!areChannelVectors(call, {weight, bias, mean, var}, shapeOf(x)[1]))
@@ -218,14 +220,15 @@ static LogicalResult batchNorm(Call &call, bool updates) {
   if ((training && mean && !updates) || !mean != !var)
     return call.refuse("training mode, which changes the running statistics");
   bool ofBatch = training || !mean;
+  Type precise = accumulatorType(elementType(x));
   ReducedDims all(x, {});
   Exprs extents = all.shape;
   extents.erase(extents.begin() + 1);
   auto batchMoments = [&](BodyBuilder &body) {
     return moments(
-        body, extents, wide,
+        body, extents, precise,
         [&](BodyBuilder &inner) {
-          return convert(inner.read(x, channelIndex(inner, all.shape.size())), wide);
+          return convert(inner.read(x, channelIndex(inner, all.shape.size())), precise);
         },
         eps);
   };
@@ -268,7 +271,7 @@ static LogicalResult batchNorm(Call &call, bool updates) {
           Moments m = batchMoments(body);
           Element current =
               running == mean ? m.mean : unbiased(body, m.rstd, eps, sym::product(extents));
-          Element old = convert(body.read(running, body.ownDims()), wide);
+          Element old = convert(body.read(running, body.ownDims()), precise);
           return movedTowards(old, current, momentum);
         }));
   return call.set(results);
@@ -283,7 +286,7 @@ static LogicalResult lowerBatchNorm(Call &call) { return batchNorm(call, false);
 static SmallVector<Value> groupNorm(Call &call, Expr groups, Value weight, Value bias, double eps) {
   Value x = call.tensor(0);
   Exprs shape = shapeOf(x);
-  Type wide = opmath(elementType(x));
+  Type wide = opmath(elementType(x)), precise = accumulatorType(elementType(x));
   Expr each = call.kernels.known().simplify(shape[1].floorDiv(groups));
   if (!isFloat(wide) || !call.kernels.isSame(each * groups, shape[1]) ||
       !areChannelVectors(call, {weight, bias}, shape[1])) {
@@ -295,11 +298,11 @@ static SmallVector<Value> groupNorm(Call &call, Expr groups, Value weight, Value
   SmallVector<Value> statistics =
       call.kernels.map({shape[0], groups}, {wide, wide}, [&](BodyBuilder &body) {
         Moments m = moments(
-            body, extents, wide,
+            body, extents, precise,
             [&](BodyBuilder &inner) {
               Exprs index = {inner.dim(0), inner.dim(1) * each + inner.dim(2)};
               llvm::append_range(index, inner.dims(3, inner.numDims()));
-              return convert(inner.read(x, index), wide);
+              return convert(inner.read(x, index), precise);
             },
             eps);
         return BodyBuilder::Elements{m.mean, m.rstd};

@@ -315,9 +315,11 @@ static LogicalResult lowerVander(Call &call) {
   Value x = call.tensor(0);
   Exprs shape = call.resultShape();
   Type type = call.resultType(), wide = opmath(type);
+  if (rankOf(x) == 0) // one element
+    x = call.kernels.reshape(x, {1});
   size_t rank = rankOf(x);
   if (isBool(type) || shape.size() != rank + 1)
-    return call.refuse("this dtype or a 0-d tensor");
+    return call.refuse("this dtype");
   using Elements = BodyBuilder::Elements;
   auto init = [&](BodyBuilder &body) { return Elements{body.constant(wide, 1)}; };
   auto body = [&](BodyBuilder &inner) {

@@ -443,6 +443,19 @@ static LogicalResult lowerNativeDropout(Call &call) {
   return results.empty() ? failure() : call.set(results);
 }
 
+/// grad * (mask * scale), each product rounded.
+static LogicalResult lowerNativeDropoutBackward(Call &call) {
+  Value grad = call.tensor(0), mask = call.tensor(1);
+  double scale = call.constantNumber("scale");
+  Type type = call.resultType(), wide = opmath(type);
+  if (!isFloat(type) || !call.kernels.isSame(shapeOf(grad), shapeOf(mask)))
+    return call.refuse("this dtype, or a mask of another shape");
+  return call.set(call.kernels.map(call.resultShape(), type, [&](BodyBuilder &body) {
+    Element kept = convert(convert(body.broadcast(mask), wide) * scale, type);
+    return convert(convert(body.broadcast(grad), type), wide) * convert(kept, wide);
+  }));
+}
+
 void lowering::registerRandom(LoweringTable &table) {
   table.add({"aten.rand.default", "aten.rand.generator", "aten.rand_like.default",
              "aten.rand_like.generator"},
@@ -474,4 +487,5 @@ void lowering::registerRandom(LoweringTable &table) {
   table.add("aten.rrelu.default", lowerRrelu);
   table.add("aten.multinomial.default", lowerMultinomial);
   table.add("aten.native_dropout.default", lowerNativeDropout);
+  table.add("aten.native_dropout_backward.default", lowerNativeDropoutBackward);
 }

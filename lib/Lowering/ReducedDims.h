@@ -61,6 +61,17 @@ inline Element countAs(BodyBuilder &body, Expr count, mlir::Type type) {
   return convert(body.index(count), type);
 }
 
+/// The type that ATen accumulates in: f64 for f32, f32 for narrower types, integers as they are.
+inline mlir::Type accumulatorType(mlir::Type type) {
+  mlir::MLIRContext *context = type.getContext();
+  if (isComplex(type))
+    return mlir::ComplexType::get(mlir::Float64Type::get(context));
+  if (!isFloat(type))
+    return type;
+  return type.getIntOrFloatBitWidth() < 32 ? mlir::Type(mlir::Float32Type::get(context))
+                                           : mlir::Type(mlir::Float64Type::get(context));
+}
+
 } // namespace kiln::lowering
 
 #endif // KILN_LIB_LOWERING_REDUCEDDIMS_H

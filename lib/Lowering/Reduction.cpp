@@ -206,20 +206,24 @@ static Lowering argExtreme(bool largest) {
 
 //===-- Moments and norms ---------------------------------------------------------------------===//
 
-/// Sum of squared distances from the mean, over count - correction; also the mean.
+/// Sum of squared distances from the mean, over count - correction; also the mean. As ATen does, in
+/// double precision.
 static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool keepdim, Type type,
                                    double correction, bool root) {
   Value tensor = call.tensor(0);
-  Type wide = opmath(type);
+  Type wide = accumulatorType(type);
   // Of complex numbers the distances are real.
-  Type part = isComplex(type) ? cast<ComplexType>(type).getElementType() : type;
+  auto partOf = [](Type type) {
+    return isComplex(type) ? cast<ComplexType>(type).getElementType() : type;
+  };
+  Type part = partOf(type), widePart = partOf(wide);
   return call.kernels.map(reduced.resultShape(keepdim), {part, type}, [&](BodyBuilder &body) {
     auto read = [&](BodyBuilder &inner) {
       return convert(inner.read(tensor, reduced.indexFromResult(inner, keepdim)), wide);
     };
-    Element count = countAs(body, reduced.count(), opmath(part));
+    Element count = countAs(body, reduced.count(), widePart);
     Element mean = body.sum(reduced.extents, wide, read) / convert(count, wide);
-    Element squares = body.sum(reduced.extents, opmath(part), [&](BodyBuilder &inner) {
+    Element squares = body.sum(reduced.extents, widePart, [&](BodyBuilder &inner) {
       Element distance = read(inner) - mean;
       if (!isComplex(wide))
         return distance * distance;

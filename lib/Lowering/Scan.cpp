@@ -1,21 +1,10 @@
 // Running reductions along one dim.
 #include "ComplexFunctions.h"
-#include "kiln/Lowering/Lowering.h"
+#include "ReducedDims.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
-
-/// The type of ATen's accumulator.
-static Type accumulatorType(Type type) {
-  MLIRContext *context = type.getContext();
-  if (isComplex(type))
-    return ComplexType::get(Float64Type::get(context));
-  if (!isFloat(type))
-    return type;
-  return type.getIntOrFloatBitWidth() < 32 ? Type(Float32Type::get(context))
-                                           : Type(Float64Type::get(context));
-}
 
 /// A 0-d tensor counts as one element.
 static LogicalResult scan(Call &call, Type state, Element (*start)(ImplicitLocOpBuilder &, Type),
@@ -52,17 +41,17 @@ static LogicalResult lowerCumprod(Call &call) {
 
 /// log(exp(x) + exp(y)), without leaving the range of either.
 static LogicalResult lowerLogcumsumexp(Call &call) {
-  Type type = call.resultType();
+  Type type = call.resultType(), state = accumulatorType(type);
   if (isComplex(type))
     return scan(
-        call, type,
+        call, state,
         [](ImplicitLocOpBuilder &b, Type type) {
           return constant(b, type, -std::numeric_limits<double>::infinity());
         },
         complexes::logaddexp);
   if (!isFloat(type))
     return call.refuse("this dtype");
-  return scan(call, opmath(type), lowest, [](Element y, Element x) {
+  return scan(call, state, lowest, [](Element y, Element x) {
     Element least = minimum(x, y), most = maximum(x, y);
     // Equal infinities have no difference.
     Element same = (least == most) & isInf(least);

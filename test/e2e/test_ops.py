@@ -102,6 +102,7 @@ def pools():
 def norms():
     return [(lambda a, m, v, w, b: F.batch_norm(a, m, v, w, b), rand(2, 3, 5, 6), rand(3), unit(3), rand(3), rand(3)), (lambda a, m, v: F.batch_norm(a, m, v), rand(4, 3), rand(3), unit(3)),
             (lambda a: F.batch_norm(a, None, None, training=True), rand(4, 3, 5)), (with_(F.group_norm, num_groups=3), rand(2, 6)),
+            (lambda a: F.batch_norm(a, a, a, training=False), torch.zeros(0)),
             (lambda a, w, b: F.group_norm(a, 2, w, b), rand(2, 6, 5, 4), rand(6), rand(6)), (F.instance_norm, rand(2, 3, 4, 5)),
             (lambda a, w, b: F.instance_norm(a, weight=w, bias=b), rand(2, 3, 7), rand(3), rand(3)), (lambda a, w: F.rms_norm(a, (4,), w), rand(2, 3, 4), rand(4)),
             (lambda a, w, b: torch.native_layer_norm(a, (4,), w, b, 1e-5), rand(2, 3, 4), rand(4), rand(4)), (lambda v, g: torch._weight_norm(v, g, 0), rand(4, 3, 2), rand(4, 1, 1))]
@@ -158,6 +159,8 @@ def interpolation():
             cases.append((with_(F.interpolate, align_corners=corners, **options), x))
         cases += [(with_(F.interpolate, scale_factor=2, mode="linear", align_corners=corners), x[0]),
                   (with_(F.interpolate, scale_factor=2, mode="trilinear", align_corners=corners), rand(1, 2, 3, 4, 2))]
+        for options in (dict(size=(2, 4)), dict(size=(9, 3)), dict(scale_factor=(0.37, 1.7))):
+            cases += [(with_(F.interpolate, antialias=True, mode=mode, align_corners=corners, **options), x) for mode in ("bilinear", "bicubic")]
     return cases
 
 

@@ -13,7 +13,8 @@ def products(x, y, v, z):
     return (torch.inner(x, y), torch.tensordot(x, y, ([1], [1])), torch.tensordot(x, y, 0), torch.kron(x, y[:2, :3]), torch.kron(v, x), torch.vdot(v, v),
             torch.linalg.vecdot(x, y[:1]), torch.linalg.vecdot(z, z.mH.mT, dim=0), torch.addr(x, x[:, 0], v, beta=2, alpha=-0.5), torch.linalg.cross(x[:, :3], y[:1, :3]),
             torch.cross(x[:, 1:4], y[:4, :3], dim=1), torch.linalg.multi_dot([x, y.T, x, v]), torch.linalg.multi_dot([x, x.T, y.T.T]), (x @ y.T).matrix_power(3),
-            torch.linalg.vander(v, N=4), z.mH, torch.adjoint(z) @ z, F.linear(z, z), torch.einsum("ij,kj->ik", z, z))
+            torch.linalg.vander(v, N=4), torch.linalg.vander(v[0], N=2), z.mH, torch.adjoint(z) @ z, F.linear(z, z), torch.einsum("ij,kj->ik", z, z),
+            torch.baddbmm(z[:1, :1].reshape(1, 1, 1), z.expand(2, 4, 5), z.mT.expand(2, 5, 4), beta=0.2 + 0.4j, alpha=-1.2j))
 
 
 def diagonals(x, v):

@@ -93,6 +93,18 @@ def test_layer_norm_far_from_zero(check_calls):
     check_calls(lambda x: F.layer_norm(x, (256,)), some(3, 256) + 1000, rtol=1e-3, atol=1e-3)
 
 
+def test_moments_far_from_zero(check_calls):
+    """In double precision, as ATen's: single gives three digits here."""
+    def function(x):
+        grouped = torch.ops.aten.native_group_norm(x, None, None, 2, 6, 39, 3, 1e-5)[1:]
+        return (*torch.var_mean(x, 1), *torch.std_mean(x), torch.std(torch.complex(x, -x)), F.batch_norm(x, None, None, training=True), *grouped)
+    check_calls(function, some(2, 6, 39) + 3000, rtol=1e-5, atol=1e-4)
+
+
+def test_logcumsumexp_of_many(check_calls):
+    check_calls(lambda x: (x.logcumsumexp(0), torch.complex(x, x).logcumsumexp(0)), some(2000), rtol=1e-6, atol=1e-6)
+
+
 def test_rms_norm(check_calls):
     norm = torch.nn.RMSNorm(48)
     torch.nn.init.normal_(norm.weight)

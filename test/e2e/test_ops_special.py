@@ -52,6 +52,8 @@ def test_gamma_of_integers_and_half_precision(compile_and_compare):
 def test_polygamma(compile_and_compare):
     functions = [lambda x, n=n: torch.polygamma(n, x) for n in range(5)] + [lambda x: torch.mvlgamma(x.abs() + 2, 3)]
     compile_and_compare(Functions(functions), (spread(torch.float64, 0.1, 20, edges=[1.0, 2.5, NAN]),), rtol=1e-9, atol=1e-9)
+    poles = Functions([lambda x, n=n: torch.polygamma(n, x) for n in (1, 2)])
+    compile_and_compare(poles, (torch.arange(-4, 3, dtype=torch.int8),), rtol=1e-4, atol=1e-5)
 
 
 def test_zeta(compile_and_compare):

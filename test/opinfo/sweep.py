@@ -54,7 +54,8 @@ def check_entry(entry, options):
     outcomes, not_exported = checker.entry(prepare.Workspace(entry, dtypes, options.dynamic, options.samples))
     states = [outcome.state for outcome in outcomes]
     return {"entry": entry.full_name, "state": next((state for state in ORDER if state in states), "not exported"), "seconds": round(time.monotonic() - start, 2),
-            "calls": [{"name": o.name, "state": o.state, "detail": o.detail, "units": o.units} for o in outcomes], "not_exported": not_exported}
+            "units": check.entry_units([outcome for outcome in outcomes if outcome.state == check.NATIVE]),
+            "calls": [{"name": o.name, "state": o.state, "detail": o.detail, "is_random": o.is_random} for o in outcomes], "not_exported": not_exported}
 
 
 def report_to(path, entry, options):
@@ -66,7 +67,7 @@ def report_to(path, entry, options):
     try:
         report = check_entry(entry, options)
     except BaseException:
-        report = {"entry": entry.full_name, "state": "error", "error": traceback.format_exc(limit=-4), "calls": [], "not_exported": [], "seconds": 0}
+        report = {"entry": entry.full_name, "state": "error", "error": traceback.format_exc(limit=-4), "units": None, "calls": [], "not_exported": [], "seconds": 0}
     path.write_text(json.dumps(report))
 
 
@@ -89,7 +90,7 @@ def sweep(entries, options):
             if path.exists():
                 yield json.loads(path.read_text())
             else:
-                yield {"entry": entry.full_name, "state": "error", "error": f"ended with status {status}", "calls": [], "not_exported": [], "seconds": 0}
+                yield {"entry": entry.full_name, "state": "error", "error": f"ended with status {status}", "units": None, "calls": [], "not_exported": [], "seconds": 0}
 
 
 def reasons(reports):
@@ -118,9 +119,13 @@ def summary(reports):
                 print(f"  {report['entry']} ({len(bad)} of {len(report['calls'])}): {bad[0]['name']}: {bad[0]['detail']}")
     print(f"\nless exact than {check.GOAL} times eager's own error:")
     for report in reports:
-        far = max((call for call in report["calls"] if (call["units"] or 0) > check.GOAL and call["state"] == check.NATIVE), key=lambda call: call["units"], default=None)
-        if far:
-            print(f"  {report['entry']}: {far['units']:.1f} ({far['name']})")
+        if report.get("units") and report["units"][0] > check.GOAL:
+            print(f"  {report['entry']}: {report['units'][0]:.1f} ({report['units'][1]})")
+    print("\nof random results only dtypes and shapes were compared (calls):")
+    for report in reports:
+        drawn = sum(call["is_random"] for call in report["calls"])
+        if drawn:
+            print(f"  {report['entry']}: {drawn} of {len(report['calls'])}")
     for report in reports:
         if report["state"] == "error":
             print(f"\n{report['entry']}: {report['error']}")

@@ -188,6 +188,7 @@ void registerStrided(LoweringTable &table);
 void registerUnique(LoweringTable &table);
 void registerUnpool(LoweringTable &table);
 void registerUpsample(LoweringTable &table);
+void registerUpsampleAntialias(LoweringTable &table);
 void registerView(LoweringTable &table);
 
 } // namespace kiln::lowering

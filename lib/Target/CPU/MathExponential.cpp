@@ -50,11 +50,15 @@ static Value scale(const MathBuilder &m, Value p, Value n) {
   return m.mul(m.mul(p, m.exponent(half)), m.exponent(m.isub(n, half)));
 }
 
+/// exp(x) where it neither overflows nor underflows by more than a little.
+static Value expInRange(const MathBuilder &m, Value x) {
+  Reduced reduced = reduceByLn2(m, x);
+  return scale(m, expPolynomial(m, reduced.r), reduced.n);
+}
+
 Value kiln::cpu::expandExp(const MathBuilder &m, Value x) {
   // Beyond these the result is 0 or infinite.
-  Value clamped = m.isF64() ? m.clamp(x, -746, 710) : m.clamp(x, -104, 89);
-  Reduced reduced = reduceByLn2(m, clamped);
-  return scale(m, expPolynomial(m, reduced.r), reduced.n);
+  return expInRange(m, m.isF64() ? m.clamp(x, -746, 710) : m.clamp(x, -104, 89));
 }
 
 Value kiln::cpu::expandExp2(const MathBuilder &m, Value x) {
@@ -247,12 +251,15 @@ Value kiln::cpu::expandTanh(const MathBuilder &m, Value x) {
     Value e = expandExpM1(m, m.mul(m.c(2), m.clamp(t, 0, 20)));
     return m.copysign(m.div(e, m.add(e, m.c(2))), x);
   }
-  Value e = expandExp(m, m.mul(m.c(2), t));
+  Value bounded = m.select(m.gt(t, m.c(44)), m.c(44), t); // NaN stays
+  Value e = expInRange(m, m.add(bounded, bounded));
   Value large = m.sub(m.c(1), m.div(m.c(2), m.add(e, m.c(1))));
   Value s = m.mul(x, x);
-  Value small = m.poly(s, {1.57394409e-2, -5.23025990e-2, 1.33152470e-1, -3.33327681e-1, 0.0});
+  // Minimax, 0.93 ulp; above, the errors of e count for less than half as much.
+  Value small = m.poly(s, {1.5847561e-3, -7.40955719e-3, 2.1302991e-2, -5.38523316e-2, 1.3332221e-1,
+                           -3.33332974e-1, 0.0});
   small = m.fma(small, x, x);
-  return m.select(m.gt(t, m.c(0.55)), m.copysign(large, x), small);
+  return m.select(m.gt(t, m.c(0.8)), m.copysign(large, x), small);
 }
 
 Value kiln::cpu::expandSinh(const MathBuilder &m, Value x) {
