@@ -74,6 +74,7 @@ const LoweringTable &lowering::loweringTable() {
     registerScan(all);
     registerScatter(all);
     registerSearch(all);
+    registerSegmentReduce(all);
     registerSoftmax(all);
     registerSort(all);
     registerStrided(all);

@@ -97,12 +97,12 @@ static Window window(Call &call, const Axis &axis, Filter filter, Type type) {
   };
   Value first = call.kernels.map({axis.out}, i64, firstOf);
   Value weights = call.kernels.map({axis.out, count}, type, [&](BodyBuilder &body) {
-    Element begin = firstOf(body);
-    Element end = minimum(convert(center(body) + support + 0.5, i64), begin.constant(axis.in));
+    Element begin = firstOf(body), middle = center(body);
+    Element end = minimum(convert(middle + support + 0.5, i64), begin.constant(axis.in));
     auto weight = [&](Element j) {
-      Element at = convert(begin + j, type);
-      Element value = filter.weight((at - center(body) + 0.5) * inverse);
-      return select(begin + j < end, value, value.constant(0));
+      Element at = begin + j;
+      Element value = filter.weight((convert(at, type) - middle + 0.5) * inverse);
+      return select(at < end, value, value.constant(0));
     };
     Element total = body.sum({count}, type,
                              [&](BodyBuilder &inner) { return weight(inner.index(inner.dim(2))); });

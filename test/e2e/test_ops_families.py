@@ -43,7 +43,15 @@ def integrals(x, v):
             *torch.gradient(x), *torch.gradient(x, spacing=0.5, edge_order=2), *torch.gradient(x, spacing=(v,), dim=1, edge_order=2), torch.diff(x[:, :1]), torch.diff(x, n=2))
 
 
+def segments(x, lengths, rows):
+    offsets = F.pad(lengths.cumsum(0), (1, 0))
+    return (*[torch.segment_reduce(x, how, lengths=lengths) for how in ("sum", "mean", "max", "min", "prod")], torch.segment_reduce(x, "mean", offsets=offsets, initial=2),
+            torch.segment_reduce(x[:2], "max", lengths=rows, axis=1), torch.segment_reduce(x, "sum", offsets=offsets.clamp(min=1), unsafe=True, initial=-1.5),
+            torch.segment_reduce(x.bfloat16(), "mean", lengths=lengths))
+
+
 INPUTS = {
+    segments: lambda: (some(6, 5), torch.tensor([2, 0, 3, 1]), torch.tensor([[1, 4, 0], [0, 2, 3]])),
     products: lambda: (some(4, 5), some(4, 5), some(5), torch.complex(some(4, 5), some(4, 5))), diagonals: lambda: (some(4, 5), some(5)),
     margins: lambda: (some(4, 5), some(4, 5), torch.tensor([2, 1, 4, 3])), orders: lambda: (some(6, 7), torch.tensor([0.0, 0.25, 0.9, 1.0])),
     integrals: lambda: (some(4, 6), some(6).cumsum(0)),

@@ -182,6 +182,7 @@ void registerRepeat(LoweringTable &table);
 void registerScan(LoweringTable &table);
 void registerScatter(LoweringTable &table);
 void registerSearch(LoweringTable &table);
+void registerSegmentReduce(LoweringTable &table);
 void registerSoftmax(LoweringTable &table);
 void registerSort(LoweringTable &table);
 void registerStrided(LoweringTable &table);
