@@ -110,17 +110,31 @@ void kiln_rt_close_externs(kiln_model *model) {
   free((void *)model->libraries);
 }
 
+static kiln_context *context_of(kiln_rt_run *run) {
+  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
+}
+
 int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t index, void *const *buffers,
                        const int64_t *numbers) {
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = context_of(run);
   const kiln_extern_call *call = &kiln_program.externs->calls[index];
   char message[1024];
   message[0] = 0;
   const kiln_model *model = context->model;
   int32_t status = model->libraries[call->library]->run(
-      model->externs[index], buffers, numbers, model->options.num_threads, message, sizeof message);
+      model->externs[index], &context->kept[call->library], buffers, numbers,
+      model->options.num_threads, message, sizeof message);
   if (KILN_LIKELY(status == KILN_OK))
     return KILN_OK;
   context->failure = status;
   return kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
+}
+
+void kiln_rt_drop_kept(kiln_rt_run *run) {
+  kiln_context *context = context_of(run);
+  for (uint32_t i = 0; i < kiln_program.externs->num_libraries; ++i) {
+    if (KILN_UNLIKELY(context->kept[i] != NULL))
+      context->model->libraries[i]->drop(context->kept[i]);
+    context->kept[i] = NULL;
+  }
 }

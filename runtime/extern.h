@@ -9,6 +9,10 @@
  * the run, in this order: for each operand and then for each result its sizes and
  * its strides (in elements), then the values of KILN_EXTERN_NUMBER arguments.
  *
+ * Some operators say by their results how large these are. Such a call gives sizes, and
+ * the library keeps the results until the run has memory for them and makes a call of
+ * KILN_EXTERN_RESULTS.
+ *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_RUNTIME_EXTERN_H
 #define KILN_RUNTIME_EXTERN_H
@@ -16,7 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_EXTERN_ABI 1
+#define KILN_EXTERN_ABI 2
+
+/* Callee of a call that fetches, once, what another one has left. Its only argument is the number
+ * that this one gave. */
+#define KILN_EXTERN_RESULTS "kiln.results"
 
 enum {
   KILN_EXTERN_NONE = 0,
@@ -55,12 +63,16 @@ typedef struct {
   const char *const *names;          /* of the arguments; NULL: all, in the operator's order */
   const kiln_extern_tensor *tensors; /* operands, then results */
   const int64_t *projection;         /* result i is return value number projection[i], lists
-                                        flattened; for all but the last num_updates results */
+                                        flattened; for the first results */
+  const int64_t *sizes;              /* pairs: the next num_sizes results are the sizes of return
+                                        value sizes[2*i] in dim sizes[2*i + 1] (-1: the value
+                                        itself, a number), the one after them names what the library
+                                        keeps; all int64, 0-d. NULL: nothing is kept */
   const int64_t *updates;            /* operands that the callee writes: it is given the last
                                         results in their place, made equal to them before */
   uint32_t library;                  /* kiln_rt_externs.libraries[library] runs it */
   uint32_t num_args, num_values;     /* arguments, and all their nodes */
-  uint32_t num_operands, num_results, num_updates;
+  uint32_t num_operands, num_results, num_updates, num_sizes;
 } kiln_extern_call;
 
 /* What the library gives, under the name kiln_get_extern_library: a function that
@@ -71,9 +83,12 @@ typedef struct {
   /* Looks the operator up. `call` lives until `release`. */
   int32_t (*prepare)(const kiln_extern_call *call, void **prepared, char *message, size_t size);
   void (*release)(void *prepared);
-  /* On at most `threads` threads; 0: as many as the library likes. */
-  int32_t (*run)(void *prepared, void *const *buffers, const int64_t *numbers, int32_t threads,
-                 char *message, size_t size);
+  /* On at most `threads` threads; 0: as many as the library likes. `*kept` is what the library
+   * keeps for this run, NULL before the first of its calls. */
+  int32_t (*run)(void *prepared, void **kept, void *const *buffers, const int64_t *numbers,
+                 int32_t threads, char *message, size_t size);
+  /* The run is over. */
+  void (*drop)(void *kept);
 } kiln_extern_library;
 
 typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);
@@ -85,6 +100,6 @@ typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);
 #endif
 KILN_EXTERN_ASSERT(sizeof(kiln_extern_value) == 24);
 KILN_EXTERN_ASSERT(sizeof(kiln_extern_tensor) == 4);
-KILN_EXTERN_ASSERT(sizeof(kiln_extern_call) == 80);
+KILN_EXTERN_ASSERT(sizeof(kiln_extern_call) == 96);
 
 #endif /* KILN_RUNTIME_EXTERN_H */

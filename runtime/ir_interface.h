@@ -125,6 +125,7 @@ typedef struct {
   uint32_t num_libraries, num_calls;
   int32_t (*open)(struct kiln_model *model); /* kiln_rt_open_externs */
   void (*close)(struct kiln_model *model);   /* kiln_rt_close_externs */
+  void (*drop)(kiln_rt_run *run);            /* kiln_rt_drop_kept */
 } kiln_rt_externs;
 
 typedef struct {
@@ -185,6 +186,8 @@ int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t call, void *const *buffers,
                        const int64_t *numbers);
 int32_t kiln_rt_open_externs(struct kiln_model *model);
 void kiln_rt_close_externs(struct kiln_model *model);
+/* The run is over: libraries keep nothing for it any more. */
+void kiln_rt_drop_kept(kiln_rt_run *run);
 
 /* Sets the run's error message and returns `status`, which main must return. */
 int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message);
@@ -216,7 +219,7 @@ KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 48);
 KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
 KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
-KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 40);
+KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 48);
 KILN_RT_ASSERT(sizeof(kiln_rt_program) == 176);
 KILN_RT_ASSERT(sizeof(kiln_rt_image) == 24);
 KILN_RT_ASSERT(sizeof(kiln_rt_device_kernel) == 48);

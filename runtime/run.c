@@ -21,6 +21,10 @@ static size_t num_properties(const kiln_rt_tensor *input) {
   return input->flags & KILN_RT_VALUE ? 1 : input->flags & KILN_RT_STRIDED ? 2 * input->rank : 0;
 }
 
+static size_t num_libraries(void) {
+  return kiln_program.externs ? kiln_program.externs->num_libraries : 0;
+}
+
 static size_t context_bytes(void) {
   const kiln_rt_program *program = &kiln_program;
   size_t tensors = (size_t)program->num_inputs + program->num_outputs, properties = 0;
@@ -29,7 +33,7 @@ static size_t context_bytes(void) {
   return sizeof(kiln_context) + tensors * (sizeof(void *) + sizeof(kiln_slot)) +
          program->num_inputs * sizeof(int64_t *) + program->num_symbols * sizeof(int64_t) +
          properties * sizeof(int64_t) + program->num_segments * sizeof(void *) +
-         num_late_blocks() * sizeof(kiln_block);
+         num_late_blocks() * sizeof(kiln_block) + num_libraries() * sizeof(void *);
 }
 
 static kiln_context *context_create(kiln_model *model) {
@@ -47,7 +51,8 @@ static kiln_context *context_create(kiln_model *model) {
   context->symbols = (int64_t *)(context->shapes + program->num_inputs);
   context->segments = (void **)(context->symbols + program->num_symbols);
   context->late_blocks = (kiln_block *)(context->segments + program->num_segments);
-  context->properties = (int64_t *)(context->late_blocks + num_late_blocks());
+  context->kept = (void **)(context->late_blocks + num_late_blocks());
+  context->properties = (int64_t *)(context->kept + num_libraries());
   context->run = (kiln_rt_run){.inputs = context->inputs,
                                .outputs = context->outputs,
                                .symbols = context->symbols,
@@ -439,6 +444,8 @@ static int32_t call_main(kiln_context *context) {
     kiln_lock(&model->state);
   context->run.weights = atomic_load_explicit(&model->weights.blob, memory_order_acquire);
   int32_t status = kiln_program.main(&context->run);
+  if (KILN_UNLIKELY(kiln_program.externs != NULL))
+    kiln_program.externs->drop(&context->run);
   if (model->exclusive_runs)
     kiln_unlock(&model->state);
   kiln_pool_release(context); /* already now: what follows needs no workers */

@@ -262,6 +262,7 @@ typedef struct kiln_context {
   /* Of the segments, then the staging memory of each output that is bound late. */
   kiln_block *late_blocks;
   void *device; /* what the functions of a device keep here, NULL: nothing */
+  void **kept;  /* what each library keeps for this run */
 } kiln_context;
 
 int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,

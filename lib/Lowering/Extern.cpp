@@ -51,6 +51,67 @@ static bool isImpure(torch::CallOp op) {
          });
 }
 
+namespace {
+/// Where a symbol can be read when a call has come back: a size of a result, or with dim -1 the
+/// result itself, is `expr`.
+struct KnownSize {
+  Expr symbol, expr;
+  int64_t result, dim;
+};
+} // namespace
+
+/// A place for each of `symbols`; what comes later in the list may use what comes before.
+static FailureOr<SmallVector<KnownSize>> findSizes(torch::CallOp op, ArrayRef<Expr> symbols) {
+  SmallVector<KnownSize> places, solvable; // the symbol itself is better than what is solved for it
+  auto add = [&](Expr expr, int64_t result, int64_t dim) {
+    (expr.kind() == sym::Kind::Symbol ? places : solvable).push_back({{}, expr, result, dim});
+  };
+  for (OpResult result : op->getResults()) {
+    int64_t number = result.getResultNumber();
+    auto value =
+        op.getValuesAttr() ? dyn_cast<sym::ExprAttr>(op.getValuesAttr()[number]) : sym::ExprAttr();
+    if (value)
+      add(value.getValue(), number, -1);
+    if (isa<RankedTensorType>(result.getType()))
+      for (auto [dim, size] : llvm::enumerate(shapeOf(result)))
+        add(size, number, dim);
+  }
+  llvm::append_range(places, solvable);
+  SmallVector<KnownSize> chosen;
+  llvm::SmallSetVector<Expr, 4> unknown(symbols.begin(), symbols.end());
+  while (!unknown.empty()) {
+    bool isFound = false;
+    for (const KnownSize &place : places) {
+      SmallVector<Expr> inside;
+      place.expr.walkLeaves([&](Expr leaf) {
+        if (unknown.contains(leaf) && !llvm::is_contained(inside, leaf))
+          inside.push_back(leaf);
+      });
+      if (inside.size() != 1 || !sym::splitLinear(place.expr, inside[0]))
+        continue;
+      chosen.push_back({inside[0], place.expr, place.result, place.dim});
+      unknown.remove(inside[0]);
+      isFound = true;
+    }
+    if (!isFound)
+      return failure();
+  }
+  return chosen;
+}
+
+/// The symbol of `size`, whose expression has the value `count`.
+static Value solve(KernelBuilder &kernels, Value count, const KnownSize &size) {
+  sym::Linear linear = *sym::splitLinear(size.expr, size.symbol);
+  if (linear.coefficient.isConstant(1) && linear.rest.isConstant(0))
+    return count;
+  return kernels.map({}, kernels.b().getI64Type(), [&](BodyBuilder &body) {
+    Element rest = body.read(count, ArrayRef<Expr>()) - body.index(linear.rest);
+    Element coefficient = body.index(linear.coefficient);
+    // Where it does not come out even, the sizes are found to differ when the results are fetched.
+    return truncDiv(rest, select(coefficient == rest.constant(0), rest.constant(1), coefficient));
+  });
+}
+
 Support lowering::getSupport(StringRef target) {
   StringRef functional = torch::lookupFunctional(target);
   if (loweringTable().find(functional.empty() ? target : functional))
@@ -66,32 +127,63 @@ LogicalResult Call::toExtern(StringRef library) {
     return refuse("its result depends on strides, which only a lowering could know");
   if (StringRef reason = unsupportedArgument(op.getArgs()); !reason.empty())
     return refuse(reason);
-  if (op.getDefines())
-    return refuse("sizes of its results depend on data");
-
-  SmallVector<Type> types;
-  SmallVector<int64_t> projection;
-  SmallVector<Value> results;
-  ArrayRef<int64_t> updates = op.getUpdates().value_or(ArrayRef<int64_t>());
-  unsigned returned = op->getNumResults() - updates.size();
-  for (OpResult result : op->getResults()) {
-    // An unused one is not asked for; updates all are, since the callee writes them.
-    bool isUpdate = result.getResultNumber() >= returned;
-    if (isa<NoneType>(result.getType()) || (!isUpdate && result.use_empty()))
-      continue;
-    types.push_back(result.getType());
-    results.push_back(result);
-    if (!isUpdate)
-      projection.push_back(result.getResultNumber());
-  }
   for (Value operand : op->getOperands())
     if (!isa<RankedTensorType>(operand.getType()))
       return refuse("None as an operand");
 
-  auto call =
-      kernel::ExternOp::create(kernels.b(), types, library, target, op->getOperands(), op.getArgs(),
-                               op.getNamesAttr(), projection, updates, isImpure(op));
-  for (auto [value, result] : llvm::zip_equal(call->getResults(), results))
-    result.replaceAllUsesWith(value);
+  ArrayRef<int64_t> updates = op.getUpdates().value_or(ArrayRef<int64_t>());
+  ResultRange returned = op->getResults().drop_back(updates.size());
+  ResultRange updated = op->getResults().take_back(updates.size());
+  SmallVector<int64_t> projection;
+  SmallVector<Type> types;
+  SmallVector<Value> results;
+  for (OpResult result : returned)
+    if (!isa<NoneType>(result.getType()) && !result.use_empty()) { // else it is not asked for
+      projection.push_back(result.getResultNumber());
+      types.push_back(result.getType());
+      results.push_back(result);
+    }
+  auto replace = [](ArrayRef<Value> results, ValueRange values) {
+    for (auto [i, value] : llvm::enumerate(values))
+      Value(results[i]).replaceAllUsesWith(value);
+  };
+  if (!op.getDefines()) {
+    llvm::append_range(types, updated.getTypes()); // all of them, since the callee writes them
+    llvm::append_range(results, updated);
+    auto call = kernel::ExternOp::create(kernels.b(), types, library, target, op->getOperands(),
+                                         op.getArgs(), op.getNamesAttr(), projection,
+                                         /*sizes=*/ArrayRef<int64_t>(), updates, isImpure(op));
+    replace(results, call->getResults());
+    return success();
+  }
+
+  pending.clear(); // a lowering may have begun to define them
+  for (StringRef symbol : op.getDefinesAttr().getAsValueRange<StringAttr>())
+    pending.insert(Expr::symbol(symbol));
+  FailureOr<SmallVector<KnownSize>> known = findSizes(op, pending.getArrayRef());
+  if (failed(known))
+    return refuse("nothing in its results has the value of " + pending.front().str());
+  SmallVector<int64_t> sizes;
+  for (const KnownSize &size : *known)
+    sizes.append({size.result, size.dim});
+  Type count = RankedTensorType::get({}, kernels.b().getI64Type());
+  SmallVector<Type> first(known->size() + 1, count);
+  llvm::append_range(first, updated.getTypes());
+  // Two equal calls keep their results each.
+  auto call = kernel::ExternOp::create(kernels.b(), first, library, target, op->getOperands(),
+                                       op.getArgs(), op.getNamesAttr(),
+                                       /*projection=*/ArrayRef<int64_t>(), sizes, updates,
+                                       /*impure=*/true);
+  replace(SmallVector<Value>(updated), call->getResults().take_back(updates.size()));
+  for (auto [i, size] : llvm::enumerate(*known))
+    defineSize(solve(kernels, call->getResult(i), size), size.symbol);
+  if (results.empty())
+    return success();
+  ArrayAttr all = kernels.b().getArrayAttr(torch::ArgAttr::get(op.getContext(), 0));
+  auto fetch = kernel::ExternOp::create(
+      kernels.b(), types, library, "kiln.results", ValueRange(call->getResult(known->size())), all,
+      ArrayAttr(), projection, /*sizes=*/ArrayRef<int64_t>(), /*updates=*/ArrayRef<int64_t>(),
+      /*impure=*/true);
+  replace(results, fetch->getResults());
   return success();
 }

@@ -53,7 +53,9 @@ struct StridedView {
 };
 } // namespace
 
-/// Null unless every element is proved to lie among the `count` ones.
+static bool isNegative(Expr expr) { return expr.isConstant() && *expr.constant() < 0; }
+
+/// Null if an element does not lie among the `count` ones. Where only a run can tell, it does.
 static std::optional<StridedView> stridedView(Call &call, Expr count) {
   StridedView view{call.args.symIntList("size"), call.args.symIntList("stride"), 0};
   auto begin = call.args.op()->getAttrOfType<sym::ExprAttr>(torch::storageOffsetAttrName);
@@ -63,18 +65,26 @@ static std::optional<StridedView> stridedView(Call &call, Expr count) {
     call.kernels.fail("as many strides as sizes are needed");
     return std::nullopt;
   }
-  const sym::Assumptions &known = call.kernels.known();
-  Expr last = view.offset;
-  bool valid = known.isNonNegative(view.offset), empty = false;
+  Expr last = view.offset, fewest = Expr(1);
+  bool isValid = !isNegative(view.offset);
   for (auto [size, stride] : llvm::zip_equal(view.size, view.stride)) {
-    valid &= known.isNonNegative(stride);
-    empty |= size.isConstant(0);
+    isValid &= !isNegative(stride);
     last = last + (size - 1) * stride;
+    fewest = Expr::min(fewest, size);
   }
-  if (!empty && !(valid && known.isLess(last, count))) {
-    call.kernels.fail("cannot tell that all elements lie in the tensor");
+  // Of nothing, everything lies there.
+  Expr left = Expr::max(count - 1 - last, -fewest);
+  if (fewest.isConstant(0))
+    return view;
+  if (!isValid || isNegative(left)) {
+    call.kernels.fail("elements that do not lie in the tensor");
     return std::nullopt;
   }
+  std::string message = "elements of as_strided lie outside of the tensor";
+  for (Expr stride : view.stride)
+    call.require(stride, message);
+  call.require(view.offset, message);
+  call.require(left, message);
   return view;
 }
 

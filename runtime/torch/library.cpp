@@ -29,10 +29,15 @@ int32_t fail(int32_t status, std::string_view text, char *message, size_t size) 
   return status;
 }
 
+/// Return values of calls of one run that are still to be fetched.
+struct Kept {
+  std::vector<std::vector<c10::IValue>> calls;
+};
+
 /// A call whose operator has been found.
 struct Prepared {
   const kiln_extern_call *call;
-  c10::OperatorHandle op;
+  std::optional<c10::OperatorHandle> op; ///< nullopt: KILN_EXTERN_RESULTS
   /// For each argument of the schema where its value starts; nullopt: its default.
   std::vector<std::optional<uint32_t>> arguments;
   /// The out= form, where the model wants all that the operator returns.
@@ -74,7 +79,7 @@ std::optional<c10::OperatorHandle> findOutForm(const kiln_extern_call &call,
                                                const c10::OperatorHandle &op) {
   std::string_view callee = call.callee;
   constexpr std::string_view prefix = "aten.", suffix = ".default";
-  if (callee.substr(0, prefix.size()) != prefix || call.num_updates)
+  if (callee.substr(0, prefix.size()) != prefix || call.num_updates || call.num_sizes)
     return std::nullopt;
   callee.remove_prefix(prefix.size());
   if (callee.size() > suffix.size() && callee.substr(callee.size() - suffix.size()) == suffix)
@@ -104,7 +109,7 @@ std::optional<c10::OperatorHandle> findOutForm(const kiln_extern_call &call,
 const c10::Argument *findUnexpectedWrite(const Prepared &prepared) {
   const kiln_extern_call &call = *prepared.call;
   const int64_t *updates = call.updates, *end = updates + call.num_updates;
-  const std::vector<c10::Argument> &schema = prepared.op.schema().arguments();
+  const std::vector<c10::Argument> &schema = prepared.op->schema().arguments();
   for (size_t i = 0; i < schema.size(); ++i) {
     if (!schema[i].alias_info() || !schema[i].alias_info()->isWrite() || !prepared.arguments[i])
       continue;
@@ -123,6 +128,10 @@ int32_t prepareCall(const kiln_extern_call *call, void **result, char *message, 
                 "libkiln_torch.so was built for PyTorch " TORCH_VERSION
                 ", and this process has loaded another version",
                 message, size);
+  if (std::strcmp(call->callee, KILN_EXTERN_RESULTS) == 0) {
+    *result = new Prepared{call, {}, {}, {}, false};
+    return KILN_OK;
+  }
   c10::OperatorName name = operatorName(call->callee);
   std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
   if (!op) {
@@ -233,9 +242,66 @@ void store(const c10::IValue &value, const at::Tensor &target) {
     target.copy_(source);
 }
 
-void runCall(const Prepared &prepared, void *const *buffers, const int64_t *numbers) {
+/// Puts those return values that are wanted into `results`.
+void storeResults(const kiln_extern_call &call, const std::vector<c10::IValue> &returned,
+                  c10::ArrayRef<at::Tensor> results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto number = static_cast<size_t>(call.projection[i]);
+    TORCH_CHECK(number < returned.size(), "returned ", returned.size(),
+                " values, the program declares more");
+    store(returned[number], results[i]);
+  }
+}
+
+/// Keeps return values, and says how large they are: `results` are the sizes and the number under
+/// which they are kept. The memory of `operands` may be others' by the time that they are fetched.
+void keep(const kiln_extern_call &call, std::vector<c10::IValue> returned, void *&kept,
+          c10::ArrayRef<at::Tensor> operands, c10::ArrayRef<at::Tensor> results) {
+  for (c10::IValue &value : returned)
+    if (value.isTensor() && value.toTensor().defined())
+      for (const at::Tensor &operand : operands)
+        if (value.toTensor().is_alias_of(operand)) {
+          value = value.toTensor().clone();
+          break;
+        }
+  for (uint32_t i = 0; i < call.num_sizes; ++i) {
+    auto number = static_cast<size_t>(call.sizes[2 * i]);
+    int64_t dim = call.sizes[2 * i + 1];
+    TORCH_CHECK(number < returned.size(), "returned ", returned.size(),
+                " values, the program declares more");
+    const c10::IValue &value = returned[number];
+    if (dim < 0) {
+      TORCH_CHECK(value.isScalar(), "returned ", value.tagKind(),
+                  ", the program declares a number");
+      results[i].fill_(value.toScalar().to<int64_t>());
+      continue;
+    }
+    TORCH_CHECK(value.isTensor() && value.toTensor().defined() && dim < value.toTensor().dim(),
+                "returned ", value.tagKind(), ", the program declares a tensor with a dim ", dim);
+    results[i].fill_(value.toTensor().size(dim));
+  }
+  if (!kept)
+    kept = new Kept;
+  std::vector<std::vector<c10::IValue>> &calls = static_cast<Kept *>(kept)->calls;
+  calls.push_back(std::move(returned));
+  results[call.num_sizes].fill_(static_cast<int64_t>(calls.size() - 1));
+}
+
+/// What the call named by `tensors[0]` has left, in the other tensors.
+void fetch(const kiln_extern_call &call, void *kept, c10::ArrayRef<at::Tensor> tensors) {
+  auto number = tensors[0].item<int64_t>();
+  TORCH_CHECK(kept && number >= 0 &&
+                  static_cast<size_t>(number) < static_cast<Kept *>(kept)->calls.size(),
+              "nothing is kept under this number");
+  std::vector<c10::IValue> returned = std::move(static_cast<Kept *>(kept)->calls[number]);
+  storeResults(call, returned, tensors.slice(1));
+}
+
+void runCall(const Prepared &prepared, void *&kept, void *const *buffers, const int64_t *numbers) {
   const kiln_extern_call &call = *prepared.call;
   std::vector<at::Tensor> tensors = wrapBuffers(call, buffers, numbers);
+  if (!prepared.op)
+    return fetch(call, kept, tensors);
   uint32_t plain = call.num_results - call.num_updates;
   for (uint32_t i = 0; i < call.num_updates; ++i) {
     at::Tensor &operand = tensors[call.updates[i]];
@@ -246,7 +312,7 @@ void runCall(const Prepared &prepared, void *const *buffers, const int64_t *numb
   }
 
   torch::jit::Stack stack;
-  const std::vector<c10::Argument> &schema = prepared.op.schema().arguments();
+  const std::vector<c10::Argument> &schema = prepared.op->schema().arguments();
   ArgumentReader reader{tensors, numbers};
   stack.reserve(schema.size());
   for (size_t i = 0; i < schema.size(); ++i) {
@@ -271,26 +337,26 @@ void runCall(const Prepared &prepared, void *const *buffers, const int64_t *numb
     return;
   }
 
-  prepared.op.callBoxed(stack);
+  prepared.op->callBoxed(stack);
   std::vector<c10::IValue> returned;
   for (const c10::IValue &value : stack)
     flatten(value, returned);
-  for (uint32_t i = 0; i < plain; ++i) {
-    auto number = static_cast<size_t>(call.projection[i]);
-    TORCH_CHECK(number < returned.size(), "returned ", returned.size(),
-                " values, the program declares more");
-    store(returned[number], tensors[call.num_operands + i]);
-  }
+  c10::ArrayRef<at::Tensor> results(tensors.data() + call.num_operands, plain);
+  uint32_t projected = call.num_sizes ? plain - call.num_sizes - 1 : plain;
+  storeResults(call, returned, results.slice(0, projected));
+  if (call.num_sizes)
+    keep(call, std::move(returned), kept, {tensors.data(), call.num_operands},
+         results.slice(projected));
 }
 
-int32_t run(void *handle, void *const *buffers, const int64_t *numbers, int32_t threads,
-            char *message, size_t size) {
+int32_t run(void *handle, void **kept, void *const *buffers, const int64_t *numbers,
+            int32_t threads, char *message, size_t size) {
   const auto &prepared = *static_cast<const Prepared *>(handle);
   bool asserts = std::strstr(prepared.call->callee, "_assert") != nullptr;
   try {
     PlainDispatch plain;
     Threads limit(prepared.serial ? 1 : threads);
-    runCall(prepared, buffers, numbers);
+    runCall(prepared, *kept, buffers, numbers);
     return KILN_OK;
   } catch (const c10::OutOfMemoryError &error) {
     return fail(KILN_OUT_OF_MEMORY, error.what_without_backtrace(), message, size);
@@ -318,7 +384,9 @@ int32_t prepare(const kiln_extern_call *call, void **result, char *message, size
 
 void release(void *handle) { delete static_cast<Prepared *>(handle); }
 
-constexpr kiln_extern_library library = {prepare, release, run};
+void drop(void *kept) { delete static_cast<Kept *>(kept); }
+
+constexpr kiln_extern_library library = {prepare, release, run, drop};
 
 } // namespace
 

@@ -51,3 +51,25 @@ func.func @refused(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = torch.call "aten.conv2d.default"(%x, %x) args = [#torch.arg<0>, #torch.arg<1>, unit, [1, 1], [0, 0], [1, 1], 1] {node = "conv"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Sizes that only the results say: they are read back, memory of such sizes is there from then on, and then come the results. What
+// is not the symbol itself is solved for it.
+// CHECK-LABEL: func.func @sizes
+// CHECK: %[[R:.*]]:4 = kernel.extern "torch" "lib.op.default"(%arg0, %arg1) {{.*}} projection = [] sizes = [0, 1, 0, 0] updates = [1] impure : {{.*}} -> (tensor<i64>, tensor<i64>, tensor<i64>, tensor<4xf32>)
+// CHECK: kernel.define "u1" from %[[R]]#0
+// CHECK: %[[U0:.*]] = kernel.map
+// CHECK: arith.subi
+// CHECK: arith.divsi
+// CHECK: kernel.define "u0" from %[[U0]]
+// CHECK: %[[Y:.*]]:2 = kernel.extern "torch" "kiln.results"(%[[R]]#2) args = [#torch.arg<0>] projection = [0, 2] impure
+// CHECK: return %[[Y]]#0, %[[Y]]#1, %[[R]]#3
+module attributes {torch.symbols = {u0 = {min = 0 : i64}, u1 = {min = 0 : i64}}} {
+  func.func @sizes(%x: tensor<4xf32>, %out: tensor<4xf32>) -> (tensor<?x?xf32, #sym.shape<[2*u0 + u1, u1]>>, tensor<i64>, tensor<4xf32>) {
+    %0:4 = torch.call "lib.op.default"(%x, %out) args = [#torch.arg<0>, #torch.arg<1>]
+        {node = "op", names = ["", ""], defines = ["u0", "u1"], updates = array<i64: 1>, values = [unit, unit, #sym.expr<u1>, unit]}
+        : (tensor<4xf32>, tensor<4xf32>) -> (tensor<?x?xf32, #sym.shape<[2*u0 + u1, u1]>>, none, tensor<i64>, tensor<4xf32>)
+    return %0#0, %0#2, %0#3 : tensor<?x?xf32, #sym.shape<[2*u0 + u1, u1]>>, tensor<i64>, tensor<4xf32>
+  }
+}

@@ -150,6 +150,83 @@ def test_in_place_and_out(compile_model):
         compiled.check(inputs, 1e-5, 1e-5)
 
 
+@torch.library.custom_op("kilntest::rising", mutates_args=())
+def rising(x: Tensor) -> Tuple[Tensor, Tensor, List[Tensor]]:
+    """Elements above those before them, their places, tensors of twice and one more than that size."""
+    above = torch.cat([x.new_ones(1, dtype=torch.bool), x[1:] > x[:-1]])
+    count = int(above.sum())
+    return x[above], above.nonzero(), [x.new_full((2, 2 * count), 3.0), x.new_zeros(count + 1)]
+
+
+@rising.register_fake
+def _(x):
+    count = torch.library.get_ctx().new_dynamic_size(min=1, max=100)
+    return x.new_empty(count), x.new_empty((count, 1), dtype=torch.int64), [x.new_empty(2, 2 * count), x.new_empty(count + 1)]
+
+
+@torch.library.custom_op("kilntest::doubled", mutates_args=())
+def doubled(x: Tensor) -> Tensor:
+    """A size that is twice that of what is positive."""
+    return x[x > 0].repeat(2)
+
+
+@doubled.register_fake
+def _(x):
+    return x.new_empty(2 * torch.library.get_ctx().new_dynamic_size())
+
+
+@torch.library.custom_op("kilntest::howmany", mutates_args=())
+def howmany(x: Tensor) -> int:
+    return int((x > 0).sum())
+
+
+@howmany.register_fake
+def _(x):
+    return torch.library.get_ctx().new_dynamic_size()
+
+
+class SizesOfResults(torch.nn.Module):
+    def forward(self, x):
+        values, places, (threes, zeros) = torch.ops.kilntest.rising(x * 2)
+        count = torch.ops.kilntest.howmany(x)
+        again = torch.ops.kilntest.rising(values + 1)[0]
+        torch.ops.kilntest.rising(x)  # nobody asks for it
+        return values.relu().sum(), places.squeeze(1) + 1, threes * count, x.new_ones(count), zeros, again, torch.ops.kilntest.doubled(x) - 1
+
+
+def test_sizes_that_results_say(compile_and_compare):
+    x = torch.randn(20)
+    late = torch.full((40,), -1.0)
+    compile_and_compare(SizesOfResults(), (x,), dynamic_shapes=({0: Dim("n", min=3, max=100)},), options=FALLBACK,
+                        more_inputs=[(torch.arange(50.0),), (-torch.arange(100.0),), (late,), (torch.randn(3),)])
+
+
+class SizesInGraphs(torch.nn.Module):
+    def forward(self, p, x):
+        return torch.cond(p, lambda x: torch.ops.kilntest.doubled(x).sum(0, keepdim=True), lambda x: x[:1] - 1, (x,))
+
+
+def test_sizes_that_results_say_in_a_branch(compile_and_compare):
+    inputs = lambda p: (torch.tensor(p), torch.randn(9))
+    compile_and_compare(SizesInGraphs(), inputs(True), options=FALLBACK, more_inputs=[inputs(False)])
+
+
+def test_sizes_out_of_range(compile_model):
+    """What the program may assume of a size is asserted before its memory is used; the next run is not the worse for it."""
+    class Few(torch.nn.Module):
+        def forward(self, x):
+            found = torch.ops.kilntest.doubled(x)
+            torch._check(found.shape[0] <= 8)
+            return found + 1
+
+    compiled = compile_model(Few(), (torch.tensor([1.0, -1, 2, -2, 3, -3]),), options=FALLBACK)
+    for _ in range(2):
+        compiled.check((torch.tensor([1.0, -1, 2, -2, 3, -3]),), 0, 0)
+        with pytest.raises(kiln.KilnError) as error:
+            compiled.model(torch.ones(6))
+        assert error.value.status == 6
+
+
 class Training(torch.nn.Module):
     def __init__(self):
         super().__init__()

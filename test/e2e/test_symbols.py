@@ -125,3 +125,19 @@ def test_memory_of_given_sizes(compile_and_compare):
         assert 4 * rows * (128 + 256) <= needed < 4 * rows * (128 + 256) + 4096
         model.run([torch.randn(rows, 64)])
         assert any(size == needed for _, size in model.allocator.blocks.values()), (needed, model.allocator.blocks.values())
+
+
+class Windows(torch.nn.Module):
+    """All windows of y.shape[0] elements, on the same memory."""
+
+    def forward(self, x, y):
+        return torch.as_strided(x, (y.shape[0], 3), (1, 1)) * 2
+
+
+def test_that_elements_lie_in_memory_is_checked_where_only_a_run_can_tell(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+    compiled = compile_and_compare(Windows(), (torch.randn(9), torch.randn(5)), ({0: auto}, {0: auto}),
+                                   more_inputs=[(torch.randn(5), torch.randn(3)), (torch.randn(40), torch.randn(38))])
+    with pytest.raises(kiln.KilnError, match="as_strided lie outside") as error:
+        compiled.model.run([torch.randn(9), torch.randn(8)])
+    assert error.value.status == 6

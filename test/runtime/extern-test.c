@@ -8,8 +8,8 @@ static int32_t create(int threads, kiln_model **model) {
   return kiln_model_create(&options, model);
 }
 
-static int32_t run(kiln_model *model, float *y) {
-  float x[4] = {1, 2, 3, 4};
+static int32_t run_times(kiln_model *model, float times, float *y) {
+  float x[4] = {times, 2, 3, 4};
   tensor input, output;
   set_tensor(&input, x, DTYPE_F32, 1, 4, 0);
   set_tensor(&output, y, DTYPE_F32, 1, 4, 0);
@@ -18,6 +18,8 @@ static int32_t run(kiln_model *model, float *y) {
   const DLTensor *inputs[1] = {&input.t};
   return kiln_model_run(model, inputs, 1, outputs, 1, NULL);
 }
+
+static int32_t run(kiln_model *model, float *y) { return run_times(model, 0, y); }
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);
@@ -43,17 +45,24 @@ int main(int argc, char **argv) {
 
   CHECK_OK(create(0, &m));
   CHECK_OK(run(m, y));
-  CHECK(y[0] == 43 && y[3] == 46);
+  CHECK(y[0] == 42 && y[3] == 46);
   setenv("FAKE", "run", 1);
   CHECK_FAILS(run(m, y), KILN_INVALID_ARGUMENT, "node 'add' (model.py:3): fake.add.default: xxx");
   setenv("FAKE", "", 1);
   CHECK_OK(run(m, y));
+
+  /* Results that say how large they are: fetched, or left behind by a run that fails. */
+  CHECK_OK(run_times(m, 3, y));
+  CHECK(y[0] == 2 && y[2] == 2 && y[3] == 46);
+  CHECK_FAILS(run_times(m, 5, y), KILN_ASSERTION_FAILED, "too many");
+  CHECK_OK(run_times(m, 1, y));
+  CHECK(y[0] == 2 && y[1] == 44);
   kiln_model_destroy(m);
 
   /* The library may use as many threads as the model. */
   CHECK_OK(create(2, &m));
   CHECK_OK(run(m, y));
-  CHECK(y[0] == 243);
+  CHECK(y[0] == 242);
   kiln_model_destroy(m);
   return 0;
 }

@@ -27,9 +27,34 @@ static int32_t prepare(const kiln_extern_call *call, void **prepared, char *mess
 
 static void release(void *prepared) { free(prepared); }
 
-static int32_t run(void *prepared, void *const *buffers, const int64_t *numbers, int32_t threads,
-                   char *message, size_t size) {
+/* The results of a call that gives its size: as many numbers as x[0] says. */
+typedef struct {
+  int64_t count;
+  float value;
+} kept_result;
+
+static void drop(void *kept) { free(kept); }
+
+static int32_t run(void *prepared, void **kept, void *const *buffers, const int64_t *numbers,
+                   int32_t threads, char *message, size_t size) {
   const kiln_extern_call *call = *(const kiln_extern_call **)prepared;
+  if (call->num_sizes) {
+    const float *x = buffers[0];
+    kept_result *result = malloc(sizeof *result); /* leaks if it is not dropped */
+    *result = (kept_result){(int64_t)x[0], x[1]};
+    *kept = result;
+    *(int64_t *)buffers[call->num_operands] = result->count + call->sizes[0] + call->sizes[1];
+    *(int64_t *)buffers[call->num_operands + 1] = 7;
+    return 0;
+  }
+  if (strcmp(call->callee, KILN_EXTERN_RESULTS) == 0) {
+    const kept_result *result = *kept;
+    if (*(const int64_t *)buffers[0] != 7 || numbers[0] != result->count)
+      return 7;
+    for (int64_t i = 0; i < result->count; ++i)
+      ((float *)buffers[1])[i] = result->value;
+    return 0;
+  }
   if (strstr(call->callee, "nothing"))
     return 0;
   if (is("run")) {
@@ -46,7 +71,7 @@ static int32_t run(void *prepared, void *const *buffers, const int64_t *numbers,
   return 0;
 }
 
-static const kiln_extern_library library = {prepare, release, run};
+static const kiln_extern_library library = {prepare, release, run, drop};
 
 const kiln_extern_library *kiln_get_extern_library(uint32_t abi) {
   return abi == KILN_EXTERN_ABI && !is("version") ? &library : NULL;

@@ -488,12 +488,18 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult ExternOp::verify() {
   auto error = [&] { return emitOpError(); };
   if (failed(torch::verifyArguments(getArgs(), getNumOperands(), error)) || // C1
-      failed(torch::verifyResults(getProjection(), getUpdates(), getNumOperands(), getNumResults(),
-                                  error))) // C2, C3
+      failed(torch::verifyResults(getProjection(), getSizes(), getUpdates(), getNumOperands(),
+                                  getNumResults(), error))) // C2, C3, C6
     return failure();
-  for (auto [i, operand] : llvm::enumerate(getUpdates())) // C4
-    if (getResult(getProjection().size() + i).getType() != getOperand(operand).getType())
+  ResultRange results = getResults();
+  for (auto [operand, result] :
+       llvm::zip_equal(getUpdates(), results.take_back(getUpdates().size()))) // C4
+    if (result.getType() != getOperand(operand).getType())
       return emitOpError("updates operand ") << operand << ", but the result has another type";
+  for (Value size : results.slice(getProjection().size(), torch::countKept(getSizes()))) // C6
+    if (auto type = cast<RankedTensorType>(size.getType());
+        type.getRank() != 0 || !type.getElementType().isInteger(64))
+      return emitOpError("gives a size as a ") << type;
   if (getNames() && getNames()->size() != getArgs().size()) // C5
     return emitOpError("has ") << getNames()->size() << " names for " << getArgs().size()
                                << " arguments";

@@ -96,12 +96,19 @@ static bool areDistinct(ArrayRef<int64_t> entries, int64_t limit) {
   });
 }
 
-LogicalResult kiln::torch::verifyResults(ArrayRef<int64_t> projection, ArrayRef<int64_t> updates,
-                                         unsigned numOperands, unsigned numResults,
+LogicalResult kiln::torch::verifyResults(ArrayRef<int64_t> projection, ArrayRef<int64_t> sizes,
+                                         ArrayRef<int64_t> updates, unsigned numOperands,
+                                         unsigned numResults,
                                          function_ref<InFlightDiagnostic()> emitError) {
-  if (projection.size() + updates.size() != numResults)
-    return emitError() << "has " << projection.size() << " projections and " << updates.size()
-                       << " updates for " << numResults << " results";
+  if (sizes.size() % 2)
+    return emitError() << "has sizes that are no pairs of a number and a dim";
+  for (size_t i = 0; i < sizes.size(); i += 2)
+    if (sizes[i] < 0 || sizes[i + 1] < -1)
+      return emitError() << "asks for dim " << sizes[i + 1] << " of return value " << sizes[i];
+  if (projection.size() + countKept(sizes) + updates.size() != numResults)
+    return emitError() << "has " << projection.size() << " projections, " << sizes.size() / 2
+                       << " sizes and " << updates.size() << " updates for " << numResults
+                       << " results";
   if (!areDistinct(projection, INT64_MAX))
     return emitError() << "projects a return value twice, or one of a negative number";
   if (!areDistinct(updates, numOperands))
@@ -116,7 +123,7 @@ LogicalResult CallOp::verify() {
     return failure();
   if (std::optional<ArrayRef<int64_t>> updates = getUpdates()) { // C6
     unsigned own = getNumResults() - std::min<size_t>(updates->size(), getNumResults());
-    if (failed(verifyResults(llvm::to_vector(llvm::seq<int64_t>(0, own)), *updates,
+    if (failed(verifyResults(llvm::to_vector(llvm::seq<int64_t>(0, own)), /*sizes=*/{}, *updates,
                              getNumOperands(), getNumResults(), [&] { return emitOpError(); })))
       return failure();
     for (auto [i, operand] : llvm::enumerate(*updates))

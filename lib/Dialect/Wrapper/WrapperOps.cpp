@@ -294,6 +294,11 @@ LogicalResult ViewOp::verify() {
 
 //===-- Steps -------------------------------------------------------------------------------===//
 
+static bool isOne(Value buffer, unsigned width) {
+  auto type = cast<BufferType>(buffer.getType());
+  return type.getNumElements().isConstant(1) && type.getElementType().isInteger(width);
+}
+
 static LogicalResult verifyDistinct(Operation *op, ValueRange outs) {
   SmallPtrSet<Value, 4> seen;
   for (Value buffer : outs)
@@ -315,12 +320,17 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult ExternCallOp::verify() {
   auto error = [&] { return emitOpError(); };
   if (failed(torch::verifyArguments(getArgs(), getIns().size(), error)) || // C1
-      failed(torch::verifyResults(getProjection(), getUpdates(), getIns().size(), getOuts().size(),
-                                  error))) // C2, C3
+      failed(torch::verifyResults(getProjection(), getSizes(), getUpdates(), getIns().size(),
+                                  getOuts().size(), error))) // C2, C3, C7
     return failure();
-  for (auto [i, operand] : llvm::enumerate(getUpdates())) { // C4
+  OperandRange outs = getOuts();
+  for (Value size : outs.slice(getProjection().size(), torch::countKept(getSizes()))) // C7
+    if (!isOne(size, 64))
+      return emitOpError("gives a size as a ") << size.getType();
+  for (auto [operand, updated] :
+       llvm::zip_equal(getUpdates(), outs.take_back(getUpdates().size()))) { // C4
     auto in = cast<BufferType>(getIns()[operand].getType());
-    auto out = cast<BufferType>(getOuts()[getProjection().size() + i].getType());
+    auto out = cast<BufferType>(updated.getType());
     if (in.getSizes() != out.getSizes() || in.getElementType() != out.getElementType())
       return emitOpError("updates a ") << in << " in a " << out;
   }
@@ -337,11 +347,6 @@ LogicalResult CopyOp::verify() {
       source.getElementType() != target.getElementType()) // C1
     return emitOpError("copies between different sizes or element types");
   return success();
-}
-
-static bool isOne(Value buffer, unsigned width) {
-  auto type = cast<BufferType>(buffer.getType());
-  return type.getNumElements().isConstant(1) && type.getElementType().isInteger(width);
 }
 
 LogicalResult BindOp::verify() {

@@ -169,24 +169,28 @@ std::string HostProgram::emitExterns() {
          add("kiln_extern_values_", "iilp", arguments.rows),
          names.empty() ? std::string() : globals->pointers(names),
          add("kiln_extern_tensors_", "bbh", tensors), globals->numbers(call.getProjection()),
-         globals->numbers(call.getUpdates()), libraryNumber,
+         globals->numbers(call.getSizes()), globals->numbers(call.getUpdates()), libraryNumber,
          static_cast<int64_t>(call.getArgs().size()), static_cast<int64_t>(arguments.rows.size()),
          static_cast<int64_t>(call.getIns().size()), static_cast<int64_t>(call.getOuts().size()),
-         static_cast<int64_t>(call.getUpdates().size())});
+         static_cast<int64_t>(call.getUpdates().size()),
+         static_cast<int64_t>(call.getSizes().size() / 2)});
   }
   LLVM::LLVMFuncOp open = declare("kiln_rt_open_externs", i32Type, {ptr});
   LLVM::LLVMFuncOp close =
       declare("kiln_rt_close_externs", LLVM::LLVMVoidType::get(builder.getContext()), {ptr});
+  LLVM::LLVMFuncOp drop =
+      declare("kiln_rt_drop_kept", LLVM::LLVMVoidType::get(builder.getContext()), {ptr});
   SmallVector<std::string> libraryNames;
   for (StringRef library : libraries)
     libraryNames.push_back(globals->string(library));
   SmallVector<Globals::Field> externs = {
       globals->pointers(libraryNames),
-      globals->structs("kiln_extern_calls", globals->structType("pppppppiiiiii"), calls),
+      globals->structs("kiln_extern_calls", globals->structType("ppppppppiiiiiii"), calls),
       static_cast<int64_t>(libraries.size()),
       static_cast<int64_t>(calls.size()),
       open.getName().str(),
-      close.getName().str()};
+      close.getName().str(),
+      drop.getName().str()};
   SmallVector<SmallVector<Globals::Field>> rows = {externs};
-  return globals->structs("kiln_externs", globals->structType("ppiipp"), rows);
+  return globals->structs("kiln_externs", globals->structType("ppiippp"), rows);
 }

@@ -215,7 +215,7 @@ private:
         .Case<kernel::ExternOp>([&](auto call) {
           ExternCallOp::create(builder, loc, call.getLibraryAttr(), call.getCalleeAttr(),
                                call.getArgsAttr(), call.getNamesAttr(), lookUp(call.getOperands()),
-                               createResults(call), call.getProjectionAttr(),
+                               createResults(call), call.getProjectionAttr(), call.getSizesAttr(),
                                call.getUpdatesAttr());
           return success();
         })

@@ -58,11 +58,10 @@ struct ReuseInPlace : kiln::impl::WrapperReuseInPlaceBase<ReuseInPlace> {
               break;
             }
       } else if (auto call = dyn_cast<ExternCallOp>(op)) {
-        for (auto [i, operand] : llvm::enumerate(call.getUpdates())) {
-          Value in = call.getIns()[operand], out = call.getOuts()[call.getProjection().size() + i];
-          if (canGive(call, in, out))
+        OperandRange updated = call.getOuts().take_back(call.getUpdates().size());
+        for (auto [operand, out] : llvm::zip_equal(call.getUpdates(), updated))
+          if (Value in = call.getIns()[operand]; canGive(call, in, out))
             give(in, out);
-        }
       }
     }
   }

@@ -17,7 +17,7 @@ func.func @extern_c1(%x: tensor<4xf32>) {
 // -----
 
 func.func @extern_c2(%x: tensor<4xf32>) {
-  // expected-error@+1 {{has 1 projections and 1 updates for 1 results}}
+  // expected-error@+1 {{has 1 projections, 0 sizes and 1 updates for 1 results}}
   %0 = kernel.extern "torch" "aten.op.default"(%x) args = [#torch.arg<0>] projection = [0] updates = [0] : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -59,5 +59,37 @@ func.func @extern_c4(%x: tensor<4xf32>) {
 func.func @extern_c5(%x: tensor<4xf32>) {
   // expected-error@+1 {{has 2 names for 1 arguments}}
   %0 = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>] names = ["a", "b"] projection = [0] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @extern_c2(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 0 projections, 1 sizes and 0 updates for 1 results}}
+  %0 = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>] projection = [] sizes = [0, 0] : (tensor<4xf32>) -> tensor<i64>
+  return
+}
+
+// -----
+
+func.func @extern_c6(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has sizes that are no pairs of a number and a dim}}
+  %0:2 = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>] projection = [] sizes = [0] : (tensor<4xf32>) -> (tensor<i64>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @extern_c6(%x: tensor<4xf32>) {
+  // expected-error@+1 {{asks for dim -2 of return value 0}}
+  %0:2 = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>] projection = [] sizes = [0, -2] : (tensor<4xf32>) -> (tensor<i64>, tensor<i64>)
+  return
+}
+
+// -----
+
+func.func @extern_c6(%x: tensor<4xf32>) {
+  // expected-error@+1 {{gives a size as a 'tensor<1xi64>'}}
+  %0:2 = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>] projection = [] sizes = [0, 0] : (tensor<4xf32>) -> (tensor<i64>, tensor<1xi64>)
   return
 }

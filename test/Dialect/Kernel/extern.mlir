@@ -33,3 +33,17 @@ func.func @effects(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4
   kernel.extern "torch" "aten._assert_async.default"(%x) args = [#torch.arg<0>] projection = [] impure : (tensor<4xf32>) -> ()
   return %a, %b, %c, %d : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// A call that says how large its results are, and what fetches them. Two equal ones keep their results each.
+// CHECK-LABEL: func.func @sizes
+// CHECK: %[[R:.*]]:2 = kernel.extern "torch" "lib.where.default"(%{{.*}}) args = [#torch.arg<0>] projection = [] sizes = [0, 1] impure
+// CHECK: kernel.extern "torch" "kiln.results"(%[[R]]#1) args = [#torch.arg<0>] projection = [0] impure
+// CLEAN-LABEL: func.func @sizes
+// CLEAN-COUNT-2: sizes = [0, 1] impure
+func.func @sizes(%x: tensor<8xf32>) -> tensor<2x?xf32, #sym.shape<[2, u0]>> {
+  %n, %kept = kernel.extern "torch" "lib.where.default"(%x) args = [#torch.arg<0>] projection = [] sizes = [0, 1] impure : (tensor<8xf32>) -> (tensor<i64>, tensor<i64>)
+  %m, %other = kernel.extern "torch" "lib.where.default"(%x) args = [#torch.arg<0>] projection = [] sizes = [0, 1] impure : (tensor<8xf32>) -> (tensor<i64>, tensor<i64>)
+  kernel.define "u0" from %n : tensor<i64>
+  %y = kernel.extern "torch" "kiln.results"(%kept) args = [#torch.arg<0>] projection = [0] impure : (tensor<i64>) -> tensor<2x?xf32, #sym.shape<[2, u0]>>
+  return %y : tensor<2x?xf32, #sym.shape<[2, u0]>>
+}

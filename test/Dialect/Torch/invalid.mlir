@@ -105,7 +105,7 @@ func.func @call_c6(%x: tensor<2xf32>) {
 // -----
 
 func.func @call_c6(%x: tensor<2xf32>) {
-  // expected-error @+1 {{has 0 projections and 1 updates for 0 results}}
+  // expected-error @+1 {{has 0 projections, 0 sizes and 1 updates for 0 results}}
   torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> ()
   return
 }

@@ -350,7 +350,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
 wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c2
-  // expected-error@+1 {{has 0 projections and 0 updates for 1 results}}
+  // expected-error@+1 {{has 0 projections, 0 sizes and 0 updates for 1 results}}
   wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = []
 }
 
@@ -388,6 +388,16 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   // extern_call_c6
   // expected-error@+1 {{has one buffer for two results}}
   wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a, %a : !wrapper.buffer<[3], [1], f32>, !wrapper.buffer<[3], [1], f32>) projection = [0, 1]
+}
+
+// -----
+
+wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
+  %a = wrapper.alloc : !wrapper.buffer<[], [], i64>
+  %b = wrapper.alloc : !wrapper.buffer<[], [], i32>
+  // extern_call_c7
+  // expected-error@+1 {{gives a size as a '!wrapper.buffer<[], [], i32>'}}
+  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a, %b : !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i32>) projection = [] sizes = [0, 1]
 }
 
 // -----

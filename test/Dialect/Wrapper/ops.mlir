@@ -39,6 +39,12 @@ wrapper.program @main(%x: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = 
       outs(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]
   // CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
   wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
+  // CHECK: wrapper.extern_call "torch" "lib.where.default" {{.*}} projection = [] sizes = [0, 1, 2, -1]
+  %n = wrapper.alloc at 0 : !wrapper.buffer<[], [], i64>
+  %m64 = wrapper.alloc at 0 : !wrapper.buffer<[], [], i64>
+  %kept = wrapper.alloc at 0 : !wrapper.buffer<[], [], i64>
+  wrapper.extern_call "torch" "lib.where.default" args = [#torch.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+      outs(%n, %m64, %kept : !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i64>) projection = [] sizes = [0, 1, 2, -1]
   // CHECK: wrapper.output 0 : <[s0, 8], [1, s0], f32>
   %y = wrapper.output 0 : !wrapper.buffer<[s0, 8], [1, s0], f32>
   // CHECK: wrapper.copy %[[A]] to %{{.*}} : <[s0, 8], [8, 1], f32> to <[s0, 8], [1, s0], f32>

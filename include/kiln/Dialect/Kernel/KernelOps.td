@@ -735,23 +735,38 @@ def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffec
     With `impure` the call does more than its results say (it draws random numbers, it may fail): two
     equal ones are not the same, and one whose results are not used stays.
 
+    ```mlir
+    %n, %kept = kernel.extern "torch" "lib.where.default"(%x) args = [#torch.arg<0>] projection = []
+        sizes = [0, 1] impure : (tensor<8xf32>) -> (tensor<i64>, tensor<i64>)
+    kernel.define "u0" from %n : tensor<i64>
+    %v = kernel.extern "torch" "kiln.results"(%kept) args = [#torch.arg<0>] projection = [0] impure
+        : (tensor<i64>) -> tensor<2x?xf32, #sym.shape<[2, u0]>>
+    ```
+    A call that says by its results how large they are has `sizes`: the library keeps what comes back.
+    Behind what `projection` says, results are the sizes, each of return value `sizes[2*i]` in dim
+    `sizes[2*i + 1]` (-1: the value itself, a number), and one that stands for all that is kept. The
+    callee `kiln.results` returns it, once.
+
     Constraints:
     - (C1) every operand index in `args` is in range, and every operand is used by `args`
-    - (C2) `projection` and `updates` have together an entry for each result
+    - (C2) `projection`, `sizes` and `updates` say of each result what it is
     - (C3) no entry of `projection` is negative; none stands there twice
     - (C4) `updates` are distinct operands, and the last results have their types
     - (C5) `names` has an entry for each of `args`
+    - (C6) `sizes` are pairs of no negative number and a dim or -1; their results are 0-d tensors of i64,
+      as is what stands for all
   }];
   let arguments = (ins StrAttr:$library, StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,
                        ArrayAttr:$args, OptionalAttr<StrArrayAttr>:$names,
                        DenseI64ArrayAttr:$projection,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$sizes,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$updates,
                        UnitAttr:$impure);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $library $callee `(` $operands `)` `args` `=` $args (`names` `=` $names^)?
-    `projection` `=` $projection (`updates` `=` $updates^)? (`impure` $impure^)? attr-dict
-    `:` functional-type($operands, $results)
+    `projection` `=` $projection (`sizes` `=` $sizes^)? (`updates` `=` $updates^)?
+    (`impure` $impure^)? attr-dict `:` functional-type($operands, $results)
   }];
   let hasVerifier = 1;
 }

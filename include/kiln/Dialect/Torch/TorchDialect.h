@@ -76,11 +76,16 @@ namespace kiln::torch {
 /// `emitError`.
 mlir::LogicalResult verifyArguments(mlir::ArrayAttr args, unsigned numOperands,
                                     llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
-/// Constraints of calls of a library: `projection` and `updates` of kernel.extern.
-mlir::LogicalResult verifyResults(llvm::ArrayRef<int64_t> projection,
+/// Constraints of calls of a library: `projection`, `sizes` and `updates` of kernel.extern.
+mlir::LogicalResult verifyResults(llvm::ArrayRef<int64_t> projection, llvm::ArrayRef<int64_t> sizes,
                                   llvm::ArrayRef<int64_t> updates, unsigned numOperands,
                                   unsigned numResults,
                                   llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+/// Results that a call of a library has because of its `sizes`: these and what names all that is
+/// kept.
+inline unsigned countKept(llvm::ArrayRef<int64_t> sizes) {
+  return sizes.empty() ? 0 : sizes.size() / 2 + 1;
+}
 
 /// An entry of `args` may stand for an argument of this type (constraint C3 of torch.call).
 bool fits(mlir::Attribute attr, const SchemaType &type);

@@ -335,24 +335,30 @@ def Wrapper_ExternCallOp : Wrapper_Op<"extern_call", [AttrSizedOperandSegments]>
     the operator's schema is not known. The callee allocates what it returns; `outs[i]` receives return
     value number `projection[i]`, lists flattened. The buffers in `ins` are only read: for each operand
     number in `updates` one of the last `outs` is made a copy of that buffer (nothing to do if it is
-    the same memory), and the callee writes there.
+    the same memory), and the callee writes there. With `sizes` the library keeps what comes back until
+    a call of `kiln.results` fetches it, and behind the projected ones `outs` receive the sizes of return
+    value `sizes[2*i]` in dim `sizes[2*i + 1]` (-1: the value itself, a number) and what the other call
+    has to name.
 
     Constraints:
     - (C1) every operand index in `args` is in range, and all of `ins` are used
-    - (C2) `projection` and `updates` have together an entry for each of `outs`
+    - (C2) `projection`, `sizes` and `updates` say of each of `outs` what it is
     - (C3) no entry of `projection` is negative; none stands there twice
     - (C4) `updates` are distinct operands, and the last `outs` have their sizes and element types
     - (C5) `names` has an entry for each of `args`
     - (C6) no buffer is given twice as a result
+    - (C7) `sizes` are pairs of no negative number and a dim or -1; they go to single i64, as does what
+      stands for all
   }];
   let arguments = (ins StrAttr:$library, StrAttr:$callee, ArrayAttr:$args,
                        OptionalAttr<StrArrayAttr>:$names, Variadic<Wrapper_BufferType>:$ins,
                        Variadic<Wrapper_BufferType>:$outs, DenseI64ArrayAttr:$projection,
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$sizes,
                        DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$updates);
   let assemblyFormat = [{
     $library $callee `args` `=` $args (`names` `=` $names^)?
     `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` ($outs^ `:` type($outs))? `)`
-    `projection` `=` $projection (`updates` `=` $updates^)? attr-dict
+    `projection` `=` $projection (`sizes` `=` $sizes^)? (`updates` `=` $updates^)? attr-dict
   }];
   let hasVerifier = 1;
 }
