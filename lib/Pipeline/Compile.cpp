@@ -89,7 +89,7 @@ public:
     // Not for every kernel is there code.
     if (isCuda())
       if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
-            cuda::buildScheduleKernelsPipeline(pm, target.name);
+            cuda::buildScheduleKernelsPipeline(pm, target.name, options.tf32);
           }))
         return error;
     // What the model may be at fault for here is a symbol that its inputs do not give.

@@ -118,7 +118,8 @@ def test_products(compile_model, rows):
 
 class Halves(torch.nn.Module):
     def forward(self, x, w, v):
-        return x @ w.t(), F.relu(x @ v), x[:70, :40] @ w[:, :40].t(), x[:2] @ w.t()
+        return (x @ w.t(), F.relu(x @ v), x[:70, :40] @ w[:, :40].t(), x[:2] @ w.t(), x.t() @ F.gelu(x[:, 16:80]), v.t() @ w.t(),
+                x[:33, 3:52] @ v[5:54, 1:30])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -133,6 +134,67 @@ def test_product_of_unknown_size(compile_model):
     compiled = compile_model(Products(), (torch.randn(7, 40), torch.randn(2, 3, 9, 11)), dynamic_shapes=({0: ROWS}, None), options=EMULATED)
     for rows in (2, 7, 65, 200):
         compiled.check((torch.randn(rows, 40), torch.randn(2, 3, 9, 11)), 1e-4, 1e-4)
+
+
+def round_to_tf32(x):
+    """To 10 bits of mantissa, ties away from zero, as the conversion that comes before a tensor core does."""
+    return ((x.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+class Rounded(torch.nn.Module):
+    """Operands that lie along the steps, or not; copied as they are, or not."""
+
+    def forward(self, x, w, v):
+        return x @ w.t(), x @ v, x.t() @ x[:, :24], (x[:70, 1:40] @ w[:, 1:40].t()) + 1
+
+
+def test_tf32(compile_model):
+    torch.manual_seed(0)
+    inputs = torch.randn(150, 96), torch.randn(70, 96), torch.randn(96, 64)
+    compiled = compile_model(Rounded(), inputs, options=[*EMULATED, "--tf32"])
+    exact, rounded = Rounded()(*inputs), Rounded()(*map(round_to_tf32, inputs))
+    for actual, want, wide in zip(compiled.model.run(list(inputs)), rounded, exact):
+        torch.testing.assert_close(actual, want, rtol=1e-5, atol=1e-5)
+        assert not torch.equal(actual, wide)
+
+
+class HalfAttention(torch.nn.Module):
+    def forward(self, q, k, v, mask):
+        attend = F.scaled_dot_product_attention
+        few = k[:, :1].expand(-1, 4, -1, -1).reshape(k.shape)
+        return (attend(q, k, v), attend(q, k, v, is_causal=True), attend(q, k, v, attn_mask=mask),
+                attend(q, few, torch.relu(v), scale=-0.3), attend(q.transpose(1, 2), q.transpose(1, 2), q.transpose(1, 2)))
+
+
+@pytest.mark.parametrize("dtype, queries, keys, depth, value_depth",
+                         [(torch.bfloat16, 150, 150, 64, 64), (torch.float16, 70, 133, 40, 72), (torch.float16, 37, 9, 33, 128)], ids=str)
+def test_attention_of_halves(compile_model, dtype, queries, keys, depth, value_depth):
+    """On tensor cores: numbers of queries, keys and features that no tile divides, rows without a key, and keys that are computed."""
+    torch.manual_seed(queries)
+    q, k, v = (torch.randn(2, 4, *size).to(dtype) for size in ((queries, depth), (keys, depth), (keys, value_depth)))
+    mask = torch.where(torch.rand(queries, keys) < 0.3, -torch.inf, torch.randn(queries, keys))
+    mask[3] = -torch.inf
+    mask[4:] = mask[4:].nan_to_num(neginf=-3.0)
+    inputs = q, k, v, mask.to(dtype)
+    compile_model(HalfAttention(), inputs, options=EMULATED).check(inputs, 2e-2, 2e-2)
+
+
+class CausalAttention(torch.nn.Module):
+    """Grouped queries, of as many tokens as there are."""
+
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), F.scaled_dot_product_attention(q[:, :2], k, v)
+
+
+def test_attention_of_unknown_size(compile_model):
+    def example(tokens):
+        torch.manual_seed(tokens)
+        return tuple(torch.randn(40, heads, tokens, 32).bfloat16()[:1] for heads in (4, 2, 2))
+
+    tokens = torch.export.Dim("tokens", min=2, max=4000)
+    compiled = compile_model(CausalAttention(), example(100), dynamic_shapes=({2: tokens},) * 3, options=EMULATED)
+    for number in (2, 64, 100, 129, 257):
+        compiled.check(example(number), 2e-2, 2e-2)
 
 
 class Attention(torch.nn.Module):
@@ -244,7 +306,8 @@ def test_large_products(tmp_path):
     check_spills({file.name: file.read_text() for file in temps.glob("*.txt")})
     code = {file.name: file.read_text() for file in temps.glob("*.sm_80.ptx")}
     (product,) = [text for text in code.values() if "mma.sync" in text]
-    assert product.count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32") == 32 and "cp.async.cg.shared.global" in product
+    assert product.count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32") == 64 and "cp.async.cg.shared.global" in product
+    assert product.count("ldmatrix.sync.aligned.m8n8.x4.shared.b16") == 16
     assert any("ld.global.v4.b32" in text and "st.global.v4.b32" in text for name, text in code.items() if name.startswith("map"))
 
 

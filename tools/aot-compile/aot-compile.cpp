@@ -46,6 +46,9 @@ cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(categor
                                       "(--target=cuda)"));
 cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
                            cl::desc("assembles PTX; default: $CUDA_HOME/bin/ptxas, or as found"));
+cl::opt<bool> tf32("tf32", cl::cat(category),
+                   cl::desc("let tensor cores round f32 operands of products to TF32, 10 bits of "
+                            "mantissa (--target=cuda)"));
 cl::opt<std::string> emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
                               cl::desc("so (default), obj, llvm, ptx, json, fx, or MLIR after a "
                                        "stage: torch, kernel, wrapper"));
@@ -127,6 +130,7 @@ Error getCudaOptions(CompileOptions &options) {
   if (!architectures)
     return architectures.takeError();
   options.architectures = *architectures;
+  options.tf32 = tf32;
   options.ptxas = cuda::findPtxas(ptxas);
   if (!ptxas.empty() && !sys::fs::can_execute(ptxas))
     return createStringError("--ptxas=" + ptxas + ": not a program");
@@ -151,7 +155,8 @@ Expected<CompileOptions> getOptions() {
 
   if (target != "cpu" && target != "cuda")
     return error("--target=" + target + ": expected cpu or cuda");
-  for (const auto *option : {&gpuArch, &ptxas})
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&gpuArch, &ptxas, &tf32})
     if (target == "cpu" && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is for --target=cuda");
   if (target == "cuda") {

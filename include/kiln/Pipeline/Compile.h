@@ -42,6 +42,8 @@ struct CompileOptions {
   llvm::SmallVector<cuda::Architecture> architectures;
   /// Assembles PTX; empty: drivers do.
   std::string ptxas;
+  /// GPUs may round f32 operands of products to TF32.
+  bool tf32 = false;
   WeightsPlace weights = WeightsPlace::Embedded;
   /// What runs operators without a lowering: "torch", or "none": they are errors.
   std::string fallback = "none";

@@ -67,12 +67,12 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
       signalPassFailure();
   }
 
-  static LogicalResult plan(kernel::FuncOp func) {
+  LogicalResult plan(kernel::FuncOp func) {
     using Planned = FailureOr<KernelPlan>;
     Operation *root = func.getRoot();
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
                     .Case([&](kernel::MapOp) { return planMap(func); })
-                    .Case([&](kernel::ContractOp) { return planContract(func); })
+                    .Case([&](kernel::ContractOp) { return planContract(func, tf32); })
                     .Case([&](kernel::AttentionOp) { return planAttention(func); })
                     .Case<kernel::ScanOp, kernel::ScatterOp, kernel::SortOp, kernel::RepeatOp>(
                         [&](auto) { return planTasks(func); })

@@ -1,4 +1,5 @@
 #include "ContractPlan.h"
+#include "MatrixFragments.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -48,7 +49,13 @@ ContractPlan cuda::readContractPlan(kernel::ScheduleAttr schedule) {
   return {tile[0], tile[1], block[0], block[1], block[2], schedule.getLanes()};
 }
 
-static bool isValid(kernel::ScheduleAttr schedule) {
+/// bf16 and f16, and f32 that may be rounded, summed in f32.
+static bool mayUseTensorCores(const ContractDims &dims, bool tf32) {
+  return dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16() ||
+                                  (tf32 && dims.operandType.isF32()));
+}
+
+static bool isValid(kernel::ScheduleAttr schedule, const ContractDims &dims) {
   if (schedule.getTile().size() != 2 || schedule.getBlock().size() != 3 ||
       llvm::any_of(schedule.getTile(), [](int64_t size) { return size < 1; }) ||
       llvm::any_of(schedule.getBlock(), [](int64_t size) { return size < 1; }))
@@ -56,9 +63,16 @@ static bool isValid(kernel::ScheduleAttr schedule) {
   ContractPlan plan = readContractPlan(schedule);
   if (plan.blockM % plan.tileM || plan.blockN % plan.tileN)
     return false;
-  if (plan.depth != 1 &&
-      (plan.depth != 16 || plan.tileM % 16 || plan.tileN % 8 || plan.blockK % 16))
-    return false;
+  if (plan.depth != 1) {
+    int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
+    auto isLine = [&](int64_t length) {
+      return llvm::isPowerOf2_64(length) && length * bytes >= vectorBytes;
+    };
+    if (!mayUseTensorCores(dims, /*tf32=*/true) || plan.depth * bytes != mmaStepBytes ||
+        plan.tileM % mmaM || plan.tileN % mmaN || plan.blockK % plan.depth ||
+        !isLine(plan.blockM) || !isLine(plan.blockN) || !isLine(plan.blockK))
+      return false;
+  }
   int64_t threads = plan.threads();
   return threads >= warpSize && threads <= 1024 && threads % warpSize == 0 &&
          plan.blockM * plan.blockK % threads == 0 && plan.blockN * plan.blockK % threads == 0;
@@ -71,15 +85,20 @@ static bool isDot(const ContractDims &dims) {
 }
 
 /// The largest block of which there are enough.
-static ContractPlan choosePlan(const ContractDims &dims) {
+static ContractPlan choosePlan(const ContractDims &dims, bool tf32) {
   static constexpr ContractPlan scalar[] = {
       {8, 8, 128, 128, 8, 1}, {4, 4, 64, 64, 16, 1}, {2, 4, 32, 64, 16, 1}, {2, 2, 16, 32, 32, 1}};
-  static constexpr ContractPlan matrix[] = {{64, 32, 128, 128, 32, 16},
-                                            {32, 32, 64, 64, 32, 16},
-                                            {16, 32, 32, 64, 32, 16},
+  static constexpr ContractPlan halves[] = {{64, 64, 128, 128, 32, 16},
+                                            {32, 32, 64, 64, 64, 16},
+                                            {16, 32, 32, 64, 64, 16},
                                             {16, 8, 16, 32, 64, 16}};
-  bool isHalf = dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16());
-  auto candidates = isHalf ? ArrayRef(matrix) : ArrayRef(scalar);
+  static constexpr ContractPlan rounded[] = {{64, 64, 128, 128, 16, 8},
+                                             {32, 32, 64, 64, 32, 8},
+                                             {16, 32, 32, 64, 32, 8},
+                                             {16, 8, 16, 32, 32, 8}};
+  auto candidates = ArrayRef(scalar);
+  if (mayUseTensorCores(dims, tf32))
+    candidates = dims.operandType.isF32() ? ArrayRef(rounded) : ArrayRef(halves);
   // Wide sums take two registers.
   if (dims.sumType.getIntOrFloatBitWidth() > 32)
     candidates = candidates.drop_front();
@@ -91,7 +110,7 @@ static ContractPlan choosePlan(const ContractDims &dims) {
   return plan == candidates.end() ? candidates.back() : *plan;
 }
 
-FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func) {
+FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
   if (failed(cpu::verifyValueTypes(op)))
     return failure();
@@ -121,12 +140,12 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func) {
     return KernelPlan{schedule, columns.ceilDiv(dotThreads / warpSize), dotThreads};
   }
   if (!schedule) {
-    ContractPlan plan = choosePlan(dims);
+    ContractPlan plan = choosePlan(dims, tf32);
     schedule = kernel::ScheduleAttr::get(func.getContext(), {plan.tileM, plan.tileN},
                                          {plan.blockM, plan.blockN, plan.blockK}, plan.depth,
                                          /*stage=*/false);
   }
-  if (!isValid(schedule))
+  if (!isValid(schedule, dims))
     return func.emitError("a contract's schedule needs tile = [m, n] and block = [m, n, k], which "
                           "fit each other and a block's threads");
   ContractPlan plan = readContractPlan(schedule);

@@ -23,7 +23,8 @@ struct ContractDims {
 ///
 /// With `depth` 1 a thread's elements are `tileM` consecutive rows and every (blockN / tileN)-th
 /// column, so that neighbours write next to each other. Otherwise a warp has a tile of `tileM` x
-/// `tileN`, made of products of 16 x 8 elements, `depth` steps at a time, on tensor cores.
+/// `tileN`, made of products of 16 x 8 elements, `depth` steps at a time, on tensor cores: 16, or 8
+/// of f32, which is rounded to TF32.
 struct ContractPlan {
   int64_t tileM, tileN, blockM, blockN, blockK, depth;
 

@@ -7,18 +7,21 @@
 
 namespace kiln::cuda {
 
+enum class Side { Left, Right };
+
 /// What a thread computes of its block's part of a product.
 class ContractTile {
 public:
   virtual ~ContractTile() = default;
 
-  /// Where element (row, k) of an operand's part, whose rows are `extent`, is in shared memory, and
-  /// how many elements that takes.
-  virtual sym::Expr offset(sym::Expr row, sym::Expr k, int64_t extent) const = 0;
-  virtual int64_t size(int64_t extent) const = 0;
+  /// How many elements an operand's part takes in shared memory, and where in it element (row, k)
+  /// is.
+  virtual int64_t size(Side side) const = 0;
+  virtual mlir::Value address(mlir::Value memory, Side side, sym::Expr row, sym::Expr k) = 0;
 
-  /// Whether steps of a row are neighbours there.
-  virtual bool isAlongSteps() const = 0;
+  /// Whether the 16 bytes of elements that are neighbours in the operand's memory stay that, at a
+  /// multiple of 16 bytes.
+  virtual bool keepsNeighbours(Side side) const = 0;
 
   virtual size_t numSums() const = 0;
   /// The sums of this thread (of the sum's type) with the product of the two parts added.

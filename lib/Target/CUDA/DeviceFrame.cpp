@@ -41,6 +41,12 @@ Value DeviceFrame::allocateShared(int64_t bytes) {
   return gep(base, builder.getI8Type(), constant(offset));
 }
 
+Value DeviceFrame::toShared(Value address) {
+  Type space = LLVM::LLVMPointerType::get(builder.getContext(),
+                                          static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+  return LLVM::AddrSpaceCastOp::create(builder, loc, space, address);
+}
+
 void DeviceFrame::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
 
 void DeviceFrame::emitIf(Value condition, function_ref<void()> body) {

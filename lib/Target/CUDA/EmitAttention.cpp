@@ -5,7 +5,7 @@
 // evaluates into shared memory with their values. For the scores a lane has a key, so that maximum
 // and sum over keys go from lane to lane; for the result it has features of the values, and the
 // weights come back through shared memory. Scores are never in the GPU's memory.
-#include "ThreadTeam.h"
+#include "AttentionKernel.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -16,11 +16,6 @@ static constexpr int64_t numWarps = 4, keyBlock = warpSize;
 /// Queries of a warp: keys that were read are used so often.
 static constexpr int64_t manyRows = 8, fewRows = 1;
 static constexpr int64_t maxDepth = 256;
-
-static Type getSumType(Type elementType) {
-  return elementType.getIntOrFloatBitWidth() < 32 ? Float32Type::get(elementType.getContext())
-                                                  : elementType;
-}
 
 FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
@@ -35,34 +30,34 @@ FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
            << op.getD().getValue().str() << " and " << op.getDv().getValue().str()
            << " features, of which there may be " << maxDepth;
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  if (!schedule && mayUseTensorCores(op))
+    schedule = chooseMatrixAttention(op);
   if (!schedule) {
     auto queries = op.getM().getValue().constant();
     int64_t rows = queries && *queries <= numWarps ? fewRows : manyRows;
     schedule = kernel::ScheduleAttr::get(func.getContext(), {rows}, {numWarps * warpSize}, 1,
                                          /*stage=*/false);
   }
-  if (schedule.getTile().size() != 1 || schedule.getTile()[0] < 1 || schedule.getTile()[0] > 16 ||
-      schedule.getBlock() != ArrayRef<int64_t>{numWarps * warpSize})
+  int64_t rows = schedule.getTile().empty() ? 0 : schedule.getTile()[0];
+  bool isPlain = schedule.getBlock() == ArrayRef<int64_t>{numWarps * warpSize} && rows <= 16 &&
+                 schedule.getLanes() == 1;
+  if (schedule.getTile().size() != 1 || rows < 1 ||
+      (!isPlain && !(isMatrixAttention(schedule) && mayUseTensorCores(op))))
     return func.emitError("an attention's schedule needs tile = [queries of a warp] and "
-                          "block = [128]");
-  sym::Expr blocks = op.getM().getValue().ceilDiv(numWarps * schedule.getTile()[0]);
+                          "block = [128], or, on tensor cores, tile = [16] or [32], "
+                          "block = [128, keys] and lanes = 16");
+  sym::Expr blocks = op.getM().getValue().ceilDiv(numWarps * rows);
   return KernelPlan{schedule, sym::product(op.getBatch().getSizes()) * blocks, numWarps * warpSize};
 }
 
 namespace {
-class AttentionEmitter {
+class AttentionEmitter : AttentionKernel {
 public:
   AttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
-      : frame(frame), b(frame.builder), loc(frame.loc), op(op), q(frame, op.getQ()),
-        k(frame, op.getK()), v(frame, op.getV()), bias(frame, op.getBias()), warp(frame, warpSize),
-        rows(frame.func.getScheduleAttr().getTile()[0]), depth(*op.getD().getValue().constant()),
-        valueDepth(*op.getDv().getValue().constant()), m(op.getM().getValue()),
-        n(op.getN().getValue()), numBatch(op.getNumBatch()), position(numBatch + 4) {
-    sumType = getSumType(op.getQ().front().getTerminator()->getOperand(0).getType());
-  }
+      : AttentionKernel(frame, op), rows(frame.func.getScheduleAttr().getTile()[0]) {}
 
   void emit() {
-    bindBlock();
+    bindBlock(blockRows());
     int64_t bytes = sumType.getIntOrFloatBitWidth() / 8;
     auto allocate = [&](int64_t elements) { return frame.allocateShared(elements * bytes); };
     queries = allocate(blockRows() * depth);
@@ -73,7 +68,7 @@ public:
 
     SmallVector<Value> state;
     for (int64_t r = 0; r < rows; ++r) {
-      state.push_back(number(-std::numeric_limits<double>::infinity()));
+      state.push_back(minusInfinity());
       state.push_back(number(0));
       state.append(valueSteps(), number(0));
     }
@@ -92,50 +87,11 @@ private:
   int64_t valueSteps() const { return llvm::divideCeil(valueDepth, warpSize); }
   int64_t paddedValues() const { return valueSteps() * warpSize; }
 
-  Value number(double value) {
-    return arith::ConstantOp::create(b, loc, b.getFloatAttr(sumType, value));
-  }
-  Value add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
-  Value mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
-  Value max(Value x, Value y) { return arith::MaximumFOp::create(b, loc, x, y); }
-  /// exp(x - y), where y is -inf only if all that was seen is.
-  Value expDifference(Value x, Value y) {
-    Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, y,
-                                       number(-std::numeric_limits<double>::infinity()));
-    Value from = arith::SelectOp::create(b, loc, none, number(0), y);
-    return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, from));
-  }
-  Value both(Value x, Value y) {
-    return !x ? y : !y ? x : arith::AndIOp::create(b, loc, x, y).getResult();
-  }
+  /// exp(x - y), where y is a maximum.
+  Value expDifference(Value x, Value y) { return math::ExpOp::create(b, loc, sub(x, finite(y))); }
   Value load(Value memory, sym::Expr offset) { return q.load(memory, sumType, offset); }
   void store(Value memory, sym::Expr offset, Value value) {
     q.store(memory, sumType, offset, value);
-  }
-  Value widen(Value value) {
-    return value.getType() == sumType ? value
-                                      : arith::ExtFOp::create(b, loc, sumType, value).getResult();
-  }
-
-  void bindBlock() {
-    ArrayRef<sym::Expr> extents = op.getBatch().getSizes();
-    sym::Expr blocks = m.ceilDiv(blockRows()), total = sym::product(extents);
-    sym::Expr block = frame.addVariable(frame.block, total * blocks);
-    firstQuery = blockRows() * frame.named(block.mod(blocks), blocks);
-    sym::Expr batch = frame.named(block.floorDiv(blocks), total);
-    for (auto [i, value] : llvm::enumerate(sym::delinearize(batch, extents)))
-      position[i] = frame.named(value, extents[i]);
-    SmallVector<cpu::BodyEmitter *> bodies = {&q, &k, &v};
-    if (!op.getBias().empty())
-      bodies.push_back(&bias);
-    for (cpu::BodyEmitter *body : bodies) {
-      body->setLanes(1);
-      for (unsigned i = 0; i < numBatch; ++i)
-        body->setDim(i, position[i]);
-      body->emitAvailable();
-    }
-    lane = frame.addVariable(warp.rank, warpSize);
-    warpNumber = frame.addVariable(warp.number, numWarps);
   }
 
   /// Evaluates `count` rows of `width` features from `first` on into shared memory; zero past
@@ -160,18 +116,6 @@ private:
                      store(memory, row * pitch + feature, emitWhere(inside, value, 0));
                      return {};
                    });
-  }
-
-  Value emitWhere(Value condition, function_ref<Value()> value, double otherwise) {
-    if (!condition)
-      return value();
-    auto branch = scf::IfOp::create(b, loc, sumType, condition, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, loc, number(otherwise));
-    b.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(b, loc, value());
-    return branch.getResult(0);
   }
 
   /// One block of keys; the state is, of each row, maximum, sum and this lane's part of the result.
@@ -241,23 +185,15 @@ private:
 
   /// scale * score + bias, or -inf where the key is not the query's.
   Value finishScore(Value score, sym::Expr query, sym::Expr key) {
-    Value inside = both(frame.emitLess(query, m), frame.emitLess(key, n));
-    if (op.getCausal())
-      inside = both(inside, frame.emitLess(key, query + 1));
+    Value inside = both(frame.emitLess(query, m), isSeen(query, key));
     auto value = [&] {
       Value scaled = mul(score, number(op.getScale().convertToDouble()));
-      if (op.getBias().empty())
-        return scaled;
-      cpu::BodyEmitter::Scope scope(bias);
-      bias.setDim(numBatch, frame.named(query, m));
-      bias.setDim(numBatch + 1, frame.named(key, n));
-      return add(scaled, widen(bias.emitYield().front()));
+      return hasBias() ? add(scaled, emitBias(query, key)) : scaled;
     };
     return emitWhere(inside, value, -std::numeric_limits<double>::infinity());
   }
 
   void finish(ArrayRef<Value> state) {
-    auto type = cast<RankedTensorType>(op.getType());
     int64_t width = 2 + valueSteps();
     for (int64_t r = 0; r < rows; ++r) {
       sym::Expr query = firstQuery + warpNumber * rows + r;
@@ -268,43 +204,23 @@ private:
         for (int64_t j = 0; j < valueSteps(); ++j) {
           sym::Expr feature = lane + j * warpSize;
           frame.emitIf(frame.emitLess(feature, valueDepth), [&] {
-            Value value = arith::DivFOp::create(b, loc, state[r * width + 2 + j], divisor);
-            if (type.getElementType() != sumType)
-              value = arith::TruncFOp::create(b, loc, type.getElementType(), value);
-            q.store(frame.resultBuffer(0), type.getElementType(), offset(query, feature), value);
+            storeResult(query, feature,
+                        arith::DivFOp::create(b, loc, state[r * width + 2 + j], divisor));
           });
         }
       });
     }
   }
 
-  sym::Expr offset(sym::Expr query, sym::Expr feature) {
-    // The result's dims are of batch, m and dv.
-    SmallVector<sym::Expr> index;
-    for (int64_t dim : op.getResultDims())
-      index.push_back(dim < numBatch    ? position[dim]
-                      : dim == numBatch ? frame.named(query, m)
-                                        : frame.named(feature, valueDepth));
-    return sym::linearize(index, sym::getShape(op.getResult()));
-  }
-
-  DeviceFrame &frame;
-  OpBuilder &b;
-  Location loc;
-  kernel::AttentionOp op;
-  cpu::BodyEmitter q, k, v, bias;
-  ThreadTeam warp;
-  int64_t rows, depth, valueDepth;
-  sym::Expr m, n;
-  int64_t numBatch;
-  SmallVector<sym::Expr> position;
-  Type sumType;
-  sym::Expr firstQuery = 0, lane = 0, warpNumber = 0;
+  int64_t rows;
   Value queries, keys, values, weights;
 };
 } // namespace
 
 LogicalResult cuda::emitAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
-  AttentionEmitter(frame, attention).emit();
+  if (isMatrixAttention(frame.func.getScheduleAttr()))
+    emitMatrixAttention(frame, attention);
+  else
+    AttentionEmitter(frame, attention).emit();
   return success();
 }

@@ -5,13 +5,14 @@
 // shared memory, so that one barrier an iteration is enough: who writes a place has passed the
 // barrier that comes after everybody's last use of it.
 //
-// Where both operands are memory as it is, along the steps, the parts come by asynchronous copies
-// instead (cp.async), three places deep: registers are for the sums alone, and copies for two
-// iterations ahead are under way.
+// Where both operands are memory as it is and tensor cores multiply, the parts come by asynchronous
+// copies instead (cp.async), four places deep: registers are for the sums alone, and copies for
+// three iterations ahead are under way.
+#include "AsyncCopy.h"
 #include "ContractTile.h"
 #include "kiln/Target/CPU/BodyEmitter.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -20,8 +21,11 @@ using namespace kiln::cuda;
 namespace {
 /// An operand, and its part in shared memory.
 struct Operand {
-  Operand(DeviceFrame &frame, Region &region) : body(frame, region) {}
+  Operand(DeviceFrame &frame, Region &region, Side side)
+      : region(region), side(side), body(frame, region) {}
 
+  Region &region;
+  Side side;
   cpu::BodyEmitter body;
   int64_t extent; // of m or n in a block
   bool alongK;    // neighbouring threads load neighbours along k
@@ -41,8 +45,8 @@ public:
         plan(readContractPlan(frame.func.getScheduleAttr())),
         tile(plan.depth == 1 ? makeScalarTile(frame, plan, dims)
                              : makeMatrixTile(frame, plan, dims)),
-        lhs(frame, op.getLhs()), rhs(frame, op.getRhs()), epilogue(frame, op.getEpilogue()),
-        position(op.getExtents().size()) {}
+        lhs(frame, op.getLhs(), Side::Left), rhs(frame, op.getRhs(), Side::Right),
+        epilogue(frame, op.getEpilogue()), position(op.getExtents().size()) {}
 
   void emit() {
     bindBlock();
@@ -56,7 +60,7 @@ public:
   }
 
 private:
-  static constexpr int64_t loadPlaces = 2, copyPlaces = 3;
+  static constexpr int64_t loadPlaces = 2, copyPlaces = 4;
 
   SmallVector<Value> runLoads(ArrayRef<Value> sums) {
     allocate(loadPlaces);
@@ -87,7 +91,7 @@ private:
       copy(i * plan.blockK, frame.constant(i));
     auto results = frame.emitLoop(
         frame.constant(0), frame.emit(steps), 1, sums, [&](Value iv, ValueRange values) {
-          NVVM::CpAsyncWaitGroupOp::create(b, loc, copyPlaces - 2);
+          emitCopiesWait(frame, copyPlaces - 2);
           frame.emitBarrier();
           Value ahead = arith::AddIOp::create(b, loc, iv, frame.constant(copyPlaces - 1));
           Value places = frame.constant(copyPlaces);
@@ -148,7 +152,7 @@ private:
 
   /// Elements of 16 bytes, if the innermost loop along which they lie is a multiple of that.
   int64_t findVector(const Operand &operand) {
-    auto groups = operand.alongK ? ArrayRef(dims.kGroups) : operand.rowGroups;
+    auto groups = alongGroups(operand);
     int64_t elements = vectorBytes / (dims.operandType.getIntOrFloatBitWidth() / 8);
     bool fits = frame.func->hasAttr(alignedAttrName) && !groups.empty() &&
                 frame.assumptions.isMultipleOf(groups.back().extent, elements) &&
@@ -160,45 +164,37 @@ private:
   void allocate(int64_t places) {
     int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
     for (Operand *operand : {&lhs, &rhs})
-      operand->memory = frame.allocateShared(places * tile->size(operand->extent) * bytes);
+      operand->memory = frame.allocateShared(places * tile->size(operand->side) * bytes);
   }
 
-  /// The operand's read, if that is all of it and `vector` elements along the steps are neighbours
-  /// at a multiple of 16 bytes.
-  kernel::ReadOp getCopied(Operand &operand, Region &region) {
-    auto read = dyn_cast<kernel::ReadOp>(region.front().front());
-    if (!read || read.getMask() || !read.getValues().empty() || !operand.alongK ||
-        operand.vector == 1 || region.front().getTerminator()->getOperand(0) != read.getResult())
-      return {};
-    sym::Assumptions assumptions = kernel::getAssumptions(&region);
-    sym::Expr offset = assumptions.simplify(
-        sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
-    sym::Expr last = dims.kGroups.back().lastDim();
-    auto linear = sym::splitLinear(offset, last);
-    bool isPlain = linear && linear->coefficient.isConstant(1) &&
-                   assumptions.isMultipleOf(linear->rest, operand.vector);
-    return isPlain ? read : kernel::ReadOp();
+  ArrayRef<cpu::DimGroup> alongGroups(const Operand &operand) const {
+    return operand.alongK ? ArrayRef(dims.kGroups) : operand.rowGroups;
+  }
+
+  /// What is copied, if it is memory as it is.
+  kernel::ReadOp getCopied(const Operand &operand) {
+    return operand.vector == 1
+               ? kernel::ReadOp()
+               : findPlainRead(operand.region, alongGroups(operand).back().lastDim(),
+                               operand.vector);
   }
 
   bool isCopied() {
-    return tile->isAlongSteps() && getCopied(lhs, op.getLhs()) && getCopied(rhs, op.getRhs());
+    return llvm::all_of(std::array{&lhs, &rhs}, [&](Operand *operand) {
+      return tile->keepsNeighbours(operand->side) && getCopied(*operand);
+    });
   }
 
   /// Starts the copies of both operands' parts that begin at `firstK`, as one group.
   void copy(sym::Expr firstK, Value place) {
-    copyPart(lhs, op.getLhs(), firstK, place);
-    copyPart(rhs, op.getRhs(), firstK, place);
-    NVVM::CpAsyncCommitGroupOp::create(b, loc);
+    copyPart(lhs, firstK, place);
+    copyPart(rhs, firstK, place);
+    emitCopiesEnd(frame);
   }
 
-  void copyPart(Operand &operand, Region &region, sym::Expr firstK, Value place) {
-    kernel::ReadOp read = getCopied(operand, region);
+  void copyPart(Operand &operand, sym::Expr firstK, Value place) {
+    kernel::ReadOp read = getCopied(operand);
     Value memory = part(operand, place);
-    Type type = dims.operandType;
-    auto shared = LLVM::LLVMPointerType::get(b.getContext(),
-                                             static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
-    auto global = LLVM::LLVMPointerType::get(b.getContext(),
-                                             static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
     for (auto [row, k] : operand.places) {
       sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
       Value inside = both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
@@ -214,16 +210,8 @@ private:
       bindChunk(operand, clamp(atRow, operand.numRows), clamp(atK, dims.k), 0);
       sym::Expr offset = sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
                              .substituteDims(position);
-      Value source = frame.gep(frame.buffer(read.getTensor()), type, frame.simplifyAndEmit(offset));
-      Value target =
-          frame.gep(memory, type, frame.simplifyAndEmit(tile->offset(row, k, operand.extent)));
-      Value bytes = arith::ConstantIntOp::create(b, loc, vectorBytes, 32);
-      if (inside)
-        bytes = arith::SelectOp::create(b, loc, inside, bytes,
-                                        arith::ConstantIntOp::create(b, loc, 0, 32));
-      NVVM::CpAsyncOp::create(b, loc, LLVM::AddrSpaceCastOp::create(b, loc, shared, target),
-                              LLVM::AddrSpaceCastOp::create(b, loc, global, source), vectorBytes,
-                              NVVM::LoadCacheModifierKind::CG, bytes);
+      emitCopy(frame, read, dims.operandType, offset, tile->address(memory, operand.side, row, k),
+               inside);
     }
   }
 
@@ -282,19 +270,28 @@ private:
 
   /// The address of an operand's place of this number.
   Value part(const Operand &operand, Value place) {
-    Value offset = arith::MulIOp::create(b, loc, place, frame.constant(tile->size(operand.extent)));
+    Value offset = arith::MulIOp::create(b, loc, place, frame.constant(tile->size(operand.side)));
     return frame.gep(operand.memory, dims.operandType, offset);
   }
 
   void store(Operand &operand, Value place, ValueRange values) {
     Value memory = part(operand, place);
-    for (auto [chunk, at] : llvm::enumerate(operand.places))
-      for (int64_t i = 0; i < operand.vector; ++i) {
-        sym::Expr row = at.first + (operand.alongK ? 0 : i),
-                  k = at.second + (operand.alongK ? i : 0);
-        operand.body.store(memory, dims.operandType, tile->offset(row, k, operand.extent),
-                           values[chunk * operand.vector + i]);
+    for (auto [chunk, at] : llvm::enumerate(operand.places)) {
+      ValueRange elements = values.slice(chunk * operand.vector, operand.vector);
+      if (operand.vector > 1 && tile->keepsNeighbours(operand.side)) {
+        auto type = VectorType::get(operand.vector, dims.operandType);
+        Value vector = vector::FromElementsOp::create(b, loc, type, elements);
+        Value address = tile->address(memory, operand.side, at.first, at.second);
+        LLVM::StoreOp::create(b, loc, vector, address, /*alignment=*/vectorBytes);
+        continue;
       }
+      for (auto [i, element] : llvm::enumerate(elements)) {
+        sym::Expr next = static_cast<int64_t>(i);
+        Value address = tile->address(memory, operand.side, at.first + (operand.alongK ? 0 : next),
+                                      at.second + (operand.alongK ? next : 0));
+        operand.body.store(address, dims.operandType, 0, element);
+      }
+    }
   }
 
   void finish(ArrayRef<Value> sums) {

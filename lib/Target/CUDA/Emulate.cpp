@@ -114,9 +114,37 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         emulator.call(loc, "kiln_emulator_copy", {},
                       {target.getArg(), source.getArg(), constant(i32, copy.getSize()), given});
         op->erase();
-        target->erase();
-        source->erase();
+        for (LLVM::AddrSpaceCastOp cast : {target, source})
+          if (cast->use_empty())
+            cast->erase();
         return WalkResult::advance();
+      }
+      if (auto load = dyn_cast<NVVM::LdMatrixOp>(op)) {
+        auto address = load.getPtr().getDefiningOp<LLVM::AddrSpaceCastOp>();
+        if (!address)
+          return notKnown(op);
+        int64_t count = load.getNum();
+        Value registers = allocate(builder, op, count);
+        bool transposed = load.getLayout() == NVVM::MMALayout::col;
+        emulator.call(loc, "kiln_emulator_load_matrices", {},
+                      {address.getArg(), registers, constant(i32, count), constant(i32, transposed),
+                       constant(i32, nextSite++)});
+        Value loaded = LLVM::LoadOp::create(builder, loc, load.getType(), registers);
+        replace(loaded);
+        if (address->use_empty())
+          address->erase();
+        return WalkResult::advance();
+      }
+      if (auto convert = dyn_cast<NVVM::ConvertFloatToTF32Op>(op))
+        return replace(emulator.call(loc, "kiln_emulator_round_to_tf32", i32, {convert.getSrc()}));
+      if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
+          call && call.getIntrin() == "llvm.nvvm.ex2.approx.ftz")
+        return replace(emulator.call(loc, "kiln_emulator_exp2", builder.getF32Type(),
+                                     {call.getArgs().front()}));
+      if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
+          call && call.getIntrin() == "llvm.nvvm.ff2bf16x2.rn") {
+        Value packed = emulator.call(loc, "kiln_emulator_pack_bf16", i32, call.getArgs());
+        return replace(LLVM::BitcastOp::create(builder, loc, op->getResultTypes()[0], packed));
       }
       if (isa<NVVM::CpAsyncCommitGroupOp>(op)) {
         emulator.call(loc, "kiln_emulator_commit", {}, {});
@@ -142,23 +170,23 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     return failure(walked.wasInterrupted());
   }
 
-  /// mma.sync of 16 x 8 x 16 elements: registers go through memory.
+  /// Memory of a thread for this many registers.
+  static Value allocate(OpBuilder &builder, Operation *op, int64_t count) {
+    OpBuilder::InsertionGuard guard(builder);
+    auto function = op->getParentOfType<LLVM::LLVMFuncOp>();
+    builder.setInsertionPointToStart(&function.getBody().front());
+    Value size = LLVM::ConstantOp::create(builder, op->getLoc(), builder.getI64IntegerAttr(count));
+    return LLVM::AllocaOp::create(builder, op->getLoc(),
+                                  LLVM::LLVMPointerType::get(op->getContext()),
+                                  builder.getI32Type(), size);
+  }
+
+  /// mma.sync: registers go through memory.
   static Value emitProduct(Emulator &emulator, OpBuilder &builder, NVVM::MmaOp op, int32_t site) {
     Location loc = op.getLoc();
-    MLIRContext *context = op.getContext();
-    Type i32 = builder.getI32Type(), ptr = LLVM::LLVMPointerType::get(context);
-    auto constant = [&](Type type, int64_t value) -> Value {
-      return LLVM::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
-    };
+    Type i32 = builder.getI32Type(), ptr = LLVM::LLVMPointerType::get(op.getContext());
     auto spill = [&](ValueRange values) -> Value {
-      Value memory;
-      {
-        OpBuilder::InsertionGuard guard(builder);
-        auto function = op->getParentOfType<LLVM::LLVMFuncOp>();
-        builder.setInsertionPointToStart(&function.getBody().front());
-        memory = LLVM::AllocaOp::create(builder, loc, ptr, i32,
-                                        constant(builder.getI64Type(), values.size()));
-      }
+      Value memory = allocate(builder, op, values.size());
       for (auto [i, value] : llvm::enumerate(values)) {
         Value slot = LLVM::GEPOp::create(builder, loc, ptr, i32, memory,
                                          ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
@@ -166,11 +194,15 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       }
       return memory;
     };
-    bool isHalf = op.getMultiplicandAPtxType() == NVVM::MMATypes::f16;
+    auto type = op.getMultiplicandAPtxType();
+    int kind = type == NVVM::MMATypes::bf16 ? 0 : type == NVVM::MMATypes::f16 ? 1 : 2;
     Value left = spill(op.getOperandA()), right = spill(op.getOperandB());
     Value sums = spill(op.getOperandC());
+    auto constant = [&](int64_t value) -> Value {
+      return LLVM::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
+    };
     emulator.call(loc, "kiln_emulator_mma", {},
-                  {left, right, sums, constant(i32, isHalf), constant(i32, site)});
+                  {left, right, sums, constant(kind), constant(site)});
     return LLVM::LoadOp::create(builder, loc, op.getType(), sums);
   }
 

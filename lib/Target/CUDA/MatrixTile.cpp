@@ -1,58 +1,52 @@
-// A product on tensor cores: mma.sync of 16 x 8 x 16 elements of two bytes, summed in f32.
+// A product on tensor cores: of elements of two bytes, or of f32 rounded to TF32, summed in f32.
 //
-// Lane 4*g + t of a warp holds, of the left operand, rows g and g + 8 at steps 2t, 2t + 1, 2t + 8
-// and 2t + 9; of the right one, column g at the same steps; and of the sums, rows g and g + 8 at
-// columns 2t and 2t + 1. Steps lie next to each other in shared memory, so that a register is one
-// load; rows are 4 words apart modulo 32 (the padding), so that the lanes' loads are in different
-// banks.
+// An operand's part lies in shared memory the way it does in the GPU's: steps of a row next to each
+// other, or rows of a step. ldmatrix reads either; only TF32 of the latter kind is read element by
+// element.
 #include "ContractTile.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "MatrixFragments.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
 namespace {
-constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16;
-
 class MatrixTile : public ContractTile {
 public:
   MatrixTile(DeviceFrame &frame, const ContractPlan &plan, const ContractDims &dims)
-      : frame(frame), b(frame.builder), loc(frame.loc), plan(plan), operandType(dims.operandType),
-        rowProducts(plan.tileM / mmaM), columnProducts(plan.tileN / mmaN) {
-    auto part = [&](int64_t divisor, int64_t modulus) {
-      Value value = arith::DivUIOp::create(b, loc, frame.thread, frame.constant(divisor));
-      value = arith::RemUIOp::create(b, loc, value, frame.constant(modulus));
-      return frame.addVariable(value, modulus);
-    };
-    step = part(1, 4);
-    group = part(4, 8);
-    warpColumn = part(warpSize, plan.columnTiles());
-    warpRow = part(warpSize * plan.columnTiles(), plan.rowTiles());
+      : frame(&frame), plan(plan), fragments(frame, dims.operandType),
+        left(makeMatrix(plan.blockM, dims.lhsAlongM, dims)),
+        right(makeMatrix(plan.blockN, dims.rhsAlongN, dims)), rowProducts(plan.tileM / mmaM),
+        columnProducts(plan.tileN / mmaN), leftAlongSteps(!dims.lhsAlongM),
+        rightAlongSteps(!dims.rhsAlongN) {
+    sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+    sym::Expr warp = frame.named(thread.floorDiv(warpSize), frame.numThreads / warpSize);
+    warpColumn = frame.named(warp.mod(plan.columnTiles()), plan.columnTiles());
+    warpRow = frame.named(warp.floorDiv(plan.columnTiles()), plan.rowTiles());
   }
 
-  sym::Expr offset(sym::Expr row, sym::Expr k, int64_t) const override { return row * pitch() + k; }
-  int64_t size(int64_t extent) const override { return extent * pitch(); }
-  bool isAlongSteps() const override { return true; }
+  int64_t size(Side side) const override { return matrix(side).size(); }
+  Value address(Value memory, Side side, sym::Expr row, sym::Expr k) override {
+    bool alongSteps = side == Side::Left ? leftAlongSteps : rightAlongSteps;
+    return matrix(side).address(*frame, memory, alongSteps ? row : k, alongSteps ? k : row);
+  }
+  bool keepsNeighbours(Side) const override { return true; }
   size_t numSums() const override { return 4 * rowProducts * columnProducts; }
 
   SmallVector<Value> multiply(Value lhs, Value rhs, ValueRange sums) override {
     SmallVector<Value> next(sums);
-    for (int64_t k = 0; k < plan.blockK; k += mmaK) {
-      SmallVector<Value> right;
-      for (int64_t j = 0; j < columnProducts; ++j)
-        for (int64_t half : {0, 8})
-          right.push_back(load(rhs, columnOf(j, group), k + half));
+    for (int64_t k = 0; k < plan.blockK; k += fragments.steps()) {
+      SmallVector<Value> columns;
+      for (int64_t j = 0; j < columnProducts; j += 2)
+        llvm::append_range(columns, fragments.loadRight(right, rightAlongSteps, rhs,
+                                                        warpColumn * plan.tileN + j * mmaN, k,
+                                                        std::min<int64_t>(2, columnProducts - j)));
       for (int64_t i = 0; i < rowProducts; ++i) {
-        SmallVector<Value> left;
-        for (int64_t half : {0, 8})
-          for (int64_t below : {0, 8})
-            left.push_back(load(lhs, rowOf(i, below), k + half));
-        for (int64_t j = 0; j < columnProducts; ++j) {
-          MutableArrayRef<Value> tile =
-              MutableArrayRef(next).slice(4 * (i * columnProducts + j), 4);
-          multiplyAdd(left, ArrayRef(right).slice(2 * j, 2), tile);
-        }
+        SmallVector<Value> row =
+            fragments.loadLeft(left, leftAlongSteps, lhs, warpRow * plan.tileM + i * mmaM, k);
+        for (int64_t j = 0; j < columnProducts; ++j)
+          fragments.multiplyAdd(row, ArrayRef(columns).slice(2 * j, 2),
+                                MutableArrayRef(next).slice(4 * (i * columnProducts + j), 4));
       }
     }
     return next;
@@ -63,52 +57,30 @@ public:
     for (int64_t i = 0; i < rowProducts; ++i)
       for (int64_t below : {0, 1}) {
         Row &line = result.emplace_back();
-        line.row = rowOf(i, 8 * below);
+        line.row = warpRow * plan.tileM + i * mmaM + fragments.group + 8 * below;
         for (int64_t j = 0; j < columnProducts; ++j)
-          for (int64_t right : {0, 1})
-            line.columns.push_back(
-                {columnOf(j, 2 * step + right), 4 * (i * columnProducts + j) + 2 * below + right});
+          for (int64_t next : {0, 1})
+            line.columns.push_back({warpColumn * plan.tileN + j * mmaN + 2 * fragments.step + next,
+                                    4 * (i * columnProducts + j) + 2 * below + next});
       }
     return result;
   }
 
 private:
-  int64_t pitch() const { return plan.blockK + 8; }
-  sym::Expr rowOf(int64_t product, int64_t below) const {
-    return warpRow * plan.tileM + product * mmaM + group + below;
+  SharedMatrix makeMatrix(int64_t extent, bool alongRows, const ContractDims &dims) const {
+    if (!alongRows)
+      return {dims.operandType, extent, plan.blockK};
+    return {dims.operandType, plan.blockK, extent, /*isPadded=*/dims.operandType.isF32()};
   }
-  sym::Expr columnOf(int64_t product, sym::Expr column) const {
-    return warpColumn * plan.tileN + product * mmaN + column;
-  }
+  const SharedMatrix &matrix(Side side) const { return side == Side::Left ? left : right; }
 
-  /// Two elements, at steps `k` + 2t and the next.
-  Value load(Value memory, sym::Expr row, int64_t k) {
-    sym::Expr at = row * pitch() + 2 * step + k;
-    Value address = frame.gep(memory, operandType, frame.simplifyAndEmit(at));
-    Type pair = operandType.isF16() ? Type(VectorType::get(2, operandType)) : b.getI32Type();
-    return LLVM::LoadOp::create(b, loc, pair, address, /*alignment=*/4);
-  }
-
-  void multiplyAdd(ValueRange left, ValueRange right, MutableArrayRef<Value> sums) {
-    Type f32 = b.getF32Type();
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {f32, f32, f32, f32});
-    auto element = operandType.isF16() ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16;
-    std::array<NVVM::MMATypes, 2> types = {element, element};
-    std::array<NVVM::MMALayout, 2> layouts = {NVVM::MMALayout::row, NVVM::MMALayout::col};
-    Value product = NVVM::MmaOp::create(b, loc, type, left, right, ValueRange(sums),
-                                        ArrayRef<int64_t>{mmaM, mmaN, mmaK}, std::nullopt,
-                                        std::nullopt, types, layouts);
-    for (auto [i, sum] : llvm::enumerate(sums))
-      sum = LLVM::ExtractValueOp::create(b, loc, product, i);
-  }
-
-  DeviceFrame &frame;
-  OpBuilder &b;
-  Location loc;
+  DeviceFrame *frame;
   ContractPlan plan;
-  Type operandType;
+  MatrixFragments fragments;
+  SharedMatrix left, right;
   int64_t rowProducts, columnProducts;
-  sym::Expr step = 0, group = 0, warpRow = 0, warpColumn = 0;
+  bool leftAlongSteps, rightAlongSteps;
+  sym::Expr warpRow = 0, warpColumn = 0;
 };
 } // namespace
 

@@ -19,11 +19,11 @@ public:
         frame.addVariable(arith::RemUIOp::create(b, loc, frame.thread, count), plan.columnTiles());
   }
 
-  sym::Expr offset(sym::Expr row, sym::Expr k, int64_t extent) const override {
-    return k * pitch(extent) + row;
+  int64_t size(Side side) const override { return plan.blockK * pitch(side); }
+  Value address(Value memory, Side side, sym::Expr row, sym::Expr k) override {
+    return frame.gep(memory, operandType, frame.simplifyAndEmit(k * pitch(side) + row));
   }
-  int64_t size(int64_t extent) const override { return plan.blockK * pitch(extent); }
-  bool isAlongSteps() const override { return false; }
+  bool keepsNeighbours(Side) const override { return false; }
   size_t numSums() const override { return plan.tileM * plan.tileN; }
 
   SmallVector<Value> multiply(Value lhs, Value rhs, ValueRange sums) override {
@@ -32,9 +32,9 @@ public:
                             sym::Expr k = frame.addVariable(iv, plan.blockK);
                             SmallVector<Value> left, right, next;
                             for (int64_t i = 0; i < plan.tileM; ++i)
-                              left.push_back(load(lhs, offset(rowOf(i), k, plan.blockM)));
+                              left.push_back(load(address(lhs, Side::Left, rowOf(i), k)));
                             for (int64_t j = 0; j < plan.tileN; ++j)
-                              right.push_back(load(rhs, offset(columnOf(j), k, plan.blockN)));
+                              right.push_back(load(address(rhs, Side::Right, columnOf(j), k)));
                             for (auto [i, x] : llvm::enumerate(left))
                               for (auto [j, y] : llvm::enumerate(right))
                                 next.push_back(multiplyAdd(x, y, carried[i * plan.tileN + j]));
@@ -54,13 +54,12 @@ public:
   }
 
 private:
-  static int64_t pitch(int64_t extent) { return extent + 4; }
+  int64_t pitch(Side side) const { return (side == Side::Left ? plan.blockM : plan.blockN) + 4; }
   sym::Expr rowOf(int64_t i) const { return row * plan.tileM + i; }
   sym::Expr columnOf(int64_t j) const { return column + j * plan.columnTiles(); }
 
-  Value load(Value memory, sym::Expr offset) {
-    Value value = LLVM::LoadOp::create(
-        b, loc, operandType, frame.gep(memory, operandType, frame.simplifyAndEmit(offset)));
+  Value load(Value address) {
+    Value value = LLVM::LoadOp::create(b, loc, operandType, address);
     if (operandType == sumType)
       return value;
     return isa<FloatType>(sumType) ? arith::ExtFOp::create(b, loc, sumType, value).getResult()

@@ -20,9 +20,11 @@ public:
   llvm::SmallVector<mlir::Value> combineAll(cpu::KernelFrame &, mlir::ValueRange mine,
                                             Combine combine) override;
 
-private:
+  /// The same of every `lanes` (a power of two) neighbouring lanes.
   llvm::SmallVector<mlir::Value> combineLanes(mlir::ValueRange mine, int64_t lanes,
                                               Combine combine);
+
+private:
   mlir::Value shuffle(mlir::Value value, int64_t distance);
 
   DeviceFrame &frame;

@@ -42,3 +42,38 @@ kernel.func @bits(%x: tensor<8x16xi1>, %w: tensor<40x16xi1>) -> tensor<8x40xi32>
   } : tensor<8x40xi32>
   kernel.return %y : tensor<8x40xi32>
 }
+
+// -----
+
+// expected-error @below {{a contract's schedule needs tile = [m, n] and block = [m, n, k], which fit each other}}
+kernel.func @lines(%x: tensor<8x16xf16>, %w: tensor<40x16xf16>) -> tensor<8x40xf32> attributes {schedule = #kernel.schedule<tile = [16, 24], block = [16, 48, 32], lanes = 16, stage = false>} {
+  %y = kernel.contract batch [] m [8] n [40] k [16] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xf16> -> f16
+    kernel.yield %a : f16
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<40x16xf16> -> f16
+    kernel.yield %b : f16
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8x40xf32>
+  kernel.return %y : tensor<8x40xf32>
+}
+
+// -----
+
+// expected-error @below {{an attention's schedule needs tile = [queries of a warp] and block = [128], or, on tensor cores}}
+kernel.func @attention(%q: tensor<100x64xf32>) -> tensor<100x64xf32> attributes {schedule = #kernel.schedule<tile = [16], block = [128, 64], lanes = 16, stage = false>} {
+  %o = kernel.attention batch [] m <100> n <100> d <64> dv <64> scale 0.125 q {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d2) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<100x64xf32>
+  kernel.return %o : tensor<100x64xf32>
+}

@@ -29,21 +29,27 @@ kernel.func @product(%x: tensor<100x70xf32>, %w: tensor<50x70xf32>, %b: tensor<5
 
 // -----
 
-// Halves on tensor cores. Memory as it is comes by asynchronous copies, of which two steps' are under way: nothing
-// but sums is carried.
+// Halves on tensor cores. Memory as it is comes by asynchronous copies, of which three steps' are under way: nothing
+// but sums is carried. A warp multiplies 64 x 64 elements, 16 steps at a time, with eight loads of four matrices each.
 // CHECK-LABEL: llvm.func @halves(
 // CHECK-SAME: %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}
-// CHECK-SAME: nvvm.maxntid = array<i32: 256>
-// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK-SAME: nvvm.maxntid = array<i32: 128>
+// CHECK-COUNT-8: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
-// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK-COUNT-8: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK-COUNT-8: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
 // CHECK: scf.for
-// CHECK: nvvm.cp.async.wait.group 1
+// CHECK: nvvm.cp.async.wait.group 2
 // CHECK: nvvm.barrier0
-// CHECK-COUNT-4: nvvm.cp.async.shared.global
+// CHECK-COUNT-8: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
-// CHECK-COUNT-32: nvvm.mma.sync
+// CHECK-COUNT-4: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>{{.*}}num = 4
+// CHECK: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>{{.*}}num = 4
+// CHECK-COUNT-8: nvvm.mma.sync{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// CHECK: nvvm.ldmatrix
+// CHECK-COUNT-56: nvvm.mma.sync
 // CHECK-NOT: nvvm.mma.sync
 // CHECK: llvm.return
 kernel.func @halves(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
@@ -59,4 +65,55 @@ kernel.func @halves(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> t
     kernel.yield %s : bf16
   } : tensor<2048x2048xbf16>
   kernel.return %y : tensor<2048x2048xbf16>
+}
+
+// -----
+
+// Columns of the right operand that are neighbours in memory are neighbours in shared memory, too, and turned round as
+// they are loaded.
+// CHECK-LABEL: llvm.func @columns(
+// CHECK: arith.xori
+// CHECK: nvvm.cp.async.shared.global
+// CHECK: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>
+// CHECK: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>
+// CHECK: nvvm.mma.sync
+kernel.func @columns(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x64xf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf16> -> f16
+    kernel.yield %a : f16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<64x64xf16> -> f16
+    kernel.yield %a : f16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to f16
+    kernel.yield %s : f16
+  } : tensor<64x64xf16>
+  kernel.return %y : tensor<64x64xf16>
+}
+
+// -----
+
+// f32 rounded to TF32: the left operand, along the steps, by ldmatrix, the other element by element.
+// CHECK-LABEL: llvm.func @rounded(
+// CHECK: nvvm.cp.async.shared.global
+// CHECK: scf.for
+// CHECK: llvm.load {{.*}} -> i32
+// CHECK: nvvm.convert.float.to.tf32 {{.*}}rna
+// CHECK: nvvm.ldmatrix
+// CHECK: nvvm.convert.float.to.tf32 {{.*}}rna
+// CHECK: nvvm.mma.sync{{.*}}tf32{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 8>
+kernel.func @rounded(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32>
+    attributes {aligned, schedule = #kernel.schedule<tile = [16, 32], block = [32, 64, 16], lanes = 8, stage = false>} {
+  %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
 }

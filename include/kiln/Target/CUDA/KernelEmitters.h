@@ -35,7 +35,8 @@ struct KernelPlan {
 const cpu::TargetInfo &getThreadTarget();
 
 mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
-mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func);
+/// `tf32`: f32 operands may be rounded to TF32.
+mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
 /// Scans, scatters, sorts and repeats: each thread runs one task of the CPU's kernel.
 mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
@@ -50,6 +51,8 @@ struct DeviceFrame : cpu::KernelFrame {
 
   /// The address of `bytes` bytes of the block's memory that nobody else has.
   mlir::Value allocateShared(int64_t bytes);
+  /// A generic address of shared memory as one of that.
+  mlir::Value toShared(mlir::Value address);
   void emitBarrier();
   /// Runs `body` in the threads for which `condition` (null: always) holds.
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);

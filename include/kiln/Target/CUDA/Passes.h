@@ -17,8 +17,9 @@ namespace kiln::cuda {
 #define GEN_PASS_REGISTRATION
 #include "kiln/Target/CUDA/Passes.h.inc"
 
-/// Bodies as the planners want them, and a schedule for each kernel. `cpu` is the host's.
-void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, llvm::StringRef cpu);
+/// Bodies as the planners want them, and a schedule for each kernel. `cpu` is the host's;
+/// `tf32`: f32 operands of products are rounded to TF32.
+void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, llvm::StringRef cpu, bool tf32);
 
 /// Scheduled kernels to functions in the LLVM and NVVM dialects.
 void buildLowerKernelsPipeline(mlir::OpPassManager &pm);

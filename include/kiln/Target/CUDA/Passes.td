@@ -23,13 +23,14 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
     threads that share a row (1, a warp, or a block), `block = [threads]`, and `lanes` the neighbouring
     elements of a thread. A contract's is `tile = [m, n]`, of a thread, or with `lanes` above 1, the steps that
     a tensor core takes at once, of a warp, and `block = [m, n, k]`. An attention's is
-    `tile = [queries of a warp]`. `aligned` says that all buffers are at multiples of 16 bytes.
+    `tile = [queries of a warp]`, and on tensor cores `block = [threads, keys]`, `lanes` the steps. `aligned` says that all buffers are at multiples of 16 bytes.
     Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
 
     A kernel that there is no code for yet is an error.
   }];
   let options = [
-    Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the host's CPU, or `native`">
+    Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the host's CPU, or `native`">,
+    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
   ];
   let dependentDialects = ["::kiln::sym::SymDialect"];
 }

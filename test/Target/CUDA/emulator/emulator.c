@@ -1,6 +1,8 @@
 /*===- emulator.c - A block's threads as fibres -----------------------------===*/
 #include "driver.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,9 @@
 #define MAX_BUFFERS 512
 #define MAX_COPIES 256 /* of one thread at a time */
 
-enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, DONE };
+enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, AT_MATRICES, DONE };
+
+enum operand { BF16, F16, TF32 }; /* of a matrix product */
 
 struct thread {
   void *stack_pointer;
@@ -22,9 +26,13 @@ struct thread {
   int32_t site;                      /* where it waits */
   int32_t value, distance, received; /* of a shuffle */
   /* Of a matrix product: registers of the operands and of the sums, in its memory. */
-  const uint16_t *left, *right;
+  const uint32_t *left, *right;
   float *sums;
-  int is_half;
+  enum operand operand;
+  /* Of a load of matrices: a row of one, and registers. */
+  const char *row;
+  uint32_t *loaded;
+  int32_t num_matrices, is_transposed;
   /* Asynchronous copies under way: they are made when they are waited for, as late as can be. */
   struct {
     void *to;
@@ -156,17 +164,59 @@ EXPORT int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t si
   return self->received;
 }
 
-EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, int32_t is_half,
+EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, int32_t operand,
                               int32_t site) {
   struct thread *self = &machine.threads[machine.current];
   self->left = left;
   self->right = right;
   self->sums = sums;
-  self->is_half = is_half;
+  self->operand = (enum operand)operand;
   wait_at(AT_MMA, site);
 }
 
+/* cvt.rna.tf32: to 10 bits of mantissa, ties away from zero. */
+EXPORT int32_t kiln_emulator_round_to_tf32(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (value != value)
+    return 0x7fffffff;
+  if ((bits & 0x7f800000) != 0x7f800000)
+    bits = (bits + 0x1000) & ~0x1fffu;
+  return (int32_t)bits;
+}
+
 EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+
+/* ex2.approx.ftz */
+EXPORT float kiln_emulator_exp2(float value) {
+  float result = exp2f(value);
+  return result < FLT_MIN ? 0 : result;
+}
+
+static uint32_t round_to_bf16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (value != value)
+    return 0x7fff;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+/* cvt.rn.bf16x2 */
+EXPORT int32_t kiln_emulator_pack_bf16(float high, float low) {
+  return (int32_t)(round_to_bf16(high) << 16 | round_to_bf16(low));
+}
+
+/* ldmatrix: 8 lanes' rows of 16 bytes are a matrix. */
+EXPORT void kiln_emulator_load_matrices(void *row, uint32_t *registers, int32_t num,
+                                        int32_t is_transposed, int32_t site) {
+  struct thread *self = &machine.threads[machine.current];
+  unsigned lane = machine.current % WARP;
+  self->row = lane < 8 * (unsigned)num ? kiln_emulator_access(row, 16, 0) : NULL;
+  self->loaded = registers;
+  self->num_matrices = num;
+  self->is_transposed = is_transposed;
+  wait_at(AT_MATRICES, site);
+}
 
 /* `given` bytes of `bytes` are copied, the others are zero. */
 EXPORT void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t given) {
@@ -233,9 +283,15 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
            writes ? "writes" : "reads", (long long)bytes, i);
       stop();
     }
-  if (is_inside(address, bytes, (uintptr_t)machine.shared, machine.shared_bytes) ||
-      is_inside(address, bytes, (uintptr_t)stack_of(machine.current), STACK_BYTES))
+  if (is_inside(address, bytes, (uintptr_t)stack_of(machine.current), STACK_BYTES))
     return pointer;
+  if (is_inside(address, bytes, (uintptr_t)machine.shared, machine.shared_bytes)) {
+    if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0)
+      return pointer;
+    fail("%s %lld bytes of shared memory at an address that is not a multiple of that",
+         writes ? "writes" : "reads", (long long)bytes);
+    stop();
+  }
   if (is_inside(address, 0, (uintptr_t)machine.shared, machine.shared_bytes))
     fail("%s %lld bytes at %llu of %zu bytes of shared memory", writes ? "writes" : "reads",
          (long long)bytes, (unsigned long long)(address - (uintptr_t)machine.shared),
@@ -270,9 +326,39 @@ static int finish_shuffle(struct thread *warp) {
   return 1;
 }
 
-static float widen(uint16_t bits, int is_half) {
+static int finish_matrices(struct thread *warp) {
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    if (warp[lane].state != AT_MATRICES || warp[lane].site != warp[0].site)
+      return 0;
+  for (unsigned matrix = 0; matrix < (unsigned)warp[0].num_matrices; ++matrix) {
+    unsigned banks = 0;
+    for (unsigned i = 0; i < 8; ++i)
+      banks |= 1u << (uintptr_t)warp[8 * matrix + i].row / 16 % 8;
+    if (banks != 0xff) {
+      machine.current = (unsigned)(warp - machine.threads) + 8 * matrix;
+      fail("loads a matrix of which several rows are in the same banks of shared memory");
+    }
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+      uint16_t pair[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        unsigned row = lane / 4, column = 2 * (lane % 4) + i;
+        if (warp[0].is_transposed) {
+          row = column;
+          column = lane / 4;
+        }
+        memcpy(&pair[i], warp[8 * matrix + row].row + 2 * column, 2);
+      }
+      memcpy(&warp[lane].loaded[matrix], pair, 4);
+    }
+  }
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    warp[lane].state = READY;
+  return 1;
+}
+
+static float widen(uint16_t bits, enum operand operand) {
   float value;
-  if (is_half) {
+  if (operand == F16) {
     _Float16 half;
     memcpy(&half, &bits, sizeof half);
     return (float)half;
@@ -282,27 +368,43 @@ static float widen(uint16_t bits, int is_half) {
   return value;
 }
 
-/* m16n8k16, with the places that the PTX ISA gives the fragments. */
+/* What a tensor core sees of an operand's register: two elements, or one. */
+static void read_register(uint32_t bits, enum operand operand, float values[2]) {
+  if (operand == TF32) {
+    bits &= ~0x1fffu;
+    memcpy(values, &bits, sizeof bits);
+    return;
+  }
+  values[0] = widen((uint16_t)bits, operand);
+  values[1] = widen((uint16_t)(bits >> 16), operand);
+}
+
+/* m16n8k16, TF32: m16n8k8, with the places that the PTX ISA gives the fragments. */
 static int finish_product(struct thread *warp) {
   float left[16][16], right[16][8];
   for (unsigned lane = 0; lane < WARP; ++lane)
     if (warp[lane].state != AT_MMA || warp[lane].site != warp[0].site)
       return 0;
+  enum operand operand = warp[0].operand;
+  unsigned each = operand == TF32 ? 1 : 2, steps = 8 * each;
   for (unsigned lane = 0; lane < WARP; ++lane) {
     unsigned group = lane / 4, in_group = lane % 4;
-    for (unsigned i = 0; i < 8; ++i) {
-      unsigned row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
-      unsigned column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-      left[row][column] = widen(warp[lane].left[i], warp[lane].is_half);
+    float values[2];
+    for (unsigned i = 0; i < 4; ++i) {
+      read_register(warp[lane].left[i], operand, values);
+      for (unsigned part = 0; part < each; ++part)
+        left[group + i % 2 * 8][in_group * each + part + i / 2 * steps / 2] = values[part];
     }
-    for (unsigned i = 0; i < 4; ++i)
-      right[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group] =
-          widen(warp[lane].right[i], warp[lane].is_half);
+    for (unsigned i = 0; i < 2; ++i) {
+      read_register(warp[lane].right[i], operand, values);
+      for (unsigned part = 0; part < each; ++part)
+        right[in_group * each + part + i * steps / 2][group] = values[part];
+    }
   }
   for (unsigned lane = 0; lane < WARP; ++lane)
     for (unsigned i = 0; i < 4; ++i) {
       unsigned row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + (i & 1);
-      for (unsigned k = 0; k < 16; ++k)
+      for (unsigned k = 0; k < steps; ++k)
         warp[lane].sums[i] += left[row][k] * right[k][column];
     }
   for (unsigned lane = 0; lane < WARP; ++lane)
@@ -324,7 +426,8 @@ static void fail_divergence(void) {
   unsigned barrier = 0, warp = 0, done = 0;
   for (unsigned i = 0; i < machine.num_threads; ++i) {
     barrier += machine.threads[i].state == AT_BARRIER;
-    warp += machine.threads[i].state == AT_SHUFFLE || machine.threads[i].state == AT_MMA;
+    warp += machine.threads[i].state == AT_SHUFFLE || machine.threads[i].state == AT_MMA ||
+            machine.threads[i].state == AT_MATRICES;
     done += machine.threads[i].state == DONE;
   }
   for (unsigned i = 0; i < machine.num_threads; ++i)
@@ -353,7 +456,8 @@ static void run_block(void) {
       return;
     int progress = finish_barrier();
     for (unsigned i = 0; i < machine.num_threads; i += WARP)
-      progress |= finish_shuffle(&machine.threads[i]) || finish_product(&machine.threads[i]);
+      progress |= finish_shuffle(&machine.threads[i]) || finish_product(&machine.threads[i]) ||
+                  finish_matrices(&machine.threads[i]);
     if (!progress) {
       fail_divergence();
       return;

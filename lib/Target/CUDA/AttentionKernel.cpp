@@ -1,0 +1,101 @@
+#include "AttentionKernel.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+static Type getSumType(Type elementType) {
+  return elementType.getIntOrFloatBitWidth() < 32 ? Float32Type::get(elementType.getContext())
+                                                  : elementType;
+}
+
+AttentionKernel::AttentionKernel(DeviceFrame &frame, kernel::AttentionOp op)
+    : frame(frame), b(frame.builder), loc(frame.loc), op(op), q(frame, op.getQ()),
+      k(frame, op.getK()), v(frame, op.getV()), bias(frame, op.getBias()), warp(frame, warpSize),
+      depth(*op.getD().getValue().constant()), valueDepth(*op.getDv().getValue().constant()),
+      m(op.getM().getValue()), n(op.getN().getValue()), numBatch(op.getNumBatch()),
+      position(numBatch + 4) {
+  sumType = getSumType(op.getQ().front().getTerminator()->getOperand(0).getType());
+}
+
+void AttentionKernel::bindBlock(int64_t blockRows) {
+  ArrayRef<sym::Expr> extents = op.getBatch().getSizes();
+  sym::Expr blocks = m.ceilDiv(blockRows), total = sym::product(extents);
+  sym::Expr block = frame.addVariable(frame.block, total * blocks);
+  firstQuery = blockRows * frame.named(block.mod(blocks), blocks);
+  sym::Expr batch = frame.named(block.floorDiv(blocks), total);
+  for (auto [i, value] : llvm::enumerate(sym::delinearize(batch, extents)))
+    position[i] = frame.named(value, extents[i]);
+  SmallVector<cpu::BodyEmitter *> bodies = {&q, &k, &v};
+  if (hasBias())
+    bodies.push_back(&bias);
+  for (cpu::BodyEmitter *body : bodies) {
+    body->setLanes(1);
+    for (unsigned i = 0; i < numBatch; ++i)
+      body->setDim(i, position[i]);
+    body->emitAvailable();
+  }
+  lane = frame.addVariable(warp.rank, warpSize);
+  warpNumber = frame.addVariable(warp.number, frame.numThreads / warpSize);
+}
+
+Value AttentionKernel::number(double value) {
+  return arith::ConstantOp::create(b, loc, b.getFloatAttr(sumType, value));
+}
+Value AttentionKernel::add(Value x, Value y) { return arith::AddFOp::create(b, loc, x, y); }
+Value AttentionKernel::sub(Value x, Value y) { return arith::SubFOp::create(b, loc, x, y); }
+Value AttentionKernel::mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
+Value AttentionKernel::max(Value x, Value y) { return arith::MaximumFOp::create(b, loc, x, y); }
+
+Value AttentionKernel::both(Value x, Value y) {
+  return !x ? y : !y ? x : arith::AndIOp::create(b, loc, x, y).getResult();
+}
+
+Value AttentionKernel::widen(Value value) {
+  return value.getType() == sumType ? value
+                                    : arith::ExtFOp::create(b, loc, sumType, value).getResult();
+}
+
+Value AttentionKernel::finite(Value maximum) {
+  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, minusInfinity());
+  return arith::SelectOp::create(b, loc, none, number(0), maximum);
+}
+
+Value AttentionKernel::emitWhere(Value condition, function_ref<Value()> value, double otherwise) {
+  if (!condition)
+    return value();
+  auto branch = scf::IfOp::create(b, loc, sumType, condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, loc, number(otherwise));
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, loc, value());
+  return branch.getResult(0);
+}
+
+Value AttentionKernel::isSeen(sym::Expr query, sym::Expr key) {
+  Value inside = frame.emitLess(key, n);
+  return op.getCausal() ? both(inside, frame.emitLess(key, query + 1)) : inside;
+}
+
+Value AttentionKernel::emitBias(sym::Expr query, sym::Expr key) {
+  cpu::BodyEmitter::Scope scope(bias);
+  bias.setDim(numBatch, frame.named(query, m));
+  bias.setDim(numBatch + 1, frame.named(key, n));
+  return widen(bias.emitYield().front());
+}
+
+void AttentionKernel::storeResult(sym::Expr query, sym::Expr feature, Value value) {
+  auto type = cast<RankedTensorType>(op.getType());
+  // The result's dims are of batch, m and dv.
+  SmallVector<sym::Expr> index;
+  for (int64_t dim : op.getResultDims())
+    index.push_back(dim < numBatch    ? position[dim]
+                    : dim == numBatch ? frame.named(query, m)
+                                      : frame.named(feature, valueDepth));
+  if (type.getElementType() != sumType)
+    value = arith::TruncFOp::create(b, loc, type.getElementType(), value);
+  q.store(frame.resultBuffer(0), type.getElementType(),
+          sym::linearize(index, sym::getShape(op.getResult())), value);
+}

@@ -1,0 +1,64 @@
+//===- AttentionKernel.h - What kernels of attention share ------*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_ATTENTIONKERNEL_H
+#define KILN_LIB_TARGET_CUDA_ATTENTIONKERNEL_H
+
+#include "ThreadTeam.h"
+
+namespace kiln::cuda {
+
+/// The function of a kernel.attention while it is written: a block has some queries, its warps a
+/// part of them each, and goes through the keys, some at a time.
+class AttentionKernel {
+protected:
+  AttentionKernel(DeviceFrame &frame, kernel::AttentionOp op);
+
+  /// Which block this is, for blocks of so many queries; binds the bodies to its batch.
+  void bindBlock(int64_t blockRows);
+
+  mlir::Value number(double value);
+  mlir::Value minusInfinity() { return number(-std::numeric_limits<double>::infinity()); }
+  mlir::Value add(mlir::Value x, mlir::Value y);
+  mlir::Value sub(mlir::Value x, mlir::Value y);
+  mlir::Value mul(mlir::Value x, mlir::Value y);
+  mlir::Value max(mlir::Value x, mlir::Value y);
+  mlir::Value both(mlir::Value x, mlir::Value y);
+  mlir::Value widen(mlir::Value value);
+  /// What maxima are compared with: 0 instead of -inf, which it is if all that was seen is.
+  mlir::Value finite(mlir::Value maximum);
+  /// `value` where `condition` (null: always) holds.
+  mlir::Value emitWhere(mlir::Value condition, llvm::function_ref<mlir::Value()> value,
+                        double otherwise);
+
+  /// Whether the key is one that the query sees; null if that is proved.
+  mlir::Value isSeen(sym::Expr query, sym::Expr key);
+  /// The bias, of both inside.
+  mlir::Value emitBias(sym::Expr query, sym::Expr key);
+  bool hasBias() { return !op.getBias().empty(); }
+
+  /// Writes elements of the result: `values` are of `feature` and those after it.
+  void storeResult(sym::Expr query, sym::Expr feature, mlir::Value value);
+
+  DeviceFrame &frame;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  kernel::AttentionOp op;
+  cpu::BodyEmitter q, k, v, bias;
+  ThreadTeam warp;
+  int64_t depth, valueDepth;
+  sym::Expr m, n;
+  int64_t numBatch;
+  llvm::SmallVector<sym::Expr> position;
+  mlir::Type sumType;
+  sym::Expr firstQuery = 0, lane = 0, warpNumber = 0;
+};
+
+/// With operands of two bytes, on tensor cores. Its schedule is `tile = [queries of a warp]`,
+/// `block = [threads, keys]` and `lanes` the steps that a tensor core takes at once.
+bool mayUseTensorCores(kernel::AttentionOp op);
+kernel::ScheduleAttr chooseMatrixAttention(kernel::AttentionOp op);
+bool isMatrixAttention(kernel::ScheduleAttr schedule);
+void emitMatrixAttention(DeviceFrame &frame, kernel::AttentionOp op);
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_ATTENTIONKERNEL_H
