@@ -328,6 +328,19 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const Targe
 //===-- Tiles and blocks
 //------------------------------------------------------------------------===//
 
+sym::Expr RowRun::shareOf(sym::Expr steps, sym::Expr tiles, int64_t most) {
+  return most % 2 == 0 ? 2 * steps.ceilDiv(2 * tiles) : steps.ceilDiv(tiles);
+}
+
+SmallVector<int64_t> RowRun::heights() const {
+  SmallVector<int64_t> result{1};
+  for (int64_t height = 2; height < size; height += 2)
+    result.push_back(height);
+  if (size != 1)
+    result.push_back(size);
+  return result;
+}
+
 void ContractLayout::setTile(int64_t maxRows) {
   tileAxis = rows.size() - 1;
   tileInner = 1;
@@ -353,13 +366,13 @@ void ContractLayout::setTile(int64_t maxRows) {
     if (size != 0)
       runs.push_back({size, (size + 1) * larger, tiles - larger, larger});
   } else {
-    // There is code for every height up to this.
+    // There is code for every second height up to this.
     limit = std::min(limit, maxVariableTile);
     sym::Expr tiles = extent.ceilDiv(limit), whole = sym::Expr::max(tiles - 2, 0);
     sym::Expr left = extent - whole * limit, last = tiles - whole;
     runs.push_back({limit, 0, whole, 0});
     runs.push_back({limit, whole * limit, last, whole, /*isVariable=*/true,
-                    left.ceilDiv(sym::Expr::max(last, 1)), left});
+                    RowRun::shareOf(left, sym::Expr::max(last, 1), limit), left});
   }
   std::optional<int64_t> steps = extent.constant();
   bool isShort = steps ? *steps <= longAxis : lhs == Lhs::Direct && sumExtent().isConstant();
@@ -474,6 +487,12 @@ bool ContractLayout::epilogueInMemory() const {
   return accumulators * (cost.arithmetic + cost.reads + 20 * (cost.transcendental + cost.gathers)) >
              400 ||
          cost.reduces;
+}
+
+bool ContractLayout::tilesShareCode() const {
+  constexpr int64_t longSum = 256;
+  return hasVariableTiles() &&
+         (epilogueInMemory() || sumExtent().constant().value_or(longSum) >= longSum);
 }
 
 int64_t ContractLayout::stageEstimate() const {

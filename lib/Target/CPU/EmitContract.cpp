@@ -25,7 +25,9 @@ namespace {
 struct Tile {
   int64_t size; // the most, of one whose size is known at run time
   SmallVector<sym::Expr> position;
-  std::optional<sym::Expr> steps = std::nullopt; // at run time
+  // At run time.
+  std::optional<sym::Expr> steps = std::nullopt;
+  SmallVector<int64_t> heights = {};
 };
 
 class ContractEmitter {
@@ -84,7 +86,7 @@ private:
     name(last.count, {1, 2});
     last.steps = extent - last.begin;
     name(last.steps, {1, 2 * last.size});
-    last.share = last.steps.ceilDiv(last.count);
+    last.share = RowRun::shareOf(last.steps, last.count, last.size);
     name(last.share, {1, last.size});
   }
 
@@ -192,6 +194,26 @@ private:
   /// which the panel had none.
   void emitTiles(sym::Expr panel, int64_t vectors, ArrayRef<sym::Expr> position, sym::Expr begin,
                  sym::Expr end, sym::Expr zero) {
+    auto emitAt = [&](Tile &&tile, sym::Expr start, sym::Expr number) {
+      tile.position.push_back(frame.named(start, layout.rows[layout.tileAxis].extent));
+      if (layout.tileAxis + 1 < layout.rows.size())
+        tile.position.push_back(0);
+      emitTile(panel, vectors, tile, number - zero);
+    };
+    if (layout.tilesShareCode()) {
+      const RowRun &whole = layout.runs.front(), &last = layout.runs.back();
+      emitRange(frame, begin, end, layout.numTiles(), [&](sym::Expr number) {
+        sym::Expr before = last.share * sym::Expr::max(number - whole.count, 0);
+        Value left = frame.emit(sym::Expr::min(last.share, last.steps - before));
+        Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, frame.emit(number),
+                                              frame.emit(whole.count));
+        Value steps = arith::SelectOp::create(b, loc, isWhole, frame.constant(whole.size), left);
+        emitAt({last.size, SmallVector<sym::Expr>(position),
+                frame.addVariable(steps, sym::Range{1, last.size}), last.heights()},
+               whole.size * sym::Expr::min(number, whole.count) + before, number);
+      });
+      return;
+    }
     for (const RowRun &run : layout.runs) {
       sym::Expr first = sym::Expr::max(begin, run.firstTile);
       sym::Expr last = sym::Expr::min(end, run.firstTile + run.count);
@@ -199,14 +221,13 @@ private:
         Tile tile{run.size, SmallVector<sym::Expr>(position)};
         sym::Expr before = (run.isVariable ? run.share : run.size) * (number - run.firstTile);
         sym::Expr start = run.begin + before;
-        if (run.isVariable)
+        if (run.isVariable) {
           tile.steps = frame.addVariable(
               frame.simplifyAndEmit(sym::Expr::min(run.share, run.steps - before)),
               sym::Range{1, run.size});
-        tile.position.push_back(frame.named(start, layout.rows[layout.tileAxis].extent));
-        if (layout.tileAxis + 1 < layout.rows.size())
-          tile.position.push_back(0);
-        emitTile(panel, vectors, tile, number - zero);
+          tile.heights = run.heights();
+        }
+        emitAt(std::move(tile), start, number);
       });
     }
   }
@@ -263,20 +284,32 @@ private:
     Prefetch prefetch = makePrefetch(panel, number);
     bool inMemory = layout.epilogueInMemory() || tile.steps;
     Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
-    auto multiply = [&](int64_t size) {
+    auto multiply = [&](int64_t size, Value missing) {
       MicrokernelShape shape = getShape(size, vectors);
+      if (missing) {
+        sym::Expr stride = layout.rows[layout.tileAxis].lhsStride;
+        shape.moved = arith::MulIOp::create(b, loc, missing, frame.emit(stride));
+        shape.numMoved = layout.tileInner;
+      }
       SmallVector<Value> init;
       if (isLastSumBlock)
-        init = loadSums(sumBase, shape.rowOffsets.size(), vectors);
+        init = loadSums(sumBase, shape.rowOffsets.size(), vectors, missing);
       return emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
     };
-    if (tile.steps)
-      emitVariable(frame.leafValue(*tile.steps), 1, tile.size,
-                   [&](int64_t size) { storeSums(sumBase, vectors, multiply(size)); });
-    else if (inMemory)
-      storeSums(sumBase, vectors, multiply(tile.size));
-    else
-      return emitEpilogueOnRegisters(panel, vectors, tile, multiply(tile.size));
+    if (tile.steps) {
+      Value steps = frame.leafValue(*tile.steps);
+      emitVariable(steps, tile.heights, [&](int64_t size) {
+        // One step short of `size`, the last one is computed twice.
+        Value missing;
+        if (size > 1)
+          missing = arith::SubIOp::create(b, loc, steps, frame.constant(size));
+        storeSums(sumBase, vectors, multiply(size, missing), missing);
+      });
+    } else if (inMemory) {
+      storeSums(sumBase, vectors, multiply(tile.size, {}), {});
+    } else {
+      return emitEpilogueOnRegisters(panel, vectors, tile, multiply(tile.size, {}));
+    }
     if (!isLastSumBlock)
       return emitEpilogueInMemory(panel, vectors, tile, sumBase);
     auto branch = scf::IfOp::create(b, loc, isLastSumBlock, /*withElseRegion=*/false);
@@ -285,19 +318,19 @@ private:
     emitEpilogueInMemory(panel, vectors, tile, sumBase);
   }
 
-  /// `body(value)`, where least <= value <= most is known now in each copy of it.
-  void emitVariable(Value value, int64_t least, int64_t most, function_ref<void(int64_t)> body) {
-    if (least == most)
-      return body(least);
-    int64_t middle = (least + most) / 2;
-    Value isSmall =
-        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, value, frame.constant(middle));
+  /// `body(height)` for the least of `heights` that `value` does not pass, the last one otherwise.
+  void emitVariable(Value value, ArrayRef<int64_t> heights, function_ref<void(int64_t)> body) {
+    if (heights.size() == 1)
+      return body(heights.front());
+    size_t half = heights.size() / 2;
+    Value isSmall = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, value,
+                                          frame.constant(heights[half - 1]));
     auto branch = scf::IfOp::create(b, loc, isSmall, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
-    emitVariable(value, least, middle, body);
+    emitVariable(value, heights.take_front(half), body);
     b.setInsertionPointToStart(branch.elseBlock());
-    emitVariable(value, middle + 1, most, body);
+    emitVariable(value, heights.drop_front(half), body);
   }
 
   /// Spreads the fetching of the next panel over the task's tiles.
@@ -344,28 +377,34 @@ private:
                      frame.simplifyAndEmit(offset));
   }
 
-  Value sumElement(Value base, int64_t row, int64_t vector) {
-    return frame.gep(base, layout.sumType,
-                     frame.constant(row * layout.panel() + vector * layout.lanes));
+  /// Addresses of a tile's sums, row by row; those of the last step are `missing` steps further on.
+  SmallVector<Value> sumElements(Value base, size_t rows, int64_t vectors, Value missing) {
+    Value last = base;
+    if (missing) {
+      Value step = frame.constant(layout.tileInner * layout.panel());
+      last = frame.gep(base, layout.sumType, arith::MulIOp::create(b, loc, missing, step));
+    }
+    SmallVector<Value> addresses;
+    for (size_t row = 0; row < rows; ++row)
+      for (int64_t v = 0; v < vectors; ++v)
+        addresses.push_back(frame.gep(row + layout.tileInner < rows ? base : last, layout.sumType,
+                                      frame.constant(row * layout.panel() + v * layout.lanes)));
+    return addresses;
   }
 
   unsigned sumBytes() { return layout.sumType.getIntOrFloatBitWidth() / 8; }
 
-  SmallVector<Value> loadSums(Value base, size_t rows, int64_t vectors) {
+  SmallVector<Value> loadSums(Value base, size_t rows, int64_t vectors, Value missing) {
     SmallVector<Value> sums;
-    for (size_t row = 0; row < rows; ++row)
-      for (int64_t v = 0; v < vectors; ++v)
-        sums.push_back(
-            LLVM::LoadOp::create(b, loc, vectorType(), sumElement(base, row, v), sumBytes()));
+    for (Value address : sumElements(base, rows, vectors, missing))
+      sums.push_back(LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes()));
     return sums;
   }
 
-  void storeSums(Value base, int64_t vectors, ArrayRef<Value> sums) {
-    for (auto [i, sum] : llvm::enumerate(sums))
-      LLVM::StoreOp::create(
-          b, loc, sum,
-          sumElement(base, static_cast<int64_t>(i) / vectors, static_cast<int64_t>(i) % vectors),
-          sumBytes());
+  void storeSums(Value base, int64_t vectors, ArrayRef<Value> sums, Value missing) {
+    SmallVector<Value> addresses = sumElements(base, sums.size() / vectors, vectors, missing);
+    for (auto [sum, address] : llvm::zip(sums, addresses))
+      LLVM::StoreOp::create(b, loc, sum, address, sumBytes());
   }
 
   //===-- Epilogue

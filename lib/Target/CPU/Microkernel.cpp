@@ -32,9 +32,20 @@ public:
   Emitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
       : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch) {}
 
+  SmallVector<Value> emit(Value lhs, Value rhs, ValueRange sums) {
+    SmallVector<Value, 2> pointers{lhs};
+    if (shape.moved)
+      pointers.push_back(frame.gep(lhs, shape.lhsType, shape.moved));
+    return emitLoops(0, pointers, rhs, {}, sums);
+  }
+
+private:
+  /// The left operand's pointer, and that of the rows that are moved.
+  using Pointers = ArrayRef<Value>;
+
   /// Loops [level, end) with the operands' pointers at this level; `iteration` counts innermost
   /// iterations so far (null is 0).
-  SmallVector<Value> emitLoops(size_t level, Value lhs, Value rhs, Value iteration,
+  SmallVector<Value> emitLoops(size_t level, Pointers lhs, Value rhs, Value iteration,
                                ValueRange sums) {
     if (level == shape.loops.size())
       return emitUpdate(lhs, rhs, iteration, sums);
@@ -42,14 +53,16 @@ public:
     if (isUnrolled(level)) {
       SmallVector<Value> unrolled(sums);
       for (int64_t k = 0, e = *loop.extent.constant(); k < e; ++k)
-        unrolled = emitLoops(level + 1, advance(lhs, shape.lhsType, k * loop.lhsStride),
+        unrolled = emitLoops(level + 1, advance(lhs, k * loop.lhsStride),
                              advance(rhs, shape.rhsType, k * loop.rhsStride),
                              countIteration(level, frame.constant(k), iteration), unrolled);
       return unrolled;
     }
     // How the pointers came about is nothing to this loop: LLVM's strength reduction would try
     // every way to add them up.
-    lhs = LLVM::FreezeOp::create(b, loc, lhs);
+    SmallVector<Value, 2> from;
+    for (Value pointer : lhs)
+      from.push_back(LLVM::FreezeOp::create(b, loc, pointer));
     rhs = LLVM::FreezeOp::create(b, loc, rhs);
     Value extent = frame.emit(loop.extent);
     auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), sums);
@@ -57,15 +70,16 @@ public:
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(op.getBody());
     Value k = op.getInductionVar();
+    SmallVector<Value, 2> there;
+    for (Value pointer : from)
+      there.push_back(advance(pointer, shape.lhsType, k, loop.lhsStride));
     SmallVector<Value> next =
-        emitLoops(level + 1, advance(lhs, shape.lhsType, k, loop.lhsStride),
-                  advance(rhs, shape.rhsType, k, loop.rhsStride),
+        emitLoops(level + 1, there, advance(rhs, shape.rhsType, k, loop.rhsStride),
                   countIteration(level, k, iteration), op.getRegionIterArgs());
     scf::YieldOp::create(b, loc, next);
     return SmallVector<Value>(op.getResults());
   }
 
-private:
   /// This loop and all inside it are short enough together to be written out.
   bool isUnrolled(size_t level) const {
     constexpr int64_t longest = 12;
@@ -93,6 +107,13 @@ private:
     if (offset.isConstant(0))
       return pointer;
     return frame.gep(pointer, type, frame.emit(offset));
+  }
+
+  SmallVector<Value, 2> advance(Pointers pointers, sym::Expr offset) {
+    SmallVector<Value, 2> result;
+    for (Value pointer : pointers)
+      result.push_back(advance(pointer, shape.lhsType, offset));
+    return result;
   }
 
   Value advance(Value pointer, Type type, Value k, sym::Expr stride) {
@@ -131,7 +152,7 @@ private:
     return arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, a, x), sum);
   }
 
-  SmallVector<Value> emitUpdate(Value lhs, Value rhs, Value iteration, ValueRange sums) {
+  SmallVector<Value> emitUpdate(Pointers pointers, Value rhs, Value iteration, ValueRange sums) {
     SmallVector<Value> row;
     for (int64_t v = 0; v < shape.vectors; ++v)
       row.push_back(extend(load(rhs, shape.rhsType, v * shape.lanes, false), shape.rhsType));
@@ -142,7 +163,9 @@ private:
       LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
     }
     SmallVector<Value> next;
-    for (int64_t offset : shape.rowOffsets) {
+    size_t firstMoved = shape.rowOffsets.size() - shape.numMoved;
+    for (auto [number, offset] : llvm::enumerate(shape.rowOffsets)) {
+      Value lhs = number < firstMoved ? pointers.front() : pointers.back();
       if (shape.lhsHasColumns) {
         for (auto [v, x] : llvm::enumerate(row)) {
           int64_t column = offset + static_cast<int64_t>(v) * shape.lanes;
@@ -181,5 +204,5 @@ SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelSha
     Value zero = arith::ConstantOp::create(b, frame.loc, b.getZeroAttr(type));
     sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
   }
-  return Emitter(frame, shape, prefetch).emitLoops(0, lhs, rhs, {}, sums);
+  return Emitter(frame, shape, prefetch).emit(lhs, rhs, sums);
 }

@@ -22,7 +22,7 @@
 // axis is cut evenly: 128 rows are 7 tiles of 12 and 4 of 11, not 10 of 12 and one of 8, so that
 // two microkernels serve all of them, both close to the tallest. Where the number of rows is only
 // known when the model runs, all tiles but the last two are as tall as can be, those two share what
-// is left, and there is a microkernel for each height that they may have.
+// is left, and there is a microkernel for every second height that they may have.
 #ifndef KILN_TARGET_CPU_CONTRACTLAYOUT_H
 #define KILN_TARGET_CPU_CONTRACTLAYOUT_H
 
@@ -57,6 +57,11 @@ struct RowRun {
   /// what is left of `steps`.
   bool isVariable = false;
   sym::Expr share = 0, steps = 0;
+  /// The share of `tiles` tiles of at most `most` steps: a height there is code for.
+  static sym::Expr shareOf(sym::Expr steps, sym::Expr tiles, int64_t most);
+  /// The heights there is code for: 1, the even ones and `size`. A tile of another has its last
+  /// step computed twice.
+  llvm::SmallVector<int64_t> heights() const;
 };
 
 struct ContractLayout {
@@ -137,6 +142,9 @@ struct ContractLayout {
   bool stagesPerSumBlock() const;
   /// The epilogue runs over rows in memory instead of on registers: it is long, or the sum is cut.
   bool epilogueInMemory() const;
+  /// Tiles of all heights run through the same code, with their epilogue in memory: what that costs
+  /// does not count beside a long sum, and there is one microkernel less.
+  bool tilesShareCode() const;
 
   /// Elements that the windows of all rows slide over, before the rows are cut into blocks; 1 if
   /// there are no windows.

@@ -37,6 +37,9 @@ struct MicrokernelShape {
   mlir::Type lhsType, rhsType, sumType;
   /// Where each row of the tile begins, in elements from the left operand's pointer.
   llvm::SmallVector<int64_t> rowOffsets;
+  /// Where the last `numMoved` rows really begin: this many elements (i64) further on.
+  mlir::Value moved;
+  int64_t numMoved = 0;
   /// The tile's columns: `vectors` times `lanes`, consecutive in the right operand.
   int64_t vectors = 1, lanes = 1;
   /// The left operand has an element for each column too, consecutive as the right operand's are:
