@@ -12,11 +12,15 @@ struct Moments {
 };
 } // namespace
 
-/// Mean and 1 / sqrt(variance + eps) of what `read` gives inside a reduction over `extents`.
+/// Mean and 1 / sqrt(variance + eps) of what `read` gives, in `type`, inside a reduction over
+/// `extents`. The mean is summed up in `meanType` if there is one.
 static Moments moments(BodyBuilder &body, ArrayRef<Expr> extents, Type type,
-                       function_ref<Element(BodyBuilder &)> read, double eps) {
+                       function_ref<Element(BodyBuilder &)> read, double eps, Type meanType = {}) {
+  Type sumType = meanType ? meanType : type;
   Element count = countAs(body, sym::product(extents), type);
-  Element mean = body.sum(extents, type, read) / count;
+  Element sum =
+      body.sum(extents, sumType, [&](BodyBuilder &inner) { return convert(read(inner), sumType); });
+  Element mean = convert(sum / countAs(body, sym::product(extents), sumType), type);
   Element squares = body.sum(extents, type, [&](BodyBuilder &inner) {
     Element distance = read(inner) - mean;
     return distance * distance;
@@ -286,7 +290,7 @@ static LogicalResult lowerBatchNorm(Call &call) { return batchNorm(call, false);
 static SmallVector<Value> groupNorm(Call &call, Expr groups, Value weight, Value bias, double eps) {
   Value x = call.tensor(0);
   Exprs shape = shapeOf(x);
-  Type wide = opmath(elementType(x)), precise = accumulatorType(elementType(x));
+  Type wide = opmath(elementType(x));
   Expr each = call.kernels.known().simplify(shape[1].floorDiv(groups));
   if (!isFloat(wide) || !call.kernels.isSame(each * groups, shape[1]) ||
       !areChannelVectors(call, {weight, bias}, shape[1])) {
@@ -298,13 +302,13 @@ static SmallVector<Value> groupNorm(Call &call, Expr groups, Value weight, Value
   SmallVector<Value> statistics =
       call.kernels.map({shape[0], groups}, {wide, wide}, [&](BodyBuilder &body) {
         Moments m = moments(
-            body, extents, precise,
+            body, extents, wide,
             [&](BodyBuilder &inner) {
               Exprs index = {inner.dim(0), inner.dim(1) * each + inner.dim(2)};
               llvm::append_range(index, inner.dims(3, inner.numDims()));
-              return convert(inner.read(x, index), precise);
+              return convert(inner.read(x, index), wide);
             },
-            eps);
+            eps, accumulatorType(elementType(x)));
         return BodyBuilder::Elements{m.mean, m.rstd};
       });
   Value result = call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
