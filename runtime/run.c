@@ -438,14 +438,19 @@ int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
 
 /*===-- The run -------------------------------------------------------------===*/
 
+int32_t kiln_call_program(kiln_context *context) {
+  int32_t status = kiln_program.main(&context->run);
+  if (KILN_UNLIKELY(kiln_program.externs != NULL))
+    kiln_program.externs->drop(&context->run);
+  return status;
+}
+
 static int32_t call_main(kiln_context *context) {
   kiln_model *model = context->model;
   if (model->exclusive_runs)
     kiln_lock(&model->state);
   context->run.weights = atomic_load_explicit(&model->weights.blob, memory_order_acquire);
-  int32_t status = kiln_program.main(&context->run);
-  if (KILN_UNLIKELY(kiln_program.externs != NULL))
-    kiln_program.externs->drop(&context->run);
+  int32_t status = kiln_call_program(context);
   if (model->exclusive_runs)
     kiln_unlock(&model->state);
   kiln_pool_release(context); /* already now: what follows needs no workers */

@@ -279,6 +279,8 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
 /* The sizes and the recorded strides of an output in this run. */
 int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
                            int64_t *strides, uint64_t *extent);
+/* main; libraries keep nothing of the run when it is over. */
+int32_t kiln_call_program(kiln_context *context);
 /* An output in a NULL slot, in the host's memory. */
 int32_t kiln_allocate_output(kiln_context *context, uint32_t index);
 void kiln_delete_output(DLManagedTensorVersioned *tensor);

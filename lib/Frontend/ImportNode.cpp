@@ -207,16 +207,13 @@ Expr Importer::newSymbol(StringRef condition) {
 
 /// Operators whose result depends on how their argument lies in memory.
 static bool seesMemory(StringRef target) {
-  return target.starts_with("aten.as_strided") || target.starts_with("aten.resize");
+  return target.starts_with("aten.as_strided") || target.starts_with("aten.resize") ||
+         target == "auto_functionalized_v2";
 }
 
-/// Strides and offset of the node's first tensor, as attributes of its call.
-Error Importer::recordMemory(const Node &node, Operation *op) {
-  auto *tensor =
-      node.inputs.empty() ? nullptr : std::get_if<TensorRef>(&node.inputs.front().arg.value);
-  if (!tensor)
-    return Error::success();
-  Expected<const TensorMeta *> meta = metaOf(tensor->name);
+/// How a tensor lies in memory: its strides and its offset.
+Expected<std::pair<Attribute, Attribute>> Importer::memoryOf(StringRef tensor) {
+  Expected<const TensorMeta *> meta = metaOf(tensor);
   if (!meta)
     return meta.takeError();
   Expected<SmallVector<Expr>> strides = integers((*meta)->strides);
@@ -225,8 +222,41 @@ Error Importer::recordMemory(const Node &node, Operation *op) {
   Expected<Expr> offset = integer((*meta)->storageOffset);
   if (!offset)
     return offset.takeError();
-  op->setAttr(torch::stridesAttrName, sym::ShapeAttr::get(&context, *strides));
-  op->setAttr(torch::storageOffsetAttrName, sym::ExprAttr::get(&context, *offset));
+  return std::pair<Attribute, Attribute>(sym::ShapeAttr::get(&context, *strides),
+                                         sym::ExprAttr::get(&context, *offset));
+}
+
+/// That of the node's first tensor, as attributes of its call; of a functionalized call, lists for
+/// its bases.
+Error Importer::recordMemory(const Node &node, Operation *op) {
+  SmallVector<Attribute> strides, offsets;
+  auto record = [&](const TensorRef &tensor) -> Error {
+    auto memory = memoryOf(tensor.name);
+    if (!memory)
+      return memory.takeError();
+    strides.push_back(memory->first);
+    offsets.push_back(memory->second);
+    return Error::success();
+  };
+  if (isa<torch::HigherOrderOp>(op)) {
+    for (const NamedArgument &input : node.inputs)
+      if (auto *bases = std::get_if<std::vector<TensorRef>>(&input.arg.value);
+          bases && input.name == "_all_bases")
+        for (const TensorRef &base : *bases)
+          if (Error error = record(base))
+            return error;
+    op->setAttr(torch::stridesAttrName, builder.getArrayAttr(strides));
+    op->setAttr(torch::storageOffsetAttrName, builder.getArrayAttr(offsets));
+    return Error::success();
+  }
+  auto *tensor =
+      node.inputs.empty() ? nullptr : std::get_if<TensorRef>(&node.inputs.front().arg.value);
+  if (!tensor)
+    return Error::success();
+  if (Error error = record(*tensor))
+    return error;
+  op->setAttr(torch::stridesAttrName, strides[0]);
+  op->setAttr(torch::storageOffsetAttrName, offsets[0]);
   return Error::success();
 }
 

@@ -67,6 +67,7 @@ private:
   // ImportNode.cpp
   llvm::Error importNodes();
   llvm::Error importNode(const Node &node);
+  llvm::Expected<std::pair<mlir::Attribute, mlir::Attribute>> memoryOf(llvm::StringRef tensor);
   llvm::Error recordMemory(const Node &node, mlir::Operation *op);
   struct Result;
   sym::Expr newSymbol(llvm::StringRef condition);

@@ -19,6 +19,8 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createTorchInlineSubgraphs());
   // Lowerings take values: a call that writes its argument has none.
   pm.addPass(createTorchFunctionalize());
+  // What it makes has no views, and does not write.
+  pm.addPass(createTorchLowerAutoFunctionalized());
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
   pm.addPass(createTorchLowerToKernel(lower));

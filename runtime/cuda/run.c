@@ -524,7 +524,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
 static int32_t launch_main(kiln_context *context) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   cuda->records = true;
-  int32_t status = kiln_program.main(&context->run);
+  int32_t status = kiln_call_program(context);
   cuda->records = false;
   if (KILN_LIKELY(status == KILN_OK))
     return kiln_cuda_flush(context);

@@ -164,7 +164,8 @@ int32_t prepareCall(const kiln_extern_call *call, void **result, char *message, 
   if (const c10::Argument *written = findUnexpectedWrite(*prepared))
     return fail(KILN_UNSUPPORTED,
                 "it writes to its argument '" + written->name() +
-                    "', which was not known when the model was compiled",
+                    "', which only a program with decompositions says "
+                    "(ExportedProgram.run_decompositions)",
                 message, size);
   *result = prepared.release();
   return KILN_OK;

@@ -413,6 +413,43 @@ def test_write_that_the_compiler_did_not_know_of(tmp_path):
     assert error.value.status == 3
 
 
+@torch.library.custom_op("kilntest::writesall", mutates_args={"xs"})
+def writesall(xs: List[Tensor], y: Tensor) -> None:
+    for x in xs:
+        x.mul_(y)
+
+
+class WritesParts(torch.nn.Module):
+    """Arguments that are written: a whole tensor, an input, a slice and a row of one."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.ones(3))
+
+    def forward(self, x, y):
+        z = x * 2
+        a, b = torch.ops.kilntest.writes(z), torch.ops.kilntest.writes(z[1:3])
+        torch.ops.kilntest.writesall([z[0], y, self.state], x[0] + 2)
+        return a, b, z, self.state * 1, torch.ops.kilntest.writes(z)
+
+
+def test_writes_of_a_program_with_decompositions(tmp_path):
+    x, y = torch.randn(5, 3), torch.ones(3)
+    rows = {0: Dim("rows", min=4, max=64)}
+    for shapes, sizes in ((None, (5,)), ((rows, None), (5, 4, 33))):
+        module = WritesParts()
+        torch.export.save(torch.export.export(module, (x, y), dynamic_shapes=shapes).run_decompositions({}), tmp_path / "model.pt2")
+        process = run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / f"model{len(sizes)}.so", *FALLBACK)
+        assert process.returncode == 0, process.stderr
+        model = kiln.load(tmp_path / f"model{len(sizes)}.so")
+        for size in sizes:
+            x, y = torch.randn(size, 3), torch.randn(3)
+            mine = y.clone()
+            actual, expected = model(x, mine), module(x, y)
+            for one, other in zip([*actual, mine], [*expected, y]):
+                torch.testing.assert_close(one, other)
+
+
 class Strides(torch.nn.Module):
     def forward(self, x):
         return torch.as_strided(x.t(), (2, 2), (1, 2)), torch.ops.kilntest.gone(x)

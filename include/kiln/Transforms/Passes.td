@@ -85,6 +85,16 @@ def TorchLowerAutocast : Pass<"torch-lower-autocast", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchLowerAutoFunctionalized : Pass<"torch-lower-auto-functionalized", "::mlir::ModuleOp"> {
+  let summary = "Make plain calls of functionalized ones";
+  let description = [{
+    Export with decompositions leaves a custom operator that writes its arguments as `auto_functionalized_v2`,
+    which returns the tensors behind those arguments as they are then. It becomes a `torch.call` with
+    `updates`; an argument that is a view of such a tensor is made before it and put back behind it.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
   let summary = "Write recurrent layers as scans over their steps";
   let description = [{
