@@ -264,15 +264,17 @@ static LogicalResult lowerRoundDecimals(Call &call) {
 
 static Element atan2(Element y, Element x) { return apply<math::Atan2Op>(y, x); }
 
-/// log(base^a + base^b) without overflow.
-static Element logAdd(Element a, Element b, bool base2) {
+/// log(base^a + base^b) without overflow; in double precision, since the parts of the sum cancel.
+static Element logAdd(Element x, Element y, bool base2) {
+  Type f64 = x.b().getF64Type();
+  Element a = convert(x, f64), b = convert(y, f64);
   Element large = maximum(a, b);
   Element distance = -abs(a - b);
   Element rest =
       base2 ? log1p(apply<math::Exp2Op>(distance)) * (1 / std::numbers::ln2) : log1p(exp(distance));
   // Equal infinities have no distance.
   Element same = (a == b) & isInf(a);
-  return select(same, a, large + rest);
+  return convert(select(same, a, large + rest), x.type());
 }
 static Element logaddexp(Element a, Element b) { return logAdd(a, b, false); }
 static Element logaddexp2(Element a, Element b) { return logAdd(a, b, true); }

@@ -94,7 +94,8 @@ static LogicalResult vecdot(Call &call, int64_t dim) {
   Type common = promoteTypes(elementType(x), elementType(y));
   if (!shape || !common || isBool(common))
     return call.refuse("these dtypes or shapes");
-  Type wide = opmath(common);
+  // The parts of complex products cancel.
+  Type wide = isComplex(common) ? accumulatorType(common) : opmath(common);
   Expr extent = (*shape)[dim];
   Exprs rows = *shape;
   rows.erase(rows.begin() + dim);

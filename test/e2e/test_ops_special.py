@@ -56,6 +56,12 @@ def test_polygamma(compile_and_compare):
     compile_and_compare(poles, (torch.arange(-4, 3, dtype=torch.int8),), rtol=1e-4, atol=1e-5)
 
 
+def test_logaddexp_near_zero(compile_and_compare):
+    """Where the larger operand and the logarithm cancel."""
+    x = torch.linspace(-0.75, -0.65, 101)
+    compile_and_compare(Functions([lambda x: torch.logaddexp(x, x + 0.01).double(), lambda x: torch.logaddexp(x.double(), x.double() + 0.01)]), (x,), rtol=1e-4, atol=2e-8)
+
+
 def test_zeta(compile_and_compare):
     x = torch.tensor([1.0, 1.5, 2.0, 3.0, 8.0, 0.5, 2.0, 2.0, 2.5, 30.0, NAN], dtype=torch.float64)
     q = torch.tensor([2.0, 0.3, 1.0, 7.5, 12.0, 1.0, -1.0, -0.5, -0.5, 4.0, 1.0], dtype=torch.float64)
