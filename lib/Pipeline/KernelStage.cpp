@@ -62,6 +62,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   } else {
     // After fusion, which would put the parts back together.
     pm.addPass(cuda::createCudaSplitReductions());
+    pm.addPass(cuda::createCudaSplitContracts());
   }
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));

@@ -68,6 +68,18 @@ def assert_strides(actual, recorded):
             assert stride == expected, (actual.stride(), recorded.stride())
 
 
+def assert_assembles(archive, folder, options=()):
+    """ptxas makes machine code of all kernels, and keeps what products, attention and maps hold in registers. Returns the folder
+    of what is on the way."""
+    temps = folder / "gpu"
+    process = run_tool("aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options)
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    for report in temps.glob("*.txt"):
+        if report.name.startswith(("map", "contract", "attention")):
+            assert "0 bytes spill stores, 0 bytes spill loads" in report.read_text(), (report.name, report.read_text())
+    return temps
+
+
 class Compiled:
     """An exported program and the model compiled from it."""
 
@@ -79,6 +91,8 @@ class Compiled:
         torch.export.save(self.program, self.archive)
         process = run_tool("aot-compile", self.archive, "-o", self.path, *TARGET, *options)
         assert process.returncode == 0, process.stderr[-4000:]
+        if os.environ.get("KILN_TEST_PTXAS"):
+            assert_assembles(self.archive, folder, [option for option in options if not option.startswith(("--target", "--gpu-arch"))])
         self.module = module
         self.model = GuardedModel(self.path, threads)
 

@@ -78,8 +78,7 @@ static bool isValid(kernel::ScheduleAttr schedule, const ContractDims &dims) {
          plan.blockM * plan.blockK % threads == 0 && plan.blockN * plan.blockK % threads == 0;
 }
 
-/// Few rows, and columns whose steps lie side by side.
-static bool isDot(const ContractDims &dims) {
+bool cuda::isDot(const ContractDims &dims) {
   return dims.m.constant() && *dims.m.constant() >= 1 && *dims.m.constant() <= maxDotRows &&
          !dims.rhsAlongN && !dims.n.isConstant(1);
 }

@@ -36,6 +36,9 @@ struct ContractPlan {
   }
 };
 
+/// Few rows, and columns whose steps lie side by side.
+bool isDot(const ContractDims &dims);
+
 /// A schedule of one tile size is that of a product with few rows (EmitDot.cpp): `tile = [m]`,
 /// `block = [threads]`, `lanes` the steps that a lane reads side by side.
 void emitDot(DeviceFrame &frame, kernel::ContractOp contract);

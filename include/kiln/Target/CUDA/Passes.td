@@ -15,6 +15,18 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
+  let summary = "Divide the steps of products that are few blocks' work";
+  let description = [{
+    Where a product has fewer elements than keep a GPU busy, whatever its symbols are, and many steps, whose number is known,
+    one of its k dims is cut: the contract gets one more batch dim, the parts, and a map adds the sums of the parts, always
+    in the same order, and runs the epilogue. Few rows that have a warp for each column stay as they are.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"
+  ];
+}
+
 def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let summary = "Decide which threads of a GPU run each kernel";
   let description = [{
