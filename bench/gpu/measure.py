@@ -36,11 +36,15 @@ def attention_backend(name):
         yield
 
 
+def largest(inputs):
+    return max((value for value in inputs if isinstance(value, torch.Tensor)), key=lambda value: value.numel())
+
+
 def peers(program, module, inputs, machine, wanted):
     """name -> call, of those that work here."""
     calls = {"eager": lambda: module(*inputs)}
     if program.part == "memory":
-        copied, target = max((t for t in inputs if isinstance(t, torch.Tensor)), key=lambda t: t.numel()), None
+        copied = largest(inputs)
         target = torch.empty_like(copied)
         calls["copy"] = lambda: target.copy_(copied)
     if not machine.emulated:
@@ -124,6 +128,8 @@ def measure(program, entry, package, machine, scratch, options):
         works, failed = peers(program, module, inputs, machine, options.peers)
         times = interleave(machine, {"kiln": compiled, **works}, options.seconds)
     row.update(ms=times.pop("kiln"), peers=times, failed_peers=failed)
+    if "copy" in times:
+        row["copied"] = 2 * largest(inputs).numel() * largest(inputs).element_size()  # read and written
     return row
 
 

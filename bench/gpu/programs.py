@@ -87,7 +87,7 @@ class Decoder(torch.nn.Module):
     def __init__(self, layers, hidden, inner, heads, kv_heads, words):
         super().__init__()
         self.heads, self.kv_heads, self.depth = heads, kv_heads, hidden // heads
-        linear = functools.partial(torch.nn.Linear, bias=False)
+        linear = functools.partial(torch.nn.Linear, bias=False, dtype=torch.bfloat16)
         self.words = torch.nn.Embedding(words, hidden)
         self.layers = torch.nn.ModuleList()
         for _ in range(layers):
@@ -262,7 +262,7 @@ def programs(tiny=False):
         "sum-f32": memory(lambda x: x.sum(), (gib // 4,), outputs=0), "row-sums-f32": memory(lambda x: x.sum(-1), (65536, 4096), outputs=0),
         "cumsum-rows-f32": memory(lambda x: x.cumsum(-1), (4096, 32768)), "cumsum-long-f32": memory(lambda x: x.cumsum(-1), (1 << 24,)),
         "sort-rows-f32": memory(lambda x: x.sort(-1)[0], (4096, 4096)), "sort-long-f32": memory(lambda x: x.sort(-1)[0], (1 << 20,)),
-        "decode-step": decoder("decode", 1, 1024, 16, 2048, 8192, 32, 8, 32000),
-        "llama-prefill": decoder("models", 512, 512, 16, 2048, 8192, 32, 8, 32000),
+        "decode-step": decoder("decode", 1, 1024, 8, 2048, 8192, 32, 8, 32000),
+        "llama-prefill": decoder("models", 512, 512, 8, 2048, 8192, 32, 8, 32000),
         "bert-base-f32": encoder(1, 128, layers=12, hidden=768, heads=12, words=30522), "bert-base-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=30522),
         "vit-b16-bf16": encoder(8, 0, bf16, image=224, layers=12, hidden=768, heads=12), "resnet50-f32": resnet(8, 224, 64, (3, 4, 6, 3)), **checks(130)}

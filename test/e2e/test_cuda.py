@@ -92,6 +92,26 @@ def test_long_reductions(compile_model):
     compile_model(Long(), (torch.randn(64, 4, 640),), options=EMULATED).check((torch.randn(64, 4, 640),), 1e-4, 1e-4)
 
 
+class Orders(torch.nn.Module):
+    """Scans and sorts with a block for each line, and those that take a thread."""
+
+    def forward(self, x, few, flags):
+        ties = (few * 2).round()
+        return (x.cumsum(-1), x.cumsum(0), x.cumprod(1), flags.cumsum(-1), few.to(torch.complex64).cumsum(-1), x.cummax(-1)[0],
+                x.t().cumsum(-1), few.flatten().cumsum(0), few.cumsum(1), torch.argsort(ties, stable=True, dim=-1), few.sort(-1, descending=True)[0],
+                torch.where(few > 1, torch.nan, few).sort(-1)[0], ties.flatten().sort(stable=True)[1], few[:, :3].sort(-1)[1], torch.nonzero(flags))
+
+
+def test_scans_and_sorts(compile_model):
+    torch.manual_seed(0)
+
+    def inputs(rows):
+        return torch.rand(rows, 1500) * 0.1 + 0.95, torch.randn(2, 3, 77), torch.rand(rows, 130) > 0.5
+    compiled = compile_model(Orders(), inputs(3), dynamic_shapes=({0: ROWS}, None, {0: ROWS}), options=EMULATED)
+    for rows in (1, 3, 8):
+        compiled.check(inputs(rows), 1e-5, 1e-4)
+
+
 class Products(torch.nn.Module):
     """Products of every shape that has code of its own, with an epilogue, and operands in either order."""
 

@@ -70,16 +70,22 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
   LogicalResult plan(kernel::FuncOp func) {
     using Planned = FailureOr<KernelPlan>;
     Operation *root = func.getRoot();
-    auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
-                    .Case([&](kernel::MapOp) { return planMap(func); })
-                    .Case([&](kernel::ContractOp) { return planContract(func, tf32); })
-                    .Case([&](kernel::AttentionOp) { return planAttention(func); })
-                    .Case<kernel::ScanOp, kernel::ScatterOp, kernel::SortOp, kernel::RepeatOp>(
-                        [&](auto) { return planTasks(func); })
-                    .Default([&](Operation *op) -> Planned {
-                      return op->emitError("cannot be compiled for CUDA yet: there is no code for ")
-                             << op->getName();
-                    });
+    auto plan =
+        llvm::TypeSwitch<Operation *, Planned>(root)
+            .Case([&](kernel::MapOp) { return planMap(func); })
+            .Case([&](kernel::ContractOp) { return planContract(func, tf32); })
+            .Case([&](kernel::AttentionOp) { return planAttention(func); })
+            .Case([&](kernel::ScanOp scan) {
+              return isBlockScan(scan) ? planScan(func) : planTasks(func);
+            })
+            .Case([&](kernel::SortOp sort) {
+              return isBlockSort(sort) ? planSort(func) : planTasks(func);
+            })
+            .Case<kernel::ScatterOp, kernel::RepeatOp>([&](auto) { return planTasks(func); })
+            .Default([&](Operation *op) -> Planned {
+              return op->emitError("cannot be compiled for CUDA yet: there is no code for ")
+                     << op->getName();
+            });
     if (failed(plan))
       return failure();
     if (!plan->grid.isValid())

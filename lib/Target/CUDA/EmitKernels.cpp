@@ -26,6 +26,10 @@ static LogicalResult emitRoot(DeviceFrame &frame) {
     return emitContract(frame, contract);
   if (auto attention = dyn_cast<kernel::AttentionOp>(root))
     return emitAttention(frame, attention);
+  if (auto scan = dyn_cast<kernel::ScanOp>(root); scan && isBlockScan(scan))
+    return emitScan(frame, scan);
+  if (auto sort = dyn_cast<kernel::SortOp>(root); sort && isBlockSort(sort))
+    return emitSort(frame, sort);
   return emitTasks(frame, root);
 }
 

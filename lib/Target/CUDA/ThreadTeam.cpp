@@ -18,7 +18,7 @@ ThreadTeam::ThreadTeam(DeviceFrame &frame, int64_t threads) : frame(frame) {
   }
 }
 
-/// `value` of the lane whose number differs in the bit `distance`. The instruction moves 32 bits.
+/// The instruction moves 32 bits.
 Value ThreadTeam::shuffle(Value value, int64_t distance) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;

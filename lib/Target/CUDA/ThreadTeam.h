@@ -23,10 +23,10 @@ public:
   /// The same of every `lanes` (a power of two) neighbouring lanes.
   llvm::SmallVector<mlir::Value> combineLanes(mlir::ValueRange mine, int64_t lanes,
                                               Combine combine);
-
-private:
+  /// `value` of the lane whose number differs in the bit `distance`.
   mlir::Value shuffle(mlir::Value value, int64_t distance);
 
+private:
   DeviceFrame &frame;
 };
 

@@ -38,7 +38,12 @@ mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
 /// `tf32`: f32 operands may be rounded to TF32.
 mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
-/// Scans, scatters, sorts and repeats: each thread runs one task of the CPU's kernel.
+/// Whether a block has a line to scan, or a row to sort; otherwise a thread has.
+bool isBlockScan(kernel::ScanOp scan);
+bool isBlockSort(kernel::SortOp sort);
+mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
+/// Scatters, repeats, and the other scans and sorts: each thread runs one task of the CPU's kernel.
 mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
 
 /// A kernel's function while it is written.
@@ -65,6 +70,8 @@ struct DeviceFrame : cpu::KernelFrame {
 mlir::LogicalResult emitMap(DeviceFrame &frame, kernel::MapOp map);
 mlir::LogicalResult emitContract(DeviceFrame &frame, kernel::ContractOp contract);
 mlir::LogicalResult emitAttention(DeviceFrame &frame, kernel::AttentionOp attention);
+mlir::LogicalResult emitScan(DeviceFrame &frame, kernel::ScanOp scan);
+mlir::LogicalResult emitSort(DeviceFrame &frame, kernel::SortOp sort);
 mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 
 /// What planning left on the kernel; 0 threads: it runs on the host.

@@ -1,0 +1,220 @@
+// Scans along long lines: a block has a line and goes along it in pieces, of which each thread has
+// a few neighbouring elements. Lanes add up by shuffles, warps through shared memory.
+#include "ThreadTeam.h"
+#include "kiln/Target/CPU/LoopNest.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Elements of a piece that a thread has.
+static constexpr int64_t perThread = 4;
+/// Lines that are shorter than this are left to a thread each.
+static constexpr int64_t shortLine = 64;
+/// So many lines that go side by side occupy a GPU with a thread each, which reads side by side.
+static constexpr int64_t manyLines = 4096;
+static constexpr int64_t mostThreads = 256;
+
+static bool isLine(kernel::ScanOp scan, unsigned dim) { return dim != scan.getDim(); }
+
+/// The sizes of the dims that are not scanned.
+static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
+  SmallVector<sym::Expr> extents;
+  for (auto [i, size] : llvm::enumerate(scan.getDomain()))
+    if (isLine(scan, i))
+      extents.push_back(size);
+  return extents;
+}
+
+/// Whether elements may be combined in any order: the state is one value, and the next one a single
+/// operation of it and the element.
+static bool isAssociative(kernel::ScanOp scan) {
+  Block &combine = scan.getCombine().front();
+  if (combine.getNumArguments() != 2 || combine.getOperations().size() != 2)
+    return false;
+  Operation &op = combine.front();
+  auto yield = cast<kernel::YieldOp>(combine.back());
+  if (op.getNumOperands() != 2 || op.getNumResults() != 1 ||
+      yield.getOperands().front() != op.getResult(0))
+    return false;
+  bool takesBoth =
+      (op.getOperand(0) == combine.getArgument(0) && op.getOperand(1) == combine.getArgument(1)) ||
+      (op.getOperand(0) == combine.getArgument(1) && op.getOperand(1) == combine.getArgument(0));
+  return takesBoth && isa<arith::AddFOp, arith::AddIOp, arith::MulFOp, arith::MulIOp, arith::AndIOp,
+                          arith::OrIOp, arith::XOrIOp, arith::MaxSIOp, arith::MinSIOp,
+                          arith::MaxUIOp, arith::MinUIOp, arith::MaximumFOp, arith::MinimumFOp>(op);
+}
+
+bool cuda::isBlockScan(kernel::ScanOp scan) {
+  if (!isAssociative(scan))
+    return false;
+  SmallVector<sym::Expr> domain = scan.getDomain();
+  int64_t length = cpu::estimate(domain[scan.getDim()]);
+  bool sideBySide = scan.getDim() + 1 != domain.size() && !domain.back().isConstant(1);
+  if (sideBySide)
+    return length >= 8 * shortLine && cpu::estimate(sym::product(getLines(scan))) < manyLines;
+  return length >= shortLine;
+}
+
+FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
+  auto scan = cast<kernel::ScanOp>(func.getRoot());
+  if (failed(cpu::verifyValueTypes(scan)))
+    return failure();
+  int64_t length = cpu::estimate(scan.getDomain()[scan.getDim()]);
+  int64_t threads = warpSize;
+  while (threads < mostThreads && threads * perThread < length)
+    threads *= 2;
+  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {threads}, {threads * perThread}, 1,
+                                            /*stage=*/false);
+  return KernelPlan{schedule, sym::product(getLines(scan)), threads};
+}
+
+namespace {
+class BlockScan {
+public:
+  BlockScan(DeviceFrame &frame, kernel::ScanOp scan)
+      : frame(frame), b(frame.builder), loc(frame.loc), scan(scan), domain(scan.getDomain()),
+        warp(frame, warpSize), init(frame, scan.getInit()), body(frame, scan.getBody()),
+        combiner(frame, scan.getCombine()), finish(frame, scan.getFinish()), memory(frame, nothing),
+        position(domain.size()) {
+    memory.setLanes(1);
+  }
+
+  void emit() {
+    SmallVector<sym::Expr> lines = getLines(scan);
+    sym::Expr line = frame.addVariable(frame.block, sym::product(lines));
+    SmallVector<sym::Expr> place = sym::delinearize(line, lines);
+    for (unsigned dim = 0, next = 0; dim < domain.size(); ++dim)
+      if (isLine(scan, dim)) {
+        position[dim] = frame.assumptions.simplify(place[next++]);
+        init.setDim(dim, position[dim]);
+        body.setDim(dim, position[dim]);
+      }
+    Value start = init.emitYield().front();
+    body.emitAvailable();
+    length = frame.emit(domain[scan.getDim()]);
+    int64_t numWarps = frame.numThreads / warpSize;
+    Type type = start.getType();
+    if (numWarps > 1)
+      shared = frame.allocateShared(numWarps * std::max(8u, type.getIntOrFloatBitWidth()) / 8);
+    first = arith::MulIOp::create(b, loc, frame.thread, frame.constant(perThread));
+    lane = arith::TruncIOp::create(b, loc, b.getI32Type(), warp.rank);
+    warpVariable = frame.addVariable(warp.number, numWarps);
+    frame.emitLoop(frame.constant(0), length, frame.numThreads * perThread, start,
+                   [&](Value piece, ValueRange carried) -> SmallVector<Value> {
+                     return {emitPiece(piece, carried.front())};
+                   });
+  }
+
+private:
+  Value combine(Value before, Value after) {
+    cpu::BodyEmitter::Scope scope(combiner);
+    combiner.setArgument(0, before);
+    combiner.setArgument(1, after);
+    return combiner.emitYield().front();
+  }
+
+  Value select(Value condition, Value yes, Value no) {
+    return arith::SelectOp::create(b, loc, condition, yes, no);
+  }
+
+  /// Whether the lane's number has one of these bits.
+  Value hasBits(int64_t bits) {
+    Value mask = arith::ConstantIntOp::create(b, loc, bits, 32);
+    Value zero = arith::ConstantIntOp::create(b, loc, 0, 32);
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne,
+                                 arith::AndIOp::create(b, loc, lane, mask), zero);
+  }
+
+  /// Elements behind the line's end are the last one once more: what comes of them reaches nobody.
+  Value emitElement(Value index) {
+    cpu::BodyEmitter::Scope scope(body);
+    Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
+    Value inside = arith::MinSIOp::create(b, loc, index, last);
+    body.setDim(scan.getDim(), frame.addVariable(inside, domain[scan.getDim()]));
+    return body.emitYield().front();
+  }
+
+  /// Gives the state after the piece, in every thread.
+  Value emitPiece(Value piece, Value carried) {
+    Value begin = arith::AddIOp::create(b, loc, piece, first);
+    SmallVector<Value> indices, sums;
+    for (int64_t i = 0; i < perThread; ++i) {
+      indices.push_back(arith::AddIOp::create(b, loc, begin, frame.constant(i)));
+      Value element = emitElement(indices.back());
+      sums.push_back(sums.empty() ? element : combine(sums.back(), element));
+    }
+    // Blocks of 2, 4, … lanes meet: `total` is that of the lane's block, `before` what comes before
+    // the lane in it, if anything does.
+    Value total = sums.back(), before = total;
+    for (int64_t distance = 1; distance < warpSize; distance *= 2) {
+      Value other = warp.shuffle(total, distance), isUpper = hasBits(distance);
+      Value both =
+          distance == 1 ? other : select(hasBits(distance - 1), combine(other, before), other);
+      before = select(isUpper, both, before);
+      total = combine(total, other);
+    }
+    Value after = combine(carried, total), prefix = carried;
+    if (shared)
+      std::tie(prefix, after) = combineWarps(carried, total);
+    prefix = select(hasBits(warpSize - 1), combine(prefix, before), prefix);
+    for (auto [index, sum] : llvm::zip(indices, sums))
+      emitResult(index, combine(prefix, sum));
+    return after;
+  }
+
+  /// What comes before this warp, and after all of them.
+  std::pair<Value, Value> combineWarps(Value carried, Value total) {
+    Type type = total.getType();
+    Value isFirst =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));
+    frame.emitIf(isFirst, [&] { memory.store(shared, type, warpVariable, total); });
+    frame.emitBarrier();
+    Value prefix = carried, running = carried;
+    for (int64_t i = 0; i < frame.numThreads / warpSize; ++i) {
+      if (i) {
+        Value isHere =
+            arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.number, frame.constant(i));
+        prefix = select(isHere, running, prefix);
+      }
+      running = combine(running, memory.load(shared, type, sym::Expr(i)));
+    }
+    frame.emitBarrier(); // before the next piece's totals come
+    return {prefix, running};
+  }
+
+  void emitResult(Value index, Value state) {
+    Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, length);
+    frame.emitIf(isInside, [&] {
+      cpu::BodyEmitter::Scope scope(finish);
+      finish.setLanes(1);
+      finish.setArgument(0, state);
+      SmallVector<sym::Expr> element(position);
+      element[scan.getDim()] = frame.addVariable(index, domain[scan.getDim()]);
+      sym::Expr offset = sym::linearize(element, domain);
+      for (auto [i, value] : llvm::enumerate(finish.emitYield())) {
+        auto type = cast<RankedTensorType>(scan.getResult(i).getType());
+        finish.store(frame.resultBuffer(i), type.getElementType(), offset, value);
+      }
+    });
+  }
+
+  DeviceFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  kernel::ScanOp scan;
+  SmallVector<sym::Expr> domain;
+  ThreadTeam warp;
+  cpu::BodyEmitter init, body, combiner, finish;
+  Region nothing; // an emitter for memory accesses alone
+  cpu::BodyEmitter memory;
+  SmallVector<sym::Expr> position;
+  Value length, first, lane, shared;
+  sym::Expr warpVariable = 0;
+};
+} // namespace
+
+LogicalResult cuda::emitScan(DeviceFrame &frame, kernel::ScanOp scan) {
+  BlockScan(frame, scan).emit();
+  return success();
+}

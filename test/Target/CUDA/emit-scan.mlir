@@ -1,0 +1,93 @@
+// RUN: kiln-opt %s --cuda-choose-schedule --split-input-file | FileCheck %s --check-prefix=PLAN
+// RUN: kiln-opt %s --cuda-lower-kernels --split-input-file | FileCheck %s
+
+// A block has a line; its lanes meet in five steps, its warps through shared memory.
+// PLAN-LABEL: kernel.func @lines
+// PLAN-SAME: grid = #sym.expr<s0>
+// PLAN-SAME: tile = [256], block = [1024]
+// PLAN-SAME: threads = 256 : i64
+// CHECK-LABEL: llvm.func @lines
+// CHECK-SAME: cuda.shared = 32
+// CHECK: nvvm.shfl.sync bfly
+// CHECK: nvvm.shfl.sync bfly
+// CHECK: nvvm.shfl.sync bfly
+// CHECK: nvvm.shfl.sync bfly
+// CHECK: nvvm.shfl.sync bfly
+// CHECK-NOT: nvvm.shfl.sync
+// CHECK: nvvm.barrier
+// CHECK: nvvm.barrier
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+kernel.func @lines(%x: tensor<?x3000xi32, #sym.shape<[s0, 3000]>>) -> tensor<?x3000xi32, #sym.shape<[s0, 3000]>> {
+  %y = kernel.scan dim 1 init {
+    %zero = arith.constant 0 : i32
+    kernel.yield %zero : i32
+  } body {
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<?x3000xi32, #sym.shape<[s0, 3000]>> -> i32
+    kernel.yield %v : i32
+  } combine {
+  ^bb0(%sum: i32, %next: i32):
+    %s = arith.addi %sum, %next : i32
+    kernel.yield %s : i32
+  } finish {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<?x3000xi32, #sym.shape<[s0, 3000]>>
+  kernel.return %y : tensor<?x3000xi32, #sym.shape<[s0, 3000]>>
+}
+
+// -----
+
+// What does not depend on the order of elements alone takes one after the other.
+// PLAN-LABEL: kernel.func @ordered
+// PLAN-SAME: grid = #sym.expr<1>
+// PLAN-SAME: threads = 64 : i64
+// CHECK-LABEL: llvm.func @ordered
+// CHECK-NOT: nvvm.shfl
+// CHECK: llvm.return
+kernel.func @ordered(%x: tensor<3000xf32>) -> tensor<3000xf32> {
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } body {
+    %v = kernel.read %x (d0) -> (d0) : tensor<3000xf32> -> f32
+    kernel.yield %v : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %half = arith.constant 0.5 : f32
+    %less = arith.mulf %sum, %half : f32
+    %s = arith.addf %less, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<3000xf32>
+  kernel.return %y : tensor<3000xf32>
+}
+
+// -----
+
+// Many lines side by side are read side by side by a thread each.
+// PLAN-LABEL: kernel.func @columns
+// PLAN-SAME: grid = #sym.expr<128>
+// PLAN-SAME: threads = 64 : i64
+// CHECK-LABEL: llvm.func @columns
+// CHECK-NOT: nvvm.shfl
+// CHECK: llvm.return
+kernel.func @columns(%x: tensor<3000x8192xf32>) -> tensor<3000x8192xf32> {
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } body {
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<3000x8192xf32> -> f32
+    kernel.yield %v : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<3000x8192xf32>
+  kernel.return %y : tensor<3000x8192xf32>
+}

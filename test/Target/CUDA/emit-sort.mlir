@@ -1,0 +1,34 @@
+// RUN: kiln-opt %s --cuda-choose-schedule --split-input-file | FileCheck %s --check-prefix=PLAN
+// RUN: kiln-opt %s --cuda-lower-kernels --split-input-file | FileCheck %s
+
+// A block has a row: 128 keys and positions in shared memory, of which 28 are behind the row's end.
+// PLAN-LABEL: kernel.func @rows
+// PLAN-SAME: grid = #sym.expr<s0>
+// PLAN-SAME: threads = 64 : i64
+// CHECK-LABEL: llvm.func @rows
+// CHECK-SAME: cuda.shared = 1536
+// CHECK: nvvm.barrier
+// CHECK: nvvm.barrier
+kernel.func @rows(%x: tensor<?x100xi64, #sym.shape<[s0, 100]>>) -> (tensor<?x100xi64, #sym.shape<[s0, 100]>>, tensor<?x100xi64, #sym.shape<[s0, 100]>>, tensor<?x100xi64, #sym.shape<[s0, 100]>>) {
+  %p, %k, %s = kernel.sort {
+    %key = kernel.read %x (d0, d1) -> (d0, d1) : tensor<?x100xi64, #sym.shape<[s0, 100]>> -> i64
+    kernel.yield %key : i64
+  } : tensor<?x100xi64, #sym.shape<[s0, 100]>>, tensor<?x100xi64, #sym.shape<[s0, 100]>>, tensor<?x100xi64, #sym.shape<[s0, 100]>>
+  kernel.return %p, %k, %s : tensor<?x100xi64, #sym.shape<[s0, 100]>>, tensor<?x100xi64, #sym.shape<[s0, 100]>>, tensor<?x100xi64, #sym.shape<[s0, 100]>>
+}
+
+// -----
+
+// A row of any length is for a thread.
+// PLAN-LABEL: kernel.func @any
+// PLAN-SAME: grid = #sym.expr<1>
+// CHECK-LABEL: llvm.func @any
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+kernel.func @any(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>) {
+  %p, %k, %s = kernel.sort {
+    %key = kernel.read %x (d0) -> (d0) : tensor<?xi64, #sym.shape<[s0]>> -> i64
+    kernel.yield %key : i64
+  } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+  kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+}
