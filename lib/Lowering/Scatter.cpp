@@ -1,14 +1,9 @@
 // Writes at places that data names along one dim.
-#include "kiln/Lowering/Lowering.h"
+#include "Combine.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
-
-namespace {
-/// What a place that is written several times keeps.
-enum class Combine { Last, Sum, Product, Mean, Max, Min };
-} // namespace
 
 static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
 
@@ -22,8 +17,7 @@ static std::optional<Combine> combineNamed(StringRef name) {
       .Default(std::nullopt);
 }
 
-/// `old` and `x` put together, rounded as often as there are writes.
-static Element combined(Combine combine, Element old, Element x) {
+Element lowering::combined(Combine combine, Element old, Element x) {
   Type type = old.type(), wide = opmath(type);
   Element a = convert(old, wide), b = convert(x, wide);
   switch (combine) {
@@ -42,7 +36,7 @@ static Element combined(Combine combine, Element old, Element x) {
   llvm_unreachable("all are handled");
 }
 
-static Element identityOf(BodyBuilder &body, Combine combine, Type type) {
+Element lowering::identityOf(BodyBuilder &body, Combine combine, Type type) {
   switch (combine) {
   case Combine::Last:
   case Combine::Sum:

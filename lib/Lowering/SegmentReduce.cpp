@@ -1,60 +1,25 @@
 // Reductions of consecutive parts of a dim, whose lengths only data says.
-#include "ReducedDims.h"
+#include "Combine.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
 namespace {
-enum class Kind { Sum, Mean, Product, Max, Min };
-
 /// Where the segments of each row end, and where the first one begins (null: at 0).
 struct Segments {
   Value ends, starts;
 };
 } // namespace
 
-static std::optional<Kind> kindNamed(StringRef name) {
-  return llvm::StringSwitch<std::optional<Kind>>(name)
-      .Case("sum", Kind::Sum)
-      .Case("mean", Kind::Mean)
-      .Case("prod", Kind::Product)
-      .Case("max", Kind::Max)
-      .Case("min", Kind::Min)
+static std::optional<Combine> combineNamed(StringRef name) {
+  return llvm::StringSwitch<std::optional<Combine>>(name)
+      .Case("sum", Combine::Sum)
+      .Case("mean", Combine::Mean)
+      .Case("prod", Combine::Product)
+      .Case("max", Combine::Max)
+      .Case("min", Combine::Min)
       .Default(std::nullopt);
-}
-
-static double identityOf(Kind kind) {
-  switch (kind) {
-  case Kind::Sum:
-  case Kind::Mean:
-    return 0;
-  case Kind::Product:
-    return 1;
-  case Kind::Max:
-    return -std::numeric_limits<double>::infinity();
-  case Kind::Min:
-    return std::numeric_limits<double>::infinity();
-  }
-  llvm_unreachable("all are handled");
-}
-
-/// Rounded after each element.
-static Element combined(Kind kind, Element old, Element x) {
-  Type type = old.type(), wide = opmath(type);
-  Element a = convert(old, wide), b = convert(x, wide);
-  switch (kind) {
-  case Kind::Sum:
-  case Kind::Mean:
-    return convert(a + b, type);
-  case Kind::Product:
-    return convert(a * b, type);
-  case Kind::Max:
-    return convert(maximum(a, b), type);
-  case Kind::Min:
-    return convert(minimum(a, b), type);
-  }
-  llvm_unreachable("all are handled");
 }
 
 /// The lengths summed up; those of a row are those of the whole dim unless `unsafe`.
@@ -99,7 +64,7 @@ static Segments fromOffsets(Call &call, Value offsets, Expr count) {
 static LogicalResult lowerSegmentReduce(Call &call) {
   Value data = call.tensor(0), lengths = call.args.optTensor("lengths");
   Value offsets = call.args.optTensor("offsets"), given = lengths ? lengths : offsets;
-  std::optional<Kind> kind = kindNamed(call.args.string("reduce"));
+  std::optional<Combine> kind = combineNamed(call.args.string("reduce"));
   Type type = elementType(data), i64 = IntegerType::get(type.getContext(), 64);
   Exprs shape = shapeOf(data), result = call.resultShape();
   size_t rank = shape.size(), axis = call.dim("axis", rank);
@@ -135,7 +100,7 @@ static LogicalResult lowerSegmentReduce(Call &call) {
   spec.targets = {count};
   spec.places = {size};
   auto init = [&](BodyBuilder &body) {
-    return body.constant(type, initial.value_or(identityOf(*kind)));
+    return initial ? body.constant(type, *initial) : identityOf(body, *kind, type);
   };
   auto update = [&](BodyBuilder &body) {
     Exprs at = body.dims(0, rank - 1), row(ArrayRef(at).take_front(axis));
@@ -155,7 +120,7 @@ static LogicalResult lowerSegmentReduce(Call &call) {
   spec.update = update;
   spec.combine = combine;
   Value reduced = call.kernels.scatter(spec, type);
-  if (*kind != Kind::Mean)
+  if (*kind != Combine::Mean)
     return call.set(reduced);
 
   return call.set(call.kernels.map(result, type, [&](BodyBuilder &body) {

@@ -9,20 +9,11 @@
 
 /* The bytes that a tensor of the call spans. `numbers` are its sizes and strides. */
 static bool get_extent(const kiln_extern_tensor *tensor, const int64_t *numbers, uint64_t *bytes) {
-  uint64_t limit = KILN_MAX_BYTES, extent = 1;
-  for (int d = 0; d < tensor->rank; ++d) {
-    int64_t size = numbers[d], stride = numbers[tensor->rank + d];
-    if (size <= 0 || stride < 0) {
-      *bytes = 0;
-      return size == 0;
-    }
-    uint64_t step;
-    if (__builtin_mul_overflow((uint64_t)(size - 1), (uint64_t)stride, &step) || step > limit ||
-        (extent += step) > limit)
+  for (int i = 0; i < 2 * tensor->rank; ++i)
+    if (numbers[i] < 0)
       return false;
-  }
-  *bytes = extent * kiln_item_size(tensor->bits);
-  return *bytes <= limit;
+  return kiln_extent(numbers, numbers + tensor->rank, tensor->rank, kiln_item_size(tensor->bits),
+                     bytes);
 }
 
 typedef struct {

@@ -1,6 +1,6 @@
 // The body emitter's memory accesses and index arithmetic.
 #include "kiln/Target/CPU/BodyEmitter.h"
-#include "mlir/Dialect/Complex/IR/Complex.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -195,14 +195,6 @@ static Value anyLane(OpBuilder &b, Location loc, Value mask) {
 
 static unsigned alignmentOf(Type storage) { return storage.getIntOrFloatBitWidth() / 8; }
 
-static Value zeroOf(OpBuilder &b, Location loc, Type type) {
-  auto complexType = dyn_cast<ComplexType>(type);
-  if (!complexType)
-    return arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
-  Attribute part = b.getZeroAttr(complexType.getElementType());
-  return complex::ConstantOp::create(b, loc, type, b.getArrayAttr({part, part}));
-}
-
 Value BodyEmitter::fromStorage(Value value, Type elementType) {
   if (!elementType.isInteger(1))
     return value;
@@ -265,7 +257,7 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
     bool blend = isa<VectorType>(readMask.getType()) || isa<VectorType>(other.getType());
     Value fallback = other;
     if (blend)
-      fallback = zeroOf(b, loc, scalarType);
+      fallback = kernel::createZero(b, loc, scalarType);
     auto branch = scf::IfOp::create(b, loc, scalarType, anyLane(b, loc, readMask), true);
     {
       OpBuilder::InsertionGuard guard(b);
@@ -472,7 +464,7 @@ Value BodyEmitter::emitRead(kernel::ReadOp read) {
                                        frame.constant(0));
     readMask = andMasks(readMask, some);
     if (!other)
-      other = zeroOf(b, loc, read.getType());
+      other = kernel::createZero(b, loc, read.getType());
   }
   sym::Expr offset = frame.assumptions.simplify(sym::linearize(index, shape));
   return load(base, type.getElementType(), offset, readMask, other);

@@ -1,5 +1,4 @@
 #include "AttentionKernel.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -48,10 +47,6 @@ Value AttentionKernel::sub(Value x, Value y) { return arith::SubFOp::create(b, l
 Value AttentionKernel::mul(Value x, Value y) { return arith::MulFOp::create(b, loc, x, y); }
 Value AttentionKernel::max(Value x, Value y) { return arith::MaximumFOp::create(b, loc, x, y); }
 
-Value AttentionKernel::both(Value x, Value y) {
-  return !x ? y : !y ? x : arith::AndIOp::create(b, loc, x, y).getResult();
-}
-
 Value AttentionKernel::widen(Value value) {
   return value.getType() == sumType ? value
                                     : arith::ExtFOp::create(b, loc, sumType, value).getResult();
@@ -62,21 +57,20 @@ Value AttentionKernel::finite(Value maximum) {
   return arith::SelectOp::create(b, loc, none, number(0), maximum);
 }
 
+Value AttentionKernel::divisor(Value sum) {
+  Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(0));
+  return arith::SelectOp::create(b, loc, none, number(1), sum);
+}
+
 Value AttentionKernel::emitWhere(Value condition, function_ref<Value()> value, double otherwise) {
-  if (!condition)
-    return value();
-  auto branch = scf::IfOp::create(b, loc, sumType, condition, /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, loc, number(otherwise));
-  b.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(b, loc, value());
-  return branch.getResult(0);
+  return condition ? frame.emitWhere(condition, number(otherwise),
+                                     [&] { return SmallVector<Value>{value()}; })[0]
+                   : value();
 }
 
 Value AttentionKernel::isSeen(sym::Expr query, sym::Expr key) {
   Value inside = frame.emitLess(key, n);
-  return op.getCausal() ? both(inside, frame.emitLess(key, query + 1)) : inside;
+  return op.getCausal() ? frame.both(inside, frame.emitLess(key, query + 1)) : inside;
 }
 
 Value AttentionKernel::emitBias(sym::Expr query, sym::Expr key) {

@@ -21,10 +21,11 @@ protected:
   mlir::Value sub(mlir::Value x, mlir::Value y);
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value max(mlir::Value x, mlir::Value y);
-  mlir::Value both(mlir::Value x, mlir::Value y);
   mlir::Value widen(mlir::Value value);
   /// What maxima are compared with: 0 instead of -inf, which it is if all that was seen is.
   mlir::Value finite(mlir::Value maximum);
+  /// What a result is divided by: the sum of weights, or 1 if all of them are 0.
+  mlir::Value divisor(mlir::Value sum);
   /// `value` where `condition` (null: always) holds.
   mlir::Value emitWhere(mlir::Value condition, llvm::function_ref<mlir::Value()> value,
                         double otherwise);
@@ -35,7 +36,7 @@ protected:
   mlir::Value emitBias(sym::Expr query, sym::Expr key);
   bool hasBias() { return !op.getBias().empty(); }
 
-  /// Writes elements of the result: `values` are of `feature` and those after it.
+  /// Writes an element of the result.
   void storeResult(sym::Expr query, sym::Expr feature, mlir::Value value);
 
   DeviceFrame &frame;

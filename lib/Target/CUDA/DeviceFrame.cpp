@@ -58,6 +58,24 @@ void DeviceFrame::emitIf(Value condition, function_ref<void()> body) {
   body();
 }
 
+SmallVector<Value> DeviceFrame::emitWhere(Value condition, ValueRange otherwise,
+                                          function_ref<SmallVector<Value>()> body) {
+  if (!condition)
+    return body();
+  auto branch = scf::IfOp::create(builder, loc, otherwise.getTypes(), condition,
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, loc, otherwise);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, loc, body());
+  return SmallVector<Value>(branch.getResults());
+}
+
+Value DeviceFrame::both(Value x, Value y) {
+  return !x ? y : !y ? x : arith::AndIOp::create(builder, loc, x, y).getResult();
+}
+
 Value DeviceFrame::emitLess(sym::Expr value, sym::Expr limit) {
   if (assumptions.isLess(value, limit))
     return {};

@@ -105,8 +105,8 @@ private:
                      sym::Expr element = frame.addVariable(iv, count * padded);
                      sym::Expr row = frame.named(element.floorDiv(padded), count);
                      sym::Expr feature = frame.named(element.mod(padded), padded);
-                     Value inside =
-                         both(frame.emitLess(first + row, limit), frame.emitLess(feature, width));
+                     Value inside = frame.both(frame.emitLess(first + row, limit),
+                                               frame.emitLess(feature, width));
                      auto value = [&] {
                        cpu::BodyEmitter::Scope scope(body);
                        body.setDim(rowDim, frame.named(first + row, limit));
@@ -185,7 +185,7 @@ private:
 
   /// scale * score + bias, or -inf where the key is not the query's.
   Value finishScore(Value score, sym::Expr query, sym::Expr key) {
-    Value inside = both(frame.emitLess(query, m), isSeen(query, key));
+    Value inside = frame.both(frame.emitLess(query, m), isSeen(query, key));
     auto value = [&] {
       Value scaled = mul(score, number(op.getScale().convertToDouble()));
       return hasBias() ? add(scaled, emitBias(query, key)) : scaled;
@@ -198,14 +198,12 @@ private:
     for (int64_t r = 0; r < rows; ++r) {
       sym::Expr query = firstQuery + warpNumber * rows + r;
       frame.emitIf(frame.emitLess(query, m), [&] {
-        Value sum = state[r * width + 1];
-        Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(0));
-        Value divisor = arith::SelectOp::create(b, loc, none, number(1), sum);
+        Value sum = divisor(state[r * width + 1]);
         for (int64_t j = 0; j < valueSteps(); ++j) {
           sym::Expr feature = lane + j * warpSize;
           frame.emitIf(frame.emitLess(feature, valueDepth), [&] {
             storeResult(query, feature,
-                        arith::DivFOp::create(b, loc, state[r * width + 2 + j], divisor));
+                        arith::DivFOp::create(b, loc, state[r * width + 2 + j], sum));
           });
         }
       });

@@ -9,9 +9,8 @@
 // copies instead (cp.async), four places deep: registers are for the sums alone, and copies for
 // three iterations ahead are under way.
 #include "AsyncCopy.h"
+#include "ContractKernel.h"
 #include "ContractTile.h"
-#include "kiln/Target/CPU/BodyEmitter.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -38,15 +37,13 @@ struct Operand {
   SmallVector<std::pair<sym::Expr, sym::Expr>> places;
 };
 
-class ContractEmitter {
+class ContractEmitter : ContractKernel {
 public:
   ContractEmitter(DeviceFrame &frame, kernel::ContractOp op)
-      : frame(frame), b(frame.builder), loc(frame.loc), op(op), dims(op),
-        plan(readContractPlan(frame.func.getScheduleAttr())),
+      : ContractKernel(frame, op), plan(readContractPlan(frame.func.getScheduleAttr())),
         tile(plan.depth == 1 ? makeScalarTile(frame, plan, dims)
                              : makeMatrixTile(frame, plan, dims)),
-        lhs(frame, op.getLhs(), Side::Left), rhs(frame, op.getRhs(), Side::Right),
-        epilogue(frame, op.getEpilogue()), position(op.getExtents().size()) {}
+        lhs(frame, op.getLhs(), Side::Left), rhs(frame, op.getRhs(), Side::Right) {}
 
   void emit() {
     bindBlock();
@@ -114,20 +111,8 @@ private:
     firstN = plan.blockN * frame.named(part.mod(blocksN), blocksN);
     for (cpu::BodyEmitter *body : {&lhs.body, &rhs.body, &epilogue}) {
       body->setLanes(1);
-      bind(*body, dims.batchGroups, batch);
+      bind(*body, dims.batchGroups, batch, /*isNamed=*/true);
       body->emitAvailable();
-    }
-  }
-
-  void bind(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups, sym::Expr linear,
-            bool isNamed = true) {
-    auto extents = llvm::map_to_vector(groups, [](const cpu::DimGroup &g) { return g.extent; });
-    for (auto [group, value] : llvm::zip(groups, sym::delinearize(linear, extents))) {
-      sym::Expr variable =
-          isNamed ? frame.named(value, group.extent) : frame.assumptions.simplify(value);
-      for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
-        position[group.first + i] = frame.assumptions.simplify(index);
-      group.bind(body, variable);
     }
   }
 
@@ -197,7 +182,8 @@ private:
     Value memory = part(operand, place);
     for (auto [row, k] : operand.places) {
       sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
-      Value inside = both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
+      Value inside =
+          frame.both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
       // Nothing is read from where there is nothing, and zeros are written: the address need only
       // be valid.
       auto clamp = [&](sym::Expr value, sym::Expr limit) {
@@ -232,13 +218,10 @@ private:
          !operand.alongK || operand.vector == 1);
   }
 
-  Value both(Value x, Value y) {
-    return !x ? y : !y ? x : arith::AndIOp::create(b, loc, x, y).getResult();
-  }
-
   /// This thread's elements of the part that begins at `firstK`; zero where there are none.
   SmallVector<Value> load(Operand &operand, sym::Expr firstK) {
-    SmallVector<Value> values;
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.operandType));
+    SmallVector<Value> values, zeros(operand.vector, zero);
     for (auto [row, k] : operand.places) {
       sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
       auto evaluate = [&] {
@@ -250,20 +233,9 @@ private:
         }
         return chunk;
       };
-      Value inside = both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
-      if (!inside) {
-        llvm::append_range(values, evaluate());
-        continue;
-      }
-      SmallVector<Type> types(operand.vector, dims.operandType);
-      auto branch = scf::IfOp::create(b, loc, types, inside, /*withElseRegion=*/true);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.elseBlock());
-      Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.operandType));
-      scf::YieldOp::create(b, loc, SmallVector<Value>(operand.vector, zero));
-      b.setInsertionPointToStart(branch.thenBlock());
-      scf::YieldOp::create(b, loc, evaluate());
-      llvm::append_range(values, branch.getResults());
+      Value inside =
+          frame.both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
+      llvm::append_range(values, frame.emitWhere(inside, zeros, evaluate));
     }
     return values;
   }
@@ -299,13 +271,13 @@ private:
       sym::Expr m = firstM + line.row;
       frame.emitIf(frame.emitLess(m, dims.m), [&] {
         cpu::BodyEmitter::Scope scope(epilogue);
-        bind(epilogue, dims.mGroups, frame.named(m, dims.m));
+        bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
         epilogue.emitAvailable();
         for (auto [column, number] : line.columns) {
           sym::Expr n = firstN + column;
           frame.emitIf(frame.emitLess(n, dims.n), [&, number = number] {
             cpu::BodyEmitter::Scope scope(epilogue);
-            bind(epilogue, dims.nGroups, frame.named(n, dims.n));
+            bind(epilogue, dims.nGroups, frame.named(n, dims.n), /*isNamed=*/true);
             epilogue.setArgument(0, sums[number]);
             storeElement(epilogue.emitYield().front());
           });
@@ -314,25 +286,9 @@ private:
     }
   }
 
-  void storeElement(Value value) {
-    SmallVector<sym::Expr> index;
-    for (int64_t dim : op.getResultDims())
-      index.push_back(position[dim]);
-    auto type = cast<RankedTensorType>(op.getType());
-    epilogue.store(frame.resultBuffer(0), type.getElementType(),
-                   sym::linearize(index, sym::getShape(op.getResult())), value);
-  }
-
-  DeviceFrame &frame;
-  OpBuilder &b;
-  Location loc;
-  kernel::ContractOp op;
-  ContractDims dims;
   ContractPlan plan;
   std::unique_ptr<ContractTile> tile;
   Operand lhs, rhs;
-  cpu::BodyEmitter epilogue;
-  SmallVector<sym::Expr> position;
   sym::Expr firstM = 0, firstN = 0, steps = 0;
 };
 } // namespace

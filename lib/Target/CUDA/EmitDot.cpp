@@ -1,22 +1,20 @@
 // Writes the function of a kernel.contract with few rows (a step of a decoder): a warp has a
 // column, along whose steps it reads the right operand side by side, and multiplies what it reads
 // with all rows. The right operand is read once, so the memory is what limits it.
-#include "ContractPlan.h"
+#include "ContractKernel.h"
 #include "ThreadTeam.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
 namespace {
-class DotEmitter {
+class DotEmitter : ContractKernel {
 public:
   DotEmitter(DeviceFrame &frame, kernel::ContractOp op)
-      : frame(frame), b(frame.builder), loc(frame.loc), op(op), dims(op), lhs(frame, op.getLhs()),
-        rhs(frame, op.getRhs()), epilogue(frame, op.getEpilogue()), warp(frame, warpSize),
-        numRows(*dims.m.constant()), vector(frame.func.getScheduleAttr().getLanes()),
-        position(op.getExtents().size()) {}
+      : ContractKernel(frame, op), lhs(frame, op.getLhs()), rhs(frame, op.getRhs()),
+        warp(frame, warpSize), numRows(*dims.m.constant()),
+        vector(frame.func.getScheduleAttr().getLanes()) {}
 
   void emit() {
     int64_t numWarps = frame.numThreads / warpSize;
@@ -27,25 +25,14 @@ public:
   }
 
 private:
-  void bind(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups, sym::Expr linear) {
-    auto extents = llvm::map_to_vector(groups, [](const cpu::DimGroup &g) { return g.extent; });
-    for (auto [group, value] : llvm::zip(groups, sym::delinearize(linear, extents))) {
-      // What is a multiple stays one, so that wide loads can be made of neighbours.
-      sym::Expr variable = frame.assumptions.simplify(value);
-      for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
-        position[group.first + i] = frame.assumptions.simplify(index);
-      group.bind(body, variable);
-    }
-  }
-
   void emitColumn(sym::Expr column) {
     sym::Expr batch = frame.named(column.floorDiv(dims.n), dims.numBatch);
     n = frame.named(column.mod(dims.n), dims.n);
     for (cpu::BodyEmitter *body : {&lhs, &rhs, &epilogue}) {
       body->setLanes(1);
-      bind(*body, dims.batchGroups, batch);
+      bind(*body, dims.batchGroups, batch, /*isNamed=*/false);
     }
-    bind(rhs, dims.nGroups, n);
+    bind(rhs, dims.nGroups, n, /*isNamed=*/false);
     rhs.emitAvailable();
     lhs.emitAvailable();
 
@@ -75,10 +62,10 @@ private:
     Value isLeader =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));
     frame.emitIf(isLeader, [&] {
-      bind(epilogue, dims.nGroups, n);
+      bind(epilogue, dims.nGroups, n, /*isNamed=*/false);
       for (int64_t row = 0; row < numRows; ++row) {
         cpu::BodyEmitter::Scope scope(epilogue);
-        bind(epilogue, dims.mGroups, row);
+        bind(epilogue, dims.mGroups, row, /*isNamed=*/false);
         epilogue.setArgument(0, sums[row]);
         storeElement(epilogue.emitYield().front());
       }
@@ -88,8 +75,8 @@ private:
   Value evaluate(cpu::BodyEmitter &body, std::optional<int64_t> row, sym::Expr k) {
     cpu::BodyEmitter::Scope scope(body);
     if (row)
-      bind(body, dims.mGroups, *row);
-    bind(body, dims.kGroups, k);
+      bind(body, dims.mGroups, *row, /*isNamed=*/false);
+    bind(body, dims.kGroups, k, /*isNamed=*/false);
     Value value = body.emitYield().front();
     if (value.getType() == dims.sumType)
       return value;
@@ -104,24 +91,9 @@ private:
     return arith::AddIOp::create(b, loc, sum, arith::MulIOp::create(b, loc, x, y));
   }
 
-  void storeElement(Value value) {
-    SmallVector<sym::Expr> index;
-    for (int64_t dim : op.getResultDims())
-      index.push_back(position[dim]);
-    auto type = cast<RankedTensorType>(op.getType());
-    epilogue.store(frame.resultBuffer(0), type.getElementType(),
-                   sym::linearize(index, sym::getShape(op.getResult())), value);
-  }
-
-  DeviceFrame &frame;
-  OpBuilder &b;
-  Location loc;
-  kernel::ContractOp op;
-  ContractDims dims;
-  cpu::BodyEmitter lhs, rhs, epilogue;
+  cpu::BodyEmitter lhs, rhs;
   ThreadTeam warp;
   int64_t numRows, vector;
-  SmallVector<sym::Expr> position;
   sym::Expr n = 0;
 };
 } // namespace

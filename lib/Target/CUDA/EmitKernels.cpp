@@ -4,7 +4,6 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Threading.h"
 
 namespace kiln::cuda {
 #define GEN_PASS_DEF_CUDAEMITKERNELS

@@ -12,7 +12,6 @@
 #include "AttentionKernel.h"
 #include "MatrixFragments.h"
 #include "kiln/Target/CPU/LoopNest.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 #include <numbers>
@@ -165,11 +164,21 @@ private:
     emitCopiesEnd(frame);
   }
 
-  void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
+  /// Where a chunk of `vector` features is, and whether it is there.
+  struct Chunk {
+    sym::Expr row, feature;
+    Value inside;
+  };
+  Chunk findChunk(const Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
     sym::Expr row = frame.named(chunk.floorDiv(width), part.matrix.lines);
     sym::Expr feature = part.vector * frame.named(chunk.mod(width), width);
-    Value inside =
-        both(frame.emitLess(first + row, part.limit), frame.emitLess(feature, part.features));
+    return {row, feature,
+            frame.both(frame.emitLess(first + row, part.limit),
+                       frame.emitLess(feature, part.features))};
+  }
+
+  void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
+    auto [row, feature, inside] = findChunk(part, first, chunk, width);
     // Where nothing is read the address need only be one.
     auto clamp = [&](sym::Expr value, sym::Expr limit, int64_t last) {
       return frame.assumptions.isLess(value, limit) ? value : sym::Expr::min(value, limit - last);
@@ -184,12 +193,8 @@ private:
              part.matrix.address(frame, part.memory, row, feature), inside);
   }
 
-  /// One chunk of `vector` features.
   void evaluate(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
-    sym::Expr row = frame.named(chunk.floorDiv(width), part.matrix.lines);
-    sym::Expr feature = part.vector * frame.named(chunk.mod(width), width);
-    Value inside =
-        both(frame.emitLess(first + row, part.limit), frame.emitLess(feature, part.features));
+    auto [row, feature, inside] = findChunk(part, first, chunk, width);
     SmallVector<Value> elements(part.vector,
                                 arith::ConstantOp::create(b, loc, b.getZeroAttr(type)));
     auto emitChunk = [&] {
@@ -203,18 +208,7 @@ private:
       }
       return chunk;
     };
-    if (!inside) {
-      elements = emitChunk();
-    } else {
-      auto branch = scf::IfOp::create(b, loc, SmallVector<Type>(part.vector, type), inside,
-                                      /*withElseRegion=*/true);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.elseBlock());
-      scf::YieldOp::create(b, loc, elements);
-      b.setInsertionPointToStart(branch.thenBlock());
-      scf::YieldOp::create(b, loc, emitChunk());
-      elements = SmallVector<Value>(branch.getResults());
-    }
+    elements = frame.emitWhere(inside, elements, emitChunk);
     Value address = part.matrix.address(frame, part.memory, row, feature);
     if (part.vector == 1) {
       LLVM::StoreOp::create(b, loc, elements.front(), address);
@@ -328,7 +322,7 @@ private:
           auto value = [&] {
             return mul(emitBias(query, column + at), number(std::numbers::log2e));
           };
-          *score = add(*score, emitWhere(both(isRow, seen), value,
+          *score = add(*score, emitWhere(frame.both(isRow, seen), value,
                                          -std::numeric_limits<double>::infinity()));
         } else if (seen) {
           *score = arith::SelectOp::create(b, loc, seen, *score, minusInfinity());
@@ -394,9 +388,7 @@ private:
       Value sum = warp.combineLanes(state[numRows + row], 4, [&](ValueRange x, ValueRange y) {
         return SmallVector<Value>{add(x[0], y[0])};
       })[0];
-      Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, number(0));
-      sum = arith::SelectOp::create(b, loc, none, number(1), sum);
-      Value factor = arith::DivFOp::create(b, loc, number(1), sum);
+      Value factor = arith::DivFOp::create(b, loc, number(1), divisor(sum));
       sym::Expr query = queryOf(row);
       frame.emitIf(frame.emitLess(query, m), [&] {
         ArrayRef<Value> sums = state.drop_front(2 * numRows);

@@ -7,6 +7,14 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
+Value kernel::createZero(OpBuilder &builder, Location loc, Type type) {
+  if (auto complexType = dyn_cast<ComplexType>(type)) {
+    Attribute part = builder.getZeroAttr(complexType.getElementType());
+    return complex::ConstantOp::create(builder, loc, type, builder.getArrayAttr({part, part}));
+  }
+  return arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
+}
+
 namespace {
 
 class BodyCloner {
@@ -56,7 +64,7 @@ private:
     if (substitution.mask) {
       Type type = read.getResult().getType();
       if (!mask) {
-        other = zero(read.getLoc(), type);
+        other = createZero(builder, read.getLoc(), type);
         mask = substitution.mask;
       } else {
         mask = arith::AndIOp::create(builder, read.getLoc(), mask, substitution.mask);
@@ -79,14 +87,6 @@ private:
     builder.clone(*source.getTerminator(), mapping);
     reduce.getCombine().cloneInto(&clone.getCombine(), mapping);
     mapping.map(reduce.getResults(), clone.getResults());
-  }
-
-  Value zero(Location loc, Type type) {
-    if (auto complexType = dyn_cast<ComplexType>(type)) {
-      Attribute part = builder.getZeroAttr(complexType.getElementType());
-      return complex::ConstantOp::create(builder, loc, type, builder.getArrayAttr({part, part}));
-    }
-    return arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
   }
 
   /// Sizes can depend on symbols, and on domain dims of the source.

@@ -61,8 +61,14 @@ struct DeviceFrame : cpu::KernelFrame {
   void emitBarrier();
   /// Runs `body` in the threads for which `condition` (null: always) holds.
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
+  /// What `body` gives where `condition` (null: always) holds, else `otherwise`.
+  llvm::SmallVector<mlir::Value>
+  emitWhere(mlir::Value condition, mlir::ValueRange otherwise,
+            llvm::function_ref<llvm::SmallVector<mlir::Value>()> body);
   /// value < limit, or null if that is proved.
   mlir::Value emitLess(sym::Expr value, sym::Expr limit);
+  /// Two conditions together, null where both are proved.
+  mlir::Value both(mlir::Value x, mlir::Value y);
 };
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been

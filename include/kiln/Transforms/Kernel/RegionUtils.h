@@ -31,6 +31,9 @@ struct DimSubstitution {
   mlir::Value mask;
 };
 
+/// The zero of a type of numbers, or of vectors of real ones.
+mlir::Value createZero(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type);
+
 /// Clones the ops of `source` (without its terminator) and returns the yielded values. Values that
 /// `mapping` already knows are not cloned.
 llvm::SmallVector<mlir::Value> cloneBody(mlir::OpBuilder &builder, mlir::Block &source,

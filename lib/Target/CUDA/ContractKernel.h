@@ -1,0 +1,34 @@
+//===- ContractKernel.h - What kernels of contracts share -------*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_CONTRACTKERNEL_H
+#define KILN_LIB_TARGET_CUDA_CONTRACTKERNEL_H
+
+#include "ContractPlan.h"
+#include "kiln/Target/CPU/BodyEmitter.h"
+
+namespace kiln::cuda {
+
+/// The function of a kernel.contract while it is written.
+class ContractKernel {
+protected:
+  ContractKernel(DeviceFrame &frame, kernel::ContractOp op);
+
+  /// Binds the dims of one of the four loops to its variable's value. Unless `isNamed`, what is a
+  /// multiple stays one, so that wide accesses can be made of neighbours.
+  void bind(cpu::BodyEmitter &body, llvm::ArrayRef<cpu::DimGroup> groups, sym::Expr linear,
+            bool isNamed);
+  /// Writes the result's element at `position`.
+  void storeElement(mlir::Value value);
+
+  DeviceFrame &frame;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  kernel::ContractOp op;
+  ContractDims dims;
+  cpu::BodyEmitter epilogue;
+  /// Values of the contract's dims.
+  llvm::SmallVector<sym::Expr> position;
+};
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_CONTRACTKERNEL_H
