@@ -11,6 +11,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Object/ObjectFile.h"
@@ -121,8 +122,9 @@ private:
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 
-/// Generated code stands alone: a call of anything else is a mistake of code generation.
-llvm::Error checkSymbols(const llvm::MemoryBuffer &object) {
+/// Generated code stands alone: a call of anything but these and what the kernels `share` is a
+/// mistake of code generation.
+llvm::Error checkSymbols(const llvm::MemoryBuffer &object, const llvm::StringSet<> &shared) {
   auto file = llvm::object::ObjectFile::createObjectFile(object.getMemBufferRef());
   if (!file)
     return file.takeError();
@@ -132,12 +134,27 @@ llvm::Error checkSymbols(const llvm::MemoryBuffer &object) {
     if (!flags || !name)
       return llvm::joinErrors(flags.takeError(), name.takeError());
     if (!(*flags & llvm::object::SymbolRef::SF_Undefined) || name->empty() ||
-        llvm::is_contained({"memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}, *name))
+        llvm::is_contained({"memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}, *name) ||
+        shared.contains(*name))
       continue;
     return llvm::createStringError("internal error: kernel %s refers to '%s'",
                                    object.getBufferIdentifier().str().c_str(), name->str().c_str());
   }
   return llvm::Error::success();
+}
+
+/// Declares in a module of `function` alone what it calls.
+void declareCallees(LLVM::LLVMFuncOp function) {
+  SymbolTable symbols(function->getParentOp());
+  function.walk([&](LLVM::CallOp call) {
+    if (!call.getCallee() || symbols.lookup(*call.getCallee()))
+      return;
+    OpBuilder builder(function);
+    auto callee = LLVM::LLVMFuncOp::create(builder, call.getLoc(), *call.getCallee(),
+                                           call.getCalleeFunctionType());
+    callee.setVisibility_(LLVM::Visibility::Hidden);
+    symbols.insert(callee);
+  });
 }
 
 } // namespace
@@ -183,9 +200,13 @@ cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOpti
   std::vector<std::unique_ptr<llvm::LLVMContext>> contexts(count);
   std::vector<std::unique_ptr<llvm::Module>> modules(count);
   std::vector<OwningOpRef<ModuleOp>> sources;
+  llvm::StringSet<> shared;
   for (LLVM::LLVMFuncOp function : functions) {
     sources.push_back(ModuleOp::create(function.getLoc(), function.getName()));
     function->moveBefore(sources.back()->getBody(), sources.back()->getBody()->end());
+    declareCallees(function);
+    if (function.getLinkage() != LLVM::Linkage::External)
+      shared.insert(function.getName());
   }
   std::vector<std::string> errors(count);
   TimingScope generating;
@@ -207,7 +228,7 @@ cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOpti
       modules[i] = llvm::CloneModule(*translated);
     }
     auto object = compiler.emitObject(*translated);
-    llvm::Error error = object ? checkSymbols(**object) : object.takeError();
+    llvm::Error error = object ? checkSymbols(**object, shared) : object.takeError();
     if (error)
       errors[i] = llvm::toString(std::move(error));
     else

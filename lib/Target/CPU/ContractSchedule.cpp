@@ -41,7 +41,7 @@ static int64_t chooseRows(const ContractLayout &layout, const TargetInfo &target
   if (layout.vectors == 1)
     return std::min<int64_t>(most, 24);
   // Short image rows (7, 14, 28 …) divide by 14.
-  if (layout.vectors == 2 && layout.rows.size() == 1)
+  if (layout.vectors == 2 && (layout.rows.size() == 1 || !layout.rows.back().extent.isConstant()))
     return std::min<int64_t>(most, 12);
   return most;
 }

@@ -11,8 +11,8 @@
 // The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
 // of a panel is at work, the i-th part of the next panel is fetched.
 #include "ContractStaging.h"
+#include "VariableTile.h"
 #include "kiln/Target/CPU/KernelEmitters.h"
-#include "kiln/Target/CPU/Microkernel.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -109,6 +109,8 @@ private:
     task.endStep = frame.named(layout.unitBegin(task.endUnit), steps + 1);
     task.firstPanel = frame.named(values.back() * layout.blockPanels, panels);
     task.endPanel = namedEnd(task.firstPanel, layout.blockPanels, panels);
+    if (prefetches())
+      namePrefetchStride();
   }
 
   /// Keeps the sum `first + count` where it is known not to pass the end.
@@ -284,31 +286,34 @@ private:
     Prefetch prefetch = makePrefetch(panel, number);
     bool inMemory = layout.epilogueInMemory() || tile.steps;
     Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
-    auto multiply = [&](int64_t size, Value missing) {
-      MicrokernelShape shape = getShape(size, vectors);
-      if (missing) {
-        sym::Expr stride = layout.rows[layout.tileAxis].lhsStride;
-        shape.moved = arith::MulIOp::create(b, loc, missing, frame.emit(stride));
-        shape.numMoved = layout.tileInner;
-      }
+    MicrokernelShape shape = getShape(tile.size, vectors);
+    if (tile.steps) {
+      VariableTile variable;
+      bool isShared = layout.tileInner == 1 && !layout.depthwise;
+      // One narrow panel among many can do what it need not, and spares code of its own.
+      constexpr int64_t manyPanels = 8;
+      if (isShared && layout.packed && layout.numPanels().constant().value_or(1) >= manyPanels)
+        shape.vectors = layout.vectors;
+      variable.shape = std::move(shape);
+      variable.heights = tile.heights;
+      variable.stepRows = layout.tileInner;
+      variable.stepStride = frame.emit(layout.rows[layout.tileAxis].lhsStride);
+      variable.steps = frame.leafValue(*tile.steps);
+      variable.lhs = lhs;
+      variable.rhs = rhs;
+      variable.sums = sumBase;
+      variable.sumStride = layout.panel();
+      variable.isAdded = isLastSumBlock != nullptr;
+      variable.prefetch = prefetch;
+      isShared ? callVariableTile(frame, variable) : emitVariableTile(frame, variable);
+    } else {
       SmallVector<Value> init;
       if (isLastSumBlock)
-        init = loadSums(sumBase, shape.rowOffsets.size(), vectors, missing);
-      return emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
-    };
-    if (tile.steps) {
-      Value steps = frame.leafValue(*tile.steps);
-      emitVariable(steps, tile.heights, [&](int64_t size) {
-        // One step short of `size`, the last one is computed twice.
-        Value missing;
-        if (size > 1)
-          missing = arith::SubIOp::create(b, loc, steps, frame.constant(size));
-        storeSums(sumBase, vectors, multiply(size, missing), missing);
-      });
-    } else if (inMemory) {
-      storeSums(sumBase, vectors, multiply(tile.size, {}), {});
-    } else {
-      return emitEpilogueOnRegisters(panel, vectors, tile, multiply(tile.size, {}));
+        init = loadSums(frame, shape, sumBase, layout.panel());
+      SmallVector<Value> sums = emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
+      if (!inMemory)
+        return emitEpilogueOnRegisters(panel, vectors, tile, sums);
+      storeSums(frame, shape, sums, sumBase, layout.panel());
     }
     if (!isLastSumBlock)
       return emitEpilogueInMemory(panel, vectors, tile, sumBase);
@@ -318,40 +323,52 @@ private:
     emitEpilogueInMemory(panel, vectors, tile, sumBase);
   }
 
-  /// `body(height)` for the least of `heights` that `value` does not pass, the last one otherwise.
-  void emitVariable(Value value, ArrayRef<int64_t> heights, function_ref<void(int64_t)> body) {
-    if (heights.size() == 1)
-      return body(heights.front());
-    size_t half = heights.size() / 2;
-    Value isSmall = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, value,
-                                          frame.constant(heights[half - 1]));
-    auto branch = scf::IfOp::create(b, loc, isSmall, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    emitVariable(value, heights.take_front(half), body);
-    b.setInsertionPointToStart(branch.elseBlock());
-    emitVariable(value, heights.drop_front(half), body);
+  //===-- Prefetches
+  //----------------------------------------------------------------------------===//
+
+  int64_t panelRowBytes() const {
+    return layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
+  }
+
+  /// Whether the next panel is fetched while one is at work.
+  bool prefetches() const {
+    // A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
+    constexpr int64_t shortSum = 64;
+    std::optional<int64_t> sums = layout.sumExtent().constant();
+    return layout.packed && !layout.depthwise && sums && *sums >= shortSum && maxTiles() >= 1 &&
+           *sums * panelRowBytes() * layout.numPanels().constant().value_or(1 << 20) >=
+               static_cast<int64_t>(frame.target.l2Bytes) / 4;
+  }
+
+  int64_t maxTiles() const { return layout.maxBlockRows() / layout.maxTileRows(); }
+
+  /// Bytes that a tile fetches for each step of the sum: its share, but no more than a line.
+  void namePrefetchStride() {
+    if (!layout.hasVariableTiles()) {
+      int64_t stride = 8;
+      while (stride < 64 && stride * maxTiles() < panelRowBytes())
+        stride *= 2;
+      prefetchStride = stride;
+      return;
+    }
+    sym::Expr tiles = task.endUnit - task.firstUnit;
+    if (layout.blockAxis != layout.tileAxis)
+      tiles = tiles * layout.numTiles();
+    sym::Expr share = sym::Expr(panelRowBytes()).ceilDiv(8 * sym::Expr::max(tiles, 1));
+    prefetchStride = frame.named(sym::Expr::min(8 * share, 64), 65);
   }
 
   /// Spreads the fetching of the next panel over the task's tiles.
   Prefetch makePrefetch(sym::Expr panel, sym::Expr number) {
     Prefetch prefetch;
-    std::optional<int64_t> sums = layout.sumExtent().constant();
-    int64_t tiles = layout.maxBlockRows() / std::max<int64_t>(layout.maxTileRows(), 1);
-    int64_t rowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
-    // A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
-    constexpr int64_t shortSum = 64;
-    if (!layout.packed || layout.depthwise || !sums || *sums < shortSum || tiles < 1 ||
-        *sums * rowBytes * layout.numPanels().constant().value_or(1 << 20) <
-            static_cast<int64_t>(frame.target.l2Bytes) / 4)
+    if (!prefetches())
       return prefetch;
-    prefetch.stride = 8;
-    while (prefetch.stride < 64 && prefetch.stride * tiles < rowBytes)
-      prefetch.stride *= 2;
+    prefetch.stride = frame.emit(prefetchStride);
     // With few tiles the panel is needed at once.
-    prefetch.locality = tiles <= 2 ? 3 : 2;
+    prefetch.locality = maxTiles() <= 2 ? 3 : 2;
+    sym::Expr sums = layout.sumExtent();
     sym::Expr offset =
-        *sums * rowBytes + number * (layout.blockSums * layout.sumInner() * prefetch.stride);
+        sums * panelRowBytes() + number * (layout.blockSums * layout.sumInner() * prefetchStride);
     prefetch.pointer = frame.gep(rhs, b.getI8Type(), frame.simplifyAndEmit(offset));
     return prefetch;
   }
@@ -377,35 +394,7 @@ private:
                      frame.simplifyAndEmit(offset));
   }
 
-  /// Addresses of a tile's sums, row by row; those of the last step are `missing` steps further on.
-  SmallVector<Value> sumElements(Value base, size_t rows, int64_t vectors, Value missing) {
-    Value last = base;
-    if (missing) {
-      Value step = frame.constant(layout.tileInner * layout.panel());
-      last = frame.gep(base, layout.sumType, arith::MulIOp::create(b, loc, missing, step));
-    }
-    SmallVector<Value> addresses;
-    for (size_t row = 0; row < rows; ++row)
-      for (int64_t v = 0; v < vectors; ++v)
-        addresses.push_back(frame.gep(row + layout.tileInner < rows ? base : last, layout.sumType,
-                                      frame.constant(row * layout.panel() + v * layout.lanes)));
-    return addresses;
-  }
-
   unsigned sumBytes() { return layout.sumType.getIntOrFloatBitWidth() / 8; }
-
-  SmallVector<Value> loadSums(Value base, size_t rows, int64_t vectors, Value missing) {
-    SmallVector<Value> sums;
-    for (Value address : sumElements(base, rows, vectors, missing))
-      sums.push_back(LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes()));
-    return sums;
-  }
-
-  void storeSums(Value base, int64_t vectors, ArrayRef<Value> sums, Value missing) {
-    SmallVector<Value> addresses = sumElements(base, sums.size() / vectors, vectors, missing);
-    for (auto [sum, address] : llvm::zip(sums, addresses))
-      LLVM::StoreOp::create(b, loc, sum, address, sumBytes());
-  }
 
   //===-- Epilogue
   //------------------------------------------------------------------------------===//
@@ -491,6 +480,7 @@ private:
   /// Null when the sum is not cut.
   Value isLastSumBlock;
   sym::Expr column;
+  sym::Expr prefetchStride;
 };
 
 } // namespace

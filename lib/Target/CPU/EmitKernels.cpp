@@ -3,6 +3,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Threading.h"
+#include <mutex>
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUEMITKERNELS
@@ -66,6 +67,9 @@ struct EmitKernels : kiln::cpu::impl::CpuEmitKernelsBase<EmitKernels> {
   }
 
   void runOnOperation() override {
+    std::mutex mutex;
+    std::map<std::string, KernelFrame::Callee>
+        callees; // in an order that does not depend on threads
     auto emit = [&](kernel::FuncOp kernel, LLVM::LLVMFuncOp &function) -> LogicalResult {
       if (!kernel.getScheduleAttr())
         return kernel.emitError("has no schedule: run cpu-choose-schedule first");
@@ -74,10 +78,26 @@ struct EmitKernels : kiln::cpu::impl::CpuEmitKernelsBase<EmitKernels> {
       if (failed(emitRoot(frame)))
         return failure();
       LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
+      std::scoped_lock lock(mutex);
+      callees.merge(frame.callees);
       return success();
     };
     if (failed(replaceKernels(getOperation(), emit)))
-      signalPassFailure();
+      return signalPassFailure();
+    // Before the kernels: these take longest to compile.
+    OpBuilder builder = OpBuilder::atBlockBegin(getOperation().getBody());
+    for (const auto &[name, callee] : callees)
+      builder.insert(emitCallee(name, callee));
+  }
+
+  /// Hidden, and the same in every object that has a function of this name.
+  LLVM::LLVMFuncOp emitCallee(StringRef name, const KernelFrame::Callee &callee) {
+    KernelFrame frame(UnknownLoc::get(&getContext()), name, callee.parameters, target);
+    frame.function.setLinkage(LLVM::Linkage::WeakODR);
+    frame.function.setVisibility_(LLVM::Visibility::Hidden);
+    callee.emitBody(frame);
+    LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
+    return frame.function;
   }
 
   TargetInfo target;

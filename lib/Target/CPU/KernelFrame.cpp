@@ -76,6 +76,22 @@ KernelFrame::KernelFrame(kernel::FuncOp func, const TargetInfo &target,
   kernel::addSymbolRanges(func, assumptions);
 }
 
+KernelFrame::KernelFrame(Location loc, StringRef name, ArrayRef<Type> parameters,
+                         const TargetInfo &target)
+    : target(target), builder(loc.getContext()), loc(loc), nextVariable(firstVariable) {
+  auto type =
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), parameters);
+  function = LLVM::LLVMFuncOp::create(builder, loc, name, type);
+  builder.setInsertionPointToStart(function.addEntryBlock(builder));
+}
+
+void KernelFrame::call(StringRef name, ValueRange arguments,
+                       std::function<void(KernelFrame &)> emitBody) {
+  LLVM::CallOp::create(builder, loc, TypeRange(), name, arguments);
+  callees.try_emplace(name.str(),
+                      Callee{llvm::to_vector(arguments.getTypes()), std::move(emitBody)});
+}
+
 sym::Expr KernelFrame::addVariable(Value value, sym::Expr extent) {
   sym::Expr variable = sym::Expr::dim(nextVariable);
   assumptions.setExtent(nextVariable++, extent);

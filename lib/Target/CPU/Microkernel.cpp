@@ -33,6 +33,8 @@ public:
       : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch) {}
 
   SmallVector<Value> emit(Value lhs, Value rhs, ValueRange sums) {
+    if (shape.rowStride)
+      return emitWalk(lhs, rhs, sums);
     SmallVector<Value, 2> pointers{lhs};
     if (shape.moved)
       pointers.push_back(frame.gep(lhs, shape.lhsType, shape.moved));
@@ -43,12 +45,18 @@ private:
   /// The left operand's pointer, and that of the rows that are moved.
   using Pointers = ArrayRef<Value>;
 
+  //===-- Rows at known offsets
+  //-----------------------------------------------------------------===//
+
   /// Loops [level, end) with the operands' pointers at this level; `iteration` counts innermost
   /// iterations so far (null is 0).
   SmallVector<Value> emitLoops(size_t level, Pointers lhs, Value rhs, Value iteration,
                                ValueRange sums) {
     if (level == shape.loops.size())
-      return emitUpdate(lhs, rhs, iteration, sums);
+      return emitUpdate(rhs, prefetchAddress(iteration), sums, [&](size_t row, int64_t column) {
+        Value pointer = isMoved(row) ? lhs.back() : lhs.front();
+        return std::pair(pointer, shape.rowOffsets[row] + column);
+      });
     const SumLoop &loop = shape.loops[level];
     if (isUnrolled(level)) {
       SmallVector<Value> unrolled(sums);
@@ -103,6 +111,14 @@ private:
     return before ? arith::AddIOp::create(b, loc, before, count).getResult() : count;
   }
 
+  /// What is asked for in the given innermost iteration.
+  Value prefetchAddress(Value iteration) {
+    if (!prefetch.pointer || !iteration)
+      return prefetch.pointer;
+    Value bytes = arith::MulIOp::create(b, loc, iteration, prefetch.stride);
+    return frame.gep(prefetch.pointer, b.getI8Type(), bytes);
+  }
+
   Value advance(Value pointer, Type type, sym::Expr offset) {
     if (offset.isConstant(0))
       return pointer;
@@ -152,29 +168,100 @@ private:
     return arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, a, x), sum);
   }
 
-  SmallVector<Value> emitUpdate(Pointers pointers, Value rhs, Value iteration, ValueRange sums) {
+  //===-- Rows at a stride
+  //----------------------------------------------------------------------===//
+
+  /// What moves on from one innermost iteration to the next, whatever the loops.
+  struct Stream {
+    Value rhs, prefetch; // null for none
+  };
+
+  SmallVector<Value> emitWalk(Value lhs, Value rhs, ValueRange sums) {
+    for (int64_t row = 0, e = shape.rowOffsets.size(); row < e; ++row) {
+      Value offset = arith::MulIOp::create(b, loc, frame.constant(row), shape.rowStride);
+      if (isMoved(row))
+        offset = arith::AddIOp::create(b, loc, offset, shape.moved);
+      rowStarts.push_back(offset);
+    }
+    Stream stream{rhs, prefetch.pointer};
+    return emitWalk(0, lhs, stream, sums);
+  }
+
+  /// Loops [level, end). `stream` is left where they end.
+  SmallVector<Value> emitWalk(size_t level, Value lhs, Stream &stream, ValueRange sums) {
+    const SumLoop &loop = shape.loops[level];
+    SmallVector<Value> init{lhs, stream.rhs};
+    if (stream.prefetch)
+      init.push_back(stream.prefetch);
+    size_t numPointers = init.size();
+    llvm::append_range(init, sums);
+    Value extent = frame.emit(loop.extent);
+    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), init);
+    keepLoop(op);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(op.getBody());
+      ValueRange arguments = op.getRegionIterArgs();
+      Value pointer = arguments[0];
+      Stream inner{arguments[1], stream.prefetch ? arguments[2] : Value()};
+      sums = arguments.drop_front(numPointers);
+      SmallVector<Value> results = level + 1 == shape.loops.size()
+                                       ? emitStep(pointer, inner, sums)
+                                       : emitWalk(level + 1, pointer, inner, sums);
+      SmallVector<Value> next{advance(pointer, shape.lhsType, loop.lhsStride), inner.rhs};
+      if (inner.prefetch)
+        next.push_back(inner.prefetch);
+      llvm::append_range(next, results);
+      scf::YieldOp::create(b, loc, next);
+    }
+    stream.rhs = op.getResult(1);
+    if (stream.prefetch)
+      stream.prefetch = op.getResult(2);
+    return SmallVector<Value>(op.getResults().drop_front(numPointers));
+  }
+
+  /// One innermost iteration.
+  SmallVector<Value> emitStep(Value lhs, Stream &stream, ValueRange sums) {
+    SmallVector<Value> next =
+        emitUpdate(stream.rhs, stream.prefetch, sums, [&](size_t row, int64_t column) {
+          return std::pair(frame.gep(lhs, shape.lhsType, rowStarts[row]), column);
+        });
+    stream.rhs = advance(stream.rhs, shape.rhsType, shape.loops.back().rhsStride);
+    if (stream.prefetch)
+      stream.prefetch = frame.gep(stream.prefetch, b.getI8Type(), prefetch.stride);
+    return next;
+  }
+
+  //===-- One step of the sum
+  //-------------------------------------------------------------------===//
+
+  bool isMoved(int64_t row) const {
+    return row + shape.numMoved >= static_cast<int64_t>(shape.rowOffsets.size());
+  }
+
+  /// `address` gives a row's element of the left operand, that of a column if it has columns: a
+  /// pointer and a number of elements from there on.
+  SmallVector<Value> emitUpdate(Value rhs, Value prefetched, ValueRange sums,
+                                function_ref<std::pair<Value, int64_t>(size_t, int64_t)> address) {
     SmallVector<Value> row;
     for (int64_t v = 0; v < shape.vectors; ++v)
       row.push_back(extend(load(rhs, shape.rhsType, v * shape.lanes, false), shape.rhsType));
-    if (prefetch.pointer) {
-      Value bytes = iteration ? iteration : frame.constant(0);
-      bytes = arith::MulIOp::create(b, loc, bytes, frame.constant(prefetch.stride));
-      Value address = frame.gep(prefetch.pointer, b.getI8Type(), bytes);
-      LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
-    }
+    if (prefetched)
+      LLVM::Prefetch::create(b, loc, prefetched, /*rw=*/0, prefetch.locality, /*cache=*/1);
     SmallVector<Value> next;
-    size_t firstMoved = shape.rowOffsets.size() - shape.numMoved;
-    for (auto [number, offset] : llvm::enumerate(shape.rowOffsets)) {
-      Value lhs = number < firstMoved ? pointers.front() : pointers.back();
+    auto loadLhs = [&](size_t number, int64_t column, bool scalar) {
+      auto [pointer, offset] = address(number, column);
+      return extend(load(pointer, shape.lhsType, offset, scalar), shape.lhsType);
+    };
+    for (size_t number = 0; number < shape.rowOffsets.size(); ++number) {
       if (shape.lhsHasColumns) {
         for (auto [v, x] : llvm::enumerate(row)) {
-          int64_t column = offset + static_cast<int64_t>(v) * shape.lanes;
-          Value a = extend(load(lhs, shape.lhsType, column, false), shape.lhsType);
+          Value a = loadLhs(number, static_cast<int64_t>(v) * shape.lanes, /*scalar=*/false);
           next.push_back(multiplyAdd(a, x, sums[next.size()]));
         }
         continue;
       }
-      Value a = extend(load(lhs, shape.lhsType, offset, true), shape.lhsType);
+      Value a = loadLhs(number, 0, /*scalar=*/true);
       if (shape.lanes != 1)
         a = vector::BroadcastOp::create(b, loc, vectorOf(shape.sumType), a);
       for (Value x : row)
@@ -188,6 +275,8 @@ private:
   Location loc;
   const MicrokernelShape &shape;
   const Prefetch &prefetch;
+  /// Where rows at a stride begin, in elements from the left operand's pointer.
+  SmallVector<Value> rowStarts;
 };
 
 } // namespace

@@ -149,3 +149,46 @@ kernel.func @steps(%x: tensor<8xf64>) -> tensor<8xf64> {
   } : tensor<8xf64>
   kernel.return %y : tensor<8xf64>
 }
+
+// -----
+
+// Rows of a number that is not known: both kernels call one function for their tiles, which has code for seven heights.
+// CHECK: llvm.func weak_odr hidden @[[TILE:tile_12x2x16_f32_f32_f32_[a-z0-9_]*]](%[[STEPS:[a-z0-9]+]]: i64, %{{.*}}: !llvm.ptr
+// CHECK: arith.cmpi sle, %[[STEPS]]
+// CHECK-COUNT-86: vector.fma {{.*}} : vector<16xf32>
+// CHECK-NOT: vector.fma
+// CHECK-LABEL: llvm.func @first(
+// CHECK-NOT: vector.fma
+// CHECK: llvm.call @[[TILE]](
+// CHECK-NOT: llvm.call
+// CHECK-LABEL: llvm.func @second(
+// CHECK-NOT: vector.fma
+// CHECK: llvm.call @[[TILE]](
+module attributes {torch.symbols = {s0 = {min = 1 : i64, max = 4096 : i64}}} {
+  kernel.func @first(%x: tensor<?x768xf32, #sym.shape<[s0, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x3072xf32, #sym.shape<[s0, 3072]>> {
+    %y = kernel.contract batch [] m [s0] n [3072] k [768] panel 32 lhs {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x768xf32, #sym.shape<[s0, 768]>> -> f32
+      kernel.yield %a : f32
+    } rhs {
+      %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<96x768x32xf32> -> f32
+      kernel.yield %c : f32
+    } epilogue {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    } : tensor<?x3072xf32, #sym.shape<[s0, 3072]>>
+    kernel.return %y : tensor<?x3072xf32, #sym.shape<[s0, 3072]>>
+  }
+  kernel.func @second(%x: tensor<?x3072xf32, #sym.shape<[s0, 3072]>>, %w: tensor<24x3072x32xf32>) -> tensor<?x768xf32, #sym.shape<[s0, 768]>> {
+    %y = kernel.contract batch [] m [s0] n [768] k [3072] panel 32 lhs {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x3072xf32, #sym.shape<[s0, 3072]>> -> f32
+      kernel.yield %a : f32
+    } rhs {
+      %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<24x3072x32xf32> -> f32
+      kernel.yield %c : f32
+    } epilogue {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    } : tensor<?x768xf32, #sym.shape<[s0, 768]>>
+    kernel.return %y : tensor<?x768xf32, #sym.shape<[s0, 768]>>
+  }
+}

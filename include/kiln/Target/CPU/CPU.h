@@ -32,9 +32,10 @@ struct CompileOptions {
 /// before a context is used from several threads.
 void registerTranslations(mlir::DialectRegistry &registry);
 
-/// One relocatable object for each kernel.func of `module`, in order; `module` is left as it is.
-/// The kernels get a schedule if they have none. The result depends on the module, target and level
-/// alone. Objects refer to no symbol but memcpy, memset and memmove.
+/// A relocatable object for each kernel.func of `module` and for each function that these share;
+/// `module` is left as it is. The kernels get a schedule if they have none. The result depends on
+/// the module, target and level alone. Objects refer to no symbol but each other's, memcpy, memset
+/// and memmove.
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
 compileKernels(mlir::ModuleOp module, const TargetInfo &target, const CompileOptions &options = {});
 

@@ -19,6 +19,8 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
+#include <map>
 
 namespace kiln::cpu {
 
@@ -29,8 +31,11 @@ public:
   /// The same for a device, whose kernels have a parameter for each buffer, the values of `symbols`
   /// and `error`, in this order. `task` and `scratch` are null.
   KernelFrame(kernel::FuncOp func, const TargetInfo &target, llvm::ArrayRef<sym::Expr> symbols);
+  /// The same for a function that kernels call. It has no buffers, `task`, `scratch` or `error`.
+  KernelFrame(mlir::Location loc, llvm::StringRef name, llvm::ArrayRef<mlir::Type> parameters,
+              const TargetInfo &target);
 
-  kernel::FuncOp func;
+  kernel::FuncOp func; // null in a function that kernels call
   const TargetInfo &target;
   mlir::LLVM::LLVMFuncOp function;
   mlir::OpBuilder builder;
@@ -77,6 +82,18 @@ public:
   llvm::SmallVector<mlir::Value>
   emitLoop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange init,
            llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+
+  /// What a function that kernels call is made from.
+  struct Callee {
+    llvm::SmallVector<mlir::Type> parameters;
+    std::function<void(KernelFrame &)> emitBody;
+  };
+  /// Calls the function `name`: all kernels of a module share one. `emitBody` writes it, into a
+  /// frame of its own, and must know no more of this kernel than the name says.
+  void call(llvm::StringRef name, mlir::ValueRange arguments,
+            std::function<void(KernelFrame &)> emitBody);
+  /// All that `call` has asked for.
+  std::map<std::string, Callee> callees;
 
 private:
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;

@@ -9,7 +9,8 @@
 //
 //   * The left operand is not packed. Its rows lie at offsets that are known at compile time, so
 //     they are displacements of one pointer; rows of a matrix, of an image under a convolution's
-//     window and of a copy in scratch memory look the same.
+//     window and of a copy in scratch memory look the same. Where kernels share the code
+//     (VariableTile.h), the stride from row to row is a number in a register instead.
 //   * The sum is a nest of loops, not one: a convolution over channels-last data is a loop over the
 //     window's rows around one over (window column, channel), which is contiguous.
 //   * Long loops are not unrolled: with 24 to 28 accumulators an iteration is 12 cycles or more,
@@ -37,6 +38,9 @@ struct MicrokernelShape {
   mlir::Type lhsType, rhsType, sumType;
   /// Where each row of the tile begins, in elements from the left operand's pointer.
   llvm::SmallVector<int64_t> rowOffsets;
+  /// Elements (i64) from row to row where no kernel alone says it: `rowOffsets` counts rows then,
+  /// from 0 on, and the right operand's rows follow each other through all loops.
+  mlir::Value rowStride;
   /// Where the last `numMoved` rows really begin: this many elements (i64) further on.
   mlir::Value moved;
   int64_t numMoved = 0;
@@ -53,7 +57,7 @@ struct MicrokernelShape {
 /// bytes an iteration. Neighbouring tiles share the work of fetching the next panel in this way.
 struct Prefetch {
   mlir::Value pointer; // null for none
-  int64_t stride = 64;
+  mlir::Value stride;  // i64
   /// 3 asks for level 1 cache, 2 for level 2.
   int locality = 2;
 };
