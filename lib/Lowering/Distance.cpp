@@ -85,7 +85,7 @@ static LogicalResult lowerDist(Call &call) { // the norm of a - b
   if (!difference)
     return failure();
   Exprs extents = shapeOf(difference);
-  Type wide = opmath(elementType(difference));
+  Type wide = accumulatorType(elementType(difference));
   return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
     return normOf(body, extents, wide, p, [&](BodyBuilder &inner) {
       return convert(inner.read(difference, inner.ownDims()), wide);

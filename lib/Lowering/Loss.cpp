@@ -15,10 +15,10 @@ LogicalResult lowering::reduced(Call &call, Value losses) {
   Exprs extents = shapeOf(losses);
   Type wide = opmath(call.resultType());
   return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
-    Element sum = body.sum(extents, wide, [&](BodyBuilder &inner) {
+    Element sum = preciseSum(body, extents, call.resultType(), [&](BodyBuilder &inner) {
       return convert(inner.read(losses, inner.ownDims()), wide);
     });
-    return mode == Sum ? sum : sum / countAs(body, sym::product(extents), wide);
+    return mode == Sum ? sum : sum / countAs(body, sym::product(extents), sum.type());
   }));
 }
 
@@ -160,7 +160,7 @@ static LogicalResult likelihood(Call &call, const Likelihood &nll) {
     return nll.lossAt(inner, at, klass, wide) * nll.weightOf(inner, klass, wide);
   };
   auto totalWeight = [&](BodyBuilder &body) {
-    return body.sum(shape, wide, [&](BodyBuilder &inner) {
+    return preciseSum(body, shape, type, [&](BodyBuilder &inner) {
       return nll.weightOf(inner, nll.classAt(inner, inner.ownDims()), wide);
     });
   };
@@ -174,7 +174,7 @@ static LogicalResult likelihood(Call &call, const Likelihood &nll) {
   results.push_back(call.kernels.map(resultShape, call.resultType(), [&](BodyBuilder &body) {
     if (mode == None)
       return finite(body);
-    Element sum = body.sum(shape, wide, finite);
+    Element sum = preciseSum(body, shape, type, finite);
     return mode == Sum ? sum : sum / totalWeight(body);
   }));
   if (call.numResults() == 2)
@@ -241,11 +241,11 @@ static LogicalResult smoothedEntropy(Call &call, const Likelihood &nll, const Re
   if (call.args.integer("reduction") != Mean)
     return reduced(call, losses);
   return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
-    Element sum = body.sum(rows, wide,
-                           [&](BodyBuilder &inner) { return inner.read(losses, inner.ownDims()); });
-    return sum / body.sum(rows, wide, [&](BodyBuilder &inner) {
-      return nll.weightOf(inner, nll.classAt(inner, inner.ownDims()), wide);
-    });
+    Element sum = preciseSum(
+        body, rows, type, [&](BodyBuilder &inner) { return inner.read(losses, inner.ownDims()); });
+    return sum / preciseSum(body, rows, type, [&](BodyBuilder &inner) {
+             return nll.weightOf(inner, nll.classAt(inner, inner.ownDims()), wide);
+           });
   }));
 }
 

@@ -13,19 +13,20 @@ struct Moments {
 } // namespace
 
 /// Mean and 1 / sqrt(variance + eps) of what `read` gives, in `type`, inside a reduction over
-/// `extents`. The mean is summed up in `meanType` if there is one.
+/// `extents`. Both are summed up in `sumType` if there is one.
 static Moments moments(BodyBuilder &body, ArrayRef<Expr> extents, Type type,
-                       function_ref<Element(BodyBuilder &)> read, double eps, Type meanType = {}) {
-  Type sumType = meanType ? meanType : type;
-  Element count = countAs(body, sym::product(extents), type);
+                       function_ref<Element(BodyBuilder &)> read, double eps, Type sumType = {}) {
+  if (!sumType)
+    sumType = type;
+  Element count = countAs(body, sym::product(extents), sumType);
   Element sum =
       body.sum(extents, sumType, [&](BodyBuilder &inner) { return convert(read(inner), sumType); });
-  Element mean = convert(sum / countAs(body, sym::product(extents), sumType), type);
-  Element squares = body.sum(extents, type, [&](BodyBuilder &inner) {
+  Element mean = convert(sum / count, type);
+  Element squares = body.sum(extents, sumType, [&](BodyBuilder &inner) {
     Element distance = read(inner) - mean;
-    return distance * distance;
+    return convert(distance * distance, sumType);
   });
-  return {mean, rsqrt(squares / count + eps)};
+  return {mean, convert(rsqrt(squares / count + eps), type)};
 }
 
 /// y * weight + bias, either of which may be null; both are read at `at`.

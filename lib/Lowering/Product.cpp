@@ -315,8 +315,8 @@ static LogicalResult lowerCross(Call &call) {
 static LogicalResult lowerVander(Call &call) {
   Value x = call.tensor(0);
   Exprs shape = call.resultShape();
-  Type type = call.resultType(), wide = opmath(type);
-  if (rankOf(x) == 0) // one element
+  Type type = call.resultType(), wide = accumulatorType(type); // a running product, as cumprod
+  if (rankOf(x) == 0)                                          // one element
     x = call.kernels.reshape(x, {1});
   size_t rank = rankOf(x);
   if (isBool(type) || shape.size() != rank + 1)

@@ -72,6 +72,14 @@ inline mlir::Type accumulatorType(mlir::Type type) {
                                            : mlir::Type(mlir::Float64Type::get(context));
 }
 
+/// The sum of what `read` gives, in the accumulator of `type`. ATen adds f32 up in a tree, whose
+/// rounding hardly grows with the number of terms; one after the other only f64 is as exact.
+inline Element preciseSum(BodyBuilder &body, llvm::ArrayRef<Expr> extents, mlir::Type type,
+                          BodyBuilder::Body read) {
+  mlir::Type wide = accumulatorType(type);
+  return body.sum(extents, wide, [&](BodyBuilder &inner) { return convert(read(inner), wide); });
+}
+
 } // namespace kiln::lowering
 
 #endif // KILN_LIB_LOWERING_REDUCEDDIMS_H

@@ -41,7 +41,7 @@ static LogicalResult lowerSum(Call &call) {
     return call.refuse("a sum in bool");
   return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
                            [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
-                             return body.sum(reduced.extents, type, read);
+                             return preciseSum(body, reduced.extents, call.resultType(), read);
                            }));
 }
 
@@ -59,7 +59,7 @@ static LogicalResult lowerSumToSize(Call &call) { // over what was broadcast
   ReducedDims reduced(self, dims);
   Value sums =
       reduceTo(call, reduced, false, type, call.resultType(), [&](BodyBuilder &body, BodyFn read) {
-        return body.sum(reduced.extents, type, read);
+        return preciseSum(body, reduced.extents, call.resultType(), read);
       });
   return call.set(call.kernels.reshape(sums, result));
 }
@@ -80,8 +80,9 @@ static LogicalResult lowerMean(Call &call) {
     return call.refuse("a mean in this dtype");
   return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
                            [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
-                             return body.sum(reduced.extents, type, read) /
-                                    countAs(body, reduced.count(), type);
+                             Element sum =
+                                 preciseSum(body, reduced.extents, call.resultType(), read);
+                             return sum / countAs(body, reduced.count(), sum.type());
                            }));
 }
 
@@ -273,26 +274,27 @@ static LogicalResult vectorNorm(Call &call, double order) {
     return call.refuse("cannot tell that there is an element");
   bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
   Type common = isComplex(elementType(tensor)) ? Type(ComplexType::get(type)) : type;
-  return call.set(reduceTo(call, reduced, keepdim, common, call.resultType(),
-                           [&](BodyBuilder &body, BodyFn read) {
-                             auto magnitude = [&](BodyBuilder &inner) { return abs(read(inner)); };
-                             if (isInfinite)
-                               return order > 0 ? body.max(reduced.extents, type, magnitude)
-                                                : body.min(reduced.extents, type, magnitude);
-                             Element sum = body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
-                               Element x = read(inner);
-                               if (isComplex(common))
-                                 x = abs(x);
-                               if (order == 0)
-                                 return convert(x != x.constant(0), type);
-                               if (order == 2)
-                                 return x * x;
-                               return order == 1 ? abs(x) : pow(abs(x), x.constant(order));
-                             });
-                             if (order == 0 || order == 1)
-                               return sum;
-                             return order == 2 ? sqrt(sum) : pow(sum, sum.constant(1 / order));
-                           }));
+  return call.set(reduceTo(
+      call, reduced, keepdim, common, call.resultType(), [&](BodyBuilder &body, BodyFn read) {
+        auto magnitude = [&](BodyBuilder &inner) { return abs(read(inner)); };
+        if (isInfinite)
+          return order > 0 ? body.max(reduced.extents, type, magnitude)
+                           : body.min(reduced.extents, type, magnitude);
+        auto term = [&](BodyBuilder &inner) {
+          Element x = read(inner);
+          if (isComplex(common))
+            x = abs(x);
+          if (order == 0)
+            return convert(x != x.constant(0), type);
+          if (order == 2)
+            return x * x;
+          return order == 1 ? abs(x) : pow(abs(x), x.constant(order));
+        };
+        Element sum = preciseSum(body, reduced.extents, call.resultType(), term);
+        if (order == 0 || order == 1)
+          return sum;
+        return order == 2 ? sqrt(sum) : pow(sum, sum.constant(1 / order));
+      }));
 }
 
 static LogicalResult lowerVectorNorm(Call &call) {
@@ -315,16 +317,18 @@ static LogicalResult nanSum(Call &call, bool mean) {
     return call.refuse("this dtype");
   return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
                            [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
-                             Element zero = body.constant(type, 0);
-                             Element sum = body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
+                             auto sum = [&](BodyBuilder::Body term) {
+                               return preciseSum(body, reduced.extents, call.resultType(), term);
+                             };
+                             Element total = sum([&](BodyBuilder &inner) {
                                Element x = read(inner);
-                               return select(isNan(x), zero, x);
+                               return select(isNan(x), x.constant(0), x);
                              });
                              if (!mean)
-                               return sum;
-                             return sum / body.sum(reduced.extents, type, [&](BodyBuilder &inner) {
-                               return convert(~isNan(read(inner)), type);
-                             });
+                               return total;
+                             return total / sum([&](BodyBuilder &inner) {
+                                      return convert(~isNan(read(inner)), type);
+                                    });
                            }));
 }
 
@@ -336,7 +340,7 @@ static LogicalResult lowerTrace(Call &call) {
   Exprs sizes = shapeOf(self);
   Expr length = call.kernels.known().simplify(Expr::min(sizes[0], sizes[1]));
   return call.set(call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) {
-    return body.sum({length}, type, [&](BodyBuilder &inner) {
+    return preciseSum(body, {length}, call.resultType(), [&](BodyBuilder &inner) {
       return convert(inner.read(self, Exprs{inner.dim(0), inner.dim(0)}), type);
     });
   }));

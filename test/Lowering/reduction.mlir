@@ -1,10 +1,11 @@
 // RUN: kiln-opt %s --torch-lower-to-kernel --split-input-file | FileCheck %s
 
-// The number of elements may be an expression.
+// The number of elements may be an expression. Sums are accumulated in f64.
 // CHECK-LABEL: func.func @mean
 // CHECK-SAME: %[[A0:.*]]: tensor
-// CHECK: kernel.reduce [s0] init(%{{.*}} : f32) {
+// CHECK: kernel.reduce [s0] init(%{{.*}} : f64) {
 // CHECK: kernel.read %[[A0]] (d0, d1, d2) -> (d2, d1)
+// CHECK: arith.extf %{{.*}} : f32 to f64
 // CHECK: kernel.index (d0, d1) -> (s0)
 // CHECK: arith.sitofp %{{.*}}
 // CHECK: arith.divf %{{.*}}, %{{.*}}

@@ -35,9 +35,13 @@ def test_everything(check_calls, name):
 
 
 def test_long(check_calls):
-    """Long enough that a single running sum in fp32 would drift."""
+    """So long that running sums in fp32 would be tens of units in the last place away."""
+    def function(x):
+        return (x.sum(-1), x.mean(-1), x.amax(-1), x.sum(0), x.mean(0), x.sum(), x.mean(), x.nansum(0), F.mse_loss(x, x * 0.5), F.l1_loss(x, x * 0.5),
+                x.logsumexp(-1) * 0.1)
     x = some(3, 100001, low=0, high=1)
-    check_calls(lambda x: (x.sum(-1), x.mean(-1), x.amax(-1), x.sum(0), x.sum()), x, rtol=2e-5, atol=1e-4)
+    check_calls(function, x, x.t().contiguous(), rtol=5e-7, atol=0)
+    check_calls(lambda x: F.group_norm(x, 2), some(1, 4, 50000, low=0, high=1), rtol=1e-6, atol=5e-7)
 
 
 def test_empty(check_calls):

@@ -4,12 +4,14 @@ Exports and what eager PyTorch answers are kept under .cache/opinfo, so that a s
 import dataclasses
 import hashlib
 import logging
+import math
 import pathlib
 import re
 import unittest.mock
 import warnings
 import zlib
 
+import mpmath
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -25,6 +27,17 @@ WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.floa
          torch.complex64: torch.complex128}
 # Results of these are whatever the memory held.
 UNINITIALISED = re.compile(r"(new_)?empty(_like|_strided|_permuted)?$")
+
+
+# What eager mode itself gives to six digits or so in double precision, or as 0 far out, and what it is to all of them.
+EXACT = {
+    "special.bessel_j0": lambda x: mpmath.besselj(0, x),
+    "special.bessel_j1": lambda x: mpmath.besselj(1, x),
+    "special.bessel_y0": lambda x: mpmath.bessely(0, x),
+    "special.bessel_y1": lambda x: mpmath.bessely(1, x),
+    "special.airy_ai": mpmath.airyai,
+    "special.ndtr": mpmath.ncdf,
+}
 
 
 def dtype_name(dtype):
@@ -123,8 +136,24 @@ def make_calls(entry, dtype, limit):
     return calls
 
 
+def exact(function, tensor):
+    """`function` of each element; NaN where it is not a real number."""
+    def value(x):
+        if not math.isfinite(x):
+            return math.nan
+        try:
+            y = function(mpmath.mpf(x))
+        except (ValueError, ZeroDivisionError):
+            return math.nan
+        return float(y) if isinstance(y, mpmath.mpf) else math.nan
+    values = [value(x) for x in tensor.double().flatten().tolist()]
+    return torch.tensor(values, dtype=torch.float64).reshape(tensor.shape)
+
+
 def reference(entry, call, tensors):
     """The same call in double precision; None where it does not exist."""
+    if entry.name in EXACT:
+        return [exact(EXACT[entry.name], tensors[0])]
     def widen(value):
         if isinstance(value, torch.dtype):
             return WIDER.get(value, value)
@@ -149,6 +178,17 @@ def make_case(entry, call, tensors):
     except Exception:
         return None
     return Case(clone(tensors), expected, reference(entry, call, tensors))
+
+
+def redraw(entry, call, tensors, count, generator):
+    """Cases of the same call whose floats are in another order; without those that eager mode refuses."""
+    def shuffle(tensor):
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return tensor
+        order = torch.randperm(tensor.numel(), generator=generator)
+        return tensor.copy_(tensor.flatten()[order].reshape(tensor.shape))
+    cases = [make_case(entry, call, [shuffle(tensor) for tensor in clone(tensors)]) for _ in range(count)]
+    return [case for case in cases if case is not None]
 
 
 def is_random(entry, call, case):

@@ -5,7 +5,8 @@
 
 Each entry is called on samples of float32 and two other dtypes. With --dynamic every dimension is exported as dynamic, and what
 comes out is run at the sample's sizes and at larger ones. A call is native, wrong, refused or a crash; an entry is native when
-all of its calls that torch.export takes are. The status is 1 if anything was wrong or crashed."""
+all of its calls that torch.export takes are. Errors are those against double precision, in units of eager mode's own largest one;
+calls that are beyond twice that are judged by further draws of their inputs. The status is 1 if anything was wrong or crashed."""
 import argparse
 import collections
 import json
