@@ -55,16 +55,20 @@ struct StridedView {
 
 static bool isNegative(Expr expr) { return expr.isConstant() && *expr.constant() < 0; }
 
-/// Null if an element does not lie among the `count` ones. Where only a run can tell, it does.
-static std::optional<StridedView> stridedView(Call &call, Expr count) {
+/// The arguments of the call; null, with a reason, for what they cannot be.
+static std::optional<StridedView> stridedView(Call &call) {
   StridedView view{call.args.symIntList("size"), call.args.symIntList("stride"), 0};
   auto begin = call.args.op()->getAttrOfType<sym::ExprAttr>(torch::storageOffsetAttrName);
   Expr first = begin ? begin.getValue() : Expr(0);
   view.offset = call.args.optSymInt("storage_offset").value_or(first) - first;
-  if (view.size.size() != view.stride.size()) {
-    call.kernels.fail("as many strides as sizes are needed");
-    return std::nullopt;
-  }
+  if (view.size.size() == view.stride.size())
+    return view;
+  call.kernels.fail("as many strides as sizes are needed");
+  return std::nullopt;
+}
+
+/// Every element lies among the `count` ones. Where only a run can tell, it does.
+static bool requireInside(Call &call, const StridedView &view, Expr count) {
   Expr last = view.offset, fewest = Expr(1);
   bool isValid = !isNegative(view.offset);
   for (auto [size, stride] : llvm::zip_equal(view.size, view.stride)) {
@@ -75,39 +79,75 @@ static std::optional<StridedView> stridedView(Call &call, Expr count) {
   // Of nothing, everything lies there.
   Expr left = Expr::max(count - 1 - last, -fewest);
   if (fewest.isConstant(0))
-    return view;
+    return true;
   if (!isValid || isNegative(left)) {
     call.kernels.fail("elements that do not lie in the tensor");
-    return std::nullopt;
+    return false;
   }
   std::string message = "elements of as_strided lie outside of the tensor";
   for (Expr stride : view.stride)
     call.require(stride, message);
   call.require(view.offset, message);
   call.require(left, message);
-  return view;
+  return true;
 }
 
 static LogicalResult lowerAsStrided(Call &call) {
   Value memory = memoryOf(call);
   if (!memory)
     return call.refuse("a tensor that is a part of its memory");
-  auto view = stridedView(call, shapeOf(memory)[0]);
-  if (!view)
+  auto view = stridedView(call);
+  if (!view || !requireInside(call, *view, shapeOf(memory)[0]))
     return failure();
   return call.set(call.kernels.view(
       memory, view->size, [&](ArrayRef<Expr> dims) { return Exprs{view->address(dims)}; }));
+}
+
+/// The elements of argument 0 by their addresses, [n], with zeros in the gaps; null where sizes or
+/// strides are not constants.
+static Value spreadOut(Call &call) {
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self);
+  StridedView own{shape, stridesOf(call), 0};
+  Expr last = 0;
+  for (auto [size, stride] : llvm::zip_equal(shape, own.stride))
+    last = last + (size - 1) * stride;
+  if (!last.isConstant() || !llvm::all_of(own.stride, [](Expr e) { return e.isConstant(); }))
+    return {};
+  ScatterSpec spec;
+  spec.targets = {last + 1};
+  spec.places = shape;
+  auto init = [&](BodyBuilder &body) { return body.constant(elementType(self), 0); };
+  auto update = [&](BodyBuilder &body) {
+    Exprs at = body.dims(1, body.numDims());
+    return ScatterSpec::Write{{body.index(own.address(at))}, {}, body.read(self, at)};
+  };
+  spec.init = init;
+  spec.update = update;
+  return call.kernels.scatter(spec, elementType(self));
 }
 
 /// The tensor with `src` written through such a view. Of elements that the view shows twice the
 /// last one counts.
 static LogicalResult lowerAsStridedScatter(Call &call) {
   Value self = call.tensor(0), source = call.tensor("src"), memory = memoryOf(call);
-  if (!memory || !call.kernels.isSame(sym::rowMajorStrides(shapeOf(self)), stridesOf(call)))
-    return call.refuse("a tensor that is not contiguous");
+  Exprs shape = shapeOf(self), strides = stridesOf(call);
+  auto view = stridedView(call);
+  if (!view || strides.size() != shape.size())
+    return call.refuse("strides that do not fit");
+  if (sym::product(shape).isConstant(0))
+    return call.set(self);
+  bool isContiguous = memory && call.kernels.isSame(sym::rowMajorStrides(shape), strides);
+  if (!memory)
+    memory = spreadOut(call);
+  if (!memory)
+    return call.refuse("a tensor that is a part of its memory");
   Expr count = shapeOf(memory)[0];
-  auto view = stridedView(call, count);
-  if (!view)
+  auto isConstant = [](Expr expr) { return expr.isConstant(); };
+  // What is written beside the tensor is not seen. Of unknown sizes, nothing may be.
+  bool isKnown = count.isConstant() && view->offset.isConstant() &&
+                 llvm::all_of(view->size, isConstant) && llvm::all_of(view->stride, isConstant);
+  if (!isKnown && !requireInside(call, *view, count))
     return failure();
   source = call.kernels.expand(source, view->size);
   ScatterSpec spec;
@@ -116,12 +156,18 @@ static LogicalResult lowerAsStridedScatter(Call &call) {
   auto init = [&](BodyBuilder &body) { return body.read(memory, Exprs{body.dim(0)}); };
   auto update = [&](BodyBuilder &body) {
     Exprs at = body.dims(1, body.numDims());
-    return ScatterSpec::Write{{body.index(view->address(at))}, {}, body.read(source, at)};
+    Expr address = view->address(at);
+    Element isSeen = isKnown ? body.inside({address}, {count}) : Element();
+    return ScatterSpec::Write{{body.index(address)}, isSeen, body.read(source, at)};
   };
   spec.init = init;
   spec.update = update;
   Value written = call.kernels.scatter(spec, elementType(self));
-  return call.set(call.kernels.reshape(written, shapeOf(self)));
+  if (isContiguous)
+    return call.set(call.kernels.reshape(written, shape));
+  StridedView own{shape, strides, 0};
+  return call.set(call.kernels.view(written, shape,
+                                    [&](ArrayRef<Expr> dims) { return Exprs{own.address(dims)}; }));
 }
 
 /// The same memory with another shape: cut off at its end, or followed by zeros.

@@ -49,7 +49,11 @@ def memory():
     x = rand(8, 8)
     return [(with_(torch.as_strided, size=(3, 4), stride=(2, 8)), x), (with_(torch.as_strided, size=(3, 4), stride=(2, 8), storage_offset=5), x + 1),
             (lambda a: torch.as_strided(a.t() + 0, (4, 4), (8, 1)), x), (lambda a, s: torch.as_strided_scatter(a, s, (3, 4), (2, 8), 1), x, rand(3, 4)),
-            (lambda a: aten.resize(a, [3, 5]), x), (lambda a, b: a.clone().as_strided_((2, 3), (3, 1)) + b, x, rand(2, 3))]
+            (lambda a: aten.resize(a, [3, 5]), x), (lambda a, b: a.clone().as_strided_((2, 3), (3, 1)) + b, x, rand(2, 3)),
+            (lambda a: (a + 1).resize_(4, 5).mul_(2), x),
+            # Of columns; of elements 0, 3, 6, 8, … the places 2, 5 and 8.
+            (lambda a, s: torch.as_strided_scatter(a.t(), s, (3, 4), (2, 8), 1), x, rand(3, 4)),
+            (lambda a, s: torch.as_strided_scatter(a[:3, ::3], s, (3,), (3,), 2), x, rand(3))]
 
 
 def gradients():

@@ -80,7 +80,8 @@ struct Step {
 struct Storage {
   Value base, root; // what the memory holds now; the value it began as
   unsigned writes = 0;
-  bool cut = false; // may share memory with what was written elsewhere
+  bool cut = false;     // may share memory with what was written elsewhere
+  bool resized = false; // may hold more elements than `base` shows
 };
 
 struct Alias {
@@ -213,16 +214,17 @@ private:
       return visitUpdate(call, schema);
     bool reshapes = isMetadataChange(call.getTarget());
     Value written = originalOperand(call, self.getIndex());
-    if (!reshapes && call->getNumResults() == 1 &&
-        call->getResult(0).getType() != written.getType())
+    Alias &alias = aliasOf(written);
+    bool resizes = !reshapes && call->getNumResults() == 1 &&
+                   call->getResult(0).getType() != written.getType();
+    if (resizes && !isAlone(alias))
       return call.emitError() << call.getTarget() << ": it changes the shape of what it writes ("
                               << describe(call.getLoc()) << ")";
-    Alias &alias = aliasOf(written);
 
     OperationState state(call.getLoc(), CallOp::getOperationName());
     state.addOperands(call->getOperands());
-    state.addTypes(reshapes ? call->getResult(0).getType()
-                            : call->getOperand(self.getIndex()).getType());
+    state.addTypes(reshapes || resizes ? call->getResult(0).getType()
+                                       : call->getOperand(self.getIndex()).getType());
     state.addAttributes(call->getAttrs());
     state.attributes.set("target", builder.getStringAttr(functional));
     auto result = cast<CallOp>(builder.create(state));
@@ -231,6 +233,11 @@ private:
       // Only this tensor is seen differently from here on.
       alias.chain.push_back({result, 0, true});
       alias.current = result->getResult(0);
+    } else if (resizes) {
+      *alias.storage = Storage{result->getResult(0), result->getResult(0)};
+      alias.storage->resized = true;
+      alias.current = result->getResult(0);
+      alias.writes = 0;
     } else if (sharing(result) == Sharing::View) {
       result->erase(); // detach_, dropout_ of a model in evaluation mode: nothing is written
     } else if (failed(write(alias, result->getResult(0), call))) {
@@ -239,6 +246,17 @@ private:
     if (call->getNumResults() == 1)
       aliases[call->getResult(0)] = &alias;
     return success();
+  }
+
+  /// Nothing else sees the memory, neither views nor whoever calls the program, and there is no
+  /// more of it than is seen.
+  bool isAlone(const Alias &alias) {
+    Value root = alias.storage->root;
+    return alias.chain.empty() && !alias.storage->resized && !isa<BlockArgument>(root) &&
+           !root.getDefiningOp<ConstantOp>() &&
+           llvm::none_of(owned, [&](const std::unique_ptr<Alias> &other) {
+             return other.get() != &alias && other->storage == alias.storage;
+           });
   }
 
   /// A call without a form that returns what it writes: it becomes the same call with `updates`.

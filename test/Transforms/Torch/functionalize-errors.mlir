@@ -42,10 +42,30 @@ func.func @overlapping(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A copy has the shape of what it is a copy of.
-func.func @resized(%x: tensor<4xf32>) -> tensor<6xf32> {
+// A view still has the old shape.
+func.func @resized(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>) {
   %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = torch.call "aten.detach.default"(%0) args = [#torch.arg<0>] {node = "detach"} : (tensor<4xf32>) -> tensor<4xf32>
   // expected-error@+1 {{aten.resize_.default: it changes the shape of what it writes}}
-  %1 = torch.call "aten.resize_.default"(%0) args = [#torch.arg<0>, [6], unit] {node = "resize_"} : (tensor<4xf32>) -> tensor<6xf32>
-  return %1 : tensor<6xf32>
+  %2 = torch.call "aten.resize_.default"(%0) args = [#torch.arg<0>, [6], unit] {node = "resize_"} : (tensor<4xf32>) -> tensor<6xf32>
+  return %2, %1 : tensor<6xf32>, tensor<4xf32>
+}
+
+// -----
+
+// What is beyond the two elements is still in memory.
+func.func @resized_again(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = torch.call "aten.resize_.default"(%0) args = [#torch.arg<0>, [2], unit] {node = "resize_"} : (tensor<4xf32>) -> tensor<2xf32>
+  // expected-error@+1 {{aten.resize_.default: it changes the shape of what it writes}}
+  %2 = torch.call "aten.resize_.default"(%1) args = [#torch.arg<0>, [4], unit] {node = "resize_again"} : (tensor<2xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+
+// -----
+
+func.func @resized_input(%x: tensor<4xf32> {torch.name = "x"}) -> tensor<6xf32> {
+  // expected-error@+1 {{aten.resize_.default: it changes the shape of what it writes}}
+  %0 = torch.call "aten.resize_.default"(%x) args = [#torch.arg<0>, [6], unit] {node = "resize_"} : (tensor<4xf32>) -> tensor<6xf32>
+  return %0 : tensor<6xf32>
 }

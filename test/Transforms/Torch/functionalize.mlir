@@ -119,3 +119,18 @@ func.func @statistics(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %1 = torch.call "aten.batch_norm.default"(%0, %mean, %var) args = [#torch.arg<0>, unit, unit, #torch.arg<1>, #torch.arg<2>, false, 0.1, 1.0e-05, true] {node = "b"} : (tensor<2x3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
+
+// -----
+
+// A tensor that nothing else sees gets another shape, and is written as such.
+// CHECK-LABEL: func.func @resize
+// CHECK: %[[C:.*]] = torch.call "aten.clone.default"
+// CHECK: %[[R:.*]] = torch.call "aten.resize.default"(%[[C]]) {{.*}} -> tensor<2x3xf32>
+// CHECK: %[[N:.*]] = torch.call "aten.neg.default"(%[[R]]) {{.*}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK: return %[[N]], %[[N]]
+func.func @resize(%x: tensor<6xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<6xf32>) -> tensor<6xf32>
+  %1 = torch.call "aten.resize_.default"(%0) args = [#torch.arg<0>, [2, 3], unit] {node = "resize_"} : (tensor<6xf32>) -> tensor<2x3xf32>
+  %2 = torch.call "aten.neg_.default"(%1) args = [#torch.arg<0>] {node = "neg_"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
+}
