@@ -166,7 +166,7 @@ def compile_time(options):
         for system in ("kiln", *PEERS):
             try:
                 if system == "kiln":
-                    row[system] = statistics.median(peers.kiln(folder, fresh=True)[1] for _ in range(3))
+                    row[system] = statistics.median(peers.compile_seconds(folder) for _ in range(3))
                 else:
                     row[system] = peers.aoti(folder, system.removeprefix("aoti-"))[1]
             except peers.Unavailable as error:

@@ -270,7 +270,7 @@ public:
 
   /// lanes x lanes elements at a time: vectors along the sum, turned in registers.
   void emitSquares(sym::Expr firstColumn, sym::Expr vector) {
-    emitVectors(frame, source.numSums, source.maxSums, lanes, [&](sym::Expr first, Value mask) {
+    auto emitSquare = [&](sym::Expr first, Value mask) {
       SmallVector<Value> rows;
       for (int64_t i = 0; i < lanes; ++i) {
         BodyEmitter::Scope scope(body);
@@ -289,7 +289,17 @@ public:
         sym::Expr lane = body.setLanes(lanes);
         store((first + i) * width + vector * lanes + lane, rows[i]);
       }
-    });
+    };
+    if (source.numSums.isConstant())
+      return emitVectors(frame, source.numSums, source.maxSums, lanes, emitSquare);
+    // Masks cost less than a second copy of this.
+    sym::Expr groups = source.numSums.ceilDiv(lanes);
+    frame.emitLoop(frame.constant(0), frame.simplifyAndEmit(groups * lanes), lanes, {},
+                   [&](Value iv, ValueRange) -> SmallVector<Value> {
+                     sym::Expr first = frame.addSteppedVariable(iv, lanes, source.maxSums);
+                     emitSquare(first, emitTailMask(frame, first, source.numSums, lanes));
+                     return {};
+                   });
   }
 
 private:

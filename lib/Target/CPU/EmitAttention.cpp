@@ -233,16 +233,16 @@ private:
   //===-- Vectors in scratch
   //--------------------------------------------------------------------===//
 
-  Value elementAt(Value base, sym::Expr row, int64_t vector) {
+  Value elementAt(Value base, sym::Expr row, sym::Expr vector) {
     return frame.gep(base, layout.sumType,
                      frame.simplifyAndEmit(row * layout.panel() + vector * layout.lanes));
   }
   unsigned sumBytes() { return layout.sumType.getIntOrFloatBitWidth() / 8; }
-  Value loadVector(Value base, sym::Expr row, int64_t vector) {
+  Value loadVector(Value base, sym::Expr row, sym::Expr vector) {
     return LLVM::LoadOp::create(b, loc, vectorOf(layout.sumType), elementAt(base, row, vector),
                                 sumBytes());
   }
-  void storeVector(Value value, Value base, sym::Expr row, int64_t vector) {
+  void storeVector(Value value, Value base, sym::Expr row, sym::Expr vector) {
     LLVM::StoreOp::create(b, loc, value, elementAt(base, row, vector), sumBytes());
   }
 
@@ -403,6 +403,13 @@ private:
     Value scores = scoreBase(), output = outputBase(panel);
     int64_t most = std::min<int64_t>(maxTileRows(frame.target, panel.vectors), 12);
     int64_t tiles = llvm::divideCeilSigned(layout.valueDepth, most);
+    // Scaling the output is half of a tile's code: one size of tiles is enough if it is not small.
+    constexpr int64_t smallTile = 6;
+    for (int64_t more = tiles; !factor.empty() && layout.valueDepth >= smallTile * more; ++more)
+      if (layout.valueDepth % more == 0) {
+        tiles = more;
+        break;
+      }
     int64_t size = layout.valueDepth / tiles, larger = layout.valueDepth % tiles;
     auto emitTiles = [&](int64_t begin, int64_t rows, int64_t count) {
       emitRange(frame, 0, count, count, [&](sym::Expr number) {
@@ -440,9 +447,12 @@ private:
   //===-- Result
   //--------------------------------------------------------------------------------===//
 
+  /// From the last vector and query to the first: what is past the task's last query goes to where
+  /// that one's result is written afterwards.
   void emitResult(const Panel &panel) {
     Value state = stateBase(panel), output = outputBase(panel), zero = splat(0);
-    for (int64_t v = 0; v < panel.vectors; ++v) {
+    emitRange(frame, 0, panel.vectors, panel.vectors, [&](sym::Expr number) {
+      sym::Expr v = panel.vectors - 1 - number;
       Value sum = loadVector(state, 1, v);
       Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, sum, zero);
       Value factor = arith::DivFOp::create(b, loc, splat(1), sum);
@@ -454,25 +464,26 @@ private:
                       rows.push_back(
                           arith::MulFOp::create(b, loc, loadVector(output, first + i, v), factor));
                     rows = emitTranspose(frame, rows);
-                    for (auto [i, row] : llvm::enumerate(rows))
-                      storeResult(firstQuery(panel) + v * layout.lanes + i, first, mask, row);
+                    for (int64_t i = layout.lanes; i-- > 0;)
+                      storeResult(firstQuery(panel) + v * layout.lanes + i, first, mask, rows[i]);
                   });
-    }
+    });
   }
 
   void storeResult(sym::Expr query, sym::Expr first, Value mask, Value value) {
     if (layout.elementType != layout.sumType)
       value = arith::TruncFOp::create(b, loc, vectorOf(layout.elementType), value);
-    emitIf(query + 1, layout.m, [&] {
-      BodyEmitter::Scope scope(values);
-      sym::Expr feature = first + values.setLanes(layout.lanes, mask);
-      SmallVector<sym::Expr> index;
-      for (int64_t dim : op.getResultDims())
-        index.push_back(dim < dimM ? batch[dim] : dim == dimM ? query : feature);
-      sym::Expr offset = sym::linearize(index, sym::getShape(op.getResult()));
-      values.store(frame.resultBuffer(0), layout.elementType, frame.assumptions.simplify(offset),
-                   value);
-    });
+    if (!frame.assumptions.isLess(query, layout.m))
+      query =
+          frame.addVariable(frame.simplifyAndEmit(sym::Expr::min(query, layout.m - 1)), layout.m);
+    BodyEmitter::Scope scope(values);
+    sym::Expr feature = first + values.setLanes(layout.lanes, mask);
+    SmallVector<sym::Expr> index;
+    for (int64_t dim : op.getResultDims())
+      index.push_back(dim < dimM ? batch[dim] : dim == dimM ? query : feature);
+    sym::Expr offset = sym::linearize(index, sym::getShape(op.getResult()));
+    values.store(frame.resultBuffer(0), layout.elementType, frame.assumptions.simplify(offset),
+                 value);
   }
 
   KernelFrame &frame;
