@@ -108,6 +108,16 @@ bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
 Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   GuardInputs inputs(program);
   SmallVector<Attribute> guards;
+  auto add = [&](Expr condition, StringRef text) {
+    if (!dependsOnlyOn(condition, used))
+      return;
+    NamedAttrList attrs;
+    attrs.set("expr", sym::ExprAttr::get(&context, condition));
+    attrs.set("text", builder.getStringAttr(text));
+    guards.push_back(attrs.getDictionary(&context));
+  };
+  for (Expr assumption : symbols.assumptions())
+    add(assumption, "a size that is multiplied by a float is at most 65536");
   for (const std::string &text : program.guardsCode) {
     auto lookup = [&](const InputProperty &property) -> std::optional<Expr> {
       if (property.kind == InputProperty::OfBase)
@@ -147,12 +157,7 @@ Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
     Expected<Expr> condition = symbols.readCondition(text, lookup);
     if (!condition)
       return fail("guard '" + readable + "': " + toString(condition.takeError()));
-    if (!dependsOnlyOn(*condition, used))
-      continue;
-    NamedAttrList attrs;
-    attrs.set("expr", sym::ExprAttr::get(&context, *condition));
-    attrs.set("text", builder.getStringAttr(readable));
-    guards.push_back(attrs.getDictionary(&context));
+    add(*condition, readable);
   }
   if (!guards.empty())
     (*module)->setAttr(torch::guardsAttrName, builder.getArrayAttr(guards));

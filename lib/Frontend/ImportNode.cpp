@@ -107,7 +107,8 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
     if (text && isFromFloats(text->text) && sizesFromFloats.insert(text->text).second) {
       StringRef size = text->text;
       bool hasFloats = size.contains("'zuf") || size.contains("'zf");
-      Expected<Expr> readable = hasFloats ? fail("no integer") : symbols.read(size);
+      Expected<Expr> readable =
+          hasFloats ? fail("no integer") : symbols.read(size, /*assume=*/false);
       if (!readable) { // otherwise an integer expression all the same
         consumeError(readable.takeError());
         symbols.define(size, opaqueSymbol(numOpaque++));

@@ -114,6 +114,10 @@ bool SymParser::compare(StringRef relation, Quotient a, Quotient b, Expr &holds)
   // A rounded quotient is on the same side of an integer as the exact one, but not of a fraction.
   if (!(a.isInteger() || !b.isRounded) || !(b.isInteger() || !a.isRounded))
     return fail("comparison of rounded fractions");
+  if (relation != "==" && relation != "!=") {
+    makeRoom(a);
+    makeRoom(b);
+  }
   Quotient difference;
   a.isRounded = b.isRounded = false;
   if (!check(add(a, {-b.numerator, b.denominator}, difference)))

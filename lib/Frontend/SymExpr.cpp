@@ -6,16 +6,20 @@ using namespace kiln;
 using namespace kiln::frontend;
 using sym::Expr;
 
-Expected<Expr> SymExprReader::read(StringRef text) {
+Expected<Expr> SymExprReader::read(StringRef text, bool assume) {
   auto it = cache.find(text);
   if (it != cache.end())
     return it->second;
-  Expected<Expr> expr = SymParser(text, ranges).readExpr();
-  if (expr)
-    cache[text] = *expr;
+  SymParser parser(text, ranges, assume);
+  Expected<Expr> expr = parser.readExpr();
+  if (!expr)
+    return expr;
+  cache[text] = *expr;
+  if (parser.assumption())
+    assumed.insert(*parser.assumption());
   return expr;
 }
 
 Expected<Expr> SymExprReader::readCondition(StringRef text, InputLookup inputs) {
-  return SymParser(text, ranges, inputs).readCondition();
+  return SymParser(text, ranges, /*assume=*/true, inputs).readCondition();
 }

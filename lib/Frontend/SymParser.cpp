@@ -78,6 +78,16 @@ Quotient SymParser::toNumber(const Value &value) {
 }
 
 bool SymParser::apply(StringRef name, ArrayRef<Quotient> args, Quotient &result) {
+  if (name == "Mul" && args.size() == 2 && (args[0].isScale || args[1].isScale)) {
+    const Quotient &factor = args[args[0].isScale ? 1 : 0];
+    const Quotient &constant = args[args[0].isScale ? 0 : 1];
+    if (!factor.isInteger() || factor.isScale)
+      return fail("a float constant times a fraction");
+    Expr small = Expr::min(factor.numerator, maxScaled - factor.numerator);
+    assumed = assumed ? Expr::min(*assumed, small) : small;
+    result = {factor.numerator * constant.numerator, constant.denominator, true};
+    return true;
+  }
   auto isNonNegative = [&](Quotient x) {
     sym::Assumptions assumptions;
     for (auto &[symbol, range] : ranges)
@@ -97,6 +107,11 @@ bool SymParser::number(Quotient &result, unsigned depth) {
   return true;
 }
 
+void SymParser::makeRoom(Quotient &number) const {
+  if (isPython() && number.isInteger() && number.numerator.isConstant(INT64_MAX))
+    number.numerator = Expr(INT64_MAX / 2);
+}
+
 bool SymParser::sum(Value &result, unsigned depth) {
   if (!product(result, depth))
     return false;
@@ -109,6 +124,8 @@ bool SymParser::sum(Value &result, unsigned depth) {
     if (!product(rhs, depth))
       return false;
     Quotient left = toNumber(result), right = toNumber(rhs);
+    for (Quotient *side : {&left, &right})
+      makeRoom(*side);
     if (isMinus)
       right.numerator = -right.numerator;
     result = {};
@@ -134,15 +151,6 @@ bool SymParser::product(Value &result, unsigned depth) {
       return false;
     Quotient args[2] = {toNumber(result), toNumber(rhs)};
     result = {};
-    if (name == "Mul" && (args[0].isScale || args[1].isScale)) {
-      Quotient &factor = args[args[0].isScale ? 1 : 0], &constant = args[args[0].isScale ? 0 : 1];
-      if (!factor.isInteger() || factor.isScale)
-        return fail("a float constant times a fraction");
-      Expr small = Expr::min(factor.numerator, maxScaled - factor.numerator);
-      assumed = assumed ? Expr::min(*assumed, small) : small;
-      result.number = {factor.numerator * constant.numerator, constant.denominator, true};
-      continue;
-    }
     if (!apply(name, args, result.number))
       return false;
   }
@@ -247,8 +255,11 @@ bool SymParser::literal(Quotient &result) {
   if (!isInteger)
     return decimal(digits, result);
   int64_t value;
-  if (digits.getAsInteger(10, value))
-    return fail("'" + digits + "' is not a 64-bit integer");
+  if (digits.getAsInteger(10, value)) {
+    if (!isPython())
+      return fail("'" + digits + "' is not a 64-bit integer");
+    value = INT64_MAX; // a bound beyond all sizes
+  }
   result = {value};
   return true;
 }
@@ -266,7 +277,7 @@ bool SymParser::decimal(StringRef digits, Quotient &result) {
     denominator *= 2;
   }
   if (value != std::floor(value) || std::abs(value) > (int64_t(1) << maxBits)) {
-    if (isPython() && scale(whole, result))
+    if (mayAssume && scale(whole, result))
       return true;
     return fail("'" + digits + "' is not a short binary fraction");
   }
@@ -274,7 +285,7 @@ bool SymParser::decimal(StringRef digits, Quotient &result) {
   return true;
 }
 
-/// In a condition: 0.2 as 1/5, if its products with 0, 1, …, maxScaled are on the same side of
+/// 0.2 as 1/5, if its products with 0, 1, …, maxScaled are on the same side of
 /// every integer as the exact ones. Where it is used the other factor is then restricted to those.
 bool SymParser::scale(double value, Quotient &result) {
   constexpr int64_t maxDenominator = 100;

@@ -10,16 +10,17 @@ namespace kiln::frontend {
 
 class SymParser {
 public:
-  SymParser(llvm::StringRef text, llvm::MapVector<sym::Expr, sym::Range> &ranges)
-      : text(text), rest(text), ranges(ranges) {}
-  /// For Python text about inputs.
-  SymParser(llvm::StringRef text, llvm::MapVector<sym::Expr, sym::Range> &ranges,
-            InputLookup inputs)
-      : text(text), rest(text), ranges(ranges), inputs(inputs) {}
+  /// With `inputs`: Python text about them.
+  SymParser(llvm::StringRef text, llvm::MapVector<sym::Expr, sym::Range> &ranges, bool mayAssume,
+            InputLookup inputs = nullptr)
+      : text(text), rest(text), ranges(ranges), inputs(inputs), mayAssume(mayAssume) {}
 
   llvm::Expected<sym::Expr> readExpr();
   /// An expression that is at least zero where the condition holds.
   llvm::Expected<sym::Expr> readCondition();
+
+  /// What the text was read under: at least zero.
+  const std::optional<sym::Expr> &assumption() const { return assumed; }
 
 private:
   /// A number, or a condition: what is at least zero where it holds.
@@ -65,12 +66,14 @@ private:
   bool quotedSymbol(Quotient &result);
   bool symbol(llvm::StringRef name, sym::Range range, Quotient &result);
   static Quotient toNumber(const Value &value);
+  /// A bound beyond all sizes, Python's largest integer, as one that can be added to.
+  void makeRoom(Quotient &number) const;
 
   llvm::StringRef text, rest;
   std::string error;
   llvm::MapVector<sym::Expr, sym::Range> &ranges;
   InputLookup inputs;
-  /// What a condition was read under: at least zero.
+  bool mayAssume;
   std::optional<sym::Expr> assumed;
 };
 

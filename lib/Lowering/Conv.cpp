@@ -199,12 +199,14 @@ static Value compute(Call &call, Conv conv) {
   Expr inputs = call.kernels.known().simplify(conv.channelsPerGroup());
   Expr outputs = call.kernels.known().simplify(conv.outputsPerGroup());
   Expr allOutputs = conv.transposed ? outputs * conv.groups : shapeOf(conv.weight)[0];
-  if (!call.kernels.isSame(inputs * conv.groups, shapeOf(conv.x)[1]) ||
-      !call.kernels.isSame(outputs * conv.groups, allOutputs) ||
-      (conv.transposed && !call.kernels.isSame(inputs * conv.groups, shapeOf(conv.weight)[0])) ||
-      (conv.bias &&
-       (rankOf(conv.bias) != 1 || !call.kernels.isSame(shapeOf(conv.bias)[0], allOutputs))))
-    return refuse("channels of input, weight and bias that do not fit");
+  if (conv.bias && rankOf(conv.bias) != 1)
+    return refuse("a bias of this rank");
+  constexpr StringLiteral unfit = "channels of input, weight and bias that do not fit";
+  if (!call.fits(inputs * conv.groups, shapeOf(conv.x)[1], unfit) ||
+      !call.fits(outputs * conv.groups, allOutputs, unfit) ||
+      (conv.transposed && !call.fits(inputs * conv.groups, shapeOf(conv.weight)[0], unfit)) ||
+      (conv.bias && !call.fits(shapeOf(conv.bias)[0], allOutputs, unfit)))
+    return refuse(unfit);
   bool isDepthwise = inputs.isConstant(1) && conv.groups > 1;
   return isDepthwise && isWindowSum(conv) ? depthwise(call, conv) : contraction(call, conv);
 }

@@ -47,8 +47,9 @@ static LogicalResult lowerGather(Call &call) { // self[…, index[…], …]
     return call.refuse("tensors of different ranks");
   Exprs sizes = shapeOf(self), shape = shapeOf(index);
   for (int64_t i = 0; i < rank; ++i)
-    if (i != dim && !call.kernels.known().isLessOrEqual(shape[i], sizes[i]))
-      return call.refuse("cannot tell that the indices lie inside the other dims");
+    if (i != dim) // if there are any indices
+      call.require(Expr::max(sizes[i] - shape[i], -sym::product(shape)),
+                   "more indices than elements in another dim");
   return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
     Indices at = indicesOf(body.ownDims());
     at[dim] = body.read(index, body.ownDims());

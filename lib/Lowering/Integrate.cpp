@@ -184,8 +184,7 @@ static LogicalResult lowerGradient(Call &call) {
     dim += dim < 0 ? rank : 0;
     if (dim < 0 || dim >= rank)
       return call.refuse("a dim is out of range");
-    if (!call.kernels.known().isLessOrEqual(order + 1, shapeOf(self)[dim]))
-      return call.refuse("cannot tell that there are enough elements");
+    call.require(shapeOf(self)[dim] - order - 1, "a gradient of too few elements");
     Value at = positions.empty() ? Value() : positions[i];
     if (at && rankOf(at) != 1)
       return call.refuse("positions that are no vector");

@@ -184,6 +184,18 @@ LogicalResult Call::refuse(const Twine &reason) {
   return failure();
 }
 
+/// Never the same.
+static bool differ(Expr a, Expr b) {
+  std::optional<int64_t> difference = (a - b).isValid() ? (a - b).constant() : 1;
+  return difference && *difference != 0;
+}
+
+static bool differ(ArrayRef<Expr> a, ArrayRef<Expr> b) {
+  return a.size() != b.size() || llvm::any_of(llvm::zip_equal(a, b), [](auto sizes) {
+           return differ(std::get<0>(sizes), std::get<1>(sizes));
+         });
+}
+
 LogicalResult Call::set(ValueRange values) {
   if (kernels.failure)
     return failure();
@@ -201,7 +213,7 @@ LogicalResult Call::set(ValueRange values) {
       return refuse("complex numbers of half-precision parts");
     if (elementType(values[i]) != resultType(i))
       return refuse("computes another dtype than the program declares");
-    if (!kernels.isSame(shapeOf(values[i]), resultShape(i)))
+    if (differ(shapeOf(values[i]), resultShape(i)))
       return refuse("computes another shape than the program declares");
   }
   for (unsigned i = 0; i < values.size(); ++i) {
@@ -221,6 +233,8 @@ LogicalResult Call::set(ValueRange values) {
                             }),
                 "expected the value " + expr.str());
     }
+    for (auto [computed, size] : llvm::zip_equal(shapeOf(values[i]), resultShape(i)))
+      requireSame(computed, size, "expected size " + computed.str() + " to be " + size.str());
     op->getResult(i).replaceAllUsesWith(kernels.withShape(values[i], resultShape(i)));
   }
   return success();
@@ -265,6 +279,18 @@ void Call::assertNonNegative(Expr expr, const Twine &message) {
     return kernels.fail("an assertion that never holds: " + message);
   kernel::AssertOp::create(kernels.b(), sym::ExprAttr::get(op.getContext(), expr),
                            located(message));
+}
+
+bool Call::fits(Expr a, Expr b, const Twine &message) {
+  return fits(ArrayRef(a), ArrayRef(b), message);
+}
+
+bool Call::fits(ArrayRef<Expr> a, ArrayRef<Expr> b, const Twine &message) {
+  if (differ(a, b))
+    return false;
+  for (auto [one, other] : llvm::zip_equal(a, b))
+    requireSame(one, other, message);
+  return true;
 }
 
 void Call::requireSame(Expr a, Expr b, const Twine &message) {

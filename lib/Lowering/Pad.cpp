@@ -67,11 +67,11 @@ static LogicalResult padFolded(Call &call, const Amounts &amounts, StringRef mod
       continue;
     // One fold has to be enough.
     Expr limit = mode == "reflect" ? shape[i] - 1 : shape[i];
-    bool folds = mode == "replicate" ? known.isPositive(shape[i])
-                                     : known.isLessOrEqual(amounts.before[i], limit) &&
-                                           known.isLessOrEqual(amounts.after[i], limit);
-    if (!folds)
-      return call.refuse("cannot tell that the padding is smaller than the dim");
+    if (mode == "replicate")
+      call.require(shape[i] - 1, "padding by elements of an empty dim");
+    else
+      for (Expr amount : {amounts.before[i], amounts.after[i]})
+        call.require(limit - amount, "padding that is larger than the dim");
   }
   return call.set(
       call.kernels.view(self, paddedShape(call, self, amounts), [&](ArrayRef<Expr> dims) {

@@ -32,8 +32,11 @@ static LogicalResult lowerSelectScatter(Call &call) {
   if (call.kernels.known().isLess(at, 0))
     at = at + size;
   rest.erase(rest.begin() + dim);
-  if (!call.kernels.known().isNonNegative(at) || !call.kernels.known().isLess(at, size))
-    return call.refuse("cannot tell that the index lies inside the dim");
+  bool isSigned = call.args.symInt("index").isConstant() || call.kernels.known().isNonNegative(at);
+  if (!isSigned)
+    return call.refuse("cannot tell the sign of the index");
+  for (Expr bound : {at, size - at - 1})
+    call.require(bound, "an index outside of the dim");
   source = call.kernels.expand(source, rest);
   return overwrite(call, source, [&](BodyBuilder &body, Exprs &index, Exprs &exprs, Exprs &bounds) {
     index = body.ownDims();
@@ -90,7 +93,7 @@ static LogicalResult lowerDiagonalScatter(Call &call) {
   int64_t down = std::max<int64_t>(-offset, 0), right = std::max<int64_t>(offset, 0);
   part.push_back(call.kernels.known().simplify(
       Expr::max(Expr::min(sizes[row] - down, sizes[column] - right), Expr(0))));
-  if (!call.kernels.isSame(shapeOf(source), part))
+  if (!call.fits(shapeOf(source), part, "a source of another shape"))
     return call.refuse("a source of another shape");
   return overwrite(call, source, [&](BodyBuilder &body, Exprs &index, Exprs &exprs, Exprs &bounds) {
     for (int64_t i = 0; i < rank; ++i)

@@ -189,14 +189,15 @@ namespace {
 /// ceil((o + 1) * in / out).
 struct AdaptiveWindows {
   Pool pool;
+  Exprs counts;  // of windows; at least one, also where the run has none
   Exprs extents; // of the longest window
 
   /// First element and length of the window at `out`.
   std::pair<Exprs, Exprs> at(BodyBuilder &body, ArrayRef<Expr> out) const {
     Exprs first, length;
     for (size_t i = 0; i < pool.spatial; ++i) {
-      Expr begin = (out[i] * pool.size(i)).floorDiv(pool.output[i]);
-      Expr end = ((out[i] + 1) * pool.size(i)).ceilDiv(pool.output[i]);
+      Expr begin = (out[i] * pool.size(i)).floorDiv(counts[i]);
+      Expr end = ((out[i] + 1) * pool.size(i)).ceilDiv(counts[i]);
       first.push_back(body.known().simplify(begin));
       length.push_back(body.known().simplify(end - begin));
     }
@@ -227,19 +228,15 @@ static std::optional<AdaptiveWindows> adaptiveWindows(Call &call, size_t spatial
   pool.output = call.resultShape();
   pool.output.erase(pool.output.begin(), pool.output.end() - spatial);
   const sym::Assumptions &known = call.kernels.known();
-  Exprs extents;
+  Exprs counts, extents;
   for (size_t i = 0; i < spatial; ++i) {
-    if (!known.isPositive(pool.output[i])) {
-      call.kernels.fail("an output size that may be 0");
-      return std::nullopt;
-    }
+    Expr count = counts.emplace_back(known.simplify(Expr::max(pool.output[i], 1)));
     // Windows of equal length need no mask; others are at most one longer than the ratio.
-    Expr ratio = known.simplify(pool.size(i).floorDiv(pool.output[i]));
-    bool equal = call.kernels.isSame(ratio * pool.output[i], pool.size(i));
-    extents.push_back(equal ? ratio
-                            : known.simplify((pool.size(i) - 1).ceilDiv(pool.output[i]) + 1));
+    Expr ratio = known.simplify(pool.size(i).floorDiv(count));
+    bool equal = call.kernels.isSame(ratio * count, pool.size(i));
+    extents.push_back(equal ? ratio : known.simplify((pool.size(i) - 1).ceilDiv(count) + 1));
   }
-  return AdaptiveWindows{pool, extents};
+  return AdaptiveWindows{pool, counts, extents};
 }
 
 static LogicalResult lowerAdaptiveAvgPool(Call &call, size_t spatial) {

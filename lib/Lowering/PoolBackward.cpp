@@ -104,11 +104,12 @@ static LogicalResult lowerAdaptiveAvgPoolBackward(Call &call, size_t spatial) {
   Exprs inputShape = shapeOf(input), shape = shapeOf(gradient);
   ArrayRef<Expr> sizes = ArrayRef(inputShape).take_back(spatial);
   ArrayRef<Expr> outputs = ArrayRef(shape).take_back(spatial);
-  Exprs places(outputs), extents;
+  Exprs places(outputs), counts, extents;
+  const sym::Assumptions &known = call.kernels.known();
   for (auto [size, output] : llvm::zip_equal(sizes, outputs)) {
-    if (!call.kernels.known().isPositive(output))
-      return call.refuse("an output size that may be 0");
-    extents.push_back(call.kernels.known().simplify((size - 1).ceilDiv(output) + 1));
+    Expr count =
+        counts.emplace_back(known.simplify(Expr::max(output, 1))); // also where there is none
+    extents.push_back(known.simplify((size - 1).ceilDiv(count) + 1));
   }
   llvm::append_range(places, extents);
   Type type = elementType(input), wide = opmath(type);
@@ -117,8 +118,8 @@ static LogicalResult lowerAdaptiveAvgPoolBackward(Call &call, size_t spatial) {
                    Exprs from(leading), to, rest;
                    Expr count = 1;
                    for (size_t i = 0; i < spatial; ++i) {
-                     Expr first = (place[i] * sizes[i]).floorDiv(outputs[i]);
-                     Expr length = ((place[i] + 1) * sizes[i]).ceilDiv(outputs[i]) - first;
+                     Expr first = (place[i] * sizes[i]).floorDiv(counts[i]);
+                     Expr length = ((place[i] + 1) * sizes[i]).ceilDiv(counts[i]) - first;
                      from.push_back(place[i]);
                      to.push_back(first + place[spatial + i]);
                      rest.push_back(length - 1 - place[spatial + i]);

@@ -24,8 +24,7 @@ static LogicalResult quantile(Call &call, bool ignoreNan) {
     self = call.kernels.reshape(self, {1});
   SortedDim along{shapeOf(self), dim};
   Expr length = along.length();
-  if (!call.kernels.known().isPositive(length))
-    return call.refuse("cannot tell that there is an element");
+  call.require(length - 1, "a quantile of no elements");
   Value positions = sortedPositions(call, self, along, false);
   Exprs rows = along.rows();
   Value numbers = call.kernels.map(rows, i64, [&](BodyBuilder &body) { // that are not NaN

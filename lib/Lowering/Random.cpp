@@ -213,8 +213,7 @@ static LogicalResult lowerRandn(Call &call) {
 static LogicalResult lowerRandint(Call &call) {
   Expr low = call.args.has("low") ? call.args.symInt("low") : Expr(0);
   Expr range = call.args.symInt("high") - low;
-  if (!call.kernels.known().isPositive(range))
-    return call.refuse("cannot tell that the range is not empty");
+  call.require(range - 1, "a range without numbers");
   return drawn(call, [&](BodyBuilder &body, const Words &w) {
     Element bits = bits64(w, 0), limit = body.index(range);
     Element rest = remainder(bits, bits.make(limit.value(), bits.type()));
@@ -332,8 +331,7 @@ static LogicalResult lowerMultinomial(Call &call) {
       return minimum(place, body.index(columns - 1));
     });
   } else {
-    if (!call.kernels.known().isLessOrEqual(samples, columns))
-      return call.refuse("cannot tell that there are as many columns");
+    call.require(columns - samples, "more samples without replacement than columns");
     Value order = call.kernels.sort({rows, columns}, [&](BodyBuilder &body) {
       Element rate = -log1p(-uniform(draw.words(body), wide));
       return ~orderedBits(convert(body.read(weights, body.ownDims()), wide) / rate);

@@ -105,8 +105,8 @@ static LogicalResult lowerCountNonzero(Call &call) {
 //===-- Extremes and truth --------------------------------------------------------------------===//
 
 /// Eager mode refuses an extreme of nothing.
-static bool mayBeEmpty(Call &call, const ReducedDims &reduced) {
-  return !call.kernels.known().isPositive(reduced.count());
+static void requireElements(Call &call, const ReducedDims &reduced) {
+  call.require(reduced.count() - 1, "an extreme of no elements");
 }
 
 static Lowering extreme(bool largest) {
@@ -115,8 +115,7 @@ static Lowering extreme(bool largest) {
     Type type = elementType(call.tensor(0));
     if (isComplex(type))
       return call.refuse("an order of complex numbers");
-    if (mayBeEmpty(call, reduced))
-      return call.refuse("cannot tell that there is an element");
+    requireElements(call, reduced);
     return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
                              [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
                                return largest ? body.max(reduced.extents, type, read)
@@ -134,8 +133,9 @@ static LogicalResult lowerAminmax(Call &call) {
   reduced = ReducedDims(call.tensor(0), dims);
   bool keepdim = call.args.boolean("keepdim");
   Type type = elementType(call.tensor(0));
-  if (isComplex(type) || mayBeEmpty(call, reduced))
-    return call.refuse("this dtype, or cannot tell that there is an element");
+  if (isComplex(type))
+    return call.refuse("this dtype");
+  requireElements(call, reduced);
   SmallVector<Value> results;
   for (bool largest : {false, true})
     results.push_back(
@@ -168,8 +168,7 @@ static SmallVector<Value> argExtremes(Call &call, Value tensor, int64_t dim, boo
   ReducedDims reduced(tensor, dims);
   if (isComplex(type))
     call.kernels.fail("an order of complex numbers");
-  if (mayBeEmpty(call, reduced))
-    call.kernels.fail("cannot tell that there is an element");
+  requireElements(call, reduced);
   Type i64 = IntegerType::get(type.getContext(), 64);
   Exprs shape = reduced.resultShape(keepdim && rankOf(tensor) > 0);
   return call.kernels.map(shape, {type, i64}, [&](BodyBuilder &body) {
@@ -270,8 +269,8 @@ static LogicalResult vectorNorm(Call &call, double order) {
   if (!isFloat(type))
     return call.refuse("this dtype");
   bool isInfinite = std::isinf(order);
-  if ((isInfinite || order < 0) && mayBeEmpty(call, reduced))
-    return call.refuse("cannot tell that there is an element");
+  if (isInfinite || order < 0)
+    requireElements(call, reduced);
   bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
   Type common = isComplex(elementType(tensor)) ? Type(ComplexType::get(type)) : type;
   return call.set(reduceTo(

@@ -148,13 +148,13 @@ static LogicalResult scatter(Call &call, Operand source, Combine combine, bool i
   if (source.tensor && (rankOf(source.tensor) != rank || elementType(source.tensor) != type))
     return call.refuse("a source of another dtype or rank");
   Exprs sizes = shapeOf(self), places = shapeOf(index);
-  const sym::Assumptions &known = call.kernels.known();
   for (int64_t i = 0; i < rank; ++i) {
-    bool fits = i == dim || known.isLessOrEqual(places[i], sizes[i]);
+    Expr most = i == dim ? places[i] : sizes[i];
     if (source.tensor)
-      fits &= known.isLessOrEqual(places[i], shapeOf(source.tensor)[i]);
-    if (!fits && !known.isLessOrEqual(sym::product(places), 0))
-      return call.refuse("cannot tell that the indices lie inside the other dims");
+      most = Expr::min(most, shapeOf(source.tensor)[i]);
+    if (most != places[i]) // if there are any indices
+      call.require(Expr::max(most - places[i], -sym::product(places)),
+                   "more indices than elements in another dim");
   }
   // ATen has a buffer of the wider type to add up in.
   if (combine != Combine::Last)
@@ -215,8 +215,9 @@ static LogicalResult indexInto(Call &call, Operand source, Combine combine,
   Exprs sizes = shapeOf(self), sourceShape = sizes;
   Expr places = shapeOf(index)[0];
   sourceShape[dim] = places;
-  if (whole && (elementType(source.tensor) != type ||
-                !call.kernels.isSame(shapeOf(source.tensor), sourceShape)))
+  if (whole &&
+      (elementType(source.tensor) != type ||
+       !call.fits(shapeOf(source.tensor), sourceShape, "a source of another shape than the index")))
     return call.refuse("a source of another dtype or shape");
   bool wraps =
       combine == Combine::Last; // index_copy, index_fill; the others take no negative index

@@ -71,7 +71,8 @@ static LogicalResult lowerSegmentReduce(Call &call) {
   if (!kind || !isFloat(type) || call.args.optTensor("indices") || !lengths == !offsets ||
       rank == 0 || !isInt(elementType(given)) || rankOf(given) != int64_t(axis) + 1 ||
       result.size() != rank ||
-      !call.kernels.isSame(ArrayRef(shapeOf(given)).drop_back(), ArrayRef(shape).take_front(axis)))
+      !call.fits(ArrayRef(shapeOf(given)).drop_back(), ArrayRef(shape).take_front(axis),
+                 "segments of another shape"))
     return call.refuse("these segments, dtypes or ranks");
   Expr size = shape[axis], count = result[axis];
   std::optional<double> initial;

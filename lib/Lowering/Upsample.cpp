@@ -6,10 +6,12 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 namespace {
-/// One spatial dim: input and output size, and the input distance of neighbouring outputs.
+/// One spatial dim: input and output size, and the input distance of neighbouring outputs where it
+/// does not depend on the run.
 struct Axis {
   Expr in, out;
-  double scale;
+  std::optional<double> scale;
+  bool align;
 };
 
 /// An input position with its weight.
@@ -46,18 +48,31 @@ static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool al
   }
   SmallVector<Axis> result;
   for (size_t i = 0; i < spatial; ++i) {
-    auto input = in[2 + i].constant(), output = out[2 + i].constant();
-    if (!input || !output || *input <= 0 || *output <= 0) {
-      call.kernels.fail("a size that is not a positive constant");
-      return std::nullopt;
+    Axis axis = {in[2 + i], out[2 + i], std::nullopt, alignCorners};
+    for (Expr size : {axis.in, axis.out})
+      call.require(size - 1, "an image without elements cannot be resized");
+    std::optional<int64_t> input = axis.in.constant(), output = axis.out.constant();
+    if (!alignCorners && factors[i] && *factors[i] > 0) {
+      axis.scale = 1 / *factors[i];
+    } else if (input && output) {
+      auto from = static_cast<double>(*input), to = static_cast<double>(*output);
+      axis.scale = !alignCorners ? from / to : to > 1 ? (from - 1) / (to - 1) : 0;
     }
-    auto from = static_cast<double>(*input), to = static_cast<double>(*output);
-    double scale = factors[i] && *factors[i] > 0 ? 1 / *factors[i] : from / to;
-    if (alignCorners)
-      scale = *output > 1 ? (from - 1) / (to - 1) : 0;
-    result.push_back({in[2 + i], out[2 + i], scale});
+    result.push_back(axis);
   }
-  return result;
+  return call.kernels.failure ? std::nullopt : std::optional(result);
+}
+
+/// `x` times the input distance of neighbouring outputs.
+static Element scaled(BodyBuilder &body, Element x, const Axis &axis) {
+  if (axis.scale)
+    return x * *axis.scale;
+  auto number = [&](Expr size) { return convert(body.index(size), x.type()); };
+  if (!axis.align)
+    return x * (number(axis.in) / number(axis.out));
+  Element steps = number(axis.out - 1);
+  Element scale = number(axis.in - 1) / maximum(steps, steps.constant(1));
+  return x * select(steps < steps.constant(1), steps.constant(0), scale);
 }
 
 /// Positions are computed in the opmath type, as ATen does.
@@ -73,24 +88,39 @@ static Element clampIndex(BodyBuilder &body, Element index, Expr size) {
 
 //===-- Nearest -------------------------------------------------------------------------------===//
 
+/// Whether floor(i * scale), in single precision as ATen computes it, is i * in / out for every
+/// output i, so that the index is an expression.
+static bool isQuotient(Call &call, const Axis &axis) {
+  constexpr int64_t most = 1 << 20;
+  std::optional<int64_t> in = axis.in.constant(), out = axis.out.constant();
+  if (in && out) {
+    auto scale = static_cast<float>(*axis.scale);
+    bool same = *out <= most;
+    for (int64_t i = 0; same && i < *out; ++i) {
+      auto index = static_cast<int64_t>(std::floor(static_cast<float>(i) * scale));
+      same = std::min(index, *in - 1) == i * *in / *out;
+    }
+    return same;
+  }
+  // Multiples by a power of two are exact, as long as the outputs' numbers are.
+  for (int64_t factor = 1; factor <= 64; factor *= 2)
+    if (call.kernels.isSame(axis.out, axis.in * factor) &&
+        (!axis.scale || *axis.scale * double(factor) == 1)) {
+      call.require(Expr(1 << 24) - axis.out, "an axis this long cannot be resized");
+      return true;
+    }
+  return false;
+}
+
 /// floor(out * scale), or floor((out + 0.5) * scale) for the exact form.
 static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
   Value x = call.tensor(0);
   auto all = axes(call, spatial, false, /*anyType=*/true);
   if (!all)
     return failure();
-  // Where the rounded scale gives the exact quotient for every output, the index is an expression.
   SmallVector<bool> isExpression;
-  for (const Axis &axis : *all) {
-    auto scale = static_cast<float>(axis.scale);
-    int64_t in = *axis.in.constant(), out = *axis.out.constant();
-    bool same = !exact && out <= (1 << 20);
-    for (int64_t i = 0; same && i < out; ++i) {
-      auto index = static_cast<int64_t>(std::floor(static_cast<float>(i) * scale));
-      same = std::min(index, in - 1) == i * in / out;
-    }
-    isExpression.push_back(same);
-  }
+  for (const Axis &axis : *all)
+    isExpression.push_back(!exact && isQuotient(call, axis));
   return call.set(call.kernels.map(call.resultShape(), elementType(x), [&](BodyBuilder &body) {
     Indices index = indicesOf(body.dims(0, 2));
     Type f32 = body.b().getF32Type();
@@ -102,7 +132,7 @@ static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
       Element position = outputPosition(body, 2 + i, f32);
       if (exact)
         position = position + 0.5;
-      Element at = toIndex(floor(position * axis.scale));
+      Element at = toIndex(floor(scaled(body, position, axis)));
       index.push_back(clampIndex(body, at, axis.in));
     }
     return body.read(x, index);
@@ -111,11 +141,15 @@ static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
 
 //===-- Linear and cubic ----------------------------------------------------------------------===//
 
-/// The two neighbours of an output position.
-static SmallVector<Tap> linearTaps(BodyBuilder &body, const Axis &axis, unsigned dim, bool align,
-                                   Type type) {
+/// Where in the input an output lies.
+static Element sourcePosition(BodyBuilder &body, const Axis &axis, unsigned dim, Type type) {
   Element out = outputPosition(body, dim, type);
-  Element source = align ? out * axis.scale : (out + 0.5) * axis.scale - 0.5;
+  return axis.align ? scaled(body, out, axis) : scaled(body, out + 0.5, axis) - 0.5;
+}
+
+/// The two neighbours of an output position.
+static SmallVector<Tap> linearTaps(BodyBuilder &body, const Axis &axis, unsigned dim, Type type) {
+  Element source = sourcePosition(body, axis, dim, type);
   source = maximum(source, source.constant(0));
   Element low = minimum(toIndex(source), body.index(axis.in - 1));
   Element high = minimum(low + low.constant(1), body.index(axis.in - 1));
@@ -125,11 +159,9 @@ static SmallVector<Tap> linearTaps(BodyBuilder &body, const Axis &axis, unsigned
 }
 
 /// The four neighbours, weighted by Keys' kernel with a = -0.75.
-static SmallVector<Tap> cubicTaps(BodyBuilder &body, const Axis &axis, unsigned dim, bool align,
-                                  Type type) {
+static SmallVector<Tap> cubicTaps(BodyBuilder &body, const Axis &axis, unsigned dim, Type type) {
   constexpr double a = -0.75;
-  Element out = outputPosition(body, dim, type);
-  Element source = align ? out * axis.scale : (out + 0.5) * axis.scale - 0.5;
+  Element source = sourcePosition(body, axis, dim, type);
   Element base = floor(source), t = source - base;
   auto near = [&](Element x) { return ((a + 2) * x - (a + 3)) * x * x + 1.0; };
   auto far = [&](Element x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
@@ -141,7 +173,7 @@ static SmallVector<Tap> cubicTaps(BodyBuilder &body, const Axis &axis, unsigned 
   return taps;
 }
 
-using Taps = SmallVector<Tap> (*)(BodyBuilder &, const Axis &, unsigned, bool, Type);
+using Taps = SmallVector<Tap> (*)(BodyBuilder &, const Axis &, unsigned, Type);
 
 /// The weighted sum over all combinations of the axes' taps, innermost axis first.
 static Element interpolate(BodyBuilder &body, Value x, ArrayRef<SmallVector<Tap>> taps,
@@ -160,15 +192,14 @@ static Element interpolate(BodyBuilder &body, Value x, ArrayRef<SmallVector<Tap>
 
 static LogicalResult weighted(Call &call, size_t spatial, Taps tapsOf) {
   Value x = call.tensor(0);
-  bool align = call.args.boolean("align_corners");
-  auto all = axes(call, spatial, align);
+  auto all = axes(call, spatial, call.args.boolean("align_corners"));
   if (!all)
     return failure();
   Type type = elementType(x), wide = opmath(type);
   return call.set(call.kernels.map(call.resultShape(), type, [&](BodyBuilder &body) {
     SmallVector<SmallVector<Tap>> taps;
     for (auto [i, axis] : llvm::enumerate(*all))
-      taps.push_back(tapsOf(body, axis, 2 + i, align, wide));
+      taps.push_back(tapsOf(body, axis, 2 + i, wide));
     return interpolate(body, x, taps, indicesOf(body.dims(0, 2)), wide);
   }));
 }
@@ -184,7 +215,7 @@ static LogicalResult lowerPixelShuffle(Call &call) {
   if (rank < 3 || r <= 0)
     return call.refuse("needs [.., C, H, W] and a positive factor");
   Expr channels = call.kernels.known().simplify(shape[c].floorDiv(r * r));
-  if (!call.kernels.isSame(channels * r * r, shape[c]))
+  if (!call.fits(channels * r * r, shape[c], "channels that the factor does not divide"))
     return call.refuse("channels that the factor does not divide");
   shape[c] = channels;
   shape[c + 1] = shape[c + 1] * r;
@@ -208,7 +239,7 @@ static LogicalResult lowerPixelUnshuffle(Call &call) {
     return call.refuse("needs [.., C, H, W] and a positive factor");
   for (size_t i : {c + 1, c + 2}) {
     shape[i] = call.kernels.known().simplify(sizes[i].floorDiv(r));
-    if (!call.kernels.isSame(shape[i] * r, sizes[i]))
+    if (!call.fits(shape[i] * r, sizes[i], "sizes that the factor does not divide"))
       return call.refuse("sizes that the factor does not divide");
   }
   shape[c] = sizes[c] * r * r;
@@ -229,7 +260,7 @@ static LogicalResult lowerChannelShuffle(Call &call) {
   if (shape.size() < 3 || !call.kernels.known().isPositive(groups))
     return call.refuse("needs [N, C, ..] and a positive number of groups");
   Expr each = call.kernels.known().simplify(shape[1].floorDiv(groups));
-  if (!call.kernels.isSame(each * groups, shape[1]))
+  if (!call.fits(each * groups, shape[1], "channels that the groups do not divide"))
     return call.refuse("channels that the groups do not divide");
   return call.set(call.kernels.view(self, shape, [&](ArrayRef<Expr> dims) {
     Exprs index(dims);

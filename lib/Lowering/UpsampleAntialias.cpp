@@ -7,10 +7,14 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 namespace {
-/// One spatial dim of the result. `scale` is the input distance of neighbouring outputs.
+/// One spatial dim of the result. `scale` is the input distance of neighbouring outputs, that of
+/// `from` over `to` where it depends on the run.
 struct Axis {
-  int64_t in, out;
-  double scale;
+  Expr in, out;
+  std::optional<double> scale;
+  Expr from, to;
+
+  Element scaleOf(BodyBuilder &body, Type type) const;
 };
 
 /// How much an input at a distance from the middle of an output counts, where outputs are one
@@ -23,7 +27,7 @@ struct Filter {
 /// Inputs of each output along an axis: the first one, and `count` weights, zero past the last one.
 struct Window {
   Value first, weights;
-  int64_t count;
+  Expr count;
 };
 } // namespace
 
@@ -41,11 +45,13 @@ static Element cubicWeight(Element x) {
   return select(x < x.constant(1), near, select(x < x.constant(2), far, x.constant(0)));
 }
 
-/// A factor that is given, with align_corners the distance of the corners, else that of the sizes.
-static double scaleOf(double in, double out, std::optional<double> factor, bool alignCorners) {
-  if (alignCorners)
-    return out > 1 ? (in - 1) / (out - 1) : 0;
-  return factor && *factor > 0 ? 1 / *factor : in / out;
+Element Axis::scaleOf(BodyBuilder &body, Type type) const {
+  if (scale)
+    return body.constant(type, *scale);
+  auto number = [&](Expr size) { return convert(body.index(size), type); };
+  Element steps = number(to);
+  return select(steps < steps.constant(1), steps.constant(0),
+                number(from) / maximum(steps, steps.constant(1)));
 }
 
 static std::optional<SmallVector<Axis>> axes(Call &call) {
@@ -67,38 +73,61 @@ static std::optional<SmallVector<Axis>> axes(Call &call) {
   bool alignCorners = call.args.boolean("align_corners");
   SmallVector<Axis> result;
   for (size_t i = 0; i < 2; ++i) {
-    auto from = in[2 + i].constant(), to = out[2 + i].constant();
-    if (!from || !to || *from <= 0 || *to <= 0) {
-      call.kernels.fail("a size that is not a positive constant");
-      return std::nullopt;
+    Axis axis = {in[2 + i], out[2 + i], std::nullopt, in[2 + i], out[2 + i]};
+    for (Expr size : {axis.in, axis.out})
+      call.require(size - 1, "an image without elements cannot be resized");
+    if (alignCorners) { // the distance of the corners
+      axis.from = axis.in - 1;
+      axis.to = axis.out - 1;
     }
-    double scale = scaleOf(*from, *to, factors[i], alignCorners);
-    if (!(scale < 1e6)) {
+    std::optional<int64_t> from = axis.from.constant(), to = axis.to.constant();
+    if (!alignCorners && factors[i] && *factors[i] > 0)
+      axis.scale = 1 / *factors[i];
+    else if (from && to)
+      axis.scale = *to > 0 ? double(*from) / double(*to) : 0;
+    if (axis.scale && !(*axis.scale < 1e6))
       call.kernels.fail("a scale this small");
-      return std::nullopt;
-    }
-    result.push_back({*from, *to, scale});
+    result.push_back(axis);
   }
-  return result;
+  return call.kernels.failure ? std::nullopt : std::optional(result);
 }
 
-/// Positions and weights in `type`, as ATen computes them.
+/// Positions and weights in `type`, as ATen computes them: a product with a half added to a number
+/// is one of double precision, rounded before anything is added. Which inputs are within the radius
+/// may depend on the last bit.
 static Window window(Call &call, const Axis &axis, Filter filter, Type type) {
   Type i64 = IntegerType::get(type.getContext(), 64);
-  double support = filter.radius * std::max(axis.scale, 1.0);
-  double inverse = axis.scale >= 1 ? 1 / axis.scale : 1;
-  auto count = static_cast<int64_t>(std::ceil(static_cast<float>(support))) * 2 + 1;
-  auto center = [&](BodyBuilder &body) {
-    return (convert(body.index(body.dim(0)), type) + 0.5) * axis.scale;
+  // At least the number of inputs within the radius of an output, whose distance is at least one.
+  Expr count;
+  if (axis.scale) {
+    auto support = static_cast<float>(filter.radius * std::max(*axis.scale, 1.0));
+    count = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+  } else {
+    Expr radius = static_cast<int64_t>(filter.radius);
+    Expr widest = (axis.from * radius).ceilDiv(Expr::max(axis.to, 1));
+    count = call.kernels.known().simplify(Expr::max(widest, radius) * 2 + 2);
+  }
+  auto distance = [&](BodyBuilder &body) {
+    Element scale = axis.scaleOf(body, type);
+    return maximum(scale, scale.constant(1));
   };
-  auto firstOf = [&](BodyBuilder &body) { // truncated, not rounded down
-    Element first = convert(center(body) - support + 0.5, i64);
+  Type f64 = Float64Type::get(type.getContext());
+  auto center = [&](BodyBuilder &body) {
+    Element scale = convert(axis.scaleOf(body, type), f64);
+    return convert((convert(body.index(body.dim(0)), f64) + 0.5) * scale, type);
+  };
+  auto plusHalf = [&](Element x) { // truncated, not rounded down
+    return convert(convert(x, f64) + 0.5, i64);
+  };
+  auto firstOf = [&](BodyBuilder &body) {
+    Element first = plusHalf(center(body) - distance(body) * filter.radius);
     return maximum(first, first.constant(0));
   };
   Value first = call.kernels.map({axis.out}, i64, firstOf);
   Value weights = call.kernels.map({axis.out, count}, type, [&](BodyBuilder &body) {
     Element begin = firstOf(body), middle = center(body);
-    Element end = minimum(convert(middle + support + 0.5, i64), begin.constant(axis.in));
+    Element inverse = 1.0 / distance(body), support = distance(body) * filter.radius;
+    Element end = minimum(plusHalf(middle + support), body.index(axis.in));
     auto weight = [&](Element j) {
       Element at = begin + j;
       Element value = filter.weight((convert(at, type) - middle + 0.5) * inverse);
@@ -114,7 +143,7 @@ static Window window(Call &call, const Axis &axis, Filter filter, Type type) {
 
 /// Dim `dim` of `x` becomes that of the axis.
 static Value resize(Call &call, Value x, size_t dim, const Axis &axis, Filter filter) {
-  Type type = elementType(x), i64 = IntegerType::get(type.getContext(), 64);
+  Type type = elementType(x);
   Window taps = window(call, axis, filter, type);
   Exprs shape = shapeOf(x);
   shape[dim] = axis.out;
@@ -126,7 +155,7 @@ static Value resize(Call &call, Value x, size_t dim, const Axis &axis, Filter fi
       Element weight = inner.read(taps.weights, Exprs{out[dim], j});
       Indices at = indicesOf(out);
       // What has no weight may be outside.
-      at[dim] = minimum(first + inner.index(j), inner.constant(i64, axis.in - 1));
+      at[dim] = minimum(first + inner.index(j), inner.index(axis.in - 1));
       return inner.read(x, at) * weight;
     });
   });

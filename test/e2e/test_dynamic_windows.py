@@ -74,3 +74,30 @@ def test_only_width_is_open(compile_model):
         compiled = compile_model(layers, (torch.randn(1, 4, 20, 24),), dynamic_shapes=({open_dim: Dim("size", min=8, max=400)},))
         for height, width in rows:
             compiled.check((torch.randn(1, 4, height, width),), **CLOSE)
+
+
+class Resizes(torch.nn.Module):
+    """To a given size, to the size of another image, by factors whose product with a size is a whole number or not."""
+
+    def forward(self, x, like):
+        sizes = [(5, 9), like.shape[2:]]
+        answer = [F.interpolate(x, size, mode=mode) for mode in ("nearest", "nearest-exact", "area") for size in sizes]
+        answer += [F.interpolate(x, size, mode=mode, align_corners=corners) for mode in ("bilinear", "bicubic") for corners in (False, True) for size in sizes]
+        answer += [F.interpolate(x, scale_factor=2.0, mode=mode) for mode in ("nearest", "bilinear")]
+        answer += [F.interpolate(x, scale_factor=1.7, mode=mode) for mode in ("nearest", "nearest-exact", "bicubic")]
+        answer += [F.interpolate(x, size, mode=mode, antialias=True) for mode in ("bilinear", "bicubic") for size in sizes]
+        answer.append(F.interpolate(x, like.shape[2:], mode="bilinear", align_corners=True, antialias=True))
+        return answer + [F.interpolate(x[0], scale_factor=3.0), F.interpolate(x[0], like.shape[3], mode="linear")]
+
+
+def test_resizes(compile_model):
+    """Which inputs an antialiased output covers depends on the last bit of 4.2 * 3.5 - 4.2, from 21 to 5."""
+    torch.manual_seed(0)
+    auto = torch.export.Dim.AUTO
+    compiled = compile_model(Resizes(), (torch.randn(2, 3, 8, 11), torch.randn(1, 1, 6, 17)), dynamic_shapes=({0: auto, 2: auto, 3: auto}, {2: auto, 3: auto}))
+    for batch, height, width, *like in [(2, 8, 11, 6, 17), (3, 13, 21, 5, 5), (7, 13, 21, 2, 40), (2, 100, 3, 33, 7), (2, 2, 2, 64, 64)]:
+        compiled.check((torch.randn(batch, 3, height, width), torch.randn(1, 1, *like)), rtol=1e-4, atol=2e-5)
+
+
+def test_antialiased_ties(check_calls):
+    check_calls(lambda x: F.interpolate(x, (5, 5), mode="bilinear", antialias=True), torch.randn(7, 5, 13, 21), torch.randn(1, 2, 13, 21))

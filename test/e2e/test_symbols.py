@@ -141,3 +141,36 @@ def test_that_elements_lie_in_memory_is_checked_where_only_a_run_can_tell(compil
     with pytest.raises(kiln.KilnError, match="as_strided lie outside") as error:
         compiled.model.run([torch.randn(9), torch.randn(8)])
     assert error.value.status == 6
+
+
+class Unrelated(torch.nn.Module):
+    """Sizes that have to fit, of which export says nothing."""
+
+    def forward(self, x, index, image, weight):
+        grouped = torch.nn.functional.conv1d(image, weight, groups=4)
+        return x.gather(1, index), x.amax(0), grouped, torch.nn.functional.conv1d(image, weight[:, :, :-1], groups=4, padding="same")
+
+
+def test_sizes_that_have_to_fit(compile_and_compare):
+    def inputs(rows, columns, indices, outputs, width):
+        return torch.randn(rows, columns), torch.randint(columns, indices), torch.randn(2, 8, 16), torch.randn(outputs, 2, width)
+    torch.manual_seed(0)
+    auto = torch.export.Dim.AUTO
+    shapes = {0: auto, 1: auto}
+    compiled = compile_and_compare(Unrelated(), inputs(5, 4, (3, 6), 8, 4), (shapes, shapes, {2: auto}, {0: auto, 2: auto}),
+                                   more_inputs=[inputs(3, 9, (3, 2), 12, 4), inputs(2, 7, (2, 9), 4, 6)])
+    for bad, message in ((inputs(2, 4, (3, 6), 8, 4), r"index.size\(\)\[0\] <= x"), (inputs(5, 4, (3, 6), 10, 4), r"weight.size\(\)\[0\] % 4")):
+        with pytest.raises(kiln.KilnError, match=message):
+            compiled.model.run(list(bad))
+
+
+def test_products_with_floats(compile_and_compare):
+    """1.7 * size is 17 * size / 10, up to where that is known to be so."""
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.interpolate(x, scale_factor=1.7)
+
+    compiled = compile_and_compare(Scaled(), (torch.randn(1, 2, 7),), ({2: torch.export.Dim.AUTO},),
+                                   more_inputs=[(torch.randn(1, 2, size),) for size in (2, 10, 20, 123)])
+    with pytest.raises(kiln.KilnError, match=r"in \[2, 65536\]"):
+        compiled.model.run([torch.randn(1, 2, 65537)])

@@ -3,23 +3,21 @@
 Programs hold as many calls as compile together. Where a program is refused or fails, it is taken apart: first the calls whose
 operators have no lowering, then by dtype, then one by one."""
 import os
-import pickle
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import traceback
 
 import torch
 
+import child
 import prepare
 
 sys.path.insert(0, str(prepare.ROOT / "python"))
 import kiln  # noqa: E402
 
-NATIVE, WRONG, REFUSED, CRASH, NOT_EXPORTED = "native", "wrong", "refused", "crash", "not exported"
-COMPILE_SECONDS, RUN_SECONDS = 300, 60
+NATIVE, FALLBACK, WRONG, REFUSED, CRASH, NOT_EXPORTED = "native", "fallback", "wrong", "refused", "crash", "not exported"
+COMPILE_SECONDS = 300  # of CPU time
 # Eager mode's own double precision is exact to six digits or so.
 INEXACT = re.compile(r"special\.(bessel_[jy][01]|airy_ai)$")
 # What a result may differ from the double precision reference by, in units of eager's own difference.
@@ -31,11 +29,12 @@ DRAWS = 16
 
 class Outcome:
     """How a call went: `detail` says why not, `errors` is how far each result and eager mode's are from the reference, on several draws
-    of its inputs if `is_drawn`; with `is_random` only dtypes and shapes were compared."""
+    of its inputs if `is_drawn`; with `is_random` only dtypes and shapes were compared; with `is_resized` it was run at other sizes than
+    the exported ones, too."""
 
     def __init__(self, name, state, detail="", errors=(), is_random=False):
         self.name, self.state, self.detail, self.errors = name, state, detail, list(errors)
-        self.is_random, self.is_drawn = is_random, False
+        self.is_random, self.is_drawn, self.is_resized = is_random, False, False
 
 
 class Inexact(str):
@@ -130,12 +129,14 @@ def as_torch(output):
     return torch.from_numpy(output)
 
 
-def run(library, parts, tolerances):
+def run_calls(library, parts, tolerances):
     """Outcomes of the calls of one library. `parts`: (name, case, is_random, dim_of_ties) in the order of the program. `tolerances`:
     for dtypes that are not compared as torch.testing does."""
-    model = kiln.load(library, threads=1)
     inputs = [tensor for _, case, *_ in parts for tensor in prepare.clone(case.inputs)]
-    outputs = [output for output in model.run(inputs) if output is not None]
+    try:
+        outputs = [output for output in kiln.load(library, threads=1).run(inputs) if output is not None]
+    except kiln.KilnError as error:
+        raise RuntimeError(prepare.short(error)) from error
     if not inputs:  # nothing said that torch tensors are wanted
         outputs = [as_torch(output) for output in outputs]
     outcomes = []
@@ -157,49 +158,23 @@ def run_draws(library, cases, tolerances, dim_of_ties):
     return answers
 
 
-def runs(archive, case):
-    """PyTorch runs the exported program: what export asserts of sizes that data gives is not always so."""
+def runs(archive, cases):
+    """PyTorch runs the exported program: what export asserts of sizes that data gives is not always so, and some sizes it keeps from changing."""
     try:
-        torch.export.load(archive).module()(*prepare.clone(case.inputs))
+        torch.export.load(archive).module()(*[tensor for case in cases for tensor in prepare.clone(case.inputs)])
         return True
     except Exception:
         return False
 
 
-def in_child(function, *arguments):
-    """The function's value, computed in a process of its own; a RuntimeError that says how it ended otherwise."""
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        signal.alarm(RUN_SECONDS)
-        try:
-            answer = function(*arguments)
-        except BaseException as error:
-            answer = RuntimeError(prepare.short(error) if isinstance(error, kiln.KilnError) else traceback.format_exc(limit=-2)[-300:])
-        with os.fdopen(writer, "wb") as stream:
-            pickle.dump(answer, stream)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        data = stream.read()
-    _, status = os.waitpid(child, 0)
-    if status or not data:
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        raise ChildProcessError(signal.Signals(number).name if number else f"status {status}")
-    answer = pickle.loads(data)
-    if isinstance(answer, RuntimeError):
-        raise answer
-    return answer
-
-
 class Checker:
-    def __init__(self, compiler, options):
-        self.compiler, self.options = compiler, options
+    """`fallback`: further options for calls that are refused without them, or None."""
+
+    def __init__(self, compiler, options, fallback):
+        self.compiler, self.options, self.fallback = compiler, options, fallback
 
     def entry(self, workspace):
-        """Outcomes of all calls that export."""
+        """Outcomes of all calls that export, and why the others do not."""
         loaded = workspace.load()
         outcomes = self.solve(workspace, loaded.prepared)
         for group in error_groups(outcomes):
@@ -207,6 +182,14 @@ class Checker:
                 for found, outcome in group:
                     if units([found]) > GOAL:
                         self.draw_again(workspace, loaded.prepared, outcome)
+        refused = {one.name: one.detail for one in outcomes if one.state == REFUSED}
+        if refused and self.fallback is not None:
+            checker = Checker(self.compiler, self.options + self.fallback, None)
+            again = checker.solve(workspace, [one for one in loaded.prepared if one.name in refused])
+            for one in again:
+                if one.state == NATIVE:
+                    one.state, one.detail = FALLBACK, refused[one.name]
+            outcomes = [one for one in outcomes if one.state != REFUSED] + again
         not_exported = [(one.name, one.detail) for one in outcomes if one.state == NOT_EXPORTED]
         return [one for one in outcomes if one.state != NOT_EXPORTED], loaded.not_exported + not_exported
 
@@ -223,7 +206,7 @@ class Checker:
             if self.compile(workspace.saved([one.name]), library):
                 return
             try:
-                answers = in_child(run_draws, library, cases, self.tolerances(workspace), workspace.tie_dim(one.name))
+                answers = child.call(run_draws, library, cases, self.tolerances(workspace), workspace.tie_dim(one.name))
             except (ChildProcessError, RuntimeError) as error:
                 outcome.state, outcome.detail = WRONG, f"with its inputs in another order: {error}"
                 return
@@ -244,10 +227,7 @@ class Checker:
     def compile(self, archive, library):
         """None, or (state, what the compiler said)."""
         command = [self.compiler, str(archive), "-o", library, "--progress=never", "--jobs=1", *self.options]
-        try:
-            process = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=COMPILE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return CRASH, f"the compiler took more than {COMPILE_SECONDS} s"
+        process = subprocess.run(command, capture_output=True, text=True, errors="replace", preexec_fn=lambda: child.limit(COMPILE_SECONDS))
         if process.returncode == 0:
             return None
         text = process.stderr.strip()
@@ -277,23 +257,52 @@ class Checker:
                     return refused + self.solve(workspace, rest)
                 return self.take_apart(workspace, parts, problem)
             tolerances = self.tolerances(workspace)
+            ties = [workspace.tie_dim(one.name) for one in parts]
+
+            def run_with(resized):
+                """Outcomes of a run in which the calls of `resized` have other sizes."""
+                return child.call(run_calls, library, [(one.name, one.resized if one in resized else one.case, one.is_random, dim)
+                                               for one, dim in zip(parts, ties)], tolerances)
             try:
-                ties = [workspace.tie_dim(one.name) for one in parts]
-                outcomes = in_child(run, library, [(one.name, one.case, one.is_random, dim) for one, dim in zip(parts, ties)], tolerances)
-                if any(one.resized for one in parts):
-                    other = in_child(run, library, [(one.name, one.resized or one.case, one.is_random, dim) for one, dim in zip(parts, ties)],
-                                     tolerances)
-                    for first, second in zip(outcomes, other):
-                        if first.state == NATIVE and second.state != NATIVE:
-                            first.state, first.detail = second.state, "at other sizes: " + second.detail
-                        first.errors += second.errors
-                return outcomes
+                outcomes = run_with([])
             except ChildProcessError as error:
                 return self.take_apart(workspace, parts, (CRASH, f"the model ended with {error}"))
             except RuntimeError as error:
-                if len(parts) == 1 and not runs(archive, parts[0].case):
+                if len(parts) == 1 and not runs(archive, [parts[0].case]):
                     return [Outcome(parts[0].name, NOT_EXPORTED, "the exported program does not run either")]
                 return self.take_apart(workspace, parts, (WRONG, str(error)))
+            self.run_resized(archive, parts, outcomes, run_with)
+            return outcomes
+
+    def run_resized(self, archive, parts, outcomes, run_with):
+        """Runs at other sizes what was right at the exported ones: all calls at once, or one by one where that fails."""
+        pending = [one for one, outcome in zip(parts, outcomes) if one.resized and outcome.state == NATIVE]
+        groups = [pending] if pending else []
+        while groups:
+            group = groups.pop()
+            problem = None
+            try:
+                others = run_with(group)
+            except ChildProcessError as error:
+                problem = CRASH, f"at other sizes: the model ended with {error}"
+            except RuntimeError as error:
+                problem = WRONG, f"at other sizes: {error}"
+            if problem and len(group) > 1:
+                groups += [[one] for one in group]
+                continue
+            if problem and not runs(archive, [one.resized if one in group else one.case for one in parts]):
+                continue
+            for number, one in enumerate(parts):
+                if one not in group:
+                    continue
+                outcome = outcomes[number]
+                outcome.is_resized = True
+                if problem:
+                    outcome.state, outcome.detail = problem
+                    continue
+                outcome.errors += others[number].errors
+                if others[number].state != NATIVE and not isinstance(others[number].detail, Inexact):  # which counts in the units of the entry
+                    outcome.state, outcome.detail = others[number].state, "at other sizes: " + others[number].detail
 
     def take_apart(self, workspace, parts, problem):
         """Solves smaller groups; a single call has the problem."""

@@ -16,6 +16,8 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
+import child
+
 torch._logging.set_logs(all=logging.ERROR)  # that a size of 0 or 1 is specialised is known
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "opinfo"
@@ -75,6 +77,12 @@ class Call:
     def tensors(self):
         return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
 
+    def differs_in_sizes_only(self, other):
+        return self.tree == other.tree and all(
+            one.dtype == two.dtype and one.dim() == two.dim() and one.is_contiguous() == two.is_contiguous()
+            if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor) else type(one) is type(two) and one == two
+            for one, two in zip(self.leaves, other.leaves))
+
     def run(self, operator, tensors):
         remaining = iter(tensors)
         leaves = [next(remaining) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
@@ -92,10 +100,13 @@ class Case:
 
 @dataclasses.dataclass
 class Prepared:
-    """A call as it is cached: `resized` has other sizes than those that were exported, for dynamic programs."""
+    """A call as it is cached. Of dynamic programs: `resized` has other sizes than those that were exported, `sizes` counts what was asked to be
+    dynamic (0 and 1 aside, which export always keeps), `fixed` what export made a constant of these."""
     name: str
     case: Case
     resized: Case = None
+    sizes: int = 0
+    fixed: int = 0
     targets: list = dataclasses.field(default_factory=list)  # operators of its part of the program
     is_random: bool = False
 
@@ -278,23 +289,56 @@ def resize(tensor, shape):
     return tensor
 
 
-def larger_inputs(tensors, values):
-    """Inputs in which every size that export left open is one larger; None if there is none."""
-    def grow(size):
+def evaluate(value, sizes):
+    """The shape of `value` where its symbols have these sizes; None where one is out of its range."""
+    def size_of(size):
         if not isinstance(size, torch.SymInt):
             return size
-        expr = size.node.expr
-        return int(expr.subs({symbol: size.node.shape_env.var_to_hint_override.get(symbol, hints[symbol]) + 1 for symbol in expr.free_symbols}))
-    hints = {}
+        known = size.node.shape_env.var_to_range
+        if any(not known[symbol].lower <= sizes[symbol] <= known[symbol].upper for symbol in size.node.expr.free_symbols):
+            raise ValueError
+        return int(size.node.expr.subs(sizes))
+    try:
+        return tuple(map(size_of, value.shape))
+    except ValueError:
+        return None
+
+
+def symbols_of(values):
+    """symbol -> its size in the exported example, of all sizes of one call."""
+    found = {}
     for value in values:
         for size in value.shape:
             if isinstance(size, torch.SymInt):
-                for symbol in size.node.expr.free_symbols:
-                    hints[symbol] = int(size.node.shape_env.backed_var_to_val[symbol])
-    shapes = [tuple(map(grow, value.shape)) for value in values]
-    if all(shape == tuple(tensor.shape) for shape, tensor in zip(shapes, tensors)):
-        return None
-    return [resize(tensor, shape) for tensor, shape in zip(tensors, shapes)]
+                for symbol in sorted(size.node.expr.free_symbols, key=str):
+                    found[symbol] = int(size.node.shape_env.backed_var_to_val[symbol])
+    return found
+
+
+def other_inputs(call, tensors, values, calls):
+    """Yields inputs of other sizes: all a bit larger, all twice as large, those of another call that differs in sizes alone, single ones larger."""
+    hints = symbols_of(values)
+    if not hints:
+        return
+
+    def of_sizes(sizes):
+        shapes = [evaluate(value, sizes) for value in values]
+        if None not in shapes:
+            yield [resize(tensor, shape) for tensor, shape in zip(tensors, shapes)]
+    yield from of_sizes({symbol: size + 1 + number % 3 for number, (symbol, size) in enumerate(hints.items())})
+    yield from of_sizes({symbol: size + 1 for symbol, size in hints.items()})
+    yield from of_sizes({symbol: 2 * size for symbol, size in hints.items()})
+    for other in calls:
+        found = other.tensors()
+        if other is call or not call.differs_in_sizes_only(other):
+            continue
+        sizes = {size.node.expr: tensor.shape[dim] for tensor, value in zip(found, values) for dim, size in enumerate(value.shape)
+                 if isinstance(size, torch.SymInt) and size.node.expr.is_symbol}
+        if sizes.keys() == hints.keys() and sizes != hints and all(evaluate(value, sizes) == tuple(tensor.shape) for tensor, value in zip(found, values)):
+            yield clone(found)
+    for symbol, size in hints.items():
+        yield from of_sizes({**hints, symbol: size + 1})
+        yield from of_sizes({**hints, symbol: 2 * size})
 
 
 @dataclasses.dataclass
@@ -370,13 +414,32 @@ class Workspace:
         if program is not None:
             for one, targets in zip(prepared, targets_of(program, [len(one.case.expected) for one in prepared])):
                 one.targets = targets
-            values = input_values(program) if self.dynamic else []
-            for one in prepared:
-                count = len(one.case.inputs)
-                larger = larger_inputs(one.case.inputs, values[:count]) if self.dynamic else None
-                one.resized = make_case(self.entry, self.calls()[one.name], larger) if larger is not None else None
-                del values[:count]
+            if self.dynamic:
+                self.resize(prepared, input_values(program))
         return Entry(prepared, not_exported)
+
+    def resize(self, prepared, values):
+        """Gives each call another case where eager mode takes other sizes, and counts which sizes are dynamic."""
+        known = {}
+        for one in prepared:
+            known[one.name], values = values[: len(one.case.inputs)], values[len(one.case.inputs):]
+            asked = [size for value, tensor in zip(known[one.name], one.case.inputs) for size, given in zip(value.shape, tensor.shape) if given > 1]
+            one.sizes, one.fixed = len(asked), sum(not isinstance(size, torch.SymInt) for size in asked)
+        pending = [prepared]
+        while pending:
+            group = pending.pop()
+            try:
+                cases = child.call(lambda: [self.resized(one, known[one.name]) for one in group])
+            except (ChildProcessError, RuntimeError):  # not every operator looks at sizes before it reads
+                pending += [[one] for one in group] if len(group) > 1 else []
+                continue
+            for one, one.resized in zip(group, cases):
+                pass
+
+    def resized(self, one, known):
+        calls = self.calls()
+        cases = (make_case(self.entry, calls[one.name], inputs) for inputs in other_inputs(calls[one.name], one.case.inputs, known, list(calls.values())))
+        return next(filter(None, cases), None)
 
     def export_all(self, names, not_exported):
         """Exports the calls as one program; those that do not export are moved from `names` to `not_exported`."""

@@ -17,13 +17,13 @@
 //   Where, Piecewise       c*a + (1 - c)*b
 //
 // Floats are read where they compute what exact arithmetic computes: short binary fractions, and a
-// division whose result is rounded to an integer or compared with one next. Not integer
-// expressions, and refused: further arithmetic on a rounded float, square roots and other real
-// functions, symbolic exponents and shift counts, infinities.
+// division whose result is rounded to an integer or compared with one next. A constant such as 0.2
+// is read as 1/5, under the assumption that its factor is at most 65536, up to where that is the
+// same. Not integer expressions, and refused: further arithmetic on a rounded float, square roots
+// and other real functions, symbolic exponents and shift counts, infinities.
 //
 // Guards are Python conditions on inputs, `L['x'].size()[0] != 1 and L['n'] <= 8`; what they become
-// is an expression that is at least zero where the guard holds. A float constant such as 0.2 in one
-// is read as 1/5, for factors up to 65536 for which that is the same; larger ones fail the guard.
+// is an expression that is at least zero where the guard and what it was read under hold.
 #ifndef KILN_FRONTEND_SYMEXPR_H
 #define KILN_FRONTEND_SYMEXPR_H
 
@@ -31,6 +31,7 @@
 #include "kiln/Sym/Expr.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -51,8 +52,9 @@ class SymExprReader {
 public:
   static constexpr size_t maxTextLength = 1 << 15;
 
-  /// The expression, or what is wrong with the text. Equal texts are read once.
-  llvm::Expected<sym::Expr> read(llvm::StringRef text);
+  /// The expression, or what is wrong with the text. Equal texts are read once. Only with `assume`
+  /// may it be one that is right under assumptions.
+  llvm::Expected<sym::Expr> read(llvm::StringRef text, bool assume = true);
 
   /// An expression that is at least zero where the Python condition holds.
   llvm::Expected<sym::Expr> readCondition(llvm::StringRef text, InputLookup inputs);
@@ -61,12 +63,16 @@ public:
   /// that the program computes and then uses as a size.
   void define(llvm::StringRef text, sym::Expr expr) { cache[text] = expr; }
 
+  /// What `read` read its texts under: each at least zero.
+  const llvm::SetVector<sym::Expr> &assumptions() const { return assumed; }
+
   /// All symbols read so far with the ranges that their assumptions give (positive=True: min 1).
   const llvm::MapVector<sym::Expr, sym::Range> &symbols() const { return ranges; }
 
 private:
   llvm::StringMap<sym::Expr> cache;
   llvm::MapVector<sym::Expr, sym::Range> ranges;
+  llvm::SetVector<sym::Expr> assumed;
 };
 
 } // namespace kiln::frontend

@@ -82,6 +82,10 @@ public:
   /// The expression is at least zero: as is proved, or asserted when the model runs.
   void require(Expr expr, const llvm::Twine &message);
   void requireSame(Expr a, Expr b, const llvm::Twine &message);
+  /// Whether the sizes may be the same; if that is not proved, it is asserted. For use as
+  /// `if (!call.fits(…)) return call.refuse(…)`.
+  bool fits(Expr a, Expr b, const llvm::Twine &message);
+  bool fits(llvm::ArrayRef<Expr> a, llvm::ArrayRef<Expr> b, const llvm::Twine &message);
   /// Asserted even where it is proved: what is known of symbols may come from this very assertion.
   void assertNonNegative(Expr expr, const llvm::Twine &message);
   /// The 0-d tensor of i1 holds true when the model runs.

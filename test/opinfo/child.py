@@ -1,0 +1,45 @@
+"""Calls of functions that may end the process."""
+import os
+import pickle
+import resource
+import signal
+import sys
+import traceback
+
+SECONDS = 60  # of CPU time: a machine that does other things meanwhile does not count
+
+
+def limit(seconds):
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def call(function, *arguments):
+    """The function's value, computed in a process of its own; a RuntimeError with its message if it raises that, a ChildProcessError that says
+    how the process ended otherwise."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        limit(SECONDS)
+        try:
+            answer = function(*arguments)
+        except RuntimeError as error:
+            answer = RuntimeError(str(error))
+        except BaseException:
+            answer = RuntimeError(traceback.format_exc(limit=-2)[-300:])
+        with os.fdopen(writer, "wb") as stream:
+            pickle.dump(answer, stream)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        data = stream.read()
+    _, status = os.waitpid(child, 0)
+    if status or not data:
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        raise ChildProcessError(signal.Signals(number).name if number else f"status {status}")
+    answer = pickle.loads(data)
+    if isinstance(answer, RuntimeError):
+        raise answer
+    return answer
