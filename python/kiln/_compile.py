@@ -26,6 +26,14 @@ def _flags(options):
             yield f"{flag}={','.join(map(str, value)) if isinstance(value, (list, tuple)) else value}"
 
 
+def _writes_unseen(program):
+    """A custom operator writes its arguments: a saved program has no schema that says so."""
+    import torch
+    nodes = (node for module in program.graph_module.modules() for node in getattr(module, "graph", torch.fx.Graph()).nodes)
+    return any(isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in ("aten", "prims") and node.target._schema.is_mutable
+               for node in nodes)
+
+
 def compile(program, output=None, *, threads=0, **options):  # noqa: A001
     """Compiles an exported program (or a saved `.pt2`) and loads the result.
 
@@ -37,7 +45,7 @@ def compile(program, output=None, *, threads=0, **options):  # noqa: A001
         else:
             import torch
             source = os.path.join(folder, "model.pt2")
-            torch.export.save(program, source)
+            torch.export.save(program.run_decompositions({}) if _writes_unseen(program) else program, source)
         kept = None
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")

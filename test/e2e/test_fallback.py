@@ -413,6 +413,12 @@ def test_write_that_the_compiler_did_not_know_of(tmp_path):
     assert error.value.status == 3
 
 
+def test_write_that_python_knows_of():
+    """kiln.compile has the operator, and asks export to say what it writes."""
+    model = kiln.compile(torch.export.export(Writes(), (torch.ones(3),)), fallback="torch")
+    torch.testing.assert_close(model(torch.arange(3.0)), Writes()(torch.arange(3.0)))
+
+
 @torch.library.custom_op("kilntest::writesall", mutates_args={"xs"})
 def writesall(xs: List[Tensor], y: Tensor) -> None:
     for x in xs:
@@ -448,6 +454,28 @@ def test_writes_of_a_program_with_decompositions(tmp_path):
             actual, expected = model(x, mine), module(x, y)
             for one, other in zip([*actual, mine], [*expected, y]):
                 torch.testing.assert_close(one, other)
+
+
+class WritesCaches(torch.nn.Module):
+    """Two written arguments are parts of one buffer: halves, columns, slices."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("caches", torch.zeros(2, 4, 3))
+
+    def forward(self, x):
+        torch.ops.kilntest.writesall([self.caches[0], self.caches[1]], x)
+        torch.ops.kilntest.writesall([self.caches[:, 0], self.caches[:, 1]], x + 1)
+        torch.ops.kilntest.writesall([self.caches[:, :2], self.caches[:, 2:]], x + 2)
+        return self.caches + 1
+
+
+def test_writes_of_parts_of_one_tensor():
+    x, module = torch.ones(3), WritesCaches()
+    module.caches += 1
+    model = kiln.compile(torch.export.export(module, (x,)), fallback="torch")
+    for _ in range(2):
+        torch.testing.assert_close(model(x * 2), module(x * 2))
 
 
 class Strides(torch.nn.Module):

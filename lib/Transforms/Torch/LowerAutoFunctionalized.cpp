@@ -164,8 +164,6 @@ private:
     if (!number || number.getInt() < 0 || number.getInt() >= int64_t(bases.size()))
       return refuse("a base that it does not have");
     int64_t base = number.getInt();
-    if (llvm::any_of(allWritten, [&](const Written &other) { return other.base == base; }))
-      return refuse("it writes two tensors that share memory");
     Written written{int64_t(operands.size()), base, Written::Whole, {}};
     Value value = bases[base];
     if (Attribute dim = find(prefix + "_slice_dim")) {
@@ -186,9 +184,82 @@ private:
       value =
           view("aten.as_strided.default", {value}, written, sym::getTensorType(*sizes, element));
     }
+    for (const Written &other : allWritten)
+      if (other.base == base && !areDisjoint(other, written))
+        return refuse("it writes two tensors that share memory");
     allWritten.push_back(written);
     operands.push_back(value);
     return Attribute(ArgAttr::get(op.getContext(), written.operand));
+  }
+
+  /// No element of one view is one of the other, for all values of the symbols.
+  static bool areDisjoint(const Written &a, const Written &b) {
+    if (a.kind != b.kind || a.kind == Written::Whole)
+      return false;
+    auto isBefore = [](std::optional<sym::Expr> last, std::optional<sym::Expr> first) {
+      return last && first && isAtLeast(*first - *last, 1);
+    };
+    if (a.kind == Written::Slice) {
+      auto last = [](const Written &slice) {
+        std::optional<sym::Expr> end = readInt(slice.view[2]);
+        return end ? std::optional(*end - 1) : std::nullopt;
+      };
+      return a.view[0] == b.view[0] &&
+             (isBefore(last(a), readInt(b.view[1])) || isBefore(last(b), readInt(a.view[1])));
+    }
+    std::optional<Places> one = placesOf(a), other = placesOf(b);
+    if (!one || !other)
+      return false;
+    if (isBefore(one->last(), other->offset) || isBefore(other->last(), one->offset))
+      return true;
+    // Side by side, as columns of a matrix are.
+    return llvm::any_of(one->strides, [&](sym::Expr row) {
+      std::optional<Places> left = one->inRow(row), right = other->inRow(row);
+      return left && right &&
+             (isBefore(left->last(), right->offset) || isBefore(right->last(), left->offset));
+    });
+  }
+
+  static bool isAtLeast(sym::Expr expr, int64_t least) {
+    return expr.isConstant() && *expr.constant() >= least;
+  }
+
+  /// Where the elements of a strided view lie.
+  struct Places {
+    SmallVector<sym::Expr> sizes, strides;
+    sym::Expr offset;
+
+    sym::Expr last() const {
+      sym::Expr address = offset;
+      for (auto [size, stride] : llvm::zip_equal(sizes, strides))
+        address = address + (size - 1) * stride;
+      return address;
+    }
+
+    /// The same in rows of `length` elements; nullopt if a run of them goes on in the next row.
+    std::optional<Places> inRow(sym::Expr length) const {
+      if (!isAtLeast(length, 1))
+        return std::nullopt;
+      Places inside{{}, {}, offset.mod(length)};
+      for (auto [size, stride] : llvm::zip_equal(sizes, strides))
+        if (!stride.mod(length).isConstant(0)) {
+          inside.sizes.push_back(size);
+          inside.strides.push_back(stride);
+        }
+      return isAtLeast(length - inside.last(), 1) ? std::optional(inside) : std::nullopt;
+    }
+  };
+
+  /// Null for a view with sizes or strides that may be negative.
+  static std::optional<Places> placesOf(const Written &written) {
+    FailureOr<SmallVector<sym::Expr>> sizes = readList(written.view[0]),
+                                      strides = readList(written.view[1]);
+    std::optional<sym::Expr> offset = readInt(written.view[2]);
+    auto isNegative = [](sym::Expr expr) { return expr.isConstant() && *expr.constant() < 0; };
+    if (failed(sizes) || failed(strides) || !offset || sizes->size() != strides->size() ||
+        llvm::any_of(*sizes, isNegative) || llvm::any_of(*strides, isNegative))
+      return std::nullopt;
+    return Places{*sizes, *strides, *offset};
   }
 
   /// A call of an operator of views, which takes the tensors and then what the view is.
