@@ -2,6 +2,7 @@
  *
  *   driver.c   finding the driver      device.c   one model's device: modules
  *   upload.c   weights                 launch.c   what main calls
+ *   tensormap.c  what kernels are told of tensors
  *   graph.c    launches as graphs      extern.c   libraries that main calls
  *   run.c      one run
  *
@@ -24,6 +25,8 @@ struct kiln_device {
   CUdevice device;
   int ordinal;
   unsigned architecture;
+  int multiprocessors;
+  bool runs_variants; /* kernels for compute capability 9.0 */
   CUcontext context;
   char name[96];
   CUdeviceptr weights;
@@ -102,6 +105,16 @@ void kiln_cuda_leave(const struct kiln_device *device);
 /* The function of a kernel, whose module is loaded if need be. */
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
                            CUfunction *function);
+
+/*===-- tensormap.c ---------------------------------------------------------===*/
+
+/* The maps of a launch of the kernel. */
+CUresult kiln_cuda_encode_maps(const struct kiln_device *device,
+                               const kiln_rt_device_kernel *kernel, void *const *buffers,
+                               const int64_t *symbols, CUtensorMap *maps);
+/* The blocks of a launch of a variant. */
+int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
+                               const kiln_rt_device_kernel *kernel, const int64_t *symbols);
 
 /*===-- upload.c ------------------------------------------------------------===*/
 

@@ -190,9 +190,14 @@ static int32_t choose_device(struct kiln_device *device) {
   if (result == CUDA_SUCCESS)
     result = driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
                                           device->device);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuDeviceGetAttribute(&device->multiprocessors,
+                                          CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->device);
   if (result != CUDA_SUCCESS)
     return kiln_cuda_fail(driver, result, "cannot ask the GPU what it is");
   device->architecture = (unsigned)(10 * major + minor);
+  const char *variants = getenv("KILN_CUDA_VARIANTS");
+  device->runs_variants = device->architecture == 90 && !(variants && strcmp(variants, "0") == 0);
   return KILN_OK;
 }
 

@@ -23,17 +23,36 @@ typedef struct {
   uint32_t kind;
 } kiln_rt_image;
 
-/* Parameters: the buffers' addresses, the values of the symbols (as int64_t), and the address of
- * the run's error flag. Blocks have one dimension. */
+/* Elements of a buffer, of which the GPU copies boxes. Dims are from the innermost on. */
+#define KILN_RT_MAP_RANK 5
 typedef struct {
+  uint32_t buffer, element_bytes;
+  uint32_t rank;
+  uint32_t box[KILN_RT_MAP_RANK];
+} kiln_rt_tensor_map;
+
+/* Parameters: the buffers' addresses, the values of the symbols (as int64_t), the address of
+ * the run's error flag, and the tensor maps. Blocks have one dimension. */
+typedef struct kiln_rt_device_kernel {
   const char *name;
   const kiln_rt_image *images;
   const int64_t *symbols; /* numbers in kiln_program.symbols */
   uint32_t num_images, num_buffers, num_symbols;
   uint32_t threads;      /* of a block */
   uint32_t shared_bytes; /* of dynamic shared memory of a block */
-  uint32_t number;       /* below kiln_rt_device.num_kernels, of this kernel alone */
+  uint32_t number; /* below kiln_rt_device.num_kernels, of this kernel and its variant alone */
+  /* What is launched instead where the compute capability is 9.0, or NULL. */
+  const struct kiln_rt_device_kernel *variant;
+  /* Of a variant: its grid, of which no more blocks run than there are multiprocessors; then for
+   * each map the offset of the first element, the sizes, and the strides but the innermost, which
+   * is 1. A negative number does not fit. */
+  void (*geometry)(const int64_t *symbols, int64_t *numbers);
+  const kiln_rt_tensor_map *maps;
+  uint32_t num_maps, reserved;
 } kiln_rt_device_kernel;
+
+#define KILN_RT_MAX_MAPS 4
+#define KILN_RT_MAX_GEOMETRY (1 + KILN_RT_MAX_MAPS * 2 * KILN_RT_MAP_RANK)
 
 /* The functions of the runtime for this device, which a model for CPUs does not have. */
 typedef struct kiln_device_functions kiln_device_functions;

@@ -53,6 +53,11 @@ typedef struct {
   size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
+/* What a kernel is told of a tensor of which it copies boxes. */
+typedef struct {
+  _Alignas(64) uint64_t opaque[16];
+} CUtensorMap;
+
 enum {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,
@@ -62,6 +67,7 @@ enum {
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
 
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
@@ -75,7 +81,14 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_STREAM_CAPTURE_STATUS_NONE = 0,
   CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+  CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
+  CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
+  CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2,
+  CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
+  CU_TENSOR_MAP_SWIZZLE_128B = 3,
+  CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
+  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0
 };
 
 /* name, parameters */
@@ -100,6 +113,10 @@ enum {
   F(cuLaunchKernel, (CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,          \
                      unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,      \
                      CUstream stream, void **parameters, void **extra))                            \
+  F(cuTensorMapEncodeTiled,                                                                        \
+    (CUtensorMap * map, int type, uint32_t rank, void *address, const uint64_t *sizes,             \
+     const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,          \
+     int swizzle, int l2Promotion, int fill))                                                      \
   F(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                           \
   F(cuMemFree_v2, (CUdeviceptr memory))                                                            \
   F(cuMemAllocAsync, (CUdeviceptr * memory, size_t bytes, CUstream stream))                        \

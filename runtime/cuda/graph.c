@@ -118,14 +118,25 @@ static uint32_t num_step_addresses(const kiln_cuda_step *step) {
 }
 
 /* What the driver takes: places of the parameters. */
-static void fill_parameters(kiln_cuda_context *cuda, const kiln_cuda_sequence *sequence,
-                            const kiln_cuda_step *step, void **parameters) {
+struct parameters {
+  void *places[KILN_CUDA_MAX_PARAMETERS];
+  CUtensorMap maps[KILN_RT_MAX_MAPS];
+};
+
+static CUresult fill_parameters(kiln_context *context, const kiln_cuda_sequence *sequence,
+                                const kiln_cuda_step *step, struct parameters *filled) {
+  void **parameters = filled->places;
   uint32_t count = 0;
   for (uint32_t i = 0; i < step->kernel->num_buffers; ++i)
     parameters[count++] = &sequence->addresses[step->first_address + i];
   for (uint32_t i = 0; i < step->kernel->num_symbols; ++i)
     parameters[count++] = &sequence->numbers[step->first_number + i];
-  parameters[count] = &cuda->error;
+  parameters[count++] = &kiln_cuda_context_of(context)->error;
+  for (uint32_t i = 0; i < step->kernel->num_maps; ++i)
+    parameters[count++] = &filled->maps[i];
+  return kiln_cuda_encode_maps(kiln_cuda_device(context), step->kernel,
+                               sequence->addresses + step->first_address,
+                               sequence->numbers + step->first_number, filled->maps);
 }
 
 /*===-- Graphs --------------------------------------------------------------===*/
@@ -170,7 +181,7 @@ static bool make_graph(kiln_context *context, kiln_cuda_graph *graph) {
   const struct kiln_device *device = kiln_cuda_device(context);
   const kiln_cuda_driver *driver = device->driver;
   const kiln_cuda_sequence *sequence = &graph->sequence;
-  void *parameters[KILN_CUDA_MAX_PARAMETERS];
+  struct parameters parameters;
   graph->nodes = calloc(sequence->num_steps, sizeof *graph->nodes);
   CUresult result =
       graph->nodes ? driver->cuGraphCreate(&graph->graph, 0) : (CUresult)CUDA_ERROR_OUT_OF_MEMORY;
@@ -178,10 +189,11 @@ static bool make_graph(kiln_context *context, kiln_cuda_graph *graph) {
     const kiln_cuda_step *step = &sequence->steps[i];
     const CUgraphNode *before = i ? &graph->nodes[i - 1] : NULL;
     if (step->kernel) {
-      fill_parameters(kiln_cuda_context_of(context), sequence, step, parameters);
-      CUDA_KERNEL_NODE_PARAMS launch = describe_launch(step, parameters);
-      result = driver->cuGraphAddKernelNode_v2(&graph->nodes[i], graph->graph, before, i ? 1 : 0,
-                                               &launch);
+      result = fill_parameters(context, sequence, step, &parameters);
+      CUDA_KERNEL_NODE_PARAMS launch = describe_launch(step, parameters.places);
+      if (result == CUDA_SUCCESS)
+        result = driver->cuGraphAddKernelNode_v2(&graph->nodes[i], graph->graph, before, i ? 1 : 0,
+                                                 &launch);
     } else {
       CUDA_MEMCPY3D copy = describe_copy(sequence, step);
       result = driver->cuGraphAddMemcpyNode(&graph->nodes[i], graph->graph, before, i ? 1 : 0,
@@ -202,7 +214,7 @@ static bool set_addresses(kiln_context *context, kiln_cuda_graph *graph,
                           const kiln_cuda_sequence *wanted) {
   const struct kiln_device *device = kiln_cuda_device(context);
   kiln_cuda_sequence *sequence = &graph->sequence;
-  void *parameters[KILN_CUDA_MAX_PARAMETERS];
+  struct parameters parameters;
   CUresult result = CUDA_SUCCESS;
   for (uint32_t i = 0; i < sequence->num_steps && result == CUDA_SUCCESS; ++i) {
     const kiln_cuda_step *step = &sequence->steps[i];
@@ -214,10 +226,11 @@ static bool set_addresses(kiln_context *context, kiln_cuda_graph *graph,
     if (bytes)
       memcpy(have, want, bytes);
     if (step->kernel) {
-      fill_parameters(kiln_cuda_context_of(context), sequence, step, parameters);
-      CUDA_KERNEL_NODE_PARAMS launch = describe_launch(step, parameters);
-      result =
-          device->driver->cuGraphExecKernelNodeSetParams_v2(graph->made, graph->nodes[i], &launch);
+      result = fill_parameters(context, sequence, step, &parameters);
+      CUDA_KERNEL_NODE_PARAMS launch = describe_launch(step, parameters.places);
+      if (result == CUDA_SUCCESS)
+        result = device->driver->cuGraphExecKernelNodeSetParams_v2(graph->made, graph->nodes[i],
+                                                                   &launch);
     } else {
       CUDA_MEMCPY3D copy = describe_copy(sequence, step);
       result = device->driver->cuGraphExecMemcpyNodeSetParams(graph->made, graph->nodes[i], &copy,
@@ -285,13 +298,16 @@ static kiln_cuda_graph *get_graph(kiln_context *context) {
 static int32_t launch_steps(kiln_context *context) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   const kiln_cuda_sequence *pending = &cuda->pending;
-  void *parameters[KILN_CUDA_MAX_PARAMETERS];
+  struct parameters parameters;
   int32_t status = KILN_OK;
   for (uint32_t i = 0; i < pending->num_steps && status == KILN_OK; ++i) {
     const kiln_cuda_step *step = &pending->steps[i];
     if (step->kernel) {
-      fill_parameters(cuda, pending, step, parameters);
-      status = kiln_cuda_launch(context, step->kernel, step->function, step->grid, parameters);
+      CUresult result = fill_parameters(context, pending, step, &parameters);
+      status = result == CUDA_SUCCESS
+                   ? kiln_cuda_launch(context, step->kernel, step->function, step->grid,
+                                      parameters.places)
+                   : kiln_cuda_fail(kiln_cuda_device(context)->driver, result, step->kernel->name);
     } else {
       status = kiln_cuda_copy(context, kiln_cuda_address(pending->addresses[step->first_address]),
                               kiln_cuda_address(pending->addresses[step->first_address + 1]),

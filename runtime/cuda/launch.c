@@ -32,21 +32,31 @@ int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *ker
 static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
                       void *const *buffers, const int64_t *const *numbers, int64_t grid) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  struct kiln_device *device = kiln_cuda_device(context);
   if (grid == 0)
     return KILN_OK;
+  if (kernel->variant && device->runs_variants)
+    kernel = kernel->variant;
   if (KILN_UNLIKELY(grid < 0 || grid > INT32_MAX))
     return note(context,
                 kiln_fail(KILN_UNSUPPORTED,
                           "kernel %s would have %lld blocks for these sizes, more than a GPU runs",
                           kernel->name, (long long)grid));
-  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 1 >
-                    KILN_CUDA_MAX_PARAMETERS))
+  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 1 + kernel->num_maps >
+                        KILN_CUDA_MAX_PARAMETERS ||
+                    kernel->num_maps > KILN_RT_MAX_MAPS))
     return note(context,
                 kiln_fail(KILN_INTERNAL, "kernel %s has too many parameters", kernel->name));
   CUfunction function;
-  int32_t status = kiln_cuda_function(kiln_cuda_device(context), kernel, &function);
+  int32_t status = kiln_cuda_function(device, kernel, &function);
   if (KILN_UNLIKELY(status != KILN_OK))
     return note(context, status);
+  int64_t values[KILN_CUDA_MAX_PARAMETERS];
+  if (kernel->geometry) {
+    for (uint32_t i = 0; i < kernel->num_symbols; ++i)
+      values[i] = *numbers[i];
+    grid = kiln_cuda_variant_grid(device, kernel, values);
+  }
   if (KILN_LIKELY(cuda->records))
     return note(context, kiln_cuda_record(context, kernel, function, (uint32_t)grid, buffers,
                                           kernel->num_buffers, numbers, kernel->num_symbols));

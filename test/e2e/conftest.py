@@ -76,7 +76,8 @@ def assert_assembles(archive, folder, options=()):
     assert process.returncode == 0 and not process.stderr, process.stderr
     for report in temps.glob("*.txt"):
         if report.name.startswith(("map", "contract", "attention")):
-            assert "0 bytes spill stores, 0 bytes spill loads" in report.read_text(), (report.name, report.read_text())
+            text = report.read_text()
+            assert "0 bytes spill stores, 0 bytes spill loads" in text and "Potential Performance Loss" not in text, (report.name, text)
     return temps
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import BUILD, EMULATED, EMULATOR, ROOT, Compiled, assert_assembles, assert_user_error, run_tool
+from conftest import BUILD, EMULATED, EMULATOR, ROOT, Compiled, GuardedModel, assert_assembles, assert_user_error, run_tool
 
 
 class Parts(torch.nn.Module):
@@ -170,11 +170,53 @@ class Halves(torch.nn.Module):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_products_of_halves(compile_model, dtype):
+def test_products_of_halves(compile_model, dtype, monkeypatch):
     """On tensor cores: with asynchronous copies, with operands that lie the other way, and with sizes that no block divides."""
     torch.manual_seed(0)
     inputs = [tensor.to(dtype) for tensor in (torch.randn(150, 96), torch.randn(70, 96), torch.randn(96, 64))]
+    monkeypatch.setenv("KILN_EMULATOR_CAPABILITY", "80")
     compile_model(Halves(), tuple(inputs), options=EMULATED).check(tuple(inputs), 2e-2, 2e-2)
+
+
+class Warpgroups(torch.nn.Module):
+    """What tensor maps describe: operands in either order, batches of one or both, a view that begins inside, rows that are two dims; an
+    epilogue that writes in another order, sums of no steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(136, 328)
+
+    def forward(self, x, w, stack, few):
+        heads = self.layer(x).view(2, -1, 4, 82).transpose(1, 2).contiguous()
+        steps = x.shape[0] // 2
+        return (heads, F.relu(x @ w), x.t() @ x[:, :64], w.t() @ x.t(), x[:, 8:72] @ w[16:80], torch.bmm(stack, stack.transpose(1, 2)), stack @ w,
+                torch.bmm(stack.transpose(1, 2), stack), x.view(2, steps, 136) @ w, few[:, :0] @ w[:0], few @ w[:48])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_products_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
+    """On Hopper's tensor cores out of boxes that hardware copies; the same program on another GPU runs without. Sizes that no box divides,
+    more tiles than there are blocks, and addresses that change in a graph."""
+    def example(rows):
+        torch.manual_seed(rows)
+        return tuple(tensor.to(dtype) for tensor in (torch.randn(rows, 136), torch.randn(136, 200) / 8, torch.randn(3, rows, 136) / 4, torch.randn(20, 48)))
+
+    rows = 8 * torch.export.Dim("eighth", min=1, max=100)
+    compiled = compile_model(Warpgroups().to(dtype), example(200), dynamic_shapes=({0: rows}, None, {1: rows}, None), options=EMULATED)
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    for number in (200, 200, 200, 16):
+        compiled.check(example(number), 3e-2, 3e-2)
+    text = log.read_text()
+    assert len(set(re.findall(r"launch (\w+)_sm_90a grid 3 ", text))) == 10, text
+    assert re.search(r"graph of \d+\n", text) and text.count("update\n") > 2
+    log.unlink()
+    for name, value in (("KILN_EMULATOR_CAPABILITY", "80"), ("KILN_CUDA_VARIANTS", "0")):
+        with monkeypatch.context() as other:
+            other.setenv(name, value)
+            compiled.model = GuardedModel(compiled.path)
+            compiled.check(example(72), 3e-2, 3e-2)
+    assert "contract" in log.read_text() and "sm_90a" not in log.read_text()
 
 
 def test_product_of_unknown_size(compile_model):
@@ -347,6 +389,8 @@ def test_large_products(tmp_path):
     (product,) = [text for text in code.values() if "mma.sync" in text]
     assert product.count("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32") == 64 and "cp.async.cg.shared.global" in product
     assert product.count("ldmatrix.sync.aligned.m8n8.x4.shared.b16") == 16
+    (product,) = [file.read_text() for file in temps.glob("*.sm_90a.ptx")]
+    assert product.count("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16") == 8 and product.count("cp.async.bulk.tensor.2d") >= 2
     assert any("ld.global.v4.b32" in text and "st.global.v4.b32" in text for name, text in code.items() if name.startswith("map"))
 
 

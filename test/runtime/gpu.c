@@ -21,8 +21,10 @@ static const kiln_rt_symbol symbols[] = {{"s0", 1, MOST}};
 
 /* Before the emulator's, which the machine has: what a GPU would be given. */
 static kiln_rt_image images[] = {{NULL, 0, 0, KILN_RT_EMULATOR}};
-static const kiln_rt_device_kernel bump = {"bump", images, symbol_numbers, 1, 2, 1, 64, 0, 0};
-static const kiln_rt_device_kernel weigh = {"weigh", images, symbol_numbers, 1, 3, 1, 64, 0, 1};
+static const kiln_rt_device_kernel bump = {"bump", images, symbol_numbers, 1,    2,    1, 64,
+                                           0,      0,      NULL,           NULL, NULL, 0, 0};
+static const kiln_rt_device_kernel weigh = {"weigh", images, symbol_numbers, 1,    3,    1, 64,
+                                            0,       1,      NULL,           NULL, NULL, 0, 0};
 
 void use_image(const void *data, uint64_t bytes) {
   images[0].data = data;

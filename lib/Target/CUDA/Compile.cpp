@@ -5,6 +5,7 @@
 #include "kiln/Target/CUDA/CUDA.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "kiln/Target/CUDA/Passes.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
@@ -106,7 +107,8 @@ Modules split(ModuleOp module) {
       auto name = SymbolTable::getSymbolName(&op);
       bool isWanted = &op == function ||
                       name.getValue() == (function.getName() + "_emulated").str() ||
-                      name.getValue() == (function.getName() + "_parameters").str();
+                      name.getValue() == (function.getName() + "_parameters").str() ||
+                      name.getValue() == (function.getName() + "_maps").str();
       auto other = dyn_cast<LLVM::LLVMFuncOp>(op);
       isWanted |= other && other.isExternal();
       isWanted |= isa<LLVM::GlobalOp>(op) && !SymbolTable::symbolKnownUseEmpty(name, function);
@@ -114,7 +116,8 @@ Modules split(ModuleOp module) {
         builder.clone(op);
     }
     for (auto copy : parts.back()->getOps<LLVM::LLVMFuncOp>())
-      for (StringRef attribute : {symbolsAttrName, buffersAttrName, sharedAttrName})
+      for (StringRef attribute : {symbolsAttrName, buffersAttrName, sharedAttrName, variantAttrName,
+                                  gridAttrName, mapsAttrName})
         copy->removeAttr(attribute);
   }
   return parts;
@@ -133,21 +136,30 @@ public:
         builder.clone(*func);
     addCopyKernel(*lowered);
     PassManager pm(module.getContext());
-    buildLowerKernelsPipeline(pm);
+    buildLowerKernelsPipeline(pm, llvm::any_of(options.architectures, mayRunVariants));
     if (failed(pm.run(*lowered)))
       return llvm::createStringError("cannot lower the kernels");
     for (auto function : lowered->getOps<LLVM::LLVMFuncOp>())
       kernels.push_back(describe(function));
-    device = split(*lowered);
     if (llvm::any_of(options.architectures, std::mem_fn(&Architecture::isEmulator)))
       if (llvm::Error error = compileEmulated())
         return error;
+    // Instructions that LLVM does not know are PTX from here on.
+    PassManager last(module.getContext());
+    last.addPass(createConvertNVVMToLLVMPass());
+    if (failed(last.run(*lowered)))
+      return llvm::createStringError("cannot write the instructions of a GPU");
+    device = split(*lowered);
     if (llvm::Error error = compileAll())
       return error;
     return std::move(kernels);
   }
 
 private:
+  static bool mayRunVariants(const Architecture &architecture) {
+    return architecture.isEmulator() || architecture.number == variantArchitecture;
+  }
+
   static DeviceKernel describe(LLVM::LLVMFuncOp function) {
     DeviceKernel kernel;
     kernel.name = function.getName();
@@ -157,6 +169,18 @@ private:
     kernel.threads =
         function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName())[0];
     kernel.sharedBytes = function->getAttrOfType<IntegerAttr>(sharedAttrName).getInt();
+    auto base = function->getAttrOfType<FlatSymbolRefAttr>(variantAttrName);
+    if (!base)
+      return kernel;
+    kernel.variantOf = base.getValue();
+    kernel.geometry.push_back(function->getAttrOfType<sym::ExprAttr>(gridAttrName).getValue());
+    for (auto map : function->getAttrOfType<ArrayAttr>(mapsAttrName).getAsRange<DictionaryAttr>()) {
+      kernel.maps.push_back(
+          {map.getAs<IntegerAttr>("buffer").getInt(), map.getAs<IntegerAttr>("bytes").getInt(),
+           SmallVector<int64_t>(map.getAs<DenseI64ArrayAttr>("box").asArrayRef())});
+      for (auto number : map.getAs<ArrayAttr>("numbers").getAsRange<sym::ExprAttr>())
+        kernel.geometry.push_back(number.getValue());
+    }
     return kernel;
   }
 
@@ -192,16 +216,22 @@ private:
     std::vector<Work> work;
     for (size_t kernel = 0; kernel < kernels.size(); ++kernel)
       for (size_t gpu = 0; gpu < gpus.size(); ++gpu)
-        work.push_back({kernel, gpu, {}});
+        if (kernels[kernel].variantOf.empty() || gpus[gpu].number == variantArchitecture)
+          work.push_back({kernel, gpu, {}});
     std::atomic<size_t> next = 0;
     auto run = [&] {
-      SmallVector<std::unique_ptr<PtxCompiler>> compilers;
-      for (const Architecture &gpu : gpus)
-        compilers.push_back(std::make_unique<PtxCompiler>(gpu, options.level));
+      llvm::StringMap<std::unique_ptr<PtxCompiler>> compilers;
       for (size_t i; (i = next++) < work.size();) {
-        const Architecture &gpu = gpus[work[i].gpu];
-        bool isNewest = work[i].gpu + 1 == gpus.size();
-        auto images = compileOne(work[i].kernel, gpu, isNewest, *compilers[work[i].gpu]);
+        Architecture gpu = gpus[work[i].gpu];
+        // What no later GPU runs.
+        bool isVariant = !kernels[work[i].kernel].variantOf.empty();
+        if (isVariant)
+          gpu.name += "a";
+        std::unique_ptr<PtxCompiler> &compiler = compilers[gpu.name];
+        if (!compiler)
+          compiler = std::make_unique<PtxCompiler>(gpu, options.level);
+        bool isNewest = !isVariant && work[i].gpu + 1 == gpus.size();
+        auto images = compileOne(work[i].kernel, gpu, isNewest, *compiler);
         if (images)
           work[i].images = std::move(*images);
         else

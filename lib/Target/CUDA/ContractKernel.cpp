@@ -28,3 +28,24 @@ void ContractKernel::storeElement(Value value) {
   epilogue.store(frame.resultBuffer(0), type.getElementType(),
                  sym::linearize(index, sym::getShape(op.getResult())), value);
 }
+
+void ContractKernel::storeRows(ArrayRef<ContractTile::Row> rows, ValueRange sums, sym::Expr firstM,
+                               sym::Expr firstN) {
+  for (const ContractTile::Row &line : rows) {
+    sym::Expr m = firstM + line.row;
+    frame.emitIf(frame.emitLess(m, dims.m), [&] {
+      cpu::BodyEmitter::Scope scope(epilogue);
+      bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
+      epilogue.emitAvailable();
+      for (auto [column, number] : line.columns) {
+        sym::Expr n = firstN + column;
+        frame.emitIf(frame.emitLess(n, dims.n), [&, number = number] {
+          cpu::BodyEmitter::Scope scope(epilogue);
+          bind(epilogue, dims.nGroups, frame.named(n, dims.n), /*isNamed=*/true);
+          epilogue.setArgument(0, sums[number]);
+          storeElement(epilogue.emitYield().front());
+        });
+      }
+    });
+  }
+}

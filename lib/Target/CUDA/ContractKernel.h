@@ -2,7 +2,7 @@
 #ifndef KILN_LIB_TARGET_CUDA_CONTRACTKERNEL_H
 #define KILN_LIB_TARGET_CUDA_CONTRACTKERNEL_H
 
-#include "ContractPlan.h"
+#include "ContractTile.h"
 #include "kiln/Target/CPU/BodyEmitter.h"
 
 namespace kiln::cuda {
@@ -18,6 +18,10 @@ protected:
             bool isNamed);
   /// Writes the result's element at `position`.
   void storeElement(mlir::Value value);
+  /// Runs the epilogue on this thread's sums, whose block begins at (firstM, firstN). What depends
+  /// on the batch alone is bound.
+  void storeRows(llvm::ArrayRef<ContractTile::Row> rows, mlir::ValueRange sums, sym::Expr firstM,
+                 sym::Expr firstN);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;

@@ -31,14 +31,46 @@ DeviceFrame::DeviceFrame(kernel::FuncOp func, ArrayRef<sym::Expr> symbols)
   block = number(NVVM::BlockIdXOp::create(builder, loc, i32));
 }
 
-Value DeviceFrame::allocateShared(int64_t bytes) {
-  int64_t offset = llvm::alignTo(sharedBytes, 16);
+Value DeviceFrame::allocateShared(int64_t bytes, int64_t alignment) {
+  int64_t offset = llvm::alignTo(sharedBytes, alignment);
   sharedBytes = offset + bytes;
   Type space = LLVM::LLVMPointerType::get(builder.getContext(),
                                           static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
   Value base = LLVM::AddressOfOp::create(builder, loc, space, sharedMemoryName);
   base = LLVM::AddrSpaceCastOp::create(builder, loc, ptrType(), base);
   return gep(base, builder.getI8Type(), constant(offset));
+}
+
+Value DeviceFrame::addTensorMap(const TensorMap &map) {
+  // CUtensorMap: what it holds is the driver's affair.
+  auto contents = LLVM::LLVMArrayType::get(builder.getI64Type(), 16);
+  auto type = function.getFunctionType();
+  SmallVector<Type> parameters(type.getParams());
+  parameters.push_back(ptrType());
+  SmallVector<DictionaryAttr> attributes;
+  function.getAllArgAttrs(attributes);
+  attributes.push_back(builder.getDictionaryAttr(
+      {builder.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(64)),
+       builder.getNamedAttr(LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(contents)),
+       builder.getNamedAttr(NVVM::NVVMDialect::getGridConstantAttrName(), builder.getUnitAttr())}));
+  function.removeArgAttrsAttr();
+  function.setFunctionType(LLVM::LLVMFunctionType::get(type.getReturnType(), parameters));
+  Value parameter = function.getBody().front().addArgument(ptrType(), loc);
+  function.setAllArgAttrs(attributes);
+  SmallVector<Attribute> numbers;
+  auto add = [&](sym::Expr number) {
+    numbers.push_back(sym::ExprAttr::get(builder.getContext(), assumptions.simplify(number)));
+  };
+  add(map.offset);
+  llvm::for_each(map.sizes, add);
+  llvm::for_each(map.strides.drop_front(), add);
+  maps.push_back(builder.getDictionaryAttr(
+      {builder.getNamedAttr("box", builder.getDenseI64ArrayAttr(map.box)),
+       builder.getNamedAttr("buffer", builder.getI64IntegerAttr(map.buffer)),
+       builder.getNamedAttr("bytes",
+                            builder.getI64IntegerAttr(map.type.getIntOrFloatBitWidth() / 8)),
+       builder.getNamedAttr("numbers", builder.getArrayAttr(numbers))}));
+  return parameter;
 }
 
 Value DeviceFrame::toShared(Value address) {

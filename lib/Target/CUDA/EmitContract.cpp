@@ -10,7 +10,7 @@
 // three iterations ahead are under way.
 #include "AsyncCopy.h"
 #include "ContractKernel.h"
-#include "ContractTile.h"
+#include "WarpgroupPlan.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -53,7 +53,8 @@ public:
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
     SmallVector<Value> sums(tile->numSums(), zero);
     steps = frame.assumptions.simplify(dims.k.ceilDiv(plan.blockK));
-    finish(isCopied() ? runCopies(sums) : runLoads(sums));
+    sums = isCopied() ? runCopies(sums) : runLoads(sums);
+    storeRows(tile->rows(), sums, firstM, firstN);
   }
 
 private:
@@ -266,26 +267,6 @@ private:
     }
   }
 
-  void finish(ArrayRef<Value> sums) {
-    for (const ContractTile::Row &line : tile->rows()) {
-      sym::Expr m = firstM + line.row;
-      frame.emitIf(frame.emitLess(m, dims.m), [&] {
-        cpu::BodyEmitter::Scope scope(epilogue);
-        bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
-        epilogue.emitAvailable();
-        for (auto [column, number] : line.columns) {
-          sym::Expr n = firstN + column;
-          frame.emitIf(frame.emitLess(n, dims.n), [&, number = number] {
-            cpu::BodyEmitter::Scope scope(epilogue);
-            bind(epilogue, dims.nGroups, frame.named(n, dims.n), /*isNamed=*/true);
-            epilogue.setArgument(0, sums[number]);
-            storeElement(epilogue.emitYield().front());
-          });
-        }
-      });
-    }
-  }
-
   ContractPlan plan;
   std::unique_ptr<ContractTile> tile;
   Operand lhs, rhs;
@@ -294,6 +275,8 @@ private:
 } // namespace
 
 LogicalResult cuda::emitContract(DeviceFrame &frame, kernel::ContractOp contract) {
+  if (frame.func->hasAttr(variantAttrName))
+    return emitWarpgroupContract(frame, contract);
   if (frame.func.getScheduleAttr().getTile().size() == 1)
     emitDot(frame, contract);
   else

@@ -65,6 +65,12 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   function->setAttr(symbolsAttrName, builder.getArrayAttr(names));
   function->setAttr(buffersAttrName, builder.getArrayAttr(buffers));
   function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));
+  // What a launch has to find out, which main has not computed.
+  if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
+    function->setAttr(variantAttrName, base);
+    function->setAttr(gridAttrName, kernel->getAttr("grid"));
+    function->setAttr(mapsAttrName, builder.getArrayAttr(frame.maps));
+  }
 }
 
 namespace {
@@ -95,7 +101,7 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
     auto shared = LLVM::GlobalOp::create(
         builder, getOperation().getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), 0),
         /*isConstant=*/false, LLVM::Linkage::External, sharedMemoryName, Attribute(),
-        /*alignment=*/16, static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+        /*alignment=*/1024, static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
     shared.setDsoLocal(true);
   }
 };

@@ -1,3 +1,4 @@
+#include "EmulatorCalls.h"
 #include "kiln/Target/CPU/ExprEmitter.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "kiln/Target/CUDA/Passes.h"
@@ -21,30 +22,6 @@ static int64_t getAccessBytes(Type type) {
 }
 
 namespace {
-
-/// The functions of the emulator (test/Target/CUDA/emulator/emulator.h), declared as they are used.
-class Emulator {
-public:
-  Emulator(ModuleOp module, OpBuilder &builder) : module(module), builder(builder) {}
-
-  Value call(Location loc, StringRef name, Type result, ValueRange arguments) {
-    auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
-    if (!function) {
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(module.getBody());
-      auto type = LLVM::LLVMFunctionType::get(result ? result
-                                                     : LLVM::LLVMVoidType::get(module.getContext()),
-                                              SmallVector<Type>(arguments.getTypes()));
-      function = LLVM::LLVMFuncOp::create(builder, loc, name, type);
-    }
-    auto made = LLVM::CallOp::create(builder, loc, function, arguments);
-    return result ? made.getResult() : Value();
-  }
-
-private:
-  ModuleOp module;
-  OpBuilder &builder;
-};
 
 struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
   void runOnOperation() override {
@@ -93,6 +70,10 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         return replace(emulator.call(loc, "kiln_emulator_thread", i32, {}));
       if (isa<NVVM::BlockIdXOp>(op))
         return replace(emulator.call(loc, "kiln_emulator_block", i32, {}));
+      if (isa<NVVM::GridDimXOp>(op))
+        return replace(emulator.call(loc, "kiln_emulator_blocks", i32, {}));
+      if (emulateAsync(emulator, op, nextSite))
+        return WalkResult::advance();
       if (isa<NVVM::Barrier0Op>(op)) {
         emulator.call(loc, "kiln_emulator_barrier", {}, {constant(i32, nextSite++)});
         return replace({});
@@ -124,7 +105,7 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         if (!address)
           return notKnown(op);
         int64_t count = load.getNum();
-        Value registers = allocate(builder, op, count);
+        Value registers = emulator.allocate(op, count);
         bool transposed = load.getLayout() == NVVM::MMALayout::col;
         emulator.call(loc, "kiln_emulator_load_matrices", {},
                       {address.getArg(), registers, constant(i32, count), constant(i32, transposed),
@@ -170,23 +151,12 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     return failure(walked.wasInterrupted());
   }
 
-  /// Memory of a thread for this many registers.
-  static Value allocate(OpBuilder &builder, Operation *op, int64_t count) {
-    OpBuilder::InsertionGuard guard(builder);
-    auto function = op->getParentOfType<LLVM::LLVMFuncOp>();
-    builder.setInsertionPointToStart(&function.getBody().front());
-    Value size = LLVM::ConstantOp::create(builder, op->getLoc(), builder.getI64IntegerAttr(count));
-    return LLVM::AllocaOp::create(builder, op->getLoc(),
-                                  LLVM::LLVMPointerType::get(op->getContext()),
-                                  builder.getI32Type(), size);
-  }
-
   /// mma.sync: registers go through memory.
   static Value emitProduct(Emulator &emulator, OpBuilder &builder, NVVM::MmaOp op, int32_t site) {
     Location loc = op.getLoc();
     Type i32 = builder.getI32Type(), ptr = LLVM::LLVMPointerType::get(op.getContext());
     auto spill = [&](ValueRange values) -> Value {
-      Value memory = allocate(builder, op, values.size());
+      Value memory = emulator.allocate(op, values.size());
       for (auto [i, value] : llvm::enumerate(values)) {
         Value slot = LLVM::GEPOp::create(builder, loc, ptr, i32, memory,
                                          ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
@@ -219,11 +189,16 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     Type ptr = LLVM::LLVMPointerType::get(&getContext());
     auto type =
         LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(&getContext()), ArrayRef<Type>{ptr});
+    auto maps = function->getAttrOfType<ArrayAttr>(mapsAttrName);
+    unsigned numMaps = maps ? maps.size() : 0;
     auto twin =
         LLVM::LLVMFuncOp::create(builder, loc, (function.getName() + "_emulated").str(), type);
     LLVM::GlobalOp::create(builder, loc, builder.getI64Type(), /*isConstant=*/true,
                            LLVM::Linkage::External, (function.getName() + "_parameters").str(),
-                           builder.getI64IntegerAttr(function.getNumArguments()));
+                           builder.getI64IntegerAttr(function.getNumArguments() - numMaps));
+    LLVM::GlobalOp::create(builder, loc, builder.getI64Type(), /*isConstant=*/true,
+                           LLVM::Linkage::External, (function.getName() + "_maps").str(),
+                           builder.getI64IntegerAttr(numMaps));
     builder.setInsertionPointToStart(twin.addEntryBlock(builder));
     Emulator emulator(getOperation(), builder);
     SmallVector<Value> arguments;
@@ -231,7 +206,14 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, twin.getArgument(0),
                                        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
       slot = LLVM::LoadOp::create(builder, loc, ptr, slot);
-      arguments.push_back(LLVM::LoadOp::create(builder, loc, argument.getType(), slot));
+      // A tensor map is the parameter, not what it is the address of.
+      bool isMap = i + numMaps >= function.getNumArguments();
+      arguments.push_back(
+          isMap ? slot : LLVM::LoadOp::create(builder, loc, argument.getType(), slot).getResult());
+      if (isMap)
+        for (StringRef name : {LLVM::LLVMDialect::getByValAttrName(),
+                               StringRef(NVVM::NVVMDialect::getGridConstantAttrName())})
+          function.removeArgAttr(i, builder.getStringAttr(name));
     }
     auto buffers = function->getAttrOfType<ArrayAttr>(buffersAttrName);
     auto symbols = function->getAttrOfType<ArrayAttr>(symbolsAttrName);
@@ -243,12 +225,14 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     });
     for (auto [i, bytes] : llvm::enumerate(buffers.getAsRange<sym::ExprAttr>()))
       emulator.call(loc, "kiln_emulator_buffer", {}, {arguments[i], sizes.emit(bytes.getValue())});
-    emulator.call(loc, "kiln_emulator_buffer", {}, {arguments.back(), sizes.constant(4)});
+    Value error = arguments[buffers.size() + symbols.size()];
+    emulator.call(loc, "kiln_emulator_buffer", {}, {error, sizes.constant(4)});
     LLVM::CallOp::create(builder, loc, function, arguments);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     // What only the GPU is told.
     for (StringRef name : {StringRef(NVVM::NVVMDialect::getKernelFuncAttrName()),
-                           StringRef(NVVM::NVVMDialect::getMaxntidAttrName())})
+                           StringRef(NVVM::NVVMDialect::getMaxntidAttrName()),
+                           StringRef(NVVM::NVVMDialect::getMinctasmAttrName())})
       function->removeAttr(name);
   }
 };

@@ -18,7 +18,9 @@ void cuda::buildScheduleKernelsPipeline(OpPassManager &pm, StringRef cpu, bool t
   pm.addPass(createCudaChooseSchedule({cpu.str(), tf32}));
 }
 
-void cuda::buildLowerKernelsPipeline(OpPassManager &pm) {
+void cuda::buildLowerKernelsPipeline(OpPassManager &pm, bool hopper) {
+  if (hopper)
+    pm.addPass(createCudaSpecializeKernels());
   pm.addPass(createCudaEmitKernels());
   // The CPU's functions are a GPU's as well: without calls, and to the same precision.
   pm.addNestedPass<LLVM::LLVMFuncOp>(cpu::createCpuExpandMath());
@@ -31,6 +33,6 @@ void cuda::registerCUDAPipelines() {
                              "Kernels to functions in the LLVM and NVVM dialects",
                              [](OpPassManager &pm) {
                                buildScheduleKernelsPipeline(pm, "native", /*tf32=*/false);
-                               buildLowerKernelsPipeline(pm);
+                               buildLowerKernelsPipeline(pm, /*hopper=*/true);
                              });
 }

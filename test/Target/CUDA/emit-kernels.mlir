@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-emit-kernels --canonicalize --cse --split-input-file | FileCheck %s
 
-// CHECK: llvm.mlir.global external @kiln_shared() {addr_space = 3 : i32, alignment = 16 : i64, dso_local} : !llvm.array<0 x i8>
+// CHECK: llvm.mlir.global external @kiln_shared() {addr_space = 3 : i32, alignment = 1024 : i64, dso_local} : !llvm.array<0 x i8>
 
 // A thread computes the element of its number, if there is one.
 // CHECK-LABEL: llvm.func @double(

@@ -17,9 +17,20 @@ struct Image {
   std::string bytes;
 };
 
+/// A row of kiln_rt_tensor_map.
+struct DeviceTensorMap {
+  int64_t buffer = 0, elementBytes = 0;
+  llvm::SmallVector<int64_t> box;
+};
+
 /// A compiled kernel, as launches know it.
 struct DeviceKernel {
   std::string name;
+  /// Of a variant: the kernel that it is launched instead of, and what the launch has to compute
+  /// of the kernel's symbols, blocks first.
+  std::string variantOf;
+  std::vector<sym::Expr> geometry;
+  std::vector<DeviceTensorMap> maps;
   std::vector<std::string> symbols; // that it takes the values of
   int64_t numBuffers = 0;
   int64_t threads = 0;

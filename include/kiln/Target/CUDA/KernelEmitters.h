@@ -21,6 +21,14 @@ constexpr llvm::StringLiteral alignedAttrName = "aligned";
 constexpr llvm::StringLiteral symbolsAttrName = "cuda.symbols";
 constexpr llvm::StringLiteral buffersAttrName = "cuda.buffers";
 constexpr llvm::StringLiteral sharedAttrName = "cuda.shared";
+constexpr llvm::StringLiteral gridAttrName = "cuda.grid";
+constexpr llvm::StringLiteral mapsAttrName = "cuda.maps";
+
+/// The attribute of a kernel.func, and of its function, that is launched on Hopper instead of the
+/// one it names.
+constexpr llvm::StringLiteral variantAttrName = "cuda.variant_of";
+/// Which GPUs those are: they run `sm_90a`.
+constexpr unsigned variantArchitecture = 90;
 
 /// Shared memory of a block, whose size the launch gives.
 constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
@@ -46,6 +54,16 @@ mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
 /// Scatters, repeats, and the other scans and sorts: each thread runs one task of the CPU's kernel.
 mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
 
+/// A buffer's elements as hardware that copies boxes of them is told (a tensor map). Innermost dim
+/// first: its stride is 1.
+struct TensorMap {
+  unsigned buffer;
+  mlir::Type type;
+  sym::Expr offset; // of the first element
+  llvm::ArrayRef<sym::Expr> sizes, strides;
+  llvm::ArrayRef<int64_t> box;
+};
+
 /// A kernel's function while it is written.
 struct DeviceFrame : cpu::KernelFrame {
   DeviceFrame(kernel::FuncOp func, llvm::ArrayRef<sym::Expr> symbols);
@@ -54,8 +72,13 @@ struct DeviceFrame : cpu::KernelFrame {
   int64_t numThreads;
   int64_t sharedBytes = 0;
 
+  /// What `cuda.maps` says of them: the host makes one of each for a launch.
+  llvm::SmallVector<mlir::Attribute> maps;
+
   /// The address of `bytes` bytes of the block's memory that nobody else has.
-  mlir::Value allocateShared(int64_t bytes);
+  mlir::Value allocateShared(int64_t bytes, int64_t alignment = vectorBytes);
+  /// One more parameter, behind the others: the address of a tensor map.
+  mlir::Value addTensorMap(const TensorMap &map);
   /// A generic address of shared memory as one of that.
   mlir::Value toShared(mlir::Value address);
   void emitBarrier();

@@ -21,8 +21,8 @@ namespace kiln::cuda {
 /// `tf32`: f32 operands of products are rounded to TF32.
 void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, llvm::StringRef cpu, bool tf32);
 
-/// Scheduled kernels to functions in the LLVM and NVVM dialects.
-void buildLowerKernelsPipeline(mlir::OpPassManager &pm);
+/// Scheduled kernels to functions in the LLVM and NVVM dialects; `hopper`: with variants for it.
+void buildLowerKernelsPipeline(mlir::OpPassManager &pm, bool hopper);
 
 /// `cuda-lower-kernels`, for kiln-opt.
 void registerCUDAPipelines();

@@ -47,6 +47,17 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect"];
 }
 
+def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {
+  let summary = "Give products a variant for Hopper";
+  let description = [{
+    A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
+    for warpgroups: `tile = [64, n]`, `block = [m, n, 64]`, `lanes` the steps of an instruction. Its attribute
+    `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is the number of tiles;
+    no more blocks run than the GPU has multiprocessors.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+}
+
 def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
   let summary = "Write each kernel as a function of a GPU";
   let description = [{
@@ -54,7 +65,9 @@ def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
     the operands' and results' addresses, the values of the symbols in its attribute `cuda.symbols`,
     and the address of the error flag. The body is that of one thread: loops (scf) over scalars (arith, math),
     memory accesses through pointers (llvm), and the device's own instructions (nvvm).
-    `cuda.buffers` has the bytes of each buffer, and `cuda.shared` those of shared memory.
+    `cuda.buffers` has the bytes of each buffer, and `cuda.shared` those of shared memory. A variant has besides `cuda.variant_of`,
+    `cuda.grid` and `cuda.maps`: for each tensor map, which is a parameter behind the others, its buffer, the bytes of an element, the
+    box, and in `numbers` the offset, the sizes from the innermost dim on, and the strides of all dims but that.
   }];
   let dependentDialects = [
     "::kiln::wrapper::WrapperDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",

@@ -2,7 +2,8 @@
  *
  *   driver.c    the machine, contexts, errors     memory.c   memory, copies
  *   modules.c   modules, functions                streams.c  streams, events
- *   graphs.c    graphs, capture                   emulator.c what kernels do
+ *   graphs.c    graphs, capture                   tensormap.c tensor maps
+ *   emulator.c, async.c   what kernels do
  *
  * What is put on a stream happens as late as it can: when somebody waits for it. A
  * caller that takes back too early what is still to be read, or that forgets to order
@@ -98,8 +99,8 @@ struct CUmod_st {
 struct CUfunc_st {
   char name[128];
   void (*code)(void **arguments);
-  unsigned num_parameters;
-  size_t shared_bytes; /* that it may have */
+  unsigned num_parameters, num_maps; /* of 8 bytes; behind them tensor maps */
+  size_t shared_bytes;               /* that it may have */
   CUmodule module;
 };
 
@@ -114,8 +115,8 @@ struct operation {
   enum kind kind;
   CUcontext context;
   CUfunction function;
-  unsigned grid, block, shared_bytes, num_parameters;
-  uint64_t *parameters;
+  unsigned grid, block, shared_bytes;
+  uint64_t *parameters;      /* one after the other */
   CUdeviceptr to, from;      /* of a copy on the GPU */
   char *host_to, *host_from; /* the host's side of a copy */
   bool owns_from;            /* a copy of pageable memory, made when it was called */
@@ -156,6 +157,9 @@ CUstream get_stream(CUstream stream);
 CUresult add_operation(CUstream stream, struct operation operation);
 void copy_operation(struct operation *to, const struct operation *from);
 void free_operation(struct operation *operation);
+/* Of an operation: a launch of the function. */
+size_t count_parameter_words(const struct CUfunc_st *function);
+uint64_t *copy_parameters(const struct CUfunc_st *function, void *const *given);
 void execute(const struct operation *operation);
 
 /* Does everything that is on the stream, or on all streams of the context (NULL: of all). */

@@ -1,5 +1,5 @@
 /*===- emulator.c - A block's threads as fibres -----------------------------===*/
-#include "driver.h"
+#include "machine.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,61 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MAX_THREADS 1024
-#define WARP 32
-#define STACK_BYTES ((size_t)64 << 10)
-#define GUARD_BYTES ((size_t)4096)
-#define MAX_BUFFERS 512
-#define MAX_COPIES 256 /* of one thread at a time */
-
-enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, AT_MATRICES, DONE };
-
-enum operand { BF16, F16, TF32 }; /* of a matrix product */
-
-struct thread {
-  void *stack_pointer;
-  enum state state;
-  int32_t site;                      /* where it waits */
-  int32_t value, distance, received; /* of a shuffle */
-  /* Of a matrix product: registers of the operands and of the sums, in its memory. */
-  const uint32_t *left, *right;
-  float *sums;
-  enum operand operand;
-  /* Of a load of matrices: a row of one, and registers. */
-  const char *row;
-  uint32_t *loaded;
-  int32_t num_matrices, is_transposed;
-  /* Asynchronous copies under way: they are made when they are waited for, as late as can be. */
-  struct {
-    void *to;
-    const void *from;
-    int32_t bytes, given;
-    unsigned group;
-  } copies[MAX_COPIES];
-  unsigned num_copies, groups;
-};
-
-static struct {
-  const char *name;
-  void (*kernel)(void **arguments);
-  CUcontext context;
-  void **arguments;
-  unsigned block, num_threads;
-  char *shared;
-  size_t shared_bytes;
-  struct {
-    uintptr_t begin;
-    int64_t bytes;
-  } buffers[MAX_BUFFERS];
-  unsigned num_buffers;
-  struct thread threads[MAX_THREADS];
-  unsigned current;
-  void *scheduler;
-  char *stacks;
-  int failed;
-  char *message;
-  size_t message_size;
-} machine;
+struct machine machine;
 
 /*===-- Fibres --------------------------------------------------------------===*/
 
@@ -85,6 +31,7 @@ static void to_scheduler(void) {
 
 static void fibre_main(void) {
   machine.kernel(machine.arguments);
+  end_thread_async();
   machine.threads[machine.current].state = DONE;
   to_scheduler();
   abort(); /* a thread that has ended does not go on */
@@ -122,7 +69,7 @@ static void make_stacks(void) {
 
 /*===-- Errors --------------------------------------------------------------===*/
 
-__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...) {
+void fail(const char *format, ...) {
   if (machine.failed)
     return;
   machine.failed = 1;
@@ -136,8 +83,7 @@ __attribute__((format(printf, 1, 2))) static void fail(const char *format, ...) 
   va_end(arguments);
 }
 
-/* Ends the launch: no thread goes on. */
-static void stop(void) {
+void stop(void) {
   to_scheduler();
   abort();
 }
@@ -146,9 +92,10 @@ static void stop(void) {
 
 EXPORT int32_t kiln_emulator_thread(void) { return (int32_t)machine.current; }
 EXPORT int32_t kiln_emulator_block(void) { return (int32_t)machine.block; }
+EXPORT int32_t kiln_emulator_blocks(void) { return (int32_t)machine.num_blocks; }
 EXPORT void *kiln_emulator_shared(void) { return machine.shared; }
 
-static void wait_at(enum state state, int32_t site) {
+void wait_at(enum state state, int32_t site) {
   machine.threads[machine.current].state = state;
   machine.threads[machine.current].site = site;
   to_scheduler();
@@ -184,8 +131,6 @@ EXPORT int32_t kiln_emulator_round_to_tf32(float value) {
     bits = (bits + 0x1000) & ~0x1fffu;
   return (int32_t)bits;
 }
-
-EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
 
 /* ex2.approx.ftz */
 EXPORT float kiln_emulator_exp2(float value) {
@@ -356,7 +301,7 @@ static int finish_matrices(struct thread *warp) {
   return 1;
 }
 
-static float widen(uint16_t bits, enum operand operand) {
+float widen(uint16_t bits, enum operand operand) {
   float value;
   if (operand == F16) {
     _Float16 half;
@@ -419,15 +364,17 @@ static int finish_barrier(void) {
       return 0;
   for (unsigned i = 0; i < machine.num_threads; ++i)
     machine.threads[i].state = READY;
+  ++machine.num_barriers;
   return 1;
 }
 
 static void fail_divergence(void) {
-  unsigned barrier = 0, warp = 0, done = 0;
+  unsigned barrier = 0, warp = 0, phase = 0, done = 0;
   for (unsigned i = 0; i < machine.num_threads; ++i) {
     barrier += machine.threads[i].state == AT_BARRIER;
     warp += machine.threads[i].state == AT_SHUFFLE || machine.threads[i].state == AT_MMA ||
-            machine.threads[i].state == AT_MATRICES;
+            machine.threads[i].state == AT_MATRICES || machine.threads[i].state == AT_WGMMA;
+    phase += machine.threads[i].state == AT_MBARRIER;
     done += machine.threads[i].state == DONE;
   }
   for (unsigned i = 0; i < machine.num_threads; ++i)
@@ -435,14 +382,17 @@ static void fail_divergence(void) {
       machine.current = i;
   fail(
       "waits for ever: of %u threads %u are at a barrier, %u at an instruction of their whole warp "
-      "and %u have ended, or they are not at the same one",
-      machine.num_threads, barrier, warp, done);
+      "or warpgroup, %u wait for a phase of a barrier and %u have ended, or they are not at the "
+      "same "
+      "one",
+      machine.num_threads, barrier, warp, phase, done);
 }
 
 static void run_block(void) {
   memset(machine.shared, EMULATOR_POISON, machine.shared_bytes);
   for (unsigned i = 0; i < machine.num_threads; ++i)
     make_fibre(i);
+  begin_async();
   for (;;) {
     unsigned done = 0;
     for (unsigned i = 0; i < machine.num_threads && !machine.failed; ++i) {
@@ -452,13 +402,20 @@ static void run_block(void) {
         resume(thread);
       done += machine.threads[thread].state == DONE;
     }
-    if (machine.failed || done == machine.num_threads)
+    if (machine.failed)
       return;
+    if (done == machine.num_threads) {
+      end_async();
+      return;
+    }
     int progress = finish_barrier();
     for (unsigned i = 0; i < machine.num_threads; i += WARP)
       progress |= finish_shuffle(&machine.threads[i]) || finish_product(&machine.threads[i]) ||
                   finish_matrices(&machine.threads[i]);
-    if (!progress) {
+    for (unsigned i = 0; i + WARPGROUP <= machine.num_threads; i += WARPGROUP)
+      progress |= finish_warpgroup(&machine.threads[i]);
+    progress |= finish_mbarriers();
+    if (!progress && !finish_box_copies()) {
       fail_divergence();
       return;
     }
@@ -475,6 +432,7 @@ int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontex
   machine.context = context;
   machine.arguments = arguments;
   machine.num_threads = threads;
+  machine.num_blocks = grid;
   machine.num_buffers = 0;
   machine.shared_bytes = shared_bytes;
   machine.failed = 0;
@@ -486,7 +444,8 @@ int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontex
          shared_bytes);
     return 1;
   }
-  if (posix_memalign((void **)&machine.shared, 128, shared_bytes + 1))
+  /* What the tensor cores are told of addresses are the last 18 bits. */
+  if (posix_memalign((void **)&machine.shared, 1 << 18, shared_bytes + 1))
     abort();
   for (machine.block = 0; machine.block < grid && !machine.failed; ++machine.block)
     run_block();

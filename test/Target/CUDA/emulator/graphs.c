@@ -38,10 +38,7 @@ static CUresult make_launch(const CUDA_KERNEL_NODE_PARAMS *given, struct operati
                                   .grid = given->gridDimX,
                                   .block = given->blockDimX,
                                   .shared_bytes = given->sharedMemBytes,
-                                  .num_parameters = function->num_parameters};
-  operation->parameters = malloc((function->num_parameters + 1) * sizeof *operation->parameters);
-  for (unsigned i = 0; i < function->num_parameters; ++i)
-    memcpy(&operation->parameters[i], given->kernelParams[i], sizeof *operation->parameters);
+                                  .parameters = copy_parameters(function, given->kernelParams)};
   return CUDA_SUCCESS;
 }
 

@@ -69,12 +69,15 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   void *code = dlsym(module->library, symbol);
   snprintf(symbol, sizeof symbol, "%s_parameters", name);
   const int64_t *parameters = dlsym(module->library, symbol);
+  snprintf(symbol, sizeof symbol, "%s_maps", name);
+  const int64_t *maps = dlsym(module->library, symbol);
   if (!code || !parameters || *parameters > MAX_PARAMETERS)
     return leave(CUDA_ERROR_NOT_FOUND);
   CUfunction made = keep(sizeof *made);
   snprintf(made->name, sizeof made->name, "%s", name);
   *(void **)&made->code = code;
   made->num_parameters = (unsigned)*parameters;
+  made->num_maps = maps ? (unsigned)*maps : 0;
   made->shared_bytes = 48 << 10;
   made->module = module;
   *function = made;

@@ -32,9 +32,26 @@ CUstream get_stream(CUstream stream) {
 void copy_operation(struct operation *to, const struct operation *from) {
   *to = *from;
   if (from->parameters) {
-    to->parameters = malloc(from->num_parameters * sizeof *to->parameters);
-    memcpy(to->parameters, from->parameters, from->num_parameters * sizeof *to->parameters);
+    size_t words = count_parameter_words(from->function);
+    to->parameters = malloc((words + 1) * sizeof *to->parameters);
+    memcpy(to->parameters, from->parameters, words * sizeof *to->parameters);
   }
+}
+
+#define MAP_WORDS (sizeof(CUtensorMap) / sizeof(uint64_t))
+
+size_t count_parameter_words(const struct CUfunc_st *function) {
+  return function->num_parameters + function->num_maps * MAP_WORDS;
+}
+
+uint64_t *copy_parameters(const struct CUfunc_st *function, void *const *given) {
+  uint64_t *words = malloc((count_parameter_words(function) + 1) * sizeof *words), *next = words;
+  for (unsigned i = 0; i < function->num_parameters + function->num_maps; ++i) {
+    size_t count = i < function->num_parameters ? 1 : MAP_WORDS;
+    memcpy(next, given[i], count * sizeof *next);
+    next += count;
+  }
+  return words;
 }
 
 void free_operation(struct operation *operation) {
@@ -50,8 +67,12 @@ static void launch(const struct operation *operation) {
   void *arguments[MAX_PARAMETERS];
   if (operation->function->module->is_unloaded)
     misuse("kernel %s of a module that is unloaded", operation->function->name);
-  for (unsigned i = 0; i < operation->num_parameters; ++i)
+  const struct CUfunc_st *function = operation->function;
+  for (unsigned i = 0; i < function->num_parameters; ++i)
     arguments[i] = &operation->parameters[i];
+  for (unsigned i = 0; i < function->num_maps; ++i)
+    arguments[function->num_parameters + i] =
+        &operation->parameters[function->num_parameters + i * MAP_WORDS];
   record("launch %s grid %u block %u shared %u\n", operation->function->name, operation->grid,
          operation->block, operation->shared_bytes);
   if (emulator_launch(operation->function->name, operation->function->code, operation->context,
@@ -155,7 +176,8 @@ static bool uses(const struct operation *operation, const void *host, size_t byt
   const char *begin = host, *end = begin + bytes;
   if (module && operation->kind == LAUNCH && operation->function->module == module)
     return true;
-  for (unsigned i = 0; host && operation->kind == LAUNCH && i < operation->num_parameters; ++i)
+  for (unsigned i = 0; host && operation->kind == LAUNCH && i < operation->function->num_parameters;
+       ++i)
     if (operation->parameters[i] >= (uintptr_t)begin && operation->parameters[i] < (uintptr_t)end)
       return true;
   if (host && operation->kind == COPY &&
@@ -196,10 +218,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gri
                                 .grid = gridX,
                                 .block = blockX,
                                 .shared_bytes = sharedBytes,
-                                .num_parameters = function->num_parameters};
-  operation.parameters = malloc((function->num_parameters + 1) * sizeof *operation.parameters);
-  for (unsigned i = 0; i < function->num_parameters; ++i)
-    memcpy(&operation.parameters[i], parameters[i], sizeof *operation.parameters);
+                                .parameters = copy_parameters(function, parameters)};
   return leave(add_operation(get_stream(stream), operation));
 }
 

@@ -1,0 +1,257 @@
+// Writes the function of a kernel.contract for Hopper.
+//
+// One thread of the first warpgroup starts copies of both operands' parts (tensor maps) into places
+// of shared memory as they become empty. The others multiply (wgmma) what has come: both operands
+// are read from shared memory, sums stay in registers. One step's products are still under way when
+// the next step's begin, and its place is let go of when they have ended. A block goes on with
+// another tile when it has written one; what the copies need of the next has begun by then.
+//
+// The first warpgroup gives registers away, of which the sums of the others need more than an equal
+// share.
+#include "ContractKernel.h"
+#include "StageRing.h"
+#include "WarpgroupPlan.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+
+/// What the tensor cores are told of an operand in shared memory (the matrix descriptor of wgmma).
+struct MatrixDescriptor {
+  /// A chunk of 16 bytes is the unit of addresses.
+  static constexpr int64_t unit = 16;
+
+  /// For what lies from `memory` on. Eight lines are a pattern; neighbouring patterns come next
+  /// along the lines' numbers, and `boxBytes` further where lines go on in another box.
+  MatrixDescriptor(DeviceFrame &frame, Value memory, bool alongRows, int64_t boxBytes)
+      : frame(frame), alongRows(alongRows) {
+    OpBuilder &b = frame.builder;
+    Location loc = frame.loc;
+    constexpr uint64_t swizzle128 = 1;
+    uint64_t fields =
+        swizzle128 << 62 | uint64_t(patternBytes / unit) << 32 | uint64_t(boxBytes / unit) << 16;
+    Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), frame.toShared(memory));
+    Value low = arith::ShRUIOp::create(
+        b, loc, arith::AndIOp::create(b, loc, address, frame.constant(0x3ffff)), frame.constant(4));
+    first = arith::OrIOp::create(b, loc, low, frame.constant(static_cast<int64_t>(fields)));
+  }
+
+  /// That of step `k` of what lies `offset` units further.
+  Value at(Value offset, int64_t k) const {
+    OpBuilder &b = frame.builder;
+    // Steps are neighbours in a line, or lines.
+    int64_t bytes = alongRows ? k * lineBytes : 2 * k;
+    Value begin = arith::AddIOp::create(b, frame.loc, first, offset);
+    return arith::AddIOp::create(b, frame.loc, begin, frame.constant(bytes / unit));
+  }
+
+  NVVM::MMALayout layout(bool isLeft) const {
+    return alongRows == isLeft ? NVVM::MMALayout::col : NVVM::MMALayout::row;
+  }
+
+  DeviceFrame &frame;
+  bool alongRows;
+  Value first;
+};
+
+class WarpgroupEmitter : ContractKernel {
+public:
+  WarpgroupEmitter(DeviceFrame &frame, kernel::ContractOp op, const WarpgroupPlan &plan,
+                   const WarpgroupOperands &operands)
+      : ContractKernel(frame, op), plan(plan), operands(operands),
+        lhs(frame, operands.lhs, dims.operandType, plan.blockM()),
+        rhs(frame, operands.rhs, dims.operandType, plan.blockN),
+        ring(frame, plan.stages(), plan.stageBytes(), plan.consumers * warps) {
+    steps = frame.assumptions.simplify(dims.k.ceilDiv(WarpgroupPlan::blockK));
+    blocksM = frame.assumptions.simplify(dims.m.ceilDiv(plan.blockM()));
+    blocksN = frame.assumptions.simplify(dims.n.ceilDiv(plan.blockN));
+  }
+
+  void emit() {
+    sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+    group = frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1);
+    inGroup = frame.named(thread.mod(warpgroupSize), warpgroupSize);
+    auto roles = scf::IfOp::create(b, loc, emitIsZero(frame.emit(group)), /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(roles.thenBlock());
+    setRegisters(40, NVVM::SetMaxRegisterAction::decrease);
+    frame.emitIf(emitIsZero(frame.emit(inGroup)), [&] { produce(); });
+    b.setInsertionPointToStart(roles.elseBlock());
+    setRegisters(232, NVVM::SetMaxRegisterAction::increase);
+    consume();
+  }
+
+private:
+  static constexpr int64_t warps = warpgroupSize / warpSize;
+  /// Tiles of this many rows of tiles come before those of the next: they share operands in the
+  /// cache.
+  static constexpr int64_t tileRows = 8;
+
+  struct Tile {
+    sym::Expr batch, firstM, firstN;
+    Value turn; // of its first step
+  };
+
+  Value emitIsZero(Value value) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, frame.constant(0));
+  }
+
+  /// With a single consumer there are registers enough.
+  void setRegisters(uint32_t count, NVVM::SetMaxRegisterAction action) {
+    if (plan.consumers > 1)
+      NVVM::SetMaxRegisterOp::create(b, loc, count, action);
+  }
+
+  void forEachTile(function_ref<void(const Tile &)> body) {
+    Value numBlocks = arith::ExtUIOp::create(b, loc, b.getI64Type(),
+                                             NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
+    sym::Expr tiles = plan.tiles(dims);
+    auto loop = scf::ForOp::create(b, loc, frame.block, frame.simplifyAndEmit(tiles), numBlocks,
+                                   ValueRange(frame.constant(0)));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value turn = loop.getRegionIterArg(0);
+    body(locate(frame.addVariable(loop.getInductionVar(), tiles), turn));
+    Value next = arith::AddIOp::create(b, loc, turn, frame.emit(steps));
+    scf::YieldOp::create(b, loc, next);
+  }
+
+  Tile locate(sym::Expr tile, Value turn) {
+    sym::Expr inBatch = blocksM * blocksN, inRows = tileRows * blocksN;
+    sym::Expr batch = frame.named(tile.floorDiv(inBatch), dims.numBatch);
+    sym::Expr part = frame.named(tile.mod(inBatch), inBatch);
+    sym::Expr rows = frame.named(part.floorDiv(inRows), blocksM.ceilDiv(tileRows));
+    Value inside = frame.simplifyAndEmit(part.mod(inRows));
+    Value count = frame.simplifyAndEmit(sym::Expr::min(blocksM - tileRows * rows, tileRows));
+    Value row = arith::RemUIOp::create(b, loc, inside, count);
+    Value column = arith::DivUIOp::create(b, loc, inside, count);
+    row = arith::AddIOp::create(b, loc, row, frame.simplifyAndEmit(tileRows * rows));
+    return {batch, plan.blockM() * frame.addVariable(row, blocksM),
+            plan.blockN * frame.addVariable(column, blocksN), turn};
+  }
+
+  void produce() {
+    forEachTile([&](const Tile &tile) {
+      frame.emitLoop(frame.constant(0), frame.emit(steps), 1, {},
+                     [&](Value iv, ValueRange) -> SmallVector<Value> {
+                       Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+                       Value barrier = ring.beginFill(turn);
+                       Value memory = ring.memory(ring.place(turn));
+                       sym::Expr k = WarpgroupPlan::blockK * frame.addVariable(iv, steps);
+                       lhs.emit(tile.batch, tile.firstM, k, memory, barrier);
+                       Value behind = frame.gep(memory, b.getI8Type(), frame.constant(lhs.bytes()));
+                       rhs.emit(tile.batch, tile.firstN, k, behind, barrier);
+                       return {};
+                     });
+    });
+  }
+
+  void consume() {
+    consumer = frame.named(group - 1, plan.consumers);
+    sym::Expr lane = frame.named(inGroup.mod(warpSize), warpSize);
+    Value isFirstLane = emitIsZero(frame.emit(lane));
+    // Each of the operands' boxes has a consumer's rows, and so has a part of an undivided one.
+    Value memory = ring.memory(frame.constant(0));
+    Value rows =
+        frame.gep(memory, b.getI8Type(), frame.simplifyAndEmit(wgmmaM * lineBytes * consumer));
+    Value columns = frame.gep(memory, b.getI8Type(), frame.constant(lhs.bytes()));
+    constexpr int64_t boxBytes = WarpgroupPlan::blockK * lineBytes;
+    MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes);
+    MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
+    auto release = [&](Value turn) { frame.emitIf(isFirstLane, [&] { ring.release(turn); }); };
+    forEachTile([&](const Tile &tile) {
+      auto type = LLVM::LLVMStructType::getLiteral(
+          b.getContext(), SmallVector<Type>(plan.blockN / 2, b.getF32Type()));
+      Value zero = LLVM::ZeroOp::create(b, loc, type);
+      Value sums = frame.emitWhere(frame.emitLess(0, steps), zero, [&]() -> SmallVector<Value> {
+        // The first step's products do not add to anything: registers that are set to zero would
+        // have to be waited for.
+        ring.waitFull(tile.turn);
+        Value first = multiply(Value(LLVM::UndefOp::create(b, loc, type)), /*adds=*/false, left,
+                               right, ring.place(tile.turn));
+        Value last =
+            frame.emitLoop(frame.constant(1), frame.emit(steps), 1, first,
+                           [&](Value iv, ValueRange values) -> SmallVector<Value> {
+                             Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+                             ring.waitFull(turn);
+                             Value next =
+                                 multiply(values[0], /*adds=*/true, left, right, ring.place(turn));
+                             NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 1);
+                             release(arith::SubIOp::create(b, loc, turn, frame.constant(1)));
+                             return {next};
+                           })[0];
+        NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 0);
+        release(arith::AddIOp::create(b, loc, tile.turn, frame.simplifyAndEmit(steps - 1)));
+        return {last};
+      })[0];
+      finish(tile, sums);
+    });
+  }
+
+  /// One step's products, as one group that goes on when this has ended.
+  Value multiply(Value sums, bool adds, const MatrixDescriptor &left, const MatrixDescriptor &right,
+                 Value place) {
+    Value offset = arith::MulIOp::create(
+        b, loc, place, frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
+    auto type = dims.operandType.isF16() ? NVVM::WGMMATypes::f16 : NVVM::WGMMATypes::bf16;
+    auto shape = NVVM::MMAShapeAttr::get(b.getContext(), wgmmaM, plan.blockN, wgmmaK);
+    NVVM::WgmmaFenceAlignedOp::create(b, loc);
+    for (int64_t k = 0; k < WarpgroupPlan::blockK; k += wgmmaK)
+      sums = NVVM::WgmmaMmaAsyncOp::create(
+          b, loc, sums.getType(), sums, left.at(offset, k), right.at(offset, k), shape, type, type,
+          NVVM::WGMMATypes::f32, k || adds ? NVVM::WGMMAScaleOut::one : NVVM::WGMMAScaleOut::zero,
+          NVVM::WGMMAScaleIn::one, NVVM::WGMMAScaleIn::one, left.layout(/*isLeft=*/true),
+          right.layout(/*isLeft=*/false), NVVM::MMAIntOverflowAttr());
+    NVVM::WgmmaGroupSyncAlignedOp::create(b, loc);
+    return sums;
+  }
+
+  void finish(const Tile &tile, Value sums) {
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < plan.blockN / 2; ++i)
+      values.push_back(LLVM::ExtractValueOp::create(b, loc, sums, i));
+    // A warp has 16 rows, in which the sums are those of mma.sync.
+    sym::Expr warp = frame.named(inGroup.floorDiv(warpSize), warps);
+    sym::Expr line = frame.named(inGroup.mod(warpSize).floorDiv(4), 8);
+    sym::Expr pair = frame.named(inGroup.mod(4), 4);
+    SmallVector<ContractTile::Row> rows;
+    for (int64_t below : {0, 1}) {
+      ContractTile::Row &row = rows.emplace_back();
+      row.row = wgmmaM * consumer + (wgmmaM / warps) * warp + line + 8 * below;
+      for (int64_t j = 0; j < plan.blockN / 8; ++j)
+        for (int64_t next : {0, 1})
+          row.columns.push_back({8 * j + 2 * pair + next, 4 * j + 2 * below + next});
+    }
+    cpu::BodyEmitter::Scope scope(epilogue);
+    epilogue.setLanes(1);
+    bind(epilogue, dims.batchGroups, tile.batch, /*isNamed=*/true);
+    epilogue.emitAvailable();
+    storeRows(rows, values, tile.firstM, tile.firstN);
+  }
+
+  WarpgroupPlan plan;
+  const WarpgroupOperands &operands;
+  TensorLoad lhs, rhs;
+  StageRing ring;
+  sym::Expr steps = 0, blocksM = 0, blocksN = 0;
+  sym::Expr group = 0, inGroup = 0, consumer = 0;
+};
+
+} // namespace
+
+LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract) {
+  auto operands = findWarpgroupOperands(frame.func);
+  auto plan = operands ? readWarpgroupPlan(frame.func.getScheduleAttr(), *operands) : std::nullopt;
+  if (!plan)
+    return frame.func.emitError("a schedule for warpgroups needs tile = [64, n] and block = "
+                                "[m, n, 64], for operands that are memory as it is");
+  WarpgroupEmitter(frame, contract, *plan, *operands).emit();
+  // Registers are only given away where a block has the multiprocessor to itself.
+  frame.function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                          frame.builder.getI32IntegerAttr(1));
+  return success();
+}

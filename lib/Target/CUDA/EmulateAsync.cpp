@@ -1,0 +1,80 @@
+// Hopper's barriers, copies of boxes and products of warpgroups as calls of the emulator.
+#include "EmulatorCalls.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Dims of a tensor map, at most.
+static constexpr unsigned mapRank = 5;
+
+bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
+  OpBuilder &builder = emulator.builder;
+  Location loc = op->getLoc();
+  Type ptr = LLVM::LLVMPointerType::get(op->getContext());
+  auto i32 = [&](int64_t value) -> Value {
+    return LLVM::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
+  };
+  // Shared memory is memory.
+  auto generic = [&](Value address) -> Value {
+    return address.getType() == ptr ? address
+                                    : LLVM::AddrSpaceCastOp::create(builder, loc, ptr, address);
+  };
+  auto call = [&](StringRef name, ValueRange arguments) {
+    emulator.call(loc, name, {}, arguments);
+    op->erase();
+    return true;
+  };
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([&](NVVM::MBarrierInitOp init) {
+        return call("kiln_emulator_mbarrier_init", {generic(init.getAddr()), init.getCount()});
+      })
+      .Case([&](NVVM::MBarrierArriveOp arrive) {
+        return call("kiln_emulator_mbarrier_arrive", generic(arrive.getAddr()));
+      })
+      .Case([&](NVVM::MBarrierArriveExpectTxOp arrive) {
+        return call("kiln_emulator_mbarrier_expect",
+                    {generic(arrive.getAddr()), arrive.getTxcount()});
+      })
+      .Case([&](NVVM::MBarrierTryWaitParityOp wait) {
+        return call("kiln_emulator_mbarrier_wait", {generic(wait.getAddr()), wait.getPhase()});
+      })
+      .Case([&](NVVM::FenceProxyOp) { return call("kiln_emulator_fence_proxy", {}); })
+      .Case([&](NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp load) {
+        SmallVector<Value> arguments = {generic(load.getDstMem()), load.getTmaDescriptor(),
+                                        generic(load.getMbar()), i32(load.getCoordinates().size())};
+        llvm::append_range(arguments, load.getCoordinates());
+        while (arguments.size() < 4 + mapRank)
+          arguments.push_back(i32(0));
+        return call("kiln_emulator_load_tensor", arguments);
+      })
+      .Case([&](NVVM::SetMaxRegisterOp set) {
+        int64_t sign = set.getAction() == NVVM::SetMaxRegisterAction::increase ? 1 : -1;
+        return call("kiln_emulator_set_registers", i32(sign * set.getRegCount()));
+      })
+      .Case([&](NVVM::WgmmaFenceAlignedOp) { return call("kiln_emulator_wgmma_fence", {}); })
+      .Case([&](NVVM::WgmmaGroupSyncAlignedOp) { return call("kiln_emulator_wgmma_commit", {}); })
+      .Case([&](NVVM::WgmmaWaitGroupSyncOp wait) {
+        return call("kiln_emulator_wgmma_wait", i32(wait.getGroup()));
+      })
+      .Case([&](NVVM::WgmmaMmaAsyncOp product) {
+        // Registers go through memory.
+        auto type = cast<LLVM::LLVMStructType>(product.getType());
+        Value sums = emulator.allocate(op, type.getBody().size());
+        LLVM::StoreOp::create(builder, loc, product.getInouts(), sums);
+        bool leftIsTurned = product.getLayoutA() == NVVM::MMALayout::col;
+        bool rightIsTurned = product.getLayoutB() == NVVM::MMALayout::row;
+        bool isHalf = product.getTypeA() == NVVM::WGMMATypes::f16;
+        emulator.call(loc, "kiln_emulator_wgmma", {},
+                      {product.getDescriptorA(), product.getDescriptorB(), sums,
+                       i32(product.getShape().getN()),
+                       i32(product.getScaleD() == NVVM::WGMMAScaleOut::one), i32(isHalf),
+                       i32(leftIsTurned), i32(rightIsTurned), i32(nextSite++)});
+        op->getResult(0).replaceAllUsesWith(LLVM::LoadOp::create(builder, loc, type, sums));
+        op->erase();
+        return true;
+      })
+      .Default([](Operation *) { return false; });
+}

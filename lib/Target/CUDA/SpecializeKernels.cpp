@@ -1,0 +1,37 @@
+#include "WarpgroupPlan.h"
+#include "kiln/Target/CUDA/Passes.h"
+
+namespace kiln::cuda {
+#define GEN_PASS_DEF_CUDASPECIALIZEKERNELS
+#include "kiln/Target/CUDA/Passes.h.inc"
+} // namespace kiln::cuda
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+
+struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<SpecializeKernels> {
+  void runOnOperation() override {
+    for (auto func : llvm::to_vector(getOperation().getOps<kernel::FuncOp>())) {
+      if (func->hasAttr(variantAttrName))
+        continue;
+      if (auto operands = findWarpgroupOperands(func))
+        addVariant(func, planWarpgroupContract(func, *operands));
+    }
+  }
+
+  void addVariant(kernel::FuncOp func, const KernelPlan &plan) {
+    OpBuilder builder(func);
+    builder.setInsertionPointAfter(func);
+    auto variant = cast<kernel::FuncOp>(builder.clone(*func));
+    variant.setSymName((func.getSymName() + "_sm_90a").str());
+    variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
+    variant.setScheduleAttr(plan.schedule);
+    variant->setAttr("grid", sym::ExprAttr::get(func.getContext(), plan.grid));
+    variant->setAttr(cpu::threadsAttrName, builder.getI64IntegerAttr(plan.threads));
+  }
+};
+
+} // namespace

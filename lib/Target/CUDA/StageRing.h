@@ -1,0 +1,44 @@
+//===- StageRing.h - Places that threads fill and empty in turns -*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_STAGERING_H
+#define KILN_LIB_TARGET_CUDA_STAGERING_H
+
+#include "kiln/Target/CUDA/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+/// Places of shared memory that copies fill and consumers empty, one after the other and round
+/// again. Turn t is that of place t modulo `stages`. Each place has two barriers (mbarrier): one
+/// for the bytes that fill it, one for the consumers that are done with them. What a barrier's
+/// phase is, a turn says: nothing is carried along.
+class StageRing {
+public:
+  /// Makes the barriers; all threads come here. `consumers`: how many arrivals empty a place.
+  StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, int64_t consumers);
+
+  /// The number of the turn's place.
+  mlir::Value place(mlir::Value turn);
+  /// The address of a place's bytes.
+  mlir::Value memory(mlir::Value place);
+
+  /// The producer's: waits until the place is empty, says that `stageBytes` bytes will come, and
+  /// gives the barrier to tell.
+  mlir::Value beginFill(mlir::Value turn);
+  /// The consumers': waits until it is full; and lets go of it.
+  void waitFull(mlir::Value turn);
+  void release(mlir::Value turn);
+
+private:
+  void wait(mlir::Value barriers, mlir::Value turn, bool isOther);
+  mlir::Value barrier(mlir::Value barriers, mlir::Value turn);
+  mlir::Value i32(int64_t value);
+
+  DeviceFrame &frame;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  int64_t stages, stageBytes;
+  mlir::Value bytes, full, empty;
+};
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_STAGERING_H

@@ -1,0 +1,119 @@
+#include "TensorMap.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Dims of a tensor map.
+static constexpr size_t maxMapRank = 5;
+
+/// Elements from one of the group's to the next in memory.
+static std::optional<sym::Expr> findStride(const cpu::DimGroup &group, sym::Expr offset,
+                                           const sym::Assumptions &assumptions) {
+  std::optional<sym::Expr> stride;
+  sym::Expr inner = 1;
+  for (unsigned i = group.count; i-- > 0;) {
+    if (group.extents[i].isConstant(1))
+      continue;
+    auto linear = sym::splitLinear(offset, sym::Expr::dim(group.first + i));
+    if (!linear || linear->coefficient.hasDims())
+      return std::nullopt;
+    if (!stride)
+      stride = assumptions.simplify(linear->coefficient);
+    else if (!assumptions.isEqual(linear->coefficient, *stride * inner))
+      return std::nullopt;
+    inner = inner * group.extents[i];
+  }
+  return stride.value_or(0);
+}
+
+std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &region,
+                                               unsigned firstRow, ArrayRef<sym::Expr> rows) {
+  auto read = dyn_cast<kernel::ReadOp>(region.front().front());
+  if (!read || read.getMask() || !read.getValues().empty() ||
+      region.front().getTerminator()->getOperand(0) != read.getResult())
+    return std::nullopt;
+  auto argument = dyn_cast<BlockArgument>(read.getTensor());
+  if (!argument)
+    return std::nullopt;
+  int64_t multiple =
+      vectorBytes / (cast<RankedTensorType>(argument.getType()).getElementTypeBitWidth() / 8);
+  sym::Assumptions assumptions = kernel::getAssumptions(&region);
+  sym::Expr offset = assumptions.simplify(
+      sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
+  auto accesses = cpu::collectAccesses(region);
+  unsigned firstK = op.getExtents().size() - op.getNumK();
+  auto rowGroups = cpu::collapseDims(firstRow, rows, accesses);
+  auto kGroups = cpu::collapseDims(firstK, op.getK().getSizes(), accesses);
+  if (rowGroups.size() != 1 || kGroups.size() != 1)
+    return std::nullopt;
+  auto rowStride = findStride(rowGroups[0], offset, assumptions);
+  auto kStride = findStride(kGroups[0], offset, assumptions);
+  if (!rowStride || !kStride || (!rowStride->isConstant(1) && !kStride->isConstant(1)))
+    return std::nullopt;
+
+  TensorView view;
+  view.buffer = argument.getArgNumber();
+  view.alongRows = !kStride->isConstant(1);
+  view.sizes = {rowGroups[0].extent, kGroups[0].extent};
+  view.strides = {*rowStride, *kStride};
+  if (!view.alongRows) {
+    std::swap(view.sizes[0], view.sizes[1]);
+    std::swap(view.strides[0], view.strides[1]);
+  }
+  for (const cpu::DimGroup &group : cpu::collapseDims(0, op.getBatch().getSizes(), accesses)) {
+    auto stride = findStride(group, offset, assumptions);
+    if (!stride)
+      return std::nullopt;
+    view.batchExtents.push_back(group.extent);
+    if (stride->isConstant(0))
+      continue;
+    view.batchDims.push_back(view.batchExtents.size() - 1);
+    view.sizes.push_back(group.extent);
+    view.strides.push_back(*stride);
+  }
+  view.offset =
+      assumptions.simplify(offset.substitute([](sym::Expr leaf) -> std::optional<sym::Expr> {
+        return leaf.kind() == sym::Kind::Dim ? sym::Expr(0) : leaf;
+      }));
+  auto isAligned = [&](sym::Expr stride) {
+    return assumptions.isNonNegative(stride) && assumptions.isMultipleOf(stride, multiple);
+  };
+  bool fits = view.sizes.size() <= maxMapRank && isAligned(view.offset) &&
+              llvm::all_of(ArrayRef(view.strides).drop_front(), isAligned);
+  return fits ? std::optional(std::move(view)) : std::nullopt;
+}
+
+TensorLoad::TensorLoad(DeviceFrame &frame, const TensorView &view, Type type, int64_t extent)
+    : frame(frame), view(view), extent(extent), line(lineBytes * 8 / type.getIntOrFloatBitWidth()) {
+  assert((view.alongRows ? extent % line == 0 : extent <= 256) && "no box of this size");
+  SmallVector<int64_t> box = {line, view.alongRows ? line : extent};
+  box.resize(view.sizes.size(), 1);
+  map = frame.addTensorMap({view.buffer, type, view.offset, view.sizes, view.strides, box});
+}
+
+void TensorLoad::emit(sym::Expr batch, sym::Expr row, sym::Expr k, Value target, Value barrier) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  auto coordinate = [&](sym::Expr value) -> Value {
+    return arith::TruncIOp::create(b, loc, b.getI32Type(), frame.simplifyAndEmit(value));
+  };
+  SmallVector<Value> batchCoordinates;
+  auto loops = sym::delinearize(batch, view.batchExtents);
+  for (unsigned dim : view.batchDims)
+    batchCoordinates.push_back(coordinate(loops[dim]));
+  auto cluster = LLVM::LLVMPointerType::get(
+      b.getContext(), static_cast<unsigned>(NVVM::NVVMMemorySpace::SharedCluster));
+  for (int64_t first = 0; first < extent; first += view.alongRows ? line : extent) {
+    SmallVector<Value> coordinates = {coordinate(row + first), coordinate(k)};
+    if (!view.alongRows)
+      std::swap(coordinates[0], coordinates[1]);
+    llvm::append_range(coordinates, batchCoordinates);
+    Value place = frame.gep(target, b.getI8Type(), frame.constant(first * lineBytes));
+    NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
+        b, loc, LLVM::AddrSpaceCastOp::create(b, loc, cluster, frame.toShared(place)), map,
+        coordinates, barrier, ValueRange(), Value(), Value(), NVVM::TMALoadMode::TILE, false,
+        NVVM::CTAGroupKindAttr(), Value());
+  }
+}

@@ -1,0 +1,76 @@
+#include "WarpgroupPlan.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Shared memory of a block, less what aligns it and the barriers; and the most places of use.
+static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
+/// Of an H100.
+static constexpr int64_t multiprocessors = 132;
+/// Products with less are left to the path of all GPUs.
+static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
+
+int64_t WarpgroupPlan::stages() const { return std::min(maxStages, sharedMemory / stageBytes()); }
+
+std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func) {
+  auto op = dyn_cast<kernel::ContractOp>(func.getRoot());
+  if (!op || !func->hasAttr(alignedAttrName) || op.getPanel())
+    return std::nullopt;
+  ContractDims dims(op);
+  if (!dims.sumType.isF32() || !(dims.operandType.isF16() || dims.operandType.isBF16()) ||
+      isDot(dims) || cpu::estimate(dims.m) < minRows || cpu::estimate(dims.n) < minColumns ||
+      cpu::estimate(dims.k) < minSteps)
+    return std::nullopt;
+  unsigned firstM = op.getBatch().getSizes().size(), firstN = firstM + op.getM().getSizes().size();
+  auto lhs = findTensorView(op, op.getLhs(), firstM, op.getM().getSizes());
+  auto rhs = findTensorView(op, op.getRhs(), firstN, op.getN().getSizes());
+  if (!lhs || !rhs)
+    return std::nullopt;
+  return WarpgroupOperands{std::move(*lhs), std::move(*rhs)};
+}
+
+static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+  return plan.consumers >= 1 && plan.consumers <= 2 && plan.blockN >= 8 && plan.blockN <= 256 &&
+         plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0;
+}
+
+/// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
+/// the operands come.
+static int64_t estimateStep(const WarpgroupPlan &plan) {
+  constexpr int64_t productsPerCycle = 2048, bytesPerCycle = 64, latency = 64;
+  int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle;
+  return std::max(multiply, plan.stageBytes() / bytesPerCycle) + latency;
+}
+
+KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
+  static constexpr WarpgroupPlan candidates[] = {{2, 256}, {2, 192}, {2, 128}, {1, 256}, {2, 64},
+                                                 {1, 128}, {1, 64},  {2, 32},  {1, 32}};
+  ContractDims dims(cast<kernel::ContractOp>(func.getRoot()));
+  const WarpgroupPlan *best = nullptr;
+  int64_t least = 0;
+  for (const WarpgroupPlan &plan : candidates) {
+    if (!isValid(plan, operands))
+      continue;
+    int64_t rounds = llvm::divideCeil(cpu::estimate(plan.tiles(dims)), multiprocessors);
+    int64_t cycles = rounds * estimateStep(plan);
+    if (!best || cycles < least) {
+      best = &plan;
+      least = cycles;
+    }
+  }
+  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM, best->blockN},
+                                            {best->blockM(), best->blockN, WarpgroupPlan::blockK},
+                                            wgmmaK, /*stage=*/false);
+  return {schedule, best->tiles(dims), best->threads()};
+}
+
+std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::ScheduleAttr schedule,
+                                                     const WarpgroupOperands &operands) {
+  auto tile = schedule.getTile(), block = schedule.getBlock();
+  if (tile.size() != 2 || block.size() != 3 || tile[0] != wgmmaM || tile[1] != block[1] ||
+      block[0] % wgmmaM || block[2] != WarpgroupPlan::blockK || schedule.getLanes() != wgmmaK)
+    return std::nullopt;
+  WarpgroupPlan plan{block[0] / wgmmaM, block[1]};
+  return isValid(plan, operands) ? std::optional(plan) : std::nullopt;
+}

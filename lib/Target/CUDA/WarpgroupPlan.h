@@ -1,0 +1,48 @@
+//===- WarpgroupPlan.h - Products of warpgroups on Hopper -------*- C++ -*-===//
+#ifndef KILN_LIB_TARGET_CUDA_WARPGROUPPLAN_H
+#define KILN_LIB_TARGET_CUDA_WARPGROUPPLAN_H
+
+#include "TensorMap.h"
+
+namespace kiln::cuda {
+
+/// Threads that multiply together (wgmma), and the rows and steps of what they multiply.
+constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaK = 16;
+
+/// A block has one warpgroup that copies and `consumers` that multiply, each `wgmmaM` rows by
+/// `blockN` columns. As many blocks as the GPU has multiprocessors go through all tiles.
+struct WarpgroupPlan {
+  int64_t consumers, blockN;
+
+  static constexpr int64_t blockK = lineBytes / 2; // of two bytes
+  int64_t blockM() const { return consumers * wgmmaM; }
+  int64_t threads() const { return (1 + consumers) * warpgroupSize; }
+  int64_t stageBytes() const { return (blockM() + blockN) * lineBytes; }
+  /// As many as there is room for.
+  int64_t stages() const;
+  sym::Expr tiles(const ContractDims &dims) const {
+    return dims.numBatch * dims.m.ceilDiv(blockM()) * dims.n.ceilDiv(blockN);
+  }
+};
+
+/// Both operands' views.
+struct WarpgroupOperands {
+  TensorView lhs, rhs;
+};
+
+/// Nullopt: this product is not one of bf16 or f16 summed in f32 out of memory that tensor maps
+/// describe, or too small.
+std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
+
+/// A schedule for which `operands` allow: `tile = [64, n]`, `block = [m, n, k]`, `lanes` the steps
+/// of an instruction.
+KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
+/// What it says; nullopt: it is none for these operands.
+std::optional<WarpgroupPlan> readWarpgroupPlan(kernel::ScheduleAttr schedule,
+                                               const WarpgroupOperands &operands);
+
+mlir::LogicalResult emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract);
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGET_CUDA_WARPGROUPPLAN_H

@@ -1,0 +1,103 @@
+// RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --cuda-emit-kernels --canonicalize --cse --split-input-file --verify-diagnostics | FileCheck %s
+
+// One thread copies, two warpgroups multiply: 64 x 256 elements each, four products a step. There are two barriers for each of four
+// places; the copies' is told how many bytes come.
+// CHECK-LABEL: llvm.func @product_sm_90a(
+// CHECK-SAME: %[[LEFT:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
+// CHECK-SAME: %[[RIGHT:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
+// CHECK-SAME: cuda.grid = #sym.expr<128>
+// CHECK-SAME: {box = array<i64: 64, 128>, buffer = 0 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<1024>, #sym.expr<2048>, #sym.expr<1024>]}
+// CHECK-SAME: {box = array<i64: 64, 256>, buffer = 1 : i64
+// CHECK-SAME: cuda.shared = 196672
+// CHECK-SAME: cuda.variant_of = @product
+// CHECK-SAME: nvvm.maxntid = array<i32: 384>, nvvm.minctasm = 1 : i32
+// CHECK: scf.if
+// CHECK-COUNT-8: nvvm.mbarrier.init
+// CHECK-NOT: nvvm.mbarrier.init
+// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
+// CHECK: nvvm.barrier0
+// CHECK: nvvm.setmaxregister decrease 40
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c49152_i32
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[LEFT]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[RIGHT]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK: } else {
+// CHECK: nvvm.setmaxregister increase 232
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.wgmma.fence.aligned
+// CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 256, k = 16>, D[<f32>, <zero>], A[<bf16>, <one>, <row>], B[<bf16>, <one>, <col>]
+// CHECK-COUNT-3: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
+// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK: scf.for
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.wgmma.fence.aligned
+// CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
+// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: llvm.store
+// CHECK: llvm.return
+kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<2048x2048xbf16>
+  kernel.return %y : tensor<2048x2048xbf16>
+}
+
+// -----
+
+// Rows and columns that are neighbours in memory come in boxes of 64, and the tensor cores turn them round. The batch is a dim of the
+// left tensor alone; sizes are what the symbols say.
+// CHECK-LABEL: llvm.func @turned_sm_90a(
+// CHECK-SAME: {box = array<i64: 64, 64, 1>, buffer = 0 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<512>, #sym.expr<s0>, #sym.expr<3>, #sym.expr<512>, #sym.expr<512*s0>]}
+// CHECK-SAME: {box = array<i64: 64, 64>, buffer = 1 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<1024>, #sym.expr<s0>, #sym.expr<1024>]}
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}, %{{.*}}]
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}]
+// CHECK: nvvm.wgmma.mma_async {{.*}}A[<f16>, <one>, <col>], B[<f16>, <one>, <row>]
+module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
+kernel.func @turned(%x: tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>>, %w: tensor<?x1024xf16, #sym.shape<[s0, 1024]>>) -> tensor<3x512x1024xf16> attributes {aligned} {
+  %y = kernel.contract batch [3] m [512] n [1024] k [s0] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d3, d1) : tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>> -> f16
+    kernel.yield %a : f16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2, d3) -> (d3, d2) : tensor<?x1024xf16, #sym.shape<[s0, 1024]>> -> f16
+    kernel.yield %a : f16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to f16
+    kernel.yield %s : f16
+  } : tensor<3x512x1024xf16>
+  kernel.return %y : tensor<3x512x1024xf16>
+}
+}
+
+// -----
+
+// expected-error @+1 {{a schedule for warpgroups needs tile = [64, n] and block = [m, n, 64]}}
+kernel.func @wrong(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xf32>
+    attributes {aligned, cuda.variant_of = @other, schedule = #kernel.schedule<tile = [64, 64], block = [128, 128, 32], lanes = 16, stage = false>, grid = #sym.expr<256>, threads = 128 : i64} {
+  %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<2048x2048xf32>
+  kernel.return %y : tensor<2048x2048xf32>
+}

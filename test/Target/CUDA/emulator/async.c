@@ -1,0 +1,375 @@
+/*===- async.c - Hopper's barriers, copies of boxes, products of warpgroups -===*
+ *
+ * Copies arrive as late as they can: when nobody can go on and somebody waits for one.
+ * Until then their place has garbage. Products are computed when all threads of their
+ * warpgroup are there, but what they read is theirs until they have been waited for.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "machine.h"
+#include "tensor.h"
+
+#include <string.h>
+
+#define LINE 128 /* bytes of a box's line */
+#define DEFAULT_REGISTERS (65536 / (int)machine.num_threads / 8 * 8)
+
+static struct thread *self(void) { return &machine.threads[machine.current]; }
+
+static int overlap(uintptr_t a, size_t a_bytes, uintptr_t b, size_t b_bytes) {
+  return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Forgets what all threads of its warpgroup have waited for. */
+static void drop_readings(void) {
+  unsigned kept = 0;
+  for (unsigned i = 0; i < machine.num_readings; ++i) {
+    const struct reading *reading = &machine.readings[i];
+    const struct thread *group = &machine.threads[reading->warpgroup * WARPGROUP];
+    int is_done = 1;
+    for (unsigned t = 0; t < WARPGROUP && is_done; ++t)
+      is_done = group[t].done_groups > reading->group;
+    if (!is_done)
+      machine.readings[kept++] = *reading;
+  }
+  machine.num_readings = kept;
+}
+
+static int is_shared(uintptr_t address, size_t bytes) {
+  uintptr_t begin = (uintptr_t)machine.shared;
+  return address >= begin && bytes <= machine.shared_bytes &&
+         address - begin <= machine.shared_bytes - bytes;
+}
+
+void begin_async(void) {
+  machine.num_mbarriers = machine.num_box_copies = machine.num_readings = 0;
+  machine.num_barriers = 0;
+  machine.registers = 0;
+  for (unsigned i = 0; i < machine.num_threads; ++i) {
+    struct thread *thread = &machine.threads[i];
+    memset(thread->waited, 0, sizeof thread->waited);
+    thread->is_fenced = 0;
+    thread->product_groups = thread->done_groups = 0;
+  }
+}
+
+void end_async(void) {
+  if (machine.num_box_copies)
+    fail("ends while %u copies to its shared memory are under way", machine.num_box_copies);
+}
+
+void end_thread_async(void) {
+  if (self()->product_groups != self()->done_groups)
+    fail("ends while products are under way");
+}
+
+/*===-- Barriers ------------------------------------------------------------===*/
+
+EXPORT void kiln_emulator_mbarrier_init(void *address, int32_t count) {
+  struct mbarrier made = {.address = (uintptr_t)address,
+                          .count = count,
+                          .pending = count,
+                          .made_by = machine.current,
+                          .made_in = machine.num_barriers};
+  if (!is_shared(made.address, 8) || made.address % 8 || count < 1)
+    fail("makes a barrier of %d arrivals outside of shared memory or unaligned", count);
+  if (machine.num_mbarriers == MAX_MBARRIERS)
+    fail("makes more than %d barriers", MAX_MBARRIERS);
+  for (unsigned i = 0; i < machine.num_mbarriers; ++i)
+    if (overlap(machine.mbarriers[i].address, 8, made.address, 8))
+      fail("makes a barrier twice");
+  if (machine.failed)
+    stop();
+  machine.mbarriers[machine.num_mbarriers++] = made;
+}
+
+EXPORT void kiln_emulator_fence_proxy(void) {
+  for (unsigned i = 0; i < machine.num_mbarriers; ++i)
+    if (machine.mbarriers[i].made_by == machine.current)
+      machine.mbarriers[i].is_fenced = 1;
+}
+
+/* The barrier at this address, which the thread may know of. */
+static unsigned find_mbarrier(void *address) {
+  for (unsigned i = 0; i < machine.num_mbarriers; ++i) {
+    const struct mbarrier *barrier = &machine.mbarriers[i];
+    if (barrier->address != (uintptr_t)address)
+      continue;
+    if (barrier->made_by != machine.current && barrier->made_in == machine.num_barriers) {
+      fail("uses a barrier that another thread has made since all threads met");
+      stop();
+    }
+    return i;
+  }
+  fail("uses a barrier that has not been made");
+  stop();
+  return 0;
+}
+
+static void complete(struct mbarrier *barrier) {
+  if (barrier->pending < 0) {
+    fail("arrives at a barrier more often than it was made for");
+    stop();
+  }
+  if (barrier->pending == 0 && barrier->bytes == 0) {
+    ++barrier->phase;
+    barrier->pending = barrier->count;
+  }
+}
+
+EXPORT void kiln_emulator_mbarrier_arrive(void *address) {
+  struct mbarrier *barrier = &machine.mbarriers[find_mbarrier(address)];
+  --barrier->pending;
+  complete(barrier);
+}
+
+EXPORT void kiln_emulator_mbarrier_expect(void *address, int32_t bytes) {
+  struct mbarrier *barrier = &machine.mbarriers[find_mbarrier(address)];
+  barrier->bytes += bytes;
+  --barrier->pending;
+  complete(barrier);
+}
+
+static int has_passed(const struct thread *thread) {
+  return (machine.mbarriers[thread->mbarrier].phase & 1) != thread->parity;
+}
+
+/* Until the phase of this parity has ended. A thread waits for phases in turn. */
+EXPORT void kiln_emulator_mbarrier_wait(void *address, int32_t parity) {
+  struct thread *thread = self();
+  unsigned number = find_mbarrier(address);
+  if (parity != 0 && parity != 1)
+    fail("waits for a phase of parity %d", parity);
+  if (thread->waited[number] == parity + 1)
+    fail("waits for the same phase of a barrier twice");
+  if (machine.failed)
+    stop();
+  thread->waited[number] = (unsigned char)(parity + 1);
+  thread->mbarrier = number;
+  thread->parity = (unsigned)parity;
+  if (!has_passed(thread))
+    wait_at(AT_MBARRIER, 0);
+}
+
+int finish_mbarriers(void) {
+  int progress = 0;
+  for (unsigned i = 0; i < machine.num_threads; ++i) {
+    struct thread *thread = &machine.threads[i];
+    if (thread->state == AT_MBARRIER && has_passed(thread)) {
+      thread->state = READY;
+      progress = 1;
+    }
+  }
+  return progress;
+}
+
+/*===-- Copies of boxes -----------------------------------------------------===*/
+
+/* Chunks of 16 bytes change places in a line by its number modulo 8. */
+static uintptr_t swizzle(uintptr_t address) { return address ^ (address >> 7 & 7) << 4; }
+
+static size_t box_bytes(const struct tensor *tensor) {
+  size_t bytes = tensor->item;
+  for (uint32_t i = 0; i < tensor->rank; ++i)
+    bytes *= tensor->box[i];
+  return bytes;
+}
+
+EXPORT void kiln_emulator_load_tensor(void *to, const void *map, void *address, int32_t rank,
+                                      int32_t c0, int32_t c1, int32_t c2, int32_t c3, int32_t c4) {
+  const struct tensor *tensor = map;
+  struct box_copy copy = {.to = (uintptr_t)to,
+                          .mbarrier = find_mbarrier(address),
+                          .tensor = tensor,
+                          .coordinates = {c0, c1, c2, c3, c4}};
+  if (tensor->magic != TENSOR_MAGIC || (int32_t)tensor->rank != rank) {
+    fail("copies a box of what is no tensor map of rank %d", rank);
+    stop();
+  }
+  copy.bytes = box_bytes(tensor);
+  if (tensor->item * tensor->box[0] != LINE)
+    fail("copies a box whose lines are not %d bytes", LINE);
+  /* A box is read by the tensor cores in patterns of eight lines. */
+  if (!is_shared(copy.to, copy.bytes) || copy.to % (8 * LINE))
+    fail("copies a box to an address outside of shared memory, or one that is no multiple of %d",
+         8 * LINE);
+  if (!machine.mbarriers[copy.mbarrier].is_fenced)
+    fail("gives a copy a barrier that has not been fenced since it was made");
+  drop_readings();
+  for (unsigned i = 0; i < machine.num_readings; ++i)
+    if (overlap(copy.to, copy.bytes, machine.readings[i].begin, machine.readings[i].bytes))
+      fail("copies to shared memory that products under way read");
+  for (unsigned i = 0; i < machine.num_box_copies; ++i)
+    if (overlap(copy.to, copy.bytes, machine.box_copies[i].to, machine.box_copies[i].bytes))
+      fail("copies to shared memory that another copy has not arrived at");
+  if (machine.num_box_copies == MAX_BOX_COPIES)
+    fail("has more than %d copies under way", MAX_BOX_COPIES);
+  if (machine.failed)
+    stop();
+  memset(to, EMULATOR_POISON, copy.bytes);
+  machine.box_copies[machine.num_box_copies++] = copy;
+}
+
+/* A line of a box at these coordinates: what is outside of the tensor is zero. */
+static void copy_line(const struct tensor *tensor, const int64_t *at, char *line) {
+  uint64_t from = tensor->address;
+  int inside = 1;
+  for (uint32_t i = 1; i < tensor->rank; ++i) {
+    inside &= at[i] >= 0 && at[i] <= (int64_t)tensor->sizes[i];
+    from += (uint64_t)at[i] * tensor->strides[i - 1];
+  }
+  memset(line, 0, LINE);
+  int64_t begin = at[0] < 0 ? 0 : at[0], end = at[0] + tensor->box[0];
+  if (end > (int64_t)tensor->sizes[0] + 1)
+    end = (int64_t)tensor->sizes[0] + 1;
+  for (int64_t i = begin; inside && i < end;) {
+    uint64_t address = from + (uint64_t)i * tensor->item;
+    int64_t count = address % 16 == 0 && end - i >= 16 / tensor->item ? 16 / tensor->item : 1;
+    size_t bytes = (size_t)count * tensor->item;
+    memcpy(line + (i - at[0]) * tensor->item,
+           kiln_emulator_access((void *)(uintptr_t)address, (int64_t)bytes, 0), bytes);
+    i += count;
+  }
+}
+
+static void arrive(const struct box_copy *copy) {
+  const struct tensor *tensor = copy->tensor;
+  for (size_t number = 0; number * LINE < copy->bytes; ++number) {
+    int64_t at[5] = {copy->coordinates[0]};
+    size_t rest = number;
+    for (uint32_t i = 1; i < tensor->rank; ++i) {
+      at[i] = copy->coordinates[i] + (int64_t)(rest % tensor->box[i]);
+      rest /= tensor->box[i];
+    }
+    char line[LINE];
+    copy_line(tensor, at, line);
+    for (size_t i = 0; i < LINE; i += 16)
+      memcpy((char *)swizzle(copy->to + number * LINE + i), line + i, 16);
+  }
+  struct mbarrier *barrier = &machine.mbarriers[copy->mbarrier];
+  barrier->bytes -= (int32_t)copy->bytes;
+  complete(barrier);
+}
+
+int finish_box_copies(void) {
+  unsigned kept = 0, count = machine.num_box_copies;
+  for (unsigned i = 0; i < count; ++i) {
+    int is_awaited = 0;
+    for (unsigned t = 0; t < machine.num_threads && !is_awaited; ++t)
+      if (machine.threads[t].state == AT_MBARRIER &&
+          machine.threads[t].mbarrier == machine.box_copies[i].mbarrier) {
+        is_awaited = 1;
+        machine.current = t; /* for messages */
+      }
+    if (is_awaited)
+      arrive(&machine.box_copies[i]);
+    else
+      machine.box_copies[kept++] = machine.box_copies[i];
+  }
+  machine.num_box_copies = kept;
+  return kept < count;
+}
+
+/*===-- Products ------------------------------------------------------------===*/
+
+EXPORT void kiln_emulator_set_registers(int32_t change) {
+  int count = change < 0 ? -change : change, had = DEFAULT_REGISTERS;
+  if (count < 24 || count > 256 || count % 8 || (change < 0 ? count > had : count < had))
+    fail("sets its registers from %d to %d", had, count);
+  machine.registers += had - count;
+}
+
+EXPORT void kiln_emulator_wgmma_fence(void) { self()->is_fenced = 1; }
+EXPORT void kiln_emulator_wgmma_commit(void) { ++self()->product_groups; }
+
+EXPORT void kiln_emulator_wgmma_wait(int32_t left) {
+  struct thread *thread = self();
+  unsigned groups = thread->product_groups;
+  if (groups > (unsigned)left && groups - (unsigned)left > thread->done_groups)
+    thread->done_groups = groups - (unsigned)left;
+  if (!left)
+    thread->is_fenced = 0;
+}
+
+EXPORT void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_t columns,
+                                int32_t adds, int32_t is_half, int32_t left_is_turned,
+                                int32_t right_is_turned, int32_t site) {
+  struct thread *thread = self();
+  if (!thread->is_fenced) {
+    fail("multiplies without wgmma.fence");
+    stop();
+  }
+  thread->product = (struct product){(uint64_t)left, (uint64_t)right, columns,
+                                     adds,           left_is_turned,  right_is_turned};
+  thread->operand = is_half ? F16 : BF16;
+  thread->sums = sums;
+  wait_at(AT_WGMMA, site);
+}
+
+/* Reads an operand of `rows` rows and 16 steps as its descriptor says. */
+static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
+                         float *values) {
+  uintptr_t begin = (uintptr_t)machine.shared + ((descriptor & 0x3fff) << 4);
+  size_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
+  if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) || (descriptor & ((uint64_t)3 << 14)))
+    fail("multiplies with a descriptor of another form: %#llx", (unsigned long long)descriptor);
+  /* A pattern is 8 lines of 64 elements. Along rows: of 64 rows each, 8 steps. */
+  unsigned boxes = is_turned ? (rows + 63) / 64 : 1;
+  size_t bytes =
+      is_turned ? (boxes - 1) * leading + stride + 8 * LINE : (rows / 8 - 1) * stride + 8 * LINE;
+  if (!is_turned)
+    bytes -= begin % LINE; /* the descriptor begins inside of the lines */
+  if (!is_shared(begin, bytes) || (is_turned && begin % (8 * LINE)))
+    fail("multiplies what is outside of shared memory, or unaligned");
+  for (unsigned i = 0; i < machine.num_box_copies; ++i)
+    if (overlap(begin, bytes, machine.box_copies[i].to, machine.box_copies[i].bytes))
+      fail("multiplies what has not arrived");
+  if (machine.num_readings == MAX_READINGS)
+    drop_readings();
+  if (machine.num_readings == MAX_READINGS)
+    fail("has more than %d operands of products under way", MAX_READINGS);
+  if (machine.failed)
+    return;
+  machine.readings[machine.num_readings++] =
+      (struct reading){begin, bytes, machine.current / WARPGROUP, self()->product_groups};
+  for (unsigned row = 0; row < rows; ++row)
+    for (unsigned k = 0; k < 16; ++k) {
+      size_t offset = is_turned ? row / 64 * leading + k / 8 * stride + k % 8 * LINE + row % 64 * 2
+                                : row / 8 * stride + row % 8 * LINE + k * 2;
+      uint16_t bits;
+      memcpy(&bits, (const void *)swizzle(begin + offset), sizeof bits);
+      values[row * 16 + k] = widen(bits, operand);
+    }
+}
+
+/* m64nNk16, with the places that the PTX ISA gives the sums. */
+int finish_warpgroup(struct thread *group) {
+  static float left[64 * 16], right[256 * 16];
+  for (unsigned i = 0; i < WARPGROUP; ++i)
+    if (group[i].state != AT_WGMMA || group[i].site != group[0].site)
+      return 0;
+  machine.current = (unsigned)(group - machine.threads);
+  for (unsigned i = 0; i < WARPGROUP; ++i)
+    if (memcmp(&group[i].product, &group[0].product, sizeof group[0].product) != 0 ||
+        group[i].product_groups != group[0].product_groups) {
+      fail("multiplies with other operands than threads of its warpgroup");
+      return 1;
+    }
+  const struct product *product = &group[0].product;
+  read_operand(product->left, product->left_is_turned, 64, group[0].operand, left);
+  read_operand(product->right, product->right_is_turned, (unsigned)product->columns,
+               group[0].operand, right);
+  for (unsigned thread = 0; thread < WARPGROUP && !machine.failed; ++thread) {
+    unsigned first = thread / WARP * 16 + thread % WARP / 4;
+    for (unsigned i = 0; i < (unsigned)product->columns / 2; ++i) {
+      const float *row = left + (first + i / 2 % 2 * 8) * 16;
+      const float *column = right + (i / 4 * 8 + thread % 4 * 2 + i % 2) * 16;
+      float sum = product->adds ? group[thread].sums[i] : 0;
+      for (unsigned k = 0; k < 16; ++k)
+        sum += row[k] * column[k];
+      group[thread].sums[i] = sum;
+    }
+  }
+  for (unsigned i = 0; i < WARPGROUP; ++i)
+    group[i].state = READY;
+  return 1;
+}

@@ -1,0 +1,134 @@
+/*===- machine.h - Inside the emulator --------------------------------------===*
+ *
+ *   emulator.c  threads, warps, memory     async.c  Hopper's barriers, copies of boxes and
+ *                                                   products of warpgroups
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_TEST_EMULATOR_MACHINE_H
+#define KILN_TEST_EMULATOR_MACHINE_H
+
+#include "driver.h"
+
+#define MAX_THREADS 1024
+#define WARP 32
+#define STACK_BYTES ((size_t)64 << 10)
+#define GUARD_BYTES ((size_t)4096)
+#define MAX_BUFFERS 512
+#define MAX_COPIES 256 /* of one thread at a time */
+
+enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, AT_MATRICES, AT_MBARRIER, AT_WGMMA, DONE };
+
+enum operand { BF16, F16, TF32 }; /* of a matrix product */
+
+#define WARPGROUP 128
+#define MAX_MBARRIERS 64
+
+struct thread {
+  void *stack_pointer;
+  enum state state;
+  int32_t site;                      /* where it waits */
+  int32_t value, distance, received; /* of a shuffle */
+  /* Of a matrix product: registers of the operands and of the sums, in its memory. */
+  const uint32_t *left, *right;
+  float *sums;
+  enum operand operand;
+  /* Of a load of matrices: a row of one, and registers. */
+  const char *row;
+  uint32_t *loaded;
+  int32_t num_matrices, is_transposed;
+  /* Asynchronous copies under way: they are made when they are waited for, as late as can be. */
+  struct {
+    void *to;
+    const void *from;
+    int32_t bytes, given;
+    unsigned group;
+  } copies[MAX_COPIES];
+  unsigned num_copies, groups;
+  /* Hopper's: what it waits for, and the parity that it waited for last at each barrier, plus 1. */
+  unsigned mbarrier, parity;
+  unsigned char waited[MAX_MBARRIERS];
+  struct product {
+    uint64_t left, right;
+    int32_t columns, adds, left_is_turned, right_is_turned;
+  } product;
+  int is_fenced;                        /* its registers, for products of its warpgroup */
+  unsigned product_groups, done_groups; /* begun, waited for */
+};
+
+/* A barrier in shared memory (mbarrier). */
+struct mbarrier {
+  uintptr_t address;
+  int32_t count, pending, bytes;
+  unsigned phase, made_by, made_in; /* the thread, and the number of barriers of the block before */
+  int is_fenced;
+};
+
+/* A copy of a box that is under way: it is made when somebody waits for it. */
+struct box_copy {
+  uintptr_t to;
+  size_t bytes;
+  unsigned mbarrier;
+  const struct tensor *tensor;
+  int32_t coordinates[5];
+};
+
+/* Shared memory that products of a warpgroup read until they have been waited for. */
+struct reading {
+  uintptr_t begin;
+  size_t bytes;
+  unsigned warpgroup, group;
+};
+
+#define MAX_BOX_COPIES 64
+#define MAX_READINGS 512
+
+struct machine {
+  const char *name;
+  void (*kernel)(void **arguments);
+  CUcontext context;
+  void **arguments;
+  unsigned block, num_threads;
+  char *shared;
+  size_t shared_bytes;
+  struct {
+    uintptr_t begin;
+    int64_t bytes;
+  } buffers[MAX_BUFFERS];
+  unsigned num_buffers;
+  struct thread threads[MAX_THREADS];
+  struct mbarrier mbarriers[MAX_MBARRIERS];
+  struct box_copy box_copies[MAX_BOX_COPIES];
+  struct reading readings[MAX_READINGS];
+  unsigned num_mbarriers, num_box_copies, num_readings, num_barriers, num_blocks;
+  int registers; /* given away by warpgroups that need less */
+  unsigned current;
+  void *scheduler;
+  char *stacks;
+  int failed;
+  char *message;
+  size_t message_size;
+};
+extern struct machine machine;
+
+/* Says what the kernel has done wrong; and ends the launch: no thread goes on. */
+__attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
+void stop(void);
+/* The thread waits until the scheduler lets it go on. */
+void wait_at(enum state state, int32_t site);
+float widen(uint16_t bits, enum operand operand);
+
+/* What pointer the host has for an access of these bytes, which may be made. */
+void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+
+/*===-- async.c -------------------------------------------------------------===*/
+
+void begin_async(void); /* of a block */
+void end_async(void);
+void end_thread_async(void);
+/* Lets go on who can. */
+int finish_mbarriers(void);
+int finish_warpgroup(struct thread *warpgroup);
+/* Lets copies arrive that somebody waits for. */
+int finish_box_copies(void);
+
+#endif /* KILN_TEST_EMULATOR_MACHINE_H */

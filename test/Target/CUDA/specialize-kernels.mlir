@@ -1,0 +1,105 @@
+// RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --split-input-file | FileCheck %s
+
+// Both operands are memory as it is: the product gets a variant, with the largest tiles of which there are enough.
+// CHECK-LABEL: kernel.func @product(
+// CHECK: kernel.func @product_sm_90a(
+// CHECK-SAME: cuda.variant_of = @product
+// CHECK-SAME: grid = #sym.expr<128>
+// CHECK-SAME: #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16,
+// CHECK-SAME: threads = 384
+kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<2048x2048xbf16>
+  kernel.return %y : tensor<2048x2048xbf16>
+}
+
+// -----
+
+// Few rows of unknown number, dims of the rows that are one in memory, weights whose columns are neighbours.
+// CHECK-LABEL: kernel.func @rows(
+// CHECK: kernel.func @rows_sm_90a(
+// CHECK-SAME: #kernel.schedule<tile = [64, 64], block = [64, 64, 64], lanes = 16,
+kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<512x1024xf16>) -> tensor<1024x?x4xf16, #sym.shape<[1024, s0, 4]>> attributes {aligned} {
+  %y = kernel.contract batch [] m [s0, 4] n [1024] k [512] perm [2, 0, 1] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>> -> f16
+    kernel.yield %a : f16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2, d3) -> (d3, d2) : tensor<512x1024xf16> -> f16
+    kernel.yield %a : f16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to f16
+    kernel.yield %s : f16
+  } : tensor<1024x?x4xf16, #sym.shape<[1024, s0, 4]>>
+  kernel.return %y : tensor<1024x?x4xf16, #sym.shape<[1024, s0, 4]>>
+}
+
+// -----
+
+// A prologue, rows that begin at odd addresses, buffers that are not aligned, and f32 have none.
+// CHECK-NOT: sm_90a
+kernel.func @prologue(%x: tensor<256x256xbf16>, %w: tensor<256x256xbf16>) -> tensor<256x256xf32> attributes {aligned} {
+  %y = kernel.contract batch [] m [256] n [256] k [256] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<256x256xbf16> -> bf16
+    %n = arith.negf %a : bf16
+    kernel.yield %n : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<256x256xf32>
+  kernel.return %y : tensor<256x256xf32>
+}
+
+kernel.func @odd(%x: tensor<256x255xbf16>, %w: tensor<256x256xbf16>) -> tensor<256x256xf32> attributes {aligned} {
+  %y = kernel.contract batch [] m [256] n [256] k [255] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<256x255xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<256x256xf32>
+  kernel.return %y : tensor<256x256xf32>
+}
+
+kernel.func @unaligned(%x: tensor<256x256xbf16>, %w: tensor<256x256xbf16>) -> tensor<256x256xf32> {
+  %y = kernel.contract batch [] m [256] n [256] k [256] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<256x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<256x256xf32>
+  kernel.return %y : tensor<256x256xf32>
+}
+
+kernel.func @floats(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> attributes {aligned} {
+  %y = kernel.contract batch [] m [256] n [256] k [256] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<256x256xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x256xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<256x256xf32>
+  kernel.return %y : tensor<256x256xf32>
+}
