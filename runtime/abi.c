@@ -10,7 +10,7 @@ uint32_t kiln_abi_version(void) { return KILN_ABI_VERSION; }
 const char *kiln_model_info(void) { return kiln_program.info ? kiln_program.info : "{}"; }
 
 /* Every failing call ends here. */
-static int32_t report(const kiln_options *options, int32_t status) {
+KILN_FAILURE static int32_t report(const kiln_options *options, int32_t status) {
   const char *message = kiln_last_error();
   if (options && options->log) {
     options->log(options->log_ctx, 0, message);
@@ -96,6 +96,8 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
   }
   if (status == KILN_OK && kiln_program.externs)
     status = kiln_program.externs->open(model);
+  if (status == KILN_OK)
+    status = kiln_contexts_open(model);
   if (status != KILN_OK) {
     kiln_model_destroy(model);
     return status;
@@ -135,8 +137,8 @@ void kiln_model_destroy(kiln_model *model) {
 
 /*===-- Use -----------------------------------------------------------------===*/
 
-static int32_t check_counts(const kiln_model *model, const void *inputs, size_t num_inputs,
-                            size_t num_outputs) {
+KILN_FAILURE static int32_t check_counts(const kiln_model *model, const void *inputs,
+                                         size_t num_inputs, size_t num_outputs) {
   const kiln_rt_program *program = &kiln_program;
   if (!model)
     return kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_run: expected a model, got NULL");
@@ -153,8 +155,9 @@ static int32_t check_counts(const kiln_model *model, const void *inputs, size_t 
                    num_outputs);
 }
 
-int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs, size_t num_inputs,
-                       DLManagedTensorVersioned **outputs, size_t num_outputs, void *stream) {
+KILN_ENTRY int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs,
+                                  size_t num_inputs, DLManagedTensorVersioned **outputs,
+                                  size_t num_outputs, void *stream) {
   if (KILN_UNLIKELY(!model || num_inputs != kiln_program.num_inputs ||
                     num_outputs != kiln_program.num_outputs || (num_inputs && !inputs) ||
                     (num_outputs && !outputs)))

@@ -89,7 +89,7 @@ static void append_name(kiln_text *text, const kiln_expectation *expected) {
   kiln_append(text, "\"%s\": ", expected->name ? expected->name : "");
 }
 
-static kiln_text begin(const kiln_expectation *expected) {
+KILN_FAILURE static kiln_text begin(const kiln_expectation *expected) {
   kiln_text text = kiln_begin_error();
   append_name(&text, expected);
   return text;
@@ -126,7 +126,8 @@ int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const D
 /*===-- Checks --------------------------------------------------------------===*/
 
 /* Says which size is not what was expected: its expression where it has one, and both values. */
-static int32_t fail_size(const kiln_expectation *expected, const DLTensor *tensor, int d) {
+KILN_FAILURE static int32_t fail_size(const kiln_expectation *expected, const DLTensor *tensor,
+                                      int d) {
   const kiln_rt_program *program = &kiln_program;
   kiln_text text = kiln_begin_error();
   int32_t status = kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
@@ -332,28 +333,32 @@ static void append_bound(kiln_text *text, int64_t bound) {
     kiln_append(text, "%lld", (long long)bound);
 }
 
+KILN_FAILURE static int32_t fail_symbol(const kiln_rt_symbol *symbol, int64_t value,
+                                        const DLTensor *const *inputs) {
+  const kiln_rt_tensor *input = find_input(symbol->name);
+  kiln_text text = kiln_begin_error();
+  if (input) {
+    uint32_t index = (uint32_t)(input - kiln_program.inputs);
+    kiln_expectation expected = {"input",     index,       input->name,  input->code,
+                                 input->bits, input->rank, input->shape, NULL};
+    kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[index]);
+    text.used = strlen(text.text);
+    kiln_append(&text, ": ");
+  }
+  kiln_append(&text, "expected %s in [", symbol->name);
+  append_bound(&text, symbol->min);
+  kiln_append(&text, ", ");
+  append_bound(&text, symbol->max);
+  kiln_append(&text, "], got %lld", (long long)value);
+  return KILN_SHAPE_MISMATCH;
+}
+
 int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs) {
   const kiln_rt_program *program = &kiln_program;
   for (uint32_t s = 0; s < program->num_symbols; ++s) {
     const kiln_rt_symbol *symbol = &program->symbols[s];
-    if (KILN_LIKELY(symbols[s] >= symbol->min && symbols[s] <= symbol->max))
-      continue;
-    const kiln_rt_tensor *input = find_input(symbol->name);
-    kiln_text text = kiln_begin_error();
-    if (input) {
-      uint32_t index = (uint32_t)(input - program->inputs);
-      kiln_expectation expected = {"input",     index,       input->name,  input->code,
-                                   input->bits, input->rank, input->shape, NULL};
-      kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[index]);
-      text.used = strlen(text.text);
-      kiln_append(&text, ": ");
-    }
-    kiln_append(&text, "expected %s in [", symbol->name);
-    append_bound(&text, symbol->min);
-    kiln_append(&text, ", ");
-    append_bound(&text, symbol->max);
-    kiln_append(&text, "], got %lld", (long long)symbols[s]);
-    return KILN_SHAPE_MISMATCH;
+    if (KILN_UNLIKELY(symbols[s] < symbol->min || symbols[s] > symbol->max))
+      return fail_symbol(symbol, symbols[s], inputs);
   }
   return KILN_OK;
 }

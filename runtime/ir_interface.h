@@ -12,7 +12,7 @@
  * from the values of the symbols.
  *
  * Order of a run: the runtime checks the inputs, calls `bind` and checks the
- * symbols' ranges and every size, then `arena_bytes`, then `main`, which calls
+ * symbols' ranges and every size, then `sizes`, then `main`, which calls
  * kiln_rt_launch once for each kernel.
  *
  * Sizes that only data gives. main stores their symbols to run->symbols on the
@@ -103,7 +103,7 @@ typedef struct {
 struct kiln_rt_run {
   void *const *inputs;  /* contiguous; data starts at the pointer (no byte offset) */
   void *const *outputs; /* in the recorded strides */
-  void *arena;          /* 64-byte aligned, arena_bytes long, holds garbage */
+  void *arena;          /* 64-byte aligned, holds garbage */
   void *weights;        /* the blob, 4096-byte aligned */
   int64_t *symbols;
   int32_t *error;        /* 0 until a kernel stores an error */
@@ -146,8 +146,11 @@ typedef struct {
    * input whose shape has no solution. NULL when there are no symbols. */
   int32_t (*bind)(const int64_t *const *shapes, int64_t *symbols);
   int64_t (*eval)(const int64_t *symbols, int64_t expr); /* NULL when there are no expressions */
-  int64_t (*arena_bytes)(const int64_t *symbols);        /* NULL: no arena */
-  int32_t (*main)(kiln_rt_run *run);                     /* returns a kiln_status */
+  /* Stores the symbols that stand for sizes that follow from the inputs' (quotients and products
+   * that kernels read), and returns the arena's bytes, below 0 if they do not fit 64 bits. NULL: no
+   * arena and no such symbols. */
+  int64_t (*sizes)(int64_t *symbols);
+  int32_t (*main)(kiln_rt_run *run); /* returns a kiln_status */
   uint32_t num_expressions, num_folds;
   const char *const *expressions; /* text, in the order of their numbers, for messages */
   const kiln_rt_fold *folds;

@@ -2,7 +2,8 @@
  *
  * The memory of a large output goes back to the system when it is freed, and
  * comes back a page fault at a time: for a decoder that returns its key/value
- * cache that is a good part of a run. So the last block of each output that was
+ * cache that is a good part of a run. For a small one, malloc's own lists are
+ * what no cache holds after a run. So the last block of each output that was
  * deleted is kept for the next run, unless the host allocates memory itself.
  *
  *===-----------------------------------------------------------------------===*/
@@ -11,15 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Smaller blocks stay with the allocator anyway. */
-#define KEPT_BYTES ((size_t)64 << 10)
-
 /* An output in a NULL slot: this, its sizes and strides, then the data. */
 typedef struct {
   DLManagedTensorVersioned tensor;
   kiln_allocator allocator;
   size_t bytes;            /* of the whole block */
-  kiln_kept_outputs *kept; /* NULL: is not to be kept */
+  kiln_kept_outputs *kept; /* NULL: none are kept */
   uint32_t index;
   int64_t sizes[];
 } output_block;
@@ -85,7 +83,7 @@ void kiln_delete_output(DLManagedTensorVersioned *tensor) {
 
 /* A block of at least `bytes` and less than twice as many. */
 static output_block *take_block(kiln_model *model, uint32_t index, size_t bytes) {
-  kiln_kept_outputs *kept = bytes < KEPT_BYTES ? NULL : model->kept_outputs;
+  kiln_kept_outputs *kept = model->kept_outputs;
   output_block *block =
       kept ? atomic_exchange_explicit(&kept->blocks[index], NULL, memory_order_acq_rel) : NULL;
   if (block && (block->bytes < bytes || block->bytes / 2 >= bytes)) {

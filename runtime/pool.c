@@ -369,8 +369,8 @@ static int32_t launch_on_host(kiln_context *context, kiln_rt_kernel kernel, void
   return KILN_OK;
 }
 
-int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers,
-                       int64_t grid) {
+KILN_ENTRY int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers,
+                                  int64_t grid) {
   kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
   kiln_model *model = context->model;
   if (grid > 1 && model->options.parallel_for) {

@@ -36,7 +36,7 @@ static size_t context_bytes(void) {
          num_late_blocks() * sizeof(kiln_block) + num_libraries() * sizeof(void *);
 }
 
-static kiln_context *context_create(kiln_model *model) {
+KILN_FAILURE static kiln_context *context_create(kiln_model *model) {
   const kiln_rt_program *program = &kiln_program;
   kiln_context *context = kiln_allocate(&model->allocator, context_bytes());
   if (!context)
@@ -77,6 +77,14 @@ kiln_context *kiln_context_take(kiln_model *model) {
 void kiln_context_put(kiln_context *context) {
   kiln_pool_release(context);
   kiln_push(&context->model->contexts, &context->node);
+}
+
+int32_t kiln_contexts_open(kiln_model *model) {
+  kiln_context *context = kiln_context_take(model);
+  if (!context)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+  kiln_context_put(context);
+  return KILN_OK;
 }
 
 void kiln_contexts_free(kiln_model *model) {
@@ -255,17 +263,21 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
 /* Where main writes the caller's tensor for output `index`, which has been checked:
  * elsewhere first if it has other strides than the recorded ones, or memory that
  * inputs are read from while outputs are written. */
-static int32_t place_output(kiln_context *context, uint32_t index, uint64_t *staged_bytes) {
+KILN_ENTRY static int32_t place_output(kiln_context *context, uint32_t index,
+                                       uint64_t *staged_bytes) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
   const kiln_view *view = &context->output_slots[index].view;
-  int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
-  uint64_t extent;
-  int32_t status = kiln_output_layout(context, index, shape, recorded, &extent);
-  if (status != KILN_OK)
-    return status;
-  kiln_contiguous_strides(shape, tensor->rank, contiguous);
-  bool staged =
-      !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous, tensor->rank);
+  uint64_t extent = view->extent;
+  bool staged = false;
+  if (KILN_UNLIKELY(tensor->strides || view->strides)) {
+    int64_t shape[KILN_MAX_RANK], recorded[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
+    int32_t status = kiln_output_layout(context, index, shape, recorded, &extent);
+    if (status != KILN_OK)
+      return status;
+    kiln_contiguous_strides(shape, tensor->rank, contiguous);
+    staged = !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous,
+                               tensor->rank);
+  }
   for (uint32_t i = 0; i < kiln_program.num_inputs && !staged; ++i)
     staged = overlap(view, &context->input_slots[i].view);
   *staged_bytes = staged ? extent : 0;
@@ -282,8 +294,8 @@ static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
   return *total <= KILN_MAX_BYTES;
 }
 
-static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
-                       DLManagedTensorVersioned *const *outputs) {
+KILN_ENTRY static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
+                                  DLManagedTensorVersioned *const *outputs) {
   const kiln_rt_program *program = &kiln_program;
   kiln_model *model = context->model;
   uint64_t total = 0;
@@ -317,7 +329,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
     fits &= stage(slot, bytes, &total);
   }
 
-  int64_t arena = program->arena_bytes ? program->arena_bytes(context->symbols) : 0;
+  int64_t arena = program->sizes ? program->sizes(context->symbols) : 0;
   if (KILN_UNLIKELY(!fits || arena < 0 || (uint64_t)arena > KILN_MAX_BYTES))
     return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
   if (KILN_UNLIKELY(!kiln_block_reserve(&context->arena, &model->allocator, (size_t)arena)))
@@ -445,7 +457,7 @@ int32_t kiln_call_program(kiln_context *context) {
   return status;
 }
 
-static int32_t call_main(kiln_context *context) {
+KILN_ENTRY static int32_t call_main(kiln_context *context) {
   kiln_model *model = context->model;
   if (model->exclusive_runs)
     kiln_lock(&model->state);

@@ -31,6 +31,11 @@
 #define KILN_LIKELY(x) __builtin_expect(!!(x), 1)
 #define KILN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* A run begins with weights in the caches and nothing else, so what it enters through lies
+ * together: these functions, and apart from them all that only a failure calls. */
+#define KILN_ENTRY __attribute__((hot))
+#define KILN_FAILURE __attribute__((cold))
+
 /*===-- error.c -------------------------------------------------------------===*/
 
 /* A message under construction; what does not fit is cut off. */
@@ -39,13 +44,15 @@ typedef struct {
   size_t size, used;
 } kiln_text;
 
-__attribute__((format(printf, 2, 3))) void kiln_append(kiln_text *text, const char *format, ...);
+__attribute__((format(printf, 2, 3))) KILN_FAILURE void kiln_append(kiln_text *text,
+                                                                    const char *format, ...);
 
 /* Starts this thread's error message anew. */
-kiln_text kiln_begin_error(void);
+KILN_FAILURE kiln_text kiln_begin_error(void);
 
 /* Sets this thread's error message and returns `status`. */
-__attribute__((format(printf, 2, 3))) int32_t kiln_fail(int32_t status, const char *format, ...);
+__attribute__((format(printf, 2, 3))) KILN_FAILURE int32_t kiln_fail(int32_t status,
+                                                                     const char *format, ...);
 
 /*===-- memory.c ------------------------------------------------------------===*/
 
@@ -67,7 +74,8 @@ typedef struct {
 
 /* Makes the block hold at least `bytes`; its contents are lost when it grows.
  * False: out of memory, and the block is empty. */
-bool kiln_block_reserve(kiln_block *block, const kiln_allocator *allocator, size_t bytes);
+KILN_ENTRY bool kiln_block_reserve(kiln_block *block, const kiln_allocator *allocator,
+                                   size_t bytes);
 void kiln_block_free(kiln_block *block, const kiln_allocator *allocator);
 
 /* A lock-free stack of 64-byte aligned nodes. Nodes may be freed only when
@@ -81,7 +89,7 @@ typedef struct {
 } kiln_stack;
 
 void kiln_push(kiln_stack *stack, kiln_node *node);
-kiln_node *kiln_pop(kiln_stack *stack); /* NULL: empty */
+KILN_ENTRY kiln_node *kiln_pop(kiln_stack *stack); /* NULL: empty */
 
 /*===-- tensor.c ------------------------------------------------------------===*/
 
@@ -89,18 +97,19 @@ static inline size_t kiln_item_size(unsigned bits) { return bits / 8; }
 
 /* Product of the sizes times `item`. False: more than KILN_MAX_BYTES, which is
  * also refused when another size is 0, since strides are products of the others. */
-bool kiln_bytes(const int64_t *shape, int rank, size_t item, uint64_t *bytes);
+KILN_ENTRY bool kiln_bytes(const int64_t *shape, int rank, size_t item, uint64_t *bytes);
 
 /* Bytes from the first element to past the last, 0 if there are no elements.
  * Strides (>= 0) are in elements. False: more than KILN_MAX_BYTES. */
 bool kiln_extent(const int64_t *shape, const int64_t *strides, int rank, size_t item,
                  uint64_t *bytes);
 
-bool kiln_is_contiguous(const int64_t *shape, const int64_t *strides, int rank);
-void kiln_contiguous_strides(const int64_t *shape, int rank, int64_t *strides);
+KILN_ENTRY bool kiln_is_contiguous(const int64_t *shape, const int64_t *strides, int rank);
+KILN_ENTRY void kiln_contiguous_strides(const int64_t *shape, int rank, int64_t *strides);
 
 /* Whether two tensors of one shape place each element alike: sizes of 1 have no stride. */
-bool kiln_same_layout(const int64_t *shape, const int64_t *a, const int64_t *b, int rank);
+KILN_ENTRY bool kiln_same_layout(const int64_t *shape, const int64_t *a, const int64_t *b,
+                                 int rank);
 
 /* Whether two elements may share memory. True for some tensors where none do. */
 bool kiln_may_overlap_itself(const int64_t *shape, const int64_t *strides, int rank);
@@ -133,22 +142,23 @@ typedef struct {
 void kiln_append_device(kiln_text *text, DLDevice device);
 
 /* All checks of one tensor; on success fills in `view`. */
-int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
-                          kiln_view *view);
+KILN_ENTRY int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
+                                     kiln_view *view);
 
 /* Compares the sizes alone, expressions included. */
-int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tensor);
+KILN_ENTRY int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tensor);
 
 /* Says what was expected and what came, with dtype and shape:
  *   input 0 "input_ids": expected int64 [1, 128], got float32 [1, 128] */
-int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const DLTensor *tensor);
+KILN_FAILURE int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected,
+                                    const DLTensor *tensor);
 
 /* Compares the strides or the value of an input with what they must be; `properties` are as bind
  * reads them. */
 int32_t kiln_check_properties(uint32_t input, const int64_t *properties, const int64_t *symbols);
 
 /* The symbols' ranges. `inputs` only serve to name the input at fault. */
-int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs);
+KILN_ENTRY int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs);
 
 /* The value of a size, see ir_interface.h. */
 static inline int64_t kiln_size(int64_t dim, const int64_t *symbols) {
@@ -221,17 +231,18 @@ void kiln_outputs_close(kiln_model *model);
 
 /*===-- run.c ---------------------------------------------------------------===*/
 
+/* What every run reads comes first. */
 struct kiln_model {
-  kiln_options options; /* complete, with defaults */
-  kiln_allocator allocator;
-  kiln_weights weights;
-  kiln_pool *pool;                 /* NULL: one thread, or the host's parallel_for */
   kiln_stack contexts;             /* kiln_context */
-  kiln_stack scratches;            /* scratch memory for the host's parallel_for */
-  kiln_mutex state;                /* the weights, when they can change */
-  bool exclusive_runs;             /* main writes to the weights */
+  kiln_pool *pool;                 /* NULL: one thread, or the host's parallel_for */
   kiln_kept_outputs *kept_outputs; /* NULL: none are kept */
-  struct kiln_device *device;      /* NULL: the model runs on the CPU */
+  kiln_allocator allocator;
+  bool exclusive_runs; /* main writes to the weights */
+  kiln_mutex state;    /* the weights, when they can change */
+  kiln_weights weights;
+  kiln_options options;       /* complete, with defaults */
+  kiln_stack scratches;       /* scratch memory for the host's parallel_for */
+  struct kiln_device *device; /* NULL: the model runs on the CPU */
   void **externs; /* what each call of a library was prepared as; NULL: there are none */
   const kiln_extern_library *const *libraries;
 };
@@ -265,29 +276,31 @@ typedef struct kiln_context {
   void **kept;  /* what each library keeps for this run */
 } kiln_context;
 
-int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
-                 DLManagedTensorVersioned **outputs);
+KILN_ENTRY int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
+                            DLManagedTensorVersioned **outputs);
 
 /* What a run on a device has in common with one on the CPU. */
 kiln_expectation kiln_expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
                              const int64_t *symbols);
 /* Checks all inputs, computes the symbols and sets the inputs' slots. */
-int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs);
+KILN_ENTRY int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs);
 /* All that can be said of the caller's tensor for output `index` before `symbols`
  * (NULL: not all of them) are known. */
-int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *symbols);
+KILN_ENTRY int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *symbols);
 /* The sizes and the recorded strides of an output in this run. */
-int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
-                           int64_t *strides, uint64_t *extent);
+KILN_ENTRY int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
+                                      int64_t *strides, uint64_t *extent);
 /* main; libraries keep nothing of the run when it is over. */
-int32_t kiln_call_program(kiln_context *context);
+KILN_ENTRY int32_t kiln_call_program(kiln_context *context);
 /* An output in a NULL slot, in the host's memory. */
-int32_t kiln_allocate_output(kiln_context *context, uint32_t index);
+KILN_ENTRY int32_t kiln_allocate_output(kiln_context *context, uint32_t index);
 void kiln_delete_output(DLManagedTensorVersioned *tensor);
 /* A context of its own for whoever launches kernels; NULL: out of memory. Put back with the workers
  * that it may have. */
-kiln_context *kiln_context_take(kiln_model *model);
+KILN_ENTRY kiln_context *kiln_context_take(kiln_model *model);
 void kiln_context_put(kiln_context *context);
+/* Makes the first run's, so that it is near the model in memory. */
+int32_t kiln_contexts_open(kiln_model *model);
 void kiln_contexts_free(kiln_model *model);
 
 /* Releases the pool if this run has it. (pool.c) */

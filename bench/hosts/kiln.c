@@ -1,7 +1,10 @@
-/* Runs a compiled model through the C ABI. Usage: kiln MODEL.so INPUTS THREADS [reuse|entry]
+/* Runs a compiled model through the C ABI. Usage: kiln MODEL.so INPUTS THREADS [MODE]
  * With `reuse`, the outputs of the first run are written again by every other one; without, each
- * run allocates its own. `entry` does as `reuse`, on one thread, and times a run up to its first
- * launch of more than one task: the checks, the symbols, and all sizes that follow from them. */
+ * run allocates its own. Two modes, on one thread, time the beginning of a run: `checks` up to its
+ * first call of the host's allocator, which is for the first output: the checks of the inputs, the
+ * symbols, and the sizes that follow from them; `entry` up to its first launch of more than one
+ * task, outputs reused. With `-warm` behind them such launches compute nothing, so that the caches
+ * still hold what the run before has entered through. */
 #include "kiln-c/model.h"
 #include "protocol.h"
 
@@ -13,7 +16,7 @@ static kiln_model *model;
 static const DLTensor *inputs[MAX_INPUTS];
 static DLManagedTensorVersioned *outputs[64];
 static size_t num_inputs, num_outputs;
-static int reuse;
+static int reuse, warm;
 
 static void run_once(void) {
   if (model_run(model, inputs, num_inputs, outputs, num_outputs, NULL) != KILN_OK)
@@ -31,8 +34,20 @@ static void run_tasks(void *ctx, int64_t n, void (*body)(void *arg, int64_t i), 
   (void)ctx;
   if (!stopped_ns)
     stopped_ns = now_ns();
-  for (int64_t i = 0; i < n; ++i)
+  for (int64_t i = 0; i < n && !warm; ++i)
     body(arg, i);
+}
+
+static void *allocate(void *ctx, size_t bytes, size_t align) {
+  (void)ctx;
+  if (!stopped_ns)
+    stopped_ns = now_ns();
+  return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void deallocate(void *ctx, void *p, size_t bytes, size_t align) {
+  (void)ctx, (void)bytes, (void)align;
+  free(p);
 }
 
 /* The entries of the info's "outputs" list: objects between its brackets, at depth one. */
@@ -51,8 +66,11 @@ static size_t count_outputs(const char *info) {
 
 int main(int argc, char **argv) {
   if (argc < 4)
-    die(argv[0], "MODEL.so INPUTS THREADS [reuse|entry]");
-  reuse = argc > 4;
+    die(argv[0], "MODEL.so INPUTS THREADS [reuse|checks|entry|checks-warm|entry-warm]");
+  const char *mode = argc > 4 ? argv[4] : "";
+  int checks = strncmp(mode, "checks", 6) == 0, entry = strncmp(mode, "entry", 5) == 0;
+  reuse = entry || strcmp(mode, "reuse") == 0;
+  warm = strstr(mode, "-warm") != NULL;
   static host_input data[MAX_INPUTS];
   static DLTensor tensors[MAX_INPUTS];
   num_inputs = (size_t)read_inputs(argv[2], data);
@@ -82,8 +100,12 @@ int main(int argc, char **argv) {
   kiln_options options = {0};
   options.struct_size = sizeof options;
   options.num_threads = atoi(argv[3]);
-  if (argc > 4 && strcmp(argv[4], "entry") == 0)
+  if (checks || entry)
     options.parallel_for = run_tasks;
+  if (checks) {
+    options.alloc = allocate;
+    options.dealloc = deallocate;
+  }
   if (create(&options, &model) != KILN_OK)
     die(argv[1], last_error());
   run_once();

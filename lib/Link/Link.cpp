@@ -142,27 +142,30 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
   Expected<std::string> versions = files.add(exportedSymbols);
   if (!versions)
     return versions.takeError();
-  std::vector<std::string> arguments = {"ld.lld",
-                                        "-shared",
-                                        "-nostdlib",
-                                        "-z",
-                                        "now",
-                                        "-z",
-                                        "relro",
-                                        "-z",
-                                        "noexecstack",
-                                        "-z",
-                                        "defs",
-                                        "--gc-sections",
-                                        "--build-id=none",
-                                        "--hash-style=gnu",
-                                        "-s",
-                                        "--fatal-warnings",
-                                        "--color-diagnostics=never",
-                                        "--version-script=" + *versions,
-                                        "-o",
-                                        object.getTemporaryPath().str(),
-                                        "--whole-archive"};
+  std::vector<std::string> arguments = {
+      "ld.lld",
+      "-shared",
+      "-nostdlib",
+      "-z",
+      "now",
+      "-z",
+      "relro",
+      "-z",
+      "noexecstack",
+      "-z",
+      "keep-text-section-prefix", // .text.hot: what a run enters through
+      "-z",
+      "defs",
+      "--gc-sections",
+      "--build-id=none",
+      "--hash-style=gnu",
+      "-s",
+      "--fatal-warnings",
+      "--color-diagnostics=never",
+      "--version-script=" + *versions,
+      "-o",
+      object.getTemporaryPath().str(),
+      "--whole-archive"};
   if (!options.libraryFolder.empty())
     arguments.insert(arguments.end(), {"-rpath", options.libraryFolder, "--enable-new-dtags"});
   for (StringRef input : inputs) {

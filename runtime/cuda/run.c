@@ -485,7 +485,7 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
 static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   const kiln_rt_program *program = &kiln_program;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
-  int64_t arena = program->arena_bytes ? program->arena_bytes(context->symbols) : 0;
+  int64_t arena = program->sizes ? program->sizes(context->symbols) : 0;
   if (arena < 0 || (uint64_t)arena > KILN_MAX_BYTES)
     return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
   uint64_t total = ((uint64_t)arena + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;

@@ -36,11 +36,11 @@ static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   return 0;
 }
 static int64_t eval(const int64_t *values, int64_t expr) { return expr == 0 ? values[0] : 0; }
-static int64_t arena_bytes(const int64_t *values) { return 2 * 4096 * ((values[0] + 1023) / 1024); }
+static int64_t sizes(int64_t *values) { return 2 * 4096 * ((values[0] + 1023) / 1024); }
 
 static int32_t run_main(kiln_rt_run *run) {
   int64_t count = run->symbols[0], grid = (count + 63) / 64;
-  char *first = run->arena, *second = first + arena_bytes(run->symbols) / 2;
+  char *first = run->arena, *second = first + sizes(run->symbols) / 2;
   void *const steps[][2] = {
       {run->inputs[0], first}, {first, second}, {second, second}, {second, first}};
   for (int i = 0; i < 4; ++i) {
@@ -76,7 +76,7 @@ const kiln_rt_program kiln_program = {
     .weights_hash = 0xfeed,
     .bind = bind,
     .eval = eval,
-    .arena_bytes = arena_bytes,
+    .sizes = sizes,
     .main = run_main,
     .num_expressions = 1,
     .expressions = (const char *const[]){"s0"},

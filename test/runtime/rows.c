@@ -71,7 +71,7 @@ static int64_t eval(const int64_t *values, int64_t expr) {
   return expr == 0 ? values[0] : 32 * values[0];
 }
 
-static int64_t arena_bytes(const int64_t *values) { return eval(values, 1); }
+static int64_t sizes(int64_t *values) { return eval(values, 1); }
 
 /* buffers: x, ids, scale, w, y, picked */
 static void row(void *const *buffers, const int64_t *values, int64_t i, void *scratch,
@@ -139,7 +139,7 @@ __attribute__((visibility("hidden"))) const kiln_rt_program kiln_program = {
     .scratch_bytes = SCRATCH,
     .bind = bind,
     .eval = eval,
-    .arena_bytes = arena_bytes,
+    .sizes = sizes,
     .main = run_main,
     .num_expressions = 2,
     .expressions = expressions,

@@ -18,10 +18,14 @@ LLVM::LLVMStructType Globals::structType(StringRef fields) {
   return LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
 }
 
-LLVM::GlobalOp Globals::create(Type type, StringRef name, Attribute value) {
+static constexpr StringLiteral entrySection = ".data.rel.ro.kiln_entry";
+
+LLVM::GlobalOp Globals::create(Type type, StringRef name, Attribute value, Place place) {
   auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
                                        LLVM::Linkage::Private, name, value);
   global.setUnnamedAddr(LLVM::UnnamedAddr::Global);
+  if (place == Place::Entry)
+    global.setSection(entrySection);
   return global;
 }
 
@@ -37,7 +41,7 @@ std::string Globals::string(StringRef text) {
   return entry->second;
 }
 
-std::string Globals::numbers(ArrayRef<int64_t> values) {
+std::string Globals::numbers(ArrayRef<int64_t> values, Place place) {
   if (values.empty())
     return "";
   StringRef bytes(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int64_t));
@@ -45,7 +49,7 @@ std::string Globals::numbers(ArrayRef<int64_t> values) {
   if (isNew) {
     entry->second = "kiln_numbers_" + std::to_string(next++);
     create(LLVM::LLVMArrayType::get(builder.getI64Type(), values.size()), entry->second,
-           builder.getI64TensorAttr(values));
+           builder.getI64TensorAttr(values), place);
   }
   return entry->second;
 }
@@ -67,11 +71,11 @@ std::string Globals::pointers(ArrayRef<std::string> symbols) {
 }
 
 std::string Globals::structs(StringRef name, LLVM::LLVMStructType type,
-                             ArrayRef<SmallVector<Field>> rows) {
+                             ArrayRef<SmallVector<Field>> rows, Place place) {
   if (rows.empty())
     return "";
   auto arrayType = LLVM::LLVMArrayType::get(type, rows.size());
-  LLVM::GlobalOp global = create(arrayType, name, {});
+  LLVM::GlobalOp global = create(arrayType, name, {}, place);
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&global.getInitializerRegion());
   Value value = LLVM::UndefOp::create(builder, loc, arrayType);
@@ -85,10 +89,13 @@ std::string Globals::structs(StringRef name, LLVM::LLVMStructType type,
 }
 
 void Globals::exported(StringRef name, LLVM::LLVMStructType type, ArrayRef<Field> fields) {
-  auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
-                                       LLVM::Linkage::External, name, Attribute());
-  global.setVisibility_(LLVM::Visibility::Hidden);
   OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(builder.getInsertionBlock());
+  auto global =
+      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::External, name,
+                             Attribute(), /*alignment=*/64);
+  global.setVisibility_(LLVM::Visibility::Hidden);
+  global.setSection(entrySection);
   builder.createBlock(&global.getInitializerRegion());
   Value value = LLVM::UndefOp::create(builder, loc, type);
   for (auto [k, field] : llvm::enumerate(fields))

@@ -28,10 +28,11 @@ LogicalResult HostProgram::emit() {
     definedSymbols.insert_range(getDefinedSymbols(source));
     numSegments += llvm::range_size(source.getFunctionBody().getOps<ReserveOp>());
   }
+  findEntrySizes();
   for (HostFunctionOpInterface source : *functions)
     emitFunction(source);
   emitBind();
-  emitArenaBytes();
+  emitSizes();
   emitTables();
   return success();
 }
@@ -100,6 +101,12 @@ Value HostProgram::loadSymbol(Value symbols, StringRef name) {
       value = load(i64, symbols, *number);
   }
   return value;
+}
+
+void HostProgram::storeSymbol(Value symbols, StringRef name, Value value) {
+  auto number = static_cast<int32_t>(*getSymbolNumber(name));
+  Value slot = LLVM::GEPOp::create(builder, loc, ptr, i64, symbols, ArrayRef<LLVM::GEPArg>{number});
+  LLVM::StoreOp::create(builder, loc, value, slot);
 }
 
 Value HostProgram::number(sym::Expr expr) {
@@ -214,6 +221,8 @@ void HostProgram::emitFunction(HostFunctionOpInterface source) {
 }
 
 void HostProgram::emitStep(Operation &op) {
+  if (entrySizes.contains(&op))
+    return;
   loc = op.getLoc();
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (constant.getOffset())
@@ -392,10 +401,7 @@ void HostProgram::emitDefine(DefineOp define) {
   // A sum or product that leaves 64 bits becomes -1, which is no size.
   Value value = define.getValue() ? loadData(i64, addresses.lookup(define.getValue()))
                                   : checkedNumber(define.getExprAttr().getValue());
-  auto number = static_cast<int32_t>(*getSymbolNumber(define.getSymbol()));
-  Value slot =
-      LLVM::GEPOp::create(builder, loc, ptr, i64, symbolValues, ArrayRef<LLVM::GEPArg>{number});
-  LLVM::StoreOp::create(builder, loc, value, slot);
+  storeSymbol(symbolValues, define.getSymbol(), value);
 }
 
 void HostProgram::emitReserve(ReserveOp reserve) {

@@ -6,6 +6,7 @@
 #ifndef KILN_LIB_TARGET_CPU_HOSTPROGRAM_H
 #define KILN_LIB_TARGET_CPU_HOSTPROGRAM_H
 
+#include "Globals.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Target/CPU/ExprEmitter.h"
@@ -35,7 +36,8 @@ private:
   mlir::LogicalResult findKernels();
   void emitFunction(wrapper::HostFunctionOpInterface source);
   void emitBind();
-  void emitArenaBytes();
+  /// kiln_sizes: sizes that follow from the inputs', the arena's bytes among them.
+  void emitSizes();
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
   /// The name of the kiln_rt_externs of all calls, or "" if there are none.
@@ -75,6 +77,12 @@ private:
   mlir::Value storeAddresses(mlir::ValueRange buffers);
   mlir::Value storeNumbers(mlir::Value memory, unsigned at, llvm::ArrayRef<sym::Expr> numbers);
 
+  /// Finds the steps that kiln_sizes does.
+  void findEntrySizes();
+  void storeSymbol(mlir::Value symbols, llvm::StringRef name, mlir::Value value);
+  /// What runs before anything is computed lies together (see `Globals::Place`).
+  void placeAtEntry(mlir::LLVM::LLVMFuncOp function);
+
   /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
   mlir::LLVM::LLVMFuncOp beginFunction(llvm::StringRef name, mlir::Type result,
                                        llvm::ArrayRef<mlir::Type> arguments);
@@ -108,14 +116,14 @@ private:
   bool isLate(unsigned output);
   /// A size for the tables: itself, or the number of an expression.
   int64_t encode(sym::Expr size);
-  std::string sizes(llvm::ArrayRef<sym::Expr> sizes);
+  std::string sizes(llvm::ArrayRef<sym::Expr> sizes, Globals::Place place);
 
   wrapper::ProgramOp program;
   const HostTablesOptions &options;
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Type ptr, i64, i32Type;
-  class Globals *globals = nullptr;
+  Globals *globals = nullptr;
   // Of the function that is being emitted.
   mlir::LLVM::LLVMFuncOp function;
   mlir::Value symbolValues; // const int64_t *
@@ -128,7 +136,8 @@ private:
   llvm::function_ref<mlir::Value(unsigned index)> getOutput;
   llvm::SetVector<sym::Expr> definedSymbols;  // by the program or a graph, not by the inputs
   llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of
-  int64_t numSegments = 0;                    // that the functions reserve
+  llvm::SetVector<mlir::Operation *> entrySizes;
+  int64_t numSegments = 0; // that the functions reserve
   llvm::DenseMap<mlir::Value, mlir::Value> addresses;
   llvm::StringMap<mlir::LLVM::LLVMFuncOp> graphs;
   // Found before declarations with the same names are made.

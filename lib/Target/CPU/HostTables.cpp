@@ -31,46 +31,11 @@ int64_t HostProgram::encode(sym::Expr size) {
   return -(entry->second + 1);
 }
 
-std::string HostProgram::sizes(ArrayRef<sym::Expr> exprs) {
+std::string HostProgram::sizes(ArrayRef<sym::Expr> exprs, Globals::Place place) {
   SmallVector<int64_t> numbers;
   for (sym::Expr expr : exprs)
     numbers.push_back(encode(expr));
-  return globals->numbers(numbers);
-}
-
-//===-- Functions over symbols --------------------------------------------------------------===//
-
-void HostProgram::emitArenaBytes() {
-  beginFunction("kiln_arena_bytes", i64, {ptr});
-  Value symbols = function.getArgument(0);
-  ExprEmitter exprs(builder, loc, [&](StringRef name) { return loadSymbol(symbols, name); });
-  LLVM::ReturnOp::create(builder, loc, exprs.emitChecked(program.getArenaBytes()->getValue()));
-}
-
-void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
-  beginFunction("kiln_eval", i64, {ptr, i64});
-  Value symbols = function.getArgument(0);
-  Block *entry = builder.getInsertionBlock();
-  SmallVector<Block *> cases;
-  SmallVector<APInt> numbers;
-  for (sym::Expr expr : exprs) {
-    numbers.emplace_back(64, cases.size());
-    builder.setInsertionPointToEnd(cases.emplace_back(function.addBlock()));
-    loadedSymbols.clear();
-    ExprEmitter emitter(builder, loc, [&](StringRef name) {
-      for (auto [i, symbol] : llvm::enumerate(getSymbols()))
-        if (symbol.getName() == name)
-          return load(i64, symbols, i);
-      return emitter.constant(0);
-    });
-    LLVM::ReturnOp::create(builder, loc, emitter.emitChecked(expr));
-  }
-  Block *none = function.addBlock();
-  builder.setInsertionPointToEnd(none);
-  LLVM::ReturnOp::create(builder, loc, number(sym::Expr(-1)));
-  builder.setInsertionPointToEnd(entry);
-  LLVM::SwitchOp::create(builder, loc, function.getArgument(1), none, ValueRange(),
-                         ArrayRef<APInt>(numbers), cases, SmallVector<ValueRange>(cases.size()));
+  return globals->numbers(numbers, place);
 }
 
 //===-- kiln_program ------------------------------------------------------------------------===//
@@ -106,6 +71,7 @@ void HostProgram::emitTables() {
   auto moduleEnd = [&] { builder.setInsertionPointToEnd(module.getBody()); };
   moduleEnd();
   using Row = SmallVector<Globals::Field>;
+  constexpr auto atEntry = Globals::Place::Entry;
 
   auto tensorRow = [&](StringRef name, Type type, int64_t flags,
                        ArrayRef<sym::Expr> strides) -> Row {
@@ -118,8 +84,8 @@ void HostProgram::emitTables() {
             element.bits,
             static_cast<int64_t>(buffer.getSizes().size()),
             flags,
-            sizes(buffer.getSizes()),
-            strides.empty() ? std::string() : sizes(strides)};
+            sizes(buffer.getSizes(), atEntry),
+            strides.empty() ? std::string() : sizes(strides, atEntry)};
   };
   SmallVector<Row> inputRows, outputRows, constantRows, symbolRows;
   for (unsigned i = 0; i < program.getNumArguments(); ++i) {
@@ -155,10 +121,11 @@ void HostProgram::emitTables() {
       if (constant.getName())
         namedCells.try_emplace(*constant.getName(), cell);
     }
-    constantRows.push_back(
-        {globals->string(name), element.code, element.bits,
-         static_cast<int64_t>(type.getSizes().size()), flags, sizes(type.getSizes()),
-         isPlaced ? constant.getOffsetAttr().getInt() : 0, *type.getBytes().constant(), cell, 0});
+    constantRows.push_back({globals->string(name), element.code, element.bits,
+                            static_cast<int64_t>(type.getSizes().size()), flags,
+                            sizes(type.getSizes(), Globals::Place::Anywhere),
+                            isPlaced ? constant.getOffsetAttr().getInt() : 0,
+                            *type.getBytes().constant(), cell, 0});
   };
   for (const NamedConstant &constant : getNamedConstants(program))
     constantRow(constant.name, constant.type, constant.op);
@@ -205,17 +172,17 @@ void HostProgram::emitTables() {
                 static_cast<int64_t>(symbolRows.size()),
                 flags,
                 globals->string(describeModel(program, options.info)),
-                globals->structs("kiln_inputs", tensor, inputRows),
-                globals->structs("kiln_outputs", tensor, outputRows),
+                globals->structs("kiln_inputs", tensor, inputRows, atEntry),
+                globals->structs("kiln_outputs", tensor, outputRows, atEntry),
                 globals->structs("kiln_constants", globals->structType("pbbhipllii"), constantRows),
-                globals->structs("kiln_symbols", globals->structType("pll"), symbolRows),
+                globals->structs("kiln_symbols", globals->structType("pll"), symbolRows, atEntry),
                 std::string(embedded ? "kiln_weights" : ""),
                 weightsBytes,
                 static_cast<int64_t>(options.weightsHash),
                 scratchBytes,
                 std::string(symbolRows.empty() ? "" : "kiln_bind"),
                 std::string(expressions.empty() ? "" : "kiln_eval"),
-                std::string("kiln_arena_bytes"),
+                std::string("kiln_sizes"),
                 std::string("kiln_main"),
                 static_cast<int64_t>(expressions.size()),
                 static_cast<int64_t>(getFolds(program).size()),

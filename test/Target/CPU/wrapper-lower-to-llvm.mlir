@@ -46,7 +46,7 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
   // CHECK: ^[[ERROR]](%[[RESULT:.*]]: i32):
   // CHECK-NEXT: llvm.return %[[RESULT]]
 }
-// CHECK-LABEL: llvm.func internal @kiln_arena_bytes
+// CHECK-LABEL: llvm.func internal @kiln_sizes
 // CHECK: llvm.mlir.constant(192 : i64)
 // CHECK: {\22name\22:\22tiny\22,\22target\22:\22cpu\22,\22abi\22:1,\22compiler\22:\22kiln\22
 // CHECK-LABEL: llvm.mlir.global external hidden constant @kiln_program()
@@ -90,7 +90,7 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 
 // An input that does not fit is named: number 0, plus 1.
 // CHECK: llvm.mlir.constant(1 : i32)
 // CHECK: llvm.cond_br
-// CHECK-LABEL: llvm.func internal @kiln_arena_bytes
+// CHECK-LABEL: llvm.func internal @kiln_sizes
 // CHECK: llvm.intr.smul.with.overflow
 // CHECK-LABEL: llvm.func internal @kiln_eval(%arg0: !llvm.ptr, %arg1: i64) -> i64
 // CHECK: llvm.switch %arg1

@@ -124,7 +124,7 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
   let description = [{
     The `wrapper.program` becomes `kiln_program` (runtime/ir_interface.h): `kiln_main` and the
     functions of nested graphs call the runtime for each launch, `kiln_bind` solves the symbols from the inputs' shapes, `kiln_eval` and
-    `kiln_arena_bytes` compute sizes and give -1 when they overflow; the tables describe inputs,
+    `kiln_sizes` compute sizes and give -1 when they overflow; the tables describe inputs,
     outputs, constants and symbols. Kernels, which must have been scheduled, are referred to by name
     and dropped from the module.
   }];
