@@ -379,6 +379,92 @@ static LogicalResult lowerStft(Call &call) {
   }));
 }
 
+/// The signal of such transforms: what the windows that cover a place have there, over the sum of
+/// the squares of the window.
+static LogicalResult lowerIstft(Call &call) {
+  Value self = call.tensor(0), window = call.args.optTensor("window");
+  Type real = realType(call, self), f64 = call.kernels.b().getF64Type();
+  if (!real)
+    return failure();
+  bool batched = rankOf(self) == 3, isComplexSignal = call.args.boolean("return_complex");
+  if ((rankOf(self) != 2 && !batched) || !isComplex(elementType(self)))
+    return call.refuse("spectra of this rank or dtype");
+  Exprs shape = shapeOf(self);
+  Expr batch = batched ? shape[0] : Expr(1), bins = shape[shape.size() - 2], frames = shape.back();
+  int64_t length = call.args.integer("n_fft");
+  int64_t hop = call.args.optInteger("hop_length").value_or(length / 4);
+  int64_t own = call.args.optInteger("win_length").value_or(length);
+  bool onesided =
+      call.args.optBoolean("onesided").value_or(!call.kernels.isSame(bins, Expr(length)));
+  if (length <= 0 || hop <= 0 || own <= 0 || own > length || hop > own ||
+      (onesided && isComplexSignal) ||
+      !call.kernels.isSame(bins, Expr(onesided ? length / 2 + 1 : length)))
+    return call.refuse("these lengths");
+  if (window && (rankOf(window) != 1 || isComplex(elementType(window)) ||
+                 !call.kernels.isSame(shapeOf(window)[0], own)))
+    return call.refuse("a window of another length, or of complex numbers");
+
+  Transform transform(call);
+  Value spectra = call.kernels.reshape(self, {batch, bins, frames});
+  Parts x = transform.split(call.kernels.permute(spectra, {0, 2, 1}));
+  if (!isComplexSignal) {
+    x = transform.resize(x, 2, Expr(length / 2 + 1));
+    x = transform.completeHalf(x, 2, Expr(length));
+  }
+  x = transform.run(x, 2, /*forward=*/false,
+                    call.args.boolean("normalized") ? Scale::Root : Scale::Length);
+
+  Expr start = call.args.boolean("center") ? length / 2 : 0, end = length + hop * (frames - 1);
+  Expr signal = call.resultShape().back();
+  int64_t left = (length - own) / 2; // the window stands in the middle
+  // Sums over the frames that cover a place; `term` gets a frame, which may not be there, and the
+  // place in it.
+  using Term = function_ref<Element(BodyBuilder &, Expr frame, Expr at, Element weight)>;
+  auto overlap = [&](BodyBuilder &body, Expr place, Term term) {
+    return body.sum({Expr((length + hop - 1) / hop)}, f64, [&](BodyBuilder &inner) {
+      Expr frame = place.floorDiv(hop) - inner.dim(inner.numDims() - 1);
+      Expr at = place - frame * hop;
+      Element zero = inner.constant(f64, 0), weight = inner.constant(f64, 1);
+      if (window)
+        weight = convert(
+            inner.readPadded(window, Exprs{at - left}, inner.constant(elementType(window), 0)),
+            f64);
+      weight = select(inner.inside({frame, at - left}, {frames, Expr(own)}), weight, zero);
+      return term(inner, frame, at, weight);
+    });
+  };
+  Value squares = call.kernels.map({signal}, f64, [&](BodyBuilder &body) {
+    return overlap(body, body.dim(0) + start,
+                   [](BodyBuilder &, Expr, Expr, Element weight) { return weight * weight; });
+  });
+  Value isCovered = call.kernels.map({}, call.kernels.b().getI1Type(), [&](BodyBuilder &body) {
+    return body.all({signal}, [&](BodyBuilder &inner) {
+      Element square = inner.read(squares, inner.ownDims());
+      return ~(square < square.constant(1e-11)) | ~inner.inside({inner.dim(0) + start}, {end});
+    });
+  });
+  call.require(isCovered, "istft: there are places that no window covers");
+  auto signalOf = [&](Value part) {
+    return call.kernels.map({batch, signal}, real, [&](BodyBuilder &body) {
+      Expr place = body.dim(1) + start;
+      Element zero = body.constant(f64, 0);
+      Element sum = overlap(body, place, [&](BodyBuilder &inner, Expr frame, Expr at, Element w) {
+        return inner.readPadded(part, Exprs{inner.dim(0), frame, at}, zero) * w;
+      });
+      return select(body.inside({place}, {end}), sum / body.read(squares, Exprs{body.dim(1)}),
+                    zero);
+    });
+  };
+  Value result = signalOf(x.re);
+  if (isComplexSignal) {
+    Value imaginary = signalOf(x.im);
+    result = call.kernels.map({batch, signal}, call.resultType(), [&](BodyBuilder &body) {
+      return makeComplex(body.broadcast(result), body.broadcast(imaginary));
+    });
+  }
+  return call.set(call.kernels.reshape(result, call.resultShape()));
+}
+
 /// Rolls each dim by half its size: zero to the middle, or back.
 static LogicalResult shift(Call &call, bool inverse) {
   Value self = call.tensor(0);
@@ -437,6 +523,7 @@ void lowering::registerFft(LoweringTable &table) {
   table.add({"aten._fft_c2c.default", "aten._fft_r2c.default", "aten._fft_c2r.default"},
             lowerCoreFft);
   table.add({"aten.stft.default", "aten.stft.center"}, lowerStft);
+  table.add("aten.istft.default", lowerIstft);
   table.add("aten.fft_fftshift.default", [](Call &call) { return shift(call, false); });
   table.add("aten.fft_ifftshift.default", [](Call &call) { return shift(call, true); });
 }

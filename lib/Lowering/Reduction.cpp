@@ -308,6 +308,62 @@ static LogicalResult lowerNorm(Call &call) {
   return vectorNorm(call, order);
 }
 
+/// The largest (or with a negative order the smallest) sum of magnitudes along the first of two
+/// dims, or along the second for an infinite order.
+static LogicalResult matrixNorm(Call &call, double order, std::array<int64_t, 2> dims) {
+  Value self = call.tensor(0);
+  Type type = opmath(call.resultType());
+  int64_t rank = rankOf(self);
+  for (int64_t &dim : dims)
+    dim += dim < 0 ? rank : 0;
+  if (!isFloat(type) || dims[0] == dims[1] ||
+      llvm::any_of(dims, [&](int64_t dim) { return dim < 0 || dim >= rank; }))
+    return call.refuse("this dtype or these dims");
+  if (std::abs(order) != 1 && !std::isinf(order))
+    return call.refuse("a norm of singular values");
+  ReducedDims lines(self, {dims[std::isinf(order)]});
+  Type common = isComplex(elementType(self)) ? Type(ComplexType::get(type)) : type;
+  Value sums = reduceTo(call, lines, true, common, type, [&](BodyBuilder &body, BodyFn read) {
+    return preciseSum(body, lines.extents, call.resultType(),
+                      [&](BodyBuilder &inner) { return abs(read(inner)); });
+  });
+  llvm::sort(dims);
+  ReducedDims all(sums, dims);
+  if (order < 0)
+    requireElements(call, all);
+  bool keepdim = call.args.boolean("keepdim");
+  return call.set(
+      call.kernels.map(all.resultShape(keepdim), call.resultType(), [&](BodyBuilder &body) {
+        auto read = [&](BodyBuilder &inner) {
+          return inner.read(sums, all.indexFromResult(inner, keepdim));
+        };
+        return order < 0 ? body.min(all.extents, type, read) // of nothing, the largest is 0
+                         : maximum(body.max(all.extents, type, read), body.constant(type, 0));
+      }));
+}
+
+/// The dims of a matrix in `call`: two that are named, or those of a tensor of rank 2.
+static std::optional<std::array<int64_t, 2>> matrixDims(Call &call) {
+  auto given = call.args.optIntList("dim");
+  if (given ? given->size() != 2 : rankOf(call.tensor(0)) != 2)
+    return std::nullopt;
+  return given ? std::array{(*given)[0], (*given)[1]} : std::array<int64_t, 2>{0, 1};
+}
+
+/// linalg.norm and linalg.matrix_norm: of a matrix where an order is given and two dims are there.
+static LogicalResult lowerLinalgNorm(Call &call) {
+  auto dims = matrixDims(call);
+  if (!call.args.isNone("ord") && !call.args.isNumber("ord")) {
+    if (!dims || call.args.string("ord") != "fro")
+      return call.refuse("a norm of singular values");
+    return vectorNorm(call, 2);
+  }
+  if (call.args.isNone("ord"))
+    return vectorNorm(call, 2);
+  double order = call.constantNumber("ord");
+  return dims ? matrixNorm(call, order, *dims) : vectorNorm(call, order);
+}
+
 /// NaN counts as 0 in the sum and not at all in the mean.
 static LogicalResult nanSum(Call &call, bool mean) {
   auto [reduced, keepdim] = reducedDims(call);
@@ -406,6 +462,9 @@ void lowering::registerReduction(LoweringTable &table) {
               [](Call &call) { return lowerVariance(call, true, true); });
   }
   table.add("aten.linalg_vector_norm.default", lowerVectorNorm);
+  table.add({"aten.linalg_norm.default", "aten.linalg_norm.ord_str",
+             "aten.linalg_matrix_norm.default", "aten.linalg_matrix_norm.str_ord"},
+            lowerLinalgNorm);
   table.add({"aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype",
              "aten.norm.ScalarOpt_dim_dtype"},
             lowerNorm);

@@ -44,6 +44,17 @@ def test_long(check_calls):
     check_calls(lambda x: F.group_norm(x, 2), some(1, 4, 50000, low=0, high=1), rtol=1e-6, atol=5e-7)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_norms_of_matrices(check_calls, dtype):
+    norm, matrix_norm, infinity = torch.linalg.norm, torch.linalg.matrix_norm, float("inf")
+
+    def function(x):
+        matrices = [matrix_norm(x, order, dims, keepdim=keep) for order in (1, -1, infinity, -infinity, "fro") for dims in ((-2, -1), (2, 0)) for keep in (False, True)]
+        return (*matrices, norm(x), norm(x, dim=(0, 1)), norm(x, 1, (1, 2)), norm(x, "fro", (0, 1)), norm(x[0], -1), norm(x[0], "fro"), norm(x[0, 0], 3), norm(x[0, 0], 0))
+    check_calls(function, some(4, 5, 6).to(dtype) + (1j if dtype.is_complex else 0), rtol=1e-5, atol=1e-5)
+    check_calls(lambda x: (norm(x, 1), norm(x, infinity), norm(x), norm(x, -1)), torch.zeros(0, 3, dtype=dtype))
+
+
 def test_empty(check_calls):
     check_calls(lambda x: (x.sum(0), x.sum(1), x.prod(0), x.sum(), x.any(0), x.all(0), x.mean(0)), some(0, 3))
 

@@ -23,7 +23,11 @@ def fourier():
         *[(lambda x, n=n, p=p: x + torch.hann_window(n, periodic=p), torch.tensor(0.0)) for n, p in ((9, True), (8, False), (1, True))],
         (fft.fftshift, rand(4, 5)), (with_(fft.ifftshift, dim=1), rand(4, 5)),
         (lambda x, w: torch.stft(x, 16, hop_length=4, win_length=12, window=w, return_complex=True, center=False), rand(2, 60), torch.hann_window(12)),
-        (lambda x: torch.view_as_real(torch.stft(x, 20, return_complex=True, pad_mode="constant")), rand(90))]
+        (lambda x: torch.view_as_real(torch.stft(x, 20, return_complex=True, pad_mode="constant")), rand(90)),
+        (lambda x, w: torch.istft(x, 16, hop_length=4, win_length=12, window=w), complex_(2, 9, 7), torch.hann_window(12)),
+        (lambda x, w: torch.istft(x, 16, hop_length=5, window=w, length=50, normalized=True), complex_(9, 7), torch.hann_window(16)),
+        (with_(torch.istft, n_fft=15, hop_length=7, center=False, return_complex=True, onesided=False), complex_(2, 15, 6)),
+        (with_(torch.istft, n_fft=14, center=False, onesided=False), complex_(14, 6))]
 
 
 def grids():
