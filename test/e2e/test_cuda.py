@@ -394,6 +394,30 @@ def test_large_products(tmp_path):
     assert any("ld.global.v4.b32" in text and "st.global.v4.b32" in text for name, text in code.items() if name.startswith("map"))
 
 
+class Tiles(torch.nn.Module):
+    """Products for which tiles of several sizes are chosen, some out of boxes of rows of a step, and with residuals and other orders."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.heads = torch.nn.Linear(4096, 1024), torch.nn.Linear(1024, 3072)
+
+    def forward(self, x, residual, tokens, stack, few):
+        heads = self.heads(tokens).view(*tokens.shape[:2], 16, 192).transpose(1, 2).contiguous()
+        return self.narrow(x) + residual, heads, torch.bmm(stack, stack), few @ few[:, :1000].t()
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+def test_warpgroups_in_registers(tmp_path):
+    archive = tmp_path / "tiles.pt2"
+    inputs = [torch.zeros(*size, dtype=torch.bfloat16) for size in ((2048, 4096), (2048, 1024), (4, 64, 1024), (64, 512, 512), (1000, 1000))]
+    shapes = (None, None, {1: torch.export.Dim("tokens", min=1, max=4096)}, {0: torch.export.Dim("batch", min=1, max=4096)}, None)
+    torch.export.save(torch.export.export(Tiles().bfloat16(), tuple(inputs), dynamic_shapes=shapes), archive)
+    code = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("*.sm_90a.ptx")]
+    sizes = sorted(int(re.search(r"m64n(\d+)k16", text)[1]) for text in code)
+    assert len(sizes) == 4 and sizes[0] < 128 and sizes[-1] == 256, sizes
+    assert all(text.count("setmaxnreg") in (0, 2) and ".minnctapersm 1" in text for text in code)
+
+
 class Heads(torch.nn.Module):
     """Attention of many queries, with heads of each size that has registers of its own."""
 

@@ -51,9 +51,12 @@ struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
     ConversionTarget flat(getContext());
     flat.addIllegalDialect<scf::SCFDialect>();
     flat.addIllegalOp<arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>();
-    // The CPUs' own instruction takes denormals for zero, and others have none.
-    flat.addDynamicallyLegalOp<arith::TruncFOp>(
-        [](arith::TruncFOp op) { return !getElementTypeOrSelf(op.getType()).isBF16(); });
+    // The CPUs' own instruction takes denormals for zero, and others have none. A GPU's is right.
+    bool isDevice = getOperation()->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName());
+    flat.addDynamicallyLegalOp<arith::TruncFOp>([=](arith::TruncFOp op) {
+      return !getElementTypeOrSelf(op.getType()).isBF16() ||
+             (isDevice && op.getIn().getType().isF32());
+    });
     flat.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     if (failed(applyPartialConversion(getOperation(), flat, expansions)))
       return signalPassFailure();

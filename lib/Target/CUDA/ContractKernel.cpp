@@ -1,4 +1,5 @@
 #include "ContractKernel.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -20,29 +21,66 @@ void ContractKernel::bind(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups
   }
 }
 
-void ContractKernel::storeElement(Value value) {
+sym::Expr ContractKernel::resultOffset() {
   SmallVector<sym::Expr> index;
   for (int64_t dim : op.getResultDims())
     index.push_back(position[dim]);
+  return sym::linearize(index, sym::getShape(op.getResult()));
+}
+
+void ContractKernel::storeElement(Value value) {
   auto type = cast<RankedTensorType>(op.getType());
-  epilogue.store(frame.resultBuffer(0), type.getElementType(),
-                 sym::linearize(index, sym::getShape(op.getResult())), value);
+  epilogue.store(frame.resultBuffer(0), type.getElementType(), resultOffset(), value);
+}
+
+void ContractKernel::storeNeighbours(sym::Expr n, ValueRange sums) {
+  auto type = cast<RankedTensorType>(op.getType()).getElementType();
+  int64_t count = sums.size();
+  SmallVector<Value> values;
+  SmallVector<sym::Expr> offsets;
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    cpu::BodyEmitter::Scope scope(epilogue);
+    bind(epilogue, dims.nGroups, n + static_cast<int64_t>(i), /*isNamed=*/false);
+    epilogue.setArgument(0, sum);
+    values.push_back(epilogue.emitYield().front());
+    offsets.push_back(frame.assumptions.simplify(resultOffset()));
+  }
+  bool areOne = isa<FloatType>(type) && frame.func->hasAttr(alignedAttrName) &&
+                frame.assumptions.isMultipleOf(offsets[0], count);
+  for (int64_t i = 1; i < count; ++i)
+    areOne &= frame.assumptions.simplify(offsets[i] - offsets[0]).isConstant(i);
+  if (!areOne) {
+    for (auto [offset, value] : llvm::zip(offsets, values))
+      epilogue.store(frame.resultBuffer(0), type, offset, value);
+    return;
+  }
+  Value address = frame.gep(frame.resultBuffer(0), type, frame.emit(offsets[0]));
+  Value vector = vector::FromElementsOp::create(b, loc, VectorType::get(count, type), values);
+  LLVM::StoreOp::create(b, loc, vector, address,
+                        /*alignment=*/count * type.getIntOrFloatBitWidth() / 8);
 }
 
 void ContractKernel::storeRows(ArrayRef<ContractTile::Row> rows, ValueRange sums, sym::Expr firstM,
                                sym::Expr firstN) {
   for (const ContractTile::Row &line : rows) {
     sym::Expr m = firstM + line.row;
+    // All neighbours are inside or none.
+    int64_t step = frame.assumptions.isMultipleOf(dims.n, line.neighbours) ? line.neighbours : 1;
     frame.emitIf(frame.emitLess(m, dims.m), [&] {
       cpu::BodyEmitter::Scope scope(epilogue);
       bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
       epilogue.emitAvailable();
-      for (auto [column, number] : line.columns) {
-        sym::Expr n = firstN + column;
-        frame.emitIf(frame.emitLess(n, dims.n), [&, number = number] {
+      for (size_t i = 0; i < line.columns.size(); i += step) {
+        SmallVector<Value> run;
+        for (auto [column, number] : ArrayRef(line.columns).slice(i, step))
+          run.push_back(sums[number]);
+        sym::Expr n = firstN + line.columns[i].first;
+        frame.emitIf(frame.emitLess(n, dims.n), [&] {
+          if (step > 1)
+            return storeNeighbours(n, run);
           cpu::BodyEmitter::Scope scope(epilogue);
           bind(epilogue, dims.nGroups, frame.named(n, dims.n), /*isNamed=*/true);
-          epilogue.setArgument(0, sums[number]);
+          epilogue.setArgument(0, run.front());
           storeElement(epilogue.emitYield().front());
         });
       }

@@ -16,12 +16,16 @@ protected:
   /// multiple stays one, so that wide accesses can be made of neighbours.
   void bind(cpu::BodyEmitter &body, llvm::ArrayRef<cpu::DimGroup> groups, sym::Expr linear,
             bool isNamed);
-  /// Writes the result's element at `position`.
+  /// Where the result's element at `position` is.
+  sym::Expr resultOffset();
+  /// Writes it.
   void storeElement(mlir::Value value);
   /// Runs the epilogue on this thread's sums, whose block begins at (firstM, firstN). What depends
   /// on the batch alone is bound.
   void storeRows(llvm::ArrayRef<ContractTile::Row> rows, mlir::ValueRange sums, sym::Expr firstM,
                  sym::Expr firstN);
+  /// The same for sums of columns next to each other, `n` and on, which are there.
+  void storeNeighbours(sym::Expr n, mlir::ValueRange sums);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;

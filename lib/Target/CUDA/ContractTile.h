@@ -28,9 +28,11 @@ public:
   virtual llvm::SmallVector<mlir::Value> multiply(mlir::Value lhs, mlir::Value rhs,
                                                   mlir::ValueRange sums) = 0;
 
-  /// The sums of one row of the block: column, number.
+  /// The sums of one row of the block: column, number. Each `neighbours` of them are columns next
+  /// to each other, from a multiple of that on.
   struct Row {
     sym::Expr row;
+    int64_t neighbours = 1;
     llvm::SmallVector<std::pair<sym::Expr, size_t>> columns;
   };
   virtual llvm::SmallVector<Row> rows() const = 0;

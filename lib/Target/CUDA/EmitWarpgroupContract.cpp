@@ -78,10 +78,10 @@ public:
     auto roles = scf::IfOp::create(b, loc, emitIsZero(frame.emit(group)), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(roles.thenBlock());
-    setRegisters(40, NVVM::SetMaxRegisterAction::decrease);
+    setRegisters(56, NVVM::SetMaxRegisterAction::decrease);
     frame.emitIf(emitIsZero(frame.emit(inGroup)), [&] { produce(); });
     b.setInsertionPointToStart(roles.elseBlock());
-    setRegisters(232, NVVM::SetMaxRegisterAction::increase);
+    setRegisters(224, NVVM::SetMaxRegisterAction::increase);
     consume();
   }
 
@@ -221,6 +221,7 @@ private:
     SmallVector<ContractTile::Row> rows;
     for (int64_t below : {0, 1}) {
       ContractTile::Row &row = rows.emplace_back();
+      row.neighbours = 2;
       row.row = wgmmaM * consumer + (wgmmaM / warps) * warp + line + 8 * below;
       for (int64_t j = 0; j < plan.blockN / 8; ++j)
         for (int64_t next : {0, 1})

@@ -127,6 +127,12 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         Value packed = emulator.call(loc, "kiln_emulator_pack_bf16", i32, call.getArgs());
         return replace(LLVM::BitcastOp::create(builder, loc, op->getResultTypes()[0], packed));
       }
+      // The CPU's instruction for it takes denormals for zero.
+      if (auto round = dyn_cast<LLVM::FPTruncOp>(op); round && round.getType().isBF16()) {
+        Value bits = emulator.call(loc, "kiln_emulator_round_to_bf16", i32, {round.getArg()});
+        bits = LLVM::TruncOp::create(builder, loc, builder.getI16Type(), bits);
+        return replace(LLVM::BitcastOp::create(builder, loc, round.getType(), bits));
+      }
       if (isa<NVVM::CpAsyncCommitGroupOp>(op)) {
         emulator.call(loc, "kiln_emulator_commit", {}, {});
         return replace({});

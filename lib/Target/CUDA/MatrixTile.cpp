@@ -57,6 +57,7 @@ public:
     for (int64_t i = 0; i < rowProducts; ++i)
       for (int64_t below : {0, 1}) {
         Row &line = result.emplace_back();
+        line.neighbours = 2;
         line.row = warpRow * plan.tileM + i * mmaM + fragments.group + 8 * below;
         for (int64_t j = 0; j < columnProducts; ++j)
           for (int64_t next : {0, 1})

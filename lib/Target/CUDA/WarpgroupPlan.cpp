@@ -38,7 +38,7 @@ static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands
 /// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
 /// the operands come.
 static int64_t estimateStep(const WarpgroupPlan &plan) {
-  constexpr int64_t productsPerCycle = 2048, bytesPerCycle = 64, latency = 64;
+  constexpr int64_t productsPerCycle = 2048, bytesPerCycle = 40, latency = 64;
   int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle;
   return std::max(multiply, plan.stageBytes() / bytesPerCycle) + latency;
 }
