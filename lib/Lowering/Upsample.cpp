@@ -1,5 +1,5 @@
 // Interpolation along the spatial dims, and rearrangements between channels and space.
-#include "kiln/Lowering/Lowering.h"
+#include "UpsampleBytes.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -192,6 +192,8 @@ static Element interpolate(BodyBuilder &body, Value x, ArrayRef<SmallVector<Tap>
 
 static LogicalResult weighted(Call &call, size_t spatial, Taps tapsOf) {
   Value x = call.tensor(0);
+  if (spatial == 2 && isImageOfBytes(call))
+    return resizeBytes(call, tapsOf == cubicTaps, /*antialias=*/false);
   auto all = axes(call, spatial, call.args.boolean("align_corners"));
   if (!all)
     return failure();

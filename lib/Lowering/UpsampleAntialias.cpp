@@ -1,6 +1,6 @@
 // Interpolation that averages over all inputs an output covers, so that making an image smaller
 // does not alias.
-#include "kiln/Lowering/Lowering.h"
+#include "UpsampleBytes.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -163,6 +163,8 @@ static Value resize(Call &call, Value x, size_t dim, const Axis &axis, Filter fi
 
 /// The width first, then the height.
 static LogicalResult lowerAntialias(Call &call, Filter filter) {
+  if (isImageOfBytes(call))
+    return resizeBytes(call, filter.radius == 2, /*antialias=*/true);
   auto all = axes(call);
   if (!all)
     return failure();

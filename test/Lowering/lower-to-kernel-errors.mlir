@@ -45,3 +45,12 @@ func.func @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = torch.call "aten.alpha_dropout.default"(%x) args = [#torch.arg<0>, 1.5, true] {node = "dropout"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Weights of images of bytes have as many bits as the largest of all leaves: sizes have to be known.
+func.func @bytes(%x: tensor<1x3x?x8xui8, #sym.shape<[1, 3, s0, 8]>>) -> tensor<1x3x5x5xui8> {
+  // expected-error@+1 {{cannot compile aten.upsample_bilinear2d.default: an image of bytes whose size is not a positive constant}}
+  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#torch.arg<0>, [5, 5], false, unit, unit] {node = "resize"} : (tensor<1x3x?x8xui8, #sym.shape<[1, 3, s0, 8]>>) -> tensor<1x3x5x5xui8>
+  return %0 : tensor<1x3x5x5xui8>
+}

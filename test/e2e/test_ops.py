@@ -161,6 +161,9 @@ def interpolation():
                   (with_(F.interpolate, scale_factor=2, mode="trilinear", align_corners=corners), rand(1, 2, 3, 4, 2))]
         for options in (dict(size=(2, 4)), dict(size=(9, 3)), dict(scale_factor=(0.37, 1.7))):
             cases += [(with_(F.interpolate, antialias=True, mode=mode, align_corners=corners, **options), x) for mode in ("bilinear", "bicubic")]
+        for image in (torch.randint(256, (2, 3, 13, 9), dtype=torch.uint8), torch.randint(256, (1, 6, 8, 11), dtype=torch.uint8)):
+            cases += [(with_(F.interpolate, antialias=smooth, mode=mode, align_corners=corners, **options), image) for mode in ("bilinear", "bicubic")
+                      for smooth in (False, True) for options in (dict(size=(5, 30)), dict(size=(27, 2)), dict(scale_factor=(0.37, 1.7)))]
     return cases
 
 
