@@ -355,7 +355,7 @@ private:
     if (layout.blockAxis != layout.tileAxis)
       tiles = tiles * layout.numTiles();
     sym::Expr share = sym::Expr(panelRowBytes()).ceilDiv(8 * sym::Expr::max(tiles, 1));
-    prefetchStride = frame.named(sym::Expr::min(8 * share, 64), 65);
+    prefetchStride = frame.named(8 * share, panelRowBytes() + 8);
   }
 
   /// Spreads the fetching of the next panel over the task's tiles.

@@ -246,8 +246,10 @@ private:
     SmallVector<Value> row;
     for (int64_t v = 0; v < shape.vectors; ++v)
       row.push_back(extend(load(rhs, shape.rhsType, v * shape.lanes, false), shape.rhsType));
-    if (prefetched)
-      LLVM::Prefetch::create(b, loc, prefetched, /*rw=*/0, prefetch.locality, /*cache=*/1);
+    for (int64_t line = 0; prefetched && line < prefetch.lines; ++line) {
+      Value address = frame.gep(prefetched, b.getI8Type(), frame.constant(64 * line));
+      LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
+    }
     SmallVector<Value> next;
     auto loadLhs = [&](size_t number, int64_t column, bool scalar) {
       auto [pointer, offset] = address(number, column);

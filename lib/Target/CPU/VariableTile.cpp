@@ -1,6 +1,7 @@
 #include "VariableTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -107,6 +108,9 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
   if (!tile.prefetch.pointer)
     tile.prefetch = {tile.rhs, frame.constant(0)};
   tile.prefetch.locality = 2;
+  // A tile alone fetches all of the next panel.
+  tile.prefetch.lines = llvm::divideCeilSigned(
+      tile.shape.vectors * tile.shape.lanes * tile.shape.rhsType.getIntOrFloatBitWidth(), 512);
   if (tile.shape.loops.size() < 2)
     tile.shape.loops.insert(tile.shape.loops.begin(), SumLoop{1, 0, 0});
   SmallVector<Value> arguments{

@@ -58,6 +58,8 @@ struct MicrokernelShape {
 struct Prefetch {
   mlir::Value pointer; // null for none
   mlir::Value stride;  // i64
+  /// Lines asked for in an iteration, one after the other.
+  int64_t lines = 1;
   /// 3 asks for level 1 cache, 2 for level 2.
   int locality = 2;
 };
