@@ -266,6 +266,10 @@ static LogicalResult lowerLuUnpack(Call &call) {
   Value lu = call.tensor(0), pivots = call.tensor(1);
   if (!isMatrix(lu) || !isInt(elementType(pivots)) || rankOf(pivots) + 1 != rankOf(lu))
     return call.refuse("these dtypes or ranks");
+  Exprs shape = shapeOf(lu);
+  Expr swaps = Expr::min(shape[shape.size() - 2], shape.back());
+  if (!call.fits(shapeOf(pivots).back(), swaps, "another number of pivots than of columns"))
+    return call.refuse("another number of pivots than of columns");
   Value flat = flattenBatch(call, lu);
   Value rows = permutationOf(call, flattenPivots(call, pivots), shapeOf(flat)[1]);
   SmallVector<Value> parts = unpack(call, flat, rows);

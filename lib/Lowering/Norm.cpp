@@ -150,7 +150,8 @@ static LogicalResult lowerRmsNorm(Call &call) {
 /// All of these are vectors of `channels` elements (or null).
 static bool areChannelVectors(Call &call, ArrayRef<Value> vectors, Expr channels) {
   return llvm::all_of(vectors, [&](Value vector) {
-    return !vector || (rankOf(vector) == 1 && call.kernels.isSame(shapeOf(vector)[0], channels));
+    return !vector || (rankOf(vector) == 1 &&
+                       call.fits(shapeOf(vector)[0], channels, "parameters of other channels"));
   });
 }
 
@@ -293,7 +294,8 @@ static SmallVector<Value> groupNorm(Call &call, Expr groups, Value weight, Value
   Exprs shape = shapeOf(x);
   Type wide = opmath(elementType(x));
   Expr each = call.kernels.known().simplify(shape[1].floorDiv(groups));
-  if (!isFloat(wide) || !call.kernels.isSame(each * groups, shape[1]) ||
+  if (!isFloat(wide) ||
+      !call.fits(each * groups, shape[1], "channels that the groups do not divide") ||
       !areChannelVectors(call, {weight, bias}, shape[1])) {
     call.kernels.fail("this dtype, or groups or parameters that do not fit the channels");
     return {};

@@ -281,8 +281,17 @@ def input_values(program):
     return [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
 
 
-def resize(tensor, shape):
+# Here square matrices grow by rows and columns of the identity, and stay regular or positive definite.
+MATRICES = re.compile(r"linalg\.|cholesky|logdet|lu_|triangular_solve")
+
+
+def resize(tensor, shape, of_matrices=False):
     """The elements of `tensor` repeated to fill `shape`: values stay in the operator's domain."""
+    is_square = tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2] and shape[-1] == shape[-2]
+    if of_matrices and is_square and (tensor.is_floating_point() or tensor.is_complex()):
+        result = torch.eye(shape[-1], dtype=tensor.dtype).repeat(*shape[:-2], 1, 1)
+        result[..., : tensor.shape[-2], : tensor.shape[-1]] = resize(tensor, (*shape[:-2], *tensor.shape[-2:]))
+        return result
     for dim, size in enumerate(shape):
         if size != tensor.shape[dim]:
             tensor = tensor.index_select(dim, torch.arange(size) % max(tensor.shape[dim], 1))
@@ -315,7 +324,7 @@ def symbols_of(values):
     return found
 
 
-def other_inputs(call, tensors, values, calls):
+def other_inputs(entry, call, tensors, values, calls):
     """Yields inputs of other sizes: all a bit larger, all twice as large, those of another call that differs in sizes alone, single ones larger."""
     hints = symbols_of(values)
     if not hints:
@@ -324,8 +333,8 @@ def other_inputs(call, tensors, values, calls):
     def of_sizes(sizes):
         shapes = [evaluate(value, sizes) for value in values]
         if None not in shapes:
-            yield [resize(tensor, shape) for tensor, shape in zip(tensors, shapes)]
-    yield from of_sizes({symbol: size + 1 + number % 3 for number, (symbol, size) in enumerate(hints.items())})
+            yield [resize(tensor, shape, MATRICES.search(entry.full_name)) for tensor, shape in zip(tensors, shapes)]
+    yield from of_sizes({symbol: size + 1 + size // 3 for symbol, size in hints.items()})  # keeps what is equal equal, and what is smaller smaller
     yield from of_sizes({symbol: size + 1 for symbol, size in hints.items()})
     yield from of_sizes({symbol: 2 * size for symbol, size in hints.items()})
     for other in calls:
@@ -437,8 +446,8 @@ class Workspace:
                 pass
 
     def resized(self, one, known):
-        calls = self.calls()
-        cases = (make_case(self.entry, calls[one.name], inputs) for inputs in other_inputs(calls[one.name], one.case.inputs, known, list(calls.values())))
+        call, calls = self.calls()[one.name], list(self.calls().values())
+        cases = (make_case(self.entry, call, inputs) for inputs in other_inputs(self.entry, call, one.case.inputs, known, calls))
         return next(filter(None, cases), None)
 
     def export_all(self, names, not_exported):
