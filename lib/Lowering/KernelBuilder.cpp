@@ -89,7 +89,7 @@ Value KernelBuilder::contract(const Contraction &c, Type type) {
   auto op = kernel::ContractOp::create(builder, sym::getTensorType(permuted(sizes, c.perm), type),
                                        shapeAttr(builder, c.batch), shapeAttr(builder, c.m),
                                        shapeAttr(builder, c.n), shapeAttr(builder, c.k), perm,
-                                       /*panel=*/IntegerAttr());
+                                       /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr());
   Element lhs = fill(op.getLhs(), extents, {}, c.lhs);
   fill(op.getRhs(), extents, lhs.type(), c.rhs);
   Type sumType = opmath(lhs.type());
@@ -108,10 +108,11 @@ Value KernelBuilder::attention(const AttentionSpec &s, Type type) {
   sizes.append({s.m, s.dv});
   auto expr = [&](Expr e) { return sym::ExprAttr::get(builder.getContext(), e); };
   auto op = kernel::AttentionOp::create(
-      builder, sym::getTensorType(permuted(sizes, s.perm), type), shapeAttr(builder, s.batch),
-      expr(s.m), expr(s.n), expr(s.d), expr(s.dv), builder.getF64FloatAttr(s.scale),
-      s.causal ? builder.getUnitAttr() : UnitAttr(),
-      isIdentity(s.perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(s.perm));
+      builder, sym::getTensorType(permuted(sizes, s.perm), type), TypeRange(),
+      shapeAttr(builder, s.batch), expr(s.m), expr(s.n), expr(s.d), expr(s.dv),
+      builder.getF64FloatAttr(s.scale), s.causal ? builder.getUnitAttr() : UnitAttr(),
+      isIdentity(s.perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(s.perm),
+      /*part=*/sym::ExprAttr());
   fill(op.getQ(), extents, type, s.q);
   fill(op.getK(), extents, type, s.k);
   fill(op.getV(), extents, type, s.v);

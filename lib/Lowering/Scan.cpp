@@ -1,4 +1,5 @@
 // Running reductions along one dim.
+#include "kiln/Dialect/Kernel/Scan.h"
 #include "ComplexFunctions.h"
 #include "ReducedDims.h"
 
@@ -6,7 +7,12 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// A 0-d tensor counts as one element.
+static void markAssociative(Value result) {
+  Operation *op = result.getDefiningOp();
+  op->setAttr(kernel::associativeAttrName, UnitAttr::get(op->getContext()));
+}
+
+/// A 0-d tensor counts as one element. `combine` is associative but for rounding.
 static LogicalResult scan(Call &call, Type state, Element (*start)(ImplicitLocOpBuilder &, Type),
                           function_ref<Element(Element, Element)> combine) {
   Value self = call.tensor(0);
@@ -21,6 +27,7 @@ static LogicalResult scan(Call &call, Type state, Element (*start)(ImplicitLocOp
     return Elements{combine(a[0], b[0])};
   };
   Value result = call.kernels.scan({shape, dim, init, body, step}, call.resultType()).front();
+  markAssociative(result);
   return call.set(rank == 0 ? call.kernels.reshape(result, {}) : result);
 }
 
@@ -81,6 +88,7 @@ static LogicalResult extremeSoFar(Call &call, bool largest) {
     return Elements{select(take, next[0], best[0]), select(take, next[1], best[1])};
   };
   SmallVector<Value> results = call.kernels.scan({shape, dim, init, body, step}, {type, i64});
+  markAssociative(results.front());
   if (rank == 0)
     for (Value &result : results)
       result = call.kernels.reshape(result, {});

@@ -62,7 +62,10 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   } else {
     // After fusion, which would put the parts back together.
     pm.addPass(cuda::createCudaSplitReductions());
+    // Before products become graphs, from which constants are not seen.
+    pm.addPass(cuda::createCudaPackOperands());
     pm.addPass(cuda::createCudaSplitContracts());
+    pm.addPass(cuda::createCudaSplitAttention());
   }
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));

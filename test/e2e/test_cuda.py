@@ -99,7 +99,9 @@ class Orders(torch.nn.Module):
         ties = (few * 2).round()
         return (x.cumsum(-1), x.cumsum(0), x.cumprod(1), flags.cumsum(-1), few.to(torch.complex64).cumsum(-1), x.cummax(-1)[0],
                 x.t().cumsum(-1), few.flatten().cumsum(0), few.cumsum(1), torch.argsort(ties, stable=True, dim=-1), few.sort(-1, descending=True)[0],
-                torch.where(few > 1, torch.nan, few).sort(-1)[0], ties.flatten().sort(stable=True)[1], few[:, :3].sort(-1)[1], torch.nonzero(flags))
+                torch.where(few > 1, torch.nan, few).sort(-1)[0], ties.flatten().sort(stable=True)[1], few[:, :3].sort(-1)[1], torch.nonzero(flags),
+                (torch.arange(4999) * 7919 % 997).sort(stable=True)[1], x[0].sort(stable=True)[1], (x * 9).round().sort(dim=0, stable=True)[1], torch.where(few > 2, torch.nan, ties).cummax(-1)[1],
+                ties.cummin(-1)[1], x.logcumsumexp(-1), (few > 0).int().cummax(-1)[1])
 
 
 def test_scans_and_sorts(compile_model):
@@ -158,9 +160,28 @@ def test_products_in_parts(compile_model):
     rows = 2 * torch.export.Dim("half", min=17, max=200)
     compiled = compile_model(Narrow(), example(70), dynamic_shapes=({0: rows}, {0: rows}, None), options=EMULATED)
     wrapper = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
-    assert [wrapper.count(f"kernel.reduce [{parts}]") for parts in (4, 3, 2)] == [2, 2, 1]
+    assert [wrapper.count(f"kernel.reduce [{parts}]") for parts in (4, 3, 2)] == [3, 1, 1]
     for number in (70, 36):
         compiled.check(example(number), 1e-3, 1e-3)
+
+
+class Sized(torch.nn.Module):
+    """A product whose blocks may be many, and a gradient, whose steps are as many as the run has rows."""
+
+    def forward(self, x, y):
+        return torch.relu(torch.bmm(x, y)), x[0, :, :32].t() @ x[1, :, :40]
+
+
+def test_products_of_few_blocks(compile_model):
+    def example(rows):
+        torch.manual_seed(rows)
+        return torch.randn(33, rows, 576).half() / 4, torch.randn(33, 576, 16).half() / 4
+
+    compiled = compile_model(Sized(), example(70), dynamic_shapes=({1: ROWS}, None), options=EMULATED)
+    kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
+    assert kernels.count(" part ") == 1
+    for rows in (70, 3, 64, 600):
+        compiled.check(example(rows)[:1] + example(70)[1:], 2e-2, 2e-2)
 
 
 class Halves(torch.nn.Module):
@@ -284,6 +305,39 @@ def test_attention_of_unknown_size(compile_model):
     compiled = compile_model(CausalAttention(), example(100), dynamic_shapes=({2: tokens},) * 3, options=EMULATED)
     for number in (2, 64, 100, 129, 257):
         compiled.check(example(number), 2e-2, 2e-2)
+
+
+class Step(torch.nn.Module):
+    """A decoder's step over what it has kept: heads of their own and shared ones, with a mask, several tokens at once, the first key alone."""
+
+    def forward(self, q, k, v, mask):
+        attend = F.scaled_dot_product_attention
+        shared, few = dict(enable_gqa=True), q[:, :2]
+        return (attend(few, k, v), attend(q, k, v, attn_mask=mask, **shared), attend(q, k, v, scale=-0.2, **shared),
+                attend(q.expand(-1, -1, 3, -1), k, v, attn_mask=mask, **shared), attend(q, k[:, :1], v[:, :1], **shared),
+                attend(few.expand(-1, -1, 70, -1), k, v, is_causal=True))
+
+
+@pytest.mark.parametrize("dtype, depth", [(torch.float32, 40), (torch.bfloat16, 64), (torch.float16, 24), (torch.float64, 16)], ids=str)
+def test_attention_in_parts(compile_model, dtype, depth):
+    """Keys divided among blocks, of which masks hide whole parts, and from one row everything."""
+    def example(keys):
+        torch.manual_seed(keys)
+        mask = torch.randn(2, 1, 1, keys)
+        mask[0, ..., 128:384] = -torch.inf
+        mask[1, ..., 0 if keys == 300 else 5:] = -torch.inf
+        tensors = torch.randn(2, 6, 1, depth), torch.randn(2, 2, keys, depth), torch.randn(2, 2, keys, depth + 8), mask
+        return tuple(tensor.to(dtype) for tensor in tensors)
+
+    tolerance = 1e-5 if dtype.itemsize > 2 else 2e-2
+    keys = torch.export.Dim("keys", min=2, max=4000)
+    compiled = compile_model(Step(), example(700), dynamic_shapes=(None, {2: keys}, {2: keys}, {3: keys}), options=EMULATED)
+    kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
+    assert kernels.count("kernel.attention batch") == kernels.count(" part ") == 6
+    for number in (700, 2, 128, 300, 512, 1025):
+        compiled.check(example(number), tolerance, tolerance)
+    fixed = compile_model(Step(), example(640), options=EMULATED)
+    fixed.check(example(640), tolerance, tolerance)
 
 
 class Attention(torch.nn.Module):
@@ -416,6 +470,41 @@ def test_warpgroups_in_registers(tmp_path):
     sizes = sorted(int(re.search(r"m64n(\d+)k16", text)[1]) for text in code)
     assert len(sizes) == 4 and sizes[0] < 128 and sizes[-1] == 256, sizes
     assert all(text.count("setmaxnreg") in (0, 2) and ".minnctapersm 1" in text for text in code)
+
+
+class Windows(torch.nn.Module):
+    """Convolutions whose channels are copied in chunks, and one of three channels; a decoder's attention; a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3, padding=1, stride=2), torch.nn.ReLU(),
+                                         torch.nn.Conv2d(64, 24, 3, padding=2, dilation=2), torch.nn.ConstantPad2d(1, 0.0), torch.nn.Conv2d(24, 40, 1))
+
+    def forward(self, images, q, k):
+        return self.convs(images), F.scaled_dot_product_attention(q[:, :, :1], k, k, enable_gqa=True), F.layer_norm(q, (q.shape[-1],))
+
+
+def windows(dtype):
+    torch.manual_seed(0)
+    keys = {2: torch.export.Dim("keys", min=2, max=100000)}
+    inputs = torch.randn(2, 3, 19, 21).to(dtype), torch.randn(1, 8, 40, 64).to(dtype), torch.randn(1, 2, 500, 64).to(dtype)
+    return Windows().eval().to(dtype), inputs, (None, None, keys)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_windows(compile_model, dtype):
+    module, inputs, shapes = windows(dtype)
+    compile_model(module, inputs, dynamic_shapes=shapes, options=EMULATED).check(inputs, *(2 * [2e-2 if dtype.itemsize == 2 else 1e-4]))
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+def test_windows_in_registers(tmp_path):
+    module, inputs, shapes = windows(torch.bfloat16)
+    archive = tmp_path / "windows.pt2"
+    torch.export.save(torch.export.export(module, inputs, dynamic_shapes=shapes), archive)
+    code = {file.name: file.read_text() for file in assert_assembles(archive, tmp_path).glob("*.sm_80.ptx")}
+    assert sum(name.startswith("contract") and "cp.async" in text for name, text in code.items()) == 3
+    assert any(name.startswith("map") and "shfl.sync" in text and "ld.global.v4.b32" in text and "st.global.v4.b32" in text for name, text in code.items())
 
 
 class Heads(torch.nn.Module):

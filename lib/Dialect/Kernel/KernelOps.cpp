@@ -236,9 +236,12 @@ static LogicalResult verifyDimsUnused(Operation *op, Region &region, unsigned be
   return failure(result.wasInterrupted());
 }
 
-static LogicalResult verifyResultShape(Operation *op, Value result, ArrayRef<int64_t> dims,
+static LogicalResult verifyResultShape(Operation *op, Value result,
+                                       std::optional<sym::Expr> numParts, ArrayRef<int64_t> dims,
                                        ArrayRef<sym::Expr> extents) {
   SmallVector<sym::Expr> expected;
+  if (numParts)
+    expected.push_back(*numParts);
   for (int64_t dim : dims)
     expected.push_back(extents[dim]);
   if (sym::getShape(result) != expected)
@@ -247,11 +250,29 @@ static LogicalResult verifyResultShape(Operation *op, Value result, ArrayRef<int
   return success();
 }
 
+/// A size is known to be positive, or not known.
+static LogicalResult verifyPart(Operation *op, sym::ExprAttr part) {
+  if (part && part.getValue().constant().value_or(1) < 1)
+    return op->emitOpError("part is ") << part.getValue().str() << ", expected a positive number";
+  return success();
+}
+
+std::optional<sym::Expr> ContractOp::getNumParts() {
+  if (!getPart())
+    return std::nullopt;
+  return sym::product(getK().getSizes()).ceilDiv(getPartAttr().getValue());
+}
+
 LogicalResult ContractOp::verify() {
   unsigned m = getNumBatch(), n = m + getNumM(), k = n + getNumN(), end = k + getNumK();
   if (!isPermutation(getPerm(), k)) // C5
     return emitOpError("perm is not a permutation of the ") << k << " batch, m and n dims";
-  if (failed(verifyResultShape(*this, getResult(), getResultDims(), getExtents()))) // C1
+  if (failed(verifyPart(*this, getPartAttr()))) // C7
+    return failure();
+  if (getPart() && getPanel())
+    return emitOpError("has both a part and a panel");
+  if (failed(verifyResultShape(*this, getResult(), getNumParts(), getResultDims(),
+                               getExtents()))) // C1
     return failure();
   Operation *lhsYield = getLhs().front().getTerminator();
   if (lhsYield->getNumOperands() != 1) // C2
@@ -293,13 +314,40 @@ SmallVector<int64_t> AttentionOp::getResultDims() {
   return resultDims(getPerm(), dims);
 }
 
+std::optional<sym::Expr> AttentionOp::getNumParts() {
+  if (!getPart())
+    return std::nullopt;
+  return getN().getValue().ceilDiv(getPartAttr().getValue());
+}
+
 LogicalResult AttentionOp::verify() {
   unsigned m = getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
   if (!isPermutation(getPerm(), m + 2))
     return emitOpError("perm is not a permutation of the ") << m + 2 << " batch, m and dv dims";
-  if (failed(verifyResultShape(*this, getResult(), getResultDims(), getExtents())))
+  if (failed(verifyPart(*this, getPartAttr())) || // C7
+      failed(verifyResultShape(*this, getResult(), getNumParts(), getResultDims(), getExtents())))
     return failure();
-  Type element = getScalarType(cast<RankedTensorType>(getResult().getType()).getElementType());
+  Type sum = getScalarType(cast<RankedTensorType>(getResult().getType()).getElementType());
+  Type element = sum;
+  if (getState().size() != (getPart() ? 2 : 0)) // C8
+    return emitOpError("has ") << getState().size() + 1 << " results, expected "
+                               << (getPart() ? 3 : 1);
+  if (getPart()) {
+    Operation *yield = getQ().front().getTerminator();
+    if (yield->getNumOperands() == 1)
+      element = yield->getOperand(0).getType();
+    if (!isa<FloatType>(sum) || !isa<FloatType>(element) ||
+        element.getIntOrFloatBitWidth() > sum.getIntOrFloatBitWidth())
+      return emitOpError("sums ") << element << " in " << sum;
+    auto rows = llvm::to_vector(llvm::seq<int64_t>(0, m + 1));
+    for (Value state : getState()) {
+      if (cast<RankedTensorType>(state.getType()).getElementType() != sum)
+        return emitOpError("has a maximum or sum of type ")
+               << cast<RankedTensorType>(state.getType()).getElementType() << ", expected " << sum;
+      if (failed(verifyResultShape(*this, state, getNumParts(), rows, getExtents())))
+        return failure();
+    }
+  }
   if (failed(verifyYield(*this, getQ(), element, "q")) ||
       failed(verifyYield(*this, getK(), element, "k")) ||
       failed(verifyYield(*this, getV(), element, "v")) ||
@@ -363,7 +411,8 @@ LogicalResult ScatterOp::verify() {
   unsigned end = places + getNumPlaces();
   if (!isPermutation(getPerm(), places)) // C6
     return emitOpError("perm is not a permutation of the ") << places << " batch and target dims";
-  if (failed(verifyResultShape(*this, getResult(), getResultDims(), getExtents()))) // C1
+  if (failed(
+          verifyResultShape(*this, getResult(), std::nullopt, getResultDims(), getExtents()))) // C1
     return failure();
   Type element = scalarTypes(getOperation()->getResults()).front();
   if (failed(verifyYield(*this, getInit(), element, "init"))) // C2

@@ -183,6 +183,8 @@ static kernel::ScheduleAttr choose(AttentionLayout layout, const TargetInfo &tar
 
 FailureOr<KernelPlan> cpu::planAttention(kernel::FuncOp func, const TargetInfo &target) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
+  if (op.getPart())
+    return op.emitError("cannot be compiled for CPUs: attention in parts");
   KernelPlan plan;
   plan.schedule = func.getScheduleAttr();
   if (!plan.schedule) {

@@ -295,16 +295,26 @@ BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp>
   SmallVector<sym::Expr> extents;
   for (const DimGroup &loop : loops)
     extents.push_back(loop.extent);
+  int64_t vector = threads->vector;
+  if (extents.empty() || !frame.assumptions.isMultipleOf(extents.back(), vector))
+    vector = 1;
+  if (vector > 1)
+    extents.back() = frame.assumptions.simplify(extents.back().floorDiv(vector));
   sym::Expr total = sym::product(extents);
-  Accumulators mine = frame.emitLoop(threads->rank, frame.simplifyAndEmit(total), threads->size,
-                                     identity, [&](Value iv, ValueRange carried) {
-                                       Scope scope(*this);
-                                       sym::Expr position = frame.addVariable(iv, total);
-                                       auto indices = sym::delinearize(position, extents);
-                                       for (auto [loop, index] : llvm::zip(loops, indices))
-                                         loop.bind(*this, index);
-                                       return accumulate(group, carried);
-                                     });
+  auto step = [&](Value iv, ValueRange carried) {
+    Accumulators sums(carried);
+    auto indices = sym::delinearize(frame.addVariable(iv, total), extents);
+    for (int64_t i = 0; i < vector; ++i) {
+      Scope scope(*this);
+      for (auto [loop, index] : llvm::zip(loops, indices))
+        loop.bind(*this,
+                  vector > 1 && loop.first == loops.back().first ? vector * index + i : index);
+      sums = accumulate(group, sums);
+    }
+    return sums;
+  };
+  Accumulators mine =
+      frame.emitLoop(threads->rank, frame.simplifyAndEmit(total), threads->size, identity, step);
   team = threads;
   return threads->combineAll(frame, mine,
                              [&](ValueRange a, ValueRange b) { return combine(group, a, b); });

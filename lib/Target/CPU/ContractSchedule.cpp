@@ -131,6 +131,8 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &targ
 
 FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const TargetInfo &target) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
+  if (op.getPart())
+    return op.emitError("cannot be compiled for CPUs: a product in parts");
   KernelPlan plan;
   plan.schedule = func.getScheduleAttr();
   if (!plan.schedule) {

@@ -1,3 +1,4 @@
+#include "kiln/Target/CPU/PackOperands.h"
 #include "MapPlan.h"
 #include "kiln/Target/CPU/Passes.h"
 
@@ -31,7 +32,7 @@ static std::optional<unsigned> findColumn(kernel::ReadOp read, sym::Expr column)
 }
 
 /// `tensor` with dim `dim` moved last, as a view in front of `before`.
-static Value moveLast(Value tensor, unsigned dim, Operation *before) {
+static Value createMoved(Value tensor, unsigned dim, Operation *before) {
   SmallVector<sym::Expr> shape = sym::getShape(tensor);
   unsigned rank = shape.size();
   SmallVector<sym::Expr> moved(shape);
@@ -50,6 +51,27 @@ static Value moveLast(Value tensor, unsigned dim, Operation *before) {
   Value element = kernel::ReadOp::create(builder, loc, tensor, index);
   kernel::YieldOp::create(builder, loc, element);
   return view.getResult(0);
+}
+
+void cpu::moveLast(Operation *op, Region &region, sym::Expr column) {
+  DenseMap<std::pair<Value, unsigned>, Value> packed;
+  region.walk([&](kernel::ReadOp read) {
+    auto constant = read.getTensor().getDefiningOp<kernel::ConstantOp>();
+    if (!constant || constant->hasAttr(kernel::mutatedAttrName))
+      return;
+    std::optional<unsigned> dim = findColumn(read, column);
+    if (!dim)
+      return;
+    Value &view = packed[{constant, *dim}];
+    if (!view)
+      view = createMoved(constant, *dim, op);
+    sym::IndexMap index = read.getMap().getMap();
+    sym::Expr last = index.results[*dim];
+    index.results.erase(index.results.begin() + *dim);
+    index.results.push_back(last);
+    read.getTensorMutable().assign(view);
+    read.setMapAttr(sym::MapAttr::get(read.getContext(), index));
+  });
 }
 
 namespace {
@@ -71,7 +93,7 @@ struct PackOperands : kiln::cpu::impl::CpuPackOperandsBase<PackOperands> {
     getOperation()->walk([&](kernel::ContractOp contract) { contracts.push_back(contract); });
     for (kernel::ContractOp contract : contracts)
       if (!contract.getPanel() && contract.getNumN() > 0)
-        moveColumns(
+        moveLast(
             contract, contract.getRhs(),
             sym::Expr::dim(contract.getNumBatch() + contract.getNumM() + contract.getNumN() - 1));
   }
@@ -80,29 +102,7 @@ struct PackOperands : kiln::cpu::impl::CpuPackOperandsBase<PackOperands> {
     MapPlan plan = makeMapPlan(map, {}, target);
     if (!plan.columns)
       return;
-    moveColumns(map, map.getBody(), plan.columns->lastDim());
-  }
-
-  /// Makes constants that `region` of `op` reads run along `column`.
-  static void moveColumns(Operation *op, Region &region, sym::Expr column) {
-    DenseMap<std::pair<Value, unsigned>, Value> packed;
-    region.walk([&](kernel::ReadOp read) {
-      auto constant = read.getTensor().getDefiningOp<kernel::ConstantOp>();
-      if (!constant || constant->hasAttr(kernel::mutatedAttrName))
-        return;
-      std::optional<unsigned> dim = findColumn(read, column);
-      if (!dim)
-        return;
-      Value &view = packed[{constant, *dim}];
-      if (!view)
-        view = moveLast(constant, *dim, op);
-      sym::IndexMap index = read.getMap().getMap();
-      sym::Expr last = index.results[*dim];
-      index.results.erase(index.results.begin() + *dim);
-      index.results.push_back(last);
-      read.getTensorMutable().assign(view);
-      read.setMapAttr(sym::MapAttr::get(read.getContext(), index));
-    });
+    moveLast(map, map.getBody(), plan.columns->lastDim());
   }
 };
 

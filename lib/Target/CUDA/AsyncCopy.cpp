@@ -1,37 +1,71 @@
 #include "AsyncCopy.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-kernel::ReadOp cuda::findPlainRead(Region &region, sym::Expr along, int64_t vector) {
-  auto read = dyn_cast<kernel::ReadOp>(region.front().front());
-  if (!read || read.getMask() || !read.getValues().empty() ||
-      region.front().getTerminator()->getOperand(0) != read.getResult())
+/// The read that `value` is: as it is, or with zeros where its mask does not hold.
+static kernel::ReadOp getRead(Value value) {
+  auto select = value.getDefiningOp<arith::SelectOp>();
+  auto read = (select ? select.getTrueValue() : value).getDefiningOp<kernel::ReadOp>();
+  auto isZero = [](Value other) {
+    return matchPattern(other, m_PosZeroFloat()) || matchPattern(other, m_Zero());
+  };
+  if (!read || !read.getValues().empty() || (read.getMask() && !isZero(read.getOther())))
     return {};
-  sym::Assumptions assumptions = kernel::getAssumptions(&region);
-  sym::Expr offset = assumptions.simplify(
-      sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
-  auto linear = sym::splitLinear(offset, along);
-  bool isPlain =
-      linear && linear->coefficient.isConstant(1) && assumptions.isMultipleOf(linear->rest, vector);
-  return isPlain ? read : kernel::ReadOp();
+  if (select && (select.getCondition() != read.getMask() || !isZero(select.getFalseValue())))
+    return {};
+  return read;
 }
 
-void cuda::emitCopy(DeviceFrame &frame, kernel::ReadOp read, Type type, sym::Expr offset,
+std::optional<CopySource> cuda::findCopySource(Region &region, sym::Expr along, int64_t vector) {
+  CopySource source{getRead(region.front().getTerminator()->getOperand(0)), {}};
+  if (!source.read)
+    return std::nullopt;
+  if (Value mask = source.read.getMask()) {
+    source.window = mask.getDefiningOp<kernel::InsideOp>();
+    if (!source.window || !source.window.getValues().empty() ||
+        llvm::any_of(source.window.getMap().getResults(),
+                     [&](sym::Expr expr) { return expr.dependsOn(along); }))
+      return std::nullopt;
+  }
+  sym::Assumptions assumptions = kernel::getAssumptions(&region);
+  sym::Expr offset = assumptions.simplify(
+      sym::linearize(source.read.getMap().getResults(), sym::getShape(source.read.getTensor())));
+  auto linear = sym::splitLinear(offset, along);
+  if (!linear || !linear->coefficient.isConstant(1) ||
+      !assumptions.isMultipleOf(linear->rest, vector))
+    return std::nullopt;
+  return source;
+}
+
+void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<sym::Expr> position,
                     Value target, Value inside) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
+  if (kernel::InsideOp window = source.window)
+    for (auto [expr, bound] :
+         llvm::zip_equal(window.getMap().getResults(), window.getBounds().getSizes())) {
+      sym::Expr index = expr.substituteDims(position);
+      inside =
+          frame.both(inside, frame.both(frame.emitLess(-1, index), frame.emitLess(index, bound)));
+    }
+  sym::Expr offset =
+      sym::linearize(source.read.getMap().getResults(), sym::getShape(source.read.getTensor()))
+          .substituteDims(position);
   auto global = LLVM::LLVMPointerType::get(b.getContext(),
                                            static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
-  Value source = frame.gep(frame.buffer(read.getTensor()), type, frame.simplifyAndEmit(offset));
+  Value base = frame.buffer(source.read.getTensor());
+  Value address = frame.gep(base, type, frame.simplifyAndEmit(offset));
   Value bytes = arith::ConstantIntOp::create(b, loc, vectorBytes, 32);
   if (inside)
     bytes =
         arith::SelectOp::create(b, loc, inside, bytes, arith::ConstantIntOp::create(b, loc, 0, 32));
   NVVM::CpAsyncOp::create(b, loc, frame.toShared(target),
-                          LLVM::AddrSpaceCastOp::create(b, loc, global, source), vectorBytes,
+                          LLVM::AddrSpaceCastOp::create(b, loc, global, address), vectorBytes,
                           NVVM::LoadCacheModifierKind::CG, bytes);
 }
 

@@ -6,14 +6,22 @@
 
 namespace kiln::cuda {
 
-/// The region's read, if that is all of it and elements that follow each other along dim `along`
-/// are neighbours in memory, each `vector` of them from a multiple of that on. Null otherwise.
-kernel::ReadOp findPlainRead(mlir::Region &region, sym::Expr along, int64_t vector);
+/// Memory that a region's elements are, and where they are zero instead.
+struct CopySource {
+  kernel::ReadOp read;
+  kernel::InsideOp window; // or null: all are there
+};
 
-/// Starts a copy of `vectorBytes` bytes (cp.async) from `offset` elements of the read's tensor on
-/// to shared memory; writes zeros where `inside` (null: always) does not hold.
-void emitCopy(DeviceFrame &frame, kernel::ReadOp read, mlir::Type type, sym::Expr offset,
-              mlir::Value target, mlir::Value inside);
+/// What the region reads, if it does nothing else and elements that follow each other along dim
+/// `along` are neighbours in memory, each `vector` of them from a multiple of that on, and all of
+/// these are there or none.
+std::optional<CopySource> findCopySource(mlir::Region &region, sym::Expr along, int64_t vector);
+
+/// Starts a copy of `vectorBytes` bytes (cp.async) from the element at `position`, the values of
+/// the region's dims, to shared memory; writes zeros where `inside` (null: always) does not hold,
+/// and then `position` may be anywhere.
+void emitCopy(DeviceFrame &frame, CopySource source, mlir::Type type,
+              llvm::ArrayRef<sym::Expr> position, mlir::Value target, mlir::Value inside);
 
 /// Ends a group of copies.
 void emitCopiesEnd(DeviceFrame &frame);

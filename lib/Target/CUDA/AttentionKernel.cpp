@@ -18,10 +18,20 @@ AttentionKernel::AttentionKernel(DeviceFrame &frame, kernel::AttentionOp op)
   sumType = getSumType(op.getQ().front().getTerminator()->getOperand(0).getType());
 }
 
+sym::Expr cuda::getGrid(kernel::AttentionOp op, int64_t blockRows) {
+  return sym::product(op.getBatch().getSizes()) * op.getM().getValue().ceilDiv(blockRows) *
+         op.getNumParts().value_or(1);
+}
+
 void AttentionKernel::bindBlock(int64_t blockRows) {
   ArrayRef<sym::Expr> extents = op.getBatch().getSizes();
   sym::Expr blocks = m.ceilDiv(blockRows), total = sym::product(extents);
-  sym::Expr block = frame.addVariable(frame.block, total * blocks);
+  sym::Expr block = frame.addVariable(frame.block, getGrid(op, blockRows));
+  if (isPart()) {
+    sym::Expr ofPart = total * blocks;
+    partNumber = frame.named(block.floorDiv(ofPart), *op.getNumParts());
+    block = frame.named(block.mod(ofPart), ofPart);
+  }
   firstQuery = blockRows * frame.named(block.mod(blocks), blocks);
   sym::Expr batch = frame.named(block.floorDiv(blocks), total);
   for (auto [i, value] : llvm::enumerate(sym::delinearize(batch, extents)))
@@ -37,6 +47,19 @@ void AttentionKernel::bindBlock(int64_t blockRows) {
   }
   lane = frame.addVariable(warp.rank, warpSize);
   warpNumber = frame.addVariable(warp.number, frame.numThreads / warpSize);
+}
+
+sym::Expr AttentionKernel::firstBlock(int64_t keyBlock) {
+  if (!isPart())
+    return 0;
+  return frame.assumptions.simplify(op.getPartAttr().getValue().floorDiv(keyBlock) * partNumber);
+}
+
+sym::Expr AttentionKernel::endBlock(sym::Expr block, int64_t keyBlock) {
+  if (isPart())
+    block = sym::Expr::min(block,
+                           firstBlock(keyBlock) + op.getPartAttr().getValue().floorDiv(keyBlock));
+  return frame.assumptions.simplify(block);
 }
 
 Value AttentionKernel::number(double value) {
@@ -81,9 +104,11 @@ Value AttentionKernel::emitBias(sym::Expr query, sym::Expr key) {
 }
 
 void AttentionKernel::storeResult(sym::Expr query, sym::Expr feature, Value value) {
-  auto type = cast<RankedTensorType>(op.getType());
+  auto type = cast<RankedTensorType>(op.getResult().getType());
   // The result's dims are of batch, m and dv.
   SmallVector<sym::Expr> index;
+  if (isPart())
+    index.push_back(partNumber);
   for (int64_t dim : op.getResultDims())
     index.push_back(dim < numBatch    ? position[dim]
                     : dim == numBatch ? frame.named(query, m)
@@ -92,4 +117,13 @@ void AttentionKernel::storeResult(sym::Expr query, sym::Expr feature, Value valu
     value = arith::TruncFOp::create(b, loc, type.getElementType(), value);
   q.store(frame.resultBuffer(0), type.getElementType(),
           sym::linearize(index, sym::getShape(op.getResult())), value);
+}
+
+void AttentionKernel::storeState(sym::Expr query, Value maximum, Value sum) {
+  SmallVector<sym::Expr> index = {partNumber};
+  index.append(position.begin(), position.begin() + numBatch);
+  index.push_back(frame.named(query, m));
+  sym::Expr offset = sym::linearize(index, sym::getShape(op.getState().front()));
+  q.store(frame.resultBuffer(1), sumType, offset, maximum);
+  q.store(frame.resultBuffer(2), sumType, offset, sum);
 }

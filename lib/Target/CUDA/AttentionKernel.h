@@ -14,6 +14,10 @@ protected:
 
   /// Which block this is, for blocks of so many queries; binds the bodies to its batch.
   void bindBlock(int64_t blockRows);
+  /// The number of the first `keyBlock` keys of this block's part; and `block`, or the number
+  /// behind the part's last ones if that is less.
+  sym::Expr firstBlock(int64_t keyBlock);
+  sym::Expr endBlock(sym::Expr block, int64_t keyBlock);
 
   mlir::Value number(double value);
   mlir::Value minusInfinity() { return number(-std::numeric_limits<double>::infinity()); }
@@ -36,8 +40,10 @@ protected:
   mlir::Value emitBias(sym::Expr query, sym::Expr key);
   bool hasBias() { return !op.getBias().empty(); }
 
-  /// Writes an element of the result.
+  /// Writes an element of the result, and of a part's the maximum and the sum.
   void storeResult(sym::Expr query, sym::Expr feature, mlir::Value value);
+  void storeState(sym::Expr query, mlir::Value maximum, mlir::Value sum);
+  bool isPart() { return op.getPart().has_value(); }
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;
@@ -50,8 +56,11 @@ protected:
   int64_t numBatch;
   llvm::SmallVector<sym::Expr> position;
   mlir::Type sumType;
-  sym::Expr firstQuery = 0, lane = 0, warpNumber = 0;
+  sym::Expr firstQuery = 0, lane = 0, warpNumber = 0, partNumber = 0;
 };
+
+/// Blocks of a kernel whose blocks have so many queries.
+sym::Expr getGrid(kernel::AttentionOp op, int64_t blockRows);
 
 /// With operands of two bytes, on tensor cores. Its schedule is `tile = [queries of a warp]`,
 /// `block = [threads, keys]` and `lanes` the steps that a tensor core takes at once.

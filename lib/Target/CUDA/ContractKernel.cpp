@@ -23,6 +23,8 @@ void ContractKernel::bind(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups
 
 sym::Expr ContractKernel::resultOffset() {
   SmallVector<sym::Expr> index;
+  if (op.getPart())
+    index.push_back(partNumber);
   for (int64_t dim : op.getResultDims())
     index.push_back(position[dim]);
   return sym::linearize(index, sym::getShape(op.getResult()));

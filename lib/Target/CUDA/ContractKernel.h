@@ -35,6 +35,7 @@ protected:
   cpu::BodyEmitter epilogue;
   /// Values of the contract's dims.
   llvm::SmallVector<sym::Expr> position;
+  sym::Expr partNumber = 0;
 };
 
 } // namespace kiln::cuda

@@ -27,7 +27,8 @@ ContractDims::ContractDims(kernel::ContractOp op)
   SmallVector<sym::Expr> index;
   for (int64_t dim : op.getResultDims())
     index.push_back(sym::Expr::dim(dim));
-  all.push_back({op, true, sym::linearize(index, sym::getShape(op.getResult()))});
+  SmallVector<sym::Expr> shape = sym::getShape(op.getResult());
+  all.push_back({op, true, sym::linearize(index, ArrayRef(shape).take_back(index.size()))});
 
   unsigned first = 0;
   auto collapse = [&](sym::ShapeAttr extents, sym::Expr &total) {
@@ -40,6 +41,8 @@ ContractDims::ContractDims(kernel::ContractOp op)
   mGroups = collapse(op.getM(), m);
   nGroups = collapse(op.getN(), n);
   kGroups = collapse(op.getK(), k);
+  part = op.getPart() ? op.getPartAttr().getValue() : k;
+  numParts = op.getNumParts().value_or(1);
   lhsAlongM = walksAlong(lhs, mGroups) && !walksAlong(lhs, kGroups);
   rhsAlongN = walksAlong(rhs, nGroups) && !walksAlong(rhs, kGroups);
 }
@@ -79,8 +82,8 @@ static bool isValid(kernel::ScheduleAttr schedule, const ContractDims &dims) {
 }
 
 bool cuda::isDot(const ContractDims &dims) {
-  return dims.m.constant() && *dims.m.constant() >= 1 && *dims.m.constant() <= maxDotRows &&
-         !dims.rhsAlongN && !dims.n.isConstant(1);
+  return dims.numParts.isConstant(1) && dims.m.constant() && *dims.m.constant() >= 1 &&
+         *dims.m.constant() <= maxDotRows && !dims.rhsAlongN && !dims.n.isConstant(1);
 }
 
 /// The largest block of which there are enough.
@@ -148,5 +151,7 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
     return func.emitError("a contract's schedule needs tile = [m, n] and block = [m, n, k], which "
                           "fit each other and a block's threads");
   ContractPlan plan = readContractPlan(schedule);
+  if (op.getPart() && !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, plan.blockK))
+    return func.emitError("a contract's part has to be a multiple of ") << plan.blockK << " steps";
   return KernelPlan{schedule, plan.grid(dims), plan.threads()};
 }

@@ -12,6 +12,8 @@ struct ContractDims {
   explicit ContractDims(kernel::ContractOp op);
 
   sym::Expr numBatch, m, n, k;
+  /// Steps of a part, and how many parts there are: k and 1 if they are not cut.
+  sym::Expr part, numParts;
   llvm::SmallVector<cpu::DimGroup> batchGroups, mGroups, nGroups, kGroups;
   /// Neighbours along m (n) are neighbours in memory, and those along k are not.
   bool lhsAlongM = false, rhsAlongN = false;
@@ -32,7 +34,7 @@ struct ContractPlan {
   int64_t columnTiles() const { return blockN / tileN; }
   int64_t threads() const { return rowTiles() * columnTiles() * (depth == 1 ? 1 : warpSize); }
   sym::Expr grid(const ContractDims &dims) const {
-    return dims.numBatch * dims.m.ceilDiv(blockM) * dims.n.ceilDiv(blockN);
+    return dims.numParts * dims.numBatch * dims.m.ceilDiv(blockM) * dims.n.ceilDiv(blockN);
   }
 };
 

@@ -39,15 +39,19 @@ FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
                                          /*stage=*/false);
   }
   int64_t rows = schedule.getTile().empty() ? 0 : schedule.getTile()[0];
+  int64_t keys = schedule.getBlock().size() == 2 ? schedule.getBlock()[1] : keyBlock;
+  if (op.getPart() &&
+      !kernel::getAssumptions(&op.getK()).isMultipleOf(op.getPartAttr().getValue(), keys))
+    return func.emitError("an attention's part has to be a multiple of ") << keys << " keys";
   bool isPlain = schedule.getBlock() == ArrayRef<int64_t>{numWarps * warpSize} && rows <= 16 &&
                  schedule.getLanes() == 1;
   if (schedule.getTile().size() != 1 || rows < 1 ||
       (!isPlain && !(isMatrixAttention(schedule) && mayUseTensorCores(op))))
     return func.emitError("an attention's schedule needs tile = [queries of a warp] and "
                           "block = [128], or, on tensor cores, tile = [16] or [32], "
-                          "block = [128, keys] and lanes = 16");
-  sym::Expr blocks = op.getM().getValue().ceilDiv(numWarps * rows);
-  return KernelPlan{schedule, sym::product(op.getBatch().getSizes()) * blocks, numWarps * warpSize};
+                          "block = [threads, keys] and lanes = 16");
+  int64_t threads = schedule.getBlock()[0];
+  return KernelPlan{schedule, getGrid(op, threads / warpSize * rows), threads};
 }
 
 namespace {
@@ -74,8 +78,9 @@ public:
     }
     // Keys behind the block's last query are nobody's.
     sym::Expr end = op.getCausal() ? sym::Expr::min(n, firstQuery + blockRows()) : n;
-    Value blocks = frame.simplifyAndEmit(end.ceilDiv(keyBlock));
-    state = frame.emitLoop(frame.constant(0), blocks, 1, state, [&](Value iv, ValueRange carried) {
+    Value first = frame.emit(firstBlock(keyBlock)),
+          last = frame.emit(endBlock(end.ceilDiv(keyBlock), keyBlock));
+    state = frame.emitLoop(first, last, 1, state, [&](Value iv, ValueRange carried) {
       return emitKeys(keyBlock * frame.addVariable(iv, n.ceilDiv(keyBlock)), carried);
     });
     finish(state);
@@ -198,14 +203,18 @@ private:
     for (int64_t r = 0; r < rows; ++r) {
       sym::Expr query = firstQuery + warpNumber * rows + r;
       frame.emitIf(frame.emitLess(query, m), [&] {
-        Value sum = divisor(state[r * width + 1]);
+        Value sum = isPart() ? Value() : divisor(state[r * width + 1]);
         for (int64_t j = 0; j < valueSteps(); ++j) {
           sym::Expr feature = lane + j * warpSize;
+          Value value = state[r * width + 2 + j];
           frame.emitIf(frame.emitLess(feature, valueDepth), [&] {
             storeResult(query, feature,
-                        arith::DivFOp::create(b, loc, state[r * width + 2 + j], sum));
+                        sum ? arith::DivFOp::create(b, loc, value, sum).getResult() : value);
           });
         }
+        if (isPart())
+          frame.emitIf(frame.emitLess(lane, 1),
+                       [&] { storeState(query, state[r * width], state[r * width + 1]); });
       });
     }
   }

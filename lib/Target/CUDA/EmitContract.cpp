@@ -1,13 +1,12 @@
 // Writes the function of a kernel.contract.
 //
-// While a block multiplies one part of the operands out of shared memory, its threads hold the next
-// part in registers, loaded before the multiplication began. The parts take turns in two places of
-// shared memory, so that one barrier an iteration is enough: who writes a place has passed the
+// While a block multiplies one part of the operands out of shared memory, the next parts are on
+// their way, for each operand in the way that suits it. What is memory as it is, in order or seen
+// through a window with zeros around, comes by asynchronous copies (cp.async) if tensor cores
+// multiply: four places deep, so that copies for three iterations ahead are under way. Anything
+// else a thread evaluates before the multiplication begins, holds in registers, and writes to one
+// of two places behind it. One barrier an iteration is enough: who writes a place has passed the
 // barrier that comes after everybody's last use of it.
-//
-// Where both operands are memory as it is and tensor cores multiply, the parts come by asynchronous
-// copies instead (cp.async), four places deep: registers are for the sums alone, and copies for
-// three iterations ahead are under way.
 #include "AsyncCopy.h"
 #include "ContractKernel.h"
 #include "WarpgroupPlan.h"
@@ -33,8 +32,12 @@ struct Operand {
   Value memory;
   /// Neighbours that are loaded together: all inside or none.
   int64_t vector = 1;
+  /// What is copied; or its parts are evaluated and held in registers.
+  std::optional<CopySource> source;
+  int64_t places() const { return source ? copyPlaces : loadPlaces; }
+  static constexpr int64_t loadPlaces = 2, copyPlaces = 4;
   /// What this thread loads of a part, the first of each `vector`: row and k inside the part.
-  SmallVector<std::pair<sym::Expr, sym::Expr>> places;
+  SmallVector<std::pair<sym::Expr, sym::Expr>> elements;
 };
 
 class ContractEmitter : ContractKernel {
@@ -52,59 +55,56 @@ public:
 
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
     SmallVector<Value> sums(tile->numSums(), zero);
-    steps = frame.assumptions.simplify(dims.k.ceilDiv(plan.blockK));
-    sums = isCopied() ? runCopies(sums) : runLoads(sums);
-    storeRows(tile->rows(), sums, firstM, firstN);
+    steps = frame.assumptions.simplify((endK - firstK).ceilDiv(plan.blockK));
+    storeRows(tile->rows(), run(sums), firstM, firstN);
   }
 
 private:
-  static constexpr int64_t loadPlaces = 2, copyPlaces = 4;
-
-  SmallVector<Value> runLoads(ArrayRef<Value> sums) {
-    allocate(loadPlaces);
-    SmallVector<Value> carried = load(lhs, 0);
+  /// Gives the sums.
+  SmallVector<Value> run(ArrayRef<Value> sums) {
+    constexpr int64_t ahead = Operand::copyPlaces - 1;
+    bool copies = lhs.source || rhs.source;
+    if (copies)
+      for (int64_t i = 0; i < ahead; ++i)
+        copy(firstK + i * plan.blockK, frame.constant(i));
+    SmallVector<Value> carried = load(lhs, firstK);
     size_t numLhs = carried.size();
-    llvm::append_range(carried, load(rhs, 0));
+    llvm::append_range(carried, load(rhs, firstK));
     size_t numLoaded = carried.size();
     llvm::append_range(carried, sums);
     auto results = frame.emitLoop(
         frame.constant(0), frame.emit(steps), 1, carried, [&](Value iv, ValueRange values) {
-          Value place = arith::RemUIOp::create(b, loc, iv, frame.constant(loadPlaces));
-          store(lhs, place, values.take_front(numLhs));
-          store(rhs, place, values.slice(numLhs, numLoaded - numLhs));
+          store(lhs, iv, values.take_front(numLhs));
+          store(rhs, iv, values.slice(numLhs, numLoaded - numLhs));
+          if (copies)
+            emitCopiesWait(frame, ahead - 1);
           frame.emitBarrier();
-          sym::Expr next = plan.blockK * (frame.addVariable(iv, steps) + 1);
+          sym::Expr step = frame.addVariable(iv, steps);
+          if (copies)
+            copy(firstK + plan.blockK * (step + ahead),
+                 arith::AddIOp::create(b, loc, iv, frame.constant(ahead)));
+          sym::Expr next = firstK + plan.blockK * (step + 1);
           SmallVector<Value> results = load(lhs, next);
           llvm::append_range(results, load(rhs, next));
-          llvm::append_range(results, tile->multiply(part(lhs, place), part(rhs, place),
-                                                     values.drop_front(numLoaded)));
+          llvm::append_range(
+              results, tile->multiply(part(lhs, iv), part(rhs, iv), values.drop_front(numLoaded)));
           return results;
         });
     return SmallVector<Value>(ArrayRef(results).drop_front(numLoaded));
-  }
-
-  SmallVector<Value> runCopies(ArrayRef<Value> sums) {
-    allocate(copyPlaces);
-    for (int64_t i = 0; i < copyPlaces - 1; ++i)
-      copy(i * plan.blockK, frame.constant(i));
-    auto results = frame.emitLoop(
-        frame.constant(0), frame.emit(steps), 1, sums, [&](Value iv, ValueRange values) {
-          emitCopiesWait(frame, copyPlaces - 2);
-          frame.emitBarrier();
-          Value ahead = arith::AddIOp::create(b, loc, iv, frame.constant(copyPlaces - 1));
-          Value places = frame.constant(copyPlaces);
-          copy(plan.blockK * (frame.addVariable(iv, steps) + copyPlaces - 1),
-               arith::RemUIOp::create(b, loc, ahead, places));
-          Value place = arith::RemUIOp::create(b, loc, iv, places);
-          return tile->multiply(part(lhs, place), part(rhs, place), values);
-        });
-    return results;
   }
 
   /// Which block this is, and what of the bodies depends on the batch alone.
   void bindBlock() {
     sym::Expr blocksM = dims.m.ceilDiv(plan.blockM), blocksN = dims.n.ceilDiv(plan.blockN);
     sym::Expr block = frame.addVariable(frame.block, plan.grid(dims));
+    endK = dims.k;
+    if (op.getPart()) {
+      sym::Expr ofPart = dims.numBatch * blocksM * blocksN;
+      partNumber = frame.named(block.floorDiv(ofPart), dims.numParts);
+      block = frame.named(block.mod(ofPart), ofPart);
+      firstK = frame.assumptions.simplify(dims.part * partNumber);
+      endK = frame.named(sym::Expr::min(dims.k, firstK + dims.part), dims.k + 1);
+    }
     sym::Expr part = frame.named(block.mod(blocksM * blocksN), blocksM * blocksN);
     sym::Expr batch = frame.named(block.floorDiv(blocksM * blocksN), dims.numBatch);
     // Neighbouring blocks share rows of the left operand.
@@ -125,6 +125,11 @@ private:
     operand.firstRow = first;
     operand.numRows = numRows;
     operand.vector = findVector(operand);
+    if (operand.vector > 1 && tile->keepsNeighbours(operand.side))
+      operand.source =
+          findCopySource(operand.region, alongGroups(operand).back().lastDim(), operand.vector);
+    int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
+    operand.memory = frame.allocateShared(operand.places() * tile->size(operand.side) * bytes);
     int64_t count = extent * plan.blockK / frame.numThreads / operand.vector;
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     for (int64_t i = 0; i < count; ++i) {
@@ -132,7 +137,7 @@ private:
       int64_t inner = (alongK ? plan.blockK : extent) / operand.vector;
       sym::Expr slow = frame.named(chunk.floorDiv(inner), alongK ? extent : plan.blockK);
       sym::Expr fast = operand.vector * frame.named(chunk.mod(inner), inner);
-      operand.places.push_back(alongK ? std::pair(slow, fast) : std::pair(fast, slow));
+      operand.elements.push_back(alongK ? std::pair(slow, fast) : std::pair(fast, slow));
     }
   }
 
@@ -147,46 +152,24 @@ private:
     return fits ? elements : 1;
   }
 
-  void allocate(int64_t places) {
-    int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
-    for (Operand *operand : {&lhs, &rhs})
-      operand->memory = frame.allocateShared(places * tile->size(operand->side) * bytes);
-  }
-
   ArrayRef<cpu::DimGroup> alongGroups(const Operand &operand) const {
     return operand.alongK ? ArrayRef(dims.kGroups) : operand.rowGroups;
   }
 
-  /// What is copied, if it is memory as it is.
-  kernel::ReadOp getCopied(const Operand &operand) {
-    return operand.vector == 1
-               ? kernel::ReadOp()
-               : findPlainRead(operand.region, alongGroups(operand).back().lastDim(),
-                               operand.vector);
-  }
-
-  bool isCopied() {
-    return llvm::all_of(std::array{&lhs, &rhs}, [&](Operand *operand) {
-      return tile->keepsNeighbours(operand->side) && getCopied(*operand);
-    });
-  }
-
-  /// Starts the copies of both operands' parts that begin at `firstK`, as one group.
-  void copy(sym::Expr firstK, Value place) {
-    copyPart(lhs, firstK, place);
-    copyPart(rhs, firstK, place);
+  /// Starts the copies of the parts that begin at `first`, as one group, to the operands' places
+  /// for step number `place`.
+  void copy(sym::Expr first, Value place) {
+    for (Operand *operand : {&lhs, &rhs})
+      if (operand->source)
+        copyPart(*operand, first, part(*operand, place));
     emitCopiesEnd(frame);
   }
 
-  void copyPart(Operand &operand, sym::Expr firstK, Value place) {
-    kernel::ReadOp read = getCopied(operand);
-    Value memory = part(operand, place);
-    for (auto [row, k] : operand.places) {
-      sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
-      Value inside =
-          frame.both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
-      // Nothing is read from where there is nothing, and zeros are written: the address need only
-      // be valid.
+  void copyPart(Operand &operand, sym::Expr first, Value memory) {
+    for (auto [row, k] : operand.elements) {
+      sym::Expr atRow = operand.firstRow + row, atK = first + k;
+      Value inside = frame.both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, endK));
+      // Nothing is read from where there is nothing: the address need only be valid.
       auto clamp = [&](sym::Expr value, sym::Expr limit) {
         return frame.assumptions.isLess(value, limit)
                    ? value
@@ -195,10 +178,8 @@ private:
                                        limit);
       };
       bindChunk(operand, clamp(atRow, operand.numRows), clamp(atK, dims.k), 0);
-      sym::Expr offset = sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
-                             .substituteDims(position);
-      emitCopy(frame, read, dims.operandType, offset, tile->address(memory, operand.side, row, k),
-               inside);
+      emitCopy(frame, *operand.source, dims.operandType, position,
+               tile->address(memory, operand.side, row, k), inside);
     }
   }
 
@@ -219,12 +200,14 @@ private:
          !operand.alongK || operand.vector == 1);
   }
 
-  /// This thread's elements of the part that begins at `firstK`; zero where there are none.
-  SmallVector<Value> load(Operand &operand, sym::Expr firstK) {
+  /// This thread's elements of the part that begins at `first`; zero where there are none.
+  SmallVector<Value> load(Operand &operand, sym::Expr first) {
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.operandType));
     SmallVector<Value> values, zeros(operand.vector, zero);
-    for (auto [row, k] : operand.places) {
-      sym::Expr atRow = operand.firstRow + row, atK = firstK + k;
+    if (operand.source)
+      return values;
+    for (auto [row, k] : operand.elements) {
+      sym::Expr atRow = operand.firstRow + row, atK = first + k;
       auto evaluate = [&] {
         SmallVector<Value> chunk;
         for (int64_t i = 0; i < operand.vector; ++i) {
@@ -234,22 +217,24 @@ private:
         }
         return chunk;
       };
-      Value inside =
-          frame.both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, dims.k));
+      Value inside = frame.both(frame.emitLess(atRow, operand.numRows), frame.emitLess(atK, endK));
       llvm::append_range(values, frame.emitWhere(inside, zeros, evaluate));
     }
     return values;
   }
 
-  /// The address of an operand's place of this number.
-  Value part(const Operand &operand, Value place) {
+  /// The address of an operand's place for this step's part.
+  Value part(const Operand &operand, Value step) {
+    Value place = arith::RemUIOp::create(b, loc, step, frame.constant(operand.places()));
     Value offset = arith::MulIOp::create(b, loc, place, frame.constant(tile->size(operand.side)));
     return frame.gep(operand.memory, dims.operandType, offset);
   }
 
-  void store(Operand &operand, Value place, ValueRange values) {
-    Value memory = part(operand, place);
-    for (auto [chunk, at] : llvm::enumerate(operand.places)) {
+  void store(Operand &operand, Value step, ValueRange values) {
+    if (operand.source)
+      return;
+    Value memory = part(operand, step);
+    for (auto [chunk, at] : llvm::enumerate(operand.elements)) {
       ValueRange elements = values.slice(chunk * operand.vector, operand.vector);
       if (operand.vector > 1 && tile->keepsNeighbours(operand.side)) {
         auto type = VectorType::get(operand.vector, dims.operandType);
@@ -270,7 +255,9 @@ private:
   ContractPlan plan;
   std::unique_ptr<ContractTile> tile;
   Operand lhs, rhs;
-  sym::Expr firstM = 0, firstN = 0, steps = 0;
+  sym::Expr firstM = 0, firstN = 0;
+  /// The steps of this block's part.
+  sym::Expr firstK = 0, endK = 0, steps = 0;
 };
 } // namespace
 

@@ -16,6 +16,8 @@ static constexpr int64_t usualThreads = 256;
 static constexpr int64_t minWarpRow = 16, maxWarpRow = 2048;
 /// Threads that fill a GPU.
 static constexpr int64_t manyElements = 1 << 15;
+/// Elements of a row that a thread takes at once, at most.
+static constexpr int64_t maxRowVector = 8;
 /// Fewer rows than this do not fill a GPU with a warp each.
 static constexpr int64_t fewRows = 512;
 
@@ -32,7 +34,7 @@ struct MapDims {
   /// The most elements that a reduction of a row goes through; 0: there is none.
   int64_t reduced = 0;
   /// Neighbouring elements that a thread may take together: the last loop has a multiple of it, and
-  /// wide accesses come of it.
+  /// wide accesses come of it. With reductions these are neighbours in a row.
   int64_t vector = 1;
   /// Neighbouring rows are neighbours in memory, and what is reduced is not.
   bool rowsAreConsecutive = false;
@@ -43,6 +45,8 @@ private:
   }
   void findWalks(kernel::MapOp map);
   void findVector(kernel::MapOp map);
+  bool walksAlong(kernel::MapOp map,
+                  const DenseMap<Operation *, llvm::SmallBitVector> &dependences);
 };
 } // namespace
 
@@ -100,31 +104,55 @@ MapDims::MapDims(kernel::MapOp map) : domain(map.getDomain()) {
     i = end;
   }
   findWalks(map);
-  findVector(map);
+  if (map->getParentOp()->hasAttr(alignedAttrName) && walksAlong(map, dependences))
+    findVector(map);
+}
+
+/// Whether neighbours, of elements and in what a row's threads reduce together, are neighbours in
+/// all memory that distinguishes them: otherwise threads that are neighbours should be.
+bool MapDims::walksAlong(kernel::MapOp map,
+                         const DenseMap<Operation *, llvm::SmallBitVector> &dependences) {
+  auto isAlong = [](ArrayRef<cpu::Access> accesses, sym::Expr dim) {
+    return llvm::all_of(accesses, [&](const cpu::Access &access) {
+      cpu::Walk walk = cpu::classify(access.expr, dim);
+      return !access.isOffset || walk == cpu::Walk::Consecutive || walk == cpu::Walk::Uniform;
+    });
+  };
+  const auto &last = columns.empty() ? rows : columns;
+  if (!last.empty() && !(reduced && columns.empty()) &&
+      !isAlong(cpu::collectAccesses(map.getBody()), last.back().lastDim()))
+    return false;
+  for (auto reduce : map.getBody().front().getOps<kernel::ReduceOp>()) {
+    bool isOfElement = llvm::any_of(columns, [&](const cpu::DimGroup &group) {
+      return dependences.lookup(reduce).test(group.first);
+    });
+    unsigned numDims = domain.size() + reduce.getExtents().getSizes().size();
+    if (!isOfElement &&
+        !isAlong(cpu::collectAccesses(reduce.getBody()), sym::Expr::dim(numDims - 1)))
+      return false;
+  }
+  return true;
 }
 
 void MapDims::findVector(kernel::MapOp map) {
-  // With reductions a thread has enough to do.
-  if (rows.empty() || !columns.empty() || reduced || !map->getParentOp()->hasAttr(alignedAttrName))
-    return;
-  sym::Expr last = rows.back().lastDim();
   int64_t widest = 1;
-  for (Value result : map.getResults()) {
-    Type storage = cpu::getStorageType(cast<RankedTensorType>(result.getType()).getElementType());
-    if (!storage.isIntOrFloat())
-      return;
-    widest = std::max<int64_t>(widest, storage.getIntOrFloatBitWidth() / 8);
-  }
-  // Where memory is not walked along, threads that are neighbours should be.
-  for (const cpu::Access &access : cpu::collectAccesses(map.getBody()))
-    if (access.isOffset) {
-      cpu::Walk walk = cpu::classify(access.expr, last);
-      if (walk != cpu::Walk::Consecutive && walk != cpu::Walk::Uniform)
-        return;
-    }
-  int64_t elements = vectorBytes / widest;
+  auto include = [&](Value tensor) {
+    Type storage = cpu::getStorageType(cast<RankedTensorType>(tensor.getType()).getElementType());
+    widest = std::max<int64_t>(widest, storage.isIntOrFloat() ? storage.getIntOrFloatBitWidth() / 8
+                                                              : vectorBytes);
+  };
+  llvm::for_each(map.getResults(), include);
   sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
-  if (assumptions.isMultipleOf(rows.back().extent, elements) &&
+  if (reduced) {
+    // The widest of what is read decides: the loops have no more values than registers hold.
+    map.walk([&](kernel::ReadOp read) { include(read.getTensor()); });
+    int64_t elements = std::min(vectorBytes / widest, maxRowVector);
+    if (columns.empty() || assumptions.isMultipleOf(columns.back().extent, elements))
+      vector = elements;
+    return;
+  }
+  int64_t elements = vectorBytes / widest;
+  if (columns.empty() && !rows.empty() && assumptions.isMultipleOf(rows.back().extent, elements) &&
       cpu::estimate(sym::product(rowExtents())) >= manyElements * elements)
     vector = elements;
 }
@@ -164,7 +192,8 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
   if (!schedule) {
     int64_t team = chooseTeam(dims), threads = std::max(team, usualThreads);
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {team}, {threads}, dims.vector,
+    int64_t lanes = dims.reduced && team == 1 ? 1 : dims.vector;
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {team}, {threads}, lanes,
                                          /*stage=*/false);
   }
   auto isOne = [](ArrayRef<int64_t> list) { return list.size() == 1; };
@@ -175,9 +204,10 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
       !llvm::is_contained({int64_t(1), warpSize, threads}, team))
     return func.emitError("a map's schedule needs a power of two of threads, 32 to 1024, and a "
                           "team of one, a warp or all of them");
-  if (schedule.getLanes() != 1 && (team != 1 || schedule.getLanes() != dims.vector))
+  bool isInRow = dims.reduced;
+  if (schedule.getLanes() != 1 && (isInRow == (team == 1) || schedule.getLanes() != dims.vector))
     return func.emitError("a map's schedule has lanes that its loops are no multiple of");
-  sym::Expr numRows = sym::product(dims.rowExtents()).floorDiv(schedule.getLanes());
+  sym::Expr numRows = sym::product(dims.rowExtents()).floorDiv(isInRow ? 1 : schedule.getLanes());
   return KernelPlan{schedule, numRows.ceilDiv(threads / team), threads};
 }
 
@@ -187,7 +217,10 @@ public:
   MapEmitter(DeviceFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()), dims(map), position(dims.domain.size()),
         team(frame, frame.func.getScheduleAttr().getTile()[0]),
-        vector(frame.func.getScheduleAttr().getLanes()) {}
+        vector(frame.func.getScheduleAttr().getLanes()) {
+    if (dims.reduced)
+      team.vector = vector;
+  }
 
   void emit() {
     body.setLanes(1);
@@ -195,15 +228,15 @@ public:
       if (extent.isConstant(1))
         body.setDim(i, 0);
     int64_t rowsPerBlock = frame.numThreads / team.size;
-    sym::Expr numRows =
-        frame.assumptions.simplify(sym::product(dims.rowExtents()).floorDiv(vector));
+    sym::Expr numRows = frame.assumptions.simplify(
+        sym::product(dims.rowExtents()).floorDiv(dims.reduced ? 1 : vector));
     sym::Expr block = frame.addVariable(frame.block, numRows.ceilDiv(rowsPerBlock));
     sym::Expr inBlock =
         rowsPerBlock == 1 ? sym::Expr(0) : frame.addVariable(team.number, rowsPerBlock);
     sym::Expr row = frame.assumptions.simplify(rowsPerBlock * block + inBlock);
     frame.emitIf(frame.emitLess(row, numRows), [&] {
       sym::Expr variable = frame.named(row, numRows);
-      vector == 1 ? emitRow(variable) : emitElements(variable);
+      vector == 1 || dims.reduced ? emitRow(variable) : emitElements(dims.rows, variable);
     });
   }
 
@@ -232,26 +265,25 @@ private:
       return;
     }
     body.setTeam(nullptr);
-    sym::Expr numColumns = frame.assumptions.simplify(sym::product(dims.columnExtents()));
+    sym::Expr numColumns =
+        frame.assumptions.simplify(sym::product(dims.columnExtents()).floorDiv(vector));
     Value first = team.size > 1 ? team.rank : frame.constant(0);
     frame.emitLoop(first, frame.emit(numColumns), team.size, {},
                    [&](Value iv, ValueRange) -> SmallVector<Value> {
-                     cpu::BodyEmitter::Scope scope(body);
-                     bind(dims.columns, dims.columnExtents(), frame.addVariable(iv, numColumns));
-                     storeElements(body.emitYield());
+                     emitElements(dims.columns, frame.addVariable(iv, numColumns));
                      return {};
                    });
   }
 
   /// `vector` neighbouring elements: all are computed before the first is stored, so that loads and
   /// stores can be made one each.
-  void emitElements(sym::Expr number) {
+  void emitElements(ArrayRef<cpu::DimGroup> groups, sym::Expr number) {
     cpu::BodyEmitter::Scope scope(body);
-    const cpu::DimGroup &last = dims.rows.back();
-    auto extents = dims.rowExtents();
+    const cpu::DimGroup &last = groups.back();
+    auto extents = llvm::map_to_vector(groups, [](const cpu::DimGroup &g) { return g.extent; });
     extents.back() = frame.assumptions.simplify(extents.back().floorDiv(vector));
     SmallVector<sym::Expr> linear = sym::delinearize(number, extents);
-    for (auto [group, value] : llvm::zip(ArrayRef(dims.rows).drop_back(), linear))
+    for (auto [group, value] : llvm::zip(groups.drop_back(), linear))
       bindGroup(group, frame.named(value, group.extent));
     sym::Expr inner = vector * frame.named(linear.back(), extents.back());
     body.emitAvailable();

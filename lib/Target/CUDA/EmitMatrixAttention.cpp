@@ -20,12 +20,10 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-static constexpr int64_t numWarps = 4, numThreads = numWarps * warpSize;
+static constexpr int64_t maxWarps = 4;
 static constexpr int64_t manyRows = 32, fewRows = 16, manyKeys = 64, fewKeys = 32;
 static constexpr int64_t depthOfStep = 16;
 static constexpr int64_t minDepth = 16, maxDepth = 128;
-/// Fewer queries than this leave a tensor core nothing to do.
-static constexpr int64_t minQueries = 5;
 /// Blocks that keep a GPU busy.
 static constexpr int64_t manyBlocks = 128;
 
@@ -35,32 +33,37 @@ static Type getOperandType(Region &region) {
 
 bool cuda::mayUseTensorCores(kernel::AttentionOp op) {
   Type type = getOperandType(op.getQ());
-  auto queries = op.getM().getValue().constant();
   auto fits = [](std::optional<int64_t> depth) {
     return depth && *depth >= minDepth && *depth <= maxDepth;
   };
   return (type.isF16() || type.isBF16()) && type == getOperandType(op.getK()) &&
          type == getOperandType(op.getV()) && fits(op.getD().getValue().constant()) &&
-         fits(op.getDv().getValue().constant()) && (!queries || *queries >= minQueries);
+         fits(op.getDv().getValue().constant());
 }
 
 kernel::ScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
-  sym::Expr blocks = op.getM().getValue().ceilDiv(numWarps * manyRows);
+  sym::Expr m = op.getM().getValue(), blocks = m.ceilDiv(maxWarps * manyRows);
   // Sums of many features, and terms of a bias, leave no registers for more rows; masks leave some
   // for fewer keys.
   bool isLarge = op.getBias().empty() && *op.getD().getValue().constant() <= 64 &&
-                 *op.getDv().getValue().constant() <= 64 &&
-                 cpu::estimate(op.getM().getValue()) > numWarps * fewRows &&
+                 *op.getDv().getValue().constant() <= 64 && cpu::estimate(m) > maxWarps * fewRows &&
                  cpu::estimate(sym::product(op.getBatch().getSizes()) * blocks) >= manyBlocks;
-  return kernel::ScheduleAttr::get(op.getContext(), {isLarge ? manyRows : fewRows},
-                                   {numThreads, isLarge && op.getCausal() ? fewKeys : manyKeys},
-                                   depthOfStep, /*stage=*/false);
+  // A warp without queries would only wait for the others.
+  int64_t warps = maxWarps;
+  while (warps > 1 && m.constant() && *m.constant() <= warps / 2 * fewRows)
+    warps /= 2;
+  return kernel::ScheduleAttr::get(
+      op.getContext(), {isLarge ? manyRows : fewRows},
+      {warps * warpSize, isLarge && op.getCausal() ? fewKeys : manyKeys}, depthOfStep,
+      /*stage=*/false);
 }
 
 bool cuda::isMatrixAttention(kernel::ScheduleAttr schedule) {
   return schedule.getTile().size() == 1 &&
          llvm::is_contained({fewRows, manyRows}, schedule.getTile()[0]) &&
-         schedule.getBlock().size() == 2 && schedule.getBlock()[0] == numThreads &&
+         schedule.getBlock().size() == 2 &&
+         llvm::is_contained({warpSize, 2 * warpSize, maxWarps * warpSize},
+                            schedule.getBlock()[0]) &&
          llvm::is_contained({fewKeys, manyKeys}, schedule.getBlock()[1]) &&
          schedule.getLanes() == depthOfStep;
 }
@@ -75,8 +78,8 @@ struct Rows {
   int64_t features;
   SharedMatrix matrix;
   Value memory;
-  kernel::ReadOp copied; // or null
-  int64_t vector;        // features that are evaluated together
+  std::optional<CopySource> copied;
+  int64_t vector; // features that are evaluated together
 
   /// Products go in steps of 16 features: those past `features` are zero.
   int64_t padded() const { return llvm::alignTo(features, depthOfStep); }
@@ -86,9 +89,9 @@ class MatrixAttentionEmitter : AttentionKernel {
 public:
   MatrixAttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
       : AttentionKernel(frame, op), type(getOperandType(op.getQ())), fragments(frame, type),
-        rows(frame.func.getScheduleAttr().getTile()[0]), rowTiles(rows / mmaM),
-        keyBlock(frame.func.getScheduleAttr().getBlock()[1]), keyTiles(keyBlock / mmaN),
-        scale(op.getScale().convertToDouble() * std::numbers::log2e),
+        numWarps(frame.numThreads / warpSize), rows(frame.func.getScheduleAttr().getTile()[0]),
+        rowTiles(rows / mmaM), keyBlock(frame.func.getScheduleAttr().getBlock()[1]),
+        keyTiles(keyBlock / mmaN), scale(op.getScale().convertToDouble() * std::numbers::log2e),
         isScaledLater(op.getBias().empty() && scale > 0),
         queries(makeRows(q, op.getQ(), numBatch, numBatch + 2, m, depth, numWarps * rows)),
         keys(makeRows(k, op.getK(), numBatch + 1, numBatch + 2, n, depth, keyBlock)),
@@ -96,6 +99,11 @@ public:
 
   void emit() {
     bindBlock(numWarps * rows);
+    sym::Expr first = firstBlock(keyBlock);
+    if (isPart())
+      // Keys of the next part need not come.
+      keys.limit =
+          frame.named(sym::Expr::min(n, keyBlock * first + op.getPartAttr().getValue()), n + 1);
     for (Rows *part : {&queries, &keys, &values})
       part->memory = frame.allocateShared(part->matrix.size() * part->matrix.elementBytes());
     bring(queries, firstQuery);
@@ -106,7 +114,7 @@ public:
       for (int64_t i = 0; i < rowTiles; ++i)
         for (int64_t step = 0; step < querySteps(); ++step)
           llvm::append_range(held, loadQueries(i, step));
-    bring(keys, 0);
+    bring(keys, keyBlock * first);
 
     SmallVector<Value> state(rowTiles * 2, minusInfinity());
     state.append(rowTiles * 2 + rowTiles * valueTiles() * 4, number(0));
@@ -116,15 +124,17 @@ public:
       end = sym::Expr::min(n, firstQuery + numWarps * rows);
       whole = sym::Expr::min(n, firstQuery + 1);
     }
-    end = frame.assumptions.simplify(end.ceilDiv(keyBlock));
-    whole = frame.assumptions.simplify(whole.floorDiv(keyBlock));
+    end = endBlock(end.ceilDiv(keyBlock), keyBlock);
+    whole = endBlock(whole.floorDiv(keyBlock), keyBlock);
+    if (isPart() && whole != end)
+      whole = frame.assumptions.simplify(sym::Expr::max(first, whole));
     auto loop = [&](Value first, Value last, bool isMasked) {
       state = frame.emitLoop(first, last, 1, state, [&](Value iv, ValueRange carried) {
         return emitKeys(frame.addVariable(iv, n.ceilDiv(keyBlock)), carried, isMasked);
       });
     };
     Value numWhole = frame.emit(whole);
-    loop(frame.constant(0), numWhole, /*isMasked=*/false);
+    loop(frame.emit(first), numWhole, /*isMasked=*/false);
     if (whole != end)
       loop(numWhole, frame.emit(end), /*isMasked=*/true);
     finish(state);
@@ -139,8 +149,9 @@ private:
     int64_t line = llvm::PowerOf2Ceil(llvm::alignTo(features, depthOfStep));
     SharedMatrix matrix{type, count, line};
     bool fits = frame.func->hasAttr(alignedAttrName) && features % matrix.chunk() == 0;
-    kernel::ReadOp copied =
-        fits ? findPlainRead(region, sym::Expr::dim(featureDim), matrix.chunk()) : kernel::ReadOp();
+    std::optional<CopySource> copied;
+    if (fits)
+      copied = findCopySource(region, sym::Expr::dim(featureDim), matrix.chunk());
     return {body,     region, rowDim,  featureDim, limit,
             features, matrix, Value(), copied,     fits ? matrix.chunk() : 1};
   }
@@ -150,15 +161,15 @@ private:
   void bring(Rows &part, sym::Expr first) {
     int64_t width = part.padded() / part.vector, count = part.matrix.lines * width;
     if (!part.copied) {
-      frame.emitLoop(frame.thread, frame.constant(count), numThreads, {},
+      frame.emitLoop(frame.thread, frame.constant(count), frame.numThreads, {},
                      [&](Value iv, ValueRange) -> SmallVector<Value> {
                        evaluate(part, first, frame.addVariable(iv, count), width);
                        return {};
                      });
       return;
     }
-    sym::Expr thread = frame.addVariable(frame.thread, numThreads);
-    for (int64_t i = 0; i < count; i += numThreads)
+    sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+    for (int64_t i = 0; i < count; i += frame.numThreads)
       frame.emitIf(frame.emitLess(thread + i, count),
                    [&] { copyChunk(part, first, thread + i, width); });
     emitCopiesEnd(frame);
@@ -179,18 +190,11 @@ private:
 
   void copyChunk(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
     auto [row, feature, inside] = findChunk(part, first, chunk, width);
-    // Where nothing is read the address need only be one.
-    auto clamp = [&](sym::Expr value, sym::Expr limit, int64_t last) {
-      return frame.assumptions.isLess(value, limit) ? value : sym::Expr::min(value, limit - last);
-    };
     SmallVector<sym::Expr> at(position);
-    at[part.rowDim] = clamp(first + row, part.limit, 1);
-    at[part.featureDim] = clamp(feature, part.features, part.vector);
-    sym::Expr offset =
-        sym::linearize(part.copied.getMap().getResults(), sym::getShape(part.copied.getTensor()))
-            .substituteDims(at);
-    emitCopy(frame, part.copied, type, offset,
-             part.matrix.address(frame, part.memory, row, feature), inside);
+    at[part.rowDim] = first + row;
+    at[part.featureDim] = feature;
+    emitCopy(frame, *part.copied, type, at, part.matrix.address(frame, part.memory, row, feature),
+             inside);
   }
 
   void evaluate(Rows &part, sym::Expr first, sym::Expr chunk, int64_t width) {
@@ -388,7 +392,9 @@ private:
       Value sum = warp.combineLanes(state[numRows + row], 4, [&](ValueRange x, ValueRange y) {
         return SmallVector<Value>{add(x[0], y[0])};
       })[0];
-      Value factor = arith::DivFOp::create(b, loc, number(1), divisor(sum));
+      Value factor;
+      if (!isPart())
+        factor = arith::DivFOp::create(b, loc, number(1), divisor(sum));
       sym::Expr query = queryOf(row);
       frame.emitIf(frame.emitLess(query, m), [&] {
         ArrayRef<Value> sums = state.drop_front(2 * numRows);
@@ -397,15 +403,20 @@ private:
             sym::Expr feature = j * mmaN + 2 * fragments.step + next;
             Value value = sums[4 * (row / 2 * valueTiles() + j) + row % 2 * 2 + next];
             frame.emitIf(frame.emitLess(feature, valueDepth),
-                         [&] { storeResult(query, feature, mul(value, factor)); });
+                         [&] { storeResult(query, feature, factor ? mul(value, factor) : value); });
           }
+        if (isPart())
+          frame.emitIf(frame.emitLess(fragments.step, 1), [&] {
+            double unit = isScaledLater ? op.getScale().convertToDouble() : std::numbers::ln2;
+            storeState(query, mul(state[row], number(unit)), sum);
+          });
       });
     }
   }
 
   Type type;
   MatrixFragments fragments;
-  int64_t rows, rowTiles, keyBlock, keyTiles;
+  int64_t numWarps, rows, rowTiles, keyBlock, keyTiles;
   /// Scores times this are exponents of 2. Where no bias is added, the product is part of the
   /// exponentials' arguments.
   double scale;

@@ -1,6 +1,7 @@
 // Scans along long lines: a block has a line and goes along it in pieces, of which each thread has
 // a few neighbouring elements. Lanes add up by shuffles, warps through shared memory.
 #include "ThreadTeam.h"
+#include "kiln/Dialect/Kernel/Scan.h"
 #include "kiln/Target/CPU/LoopNest.h"
 
 using namespace mlir;
@@ -28,7 +29,7 @@ static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
 
 /// Whether elements may be combined in any order: the state is one value, and the next one a single
 /// operation of it and the element.
-static bool isAssociative(kernel::ScanOp scan) {
+static bool isCommutative(kernel::ScanOp scan) {
   Block &combine = scan.getCombine().front();
   if (combine.getNumArguments() != 2 || combine.getOperations().size() != 2)
     return false;
@@ -46,7 +47,9 @@ static bool isAssociative(kernel::ScanOp scan) {
 }
 
 bool cuda::isBlockScan(kernel::ScanOp scan) {
-  if (!isAssociative(scan))
+  auto isNumber = [](Type type) { return type.isIntOrFloat() || isa<ComplexType>(type); };
+  if (!llvm::all_of(scan.getInit().front().getTerminator()->getOperandTypes(), isNumber) ||
+      (!scan->hasAttr(kernel::associativeAttrName) && !isCommutative(scan)))
     return false;
   SmallVector<sym::Expr> domain = scan.getDomain();
   int64_t length = cpu::estimate(domain[scan.getDim()]);
@@ -90,32 +93,43 @@ public:
         init.setDim(dim, position[dim]);
         body.setDim(dim, position[dim]);
       }
-    Value start = init.emitYield().front();
+    State start = init.emitYield();
     body.emitAvailable();
     length = frame.emit(domain[scan.getDim()]);
     int64_t numWarps = frame.numThreads / warpSize;
-    Type type = start.getType();
     if (numWarps > 1)
-      shared = frame.allocateShared(numWarps * std::max(8u, type.getIntOrFloatBitWidth()) / 8);
+      for (Value value : start)
+        shared.push_back(frame.allocateShared(numWarps * getBytes(value.getType())));
     first = arith::MulIOp::create(b, loc, frame.thread, frame.constant(perThread));
     lane = arith::TruncIOp::create(b, loc, b.getI32Type(), warp.rank);
     warpVariable = frame.addVariable(warp.number, numWarps);
     frame.emitLoop(frame.constant(0), length, frame.numThreads * perThread, start,
-                   [&](Value piece, ValueRange carried) -> SmallVector<Value> {
-                     return {emitPiece(piece, carried.front())};
-                   });
+                   [&](Value piece, ValueRange carried) { return emitPiece(piece, carried); });
   }
 
 private:
-  Value combine(Value before, Value after) {
-    cpu::BodyEmitter::Scope scope(combiner);
-    combiner.setArgument(0, before);
-    combiner.setArgument(1, after);
-    return combiner.emitYield().front();
+  using State = SmallVector<Value>;
+
+  static int64_t getBytes(Type type) {
+    if (auto complex = dyn_cast<ComplexType>(type))
+      return 2 * getBytes(complex.getElementType());
+    return std::max(8u, type.getIntOrFloatBitWidth()) / 8;
   }
 
-  Value select(Value condition, Value yes, Value no) {
-    return arith::SelectOp::create(b, loc, condition, yes, no);
+  State combine(ValueRange before, ValueRange after) {
+    cpu::BodyEmitter::Scope scope(combiner);
+    for (auto [i, value] : llvm::enumerate(before)) {
+      combiner.setArgument(i, value);
+      combiner.setArgument(before.size() + i, after[i]);
+    }
+    return combiner.emitYield();
+  }
+
+  State select(Value condition, ValueRange yes, ValueRange no) {
+    State result;
+    for (auto [x, y] : llvm::zip(yes, no))
+      result.push_back(arith::SelectOp::create(b, loc, condition, x, y));
+    return result;
   }
 
   /// Whether the lane's number has one of these bits.
@@ -127,35 +141,41 @@ private:
   }
 
   /// Elements behind the line's end are the last one once more: what comes of them reaches nobody.
-  Value emitElement(Value index) {
+  State emitElement(Value index) {
     cpu::BodyEmitter::Scope scope(body);
     Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
     Value inside = arith::MinSIOp::create(b, loc, index, last);
     body.setDim(scan.getDim(), frame.addVariable(inside, domain[scan.getDim()]));
-    return body.emitYield().front();
+    return body.emitYield();
   }
 
   /// Gives the state after the piece, in every thread.
-  Value emitPiece(Value piece, Value carried) {
+  State emitPiece(Value piece, ValueRange carried) {
     Value begin = arith::AddIOp::create(b, loc, piece, first);
-    SmallVector<Value> indices, sums;
+    SmallVector<Value> indices;
+    SmallVector<State> sums;
     for (int64_t i = 0; i < perThread; ++i) {
       indices.push_back(arith::AddIOp::create(b, loc, begin, frame.constant(i)));
-      Value element = emitElement(indices.back());
+      State element = emitElement(indices.back());
       sums.push_back(sums.empty() ? element : combine(sums.back(), element));
     }
     // Blocks of 2, 4, … lanes meet: `total` is that of the lane's block, `before` what comes before
     // the lane in it, if anything does.
-    Value total = sums.back(), before = total;
+    State total = sums.back(), before = total;
     for (int64_t distance = 1; distance < warpSize; distance *= 2) {
-      Value other = warp.shuffle(total, distance), isUpper = hasBits(distance);
-      Value both =
+      State other;
+      for (Value value : total)
+        other.push_back(warp.shuffle(value, distance));
+      State both =
           distance == 1 ? other : select(hasBits(distance - 1), combine(other, before), other);
-      before = select(isUpper, both, before);
-      total = combine(total, other);
+      before = select(hasBits(distance), both, before);
+      // Upper lanes come after lower ones.
+      total = isCommutative(scan) ? combine(total, other)
+                                  : combine(select(hasBits(distance), other, total),
+                                            select(hasBits(distance), total, other));
     }
-    Value after = combine(carried, total), prefix = carried;
-    if (shared)
+    State after = combine(carried, total), prefix(carried);
+    if (!shared.empty())
       std::tie(prefix, after) = combineWarps(carried, total);
     prefix = select(hasBits(warpSize - 1), combine(prefix, before), prefix);
     for (auto [index, sum] : llvm::zip(indices, sums))
@@ -164,31 +184,37 @@ private:
   }
 
   /// What comes before this warp, and after all of them.
-  std::pair<Value, Value> combineWarps(Value carried, Value total) {
-    Type type = total.getType();
+  std::pair<State, State> combineWarps(ValueRange carried, ValueRange total) {
     Value isFirst =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));
-    frame.emitIf(isFirst, [&] { memory.store(shared, type, warpVariable, total); });
+    frame.emitIf(isFirst, [&] {
+      for (auto [place, value] : llvm::zip(shared, total))
+        memory.store(place, value.getType(), warpVariable, value);
+    });
     frame.emitBarrier();
-    Value prefix = carried, running = carried;
+    State prefix(carried), running(carried);
     for (int64_t i = 0; i < frame.numThreads / warpSize; ++i) {
       if (i) {
         Value isHere =
             arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.number, frame.constant(i));
         prefix = select(isHere, running, prefix);
       }
-      running = combine(running, memory.load(shared, type, sym::Expr(i)));
+      State next;
+      for (auto [place, value] : llvm::zip(shared, total))
+        next.push_back(memory.load(place, value.getType(), sym::Expr(i)));
+      running = combine(running, next);
     }
     frame.emitBarrier(); // before the next piece's totals come
     return {prefix, running};
   }
 
-  void emitResult(Value index, Value state) {
+  void emitResult(Value index, ValueRange state) {
     Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, length);
     frame.emitIf(isInside, [&] {
       cpu::BodyEmitter::Scope scope(finish);
       finish.setLanes(1);
-      finish.setArgument(0, state);
+      for (auto [i, value] : llvm::enumerate(state))
+        finish.setArgument(i, value);
       SmallVector<sym::Expr> element(position);
       element[scan.getDim()] = frame.addVariable(index, domain[scan.getDim()]);
       sym::Expr offset = sym::linearize(element, domain);
@@ -209,7 +235,8 @@ private:
   Region nothing; // an emitter for memory accesses alone
   cpu::BodyEmitter memory;
   SmallVector<sym::Expr> position;
-  Value length, first, lane, shared;
+  Value length, first, lane;
+  SmallVector<Value> shared; // a place for each value of the state
   sym::Expr warpVariable = 0;
 };
 } // namespace

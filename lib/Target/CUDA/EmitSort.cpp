@@ -1,7 +1,11 @@
-// Sorts of rows that fit the shared memory: a block has a row and sorts it there, by a bitonic
-// network over pairs of key and position, of which no two are equal.
+// Sorts: a block has a row and sorts it by a bitonic network over pairs of key and position, of
+// which no two are equal. A row that fits shared memory is sorted there. A longer one, or one of
+// unknown length, is sorted where the results are, by the form of the network that only rises (its
+// stages begin with exchanges between mirror images): what would be behind the row's end stays
+// there, and need not exist.
 #include "kiln/Target/CPU/BodyEmitter.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -15,21 +19,28 @@ static constexpr int64_t mostElements = 4096;
 static constexpr int64_t shortRow = 16;
 static constexpr int64_t mostThreads = 512;
 
-/// The elements that the network has: a power of two.
-static int64_t getWidth(kernel::SortOp sort) {
-  return llvm::PowerOf2Ceil(*sort.getDomain().back().constant());
+/// Of the results' memory, where no length is known to be short.
+static constexpr int64_t longThreads = 512;
+
+/// The elements that the network has, a power of two; nullopt: too many for shared memory, or not
+/// known.
+static std::optional<int64_t> getWidth(kernel::SortOp sort) {
+  auto length = sort.getDomain().back().constant();
+  return length && *length <= mostElements
+             ? std::optional<int64_t>(llvm::PowerOf2Ceil(std::max<int64_t>(*length, 1)))
+             : std::nullopt;
 }
 
 bool cuda::isBlockSort(kernel::SortOp sort) {
-  auto length = sort.getDomain().back().constant();
-  return length && *length >= shortRow && *length <= mostElements;
+  return sort.getDomain().back().constant().value_or(shortRow) >= shortRow;
 }
 
 FailureOr<KernelPlan> cuda::planSort(kernel::FuncOp func) {
   auto sort = cast<kernel::SortOp>(func.getRoot());
   if (failed(cpu::verifyValueTypes(sort)))
     return failure();
-  int64_t threads = std::clamp(getWidth(sort) / 2, warpSize, mostThreads);
+  auto width = getWidth(sort);
+  int64_t threads = width ? std::clamp(*width / 2, warpSize, mostThreads) : longThreads;
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {threads}, {1}, 1, /*stage=*/false);
   return KernelPlan{schedule, sym::product(ArrayRef(sort.getDomain()).drop_back()), threads};
 }
@@ -39,40 +50,89 @@ class BlockSort {
 public:
   BlockSort(DeviceFrame &frame, kernel::SortOp sort)
       : frame(frame), b(frame.builder), loc(frame.loc), sort(sort), domain(sort.getDomain()),
-        body(frame, sort.getBody()), width(getWidth(sort)) {}
+        body(frame, sort.getBody()) {}
 
   void emit() {
-    keys = frame.allocateShared(width * 8);
-    positions = frame.allocateShared(width * 4);
     ArrayRef<sym::Expr> rows = ArrayRef(domain).drop_back();
     sym::Expr row = frame.addVariable(frame.block, sym::product(rows));
     for (auto [dim, value] : llvm::enumerate(sym::delinearize(row, rows)))
       body.setDim(dim, frame.assumptions.simplify(value));
     body.emitAvailable();
-    forEach(width, [&](Value i) { emitKey(i); });
-    auto stages = beginLoop(frame.constant(1), frame.constant(llvm::Log2_64(width) + 1));
-    auto steps = beginLoop(frame.constant(0), stages.getInductionVar());
-    frame.emitBarrier();
-    Value one = frame.constant(1);
-    // Runs of `run` are made of such that rise and fall in turns, by exchanges over `distance`.
-    Value run = arith::ShLIOp::create(b, loc, one, stages.getInductionVar());
-    Value exponent = arith::SubIOp::create(
-        b, loc, arith::SubIOp::create(b, loc, stages.getInductionVar(), steps.getInductionVar()),
-        one);
-    Value distance = arith::ShLIOp::create(b, loc, one, exponent);
-    forEach(width / 2, [&](Value pair) { emitExchange(pair, run, distance); });
-    b.setInsertionPointAfter(stages);
-    frame.emitBarrier();
+    length = frame.emit(domain.back());
     Value start = frame.simplifyAndEmit(row * domain.back());
     Value results = frame.gep(frame.resultBuffer(0), b.getI64Type(), start);
-    forEach(*domain.back().constant(), [&](Value i) {
-      Value position =
-          arith::ExtUIOp::create(b, loc, b.getI64Type(), load(positions, b.getI32Type(), i));
-      store(results, position, i);
-    });
+    if (std::optional<int64_t> width = getWidth(sort))
+      sortShared(*width, results);
+    else
+      sortResults(results, frame.gep(frame.resultBuffer(1), b.getI64Type(), start));
   }
 
 private:
+  void sortShared(int64_t width, Value results) {
+    positionType = b.getI32Type();
+    keys = frame.allocateShared(width * 8);
+    positions = frame.allocateShared(width * 4);
+    forEach(frame.constant(width), [&](Value i) { emitKey(i); });
+    emitNetwork(frame.constant(llvm::Log2_64(width)), frame.constant(width / 2),
+                [&](Value left, Value run, Value distance, Value) {
+                  // Runs rise and fall in turns.
+                  Value rises =
+                      compare(arith::CmpIPredicate::eq, arith::AndIOp::create(b, loc, left, run),
+                              frame.constant(0));
+                  emitExchange(left, arith::AddIOp::create(b, loc, left, distance), rises);
+                });
+    forEach(length, [&](Value i) {
+      Value position = load(positions, positionType, i);
+      store(results, arith::ExtUIOp::create(b, loc, b.getI64Type(), position), i);
+    });
+  }
+
+  void sortResults(Value results, Value spare) {
+    positionType = b.getI64Type();
+    keys = spare;
+    positions = results;
+    forEach(length, [&](Value i) { emitKey(i); });
+    Value last = arith::SubIOp::create(
+        b, loc, arith::MaxSIOp::create(b, loc, length, frame.constant(1)), frame.constant(1));
+    Value stages = arith::SubIOp::create(b, loc, frame.constant(64),
+                                         math::CountLeadingZerosOp::create(b, loc, last));
+    Value width = arith::ShLIOp::create(b, loc, frame.constant(1), stages);
+    Value half = arith::ShRUIOp::create(b, loc, width, frame.constant(1));
+    emitNetwork(stages, half, [&](Value left, Value run, Value distance, Value step) {
+      Value isFirst = compare(arith::CmpIPredicate::eq, step, frame.constant(0));
+      Value mirror = arith::SubIOp::create(b, loc, run, frame.constant(1));
+      Value right = arith::XOrIOp::create(
+          b, loc, left, arith::SelectOp::create(b, loc, isFirst, mirror, distance));
+      frame.emitIf(compare(arith::CmpIPredicate::slt, right, length),
+                   [&] { emitExchange(left, right, Value()); });
+    });
+  }
+
+  /// Runs `exchange` for each pair that meets, `numPairs` in each step: number of its left element,
+  /// length of the runs that are made, distance inside them, step of the stage.
+  void emitNetwork(Value numStages, Value numPairs,
+                   function_ref<void(Value, Value, Value, Value)> exchange) {
+    Value one = frame.constant(1);
+    auto stages = beginLoop(one, arith::AddIOp::create(b, loc, numStages, one));
+    Value stage = stages.getInductionVar();
+    auto steps = beginLoop(frame.constant(0), stage);
+    Value step = steps.getInductionVar();
+    frame.emitBarrier();
+    Value run = arith::ShLIOp::create(b, loc, one, stage);
+    Value exponent = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, stage, step), one);
+    Value distance = arith::ShLIOp::create(b, loc, one, exponent);
+    forEach(numPairs, [&](Value pair) {
+      // The pair's number with a zero put in at the place of `distance`.
+      Value below = arith::SubIOp::create(b, loc, distance, one);
+      Value low = arith::AndIOp::create(b, loc, pair, below);
+      Value high = arith::SubIOp::create(b, loc, pair, low);
+      Value left = arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, high, high), low);
+      exchange(left, run, distance, step);
+    });
+    b.setInsertionPointAfter(stages);
+    frame.emitBarrier();
+  }
+
   Value load(Value base, Type type, Value index) {
     return LLVM::LoadOp::create(b, loc, type, frame.gep(base, type, index));
   }
@@ -91,9 +151,8 @@ private:
   }
 
   /// The block's threads take turns.
-  void forEach(int64_t count, function_ref<void(Value)> emit) {
-    auto loop = scf::ForOp::create(b, loc, frame.thread, frame.constant(count),
-                                   frame.constant(frame.numThreads));
+  void forEach(Value count, function_ref<void(Value)> emit) {
+    auto loop = scf::ForOp::create(b, loc, frame.thread, count, frame.constant(frame.numThreads));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     emit(loop.getInductionVar());
@@ -102,33 +161,31 @@ private:
   /// Behind the row's end the largest key is, at positions that no element has.
   void emitKey(Value i) {
     cpu::BodyEmitter::Scope scope(body);
-    int64_t length = *domain.back().constant();
-    Value inside = arith::MinSIOp::create(b, loc, i, frame.constant(length - 1));
-    body.setDim(domain.size() - 1, frame.addVariable(inside, length));
+    Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
+    Value inside = arith::MinSIOp::create(b, loc, i, last);
+    body.setDim(domain.size() - 1, frame.addVariable(inside, domain.back()));
     Value key = body.emitYield().front();
-    Value isElement = compare(arith::CmpIPredicate::slt, i, frame.constant(length));
+    Value isElement = compare(arith::CmpIPredicate::slt, i, length);
     Value most = frame.constant(std::numeric_limits<int64_t>::max());
     store(keys, arith::SelectOp::create(b, loc, isElement, key, most), i);
-    store(positions, arith::TruncIOp::create(b, loc, b.getI32Type(), i), i);
+    store(positions,
+          positionType.isInteger(64) ? i
+                                     : arith::TruncIOp::create(b, loc, positionType, i).getResult(),
+          i);
   }
 
-  void emitExchange(Value pair, Value run, Value distance) {
-    // The pair's number with a zero put in at the place of `distance`.
-    Value below = arith::SubIOp::create(b, loc, distance, frame.constant(1));
-    Value low = arith::AndIOp::create(b, loc, pair, below);
-    Value high = arith::SubIOp::create(b, loc, pair, low);
-    Value left = arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, high, high), low);
-    Value right = arith::AddIOp::create(b, loc, left, distance);
-    Type i32 = b.getI32Type(), i64 = b.getI64Type();
+  /// Puts two elements in order: rising, or as `rises` says.
+  void emitExchange(Value left, Value right, Value rises) {
+    Type i64 = b.getI64Type();
     Value leftKey = load(keys, i64, left), rightKey = load(keys, i64, right);
-    Value leftPosition = load(positions, i32, left), rightPosition = load(positions, i32, right);
+    Value leftPosition = load(positions, positionType, left);
+    Value rightPosition = load(positions, positionType, right);
     Value isAfter = arith::OrIOp::create(
         b, loc, compare(arith::CmpIPredicate::sgt, leftKey, rightKey),
         arith::AndIOp::create(b, loc, compare(arith::CmpIPredicate::eq, leftKey, rightKey),
                               compare(arith::CmpIPredicate::sgt, leftPosition, rightPosition)));
-    Value rises = compare(arith::CmpIPredicate::eq, arith::AndIOp::create(b, loc, left, run),
-                          frame.constant(0));
-    frame.emitIf(compare(arith::CmpIPredicate::eq, isAfter, rises), [&] {
+    Value isWrong = rises ? compare(arith::CmpIPredicate::eq, isAfter, rises) : isAfter;
+    frame.emitIf(isWrong, [&] {
       store(keys, rightKey, left);
       store(keys, leftKey, right);
       store(positions, rightPosition, left);
@@ -142,8 +199,8 @@ private:
   kernel::SortOp sort;
   SmallVector<sym::Expr> domain;
   cpu::BodyEmitter body;
-  int64_t width;
-  Value keys, positions;
+  Value length, keys, positions;
+  Type positionType;
 };
 } // namespace
 

@@ -66,7 +66,8 @@ public:
         lhs(frame, operands.lhs, dims.operandType, plan.blockM()),
         rhs(frame, operands.rhs, dims.operandType, plan.blockN),
         ring(frame, plan.stages(), plan.stageBytes(), plan.consumers * warps) {
-    steps = frame.assumptions.simplify(dims.k.ceilDiv(WarpgroupPlan::blockK));
+    // Past the last part's steps there are zeros.
+    steps = frame.assumptions.simplify(dims.part.ceilDiv(WarpgroupPlan::blockK));
     blocksM = frame.assumptions.simplify(dims.m.ceilDiv(plan.blockM()));
     blocksN = frame.assumptions.simplify(dims.n.ceilDiv(plan.blockN));
   }
@@ -92,7 +93,7 @@ private:
   static constexpr int64_t tileRows = 8;
 
   struct Tile {
-    sym::Expr batch, firstM, firstN;
+    sym::Expr part, batch, firstM, firstN;
     Value turn; // of its first step
   };
 
@@ -122,6 +123,11 @@ private:
 
   Tile locate(sym::Expr tile, Value turn) {
     sym::Expr inBatch = blocksM * blocksN, inRows = tileRows * blocksN;
+    sym::Expr number = 0, inPart = dims.numBatch * inBatch;
+    if (op.getPart()) {
+      number = frame.named(tile.floorDiv(inPart), dims.numParts);
+      tile = frame.named(tile.mod(inPart), inPart);
+    }
     sym::Expr batch = frame.named(tile.floorDiv(inBatch), dims.numBatch);
     sym::Expr part = frame.named(tile.mod(inBatch), inBatch);
     sym::Expr rows = frame.named(part.floorDiv(inRows), blocksM.ceilDiv(tileRows));
@@ -130,7 +136,7 @@ private:
     Value row = arith::RemUIOp::create(b, loc, inside, count);
     Value column = arith::DivUIOp::create(b, loc, inside, count);
     row = arith::AddIOp::create(b, loc, row, frame.simplifyAndEmit(tileRows * rows));
-    return {batch, plan.blockM() * frame.addVariable(row, blocksM),
+    return {number, batch, plan.blockM() * frame.addVariable(row, blocksM),
             plan.blockN * frame.addVariable(column, blocksN), turn};
   }
 
@@ -141,7 +147,8 @@ private:
                        Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
                        Value barrier = ring.beginFill(turn);
                        Value memory = ring.memory(ring.place(turn));
-                       sym::Expr k = WarpgroupPlan::blockK * frame.addVariable(iv, steps);
+                       sym::Expr k = dims.part * tile.part +
+                                     WarpgroupPlan::blockK * frame.addVariable(iv, steps);
                        lhs.emit(tile.batch, tile.firstM, k, memory, barrier);
                        Value behind = frame.gep(memory, b.getI8Type(), frame.constant(lhs.bytes()));
                        rhs.emit(tile.batch, tile.firstN, k, behind, barrier);
@@ -229,6 +236,7 @@ private:
     }
     cpu::BodyEmitter::Scope scope(epilogue);
     epilogue.setLanes(1);
+    partNumber = tile.part;
     bind(epilogue, dims.batchGroups, tile.batch, /*isNamed=*/true);
     epilogue.emitAvailable();
     storeRows(rows, values, tile.firstM, tile.firstN);

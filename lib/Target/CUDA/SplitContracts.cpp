@@ -16,73 +16,39 @@ using namespace kiln::kernel;
 static constexpr int64_t blockExtent = 64, manyBlocks = 128;
 /// Sums shorter than this are not worth a block; and what is written for each part costs memory.
 static constexpr int64_t minSteps = 256, maxParts = 16;
-/// The innermost dim of the sums is cut at multiples of this, so that wide accesses stay that.
-static constexpr int64_t stepMultiple = 16;
+/// A part is a multiple of the steps that blocks take at once.
+static constexpr int64_t stepMultiple = 64;
 
-namespace {
-struct Split {
-  unsigned dim; // of k
-  int64_t parts = 1;
-};
-} // namespace
-
-/// Nullopt: the product is left as it is.
-static std::optional<Split> findSplit(ContractOp op) {
+/// The steps of a part; nullopt: the product is left as it is.
+static std::optional<sym::Expr> findPart(ContractOp op) {
   cuda::ContractDims dims(op);
-  std::optional<int64_t> steps = dims.k.constant();
-  if (!steps || op.getPanel() || !dims.sumType.isIntOrFloat() || cuda::isDot(dims))
+  if (op.getPanel() || op.getPart() || !dims.sumType.isIntOrFloat() || cuda::isDot(dims))
     return std::nullopt;
+  sym::Assumptions assumptions = getAssumptions(&op.getLhs());
   sym::Expr blocks = dims.numBatch * dims.m.ceilDiv(blockExtent) * dims.n.ceilDiv(blockExtent);
   // Of more rows than were thought of the parts would be many.
-  if (!getAssumptions(&op.getLhs()).isLess(blocks, manyBlocks / 2))
+  if (!assumptions.isLess(blocks, manyBlocks / 2) || assumptions.isLess(dims.k, 2 * minSteps))
     return std::nullopt;
-  int64_t count = std::max<int64_t>(cpu::estimate(blocks), 1);
-  int64_t most = std::min({maxParts, *steps / minSteps, manyBlocks / count});
-  Split split{0};
-  ArrayRef<sym::Expr> extents = op.getK().getSizes();
-  for (auto [dim, extent] : llvm::enumerate(extents)) {
-    int64_t multiple = dim + 1 == extents.size() ? stepMultiple : 1;
-    for (int64_t parts = split.parts + 1; parts <= most; ++parts)
-      if (*extent.constant() % (parts * multiple) == 0)
-        split = {static_cast<unsigned>(dim), parts};
-  }
-  return split.parts == 1 ? std::nullopt : std::optional(split);
+  sym::Expr most = sym::Expr::max(
+      1, sym::Expr::min(maxParts, sym::Expr(manyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
+  sym::Expr part = sym::Expr::max(minSteps, stepMultiple * dims.k.ceilDiv(stepMultiple * most));
+  return assumptions.simplify(part);
 }
 
-/// The sums of each part: a contract whose first batch dim is the part's number.
-static ContractOp makeParts(OpBuilder &builder, ContractOp op, const Split &split) {
+/// The sums of each part.
+static ContractOp makeParts(OpBuilder &builder, ContractOp op, sym::Expr part) {
   Location loc = op.getLoc();
   Type sumType = op.getEpilogue().getArgument(0).getType();
-  unsigned rank = op.getExtents().size(), cut = rank - op.getNumK() + split.dim;
-  SmallVector<sym::Expr> batch = {split.parts}, k(op.getK().getSizes()), shape = {split.parts};
-  llvm::append_range(batch, op.getBatch().getSizes());
+  SmallVector<sym::Expr> shape = {sym::product(op.getK().getSizes()).ceilDiv(part)};
   llvm::append_range(shape, sym::getShape(op.getResult()));
-  int64_t part = *k[split.dim].constant() / split.parts;
-  k[split.dim] = part;
-  DenseI64ArrayAttr perm;
-  if (op.getPermAttr()) {
-    SmallVector<int64_t> dims = {0};
-    for (int64_t dim : op.getResultDims())
-      dims.push_back(dim + 1);
-    perm = builder.getDenseI64ArrayAttr(dims);
-  }
-  MLIRContext *context = builder.getContext();
-  auto parts = ContractOp::create(builder, loc, sym::getTensorType(shape, sumType),
-                                  sym::ShapeAttr::get(context, batch), op.getMAttr(), op.getNAttr(),
-                                  sym::ShapeAttr::get(context, k), perm, /*panel=*/IntegerAttr());
-  DimSubstitution substitution;
-  substitution.sourceDims = rank;
-  substitution.targetDims = rank + 1;
-  for (unsigned i = 0; i < rank; ++i)
-    substitution.dims.push_back(sym::Expr::dim(i + 1) +
-                                (i == cut ? part * sym::Expr::dim(0) : sym::Expr(0)));
+  auto parts =
+      ContractOp::create(builder, loc, sym::getTensorType(shape, sumType), op.getBatchAttr(),
+                         op.getMAttr(), op.getNAttr(), op.getKAttr(), op.getPermAttr(),
+                         /*panel=*/IntegerAttr(), sym::ExprAttr::get(builder.getContext(), part));
+  IRMapping mapping;
+  op.getLhs().cloneInto(&parts.getLhs(), mapping);
+  op.getRhs().cloneInto(&parts.getRhs(), mapping);
   OpBuilder::InsertionGuard guard(builder);
-  for (auto [source, target] :
-       {std::pair(&op.getLhs(), &parts.getLhs()), std::pair(&op.getRhs(), &parts.getRhs())}) {
-    builder.setInsertionPointToStart(&target->emplaceBlock());
-    IRMapping mapping;
-    YieldOp::create(builder, loc, cloneBody(builder, source->front(), substitution, mapping));
-  }
   Block &epilogue = parts.getEpilogue().emplaceBlock();
   builder.setInsertionPointToStart(&epilogue);
   YieldOp::create(builder, loc, epilogue.addArgument(sumType, loc));
@@ -90,7 +56,7 @@ static ContractOp makeParts(OpBuilder &builder, ContractOp op, const Split &spli
 }
 
 /// The sum of what the parts have, and the epilogue.
-static MapOp addParts(OpBuilder &builder, ContractOp op, ContractOp parts, const Split &split) {
+static MapOp addParts(OpBuilder &builder, ContractOp op, ContractOp parts) {
   Location loc = op.getLoc();
   Type sumType = op.getEpilogue().getArgument(0).getType();
   unsigned rank = cast<RankedTensorType>(op.getType()).getRank();
@@ -100,7 +66,7 @@ static MapOp addParts(OpBuilder &builder, ContractOp op, ContractOp parts, const
   Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(sumType));
   auto reduce = ReduceOp::create(
       builder, loc, TypeRange(sumType),
-      sym::ShapeAttr::get(builder.getContext(), ArrayRef<sym::Expr>(sym::Expr(split.parts))), zero);
+      sym::ShapeAttr::get(builder.getContext(), ArrayRef<sym::Expr>(*parts.getNumParts())), zero);
   DimSubstitution substitution;
   substitution.sourceDims = op.getExtents().size();
   substitution.targetDims = rank;
@@ -126,6 +92,13 @@ static MapOp addParts(OpBuilder &builder, ContractOp op, ContractOp parts, const
   return map;
 }
 
+static void divide(ContractOp op, sym::Expr part) {
+  OpBuilder builder(op);
+  ContractOp parts = makeParts(builder, op, part);
+  op.replaceAllUsesWith(addParts(builder, op, parts).getResult(0));
+  op.erase();
+}
+
 namespace {
 
 struct SplitContracts : kiln::cuda::impl::CudaSplitContractsBase<SplitContracts> {
@@ -133,12 +106,8 @@ struct SplitContracts : kiln::cuda::impl::CudaSplitContractsBase<SplitContracts>
     SmallVector<ContractOp> contracts;
     getOperation().walk([&](ContractOp op) { contracts.push_back(op); });
     for (ContractOp op : contracts)
-      if (std::optional<Split> split = findSplit(op)) {
-        OpBuilder builder(op);
-        ContractOp parts = makeParts(builder, op, *split);
-        op.replaceAllUsesWith(addParts(builder, op, parts, *split).getResult(0));
-        op.erase();
-      }
+      if (std::optional<sym::Expr> part = findPart(op))
+        divide(op, *part);
   }
 };
 

@@ -20,7 +20,9 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
   ContractDims dims(op);
   if (!dims.sumType.isF32() || !(dims.operandType.isF16() || dims.operandType.isBF16()) ||
       isDot(dims) || cpu::estimate(dims.m) < minRows || cpu::estimate(dims.n) < minColumns ||
-      cpu::estimate(dims.k) < minSteps)
+      cpu::estimate(dims.k) < minSteps ||
+      (op.getPart() &&
+       !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, WarpgroupPlan::blockK)))
     return std::nullopt;
   unsigned firstM = op.getBatch().getSizes().size(), firstN = firstM + op.getM().getSizes().size();
   auto lhs = findTensorView(op, op.getLhs(), firstM, op.getM().getSizes());

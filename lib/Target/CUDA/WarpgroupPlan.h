@@ -21,7 +21,7 @@ struct WarpgroupPlan {
   /// As many as there is room for.
   int64_t stages() const;
   sym::Expr tiles(const ContractDims &dims) const {
-    return dims.numBatch * dims.m.ceilDiv(blockM()) * dims.n.ceilDiv(blockN);
+    return dims.numParts * dims.numBatch * dims.m.ceilDiv(blockM()) * dims.n.ceilDiv(blockN);
   }
 };
 

@@ -146,8 +146,9 @@ private:
       perm.push_back(dim < round ? dim : dim + 1);
     auto permAttr =
         llvm::is_sorted(perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(perm);
-    auto result = ContractOp::create(builder, contract.getLoc(), stack(contract.getType()), batch,
-                                     m, n, contract.getKAttr(), permAttr, IntegerAttr());
+    auto result =
+        ContractOp::create(builder, contract.getLoc(), stack(contract.getType()), batch, m, n,
+                           contract.getKAttr(), permAttr, IntegerAttr(), sym::ExprAttr());
     unsigned numDims = contract.getExtents().size();
     cloneRegion(contract.getLhs(), result.getLhs(), numDims, round);
     cloneRegion(contract.getRhs(), result.getRhs(), numDims, round);
@@ -165,9 +166,10 @@ private:
       perm = builder.getDenseI64ArrayAttr(dims);
     }
     auto result = AttentionOp::create(
-        builder, attention.getLoc(), stack(attention.getType()), prepend(attention.getBatchAttr()),
-        attention.getMAttr(), attention.getNAttr(), attention.getDAttr(), attention.getDvAttr(),
-        attention.getScaleAttr(), attention.getCausalAttr(), perm);
+        builder, attention.getLoc(), stack(attention.getResult().getType()), TypeRange(),
+        prepend(attention.getBatchAttr()), attention.getMAttr(), attention.getNAttr(),
+        attention.getDAttr(), attention.getDvAttr(), attention.getScaleAttr(),
+        attention.getCausalAttr(), perm, sym::ExprAttr());
     unsigned numDims = attention.getExtents().size();
     for (auto [from, to] : llvm::zip_equal(attention->getRegions(), result->getRegions()))
       cloneRegion(from, to, numDims, 0);

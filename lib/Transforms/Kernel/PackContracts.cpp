@@ -165,10 +165,10 @@ private:
                                         {lanes, registers});
     MapOp packed = createPacked(contract, dims, k, columns, panel, rewriter);
 
-    auto result = ContractOp::create(rewriter, loc, contract.getResult().getType(),
-                                     contract.getBatchAttr(), contract.getMAttr(),
-                                     contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k),
-                                     contract.getPermAttr(), rewriter.getI64IntegerAttr(panel));
+    auto result = ContractOp::create(
+        rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
+        contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k), contract.getPermAttr(),
+        rewriter.getI64IntegerAttr(panel), sym::ExprAttr());
     moveBody(contract.getLhs(), result.getLhs(), dims, rewriter);
     moveBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
 

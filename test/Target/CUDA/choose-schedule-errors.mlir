@@ -77,3 +77,38 @@ kernel.func @attention(%q: tensor<100x64xf32>) -> tensor<100x64xf32> attributes 
   } : tensor<100x64xf32>
   kernel.return %o : tensor<100x64xf32>
 }
+
+// -----
+
+// expected-error @below {{a contract's part has to be a multiple of 32 steps}}
+kernel.func @part(%x: tensor<100x8xf32>) -> tensor<3x4x8xf32> attributes {schedule = #kernel.schedule<tile = [2, 2], block = [16, 32, 32], lanes = 1, stage = false>} {
+  %y = kernel.contract batch [] m [4] n [8] k [100] part 40 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<100x8xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d1) : tensor<100x8xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<3x4x8xf32>
+  kernel.return %y : tensor<3x4x8xf32>
+}
+
+// -----
+
+// expected-error @below {{an attention's part has to be a multiple of 32 keys}}
+kernel.func @keys(%q: tensor<100x64xf32>) -> (tensor<3x100x64xf32>, tensor<3x100xf32>, tensor<3x100xf32>) {
+  %o:3 = kernel.attention batch [] m <100> n <100> d <64> dv <64> scale 0.125 part 40 q {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d2) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<3x100x64xf32>, tensor<3x100xf32>, tensor<3x100xf32>
+  kernel.return %o#0, %o#1, %o#2 : tensor<3x100x64xf32>, tensor<3x100xf32>, tensor<3x100xf32>
+}

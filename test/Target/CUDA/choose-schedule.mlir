@@ -106,3 +106,27 @@ kernel.func @running_sum(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
   } : tensor<8x100xf32>
   kernel.return %y : tensor<8x100xf32>
 }
+
+// -----
+
+// Of a row that lies at multiples of 16 bytes a lane takes as many at once.
+// CHECK-LABEL: kernel.func @aligned_rows
+// CHECK-SAME: grid = #sym.expr<128>
+// CHECK-SAME: tile = [32], block = [256], lanes = 8
+kernel.func @aligned_rows(%x: tensor<1024x768xf16>) -> tensor<1024x768xf16> attributes {aligned} {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f16
+    %s = kernel.reduce [768] init(%zero : f16) {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1024x768xf16> -> f16
+      kernel.yield %a : f16
+    } combine {
+    ^bb0(%a: f16, %b: f16):
+      %c = arith.addf %a, %b : f16
+      kernel.yield %c : f16
+    } : f16
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<1024x768xf16> -> f16
+    %q = arith.divf %v, %s : f16
+    kernel.yield %q : f16
+  } : tensor<1024x768xf16>
+  kernel.return %y : tensor<1024x768xf16>
+}

@@ -117,3 +117,63 @@ kernel.func @rounded(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x
   } : tensor<64x64xf32>
   kernel.return %y : tensor<64x64xf32>
 }
+
+// -----
+
+// A convolution's windows are copied as well, where channels are neighbours: nothing of the image's surroundings is read.
+// CHECK-LABEL: llvm.func @window(
+// CHECK: arith.cmpi slt
+// CHECK: %[[BYTES:.*]] = arith.select %{{.*}}, %{{.*}}, %{{.*}} : i32
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache =  cg, %[[BYTES]]
+// CHECK: scf.for
+// CHECK-NOT: llvm.load
+// CHECK: nvvm.cp.async.wait.group 2
+// CHECK-COUNT-64: nvvm.mma.sync
+// CHECK-NOT: nvvm.mma.sync
+// CHECK: llvm.return
+kernel.func @window(%x: tensor<64x56x56x128xbf16>, %w: tensor<256x3x3x128xbf16>) -> tensor<64x56x56x256xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [64, 56, 56] n [256] k [3, 3, 128] lhs {
+    %zero = arith.constant 0.0 : bf16
+    %in = kernel.inside (d0, d1, d2, d3, d4, d5, d6) -> (d1 + d4 - 1, d2 + d5 - 1) bounds [56, 56]
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d4 - 1, d2 + d5 - 1, d6) if %in else(%zero : bf16) : tensor<64x56x56x128xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2, d3, d4, d5, d6) -> (d3, d4, d5, d6) : tensor<256x3x3x128xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<64x56x56x256xbf16>
+  kernel.return %y : tensor<64x56x56x256xbf16>
+}
+
+// -----
+
+// A prologue is evaluated by threads, which hold a part in registers; the weights beside it are copied.
+// CHECK-LABEL: llvm.func @prologue(
+// CHECK: nvvm.cp.async.shared.global
+// CHECK: scf.for
+// CHECK: llvm.store
+// CHECK: nvvm.cp.async.wait.group 2
+// CHECK: nvvm.barrier0
+// CHECK: nvvm.cp.async.shared.global
+// CHECK: arith.maximumf
+// CHECK: nvvm.mma.sync
+// CHECK: scf.yield
+kernel.func @prologue(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
+    %zero = arith.constant 0.0 : bf16
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
+    %r = arith.maximumf %a, %zero : bf16
+    kernel.yield %r : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<2048x2048xbf16>
+  kernel.return %y : tensor<2048x2048xbf16>
+}

@@ -91,3 +91,36 @@ kernel.func @columns(%x: tensor<3000x8192xf32>) -> tensor<3000x8192xf32> {
   } : tensor<3000x8192xf32>
   kernel.return %y : tensor<3000x8192xf32>
 }
+
+// -----
+
+// A state of two values that may be combined in any grouping, though not in any order: lower lanes come first.
+// PLAN-LABEL: kernel.func @extremes
+// PLAN-SAME: threads = 256 : i64
+// CHECK-LABEL: llvm.func @extremes
+// CHECK-SAME: cuda.shared = 96
+// CHECK-COUNT-15: nvvm.shfl.sync bfly
+// CHECK-NOT: nvvm.shfl.sync
+// CHECK: nvvm.barrier
+// CHECK: llvm.return
+kernel.func @extremes(%x: tensor<3000xf32>) -> (tensor<3000xf32>, tensor<3000xi64>) {
+  %y:2 = kernel.scan dim 0 attributes {associative} init {
+    %least = arith.constant 0xFF800000 : f32
+    %none = arith.constant 0 : i64
+    kernel.yield %least, %none : f32, i64
+  } body {
+    %v = kernel.read %x (d0) -> (d0) : tensor<3000xf32> -> f32
+    %i = kernel.index (d0) -> (d0)
+    kernel.yield %v, %i : f32, i64
+  } combine {
+  ^bb0(%best: f32, %at: i64, %next: f32, %i: i64):
+    %c = arith.cmpf oge, %next, %best : f32
+    %v = arith.select %c, %next, %best : f32
+    %j = arith.select %c, %i, %at : i64
+    kernel.yield %v, %j : f32, i64
+  } finish {
+  ^bb0(%best: f32, %at: i64):
+    kernel.yield %best, %at : f32, i64
+  } : tensor<3000xf32>, tensor<3000xi64>
+  kernel.return %y#0, %y#1 : tensor<3000xf32>, tensor<3000xi64>
+}

@@ -19,12 +19,16 @@ kernel.func @rows(%x: tensor<?x100xi64, #sym.shape<[s0, 100]>>) -> (tensor<?x100
 
 // -----
 
-// A row of any length is for a thread.
+// A row of any length is sorted where its results are, by as many stages as its length has bits.
 // PLAN-LABEL: kernel.func @any
 // PLAN-SAME: grid = #sym.expr<1>
+// PLAN-SAME: threads = 512 : i64
 // CHECK-LABEL: llvm.func @any
-// CHECK-NOT: nvvm.barrier
-// CHECK: llvm.return
+// CHECK-SAME: cuda.shared = 0
+// CHECK: llvm.intr.ctlz
+// CHECK: nvvm.barrier
+// CHECK: llvm.xor
+// CHECK: nvvm.barrier
 kernel.func @any(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>) {
   %p, %k, %s = kernel.sort {
     %key = kernel.read %x (d0) -> (d0) : tensor<?xi64, #sym.shape<[s0]>> -> i64

@@ -1,18 +1,18 @@
 // RUN: kiln-opt %s --cuda-split-contracts --split-input-file | FileCheck %s
 
-// 24 blocks would be few: the steps are cut in four, and a map adds the sums, in order, and runs the epilogue.
+// 24 blocks would be few: the steps are cut in five, and a map adds the sums, in order, and runs the epilogue.
 // CHECK-LABEL: func.func @narrow
-// CHECK: %[[PARTS:.*]] = kernel.contract batch [4] m [100] n [768] k [768] perm [0, 2, 1] lhs {
-// CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d1, 768*d0 + d3) : tensor<100x3072xf16> -> f16
+// CHECK: %[[PARTS:.*]] = kernel.contract batch [] m [100] n [768] k [3072] perm [1, 0] part 640 lhs {
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d2) : tensor<100x3072xf16> -> f16
 // CHECK: } rhs {
-// CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d2, 768*d0 + d3) : tensor<768x3072xf16> -> f16
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2) : tensor<768x3072xf16> -> f16
 // CHECK: } epilogue {
 // CHECK-NEXT: ^bb0(%[[SUM:.*]]: f32):
 // CHECK-NEXT: kernel.yield %[[SUM]] : f32
-// CHECK-NEXT: } : tensor<4x768x100xf32>
+// CHECK-NEXT: } : tensor<5x768x100xf32>
 // CHECK: kernel.map {
-// CHECK: %[[ALL:.*]] = kernel.reduce [4] init(
-// CHECK: kernel.read %[[PARTS]] (d0, d1, d2) -> (d2, d0, d1) : tensor<4x768x100xf32> -> f32
+// CHECK: %[[ALL:.*]] = kernel.reduce [5] init(
+// CHECK: kernel.read %[[PARTS]] (d0, d1, d2) -> (d2, d0, d1) : tensor<5x768x100xf32> -> f32
 // CHECK: arith.addf
 // CHECK: kernel.read %{{.*}} (d0, d1) -> (d0) : tensor<768xf32> -> f32
 // CHECK: arith.addf %[[ALL]]
@@ -36,10 +36,32 @@ func.func @narrow(%x: tensor<100x3072xf16>, %w: tensor<768x3072xf16>, %b: tensor
 
 // -----
 
+// How many parts there are is known when the model runs.
+// CHECK-LABEL: func.func @gradient
+// CHECK: %[[PARTS:.*]] = kernel.contract batch [] m [64] n [64] k [s0] part max(64*(s0 ceildiv 1024), 256) lhs {
+// CHECK: } : tensor<?x64x64xf32, #sym.shape<[s0 ceildiv max(64*(s0 ceildiv 1024), 256), 64, 64]>>
+// CHECK: kernel.reduce [s0 ceildiv max(64*(s0 ceildiv 1024), 256)]
+func.func @gradient(%x: tensor<?x64xf32, #sym.shape<[s0, 64]>>) -> tensor<64x64xf32>
+    attributes {torch.symbols = {s0 = {min = 2 : i64, max = 100000 : i64}}} {
+  %y = kernel.contract batch [] m [64] n [64] k [s0] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<?x64xf32, #sym.shape<[s0, 64]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d1) : tensor<?x64xf32, #sym.shape<[s0, 64]>> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
+}
+
+// -----
+
 // Blocks there may be enough of, when the model runs; and so there are of the other.
 // CHECK-LABEL: func.func @enough
-// CHECK: kernel.contract batch [] m [s0] n [64] k [4096]
-// CHECK: kernel.contract batch [] m [1024] n [1024] k [4096]
+// CHECK: kernel.contract batch [] m [s0] n [64] k [4096] lhs
+// CHECK: kernel.contract batch [] m [1024] n [1024] k [4096] lhs
 func.func @enough(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>, %w: tensor<1024x4096xf32>)
     -> (tensor<?x64xf32, #sym.shape<[s0, 64]>>, tensor<1024x1024xf32>) {
   %y = kernel.contract batch [] m [s0] n [64] k [4096] lhs {

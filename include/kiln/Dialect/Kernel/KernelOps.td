@@ -303,22 +303,30 @@ def Kernel_ContractOp : Kernel_Op<"contract", [RecursiveMemoryEffects]> {
     zero. In a depthwise convolution, which has one n, the last batch dim takes the place of the
     columns.
 
+    `part`, if given, cuts the sums: the result has one more dim, the first, of size K ceildiv part, and
+    element (p, …) is the epilogue of the sum over steps p*part to (p + 1)*part - 1 alone, counted over
+    the k dims in order, of which the last part may have fewer.
+
     Constraints:
-    - (C1) the result's shape is the (permuted) batch, m and n extents
+    - (C1) the result's shape is the (permuted) batch, m and n extents, after the number of parts if there
+      is a `part`
     - (C2) lhs and rhs yield one value of the same type
     - (C3) the epilogue takes one argument and yields one value of the result's element type
     - (C4) regions use only the dims they may
     - (C5) `perm` is a permutation
     - (C6) with `panel`, which is positive, `rhs` is one read, without mask or `values`, of a
       tensor that has three dims after the batch dims, the last of size `panel`
+    - (C7) `part` is positive, and comes without `panel`
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ShapeAttr:$m, Sym_ShapeAttr:$n, Sym_ShapeAttr:$k,
-                       OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<I64Attr>:$panel);
+                       OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<I64Attr>:$panel,
+                       OptionalAttr<Sym_ExprAttr>:$part);
   let results = (outs AnyRankedTensor:$result);
   let regions = (region SizedRegion<1>:$lhs, SizedRegion<1>:$rhs, SizedRegion<1>:$epilogue);
   let assemblyFormat = [{
     `batch` custom<ExprList>($batch) `m` custom<ExprList>($m) `n` custom<ExprList>($n)
-    `k` custom<ExprList>($k) (`perm` $perm^)? (`panel` $panel^)? attr-dict-with-keyword
+    `k` custom<ExprList>($k) (`perm` $perm^)? (`panel` $panel^)?
+    (`part` custom<Size>($part)^)? attr-dict-with-keyword
     `lhs` $lhs `rhs` $rhs `epilogue` $epilogue `:` type($result)
   }];
   let hasVerifier = 1;
@@ -329,7 +337,9 @@ def Kernel_ContractOp : Kernel_Op<"contract", [RecursiveMemoryEffects]> {
     unsigned getNumM() { return getM().getSizes().size(); }
     unsigned getNumN() { return getN().getSizes().size(); }
     unsigned getNumK() { return getK().getSizes().size(); }
-    /// Result dim i is loop dim getResultDims()[i].
+    /// The size of the result's first dim; null if there is no `part`.
+    std::optional<::kiln::sym::Expr> getNumParts();
+    /// Result dim i, not counting that of parts, is loop dim getResultDims()[i].
     llvm::SmallVector<int64_t> getResultDims();
   }];
 }
@@ -351,24 +361,34 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [RecursiveMemoryEffects]> {
     It stays one op until a target tiles it, then becomes the online-softmax loop (Milakov and
     Gimelshein, 2018; Dao et al., FlashAttention, 2022): the score matrix is never in memory.
 
-    Constraints: as `kernel.contract`, with (C1) the result's shape the (permuted) batch, m, dv.
+    `part`, if given, cuts the keys: part p has those from p*part to (p + 1)*part - 1. Then there are
+    three results, whose first dim is the part: the sum over the part's keys of exp(x - maximum) * v,
+    where x is what the softmax is of; the maximum of x, of shape [n ceildiv part, batch…, m], -inf if
+    all keys are left out; and the sum of exp(x - maximum), of the same shape. All are of the type in
+    which sums are made.
+
+    Constraints: as `kernel.contract`, with (C1) the result's shape the (permuted) batch, m, dv; further
+    - (C8) with `part`, and only then, there are a maximum and a sum, of the result's element type, which
+      is at least as wide as that of q, k and v; else it is that type
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ExprAttr:$m, Sym_ExprAttr:$n, Sym_ExprAttr:$d,
                        Sym_ExprAttr:$dv, F64Attr:$scale, UnitAttr:$causal,
-                       OptionalAttr<DenseI64ArrayAttr>:$perm);
-  let results = (outs AnyRankedTensor:$result);
+                       OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<Sym_ExprAttr>:$part);
+  let results = (outs AnyRankedTensor:$result, Variadic<AnyRankedTensor>:$state);
   let regions = (region SizedRegion<1>:$q, SizedRegion<1>:$k, SizedRegion<1>:$v,
                         MaxSizedRegion<1>:$bias);
   let assemblyFormat = [{
     `batch` custom<ExprList>($batch) `m` $m `n` $n `d` $d `dv` $dv `scale` $scale
-    (`causal` $causal^)? (`perm` $perm^)? attr-dict-with-keyword
-    `q` $q `k` $k `v` $v `bias` $bias `:` type($result)
+    (`causal` $causal^)? (`perm` $perm^)? (`part` custom<Size>($part)^)? attr-dict-with-keyword
+    `q` $q `k` $k `v` $v `bias` $bias `:` type($result) (`,` type($state)^)?
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     llvm::SmallVector<::kiln::sym::Expr> getExtents(); // batch, m, n, d, dv
     unsigned getNumBatch() { return getBatch().getSizes().size(); }
-    /// Result dim i is loop dim getResultDims()[i].
+    /// The size of the results' first dim; null if there is no `part`.
+    std::optional<::kiln::sym::Expr> getNumParts();
+    /// Result dim i, not counting that of parts, is loop dim getResultDims()[i].
     llvm::SmallVector<int64_t> getResultDims();
   }];
 }

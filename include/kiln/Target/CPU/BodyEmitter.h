@@ -44,6 +44,8 @@ public:
   virtual ~Team() = default;
   int64_t size = 1;
   mlir::Value rank; // this thread's number in the team, i64
+  /// Neighbours that a thread takes at once, where a reduction's last loop is a multiple of them.
+  int64_t vector = 1;
 
   using Combine =
       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)>;

@@ -18,13 +18,37 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
 def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
   let summary = "Divide the steps of products that are few blocks' work";
   let description = [{
-    Where a product has fewer elements than keep a GPU busy, whatever its symbols are, and many steps, whose number is known,
-    one of its k dims is cut: the contract gets one more batch dim, the parts, and a map adds the sums of the parts, always
-    in the same order, and runs the epilogue. Few rows that have a warp for each column stay as they are.
+    Where a product has fewer elements than keep a GPU busy, whatever its symbols are, and many steps, these are cut: the
+    contract gives the sums of each `part`, of which there are as many as make up for the blocks that are missing, a number
+    over symbols, and a map adds them, always in the same order, and runs the epilogue. Few rows that have a warp for each
+    column stay as they are.
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"
   ];
+}
+
+def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
+  let summary = "Divide the keys of attention that is few blocks' work";
+  let description = [{
+    A decoding step has few queries and many keys. Its keys are cut in parts, of which there are as many as keep a GPU busy,
+    an expression over symbols: `kernel.attention` gives for each `part` the weighted sum of values, the maximum and the sum
+    of weights, and a map puts them together, always in the same order. Where each head has one query, those
+    heads that share keys and values become rows of one product, so that these are read once.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"
+  ];
+}
+
+def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
+  let summary = "Lay out weights that contracts read so that steps follow each other";
+  let description = [{
+    A convolution's steps end with the channels, which lie side by side in the images but not in its weights. A constant that
+    a contract reads, and that neither steps nor rows walk along, gets the dim of the last steps last, as a view that
+    constant folding evaluates: chunks of 16 bytes can then be copied. To be run where no pass reads through views any more.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
 def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
