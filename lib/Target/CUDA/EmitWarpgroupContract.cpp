@@ -32,8 +32,9 @@ struct MatrixDescriptor {
     OpBuilder &b = frame.builder;
     Location loc = frame.loc;
     constexpr uint64_t swizzle128 = 1;
-    uint64_t fields =
-        swizzle128 << 62 | uint64_t(patternBytes / unit) << 32 | uint64_t(boxBytes / unit) << 16;
+    // Lines of steps are all that a product reads of them: there is no next.
+    uint64_t leading = alongRows ? boxBytes / unit : 1;
+    uint64_t fields = swizzle128 << 62 | uint64_t(patternBytes / unit) << 32 | leading << 16;
     Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), frame.toShared(memory));
     Value low = arith::ShRUIOp::create(
         b, loc, arith::AndIOp::create(b, loc, address, frame.constant(0x3ffff)), frame.constant(4));

@@ -59,7 +59,7 @@ static float result[64][COLUMNS];
 
 static uint64_t describe(const char *begin) {
   uint64_t address = (uintptr_t)begin & 0x3ffff;
-  return (uint64_t)1 << 62 | (uint64_t)(8 * LINE / 16) << 32 | address >> 4;
+  return (uint64_t)1 << 62 | (uint64_t)(8 * LINE / 16) << 32 | 1 << 16 | address >> 4;
 }
 
 /* Both operands from row 60 on: rows beyond 69 are zero. */

@@ -310,7 +310,8 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
                          float *values) {
   uintptr_t begin = (uintptr_t)machine.shared + ((descriptor & 0x3fff) << 4);
   size_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
-  if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) || (descriptor & ((uint64_t)3 << 14)))
+  if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) || (descriptor & ((uint64_t)3 << 14)) ||
+      (!is_turned && leading != 16))
     fail("multiplies with a descriptor of another form: %#llx", (unsigned long long)descriptor);
   /* A pattern is 8 lines of 64 elements. Along rows: of 64 rows each, 8 steps. */
   unsigned boxes = is_turned ? (rows + 63) / 64 : 1;
