@@ -38,15 +38,34 @@ static void run_tasks(void *ctx, int64_t n, void (*body)(void *arg, int64_t i), 
     body(arg, i);
 }
 
+/* Gives the memory of an output back to the next one of its size, so that no run calls the system.
+ */
+static struct {
+  void *memory;
+  size_t bytes;
+} freed[64];
+
 static void *allocate(void *ctx, size_t bytes, size_t align) {
   (void)ctx;
   if (!stopped_ns)
     stopped_ns = now_ns();
+  for (size_t i = 0; i < sizeof freed / sizeof *freed; ++i)
+    if (freed[i].memory && freed[i].bytes == bytes) {
+      void *memory = freed[i].memory;
+      freed[i].memory = NULL;
+      return memory;
+    }
   return aligned_alloc(align, (bytes + align - 1) / align * align);
 }
 
 static void deallocate(void *ctx, void *p, size_t bytes, size_t align) {
-  (void)ctx, (void)bytes, (void)align;
+  (void)ctx, (void)align;
+  for (size_t i = 0; i < sizeof freed / sizeof *freed; ++i)
+    if (!freed[i].memory) {
+      freed[i].memory = p;
+      freed[i].bytes = bytes;
+      return;
+    }
   free(p);
 }
 
