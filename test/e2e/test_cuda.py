@@ -166,7 +166,7 @@ def test_products_in_parts(compile_model):
 
 
 class Sized(torch.nn.Module):
-    """A product whose blocks may be many, and a gradient, whose steps are as many as the run has rows."""
+    """A product whose blocks are few or many, and a gradient, whose steps are as many as the run has rows."""
 
     def forward(self, x, y):
         return torch.relu(torch.bmm(x, y)), x[0, :, :32].t() @ x[1, :, :40]
@@ -179,7 +179,7 @@ def test_products_of_few_blocks(compile_model):
 
     compiled = compile_model(Sized(), example(70), dynamic_shapes=({1: ROWS}, None), options=EMULATED)
     kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
-    assert kernels.count(" part ") == 1
+    assert kernels.count("kernel.cond when") == 1 and kernels.count(" part ") == 2
     for rows in (70, 3, 64, 600):
         compiled.check(example(rows)[:1] + example(70)[1:], 2e-2, 2e-2)
 
@@ -468,7 +468,7 @@ def test_warpgroups_in_registers(tmp_path):
     torch.export.save(torch.export.export(Tiles().bfloat16(), tuple(inputs), dynamic_shapes=shapes), archive)
     code = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("*.sm_90a.ptx")]
     sizes = sorted(int(re.search(r"m64n(\d+)k16", text)[1]) for text in code)
-    assert len(sizes) == 4 and sizes[0] < 128 and sizes[-1] == 256, sizes
+    assert len(sizes) == 5 and sizes[0] < 128 and sizes[-1] == 256, sizes  # one is of parts
     assert all(text.count("setmaxnreg") in (0, 2) and ".minnctapersm 1" in text for text in code)
 
 

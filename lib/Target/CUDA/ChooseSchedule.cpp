@@ -14,33 +14,78 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Whether a buffer begins at a multiple of `vectorBytes`: the arena, weights, inputs and outputs
-/// do (KILN_CUDA_ALIGNMENT), what a nested graph is given need not.
-static bool isAligned(Value buffer) {
-  while (Operation *op = buffer.getDefiningOp()) {
-    if (auto reuse = dyn_cast<wrapper::ReuseOp>(op)) {
-      buffer = reuse.getBuffer();
-      continue;
-    }
-    auto view = dyn_cast<wrapper::ViewOp>(op);
-    if (!view)
-      return isa<wrapper::AllocOp, wrapper::ConstantOp>(op) ||
-             (isa<wrapper::OutputOp>(op) && isa<wrapper::ProgramOp>(op->getParentOp()));
-    auto offset = view.getOffset().getValue().constant();
-    if (!offset ||
-        *offset * wrapper::getElementBytes(view.getType().getElementType()) % vectorBytes)
-      return false;
-    buffer = view.getBuffer();
+namespace {
+/// Knows which buffers begin at multiples of `vectorBytes`: the arena, weights, inputs and outputs
+/// do (KILN_CUDA_ALIGNMENT), and so does what a nested graph is given if its callers have it so.
+class Alignment {
+public:
+  explicit Alignment(ModuleOp module) {
+    module.walk([&](wrapper::GraphCallOpInterface call) {
+      for (FlatSymbolRefAttr graph : call.getGraphs())
+        calls[graph.getAttr()].push_back(call);
+    });
   }
-  return isa<wrapper::ProgramOp>(cast<BlockArgument>(buffer).getOwner()->getParentOp());
-}
+
+  bool isAligned(Value buffer) const {
+    while (Operation *op = buffer.getDefiningOp()) {
+      if (auto reuse = dyn_cast<wrapper::ReuseOp>(op)) {
+        buffer = reuse.getBuffer();
+        continue;
+      }
+      if (auto output = dyn_cast<wrapper::OutputOp>(op))
+        return isAligned(output);
+      auto view = dyn_cast<wrapper::ViewOp>(op);
+      if (!view)
+        return isa<wrapper::AllocOp, wrapper::ConstantOp>(op);
+      auto offset = view.getOffset().getValue().constant();
+      if (!offset ||
+          *offset * wrapper::getElementBytes(view.getType().getElementType()) % vectorBytes)
+        return false;
+      buffer = view.getBuffer();
+    }
+    auto argument = cast<BlockArgument>(buffer);
+    Operation *function = argument.getOwner()->getParentOp();
+    return isa<wrapper::ProgramOp>(function) || isGivenAligned(function, [&](auto call) {
+             return call.getIns()[argument.getArgNumber()];
+           });
+  }
+
+private:
+  bool isAligned(wrapper::OutputOp output) const {
+    Operation *function = output->getParentOp();
+    if (isa<wrapper::ProgramOp>(function))
+      return true;
+    auto graph = cast<wrapper::FuncOp>(function);
+    for (unsigned i = 0; i < graph.getFunctionType().getNumResults(); ++i)
+      if (graph.isGiven(i))
+        return false;
+    return isGivenAligned(function, [&](auto call) { return call.getOuts()[output.getIndex()]; });
+  }
+
+  /// Whether `buffer`, what a caller has for one of the graph's, is aligned in all of them. What
+  /// loops have is slices, or takes turns.
+  template <typename Buffer> bool isGivenAligned(Operation *graph, Buffer buffer) const {
+    auto it = calls.find(SymbolTable::getSymbolName(graph));
+    return it != calls.end() && llvm::all_of(it->second, [&](Operation *call) {
+             if (auto branch = dyn_cast<wrapper::IfOp>(call))
+               return isAligned(buffer(branch));
+             auto plain = dyn_cast<wrapper::CallOp>(call);
+             return plain && isAligned(buffer(plain));
+           });
+  }
+
+  llvm::DenseMap<StringAttr, SmallVector<Operation *>> calls;
+};
+} // namespace
 
 /// Marks the kernels that are launched with aligned buffers alone.
 static void markAligned(ModuleOp module) {
+  Alignment alignment(module);
   llvm::DenseMap<StringAttr, bool> aligned;
   module.walk([&](wrapper::LaunchOp launch) {
     bool &all = aligned.try_emplace(launch.getKernelAttr().getAttr(), true).first->second;
-    all &= llvm::all_of(launch.getOperands(), isAligned);
+    all &= llvm::all_of(launch.getOperands(),
+                        [&](Value buffer) { return alignment.isAligned(buffer); });
   });
   for (auto func : module.getOps<kernel::FuncOp>())
     if (aligned.lookup(func.getSymNameAttr()))

@@ -2,6 +2,7 @@
 #include "kiln/Target/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln::cuda {
 #define GEN_PASS_DEF_CUDASPLITCONTRACTS
@@ -19,20 +20,33 @@ static constexpr int64_t minSteps = 256, maxParts = 16;
 /// A part is a multiple of the steps that blocks take at once.
 static constexpr int64_t stepMultiple = 64;
 
-/// The steps of a part; nullopt: the product is left as it is.
-static std::optional<sym::Expr> findPart(ContractOp op) {
+namespace {
+struct Split {
+  /// Steps of a part.
+  sym::Expr part;
+  /// At least zero where blocks are few; null: they always are.
+  std::optional<sym::Expr> when;
+};
+} // namespace
+
+/// Nullopt: the product is left as it is.
+static std::optional<Split> findSplit(ContractOp op) {
   cuda::ContractDims dims(op);
   if (op.getPanel() || op.getPart() || !dims.sumType.isIntOrFloat() || cuda::isDot(dims))
     return std::nullopt;
   sym::Assumptions assumptions = getAssumptions(&op.getLhs());
   sym::Expr blocks = dims.numBatch * dims.m.ceilDiv(blockExtent) * dims.n.ceilDiv(blockExtent);
-  // Of more rows than were thought of the parts would be many.
-  if (!assumptions.isLess(blocks, manyBlocks / 2) || assumptions.isLess(dims.k, 2 * minSteps))
+  constexpr int64_t few = manyBlocks / 2 - 1;
+  if (assumptions.isLess(few, blocks) || assumptions.isLess(dims.k, 2 * minSteps))
     return std::nullopt;
+  // At least one also where blocks are many: sizes of memory are computed for either graph.
   sym::Expr most = sym::Expr::max(
       1, sym::Expr::min(maxParts, sym::Expr(manyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
   sym::Expr part = sym::Expr::max(minSteps, stepMultiple * dims.k.ceilDiv(stepMultiple * most));
-  return assumptions.simplify(part);
+  Split split{assumptions.simplify(part), {}};
+  if (!assumptions.isLessOrEqual(blocks, few))
+    split.when = assumptions.simplify(few - blocks);
+  return split;
 }
 
 /// The sums of each part.
@@ -99,15 +113,49 @@ static void divide(ContractOp op, sym::Expr part) {
   op.erase();
 }
 
+/// Both ways to compute the product, as graphs between which the sizes of a run decide.
+static void branch(ContractOp op, const Split &split, SymbolTable &symbols) {
+  SmallVector<Value> tensors = getReadTensors(op);
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  auto type = builder.getFunctionType(ValueRange(tensors).getTypes(), op->getResultTypes());
+  SmallVector<FlatSymbolRefAttr> graphs;
+  for (StringRef name : {"product_in_parts", "product"}) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.clearInsertionPoint();
+    auto graph = func::FuncOp::create(builder, loc, name, type);
+    graph.setPrivate();
+    symbols.insert(graph);
+    graphs.push_back(FlatSymbolRefAttr::get(graph));
+    builder.setInsertionPointToStart(graph.addEntryBlock());
+    IRMapping mapping;
+    mapping.map(tensors, graph.getArguments());
+    auto copy = cast<ContractOp>(builder.clone(*op, mapping));
+    func::ReturnOp::create(builder, loc, copy.getResult());
+    if (graphs.size() == 1)
+      divide(copy, split.part);
+  }
+  auto either = CondOp::create(builder, loc, op->getResultTypes(),
+                               sym::ExprAttr::get(builder.getContext(), *split.when),
+                               /*predicate=*/Value(), graphs[0], graphs[1], tensors);
+  op.replaceAllUsesWith(either.getOperation());
+  op.erase();
+}
+
 namespace {
 
 struct SplitContracts : kiln::cuda::impl::CudaSplitContractsBase<SplitContracts> {
   void runOnOperation() override {
+    SymbolTable symbols(getOperation());
     SmallVector<ContractOp> contracts;
     getOperation().walk([&](ContractOp op) { contracts.push_back(op); });
     for (ContractOp op : contracts)
-      if (std::optional<sym::Expr> part = findPart(op))
-        divide(op, *part);
+      if (std::optional<Split> split = findSplit(op)) {
+        if (split->when)
+          branch(op, *split, symbols);
+        else
+          divide(op, split->part);
+      }
   }
 };
 

@@ -58,10 +58,15 @@ func.func @gradient(%x: tensor<?x64xf32, #sym.shape<[s0, 64]>>) -> tensor<64x64x
 
 // -----
 
-// Blocks there may be enough of, when the model runs; and so there are of the other.
+// Whether there are enough blocks of the first product the run decides; there are of the other.
 // CHECK-LABEL: func.func @enough
+// CHECK: kernel.cond when 63 - s0 ceildiv 64 then @product_in_parts else @product(%{{.*}}, %{{.*}}) :
+// CHECK: kernel.contract batch [] m [1024] n [1024] k [4096]
+// CHECK-LABEL: func.func private @product_in_parts
+// CHECK: kernel.contract batch [] m [s0] n [64] k [4096] part
+// CHECK: kernel.reduce
+// CHECK-LABEL: func.func private @product(
 // CHECK: kernel.contract batch [] m [s0] n [64] k [4096] lhs
-// CHECK: kernel.contract batch [] m [1024] n [1024] k [4096] lhs
 func.func @enough(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>, %w: tensor<1024x4096xf32>)
     -> (tensor<?x64xf32, #sym.shape<[s0, 64]>>, tensor<1024x1024xf32>) {
   %y = kernel.contract batch [] m [s0] n [64] k [4096] lhs {

@@ -18,13 +18,14 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
 def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
   let summary = "Divide the steps of products that are few blocks' work";
   let description = [{
-    Where a product has fewer elements than keep a GPU busy, whatever its symbols are, and many steps, these are cut: the
-    contract gives the sums of each `part`, of which there are as many as make up for the blocks that are missing, a number
-    over symbols, and a map adds them, always in the same order, and runs the epilogue. Few rows that have a warp for each
-    column stay as they are.
+    Where a product has fewer elements than keep a GPU busy, and many steps, these are cut: the contract gives the sums of each
+    `part`, of which there are as many as make up for the blocks that are missing, a number over symbols, and a map adds
+    them, always in the same order, and runs the epilogue. If sizes decide whether blocks are few, there is a graph for
+    either case, and a `kernel.cond` between them. Few rows that have a warp for each column stay as they are.
   }];
   let dependentDialects = [
-    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect"
   ];
 }
 
