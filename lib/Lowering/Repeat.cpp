@@ -178,11 +178,17 @@ static LogicalResult lowerMaskedSelect(Call &call) {
   Value self = call.tensor(0), mask = call.tensor(1);
   if (call.resultShape().size() != 1)
     return call.refuse("computes another shape than the program declares");
-  std::optional<Exprs> shape = call.kernels.broadcastShapes({self, mask});
-  if (!shape)
-    return call.refuse("tensors that do not broadcast");
-  Value flat = flatten(call, call.kernels.expand(self, *shape));
-  Value places = nonzeroPlaces(call, call.kernels.expand(mask, *shape), call.resultShape()[0]);
+  Exprs shape = shapeOf(self), sizes = shapeOf(mask);
+  if (shape.size() < sizes.size())
+    std::swap(shape, sizes);
+  for (auto [size, other] : llvm::zip(llvm::reverse(shape), llvm::reverse(sizes))) {
+    if (size.isConstant(1))
+      size = other;
+    else if (!other.isConstant(1) && !call.fits(size, other, "a mask of another size"))
+      return call.refuse("tensors that do not broadcast");
+  }
+  Value flat = flatten(call, call.kernels.expand(self, shape));
+  Value places = nonzeroPlaces(call, call.kernels.expand(mask, shape), call.resultShape()[0]);
   return call.set(call.kernels.map(shapeOf(places), call.resultType(), [&](BodyBuilder &body) {
     return body.read(flat, Indices{body.read(places, body.ownDims())});
   }));

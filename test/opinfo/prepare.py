@@ -281,15 +281,14 @@ def input_values(program):
     return [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
 
 
-# Here square matrices grow by rows and columns of the identity, and stay regular or positive definite.
-MATRICES = re.compile(r"linalg\.|cholesky|logdet|lu_|triangular_solve")
+# Here matrices grow by rows and columns of the identity, and stay regular or positive definite.
+MATRICES = re.compile(r"linalg\.|cholesky|logdet|^lu|triangular_solve")
 
 
 def resize(tensor, shape, of_matrices=False):
     """The elements of `tensor` repeated to fill `shape`: values stay in the operator's domain."""
-    is_square = tensor.dim() > 1 and tensor.shape[-1] == tensor.shape[-2] and shape[-1] == shape[-2]
-    if of_matrices and is_square and (tensor.is_floating_point() or tensor.is_complex()):
-        result = torch.eye(shape[-1], dtype=tensor.dtype).repeat(*shape[:-2], 1, 1)
+    if of_matrices and tensor.dim() > 1 and (tensor.is_floating_point() or tensor.is_complex()):
+        result = torch.eye(*shape[-2:], dtype=tensor.dtype).repeat(*shape[:-2], 1, 1)
         result[..., : tensor.shape[-2], : tensor.shape[-1]] = resize(tensor, (*shape[:-2], *tensor.shape[-2:]))
         return result
     for dim, size in enumerate(shape):
@@ -433,7 +432,7 @@ class Workspace:
         for one in prepared:
             known[one.name], values = values[: len(one.case.inputs)], values[len(one.case.inputs):]
             asked = [size for value, tensor in zip(known[one.name], one.case.inputs) for size, given in zip(value.shape, tensor.shape) if given > 1]
-            one.sizes, one.fixed = len(asked), sum(not isinstance(size, torch.SymInt) for size in asked)
+            one.sizes, one.fixed = len(asked), sum(not (isinstance(size, torch.SymInt) and size.node.expr.free_symbols) for size in asked)
         pending = [prepared]
         while pending:
             group = pending.pop()
