@@ -504,6 +504,9 @@ def test_windows_in_registers(tmp_path):
     torch.export.save(torch.export.export(module, inputs, dynamic_shapes=shapes), archive)
     code = {file.name: file.read_text() for file in assert_assembles(archive, tmp_path).glob("*.sm_80.ptx")}
     assert sum(name.startswith("contract") and "cp.async" in text for name, text in code.items()) == 3
+    stem = torch.nn.Conv2d(3, 64, 7, stride=2, padding=3).bfloat16()
+    torch.export.save(torch.export.export(stem, (torch.zeros(32, 3, 112, 112, dtype=torch.bfloat16),)), archive)
+    assert_assembles(archive, tmp_path / "stem")
     assert any(name.startswith("map") and "shfl.sync" in text and "ld.global.v4.b32" in text and "st.global.v4.b32" in text for name, text in code.items())
 
 

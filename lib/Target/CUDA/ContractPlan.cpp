@@ -86,8 +86,22 @@ bool cuda::isDot(const ContractDims &dims) {
          *dims.m.constant() <= maxDotRows && !dims.rhsAlongN && !dims.n.isConstant(1);
 }
 
+/// Whether threads load 16 bytes of each operand at once; otherwise the elements that they hold
+/// take a register each.
+static bool isWide(kernel::FuncOp func, const ContractDims &dims) {
+  sym::Assumptions assumptions = kernel::getAssumptions(&func.getRoot()->getRegion(0));
+  int64_t elements =
+      vectorBytes / std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
+  auto isMultiple = [&](ArrayRef<cpu::DimGroup> groups) {
+    return !groups.empty() && assumptions.isMultipleOf(groups.back().extent, elements);
+  };
+  return func->hasAttr(alignedAttrName) &&
+         isMultiple(dims.lhsAlongM ? dims.mGroups : dims.kGroups) &&
+         isMultiple(dims.rhsAlongN ? dims.nGroups : dims.kGroups);
+}
+
 /// The largest block of which there are enough.
-static ContractPlan choosePlan(const ContractDims &dims, bool tf32) {
+static ContractPlan choosePlan(kernel::FuncOp func, const ContractDims &dims, bool tf32) {
   static constexpr ContractPlan scalar[] = {
       {8, 8, 128, 128, 8, 1}, {4, 4, 64, 64, 16, 1}, {2, 4, 32, 64, 16, 1}, {2, 2, 16, 32, 32, 1}};
   static constexpr ContractPlan halves[] = {{64, 64, 128, 128, 32, 16},
@@ -98,9 +112,17 @@ static ContractPlan choosePlan(const ContractDims &dims, bool tf32) {
                                              {32, 32, 64, 64, 32, 8},
                                              {16, 32, 32, 64, 32, 8},
                                              {16, 8, 16, 32, 32, 8}};
+  // Of operands whose elements come one by one.
+  static constexpr ContractPlan single[] = {
+      {32, 32, 64, 64, 32, 16}, {16, 32, 32, 64, 32, 16}, {16, 8, 16, 32, 32, 16}};
   auto candidates = ArrayRef(scalar);
-  if (mayUseTensorCores(dims, tf32))
-    candidates = dims.operandType.isF32() ? ArrayRef(rounded) : ArrayRef(halves);
+  if (mayUseTensorCores(dims, tf32)) {
+    bool wide = isWide(func, dims);
+    if (dims.operandType.isF32())
+      candidates = ArrayRef(rounded).drop_front(wide ? 0 : 1);
+    else
+      candidates = wide ? ArrayRef(halves) : ArrayRef(single);
+  }
   // Wide sums take two registers.
   if (dims.sumType.getIntOrFloatBitWidth() > 32)
     candidates = candidates.drop_front();
@@ -142,7 +164,7 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
     return KernelPlan{schedule, columns.ceilDiv(dotThreads / warpSize), dotThreads};
   }
   if (!schedule) {
-    ContractPlan plan = choosePlan(dims, tf32);
+    ContractPlan plan = choosePlan(func, dims, tf32);
     schedule = kernel::ScheduleAttr::get(func.getContext(), {plan.tileM, plan.tileN},
                                          {plan.blockM, plan.blockN, plan.blockK}, plan.depth,
                                          /*stage=*/false);
