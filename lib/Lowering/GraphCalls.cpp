@@ -18,8 +18,7 @@ Value lowering::createNumber(KernelBuilder &kernels, Attribute number, Type type
   });
 }
 
-//===-- Arguments of higher-order operators
-//-----------------------------------------------------===//
+//===-- Arguments of higher-order operators --------------------------------------------------===//
 
 /// The arguments of a call of nested graphs. Each graph takes what is carried, a slice of each of
 /// `sliced`, and `invariants`.
@@ -148,8 +147,7 @@ void GraphCalls::eraseNumbers() {
     (void)cast<func::FuncOp>(graph).eraseArguments(isNumber);
 }
 
-//===-- Types
-//-----------------------------------------------------------------------------------===//
+//===-- Types --------------------------------------------------------------------------------===//
 
 /// Makes argument `i` of `graph` a tensor of this type, if that is another way to write its own.
 static bool adaptArgument(func::FuncOp graph, unsigned i, RankedTensorType type,
@@ -214,8 +212,7 @@ static RankedTensorType addDim(Expr size, RankedTensorType type) {
   return sym::getTensorType(shape, type.getElementType());
 }
 
-//===-- Lowering
-//--------------------------------------------------------------------------------===//
+//===-- Lowering -----------------------------------------------------------------------------===//
 
 /// Finds the values of all arguments, and brings the graphs' arguments to their types.
 LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrderOp op,

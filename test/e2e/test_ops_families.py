@@ -163,3 +163,23 @@ def test_distributions(compile_model):
     assert abs(dropped.mean()) < 0.1 and abs(dropped.std() - 1) < 0.1
     slopes = leaky / -x.abs()
     assert slopes.min() >= 0.1 - 1e-3 and slopes.max() <= 0.3 + 1e-3 and abs(slopes.mean() - 0.2) < 0.01
+
+
+class Halves(torch.nn.Module):
+    """What LLVM takes apart where a CPU has no instructions for narrow numbers: masks, strides, choices, conversions."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(33, 47)
+
+    def forward(self, x, image):
+        return (self.linear(x), x.amax(1), x.amax(0), x.var(1), x.cummax(1)[0], torch.maximum(x, x[:1]), x[:, ::3] * 2, x.flip(1),
+                x.t().contiguous(), F.pad(x, (2, 3)), torch.where(x > 0, x, -x), F.max_pool2d(image, 3, 2, 1), x.long().to(x.dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+def test_halves_without_instructions(compile_and_compare, dtype):
+    torch.manual_seed(0)
+    inputs = torch.randn(7, 33).to(dtype), torch.randn(2, 5, 11, 9).to(dtype)
+    compile_and_compare(Halves().to(dtype), inputs, ({0: Dim("rows", min=1, max=100)}, None), rtol=2e-2, atol=2e-2,
+                        more_inputs=[(torch.randn(20, 33).to(dtype), inputs[1])], options=["--cpu=x86-64-v3"])

@@ -19,8 +19,7 @@ static std::string text(ArrayRef<sym::Expr> exprs) {
   return result;
 }
 
-//===-- Inside regions
-//--------------------------------------------------------------------------===//
+//===-- Inside regions -----------------------------------------------------------------------===//
 
 /// The dims and values that an index map inside a region takes.
 static LogicalResult verifyMapInputs(Operation *op, sym::MapAttr map, size_t numValues) {
@@ -120,8 +119,7 @@ LogicalResult IterateOp::verify() {
   return success();
 }
 
-//===-- Structured ops
-//--------------------------------------------------------------------------===//
+//===-- Structured ops -----------------------------------------------------------------------===//
 
 SmallVector<sym::Expr> MapOp::getDomain() { return sym::getShape(getResult(0)); }
 
@@ -460,8 +458,7 @@ LogicalResult RepeatOp::verify() {
   return verifyDimsUnused(*this, getStart(), 1, 2, "start"); // C3
 }
 
-//===-- What the host knows
-//---------------------------------------------------------------------===//
+//===-- What the host knows ------------------------------------------------------------------===//
 
 static bool isScalarOf(Value value, unsigned width) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -482,8 +479,7 @@ LogicalResult CheckOp::verify() {
   return success();
 }
 
-//===-- Kernels
-//---------------------------------------------------------------------------------===//
+//===-- Kernels ------------------------------------------------------------------------------===//
 
 void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type) {
   state.addAttribute(getSymNameAttrName(state.name), builder.getStringAttr(name));

@@ -19,8 +19,7 @@ void SymDialect::initialize() {
       >();
 }
 
-//===-- Tensor types
-//----------------------------------------------------------------------------===//
+//===-- Tensor types -------------------------------------------------------------------------===//
 
 SmallVector<Expr> sym::getShape(RankedTensorType type) {
   if (auto shape = dyn_cast_or_null<ShapeAttr>(type.getEncoding()))
@@ -59,8 +58,7 @@ LogicalResult ShapeAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementTyp
   return success();
 }
 
-//===-- Symbols
-//----------------------------------------------------------------------------------===//
+//===-- Symbols ------------------------------------------------------------------------------===//
 
 SymbolCollector::SymbolCollector() {
   walker.addWalk([this](ExprAttr attr) { add(attr.getValue()); });
@@ -85,8 +83,7 @@ void SymbolCollector::add(Operation *op) {
   });
 }
 
-//===-- Textual form
-//----------------------------------------------------------------------------===//
+//===-- Textual form -------------------------------------------------------------------------===//
 // The grammar of Expr::parse, on MLIR's tokens.
 
 namespace {

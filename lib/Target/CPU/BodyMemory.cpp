@@ -195,21 +195,34 @@ static Value anyLane(OpBuilder &b, Location loc, Value mask) {
 
 static unsigned alignmentOf(Type storage) { return storage.getIntOrFloatBitWidth() / 8; }
 
+/// What elements are loaded and stored as. LLVM takes vectors apart that a target has no masked
+/// access for, and half precision in a way that calls a library: integers are moved as they are.
+static Type getMemoryType(Type elementType) {
+  Type storage = getStorageType(elementType);
+  bool isHalf = storage.isBF16() || storage.isF16();
+  return isHalf ? IntegerType::get(storage.getContext(), 16) : storage;
+}
+
+static Type withElements(Type type, Type element) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.clone(element) : element;
+}
+
 Value BodyEmitter::fromStorage(Value value, Type elementType) {
-  if (!elementType.isInteger(1))
-    return value;
   OpBuilder &b = frame.builder;
+  if (!elementType.isInteger(1))
+    return b.createOrFold<arith::BitcastOp>(frame.loc, withElements(value.getType(), elementType),
+                                            value);
   Value zero = arith::ConstantOp::create(b, frame.loc, b.getZeroAttr(value.getType()));
   return arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::ne, value, zero);
 }
 
 Value BodyEmitter::toStorage(Value value, Type elementType) {
-  if (!elementType.isInteger(1))
-    return value;
-  Type type = getStorageType(elementType);
-  if (auto vector = dyn_cast<VectorType>(value.getType()))
-    type = vector.clone(type);
-  return arith::ExtUIOp::create(frame.builder, frame.loc, type, value);
+  OpBuilder &b = frame.builder;
+  Type type = withElements(value.getType(), getMemoryType(elementType));
+  if (elementType.isInteger(1))
+    return arith::ExtUIOp::create(b, frame.loc, type, value);
+  return b.createOrFold<arith::BitcastOp>(frame.loc, type, value);
 }
 
 Value BodyEmitter::loadScalar(Value base, Type elementType, Value offset) {
@@ -223,7 +236,7 @@ Value BodyEmitter::loadScalar(Value base, Type elementType, Value offset) {
     Type part = complex.getElementType();
     return complex::CreateOp::create(b, frame.loc, complex, load(part, first), load(part, second));
   }
-  return fromStorage(load(getStorageType(elementType), offset), elementType);
+  return fromStorage(load(getMemoryType(elementType), offset), elementType);
 }
 
 /// Vector of addresses. What does not depend on the lane is added to the base first, so that the
@@ -272,7 +285,7 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
                                    splat(other));
   }
 
-  Type storage = getStorageType(scalarType);
+  Type storage = getMemoryType(scalarType);
   VectorType type = vectorOf(storage);
   unsigned alignment = alignmentOf(storage);
   std::optional<sym::Linear> linear =
@@ -287,9 +300,10 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
   if (stride == 1 && !mask && readMask && !isa<VectorType>(readMask.getType()) && constant &&
       !scalarType.isInteger(1) && !isa<VectorType>(other.getType())) {
     Value there = frame.gep(base, storage, frame.emit(linear->rest));
-    Value elsewhere = frame.constantMemory(SplatElementsAttr::get(type, constant.getValue()));
+    VectorType lanesType = vectorOf(scalarType);
+    Value elsewhere = frame.constantMemory(SplatElementsAttr::get(lanesType, constant.getValue()));
     Value pointer = arith::SelectOp::create(b, loc, readMask, there, elsewhere);
-    return LLVM::LoadOp::create(b, loc, type, pointer, alignment);
+    return LLVM::LoadOp::create(b, loc, lanesType, pointer, alignment);
   }
 
   Value active = andMasks(mask, readMask);
@@ -297,7 +311,7 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
     active = splat(active);
   auto passThrough = [&]() -> Value {
     if (other)
-      return splat(toStorage(other, scalarType));
+      return toStorage(splat(other), scalarType);
     return arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
   };
   auto loadConsecutive = [&](sym::Expr from, Value laneMask) -> Value {
@@ -352,7 +366,7 @@ void BodyEmitter::store(Value base, Type elementType, sym::Expr offset, Value va
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
   offset = frame.assumptions.simplify(offset);
-  Type scalarType = kernel::getScalarType(elementType), storage = getStorageType(scalarType);
+  Type scalarType = kernel::getScalarType(elementType), storage = getMemoryType(scalarType);
   if (auto complex = dyn_cast<ComplexType>(scalarType)) {
     Type part = complex.getElementType();
     Value first = frame.emit(2 * offset), second = frame.emit(2 * offset + 1);

@@ -61,8 +61,7 @@ static ContractAxis flatten(unsigned first, ArrayRef<sym::Expr> extents) {
           1};
 }
 
-//===-- The left operand
-//------------------------------------------------------------------------===//
+//===-- The left operand ---------------------------------------------------------------------===//
 
 namespace {
 
@@ -325,8 +324,7 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const Targe
   return layout;
 }
 
-//===-- Tiles and blocks
-//------------------------------------------------------------------------===//
+//===-- Tiles and blocks ---------------------------------------------------------------------===//
 
 sym::Expr RowRun::shareOf(sym::Expr steps, sym::Expr tiles, int64_t most) {
   return most % 2 == 0 ? 2 * steps.ceilDiv(2 * tiles) : steps.ceilDiv(tiles);
@@ -462,8 +460,7 @@ SmallVector<sym::Expr> ContractLayout::gridSizes() const {
   return sizes;
 }
 
-//===-- Scratch memory
-//--------------------------------------------------------------------------===//
+//===-- Scratch memory -----------------------------------------------------------------------===//
 
 sym::Expr ContractLayout::sumInner() const {
   sym::Expr inner = 1;

@@ -65,8 +65,7 @@ SmallVector<Value> cpu::emitTranspose(KernelFrame &frame, ValueRange rows) {
   return values;
 }
 
-//===-- Left operand
-//----------------------------------------------------------------------------===//
+//===-- Left operand -------------------------------------------------------------------------===//
 
 namespace {
 
@@ -232,8 +231,7 @@ void cpu::emitLhsStage(KernelFrame &frame, const ContractLayout &layout, const C
     stager.emitMatrix();
 }
 
-//===-- Right operand
-//---------------------------------------------------------------------------===//
+//===-- Right operand ------------------------------------------------------------------------===//
 
 bool cpu::walksAlong(Region &region, unsigned dim, unsigned other) {
   SmallVector<Access> accesses = collectAccesses(region);

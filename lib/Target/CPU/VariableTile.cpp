@@ -7,8 +7,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cpu;
 
-//===-- Sums in memory
-//----------------------------------------------------------------------------===//
+//===-- Sums in memory -----------------------------------------------------------------------===//
 
 static unsigned sumBytes(const MicrokernelShape &shape) {
   return shape.sumType.getIntOrFloatBitWidth() / 8;
@@ -46,8 +45,7 @@ void cpu::storeSums(KernelFrame &frame, const MicrokernelShape &shape, ValueRang
     LLVM::StoreOp::create(frame.builder, frame.loc, sum, address, sumBytes(shape));
 }
 
-//===-- Heights
-//-----------------------------------------------------------------------------------===//
+//===-- Heights ------------------------------------------------------------------------------===//
 
 /// `body(height)` for the least of `heights` that `steps` does not pass, the last one otherwise.
 static void emitHeights(KernelFrame &frame, Value steps, ArrayRef<int64_t> heights,
@@ -88,8 +86,7 @@ void cpu::emitVariableTile(KernelFrame &frame, const VariableTile &tile) {
   });
 }
 
-//===-- Shared code
-//-------------------------------------------------------------------------------===//
+//===-- Shared code --------------------------------------------------------------------------===//
 
 /// All that the code depends on. Fewer loops are the inner ones of two; without a prefetch, what is
 /// being read is asked for.

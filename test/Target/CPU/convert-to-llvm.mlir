@@ -22,3 +22,15 @@ llvm.func @round(%x: f32) -> bf16 {
   %y = arith.truncf %x : f32 to bf16
   llvm.return %y : bf16
 }
+
+// Nothing else is left in bf16: LLVM would round what it takes apart in a library.
+// CHECK-LABEL: llvm.func @choose
+// CHECK-NOT: llvm.fpext
+// CHECK: llvm.shl
+// CHECK: llvm.fcmp {{.*}} : vector<8xf32>
+// CHECK: llvm.select {{.*}} : vector<8xi1>, vector<8xi16>
+// CHECK-NOT: llvm.intr.maximum
+llvm.func @choose(%x: vector<8xbf16>, %y: vector<8xbf16>) -> vector<8xbf16> {
+  %z = arith.maximumf %x, %y : vector<8xbf16>
+  llvm.return %z : vector<8xbf16>
+}
