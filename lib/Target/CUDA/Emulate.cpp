@@ -38,6 +38,8 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
   }
 
   LogicalResult rewrite(LLVM::LLVMFuncOp function) {
+    if (failed(emulateSums(function)))
+      return failure();
     int32_t nextSite = 0; // of instructions that threads must execute together
     WalkResult walked = function.walk([&](Operation *op) {
       OpBuilder builder(op);

@@ -1,15 +1,19 @@
 /*===- emulator-test.c - What the emulator finds ----------------------------===*
  *
- * Kernels by hand, as Emulate.cpp would write them: a right one, and for each rule of
- * Hopper's instructions one that breaks it.
+ * Kernels by hand, as Emulate.cpp would write them: a right one with Hopper's instructions, one
+ * with those of all GPUs, and for each rule one that breaks it. Then callers that break the
+ * driver's.
  *
  *===-----------------------------------------------------------------------===*/
 #include "emulator/machine.h"
 #include "emulator/tensor.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 int32_t kiln_emulator_thread(void);
 void *kiln_emulator_shared(void);
@@ -28,6 +32,16 @@ void kiln_emulator_wgmma_wait(int32_t left);
 void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_t columns, int32_t adds,
                          int32_t is_half, int32_t left_is_turned, int32_t right_is_turned,
                          int32_t site);
+float kiln_emulator_sum(float value);
+int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t site);
+void kiln_emulator_mma(const void *left, const void *right, float *sums, int32_t operand,
+                       int32_t site);
+void kiln_emulator_load_matrices(void *row, uint32_t *registers, int32_t num, int32_t is_transposed,
+                                 int32_t site);
+void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t given);
+void kiln_emulator_commit(void);
+void kiln_emulator_wait(int32_t left);
+void kiln_emulator_buffer(void *address, int64_t bytes);
 
 enum { LINE = 128, BOX = 64 * LINE, BARRIER = 2 * BOX, SHARED = BARRIER + 64, COLUMNS = 16 };
 
@@ -51,9 +65,34 @@ static enum {
   NO_WAIT,
   LEFT_ALONE,
   WRONG_REGISTERS,
+  BARRIER_OUTSIDE,
+  BARRIER_TWICE,
+  WRONG_PARITY,
+  WRONG_LINES,
+  OPERAND_OUTSIDE,
+  EARLY_SUMS,
+  LATE_COMMIT,
+  NO_COMMIT,
+  OLD_SUMS,
+  DIVERGENT_PRODUCT,
+  PLAIN, /* from here on, without Hopper's instructions */
+  BUFFER_END,
+  BUFFER_BEGIN,
+  BUFFER_UNALIGNED,
+  SHARED_END,
+  SHARED_UNALIGNED,
+  SKIPPED_BARRIER,
+  OTHER_BARRIER,
+  SKIPPED_SHUFFLE,
+  SKIPPED_MATRICES,
+  SKIPPED_PRODUCT,
+  SAME_BANKS,
+  UNWRITTEN,
+  NOT_COPIED,
+  NUM_MISTAKES
 } mistake;
 
-static _Alignas(64) CUtensorMap map;
+static _Alignas(64) CUtensorMap map, narrow_map;
 static uint16_t matrix[70][72]; /* bf16: of 70 x 72, of which boxes of 64 x 64 are copied */
 static float result[64][COLUMNS];
 
@@ -71,7 +110,9 @@ static void kernel(void **arguments) {
     machine.buffers[0].begin = (uintptr_t)matrix;
     machine.buffers[0].bytes = sizeof matrix;
     machine.num_buffers = 1;
-    kiln_emulator_mbarrier_init(barrier, 1);
+    kiln_emulator_mbarrier_init(barrier + (mistake == BARRIER_OUTSIDE ? 64 : 0), 1);
+    if (mistake == BARRIER_TWICE)
+      kiln_emulator_mbarrier_init(barrier, 1);
     if (mistake != UNFENCED_BARRIER)
       kiln_emulator_fence_proxy();
   }
@@ -86,37 +127,53 @@ static void kernel(void **arguments) {
     if (mistake == TOO_MANY_ARRIVALS)
       kiln_emulator_mbarrier_arrive(barrier);
     kiln_emulator_load_tensor(shared + (mistake == UNALIGNED_BOX ? LINE : 0),
-                              mistake == NO_MAP ? (const void *)matrix : &map, barrier, 2, 8, 60, 0,
-                              0, 0);
+                              mistake == NO_MAP        ? (const void *)matrix
+                              : mistake == WRONG_LINES ? &narrow_map
+                                                       : &map,
+                              barrier, 2, 8, 60, 0, 0, 0);
     if (mistake == BOX_TWICE)
       kiln_emulator_load_tensor(shared, &map, barrier, 2, 0, 0, 0, 0, 0);
   }
   if (mistake == LEFT_ALONE)
     return;
   if (mistake != NOT_ARRIVED)
-    kiln_emulator_mbarrier_wait(barrier, 0);
+    kiln_emulator_mbarrier_wait(barrier, mistake == WRONG_PARITY ? 2 : 0);
   if (mistake == SAME_PHASE)
     kiln_emulator_mbarrier_wait(barrier, 0);
   if (mistake != NO_FENCE)
     kiln_emulator_wgmma_fence();
-  float sums[COLUMNS / 2] = {0};
+  float sums[COLUMNS / 2] = {0}, old = 0;
   for (int step = 0; step < 4; ++step) {
     uint64_t operand = describe(shared) + 2 * (uint64_t)step;
     if (mistake == WRONG_DESCRIPTOR)
       operand ^= (uint64_t)1 << 63;
     if (mistake == OTHER_DESCRIPTORS && thread == 7)
       operand += 2;
+    if (mistake == OPERAND_OUTSIDE)
+      operand += (SHARED - LINE) / 16;
+    if (mistake == DIVERGENT_PRODUCT && thread == 7)
+      return;
+    if (step == 1)
+      old = sums[0];
     kiln_emulator_wgmma((int64_t)operand, (int64_t)operand, sums, COLUMNS, step > 0, 0, 0, 0, step);
   }
-  kiln_emulator_wgmma_commit();
+  if (mistake == LATE_COMMIT)
+    kiln_emulator_wgmma_wait(0);
+  if (mistake != NO_COMMIT)
+    kiln_emulator_wgmma_commit();
   if (thread == 0 && mistake == STILL_READ)
     kiln_emulator_load_tensor(shared, &map, barrier, 2, 0, 0, 0, 0, 0);
   if (mistake == NO_WAIT)
     return;
-  kiln_emulator_wgmma_wait(0);
+  if (mistake == NO_COMMIT)
+    return;
+  if (mistake != EARLY_SUMS && mistake != LATE_COMMIT)
+    kiln_emulator_wgmma_wait(0);
+  if (mistake == OLD_SUMS)
+    sums[0] = old;
   for (int i = 0; i < COLUMNS / 2; ++i)
     result[thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8][i / 4 * 8 + thread % 4 * 2 + i % 2] =
-        sums[i];
+        kiln_emulator_sum(sums[i]);
 }
 
 static float at(int row, int column) {
@@ -143,6 +200,180 @@ static int is_right(void) {
   return 1;
 }
 
+/*===-- Instructions of all GPUs --------------------------------------------===*/
+
+enum { THREADS = 128 };
+
+static _Alignas(16) uint32_t numbers[4 * THREADS]; /* 0, 1, 2, ... */
+static uint32_t exchanged[THREADS];
+
+static uint32_t load(const void *address) {
+  uint32_t value;
+  memcpy(&value, kiln_emulator_access((void *)(uintptr_t)address, 4, 0), 4);
+  return value;
+}
+
+/* Each thread's numbers to shared memory, of which each warp loads matrices. */
+static void plain_kernel(void **arguments) {
+  int32_t thread = kiln_emulator_thread(), lane = thread % WARP;
+  char *shared = kiln_emulator_shared(), *own = shared + 16 * thread;
+  (void)arguments;
+  machine.buffers[0].begin = (uintptr_t)numbers;
+  machine.buffers[0].bytes = sizeof numbers;
+  machine.num_buffers = 1;
+  if (mistake == BUFFER_END)
+    load(numbers + 4 * THREADS);
+  if (mistake == BUFFER_BEGIN)
+    load(numbers - 1);
+  if (mistake == BUFFER_UNALIGNED)
+    load((char *)numbers + 2);
+  if (mistake == SHARED_END)
+    load(shared + SHARED);
+  if (mistake == SHARED_UNALIGNED)
+    load(shared + 2);
+  if (mistake != UNWRITTEN) {
+    kiln_emulator_copy(own, numbers + 4 * thread, 16, 16);
+    kiln_emulator_commit();
+    kiln_emulator_wait(mistake == NOT_COPIED);
+  }
+  if (mistake == SKIPPED_BARRIER && thread == 3)
+    return;
+  kiln_emulator_barrier(mistake == OTHER_BARRIER && thread < 64 ? 1 : 0);
+  if (mistake == SKIPPED_SHUFFLE && thread == 3)
+    return;
+  /* The next thread's second number, by way of this thread's neighbour. */
+  uint32_t next = load(shared + 16 * (thread ^ 1) + 4);
+  exchanged[thread] = (uint32_t)kiln_emulator_shuffle((int32_t)next, 1, 1);
+  if (mistake == SKIPPED_MATRICES && thread == 3)
+    return;
+  uint32_t fragment[4] = {0};
+  char *row =
+      shared + 16 * (thread - lane) + (mistake == SAME_BANKS ? 128 * (lane % 8) : 16 * lane);
+  kiln_emulator_load_matrices(row, fragment, 4, 0, 2);
+  if (mistake == SKIPPED_PRODUCT && thread == 3)
+    return;
+  float sums[4] = {0};
+  kiln_emulator_mma(fragment, fragment, sums, TF32, 3);
+}
+
+static int is_exchanged(void) {
+  for (uint32_t i = 0; i < THREADS; ++i)
+    if (exchanged[i] != 4 * i + 1)
+      return 0;
+  return 1;
+}
+
+/*===-- Callers -------------------------------------------------------------===*/
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuCtxPushCurrent_v2(CUcontext context);
+CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes);
+CUresult cuMemFree_v2(CUdeviceptr memory);
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
+CUresult cuMemFreeHost(void *memory);
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void *address,
+                                const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                                const uint32_t *steps, int interleave, int swizzle, int l2Promotion,
+                                int fill);
+
+static CUdeviceptr allocate_on(int device) {
+  CUcontext context;
+  CUdeviceptr memory = 0;
+  cuDevicePrimaryCtxRetain(&context, device);
+  cuCtxPushCurrent_v2(context);
+  cuMemAlloc_v2(&memory, 64);
+  return memory;
+}
+
+static void touch(void) { *(volatile char *)(uintptr_t)allocate_on(0) = 1; }
+static void use_freed(void) {
+  CUdeviceptr memory = allocate_on(0);
+  cuMemFree_v2(memory);
+  cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
+}
+static void use_freed_in_kernel(void) {
+  CUdeviceptr memory = allocate_on(0);
+  cuMemFree_v2(memory);
+  machine.context = current();
+  kiln_emulator_buffer((void *)(uintptr_t)memory, 64);
+}
+static void free_twice(void) {
+  CUdeviceptr memory = allocate_on(0);
+  cuMemFree_v2(memory);
+  cuMemFree_v2(memory);
+}
+static void use_others(void) {
+  CUdeviceptr memory = allocate_on(0);
+  allocate_on(1);
+  cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
+}
+static void use_too_much(void) { cuMemcpyHtoDAsync_v2(allocate_on(0), numbers, 65, NULL); }
+static void free_pinned(void) {
+  void *memory;
+  CUdeviceptr to = allocate_on(0);
+  cuMemHostAlloc(&memory, 64, 0);
+  cuMemcpyHtoDAsync_v2(to, memory, 64, NULL);
+  cuMemFreeHost(memory);
+}
+
+static const struct {
+  void (*call)(void);
+  const char *message; /* NULL: the host faults */
+} callers[] = {{touch, NULL},
+               {use_freed, "memory that has been freed"},
+               {use_freed_in_kernel, "memory that has been freed"},
+               {free_twice, "freed twice"},
+               {use_others, "on device 1 uses memory of device 0"},
+               {use_too_much, "uses 65 bytes at 0 of 64"},
+               {free_pinned, "pinned memory is freed that is still to be read"}};
+
+/* In a process of its own, which it ends. */
+static int ends(void (*call)(void), const char *message) {
+  int ends[2], status = 0;
+  char text[512] = "";
+  if (pipe(ends))
+    return 0;
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 2);
+    call();
+    _exit(0);
+  }
+  close(ends[1]);
+  for (size_t at = 0, got = 1; got > 0 && at + 1 < sizeof text; at += got) {
+    ssize_t count = read(ends[0], text + at, sizeof text - 1 - at);
+    got = count > 0 ? (size_t)count : 0;
+  }
+  close(ends[0]);
+  waitpid(child, &status, 0);
+  if (message)
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(text, message);
+  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
+}
+
+/* A tensor map that the hardware takes, and one for each of its rules that it does not. */
+static int count_wrong_maps(void) {
+  int failures = 0;
+  allocate_on(0);
+  for (int i = 0; i < 8; ++i) {
+    uint64_t sizes[] = {72, i == 1 ? 0 : 70}, strides[] = {i == 2 ? 150 : 144};
+    uint32_t box[] = {i == 3 ? 128 : 64, i == 4 ? 257 : 64}, steps[] = {1, i == 5 ? 2 : 1};
+    char *address = (char *)numbers + (i == 6 ? 2 : 0);
+    int swizzle = i == 7 ? 0 : CU_TENSOR_MAP_SWIZZLE_128B;
+    CUresult result = cuTensorMapEncodeTiled(
+        &narrow_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, address, sizes, strides, box, steps,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != (i == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)) {
+      fprintf(stderr, "tensor map %d: %d\n", i, result);
+      ++failures;
+    }
+  }
+  return failures;
+}
+
+/* What is said of each mistake; NULL: nothing, but what comes out is not right. */
 static const char *const messages[] = {
     [UNFENCED_BARRIER] = "a barrier that has not been fenced",
     [EARLY_BARRIER] = "uses a barrier that",
@@ -161,6 +392,29 @@ static const char *const messages[] = {
     [NO_WAIT] = "ends while products are under way",
     [LEFT_ALONE] = "ends while 1 copies to its shared memory are under way",
     [WRONG_REGISTERS] = "sets its registers from",
+    [BARRIER_OUTSIDE] = "outside of shared memory or unaligned",
+    [BARRIER_TWICE] = "makes a barrier twice",
+    [WRONG_PARITY] = "waits for a phase of parity 2",
+    [WRONG_LINES] = "whose lines are not 128 bytes",
+    [OPERAND_OUTSIDE] = "multiplies what is outside of shared memory",
+    [EARLY_SUMS] = "reads sums of products that it has not waited for",
+    [LATE_COMMIT] = "reads sums of products that it has not waited for",
+    [NO_COMMIT] = "ends while products are under way",
+    [OLD_SUMS] = "reads sums that a later product has changed",
+    [DIVERGENT_PRODUCT] = "waits for ever: of 128 threads 0 are at a barrier, 127 at an",
+    [BUFFER_END] = "reads 4 bytes at 2048 of 2048 bytes of buffer 0",
+    [BUFFER_BEGIN] = "reads 4 bytes before all of its buffers",
+    [BUFFER_UNALIGNED] = "reads 4 bytes of buffer 0 at an address that is not a multiple",
+    [SHARED_END] = "bytes of shared memory",
+    [SHARED_UNALIGNED] = "reads 4 bytes of shared memory at an address that is not a multiple",
+    [SKIPPED_BARRIER] = "waits for ever: of 128 threads 127 are at a barrier",
+    [OTHER_BARRIER] = "or they are not at the same one",
+    [SKIPPED_SHUFFLE] = "31 at an instruction of their whole warp",
+    [SKIPPED_MATRICES] = "an instruction of their whole warp",
+    [SKIPPED_PRODUCT] = "an instruction of their whole warp",
+    [SAME_BANKS] = "several rows are in the same banks",
+    [UNWRITTEN] = NULL,
+    [NOT_COPIED] = NULL,
 };
 
 int main(void) {
@@ -175,15 +429,29 @@ int main(void) {
                           .strides = {sizeof matrix[0]},
                           .box = {64, 64}};
   memcpy(&map, &tensor, sizeof tensor);
-  for (int i = 0; i < (int)(sizeof messages / sizeof messages[0]); ++i) {
+  for (uint32_t i = 0; i < 4 * THREADS; ++i)
+    numbers[i] = i;
+  setenv("KILN_EMULATOR_DEVICES", "2", 1);
+  failures += count_wrong_maps();
+  tensor.box[0] = 32;
+  memcpy(&narrow_map, &tensor, sizeof tensor);
+  for (int i = 0; i < NUM_MISTAKES; ++i) {
     char message[512] = "";
     mistake = i;
-    int failed =
-        emulator_launch("by_hand", kernel, NULL, NULL, 1, 128, SHARED, message, sizeof message);
-    if (i == NONE ? failed || !is_right() : !failed || !strstr(message, messages[i])) {
+    int is_plain = i >= PLAIN;
+    int failed = emulator_launch("by_hand", is_plain ? plain_kernel : kernel, NULL, NULL, 1,
+                                 THREADS, SHARED, message, sizeof message);
+    int right = !failed && (is_plain ? is_exchanged() : is_right());
+    int is_found = messages[i] ? failed && strstr(message, messages[i]) != NULL : !failed && !right;
+    if (i == NONE || i == PLAIN ? !right : !is_found) {
       fprintf(stderr, "mistake %d: %s\n", i, message);
       ++failures;
     }
   }
+  for (size_t i = 0; i < sizeof callers / sizeof callers[0]; ++i)
+    if (!ends(callers[i].call, callers[i].message)) {
+      fprintf(stderr, "caller %zu is not stopped\n", i);
+      ++failures;
+    }
   return failures != 0;
 }

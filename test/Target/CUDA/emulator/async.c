@@ -2,7 +2,9 @@
  *
  * Copies arrive as late as they can: when nobody can go on and somebody waits for one.
  * Until then their place has garbage. Products are computed when all threads of their
- * warpgroup are there, but what they read is theirs until they have been waited for.
+ * warpgroup are there, but what they read is theirs until they have been waited for, and so
+ * are the registers of the sums: a thread has marks in them instead, which it may exchange
+ * for the sums when it has waited.
  *
  *===-----------------------------------------------------------------------===*/
 #include "machine.h"
@@ -48,7 +50,10 @@ void begin_async(void) {
     struct thread *thread = &machine.threads[i];
     memset(thread->waited, 0, sizeof thread->waited);
     thread->is_fenced = 0;
-    thread->product_groups = thread->done_groups = 0;
+    thread->product_groups = thread->done_groups = thread->num_products = 0;
+    thread->has_open_group = 0;
+    for (unsigned product = 0; product < MAX_PRODUCTS; ++product)
+      thread->sums[product].number = 0;
   }
 }
 
@@ -58,7 +63,7 @@ void end_async(void) {
 }
 
 void end_thread_async(void) {
-  if (self()->product_groups != self()->done_groups)
+  if (self()->product_groups != self()->done_groups || self()->has_open_group)
     fail("ends while products are under way");
 }
 
@@ -279,7 +284,10 @@ EXPORT void kiln_emulator_set_registers(int32_t change) {
 }
 
 EXPORT void kiln_emulator_wgmma_fence(void) { self()->is_fenced = 1; }
-EXPORT void kiln_emulator_wgmma_commit(void) { ++self()->product_groups; }
+EXPORT void kiln_emulator_wgmma_commit(void) {
+  ++self()->product_groups;
+  self()->has_open_group = 0;
+}
 
 EXPORT void kiln_emulator_wgmma_wait(int32_t left) {
   struct thread *thread = self();
@@ -301,8 +309,80 @@ EXPORT void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_
   thread->product = (struct product){(uint64_t)left, (uint64_t)right, columns,
                                      adds,           left_is_turned,  right_is_turned};
   thread->operand = is_half ? F16 : BF16;
-  thread->sums = sums;
+  thread->registers = sums;
+  thread->has_open_group = 1;
   wait_at(AT_WGMMA, site);
+}
+
+/* What registers have until their thread reads them: a NaN that no computation makes, of the
+ * product's number and the register's. */
+#define MARK 0x7fa00000u
+
+static uint32_t mark(unsigned number, unsigned place) {
+  return MARK | (number % (1 << 14)) << 7 | place;
+}
+
+static int is_mark(uint32_t bits) { return (bits & 0xffe00000u) == MARK; }
+
+static struct sums *find_sums(struct thread *thread, uint32_t bits) {
+  for (unsigned i = 0; i < MAX_PRODUCTS; ++i)
+    if (thread->sums[i].number && mark(thread->sums[i].number, bits % MAX_SUMS) == bits)
+      return &thread->sums[i];
+  return NULL;
+}
+
+static float read_sum(struct thread *thread, float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if (!is_mark(bits))
+    return value;
+  const struct sums *sums = find_sums(thread, bits);
+  if (!sums)
+    fail("reads sums that a later product has changed");
+  else if (sums->group >= thread->done_groups)
+    fail("reads sums of products that it has not waited for");
+  else
+    value = sums->values[bits % MAX_SUMS];
+  return value;
+}
+
+/* Where a thread uses a register that may be a product's. */
+EXPORT float kiln_emulator_sum(float value) {
+  value = read_sum(self(), value);
+  if (machine.failed)
+    stop();
+  return value;
+}
+
+/* Where the product's sums go, with what they are added to. Products of a shape may follow each
+ * other in the same registers, before anybody has waited. */
+static struct sums *begin_sums(struct thread *thread) {
+  const struct product *product = &thread->product;
+  int32_t count = product->columns / 2;
+  struct sums *sums = NULL, *oldest = &thread->sums[0];
+  uint32_t bits[MAX_SUMS];
+  memcpy(bits, thread->registers, (size_t)count * sizeof *bits);
+  if (product->adds && is_mark(bits[0]))
+    sums = find_sums(thread, bits[0]);
+  for (int32_t i = 0; sums && i < count; ++i)
+    if (sums->count != count || bits[i] != mark(sums->number, (unsigned)i))
+      sums = NULL;
+  if (!sums) {
+    float values[MAX_SUMS] = {0};
+    for (int32_t i = 0; product->adds && i < count; ++i)
+      values[i] = read_sum(thread, thread->registers[i]);
+    for (unsigned i = 1; i < MAX_PRODUCTS; ++i)
+      if (thread->sums[i].number < oldest->number)
+        oldest = &thread->sums[i];
+    sums = oldest;
+    if (sums->number && sums->group >= thread->done_groups)
+      fail("has sums of more than %d products under way", MAX_PRODUCTS);
+    memcpy(sums->values, values, sizeof values);
+  }
+  sums->number = ++thread->num_products;
+  sums->group = thread->product_groups;
+  sums->count = count;
+  return sums;
 }
 
 /* Reads an operand of `rows` rows and 16 steps as its descriptor says. */
@@ -361,13 +441,15 @@ int finish_warpgroup(struct thread *group) {
                group[0].operand, right);
   for (unsigned thread = 0; thread < WARPGROUP && !machine.failed; ++thread) {
     unsigned first = thread / WARP * 16 + thread % WARP / 4;
+    machine.current = (unsigned)(&group[thread] - machine.threads);
+    struct sums *sums = begin_sums(&group[thread]);
     for (unsigned i = 0; i < (unsigned)product->columns / 2; ++i) {
       const float *row = left + (first + i / 2 % 2 * 8) * 16;
       const float *column = right + (i / 4 * 8 + thread % 4 * 2 + i % 2) * 16;
-      float sum = product->adds ? group[thread].sums[i] : 0;
       for (unsigned k = 0; k < 16; ++k)
-        sum += row[k] * column[k];
-      group[thread].sums[i] = sum;
+        sums->values[i] += row[k] * column[k];
+      uint32_t bits = mark(sums->number, i);
+      memcpy(&group[thread].registers[i], &bits, sizeof bits);
     }
   }
   for (unsigned i = 0; i < WARPGROUP; ++i)

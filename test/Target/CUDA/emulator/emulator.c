@@ -116,7 +116,7 @@ EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, 
   struct thread *self = &machine.threads[machine.current];
   self->left = left;
   self->right = right;
-  self->sums = sums;
+  self->registers = sums;
   self->operand = (enum operand)operand;
   wait_at(AT_MMA, site);
 }
@@ -353,7 +353,7 @@ static int finish_product(struct thread *warp) {
     for (unsigned i = 0; i < 4; ++i) {
       unsigned row = lane / 4 + (i < 2 ? 0 : 8), column = lane % 4 * 2 + (i & 1);
       for (unsigned k = 0; k < steps; ++k)
-        warp[lane].sums[i] += left[row][k] * right[k][column];
+        warp[lane].registers[i] += left[row][k] * right[k][column];
     }
   for (unsigned lane = 0; lane < WARP; ++lane)
     warp[lane].state = READY;
@@ -386,8 +386,7 @@ static void fail_divergence(void) {
   fail(
       "waits for ever: of %u threads %u are at a barrier, %u at an instruction of their whole warp "
       "or warpgroup, %u wait for a phase of a barrier and %u have ended, or they are not at the "
-      "same "
-      "one",
+      "same one",
       machine.num_threads, barrier, warp, phase, done);
 }
 

@@ -21,6 +21,8 @@ enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, AT_MATRICES, AT_MBARRIER, AT
 enum operand { BF16, F16, TF32 }; /* of a matrix product */
 
 #define WARPGROUP 128
+#define MAX_SUMS 128    /* registers of a product */
+#define MAX_PRODUCTS 16 /* of a thread, whose sums are in registers */
 #define MAX_MBARRIERS 64
 
 struct thread {
@@ -30,7 +32,7 @@ struct thread {
   int32_t value, distance, received; /* of a shuffle */
   /* Of a matrix product: registers of the operands and of the sums, in its memory. */
   const uint32_t *left, *right;
-  float *sums;
+  float *registers;
   enum operand operand;
   /* Of a load of matrices: a row of one, and registers. */
   const char *row;
@@ -53,6 +55,14 @@ struct thread {
   } product;
   int is_fenced;                        /* its registers, for products of its warpgroup */
   unsigned product_groups, done_groups; /* begun, waited for */
+  int has_open_group;                   /* products that belong to no group yet */
+  /* What products have made of this thread's sums, which it may read when it has waited. */
+  struct sums {
+    unsigned number, group; /* of the product, from 1 on */
+    int32_t count;
+    float values[MAX_SUMS];
+  } sums[MAX_PRODUCTS];
+  unsigned num_products;
 };
 
 /* A barrier in shared memory (mbarrier). */
