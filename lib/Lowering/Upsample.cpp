@@ -1,5 +1,5 @@
 // Interpolation along the spatial dims, and rearrangements between channels and space.
-#include "UpsampleBytes.h"
+#include "Upsample.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -21,18 +21,7 @@ struct Tap {
 };
 } // namespace
 
-/// The spatial axes, with the scale as ATen computes it: from a given factor, else from the sizes.
-/// With align_corners the corners of input and output meet.
-static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool alignCorners,
-                                             bool anyType = false) {
-  Value x = call.tensor(0);
-  Exprs in = shapeOf(x), out = call.resultShape();
-  if (in.size() != spatial + 2 || out.size() != in.size() ||
-      !(anyType || isFloat(elementType(x))) || !call.kernels.isSame(in[0], out[0]) ||
-      !call.kernels.isSame(in[1], out[1])) {
-    call.kernels.fail("this dtype or rank");
-    return std::nullopt;
-  }
+SmallVector<std::optional<double>> lowering::scaleFactors(Call &call, size_t spatial) {
   SmallVector<std::optional<double>> factors(spatial);
   if (call.args.has("scale_factors")) {
     if (!call.args.isNone("scale_factors"))
@@ -46,6 +35,22 @@ static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool al
         factors[i] = call.args.optNumber(name);
     }
   }
+  return factors;
+}
+
+/// The spatial axes, with the scale as ATen computes it: from a given factor, else from the sizes.
+/// With align_corners the corners of input and output meet.
+static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool alignCorners,
+                                             bool anyType = false) {
+  Value x = call.tensor(0);
+  Exprs in = shapeOf(x), out = call.resultShape();
+  if (in.size() != spatial + 2 || out.size() != in.size() ||
+      !(anyType || isFloat(elementType(x))) || !call.kernels.isSame(in[0], out[0]) ||
+      !call.kernels.isSame(in[1], out[1])) {
+    call.kernels.fail("this dtype or rank");
+    return std::nullopt;
+  }
+  SmallVector<std::optional<double>> factors = scaleFactors(call, spatial);
   SmallVector<Axis> result;
   for (size_t i = 0; i < spatial; ++i) {
     Axis axis = {in[2 + i], out[2 + i], std::nullopt, alignCorners};

@@ -1,6 +1,6 @@
 // Interpolation that averages over all inputs an output covers, so that making an image smaller
 // does not alias.
-#include "UpsampleBytes.h"
+#include "Upsample.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -62,14 +62,7 @@ static std::optional<SmallVector<Axis>> axes(Call &call) {
     call.kernels.fail("this dtype or rank");
     return std::nullopt;
   }
-  std::optional<double> factors[2];
-  if (!call.args.has("scale_factors")) {
-    factors[0] = call.args.optNumber("scales_h");
-    factors[1] = call.args.optNumber("scales_w");
-  } else if (!call.args.isNone("scale_factors")) {
-    for (auto [factor, value] : llvm::zip(factors, call.args.numberList("scale_factors")))
-      factor = value;
-  }
+  SmallVector<std::optional<double>> factors = scaleFactors(call, 2);
   bool alignCorners = call.args.boolean("align_corners");
   SmallVector<Axis> result;
   for (size_t i = 0; i < 2; ++i) {

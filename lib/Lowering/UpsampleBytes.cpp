@@ -2,7 +2,7 @@
 // bits as the largest one leaves, and each of the two passes, along the width and then along the
 // height, rounds to bytes. Weights are tables made here: how many bits they have depends on all of
 // them, so sizes have to be known.
-#include "UpsampleBytes.h"
+#include "Upsample.h"
 #include <cmath>
 
 using namespace mlir;
@@ -115,14 +115,7 @@ static std::optional<Table> makeTable(const Axis &axis, Filter filter) {
 static std::optional<SmallVector<Axis>> axes(Call &call) {
   Exprs in = shapeOf(call.tensor(0)), out = call.resultShape();
   bool align = call.args.boolean("align_corners");
-  std::optional<double> factors[2];
-  if (!call.args.has("scale_factors")) {
-    factors[0] = call.args.optNumber("scales_h");
-    factors[1] = call.args.optNumber("scales_w");
-  } else if (!call.args.isNone("scale_factors")) {
-    for (auto [factor, value] : llvm::zip(factors, call.args.numberList("scale_factors")))
-      factor = value;
-  }
+  SmallVector<std::optional<double>> factors = scaleFactors(call, 2);
   SmallVector<Axis> result;
   for (size_t i = 0; i < 2; ++i) {
     auto from = in[2 + i].constant(), to = out[2 + i].constant();

@@ -203,11 +203,6 @@ static Type getMemoryType(Type elementType) {
   return isHalf ? IntegerType::get(storage.getContext(), 16) : storage;
 }
 
-static Type withElements(Type type, Type element) {
-  auto vector = dyn_cast<VectorType>(type);
-  return vector ? vector.clone(element) : element;
-}
-
 Value BodyEmitter::fromStorage(Value value, Type elementType) {
   OpBuilder &b = frame.builder;
   if (!elementType.isInteger(1))

@@ -1,3 +1,4 @@
+#include "kiln/Target/CPU/KernelFrame.h"
 #include "kiln/Target/CPU/Passes.h"
 #include "kiln/Target/CPU/TargetInfo.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -25,15 +26,11 @@ namespace kiln::cpu {
 } // namespace kiln::cpu
 
 using namespace mlir;
+using kiln::cpu::withElements;
 
 namespace {
 
 bool isBF16(Type type) { return getElementTypeOrSelf(type).isBF16(); }
-
-Type withElements(Type type, Type element) {
-  auto vector = dyn_cast<VectorType>(type);
-  return vector ? vector.clone(element) : element;
-}
 
 Value castTo(OpBuilder &b, Value value, Type element) {
   return arith::BitcastOp::create(b, value.getLoc(), withElements(value.getType(), element), value);

@@ -51,8 +51,7 @@ public:
   }
 
 private:
-  //===-- Loops
-  //---------------------------------------------------------------------------------===//
+  //===-- Loops ------------------------------------------------------------------------------===//
 
   void bindTask() {
     SmallVector<sym::Expr> sizes = layout.gridSizes();
@@ -144,8 +143,7 @@ private:
     });
   }
 
-  //===-- Operands
-  //------------------------------------------------------------------------------===//
+  //===-- Operands ---------------------------------------------------------------------------===//
 
   Value scratchAt(sym::Expr bytes) {
     bytes = frame.assumptions.simplify(bytes);
@@ -230,8 +228,7 @@ private:
                      frame.simplifyAndEmit(offset));
   }
 
-  //===-- Vectors in scratch
-  //--------------------------------------------------------------------===//
+  //===-- Vectors in scratch -----------------------------------------------------------------===//
 
   Value elementAt(Value base, sym::Expr row, sym::Expr vector) {
     return frame.gep(base, layout.sumType,
@@ -260,8 +257,7 @@ private:
     });
   }
 
-  //===-- One panel, one block
-  //------------------------------------------------------------------===//
+  //===-- One panel, one block ---------------------------------------------------------------===//
 
   void emitPanelBlock(const Panel &panel, const KeyBlock &block) {
     if (bias)
@@ -444,8 +440,7 @@ private:
                   static_cast<int64_t>(i) % panel.vectors);
   }
 
-  //===-- Result
-  //--------------------------------------------------------------------------------===//
+  //===-- Result -----------------------------------------------------------------------------===//
 
   /// From the last vector and query to the first: what is past the task's last query goes to where
   /// that one's result is written afterwards.
@@ -471,19 +466,10 @@ private:
   }
 
   void storeResult(sym::Expr query, sym::Expr first, Value mask, Value value) {
-    if (layout.elementType != layout.sumType)
-      value = arith::TruncFOp::create(b, loc, vectorOf(layout.elementType), value);
     if (!frame.assumptions.isLess(query, layout.m))
       query =
           frame.addVariable(frame.simplifyAndEmit(sym::Expr::min(query, layout.m - 1)), layout.m);
-    BodyEmitter::Scope scope(values);
-    sym::Expr feature = first + values.setLanes(layout.lanes, mask);
-    SmallVector<sym::Expr> index;
-    for (int64_t dim : op.getResultDims())
-      index.push_back(dim < dimM ? batch[dim] : dim == dimM ? query : feature);
-    sym::Expr offset = sym::linearize(index, sym::getShape(op.getResult()));
-    values.store(frame.resultBuffer(0), layout.elementType, frame.assumptions.simplify(offset),
-                 value);
+    emitAttentionResult(frame, values, op, layout, batch, query, first, mask, value);
   }
 
   KernelFrame &frame;
@@ -501,6 +487,23 @@ private:
 };
 
 } // namespace
+
+void cpu::emitAttentionResult(KernelFrame &frame, BodyEmitter &values, kernel::AttentionOp op,
+                              const AttentionLayout &layout, ArrayRef<sym::Expr> batch,
+                              sym::Expr query, sym::Expr first, Value mask, Value value) {
+  if (layout.elementType != layout.sumType)
+    value = arith::TruncFOp::create(frame.builder, frame.loc,
+                                    VectorType::get(layout.lanes, layout.elementType), value);
+  BodyEmitter::Scope scope(values);
+  sym::Expr feature = first + values.setLanes(layout.lanes, mask);
+  int64_t dimM = batch.size();
+  SmallVector<sym::Expr> index;
+  for (int64_t dim : op.getResultDims())
+    index.push_back(dim < dimM ? batch[dim] : dim == dimM ? query : feature);
+  sym::Expr offset = sym::linearize(index, sym::getShape(op.getResult()));
+  values.store(frame.resultBuffer(0), layout.elementType, frame.assumptions.simplify(offset),
+               value);
+}
 
 LogicalResult cpu::emitAttention(KernelFrame &frame, kernel::AttentionOp attention) {
   FailureOr<AttentionLayout> layout =

@@ -74,8 +74,7 @@ private:
     }
   }
 
-  //===-- Vectors and scratch
-  //-------------------------------------------------------------------===//
+  //===-- Vectors and scratch ----------------------------------------------------------------===//
 
   Value splat(double value) {
     return arith::ConstantOp::create(
@@ -119,8 +118,7 @@ private:
     });
   }
 
-  //===-- A block of keys
-  //-----------------------------------------------------------------------===//
+  //===-- A block of keys --------------------------------------------------------------------===//
 
   /// Adds `count` keys to the output in scratch; takes and returns maximum and sum.
   SmallVector<Value> emitBlock(sym::Expr first, sym::Expr count, ValueRange state) {
@@ -285,16 +283,7 @@ private:
     forFeatures([&](sym::Expr first, Value mask) {
       Value value = load(layout.outputOffset(), first, sumVector);
       value = arith::MulFOp::create(b, loc, value, factor);
-      if (layout.elementType != layout.sumType)
-        value = arith::TruncFOp::create(b, loc, VectorType::get(lanes, layout.elementType), value);
-      BodyEmitter::Scope scope(values);
-      sym::Expr feature = first + values.setLanes(lanes, mask);
-      SmallVector<sym::Expr> index;
-      for (int64_t dim : op.getResultDims())
-        index.push_back(dim < dimM ? batch[dim] : dim == dimM ? query : feature);
-      sym::Expr offset = sym::linearize(index, sym::getShape(op.getResult()));
-      values.store(frame.resultBuffer(0), layout.elementType, frame.assumptions.simplify(offset),
-                   value);
+      emitAttentionResult(frame, values, op, layout, batch, query, first, mask, value);
     });
   }
 

@@ -62,8 +62,7 @@ public:
   }
 
 private:
-  //===-- The task
-  //------------------------------------------------------------------------------===//
+  //===-- The task ---------------------------------------------------------------------------===//
 
   /// Gives names to what the model's sizes say about the tiles: expressions of a tile's place stay
   /// short, in proofs and in the code.
@@ -131,8 +130,7 @@ private:
                            /*isVolatile=*/false);
   }
 
-  //===-- Columns
-  //-------------------------------------------------------------------------------===//
+  //===-- Columns ----------------------------------------------------------------------------===//
 
   void emitPanels() {
     sym::Expr panels = layout.numPanels(), columns = layout.columns.extent;
@@ -189,8 +187,7 @@ private:
     });
   }
 
-  //===-- Rows
-  //----------------------------------------------------------------------------------===//
+  //===-- Rows -------------------------------------------------------------------------------===//
 
   /// Tiles [begin, end) of the tiled axis; `zero` is the number of the task's first tile, before
   /// which the panel had none.
@@ -323,8 +320,7 @@ private:
     emitEpilogueInMemory(panel, vectors, tile, sumBase);
   }
 
-  //===-- Prefetches
-  //----------------------------------------------------------------------------===//
+  //===-- Prefetches -------------------------------------------------------------------------===//
 
   int64_t panelRowBytes() const {
     return layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
@@ -373,8 +369,7 @@ private:
     return prefetch;
   }
 
-  //===-- Sums in memory
-  //------------------------------------------------------------------------===//
+  //===-- Sums in memory ---------------------------------------------------------------------===//
 
   Type vectorType() {
     return layout.lanes == 1 ? layout.sumType : VectorType::get(layout.lanes, layout.sumType);
@@ -396,8 +391,7 @@ private:
 
   unsigned sumBytes() { return layout.sumType.getIntOrFloatBitWidth() / 8; }
 
-  //===-- Epilogue
-  //------------------------------------------------------------------------------===//
+  //===-- Epilogue ---------------------------------------------------------------------------===//
 
   /// Binds the columns of vector `v` of a panel.
   void bindColumns(sym::Expr panel, int64_t v) {

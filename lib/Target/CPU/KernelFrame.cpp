@@ -10,6 +10,11 @@ using namespace kiln::cpu;
 /// Loop variables are numbered from here, past any dim of a region.
 static constexpr unsigned firstVariable = 1u << 16;
 
+Type cpu::withElements(Type type, Type element) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.clone(element) : element;
+}
+
 Type cpu::getStorageType(Type elementType) {
   if (elementType.isInteger(1))
     return IntegerType::get(elementType.getContext(), 8);

@@ -2,6 +2,7 @@
 #ifndef KILN_LIB_TARGET_CPU_MATHBUILDER_H
 #define KILN_LIB_TARGET_CPU_MATHBUILDER_H
 
+#include "kiln/Target/CPU/KernelFrame.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
@@ -104,11 +105,7 @@ public:
   /// 2^n for an integer n in the range of normal numbers.
   Value exponent(Value n) const { return fromBits(shl(iadd(n, i(bias())), mantissaBits())); }
 
-  Type shaped(Type newElement) const {
-    if (auto vector = mlir::dyn_cast<mlir::VectorType>(type))
-      return vector.clone(newElement);
-    return newElement;
-  }
+  Type shaped(Type newElement) const { return withElements(type, newElement); }
 
   mlir::OpBuilder &b;
   mlir::Location loc;

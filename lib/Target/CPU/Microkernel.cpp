@@ -45,8 +45,7 @@ private:
   /// The left operand's pointer, and that of the rows that are moved.
   using Pointers = ArrayRef<Value>;
 
-  //===-- Rows at known offsets
-  //-----------------------------------------------------------------===//
+  //===-- Rows at known offsets --------------------------------------------------------------===//
 
   /// Loops [level, end) with the operands' pointers at this level; `iteration` counts innermost
   /// iterations so far (null is 0).
@@ -168,8 +167,7 @@ private:
     return arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, a, x), sum);
   }
 
-  //===-- Rows at a stride
-  //----------------------------------------------------------------------===//
+  //===-- Rows at a stride -------------------------------------------------------------------===//
 
   /// What moves on from one innermost iteration to the next, whatever the loops.
   struct Stream {
@@ -232,8 +230,7 @@ private:
     return next;
   }
 
-  //===-- One step of the sum
-  //-------------------------------------------------------------------===//
+  //===-- One step of the sum ----------------------------------------------------------------===//
 
   bool isMoved(int64_t row) const {
     return row + shape.numMoved >= static_cast<int64_t>(shape.rowOffsets.size());

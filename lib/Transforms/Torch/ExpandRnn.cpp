@@ -188,8 +188,7 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     }
   }
 
-  //===-- Arguments
-  //-----------------------------------------------------------------------------===//
+  //===-- Arguments --------------------------------------------------------------------------===//
 
   static Value getTensor(CallOp call, Attribute attr, unsigned rank) {
     auto arg = dyn_cast<ArgAttr>(attr);
@@ -230,8 +229,7 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     result.replaceAllUsesWith(value);
   }
 
-  //===-- One step
-  //------------------------------------------------------------------------------===//
+  //===-- One step ---------------------------------------------------------------------------===//
 
   LogicalResult expandCell(CallOp call, Kind kind) {
     ArrayRef<Attribute> args = call.getArgs().getValue();
@@ -258,8 +256,7 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     return success();
   }
 
-  //===-- Layers of steps
-  //-----------------------------------------------------------------------===//
+  //===-- Layers of steps --------------------------------------------------------------------===//
 
   LogicalResult expandSequence(CallOp call, Kind kind) {
     ArrayRef<Attribute> args = call.getArgs().getValue();

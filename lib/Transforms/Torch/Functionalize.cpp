@@ -202,8 +202,7 @@ private:
 
   Value originalOperand(Operation *op, unsigned operand) { return original.at({op, operand}); }
 
-  //===-- Writes
-  //--------------------------------------------------------------------------------===//
+  //===-- Writes -----------------------------------------------------------------------------===//
 
   LogicalResult visitMutation(CallOp call, const OpSchema &schema) {
     CallArgs args(call);
@@ -381,8 +380,7 @@ private:
     }
   }
 
-  //===-- Undoing views
-  //-------------------------------------------------------------------------===//
+  //===-- Undoing views ----------------------------------------------------------------------===//
 
   Attribute arg(unsigned index) { return ArgAttr::get(builder.getContext(), index); }
   Attribute number(int64_t value) { return builder.getI64IntegerAttr(value); }
@@ -507,8 +505,7 @@ private:
     return identity && value.getType() == type ? value : Value();
   }
 
-  //===-- Results
-  //-------------------------------------------------------------------------------===//
+  //===-- Results ----------------------------------------------------------------------------===//
 
   /// New values of inputs and buffers become results.
   LogicalResult returnMutated(Operation *terminator) {

@@ -83,6 +83,12 @@ struct AttentionLayout {
 mlir::FailureOr<AttentionLayout>
 getScheduledLayout(kernel::AttentionOp op, kernel::ScheduleAttr schedule, const TargetInfo &target);
 
+/// Stores the features [first, first + lanes) of a query's result, in the type of sums: those in
+/// `mask`, if any.
+void emitAttentionResult(KernelFrame &frame, BodyEmitter &values, kernel::AttentionOp op,
+                         const AttentionLayout &layout, llvm::ArrayRef<sym::Expr> batch,
+                         sym::Expr query, sym::Expr first, mlir::Value mask, mlir::Value value);
+
 /// Writes the function of an attention scheduled by query.
 void emitAttentionQuery(KernelFrame &frame, kernel::AttentionOp op, const AttentionLayout &layout);
 

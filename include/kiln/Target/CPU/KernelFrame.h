@@ -111,6 +111,9 @@ private:
 /// The type in which memory holds elements of this type: i8 for i1, else the signless type.
 mlir::Type getStorageType(mlir::Type elementType);
 
+/// `type`, a vector or a single value, with other elements.
+mlir::Type withElements(mlir::Type type, mlir::Type element);
+
 } // namespace kiln::cpu
 
 #endif // KILN_TARGET_CPU_KERNELFRAME_H
