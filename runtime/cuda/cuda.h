@@ -83,6 +83,7 @@ typedef struct {
   int32_t *error;             /* the host's and the device's; kiln_rt_run.error */
   bool outputs_on_device;     /* those in NULL slots */
   bool waits;                 /* some tensor is in the host's memory */
+  bool reads_staging;         /* copies on the stream do */
   CUdeviceptr segments[];     /* then the copies of outputs that are bound late */
 } kiln_cuda_context;
 
@@ -154,6 +155,8 @@ int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int6
 int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
                       DLManagedTensorVersioned **outputs, void *stream);
 int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index);
+/* Memory of the host, context->staging, for tensors that have to be copied there first. */
+int32_t kiln_cuda_reserve_staging(kiln_context *context, uint64_t bytes);
 void kiln_cuda_free_context(kiln_context *context);
 
 #endif /* KILN_RUNTIME_CUDA_CUDA_H */

@@ -91,8 +91,7 @@ int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *con
                        "is called on copies in the host's memory",
                        call->where, call->callee);
   if (status == KILN_OK &&
-      !(place(&copies, &total) &&
-        kiln_block_reserve(&context->staging, &context->model->allocator, total)))
+      (!place(&copies, &total) || kiln_cuda_reserve_staging(context, total) != KILN_OK))
     status = kiln_fail(KILN_OUT_OF_MEMORY, "%s: %s: out of memory for copies of its tensors",
                        call->where, call->callee);
   if (status == KILN_OK) {

@@ -212,7 +212,30 @@ static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
   return *total <= KILN_MAX_BYTES;
 }
 
-static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor *input) {
+int32_t kiln_cuda_reserve_staging(kiln_context *context, uint64_t bytes) {
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  /* Copies of inputs may read it still, if the caller's allocator gives pinned memory. */
+  if (cuda->reads_staging && bytes > context->staging.bytes)
+    kiln_cuda_device(context)->driver->cuStreamSynchronize(cuda->stream);
+  if (bytes <= KILN_MAX_BYTES &&
+      kiln_block_reserve(&context->staging, &context->model->allocator, bytes))
+    return KILN_OK;
+  return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
+                   (unsigned long long)bytes);
+}
+
+/* The bytes of an input that is in the host's memory with gaps or in another order. */
+static uint64_t count_gathered(const kiln_context *context, uint32_t index, const DLTensor *input) {
+  const kiln_slot *slot = &context->input_slots[index];
+  uint64_t bytes = 0;
+  if (slot->staged && slot->view.strides && !is_on_device(input))
+    kiln_bytes(input->shape, input->ndim, kiln_item_size(kiln_program.inputs[index].bits), &bytes);
+  return (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+}
+
+/* `gathered` is the host's memory for one that count_gathered has counted. */
+static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor *input,
+                          char *gathered) {
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   CUstream stream = kiln_cuda_context_of(context)->stream;
   const kiln_slot *slot = &context->input_slots[index];
@@ -235,17 +258,29 @@ static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor 
   }
   const void *from = slot->view.data;
   if (slot->view.strides) {
-    if (!kiln_block_reserve(&context->staging, &context->model->allocator, bytes))
-      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
-                       (unsigned long long)bytes);
-    kiln_copy(context->staging.data, contiguous, from, slot->view.strides, input->shape, rank,
-              item);
-    from = context->staging.data;
+    kiln_copy(gathered, contiguous, from, slot->view.strides, input->shape, rank, item);
+    from = gathered;
   }
-  CUresult result = driver->cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
-  if (result == CUDA_SUCCESS && slot->view.strides)
-    result = driver->cuStreamSynchronize(stream); /* the next input has the same memory */
-  return check(context, result, "cannot copy an input to the GPU");
+  return check(context, driver->cuMemcpyHtoDAsync_v2(to, from, bytes, stream),
+               "cannot copy an input to the GPU");
+}
+
+static int32_t copy_inputs(kiln_context *context, const DLTensor *const *inputs) {
+  uint64_t total = 0, at = 0;
+  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i)
+    total += count_gathered(context, i, inputs[i]);
+  int32_t status = total ? kiln_cuda_reserve_staging(context, total) : KILN_OK;
+  kiln_cuda_context_of(context)->reads_staging = total != 0;
+  for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
+    const kiln_slot *slot = &context->input_slots[i];
+    if (!slot->staged)
+      continue;
+    context->inputs[i] =
+        kiln_cuda_pointer(kiln_cuda_context_of(context)->memory + slot->staged - 1);
+    status = copy_input(context, i, inputs[i], (char *)context->staging.data + at);
+    at += count_gathered(context, i, inputs[i]);
+  }
+  return status;
 }
 
 /* `data`, in the host's memory, from the GPU's, where elements are at `strides`. NULL
@@ -266,9 +301,9 @@ static int32_t copy_to_host(kiln_context *context, void *data, const int64_t *st
                kiln_same_layout(shape, from_strides, contiguous, rank);
   void *to = data;
   if (!whole) {
-    if (!kiln_block_reserve(&context->staging, &context->model->allocator, extent))
-      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
-                       (unsigned long long)extent);
+    int32_t status = kiln_cuda_reserve_staging(context, extent);
+    if (status != KILN_OK)
+      return status;
     to = context->staging.data;
   }
   CUresult result = driver->cuMemcpyDtoHAsync_v2(to, kiln_cuda_address(from), extent, stream);
@@ -510,12 +545,7 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   for (uint32_t o = 0; o < program->num_outputs; ++o)
     if (context->output_slots[o].staged)
       context->outputs[o] = kiln_cuda_pointer(cuda->memory + context->output_slots[o].staged - 1);
-  for (uint32_t i = 0; i < program->num_inputs && status == KILN_OK; ++i)
-    if (context->input_slots[i].staged) {
-      context->inputs[i] = kiln_cuda_pointer(cuda->memory + context->input_slots[i].staged - 1);
-      status = copy_input(context, i, inputs[i]);
-    }
-  return status;
+  return copy_inputs(context, inputs);
 }
 
 /*===-- The run -------------------------------------------------------------===*/

@@ -539,10 +539,11 @@ def test_cubins(parts, tmp_path):
     message = probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_VERSION="12020")
     assert re.match(r"5 emulated GPU 0 has compute capability 9.0; the model has code for sm_80, code for sm_90, PTX for sm_90; "
                     r"the driver, one of CUDA 12.2, does not load it: .*; a newer driver may", message), message
-    assert log.read_text().split("\n")[:2] == ["load cubin", "load PTX"]
+    loads = lambda: [line for line in log.read_text().split("\n") if line.startswith("load")]  # noqa: E731
+    assert loads() == ["load cubin", "load PTX"]
     assert "compile it with --gpu-arch=sm_75" in probe(path, KILN_EMULATOR_CAPABILITY="75")
     probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_CAPABILITY="120")
-    assert log.read_text().split("\n")[2:3] == ["load PTX"]
+    assert loads()[2:3] == ["load PTX"]
 
 
 def test_ptx_without_ptxas(parts, tmp_path):

@@ -19,16 +19,21 @@ static void store(float *buffer, int64_t i, float value) {
   *(float *)kiln_emulator_access(buffer + i, sizeof(float), 1) = value;
 }
 
-/* y = x + 1: x, y; count */
+/* y = x + 1: x, y; count. Where x is NaN, that is an error. */
 const int64_t bump_parameters = 4;
 void bump_emulated(void **arguments) {
   float *x = *(float **)arguments[0], *y = *(float **)arguments[1];
   int64_t count = *(int64_t *)arguments[2];
+  int32_t *error = *(int32_t **)arguments[3];
   int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
   kiln_emulator_buffer(x, 4 * count);
   kiln_emulator_buffer(y, 4 * count);
-  if (i < count)
-    store(y, i, load(x, i) + 1);
+  if (i < count) {
+    float value = load(x, i);
+    if (value != value)
+      *error = 1;
+    store(y, i, value + 1);
+  }
 }
 
 /* y[i] = x[i] + weights[STRIDE * i]: x, weights, y; count */

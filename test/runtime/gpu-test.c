@@ -7,12 +7,14 @@
 #include "harness.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <unistd.h>
 
 static const kiln_cuda_driver *cuda;
 static CUresult (*begin_capture)(CUstream stream, int mode);
 static CUresult (*end_capture)(CUstream stream, CUgraph *graph);
+static size_t (*memory_in_use)(bool host);
 static CUcontext contexts[2];
 static char weights_path[64], log_path[64];
 
@@ -153,6 +155,185 @@ static void test_weights(void) {
   setenv("KILN_EMULATOR_PINNED", "0", 1);
 }
 
+/* While one piece of the weights is copied the next is read; and they are copied once. */
+static void test_uploads(void) {
+  static const char *const steps[] = {
+      "copy 8388608 bytes of pinned memory\n", "copy 8388608 bytes of pinned memory\n",
+      "wait for an event\n", "copy 1650692 bytes of pinned memory\n", "wait for a stream\n"};
+  char expected[256] = "";
+  for (size_t i = 0; i < sizeof steps / sizeof steps[0]; ++i)
+    strcat(expected, steps[i]);
+  clear_log();
+  kiln_model *model = create(0);
+  size_t bytes;
+  char *log = read_file(log_path, &bytes);
+  CHECK(strcmp(log, expected) == 0);
+  free(log);
+  arguments a;
+  make_arguments(&a, 40, 0);
+  clear_log();
+  for (int i = 0; i < 2; ++i)
+    run_and_check(model, &a, i, NULL);
+  CHECK(count_log("bytes of") == 2 &&
+        count_log("copy 160 bytes of pageable") == 2); /* the test's */
+  free_arguments(&a);
+  kiln_model_destroy(model);
+}
+
+/* A run waits for nothing but what data says, and what goes to the host. */
+static void test_waits(void) {
+  kiln_model *model = create(0);
+  CUstream stream;
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  arguments a;
+  for (int reads = 0; reads < 2; ++reads) {
+    make_arguments(&a, reads ? READS : 80, 0);
+    run_and_check(model, &a, 0, stream);
+    for (int owned = 0; owned < 2; ++owned)
+      for (int i = 0; i < 4; ++i) {
+        DLManagedTensorVersioned *output = owned ? &a.managed : NULL;
+        set_input(&a, i, stream);
+        clear_log();
+        CHECK_OK(kiln_model_run(model, a.inputs, 1, &output, 1, stream));
+        /* The number comes to the host's memory, which is not pinned. */
+        CHECK(count_log("wait") == 2 * reads && count_log("wait for a copy") == reads);
+        CHECK(!owned || is_right(&a, i, stream));
+        if (!owned)
+          output->deleter(output);
+      }
+    free_arguments(&a);
+  }
+  /* Of the host's tensors, the result is waited for, and how they lie does not matter. */
+  float x[3 * 50];
+  tensor input;
+  for (int i = 0; i < 3 * 50; ++i)
+    x[i] = (float)i;
+  for (int step = 1; step <= 3; step += 2) {
+    set_tensor(&input, x, DTYPE_F32, 1, 50, 0);
+    set_strides(&input, step, 0);
+    const DLTensor *inputs[] = {&input.t};
+    DLManagedTensorVersioned *outputs[] = {NULL};
+    clear_log();
+    CHECK_OK(kiln_model_run(model, inputs, 1, outputs, 1, stream));
+    CHECK(count_log("wait") == 2 && count_log("wait for a stream") == 1);
+    for (int i = 0; i < 50; ++i)
+      CHECK(((float *)outputs[0]->dl_tensor.data)[i] == (float)(i * step) + 4 + weight(STRIDE * i));
+    outputs[0]->deleter(outputs[0]);
+  }
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+  kiln_model_destroy(model);
+}
+
+/* Each run that is under way has memory of its own. */
+static void test_arenas(void) {
+  kiln_model *model = create(0);
+  CUstream streams[3];
+  arguments a[3];
+  for (int i = 0; i < 3; ++i) {
+    CHECK_CUDA(cuda->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    make_arguments(&a[i], 1000, 0);
+    set_input(&a[i], i, streams[i]);
+  }
+  size_t before = memory_in_use(false);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_OK(run(model, &a[i], streams[i]));
+    CHECK(memory_in_use(false) == before + 8192 * (size_t)(i + 1));
+  }
+  for (int i = 2; i >= 0; --i)
+    CHECK(is_right(&a[i], i, streams[i]));
+  for (int i = 0; i < 3; ++i)
+    CHECK_CUDA(cuda->cuStreamSynchronize(streams[i])); /* the memory is given back behind it all */
+  CHECK(memory_in_use(false) == before);
+  for (int i = 0; i < 3; ++i) {
+    free_arguments(&a[i]);
+    CHECK_CUDA(cuda->cuStreamDestroy_v2(streams[i]));
+  }
+  kiln_model_destroy(model);
+}
+
+/* Runs that change the model follow each other, whatever their streams do. */
+static void test_state(void) {
+  use_state(true);
+  kiln_model *model = create(0);
+  CUstream streams[2];
+  arguments a[6];
+  for (int i = 0; i < 2; ++i)
+    CHECK_CUDA(cuda->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+  for (int i = 0; i < 6; ++i) {
+    make_arguments(&a[i], 100, 0);
+    set_input(&a[i], i, streams[i % 2]);
+    CHECK_OK(run(model, &a[i], streams[i % 2]));
+  }
+  for (int i = 5; i >= 0; --i) {
+    float y;
+    CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&y, a[i].y, sizeof y, streams[i % 2]));
+    CHECK(y == x_value(0, i) + 4 + weight(0) + (float)(i + 1));
+  }
+  for (int i = 0; i < 6; ++i)
+    free_arguments(&a[i]);
+  for (int i = 0; i < 2; ++i)
+    CHECK_CUDA(cuda->cuStreamDestroy_v2(streams[i]));
+  kiln_model_destroy(model);
+  use_state(false);
+}
+
+/* Tensors in pinned and in managed memory, on each of the default streams. */
+static void test_places(void) {
+  kiln_model *model = create(0);
+  float *pinned[2];
+  arguments a;
+  for (int i = 0; i < 2; ++i)
+    CHECK_CUDA(cuda->cuMemHostAlloc((void **)&pinned[i], 4 * 90, CU_MEMHOSTALLOC_PORTABLE));
+  make_arguments(&a, 90, 0);
+  for (int i = 0; i < 12; ++i) {
+    CUstream stream = (CUstream)(uintptr_t)(i % 3);
+    bool input_pinned = i & 1, output_pinned = i & 2;
+    DLDevice host = {kDLCUDAHost, 0}, managed = {kDLCUDAManaged, 0};
+    set_input(&a, i, stream);
+    for (int64_t k = 0; k < 90; ++k)
+      pinned[0][k] = x_value(k, i);
+    a.input.t.data = input_pinned ? (void *)pinned[0] : (void *)(uintptr_t)a.x;
+    a.input.t.device = input_pinned ? host : managed;
+    a.managed.dl_tensor.data = output_pinned ? (void *)pinned[1] : (void *)(uintptr_t)a.y;
+    a.managed.dl_tensor.device = output_pinned ? host : managed;
+    CHECK_OK(run(model, &a, stream));
+    for (int64_t k = 0; k < 90 && output_pinned; ++k)
+      CHECK(pinned[1][k] == x_value(k, i) + 4 + weight(STRIDE * k));
+    CHECK(output_pinned || is_right(&a, i, stream));
+  }
+  for (int i = 0; i < 2; ++i)
+    CHECK_CUDA(cuda->cuMemFreeHost(pinned[i]));
+  free_arguments(&a);
+  kiln_model_destroy(model);
+}
+
+/* What a kernel reports is a status: of its run where that waits, and else of the next. */
+static void test_reports(void) {
+  kiln_model *model = create(0);
+  arguments a;
+  make_arguments(&a, 60, 0);
+  float x = NAN, y = 0;
+  set_input(&a, 0, NULL);
+  CHECK_CUDA(cuda->cuMemcpyHtoDAsync_v2(a.x, &x, sizeof x, NULL));
+  CHECK_OK(run(model, &a, NULL));
+  CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&y, a.y, sizeof y, NULL));
+  CHECK_FAILS(run(model, &a, NULL), KILN_INVALID_ARGUMENT,
+              "an index computed from the data is out of range (found by an earlier run");
+  run_and_check(model, &a, 1, NULL);
+  tensor input;
+  set_tensor(&input, &x, DTYPE_F32, 1, 1, 0);
+  const DLTensor *inputs[] = {&input.t};
+  DLManagedTensorVersioned *outputs[] = {NULL};
+  CHECK_FAILS(kiln_model_run(model, inputs, 1, outputs, 1, NULL), KILN_INVALID_ARGUMENT,
+              "an index computed from the data is out of range");
+  CHECK(!outputs[0]);
+  x = 1;
+  CHECK_OK(kiln_model_run(model, inputs, 1, outputs, 1, NULL));
+  outputs[0]->deleter(outputs[0]);
+  free_arguments(&a);
+  kiln_model_destroy(model);
+}
+
 /* The second run of a size makes a graph, the third launches it, one with other addresses sets
  * them. */
 static void test_graphs(void) {
@@ -230,16 +411,16 @@ static void test_lazily(void) {
   free_arguments(&a);
 }
 
-static kiln_model *shared;
+static kiln_model *shared[2]; /* on each GPU */
 static void *run_on_stream(void *number) {
-  int seed = *(int *)number;
+  int seed = *(int *)number, device = seed % 2;
   CUstream stream;
   arguments a;
-  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[0]));
+  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[device]));
   CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  make_arguments(&a, 100 + 10 * seed, 0);
+  make_arguments(&a, 100 + 10 * seed, device);
   for (int i = 0; i < 20; ++i)
-    run_and_check(shared, &a, seed + i, stream);
+    run_and_check(shared[device], &a, seed + i, stream);
   free_arguments(&a);
   CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
   CUcontext context;
@@ -250,12 +431,14 @@ static void *run_on_stream(void *number) {
 static void test_threads(void) {
   pthread_t threads[4];
   int numbers[4] = {0, 1, 2, 3};
-  shared = create(0);
+  for (int device = 0; device < 2; ++device)
+    shared[device] = create(device);
   for (int i = 0; i < 4; ++i)
     CHECK(pthread_create(&threads[i], NULL, run_on_stream, &numbers[i]) == 0);
   for (int i = 0; i < 4; ++i)
     CHECK(pthread_join(threads[i], NULL) == 0);
-  kiln_model_destroy(shared);
+  for (int device = 0; device < 2; ++device)
+    kiln_model_destroy(shared[device]);
 }
 
 /* A caller makes a graph of a run, and runs that on other data. */
@@ -371,6 +554,19 @@ static void test_memory(void) {
   CHECK(outputs[0]->dl_tensor.device.device_type == kDLCPU &&
         ((float *)outputs[0]->dl_tensor.data)[1] == 4 + weight(STRIDE));
   outputs[0]->deleter(outputs[0]);
+  /* For the output, but not for what comes before it. */
+  arguments a;
+  make_arguments(&a, 900, 0);
+  snprintf(limit, sizeof limit, "%lld", (long long)memory_in_use(false) + 3000);
+  setenv("KILN_EMULATOR_MEMORY", limit, 1);
+  a.outputs[0] = NULL;
+  CHECK_FAILS(run(model, &a, NULL), KILN_OUT_OF_MEMORY,
+              "output 0 \"y\": no memory on the GPU for 3600 bytes: out of memory");
+  CHECK(!a.outputs[0]);
+  setenv("KILN_EMULATOR_MEMORY", "0", 1);
+  a.outputs[0] = &a.managed;
+  run_and_check(model, &a, 2, NULL);
+  free_arguments(&a);
   kiln_model_destroy(model);
 }
 
@@ -389,19 +585,24 @@ int main(int argc, char **argv) {
   void *driver = dlopen(argv[1], RTLD_NOW);
   *(void **)&begin_capture = dlsym(driver, "cuStreamBeginCapture_v2");
   *(void **)&end_capture = dlsym(driver, "cuStreamEndCapture");
+  *(void **)&memory_in_use = dlsym(driver, "emulator_memory_in_use");
   for (int device = 0; device < 2; ++device)
     CHECK_CUDA(cuda->cuDevicePrimaryCtxRetain(&contexts[device], device));
   test_devices();
   CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[0]));
   test_weights();
+  test_uploads();
+  test_waits();
+  test_arenas();
+  test_state();
+  test_places();
+  test_reports();
   test_graphs();
   test_lazily();
   test_threads();
   test_memory();
   test_capture();
-  size_t (*in_use)(bool host);
-  *(void **)&in_use = dlsym(driver, "emulator_memory_in_use");
-  CHECK(in_use(false) == 0 && in_use(true) == 0);
+  CHECK(memory_in_use(false) == 0 && memory_in_use(true) == 0);
   unlink(weights_path);
   unlink(log_path);
   free(image);

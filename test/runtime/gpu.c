@@ -2,9 +2,11 @@
  *
  *   def forward(x: f32[s0]):
  *     if s0 == 7: x[0].item()
+ *     weights[:s0] += 1                          # if asked for: see gpu.h
  *     return x + 4 + weights[::1024][:s0]        # weights: external
  *
- * in STEPS steps: four times 1 is added, the third time in place, then it is copied.
+ * in STEPS steps: four times 1 is added, the third time in place, then it is copied. A kernel
+ * reports an index that is out of range where x is NaN.
  *
  *===-----------------------------------------------------------------------===*/
 #include "gpu.h"
@@ -15,7 +17,7 @@
 static const int64_t shape[] = {-1}, weights_shape[] = {WEIGHTS}, symbol_numbers[] = {0};
 static const kiln_rt_tensor inputs[] = {{"x", 2, 32, 1, 0, shape, NULL}};
 static const kiln_rt_tensor outputs[] = {{"y", 2, 32, 1, 0, shape, NULL}};
-static const kiln_rt_constant constants[] = {
+static kiln_rt_constant constants[] = {
     {"weights", 2, 32, 1, 0, weights_shape, 0, 4 * (uint64_t)WEIGHTS, 0, 0}};
 static const kiln_rt_symbol symbols[] = {{"s0", 1, MOST}};
 
@@ -30,6 +32,8 @@ void use_image(const void *data, uint64_t bytes) {
   images[0].data = data;
   images[0].bytes = bytes;
 }
+
+void use_state(bool is_used) { constants[0].flags = is_used ? KILN_RT_MUTABLE_BUFFER : 0; }
 
 static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   values[0] = shapes[0][0];
@@ -52,7 +56,10 @@ static int32_t run_main(kiln_rt_run *run) {
         (status = kiln_rt_device_read(run, &read, run->inputs[0], sizeof read)))
       return status;
   }
-  int32_t status = kiln_rt_device_copy(run, second, first, 4 * count);
+  void *const state[] = {run->weights, run->weights};
+  int32_t status = constants[0].flags ? kiln_rt_device_launch(run, &bump, state, grid) : 0;
+  if (!status)
+    status = kiln_rt_device_copy(run, second, first, 4 * count);
   void *const last[] = {second, run->weights, run->outputs[0]};
   return status ? status : kiln_rt_device_launch(run, &weigh, last, grid);
 }

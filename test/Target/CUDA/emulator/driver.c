@@ -8,7 +8,8 @@
  *   KILN_EMULATOR_VERSION     the driver's version (13000)
  *   KILN_EMULATOR_MEMORY      bytes that can be allocated (no limit)
  *   KILN_EMULATOR_PINNED      bytes of the host's memory that can be pinned (no limit)
- *   KILN_EMULATOR_LOG         a file to which modules and launches are written
+ *   KILN_EMULATOR_LOG         a file to which modules, launches, copies of the host's memory and
+ *                             what the host waits for are written
  *
  *===-----------------------------------------------------------------------===*/
 #include "driver.h"
@@ -183,6 +184,7 @@ EXPORT CUresult cuCtxSynchronize(void) {
   if (result == CUDA_SUCCESS)
     result = check_uncaptured();
   if (result == CUDA_SUCCESS) {
+    record("wait for a context\n");
     drain_all(current());
     result = current()->error;
   }

@@ -94,6 +94,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr memory) {
     result = check_uncaptured();
   if (result == CUDA_SUCCESS) {
     struct allocation *a = get_whole(memory, false);
+    record("wait for what uses memory\n");
     drain_all(NULL);
     set_free(a);
   }
@@ -181,6 +182,7 @@ static bool is_pinned(const void *memory) {
 static CUresult copy_to_device(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
   struct operation copy = {.kind = COPY, .to = to, .host_from = (char *)from, .bytes = bytes};
   reach(current(), to, bytes, "a copy");
+  record("copy %zu bytes of %s memory\n", bytes, is_pinned(from) ? "pinned" : "pageable");
   if (!is_pinned(from) && !stream->capture) {
     copy.host_from = malloc(bytes);
     copy.owns_from = true;
@@ -202,6 +204,7 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) 
     result = check_uncaptured();
   if (result == CUDA_SUCCESS && bytes) {
     result = copy_to_device(to, from, bytes, get_stream(NULL));
+    record("wait for a copy\n");
     if (result == CUDA_SUCCESS)
       result = drain(get_stream(NULL));
   }
@@ -214,8 +217,10 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, C
     reach(current(), from, bytes, "a copy");
     result = add_operation(
         stream, (struct operation){.kind = COPY, .from = from, .host_to = to, .bytes = bytes});
-    if (result == CUDA_SUCCESS && !is_pinned(to) && !stream->capture)
+    if (result == CUDA_SUCCESS && !is_pinned(to) && !stream->capture) {
+      record("wait for a copy\n");
       result = drain(stream);
+    }
   }
   return leave(result);
 }

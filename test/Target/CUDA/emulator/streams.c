@@ -262,6 +262,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream) {
     result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   if (result == CUDA_SUCCESS) {
+    record("wait for a stream\n");
     stream = get_stream(stream);
     if (stream == default_stream(current()))
       drain_blocking(current());
@@ -312,6 +313,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
     result = check_uncaptured();
   if (result == CUDA_SUCCESS) {
     check_event(event);
+    record("wait for an event\n");
     if (event->stream)
       drain_until(event->stream, event->ticket);
     result = event->context->error;
