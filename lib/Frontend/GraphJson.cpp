@@ -391,11 +391,14 @@ bool fromJSON(const Value &value, Graph &out, Path path) {
       path.field(name).report("missing value");
     return isOptional;
   };
-  return readMap("tensor_values", out.tensorValues, false) &&
-         readMap("sym_int_values", out.symIntValues, false) &&
-         readMap("sym_bool_values", out.symBoolValues, false) &&
-         readMap("sym_float_values", out.symFloatValues, true) &&
-         readMap("custom_obj_values", objects, true);
+  if (!readMap("tensor_values", out.tensorValues, false) ||
+      !readMap("sym_int_values", out.symIntValues, false) ||
+      !readMap("sym_bool_values", out.symBoolValues, false) ||
+      !readMap("sym_float_values", out.symFloatValues, true) ||
+      !readMap("custom_obj_values", objects, true))
+    return false;
+  correctShapes(out);
+  return true;
 }
 
 } // namespace kiln::frontend

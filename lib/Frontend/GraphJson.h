@@ -16,6 +16,9 @@ bool fromJSON(const json::Value &value, Argument &out, json::Path path);
 bool fromJSON(const json::Value &value, TensorMeta &out, json::Path path);
 bool fromJSON(const json::Value &value, Graph &out, json::Path path);
 
+/// Puts right what export is known to get wrong of the shapes of results.
+void correctShapes(Graph &graph);
+
 } // namespace kiln::frontend
 
 #endif // KILN_LIB_FRONTEND_GRAPHJSON_H

@@ -222,7 +222,7 @@ static LogicalResult unique(Call &call, std::optional<int64_t> dim, bool isOrder
     if (call.isUnused(i))
       continue;
     bool isInverse = i == 1;
-    if (isInverse ? wantsInverse : wantsCounts)
+    if (dim || (isInverse ? wantsInverse : wantsCounts)) // ATen gives both of rows
       results[i] = isInverse ? unique.inverse() : unique.counts(firsts);
     else
       results[i] = kernels.full(call.resultShape(i), call.resultType(i), 0);

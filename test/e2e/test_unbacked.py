@@ -116,6 +116,21 @@ def test_unique_rows(compile_and_compare):
     exact(compile_and_compare, function, (integers(2, 12, 2),), (integers(9, 12, 2),), (integers(1, 12, 2),))
 
 
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_unique_along_the_last_dim(compile_model, is_dynamic):
+    """Of consecutive slices along dim -1 export declares too many dims. ATen gives positions and counts of slices whether they are asked for or not."""
+    def function(x, v):
+        return (*torch.unique_consecutive(x, dim=-1, return_inverse=True, return_counts=True), torch.unique_consecutive(v, dim=-1),
+                torch.unique_consecutive(x, dim=-2), *torch.ops.aten.unique_consecutive(x, dim=-1), *torch.ops.aten.unique_dim(v, 0))
+    shapes = (({1: torch.export.Dim("a"), 2: torch.export.Dim("b")}, {0: torch.export.Dim("c")}),)
+    compiled = compile_model(Function(function), (integers(2, 2, 3, 12), integers(2, 20)), shapes if is_dynamic else None)
+    more = [(integers(2, 2, 2, 40), integers(1, 8))] if is_dynamic else []
+    for inputs in [(integers(2, 2, 3, 12), integers(2, 20)), (integers(1, 2, 3, 12), integers(9, 20)), *more]:
+        expected = function(*inputs)
+        got = compiled.model(*inputs)
+        assert len(got) == len(expected) and all(map(torch.equal, got, expected))
+
+
 def test_unique_nan(compile_and_compare):
     """NaN differs from NaN."""
     x = torch.tensor([1.0, math.nan, -math.inf, math.nan, 1.0, math.inf, 0.0, -0.0])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles and runs the operators of PyTorch's own test database (OpInfo) and compares with eager mode.
 
-  test/opinfo/sweep.py [--only REGEX] [--shard I/N] [--dtypes float32,int64] [--dynamic] [--fallback=torch] [--log FILE] [--jobs N]
+  test/opinfo/sweep.py [--only REGEX] [--shard I/N] [--dtypes float32,int64|others] [--dynamic] [--fallback=torch] [--log FILE] [--jobs N]
 
 Each entry is called on samples of float32 and two other dtypes. With --dynamic every dimension is exported as dynamic, as far as
 torch.export leaves it so, and what comes out is run at the sample's sizes and at others. A call is native, wrong, refused or a
@@ -40,7 +40,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="regular expression on the entry's name")
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th entry, from the I-th (0-based)")
-    parser.add_argument("--dtypes", default="", help="instead of float32 and two others")
+    parser.add_argument("--dtypes", default="", help="instead of float32 and two others; `others` for those two alone")
     parser.add_argument("--dynamic", action="store_true", help="every dimension dynamic")
     parser.add_argument("--fallback", default="none", choices=("none", "torch"))
     parser.add_argument("--samples", type=int, default=6, help="at most so many for each dtype")

@@ -101,6 +101,7 @@ struct NamedArgument {
 /// SymInt, SymFloat, SymBool: sympy's `srepr` text of an expression, or a constant.
 struct ExprText {
   std::string text;
+  bool operator==(const ExprText &) const = default;
 };
 using SymInt = std::variant<ExprText, int64_t>;
 using SymFloat = std::variant<ExprText, double>;
