@@ -11,6 +11,7 @@
 #include "ContractKernel.h"
 #include "StageRing.h"
 #include "WarpgroupPlan.h"
+#include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -20,45 +21,6 @@ using namespace kiln::cuda;
 
 namespace {
 
-/// What the tensor cores are told of an operand in shared memory (the matrix descriptor of wgmma).
-struct MatrixDescriptor {
-  /// A chunk of 16 bytes is the unit of addresses.
-  static constexpr int64_t unit = 16;
-
-  /// For what lies from `memory` on. Eight lines are a pattern; neighbouring patterns come next
-  /// along the lines' numbers, and `boxBytes` further where lines go on in another box.
-  MatrixDescriptor(DeviceFrame &frame, Value memory, bool alongRows, int64_t boxBytes)
-      : frame(frame), alongRows(alongRows) {
-    OpBuilder &b = frame.builder;
-    Location loc = frame.loc;
-    constexpr uint64_t swizzle128 = 1;
-    // Lines of steps are all that a product reads of them: there is no next.
-    uint64_t leading = alongRows ? boxBytes / unit : 1;
-    uint64_t fields = swizzle128 << 62 | uint64_t(patternBytes / unit) << 32 | leading << 16;
-    Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), frame.toShared(memory));
-    Value low = arith::ShRUIOp::create(
-        b, loc, arith::AndIOp::create(b, loc, address, frame.constant(0x3ffff)), frame.constant(4));
-    first = arith::OrIOp::create(b, loc, low, frame.constant(static_cast<int64_t>(fields)));
-  }
-
-  /// That of step `k` of what lies `offset` units further.
-  Value at(Value offset, int64_t k) const {
-    OpBuilder &b = frame.builder;
-    // Steps are neighbours in a line, or lines.
-    int64_t bytes = alongRows ? k * lineBytes : 2 * k;
-    Value begin = arith::AddIOp::create(b, frame.loc, first, offset);
-    return arith::AddIOp::create(b, frame.loc, begin, frame.constant(bytes / unit));
-  }
-
-  NVVM::MMALayout layout(bool isLeft) const {
-    return alongRows == isLeft ? NVVM::MMALayout::col : NVVM::MMALayout::row;
-  }
-
-  DeviceFrame &frame;
-  bool alongRows;
-  Value first;
-};
-
 class WarpgroupEmitter : ContractKernel {
 public:
   WarpgroupEmitter(DeviceFrame &frame, kernel::ContractOp op, const WarpgroupPlan &plan,
@@ -66,7 +28,8 @@ public:
       : ContractKernel(frame, op), plan(plan), operands(operands),
         lhs(frame, operands.lhs, dims.operandType, plan.blockM()),
         rhs(frame, operands.rhs, dims.operandType, plan.blockN),
-        ring(frame, plan.stages(), plan.stageBytes(), plan.consumers * warps) {
+        ring(frame, plan.stages(), plan.stageBytes(), plan.consumers * warps),
+        product(frame, dims.operandType, plan.blockN) {
     // Past the last part's steps there are zeros.
     steps = frame.assumptions.simplify(dims.part.ceilDiv(WarpgroupPlan::blockK));
     blocksM = frame.assumptions.simplify(dims.m.ceilDiv(plan.blockM()));
@@ -172,27 +135,21 @@ private:
     MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
     auto release = [&](Value turn) { frame.emitIf(isFirstLane, [&] { ring.release(turn); }); };
     forEachTile([&](const Tile &tile) {
-      auto type = LLVM::LLVMStructType::getLiteral(
-          b.getContext(), SmallVector<Type>(plan.blockN / 2, b.getF32Type()));
-      Value zero = LLVM::ZeroOp::create(b, loc, type);
+      Value zero = LLVM::ZeroOp::create(b, loc, product.sumsType());
       Value sums = frame.emitWhere(frame.emitLess(0, steps), zero, [&]() -> SmallVector<Value> {
-        // The first step's products do not add to anything: registers that are set to zero would
-        // have to be waited for.
         ring.waitFull(tile.turn);
-        Value first = multiply(Value(LLVM::UndefOp::create(b, loc, type)), /*adds=*/false, left,
-                               right, ring.place(tile.turn));
+        Value first = multiply({}, left, right, tile.turn);
         Value last =
             frame.emitLoop(frame.constant(1), frame.emit(steps), 1, first,
                            [&](Value iv, ValueRange values) -> SmallVector<Value> {
                              Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
                              ring.waitFull(turn);
-                             Value next =
-                                 multiply(values[0], /*adds=*/true, left, right, ring.place(turn));
+                             Value next = multiply(values[0], left, right, turn);
                              NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 1);
                              release(arith::SubIOp::create(b, loc, turn, frame.constant(1)));
                              return {next};
                            })[0];
-        NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 0);
+        last = product.wait(0, last);
         release(arith::AddIOp::create(b, loc, tile.turn, frame.simplifyAndEmit(steps - 1)));
         return {last};
       })[0];
@@ -201,27 +158,15 @@ private:
   }
 
   /// One step's products, as one group that goes on when this has ended.
-  Value multiply(Value sums, bool adds, const MatrixDescriptor &left, const MatrixDescriptor &right,
-                 Value place) {
+  Value multiply(Value sums, const MatrixDescriptor &left, const MatrixDescriptor &right,
+                 Value turn) {
     Value offset = arith::MulIOp::create(
-        b, loc, place, frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
-    auto type = dims.operandType.isF16() ? NVVM::WGMMATypes::f16 : NVVM::WGMMATypes::bf16;
-    auto shape = NVVM::MMAShapeAttr::get(b.getContext(), wgmmaM, plan.blockN, wgmmaK);
-    NVVM::WgmmaFenceAlignedOp::create(b, loc);
-    for (int64_t k = 0; k < WarpgroupPlan::blockK; k += wgmmaK)
-      sums = NVVM::WgmmaMmaAsyncOp::create(
-          b, loc, sums.getType(), sums, left.at(offset, k), right.at(offset, k), shape, type, type,
-          NVVM::WGMMATypes::f32, k || adds ? NVVM::WGMMAScaleOut::one : NVVM::WGMMAScaleOut::zero,
-          NVVM::WGMMAScaleIn::one, NVVM::WGMMAScaleIn::one, left.layout(/*isLeft=*/true),
-          right.layout(/*isLeft=*/false), NVVM::MMAIntOverflowAttr());
-    NVVM::WgmmaGroupSyncAlignedOp::create(b, loc);
-    return sums;
+        b, loc, ring.place(turn), frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
+    return product.multiply(sums, left, offset, right, offset, WarpgroupPlan::blockK);
   }
 
   void finish(const Tile &tile, Value sums) {
-    SmallVector<Value> values;
-    for (int64_t i = 0; i < plan.blockN / 2; ++i)
-      values.push_back(LLVM::ExtractValueOp::create(b, loc, sums, i));
+    SmallVector<Value> values = product.unpack(sums);
     // A warp has 16 rows, in which the sums are those of mma.sync.
     sym::Expr warp = frame.named(inGroup.floorDiv(warpSize), warps);
     sym::Expr line = frame.named(inGroup.mod(warpSize).floorDiv(4), 8);
@@ -247,6 +192,7 @@ private:
   const WarpgroupOperands &operands;
   TensorLoad lhs, rhs;
   StageRing ring;
+  WarpgroupProduct product;
   sym::Expr steps = 0, blocksM = 0, blocksN = 0;
   sym::Expr group = 0, inGroup = 0, consumer = 0;
 };

@@ -1,5 +1,6 @@
 // Hopper's barriers, copies of boxes and products of warpgroups as calls of the emulator.
 #include "EmulatorCalls.h"
+#include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -73,6 +74,42 @@ bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
                        i32(product.getScaleD() == NVVM::WGMMAScaleOut::one), i32(isHalf),
                        i32(leftIsTurned), i32(rightIsTurned), i32(nextSite++)});
         op->getResult(0).replaceAllUsesWith(LLVM::LoadOp::create(builder, loc, type, sums));
+        op->erase();
+        return true;
+      })
+      .Case([&](LLVM::InlineAsmOp text) {
+        auto type = dyn_cast_if_present<LLVM::LLVMStructType>(
+            text.getNumResults() ? text.getResult(0).getType() : Type());
+        if (!type || text.getNumOperands() < type.getBody().size())
+          return false;
+        // What is in place goes through memory.
+        size_t count = type.getBody().size();
+        Value sums = emulator.allocate(op, count);
+        Value packed = LLVM::UndefOp::create(builder, loc, type);
+        for (size_t i = 0; i < count; ++i)
+          packed = LLVM::InsertValueOp::create(builder, loc, packed, text.getOperand(i), i);
+        if (text.getAsmString().empty()) {
+          op->replaceAllUsesWith(packed.getDefiningOp());
+          op->erase();
+          return true;
+        }
+        auto product = text->getAttrOfType<DictionaryAttr>(registerProductAttrName);
+        if (!product)
+          return false;
+        auto is = [&](StringRef name) { return i32(product.getAs<BoolAttr>(name).getValue()); };
+        LLVM::StoreOp::create(builder, loc, packed, sums);
+        auto registers = text.getOperands().slice(count, 4);
+        Value left = emulator.allocate(op, registers.size());
+        for (auto [i, value] : llvm::enumerate(registers))
+          LLVM::StoreOp::create(builder, loc, value,
+                                LLVM::GEPOp::create(builder, loc, ptr, builder.getI32Type(), left,
+                                                    LLVM::GEPArg(static_cast<int32_t>(i))));
+        emulator.call(loc, "kiln_emulator_wgmma_registers", {},
+                      {left, text.getOperand(count + 4), sums,
+                       i32(product.getAs<IntegerAttr>("columns").getInt()), is("half"),
+                       is("turned"), i32(nextSite++)});
+        Value next = LLVM::LoadOp::create(builder, loc, type, sums);
+        op->replaceAllUsesWith(next.getDefiningOp());
         op->erase();
         return true;
       })

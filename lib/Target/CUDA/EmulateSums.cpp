@@ -1,5 +1,6 @@
 // Reads of the sums of warpgroups' products, for the emulator to see which come too early.
 #include "EmulatorCalls.h"
+#include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -20,6 +21,12 @@ public:
       Operation *user = use.getOwner();
       if (isa<NVVM::WgmmaMmaAsyncOp>(user))
         continue; // its own result is followed as well
+      // So is that of one with registers as its left operand; what is no instruction is a wait.
+      if (auto text = dyn_cast<LLVM::InlineAsmOp>(user)) {
+        if (text.getAsmString().empty())
+          follow(text.getResult(0));
+        continue;
+      }
       if (isa<LLVM::ExtractValueOp, LLVM::InsertValueOp>(user))
         follow(user->getResult(0));
       else if (auto branch = dyn_cast<BranchOpInterface>(user))
@@ -40,6 +47,10 @@ private:
 LogicalResult cuda::emulateSums(LLVM::LLVMFuncOp function) {
   SumReads sums;
   function.walk([&](NVVM::WgmmaMmaAsyncOp product) { sums.follow(product.getResult()); });
+  function.walk([&](LLVM::InlineAsmOp product) {
+    if (product->hasAttr(registerProductAttrName))
+      sums.follow(product.getResult(0));
+  });
   for (OpOperand *read : sums.reads) {
     Operation *reader = read->getOwner();
     if (!read->get().getType().isF32())

@@ -2,12 +2,9 @@
 #ifndef KILN_LIB_TARGET_CUDA_WARPGROUPPLAN_H
 #define KILN_LIB_TARGET_CUDA_WARPGROUPPLAN_H
 
-#include "TensorMap.h"
+#include "WarpgroupProduct.h"
 
 namespace kiln::cuda {
-
-/// Threads that multiply together (wgmma), and the rows and steps of what they multiply.
-constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaK = 16;
 
 /// A block has one warpgroup that copies and `consumers` that multiply, each `wgmmaM` rows by
 /// `blockN` columns. As many blocks as the GPU has multiprocessors go through all tiles.

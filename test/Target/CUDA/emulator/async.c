@@ -298,20 +298,43 @@ EXPORT void kiln_emulator_wgmma_wait(int32_t left) {
     thread->is_fenced = 0;
 }
 
-EXPORT void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_t columns,
-                                int32_t adds, int32_t is_half, int32_t left_is_turned,
-                                int32_t right_is_turned, int32_t site) {
+static void multiply(struct product product, float *sums, int32_t is_half, int32_t site) {
   struct thread *thread = self();
   if (!thread->is_fenced) {
     fail("multiplies without wgmma.fence");
     stop();
   }
-  thread->product = (struct product){(uint64_t)left, (uint64_t)right, columns,
-                                     adds,           left_is_turned,  right_is_turned};
+  thread->product = product;
   thread->operand = is_half ? F16 : BF16;
   thread->registers = sums;
   thread->has_open_group = 1;
   wait_at(AT_WGMMA, site);
+}
+
+EXPORT void kiln_emulator_wgmma(int64_t left, int64_t right, float *sums, int32_t columns,
+                                int32_t adds, int32_t is_half, int32_t left_is_turned,
+                                int32_t right_is_turned, int32_t site) {
+  multiply((struct product){(uint64_t)left, (uint64_t)right, columns, adds, left_is_turned,
+                            right_is_turned, 0},
+           sums, is_half, site);
+}
+
+EXPORT void kiln_emulator_wgmma_registers(const uint32_t *left, int64_t right, float *sums,
+                                          int32_t columns, int32_t is_half, int32_t is_turned,
+                                          int32_t site) {
+  self()->left = left;
+  multiply((struct product){0, (uint64_t)right, columns, 1, 0, is_turned, 1}, sums, is_half, site);
+}
+
+/* Four registers of a thread: rows g and 8 further, two steps each, then the same 8 steps on. */
+static void read_registers(const struct thread *group, enum operand operand, float *values) {
+  for (unsigned thread = 0; thread < WARPGROUP; ++thread)
+    for (unsigned i = 0; i < 8; ++i) {
+      unsigned row = thread / WARP * 16 + thread % WARP / 4 + i / 2 % 2 * 8;
+      unsigned k = thread % 4 * 2 + i / 4 * 8 + i % 2;
+      uint16_t bits = (uint16_t)(group[thread].left[i / 2] >> i % 2 * 16);
+      values[row * 16 + k] = widen(bits, operand);
+    }
 }
 
 /* What registers have until their thread reads them: a NaN that no computation makes, of the
@@ -436,7 +459,10 @@ int finish_warpgroup(struct thread *group) {
       return 1;
     }
   const struct product *product = &group[0].product;
-  read_operand(product->left, product->left_is_turned, 64, group[0].operand, left);
+  if (product->left_is_registers)
+    read_registers(group, group[0].operand, left);
+  else
+    read_operand(product->left, product->left_is_turned, 64, group[0].operand, left);
   read_operand(product->right, product->right_is_turned, (unsigned)product->columns,
                group[0].operand, right);
   for (unsigned thread = 0; thread < WARPGROUP && !machine.failed; ++thread) {

@@ -51,7 +51,7 @@ struct thread {
   unsigned char waited[MAX_MBARRIERS];
   struct product {
     uint64_t left, right;
-    int32_t columns, adds, left_is_turned, right_is_turned;
+    int32_t columns, adds, left_is_turned, right_is_turned, left_is_registers;
   } product;
   int is_fenced;                        /* its registers, for products of its warpgroup */
   unsigned product_groups, done_groups; /* begun, waited for */
