@@ -246,19 +246,20 @@ static LogicalResult lowerAdaptiveAvgPool(Call &call, size_t spatial) {
   if (!windows)
     return failure();
   const Pool &pool = windows->pool;
-  Type type = elementType(pool.x), wide = opmath(type);
+  Type type = elementType(pool.x);
   if (!isFloat(type))
     return call.refuse("this dtype");
   return call.set(channelsLast(
       call, pool, type, [&](BodyBuilder &body, ArrayRef<Expr> leading, ArrayRef<Expr> out) {
         auto [first, length] = windows->at(body, out);
-        Element sum = body.sum(
-            windows->extents, wide, [&, &first = first, &length = length](BodyBuilder &inner) {
-              auto [index, mask] = windows->element(inner, leading, first, length);
-              return convert(inner.read(pool.x, index, mask, inner.constant(type, 0)), wide);
-            });
+        Element sum = preciseSum(body, windows->extents, type,
+                                 [&, &first = first, &length = length](BodyBuilder &inner) {
+                                   auto [index, mask] =
+                                       windows->element(inner, leading, first, length);
+                                   return inner.read(pool.x, index, mask, inner.constant(type, 0));
+                                 });
         Expr count = body.known().simplify(sym::product(length));
-        return BodyBuilder::Elements{sum / countAs(body, count, wide)};
+        return BodyBuilder::Elements{sum / countAs(body, count, sum.type())};
       }));
 }
 
