@@ -1,4 +1,5 @@
-// scaled_dot_product_attention, as kernel.attention.
+// scaled_dot_product_attention, as kernel.attention; with heads of a size that only the run knows,
+// or very large ones, as two products with a softmax between them.
 #include "kiln/Lowering/Lowering.h"
 #include <cmath>
 
@@ -6,12 +7,15 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
+/// Targets keep a row of features beside a tile of scores.
+static constexpr int64_t mostFeatures = 4096;
+
 namespace {
 /// query [batch…, m, d], key [batch…, n, d], value [batch…, n, dv], mask broadcast to [batch…, m,
 /// n].
 struct Attention {
   Value query, key, value, mask;
-  double scale;
+  std::optional<double> scale;
   bool causal, grouped;
 };
 } // namespace
@@ -38,6 +42,67 @@ static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
   return batch;
 }
 
+/// The same from products and a softmax, with the scores in memory. Without a `scale`, that is one
+/// over the square root of the head size.
+static Value attentionOfProducts(Call &call, const AttentionSpec &spec, std::optional<double> scale,
+                                 function_ref<Element(BodyBuilder &, Expr n, Expr dv)> value,
+                                 Type type) {
+  unsigned rank = spec.batch.size();
+  Type wide = opmath(type);
+  Contraction products;
+  products.batch = spec.batch;
+  products.m = {spec.m};
+  products.n = {spec.n};
+  products.k = {spec.d};
+  products.lhs = spec.q;
+  products.rhs = spec.k;
+  auto finish = [&](BodyBuilder &body, Element sum) {
+    Element factor = sum.constant(scale.value_or(0));
+    if (!scale) {
+      Element size = convert(body.index(spec.d), Float64Type::get(wide.getContext()));
+      factor = convert(rsqrt(size), sum.type());
+    }
+    Element score = sum * factor;
+    if (spec.bias)
+      score = score + convert(spec.bias(body), sum.type());
+    if (!spec.causal)
+      return score;
+    return select(body.index(body.dim(rank + 1)) <= body.index(body.dim(rank)), score,
+                  lowest(body.b(), sum.type()));
+  };
+  products.epilogue = finish;
+  Value scores = call.kernels.contract(products, wide);
+  Value weights = call.kernels.map(shapeOf(scores), type, [&](BodyBuilder &body) {
+    auto read = [&](BodyBuilder &inner) {
+      Exprs at = inner.dims(0, rank + 1);
+      at.push_back(inner.dim(rank + 2));
+      return inner.read(scores, at);
+    };
+    Element largest = body.max({spec.n}, wide, read);
+    Element sum =
+        body.sum({spec.n}, wide, [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
+    Element weight = exp(body.broadcast(scores) - largest) / sum;
+    return select(largest == lowest(body.b(), wide), weight.constant(0), weight);
+  });
+  Contraction mean;
+  mean.batch = spec.batch;
+  mean.m = {spec.m};
+  mean.n = {spec.dv};
+  mean.k = {spec.n};
+  mean.perm = spec.perm;
+  auto readWeight = [&](BodyBuilder &body) {
+    Exprs at = body.dims(0, rank + 1);
+    at.push_back(body.dim(rank + 2));
+    return body.read(weights, at);
+  };
+  auto readValue = [&](BodyBuilder &body) {
+    return value(body, body.dim(rank + 2), body.dim(rank + 1));
+  };
+  mean.lhs = readWeight;
+  mean.rhs = readValue;
+  return call.kernels.contract(mean, type);
+}
+
 /// Null, with a reason, for what cannot be expressed.
 static Value lowerAttention(Call &call, const Attention &a) {
   auto refuse = [&](const Twine &reason) {
@@ -59,14 +124,11 @@ static Value lowerAttention(Call &call, const Attention &a) {
   spec.n = k[k.size() - 2];
   spec.d = q.back();
   spec.dv = v.back();
-  spec.scale = a.scale;
   spec.causal = a.causal;
-  if (std::isnan(a.scale)) { // the default, which needs the head size
-    auto d = spec.d.constant();
-    if (!d || *d <= 0)
-      return refuse("the default scale of a symbolic head size");
-    spec.scale = 1 / std::sqrt(static_cast<double>(*d));
-  }
+  std::optional<int64_t> depth = spec.d.constant(), features = spec.dv.constant();
+  std::optional<double> scale = a.scale;
+  if (!scale && depth) // the default
+    scale = 1 / std::sqrt(static_cast<double>(*depth));
 
   unsigned rank = spec.batch.size();
   // Query heads that one key and value head serves.
@@ -114,7 +176,16 @@ static Value lowerAttention(Call &call, const Attention &a) {
   if (rank >= 2)
     std::swap(perm[rank - 1], perm[rank]);
   spec.perm = perm;
-  Value result = call.kernels.attention(spec, call.resultType());
+  Value result;
+  if (depth && *depth <= mostFeatures && features && *features <= mostFeatures) {
+    spec.scale = *scale;
+    result = call.kernels.attention(spec, call.resultType());
+  } else {
+    result = attentionOfProducts(
+        call, spec, scale,
+        [&](BodyBuilder &body, Expr n, Expr dv) { return read(body, a.value, n, dv, true); },
+        call.resultType());
+  }
   return call.kernels.permute(result, perm); // a swap is its own inverse
 }
 
@@ -125,7 +196,7 @@ static LogicalResult lowerScaledDotProduct(Call &call) {
               call.tensor(1),
               call.tensor(2),
               call.args.optTensor("attn_mask"),
-              call.args.optNumber("scale").value_or(std::nan("")),
+              call.args.optNumber("scale"),
               call.args.boolean("is_causal"),
               call.args.has("enable_gqa") && call.args.boolean("enable_gqa")};
   if (a.mask && a.causal)
@@ -144,7 +215,7 @@ static LogicalResult lowerFlashForCpu(Call &call) {
               call.tensor(1),
               call.tensor(2),
               call.args.optTensor("attn_mask"),
-              call.args.optNumber("scale").value_or(std::nan("")),
+              call.args.optNumber("scale"),
               call.args.boolean("is_causal"),
               /*grouped=*/true};
   Value result = lowerAttention(call, a);

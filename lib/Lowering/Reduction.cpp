@@ -158,9 +158,10 @@ static Lowering truth(bool all) {
   };
 }
 
-/// The extreme value and its first position along one dim, or in the flattened tensor.
+/// The extreme value and its first position along one dim, or in the flattened tensor. Without
+/// `withPosition` the position is null.
 static SmallVector<Value> argExtremes(Call &call, Value tensor, int64_t dim, bool keepdim,
-                                      bool largest) {
+                                      bool largest, bool withPosition = true) {
   Type type = elementType(tensor);
   SmallVector<int64_t> dims;
   if (rankOf(tensor) > 0)
@@ -171,6 +172,16 @@ static SmallVector<Value> argExtremes(Call &call, Value tensor, int64_t dim, boo
   requireElements(call, reduced);
   Type i64 = IntegerType::get(type.getContext(), 64);
   Exprs shape = reduced.resultShape(keepdim && rankOf(tensor) > 0);
+  if (!withPosition) {
+    Value values = call.kernels.map(shape, type, [&](BodyBuilder &body) {
+      auto read = [&](BodyBuilder &inner) {
+        return inner.read(tensor, reduced.indexFromResult(inner, keepdim));
+      };
+      return largest ? body.max(reduced.extents, type, read)
+                     : body.min(reduced.extents, type, read);
+    });
+    return {values, Value()};
+  }
   return call.kernels.map(shape, {type, i64}, [&](BodyBuilder &body) {
     auto [value, position] =
         body.argExtreme(reduced.extents, type, largest, /*lastNan=*/false, [&](BodyBuilder &inner) {
@@ -187,7 +198,7 @@ static Lowering extremeDim(bool largest) { // max.dim, min.dim: values and indic
   return [largest](Call &call) -> LogicalResult {
     Value tensor = call.tensor(0);
     return call.set(argExtremes(call, tensor, call.dim("dim", rankOf(tensor)),
-                                call.args.boolean("keepdim"), largest));
+                                call.args.boolean("keepdim"), largest, !call.isUnused(1)));
   };
 }
 
@@ -206,10 +217,10 @@ static Lowering argExtreme(bool largest) {
 
 //===-- Moments and norms ---------------------------------------------------------------------===//
 
-/// Sum of squared distances from the mean, over count - correction; also the mean. As ATen does, in
-/// double precision.
+/// Sum of squared distances from the mean, over count - correction; with `withMean` also the mean.
+/// As ATen does, in double precision.
 static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool keepdim, Type type,
-                                   double correction, bool root) {
+                                   double correction, bool root, bool withMean) {
   Value tensor = call.tensor(0);
   Type wide = accumulatorType(type);
   // Of complex numbers the distances are real.
@@ -217,7 +228,10 @@ static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool 
     return isComplex(type) ? cast<ComplexType>(type).getElementType() : type;
   };
   Type part = partOf(type), widePart = partOf(wide);
-  return call.kernels.map(reduced.resultShape(keepdim), {part, type}, [&](BodyBuilder &body) {
+  SmallVector<Type> types = {part};
+  if (withMean)
+    types.push_back(type);
+  return call.kernels.map(reduced.resultShape(keepdim), types, [&](BodyBuilder &body) {
     auto read = [&](BodyBuilder &inner) {
       return convert(inner.read(tensor, reduced.indexFromResult(inner, keepdim)), wide);
     };
@@ -233,7 +247,10 @@ static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool 
     // A negative number of degrees of freedom counts as none.
     Element freedom = maximum(count - correction, count.constant(0));
     Element result = squares / freedom;
-    return BodyBuilder::Elements{root ? sqrt(result) : result, mean};
+    BodyBuilder::Elements results = {root ? sqrt(result) : result};
+    if (withMean)
+      results.push_back(mean);
+    return results;
   });
 }
 
@@ -252,9 +269,8 @@ static LogicalResult lowerVariance(Call &call, bool root, bool withMean) {
   if (call.args.has("dim") && !call.args.isNone("dim"))
     dims = call.dims("dim", rank);
   bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
-  SmallVector<Value> results =
-      variance(call, ReducedDims(tensor, dims), keepdim, elementType(tensor), correction, root);
-  return withMean ? call.set(results) : call.set(results[0]);
+  return call.set(variance(call, ReducedDims(tensor, dims), keepdim, elementType(tensor),
+                           correction, root, withMean));
 }
 
 /// (sum of |x|^p)^(1/p), with the limits for p = 0 and infinity.

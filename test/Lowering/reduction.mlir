@@ -73,3 +73,20 @@ func.func @avg_pool(%x: tensor<1x2x7xf32>) -> tensor<1x2x3xf32> {
   %0 = torch.call "aten.adaptive_avg_pool1d.default"(%x) args = [#torch.arg<0>, [3]] {node = "pool"} : (tensor<1x2x7xf32>) -> tensor<1x2x3xf32>
   return %0 : tensor<1x2x3xf32>
 }
+
+// -----
+
+// Results that nobody uses are not computed.
+// CHECK-LABEL: func.func @unused
+// CHECK: kernel.reduce
+// CHECK: kernel.reduce
+// CHECK: kernel.yield %{{[0-9]+}} : f32
+// CHECK-NEXT: } : tensor<2xf32>
+// CHECK: kernel.reduce [8] init(%{{.*}} : f32)
+// CHECK-NOT: i64
+// CHECK: return
+func.func @unused(%x: tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = torch.call "aten.var.correction"(%x) args = [#torch.arg<0>, [1], 1, false] {node = "var"} : (tensor<2x8xf32>) -> tensor<2xf32>
+  %1:2 = torch.call "aten.max.dim"(%x) args = [#torch.arg<0>, 1, false] {node = "max"} : (tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xi64>)
+  return %0, %1#0 : tensor<2xf32>, tensor<2xf32>
+}

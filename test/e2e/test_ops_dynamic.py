@@ -28,6 +28,15 @@ def shifted(x):
     return y
 
 
+def heads_of_unknown_size(x):
+    mask = torch.ones(x.shape[2], x.shape[2]).triu(-2).bool()
+    mask[1] = False
+    wide = x.repeat(1, 1, 1, 600) * 0.1
+    return (F.scaled_dot_product_attention(x, x, x), F.scaled_dot_product_attention(x, x[:, :2], x[:, 2:], is_causal=True, enable_gqa=True),
+            F.scaled_dot_product_attention(x, x, x, mask, scale=0.3), F.scaled_dot_product_attention(wide, wide, x, mask.float()),
+            F.scaled_dot_product_attention(x.bfloat16(), x.bfloat16(), x.bfloat16()).float() * 0.002)
+
+
 IMAGES = [  # [batch, 4, height, width]
     lambda x: F.adaptive_avg_pool2d(x, (x.shape[3] // 2, x.shape[2] // 2)),
     lambda x: (F.adaptive_max_pool2d(x, (3, 2)), F.lp_pool2d(x, 2, 2)),
@@ -43,6 +52,7 @@ IMAGES = [  # [batch, 4, height, width]
     lambda x: torch.fft.irfft2(torch.fft.rfft2(x), s=x.shape[2:]),
     lambda x: F.interpolate(x[:, :, ::2, ::2], x.shape[2:]),
     lambda x: F.grid_sample(x, x[:, :2].permute(0, 2, 3, 1), align_corners=False),
+    heads_of_unknown_size,
 ]
 
 SEQUENCES = [  # [batch, length, 8]
