@@ -122,9 +122,10 @@ static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, 
     }
   }
   size_t rank = rankOf(mask);
-  if (indices.size() > sizes.size() ||
-      !call.kernels.isSame(shapeOf(mask), ArrayRef(sizes).slice(maskDim, rank)))
-    return call.refuse("a mask of another shape");
+  if (indices.size() > sizes.size())
+    return call.refuse("more indices than dims");
+  for (auto [i, size] : llvm::enumerate(shapeOf(mask)))
+    call.requireSame(size, sizes[maskDim + i], "a mask of another shape than the tensor");
   bool alone = llvm::all_of(given, [&](Value index) { return !index || index == mask; });
   bool one = llvm::all_of(shapeOf(values), [](Expr size) { return size.isConstant(1); });
   if (rank == 0 || (alone && one))

@@ -44,8 +44,6 @@ static LogicalResult determinant(Call &call, Determinant form) {
     return call.refuse("needs square matrices");
   Value flat = flattenBatch(call, self);
   Type type = elementType(flat), f64 = Float64Type::get(type.getContext());
-  if (isComplex(type) && form == Determinant::Logarithm)
-    return call.refuse("complex numbers");
   Factors factors = factorize(call, flat);
   Exprs shape = shapeOf(flat);
   Expr n = shape[1];
@@ -81,8 +79,11 @@ static LogicalResult determinant(Call &call, Determinant form) {
   });
   if (form == Determinant::SignAndLogarithm)
     return call.set({restore(call, results[0]), restore(call, results[1], 1)});
-  return call.set(restore(call, call.kernels.map({shape[0]}, f64, [&](BodyBuilder &body) {
+  Type wide = isComplex(type) ? type : Type(f64);
+  return call.set(restore(call, call.kernels.map({shape[0]}, wide, [&](BodyBuilder &body) {
     Element sign = body.read(results[0], body.ownDims());
+    if (isComplex(type))
+      return complexes::log(sign) + convert(body.read(results[1], body.ownDims()), type);
     Element nan = sign.constant(std::numeric_limits<double>::quiet_NaN());
     return select(sign < sign.constant(0), nan, body.read(results[1], body.ownDims()));
   })));

@@ -53,8 +53,7 @@ static LogicalResult lowerMse(Call &call) {
 }
 
 static LogicalResult lowerL1(Call &call) {
-  return reduced(call,
-                 elementwise(call, [](BodyBuilder &, Element a, Element b) { return abs(a - b); }));
+  return reduced(call, absoluteDifference(call, call.tensor(0), call.tensor(1)));
 }
 
 static LogicalResult lowerSmoothL1(Call &call) {

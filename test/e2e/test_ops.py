@@ -143,6 +143,7 @@ def losses():
     for how in ("none", "mean", "sum"):
         for loss in (F.mse_loss, F.l1_loss, with_(F.smooth_l1_loss, beta=0.5), with_(F.huber_loss, delta=0.5), with_(F.kl_div, log_target=True)):
             cases.append((with_(loss, reduction=how), a, b))
+        cases.append((with_(F.l1_loss, reduction=how), torch.complex(a, b), torch.complex(p, t)))
         cases += [(with_(F.kl_div, reduction=how), a, p), (with_(F.binary_cross_entropy, reduction=how), p, t), (with_(F.binary_cross_entropy_with_logits, reduction=how), a, t),
                   (with_(F.nll_loss, reduction=how), a, ignored), (lambda x, c, w, how=how: F.nll_loss(x, c, w, reduction=how), a, classes, p[0] + 0.1),
                   (with_(F.cross_entropy, reduction=how), a, ignored), (with_(F.cross_entropy, reduction=how), rand(2, 3, 4), ints(0, 3, 2, 4))]

@@ -76,6 +76,19 @@ def test_mask_writes(compile_and_compare):
           (some(3, 4), mask(3, 4, density=0), some(3, 4)), (some(3, 4), mask(3, 4, density=1.1), some(3, 4)))
 
 
+def test_mask_of_its_own_size(compile_model):
+    """Export does not say that the mask is as large as the tensor; the run finds out."""
+    def function(x, m, v):
+        y = x.clone()
+        y[m] = v
+        return y
+    shapes = (({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}),)
+    compiled = compile_model(Function(function), (some(10, 2), torch.arange(10) < 3, some(3, 2, seed=1)), shapes)
+    compiled.check((some(7, 2), torch.arange(7) % 2 == 0, some(4, 2, seed=1)), 0, 0)
+    with pytest.raises(kiln.KilnError, match="a mask of another shape than the tensor"):
+        compiled.model(some(7, 2), torch.arange(8) < 3, some(3, 2))
+
+
 def test_large(compile_and_compare):
     """More than one chunk, on two threads."""
     exact(compile_and_compare, lambda x: (x[x > 0.5], (x > 0.5).nonzero()), (some(300, 1001),),
