@@ -89,6 +89,9 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   LogicalResult lowerCall(torch::CallOp op, KernelBuilder &kernels, RandomSource &random) {
     if (op.getUpdates() && succeeded(lowerOutForm(op, kernels, random)))
       return success();
+    if (op.getUpdates() && !torch::lookupSchema(op.getTarget()) &&
+        loweringTable().find(op.getTarget()))
+      return lowerWithoutUpdates(op, kernels, random);
     const Lowering *lowering =
         loweringTable().find(op.getTarget(), /*updating=*/op.getUpdates().has_value());
     Call call(op, kernels, &random);
@@ -157,6 +160,33 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       kernels.failure.reset();
     }
     functional->erase();
+    return lowered;
+  }
+
+  /// An operator without a schema is only assumed to write; one that has a lowering does not.
+  LogicalResult lowerWithoutUpdates(torch::CallOp op, KernelBuilder &kernels,
+                                    RandomSource &random) {
+    ArrayRef<int64_t> updates = *op.getUpdates();
+    unsigned returned = op->getNumResults() - updates.size();
+    for (auto [i, operand] : llvm::enumerate(updates))
+      op->getResult(returned + i).replaceAllUsesWith(op->getOperand(operand));
+    OperationState state(op.getLoc(), torch::CallOp::getOperationName());
+    state.addOperands(op->getOperands());
+    state.addTypes(TypeRange(op->getResultTypes()).take_front(returned));
+    state.addAttributes(op->getAttrs());
+    state.attributes.erase("updates");
+    if (ArrayAttr values = op.getValuesAttr())
+      state.attributes.set("values",
+                           kernels.b().getArrayAttr(values.getValue().take_front(returned)));
+    auto plain = cast<torch::CallOp>(kernels.b().create(state));
+    ImplicitLocOpBuilder builder(op.getLoc(), plain);
+    KernelBuilder before(builder, kernels.known());
+    for (unsigned i = 0; i < returned; ++i)
+      op->getResult(i).replaceAllUsesWith(plain->getResult(i));
+    LogicalResult lowered = lowerCall(plain, before, random);
+    for (unsigned i = 0; i < returned; ++i) // what was refused is still used
+      plain->getResult(i).replaceAllUsesWith(op->getResult(i));
+    plain->erase();
     return lowered;
   }
 

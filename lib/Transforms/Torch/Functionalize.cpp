@@ -43,6 +43,12 @@ bool updatesStatistics(CallOp call, const SchemaArgument &argument) {
   return true;
 }
 
+/// Neither PyTorch's nor a function of Python's: what is not in the table of schemas.
+bool isCustom(StringRef target) {
+  return !llvm::is_contained({"aten", "prims", "_operator", "math", "torch"},
+                             target.split('.').first);
+}
+
 enum class Sharing { Copy, View, Maybe };
 
 /// Whether result 0 shares the memory of argument 0. The schemas say so for views; some composite
@@ -125,6 +131,8 @@ private:
                      return updatesStatistics(call, argument);
                    })))
       return visitMutation(call, *schema);
+    if (!schema && isCustom(call.getTarget()))
+      return visitCustom(call);
     auto self = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(0));
     if (call->getNumResults() > 0 && self && self.getIndex() == 0)
       if (Sharing how = sharing(call); how != Sharing::Copy)
@@ -233,10 +241,7 @@ private:
       alias.chain.push_back({result, 0, true});
       alias.current = result->getResult(0);
     } else if (resizes) {
-      *alias.storage = Storage{result->getResult(0), result->getResult(0)};
-      alias.storage->resized = true;
-      alias.current = result->getResult(0);
-      alias.writes = 0;
+      resize(alias, result->getResult(0));
     } else if (sharing(result) == Sharing::View) {
       result->erase(); // detach_, dropout_ of a model in evaluation mode: nothing is written
     } else if (failed(write(alias, result->getResult(0), call))) {
@@ -245,6 +250,14 @@ private:
     if (call->getNumResults() == 1)
       aliases[call->getResult(0)] = &alias;
     return success();
+  }
+
+  /// `alias`, which is alone, is `value` from now on.
+  static void resize(Alias &alias, Value value) {
+    *alias.storage = Storage{value, value};
+    alias.storage->resized = true;
+    alias.current = value;
+    alias.writes = 0;
   }
 
   /// Nothing else sees the memory, neither views nor whoever calls the program, and there is no
@@ -280,7 +293,127 @@ private:
     for (int64_t operand : updates)
       if (!storagesWritten.insert(aliasOf(originalOperand(call, operand)).storage).second)
         return refuse("it writes two tensors that share memory");
+    // The update that each result is: `Tensor(a!)`.
+    SmallVector<std::optional<unsigned>> returned(call->getNumResults());
+    bool resizes = false;
+    if (schema.results.size() == call->getNumResults())
+      for (auto [i, result] : llvm::enumerate(schema.results))
+        if (auto *letter = llvm::find(letters, result.alias);
+            !result.alias.empty() && letter != letters.end()) {
+          returned[i] = letter - letters.begin();
+          resizes |= call->getResult(i).getType() !=
+                     originalOperand(call, updates[*returned[i]]).getType();
+        }
+    if (resizes)
+      return succeeded(resizeOut(call, updates, returned))
+                 ? success()
+                 : refuse("it changes the shape of what it writes");
 
+    CallOp result = emitWithUpdates(call, updates);
+    if (failed(writeUpdates(call, result, updates)))
+      return failure();
+    for (auto [i, old] : llvm::enumerate(call->getResults()))
+      if (returned[i])
+        aliases[old] = &aliasOf(originalOperand(call, updates[*returned[i]]));
+      else
+        old.replaceAllUsesWith(result->getResult(i));
+    return success();
+  }
+
+  /// An `out=` form that gives its tensors other sizes: they are what the functional form returns.
+  LogicalResult resizeOut(CallOp call, ArrayRef<int64_t> updates,
+                          ArrayRef<std::optional<unsigned>> returned) {
+    StringRef functional = lookupFunctional(call.getTarget());
+    const OpSchema *schema = lookupSchema(functional);
+    size_t count = updates.size(), operands = call->getNumOperands() - count;
+    if (!schema || schema->arguments.size() + count != call.getArgs().size() ||
+        call->getNumResults() != count || call.getDefines())
+      return failure();
+    for (size_t i = 0; i < count; ++i)
+      if (updates[i] != static_cast<int64_t>(operands + i) || returned[i] != i ||
+          call.getArgs()[schema->arguments.size() + i] != arg(operands + i))
+        return failure();
+    SmallVector<Alias *> written;
+    for (int64_t operand : updates)
+      written.push_back(&aliasOf(originalOperand(call, operand)));
+    for (auto [alias, old] : llvm::zip_equal(written, call->getResults()))
+      if (old.getType() != alias->current.getType() && !isAlone(*alias))
+        return failure();
+
+    OperationState state(call.getLoc(), CallOp::getOperationName());
+    state.addOperands(call->getOperands().take_front(operands));
+    state.addTypes(call->getResultTypes());
+    state.addAttributes(call->getAttrs());
+    state.attributes.set("target", builder.getStringAttr(functional));
+    state.attributes.set("args", builder.getArrayAttr(call.getArgs().getValue().drop_back(count)));
+    auto result = cast<CallOp>(builder.create(state));
+    replaced.push_back(call);
+    for (auto [alias, old, value] :
+         llvm::zip_equal(written, call->getResults(), result->getResults())) {
+      if (old.getType() == alias->current.getType()) {
+        if (failed(write(*alias, value, call)))
+          return failure();
+      } else {
+        resize(*alias, value);
+      }
+      aliases[old] = alias;
+    }
+    return success();
+  }
+
+  /// A custom operator may write its tensors, which no saved program says: it is taken to write
+  /// what it is given, except what then would have to be kept (weights) or handed back (inputs, and
+  /// buffers, where it returns something and need not write at all). A library that runs it knows
+  /// what it writes, and refuses what is not expected here.
+  LogicalResult visitCustom(CallOp call) {
+    SmallVector<int64_t> tensors, updates;
+    llvm::SmallDenseMap<Storage *, unsigned> uses;
+    for (Attribute attr : call.getArgs())
+      attr.walk([&](ArgAttr operand) {
+        if (isa<RankedTensorType>(call->getOperand(operand.getIndex()).getType()) &&
+            !llvm::is_contained(tensors, operand.getIndex()))
+          tensors.push_back(operand.getIndex());
+      });
+    for (int64_t operand : tensors)
+      ++uses[aliasOf(originalOperand(call, operand)).storage];
+    for (int64_t operand : tensors)
+      if (Alias &alias = aliasOf(originalOperand(call, operand));
+          uses[alias.storage] == 1 && isWritable(alias, call->getNumResults() == 0))
+        updates.push_back(operand);
+    if (updates.empty())
+      return success();
+    CallOp result = emitWithUpdates(call, updates);
+    for (auto [i, old] : llvm::enumerate(call->getResults()))
+      old.replaceAllUsesWith(result->getResult(i));
+    return writeUpdates(call, result, updates);
+  }
+
+  /// With `state`, inputs and buffers are, too.
+  bool isWritable(const Alias &alias, bool state) {
+    Value root = alias.storage->root;
+    if (isa<BlockArgument>(root) && (!state || function.isPrivate()))
+      return false;
+    if (auto constant = root.getDefiningOp<ConstantOp>();
+        constant && (!state || constant.getKind() != "buffer"))
+      return false;
+    // A view that may be a copy could not be looked at any more.
+    for (const std::unique_ptr<Alias> &other : owned)
+      if (other->storage == alias.storage &&
+          !llvm::all_of(other->chain, [](const Step &step) { return step.certain; }))
+        return false;
+    // Whether all views have an inverse shows when they are undone.
+    Operation *before = builder.getInsertionPoint() == builder.getBlock()->begin()
+                            ? nullptr
+                            : &*std::prev(builder.getInsertionPoint());
+    bool isInvertible = static_cast<bool>(undo(alias, alias.current));
+    while (builder.getInsertionPoint() != builder.getBlock()->begin() &&
+           &*std::prev(builder.getInsertionPoint()) != before)
+      std::prev(builder.getInsertionPoint())->erase();
+    return isInvertible;
+  }
+
+  /// The same call with `updates`.
+  CallOp emitWithUpdates(CallOp call, ArrayRef<int64_t> updates) {
     OperationState state(call.getLoc(), CallOp::getOperationName());
     state.addOperands(call->getOperands());
     state.addTypes(call->getResultTypes());
@@ -293,28 +426,16 @@ private:
       all.append(updates.size(), builder.getUnitAttr());
       state.attributes.set("values", builder.getArrayAttr(all));
     }
-    auto result = cast<CallOp>(builder.create(state));
     replaced.push_back(call);
-    for (auto [i, operand] : llvm::enumerate(updates)) {
-      Alias &alias = aliasOf(originalOperand(call, operand));
-      if (failed(write(alias, result->getResult(call->getNumResults() + i), call)))
+    return cast<CallOp>(builder.create(state));
+  }
+
+  /// The last results of `result` are what `call` wrote.
+  LogicalResult writeUpdates(CallOp call, CallOp result, ArrayRef<int64_t> updates) {
+    for (auto [i, operand] : llvm::enumerate(updates))
+      if (failed(write(aliasOf(originalOperand(call, operand)),
+                       result->getResult(call->getNumResults() + i), call)))
         return failure();
-    }
-    for (auto [i, old] : llvm::enumerate(call->getResults())) {
-      // `Tensor(a!)`: the argument itself is returned.
-      auto returned = schema.results.size() == call->getNumResults()
-                          ? llvm::find(letters, schema.results[i].alias)
-                          : letters.end();
-      if (i < schema.results.size() && !schema.results[i].alias.empty() &&
-          returned != letters.end()) {
-        Value argument = originalOperand(call, updates[returned - letters.begin()]);
-        if (argument.getType() != old.getType())
-          return refuse("it changes the shape of what it writes");
-        aliases[old] = &aliasOf(argument);
-      } else {
-        old.replaceAllUsesWith(result->getResult(i));
-      }
-    }
     return success();
   }
 
@@ -331,21 +452,32 @@ private:
   LogicalResult write(Alias &alias, Value value, CallOp call) {
     if (failed(cutAtUncertainStep(alias, call)))
       return failure();
+    StringRef obstacle;
+    Value base = undo(alias, value, &obstacle);
+    if (!base)
+      return call.emitError() << call.getTarget() << ": cannot write through '" << obstacle << "' ("
+                              << describe(call.getLoc()) << ")";
+    alias.current = value;
+    alias.storage->base = base;
+    alias.writes = ++alias.storage->writes;
+    return success();
+  }
+
+  /// The base through which `alias` sees `value`; null if a view, the `obstacle`, has no inverse.
+  Value undo(const Alias &alias, Value value, StringRef *obstacle = nullptr) {
     // The values along the chain, before the write.
     SmallVector<Value> sources = {alias.storage->base};
     for (const Step &step : alias.chain)
       sources.push_back(repeat(step, sources.back()));
-    alias.current = value;
     for (size_t i = alias.chain.size(); i-- > 0;) {
       value = invert(alias.chain[i], sources[i], value);
-      if (!value)
-        return call.emitError() << call.getTarget() << ": cannot write through '"
-                                << alias.chain[i].call.getTarget() << "' ("
-                                << describe(call.getLoc()) << ")";
+      if (value)
+        continue;
+      if (obstacle)
+        *obstacle = CallOp(alias.chain[i].call).getTarget();
+      return Value();
     }
-    alias.storage->base = value;
-    alias.writes = ++alias.storage->writes;
-    return success();
+    return value;
   }
 
   /// What was made by a call that may have copied becomes a storage of its own. The one it came

@@ -134,3 +134,41 @@ func.func @resize(%x: tensor<6xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
   %2 = torch.call "aten.neg_.default"(%1) args = [#torch.arg<0>] {node = "neg_"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   return %1, %2 : tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// -----
+
+// A custom operator may write what it is given. One that returns something need not, and is not taken to write the input; neither is
+// what could not be told apart from a copy afterwards, or weights.
+// CHECK-LABEL: func.func @custom
+// CHECK: %[[C:.*]] = torch.call "aten.clone.default"
+// CHECK: %[[N:.*]] = torch.call "aten.neg.default"
+// CHECK: %[[FLAT:.*]] = torch.call "aten.reshape.default"(%[[N]])
+// CHECK: %[[W:.*]] = torch.constant
+// CHECK: %[[ROW:.*]] = torch.call "aten.select.int"(%[[C]])
+// CHECK: %[[R:.*]]:2 = torch.call "lib.op.default"(%[[ROW]], %{{.*}}, %[[N]]) {{.*}}updates = array<i64: 0>
+// CHECK: %[[NEW:.*]] = torch.call "aten.select_scatter.default"(%[[C]], %[[R]]#1)
+// CHECK: %[[WRITTEN:.*]]:2 = torch.call "lib.write.default"(%[[NEW]], %{{.*}}, %[[W]]) {{.*}}updates = array<i64: 0, 1>
+// CHECK: return %[[R]]#0, %[[WRITTEN]]#0, %[[FLAT]], %[[WRITTEN]]#1
+func.func @custom(%x: tensor<2x4xf32> {torch.name = "x"}) -> (tensor<4xf32>, tensor<2x4xf32>, tensor<8xf32>) {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %1 = torch.call "aten.neg.default"(%x) args = [#torch.arg<0>] {node = "neg"} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %2 = torch.call "aten.reshape.default"(%1) args = [#torch.arg<0>, [8]] {node = "reshape"} : (tensor<2x4xf32>) -> tensor<8xf32>
+  %w = torch.constant "w" = dense<1.0> : tensor<2xf32> {kind = "parameter"}
+  %3 = torch.call "aten.select.int"(%0) args = [#torch.arg<0>, 0, 1] {node = "select"} : (tensor<2x4xf32>) -> tensor<4xf32>
+  %4 = torch.call "lib.op.default"(%3, %x, %1) args = [#torch.arg<0>, [#torch.arg<1>, #torch.arg<2>]] {node = "op"} : (tensor<4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4xf32>
+  torch.call "lib.write.default"(%0, %x, %w) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>] {node = "write"} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> ()
+  return %4, %0, %2 : tensor<4xf32>, tensor<2x4xf32>, tensor<8xf32>
+}
+
+// -----
+
+// An `out=` form that gives its tensors, which nobody else sees, another size is its functional form.
+// CHECK-LABEL: func.func @resized_out
+// CHECK: %[[S:.*]]:2 = torch.call "aten.sort.default"(%arg0) args = [#torch.arg<0>, 0, false] {node = "sort"}
+// CHECK: return %[[S]]#0, %[[S]]#1
+func.func @resized_out(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
+  %0 = torch.call "aten.empty.memory_format"() args = [[0], unit, unit, unit, unit, unit] {node = "values"} : () -> tensor<0xf32>
+  %1 = torch.call "aten.empty.memory_format"() args = [[4], #torch.dtype<i64>, unit, unit, unit, unit] {node = "indices"} : () -> tensor<4xi64>
+  %2:2 = torch.call "aten.sort.values"(%x, %0, %1) args = [#torch.arg<0>, 0, false, #torch.arg<1>, #torch.arg<2>] {node = "sort"} : (tensor<4xf32>, tensor<0xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xi64>)
+  return %2#0, %1 : tensor<4xf32>, tensor<4xi64>
+}
