@@ -9,16 +9,28 @@ ContractKernel::ContractKernel(DeviceFrame &frame, kernel::ContractOp op)
     : frame(frame), b(frame.builder), loc(frame.loc), op(op), dims(op),
       epilogue(frame, op.getEpilogue()), position(op.getExtents().size()) {}
 
+SmallVector<sym::Expr> cuda::splitGroups(DeviceFrame &frame, ArrayRef<cpu::DimGroup> groups,
+                                         sym::Expr linear, bool isNamed) {
+  auto extents = llvm::map_to_vector(groups, [](const cpu::DimGroup &g) { return g.extent; });
+  SmallVector<sym::Expr> values = sym::delinearize(linear, extents);
+  for (auto [group, value] : llvm::zip(groups, values))
+    value = isNamed ? frame.named(value, group.extent) : frame.assumptions.simplify(value);
+  return values;
+}
+
+void cuda::bindGroups(DeviceFrame &frame, cpu::BodyEmitter *body, ArrayRef<cpu::DimGroup> groups,
+                      ArrayRef<sym::Expr> values, MutableArrayRef<sym::Expr> position) {
+  for (auto [group, value] : llvm::zip(groups, values)) {
+    for (auto [i, index] : llvm::enumerate(group.delinearize(value)))
+      position[group.first + i] = frame.assumptions.simplify(index);
+    if (body)
+      group.bind(*body, value);
+  }
+}
+
 void ContractKernel::bind(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups, sym::Expr linear,
                           bool isNamed) {
-  auto extents = llvm::map_to_vector(groups, [](const cpu::DimGroup &g) { return g.extent; });
-  for (auto [group, value] : llvm::zip(groups, sym::delinearize(linear, extents))) {
-    sym::Expr variable =
-        isNamed ? frame.named(value, group.extent) : frame.assumptions.simplify(value);
-    for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
-      position[group.first + i] = frame.assumptions.simplify(index);
-    group.bind(body, variable);
-  }
+  bindGroups(frame, &body, groups, splitGroups(frame, groups, linear, isNamed), position);
 }
 
 sym::Expr ContractKernel::resultOffset() {

@@ -7,13 +7,20 @@
 
 namespace kiln::cuda {
 
+/// What the variable of each of these loops is where all of them together are at `linear`. Unless
+/// `isNamed`, what is a multiple stays one, so that wide accesses can be made of neighbours.
+llvm::SmallVector<sym::Expr> splitGroups(DeviceFrame &frame, llvm::ArrayRef<cpu::DimGroup> groups,
+                                         sym::Expr linear, bool isNamed);
+/// Binds their dims to that, in `position`, the values of all dims, and in `body` (null: in none).
+void bindGroups(DeviceFrame &frame, cpu::BodyEmitter *body, llvm::ArrayRef<cpu::DimGroup> groups,
+                llvm::ArrayRef<sym::Expr> values, llvm::MutableArrayRef<sym::Expr> position);
+
 /// The function of a kernel.contract while it is written.
 class ContractKernel {
 protected:
   ContractKernel(DeviceFrame &frame, kernel::ContractOp op);
 
-  /// Binds the dims of one of the four loops to its variable's value. Unless `isNamed`, what is a
-  /// multiple stays one, so that wide accesses can be made of neighbours.
+  /// Binds the dims of one of the four loops to its variable's value.
   void bind(cpu::BodyEmitter &body, llvm::ArrayRef<cpu::DimGroup> groups, sym::Expr linear,
             bool isNamed);
   /// Where the result's element at `position` is.

@@ -86,18 +86,15 @@ bool cuda::isDot(const ContractDims &dims) {
          *dims.m.constant() <= maxDotRows && !dims.rhsAlongN && !dims.n.isConstant(1);
 }
 
-/// Whether threads load 16 bytes of each operand at once; otherwise the elements that they hold
-/// take a register each.
-static bool isWide(kernel::FuncOp func, const ContractDims &dims) {
+bool cuda::isWide(kernel::FuncOp func, const ContractDims &dims, Side side) {
   sym::Assumptions assumptions = kernel::getAssumptions(&func.getRoot()->getRegion(0));
   int64_t elements =
       vectorBytes / std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
-  auto isMultiple = [&](ArrayRef<cpu::DimGroup> groups) {
-    return !groups.empty() && assumptions.isMultipleOf(groups.back().extent, elements);
-  };
-  return func->hasAttr(alignedAttrName) &&
-         isMultiple(dims.lhsAlongM ? dims.mGroups : dims.kGroups) &&
-         isMultiple(dims.rhsAlongN ? dims.nGroups : dims.kGroups);
+  ArrayRef<cpu::DimGroup> groups = !dims.isAlongRows(side) ? dims.kGroups
+                                   : side == Side::Left    ? dims.mGroups
+                                                           : dims.nGroups;
+  return func->hasAttr(alignedAttrName) && !groups.empty() &&
+         assumptions.isMultipleOf(groups.back().extent, elements);
 }
 
 /// The largest block of which there are enough.
@@ -117,7 +114,8 @@ static ContractPlan choosePlan(kernel::FuncOp func, const ContractDims &dims, bo
       {32, 32, 64, 64, 32, 16}, {16, 32, 32, 64, 32, 16}, {16, 8, 16, 32, 32, 16}};
   auto candidates = ArrayRef(scalar);
   if (mayUseTensorCores(dims, tf32)) {
-    bool wide = isWide(func, dims);
+    // Otherwise the elements that threads hold take a register each.
+    bool wide = isWide(func, dims, Side::Left) && isWide(func, dims, Side::Right);
     if (dims.operandType.isF32())
       candidates = ArrayRef(rounded).drop_front(wide ? 0 : 1);
     else

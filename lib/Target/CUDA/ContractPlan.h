@@ -7,6 +7,8 @@
 
 namespace kiln::cuda {
 
+enum class Side { Left, Right };
+
 /// A contract's dims as one loop each for batch, m, n and k.
 struct ContractDims {
   explicit ContractDims(kernel::ContractOp op);
@@ -17,6 +19,7 @@ struct ContractDims {
   llvm::SmallVector<cpu::DimGroup> batchGroups, mGroups, nGroups, kGroups;
   /// Neighbours along m (n) are neighbours in memory, and those along k are not.
   bool lhsAlongM = false, rhsAlongN = false;
+  bool isAlongRows(Side side) const { return side == Side::Left ? lhsAlongM : rhsAlongN; }
   mlir::Type operandType, sumType;
 };
 
@@ -40,6 +43,9 @@ struct ContractPlan {
 
 /// Few rows, and columns whose steps lie side by side.
 bool isDot(const ContractDims &dims);
+
+/// Whether 16 bytes of an operand are loaded at once: neighbours in its innermost loop.
+bool isWide(kernel::FuncOp func, const ContractDims &dims, Side side);
 
 /// A schedule of one tile size is that of a product with few rows (EmitDot.cpp): `tile = [m]`,
 /// `block = [threads]`, `lanes` the steps that a lane reads side by side.

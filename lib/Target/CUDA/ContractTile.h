@@ -7,8 +7,6 @@
 
 namespace kiln::cuda {
 
-enum class Side { Left, Right };
-
 /// What a thread computes of its block's part of a product.
 class ContractTile {
 public:

@@ -1,7 +1,7 @@
 // Writes the function of a kernel.contract for Hopper.
 //
-// One thread of the first warpgroup starts copies of both operands' parts (tensor maps) into places
-// of shared memory as they become empty. The others multiply (wgmma) what has come: both operands
+// The first warpgroup brings both operands' parts to places of shared memory as they become empty
+// (WarpgroupFeed.h). The others multiply (wgmma) what has come: both operands
 // are read from shared memory, sums stay in registers. One step's products are still under way when
 // the next step's begin, and its place is let go of when they have ended. A block goes on with
 // another tile when it has written one; what the copies need of the next has begun by then.
@@ -9,8 +9,7 @@
 // The first warpgroup gives registers away, of which the sums of the others need more than an equal
 // share.
 #include "ContractKernel.h"
-#include "StageRing.h"
-#include "WarpgroupPlan.h"
+#include "WarpgroupFeed.h"
 #include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -26,9 +25,12 @@ public:
   WarpgroupEmitter(DeviceFrame &frame, kernel::ContractOp op, const WarpgroupPlan &plan,
                    const WarpgroupOperands &operands)
       : ContractKernel(frame, op), plan(plan), operands(operands),
-        lhs(frame, operands.lhs, dims.operandType, plan.blockM()),
-        rhs(frame, operands.rhs, dims.operandType, plan.blockN),
-        ring(frame, plan.stages(), plan.stageBytes(), plan.consumers * warps),
+        thread(frame.addVariable(frame.thread, frame.numThreads)),
+        group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
+        inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)),
+        feed(frame, op, dims, plan, operands, inGroup),
+        ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
+             plan.consumers * warps),
         product(frame, dims.operandType, plan.blockN) {
     // Past the last part's steps there are zeros.
     steps = frame.assumptions.simplify(dims.part.ceilDiv(WarpgroupPlan::blockK));
@@ -37,16 +39,17 @@ public:
   }
 
   void emit() {
-    sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
-    group = frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1);
-    inGroup = frame.named(thread.mod(warpgroupSize), warpgroupSize);
     auto roles = scf::IfOp::create(b, loc, emitIsZero(frame.emit(group)), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(roles.thenBlock());
-    setRegisters(56, NVVM::SetMaxRegisterAction::decrease);
-    frame.emitIf(emitIsZero(frame.emit(inGroup)), [&] { produce(); });
+    bool threads = operands.haveThreads();
+    setRegisters(threads ? 104 : 56, NVVM::SetMaxRegisterAction::decrease);
+    if (threads)
+      produce();
+    else
+      frame.emitIf(emitIsZero(frame.emit(inGroup)), [&] { produce(); });
     b.setInsertionPointToStart(roles.elseBlock());
-    setRegisters(224, NVVM::SetMaxRegisterAction::increase);
+    setRegisters(threads ? 200 : 224, NVVM::SetMaxRegisterAction::increase);
     consume();
   }
 
@@ -61,6 +64,11 @@ private:
     Value turn; // of its first step
   };
 
+  static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+    return {plan.boxBytes(operands),
+            operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
+  }
+
   Value emitIsZero(Value value) {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, frame.constant(0));
   }
@@ -71,7 +79,8 @@ private:
       NVVM::SetMaxRegisterOp::create(b, loc, count, action);
   }
 
-  void forEachTile(function_ref<void(const Tile &)> body) {
+  /// Gives the number of turns.
+  Value forEachTile(function_ref<void(const Tile &)> body) {
     Value numBlocks = arith::ExtUIOp::create(b, loc, b.getI64Type(),
                                              NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
     sym::Expr tiles = plan.tiles(dims);
@@ -83,6 +92,7 @@ private:
     body(locate(frame.addVariable(loop.getInductionVar(), tiles), turn));
     Value next = arith::AddIOp::create(b, loc, turn, frame.emit(steps));
     scf::YieldOp::create(b, loc, next);
+    return loop.getResult(0);
   }
 
   Tile locate(sym::Expr tile, Value turn) {
@@ -105,20 +115,19 @@ private:
   }
 
   void produce() {
-    forEachTile([&](const Tile &tile) {
-      frame.emitLoop(frame.constant(0), frame.emit(steps), 1, {},
-                     [&](Value iv, ValueRange) -> SmallVector<Value> {
-                       Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
-                       Value barrier = ring.beginFill(turn);
-                       Value memory = ring.memory(ring.place(turn));
-                       sym::Expr k = dims.part * tile.part +
-                                     WarpgroupPlan::blockK * frame.addVariable(iv, steps);
-                       lhs.emit(tile.batch, tile.firstM, k, memory, barrier);
-                       Value behind = frame.gep(memory, b.getI8Type(), frame.constant(lhs.bytes()));
-                       rhs.emit(tile.batch, tile.firstN, k, behind, barrier);
-                       return {};
-                     });
+    Value turns = forEachTile([&](const Tile &tile) {
+      feed.emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
+        frame.emitLoop(frame.constant(0), frame.emit(steps), 1, {},
+                       [&](Value iv, ValueRange) -> SmallVector<Value> {
+                         Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+                         sym::Expr k = dims.part * tile.part +
+                                       WarpgroupPlan::blockK * frame.addVariable(iv, steps);
+                         feed.emitStep(ring, turn, k);
+                         return {};
+                       });
+      });
     });
+    feed.finish(ring, turns);
   }
 
   void consume() {
@@ -129,7 +138,7 @@ private:
     Value memory = ring.memory(frame.constant(0));
     Value rows =
         frame.gep(memory, b.getI8Type(), frame.simplifyAndEmit(wgmmaM * lineBytes * consumer));
-    Value columns = frame.gep(memory, b.getI8Type(), frame.constant(lhs.bytes()));
+    Value columns = frame.gep(memory, b.getI8Type(), frame.constant(feed.lhsBytes()));
     constexpr int64_t boxBytes = WarpgroupPlan::blockK * lineBytes;
     MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes);
     MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
@@ -190,11 +199,11 @@ private:
 
   WarpgroupPlan plan;
   const WarpgroupOperands &operands;
-  TensorLoad lhs, rhs;
+  sym::Expr thread, group, inGroup;
+  WarpgroupFeed feed;
   StageRing ring;
   WarpgroupProduct product;
-  sym::Expr steps = 0, blocksM = 0, blocksN = 0;
-  sym::Expr group = 0, inGroup = 0, consumer = 0;
+  sym::Expr steps = 0, blocksM = 0, blocksN = 0, consumer = 0;
 };
 
 } // namespace
@@ -204,7 +213,7 @@ LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp
   auto plan = operands ? readWarpgroupPlan(frame.func.getScheduleAttr(), *operands) : std::nullopt;
   if (!plan)
     return frame.func.emitError("a schedule for warpgroups needs tile = [64, n] and block = "
-                                "[m, n, 64], for operands that are memory as it is");
+                                "[m, n, 64], for operands that come 16 bytes at a time");
   WarpgroupEmitter(frame, contract, *plan, *operands).emit();
   // Registers are only given away where a block has the multiprocessor to itself.
   frame.function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),

@@ -10,8 +10,10 @@ static constexpr int64_t barrierBytes = 8;
 /// Nanoseconds after which a thread that waits looks again.
 static constexpr int64_t waitTicks = 10'000'000;
 
-StageRing::StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, int64_t consumers)
-    : frame(frame), b(frame.builder), loc(frame.loc), stages(stages), stageBytes(stageBytes) {
+StageRing::StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, Fill fill,
+                     int64_t consumers)
+    : frame(frame), b(frame.builder), loc(frame.loc), stages(stages), stageBytes(stageBytes),
+      fill(fill) {
   bytes = frame.allocateShared(stages * stageBytes, patternBytes);
   full = frame.toShared(frame.allocateShared(stages * barrierBytes));
   empty = frame.toShared(frame.allocateShared(stages * barrierBytes));
@@ -19,7 +21,8 @@ StageRing::StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, int
       arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, frame.thread, frame.constant(0));
   frame.emitIf(isFirst, [&] {
     for (int64_t i = 0; i < stages; ++i) {
-      NVVM::MBarrierInitOp::create(b, loc, barrier(full, frame.constant(i)), i32(1), Value());
+      NVVM::MBarrierInitOp::create(b, loc, barrier(full, frame.constant(i)), i32(fill.arrivals),
+                                   Value());
       NVVM::MBarrierInitOp::create(b, loc, barrier(empty, frame.constant(i)), i32(consumers),
                                    Value());
     }
@@ -58,17 +61,22 @@ void StageRing::wait(Value barriers, Value turn, bool isOther) {
                                         i32(waitTicks));
 }
 
-Value StageRing::beginFill(Value turn) {
-  wait(empty, turn, /*isOther=*/true);
+void StageRing::waitEmpty(Value turn) { wait(empty, turn, /*isOther=*/true); }
+
+Value StageRing::expectBytes(Value turn) {
   Value told = barrier(full, place(turn));
-  NVVM::MBarrierArriveExpectTxOp::create(b, loc, TypeRange(), told, i32(stageBytes),
+  NVVM::MBarrierArriveExpectTxOp::create(b, loc, TypeRange(), told, i32(fill.bytes),
                                          NVVM::MemScopeKind::CTA, false, Value());
   return told;
 }
 
+void StageRing::arrive(Value turn) { arriveAt(full, turn); }
+
 void StageRing::waitFull(Value turn) { wait(full, turn, /*isOther=*/false); }
 
-void StageRing::release(Value turn) {
-  NVVM::MBarrierArriveOp::create(b, loc, TypeRange(), barrier(empty, place(turn)), Value(),
+void StageRing::release(Value turn) { arriveAt(empty, turn); }
+
+void StageRing::arriveAt(Value barriers, Value turn) {
+  NVVM::MBarrierArriveOp::create(b, loc, TypeRange(), barrier(barriers, place(turn)), Value(),
                                  NVVM::MemScopeKind::CTA, false);
 }

@@ -8,27 +8,35 @@ namespace kiln::cuda {
 
 /// Places of shared memory that copies fill and consumers empty, one after the other and round
 /// again. Turn t is that of place t modulo `stages`. Each place has two barriers (mbarrier): one
-/// for the bytes that fill it, one for the consumers that are done with them. What a barrier's
-/// phase is, a turn says: nothing is carried along.
+/// for the bytes and threads that fill it, one for the consumers that are done with it. What a
+/// barrier's phase is, a turn says: nothing is carried along.
 class StageRing {
 public:
+  /// What fills a place: this many bytes that hardware copies, and arrivals.
+  struct Fill {
+    int64_t bytes, arrivals;
+  };
+
   /// Makes the barriers; all threads come here. `consumers`: how many arrivals empty a place.
-  StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, int64_t consumers);
+  StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, Fill fill, int64_t consumers);
 
   /// The number of the turn's place.
   mlir::Value place(mlir::Value turn);
   /// The address of a place's bytes.
   mlir::Value memory(mlir::Value place);
 
-  /// The producer's: waits until the place is empty, says that `stageBytes` bytes will come, and
-  /// gives the barrier to tell.
-  mlir::Value beginFill(mlir::Value turn);
+  /// The producers': waits until the place is empty; says that the bytes will come, which is an
+  /// arrival, and gives the barrier to tell; and arrives.
+  void waitEmpty(mlir::Value turn);
+  mlir::Value expectBytes(mlir::Value turn);
+  void arrive(mlir::Value turn);
   /// The consumers': waits until it is full; and lets go of it.
   void waitFull(mlir::Value turn);
   void release(mlir::Value turn);
 
 private:
   void wait(mlir::Value barriers, mlir::Value turn, bool isOther);
+  void arriveAt(mlir::Value barriers, mlir::Value turn);
   mlir::Value barrier(mlir::Value barriers, mlir::Value turn);
   mlir::Value i32(int64_t value);
 
@@ -36,6 +44,7 @@ private:
   mlir::OpBuilder &b;
   mlir::Location loc;
   int64_t stages, stageBytes;
+  Fill fill;
   mlir::Value bytes, full, empty;
 };
 

@@ -1,4 +1,5 @@
 #include "WarpgroupPlan.h"
+#include "AsyncCopy.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -13,6 +14,25 @@ static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
 int64_t WarpgroupPlan::stages() const { return std::min(maxStages, sharedMemory / stageBytes()); }
 
+static Region &getRegion(kernel::ContractOp op, Side side) {
+  return side == Side::Left ? op.getLhs() : op.getRhs();
+}
+
+static std::optional<WarpgroupOperand> findOperand(kernel::FuncOp func, kernel::ContractOp op,
+                                                   const ContractDims &dims, Side side,
+                                                   unsigned firstRow, ArrayRef<sym::Expr> rows) {
+  Region &region = getRegion(op, side);
+  if (auto view = findTensorView(op, region, firstRow, rows)) {
+    bool alongRows = view->alongRows;
+    return WarpgroupOperand{alongRows, std::move(view)};
+  }
+  // What has loops of its own takes threads that have nothing else to do.
+  if (!isWide(func, dims, side) ||
+      llvm::any_of(region.front(), [](Operation &op) { return op.getNumRegions() > 0; }))
+    return std::nullopt;
+  return WarpgroupOperand{dims.isAlongRows(side), std::nullopt};
+}
+
 std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func) {
   auto op = dyn_cast<kernel::ContractOp>(func.getRoot());
   if (!op || !func->hasAttr(alignedAttrName) || op.getPanel())
@@ -25,8 +45,8 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
        !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, WarpgroupPlan::blockK)))
     return std::nullopt;
   unsigned firstM = op.getBatch().getSizes().size(), firstN = firstM + op.getM().getSizes().size();
-  auto lhs = findTensorView(op, op.getLhs(), firstM, op.getM().getSizes());
-  auto rhs = findTensorView(op, op.getRhs(), firstN, op.getN().getSizes());
+  auto lhs = findOperand(func, op, dims, Side::Left, firstM, op.getM().getSizes());
+  auto rhs = findOperand(func, op, dims, Side::Right, firstN, op.getN().getSizes());
   if (!lhs || !rhs)
     return std::nullopt;
   return WarpgroupOperands{std::move(*lhs), std::move(*rhs)};
@@ -37,25 +57,44 @@ static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands
          plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0;
 }
 
+/// Cycles in which a warpgroup brings its part of an operand.
+static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows) {
+  constexpr int64_t cyclesPerCopy = 25, latency = 600;
+  int64_t elements = vectorBytes / 2,
+          chunks = rows * WarpgroupPlan::blockK / warpgroupSize / elements;
+  Region &region = getRegion(op, side);
+  if (findCopySource(region, sym::Expr::dim(op.getExtents().size() - 1), elements))
+    return chunks * cyclesPerCopy;
+  int64_t instructions = llvm::range_size(region.front());
+  return latency + chunks * elements * instructions;
+}
+
 /// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
 /// the operands come.
-static int64_t estimateStep(const WarpgroupPlan &plan) {
+static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
+                            const WarpgroupOperands &operands) {
   constexpr int64_t productsPerCycle = 2048, bytesPerCycle = 40, latency = 64;
   int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle;
-  return std::max(multiply, plan.stageBytes() / bytesPerCycle) + latency;
+  int64_t come = plan.stageBytes() / bytesPerCycle, threads = 0;
+  if (!operands.lhs.view)
+    threads += estimateThreads(op, Side::Left, plan.blockM());
+  if (!operands.rhs.view)
+    threads += estimateThreads(op, Side::Right, plan.blockN);
+  return std::max({multiply, come, threads}) + latency;
 }
 
 KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
   static constexpr WarpgroupPlan candidates[] = {{2, 256}, {2, 192}, {2, 128}, {1, 256}, {2, 64},
                                                  {1, 128}, {1, 64},  {2, 32},  {1, 32}};
-  ContractDims dims(cast<kernel::ContractOp>(func.getRoot()));
+  auto op = cast<kernel::ContractOp>(func.getRoot());
+  ContractDims dims(op);
   const WarpgroupPlan *best = nullptr;
   int64_t least = 0;
   for (const WarpgroupPlan &plan : candidates) {
     if (!isValid(plan, operands))
       continue;
     int64_t rounds = llvm::divideCeil(cpu::estimate(plan.tiles(dims)), multiprocessors);
-    int64_t cycles = rounds * estimateStep(plan);
+    int64_t cycles = rounds * estimateStep(plan, op, operands);
     if (!best || cycles < least) {
       best = &plan;
       least = cycles;

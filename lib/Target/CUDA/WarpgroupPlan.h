@@ -6,6 +6,19 @@
 
 namespace kiln::cuda {
 
+/// An operand whose neighbours in memory are rows of a step, or steps of a row.
+struct WarpgroupOperand {
+  bool alongRows;
+  /// The operand as a tensor map sees it; nullopt: threads bring it.
+  std::optional<TensorView> view;
+};
+
+struct WarpgroupOperands {
+  WarpgroupOperand lhs, rhs;
+  bool haveBoxes() const { return lhs.view || rhs.view; }
+  bool haveThreads() const { return !lhs.view || !rhs.view; }
+};
+
 /// A block has one warpgroup that copies and `consumers` that multiply, each `wgmmaM` rows by
 /// `blockN` columns. As many blocks as the GPU has multiprocessors go through all tiles.
 struct WarpgroupPlan {
@@ -15,6 +28,10 @@ struct WarpgroupPlan {
   int64_t blockM() const { return consumers * wgmmaM; }
   int64_t threads() const { return (1 + consumers) * warpgroupSize; }
   int64_t stageBytes() const { return (blockM() + blockN) * lineBytes; }
+  /// Those that come in boxes.
+  int64_t boxBytes(const WarpgroupOperands &operands) const {
+    return ((operands.lhs.view ? blockM() : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
+  }
   /// As many as there is room for.
   int64_t stages() const;
   sym::Expr tiles(const ContractDims &dims) const {
@@ -22,13 +39,8 @@ struct WarpgroupPlan {
   }
 };
 
-/// Both operands' views.
-struct WarpgroupOperands {
-  TensorView lhs, rhs;
-};
-
-/// Nullopt: this product is not one of bf16 or f16 summed in f32 out of memory that tensor maps
-/// describe, or too small.
+/// Nullopt: this product is not one of bf16 or f16 summed in f32 out of neighbours that come 16
+/// bytes at a time, or too small.
 std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
 
 /// A schedule for which `operands` allow: `tile = [64, n]`, `block = [m, n, k]`, `lanes` the steps

@@ -3,7 +3,8 @@
 // Ordinary multiplications: parts of both operands take turns in two places of shared memory, one barrier a step.
 // CHECK-LABEL: llvm.func @product(
 // CHECK-SAME: nvvm.maxntid = array<i32: 128>
-// CHECK: scf.if
+// CHECK: llvm.load
+// CHECK: arith.select
 // CHECK: scf.for
 // CHECK: llvm.store
 // CHECK: nvvm.barrier0

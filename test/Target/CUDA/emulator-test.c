@@ -75,6 +75,9 @@ static enum {
   NO_COMMIT,
   OLD_SUMS,
   DIVERGENT_PRODUCT,
+  UNFENCED_WRITE,
+  UNAWAITED_COPY,
+  WRITTEN_TOO_EARLY,
   PLAIN, /* from here on, without Hopper's instructions */
   BUFFER_END,
   BUFFER_BEGIN,
@@ -93,12 +96,20 @@ static enum {
 } mistake;
 
 static _Alignas(64) CUtensorMap map, narrow_map;
-static uint16_t matrix[70][72]; /* bf16: of 70 x 72, of which boxes of 64 x 64 are copied */
+static _Alignas(
+    16) uint16_t matrix[70][72]; /* bf16: of 70 x 72, of which boxes of 64 x 64 are copied */
 static float result[64][COLUMNS];
 
 static uint64_t describe(const char *begin) {
   uint64_t address = (uintptr_t)begin & 0x3ffff;
   return (uint64_t)1 << 62 | (uint64_t)(8 * LINE / 16) << 32 | 1 << 16 | address >> 4;
+}
+
+/* The same once more, which is another way than the box came. */
+static void rewrite(char *own) {
+  char bytes[16];
+  memcpy(bytes, kiln_emulator_access(own, 16, 0), 16);
+  memcpy(kiln_emulator_access(own, 16, 1), bytes, 16);
 }
 
 /* Both operands from row 60 on: rows beyond 69 are zero. */
@@ -140,6 +151,12 @@ static void kernel(void **arguments) {
     kiln_emulator_mbarrier_wait(barrier, mistake == WRONG_PARITY ? 2 : 0);
   if (mistake == SAME_PHASE)
     kiln_emulator_mbarrier_wait(barrier, 0);
+  rewrite(shared + 16 * thread);
+  if (mistake == UNAWAITED_COPY)
+    kiln_emulator_copy(shared + 16 * thread, matrix, 16, 16);
+  if (mistake != UNFENCED_WRITE)
+    kiln_emulator_fence_proxy();
+  kiln_emulator_barrier(1);
   if (mistake != NO_FENCE)
     kiln_emulator_wgmma_fence();
   float sums[COLUMNS / 2] = {0}, old = 0;
@@ -163,6 +180,8 @@ static void kernel(void **arguments) {
     kiln_emulator_wgmma_commit();
   if (thread == 0 && mistake == STILL_READ)
     kiln_emulator_load_tensor(shared, &map, barrier, 2, 0, 0, 0, 0, 0);
+  if (mistake == WRITTEN_TOO_EARLY)
+    rewrite(shared + 16 * thread);
   if (mistake == NO_WAIT)
     return;
   if (mistake == NO_COMMIT)
@@ -402,6 +421,9 @@ static const char *const messages[] = {
     [NO_COMMIT] = "ends while products are under way",
     [OLD_SUMS] = "reads sums that a later product has changed",
     [DIVERGENT_PRODUCT] = "waits for ever: of 128 threads 0 are at a barrier, 127 at an",
+    [UNFENCED_WRITE] = "has written and not fenced",
+    [UNAWAITED_COPY] = "has not waited for",
+    [WRITTEN_TOO_EARLY] = "writes to shared memory that products under way read",
     [BUFFER_END] = "reads 4 bytes at 2048 of 2048 bytes of buffer 0",
     [BUFFER_BEGIN] = "reads 4 bytes before all of its buffers",
     [BUFFER_UNALIGNED] = "reads 4 bytes of buffer 0 at an address that is not a multiple",

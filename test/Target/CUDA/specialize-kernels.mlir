@@ -45,8 +45,27 @@ kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<
 
 // -----
 
-// A prologue, rows that begin at odd addresses, buffers that are not aligned, and f32 have none.
-// CHECK-NOT: sm_90a
+// Threads evaluate what is computed on the way, and copy windows.
+// CHECK: kernel.func @window_sm_90a(
+// CHECK-SAME: #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16,
+// CHECK: kernel.func @prologue_sm_90a(
+kernel.func @window(%x: tensor<32x28x28x64xbf16>, %w: tensor<128x3x3x64xbf16>) -> tensor<32x28x28x128xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [32, 28, 28] n [128] k [3, 3, 64] lhs {
+    %zero = arith.constant 0.0 : bf16
+    %inside = kernel.inside (d0, d1, d2, d3, d4, d5, d6) -> (d1 + d4 - 1, d2 + d5 - 1) bounds [28, 28]
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d4 - 1, d2 + d5 - 1, d6) if %inside else(%zero : bf16) : tensor<32x28x28x64xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2, d3, d4, d5, d6) -> (d3, d4, d5, d6) : tensor<128x3x3x64xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<32x28x28x128xbf16>
+  kernel.return %y : tensor<32x28x28x128xbf16>
+}
+
 kernel.func @prologue(%x: tensor<256x256xbf16>, %w: tensor<256x256xbf16>) -> tensor<256x256xf32> attributes {aligned} {
   %y = kernel.contract batch [] m [256] n [256] k [256] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<256x256xbf16> -> bf16
@@ -62,6 +81,11 @@ kernel.func @prologue(%x: tensor<256x256xbf16>, %w: tensor<256x256xbf16>) -> ten
   kernel.return %y : tensor<256x256xf32>
 }
 
+// -----
+
+// Rows that begin at odd addresses, prologues with loops, buffers that are not aligned, and f32 have none.
+// CHECK-LABEL: kernel.func @odd(
+// CHECK-NOT: sm_90a
 kernel.func @odd(%x: tensor<256x255xbf16>, %w: tensor<256x256xbf16>) -> tensor<256x256xf32> attributes {aligned} {
   %y = kernel.contract batch [] m [256] n [256] k [255] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<256x255xbf16> -> bf16

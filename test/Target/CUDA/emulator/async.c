@@ -36,6 +36,17 @@ static void drop_readings(void) {
   machine.num_readings = kept;
 }
 
+int is_read_by_products(uintptr_t begin, size_t bytes) {
+  for (int is_clean = 0;; is_clean = 1) {
+    int found = 0;
+    for (unsigned i = 0; i < machine.num_readings && !found; ++i)
+      found = overlap(begin, bytes, machine.readings[i].begin, machine.readings[i].bytes);
+    if (!found || is_clean)
+      return found;
+    drop_readings();
+  }
+}
+
 static int is_shared(uintptr_t address, size_t bytes) {
   uintptr_t begin = (uintptr_t)machine.shared;
   return address >= begin && bytes <= machine.shared_bytes &&
@@ -46,6 +57,7 @@ void begin_async(void) {
   machine.num_mbarriers = machine.num_box_copies = machine.num_readings = 0;
   machine.num_barriers = 0;
   machine.registers = 0;
+  begin_writes();
   for (unsigned i = 0; i < machine.num_threads; ++i) {
     struct thread *thread = &machine.threads[i];
     memset(thread->waited, 0, sizeof thread->waited);
@@ -88,6 +100,7 @@ EXPORT void kiln_emulator_mbarrier_init(void *address, int32_t count) {
 }
 
 EXPORT void kiln_emulator_fence_proxy(void) {
+  note_fence();
   for (unsigned i = 0; i < machine.num_mbarriers; ++i)
     if (machine.mbarriers[i].made_by == machine.current)
       machine.mbarriers[i].is_fenced = 1;
@@ -199,10 +212,8 @@ EXPORT void kiln_emulator_load_tensor(void *to, const void *map, void *address, 
          8 * LINE);
   if (!machine.mbarriers[copy.mbarrier].is_fenced)
     fail("gives a copy a barrier that has not been fenced since it was made");
-  drop_readings();
-  for (unsigned i = 0; i < machine.num_readings; ++i)
-    if (overlap(copy.to, copy.bytes, machine.readings[i].begin, machine.readings[i].bytes))
-      fail("copies to shared memory that products under way read");
+  if (is_read_by_products(copy.to, copy.bytes))
+    fail("copies to shared memory that products under way read");
   for (unsigned i = 0; i < machine.num_box_copies; ++i)
     if (overlap(copy.to, copy.bytes, machine.box_copies[i].to, machine.box_copies[i].bytes))
       fail("copies to shared memory that another copy has not arrived at");
@@ -250,6 +261,7 @@ static void arrive(const struct box_copy *copy) {
     for (size_t i = 0; i < LINE; i += 16)
       memcpy((char *)swizzle(copy->to + number * LINE + i), line + i, 16);
   }
+  note_box(copy->to, copy->bytes);
   struct mbarrier *barrier = &machine.mbarriers[copy->mbarrier];
   barrier->bytes -= (int32_t)copy->bytes;
   complete(barrier);
@@ -427,6 +439,8 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
   for (unsigned i = 0; i < machine.num_box_copies; ++i)
     if (overlap(begin, bytes, machine.box_copies[i].to, machine.box_copies[i].bytes))
       fail("multiplies what has not arrived");
+  if (!machine.failed)
+    check_writes(begin, bytes);
   if (machine.num_readings == MAX_READINGS)
     drop_readings();
   if (machine.num_readings == MAX_READINGS)

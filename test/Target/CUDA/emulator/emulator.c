@@ -196,6 +196,7 @@ EXPORT void kiln_emulator_wait(int32_t left) {
         memcpy(self->copies[i].to, self->copies[i].from, (size_t)self->copies[i].given);
       memset((char *)self->copies[i].to + self->copies[i].given, 0,
              (size_t)(self->copies[i].bytes - self->copies[i].given));
+      note_write((uintptr_t)self->copies[i].to, (size_t)self->copies[i].bytes);
     } else {
       self->copies[kept++] = self->copies[i];
     }
@@ -234,8 +235,11 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
   if (is_inside(address, bytes, (uintptr_t)stack_of(machine.current), STACK_BYTES))
     return pointer;
   if (is_inside(address, bytes, (uintptr_t)machine.shared, machine.shared_bytes)) {
-    if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0)
+    if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0) {
+      if (writes)
+        note_write(address, (size_t)bytes);
       return pointer;
+    }
     fail("%s %lld bytes of shared memory at an address that is not a multiple of that",
          writes ? "writes" : "reads", (long long)bytes);
     stop();

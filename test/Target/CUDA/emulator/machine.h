@@ -2,6 +2,7 @@
  *
  *   emulator.c  threads, warps, memory     async.c  Hopper's barriers, copies of boxes and
  *                                                   products of warpgroups
+ *   writes.c    what threads write where hardware reads
  *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_TEST_EMULATOR_MACHINE_H
@@ -15,6 +16,7 @@
 #define GUARD_BYTES ((size_t)4096)
 #define MAX_BUFFERS 512
 #define MAX_COPIES 256 /* of one thread at a time */
+#define MAX_SHARED_BYTES ((size_t)256 << 10)
 
 enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, AT_MATRICES, AT_MBARRIER, AT_WGMMA, DONE };
 
@@ -46,6 +48,7 @@ struct thread {
     unsigned group;
   } copies[MAX_COPIES];
   unsigned num_copies, groups;
+  unsigned fences; /* after which hardware sees what it has written */
   /* Hopper's: what it waits for, and the parity that it waited for last at each barrier, plus 1. */
   unsigned mbarrier, parity;
   unsigned char waited[MAX_MBARRIERS];
@@ -140,5 +143,18 @@ int finish_mbarriers(void);
 int finish_warpgroup(struct thread *warpgroup);
 /* Lets copies arrive that somebody waits for. */
 int finish_box_copies(void);
+
+/* Whether products under way read any of these bytes of shared memory. */
+int is_read_by_products(uintptr_t begin, size_t bytes);
+
+/*===-- writes.c ------------------------------------------------------------===*/
+
+void begin_writes(void); /* of a block */
+/* A thread writes to shared memory; hardware has; the thread makes a fence. */
+void note_write(uintptr_t begin, size_t bytes);
+void note_box(uintptr_t begin, size_t bytes);
+void note_fence(void);
+/* Products are to read what has been written and fenced. */
+void check_writes(uintptr_t begin, size_t bytes);
 
 #endif /* KILN_TEST_EMULATOR_MACHINE_H */
