@@ -72,7 +72,7 @@ static Value attentionOfProducts(Call &call, const AttentionSpec &spec, std::opt
   };
   products.epilogue = finish;
   Value scores = call.kernels.contract(products, wide);
-  Value weights = call.kernels.map(shapeOf(scores), type, [&](BodyBuilder &body) {
+  Value weights = call.kernels.map(shapeOf(scores), wide, [&](BodyBuilder &body) {
     auto read = [&](BodyBuilder &inner) {
       Exprs at = inner.dims(0, rank + 1);
       at.push_back(inner.dim(rank + 2));
@@ -96,7 +96,7 @@ static Value attentionOfProducts(Call &call, const AttentionSpec &spec, std::opt
     return body.read(weights, at);
   };
   auto readValue = [&](BodyBuilder &body) {
-    return value(body, body.dim(rank + 2), body.dim(rank + 1));
+    return convert(value(body, body.dim(rank + 2), body.dim(rank + 1)), wide);
   };
   mean.lhs = readWeight;
   mean.rhs = readValue;

@@ -105,3 +105,15 @@ def test_all(compile_and_compare, functions, dims, sizes):
     torch.manual_seed(0)
     first, *others = [tuple(torch.randn(size) for _ in functions) for size in sizes]
     compile_and_compare(All(functions), first, (tuple({dim: AUTO for dim in dims} for _ in functions),), more_inputs=others, **CLOSE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_heads_of_unknown_size(compile_model, dtype):
+    """Weights of half precision are not rounded before they meet the values: most results are the nearest ones."""
+    class Attention(torch.nn.Module):
+        def forward(self, x):
+            return F.scaled_dot_product_attention(x, x, x)
+    x = torch.randn(2, 3, 40, 24, generator=torch.Generator().manual_seed(0)).to(dtype)
+    compiled = compile_model(Attention(), (x,), ((AUTO,) * 4,))
+    nearest = Attention()(x.double()).to(dtype)
+    assert (compiled.model(x) == nearest).float().mean() > 0.99

@@ -178,10 +178,10 @@ class Checker:
         loaded = workspace.load()
         outcomes = self.solve(workspace, loaded.prepared)
         for group in error_groups(outcomes):
-            if units([found for found, _ in group]) > GOAL:
-                for found, outcome in group:
-                    if units([found]) > GOAL:
-                        self.draw_again(workspace, loaded.prepared, outcome)
+            is_inexact = units([found for found, _ in group]) > GOAL
+            for found, outcome in group:
+                if units([found]) > GOAL and (is_inexact or outcome.state == WRONG):
+                    self.draw_again(workspace, loaded.prepared, outcome)
         refused = {one.name: one.detail for one in outcomes if one.state == REFUSED}
         if refused and self.fallback is not None:
             checker = Checker(self.compiler, self.options + self.fallback, None)

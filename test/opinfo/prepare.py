@@ -206,7 +206,7 @@ def redraw(entry, call, tensors, count, generator):
 
 
 def bits(tensor):
-    return tensor.contiguous().flatten().view(torch.uint8)
+    return tensor.flatten().clone(memory_format=torch.contiguous_format).view(torch.uint8)
 
 
 def is_random(entry, call, case):
