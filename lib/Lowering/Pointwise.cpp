@@ -355,7 +355,7 @@ void lowering::registerPointwise(LoweringTable &table) {
 
   table.add({"aten.abs.default", "aten.absolute.default"}, lowerAbs);
   table.add({"aten.neg.default", "aten.negative.default"}, lowerNeg);
-  table.add("aten.square.default", sameUnary(square, /*takesBool=*/false, square));
+  table.add("aten.square.default", sameUnary(square, /*takesBool=*/true, square));
   table.add({"aten.sign.default", "aten.sgn.default"},
             sameUnary(sign, /*takesBool=*/true, complexes::sgn));
   table.add("aten.floor.default", sameUnary(ofFloat<floor>));

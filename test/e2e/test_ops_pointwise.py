@@ -117,6 +117,7 @@ INTEGER = {
     "negative_divide": lambda x, y: torch.div(x, -(y.abs() + 1), rounding_mode="floor"), "remainder": lambda x, y: x % (y.abs() + 1),
     "fmod": lambda x, y: torch.fmod(x, y.abs() + 1), "not": lambda x, y: ~x, "neg": lambda x, y: -x, "abs": lambda x, y: x.abs(),
     "shift": lambda x, y: (x << 2) + (y >> 1), "where": lambda x, y: torch.where(x > y, x, 3), "clamp": lambda x, y: x.clamp(2, 11),
+    "square": lambda x, y: x.square(),
 }
 
 
@@ -126,7 +127,7 @@ def test_integers(check_calls, name, dtype):
     check_calls(INTEGER[name], (integers(dtype, 37), integers(dtype, 37, seed=1)), (integers(dtype, 3, 1), integers(dtype, 5, seed=2)))
 
 
-@pytest.mark.parametrize("name", ["and", "or", "xor", "not", "eq", "where", "maximum"])
+@pytest.mark.parametrize("name", ["and", "or", "xor", "not", "eq", "where", "maximum", "square"])
 def test_booleans(check_calls, name):
     function = BINARY["where"] if name == "where" else INTEGER[name]
     check_calls(function, (integers(torch.bool, 37), integers(torch.bool, 37, seed=1)), (integers(torch.bool, 3, 1), integers(torch.bool, 5, seed=2)))
