@@ -101,6 +101,22 @@ static LogicalResult fillMasked(Call &call, Value mask, size_t position, Value v
   }));
 }
 
+/// Asserts that a vector of `size` has one element for each place where the mask holds, or one for
+/// all.
+static void requireCount(Call &call, Value mask, Expr size) {
+  if (size.isConstant(1))
+    return;
+  Type i64 = IntegerType::get(mask.getContext(), 64);
+  auto isAsMany = [&](BodyBuilder &body) {
+    Element count = body.sum(shapeOf(mask), i64, [&](BodyBuilder &inner) {
+      return convert(isTrue(inner.read(mask, inner.ownDims())), i64);
+    });
+    return count == body.index(size);
+  };
+  call.require(call.kernels.map({}, call.kernels.b().getI1Type(), isAsMany),
+               "expected " + size.str() + " places where the mask holds");
+}
+
 /// One of the indices is a mask of k dims, which stands for k indices: where it is true, in
 /// row-major order. The value at a place is found by counting those before it.
 static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, bool accumulate) {
@@ -136,6 +152,20 @@ static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, 
       return call.refuse("a mask beside an index of several dims");
 
   Places places(indices, sizes);
+  // Values are aligned at their last dim; theirs that the places stand at, if they have it.
+  Exprs own = shapeOf(values);
+  size_t dims = places.batch.size() + 1;
+  while (own.size() > dims && own.front().isConstant(1))
+    own.erase(own.begin());
+  if (own.size() > dims)
+    return call.refuse("values of more dims than are written");
+  values = call.kernels.reshape(values, own);
+  size_t missing = dims - own.size();
+  if (places.position >= missing)
+    requireCount(call, mask, own[places.position - missing]);
+  for (Value index : indices)
+    if (index && index != mask && rankOf(index) == 1)
+      requireCount(call, mask, shapeOf(index)[0]);
   Value before = countTrueBefore(call, mask);
   Exprs maskShape = shapeOf(mask);
   return writePlaces(call, self, places, maskShape, accumulate, [&](BodyBuilder &body) {
@@ -158,19 +188,13 @@ static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, 
       Element value = body.read(index, at, enabled, body.constant(elementType(index), 0));
       write.index.push_back(wrapIndex(body, value, sizes[i]));
     }
-    // Values are aligned at their last dim, and repeat along dims of size 1.
+    // Values repeat along dims of size 1.
     Indices all = indicesOf(body.dims(0, batch));
     all.insert(all.begin() + places.position, Index(number));
-    Exprs own = shapeOf(values);
-    Indices at;
-    if (own.size() > all.size())
-      call.kernels.fail("values of more dims than are written");
-    else
-      at.append(all.end() - own.size(), all.end());
-    for (auto [index, size] : llvm::zip(at, own))
+    Indices at(all.begin() + missing, all.end());
+    for (auto [index, size] : llvm::zip_equal(at, own))
       if (size.isConstant(1))
         index = Index(int64_t(0));
-    at.resize(own.size(), Index(int64_t(0)));
     write.value = body.read(values, at, enabled, body.constant(elementType(values), 0));
     return write;
   });

@@ -87,6 +87,22 @@ def test_mask_of_its_own_size(compile_model):
     compiled.check((some(7, 2), torch.arange(7) % 2 == 0, some(4, 2, seed=1)), 0, 0)
     with pytest.raises(kiln.KilnError, match="a mask of another shape than the tensor"):
         compiled.model(some(7, 2), torch.arange(8) < 3, some(3, 2))
+    for count in (2, 4):
+        with pytest.raises(kiln.KilnError, match="places where the mask holds"):
+            compiled.model(some(7, 2), torch.arange(7) < count, some(3, 2))
+
+
+def test_mask_beside_an_index(compile_model):
+    """There are as many indices and values as the mask holds, or one for all."""
+    def function(x, m, i, v):
+        y, z = x.clone(), x.clone()
+        y[m, :, i] = v
+        z[m, :, i[:1]] = v[None, None, 0]
+        return y, z
+    compiled = compile_model(Function(function), (some(4, 5, 6), torch.arange(4) < 3, torch.tensor([2, 0, 5]), some(3, 5, seed=1)))
+    compiled.check((some(4, 5, 6), torch.arange(4) > 0, torch.tensor([1, 1, 3]), some(3, 5, seed=2)), 0, 0)
+    with pytest.raises(kiln.KilnError, match="expected 3 places where the mask holds"):
+        compiled.model(some(4, 5, 6), torch.arange(4) < 2, torch.tensor([2, 0, 5]), some(3, 5))
 
 
 def test_large(compile_and_compare):
