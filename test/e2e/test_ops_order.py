@@ -116,6 +116,31 @@ def test_order_of_a_long_dim(check_calls):
     check_calls(lambda x: (x.sort().values, x.argsort(), x.cumsum(0), x.topk(7).values), (torch.randperm(100003).float(),), rtol=1e-5, atol=1e-2)
 
 
+def unordered(length, dtype):
+    """Few distinct values, with both ends of the type and whatever compares in a way of its own."""
+    x = torch.randint(0, 40, (length,), dtype=torch.int64).to(dtype)
+    if dtype.is_floating_point:
+        for i, value in enumerate((NAN, INF, -INF, -0.0, -1.5)):
+            x[i::11] = value
+    elif dtype != torch.bool:
+        x[::9], x[4::9] = torch.iinfo(dtype).max, torch.iinfo(dtype).min
+    return x
+
+
+def test_order_of_short_and_long_rows(compile_and_compare):
+    """Around the length from which rows are sorted by digits; keys that fit into a word with their places, and some that do not."""
+    dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool)
+
+    class Module(torch.nn.Module):
+        def forward(self, *tensors):
+            return [result for x in tensors for result in (*x.sort(stable=True), *x.sort(descending=True, stable=True))]
+
+    def inputs(length):
+        return *(unordered(length, dtype) for dtype in dtypes), torch.zeros(length), torch.arange(length) << 40
+    first, *others = map(inputs, (600, 63, 64, 255, 3, 5000))
+    compile_and_compare(Module(), first, (tuple({0: torch.export.Dim.AUTO} for _ in first),), more_inputs=others, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("bad", [6, -1, 1 << 40, -(1 << 63)])
 def test_out_of_range(compile_model, bad):
     """A write outside of the tensor is an error, and nothing is written."""
