@@ -63,6 +63,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
     // After fusion, which would put the parts back together.
     pm.addPass(cuda::createCudaSplitReductions());
     // Before products become graphs, from which constants are not seen.
+    pm.addPass(cuda::createCudaPackWindows());
     pm.addPass(cuda::createCudaPackOperands());
     pm.addPass(cuda::createCudaSplitContracts());
     pm.addPass(cuda::createCudaSplitAttention());

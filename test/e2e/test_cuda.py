@@ -473,22 +473,26 @@ def test_warpgroups_in_registers(tmp_path):
 
 
 class Windows(torch.nn.Module):
-    """Convolutions whose channels are copied in chunks, and one of three channels; a decoder's attention; a norm."""
+    """Convolutions whose channels are copied in chunks, some after they have been given others; patches; a decoder's attention; a norm."""
 
     def __init__(self):
         super().__init__()
         self.convs = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 3), torch.nn.ReLU(), torch.nn.Conv2d(32, 64, 3, padding=1, stride=2), torch.nn.ReLU(),
                                          torch.nn.Conv2d(64, 24, 3, padding=2, dilation=2), torch.nn.ConstantPad2d(1, 0.0), torch.nn.Conv2d(24, 40, 1))
+        self.patches, self.wide = torch.nn.Conv2d(3, 16, 8, stride=8), torch.nn.Conv2d(12, 16, 3, padding=1)
 
-    def forward(self, images, q, k):
-        return self.convs(images), F.scaled_dot_product_attention(q[:, :, :1], k, k, enable_gqa=True), F.layer_norm(q, (q.shape[-1],))
+    def forward(self, images, pictures, features, q, k):
+        return self.convs(images), self.patches(pictures), self.wide(features), F.scaled_dot_product_attention(q[:, :, :1], k, k, enable_gqa=True), F.layer_norm(q, (q.shape[-1],))
 
 
 def windows(dtype):
     torch.manual_seed(0)
     keys = {2: torch.export.Dim("keys", min=2, max=100000)}
-    inputs = torch.randn(2, 3, 19, 21).to(dtype), torch.randn(1, 8, 40, 64).to(dtype), torch.randn(1, 2, 500, 64).to(dtype)
-    return Windows().eval().to(dtype), inputs, (None, None, keys)
+    sizes = (2, 3, 19, 21), (2, 3, 16, 24), (1, 12, 9, 10), (1, 8, 40, 64), (1, 2, 500, 64)
+    inputs = tuple(torch.randn(*size).to(dtype) for size in sizes)
+    inputs[0][0, 0, 3, 4], inputs[2][0, 1, 5, 5] = torch.inf, torch.nan  # which reach what they reach, and nothing else
+    shapes = None, {2: 8 * torch.export.Dim("rows", min=1, max=9)}, {3: torch.export.Dim("columns", min=2, max=50)}, None, keys
+    return Windows().eval().to(dtype), inputs, shapes
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
@@ -503,7 +507,7 @@ def test_windows_in_registers(tmp_path):
     archive = tmp_path / "windows.pt2"
     torch.export.save(torch.export.export(module, inputs, dynamic_shapes=shapes), archive)
     code = {file.name: file.read_text() for file in assert_assembles(archive, tmp_path).glob("*.sm_80.ptx")}
-    assert sum(name.startswith("contract") and "cp.async" in text for name, text in code.items()) == 3
+    assert sum(name.startswith("contract") and "cp.async" in text for name, text in code.items()) == 6
     stem = torch.nn.Conv2d(3, 64, 7, stride=2, padding=3).bfloat16()
     torch.export.save(torch.export.export(stem, (torch.zeros(32, 3, 112, 112, dtype=torch.bfloat16),)), archive)
     assert_assembles(archive, tmp_path / "stem")

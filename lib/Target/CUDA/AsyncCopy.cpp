@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// The read that `value` is: as it is, or with zeros where its mask does not hold.
-static kernel::ReadOp getRead(Value value) {
+kernel::ReadOp cuda::getCopied(Region &region) {
+  Value value = region.front().getTerminator()->getOperand(0);
   auto select = value.getDefiningOp<arith::SelectOp>();
   auto read = (select ? select.getTrueValue() : value).getDefiningOp<kernel::ReadOp>();
   auto isZero = [](Value other) {
@@ -18,17 +18,21 @@ static kernel::ReadOp getRead(Value value) {
     return {};
   if (select && (select.getCondition() != read.getMask() || !isZero(select.getFalseValue())))
     return {};
+  if (Value mask = read.getMask()) {
+    auto window = mask.getDefiningOp<kernel::InsideOp>();
+    if (!window || !window.getValues().empty())
+      return {};
+  }
   return read;
 }
 
 std::optional<CopySource> cuda::findCopySource(Region &region, sym::Expr along, int64_t vector) {
-  CopySource source{getRead(region.front().getTerminator()->getOperand(0)), {}};
+  CopySource source{getCopied(region), {}};
   if (!source.read)
     return std::nullopt;
   if (Value mask = source.read.getMask()) {
     source.window = mask.getDefiningOp<kernel::InsideOp>();
-    if (!source.window || !source.window.getValues().empty() ||
-        llvm::any_of(source.window.getMap().getResults(),
+    if (llvm::any_of(source.window.getMap().getResults(),
                      [&](sym::Expr expr) { return expr.dependsOn(along); }))
       return std::nullopt;
   }

@@ -12,6 +12,9 @@ struct CopySource {
   kernel::InsideOp window; // or null: all are there
 };
 
+/// The read that the region's result is, as it is or with zeros outside of a window; or null.
+kernel::ReadOp getCopied(mlir::Region &region);
+
 /// What the region reads, if it does nothing else and elements that follow each other along dim
 /// `along` are neighbours in memory, each `vector` of them from a multiple of that on, and all of
 /// these are there or none.

@@ -42,6 +42,17 @@ def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
   ];
 }
 
+def CudaPackWindows : Pass<"cuda-pack-windows", "::mlir::ModuleOp"> {
+  let summary = "Let windows over images be copied 16 bytes at a time";
+  let description = [{
+    A convolution's steps end with the channels. Where these do not lie side by side in chunks of 16 bytes, but steps of another
+    dim do (patches of an image whose channels come first), that dim becomes the last one. Otherwise the image is copied with its
+    channels last, and zeros behind them up to a multiple of 16 bytes, and so are the weights, which constant folding evaluates. To be
+    run where no pass reads through views any more.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"];
+}
+
 def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
   let summary = "Lay out weights that contracts read so that steps follow each other";
   let description = [{
