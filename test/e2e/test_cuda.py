@@ -307,6 +307,44 @@ def test_attention_of_unknown_size(compile_model):
         compiled.check(example(number), 2e-2, 2e-2)
 
 
+class WarpgroupAttention(torch.nn.Module):
+    """What tensor maps describe: heads of their own and shared, operands that are parts of one tensor, in other orders; a scale that is
+    negative; more features of values than of keys, and the other way round; results in both orders."""
+
+    def forward(self, q, k, v, packed, wide):
+        attend = F.scaled_dot_product_attention
+        a, b, c = packed.view(*packed.shape[:2], 3, 2, -1).permute(2, 0, 3, 1, 4)
+        return (attend(q, k, v, enable_gqa=True), attend(q, k, v, enable_gqa=True, is_causal=True), attend(a, b, c, is_causal=True),
+                attend(a, b, c, scale=-0.1).transpose(1, 2).flatten(2), attend(wide, wide, wide[..., :40], is_causal=True),
+                attend(wide[..., :40], wide[..., :40], wide))
+
+
+@pytest.mark.parametrize("dtype, depth, wide", [(torch.bfloat16, 64, 136), (torch.float16, 128, 72)], ids=str)
+def test_attention_of_warpgroups(compile_model, dtype, depth, wide, tmp_path, monkeypatch):
+    """On Hopper's tensor cores, keys and values out of boxes: numbers of queries and keys that no tile divides, fewer keys than a block has,
+    more tiles than there are blocks; the same program on another GPU runs without."""
+    def example(queries, keys=None):
+        torch.manual_seed(queries)
+        keys = keys or queries
+        inputs = (torch.randn(1, 4, queries, depth), torch.randn(1, 2, keys, depth), torch.randn(1, 2, keys, depth), torch.randn(1, queries, 6 * depth),
+                  torch.randn(1, 1, keys, wide))
+        return tuple(tensor.to(dtype) for tensor in inputs)
+
+    queries, keys = torch.export.Dim("queries", min=2, max=40000), torch.export.Dim("keys", min=70, max=40000)
+    compiled = compile_model(WarpgroupAttention(), example(200, 270), dynamic_shapes=({2: queries}, {2: keys}, {2: keys}, {1: queries}, {2: keys}),
+                             options=EMULATED)
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    for sizes in ((200, 270), (2, 128), (385, 70), (256, 257)):
+        compiled.check(example(*sizes), 2e-2, 2e-2)
+    assert len(set(re.findall(r"launch (attention\w+)_sm_90a grid \d ", log.read_text()))) == 6, log.read_text()
+    log.unlink()
+    monkeypatch.setenv("KILN_EMULATOR_CAPABILITY", "80")
+    compiled.model = GuardedModel(compiled.path)
+    compiled.check(example(72, 80), 2e-2, 2e-2)
+    assert "attention" in log.read_text() and "sm_90a" not in log.read_text()
+
+
 class Step(torch.nn.Module):
     """A decoder's step over what it has kept: heads of their own and shared ones, with a mask, several tokens at once, the first key alone."""
 
@@ -526,7 +564,12 @@ def test_attention_in_registers(tmp_path):
     archive = tmp_path / "heads.pt2"
     heads = [torch.zeros(8, 16, 1024, depth, dtype=dtype) for depth, dtype in ((64, torch.float16), (128, torch.bfloat16))]
     torch.export.save(torch.export.export(Heads(), tuple(heads)), archive)
-    code = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("attention*.sm_80.ptx")]
+    temps = assert_assembles(archive, tmp_path)
+    for file in temps.glob("attention*.sm_90a.ptx"):
+        text = file.read_text()
+        assert text.count("wgmma.mma_async") >= 16 and text.count("cp.async.bulk.tensor") >= 5 and text.count("setmaxnreg") == 2
+    assert len(list(temps.glob("attention*.sm_90a.ptx"))) == 4
+    code = [file.read_text() for file in temps.glob("attention*.sm_80.ptx")]
     assert len(code) == 4 and all("mma.sync" in text and "ldmatrix" in text and "ex2.approx.ftz.f32" in text for text in code)
 
 

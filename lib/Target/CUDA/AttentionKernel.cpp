@@ -1,4 +1,5 @@
 #include "AttentionKernel.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -73,6 +74,28 @@ Value AttentionKernel::max(Value x, Value y) { return arith::MaximumFOp::create(
 Value AttentionKernel::widen(Value value) {
   return value.getType() == sumType ? value
                                     : arith::ExtFOp::create(b, loc, sumType, value).getResult();
+}
+
+Value AttentionKernel::exp2(Value value) {
+  return LLVM::CallIntrinsicOp::create(b, loc, b.getF32Type(),
+                                       b.getStringAttr("llvm.nvvm.ex2.approx.ftz"), value)
+      .getResult(0);
+}
+
+Value AttentionKernel::packPair(Type type, Value first, Value second) {
+  auto pairType = VectorType::get(2, type);
+  Value pair;
+  if (type.isF16()) {
+    auto wide = VectorType::get(2, b.getF32Type());
+    pair = arith::TruncFOp::create(
+        b, loc, pairType, vector::FromElementsOp::create(b, loc, wide, ValueRange{first, second}));
+  } else {
+    pair =
+        LLVM::CallIntrinsicOp::create(b, loc, pairType, b.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
+                                      ValueRange{second, first})
+            .getResult(0);
+  }
+  return LLVM::BitcastOp::create(b, loc, b.getI32Type(), pair);
 }
 
 Value AttentionKernel::finite(Value maximum) {

@@ -26,6 +26,10 @@ protected:
   mlir::Value mul(mlir::Value x, mlir::Value y);
   mlir::Value max(mlir::Value x, mlir::Value y);
   mlir::Value widen(mlir::Value value);
+  /// The hardware's approximation, of 2 ulp.
+  mlir::Value exp2(mlir::Value value);
+  /// Two numbers as a register of elements of two bytes.
+  mlir::Value packPair(mlir::Type type, mlir::Value first, mlir::Value second);
   /// What maxima are compared with: 0 instead of -inf, which it is if all that was seen is.
   mlir::Value finite(mlir::Value maximum);
   /// What a result is divided by: the sum of weights, or 1 if all of them are 0.

@@ -6,6 +6,7 @@
 // and sum over keys go from lane to lane; for the result it has features of the values, and the
 // weights come back through shared memory. Scores are never in the GPU's memory.
 #include "AttentionKernel.h"
+#include "WarpgroupAttention.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -225,6 +226,8 @@ private:
 } // namespace
 
 LogicalResult cuda::emitAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
+  if (frame.func->hasAttr(variantAttrName))
+    return emitWarpgroupAttention(frame, attention);
   if (isMatrixAttention(frame.func.getScheduleAttr()))
     emitMatrixAttention(frame, attention);
   else

@@ -344,12 +344,6 @@ private:
     return isScaledLater ? math::FmaOp::create(b, loc, value, number(scale), shift).getResult()
                          : add(value, shift);
   }
-  Value exp2(Value value) {
-    return LLVM::CallIntrinsicOp::create(b, loc, b.getF32Type(),
-                                         b.getStringAttr("llvm.nvvm.ex2.approx.ftz"), value)
-        .getResult(0);
-  }
-
   /// Weights, in the registers of scores, are a left operand.
   void multiplyValues(ArrayRef<Value> weights, MutableArrayRef<Value> sums) {
     for (int64_t step = 0; step < keyBlock / depthOfStep; ++step) {
@@ -373,17 +367,10 @@ private:
 
   /// Two numbers as one register of the left operand.
   Value pack(Value first, Value second) {
-    auto result = VectorType::get(2, type);
-    if (type.isF16()) {
-      auto pair = VectorType::get(2, b.getF32Type());
-      return arith::TruncFOp::create(
-          b, loc, result, vector::FromElementsOp::create(b, loc, pair, ValueRange{first, second}));
-    }
-    Value pair =
-        LLVM::CallIntrinsicOp::create(b, loc, result, b.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
-                                      ValueRange{second, first})
-            .getResult(0);
-    return LLVM::BitcastOp::create(b, loc, b.getI32Type(), pair);
+    Value pair = packPair(type, first, second);
+    return type.isF16()
+               ? LLVM::BitcastOp::create(b, loc, VectorType::get(2, type), pair).getResult()
+               : pair;
   }
 
   void finish(ArrayRef<Value> state) {

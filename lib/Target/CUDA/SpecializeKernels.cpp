@@ -1,3 +1,4 @@
+#include "WarpgroupAttention.h"
 #include "WarpgroupPlan.h"
 #include "kiln/Target/CUDA/Passes.h"
 
@@ -19,6 +20,8 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
         continue;
       if (auto operands = findWarpgroupOperands(func))
         addVariant(func, planWarpgroupContract(func, *operands));
+      else if (findWarpgroupAttention(func))
+        addVariant(func, planWarpgroupAttention(func));
     }
   }
 

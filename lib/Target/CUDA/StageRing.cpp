@@ -63,9 +63,9 @@ void StageRing::wait(Value barriers, Value turn, bool isOther) {
 
 void StageRing::waitEmpty(Value turn) { wait(empty, turn, /*isOther=*/true); }
 
-Value StageRing::expectBytes(Value turn) {
+Value StageRing::expectBytes(Value turn, std::optional<int64_t> bytes) {
   Value told = barrier(full, place(turn));
-  NVVM::MBarrierArriveExpectTxOp::create(b, loc, TypeRange(), told, i32(fill.bytes),
+  NVVM::MBarrierArriveExpectTxOp::create(b, loc, TypeRange(), told, i32(bytes.value_or(fill.bytes)),
                                          NVVM::MemScopeKind::CTA, false, Value());
   return told;
 }

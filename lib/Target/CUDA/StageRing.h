@@ -25,10 +25,10 @@ public:
   /// The address of a place's bytes.
   mlir::Value memory(mlir::Value place);
 
-  /// The producers': waits until the place is empty; says that the bytes will come, which is an
-  /// arrival, and gives the barrier to tell; and arrives.
+  /// The producers': waits until the place is empty; says that the bytes will come (or as many as
+  /// it is given), which is an arrival, and gives the barrier to tell; and arrives.
   void waitEmpty(mlir::Value turn);
-  mlir::Value expectBytes(mlir::Value turn);
+  mlir::Value expectBytes(mlir::Value turn, std::optional<int64_t> bytes = std::nullopt);
   void arrive(mlir::Value turn);
   /// The consumers': waits until it is full; and lets go of it.
   void waitFull(mlir::Value turn);

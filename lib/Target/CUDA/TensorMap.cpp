@@ -28,8 +28,16 @@ static std::optional<sym::Expr> findStride(const cpu::DimGroup &group, sym::Expr
   return stride.value_or(0);
 }
 
-std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &region,
-                                               unsigned firstRow, ArrayRef<sym::Expr> rows) {
+namespace {
+/// What a region reads that yields a tensor's elements as they are.
+struct Memory {
+  BlockArgument tensor;
+  sym::Expr offset; // over the region's dims
+  sym::Assumptions assumptions;
+};
+} // namespace
+
+static std::optional<Memory> findMemory(Region &region) {
   auto read = dyn_cast<kernel::ReadOp>(region.front().front());
   if (!read || read.getMask() || !read.getValues().empty() ||
       region.front().getTerminator()->getOperand(0) != read.getResult())
@@ -37,11 +45,37 @@ std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &re
   auto argument = dyn_cast<BlockArgument>(read.getTensor());
   if (!argument)
     return std::nullopt;
-  int64_t multiple =
-      vectorBytes / (cast<RankedTensorType>(argument.getType()).getElementTypeBitWidth() / 8);
   sym::Assumptions assumptions = kernel::getAssumptions(&region);
   sym::Expr offset = assumptions.simplify(
       sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
+  return Memory{argument, offset, std::move(assumptions)};
+}
+
+/// The offset where all dims are 0.
+static sym::Expr findOrigin(sym::Expr offset, const sym::Assumptions &assumptions) {
+  return assumptions.simplify(offset.substitute([](sym::Expr leaf) -> std::optional<sym::Expr> {
+    return leaf.kind() == sym::Kind::Dim ? sym::Expr(0) : leaf;
+  }));
+}
+
+/// Whether there is a tensor map for this: everything is at multiples of 16 bytes.
+static bool isDescribable(const TensorView &view, BlockArgument tensor,
+                          const sym::Assumptions &assumptions) {
+  int64_t multiple =
+      vectorBytes / (cast<RankedTensorType>(tensor.getType()).getElementTypeBitWidth() / 8);
+  auto isAligned = [&](sym::Expr stride) {
+    return assumptions.isNonNegative(stride) && assumptions.isMultipleOf(stride, multiple);
+  };
+  return view.sizes.size() <= maxMapRank && isAligned(view.offset) &&
+         llvm::all_of(ArrayRef(view.strides).drop_front(), isAligned);
+}
+
+std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &region,
+                                               unsigned firstRow, ArrayRef<sym::Expr> rows) {
+  auto memory = findMemory(region);
+  if (!memory)
+    return std::nullopt;
+  auto &[argument, offset, assumptions] = *memory;
   auto accesses = cpu::collectAccesses(region);
   unsigned firstK = op.getExtents().size() - op.getNumK();
   auto rowGroups = cpu::collapseDims(firstRow, rows, accesses);
@@ -55,6 +89,7 @@ std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &re
 
   TensorView view;
   view.buffer = argument.getArgNumber();
+  view.offset = findOrigin(offset, assumptions);
   view.alongRows = !kStride->isConstant(1);
   view.sizes = {rowGroups[0].extent, kGroups[0].extent};
   view.strides = {*rowStride, *kStride};
@@ -69,20 +104,66 @@ std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &re
     view.batchExtents.push_back(group.extent);
     if (stride->isConstant(0))
       continue;
-    view.batchDims.push_back(view.batchExtents.size() - 1);
+    view.batchIndices.push_back(sym::Expr::dim(view.batchExtents.size() - 1));
     view.sizes.push_back(group.extent);
     view.strides.push_back(*stride);
   }
-  view.offset =
-      assumptions.simplify(offset.substitute([](sym::Expr leaf) -> std::optional<sym::Expr> {
-        return leaf.kind() == sym::Kind::Dim ? sym::Expr(0) : leaf;
-      }));
-  auto isAligned = [&](sym::Expr stride) {
-    return assumptions.isNonNegative(stride) && assumptions.isMultipleOf(stride, multiple);
-  };
-  bool fits = view.sizes.size() <= maxMapRank && isAligned(view.offset) &&
-              llvm::all_of(ArrayRef(view.strides).drop_front(), isAligned);
-  return fits ? std::optional(std::move(view)) : std::nullopt;
+  return isDescribable(view, argument, assumptions) ? std::optional(std::move(view)) : std::nullopt;
+}
+
+/// How many values an index over dims of these extents has; nullopt: not known.
+static std::optional<sym::Expr> countValues(sym::Expr index, ArrayRef<sym::Expr> extents) {
+  if (index.kind() == sym::Kind::Dim)
+    return extents[index.dimIndex()];
+  if (index.kind() != sym::Kind::FloorDiv || index.operands()[0].kind() != sym::Kind::Dim)
+    return std::nullopt;
+  auto divisor = index.operands()[1].constant();
+  if (!divisor || *divisor < 1)
+    return std::nullopt;
+  return extents[index.operands()[0].dimIndex()].ceilDiv(*divisor);
+}
+
+std::optional<TensorView> cuda::findTensorView(kernel::AttentionOp op, Region &region,
+                                               unsigned rowDim, unsigned featureDim) {
+  auto memory = findMemory(region);
+  if (!memory)
+    return std::nullopt;
+  auto &[argument, offset, assumptions] = *memory;
+  auto row = sym::splitLinear(offset, sym::Expr::dim(rowDim));
+  auto feature = row ? sym::splitLinear(row->rest, sym::Expr::dim(featureDim)) : std::nullopt;
+  if (!feature || !feature->coefficient.isConstant(1) || row->coefficient.hasDims())
+    return std::nullopt;
+  TensorView view;
+  view.buffer = argument.getArgNumber();
+  view.offset = findOrigin(offset, assumptions);
+  view.alongRows = false;
+  auto extents = op.getExtents();
+  view.sizes = {extents[featureDim], extents[rowDim]};
+  view.strides = {1, row->coefficient};
+  llvm::append_range(view.batchExtents, op.getBatch().getSizes());
+  // What is left is a sum of strides times a dim, or the quotient of one where heads share keys.
+  sym::Expr rest = feature->rest;
+  SmallVector<sym::Expr> terms = {rest};
+  if (rest.kind() == sym::Kind::Add)
+    terms.assign(rest.operands().begin(), rest.operands().end());
+  for (sym::Expr term : terms) {
+    SmallVector<sym::Expr> factors = {term};
+    if (term.kind() == sym::Kind::Mul)
+      factors.assign(term.operands().begin(), term.operands().end());
+    auto *index = llvm::find_if(factors, std::mem_fn(&sym::Expr::hasDims));
+    if (index == factors.end())
+      continue;
+    auto count = countValues(*index, view.batchExtents);
+    if (!count || llvm::is_contained(view.batchIndices, *index))
+      return std::nullopt;
+    view.batchIndices.push_back(*index);
+    view.sizes.push_back(*count);
+    factors.erase(index);
+    view.strides.push_back(sym::product(factors));
+    if (view.strides.back().hasDims())
+      return std::nullopt;
+  }
+  return isDescribable(view, argument, assumptions) ? std::optional(std::move(view)) : std::nullopt;
 }
 
 TensorLoad::TensorLoad(DeviceFrame &frame, const TensorView &view, Type type, int64_t extent)
@@ -101,8 +182,8 @@ void TensorLoad::emit(sym::Expr batch, sym::Expr row, sym::Expr k, Value target,
   };
   SmallVector<Value> batchCoordinates;
   auto loops = sym::delinearize(batch, view.batchExtents);
-  for (unsigned dim : view.batchDims)
-    batchCoordinates.push_back(coordinate(loops[dim]));
+  for (sym::Expr index : view.batchIndices)
+    batchCoordinates.push_back(coordinate(index.substituteDims(loops)));
   auto cluster = LLVM::LLVMPointerType::get(
       b.getContext(), static_cast<unsigned>(NVVM::NVVMMemorySpace::SharedCluster));
   for (int64_t first = 0; first < extent; first += view.alongRows ? line : extent) {

@@ -16,7 +16,7 @@ namespace kiln::cuda {
 /// line's number modulo 8: eight lines are a pattern, at a multiple of its size.
 constexpr int64_t lineBytes = 128, patternBytes = 8 * lineBytes;
 
-/// An operand of a product as a tensor map sees it, innermost dim first: steps or rows, the other
+/// An operand as a tensor map sees it, innermost dim first: steps or rows, the other
 /// of both, then groups of the batch's dims.
 struct TensorView {
   unsigned buffer;
@@ -24,15 +24,18 @@ struct TensorView {
   bool alongRows;
   sym::Expr offset;
   llvm::SmallVector<sym::Expr> sizes, strides;
-  /// The batch as a loop nest, and which of its loops dim 2, 3 … are.
-  llvm::SmallVector<sym::Expr> batchExtents;
-  llvm::SmallVector<unsigned> batchDims;
+  /// The batch as a loop nest, and what of its loops, as dims, dim 2, 3 … are.
+  llvm::SmallVector<sym::Expr> batchExtents, batchIndices;
 };
 
 /// The operand `region` of the contract, whose rows are dims `firstRow` on of these extents, if it
 /// is memory as it is and a tensor map can say so. All buffers begin at multiples of `vectorBytes`.
 std::optional<TensorView> findTensorView(kernel::ContractOp op, mlir::Region &region,
                                          unsigned firstRow, llvm::ArrayRef<sym::Expr> rows);
+
+/// The same for an attention's operand: its rows are queries or keys, its steps features.
+std::optional<TensorView> findTensorView(kernel::AttentionOp op, mlir::Region &region,
+                                         unsigned rowDim, unsigned featureDim);
 
 /// An operand's part of one step of a block: `extent` rows of `lineBytes` bytes of steps, or boxes
 /// of as many rows, each with all steps.

@@ -127,3 +127,57 @@ kernel.func @floats(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<
   } : tensor<256x256xf32>
   kernel.return %y : tensor<256x256xf32>
 }
+
+// -----
+
+// Attention of many queries over memory as it is has one, too; with few, or over what is computed, it has none.
+// CHECK-LABEL: kernel.func @attention(
+// CHECK: kernel.func @attention_sm_90a(
+// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: #kernel.schedule<tile = [64], block = [128, 128], lanes = 16,
+// CHECK-SAME: threads = 384
+// CHECK: kernel.func @few(
+// CHECK-NOT: sm_90a
+kernel.func @attention(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attributes {aligned} {
+  %o = kernel.attention batch [2] m <512> n <512> d <64> dv <64> scale 0.125 q {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } bias {
+  } : tensor<2x512x64xf16>
+  kernel.return %o : tensor<2x512x64xf16>
+}
+kernel.func @few(%q: tensor<2x8x64xf16>, %x: tensor<2x512x64xf16>) -> tensor<2x8x64xf16> attributes {aligned} {
+  %o = kernel.attention batch [2] m <8> n <512> d <64> dv <64> scale 0.125 q {
+    %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x8x64xf16> -> f16
+    kernel.yield %a : f16
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } bias {
+  } : tensor<2x8x64xf16>
+  kernel.return %o : tensor<2x8x64xf16>
+}
+kernel.func @computed(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attributes {aligned} {
+  %o = kernel.attention batch [2] m <512> n <512> d <64> dv <64> scale 0.125 q {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x512x64xf16> -> f16
+    %b = arith.negf %a : f16
+    kernel.yield %b : f16
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d3) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<2x512x64xf16> -> f16
+    kernel.yield %a : f16
+  } bias {
+  } : tensor<2x512x64xf16>
+  kernel.return %o : tensor<2x512x64xf16>
+}

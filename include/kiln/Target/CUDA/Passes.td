@@ -84,12 +84,13 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
 }
 
 def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {
-  let summary = "Give products a variant for Hopper";
+  let summary = "Give products and attention a variant for Hopper";
   let description = [{
     A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
     for warpgroups: `tile = [64, n]`, `block = [m, n, 64]`, `lanes` the steps of an instruction. Its attribute
     `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is the number of tiles;
-    no more blocks run than the GPU has multiprocessors.
+    no more blocks run than the GPU has multiprocessors. So does attention over such operands of up to 128 features, with
+    `tile = [64]` and `block = [queries, keys]`, unless it has a bias, or its keys are in parts.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
 }

@@ -1,0 +1,66 @@
+#include "WarpgroupAttention.h"
+#include "AttentionKernel.h"
+#include "kiln/Target/CPU/LoopNest.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Shared memory of a block, less what aligns it and the barriers; and the most places of use.
+static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
+/// Fewer queries are left to the path of all GPUs, whose blocks are smaller.
+static constexpr int64_t minQueries = 64;
+static constexpr int64_t maxDepth = 128;
+
+static constexpr int64_t consumers = 2, keyBlock = 128;
+
+int64_t WarpgroupAttentionPlan::stages(const WarpgroupAttentionOperands &operands) const {
+  int64_t room = sharedMemory - bytes(queries(), operands.depth);
+  return std::min<int64_t>(maxStages, llvm::bit_floor<uint64_t>(room / stageBytes(operands)));
+}
+
+std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func) {
+  auto op = dyn_cast<kernel::AttentionOp>(func.getRoot());
+  if (!op || !func->hasAttr(alignedAttrName) || op.getPart() || !op.getBias().empty() ||
+      cpu::estimate(op.getM().getValue()) < minQueries)
+    return std::nullopt;
+  auto typeOf = [](Region &region) {
+    return region.front().getTerminator()->getOperand(0).getType();
+  };
+  Type type = typeOf(op.getQ());
+  auto depth = op.getD().getValue().constant(), valueDepth = op.getDv().getValue().constant();
+  // The product with values has as many columns as these have features.
+  if (!(type.isF16() || type.isBF16()) || type != typeOf(op.getK()) || type != typeOf(op.getV()) ||
+      !depth || !valueDepth || *depth < 1 || *depth > maxDepth || *valueDepth < 8 ||
+      *valueDepth > maxDepth || *valueDepth % 8)
+    return std::nullopt;
+  unsigned m = op.getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
+  auto q = findTensorView(op, op.getQ(), m, d), k = findTensorView(op, op.getK(), n, d),
+       v = findTensorView(op, op.getV(), n, dv);
+  if (!q || !k || !v)
+    return std::nullopt;
+  return WarpgroupAttentionOperands{std::move(*q), std::move(*k), std::move(*v),
+                                    type,          *depth,        *valueDepth};
+}
+
+KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func) {
+  WarpgroupAttentionPlan plan{consumers, keyBlock};
+  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM},
+                                            {plan.queries(), plan.keys}, wgmmaK, /*stage=*/false);
+  return {schedule, getGrid(cast<kernel::AttentionOp>(func.getRoot()), plan.queries()),
+          plan.threads()};
+}
+
+std::optional<WarpgroupAttentionPlan>
+cuda::readWarpgroupAttention(kernel::ScheduleAttr schedule,
+                             const WarpgroupAttentionOperands &operands) {
+  auto tile = schedule.getTile(), block = schedule.getBlock();
+  if (tile.size() != 1 || block.size() != 2 || tile[0] != wgmmaM || block[0] % wgmmaM ||
+      schedule.getLanes() != wgmmaK)
+    return std::nullopt;
+  WarpgroupAttentionPlan plan{block[0] / wgmmaM, block[1]};
+  bool isValid = plan.consumers >= 1 && plan.consumers <= 2 && plan.keys >= wgmmaK &&
+                 plan.keys <= 256 && plan.keys % wgmmaK == 0 && plan.stages(operands) >= 2;
+  return isValid ? std::optional(plan) : std::nullopt;
+}
