@@ -447,7 +447,7 @@ private:
     if (words.size() > 1)
       vector = vector::FromElementsOp::create(b, loc, VectorType::get(words.size(), b.getI32Type()),
                                               words);
-    bool areNeighbours = op.getResultDims().back() == numBatch + 1 &&
+    bool areNeighbours = op.getResultDims().back() > numBatch &&
                          frame.assumptions.isMultipleOf(offset, 2 * words.size());
     if (areNeighbours) {
       Value address = frame.gep(frame.resultBuffer(0), operands.type, frame.emit(offset));

@@ -27,9 +27,9 @@
 // CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 128, k = 16>, D[<f32>, <zero>], A[<bf16>, <one>, <row>], B[<bf16>, <one>, <col>]
 // CHECK-COUNT-7: nvvm.wgmma.mma_async {{.*}}D[<f32>, <one>]
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
-// CHECK-COUNT-32: arith.cmpi slt, %{{.*}} : i32
+// CHECK-COUNT-32: arith.cmpi sgt, %{{.*}} : i32
 // CHECK: scf.for
-// CHECK-NOT: arith.cmpi slt, %{{.*}} : i32
+// CHECK-NOT: arith.cmpi sgt, %{{.*}} : i32
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK-COUNT-8: nvvm.wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group.sync.aligned
@@ -69,12 +69,12 @@ kernel.func @causal(%q: tensor<2x16x4096x128xbf16>, %k: tensor<2x4x4096x128xbf16
 // No block of 128 divides into keys of unknown number, operands are parts of one tensor, and sums of 64 features leave half as many
 // products: of 64 columns.
 // CHECK-LABEL: llvm.func @packed_sm_90a(
-// CHECK-SAME: cuda.grid = #sym.expr<24*((s0 + 127) floordiv 128)>
-// CHECK-SAME: numbers = [#sym.expr<0>, #sym.expr<64>, #sym.expr<s0>, #sym.expr<12>, #sym.expr<2>, #sym.expr<2304>, #sym.expr<64>, #sym.expr<2304*s0>]
+// CHECK-SAME: cuda.grid = #sym.expr<24*(s0 ceildiv 128)>
+// CHECK-SAME: numbers = [#sym.expr<0>, #sym.expr<64>, #sym.expr<s0>, #sym.expr<2>, #sym.expr<12>, #sym.expr<2304>, #sym.expr<2304*s0>, #sym.expr<64>]
 // CHECK-SAME: numbers = [#sym.expr<768>, #sym.expr<64>, #sym.expr<s0>,
 // CHECK-SAME: numbers = [#sym.expr<1536>, #sym.expr<64>, #sym.expr<s0>,
 // CHECK: nvvm.setmaxregister decrease 40
-// CHECK: arith.cmpi slt, %{{.*}} : i32
+// CHECK: arith.cmpi sgt, %{{.*}} : i32
 // CHECK: columns = 64 : i64, half = true, turned = true
 module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
 kernel.func @packed(%x: tensor<2x?x2304xf16, #sym.shape<[2, s0, 2304]>>) -> tensor<2x?x12x64xf16, #sym.shape<[2, s0, 12, 64]>> attributes {aligned} {
