@@ -92,6 +92,25 @@ def test_long_reductions(compile_model):
     compile_model(Long(), (torch.randn(64, 4, 640),), options=EMULATED).check((torch.randn(64, 4, 640),), 1e-4, 1e-4)
 
 
+class Longer(torch.nn.Module):
+    """Of a length that only the run shows: one dim, the first or others of several, positions of extremes."""
+
+    def forward(self, x, y):
+        return x.sum(), x.argmax(), torch.softmax(x, 0), x.logsumexp(0), y.amax((0, 2)), y.mean((0, 1)), y.var(), (y > 0).sum(), y.sum((0, 2))
+
+
+def test_reductions_of_unknown_length(compile_model):
+    def example(length, rows):
+        torch.manual_seed(length)
+        return torch.randn(length), torch.randn(rows, 3, 24)
+    shapes = {0: torch.export.Dim("length", min=1, max=10**8)}, {0: torch.export.Dim("rows", min=1, max=10**7)}
+    compiled = compile_model(Longer(), example(40000, 1000), dynamic_shapes=shapes, options=EMULATED)
+    kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
+    assert len(re.findall(r"kernel.cond when .* then @reduction_in_parts", kernels)) >= 7, kernels
+    for sizes in ((40000, 1000), (16384, 2), (30011, 257), (1, 700)):
+        compiled.check(example(*sizes), 1e-4, 1e-4)
+
+
 class Orders(torch.nn.Module):
     """Scans and sorts with a block for each line, and those that take a thread."""
 

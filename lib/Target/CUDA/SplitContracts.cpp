@@ -1,4 +1,5 @@
 #include "ContractPlan.h"
+#include "GraphBranch.h"
 #include "kiln/Target/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -113,35 +114,6 @@ static void divide(ContractOp op, sym::Expr part) {
   op.erase();
 }
 
-/// Both ways to compute the product, as graphs between which the sizes of a run decide.
-static void branch(ContractOp op, const Split &split, SymbolTable &symbols) {
-  SmallVector<Value> tensors = getReadTensors(op);
-  OpBuilder builder(op);
-  Location loc = op.getLoc();
-  auto type = builder.getFunctionType(ValueRange(tensors).getTypes(), op->getResultTypes());
-  SmallVector<FlatSymbolRefAttr> graphs;
-  for (StringRef name : {"product_in_parts", "product"}) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.clearInsertionPoint();
-    auto graph = func::FuncOp::create(builder, loc, name, type);
-    graph.setPrivate();
-    symbols.insert(graph);
-    graphs.push_back(FlatSymbolRefAttr::get(graph));
-    builder.setInsertionPointToStart(graph.addEntryBlock());
-    IRMapping mapping;
-    mapping.map(tensors, graph.getArguments());
-    auto copy = cast<ContractOp>(builder.clone(*op, mapping));
-    func::ReturnOp::create(builder, loc, copy.getResult());
-    if (graphs.size() == 1)
-      divide(copy, split.part);
-  }
-  auto either = CondOp::create(builder, loc, op->getResultTypes(),
-                               sym::ExprAttr::get(builder.getContext(), *split.when),
-                               /*predicate=*/Value(), graphs[0], graphs[1], tensors);
-  op.replaceAllUsesWith(either.getOperation());
-  op.erase();
-}
-
 namespace {
 
 struct SplitContracts : kiln::cuda::impl::CudaSplitContractsBase<SplitContracts> {
@@ -152,7 +124,9 @@ struct SplitContracts : kiln::cuda::impl::CudaSplitContractsBase<SplitContracts>
     for (ContractOp op : contracts)
       if (std::optional<Split> split = findSplit(op)) {
         if (split->when)
-          branch(op, *split, symbols);
+          cuda::branchOnSizes(op, *split->when, "product", symbols, [&](Operation *copy) {
+            divide(cast<ContractOp>(copy), split->part);
+          });
         else
           divide(op, split->part);
       }

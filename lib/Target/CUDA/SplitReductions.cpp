@@ -1,6 +1,8 @@
+#include "GraphBranch.h"
 #include "kiln/Target/CPU/LoopNest.h"
 #include "kiln/Target/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln::cuda {
 #define GEN_PASS_DEF_CUDASPLITREDUCTIONS
@@ -13,24 +15,64 @@ using namespace kiln::kernel;
 
 /// As many blocks as this keep a GPU busy; a part shorter than this is not worth a block.
 static constexpr int64_t manyBlocks = 64, minPart = 2048;
-static constexpr int64_t maxParts = 512;
+static constexpr int64_t maxParts = 512, minParts = 8;
+/// Of an unknown length a part is a multiple of these elements, at least so many of them.
+static constexpr int64_t lineElements = 16, minLines = 32;
 
 namespace {
-/// The dims of the map that a reduction depends on, and how its first dim is cut.
+/// The dims of the map that a reduction depends on, and how one of its own is cut.
 struct Split {
   SmallVector<unsigned> dims;
-  int64_t parts = 1, part = 1;
+  unsigned cut = 0;
+  sym::Expr parts = 1, part = 1;
+  /// What is left behind the parts.
+  sym::Expr rest = 0;
+  /// At least zero where the reduction is long; null: it always is.
+  std::optional<sym::Expr> when;
 };
 } // namespace
 
 static bool isNumber(Type type) { return type.isIntOrFloat(); }
 
+/// Cuts the first dim, of known length, into equal parts.
+static bool cutKnown(Split &split, ArrayRef<sym::Expr> extents, int64_t total) {
+  int64_t first = *extents.front().constant(), rest = total / std::max<int64_t>(first, 1);
+  int64_t parts = 1;
+  for (int64_t count = minParts; count <= std::min(first, maxParts); ++count)
+    if (first % count == 0 && first / count * rest >= minPart)
+      parts = count;
+  split.parts = parts;
+  split.part = first / parts;
+  return parts > 1;
+}
+
+/// Cuts the first dim of unknown length, such that little is left.
+static bool cutUnknown(Split &split, ArrayRef<sym::Expr> extents,
+                       const sym::Assumptions &assumptions) {
+  while (split.cut < extents.size() && extents[split.cut].constant())
+    ++split.cut;
+  if (split.cut == extents.size())
+    return false;
+  sym::Expr length = extents[split.cut], total = sym::product(extents);
+  // Where other dims are inside, parts begin at multiples anyway.
+  int64_t line = split.cut + 1 == extents.size() ? lineElements : 1;
+  sym::Expr most =
+      sym::Expr::min(sym::Expr(total).floorDiv(minPart), length.floorDiv(line * minLines));
+  split.parts = assumptions.simplify(sym::Expr::max(1, sym::Expr::min(maxParts, most)));
+  split.part = assumptions.simplify(line * length.floorDiv(line * split.parts));
+  split.rest = assumptions.simplify(length - split.parts * split.part);
+  sym::Expr enough = assumptions.simplify(most - minParts);
+  if (assumptions.isNonNegative(enough))
+    return true;
+  split.when = enough;
+  return !assumptions.isLess(enough, 0);
+}
+
 /// Nullopt: the reduction is left as it is.
 static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
   SmallVector<sym::Expr> domain = map.getDomain();
   ArrayRef<sym::Expr> extents = reduce.getExtents().getSizes();
-  std::optional<int64_t> total = sym::product(extents).constant();
-  if (!total || extents.empty() || !llvm::all_of(reduce.getResultTypes(), isNumber))
+  if (extents.empty() || !llvm::all_of(reduce.getResultTypes(), isNumber))
     return std::nullopt;
   llvm::SmallBitVector used(domain.size());
   bool isAlone = true;
@@ -54,13 +96,38 @@ static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
   }
   if (!isAlone || cpu::estimate(rows) >= manyBlocks)
     return std::nullopt;
-  int64_t first = *extents.front().constant(), rest = *total / std::max<int64_t>(first, 1);
-  for (int64_t parts = 2; parts <= std::min(first, maxParts); ++parts)
-    if (first % parts == 0 && first / parts * rest >= minPart) {
-      split.parts = parts;
-      split.part = first / parts;
-    }
-  return split.parts < 8 ? std::nullopt : std::optional(split);
+  std::optional<int64_t> total = sym::product(extents).constant();
+  bool isCut = total ? cutKnown(split, extents, *total)
+                     : cutUnknown(split, extents, getAssumptions(&reduce.getBody()));
+  return isCut ? std::optional(split) : std::nullopt;
+}
+
+/// The reduction of `extent` elements of the dim that is cut, from `first` on, an expression over
+/// the dims in front of the reduction's; `dims` are the map's there.
+static ReduceOp cloneReduce(OpBuilder &builder, ReduceOp reduce, const Split &split,
+                            ArrayRef<sym::Expr> dims, unsigned numDims, sym::Expr first,
+                            sym::Expr extent, IRMapping &mapping) {
+  SmallVector<Value> init;
+  for (Value value : reduce.getInit())
+    init.push_back(mapping.lookupOrDefault(value));
+  SmallVector<sym::Expr> extents(reduce.getExtents().getSizes());
+  extents[split.cut] = extent;
+  auto inner = ReduceOp::create(builder, reduce.getLoc(), reduce.getResultTypes(),
+                                sym::ShapeAttr::get(builder.getContext(), extents), init);
+  unsigned count = extents.size();
+  DimSubstitution substitution;
+  substitution.sourceDims = dims.size() + count;
+  substitution.targetDims = numDims + count;
+  substitution.dims.assign(dims.begin(), dims.end());
+  for (unsigned i = 0; i < count; ++i)
+    substitution.dims.push_back(sym::Expr::dim(numDims + i) +
+                                (i == split.cut ? first : sym::Expr(0)));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&inner.getBody().emplaceBlock());
+  SmallVector<Value> yielded = cloneBody(builder, reduce.getBody().front(), substitution, mapping);
+  YieldOp::create(builder, reduce.getLoc(), yielded);
+  reduce.getCombine().cloneInto(&inner.getCombine(), mapping);
+  return inner;
 }
 
 /// The map of the reduction's parts: its results are what each has accumulated.
@@ -84,41 +151,25 @@ static MapOp makeParts(OpBuilder &builder, MapOp map, ReduceOp reduce, const Spl
         mapping.map(operand, builder.clone(*operand.getDefiningOp())->getResult(0));
   };
   reduce->walk(cloneConstants);
-  SmallVector<Value> init;
-  for (Value value : reduce.getInit())
-    init.push_back(mapping.lookup(value));
-  SmallVector<sym::Expr> extents(reduce.getExtents().getSizes());
-  extents.front() = split.part;
-  auto inner = ReduceOp::create(builder, reduce.getLoc(), reduce.getResultTypes(),
-                                sym::ShapeAttr::get(builder.getContext(), extents), init);
-  YieldOp::create(builder, reduce.getLoc(), inner.getResults());
-
-  unsigned rank = domain.size(), count = extents.size();
-  DimSubstitution substitution;
-  substitution.sourceDims = rank + count;
-  substitution.targetDims = partDim + 1 + count;
-  substitution.dims.assign(rank, sym::Expr(0));
+  SmallVector<sym::Expr> dims(domain.size(), sym::Expr(0));
   for (auto [i, dim] : llvm::enumerate(split.dims))
-    substitution.dims[dim] = sym::Expr::dim(i);
-  for (unsigned i = 0; i < count; ++i)
-    substitution.dims.push_back(sym::Expr::dim(partDim + 1 + i));
-  substitution.dims[rank] = split.part * sym::Expr::dim(partDim) + sym::Expr::dim(partDim + 1);
-  builder.setInsertionPointToStart(&inner.getBody().emplaceBlock());
-  SmallVector<Value> yielded = cloneBody(builder, reduce.getBody().front(), substitution, mapping);
-  YieldOp::create(builder, reduce.getLoc(), yielded);
-  reduce.getCombine().cloneInto(&inner.getCombine(), mapping);
+    dims[dim] = sym::Expr::dim(i);
+  ReduceOp inner = cloneReduce(builder, reduce, split, dims, partDim + 1,
+                               split.part * sym::Expr::dim(partDim), split.part, mapping);
+  builder.setInsertionPointAfter(inner);
+  YieldOp::create(builder, reduce.getLoc(), inner.getResults());
   return parts;
 }
 
-/// `reduce` becomes one over what the parts have accumulated.
+/// `reduce` becomes one over what the parts have accumulated, and one over the rest.
 static void reduceParts(OpBuilder &builder, MapOp map, ReduceOp reduce, MapOp parts,
                         const Split &split) {
   builder.setInsertionPoint(reduce);
   Location loc = reduce.getLoc();
-  auto outer = ReduceOp::create(
-      builder, loc, reduce.getResultTypes(),
-      sym::ShapeAttr::get(builder.getContext(), ArrayRef<sym::Expr>(sym::Expr(split.parts))),
-      reduce.getInit());
+  auto outer =
+      ReduceOp::create(builder, loc, reduce.getResultTypes(),
+                       sym::ShapeAttr::get(builder.getContext(), ArrayRef<sym::Expr>(split.parts)),
+                       reduce.getInit());
   unsigned rank = map.getDomain().size();
   sym::IndexMap index{rank + 1, {}};
   for (unsigned dim : split.dims)
@@ -132,24 +183,61 @@ static void reduceParts(OpBuilder &builder, MapOp map, ReduceOp reduce, MapOp pa
       read.push_back(ReadOp::create(builder, loc, result, index));
     YieldOp::create(builder, loc, read);
   }
-  outer.getCombine().takeBody(reduce.getCombine());
-  reduce.replaceAllUsesWith(outer.getResults());
+  IRMapping copies;
+  reduce.getCombine().cloneInto(&outer.getCombine(), copies);
+  SmallVector<Value> results(outer.getResults());
+  if (!split.rest.isConstant(0)) {
+    IRMapping mapping;
+    SmallVector<sym::Expr> dims;
+    for (unsigned i = 0; i < rank; ++i)
+      dims.push_back(sym::Expr::dim(i));
+    ReduceOp rest = cloneReduce(builder, reduce, split, dims, rank, split.parts * split.part,
+                                split.rest, mapping);
+    builder.setInsertionPoint(reduce);
+    Block &combine = reduce.getCombine().front();
+    IRMapping values;
+    llvm::append_range(results, rest.getResults());
+    values.map(combine.getArguments(), results);
+    for (Operation &op : combine.without_terminator())
+      builder.clone(op, values);
+    results.clear();
+    for (Value value : combine.getTerminator()->getOperands())
+      results.push_back(values.lookupOrDefault(value));
+  }
+  reduce.replaceAllUsesWith(results);
   reduce.erase();
+}
+
+static void divide(MapOp map) {
+  for (auto reduce : llvm::make_early_inc_range(map.getBody().front().getOps<ReduceOp>()))
+    if (std::optional<Split> split = findSplit(map, reduce)) {
+      OpBuilder builder(map);
+      MapOp parts = makeParts(builder, map, reduce, *split);
+      reduceParts(builder, map, reduce, parts, *split);
+    }
 }
 
 namespace {
 
 struct SplitReductions : kiln::cuda::impl::CudaSplitReductionsBase<SplitReductions> {
   void runOnOperation() override {
+    SymbolTable symbols(getOperation());
     SmallVector<MapOp> maps;
     getOperation().walk([&](MapOp map) { maps.push_back(map); });
-    for (MapOp map : maps)
-      for (auto reduce : llvm::make_early_inc_range(map.getBody().front().getOps<ReduceOp>()))
-        if (std::optional<Split> split = findSplit(map, reduce)) {
-          OpBuilder builder(map);
-          MapOp parts = makeParts(builder, map, reduce, *split);
-          reduceParts(builder, map, reduce, parts, *split);
+    for (MapOp map : maps) {
+      bool isUnknown = false;
+      sym::Expr when = 0;
+      for (auto reduce : map.getBody().front().getOps<ReduceOp>())
+        if (std::optional<Split> split = findSplit(map, reduce); split && split->when) {
+          when = isUnknown ? sym::Expr::max(when, *split->when) : *split->when;
+          isUnknown = true;
         }
+      if (isUnknown)
+        cuda::branchOnSizes(map, when, "reduction", symbols,
+                            [](Operation *copy) { divide(cast<MapOp>(copy)); });
+      else
+        divide(map);
+    }
   }
 };
 

@@ -9,10 +9,15 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
   let summary = "Reduce few long rows in parts, by a kernel of their own";
   let description = [{
     A sum over everything would be one block's work. Where a reduction of a map has few rows, which would not
-    keep a GPU busy, and many elements, whose number is known, its first dim is cut: a map before
+    keep a GPU busy, and many elements, one of its dims is cut: a map before
     reduces the parts, and what they have accumulated is reduced in the reduction's place.
+    Of a length that only a run knows there is a number of parts over symbols, and what is left behind
+    them is reduced with what they have accumulated. If only the run shows whether a reduction is long,
+    there is a graph for either case, and a `kernel.cond` between them.
   }];
-  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::func::FuncDialect"
+  ];
 }
 
 def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
