@@ -206,9 +206,11 @@ Expr Importer::newSymbol(StringRef condition) {
 
 //===-- Nodes -------------------------------------------------------------------------------===//
 
-/// Operators whose result depends on how their argument lies in memory.
+/// Operators whose result, or whether it is a view, depends on how their argument lies in memory.
 static bool seesMemory(StringRef target) {
   return target.starts_with("aten.as_strided") || target.starts_with("aten.resize") ||
+         target.starts_with("aten.reshape") || target.starts_with("aten.flatten.") ||
+         target.starts_with("aten.contiguous.") || target.starts_with("aten.ravel.") ||
          target == "auto_functionalized_v2";
 }
 

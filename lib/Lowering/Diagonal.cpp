@@ -117,10 +117,34 @@ static Lowering triangleIndices(bool lower) {
   };
 }
 
+/// With `wrap`, the diagonal of a tall matrix begins again one row after it has ended (of a
+/// row-major one: of others ATen writes past the columns).
+static LogicalResult lowerFillDiagonal(Call &call) {
+  Value self = call.tensor(0);
+  Exprs shape = shapeOf(self);
+  torch::Scalar fill = call.args.scalar("fill_value");
+  bool wraps = call.args.boolean("wrap") && shape.size() == 2;
+  for (size_t i = 1; shape.size() > 2 && i < shape.size(); ++i)
+    call.requireSame(shape[i], shape[0], "expected sizes of a diagonal that are all the same");
+  Type type = elementType(self);
+  Value result = call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    Expr row = body.dim(0);
+    if (wraps)
+      row = row - (shape[1] + 1) * row.floorDiv(shape[1] + 1);
+    Element first = body.index(row), on = constant(body.b(), body.b().getI1Type(), int64_t(1));
+    for (size_t i = 1; i < shape.size(); ++i)
+      on = on & (body.index(body.dim(i)) == first);
+    return select(on, call.number(body, fill, type), body.broadcast(self));
+  });
+  SmallVector<Value> results(call.numResults(), result);
+  return call.set(results);
+}
+
 void lowering::registerDiagonal(LoweringTable &table) {
   table.add("aten.diag_embed.default", lowerDiagEmbed);
   table.add("aten.diagflat.default", lowerDiagflat);
   table.add("aten.diag.default", lowerDiag);
+  table.addUpdating("aten.fill_diagonal_.default", lowerFillDiagonal);
   table.add("aten.block_diag.default", lowerBlockDiag);
   table.add("aten.tril_indices.default", triangleIndices(true));
   table.add("aten.triu_indices.default", triangleIndices(false));

@@ -37,6 +37,16 @@ def heads_of_unknown_size(x):
             F.scaled_dot_product_attention(x.bfloat16(), x.bfloat16(), x.bfloat16()).float() * 0.002)
 
 
+def written_reshaped(x):
+    """What lies in memory row by row is reshaped without a copy."""
+    y = x.clone()
+    y.reshape(-1, 8)[0] = 1
+    y.flatten()[::3] += 1
+    y.contiguous().view(-1)[-1] = 5
+    y.transpose(1, 2).reshape(-1).mul(2)
+    return y, y.ravel() * 2
+
+
 IMAGES = [  # [batch, 4, height, width]
     lambda x: F.adaptive_avg_pool2d(x, (x.shape[3] // 2, x.shape[2] // 2)),
     lambda x: (F.adaptive_max_pool2d(x, (3, 2)), F.lp_pool2d(x, 2, 2)),
@@ -84,6 +94,8 @@ SEQUENCES = [  # [batch, length, 8]
     lambda x: (torch.linalg.solve(positive(x), x), torch.linalg.inv(positive(x)), torch.linalg.cholesky(positive(x))),
     lambda x: (rotary(x), x.movedim(0, 2).reshape(-1, x.shape[0]), x.reshape(x.shape[0], x.shape[1], 2, -1).transpose(1, 2).reshape(-1, x.shape[1], 4)),
     lambda x: ((x > 0).nonzero(), torch.unique((x[..., 0] * 2).round())),
+    lambda x: (torch.cat([x @ x.transpose(1, 2)] * 2), torch.cat([x[:, 0].cumsum(0), x[0], x[:, 0].cumsum(0)]), torch.stack([x.sum(1)] * 3)),
+    written_reshaped,
     lambda x: (x / x.shape[1] ** 0.5, torch.ones(x.shape[1], 1) * x.shape[1] / (x.shape[0] + 1)),
 ]
 

@@ -20,7 +20,8 @@ def products(x, y, v, z):
 def diagonals(x, v):
     return (torch.diag(v), torch.diag(v, -2), torch.diag(x, 1), torch.diag_embed(x, 1, 0, 2), torch.diag_embed(x, -2), torch.diagflat(x, 1),
             torch.block_diag(x, v, x[:1, :2]), torch.linalg.diagonal(x, offset=-1), torch.cartesian_prod(v, v[:2]), *torch.atleast_2d(v, x), *x.hsplit([2]), *x.vsplit(2),
-            *x.tensor_split([2], 1), x.sum_to_size(1, 5), x.sum_to_size(5))
+            *x.tensor_split([2], 1), x.sum_to_size(1, 5), x.sum_to_size(5), x.clone().fill_diagonal_(3), x.reshape(-1, 2).clone().fill_diagonal_(-2, wrap=True),
+            x[:3, :3, None].repeat(1, 1, 3).fill_diagonal_(0.5), x.t().contiguous().int().fill_diagonal_(7))
 
 
 def margins(x, y, t):

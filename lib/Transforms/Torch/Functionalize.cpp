@@ -49,6 +49,21 @@ bool isCustom(StringRef target) {
                              target.split('.').first);
 }
 
+/// The argument is known to be row-major and without gaps.
+bool isOfContiguous(CallOp call) {
+  auto strides = call->getAttrOfType<sym::ShapeAttr>(stridesAttrName);
+  auto sizes = sym::getShape(call->getOperand(0));
+  if (!strides || strides.getSizes().size() != sizes.size())
+    return false;
+  sym::Expr next = 1;
+  for (auto [size, stride] : llvm::reverse(llvm::zip(sizes, strides.getSizes()))) {
+    if (!size.isConstant(1) && stride != next)
+      return false;
+    next = next * size;
+  }
+  return true;
+}
+
 enum class Sharing { Copy, View, Maybe };
 
 /// Whether result 0 shares the memory of argument 0. The schemas say so for views; some composite
@@ -69,8 +84,11 @@ Sharing sharing(CallOp call) {
                        .Cases({"reshape", "reshape_as", "contiguous", "flatten", "ravel"}, true)
                        .Cases({"atleast_1d", "atleast_2d", "atleast_3d"}, true)
                        .Default(false);
-  if (composite)
-    return Sharing::Maybe;
+  if (composite) {
+    bool isRowMajor = name != "contiguous" || args.isNone("memory_format") ||
+                      args.memoryFormat("memory_format") == MemoryFormat::Contiguous;
+    return isRowMajor && isOfContiguous(call) ? Sharing::View : Sharing::Maybe;
+  }
   return args.schema() && args.schema()->isView() ? Sharing::View : Sharing::Copy;
 }
 
@@ -622,6 +640,8 @@ private:
     bool sameElements = llvm::StringSwitch<bool>(name)
                             .Cases({"view", "view_as", "_unsafe_view", "unflatten"}, true)
                             .Cases({"unsqueeze", "squeeze"}, true)
+                            .Cases({"reshape", "reshape_as", "contiguous", "flatten"}, true)
+                            .Case("ravel", true)
                             .Default(false);
     if (sameElements && !target.ends_with(".dtype")) {
       SmallVector<Attribute> sizes;

@@ -95,8 +95,11 @@ struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
     if (!isa_and_present<AllocOp, OutputOp>(target) || usesDefined(out))
       return false;
     SmallVector<AllocOp> allocs;
-    for (const Part &part : parts)
-      allocs.push_back(getOwner(launch, launch.getIns()[part.argument]));
+    for (const Part &part : parts) {
+      AllocOp owner = getOwner(launch, launch.getIns()[part.argument]);
+      // It can be in one place only.
+      allocs.push_back(llvm::is_contained(allocs, owner) ? AllocOp() : owner);
+    }
     // What has its memory from elsewhere has to be copied, as the kernel does, but not beside
     // others.
     auto numOwned =

@@ -172,3 +172,17 @@ func.func @resized_out(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   %2:2 = torch.call "aten.sort.values"(%x, %0, %1) args = [#torch.arg<0>, 0, false, #torch.arg<1>, #torch.arg<2>] {node = "sort"} : (tensor<4xf32>, tensor<0xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xi64>)
   return %2#0, %1 : tensor<4xf32>, tensor<4xi64>
 }
+
+// -----
+
+// Of what lies in memory row by row, as export has recorded, `reshape` is a view: the input is written.
+// CHECK-LABEL: func.func @reshaped
+// CHECK-SAME: tensor<?x6xf32, #sym.shape<[s0, 6]>> {torch.mutates = "x", torch.mutates_kind = "input"})
+// CHECK: %[[N:.*]] = torch.call "aten.neg.default"
+// CHECK: %[[W:.*]] = torch.call "aten.view.default"(%[[N]]) args = [#torch.arg<0>, [#sym.expr<s0>, 6]]
+// CHECK: return %[[N]], %[[W]]
+func.func @reshaped(%x: tensor<?x6xf32, #sym.shape<[s0, 6]>> {torch.name = "x"}) -> tensor<?x2xf32, #sym.shape<[3*s0, 2]>> {
+  %0 = torch.call "aten.reshape.default"(%x) args = [#torch.arg<0>, [-1, 2]] {node = "reshape", torch.strides = #sym.shape<[6, 1]>, torch.storage_offset = #sym.expr<0>} : (tensor<?x6xf32, #sym.shape<[s0, 6]>>) -> tensor<?x2xf32, #sym.shape<[3*s0, 2]>>
+  %1 = torch.call "aten.neg_.default"(%0) args = [#torch.arg<0>] {node = "neg_"} : (tensor<?x2xf32, #sym.shape<[3*s0, 2]>>) -> tensor<?x2xf32, #sym.shape<[3*s0, 2]>>
+  return %1 : tensor<?x2xf32, #sym.shape<[3*s0, 2]>>
+}

@@ -97,3 +97,38 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}, %
   %p = wrapper.output 1 : !wrapper.buffer<[5], [1], f32>
   wrapper.launch @join ins(%x, %y : !wrapper.buffer<[2], [1], f32>, !wrapper.buffer<[3], [1], f32>) outs(%p : !wrapper.buffer<[5], [1], f32>)
 }
+
+// -----
+
+// A part that stands there twice is made in one place and copied to the other.
+kernel.func @join_twice(%a: tensor<4xf32>) -> tensor<8xf32> {
+  %r = kernel.map {
+    %0 = arith.constant 0.0 : f32
+    %m = kernel.inside (d0) -> (d0 - 4) bounds [4]
+    %x = kernel.read %a (d0) -> (d0 - 4) if %m else(%0 : f32) : tensor<4xf32> -> f32
+    %n = kernel.inside (d0) -> (d0) bounds [4]
+    %y = kernel.read %a (d0) -> (d0) if %n else(%x : f32) : tensor<4xf32> -> f32
+    kernel.yield %y : f32
+  } : tensor<8xf32>
+  kernel.return %r : tensor<8xf32>
+}
+kernel.func @make_part() -> tensor<4xf32> {
+  %y = kernel.map {
+    %0 = arith.constant 0.0 : f32
+    kernel.yield %0 : f32
+  } : tensor<4xf32>
+  kernel.return %y : tensor<4xf32>
+}
+// CHECK-LABEL: wrapper.program @same_twice
+// CHECK-NEXT: %[[O:.*]] = wrapper.output 0
+// CHECK-NEXT: %[[A:.*]] = wrapper.view %[[O]] offset 0
+// CHECK-NEXT: wrapper.launch @make_part ins() outs(%[[A]] :
+// CHECK-NEXT: %[[B:.*]] = wrapper.view %[[O]] offset 4
+// CHECK-NEXT: wrapper.copy %[[A]] to %[[B]]
+// CHECK-NEXT: }
+wrapper.program @same_twice() -> (!wrapper.buffer<[8], [1], f32> {wrapper.name = "y"}) attributes {symbols = {}} {
+  %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.launch @make_part ins() outs(%a : !wrapper.buffer<[4], [1], f32>)
+  %y = wrapper.output 0 : !wrapper.buffer<[8], [1], f32>
+  wrapper.launch @join_twice ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[8], [1], f32>)
+}
