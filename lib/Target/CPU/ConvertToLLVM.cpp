@@ -93,6 +93,25 @@ struct ExtendTwice : OpRewritePattern<arith::ExtFOp> {
   }
 };
 
+/// Hides from LLVM that a number had half the bits: it would do arithmetic that is rounded to that
+/// again in half precision.
+struct StayWide : OpRewritePattern<arith::ExtFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  static bool isLegal(arith::ExtFOp op) {
+    return !op.getType().isF32() ||
+           (op->hasOneUse() && isa<LLVM::InlineAsmOp>(*op->getUsers().begin()));
+  }
+  LogicalResult matchAndRewrite(arith::ExtFOp op, PatternRewriter &rewriter) const override {
+    if (isLegal(op))
+      return rewriter.notifyMatchFailure(op, "is hidden");
+    Value wide = arith::ExtFOp::create(rewriter, op.getLoc(), op.getType(), op.getIn());
+    rewriter.replaceOpWithNewOp<LLVM::InlineAsmOp>(
+        op, TypeRange(op.getType()), wide, "", "=f,0", /*has_side_effects=*/false,
+        /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+    return success();
+  }
+};
+
 struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
   /// The patterns are the same for all functions: building them takes longer than applying them.
   LogicalResult initialize(MLIRContext *context) override {
@@ -100,9 +119,10 @@ struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
     populateSCFToControlFlowConversionPatterns(first);
     arith::populateArithExpandOpsPatterns(first);
     arith::populateExpandBFloat16Patterns(first);
-    first.add<CompareWide, ExtendTwice, ConvertWide<arith::SIToFPOp>, ConvertWide<arith::UIToFPOp>,
-              MoveAsInteger<arith::SelectOp>, MoveAsInteger<vector::ShuffleOp>,
-              MoveAsInteger<vector::ExtractOp>, MoveAsInteger<vector::BroadcastOp>>(context);
+    first.add<StayWide, CompareWide, ExtendTwice, ConvertWide<arith::SIToFPOp>,
+              ConvertWide<arith::UIToFPOp>, MoveAsInteger<arith::SelectOp>,
+              MoveAsInteger<vector::ShuffleOp>, MoveAsInteger<vector::ExtractOp>,
+              MoveAsInteger<vector::BroadcastOp>>(context);
     expansions = std::move(first);
 
     converter = std::make_shared<LLVMTypeConverter>(context);
@@ -127,10 +147,16 @@ struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
     });
     // A CPU has no instructions for numbers of bf16 either: what is not arithmetic in f32 is done
     // in integers. A GPU has them.
-    flat.addDynamicallyLegalOp<arith::ExtFOp, arith::CmpFOp, arith::MaximumFOp, arith::MinimumFOp,
-                               arith::SelectOp, vector::ShuffleOp, vector::ExtractOp,
-                               vector::BroadcastOp>(
+    flat.addDynamicallyLegalOp<arith::CmpFOp, arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp,
+                               vector::ShuffleOp, vector::ExtractOp, vector::BroadcastOp>(
         [=](Operation *op) { return isDevice || llvm::none_of(op->getOperandTypes(), isBF16); });
+    // ptxas has products of warpgroups wait for each other where it finds arithmetic of bf16.
+    bool staysWide = getOperation()
+                         ->walk([](NVVM::WgmmaMmaAsyncOp) { return WalkResult::interrupt(); })
+                         .wasInterrupted();
+    flat.addDynamicallyLegalOp<arith::ExtFOp>([=](arith::ExtFOp op) {
+      return staysWide ? StayWide::isLegal(op) : isDevice || !isBF16(op.getIn().getType());
+    });
     flat.addDynamicallyLegalOp<arith::SIToFPOp, arith::UIToFPOp>(
         [=](Operation *op) { return isDevice || !isBF16(op->getResult(0).getType()); });
     flat.markUnknownOpDynamicallyLegal([](Operation *) { return true; });

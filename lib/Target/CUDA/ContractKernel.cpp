@@ -1,4 +1,5 @@
 #include "ContractKernel.h"
+#include "TensorMap.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -47,16 +48,24 @@ void ContractKernel::storeElement(Value value) {
   epilogue.store(frame.resultBuffer(0), type.getElementType(), resultOffset(), value);
 }
 
-void ContractKernel::storeNeighbours(sym::Expr n, ValueRange sums) {
-  auto type = cast<RankedTensorType>(op.getType()).getElementType();
-  int64_t count = sums.size();
+SmallVector<Value> ContractKernel::evaluate(sym::Expr n, ValueRange sums) {
   SmallVector<Value> values;
-  SmallVector<sym::Expr> offsets;
   for (auto [i, sum] : llvm::enumerate(sums)) {
     cpu::BodyEmitter::Scope scope(epilogue);
     bind(epilogue, dims.nGroups, n + static_cast<int64_t>(i), /*isNamed=*/false);
     epilogue.setArgument(0, sum);
     values.push_back(epilogue.emitYield().front());
+  }
+  return values;
+}
+
+void ContractKernel::storeValues(sym::Expr n, ValueRange values) {
+  auto type = cast<RankedTensorType>(op.getType()).getElementType();
+  int64_t count = values.size();
+  SmallVector<sym::Expr> offsets;
+  for (int64_t i = 0; i < count; ++i) {
+    cpu::BodyEmitter::Scope scope(epilogue);
+    bind(epilogue, dims.nGroups, n + i, /*isNamed=*/false);
     offsets.push_back(frame.assumptions.simplify(resultOffset()));
   }
   bool areOne = isa<FloatType>(type) && frame.func->hasAttr(alignedAttrName) &&
@@ -72,6 +81,39 @@ void ContractKernel::storeNeighbours(sym::Expr n, ValueRange sums) {
   Value vector = vector::FromElementsOp::create(b, loc, VectorType::get(count, type), values);
   LLVM::StoreOp::create(b, loc, vector, address,
                         /*alignment=*/count * type.getIntOrFloatBitWidth() / 8);
+}
+
+bool ContractKernel::hasRuns(int64_t count) {
+  const sym::Assumptions &assumptions = frame.assumptions;
+  if (!frame.func->hasAttr(alignedAttrName) || dims.nGroups.empty() ||
+      !assumptions.isMultipleOf(dims.nGroups.back().extent, count))
+    return false;
+  SmallVector<sym::Expr> index;
+  for (int64_t dim : op.getResultDims())
+    index.push_back(sym::Expr::dim(dim));
+  SmallVector<sym::Expr> shape = sym::getShape(op.getResult());
+  sym::Expr offset = sym::linearize(index, ArrayRef(shape).take_back(index.size()));
+  auto fits = [&](const cpu::DimGroup &group) {
+    auto stride = findStride(group, offset, assumptions);
+    return stride && (&group == &dims.nGroups.back() ? stride->isConstant(1)
+                                                     : assumptions.isMultipleOf(*stride, count));
+  };
+  return llvm::all_of(dims.batchGroups, fits) && llvm::all_of(dims.mGroups, fits) &&
+         llvm::all_of(dims.nGroups, fits);
+}
+
+bool ContractKernel::readsElements() {
+  unsigned firstM = op.getBatch().getSizes().size(), firstN = firstM + op.getM().getSizes().size();
+  auto dependsOn = [](sym::Expr expr, unsigned first, unsigned end) {
+    for (unsigned dim = first; dim < end; ++dim)
+      if (expr.dependsOn(sym::Expr::dim(dim)))
+        return true;
+    return false;
+  };
+  return llvm::any_of(cpu::collectAccesses(op.getEpilogue()), [&](const cpu::Access &access) {
+    return access.isOffset && dependsOn(access.expr, firstM, firstN) &&
+           dependsOn(access.expr, firstN, firstN + op.getN().getSizes().size());
+  });
 }
 
 void ContractKernel::storeRows(ArrayRef<ContractTile::Row> rows, ValueRange sums, sym::Expr firstM,
@@ -91,7 +133,7 @@ void ContractKernel::storeRows(ArrayRef<ContractTile::Row> rows, ValueRange sums
         sym::Expr n = firstN + line.columns[i].first;
         frame.emitIf(frame.emitLess(n, dims.n), [&] {
           if (step > 1)
-            return storeNeighbours(n, run);
+            return storeValues(n, evaluate(n, run));
           cpu::BodyEmitter::Scope scope(epilogue);
           bind(epilogue, dims.nGroups, frame.named(n, dims.n), /*isNamed=*/true);
           epilogue.setArgument(0, run.front());

@@ -27,12 +27,18 @@ protected:
   sym::Expr resultOffset();
   /// Writes it.
   void storeElement(mlir::Value value);
+  /// Whether each `count` columns are neighbours in the result, at a multiple of as many.
+  bool hasRuns(int64_t count);
+  /// Whether the epilogue reads memory that has both rows and columns.
+  bool readsElements();
   /// Runs the epilogue on this thread's sums, whose block begins at (firstM, firstN). What depends
   /// on the batch alone is bound.
   void storeRows(llvm::ArrayRef<ContractTile::Row> rows, mlir::ValueRange sums, sym::Expr firstM,
                  sym::Expr firstN);
-  /// The same for sums of columns next to each other, `n` and on, which are there.
-  void storeNeighbours(sym::Expr n, mlir::ValueRange sums);
+  /// What the epilogue makes of sums of columns next to each other, `n` and on, which are there;
+  /// and writes that.
+  llvm::SmallVector<mlir::Value> evaluate(sym::Expr n, mlir::ValueRange sums);
+  void storeValues(sym::Expr n, mlir::ValueRange values);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;

@@ -6,9 +6,17 @@
 // the next step's begin, and its place is let go of when they have ended. A block goes on with
 // another tile when it has written one; what the copies need of the next has begun by then.
 //
+// Where tiles have few steps, the warpgroups that multiply have tiles in turns: one multiplies
+// while the other writes. They pass on the turn when they have waited for all of their operands,
+// since a barrier is not to be waited for while its phase before last may still go on.
+//
+// Sums are written by warps, each its own rows, as runs of 16 bytes (RowExchange.h). The epilogue
+// runs where tensor cores leave the sums, or, if it reads what has rows and columns, on the runs.
+//
 // The first warpgroup gives registers away, of which the sums of the others need more than an equal
 // share.
 #include "ContractKernel.h"
+#include "RowExchange.h"
 #include "WarpgroupFeed.h"
 #include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -28,9 +36,9 @@ public:
         thread(frame.addVariable(frame.thread, frame.numThreads)),
         group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
         inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)),
-        feed(frame, op, dims, plan, operands, inGroup),
+        feed(frame, op, dims, plan, operands, inGroup), order(makeOrder(frame, plan)),
         ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
-             plan.consumers * warps),
+             plan.sharers() * warps),
         product(frame, dims.operandType, plan.blockN) {
     // Past the last part's steps there are zeros.
     steps = frame.assumptions.simplify(dims.part.ceilDiv(WarpgroupPlan::blockK));
@@ -39,6 +47,7 @@ public:
   }
 
   void emit() {
+    makeExchange();
     auto roles = scf::IfOp::create(b, loc, emitIsZero(frame.emit(group)), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(roles.thenBlock());
@@ -59,6 +68,12 @@ private:
   /// cache.
   static constexpr int64_t tileRows = 8;
 
+  static std::optional<BarrierArray> makeOrder(DeviceFrame &frame, const WarpgroupPlan &plan) {
+    if (!plan.inTurns)
+      return std::nullopt;
+    return BarrierArray(frame, WarpgroupPlan::consumers, warps);
+  }
+
   struct Tile {
     sym::Expr part, batch, firstM, firstN;
     Value turn; // of its first step
@@ -73,25 +88,30 @@ private:
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, frame.constant(0));
   }
 
-  /// With a single consumer there are registers enough.
   void setRegisters(uint32_t count, NVVM::SetMaxRegisterAction action) {
-    if (plan.consumers > 1)
-      NVVM::SetMaxRegisterOp::create(b, loc, count, action);
+    NVVM::SetMaxRegisterOp::create(b, loc, count, action);
   }
 
-  /// Gives the number of turns.
-  Value forEachTile(function_ref<void(const Tile &)> body) {
+  /// Goes through this block's tiles, of every `stride` of them the one with number `first`. `body`
+  /// is also told how many have been before. Gives the number of turns.
+  Value forEachTile(Value first, int64_t stride, function_ref<void(const Tile &, Value)> body) {
     Value numBlocks = arith::ExtUIOp::create(b, loc, b.getI64Type(),
                                              NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
     sym::Expr tiles = plan.tiles(dims);
-    auto loop = scf::ForOp::create(b, loc, frame.block, frame.simplifyAndEmit(tiles), numBlocks,
-                                   ValueRange(frame.constant(0)));
+    Value begin =
+        arith::AddIOp::create(b, loc, frame.block, arith::MulIOp::create(b, loc, first, numBlocks));
+    Value step = arith::MulIOp::create(b, loc, numBlocks, frame.constant(stride));
+    Value turn = arith::MulIOp::create(b, loc, first, frame.emit(steps));
+    auto loop = scf::ForOp::create(b, loc, begin, frame.simplifyAndEmit(tiles), step,
+                                   ValueRange{turn, frame.constant(0)});
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value turn = loop.getRegionIterArg(0);
-    body(locate(frame.addVariable(loop.getInductionVar(), tiles), turn));
-    Value next = arith::AddIOp::create(b, loc, turn, frame.emit(steps));
-    scf::YieldOp::create(b, loc, next);
+    turn = loop.getRegionIterArg(0);
+    Value before = loop.getRegionIterArg(1);
+    body(locate(frame.addVariable(loop.getInductionVar(), tiles), turn), before);
+    Value next = arith::AddIOp::create(b, loc, turn, frame.simplifyAndEmit(stride * steps));
+    scf::YieldOp::create(
+        b, loc, ValueRange{next, arith::AddIOp::create(b, loc, before, frame.constant(1))});
     return loop.getResult(0);
   }
 
@@ -115,7 +135,7 @@ private:
   }
 
   void produce() {
-    Value turns = forEachTile([&](const Tile &tile) {
+    Value turns = forEachTile(frame.constant(0), 1, [&](const Tile &tile, Value) {
       feed.emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
         frame.emitLoop(frame.constant(0), frame.emit(steps), 1, {},
                        [&](Value iv, ValueRange) -> SmallVector<Value> {
@@ -132,43 +152,70 @@ private:
 
   void consume() {
     consumer = frame.named(group - 1, plan.consumers);
+    sharer = plan.inTurns ? sym::Expr(0) : consumer;
     sym::Expr lane = frame.named(inGroup.mod(warpSize), warpSize);
-    Value isFirstLane = emitIsZero(frame.emit(lane));
+    isFirstLane = emitIsZero(frame.emit(lane));
     // Each of the operands' boxes has a consumer's rows, and so has a part of an undivided one.
     Value memory = ring.memory(frame.constant(0));
     Value rows =
-        frame.gep(memory, b.getI8Type(), frame.simplifyAndEmit(wgmmaM * lineBytes * consumer));
+        frame.gep(memory, b.getI8Type(), frame.simplifyAndEmit(wgmmaM * lineBytes * sharer));
     Value columns = frame.gep(memory, b.getI8Type(), frame.constant(feed.lhsBytes()));
     constexpr int64_t boxBytes = WarpgroupPlan::blockK * lineBytes;
     MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes);
     MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
-    auto release = [&](Value turn) { frame.emitIf(isFirstLane, [&] { ring.release(turn); }); };
-    forEachTile([&](const Tile &tile) {
+    Value first = plan.inTurns ? frame.emit(consumer) : frame.constant(0);
+    forEachTile(first, plan.inTurns ? plan.consumers : 1, [&](const Tile &tile, Value before) {
+      takeTurn(before);
       Value zero = LLVM::ZeroOp::create(b, loc, product.sumsType());
-      Value sums = frame.emitWhere(frame.emitLess(0, steps), zero, [&]() -> SmallVector<Value> {
-        ring.waitFull(tile.turn);
-        Value first = multiply({}, left, right, tile.turn);
-        Value last =
-            frame.emitLoop(frame.constant(1), frame.emit(steps), 1, first,
-                           [&](Value iv, ValueRange values) -> SmallVector<Value> {
-                             Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
-                             ring.waitFull(turn);
-                             Value next = multiply(values[0], left, right, turn);
-                             NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 1);
-                             release(arith::SubIOp::create(b, loc, turn, frame.constant(1)));
-                             return {next};
-                           })[0];
-        last = product.wait(0, last);
-        release(arith::AddIOp::create(b, loc, tile.turn, frame.simplifyAndEmit(steps - 1)));
-        return {last};
-      })[0];
+      Value some = frame.emitLess(0, steps);
+      Value sums = frame.emitWhere(
+          some, zero, [&]() -> SmallVector<Value> { return {multiply(tile, left, right)}; })[0];
+      if (some)
+        frame.emitIf(emitIsZero(frame.emit(steps)), [&] { passTurn(); });
       finish(tile, sums);
     });
   }
 
+  /// In turns, the first consumer begins.
+  void takeTurn(Value before) {
+    if (!order)
+      return;
+    Value mine = frame.emit(consumer);
+    Value parity = arith::AddIOp::create(b, loc, before, frame.constant(1));
+    order->wait(mine, arith::SubIOp::create(b, loc, parity, mine));
+  }
+
+  void passTurn() {
+    if (order)
+      frame.emitIf(isFirstLane, [&] { order->arrive(frame.simplifyAndEmit(1 - consumer)); });
+  }
+
+  void release(Value turn) {
+    frame.emitIf(isFirstLane, [&] { ring.release(turn); });
+  }
+
+  /// A tile's sums.
+  Value multiply(const Tile &tile, const MatrixDescriptor &left, const MatrixDescriptor &right) {
+    ring.waitFull(tile.turn);
+    Value first = multiplyStep({}, left, right, tile.turn);
+    Value last = frame.emitLoop(frame.constant(1), frame.emit(steps), 1, first,
+                                [&](Value iv, ValueRange values) -> SmallVector<Value> {
+                                  Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+                                  ring.waitFull(turn);
+                                  Value next = multiplyStep(values[0], left, right, turn);
+                                  NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 1);
+                                  release(arith::SubIOp::create(b, loc, turn, frame.constant(1)));
+                                  return {next};
+                                })[0];
+    passTurn();
+    last = product.wait(0, last);
+    release(arith::AddIOp::create(b, loc, tile.turn, frame.simplifyAndEmit(steps - 1)));
+    return last;
+  }
+
   /// One step's products, as one group that goes on when this has ended.
-  Value multiply(Value sums, const MatrixDescriptor &left, const MatrixDescriptor &right,
-                 Value turn) {
+  Value multiplyStep(Value sums, const MatrixDescriptor &left, const MatrixDescriptor &right,
+                     Value turn) {
     Value offset = arith::MulIOp::create(
         b, loc, ring.place(turn), frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
     return product.multiply(sums, left, offset, right, offset, WarpgroupPlan::blockK);
@@ -176,34 +223,127 @@ private:
 
   void finish(const Tile &tile, Value sums) {
     SmallVector<Value> values = product.unpack(sums);
-    // A warp has 16 rows, in which the sums are those of mma.sync.
-    sym::Expr warp = frame.named(inGroup.floorDiv(warpSize), warps);
-    sym::Expr line = frame.named(inGroup.mod(warpSize).floorDiv(4), 8);
-    sym::Expr pair = frame.named(inGroup.mod(4), 4);
-    SmallVector<ContractTile::Row> rows;
-    for (int64_t below : {0, 1}) {
-      ContractTile::Row &row = rows.emplace_back();
-      row.neighbours = 2;
-      row.row = wgmmaM * consumer + (wgmmaM / warps) * warp + line + 8 * below;
-      for (int64_t j = 0; j < plan.blockN / 8; ++j)
-        for (int64_t next : {0, 1})
-          row.columns.push_back({8 * j + 2 * pair + next, 4 * j + 2 * below + next});
-    }
+    // What is computed of the thread's number would otherwise be in registers while it multiplies.
+    sym::Expr thread = frame.addVariable(frame.readThread(), frame.numThreads);
+    warp = frame.named((thread - warpgroupSize).floorDiv(warpSize), plan.consumers * warps);
+    lane = frame.named(thread.mod(warpSize), warpSize);
+    line = frame.named(lane.floorDiv(4), 8);
+    pair = frame.named(lane.mod(4), 4);
+    firstRow = (wgmmaM / warps) * (plan.inTurns ? frame.named(warp.mod(warps), warps) : warp);
     cpu::BodyEmitter::Scope scope(epilogue);
     epilogue.setLanes(1);
     partNumber = tile.part;
     bind(epilogue, dims.batchGroups, tile.batch, /*isNamed=*/true);
     epilogue.emitAvailable();
+    if (exchange)
+      return storeRuns(tile, values);
+    SmallVector<ContractTile::Row> rows;
+    for (int64_t below : {0, 1}) {
+      ContractTile::Row &row = rows.emplace_back();
+      row.neighbours = 2;
+      row.row = firstRow + line + 8 * below;
+      for (int64_t j = 0; j < plan.blockN / 8; ++j)
+        for (int64_t next : {0, 1})
+          row.columns.push_back({8 * j + 2 * pair + next, sumNumber(j, below) + next});
+    }
     storeRows(rows, values, tile.firstM, tile.firstN);
+  }
+
+  /// A warp has 16 rows, in which the sums are those of mma.sync: of chunk `j` of 8 columns two
+  /// neighbours, in a row and the one 8 below.
+  static int64_t sumNumber(int64_t j, int64_t below) { return 4 * j + 2 * below; }
+
+  /// Decides how sums are written.
+  void makeExchange() {
+    Type type = cast<RankedTensorType>(op.getType()).getElementType();
+    if (!type.isF32() && !type.isF16() && !type.isBF16())
+      return;
+    run = vectorBytes / (type.getIntOrFloatBitWidth() / 8);
+    onRuns = readsElements();
+    Type exchanged = onRuns ? Type(b.getF32Type()) : type;
+    if (!hasRuns(run) || !RowExchange::isValid(exchanged, plan.blockN))
+      return;
+    exchange.emplace(frame, exchanged, plan.blockN, run, WarpgroupPlan::consumers * warps);
+  }
+
+  void storeRuns(const Tile &tile, ValueRange sums) {
+    sym::Expr firstM = tile.firstM + firstRow;
+    exchange->begin(warp, lane);
+    int64_t piece = exchange->pieceColumns();
+    for (int64_t number = 0; number * piece < plan.blockN; ++number) {
+      sym::Expr firstN = tile.firstN + number * piece;
+      for (int64_t j = 0; j < piece / 8; ++j) {
+        int64_t chunk = number * (piece / 8) + j;
+        SmallVector<Value> values[2];
+        for (int64_t below : {0, 1})
+          llvm::append_range(values[below], sums.slice(sumNumber(chunk, below), 2));
+        if (!onRuns)
+          evaluateInPlace(firstM, firstN + 8 * j, values);
+        for (int64_t below : {0, 1})
+          exchange->put(number, j, below, values[below]);
+      }
+      exchange->meet();
+      SmallVector<SmallVector<Value>> got;
+      for (size_t i = 0; i < exchange->runs().size(); ++i)
+        got.push_back(exchange->get(number, i));
+      for (auto [lineRun, values] : llvm::zip_equal(exchange->runs(), got)) {
+        sym::Expr m = firstM + lineRun.row, n = firstN + lineRun.column;
+        frame.emitIf(frame.both(frame.emitLess(m, dims.m), frame.emitLess(n, dims.n)), [&] {
+          cpu::BodyEmitter::Scope scope(epilogue);
+          bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
+          epilogue.emitAvailable();
+          storeValues(n, onRuns ? evaluate(n, values) : values);
+        });
+      }
+    }
+  }
+
+  /// Runs the epilogue on a lane's sums of 8 columns. What is outside of the product takes the
+  /// place of something inside: it is not written.
+  void evaluateInPlace(sym::Expr firstM, sym::Expr firstN, SmallVector<Value> (&sums)[2]) {
+    auto clamp = [&](sym::Expr value, sym::Expr extent) {
+      if (frame.assumptions.isLess(value, extent))
+        return frame.named(value, extent);
+      return frame.addVariable(arith::MinSIOp::create(b, loc, frame.simplifyAndEmit(value),
+                                                      frame.simplifyAndEmit(extent - 1)),
+                               extent);
+    };
+    // `dims.n` is a multiple of runs, which are longer than two.
+    sym::Expr inside =
+        clamp(frame.assumptions.simplify((firstN + 2 * pair).floorDiv(2)), dims.n.floorDiv(2));
+    for (int64_t next : {0, 1}) {
+      cpu::BodyEmitter::Scope column(epilogue);
+      bind(epilogue, dims.nGroups, 2 * inside + next, /*isNamed=*/false);
+      epilogue.emitAvailable();
+      for (int64_t below : {0, 1}) {
+        cpu::BodyEmitter::Scope row(epilogue);
+        bind(epilogue, dims.mGroups, clamp(firstM + line + 8 * below, dims.m),
+             /*isNamed=*/true);
+        epilogue.setArgument(0, sums[below][next]);
+        sums[below][next] = epilogue.emitYield().front();
+      }
+    }
   }
 
   WarpgroupPlan plan;
   const WarpgroupOperands &operands;
+  /// The block's threads and warpgroups; the threads of one.
   sym::Expr thread, group, inGroup;
   WarpgroupFeed feed;
+  /// Of each warpgroup that multiplies in turns: the other one has passed the turn on.
+  std::optional<BarrierArray> order;
   StageRing ring;
   WarpgroupProduct product;
-  sym::Expr steps = 0, blocksM = 0, blocksN = 0, consumer = 0;
+  sym::Expr steps = 0, blocksM = 0, blocksN = 0;
+  /// Of the warpgroups that multiply this one; and of those that have a tile together.
+  sym::Expr consumer = 0, sharer = 0;
+  Value isFirstLane;
+  /// Nothing: neighbours are written as tensor cores leave them.
+  std::optional<RowExchange> exchange;
+  int64_t run = 0;     // columns that a lane writes together
+  bool onRuns = false; // the epilogue is evaluated
+  /// Of the warps that multiply this one, and its first row; this lane, and where its sums are.
+  sym::Expr warp = 0, firstRow = 0, lane = 0, line = 0, pair = 0;
 };
 
 } // namespace

@@ -68,7 +68,8 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         store.getAddrMutable().assign(access(store.getAddr(), store.getValue().getType(), true));
         return WalkResult::advance();
       }
-      if (isa<NVVM::ThreadIdXOp>(op))
+      auto text = dyn_cast<LLVM::InlineAsmOp>(op);
+      if (isa<NVVM::ThreadIdXOp>(op) || (text && text.getAsmString() == readThreadText))
         return replace(emulator.call(loc, "kiln_emulator_thread", i32, {}));
       if (isa<NVVM::BlockIdXOp>(op))
         return replace(emulator.call(loc, "kiln_emulator_block", i32, {}));
@@ -78,6 +79,16 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         return WalkResult::advance();
       if (isa<NVVM::Barrier0Op>(op)) {
         emulator.call(loc, "kiln_emulator_barrier", {}, {constant(i32, nextSite++)});
+        return replace({});
+      }
+      // What is there for the order of a GPU's instructions alone.
+      if (auto none = dyn_cast<LLVM::InlineAsmOp>(op);
+          none && none.getAsmString().empty() && none.getNumOperands() == 1)
+        return replace(none.getOperand(0));
+      // Of a whole warp: a shuffle of nothing.
+      if (isa<NVVM::SyncWarpOp>(op)) {
+        Value zero = constant(i32, 0);
+        emulator.call(loc, "kiln_emulator_shuffle", i32, {zero, zero, constant(i32, nextSite++)});
         return replace({});
       }
       if (auto shuffle = dyn_cast<NVVM::ShflOp>(op);

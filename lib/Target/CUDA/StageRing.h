@@ -2,14 +2,14 @@
 #ifndef KILN_LIB_TARGET_CUDA_STAGERING_H
 #define KILN_LIB_TARGET_CUDA_STAGERING_H
 
-#include "kiln/Target/CUDA/KernelEmitters.h"
+#include "BarrierArray.h"
 
 namespace kiln::cuda {
 
 /// Places of shared memory that copies fill and consumers empty, one after the other and round
-/// again. Turn t is that of place t modulo `stages`. Each place has two barriers (mbarrier): one
-/// for the bytes and threads that fill it, one for the consumers that are done with it. What a
-/// barrier's phase is, a turn says: nothing is carried along.
+/// again. Turn t is that of place t modulo `stages`. Each place has two barriers: one for the bytes
+/// and threads that fill it, one for the consumers that are done with it. What a barrier's phase
+/// is, a turn says: nothing is carried along.
 class StageRing {
 public:
   /// What fills a place: this many bytes that hardware copies, and arrivals.
@@ -35,17 +35,15 @@ public:
   void release(mlir::Value turn);
 
 private:
-  void wait(mlir::Value barriers, mlir::Value turn, bool isOther);
-  void arriveAt(mlir::Value barriers, mlir::Value turn);
-  mlir::Value barrier(mlir::Value barriers, mlir::Value turn);
-  mlir::Value i32(int64_t value);
+  mlir::Value round(mlir::Value turn);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;
   mlir::Location loc;
   int64_t stages, stageBytes;
   Fill fill;
-  mlir::Value bytes, full, empty;
+  mlir::Value bytes;
+  BarrierArray full, empty;
 };
 
 } // namespace kiln::cuda

@@ -8,9 +8,8 @@ using namespace kiln::cuda;
 /// Dims of a tensor map.
 static constexpr size_t maxMapRank = 5;
 
-/// Elements from one of the group's to the next in memory.
-static std::optional<sym::Expr> findStride(const cpu::DimGroup &group, sym::Expr offset,
-                                           const sym::Assumptions &assumptions) {
+std::optional<sym::Expr> cuda::findStride(const cpu::DimGroup &group, sym::Expr offset,
+                                          const sym::Assumptions &assumptions) {
   std::optional<sym::Expr> stride;
   sym::Expr inner = 1;
   for (unsigned i = group.count; i-- > 0;) {

@@ -37,6 +37,10 @@ std::optional<TensorView> findTensorView(kernel::ContractOp op, mlir::Region &re
 std::optional<TensorView> findTensorView(kernel::AttentionOp op, mlir::Region &region,
                                          unsigned rowDim, unsigned featureDim);
 
+/// Elements from one of the group's to the next, if `offset` advances by as many each time.
+std::optional<sym::Expr> findStride(const cpu::DimGroup &group, sym::Expr offset,
+                                    const sym::Assumptions &assumptions);
+
 /// An operand's part of one step of a block: `extent` rows of `lineBytes` bytes of steps, or boxes
 /// of as many rows, each with all steps.
 class TensorLoad {

@@ -1,5 +1,6 @@
 #include "WarpgroupPlan.h"
 #include "AsyncCopy.h"
+#include "RowExchange.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -12,7 +13,10 @@ static constexpr int64_t multiprocessors = 132;
 /// Products with less are left to the path of all GPUs.
 static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
-int64_t WarpgroupPlan::stages() const { return std::min(maxStages, sharedMemory / stageBytes()); }
+int64_t WarpgroupPlan::stages() const {
+  constexpr int64_t exchange = consumers * (warpgroupSize / warpSize) * RowExchange::warpBytes;
+  return std::min(maxStages, (sharedMemory - exchange) / stageBytes());
+}
 
 static Region &getRegion(kernel::ContractOp op, Side side) {
   return side == Side::Left ? op.getLhs() : op.getRhs();
@@ -53,7 +57,7 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
 }
 
 static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
-  return plan.consumers >= 1 && plan.consumers <= 2 && plan.blockN >= 8 && plan.blockN <= 256 &&
+  return plan.blockN >= 8 && plan.blockN <= 256 &&
          plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0;
 }
 
@@ -80,12 +84,28 @@ static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
     threads += estimateThreads(op, Side::Left, plan.blockM());
   if (!operands.rhs.view)
     threads += estimateThreads(op, Side::Right, plan.blockN);
-  return std::max({multiply, come, threads}) + latency;
+  // The other warpgroup's products fill the gaps.
+  return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : latency);
+}
+
+/// Cycles for writing a tile.
+static int64_t estimateWriting(const WarpgroupPlan &plan) {
+  constexpr int64_t columnsPerCycle = 8;
+  return plan.blockN * wgmmaM / columnsPerCycle;
+}
+
+static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
+                        const WarpgroupOperands &operands) {
+  int64_t rounds = llvm::divideCeil(cpu::estimate(plan.tiles(dims)), multiprocessors);
+  int64_t steps = llvm::divideCeil(cpu::estimate(dims.part), WarpgroupPlan::blockK);
+  int64_t writing = (plan.inTurns ? 1 : rounds) * estimateWriting(plan);
+  return rounds * steps * estimateStep(plan, op, operands) + writing;
 }
 
 KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
-  static constexpr WarpgroupPlan candidates[] = {{2, 256}, {2, 192}, {2, 128}, {1, 256}, {2, 64},
-                                                 {1, 128}, {1, 64},  {2, 32},  {1, 32}};
+  static constexpr WarpgroupPlan candidates[] = {
+      {false, 256}, {false, 192}, {false, 128}, {true, 256}, {true, 192},
+      {false, 64},  {true, 128},  {true, 64},   {false, 32}, {true, 32}};
   auto op = cast<kernel::ContractOp>(func.getRoot());
   ContractDims dims(op);
   const WarpgroupPlan *best = nullptr;
@@ -93,8 +113,7 @@ KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOpera
   for (const WarpgroupPlan &plan : candidates) {
     if (!isValid(plan, operands))
       continue;
-    int64_t rounds = llvm::divideCeil(cpu::estimate(plan.tiles(dims)), multiprocessors);
-    int64_t cycles = rounds * estimateStep(plan, op, operands);
+    int64_t cycles = estimate(plan, op, dims, operands);
     if (!best || cycles < least) {
       best = &plan;
       least = cycles;
@@ -103,15 +122,16 @@ KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOpera
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM, best->blockN},
                                             {best->blockM(), best->blockN, WarpgroupPlan::blockK},
                                             wgmmaK, /*stage=*/false);
-  return {schedule, best->tiles(dims), best->threads()};
+  return {schedule, best->tiles(dims), WarpgroupPlan::threads};
 }
 
 std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::ScheduleAttr schedule,
                                                      const WarpgroupOperands &operands) {
   auto tile = schedule.getTile(), block = schedule.getBlock();
   if (tile.size() != 2 || block.size() != 3 || tile[0] != wgmmaM || tile[1] != block[1] ||
-      block[0] % wgmmaM || block[2] != WarpgroupPlan::blockK || schedule.getLanes() != wgmmaK)
+      (block[0] != wgmmaM && block[0] != WarpgroupPlan::consumers * wgmmaM) ||
+      block[2] != WarpgroupPlan::blockK || schedule.getLanes() != wgmmaK)
     return std::nullopt;
-  WarpgroupPlan plan{block[0] / wgmmaM, block[1]};
+  WarpgroupPlan plan{block[0] == wgmmaM, block[1]};
   return isValid(plan, operands) ? std::optional(plan) : std::nullopt;
 }

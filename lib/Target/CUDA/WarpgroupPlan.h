@@ -19,14 +19,19 @@ struct WarpgroupOperands {
   bool haveThreads() const { return !lhs.view || !rhs.view; }
 };
 
-/// A block has one warpgroup that copies and `consumers` that multiply, each `wgmmaM` rows by
-/// `blockN` columns. As many blocks as the GPU has multiprocessors go through all tiles.
+/// A block has one warpgroup that copies and two that multiply, each `wgmmaM` rows by `blockN`
+/// columns. Either both have half of a tile, or each has tiles of its own, and multiplies while the
+/// other writes what it has (`inTurns`). As many blocks as the GPU has multiprocessors go through
+/// all tiles.
 struct WarpgroupPlan {
-  int64_t consumers, blockN;
+  bool inTurns;
+  int64_t blockN;
 
   static constexpr int64_t blockK = lineBytes / 2; // of two bytes
-  int64_t blockM() const { return consumers * wgmmaM; }
-  int64_t threads() const { return (1 + consumers) * warpgroupSize; }
+  static constexpr int64_t consumers = 2, threads = (1 + consumers) * warpgroupSize;
+  /// Warpgroups that have a tile together.
+  int64_t sharers() const { return inTurns ? 1 : consumers; }
+  int64_t blockM() const { return sharers() * wgmmaM; }
   int64_t stageBytes() const { return (blockM() + blockN) * lineBytes; }
   /// Those that come in boxes.
   int64_t boxBytes(const WarpgroupOperands &operands) const {

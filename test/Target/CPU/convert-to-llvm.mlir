@@ -34,3 +34,13 @@ llvm.func @choose(%x: vector<8xbf16>, %y: vector<8xbf16>) -> vector<8xbf16> {
   %z = arith.maximumf %x, %y : vector<8xbf16>
   llvm.return %z : vector<8xbf16>
 }
+
+// Beside products of warpgroups arithmetic stays in f32: LLVM does not see that a number had half the bits.
+// CHECK-LABEL: llvm.func @beside
+// CHECK: %[[WIDE:.*]] = llvm.fpext %{{.*}} : bf16 to f32
+// CHECK: llvm.inline_asm "", "=f,0" %[[WIDE]] : (f32) -> f32
+llvm.func @beside(%sums: !llvm.struct<(f32, f32, f32, f32)>, %operand: i64, %x: bf16) -> f32 attributes {nvvm.kernel} {
+  %product = nvvm.wgmma.mma_async %operand, %operand, %sums, <m = 64, n = 8, k = 16>, D[<f32>, <one>], A[<bf16>, <one>, <row>], B[<bf16>, <one>, <col>] : !llvm.struct<(f32, f32, f32, f32)> -> !llvm.struct<(f32, f32, f32, f32)>
+  %y = arith.extf %x : bf16 to f32
+  llvm.return %y : f32
+}

@@ -8,7 +8,7 @@
 // CHECK-SAME: cuda.grid = #sym.expr<128>
 // CHECK-SAME: {box = array<i64: 64, 128>, buffer = 0 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<1024>, #sym.expr<2048>, #sym.expr<1024>]}
 // CHECK-SAME: {box = array<i64: 64, 256>, buffer = 1 : i64
-// CHECK-SAME: cuda.shared = 196672
+// CHECK-SAME: cuda.shared = 229504
 // CHECK-SAME: cuda.variant_of = @product
 // CHECK-SAME: nvvm.maxntid = array<i32: 384>, nvvm.minctasm = 1 : i32
 // CHECK: scf.if
@@ -40,8 +40,14 @@
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: nvvm.mbarrier.arrive
-// CHECK-COUNT-64: llvm.store {{.*}} {alignment = 4 : i64} : vector<2xbf16>
-// CHECK-NOT: llvm.store
+// CHECK: llvm.inline_asm has_side_effects "mov.u32 $0, %tid.x;"
+// A warp exchanges 64 columns of its rows at a time, and writes 16 bytes of a row a lane.
+// CHECK-COUNT-16: llvm.store {{.*}} {alignment = 4 : i64} : vector<2xbf16>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xbf16>
+// CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<8xbf16>
+// CHECK-COUNT-48: llvm.store {{.*}} {alignment = 4 : i64} : vector<2xbf16>
+// CHECK-NOT: alignment = 4
 // CHECK: llvm.return
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
@@ -60,13 +66,49 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 
 // -----
 
+// With few steps the warpgroups that multiply have tiles of their own, in turns: each waits for the other to have what it needs. The
+// epilogue reads an element for each sum: what is exchanged are the sums, of which a lane then has eight of a row.
+// CHECK-LABEL: llvm.func @turns_sm_90a(
+// CHECK: nvvm.setmaxregister increase
+// CHECK: scf.for %[[TILE:[a-z0-9]+]] = %{{.*}} to %c1024_i64 step
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK-COUNT-4: nvvm.wgmma.mma_async
+// CHECK: nvvm.mbarrier.arrive
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: nvvm.mbarrier.arrive
+// CHECK-COUNT-8: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>
+// CHECK: nvvm.bar.warp.sync
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK: llvm.load {{.*}} {alignment = 2 : i64} : !llvm.ptr -> i16
+// CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<8xbf16>
+kernel.func @turns(%x: tensor<4096x64xbf16>, %w: tensor<4096x64xbf16>, %r: tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [4096] n [4096] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<4096x64xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<4096x64xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %r0 = kernel.read %r (d0, d1, d2) -> (d0, d1) : tensor<4096x4096xbf16> -> bf16
+    %r1 = arith.extf %r0 : bf16 to f32
+    %t = arith.addf %sum, %r1 : f32
+    %s = arith.truncf %t : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<4096x4096xbf16>
+  kernel.return %y : tensor<4096x4096xbf16>
+}
+
+// -----
+
 // Rows and columns that are neighbours in memory come in boxes of 64, and the tensor cores turn them round. The batch is a dim of the
 // left tensor alone; sizes are what the symbols say.
 // CHECK-LABEL: llvm.func @turned_sm_90a(
 // CHECK-SAME: {box = array<i64: 64, 64, 1>, buffer = 0 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<512>, #sym.expr<s0>, #sym.expr<3>, #sym.expr<512>, #sym.expr<512*s0>]}
 // CHECK-SAME: {box = array<i64: 64, 64>, buffer = 1 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<1024>, #sym.expr<s0>, #sym.expr<1024>]}
-// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}, %{{.*}}]
-// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}]
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}, %{{.*}}]
+// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}]
 // CHECK: nvvm.wgmma.mma_async {{.*}}A[<f16>, <one>, <col>], B[<f16>, <one>, <row>]
 module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
 kernel.func @turned(%x: tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>>, %w: tensor<?x1024xf16, #sym.shape<[s0, 1024]>>) -> tensor<3x512x1024xf16> attributes {aligned} {
@@ -101,10 +143,10 @@ kernel.func @turned(%x: tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>>, %w: tenso
 // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c16384_i32
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global
 // CHECK-NOT: nvvm.cp.async.bulk
-// CHECK-COUNT-8: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache =  cg, %{{.*}}
+// CHECK-COUNT-4: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache =  cg, %{{.*}}
 // CHECK-NOT: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
-// CHECK: nvvm.cp.async.wait.group 3
+// CHECK: nvvm.cp.async.wait.group 4
 // CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: nvvm.cp.async.wait.group 0

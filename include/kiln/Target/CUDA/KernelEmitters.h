@@ -30,6 +30,9 @@ constexpr llvm::StringLiteral variantAttrName = "cuda.variant_of";
 /// Which GPUs those are: they run `sm_90a`.
 constexpr unsigned variantArchitecture = 90;
 
+/// The instruction of an llvm.inline_asm that reads the thread's number.
+constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;";
+
 /// Shared memory of a block, whose size the launch gives.
 constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
 
@@ -79,6 +82,8 @@ struct DeviceFrame : cpu::KernelFrame {
   mlir::Value allocateShared(int64_t bytes, int64_t alignment = vectorBytes);
   /// One more parameter, behind the others: the address of a tensor map.
   mlir::Value addTensorMap(const TensorMap &map);
+  /// The thread's number, read again: what is computed of it is not computed before.
+  mlir::Value readThread();
   /// A generic address of shared memory as one of that.
   mlir::Value toShared(mlir::Value address);
   void emitBarrier();

@@ -60,7 +60,7 @@ void begin_async(void) {
   begin_writes();
   for (unsigned i = 0; i < machine.num_threads; ++i) {
     struct thread *thread = &machine.threads[i];
-    memset(thread->waited, 0, sizeof thread->waited);
+    memset(thread->waited, 0xff, sizeof thread->waited);
     thread->is_fenced = 0;
     thread->product_groups = thread->done_groups = thread->num_products = 0;
     thread->has_open_group = 0;
@@ -151,21 +151,23 @@ static int has_passed(const struct thread *thread) {
   return (machine.mbarriers[thread->mbarrier].phase & 1) != thread->parity;
 }
 
-/* Until the phase of this parity has ended. A thread waits for phases in turn. */
+/* Until the phase of this parity has ended. Which phase that is a thread cannot know if it was the
+ * last it waited for, and the next is still to end. */
 EXPORT void kiln_emulator_mbarrier_wait(void *address, int32_t parity) {
   struct thread *thread = self();
   unsigned number = find_mbarrier(address);
   if (parity != 0 && parity != 1)
     fail("waits for a phase of parity %d", parity);
-  if (thread->waited[number] == parity + 1)
+  thread->mbarrier = number;
+  thread->parity = (unsigned)parity;
+  if (!machine.failed && !has_passed(thread))
+    wait_at(AT_MBARRIER, 0);
+  unsigned phase = machine.mbarriers[number].phase;
+  if (thread->waited[number] == phase)
     fail("waits for the same phase of a barrier twice");
   if (machine.failed)
     stop();
-  thread->waited[number] = (unsigned char)(parity + 1);
-  thread->mbarrier = number;
-  thread->parity = (unsigned)parity;
-  if (!has_passed(thread))
-    wait_at(AT_MBARRIER, 0);
+  thread->waited[number] = phase;
 }
 
 int finish_mbarriers(void) {

@@ -49,9 +49,9 @@ struct thread {
   } copies[MAX_COPIES];
   unsigned num_copies, groups;
   unsigned fences; /* after which hardware sees what it has written */
-  /* Hopper's: what it waits for, and the parity that it waited for last at each barrier, plus 1. */
+  /* Hopper's: what it waits for, and how many phases of each barrier had ended when it went on. */
   unsigned mbarrier, parity;
-  unsigned char waited[MAX_MBARRIERS];
+  unsigned waited[MAX_MBARRIERS];
   struct product {
     uint64_t left, right;
     int32_t columns, adds, left_is_turned, right_is_turned, left_is_registers;
