@@ -137,11 +137,12 @@ def decoder(part, tokens, length, layers, hidden, inner, heads, kv_heads, words)
 
 
 class Encoder(torch.nn.Module):
-    """BERT's shape: embeddings, then layers that normalise behind the addition; or ViT's, over patches."""
+    """BERT's shape: embeddings, then layers that normalise behind the addition; ViT's, over patches; or GPT-2's, in which nothing looks ahead and the
+    last token is a distribution over words."""
 
-    def __init__(self, layers, hidden, heads, words=0, image=0, patch=16):
+    def __init__(self, layers, hidden, heads, words=0, image=0, patch=16, causal=False):
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         if image:
             self.patches = torch.nn.Conv2d(3, hidden, patch, patch)
             self.positions = torch.nn.Parameter(torch.randn((image // patch) ** 2, hidden))
@@ -162,10 +163,10 @@ class Encoder(torch.nn.Module):
         x = x + self.positions[:count]
         for layer in self.layers:
             q, k, v = layer.mixed(x).view(batch, count, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-            y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, count, hidden)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).reshape(batch, count, hidden)
             x = layer.first(x + layer.output(y))
-            x = layer.second(x + layer.down(F.gelu(layer.up(x))))
-        return x
+            x = layer.second(x + layer.down(F.gelu(layer.up(x), approximate="tanh" if self.causal else "none")))
+        return x[:, -1] @ self.words.weight.t() if self.causal else x
 
 
 def encoder(batch, count, dtype=torch.float32, image=0, **sizes):
@@ -246,7 +247,7 @@ def programs(tiny=False):
             "pointwise": memory(lambda x: F.gelu(x) * 2 + 1, (64, 64)), "softmax": memory(lambda x: x.softmax(-1), (8, 100)),
             "cumsum": memory(lambda x: x.cumsum(-1), (3, 200)), "sort": memory(lambda x: x.sort(-1)[0], (3, 100)),
             "decode-step": decoder("decode", 1, 20, 2, 64, 128, 4, 2, 50), "llama-prefill": decoder("models", 7, 7, 2, 64, 128, 4, 2, 50),
-            "bert": encoder(1, 9, layers=1, hidden=32, heads=2, words=50), "resnet": resnet(1, 32, 4, (1, 1)), **checks(9)}
+            "bert": encoder(1, 9, layers=1, hidden=32, heads=2, words=50), "gpt2": encoder(1, 9, layers=1, hidden=32, heads=2, words=50, causal=True), "resnet": resnet(1, 32, 4, (1, 1)), **checks(9)}
     gib = 1 << 30
     return {
         "contract-4096": product(4096, 4096, 4096), "contract-8192": product(8192, 8192, 8192), "contract-gelu-4096": product(4096, 4096, 4096, epilogue=F.gelu),
@@ -265,4 +266,4 @@ def programs(tiny=False):
         "decode-step": decoder("decode", 1, 1024, 8, 2048, 8192, 32, 8, 32000),
         "llama-prefill": decoder("models", 512, 512, 8, 2048, 8192, 32, 8, 32000),
         "bert-base-f32": encoder(1, 128, layers=12, hidden=768, heads=12, words=30522), "bert-base-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=30522),
-        "vit-b16-bf16": encoder(8, 0, bf16, image=224, layers=12, hidden=768, heads=12), "resnet50-f32": resnet(8, 224, 64, (3, 4, 6, 3)), **checks(130)}
+        "gpt2-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=50257, causal=True), "vit-b16-bf16": encoder(8, 0, bf16, image=224, layers=12, hidden=768, heads=12), "resnet50-f32": resnet(8, 224, 64, (3, 4, 6, 3)), **checks(130)}

@@ -1,4 +1,5 @@
 """The page of results: tables of what results.json holds, with the goals beside what was measured."""
+import math
 
 
 def table(head, rows):
@@ -10,14 +11,22 @@ def number(value):
     return "" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
+def one_line(text):
+    return text.replace("\n", " ").replace("|", "/")[:200]
+
+
 def best_peer(row, leave=("copy",)):
     peers = {name: ms for name, ms in row.get("peers", {}).items() if name not in leave}
     return min(peers.items(), key=lambda item: item[1]) if peers else ("none", None)
 
 
+def is_limited_by_memory(row):
+    return bool(row["bytes"]) and row["flops"] / row["bytes"] < 100
+
+
 def rate(row):
     """What the part is measured in: TFLOP/s, or GB/s."""
-    if row["part"] in ("contracts", "attention") and not (row["bytes"] and row["flops"] / row["bytes"] < 100):
+    if row["part"] in ("contracts", "attention") and not is_limited_by_memory(row):
         return f"{row['flops'] / row['ms'] / 1e9:.0f} TFLOP/s"
     return f"{row['bytes'] / row['ms'] / 1e6:.0f} GB/s" if row["bytes"] else ""
 
@@ -39,14 +48,20 @@ def goals(rows):
         if part == "contracts" and peer:
             small = row["flops"] and row["flops"] < 2.0 * 4096**3
             found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0 if small else 0.85))
-        elif part == "attention" and peer:
-            found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0))
+        elif part == "attention":
+            if peer:
+                found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0))
+            if row["flops"] and not is_limited_by_memory(row):
+                found.append((f"{row['name']}: TFLOP/s", row["flops"] / ms / 1e9, 500))
         elif part == "memory" and copies:
             found.append((f"{row['name']}: share of the copy's bandwidth", row["bytes"] / ms / 1e6 / copies, 0.9))
         elif part == "decode" and copies:
             found.append((f"{row['name']}: share of the bandwidth limit", row["bytes"] / ms / 1e6 / copies, 0.8))
         elif part == "models" and peer:
             found.append((f"{row['name']}: speed against {name}", peer / ms, 1.0))
+    speeds = [best_peer(row)[1] / row["ms"] for row in rows if "ms" in row and row["part"] == "models" and best_peer(row)[1]]
+    if speeds:
+        found.append(("all models: speed against the best other, geometric mean", math.exp(sum(map(math.log, speeds)) / len(speeds)), 1.0))
     return [(figure, value, goal, value >= goal) for figure, value, goal in found]
 
 
@@ -58,14 +73,17 @@ def page(results):
     if not results["tiny"]:
         text += ["## Goals", "", table(["figure", "measured", "goal", ""], [(f, number(v), g, "met" if met else "missed") for f, v, g, met in goals(rows)]), ""]
     text += ["## Programs", "", "Times are medians of rounds in which all systems take turns. Errors are relative, in the Euclidean norm, against float32 or wider.", ""]
-    body = []
+    packed = {entry["name"]: entry for entry in results.get("package", [])}
+    body = [(name, "not compiled: " + one_line(entry["failed"]), "", "", "", "", "") for name, entry in packed.items() if "failed" in entry]
     for row in rows:
+        entry = packed.get(row["name"], {})
+        compiled = f"{number(entry.get('compile_s'))} s, {entry['bytes'] / (1 << 20):.2f} MiB" if "bytes" in entry else ""
         if "failed" in row:
-            body.append((row["name"], "failed: " + row["failed"].replace("\n", " ").replace("|", "/")[:200], "", "", "", ""))
+            body.append((row["name"], "failed: " + one_line(row["failed"]), "", "", "", "", compiled))
             continue
-        peers = ", ".join(f"{name} {number(ms)}" for name, ms in row.get("peers", {}).items())
-        body.append((row["name"], "right" if row["right"] and row["repeats"] else "WRONG", f"{row['error']:.1e}", number(row.get("ms")), rate(row) if "ms" in row else "", peers))
-    text += [table(["program", "", "error", "ms", "", "others, ms"], body), ""]
+        peers = ", ".join([*(f"{name} {number(ms)}" for name, ms in row.get("peers", {}).items()), *(f"{name} failed" for name in row.get("failed_peers", {}))])
+        body.append((row["name"], "right" if row["right"] and row["repeats"] else "WRONG", f"{row['error']:.1e}", number(row.get("ms")), rate(row) if "ms" in row else "", peers, compiled))
+    text += [table(["program", "", "error", "ms", "", "others, ms", "compiled in, size"], body), ""]
     for title, key, head in (("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")), ("Nsight Compute", "profile", ("program", "kernel", "figures"))):
         entries = results.get(key)
         text += [f"## {title}", ""]

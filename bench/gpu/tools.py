@@ -6,9 +6,14 @@ import re
 import shutil
 import subprocess
 
-SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
+# Statuses of the driver that a program asks for and deals with are no errors; memory comes and goes in the order of streams.
+SANITIZERS = {"memcheck": ["--padding", "32", "--report-api-errors", "no", "--track-stream-ordered-races", "all"], "racecheck": ["--racecheck-report", "all"],
+              "synccheck": [], "initcheck": []}
 METRICS = {"gpu__time_duration.sum": "ns", "dram__throughput.avg.pct_of_peak_sustained_elapsed": "memory %", "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute %",
-           "sm__inst_executed_pipe_tensor.sum": "tensor instructions", "launch__registers_per_thread": "registers", "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy %"}
+           "launch__registers_per_thread": "registers", "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy %"}
+# What not every GPU counts under this name.
+MORE_METRICS = {"sm__inst_executed_pipe_tensor.sum": "tensor instructions"}
+KERNELS = "regex:^(map|contract|attention|scan|sort|scatter|repeat|strided_copy)"
 
 
 def find(tool, given):
@@ -29,9 +34,11 @@ def sanitize(path, programs, child, timeout):
     """[{tool, name, state, errors, text}]"""
     rows = []
     for name in programs:
-        for tool in SANITIZERS:
-            command = [path, "--tool", tool, "--error-exitcode", "86", *child(name)]
-            code, out, err = run(command, timeout)
+        for tool, settings in SANITIZERS.items():
+            general = ["--tool", tool, "--error-exitcode", "86", "--launch-timeout", "60"]
+            code, out, err = run([path, *general, *settings, *child(name)], timeout)
+            if code not in (None, 0, 86) and re.search(r"unrecogni[sz]ed|unknown option", out + err, re.IGNORECASE):  # of another version
+                code, out, err = run([path, *general[:4], *child(name)], timeout)
             text = out + err
             found = re.search(r"ERROR SUMMARY: (\d+) error", text) or re.search(r"RACECHECK SUMMARY: (\d+) hazard", text)
             state = "timed out" if code is None else "clean" if code == 0 and found and found[1] == "0" else "found" if code == 86 or found and found[1] != "0" else "failed"
@@ -40,17 +47,24 @@ def sanitize(path, programs, child, timeout):
     return rows
 
 
+def read_kernels(text, metrics):
+    """The rows of ncu's table, which other lines may surround; the first has the units."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    rows = [line for line in csv.DictReader(io.StringIO("\n".join(lines))) if (line.get("ID") or "").isdigit()]
+    return [{"kernel": row.get("Kernel Name", "?")[:60], **{label: row.get(metric) or "" for metric, label in metrics.items()}} for row in rows]
+
+
 def profile(path, programs, child, timeout):
     """[{name, kernels: [{kernel, metric...}]}]"""
     rows = []
     for name in programs:
-        command = [path, "--clock-control", "none", "--csv", "--page", "raw", "--metrics", ",".join(METRICS), "--kernel-name", "regex:^(map|contract|attention|scan|sort|scatter|kiln)",
-                   "--launch-count", "40", *child(name)]
-        code, out, err = run(command, timeout)
-        table = out[out.find('"ID"'):] if '"ID"' in out else ""
-        kernels = []
-        for line in list(csv.DictReader(io.StringIO(table)))[1:]:  # the first row has the units
-            kernels.append({"kernel": line.get("Kernel Name", "?")[:60], **{label: line.get(metric, "") for metric, label in METRICS.items()}})
+        for metrics in ({**METRICS, **MORE_METRICS}, METRICS):
+            command = [path, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(metrics), "--kernel-name", KERNELS,
+                       "--launch-count", "40", *child(name)]
+            code, out, err = run(command, timeout)
+            kernels = read_kernels(out, metrics)
+            if kernels or code is None:
+                break
         rows.append({"name": name, "state": "timed out" if code is None else "profiled" if kernels else "failed", "kernels": kernels,
                      "text": "" if kernels else (out + err).strip()[-1500:]})
     return rows

@@ -66,15 +66,17 @@ def test_no_driver(package, tmp_path, monkeypatch):
 
 
 TOOL = """#!/bin/sh
-case "$*" in *racecheck*) echo "RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"; exit 86;; *synccheck*) exit 1;; *initcheck*) sleep 9;; esac
+case "$*" in *memcheck*padding*) echo "error: unrecognised option '--padding'"; exit 1;; *racecheck*) echo "RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"; exit 86;; *synccheck*) exit 1;; *initcheck*) sleep 9;; esac
 echo "ERROR SUMMARY: 0 errors"
 """
 PROFILER = """#!/bin/sh
+case "$*" in *pipe_tensor*) echo "==ERROR== no such metric"; exit 1;; esac
 cat <<END
 ==PROF== Connected
 "ID","Kernel Name","gpu__time_duration.sum","launch__registers_per_thread"
 "","","ns","register/thread"
 "0","contract_0","1234","126"
+==PROF== Disconnected
 END
 """
 
@@ -90,11 +92,18 @@ def test_tools(tmp_path, monkeypatch):
     assert [(row["tool"], row["state"], row["errors"]) for row in rows] == [
         ("memcheck", "clean", 0), ("racecheck", "found", 2), ("synccheck", "failed", None), ("initcheck", "timed out", None)]
     profiles = tools.profile(str(tmp_path / "profiler"), ["contract"], lambda name: ["true", name], 2)
-    assert profiles[0]["state"] == "profiled" and profiles[0]["kernels"][0]["ns"] == "1234" and profiles[0]["kernels"][0]["registers"] == "126"
+    assert len(profiles[0]["kernels"]) == 1 and profiles[0]["state"] == "profiled" and profiles[0]["kernels"][0]["ns"] == "1234" and profiles[0]["kernels"][0]["registers"] == "126"
+    attention = {"name": "attention-4096", "part": "attention", "flops": 4e11, "bytes": 1e8, "error": 1e-3, "right": True, "repeats": True, "ms": 1.0, "peers": {}}
+    model = {"name": "bert", "part": "models", "flops": 0, "bytes": 0, "error": 1e-3, "right": True, "repeats": True, "ms": 2.0, "peers": {"eager": 9.0, "torch.compile": 4.0},
+             "failed_peers": {"aoti": "RuntimeError"}}
     contract = {"name": "contract-4096", "part": "contracts", "flops": 2.0 * 4096**3, "bytes": 1e8, "error": 1e-3, "right": True, "repeats": True, "ms": 0.2,
                 "peers": {"eager": 0.18, "cublaslt": 0.17}}
     memory = {"name": "pointwise", "part": "memory", "flops": 0, "bytes": 1e9, "error": 0, "right": True, "repeats": True, "ms": 0.4, "peers": {"copy": 0.25, "eager": 0.5},
               "copied": 1e9}
     assert [(value, goal, met) for _, value, goal, met in report.goals([contract, memory])] == [(0.17 / 0.2, 0.85, True), (0.25 / 0.4, 0.9, False)]
-    page = report.page({"tiny": False, "arch": "sm_90", "commit": "none", "machine": {"gpu": "a GPU", "time": "now"}, "rows": [contract, memory], "sanitizer": rows, "profile": profiles})
+    assert [(value, goal, met) for _, value, goal, met in report.goals([attention, model, {**model, "ms": 32.0}])] == [
+        (400.0, 500, False), (2.0, 1.0, True), (0.125, 1.0, False), (pytest.approx(0.5), 1.0, False)]
+    package = [{"name": "bert", "compile_s": 4.4, "bytes": 3 << 19, "has_weights": True}, {"name": "vit", "failed": "an error\nof two lines"}]
+    page = report.page({"tiny": False, "arch": "sm_90", "commit": "none", "machine": {"gpu": "a GPU", "time": "now"}, "package": package, "rows": [contract, memory, model], "sanitizer": rows, "profile": profiles})
     assert "687 TFLOP/s" in page and "2500 GB/s" in page and "| check-parts | racecheck | found | 2 |" in page and "registers 126" in page
+    assert "| bert | right | 1.0e-03 | 2 |  | eager 9, torch.compile 4, aoti failed | 4.4 s, 1.50 MiB |" in page and "| vit | not compiled: an error of two lines |" in page
