@@ -592,6 +592,20 @@ def test_attention_in_registers(tmp_path):
     assert len(code) == 4 and all("mma.sync" in text and "ldmatrix" in text and "ex2.approx.ftz.f32" in text for text in code)
 
 
+class GroupedStep(torch.nn.Module):
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+def test_keys_of_f32_in_registers(tmp_path):
+    """A decoder's step reads its keys and values 16 bytes at a time, and writes them so to shared memory."""
+    archive = tmp_path / "step.pt2"
+    torch.export.save(torch.export.export(GroupedStep(), tuple(torch.zeros(1, heads, count, 128) for heads, count in ((32, 1), (8, 4096), (8, 4096)))), archive)
+    (code,) = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("attention*.sm_80.ptx")]
+    assert all(f"{access}.v4.b32" in code for access in ("ld.global", "st.shared", "ld.shared")) and "ld.global.b32" not in code
+
+
 @pytest.mark.skipif(not PTXAS, reason="no ptxas")
 def test_cubins(parts, tmp_path):
     reports = [file.name for file in assert_assembles(parts.archive, tmp_path).glob("*.txt")]

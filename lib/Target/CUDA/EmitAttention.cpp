@@ -8,6 +8,7 @@
 #include "AttentionKernel.h"
 #include "WarpgroupAttention.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -65,6 +66,9 @@ public:
     bindBlock(blockRows());
     int64_t bytes = sumType.getIntOrFloatBitWidth() / 8;
     auto allocate = [&](int64_t elements) { return frame.allocateShared(elements * bytes); };
+    vector = depth % (vectorBytes / bytes) == 0 && valueDepth % (vectorBytes / bytes) == 0
+                 ? vectorBytes / bytes
+                 : 1;
     queries = allocate(blockRows() * depth);
     keys = allocate(keyBlock * keyPitch());
     values = allocate(keyBlock * paddedValues());
@@ -89,39 +93,68 @@ public:
 
 private:
   int64_t blockRows() const { return numWarps * rows; }
-  int64_t keyPitch() const { return depth + 1; } // lanes read different keys
+  /// Lanes read different keys: so far apart, those that read at once meet no bank twice.
+  int64_t keyPitch() const { return depth + (vector > 1 ? vector : 1); }
   int64_t valueSteps() const { return llvm::divideCeil(valueDepth, warpSize); }
   int64_t paddedValues() const { return valueSteps() * warpSize; }
 
   /// exp(x - y), where y is a maximum.
   Value expDifference(Value x, Value y) { return math::ExpOp::create(b, loc, sub(x, finite(y))); }
   Value load(Value memory, sym::Expr offset) { return q.load(memory, sumType, offset); }
+  /// `vector` neighbours, from a multiple of that on.
+  SmallVector<Value> loadVector(Value memory, sym::Expr offset) {
+    if (vector == 1)
+      return {load(memory, offset)};
+    Value address = frame.gep(memory, sumType, frame.simplifyAndEmit(offset));
+    Value loaded = LLVM::LoadOp::create(b, loc, VectorType::get(vector, sumType), address,
+                                        /*alignment=*/vectorBytes);
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < vector; ++i)
+      values.push_back(vector::ExtractOp::create(b, loc, loaded, i));
+    return values;
+  }
+  void storeVector(Value memory, sym::Expr offset, ValueRange values) {
+    if (vector == 1)
+      return store(memory, offset, values.front());
+    Value address = frame.gep(memory, sumType, frame.simplifyAndEmit(offset));
+    Value stored = vector::FromElementsOp::create(b, loc, VectorType::get(vector, sumType), values);
+    LLVM::StoreOp::create(b, loc, stored, address, /*alignment=*/vectorBytes);
+  }
   void store(Value memory, sym::Expr offset, Value value) {
     q.store(memory, sumType, offset, value);
   }
 
-  /// Evaluates `count` rows of `width` features from `first` on into shared memory; zero past
-  /// `limit` and past the features.
+  /// Evaluates `count` rows of `width` features from `first` on into shared memory, `vector` at a
+  /// time; zero past `limit` and past the features.
   void fill(cpu::BodyEmitter &body, Value memory, int64_t count, int64_t width, int64_t pitch,
             unsigned rowDim, unsigned featureDim, sym::Expr first, sym::Expr limit,
             int64_t padded = 0) {
-    padded = std::max(padded, width);
-    frame.emitLoop(frame.thread, frame.constant(count * padded), frame.numThreads, {},
-                   [&](Value iv, ValueRange) -> SmallVector<Value> {
-                     sym::Expr element = frame.addVariable(iv, count * padded);
-                     sym::Expr row = frame.named(element.floorDiv(padded), count);
-                     sym::Expr feature = frame.named(element.mod(padded), padded);
-                     Value inside = frame.both(frame.emitLess(first + row, limit),
-                                               frame.emitLess(feature, width));
-                     auto value = [&] {
-                       cpu::BodyEmitter::Scope scope(body);
-                       body.setDim(rowDim, frame.named(first + row, limit));
-                       body.setDim(featureDim, frame.named(feature, width));
-                       return widen(body.emitYield().front());
-                     };
-                     store(memory, row * pitch + feature, emitWhere(inside, value, 0));
-                     return {};
-                   });
+    int64_t chunks = std::max(padded, width) / vector;
+    SmallVector<Value> zeros(vector, number(0));
+    frame.emitLoop(
+        frame.thread, frame.constant(count * chunks), frame.numThreads, {},
+        [&](Value iv, ValueRange) -> SmallVector<Value> {
+          sym::Expr chunk = frame.addVariable(iv, count * chunks);
+          sym::Expr row = frame.named(chunk.floorDiv(chunks), count);
+          sym::Expr feature = vector * frame.named(chunk.mod(chunks), chunks);
+          Value inside =
+              frame.both(frame.emitLess(first + row, limit), frame.emitLess(feature, width));
+          auto values = [&] {
+            SmallVector<Value> result;
+            cpu::BodyEmitter::Scope scope(body);
+            body.setDim(rowDim, frame.named(first + row, limit));
+            // A multiple stays one, from which it is seen that neighbours are neighbours.
+            sym::Expr inWidth = vector * frame.named(feature.floorDiv(vector), width / vector);
+            for (int64_t i = 0; i < vector; ++i) {
+              cpu::BodyEmitter::Scope scope(body);
+              body.setDim(featureDim, inWidth + i);
+              result.push_back(widen(body.emitYield().front()));
+            }
+            return result;
+          };
+          storeVector(memory, row * pitch + feature, frame.emitWhere(inside, zeros, values));
+          return {};
+        });
   }
 
   /// One block of keys; the state is, of each row, maximum, sum and this lane's part of the result.
@@ -133,16 +166,20 @@ private:
     frame.emitBarrier();
 
     SmallVector<Value> zeros(rows, number(0));
-    SmallVector<Value> scores = frame.emitLoop(
-        frame.constant(0), frame.constant(depth), 1, zeros, [&](Value iv, ValueRange sums) {
-          sym::Expr feature = frame.addVariable(iv, depth);
-          Value key = load(keys, lane * keyPitch() + feature);
-          SmallVector<Value> next;
-          for (int64_t r = 0; r < rows; ++r)
-            next.push_back(math::FmaOp::create(
-                b, loc, load(queries, (warpNumber * rows + r) * depth + feature), key, sums[r]));
-          return next;
-        });
+    SmallVector<Value> scores =
+        frame.emitLoop(frame.constant(0), frame.constant(depth / vector), 1, zeros,
+                       [&](Value iv, ValueRange sums) {
+                         sym::Expr feature = vector * frame.addVariable(iv, depth / vector);
+                         SmallVector<Value> key = loadVector(keys, lane * keyPitch() + feature);
+                         SmallVector<Value> next(sums);
+                         for (int64_t r = 0; r < rows; ++r) {
+                           auto query =
+                               loadVector(queries, (warpNumber * rows + r) * depth + feature);
+                           for (auto [x, y] : llvm::zip_equal(query, key))
+                             next[r] = math::FmaOp::create(b, loc, x, y, next[r]);
+                         }
+                         return next;
+                       });
 
     SmallVector<Value> next;
     int64_t width = 2 + valueSteps();
@@ -221,6 +258,8 @@ private:
   }
 
   int64_t rows;
+  /// Features that are loaded together.
+  int64_t vector = 1;
   Value queries, keys, values, weights;
 };
 } // namespace
