@@ -252,7 +252,8 @@ def programs(tiny=False):
     return {
         "contract-4096": product(4096, 4096, 4096), "contract-8192": product(8192, 8192, 8192), "contract-gelu-4096": product(4096, 4096, 4096, epilogue=F.gelu),
         "contract-128x4096x4096": product(128, 4096, 4096), "contract-128x14336x4096": product(128, 14336, 4096), "contract-16x4096x4096": product(16, 4096, 4096),
-        "contract-1x4096x14336": product(1, 4096, 14336), "contract-512x512x16384": product(512, 512, 16384), "contract-batch-64x512": batched(64, 512, 512, 512),
+        "contract-1x4096x14336": product(1, 4096, 14336), "contract-512x512x16384": product(512, 512, 16384),
+        "contract-4096x4096x512": product(4096, 4096, 512), "contract-3072x3072x4096": product(3072, 3072, 4096), "contract-batch-64x512": batched(64, 512, 512, 512),
         "contract-f32-2048": product(2048, 2048, 2048, f32),
         "attention-4096": attention(16, 4096, 4096, 128), "attention-4096-causal": attention(16, 4096, 4096, 128, causal=True),
         "attention-16384": attention(16, 16384, 16384, 128), "attention-16384-causal": attention(16, 16384, 16384, 128, causal=True),

@@ -259,6 +259,37 @@ def test_products_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
     assert "contract" in log.read_text() and "sm_90a" not in log.read_text()
 
 
+class Rows(torch.nn.Module):
+    """What warpgroups have multiplied, written by runs of a row: with what has columns, rows, both, in f32, to heads, of more tiles than there are
+    blocks, in parts, and of columns that are no multiple of a run."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.odd = torch.nn.Parameter(torch.randn(320)), torch.nn.Linear(136, 324)
+
+    def forward(self, x, w, residual, scales, long):
+        heads = F.linear(x, w.t(), self.bias).view(2, -1, 5, 64).transpose(1, 2).contiguous()
+        return (F.relu(x @ w + self.bias) + residual, F.gelu(x @ w[:, :192] + self.bias[:192]), (x @ w[:, 64:]).float() * scales, heads + 1, self.odd(x),
+                (x @ w[:, :256]).float() + residual[:, :256], long @ long[:40].t() + residual[:, :40])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_rows_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
+    def example(rows):
+        torch.manual_seed(rows)
+        return (torch.randn(rows, 136).to(dtype), (torch.randn(136, 320) / 8).to(dtype), torch.randn(rows, 320).to(dtype), torch.randn(rows, 1),
+                (torch.randn(rows, 1024) / 16).to(dtype))
+
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    rows = 2 * torch.export.Dim("half", min=20, max=400)
+    shapes = ({0: rows}, None, {0: rows}, {0: rows}, {0: rows})
+    compiled = compile_model(Rows().to(dtype), example(200), dynamic_shapes=shapes, options=EMULATED)
+    for number in (200, 40, 330):
+        compiled.check(example(number), 3e-2, 6e-2)
+    assert len(set(re.findall(r"launch (\w+)_sm_90a grid ", log.read_text()))) == 7
+
+
 def test_product_of_unknown_size(compile_model):
     compiled = compile_model(Products(), (torch.randn(7, 40), torch.randn(2, 3, 9, 11)), dynamic_shapes=({0: ROWS}, None), options=EMULATED)
     for rows in (2, 7, 65, 200):
