@@ -515,9 +515,10 @@ class Large(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = torch.nn.Linear(768, 2048)
+        self.bias = torch.nn.Parameter(torch.zeros(2048, dtype=torch.bfloat16))
 
     def forward(self, a, b, x, q, one):
-        return (F.relu(a @ b.t()), F.gelu(self.layer(x)), self.layer(one), a * 2,
+        return (F.relu(a @ b.t() + self.bias), F.gelu(self.layer(x)), self.layer(one), a * 2,
                 F.scaled_dot_product_attention(q, q, q, is_causal=True))
 
 
