@@ -62,6 +62,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   } else {
     // After fusion, which would put the parts back together.
     pm.addPass(cuda::createCudaSplitReductions());
+    pm.addPass(cuda::createCudaSplitScans());
     // Before products become graphs, from which constants are not seen.
     pm.addPass(cuda::createCudaPackWindows());
     pm.addPass(cuda::createCudaPackOperands());

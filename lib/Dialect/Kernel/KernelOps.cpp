@@ -1,4 +1,5 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Kernel/Scan.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -382,7 +383,8 @@ LogicalResult ScanOp::verify() {
     return emitOpError("dim ") << dim << " is not one of " << rank;
   TypeRange state = getInit().front().getTerminator()->getOperandTypes();
   if (failed(verifyYield(*this, getInit(), state, "init")) || // C2
-      failed(verifyDimsUnused(*this, getInit(), dim, dim + 1, "init")) ||
+      (!(*this)->hasAttr(partAttrName) &&
+       failed(verifyDimsUnused(*this, getInit(), dim, dim + 1, "init"))) ||
       failed(verifyYield(*this, getBody(), state, "body")))
     return failure();
   SmallVector<Type> twice(state);

@@ -1,5 +1,6 @@
 // Scans along long lines: a block has a line and goes along it in pieces, of which each thread has
-// a few neighbouring elements. Lanes add up by shuffles, warps through shared memory.
+// a few neighbouring elements. Lanes add up by shuffles, warps through shared memory. Where lines
+// are few, a block has a part of one, and what comes before it (cuda-split-scans).
 #include "ThreadTeam.h"
 #include "kiln/Dialect/Kernel/Scan.h"
 #include "kiln/Target/CPU/LoopNest.h"
@@ -27,9 +28,13 @@ static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
   return extents;
 }
 
-/// Whether elements may be combined in any order: the state is one value, and the next one a single
-/// operation of it and the element.
-static bool isCommutative(kernel::ScanOp scan) {
+/// How many parts a line has that start on their own.
+static sym::Expr getNumParts(kernel::ScanOp scan) {
+  auto part = scan->getAttrOfType<sym::ExprAttr>(kernel::partAttrName);
+  return part ? scan.getDomain()[scan.getDim()].ceilDiv(part.getValue()) : sym::Expr(1);
+}
+
+bool cuda::isCommutative(kernel::ScanOp scan) {
   Block &combine = scan.getCombine().front();
   if (combine.getNumArguments() != 2 || combine.getOperations().size() != 2)
     return false;
@@ -69,7 +74,7 @@ FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
     threads *= 2;
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {threads}, {threads * perThread}, 1,
                                             /*stage=*/false);
-  return KernelPlan{schedule, sym::product(getLines(scan)), threads};
+  return KernelPlan{schedule, sym::product(getLines(scan)) * getNumParts(scan), threads};
 }
 
 namespace {
@@ -85,17 +90,26 @@ public:
 
   void emit() {
     SmallVector<sym::Expr> lines = getLines(scan);
-    sym::Expr line = frame.addVariable(frame.block, sym::product(lines));
-    SmallVector<sym::Expr> place = sym::delinearize(line, lines);
+    sym::Expr numLines = sym::product(lines), numParts = getNumParts(scan);
+    sym::Expr block = frame.addVariable(frame.block, numLines * numParts);
+    sym::Expr number = frame.named(block.mod(numParts), numParts), length = domain[scan.getDim()];
+    SmallVector<sym::Expr> place =
+        sym::delinearize(frame.named(block.floorDiv(numParts), numLines), lines);
     for (unsigned dim = 0, next = 0; dim < domain.size(); ++dim)
       if (isLine(scan, dim)) {
         position[dim] = frame.assumptions.simplify(place[next++]);
         init.setDim(dim, position[dim]);
         body.setDim(dim, position[dim]);
       }
+    sym::Expr begin = 0, behind = length;
+    if (auto part = scan->getAttrOfType<sym::ExprAttr>(kernel::partAttrName)) {
+      begin = frame.named(part.getValue() * number, length);
+      behind = frame.named(sym::Expr::min(begin + part.getValue(), length), length + 1);
+      init.setDim(scan.getDim(), begin);
+    }
     State start = init.emitYield();
     body.emitAvailable();
-    length = frame.emit(domain[scan.getDim()]);
+    end = frame.emit(behind);
     int64_t numWarps = frame.numThreads / warpSize;
     if (numWarps > 1)
       for (Value value : start)
@@ -103,7 +117,7 @@ public:
     first = arith::MulIOp::create(b, loc, frame.thread, frame.constant(perThread));
     lane = arith::TruncIOp::create(b, loc, b.getI32Type(), warp.rank);
     warpVariable = frame.addVariable(warp.number, numWarps);
-    frame.emitLoop(frame.constant(0), length, frame.numThreads * perThread, start,
+    frame.emitLoop(frame.emit(begin), end, frame.numThreads * perThread, start,
                    [&](Value piece, ValueRange carried) { return emitPiece(piece, carried); });
   }
 
@@ -140,10 +154,10 @@ private:
                                  arith::AndIOp::create(b, loc, lane, mask), zero);
   }
 
-  /// Elements behind the line's end are the last one once more: what comes of them reaches nobody.
+  /// Elements behind the end are the last one once more: what comes of them reaches nobody.
   State emitElement(Value index) {
     cpu::BodyEmitter::Scope scope(body);
-    Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
+    Value last = arith::SubIOp::create(b, loc, end, frame.constant(1));
     Value inside = arith::MinSIOp::create(b, loc, index, last);
     body.setDim(scan.getDim(), frame.addVariable(inside, domain[scan.getDim()]));
     return body.emitYield();
@@ -209,7 +223,7 @@ private:
   }
 
   void emitResult(Value index, ValueRange state) {
-    Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, length);
+    Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);
     frame.emitIf(isInside, [&] {
       cpu::BodyEmitter::Scope scope(finish);
       finish.setLanes(1);
@@ -235,7 +249,7 @@ private:
   Region nothing; // an emitter for memory accesses alone
   cpu::BodyEmitter memory;
   SmallVector<sym::Expr> position;
-  Value length, first, lane;
+  Value end, first, lane;    // where the line or part ends
   SmallVector<Value> shared; // a place for each value of the state
   sym::Expr warpVariable = 0;
 };

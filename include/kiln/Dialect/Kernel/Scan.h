@@ -10,6 +10,11 @@ namespace kiln::kernel {
 /// operation: what several threads have of a line may be combined.
 constexpr llvm::StringLiteral associativeAttrName = "associative";
 
+/// The attribute of a kernel.scan of which each part, so many elements (an expression) of a line,
+/// starts on its own, from what `init` is at the part's first element: only then may `init` depend
+/// on the dim that is scanned.
+constexpr llvm::StringLiteral partAttrName = "part";
+
 } // namespace kiln::kernel
 
 #endif // KILN_DIALECT_KERNEL_SCAN_H

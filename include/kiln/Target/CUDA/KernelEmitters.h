@@ -51,6 +51,9 @@ mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
 /// Whether a block has a line to scan, or a row to sort; otherwise a thread has.
 bool isBlockScan(kernel::ScanOp scan);
+/// Whether its elements may be combined in any order: the state is one value, and the next one a
+/// single operation of it and the element.
+bool isCommutative(kernel::ScanOp scan);
 bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);

@@ -20,6 +20,20 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
   ];
 }
 
+def CudaSplitScans : Pass<"cuda-split-scans", "::mlir::ModuleOp"> {
+  let summary = "Divide few long lines of scans among blocks";
+  let description = [{
+    Where a scan has few lines, and these are long, a map computes what each part of a line comes to, a scan over these what comes before
+    each part, always in the same order, and every part of the scan itself starts from that (the attribute `part`). Elements have
+    to be such that parts may be combined in any order: sums, products, extremes without positions. If only the run shows whether lines are
+    long, there is a graph for either case, and a `kernel.cond` between them.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect"
+  ];
+}
+
 def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
   let summary = "Divide the steps of products that are few blocks' work";
   let description = [{
