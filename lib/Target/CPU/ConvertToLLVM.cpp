@@ -102,8 +102,9 @@ struct StayWide : OpRewritePattern<arith::ExtFOp> {
            (op->hasOneUse() && isa<LLVM::InlineAsmOp>(*op->getUsers().begin()));
   }
   LogicalResult matchAndRewrite(arith::ExtFOp op, PatternRewriter &rewriter) const override {
-    if (isLegal(op))
-      return rewriter.notifyMatchFailure(op, "is hidden");
+    auto function = op->getParentOfType<LLVM::LLVMFuncOp>();
+    if (isLegal(op) || !function->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName()))
+      return rewriter.notifyMatchFailure(op, "is hidden, or a CPU's");
     Value wide = arith::ExtFOp::create(rewriter, op.getLoc(), op.getType(), op.getIn());
     rewriter.replaceOpWithNewOp<LLVM::InlineAsmOp>(
         op, TypeRange(op.getType()), wide, "", "=f,0", /*has_side_effects=*/false,
