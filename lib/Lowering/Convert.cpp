@@ -94,6 +94,9 @@ static LogicalResult lowerBitcast(Call &call) {
 }
 
 void lowering::registerConvert(LoweringTable &table) {
+  // `torch.tensor` of sizes asks for a dtype, which export has then written down.
+  table.add("aten.promote_types.default",
+            [](Call &call) -> LogicalResult { return call.set(ValueRange{Value()}); });
   table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
              "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
              "aten._to_copy.default", "aten.type_as.default", "prims.convert_element_type.default"},

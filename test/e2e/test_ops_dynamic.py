@@ -96,6 +96,7 @@ SEQUENCES = [  # [batch, length, 8]
     lambda x: ((x > 0).nonzero(), torch.unique((x[..., 0] * 2).round())),
     lambda x: (torch.cat([x @ x.transpose(1, 2)] * 2), torch.cat([x[:, 0].cumsum(0), x[0], x[:, 0].cumsum(0)]), torch.stack([x.sum(1)] * 3)),
     written_reshaped,
+    lambda x: torch.tensor([x.shape[0], x.shape[1]]) * torch.tensor([1.5, x.shape[1]]),
     lambda x: (x / x.shape[1] ** 0.5, torch.ones(x.shape[1], 1) * x.shape[1] / (x.shape[0] + 1)),
 ]
 

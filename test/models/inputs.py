@@ -44,17 +44,6 @@ def text_in_one_chunk(config, size):
     return dict(input_ids=(_ids(config, size, 4 + size), LENGTH))
 
 
-def text_of_blocks(config, size):
-    """Of a whole number of blocks of 32 tokens."""
-    return dict(input_ids=(_ids(config, size, 32), BATCH))
-
-
-def table(config, size):
-    words = text(config, size)
-    types = torch.randint(0, 2, (*words["input_ids"][0].shape, 7), generator=_generator(size))
-    return dict(words, token_type_ids=(types, LENGTH))
-
-
 def layout_of_numbers(config, size):
     words = text(config, size)
     return dict(words, bbox=(_real(*words["input_ids"][0].shape, 8), LENGTH))
@@ -112,35 +101,6 @@ def waveform(config, size):
 def vocoder(config, size):
     noise = _real(size, 10, config.model_in_channels)
     return dict(input_features=(_real(size, 10, config.num_mel_bins), BATCH), noise_sequence=(noise, BATCH))
-
-
-def sound_to_text(config, size):
-    return dict(sound(config, size), decoder_input_ids=(_ids(config, size, 4 + size), {0: "batch", 1: "target"}))
-
-
-def speech_features(config, size):
-    return dict(input_features=(_real(size, 10 + size, config.feature_projection_input_dim), {0: "batch", 1: "time"}))
-
-
-def features_to_text(config, size):
-    return dict(input_features=(_real(size, 40, config.input_feat_per_channel), BATCH),
-                decoder_input_ids=(_ids(config, size, 4 + size), {0: "batch", 1: "target"}))
-
-
-def clip_of_frames(config, size):
-    return dict(pixel_values_videos=(_real(size, config.frames_per_clip, 3, 32, 32), BATCH))
-
-
-def regions_and_text(config, size):
-    return dict(text(config, size), visual_feats=(_real(size, 6, 32), BATCH), visual_pos=(_real(size, 6, 4), BATCH))
-
-
-def patches_and_text(config, size):
-    return dict(text(config, size), visual_embeds=(_real(size, 6, 32), BATCH))
-
-
-def image_and_layout(config, size):
-    return dict(layout(config, size), pixel_values=(_real(size, 3, 32, 32), BATCH))
 
 
 def queries_in_text(config, size):
