@@ -677,6 +677,22 @@ def test_cubins(parts, tmp_path):
     assert loads()[2:3] == ["load PTX"]
 
 
+def test_options_without_spills(parts, tmp_path):
+    """A program in ptxas's place spills, by itself or whatever it is told, or does not know the options."""
+    def reports(name, option, other=""):
+        ptxas = tmp_path / name
+        ptxas.write_text('#!/bin/sh\ncase "$*" in ' + option + ') ' + other + """ bytes=0;; *) bytes=10;; esac
+            while [ "$1" != -o ]; do shift; done; echo "$bytes bytes stack frame, $bytes bytes spill stores" >&2; echo code > "$2"\n""")
+        ptxas.chmod(0o755)
+        process = run_tool("aot-compile", parts.archive, "-o", tmp_path / "model.so", "--target=cuda", "--gpu-arch=sm_80", f"--ptxas={ptxas}",
+                           f"--save-temps={tmp_path / f'{name}-temps'}")
+        assert process.returncode == 0, process.stderr
+        return {report.read_text() for report in (tmp_path / f"{name}-temps").glob("*.txt")}
+
+    assert reports("level", "*--register-usage-level*") == reports("blocks", "*--register-usage-level*--minnctapersm*") == {"0 bytes stack frame, 0 bytes spill stores\n"}
+    assert reports("spills", "*--register*", "echo 8 bytes spill stores >&2;") == reports("old", "*--register*", "echo Unknown option >&2; exit 1;") == {"10 bytes stack frame, 10 bytes spill stores\n"}
+
+
 def test_ptx_without_ptxas(parts, tmp_path):
     process = run_tool("aot-compile", parts.archive, "-o", "-", "--emit=ptx", "--target=cuda", "--gpu-arch=sm_80,sm_90")
     assert process.returncode == 0
