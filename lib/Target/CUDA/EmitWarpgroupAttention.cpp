@@ -47,14 +47,13 @@ public:
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     group = frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1);
     inGroup = frame.named(thread.mod(warpgroupSize), warpgroupSize);
-    auto roles = scf::IfOp::create(b, loc, emitIsZero(frame.emit(group)), /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(roles.thenBlock());
-    setRegisters(40, NVVM::SetMaxRegisterAction::decrease);
-    frame.emitIf(emitIsZero(frame.emit(inGroup)), [&] { produce(); });
-    b.setInsertionPointToStart(roles.elseBlock());
-    setRegisters(232, NVVM::SetMaxRegisterAction::increase);
-    consume();
+    // With a single consumer there are registers enough.
+    std::optional<WarpgroupRegisters> registers;
+    if (plan.consumers > 1)
+      registers = {/*copying=*/40, /*multiplying=*/232};
+    emitWarpgroupRoles(
+        frame, group, inGroup, /*oneCopies=*/true, registers, [&] { produce(); },
+        [&] { consume(); });
   }
 
 private:
@@ -70,17 +69,8 @@ private:
     sym::Expr blocks; // numBlocks
   };
 
-  Value emitIsZero(Value value) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, frame.constant(0));
-  }
   Value emitSum(Value value, int64_t more) {
     return arith::AddIOp::create(b, loc, value, frame.constant(more));
-  }
-
-  /// With a single consumer there are registers enough.
-  void setRegisters(uint32_t count, NVVM::SetMaxRegisterAction action) {
-    if (plan.consumers > 1)
-      NVVM::SetMaxRegisterOp::create(b, loc, count, action);
   }
 
   void forEachTile(function_ref<void(const Tile &)> body) {
@@ -183,7 +173,7 @@ private:
     line = wgmmaM * consumer + (wgmmaM / warps) * frame.named(inGroup.floorDiv(warpSize), warps) +
            frame.named(lane.floorDiv(4), 8);
     pair = frame.named(lane.mod(4), 4);
-    isFirstLane = emitIsZero(frame.emit(lane));
+    isFirstLane = emitIsZero(frame, frame.emit(lane));
     Value rows = frame.gep(queryRing.memory(frame.constant(0)), b.getI8Type(),
                            frame.simplifyAndEmit(wgmmaM * lineBytes * consumer));
     Value memory = ring.memory(frame.constant(0));
@@ -487,8 +477,5 @@ LogicalResult cuda::emitWarpgroupAttention(DeviceFrame &frame, kernel::Attention
     return frame.func.emitError("a schedule for warpgroups needs tile = [64] and block = "
                                 "[queries, keys], for operands that are memory as it is");
   WarpgroupAttentionEmitter(frame, attention, *plan, *operands).emit();
-  // Registers are only given away where a block has the multiprocessor to itself.
-  frame.function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                          frame.builder.getI32IntegerAttr(1));
   return success();
 }

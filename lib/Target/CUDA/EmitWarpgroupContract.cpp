@@ -48,18 +48,11 @@ public:
 
   void emit() {
     makeExchange();
-    auto roles = scf::IfOp::create(b, loc, emitIsZero(frame.emit(group)), /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(roles.thenBlock());
     bool threads = operands.haveThreads();
-    setRegisters(threads ? 104 : 56, NVVM::SetMaxRegisterAction::decrease);
-    if (threads)
-      produce();
-    else
-      frame.emitIf(emitIsZero(frame.emit(inGroup)), [&] { produce(); });
-    b.setInsertionPointToStart(roles.elseBlock());
-    setRegisters(threads ? 200 : 224, NVVM::SetMaxRegisterAction::increase);
-    consume();
+    auto registers = threads ? WarpgroupRegisters{104, 200} : WarpgroupRegisters{56, 224};
+    emitWarpgroupRoles(
+        frame, group, inGroup, /*oneCopies=*/!threads, registers, [&] { produce(); },
+        [&] { consume(); });
   }
 
 private:
@@ -82,14 +75,6 @@ private:
   static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
     return {plan.boxBytes(operands),
             operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
-  }
-
-  Value emitIsZero(Value value) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, frame.constant(0));
-  }
-
-  void setRegisters(uint32_t count, NVVM::SetMaxRegisterAction action) {
-    NVVM::SetMaxRegisterOp::create(b, loc, count, action);
   }
 
   /// Goes through this block's tiles, of every `stride` of them the one with number `first`. `body`
@@ -154,7 +139,7 @@ private:
     consumer = frame.named(group - 1, plan.consumers);
     sharer = plan.inTurns ? sym::Expr(0) : consumer;
     sym::Expr lane = frame.named(inGroup.mod(warpSize), warpSize);
-    isFirstLane = emitIsZero(frame.emit(lane));
+    isFirstLane = emitIsZero(frame, frame.emit(lane));
     // Each of the operands' boxes has a consumer's rows, and so has a part of an undivided one.
     Value memory = ring.memory(frame.constant(0));
     Value rows =
@@ -171,7 +156,7 @@ private:
       Value sums = frame.emitWhere(
           some, zero, [&]() -> SmallVector<Value> { return {multiply(tile, left, right)}; })[0];
       if (some)
-        frame.emitIf(emitIsZero(frame.emit(steps)), [&] { passTurn(); });
+        frame.emitIf(emitIsZero(frame, frame.emit(steps)), [&] { passTurn(); });
       finish(tile, sums);
     });
   }
@@ -355,8 +340,5 @@ LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp
     return frame.func.emitError("a schedule for warpgroups needs tile = [64, n] and block = "
                                 "[m, n, 64], for operands that come 16 bytes at a time");
   WarpgroupEmitter(frame, contract, *plan, *operands).emit();
-  // Registers are only given away where a block has the multiprocessor to itself.
-  frame.function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                          frame.builder.getI32IntegerAttr(1));
   return success();
 }

@@ -147,12 +147,11 @@ static void startParts(OpBuilder &builder, ScanOp scan, ScanOp before, const Spl
   yield->setOperand(0, read);
 }
 
-static void divide(ScanOp scan) {
-  std::optional<Split> split = findSplit(scan);
+static void divide(ScanOp scan, const Split &split) {
   OpBuilder builder(scan);
-  MapOp sums = sumParts(builder, scan, *split);
+  MapOp sums = sumParts(builder, scan, split);
   ScanOp before = scanParts(builder, scan, sums);
-  startParts(builder, scan, before, *split);
+  startParts(builder, scan, before, split);
 }
 
 namespace {
@@ -166,9 +165,9 @@ struct SplitScans : kiln::cuda::impl::CudaSplitScansBase<SplitScans> {
       if (std::optional<Split> split = findSplit(scan)) {
         if (split->when)
           cuda::branchOnSizes(scan, *split->when, "scan", symbols,
-                              [](Operation *copy) { divide(cast<ScanOp>(copy)); });
+                              [&](Operation *copy) { divide(cast<ScanOp>(copy), *split); });
         else
-          divide(scan);
+          divide(scan, *split);
       }
   }
 };

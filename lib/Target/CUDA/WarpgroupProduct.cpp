@@ -1,9 +1,40 @@
 #include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
+
+Value cuda::emitIsZero(DeviceFrame &frame, Value value) {
+  return arith::CmpIOp::create(frame.builder, frame.loc, arith::CmpIPredicate::eq, value,
+                               frame.constant(0));
+}
+
+void cuda::emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inGroup,
+                              bool oneCopies, std::optional<WarpgroupRegisters> registers,
+                              function_ref<void()> copy, function_ref<void()> multiply) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  auto roles = scf::IfOp::create(b, loc, emitIsZero(frame, frame.emit(group)),
+                                 /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(roles.thenBlock());
+  if (registers)
+    NVVM::SetMaxRegisterOp::create(b, loc, registers->copying,
+                                   NVVM::SetMaxRegisterAction::decrease);
+  if (oneCopies)
+    frame.emitIf(emitIsZero(frame, frame.emit(inGroup)), copy);
+  else
+    copy();
+  b.setInsertionPointToStart(roles.elseBlock());
+  if (registers)
+    NVVM::SetMaxRegisterOp::create(b, loc, registers->multiplying,
+                                   NVVM::SetMaxRegisterAction::increase);
+  multiply();
+  // Registers are only given away where a block has the multiprocessor to itself.
+  frame.function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
+}
 
 MatrixDescriptor::MatrixDescriptor(DeviceFrame &frame, Value memory, bool alongRows,
                                    int64_t boxBytes)

@@ -9,6 +9,20 @@ namespace kiln::cuda {
 /// Threads that multiply together, and the rows and steps of what they multiply.
 constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaK = 16;
 
+mlir::Value emitIsZero(DeviceFrame &frame, mlir::Value value);
+
+/// Of a thread, by what its warpgroup does: what is left of the registers that threads start with,
+/// and what others have of these.
+struct WarpgroupRegisters {
+  uint32_t copying, multiplying;
+};
+
+/// What the first warpgroup of a block does, or its first thread alone (`oneCopies`), and what the
+/// others do; `group` and `inGroup` say where a thread is. Null `registers`: all keep theirs.
+void emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inGroup, bool oneCopies,
+                        std::optional<WarpgroupRegisters> registers,
+                        llvm::function_ref<void()> copy, llvm::function_ref<void()> multiply);
+
 /// What the tensor cores are told of an operand of two bytes in shared memory (the matrix
 /// descriptor of wgmma), as tensor maps bring it: in boxes of lines of `lineBytes`.
 class MatrixDescriptor {
