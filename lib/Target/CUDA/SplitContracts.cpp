@@ -107,9 +107,9 @@ static MapOp addParts(OpBuilder &builder, ContractOp op, ContractOp parts) {
   return map;
 }
 
-static void divide(ContractOp op, sym::Expr part) {
+static void divide(ContractOp op, const Split &split) {
   OpBuilder builder(op);
-  ContractOp parts = makeParts(builder, op, part);
+  ContractOp parts = makeParts(builder, op, split.part);
   op.replaceAllUsesWith(addParts(builder, op, parts).getResult(0));
   op.erase();
 }
@@ -118,18 +118,7 @@ namespace {
 
 struct SplitContracts : kiln::cuda::impl::CudaSplitContractsBase<SplitContracts> {
   void runOnOperation() override {
-    SymbolTable symbols(getOperation());
-    SmallVector<ContractOp> contracts;
-    getOperation().walk([&](ContractOp op) { contracts.push_back(op); });
-    for (ContractOp op : contracts)
-      if (std::optional<Split> split = findSplit(op)) {
-        if (split->when)
-          cuda::branchOnSizes(op, *split->when, "product", symbols, [&](Operation *copy) {
-            divide(cast<ContractOp>(copy), split->part);
-          });
-        else
-          divide(op, split->part);
-      }
+    cuda::divideEach<ContractOp>(getOperation(), "product", findSplit, divide);
   }
 };
 

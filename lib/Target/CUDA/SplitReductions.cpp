@@ -208,7 +208,28 @@ static void reduceParts(OpBuilder &builder, MapOp map, ReduceOp reduce, MapOp pa
   reduce.erase();
 }
 
-static void divide(MapOp map) {
+namespace {
+/// Of a map with reductions that are divided.
+struct MapSplit {
+  /// At least zero where one of them is long; null: each of them always is.
+  std::optional<sym::Expr> when;
+};
+} // namespace
+
+/// Nullopt: the map is left as it is.
+static std::optional<MapSplit> findMapSplit(MapOp map) {
+  std::optional<MapSplit> result;
+  for (auto reduce : map.getBody().front().getOps<ReduceOp>())
+    if (std::optional<Split> split = findSplit(map, reduce)) {
+      if (!result)
+        result.emplace();
+      if (split->when)
+        result->when = result->when ? sym::Expr::max(*result->when, *split->when) : *split->when;
+    }
+  return result;
+}
+
+static void divide(MapOp map, const MapSplit &) {
   for (auto reduce : llvm::make_early_inc_range(map.getBody().front().getOps<ReduceOp>()))
     if (std::optional<Split> split = findSplit(map, reduce)) {
       OpBuilder builder(map);
@@ -221,23 +242,7 @@ namespace {
 
 struct SplitReductions : kiln::cuda::impl::CudaSplitReductionsBase<SplitReductions> {
   void runOnOperation() override {
-    SymbolTable symbols(getOperation());
-    SmallVector<MapOp> maps;
-    getOperation().walk([&](MapOp map) { maps.push_back(map); });
-    for (MapOp map : maps) {
-      bool isUnknown = false;
-      sym::Expr when = 0;
-      for (auto reduce : map.getBody().front().getOps<ReduceOp>())
-        if (std::optional<Split> split = findSplit(map, reduce); split && split->when) {
-          when = isUnknown ? sym::Expr::max(when, *split->when) : *split->when;
-          isUnknown = true;
-        }
-      if (isUnknown)
-        cuda::branchOnSizes(map, when, "reduction", symbols,
-                            [](Operation *copy) { divide(cast<MapOp>(copy)); });
-      else
-        divide(map);
-    }
+    cuda::divideEach<MapOp>(getOperation(), "reduction", findMapSplit, divide);
   }
 };
 

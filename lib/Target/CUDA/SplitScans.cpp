@@ -158,17 +158,7 @@ namespace {
 
 struct SplitScans : kiln::cuda::impl::CudaSplitScansBase<SplitScans> {
   void runOnOperation() override {
-    SymbolTable symbols(getOperation());
-    SmallVector<ScanOp> scans;
-    getOperation().walk([&](ScanOp scan) { scans.push_back(scan); });
-    for (ScanOp scan : scans)
-      if (std::optional<Split> split = findSplit(scan)) {
-        if (split->when)
-          cuda::branchOnSizes(scan, *split->when, "scan", symbols,
-                              [&](Operation *copy) { divide(cast<ScanOp>(copy), *split); });
-        else
-          divide(scan, *split);
-      }
+    cuda::divideEach<ScanOp>(getOperation(), "scan", findSplit, divide);
   }
 };
 
