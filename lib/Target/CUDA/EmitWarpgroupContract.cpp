@@ -17,6 +17,7 @@
 // share.
 #include "ContractKernel.h"
 #include "RowExchange.h"
+#include "TileScheduler.h"
 #include "WarpgroupFeed.h"
 #include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -39,12 +40,8 @@ public:
         feed(frame, op, dims, plan, operands, inGroup), order(makeOrder(frame, plan)),
         ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
              plan.sharers() * warps),
-        product(frame, dims.operandType, plan.blockN) {
-    // Past the last part's steps there are zeros.
-    steps = frame.assumptions.simplify(dims.part.ceilDiv(WarpgroupPlan::blockK));
-    blocksM = frame.assumptions.simplify(dims.m.ceilDiv(plan.blockM()));
-    blocksN = frame.assumptions.simplify(dims.n.ceilDiv(plan.blockN));
-  }
+        product(frame, dims.operandType, plan.blockN), tiles(frame, dims, plan),
+        steps(tiles.steps()) {}
 
   void emit() {
     makeExchange();
@@ -57,9 +54,6 @@ public:
 
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
-  /// Tiles of this many rows of tiles come before those of the next: they share operands in the
-  /// cache.
-  static constexpr int64_t tileRows = 8;
 
   static std::optional<BarrierArray> makeOrder(DeviceFrame &frame, const WarpgroupPlan &plan) {
     if (!plan.inTurns)
@@ -67,60 +61,13 @@ private:
     return BarrierArray(frame, WarpgroupPlan::consumers, warps);
   }
 
-  struct Tile {
-    sym::Expr part, batch, firstM, firstN;
-    Value turn; // of its first step
-  };
-
   static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
     return {plan.boxBytes(operands),
             operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
   }
 
-  /// Goes through this block's tiles, of every `stride` of them the one with number `first`. `body`
-  /// is also told how many have been before. Gives the number of turns.
-  Value forEachTile(Value first, int64_t stride, function_ref<void(const Tile &, Value)> body) {
-    Value numBlocks = arith::ExtUIOp::create(b, loc, b.getI64Type(),
-                                             NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
-    sym::Expr tiles = plan.tiles(dims);
-    Value begin =
-        arith::AddIOp::create(b, loc, frame.block, arith::MulIOp::create(b, loc, first, numBlocks));
-    Value step = arith::MulIOp::create(b, loc, numBlocks, frame.constant(stride));
-    Value turn = arith::MulIOp::create(b, loc, first, frame.emit(steps));
-    auto loop = scf::ForOp::create(b, loc, begin, frame.simplifyAndEmit(tiles), step,
-                                   ValueRange{turn, frame.constant(0)});
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    turn = loop.getRegionIterArg(0);
-    Value before = loop.getRegionIterArg(1);
-    body(locate(frame.addVariable(loop.getInductionVar(), tiles), turn), before);
-    Value next = arith::AddIOp::create(b, loc, turn, frame.simplifyAndEmit(stride * steps));
-    scf::YieldOp::create(
-        b, loc, ValueRange{next, arith::AddIOp::create(b, loc, before, frame.constant(1))});
-    return loop.getResult(0);
-  }
-
-  Tile locate(sym::Expr tile, Value turn) {
-    sym::Expr inBatch = blocksM * blocksN, inRows = tileRows * blocksN;
-    sym::Expr number = 0, inPart = dims.numBatch * inBatch;
-    if (op.getPart()) {
-      number = frame.named(tile.floorDiv(inPart), dims.numParts);
-      tile = frame.named(tile.mod(inPart), inPart);
-    }
-    sym::Expr batch = frame.named(tile.floorDiv(inBatch), dims.numBatch);
-    sym::Expr part = frame.named(tile.mod(inBatch), inBatch);
-    sym::Expr rows = frame.named(part.floorDiv(inRows), blocksM.ceilDiv(tileRows));
-    Value inside = frame.simplifyAndEmit(part.mod(inRows));
-    Value count = frame.simplifyAndEmit(sym::Expr::min(blocksM - tileRows * rows, tileRows));
-    Value row = arith::RemUIOp::create(b, loc, inside, count);
-    Value column = arith::DivUIOp::create(b, loc, inside, count);
-    row = arith::AddIOp::create(b, loc, row, frame.simplifyAndEmit(tileRows * rows));
-    return {number, batch, plan.blockM() * frame.addVariable(row, blocksM),
-            plan.blockN * frame.addVariable(column, blocksN), turn};
-  }
-
   void produce() {
-    Value turns = forEachTile(frame.constant(0), 1, [&](const Tile &tile, Value) {
+    Value turns = tiles.forEach(frame.constant(0), 1, [&](const ScheduledTile &tile, Value) {
       feed.emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
         frame.emitLoop(frame.constant(0), frame.emit(steps), 1, {},
                        [&](Value iv, ValueRange) -> SmallVector<Value> {
@@ -149,16 +96,18 @@ private:
     MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes);
     MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
     Value first = plan.inTurns ? frame.emit(consumer) : frame.constant(0);
-    forEachTile(first, plan.inTurns ? plan.consumers : 1, [&](const Tile &tile, Value before) {
-      takeTurn(before);
-      Value zero = LLVM::ZeroOp::create(b, loc, product.sumsType());
-      Value some = frame.emitLess(0, steps);
-      Value sums = frame.emitWhere(
-          some, zero, [&]() -> SmallVector<Value> { return {multiply(tile, left, right)}; })[0];
-      if (some)
-        frame.emitIf(emitIsZero(frame, frame.emit(steps)), [&] { passTurn(); });
-      finish(tile, sums);
-    });
+    tiles.forEach(first, plan.inTurns ? plan.consumers : 1,
+                  [&](const ScheduledTile &tile, Value before) {
+                    takeTurn(before);
+                    Value zero = LLVM::ZeroOp::create(b, loc, product.sumsType());
+                    Value some = frame.emitLess(0, steps);
+                    Value sums = frame.emitWhere(some, zero, [&]() -> SmallVector<Value> {
+                      return {multiply(tile, left, right)};
+                    })[0];
+                    if (some)
+                      frame.emitIf(emitIsZero(frame, frame.emit(steps)), [&] { passTurn(); });
+                    finish(tile, sums);
+                  });
   }
 
   /// In turns, the first consumer begins.
@@ -180,7 +129,8 @@ private:
   }
 
   /// A tile's sums.
-  Value multiply(const Tile &tile, const MatrixDescriptor &left, const MatrixDescriptor &right) {
+  Value multiply(const ScheduledTile &tile, const MatrixDescriptor &left,
+                 const MatrixDescriptor &right) {
     ring.waitFull(tile.turn);
     Value first = multiplyStep({}, left, right, tile.turn);
     Value last = frame.emitLoop(frame.constant(1), frame.emit(steps), 1, first,
@@ -206,7 +156,7 @@ private:
     return product.multiply(sums, left, offset, right, offset, WarpgroupPlan::blockK);
   }
 
-  void finish(const Tile &tile, Value sums) {
+  void finish(const ScheduledTile &tile, Value sums) {
     SmallVector<Value> values = product.unpack(sums);
     // What is computed of the thread's number would otherwise be in registers while it multiplies.
     sym::Expr thread = frame.addVariable(frame.readThread(), frame.numThreads);
@@ -251,7 +201,7 @@ private:
     exchange.emplace(frame, exchanged, plan.blockN, run, WarpgroupPlan::consumers * warps);
   }
 
-  void storeRuns(const Tile &tile, ValueRange sums) {
+  void storeRuns(const ScheduledTile &tile, ValueRange sums) {
     sym::Expr firstM = tile.firstM + firstRow;
     exchange->begin(warp, lane);
     int64_t piece = exchange->pieceColumns();
@@ -319,7 +269,8 @@ private:
   std::optional<BarrierArray> order;
   StageRing ring;
   WarpgroupProduct product;
-  sym::Expr steps = 0, blocksM = 0, blocksN = 0;
+  TileScheduler tiles;
+  sym::Expr steps; // of a tile
   /// Of the warpgroups that multiply this one; and of those that have a tile together.
   sym::Expr consumer = 0, sharer = 0;
   Value isFirstLane;
