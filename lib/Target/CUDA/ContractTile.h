@@ -22,18 +22,20 @@ public:
   virtual bool keepsNeighbours(Side side) const = 0;
 
   virtual size_t numSums() const = 0;
+  /// The sums come in so many bands of rows, one after the other, which differ in their rows alone.
+  virtual int64_t numBands() const { return 1; }
   /// The sums of this thread (of the sum's type) with the product of the two parts added.
   virtual llvm::SmallVector<mlir::Value> multiply(mlir::Value lhs, mlir::Value rhs,
                                                   mlir::ValueRange sums) = 0;
 
-  /// The sums of one row of the block: column, number. Each `neighbours` of them are columns next
-  /// to each other, from a multiple of that on.
+  /// The sums of one row of the block: column, number in the band. Each `neighbours` of them are
+  /// columns next to each other, from a multiple of that on.
   struct Row {
     sym::Expr row;
     int64_t neighbours = 1;
     llvm::SmallVector<std::pair<sym::Expr, size_t>> columns;
   };
-  virtual llvm::SmallVector<Row> rows() const = 0;
+  virtual llvm::SmallVector<Row> rows(sym::Expr band) const = 0;
 };
 
 /// With ordinary multiplications, or on tensor cores, as the plan says.

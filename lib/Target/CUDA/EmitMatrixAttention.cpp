@@ -168,10 +168,16 @@ private:
                      });
       return;
     }
+    // Threads for whole lines: all of a thread's chunks are of the same features.
+    width = part.matrix.length / part.vector;
+    count = part.matrix.lines * width;
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
-    for (int64_t i = 0; i < count; i += frame.numThreads)
-      frame.emitIf(frame.emitLess(thread + i, count),
-                   [&] { copyChunk(part, first, thread + i, width); });
+    sym::Expr feature = part.vector * frame.named(thread.mod(width), width);
+    frame.emitIf(frame.emitLess(feature, part.padded()), [&] {
+      for (int64_t i = 0; i < count; i += frame.numThreads)
+        frame.emitIf(frame.emitLess(thread + i, count),
+                     [&] { copyChunk(part, first, thread + i, width); });
+    });
     emitCopiesEnd(frame);
   }
 

@@ -52,18 +52,18 @@ public:
     return next;
   }
 
-  SmallVector<Row> rows() const override {
+  int64_t numBands() const override { return rowProducts; }
+  SmallVector<Row> rows(sym::Expr band) const override {
     SmallVector<Row> result;
-    for (int64_t i = 0; i < rowProducts; ++i)
-      for (int64_t below : {0, 1}) {
-        Row &line = result.emplace_back();
-        line.neighbours = 2;
-        line.row = warpRow * plan.tileM + i * mmaM + fragments.group + 8 * below;
-        for (int64_t j = 0; j < columnProducts; ++j)
-          for (int64_t next : {0, 1})
-            line.columns.push_back({warpColumn * plan.tileN + j * mmaN + 2 * fragments.step + next,
-                                    4 * (i * columnProducts + j) + 2 * below + next});
-      }
+    for (int64_t below : {0, 1}) {
+      Row &line = result.emplace_back();
+      line.neighbours = 2;
+      line.row = warpRow * plan.tileM + band * mmaM + fragments.group + 8 * below;
+      for (int64_t j = 0; j < columnProducts; ++j)
+        for (int64_t next : {0, 1})
+          line.columns.push_back({warpColumn * plan.tileN + j * mmaN + 2 * fragments.step + next,
+                                  4 * j + 2 * below + next});
+    }
     return result;
   }
 

@@ -42,7 +42,7 @@ public:
                           });
   }
 
-  SmallVector<Row> rows() const override {
+  SmallVector<Row> rows(sym::Expr) const override {
     SmallVector<Row> result;
     for (int64_t i = 0; i < plan.tileM; ++i) {
       Row &line = result.emplace_back();
