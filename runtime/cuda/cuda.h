@@ -36,6 +36,7 @@ struct kiln_device {
   /* By number, loaded when they are first launched. */
   struct {
     CUmodule module;
+    int64_t max_blocks; /* of a variant: that run at the same time */
     _Atomic(CUfunction) function;
   } kernels[];
 };
@@ -113,7 +114,7 @@ int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kern
 CUresult kiln_cuda_encode_maps(const struct kiln_device *device,
                                const kiln_rt_device_kernel *kernel, void *const *buffers,
                                const int64_t *symbols, CUtensorMap *maps);
-/* The blocks of a launch of a variant. */
+/* The blocks of a launch of a variant that has been loaded. */
 int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
                                const kiln_rt_device_kernel *kernel, const int64_t *symbols);
 

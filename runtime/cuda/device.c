@@ -63,6 +63,27 @@ static int32_t fail_load(const struct kiln_device *device, const kiln_rt_device_
   return result == CUDA_ERROR_OUT_OF_MEMORY ? KILN_OUT_OF_MEMORY : KILN_DEVICE_ERROR;
 }
 
+/* How many blocks of a variant run at the same time: one on each multiprocessor. Those of a cluster
+ * need neighbours, of which some GPUs have an odd number. */
+static CUresult find_max_blocks(const struct kiln_device *device,
+                                const kiln_rt_device_kernel *kernel, CUfunction function,
+                                int64_t *blocks) {
+  *blocks = device->multiprocessors;
+  if (kernel->cluster < 2)
+    return CUDA_SUCCESS;
+  int clusters = 0;
+  CUlaunchConfig launch = {.gridDimX = kernel->cluster,
+                           .gridDimY = 1,
+                           .gridDimZ = 1,
+                           .blockDimX = kernel->threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = kernel->shared_bytes};
+  CUresult result = device->driver->cuOccupancyMaxActiveClusters(&clusters, function, &launch);
+  *blocks = (int64_t)clusters * kernel->cluster;
+  return result == CUDA_SUCCESS && clusters < 1 ? CUDA_ERROR_INVALID_CLUSTER_SIZE : result;
+}
+
 static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
   const kiln_cuda_driver *driver = device->driver;
   CUmodule module = NULL;
@@ -90,6 +111,8 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
   if (result == CUDA_SUCCESS && kernel->shared_bytes > 48 << 10)
     result = driver->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                         (int)kernel->shared_bytes);
+  if (result == CUDA_SUCCESS)
+    result = find_max_blocks(device, kernel, function, &device->kernels[kernel->number].max_blocks);
   if (result != CUDA_SUCCESS) {
     driver->cuModuleUnload(module);
     return kiln_cuda_fail(driver, result, kernel->name);

@@ -43,12 +43,13 @@ typedef struct kiln_rt_device_kernel {
   uint32_t number; /* below kiln_rt_device.num_kernels, of this kernel and its variant alone */
   /* What is launched instead where the compute capability is 9.0, or NULL. */
   const struct kiln_rt_device_kernel *variant;
-  /* Of a variant: its grid, of which no more blocks run than there are multiprocessors; then for
+  /* Of a variant: its grid, of which no more blocks run than at the same time can; then for
    * each map the offset of the first element, the sizes, and the strides but the innermost, which
    * is 1. A negative number does not fit. */
   void (*geometry)(const int64_t *symbols, int64_t *numbers);
   const kiln_rt_tensor_map *maps;
-  uint32_t num_maps, reserved;
+  uint32_t num_maps;
+  uint32_t cluster; /* of how many neighbouring blocks the code makes one; grids are multiples */
 } kiln_rt_device_kernel;
 
 #define KILN_RT_MAX_MAPS 4

@@ -36,6 +36,16 @@ typedef struct {
   CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
 
+/* A launch that is asked about. */
+typedef struct {
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  void *attrs;
+  unsigned numAttrs;
+} CUlaunchConfig;
+
 /* A copy in a graph. */
 typedef struct {
   size_t srcXInBytes, srcY, srcZ, srcLOD;
@@ -66,6 +76,7 @@ enum {
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+  CUDA_ERROR_INVALID_CLUSTER_SIZE = 912,
 
   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
@@ -113,6 +124,7 @@ enum {
   F(cuLaunchKernel, (CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,          \
                      unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,      \
                      CUstream stream, void **parameters, void **extra))                            \
+  F(cuOccupancyMaxActiveClusters, (int *count, CUfunction function, const CUlaunchConfig *launch)) \
   F(cuTensorMapEncodeTiled,                                                                        \
     (CUtensorMap * map, int type, uint32_t rank, void *address, const uint64_t *sizes,             \
      const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,          \

@@ -54,5 +54,6 @@ int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
                                const kiln_rt_device_kernel *kernel, const int64_t *symbols) {
   int64_t numbers[KILN_RT_MAX_GEOMETRY];
   kernel->geometry(symbols, numbers);
-  return numbers[0] < device->multiprocessors ? numbers[0] : device->multiprocessors;
+  int64_t max_blocks = device->kernels[kernel->number].max_blocks;
+  return numbers[0] < max_blocks ? numbers[0] : max_blocks;
 }

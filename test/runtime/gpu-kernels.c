@@ -11,6 +11,16 @@ int32_t kiln_emulator_thread(void);
 int32_t kiln_emulator_block(void);
 void kiln_emulator_buffer(void *address, int64_t bytes);
 void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+int32_t kiln_emulator_blocks(void);
+int32_t kiln_emulator_rank(void);
+void *kiln_emulator_shared(void);
+void *kiln_emulator_map_shared(void *address, int32_t rank);
+void kiln_emulator_cluster_arrive(void);
+void kiln_emulator_cluster_wait(void);
+void kiln_emulator_mbarrier_init(void *address, int32_t count);
+void kiln_emulator_fence_mbarrier_init(void);
+void kiln_emulator_mbarrier_arrive(void *address);
+void kiln_emulator_mbarrier_wait(void *address, int32_t parity);
 
 static float load(float *buffer, int64_t i) {
   return *(float *)kiln_emulator_access(buffer + i, sizeof(float), 0);
@@ -19,21 +29,41 @@ static void store(float *buffer, int64_t i, float value) {
   *(float *)kiln_emulator_access(buffer + i, sizeof(float), 1) = value;
 }
 
-/* y = x + 1: x, y; count. Where x is NaN, that is an error. */
-const int64_t bump_parameters = 4;
-void bump_emulated(void **arguments) {
+/* y = x + 1: x, y; count. Where x is NaN, that is an error. Each block has THREADS elements of
+ * every `step`. */
+static void add_one(void **arguments, int64_t step) {
   float *x = *(float **)arguments[0], *y = *(float **)arguments[1];
   int64_t count = *(int64_t *)arguments[2];
   int32_t *error = *(int32_t **)arguments[3];
   int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
   kiln_emulator_buffer(x, 4 * count);
   kiln_emulator_buffer(y, 4 * count);
-  if (i < count) {
+  for (; i < count; i += step) {
     float value = load(x, i);
     if (value != value)
       *error = 1;
     store(y, i, value + 1);
   }
+}
+
+const int64_t bump_parameters = 4;
+void bump_emulated(void **arguments) { add_one(arguments, INT64_MAX / 2); }
+
+/* Blocks in pairs, of which each goes on when the other one has told it to. */
+const int64_t bump_pairs_parameters = 4, bump_pairs_cluster = 2;
+void bump_pairs_emulated(void **arguments) {
+  int32_t thread = kiln_emulator_thread();
+  char *barrier = kiln_emulator_shared();
+  if (thread == 0) {
+    kiln_emulator_mbarrier_init(barrier, 1);
+    kiln_emulator_fence_mbarrier_init();
+  }
+  kiln_emulator_cluster_arrive();
+  kiln_emulator_cluster_wait();
+  if (thread == 0)
+    kiln_emulator_mbarrier_arrive(kiln_emulator_map_shared(barrier, 1 - kiln_emulator_rank()));
+  kiln_emulator_mbarrier_wait(barrier, 0);
+  add_one(arguments, (int64_t)kiln_emulator_blocks() * THREADS);
 }
 
 /* y[i] = x[i] + weights[STRIDE * i]: x, weights, y; count */

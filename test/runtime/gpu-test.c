@@ -391,6 +391,33 @@ static void test_graphs(void) {
   unsetenv("KILN_CUDA_GRAPHS");
 }
 
+/* Pairs of blocks: as many as the GPU runs at the same time, of grids that no block is missing of;
+ * in graphs as well, also when those are set to other sizes. */
+static void test_clusters(void) {
+  kiln_model *model = create(0);
+  arguments a;
+  for (int64_t count = 50; count <= 350; count += 100) {
+    make_arguments(&a, count, 0);
+    clear_log();
+    for (int i = 0; i < 3; ++i)
+      run_and_check(model, &a, i, NULL);
+    CHECK(count_log("graph of 6") == 2);
+    CHECK(count_log("launch bump_pairs grid 2 block 64 shared 65536 cluster 2\n") == 12);
+    free_arguments(&a);
+  }
+  kiln_model_destroy(model);
+
+  setenv("KILN_CUDA_VARIANTS", "0", 1);
+  model = create(0);
+  make_arguments(&a, 300, 0);
+  clear_log();
+  run_and_check(model, &a, 0, NULL);
+  CHECK(count_log("launch bump grid 5 block 64 shared 0 cluster 1\n") == 4);
+  free_arguments(&a);
+  kiln_model_destroy(model);
+  unsetenv("KILN_CUDA_VARIANTS");
+}
+
 /* Modules are loaded when they are needed; a model may go before its runs have ended. */
 static void test_lazily(void) {
   CUstream stream;
@@ -598,6 +625,7 @@ int main(int argc, char **argv) {
   test_places();
   test_reports();
   test_graphs();
+  test_clusters();
   test_lazily();
   test_threads();
   test_memory();

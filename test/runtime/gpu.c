@@ -6,7 +6,8 @@
  *     return x + 4 + weights[::1024][:s0]        # weights: external
  *
  * in STEPS steps: four times 1 is added, the third time in place, then it is copied. A kernel
- * reports an index that is out of range where x is NaN.
+ * reports an index that is out of range where x is NaN. Where the compute capability is 9.0, pairs
+ * of blocks add.
  *
  *===-----------------------------------------------------------------------===*/
 #include "gpu.h"
@@ -23,10 +24,37 @@ static const kiln_rt_symbol symbols[] = {{"s0", 1, MOST}};
 
 /* Before the emulator's, which the machine has: what a GPU would be given. */
 static kiln_rt_image images[] = {{NULL, 0, 0, KILN_RT_EMULATOR}};
-static const kiln_rt_device_kernel bump = {"bump", images, symbol_numbers, 1,    2,    1, 64,
-                                           0,      0,      NULL,           NULL, NULL, 0, 0};
-static const kiln_rt_device_kernel weigh = {"weigh", images, symbol_numbers, 1,    3,    1, 64,
-                                            0,       1,      NULL,           NULL, NULL, 0, 0};
+static void count_blocks(const int64_t *values, int64_t *numbers) {
+  numbers[0] = (values[0] + 127) / 128 * 2;
+}
+static const kiln_rt_device_kernel pairs = {.name = "bump_pairs",
+                                            .images = images,
+                                            .symbols = symbol_numbers,
+                                            .num_images = 1,
+                                            .num_buffers = 2,
+                                            .num_symbols = 1,
+                                            .threads = 64,
+                                            .shared_bytes = 64 << 10,
+                                            .geometry = count_blocks,
+                                            .cluster = 2};
+static const kiln_rt_device_kernel bump = {.name = "bump",
+                                           .images = images,
+                                           .symbols = symbol_numbers,
+                                           .num_images = 1,
+                                           .num_buffers = 2,
+                                           .num_symbols = 1,
+                                           .threads = 64,
+                                           .variant = &pairs,
+                                           .cluster = 1};
+static const kiln_rt_device_kernel weigh = {.name = "weigh",
+                                            .images = images,
+                                            .symbols = symbol_numbers,
+                                            .num_images = 1,
+                                            .num_buffers = 3,
+                                            .num_symbols = 1,
+                                            .threads = 64,
+                                            .number = 1,
+                                            .cluster = 1};
 
 void use_image(const void *data, uint64_t bytes) {
   images[0].data = data;

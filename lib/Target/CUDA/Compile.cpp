@@ -105,10 +105,11 @@ Modules split(ModuleOp module) {
     OpBuilder builder(parts.back()->getBodyRegion());
     for (Operation &op : module.getOps()) {
       auto name = SymbolTable::getSymbolName(&op);
-      bool isWanted = &op == function ||
-                      name.getValue() == (function.getName() + "_emulated").str() ||
-                      name.getValue() == (function.getName() + "_parameters").str() ||
-                      name.getValue() == (function.getName() + "_maps").str();
+      StringRef suffix = name.getValue();
+      bool isWanted =
+          &op == function ||
+          (suffix.consume_front(function.getName()) &&
+           llvm::is_contained({"_emulated", "_parameters", "_maps", "_cluster"}, suffix));
       auto other = dyn_cast<LLVM::LLVMFuncOp>(op);
       isWanted |= other && other.isExternal();
       isWanted |= isa<LLVM::GlobalOp>(op) && !SymbolTable::symbolKnownUseEmpty(name, function);
@@ -169,6 +170,7 @@ private:
     kernel.threads =
         function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName())[0];
     kernel.sharedBytes = function->getAttrOfType<IntegerAttr>(sharedAttrName).getInt();
+    kernel.cluster = getCluster(function);
     auto base = function->getAttrOfType<FlatSymbolRefAttr>(variantAttrName);
     if (!base)
       return kernel;

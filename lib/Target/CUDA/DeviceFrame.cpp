@@ -21,6 +21,17 @@ int64_t cuda::getThreads(kernel::FuncOp func) {
   return threads ? threads.getInt() : 0;
 }
 
+int64_t cuda::getCluster(LLVM::LLVMFuncOp function) {
+  auto dims =
+      function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getClusterDimAttrName());
+  return dims ? dims[0] : 1;
+}
+
+void cuda::setCluster(LLVM::LLVMFuncOp function, int64_t blocks) {
+  auto dims = DenseI32ArrayAttr::get(function.getContext(), {static_cast<int32_t>(blocks), 1, 1});
+  function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(), dims);
+}
+
 DeviceFrame::DeviceFrame(kernel::FuncOp func, ArrayRef<sym::Expr> symbols)
     : KernelFrame(func, getThreadTarget(), symbols), numThreads(getThreads(func)) {
   auto number = [&](Value register_) {

@@ -200,7 +200,8 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     return WalkResult::interrupt();
   }
 
-  /// void NAME_emulated(void *const *arguments), and const int64_t NAME_parameters, their number
+  /// void NAME_emulated(void *const *arguments), and const int64_t NAME_parameters, NAME_maps and
+  /// NAME_cluster: their numbers, and the blocks of a cluster.
   void emitTwin(LLVM::LLVMFuncOp function) {
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfter(function);
@@ -212,12 +213,14 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     unsigned numMaps = maps ? maps.size() : 0;
     auto twin =
         LLVM::LLVMFuncOp::create(builder, loc, (function.getName() + "_emulated").str(), type);
-    LLVM::GlobalOp::create(builder, loc, builder.getI64Type(), /*isConstant=*/true,
-                           LLVM::Linkage::External, (function.getName() + "_parameters").str(),
-                           builder.getI64IntegerAttr(function.getNumArguments() - numMaps));
-    LLVM::GlobalOp::create(builder, loc, builder.getI64Type(), /*isConstant=*/true,
-                           LLVM::Linkage::External, (function.getName() + "_maps").str(),
-                           builder.getI64IntegerAttr(numMaps));
+    auto define = [&](StringRef suffix, int64_t value) {
+      LLVM::GlobalOp::create(builder, loc, builder.getI64Type(), /*isConstant=*/true,
+                             LLVM::Linkage::External, (function.getName() + suffix).str(),
+                             builder.getI64IntegerAttr(value));
+    };
+    define("_parameters", function.getNumArguments() - numMaps);
+    define("_maps", numMaps);
+    define("_cluster", getCluster(function));
     builder.setInsertionPointToStart(twin.addEntryBlock(builder));
     Emulator emulator(getOperation(), builder);
     SmallVector<Value> arguments;
@@ -251,6 +254,7 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     // What only the GPU is told.
     for (StringRef name : {StringRef(NVVM::NVVMDialect::getKernelFuncAttrName()),
                            StringRef(NVVM::NVVMDialect::getMaxntidAttrName()),
+                           StringRef(NVVM::NVVMDialect::getClusterDimAttrName()),
                            StringRef(NVVM::NVVMDialect::getMinctasmAttrName())})
       function->removeAttr(name);
   }

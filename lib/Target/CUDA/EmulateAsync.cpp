@@ -28,6 +28,11 @@ bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
     op->erase();
     return true;
   };
+  auto replace = [&](Value value) {
+    op->getResult(0).replaceAllUsesWith(value);
+    op->erase();
+    return true;
+  };
   return llvm::TypeSwitch<Operation *, bool>(op)
       .Case([&](NVVM::MBarrierInitOp init) {
         return call("kiln_emulator_mbarrier_init", {generic(init.getAddr()), init.getCount()});
@@ -45,12 +50,30 @@ bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
       .Case([&](NVVM::FenceProxyOp) { return call("kiln_emulator_fence_proxy", {}); })
       .Case([&](NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp load) {
         SmallVector<Value> arguments = {generic(load.getDstMem()), load.getTmaDescriptor(),
-                                        generic(load.getMbar()), i32(load.getCoordinates().size())};
+                                        generic(load.getMbar())};
+        Value mask = load.getMulticastMask();
+        if (mask)
+          arguments.push_back(LLVM::ZExtOp::create(builder, loc, builder.getI32Type(), mask));
+        arguments.push_back(i32(load.getCoordinates().size()));
         llvm::append_range(arguments, load.getCoordinates());
-        while (arguments.size() < 4 + mapRank)
-          arguments.push_back(i32(0));
-        return call("kiln_emulator_load_tensor", arguments);
+        arguments.append(mapRank - load.getCoordinates().size(), i32(0));
+        return call(mask ? "kiln_emulator_multicast_tensor" : "kiln_emulator_load_tensor",
+                    arguments);
       })
+      .Case([&](NVVM::ClusterId) {
+        return replace(emulator.call(loc, "kiln_emulator_rank", builder.getI32Type(), {}));
+      })
+      .Case([&](NVVM::MapaOp map) {
+        Value mapped =
+            emulator.call(loc, "kiln_emulator_map_shared", ptr, {generic(map.getA()), map.getB()});
+        if (map.getType() != ptr)
+          mapped = LLVM::AddrSpaceCastOp::create(builder, loc, map.getType(), mapped);
+        return replace(mapped);
+      })
+      .Case([&](NVVM::ClusterArriveOp) { return call("kiln_emulator_cluster_arrive", {}); })
+      .Case([&](NVVM::ClusterWaitOp) { return call("kiln_emulator_cluster_wait", {}); })
+      .Case(
+          [&](NVVM::FenceMbarrierInitOp) { return call("kiln_emulator_fence_mbarrier_init", {}); })
       .Case([&](NVVM::SetMaxRegisterOp set) {
         int64_t sign = set.getAction() == NVVM::SetMaxRegisterAction::increase ? 1 : -1;
         return call("kiln_emulator_set_registers", i32(sign * set.getRegCount()));

@@ -92,7 +92,7 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
          variants.lookup(kernel.name),
          kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
          globals.structs(kernel.name + "_maps", globals.structType(mapFields), maps),
-         static_cast<int64_t>(maps.size()), int64_t(0)});
+         static_cast<int64_t>(maps.size()), kernel.cluster});
   }
   return cpu::compileToObject(*table, host);
 }

@@ -1,8 +1,8 @@
 /*===- emulator-test.c - What the emulator finds ----------------------------===*
  *
  * Kernels by hand, as Emulate.cpp would write them: a right one with Hopper's instructions, one
- * with those of all GPUs, and for each rule one that breaks it. Then callers that break the
- * driver's.
+ * with those of all GPUs, one whose blocks share copies, and for each rule one that breaks it. Then
+ * callers that break the driver's.
  *
  *===-----------------------------------------------------------------------===*/
 #include "emulator/machine.h"
@@ -25,6 +25,15 @@ void kiln_emulator_mbarrier_wait(void *address, int32_t parity);
 void kiln_emulator_fence_proxy(void);
 void kiln_emulator_load_tensor(void *to, const void *map, void *address, int32_t rank, int32_t c0,
                                int32_t c1, int32_t c2, int32_t c3, int32_t c4);
+void kiln_emulator_multicast_tensor(void *to, const void *map, void *barrier, int32_t mask,
+                                    int32_t rank, int32_t c0, int32_t c1, int32_t c2, int32_t c3,
+                                    int32_t c4);
+int32_t kiln_emulator_block(void);
+int32_t kiln_emulator_rank(void);
+void *kiln_emulator_map_shared(void *address, int32_t rank);
+void kiln_emulator_cluster_arrive(void);
+void kiln_emulator_cluster_wait(void);
+void kiln_emulator_fence_mbarrier_init(void);
 void kiln_emulator_set_registers(int32_t change);
 void kiln_emulator_wgmma_fence(void);
 void kiln_emulator_wgmma_commit(void);
@@ -92,10 +101,27 @@ static enum {
   SAME_BANKS,
   UNWRITTEN,
   NOT_COPIED,
+  PAIRS, /* from here on, two blocks share copies */
+  NOT_MET,
+  UNPUBLISHED,
+  OWN_ARRIVALS,
+  HALF_EXPECTED,
+  LATE_WAIT,
+  TOLD_TWICE,
+  EARLY_END,
+  UNAWAITED_NEWS,
+  NO_SUCH_BLOCK,
+  NO_SUCH_RANK,
+  MAPPED_TWICE,
+  REMOTE_WAIT,
+  REMOTE_READ,
+  ARRIVES_TWICE,
+  NO_ARRIVAL,
+  LOST_THREAD,
   NUM_MISTAKES
 } mistake;
 
-static _Alignas(64) CUtensorMap map, narrow_map;
+static _Alignas(64) CUtensorMap map, narrow_map, half_map;
 static _Alignas(
     16) uint16_t matrix[70][72]; /* bf16: of 70 x 72, of which boxes of 64 x 64 are copied */
 static float result[64][COLUMNS];
@@ -282,6 +308,96 @@ static int is_exchanged(void) {
   return 1;
 }
 
+/*===-- Blocks that share copies --------------------------------------------===*/
+
+enum { BLOCKS = 4, STEPS = 2 };
+static float results[BLOCKS][64][COLUMNS];
+
+static void meet(void) {
+  kiln_emulator_cluster_arrive();
+  kiln_emulator_cluster_wait();
+}
+
+/* Of two blocks each copies half of the rows to both; in two steps, to the same place. */
+static void pair_kernel(void **arguments) {
+  int32_t thread = kiln_emulator_thread(), rank = kiln_emulator_rank(), other = 1 - rank;
+  char *shared = kiln_emulator_shared(), *full = shared + BARRIER, *empty = full + 8;
+  (void)arguments;
+  machine.buffers[0].begin = (uintptr_t)matrix;
+  machine.buffers[0].bytes = sizeof matrix;
+  machine.num_buffers = 1;
+  if (thread == 0) {
+    kiln_emulator_mbarrier_init(full, 1);
+    kiln_emulator_mbarrier_init(empty, mistake == OWN_ARRIVALS ? 1 : 2);
+    kiln_emulator_fence_proxy();
+    if (mistake != UNPUBLISHED)
+      kiln_emulator_fence_mbarrier_init();
+  }
+  if (mistake == LOST_THREAD && thread == 3)
+    kiln_emulator_barrier(9);
+  if (mistake == ARRIVES_TWICE)
+    kiln_emulator_cluster_arrive();
+  if (mistake == NOT_MET)
+    kiln_emulator_barrier(0);
+  else
+    meet();
+  if (mistake == NO_ARRIVAL)
+    kiln_emulator_cluster_wait();
+  if (mistake == NO_SUCH_RANK)
+    kiln_emulator_map_shared(empty, 2);
+  if (mistake == MAPPED_TWICE)
+    kiln_emulator_map_shared(kiln_emulator_map_shared(empty, other), other);
+  if (mistake == REMOTE_WAIT)
+    kiln_emulator_mbarrier_wait(kiln_emulator_map_shared(full, other), 0);
+  if (mistake == REMOTE_READ)
+    load(kiln_emulator_map_shared(shared, other));
+  float sums[COLUMNS / 2] = {0};
+  for (int step = 0; step < STEPS; ++step) {
+    if (thread == 0) {
+      kiln_emulator_mbarrier_wait(empty, (step + 1) % 2);
+      kiln_emulator_mbarrier_expect(full, mistake == HALF_EXPECTED ? BOX / 2 : BOX);
+      if (mistake == TOLD_TWICE)
+        kiln_emulator_mbarrier_arrive(kiln_emulator_map_shared(full, other));
+      kiln_emulator_multicast_tensor(shared + rank * BOX / 2, &half_map, full,
+                                     mistake == NO_SUCH_BLOCK ? 7 : 3, 2, 8 * step, 32 * rank, 0, 0,
+                                     0);
+    }
+    kiln_emulator_mbarrier_wait(full, step % 2);
+    kiln_emulator_wgmma_fence();
+    for (int k = 0; k < 4; ++k) {
+      uint64_t operand = describe(shared) + 2 * (uint64_t)k;
+      kiln_emulator_wgmma((int64_t)operand, (int64_t)operand, sums, COLUMNS, step + k > 0, 0, 0, 0,
+                          k);
+    }
+    kiln_emulator_wgmma_commit();
+    if (mistake != LATE_WAIT || rank == 1 || step > 0)
+      kiln_emulator_wgmma_wait(0);
+    kiln_emulator_barrier(2);
+    if (mistake == OWN_ARRIVALS ? thread == rank : thread < 2)
+      kiln_emulator_mbarrier_arrive(kiln_emulator_map_shared(empty, thread));
+  }
+  for (int i = 0; i < COLUMNS / 2; ++i)
+    results[kiln_emulator_block()][thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8]
+           [i / 4 * 8 + thread % 4 * 2 + i % 2] = kiln_emulator_sum(sums[i]);
+  if (mistake == EARLY_END || (mistake == UNAWAITED_NEWS && rank == 1))
+    return;
+  meet();
+}
+
+static int are_pairs_right(void) {
+  for (int block = 0; block < BLOCKS; ++block)
+    for (int row = 0; row < 64; ++row)
+      for (int column = 0; column < COLUMNS; ++column) {
+        float want = 0;
+        for (int step = 0; step < STEPS; ++step)
+          for (int k = 8 * step; k < 8 * step + 64; ++k)
+            want += at(row, k) * at(column, k);
+        if (results[block][row][column] != want)
+          return 0;
+      }
+  return 1;
+}
+
 /*===-- Callers -------------------------------------------------------------===*/
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
@@ -291,6 +407,14 @@ CUresult cuMemFree_v2(CUdeviceptr memory);
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
 CUresult cuMemFreeHost(void *memory);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
+                        unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
+                        CUstream stream, void **parameters, void **extra);
+CUresult cuGraphCreate(CUgraph *graph, unsigned flags);
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                 size_t numAfter, const CUDA_KERNEL_NODE_PARAMS *parameters);
+CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
+                                      const CUlaunchConfig *launch);
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void *address,
                                 const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
                                 const uint32_t *steps, int interleave, int swizzle, int l2Promotion,
@@ -392,6 +516,27 @@ static int count_wrong_maps(void) {
   return failures;
 }
 
+/* Launches of half a cluster. */
+static int count_wrong_launches(void) {
+  struct CUfunc_st pairs = {.name = "pairs", .cluster = 2, .shared_bytes = 64};
+  CUDA_KERNEL_NODE_PARAMS node_parameters = {&pairs, 3, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL, NULL};
+  CUlaunchConfig launch = {2, 1, 1, 32, 1, 1, 64, NULL, NULL, 0};
+  CUgraph graph;
+  CUgraphNode node;
+  int clusters = 0;
+  cuGraphCreate(&graph, 0);
+  int failures =
+      cuLaunchKernel(&pairs, 3, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL) != CUDA_ERROR_INVALID_VALUE;
+  failures +=
+      cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &node_parameters) != CUDA_ERROR_INVALID_VALUE;
+  failures += cuOccupancyMaxActiveClusters(&clusters, &pairs, &launch) != CUDA_SUCCESS;
+  launch.gridDimX = 1;
+  failures += cuOccupancyMaxActiveClusters(&clusters, &pairs, &launch) != CUDA_ERROR_INVALID_VALUE;
+  if (failures || clusters != 1)
+    fprintf(stderr, "launches of half a cluster: %d, %d clusters\n", failures, clusters);
+  return failures || clusters != 1;
+}
+
 /* What is said of each mistake; NULL: nothing, but what comes out is not right. */
 static const char *const messages[] = {
     [UNFENCED_BARRIER] = "a barrier that has not been fenced",
@@ -437,6 +582,23 @@ static const char *const messages[] = {
     [SAME_BANKS] = "several rows are in the same banks",
     [UNWRITTEN] = NULL,
     [NOT_COPIED] = NULL,
+    [NOT_MET] = "uses a barrier that",
+    [UNPUBLISHED] = "which has not been fenced for other blocks",
+    [OWN_ARRIVALS] = "another copy has not arrived at",
+    [HALF_EXPECTED] = "multiplies what has not arrived",
+    [LATE_WAIT] = "block 1, thread 0: copies to shared memory that products under way read",
+    [TOLD_TWICE] = "more often than it was made for",
+    [EARLY_END] = "uses a barrier of block 0, which has ended",
+    [UNAWAITED_NEWS] = "ends although another block may still tell one of its barriers",
+    [NO_SUCH_BLOCK] = "copies to blocks 0x7 of a cluster of 2",
+    [NO_SUCH_RANK] = "maps an address to block 2 of a cluster of 2",
+    [MAPPED_TWICE] = "maps an address that is not its shared memory's",
+    [REMOTE_WAIT] = "waits for a barrier of another block",
+    [REMOTE_READ] = "reads shared memory of block 1 as its own",
+    [ARRIVES_TWICE] = "arrives at its cluster's barrier twice",
+    [NO_ARRIVAL] = "waits for its cluster without having arrived",
+    [LOST_THREAD] = "of 256 threads 2 are at a barrier, 0 at an instruction of their whole warp or "
+                    "warpgroup, 0 wait for a phase of a barrier, 254 for their cluster",
 };
 
 int main(void) {
@@ -457,18 +619,32 @@ int main(void) {
   failures += count_wrong_maps();
   tensor.box[0] = 32;
   memcpy(&narrow_map, &tensor, sizeof tensor);
+  tensor.box[0] = 64;
+  tensor.box[1] = 32;
+  memcpy(&half_map, &tensor, sizeof tensor);
+  failures += count_wrong_launches();
   for (int i = 0; i < NUM_MISTAKES; ++i) {
     char message[512] = "";
     mistake = i;
-    int is_plain = i >= PLAIN;
-    int failed = emulator_launch("by_hand", is_plain ? plain_kernel : kernel, NULL, NULL, 1,
-                                 THREADS, SHARED, message, sizeof message);
-    int right = !failed && (is_plain ? is_exchanged() : is_right());
+    int is_paired = i >= PAIRS, is_plain = i >= PLAIN && !is_paired;
+    int failed = emulator_launch("by_hand",
+                                 is_paired  ? pair_kernel
+                                 : is_plain ? plain_kernel
+                                            : kernel,
+                                 NULL, NULL, is_paired ? BLOCKS : 1, is_paired ? 2 : 1, THREADS,
+                                 SHARED, message, sizeof message);
+    int right = !failed && (is_paired ? are_pairs_right() : is_plain ? is_exchanged() : is_right());
     int is_found = messages[i] ? failed && strstr(message, messages[i]) != NULL : !failed && !right;
-    if (i == NONE || i == PLAIN ? !right : !is_found) {
+    if (i == NONE || i == PLAIN || i == PAIRS ? !right : !is_found) {
       fprintf(stderr, "mistake %d: %s\n", i, message);
       ++failures;
     }
+  }
+  char message[512];
+  if (!emulator_launch("by_hand", pair_kernel, NULL, NULL, 3, 2, THREADS, SHARED, message,
+                       sizeof message)) {
+    fprintf(stderr, "half a cluster runs\n");
+    ++failures;
   }
   for (size_t i = 0; i < sizeof callers / sizeof callers[0]; ++i)
     if (!ends(callers[i].call, callers[i].message)) {

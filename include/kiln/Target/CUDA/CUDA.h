@@ -35,6 +35,7 @@ struct DeviceKernel {
   int64_t numBuffers = 0;
   int64_t threads = 0;
   int64_t sharedBytes = 0;
+  int64_t cluster = 1; // blocks of one
   std::vector<Image> images;
 };
 

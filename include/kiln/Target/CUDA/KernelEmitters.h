@@ -114,6 +114,12 @@ mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 /// What planning left on the kernel; 0 threads: it runs on the host.
 int64_t getThreads(kernel::FuncOp func);
 
+/// Blocks that the code of a function makes a cluster of (`nvvm.cluster_dim`): they run at the same
+/// time and reach each other's shared memory. 1: each is by itself. What is launched are whole
+/// clusters, which needs no word from whoever launches.
+int64_t getCluster(mlir::LLVM::LLVMFuncOp function);
+void setCluster(mlir::LLVM::LLVMFuncOp function, int64_t blocks);
+
 } // namespace kiln::cuda
 
 #endif // KILN_TARGET_CUDA_KERNELEMITTERS_H

@@ -6,6 +6,8 @@
  * are the registers of the sums: a thread has marks in them instead, which it may exchange
  * for the sums when it has waited.
  *
+ * What other blocks of its cluster may do to a block's memory is said in cluster.c.
+ *
  *===-----------------------------------------------------------------------===*/
 #include "machine.h"
 #include "tensor.h"
@@ -15,52 +17,53 @@
 #define LINE 128 /* bytes of a box's line */
 #define DEFAULT_REGISTERS (65536 / (int)machine.num_threads / 8 * 8)
 
-static struct thread *self(void) { return &machine.threads[machine.current]; }
+static struct thread *self(void) { return &machine.block->threads[machine.current]; }
 
 static int overlap(uintptr_t a, size_t a_bytes, uintptr_t b, size_t b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
 }
 
 /* Forgets what all threads of its warpgroup have waited for. */
-static void drop_readings(void) {
+static void drop_readings(struct block *block) {
   unsigned kept = 0;
-  for (unsigned i = 0; i < machine.num_readings; ++i) {
-    const struct reading *reading = &machine.readings[i];
-    const struct thread *group = &machine.threads[reading->warpgroup * WARPGROUP];
+  for (unsigned i = 0; i < block->num_readings; ++i) {
+    const struct reading *reading = &block->readings[i];
+    const struct thread *group = &block->threads[reading->warpgroup * WARPGROUP];
     int is_done = 1;
     for (unsigned t = 0; t < WARPGROUP && is_done; ++t)
       is_done = group[t].done_groups > reading->group;
     if (!is_done)
-      machine.readings[kept++] = *reading;
+      block->readings[kept++] = *reading;
   }
-  machine.num_readings = kept;
+  block->num_readings = kept;
 }
 
-int is_read_by_products(uintptr_t begin, size_t bytes) {
+int is_read_by_products(struct block *block, uintptr_t begin, size_t bytes) {
   for (int is_clean = 0;; is_clean = 1) {
     int found = 0;
-    for (unsigned i = 0; i < machine.num_readings && !found; ++i)
-      found = overlap(begin, bytes, machine.readings[i].begin, machine.readings[i].bytes);
+    for (unsigned i = 0; i < block->num_readings && !found; ++i)
+      found = overlap(begin, bytes, block->readings[i].begin, block->readings[i].bytes);
     if (!found || is_clean)
       return found;
-    drop_readings();
+    drop_readings(block);
   }
 }
 
 static int is_shared(uintptr_t address, size_t bytes) {
-  uintptr_t begin = (uintptr_t)machine.shared;
+  uintptr_t begin = (uintptr_t)machine.block->shared;
   return address >= begin && bytes <= machine.shared_bytes &&
          address - begin <= machine.shared_bytes - bytes;
 }
 
 void begin_async(void) {
-  machine.num_mbarriers = machine.num_box_copies = machine.num_readings = 0;
-  machine.num_barriers = 0;
-  machine.registers = 0;
+  machine.block->num_mbarriers = machine.block->num_box_copies = machine.block->num_readings = 0;
+  machine.block->num_barriers = 0;
+  machine.block->registers = 0;
   begin_writes();
   for (unsigned i = 0; i < machine.num_threads; ++i) {
-    struct thread *thread = &machine.threads[i];
+    struct thread *thread = &machine.block->threads[i];
     memset(thread->waited, 0xff, sizeof thread->waited);
+    thread->cluster_arrivals = thread->cluster_waits = 0;
     thread->is_fenced = 0;
     thread->product_groups = thread->done_groups = thread->num_products = 0;
     thread->has_open_group = 0;
@@ -70,8 +73,20 @@ void begin_async(void) {
 }
 
 void end_async(void) {
-  if (machine.num_box_copies)
-    fail("ends while %u copies to its shared memory are under way", machine.num_box_copies);
+  if (machine.block->num_box_copies)
+    fail("ends while %u copies to its shared memory are under way", machine.block->num_box_copies);
+  /* What another block tells a barrier has come when a thread has seen that phase end, or has been
+   * at the cluster's barrier with that block behind it. */
+  unsigned waits = 0;
+  for (unsigned i = 0; i < machine.num_threads; ++i)
+    if (machine.block->threads[i].cluster_waits > waits)
+      waits = machine.block->threads[i].cluster_waits;
+  for (unsigned i = 0; i < machine.block->num_mbarriers; ++i) {
+    const struct mbarrier *barrier = &machine.block->mbarriers[i];
+    if (barrier->remote_cluster && barrier->remote_cluster > waits &&
+        barrier->remote_phase >= barrier->last_waited)
+      fail("ends although another block may still tell one of its barriers something");
+  }
 }
 
 void end_thread_async(void) {
@@ -86,36 +101,52 @@ EXPORT void kiln_emulator_mbarrier_init(void *address, int32_t count) {
                           .count = count,
                           .pending = count,
                           .made_by = machine.current,
-                          .made_in = machine.num_barriers};
+                          .made_in = machine.block->num_barriers,
+                          .made_in_cluster = self()->cluster_arrivals};
   if (!is_shared(made.address, 8) || made.address % 8 || count < 1)
     fail("makes a barrier of %d arrivals outside of shared memory or unaligned", count);
-  if (machine.num_mbarriers == MAX_MBARRIERS)
+  if (machine.block->num_mbarriers == MAX_MBARRIERS)
     fail("makes more than %d barriers", MAX_MBARRIERS);
-  for (unsigned i = 0; i < machine.num_mbarriers; ++i)
-    if (overlap(machine.mbarriers[i].address, 8, made.address, 8))
+  for (unsigned i = 0; i < machine.block->num_mbarriers; ++i)
+    if (overlap(machine.block->mbarriers[i].address, 8, made.address, 8))
       fail("makes a barrier twice");
   if (machine.failed)
     stop();
-  machine.mbarriers[machine.num_mbarriers++] = made;
+  machine.block->mbarriers[machine.block->num_mbarriers++] = made;
 }
 
 EXPORT void kiln_emulator_fence_proxy(void) {
   note_fence();
-  for (unsigned i = 0; i < machine.num_mbarriers; ++i)
-    if (machine.mbarriers[i].made_by == machine.current)
-      machine.mbarriers[i].is_fenced = 1;
+  for (unsigned i = 0; i < machine.block->num_mbarriers; ++i)
+    if (machine.block->mbarriers[i].made_by == machine.current)
+      machine.block->mbarriers[i].is_fenced = 1;
 }
 
-/* The barrier at this address, which the thread may know of. */
-static unsigned find_mbarrier(void *address) {
-  for (unsigned i = 0; i < machine.num_mbarriers; ++i) {
-    const struct mbarrier *barrier = &machine.mbarriers[i];
-    if (barrier->address != (uintptr_t)address)
+/* fence.mbarrier_init.release.cluster */
+EXPORT void kiln_emulator_fence_mbarrier_init(void) {
+  for (unsigned i = 0; i < machine.block->num_mbarriers; ++i)
+    if (machine.block->mbarriers[i].made_by == machine.current)
+      machine.block->mbarriers[i].is_published = 1;
+}
+
+/* The number of the barrier at this address in a block, which the thread may know of. */
+static unsigned find_mbarrier(const struct block *owner, uintptr_t address) {
+  if (owner && owner->has_ended)
+    fail("uses a barrier of block %u, which has ended", owner->number);
+  for (unsigned i = 0; owner && !machine.failed && i < owner->num_mbarriers; ++i) {
+    const struct mbarrier *barrier = &owner->mbarriers[i];
+    if (barrier->address != address)
       continue;
-    if (barrier->made_by != machine.current && barrier->made_in == machine.num_barriers) {
+    int is_own = owner == machine.block;
+    int is_known = self()->cluster_waits > barrier->made_in_cluster;
+    if (is_own)
+      is_known |= barrier->made_by == machine.current || barrier->made_in != owner->num_barriers;
+    if (!is_known)
       fail("uses a barrier that another thread has made since all threads met");
-      stop();
-    }
+    else if (!is_own && !barrier->is_published)
+      fail("uses a barrier of block %u, which has not been fenced for other blocks", owner->number);
+    if (machine.failed)
+      break;
     return i;
   }
   fail("uses a barrier that has not been made");
@@ -134,35 +165,51 @@ static void complete(struct mbarrier *barrier) {
   }
 }
 
+/* Another block's is at an address that mapa has given. */
 EXPORT void kiln_emulator_mbarrier_arrive(void *address) {
-  struct mbarrier *barrier = &machine.mbarriers[find_mbarrier(address)];
+  struct block *owner = find_block((uintptr_t)address, 8);
+  unsigned number = find_mbarrier(owner, (uintptr_t)address);
+  struct mbarrier *barrier = &owner->mbarriers[number];
+  if (owner != machine.block) {
+    barrier->remote_phase = barrier->phase;
+    if (barrier->remote_cluster <= self()->cluster_arrivals)
+      barrier->remote_cluster = self()->cluster_arrivals + 1;
+  }
   --barrier->pending;
   complete(barrier);
 }
 
 EXPORT void kiln_emulator_mbarrier_expect(void *address, int32_t bytes) {
-  struct mbarrier *barrier = &machine.mbarriers[find_mbarrier(address)];
+  struct mbarrier *barrier =
+      &machine.block->mbarriers[find_mbarrier(machine.block, (uintptr_t)address)];
   barrier->bytes += bytes;
   --barrier->pending;
   complete(barrier);
 }
 
 static int has_passed(const struct thread *thread) {
-  return (machine.mbarriers[thread->mbarrier].phase & 1) != thread->parity;
+  return (machine.block->mbarriers[thread->mbarrier].phase & 1) != thread->parity;
 }
 
 /* Until the phase of this parity has ended. Which phase that is a thread cannot know if it was the
  * last it waited for, and the next is still to end. */
 EXPORT void kiln_emulator_mbarrier_wait(void *address, int32_t parity) {
   struct thread *thread = self();
-  unsigned number = find_mbarrier(address);
+  const struct block *owner = find_block((uintptr_t)address, 8);
+  if (owner && owner != machine.block) {
+    fail("waits for a barrier of another block");
+    stop();
+  }
+  unsigned number = find_mbarrier(machine.block, (uintptr_t)address);
   if (parity != 0 && parity != 1)
     fail("waits for a phase of parity %d", parity);
   thread->mbarrier = number;
   thread->parity = (unsigned)parity;
   if (!machine.failed && !has_passed(thread))
     wait_at(AT_MBARRIER, 0);
-  unsigned phase = machine.mbarriers[number].phase;
+  unsigned phase = machine.block->mbarriers[number].phase;
+  if (phase > machine.block->mbarriers[number].last_waited)
+    machine.block->mbarriers[number].last_waited = phase;
   if (thread->waited[number] == phase)
     fail("waits for the same phase of a barrier twice");
   if (machine.failed)
@@ -173,7 +220,7 @@ EXPORT void kiln_emulator_mbarrier_wait(void *address, int32_t parity) {
 int finish_mbarriers(void) {
   int progress = 0;
   for (unsigned i = 0; i < machine.num_threads; ++i) {
-    struct thread *thread = &machine.threads[i];
+    struct thread *thread = &machine.block->threads[i];
     if (thread->state == AT_MBARRIER && has_passed(thread)) {
       thread->state = READY;
       progress = 1;
@@ -194,13 +241,33 @@ static size_t box_bytes(const struct tensor *tensor) {
   return bytes;
 }
 
-EXPORT void kiln_emulator_load_tensor(void *to, const void *map, void *address, int32_t rank,
-                                      int32_t c0, int32_t c1, int32_t c2, int32_t c3, int32_t c4) {
+/* Addresses are the thread's own block's: a copy to another is to the same places there. */
+static void begin_copy(struct block *to, struct box_copy copy, uintptr_t barrier) {
+  uintptr_t change = (uintptr_t)to->shared - (uintptr_t)machine.block->shared;
+  copy.to += change;
+  copy.mbarrier = find_mbarrier(to, barrier + change);
+  if (!to->mbarriers[copy.mbarrier].is_fenced)
+    fail("gives a copy a barrier that has not been fenced since it was made");
+  if (is_read_by_products(to, copy.to, copy.bytes))
+    fail("copies to shared memory that products under way read");
+  for (unsigned i = 0; i < to->num_box_copies; ++i)
+    if (overlap(copy.to, copy.bytes, to->box_copies[i].to, to->box_copies[i].bytes))
+      fail("copies to shared memory that another copy has not arrived at");
+  if (to->num_box_copies == MAX_BOX_COPIES)
+    fail("has more than %d copies under way", MAX_BOX_COPIES);
+  if (machine.failed)
+    stop();
+  memset((void *)copy.to, EMULATOR_POISON, copy.bytes);
+  to->box_copies[to->num_box_copies++] = copy;
+}
+
+/* A copy to the blocks of the cluster that have a bit in `mask`. */
+EXPORT void kiln_emulator_multicast_tensor(void *to, const void *map, void *barrier, int32_t mask,
+                                           int32_t rank, int32_t c0, int32_t c1, int32_t c2,
+                                           int32_t c3, int32_t c4) {
   const struct tensor *tensor = map;
-  struct box_copy copy = {.to = (uintptr_t)to,
-                          .mbarrier = find_mbarrier(address),
-                          .tensor = tensor,
-                          .coordinates = {c0, c1, c2, c3, c4}};
+  struct box_copy copy = {
+      .to = (uintptr_t)to, .tensor = tensor, .coordinates = {c0, c1, c2, c3, c4}};
   if (tensor->magic != TENSOR_MAGIC || (int32_t)tensor->rank != rank) {
     fail("copies a box of what is no tensor map of rank %d", rank);
     stop();
@@ -212,19 +279,19 @@ EXPORT void kiln_emulator_load_tensor(void *to, const void *map, void *address, 
   if (!is_shared(copy.to, copy.bytes) || copy.to % (8 * LINE))
     fail("copies a box to an address outside of shared memory, or one that is no multiple of %d",
          8 * LINE);
-  if (!machine.mbarriers[copy.mbarrier].is_fenced)
-    fail("gives a copy a barrier that has not been fenced since it was made");
-  if (is_read_by_products(copy.to, copy.bytes))
-    fail("copies to shared memory that products under way read");
-  for (unsigned i = 0; i < machine.num_box_copies; ++i)
-    if (overlap(copy.to, copy.bytes, machine.box_copies[i].to, machine.box_copies[i].bytes))
-      fail("copies to shared memory that another copy has not arrived at");
-  if (machine.num_box_copies == MAX_BOX_COPIES)
-    fail("has more than %d copies under way", MAX_BOX_COPIES);
+  if (!(mask & 0xffff) || (uint32_t)(mask & 0xffff) >> machine.cluster)
+    fail("copies to blocks %#x of a cluster of %u", (unsigned)(mask & 0xffff), machine.cluster);
   if (machine.failed)
     stop();
-  memset(to, EMULATOR_POISON, copy.bytes);
-  machine.box_copies[machine.num_box_copies++] = copy;
+  for (unsigned i = 0; i < machine.cluster; ++i)
+    if (mask >> i & 1)
+      begin_copy(&machine.blocks[i], copy, (uintptr_t)barrier);
+}
+
+EXPORT void kiln_emulator_load_tensor(void *to, const void *map, void *barrier, int32_t rank,
+                                      int32_t c0, int32_t c1, int32_t c2, int32_t c3, int32_t c4) {
+  kiln_emulator_multicast_tensor(to, map, barrier, 1 << (machine.block - machine.blocks), rank, c0,
+                                 c1, c2, c3, c4);
 }
 
 /* A line of a box at these coordinates: what is outside of the tensor is zero. */
@@ -264,27 +331,28 @@ static void arrive(const struct box_copy *copy) {
       memcpy((char *)swizzle(copy->to + number * LINE + i), line + i, 16);
   }
   note_box(copy->to, copy->bytes);
-  struct mbarrier *barrier = &machine.mbarriers[copy->mbarrier];
+  struct mbarrier *barrier = &machine.block->mbarriers[copy->mbarrier];
   barrier->bytes -= (int32_t)copy->bytes;
   complete(barrier);
 }
 
 int finish_box_copies(void) {
-  unsigned kept = 0, count = machine.num_box_copies;
+  unsigned kept = 0, count = machine.block->num_box_copies;
   for (unsigned i = 0; i < count; ++i) {
     int is_awaited = 0;
     for (unsigned t = 0; t < machine.num_threads && !is_awaited; ++t)
-      if (machine.threads[t].state == AT_MBARRIER &&
-          machine.threads[t].mbarrier == machine.box_copies[i].mbarrier) {
+      if (machine.block->threads[t].state == AT_MBARRIER &&
+          machine.block->threads[t].mbarrier == machine.block->box_copies[i].mbarrier &&
+          !has_passed(&machine.block->threads[t])) {
         is_awaited = 1;
         machine.current = t; /* for messages */
       }
     if (is_awaited)
-      arrive(&machine.box_copies[i]);
+      arrive(&machine.block->box_copies[i]);
     else
-      machine.box_copies[kept++] = machine.box_copies[i];
+      machine.block->box_copies[kept++] = machine.block->box_copies[i];
   }
-  machine.num_box_copies = kept;
+  machine.block->num_box_copies = kept;
   return kept < count;
 }
 
@@ -294,7 +362,7 @@ EXPORT void kiln_emulator_set_registers(int32_t change) {
   int count = change < 0 ? -change : change, had = DEFAULT_REGISTERS;
   if (count < 24 || count > 256 || count % 8 || (change < 0 ? count > had : count < had))
     fail("sets its registers from %d to %d", had, count);
-  machine.registers += had - count;
+  machine.block->registers += had - count;
 }
 
 EXPORT void kiln_emulator_wgmma_fence(void) { self()->is_fenced = 1; }
@@ -425,7 +493,7 @@ static struct sums *begin_sums(struct thread *thread) {
 /* Reads an operand of `rows` rows and 16 steps as its descriptor says. */
 static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
                          float *values) {
-  uintptr_t begin = (uintptr_t)machine.shared + ((descriptor & 0x3fff) << 4);
+  uintptr_t begin = (uintptr_t)machine.block->shared + ((descriptor & 0x3fff) << 4);
   size_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
   if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) || (descriptor & ((uint64_t)3 << 14)) ||
       (!is_turned && leading != 16))
@@ -438,18 +506,18 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
     bytes -= begin % LINE; /* the descriptor begins inside of the lines */
   if (!is_shared(begin, bytes) || (is_turned && begin % (8 * LINE)))
     fail("multiplies what is outside of shared memory, or unaligned");
-  for (unsigned i = 0; i < machine.num_box_copies; ++i)
-    if (overlap(begin, bytes, machine.box_copies[i].to, machine.box_copies[i].bytes))
+  for (unsigned i = 0; i < machine.block->num_box_copies; ++i)
+    if (overlap(begin, bytes, machine.block->box_copies[i].to, machine.block->box_copies[i].bytes))
       fail("multiplies what has not arrived");
   if (!machine.failed)
     check_writes(begin, bytes);
-  if (machine.num_readings == MAX_READINGS)
-    drop_readings();
-  if (machine.num_readings == MAX_READINGS)
+  if (machine.block->num_readings == MAX_READINGS)
+    drop_readings(machine.block);
+  if (machine.block->num_readings == MAX_READINGS)
     fail("has more than %d operands of products under way", MAX_READINGS);
   if (machine.failed)
     return;
-  machine.readings[machine.num_readings++] =
+  machine.block->readings[machine.block->num_readings++] =
       (struct reading){begin, bytes, machine.current / WARPGROUP, self()->product_groups};
   for (unsigned row = 0; row < rows; ++row)
     for (unsigned k = 0; k < 16; ++k) {
@@ -467,7 +535,7 @@ int finish_warpgroup(struct thread *group) {
   for (unsigned i = 0; i < WARPGROUP; ++i)
     if (group[i].state != AT_WGMMA || group[i].site != group[0].site)
       return 0;
-  machine.current = (unsigned)(group - machine.threads);
+  machine.current = (unsigned)(group - machine.block->threads);
   for (unsigned i = 0; i < WARPGROUP; ++i)
     if (memcmp(&group[i].product, &group[0].product, sizeof group[0].product) != 0 ||
         group[i].product_groups != group[0].product_groups) {
@@ -483,7 +551,7 @@ int finish_warpgroup(struct thread *group) {
                group[0].operand, right);
   for (unsigned thread = 0; thread < WARPGROUP && !machine.failed; ++thread) {
     unsigned first = thread / WARP * 16 + thread % WARP / 4;
-    machine.current = (unsigned)(&group[thread] - machine.threads);
+    machine.current = (unsigned)(&group[thread] - machine.block->threads);
     struct sums *sums = begin_sums(&group[thread]);
     for (unsigned i = 0; i < (unsigned)product->columns / 2; ++i) {
       const float *row = left + (first + i / 2 % 2 * 8) * 16;

@@ -94,6 +94,7 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
           : error == CUDA_ERROR_INVALID_CONTEXT             ? "invalid device context"
           : error == CUDA_ERROR_NO_BINARY_FOR_GPU           ? "no kernel image is available"
           : error == CUDA_ERROR_UNSUPPORTED_PTX_VERSION     ? "unsupported PTX version"
+          : error == CUDA_ERROR_INVALID_CLUSTER_SIZE        ? "invalid cluster size"
           : error == CUDA_ERROR_INVALID_HANDLE              ? "invalid resource handle"
           : error == CUDA_ERROR_NOT_FOUND                   ? "named symbol not found"
           : error == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED  ? "not permitted while capturing"
@@ -123,7 +124,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
   else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
     *value = capability % 10;
   else if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-    *value = 3;
+    *value = MULTIPROCESSORS;
   else
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;

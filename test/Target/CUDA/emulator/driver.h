@@ -40,6 +40,7 @@ enum {
 /*===-- driver.c ------------------------------------------------------------===*/
 
 #define MAX_DEVICES 8
+#define MULTIPROCESSORS 3 /* of each */
 
 struct CUctx_st {
   int device;
@@ -100,9 +101,13 @@ struct CUfunc_st {
   char name[128];
   void (*code)(void **arguments);
   unsigned num_parameters, num_maps; /* of 8 bytes; behind them tensor maps */
+  unsigned cluster;                  /* blocks of one */
   size_t shared_bytes;               /* that it may have */
   CUmodule module;
 };
+
+/* What the driver asks of any launch of the function. */
+CUresult check_launch(const struct CUfunc_st *function, unsigned grid, unsigned shared_bytes);
 
 /*===-- streams.c -----------------------------------------------------------===*/
 

@@ -26,19 +26,19 @@ __asm__(".text\n"
         ".size emulator_switch, .-emulator_switch\n");
 
 static void to_scheduler(void) {
-  emulator_switch(&machine.threads[machine.current].stack_pointer, machine.scheduler);
+  emulator_switch(&machine.block->threads[machine.current].stack_pointer, machine.scheduler);
 }
 
 static void fibre_main(void) {
   machine.kernel(machine.arguments);
   end_thread_async();
-  machine.threads[machine.current].state = DONE;
+  machine.block->threads[machine.current].state = DONE;
   to_scheduler();
   abort(); /* a thread that has ended does not go on */
 }
 
 static char *stack_of(unsigned thread) {
-  return machine.stacks + thread * (GUARD_BYTES + STACK_BYTES) + GUARD_BYTES;
+  return machine.block->stacks + thread * (GUARD_BYTES + STACK_BYTES) + GUARD_BYTES;
 }
 
 static void make_fibre(unsigned thread) {
@@ -47,21 +47,21 @@ static void make_fibre(unsigned thread) {
   *--top = (void *)fibre_main;
   for (int i = 0; i < 6; ++i)
     *--top = NULL;
-  machine.threads[thread].stack_pointer = top;
-  machine.threads[thread].state = READY;
-  machine.threads[thread].num_copies = machine.threads[thread].groups = 0;
+  machine.block->threads[thread].stack_pointer = top;
+  machine.block->threads[thread].state = READY;
+  machine.block->threads[thread].num_copies = machine.block->threads[thread].groups = 0;
 }
 
 static void resume(unsigned thread) {
   machine.current = thread;
-  emulator_switch(&machine.scheduler, machine.threads[thread].stack_pointer);
+  emulator_switch(&machine.scheduler, machine.block->threads[thread].stack_pointer);
 }
 
 static void make_stacks(void) {
   size_t bytes = MAX_THREADS * (GUARD_BYTES + STACK_BYTES);
-  machine.stacks =
+  machine.block->stacks =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (machine.stacks == MAP_FAILED)
+  if (machine.block->stacks == MAP_FAILED)
     abort();
   for (unsigned i = 0; i < MAX_THREADS; ++i)
     mprotect(stack_of(i) - GUARD_BYTES, GUARD_BYTES, PROT_NONE);
@@ -73,9 +73,9 @@ void fail(const char *format, ...) {
   if (machine.failed)
     return;
   machine.failed = 1;
-  int used =
-      snprintf(machine.message, machine.message_size,
-               "kernel %s, block %u, thread %u: ", machine.name, machine.block, machine.current);
+  int used = snprintf(machine.message, machine.message_size,
+                      "kernel %s, block %u, thread %u: ", machine.name, machine.block->number,
+                      machine.current);
   va_list arguments;
   va_start(arguments, format);
   if (used > 0 && (size_t)used < machine.message_size)
@@ -91,20 +91,20 @@ void stop(void) {
 /*===-- What kernels call ---------------------------------------------------===*/
 
 EXPORT int32_t kiln_emulator_thread(void) { return (int32_t)machine.current; }
-EXPORT int32_t kiln_emulator_block(void) { return (int32_t)machine.block; }
+EXPORT int32_t kiln_emulator_block(void) { return (int32_t)machine.block->number; }
 EXPORT int32_t kiln_emulator_blocks(void) { return (int32_t)machine.num_blocks; }
-EXPORT void *kiln_emulator_shared(void) { return machine.shared; }
+EXPORT void *kiln_emulator_shared(void) { return machine.block->shared; }
 
 void wait_at(enum state state, int32_t site) {
-  machine.threads[machine.current].state = state;
-  machine.threads[machine.current].site = site;
+  machine.block->threads[machine.current].state = state;
+  machine.block->threads[machine.current].site = site;
   to_scheduler();
 }
 
 EXPORT void kiln_emulator_barrier(int32_t site) { wait_at(AT_BARRIER, site); }
 
 EXPORT int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t site) {
-  struct thread *self = &machine.threads[machine.current];
+  struct thread *self = &machine.block->threads[machine.current];
   self->value = value;
   self->distance = distance;
   wait_at(AT_SHUFFLE, site);
@@ -113,7 +113,7 @@ EXPORT int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t si
 
 EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, int32_t operand,
                               int32_t site) {
-  struct thread *self = &machine.threads[machine.current];
+  struct thread *self = &machine.block->threads[machine.current];
   self->left = left;
   self->right = right;
   self->registers = sums;
@@ -157,7 +157,7 @@ EXPORT int32_t kiln_emulator_pack_bf16(float high, float low) {
 /* ldmatrix: 8 lanes' rows of 16 bytes are a matrix. */
 EXPORT void kiln_emulator_load_matrices(void *row, uint32_t *registers, int32_t num,
                                         int32_t is_transposed, int32_t site) {
-  struct thread *self = &machine.threads[machine.current];
+  struct thread *self = &machine.block->threads[machine.current];
   unsigned lane = machine.current % WARP;
   self->row = lane < 8 * (unsigned)num ? kiln_emulator_access(row, 16, 0) : NULL;
   self->loaded = registers;
@@ -168,7 +168,7 @@ EXPORT void kiln_emulator_load_matrices(void *row, uint32_t *registers, int32_t 
 
 /* `given` bytes of `bytes` are copied, the others are zero. */
 EXPORT void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t given) {
-  struct thread *self = &machine.threads[machine.current];
+  struct thread *self = &machine.block->threads[machine.current];
   to = kiln_emulator_access(to, bytes, 1);
   if (given)
     from = kiln_emulator_access(from, given, 0);
@@ -184,11 +184,11 @@ EXPORT void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t give
   self->copies[self->num_copies++].group = self->groups;
 }
 
-EXPORT void kiln_emulator_commit(void) { ++machine.threads[machine.current].groups; }
+EXPORT void kiln_emulator_commit(void) { ++machine.block->threads[machine.current].groups; }
 
 /* Until at most `left` groups are under way. */
 EXPORT void kiln_emulator_wait(int32_t left) {
-  struct thread *self = &machine.threads[machine.current];
+  struct thread *self = &machine.block->threads[machine.current];
   unsigned kept = 0;
   for (unsigned i = 0; i < self->num_copies; ++i)
     if (self->copies[i].group + (unsigned)left < self->groups) {
@@ -234,7 +234,7 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
     }
   if (is_inside(address, bytes, (uintptr_t)stack_of(machine.current), STACK_BYTES))
     return pointer;
-  if (is_inside(address, bytes, (uintptr_t)machine.shared, machine.shared_bytes)) {
+  if (is_inside(address, bytes, (uintptr_t)machine.block->shared, machine.shared_bytes)) {
     if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0) {
       if (writes)
         note_write(address, (size_t)bytes);
@@ -244,9 +244,14 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
          writes ? "writes" : "reads", (long long)bytes);
     stop();
   }
-  if (is_inside(address, 0, (uintptr_t)machine.shared, machine.shared_bytes))
+  struct block *other = find_block(address, 0);
+  if (other && other != machine.block) {
+    fail("%s shared memory of block %u as its own", writes ? "writes" : "reads", other->number);
+    stop();
+  }
+  if (other)
     fail("%s %lld bytes at %llu of %zu bytes of shared memory", writes ? "writes" : "reads",
-         (long long)bytes, (unsigned long long)(address - (uintptr_t)machine.shared),
+         (long long)bytes, (unsigned long long)(address - (uintptr_t)machine.block->shared),
          machine.shared_bytes);
   /* The buffer that it begins in or comes after. */
   int nearest = -1;
@@ -287,7 +292,7 @@ static int finish_matrices(struct thread *warp) {
     for (unsigned i = 0; i < 8; ++i)
       banks |= 1u << (uintptr_t)warp[8 * matrix + i].row / 16 % 8;
     if (banks != 0xff) {
-      machine.current = (unsigned)(warp - machine.threads) + 8 * matrix;
+      machine.current = (unsigned)(warp - machine.block->threads) + 8 * matrix;
       fail("loads a matrix of which several rows are in the same banks of shared memory");
     }
     for (unsigned lane = 0; lane < WARP; ++lane) {
@@ -366,62 +371,109 @@ static int finish_product(struct thread *warp) {
 
 static int finish_barrier(void) {
   for (unsigned i = 0; i < machine.num_threads; ++i)
-    if (machine.threads[i].state != AT_BARRIER ||
-        machine.threads[i].site != machine.threads[0].site)
+    if (machine.block->threads[i].state != AT_BARRIER ||
+        machine.block->threads[i].site != machine.block->threads[0].site)
       return 0;
   for (unsigned i = 0; i < machine.num_threads; ++i)
-    machine.threads[i].state = READY;
-  ++machine.num_barriers;
+    machine.block->threads[i].state = READY;
+  ++machine.block->num_barriers;
   return 1;
 }
 
 static void fail_divergence(void) {
-  unsigned barrier = 0, warp = 0, phase = 0, done = 0;
-  for (unsigned i = 0; i < machine.num_threads; ++i) {
-    barrier += machine.threads[i].state == AT_BARRIER;
-    warp += machine.threads[i].state == AT_SHUFFLE || machine.threads[i].state == AT_MMA ||
-            machine.threads[i].state == AT_MATRICES || machine.threads[i].state == AT_WGMMA;
-    phase += machine.threads[i].state == AT_MBARRIER;
-    done += machine.threads[i].state == DONE;
-  }
-  for (unsigned i = 0; i < machine.num_threads; ++i)
-    if (machine.threads[i].state != DONE)
-      machine.current = i;
-  fail(
-      "waits for ever: of %u threads %u are at a barrier, %u at an instruction of their whole warp "
-      "or warpgroup, %u wait for a phase of a barrier and %u have ended, or they are not at the "
-      "same one",
-      machine.num_threads, barrier, warp, phase, done);
+  unsigned barrier = 0, warp = 0, phase = 0, cluster = 0, done = 0;
+  for (unsigned rank = 0; rank < machine.cluster; ++rank)
+    for (unsigned i = 0; i < machine.num_threads; ++i) {
+      enum state state = machine.blocks[rank].threads[i].state;
+      barrier += state == AT_BARRIER;
+      warp += state == AT_SHUFFLE || state == AT_MMA || state == AT_MATRICES || state == AT_WGMMA;
+      phase += state == AT_MBARRIER;
+      cluster += state == AT_CLUSTER;
+      done += state == DONE;
+      if (state != DONE) {
+        machine.block = &machine.blocks[rank];
+        machine.current = i;
+      }
+    }
+  fail("waits for ever: of %u threads %u are at a barrier, %u at an instruction of their whole "
+       "warp or warpgroup, %u wait for a phase of a barrier, %u for their cluster and %u have "
+       "ended, or they are not at the same one",
+       machine.cluster * machine.num_threads, barrier, warp, phase, cluster, done);
 }
 
-static void run_block(void) {
-  memset(machine.shared, EMULATOR_POISON, machine.shared_bytes);
+static void begin_block(unsigned rank, unsigned number) {
+  machine.block = &machine.blocks[rank];
+  machine.block->number = number;
+  machine.block->has_ended = 0;
+  if (!machine.block->stacks)
+    make_stacks();
+  memset(machine.block->shared, EMULATOR_POISON, machine.shared_bytes);
   for (unsigned i = 0; i < machine.num_threads; ++i)
     make_fibre(i);
   begin_async();
-  for (;;) {
+}
+
+/* Runs a block as far as it gets by itself. Returns whether it got anywhere. */
+static int advance(struct block *block) {
+  int has_moved = 0;
+  machine.block = block;
+  while (!block->has_ended) {
+    int progress = 0;
     unsigned done = 0;
     for (unsigned i = 0; i < machine.num_threads && !machine.failed; ++i) {
       /* From the other end in every other block: no order is right by chance. */
-      unsigned thread = machine.block % 2 ? machine.num_threads - 1 - i : i;
-      if (machine.threads[thread].state == READY)
+      unsigned thread = block->number % 2 ? machine.num_threads - 1 - i : i;
+      if (block->threads[thread].state == READY) {
         resume(thread);
-      done += machine.threads[thread].state == DONE;
+        progress = 1;
+      }
+      done += block->threads[thread].state == DONE;
+    }
+    if (!machine.failed && done == machine.num_threads) {
+      end_async();
+      block->has_ended = progress = 1;
     }
     if (machine.failed)
-      return;
-    if (done == machine.num_threads) {
-      end_async();
-      return;
-    }
-    int progress = finish_barrier();
+      return 1;
+    if (!block->has_ended)
+      progress |= finish_barrier();
     for (unsigned i = 0; i < machine.num_threads; i += WARP)
-      progress |= finish_shuffle(&machine.threads[i]) || finish_product(&machine.threads[i]) ||
-                  finish_matrices(&machine.threads[i]);
+      progress |= finish_shuffle(&block->threads[i]) || finish_product(&block->threads[i]) ||
+                  finish_matrices(&block->threads[i]);
     for (unsigned i = 0; i + WARPGROUP <= machine.num_threads; i += WARPGROUP)
-      progress |= finish_warpgroup(&machine.threads[i]);
+      progress |= finish_warpgroup(&block->threads[i]);
     progress |= finish_mbarriers();
-    if (!progress && !finish_box_copies()) {
+    if (!progress)
+      break;
+    has_moved = 1;
+  }
+  return has_moved;
+}
+
+/* One block goes as far ahead of the others as they let it: in every other cluster the last one. */
+static void run_cluster(unsigned first) {
+  for (unsigned rank = 0; rank < machine.cluster; ++rank)
+    begin_block(rank, first + rank);
+  machine.cluster_phase = 0;
+  int is_reversed = first / machine.cluster % 2;
+  for (;;) {
+    int progress = 0;
+    unsigned ended = 0;
+    for (unsigned i = 0; i < machine.cluster; ++i) {
+      struct block *block = &machine.blocks[is_reversed ? machine.cluster - 1 - i : i];
+      progress |= advance(block);
+      ended += block->has_ended;
+      if (machine.failed)
+        return;
+    }
+    if (ended == machine.cluster)
+      return;
+    progress |= finish_cluster();
+    for (unsigned i = 0; i < machine.cluster && !progress; ++i) {
+      machine.block = &machine.blocks[is_reversed ? machine.cluster - 1 - i : i];
+      progress = finish_box_copies();
+    }
+    if (!progress) {
       fail_divergence();
       return;
     }
@@ -429,10 +481,8 @@ static void run_block(void) {
 }
 
 int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontext context,
-                    void **arguments, unsigned grid, unsigned threads, size_t shared_bytes,
-                    char *message, size_t message_size) {
-  if (!machine.stacks)
-    make_stacks();
+                    void **arguments, unsigned grid, unsigned cluster, unsigned threads,
+                    size_t shared_bytes, char *message, size_t message_size) {
   machine.name = name;
   machine.kernel = kernel;
   machine.context = context;
@@ -441,20 +491,26 @@ int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontex
   machine.num_blocks = grid;
   machine.num_buffers = 0;
   machine.shared_bytes = shared_bytes;
+  machine.cluster = cluster;
+  machine.block = &machine.blocks[0];
   machine.failed = 0;
   machine.message = message;
   machine.message_size = message_size;
-  if (threads == 0 || threads > MAX_THREADS || threads % WARP || shared_bytes > 227 << 10) {
+  if (threads == 0 || threads > MAX_THREADS || threads % WARP || shared_bytes > 227 << 10 ||
+      cluster == 0 || cluster > MAX_CLUSTER || grid % cluster) {
     machine.current = 0;
-    fail("cannot be launched with %u threads and %zu bytes of shared memory", threads,
-         shared_bytes);
+    fail("cannot be launched with %u blocks of %u threads and %zu bytes of shared memory, in "
+         "clusters of %u",
+         grid, threads, shared_bytes, cluster);
     return 1;
   }
   /* What the tensor cores are told of addresses are the last 18 bits. */
-  if (posix_memalign((void **)&machine.shared, 1 << 18, shared_bytes + 1))
-    abort();
-  for (machine.block = 0; machine.block < grid && !machine.failed; ++machine.block)
-    run_block();
-  free(machine.shared);
+  for (unsigned rank = 0; rank < cluster; ++rank)
+    if (posix_memalign((void **)&machine.blocks[rank].shared, 1 << 18, shared_bytes + 1))
+      abort();
+  for (unsigned first = 0; first < grid && !machine.failed; first += cluster)
+    run_cluster(first);
+  for (unsigned rank = 0; rank < cluster; ++rank)
+    free(machine.blocks[rank].shared);
   return machine.failed;
 }

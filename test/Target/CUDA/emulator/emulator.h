@@ -23,9 +23,10 @@
 
 struct CUctx_st;
 
-/* Runs all blocks of a kernel, `NAME_emulated` of an image. Returns 0, or 1 and a message. */
+/* Runs all blocks of a kernel, `NAME_emulated` of an image, so many at a time as make a cluster.
+ * Returns 0, or 1 and a message. */
 int emulator_launch(const char *name, void (*kernel)(void **arguments), struct CUctx_st *context,
-                    void **arguments, unsigned grid, unsigned threads, size_t shared_bytes,
-                    char *message, size_t message_size);
+                    void **arguments, unsigned grid, unsigned cluster, unsigned threads,
+                    size_t shared_bytes, char *message, size_t message_size);
 
 #endif /* KILN_TEST_EMULATOR_H */

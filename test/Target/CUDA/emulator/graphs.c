@@ -26,9 +26,9 @@ static struct operation *copy_steps(const struct operation *steps, unsigned coun
 
 static CUresult make_launch(const CUDA_KERNEL_NODE_PARAMS *given, struct operation *operation) {
   CUfunction function = given->func;
-  if (!given->gridDimX || given->gridDimY != 1 || given->gridDimZ != 1 || !given->blockDimX ||
-      given->blockDimY != 1 || given->blockDimZ != 1 || given->extra || given->kern ||
-      given->sharedMemBytes > function->shared_bytes)
+  if (given->gridDimY != 1 || given->gridDimZ != 1 || !given->blockDimX || given->blockDimY != 1 ||
+      given->blockDimZ != 1 || given->extra || given->kern ||
+      check_launch(function, given->gridDimX, given->sharedMemBytes) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   if (function->module->is_unloaded || function->module->context != current())
     misuse("kernel %s of another context, or of a module that is unloaded", function->name);

@@ -3,6 +3,7 @@
  *   emulator.c  threads, warps, memory     async.c  Hopper's barriers, copies of boxes and
  *                                                   products of warpgroups
  *   writes.c    what threads write where hardware reads
+ *   cluster.c   blocks that run together
  *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_TEST_EMULATOR_MACHINE_H
@@ -17,8 +18,19 @@
 #define MAX_BUFFERS 512
 #define MAX_COPIES 256 /* of one thread at a time */
 #define MAX_SHARED_BYTES ((size_t)256 << 10)
+#define CHUNK 16 /* bytes of shared memory of which it is known who has written them */
 
-enum state { READY, AT_BARRIER, AT_SHUFFLE, AT_MMA, AT_MATRICES, AT_MBARRIER, AT_WGMMA, DONE };
+enum state {
+  READY,
+  AT_BARRIER,
+  AT_SHUFFLE,
+  AT_MMA,
+  AT_MATRICES,
+  AT_MBARRIER,
+  AT_WGMMA,
+  AT_CLUSTER,
+  DONE
+};
 
 enum operand { BF16, F16, TF32 }; /* of a matrix product */
 
@@ -26,6 +38,7 @@ enum operand { BF16, F16, TF32 }; /* of a matrix product */
 #define MAX_SUMS 128    /* registers of a product */
 #define MAX_PRODUCTS 16 /* of a thread, whose sums are in registers */
 #define MAX_MBARRIERS 64
+#define MAX_CLUSTER 8 /* blocks that every GPU with clusters runs together */
 
 struct thread {
   void *stack_pointer;
@@ -52,6 +65,8 @@ struct thread {
   /* Hopper's: what it waits for, and how many phases of each barrier had ended when it went on. */
   unsigned mbarrier, parity;
   unsigned waited[MAX_MBARRIERS];
+  /* How often it has arrived at the barrier of its cluster, and waited for all others there. */
+  unsigned cluster_arrivals, cluster_waits;
   struct product {
     uint64_t left, right;
     int32_t columns, adds, left_is_turned, right_is_turned, left_is_registers;
@@ -73,10 +88,15 @@ struct mbarrier {
   uintptr_t address;
   int32_t count, pending, bytes;
   unsigned phase, made_by, made_in; /* the thread, and the number of barriers of the block before */
-  int is_fenced;
+  unsigned made_in_cluster;         /* its arrivals at the barrier of the cluster before */
+  int is_fenced, is_published;      /* for copies, for other blocks */
+  unsigned last_waited;             /* phases that have ended when somebody has waited last */
+  /* What other blocks have told it: in which phase, and how often the last of them had arrived at
+   * the barrier of the cluster before; plus 1, 0: nothing. */
+  unsigned remote_phase, remote_cluster;
 };
 
-/* A copy of a box that is under way: it is made when somebody waits for it. */
+/* A copy of a box that is under way to a block: it is made when somebody there waits for it. */
 struct box_copy {
   uintptr_t to;
   size_t bytes;
@@ -95,28 +115,43 @@ struct reading {
 #define MAX_BOX_COPIES 64
 #define MAX_READINGS 512
 
+/* One of the blocks that run at the same time. */
+struct block {
+  unsigned number;
+  int has_ended;
+  char *shared;
+  struct thread threads[MAX_THREADS];
+  struct mbarrier mbarriers[MAX_MBARRIERS];
+  struct box_copy box_copies[MAX_BOX_COPIES];
+  struct reading readings[MAX_READINGS];
+  unsigned num_mbarriers, num_box_copies, num_readings, num_barriers;
+  int registers; /* given away by warpgroups that need less */
+  /* Who has written a chunk of its shared memory last, and how many fences it had made. */
+  struct {
+    unsigned thread; /* plus 1; 0: nobody, or hardware */
+    unsigned fences;
+  } writers[MAX_SHARED_BYTES / CHUNK];
+  char *stacks;
+};
+
 struct machine {
   const char *name;
   void (*kernel)(void **arguments);
   CUcontext context;
   void **arguments;
-  unsigned block, num_threads;
-  char *shared;
+  unsigned num_blocks, num_threads;
   size_t shared_bytes;
   struct {
     uintptr_t begin;
     int64_t bytes;
   } buffers[MAX_BUFFERS];
   unsigned num_buffers;
-  struct thread threads[MAX_THREADS];
-  struct mbarrier mbarriers[MAX_MBARRIERS];
-  struct box_copy box_copies[MAX_BOX_COPIES];
-  struct reading readings[MAX_READINGS];
-  unsigned num_mbarriers, num_box_copies, num_readings, num_barriers, num_blocks;
-  int registers; /* given away by warpgroups that need less */
-  unsigned current;
+  struct block blocks[MAX_CLUSTER]; /* by their rank in the cluster that runs */
+  unsigned cluster;                 /* how many there are */
+  unsigned cluster_phase;           /* how often all have met at the cluster's barrier */
+  struct block *block;              /* whose thread runs */
+  unsigned current;                 /* the thread */
   void *scheduler;
-  char *stacks;
   int failed;
   char *message;
   size_t message_size;
@@ -141,11 +176,18 @@ void end_thread_async(void);
 /* Lets go on who can. */
 int finish_mbarriers(void);
 int finish_warpgroup(struct thread *warpgroup);
-/* Lets copies arrive that somebody waits for. */
+/* Lets copies arrive that somebody of this block waits for. */
 int finish_box_copies(void);
 
-/* Whether products under way read any of these bytes of shared memory. */
-int is_read_by_products(uintptr_t begin, size_t bytes);
+/* Whether the block's products under way read any of these bytes of its shared memory. */
+int is_read_by_products(struct block *block, uintptr_t begin, size_t bytes);
+
+/*===-- cluster.c -----------------------------------------------------------===*/
+
+/* The block of this cluster in whose shared memory the address is, or NULL. */
+struct block *find_block(uintptr_t address, size_t bytes);
+/* Lets threads go on when all threads of the cluster have come. */
+int finish_cluster(void);
 
 /*===-- writes.c ------------------------------------------------------------===*/
 

@@ -71,6 +71,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   const int64_t *parameters = dlsym(module->library, symbol);
   snprintf(symbol, sizeof symbol, "%s_maps", name);
   const int64_t *maps = dlsym(module->library, symbol);
+  snprintf(symbol, sizeof symbol, "%s_cluster", name);
+  const int64_t *cluster = dlsym(module->library, symbol);
   if (!code || !parameters || *parameters > MAX_PARAMETERS)
     return leave(CUDA_ERROR_NOT_FOUND);
   CUfunction made = keep(sizeof *made);
@@ -78,10 +80,16 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   *(void **)&made->code = code;
   made->num_parameters = (unsigned)*parameters;
   made->num_maps = maps ? (unsigned)*maps : 0;
+  made->cluster = cluster ? (unsigned)*cluster : 1;
   made->shared_bytes = 48 << 10;
   made->module = module;
   *function = made;
   return leave(CUDA_SUCCESS);
+}
+CUresult check_launch(const struct CUfunc_st *function, unsigned grid, unsigned shared_bytes) {
+  if (!grid || grid % function->cluster || shared_bytes > function->shared_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
 }
 EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   CUresult result = enter();
@@ -90,5 +98,20 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
     function->shared_bytes = (size_t)value;
+  return leave(result);
+}
+
+/* Of the blocks that a GPU has room for; each takes a whole multiprocessor. */
+EXPORT CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
+                                             const CUlaunchConfig *launch) {
+  CUresult result = enter();
+  if (result == CUDA_SUCCESS)
+    result = check_launch(function, launch->gridDimX, launch->sharedMemBytes);
+  if (result == CUDA_SUCCESS &&
+      (launch->gridDimY != 1 || launch->gridDimZ != 1 || !launch->blockDimX ||
+       launch->blockDimY != 1 || launch->blockDimZ != 1 || launch->numAttrs))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    *count = (int)(MULTIPROCESSORS / function->cluster);
   return leave(result);
 }

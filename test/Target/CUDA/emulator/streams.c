@@ -73,11 +73,11 @@ static void launch(const struct operation *operation) {
   for (unsigned i = 0; i < function->num_maps; ++i)
     arguments[function->num_parameters + i] =
         &operation->parameters[function->num_parameters + i * MAP_WORDS];
-  record("launch %s grid %u block %u shared %u\n", operation->function->name, operation->grid,
-         operation->block, operation->shared_bytes);
+  record("launch %s grid %u block %u shared %u cluster %u\n", operation->function->name,
+         operation->grid, operation->block, operation->shared_bytes, operation->function->cluster);
   if (emulator_launch(operation->function->name, operation->function->code, operation->context,
-                      arguments, operation->grid, operation->block, operation->shared_bytes,
-                      failure, sizeof failure))
+                      arguments, operation->grid, operation->function->cluster, operation->block,
+                      operation->shared_bytes, failure, sizeof failure))
     operation->context->error = CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
@@ -206,8 +206,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gri
                                unsigned sharedBytes, CUstream stream, void **parameters,
                                void **extra) {
   CUresult result = enter();
-  if (result == CUDA_SUCCESS && (!gridX || gridY != 1 || gridZ != 1 || !blockX || blockY != 1 ||
-                                 blockZ != 1 || extra || sharedBytes > function->shared_bytes))
+  if (result == CUDA_SUCCESS)
+    result = check_launch(function, gridX, sharedBytes);
+  if (result == CUDA_SUCCESS &&
+      (gridY != 1 || gridZ != 1 || !blockX || blockY != 1 || blockZ != 1 || extra))
     result = CUDA_ERROR_INVALID_VALUE;
   if (result != CUDA_SUCCESS)
     return leave(result);
