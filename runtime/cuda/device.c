@@ -84,10 +84,26 @@ static CUresult find_max_blocks(const struct kiln_device *device,
   return result == CUDA_SUCCESS && clusters < 1 ? CUDA_ERROR_INVALID_CLUSTER_SIZE : result;
 }
 
+/* The module's function, made ready to be launched. */
+static CUresult open_function(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+                              CUmodule module, CUfunction *function) {
+  const kiln_cuda_driver *driver = device->driver;
+  CUresult result = driver->cuModuleGetFunction(function, module, kernel->name);
+  /* More than this a kernel has to ask for. */
+  if (result == CUDA_SUCCESS && kernel->shared_bytes > 48 << 10)
+    result = driver->cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                        (int)kernel->shared_bytes);
+  if (result == CUDA_SUCCESS)
+    result =
+        find_max_blocks(device, kernel, *function, &device->kernels[kernel->number].max_blocks);
+  return result;
+}
+
 static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
   const kiln_cuda_driver *driver = device->driver;
   CUmodule module = NULL;
-  CUresult result = CUDA_SUCCESS;
+  CUfunction function;
+  CUresult result = CUDA_SUCCESS, opened = CUDA_SUCCESS;
   /* Some thread may be recording a graph, into which this does not go. */
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver->cuThreadExchangeStreamCaptureMode(&mode);
@@ -102,20 +118,14 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
       result = result == CUDA_SUCCESS ? failed : result;
     }
   }
+  if (module)
+    opened = open_function(device, kernel, module, &function);
   driver->cuThreadExchangeStreamCaptureMode(&mode);
   if (!module)
     return fail_load(device, kernel, result);
-  CUfunction function;
-  result = driver->cuModuleGetFunction(&function, module, kernel->name);
-  /* More than this a kernel has to ask for. */
-  if (result == CUDA_SUCCESS && kernel->shared_bytes > 48 << 10)
-    result = driver->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                        (int)kernel->shared_bytes);
-  if (result == CUDA_SUCCESS)
-    result = find_max_blocks(device, kernel, function, &device->kernels[kernel->number].max_blocks);
-  if (result != CUDA_SUCCESS) {
+  if (opened != CUDA_SUCCESS) {
     driver->cuModuleUnload(module);
-    return kiln_cuda_fail(driver, result, kernel->name);
+    return kiln_cuda_fail(driver, opened, kernel->name);
   }
   device->kernels[kernel->number].module = module;
   atomic_store_explicit(&device->kernels[kernel->number].function, function, memory_order_release);

@@ -134,19 +134,36 @@ typedef struct {
   const kiln_cuda_driver *driver;
   CUcontext context;
   CUdevice device; /* whose primary context the output keeps */
+  CUstream stream; /* of the run */
   CUdeviceptr data;
   int64_t sizes[];
 } device_output;
+
+/* The stream that CUDA's default one is, whichever thread asks. */
+static bool is_legacy(CUstream stream) { return (uintptr_t)stream <= 1; }
+
+/* Memory of a pool is not waited for when it is freed. The default stream is always there to give
+ * it back on; another one may be destroyed by now, so that all that uses the memory has to end. */
+static void free_output(const device_output *output) {
+  const kiln_cuda_driver *driver = output->driver;
+  /* Some thread may be recording a graph, into which this does not go. */
+  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
+  if (!is_legacy(output->stream) ||
+      driver->cuMemFreeAsync(output->data, output->stream) != CUDA_SUCCESS)
+    if (driver->cuCtxSynchronize() == CUDA_SUCCESS)
+      driver->cuMemFree_v2(output->data);
+  driver->cuThreadExchangeStreamCaptureMode(&mode);
+}
 
 static void delete_device_output(DLManagedTensorVersioned *tensor) {
   if (!tensor)
     return;
   device_output *output = tensor->manager_ctx;
   CUcontext context;
-  /* Whatever streams use it: this waits for them. */
   if (output->driver->cuCtxPushCurrent_v2(output->context) == CUDA_SUCCESS) {
     if (output->data)
-      output->driver->cuMemFree_v2(output->data);
+      free_output(output);
     output->driver->cuCtxPopCurrent_v2(&context);
   }
   output->driver->cuDevicePrimaryCtxRelease_v2(output->device);
@@ -173,14 +190,14 @@ static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
   output->driver = device->driver;
   output->context = device->context;
   output->device = device->device;
+  output->stream = kiln_cuda_context_of(context)->stream;
   memcpy(output->sizes, sizes, 2 * (size_t)rank * sizeof(int64_t));
   output->tensor =
       (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
                                  .manager_ctx = output,
                                  .deleter = delete_device_output};
   if (extent)
-    result = device->driver->cuMemAllocAsync(&output->data, extent,
-                                             kiln_cuda_context_of(context)->stream);
+    result = device->driver->cuMemAllocAsync(&output->data, extent, output->stream);
   if (result != CUDA_SUCCESS) {
     output->data = 0;
     delete_device_output(&output->tensor);

@@ -83,9 +83,13 @@ int32_t kiln_cuda_upload(const struct kiln_device *device, CUdeviceptr to, const
       result = copy_chunks(driver, &stager, to, from, bytes);
     close_stager(driver, &stager);
   }
-  /* A machine may have no pinned memory to give. */
-  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+  /* A machine may have no pinned memory to give. This copy may still be under way when the call
+   * returns, and streams that do not wait for the default one are to see it as well. */
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     result = driver->cuMemcpyHtoD_v2(to, from, bytes);
+    if (result == CUDA_SUCCESS)
+      result = driver->cuStreamSynchronize(NULL);
+  }
   return result == CUDA_SUCCESS ? KILN_OK
                                 : kiln_cuda_fail(driver, result, "cannot copy weights to the GPU");
 }

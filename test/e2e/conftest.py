@@ -74,10 +74,9 @@ def assert_assembles(archive, folder, options=()):
     temps = folder / "gpu"
     process = run_tool("aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options)
     assert process.returncode == 0 and not process.stderr, process.stderr
-    for report in temps.glob("*.txt"):
-        if report.name.startswith(("map", "contract", "attention")):
-            text = report.read_text()
-            assert "0 bytes spill stores, 0 bytes spill loads" in text and "Potential Performance Loss" not in text, (report.name, text)
+    reports = {report.name: report.read_text() for report in sorted(temps.glob("*.txt"))}
+    assert not (bad := {name: text for name, text in reports.items() if name.startswith(("map", "contract", "attention")) and
+                        ("0 bytes spill stores, 0 bytes spill loads" not in text or "Potential Performance Loss" in text)}), bad
     return temps
 
 

@@ -131,12 +131,14 @@ static void run_and_check(kiln_model *model, arguments *a, int seed, CUstream st
 
 /* All the weights get to the GPU in pieces, or without pinned memory; and new ones. */
 static void test_weights(void) {
+  CUstream stream; /* which does not wait for the default one */
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   for (int pinned = 0; pinned < 2; ++pinned) {
     setenv("KILN_EMULATOR_PINNED", pinned ? "0" : "4096", 1);
     kiln_model *model = create(0);
     arguments a;
     make_arguments(&a, MOST, 0);
-    run_and_check(model, &a, pinned, NULL);
+    run_and_check(model, &a, pinned, stream);
     float *values = malloc(4 * (size_t)WEIGHTS);
     for (int64_t i = 0; i < WEIGHTS; ++i)
       values[i] = 1;
@@ -144,14 +146,15 @@ static void test_weights(void) {
     set_tensor(&constant, values, DTYPE_F32, 1, WEIGHTS, 0);
     CHECK_OK(kiln_model_set_constant(model, "weights", &constant.t));
     free(values);
-    set_input(&a, 0, NULL);
-    CHECK_OK(run(model, &a, NULL));
+    set_input(&a, 0, stream);
+    CHECK_OK(run(model, &a, stream));
     float last;
-    CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&last, a.y + 4 * (MOST - 1), 4, NULL));
+    CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&last, a.y + 4 * (MOST - 1), 4, stream));
     CHECK(last == x_value(MOST - 1, 0) + 5);
     free_arguments(&a);
     kiln_model_destroy(model);
   }
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
   setenv("KILN_EMULATOR_PINNED", "0", 1);
 }
 
@@ -303,6 +306,39 @@ static void test_places(void) {
   }
   for (int i = 0; i < 2; ++i)
     CHECK_CUDA(cuda->cuMemFreeHost(pinned[i]));
+  free_arguments(&a);
+  kiln_model_destroy(model);
+}
+
+/* An output that is deleted while its run is under way gives its memory back behind that: on the
+ * default stream without a wait, otherwise also when the stream is gone. */
+static void test_outputs(void) {
+  kiln_model *model = create(0);
+  arguments a;
+  make_arguments(&a, 70, 0);
+  for (int i = 0; i < 6; ++i) {
+    CUstream stream = (CUstream)(uintptr_t)(i % 3);
+    if (stream == (CUstream)2)
+      CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    set_input(&a, i, stream);
+    size_t before = memory_in_use(false);
+    DLManagedTensorVersioned *output = NULL;
+    CHECK_OK(kiln_model_run(model, a.inputs, 1, &output, 1, stream));
+    CHECK_CUDA(cuda->cuMemcpyDtoDAsync_v2(a.y, (CUdeviceptr)(uintptr_t)output->dl_tensor.data,
+                                          4 * 70, stream));
+    bool is_destroyed = i == 5;
+    if (is_destroyed)
+      CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+    clear_log();
+    output->deleter(output);
+    CHECK(count_log("wait") == (i % 3 == 2));
+    CUstream reader = is_destroyed ? NULL : stream;
+    CHECK(is_right(&a, i, reader));
+    CHECK_CUDA(cuda->cuStreamSynchronize(reader));
+    CHECK(memory_in_use(false) == before);
+    if (i == 2)
+      CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+  }
   free_arguments(&a);
   kiln_model_destroy(model);
 }
@@ -623,6 +659,7 @@ int main(int argc, char **argv) {
   test_arenas();
   test_state();
   test_places();
+  test_outputs();
   test_reports();
   test_graphs();
   test_clusters();

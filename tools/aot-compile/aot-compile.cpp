@@ -17,6 +17,8 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 #include <atomic>
 #include <csignal>
 #include <sys/mman.h>
@@ -40,7 +42,7 @@ cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("cpu|cuda"
                             cl::cat(category), cl::desc("what the model runs on; default cpu"));
 cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
                              cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
-                                      "native (default)"));
+                                      "native; default: native, for GPUs x86-64-v3"));
 cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(category),
                              cl::desc("sm_80,sm_90,...: one cubin each, and PTX of the newest "
                                       "(--target=cuda)"));
@@ -213,6 +215,10 @@ Expected<CompileOptions> getOptions() {
                : error("--debug-print=" + debugPrint + ": expected 0, 1, 2 or 3");
 
   options.cpu = cpuName;
+  // Machines with GPUs are others than those that compile for them.
+  if (target == "cuda" && !cpuName.getNumOccurrences() &&
+      llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86())
+    options.cpu = "x86-64-v3";
   if (StringRef(jobs).getAsInteger(10, options.jobs) || options.jobs > 1024)
     return error("--jobs=" + jobs + ": expected a number up to 1024");
   unsigned number;

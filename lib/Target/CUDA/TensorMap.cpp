@@ -57,7 +57,8 @@ static sym::Expr findOrigin(sym::Expr offset, const sym::Assumptions &assumption
   }));
 }
 
-/// Whether there is a tensor map for this: everything is at multiples of 16 bytes.
+/// Whether there is a tensor map for this: everything is at multiples of 16 bytes. That lines may
+/// lie at one place (expanded operands) the driver's documentation does not say.
 static bool isDescribable(const TensorView &view, BlockArgument tensor,
                           const sym::Assumptions &assumptions) {
   int64_t multiple =
@@ -65,8 +66,9 @@ static bool isDescribable(const TensorView &view, BlockArgument tensor,
   auto isAligned = [&](sym::Expr stride) {
     return assumptions.isNonNegative(stride) && assumptions.isMultipleOf(stride, multiple);
   };
+  auto isStride = [&](sym::Expr stride) { return !stride.isConstant(0) && isAligned(stride); };
   return view.sizes.size() <= maxMapRank && isAligned(view.offset) &&
-         llvm::all_of(ArrayRef(view.strides).drop_front(), isAligned);
+         llvm::all_of(ArrayRef(view.strides).drop_front(), isStride);
 }
 
 std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &region,

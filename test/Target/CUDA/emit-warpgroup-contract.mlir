@@ -215,3 +215,25 @@ kernel.func @wrong(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> te
   } : tensor<2048x2048xf32>
   kernel.return %y : tensor<2048x2048xf32>
 }
+
+// -----
+
+// Rows that are one in memory (an expanded tensor) are no lines of a tensor map: threads copy them.
+// CHECK-LABEL: llvm.func @expanded_sm_90a(
+// CHECK-SAME: cuda.maps = [{box = array<i64: 64, {{[0-9]+}}>, buffer = 1 : i64
+// CHECK-SAME: cuda.shared
+// CHECK: nvvm.cp.async.shared.global
+kernel.func @expanded(%x: tensor<1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<512x2048xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [512] n [2048] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2) : tensor<1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<512x2048xbf16>
+  kernel.return %y : tensor<512x2048xbf16>
+}

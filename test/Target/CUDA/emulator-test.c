@@ -404,6 +404,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuCtxPushCurrent_v2(CUcontext context);
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr memory);
+CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stream);
+CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
 CUresult cuMemFreeHost(void *memory);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
@@ -452,6 +454,15 @@ static void use_others(void) {
   cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
 }
 static void use_too_much(void) { cuMemcpyHtoDAsync_v2(allocate_on(0), numbers, 65, NULL); }
+/* Of a pool's memory nobody else waits for what uses it. */
+static void free_used(void) {
+  CUdeviceptr memory;
+  allocate_on(0);
+  cuMemAllocAsync(&memory, 64, NULL);
+  cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
+  cuMemFree_v2(memory);
+  cuStreamSynchronize(NULL);
+}
 static void free_pinned(void) {
   void *memory;
   CUdeviceptr to = allocate_on(0);
@@ -467,6 +478,7 @@ static const struct {
                {use_freed, "memory that has been freed"},
                {use_freed_in_kernel, "memory that has been freed"},
                {free_twice, "freed twice"},
+               {free_used, "memory that has been freed"},
                {use_others, "on device 1 uses memory of device 0"},
                {use_too_much, "uses 65 bytes at 0 of 64"},
                {free_pinned, "pinned memory is freed that is still to be read"}};

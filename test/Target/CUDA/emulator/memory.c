@@ -94,8 +94,11 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr memory) {
     result = check_uncaptured();
   if (result == CUDA_SUCCESS) {
     struct allocation *a = get_whole(memory, false);
-    record("wait for what uses memory\n");
-    drain_all(NULL);
+    /* Of a pool's memory whoever frees it has waited for what uses it. */
+    if (!a->is_pooled) {
+      record("wait for what uses memory\n");
+      drain_all(NULL);
+    }
     set_free(a);
   }
   return leave(result);
@@ -109,6 +112,7 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stre
   }
   if (result == CUDA_SUCCESS) {
     made->of = stream->capture;
+    made->is_pooled = true;
     *memory = address_of(made);
     result = add_operation(stream, (struct operation){.kind = ALLOCATE, .allocation = made});
   }
@@ -203,10 +207,13 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) 
   if (result == CUDA_SUCCESS)
     result = check_uncaptured();
   if (result == CUDA_SUCCESS && bytes) {
+    /* What is pageable has been read when this returns, and need not have arrived. */
+    bool waits = is_pinned(from);
     result = copy_to_device(to, from, bytes, get_stream(NULL));
-    record("wait for a copy\n");
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && waits) {
+      record("wait for a copy\n");
       result = drain(get_stream(NULL));
+    }
   }
   return leave(result);
 }

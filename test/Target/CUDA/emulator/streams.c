@@ -105,7 +105,9 @@ void execute(const struct operation *operation) {
   case COPY:
     return copy(operation);
   case ALLOCATE:
-    return revive(operation->allocation);
+    if (operation->allocation->of) /* each run of the graph has it anew */
+      revive(operation->allocation);
+    return;
   case FREE:
     return set_free(operation->allocation);
   case RECORD:
