@@ -24,7 +24,11 @@ static struct operation *copy_steps(const struct operation *steps, unsigned coun
   return copies;
 }
 
-static CUresult make_launch(const CUDA_KERNEL_NODE_PARAMS *given, struct operation *operation) {
+/* Enters the driver, and makes what a node does. */
+static CUresult enter_launch(const CUDA_KERNEL_NODE_PARAMS *given, struct operation *operation) {
+  CUresult result = enter();
+  if (result != CUDA_SUCCESS)
+    return result;
   CUfunction function = given->func;
   if (given->gridDimY != 1 || given->gridDimZ != 1 || !given->blockDimX || given->blockDimY != 1 ||
       given->blockDimZ != 1 || given->extra || given->kern ||
@@ -42,8 +46,11 @@ static CUresult make_launch(const CUDA_KERNEL_NODE_PARAMS *given, struct operati
   return CUDA_SUCCESS;
 }
 
-static CUresult make_copy(const CUDA_MEMCPY3D *given, CUcontext context,
-                          struct operation *operation) {
+static CUresult enter_copy(const CUDA_MEMCPY3D *given, CUcontext context,
+                           struct operation *operation) {
+  CUresult result = enter();
+  if (result != CUDA_SUCCESS)
+    return result;
   if (given->srcMemoryType != CU_MEMORYTYPE_DEVICE ||
       given->dstMemoryType != CU_MEMORYTYPE_DEVICE || !given->WidthInBytes || given->Height != 1 ||
       given->Depth != 1 || given->srcXInBytes || given->dstXInBytes)
@@ -96,9 +103,7 @@ EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const 
                                         size_t numAfter,
                                         const CUDA_KERNEL_NODE_PARAMS *parameters) {
   struct operation operation;
-  CUresult result = enter();
-  if (result == CUDA_SUCCESS)
-    result = make_launch(parameters, &operation);
+  CUresult result = enter_launch(parameters, &operation);
   if (result == CUDA_SUCCESS)
     result = add_node(node, graph, after, numAfter, operation);
   return leave(result);
@@ -107,9 +112,7 @@ EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUg
                                      size_t numAfter, const CUDA_MEMCPY3D *copy,
                                      CUcontext context) {
   struct operation operation;
-  CUresult result = enter();
-  if (result == CUDA_SUCCESS)
-    result = make_copy(copy, context, &operation);
+  CUresult result = enter_copy(copy, context, &operation);
   if (result == CUDA_SUCCESS)
     result = add_node(node, graph, after, numAfter, operation);
   return leave(result);
@@ -148,9 +151,7 @@ static CUresult set_step(CUgraphExec made, CUgraphNode node, struct operation op
 EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec made, CUgraphNode node,
                                                   const CUDA_KERNEL_NODE_PARAMS *parameters) {
   struct operation operation;
-  CUresult result = enter();
-  if (result == CUDA_SUCCESS)
-    result = make_launch(parameters, &operation);
+  CUresult result = enter_launch(parameters, &operation);
   if (result == CUDA_SUCCESS)
     result = set_step(made, node, operation);
   return leave(result);
@@ -158,9 +159,7 @@ EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec made, CUgraphNode 
 EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec made, CUgraphNode node,
                                                const CUDA_MEMCPY3D *copy, CUcontext context) {
   struct operation operation;
-  CUresult result = enter();
-  if (result == CUDA_SUCCESS)
-    result = make_copy(copy, context, &operation);
+  CUresult result = enter_copy(copy, context, &operation);
   if (result == CUDA_SUCCESS)
     result = set_step(made, node, operation);
   return leave(result);
