@@ -386,7 +386,8 @@ KILN_ENTRY int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void 
   if (KILN_LIKELY(*run->error == 0))
     return KILN_OK;
   if (*run->error == KILN_RT_ERROR_INDEX)
-    return kiln_rt_fail(run, KILN_INVALID_ARGUMENT, "index out of range");
+    return kiln_rt_fail(run, KILN_INVALID_ARGUMENT,
+                        "index out of range: data selects an element that a tensor does not have");
   return kiln_rt_fail(run, KILN_INTERNAL, "a kernel reported an unknown error");
 }
 

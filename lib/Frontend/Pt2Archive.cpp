@@ -123,6 +123,8 @@ Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path) {
   archive->path = path;
   archive->file = std::move(*buffer);
   StringRef bytes = archive->file->getBuffer();
+  if (bytes.empty())
+    return fail("not a .pt2 archive: the file is empty");
 
   zip_error_t error;
   zip_error_init(&error);
@@ -133,7 +135,7 @@ Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path) {
     std::string message = zip_error_strerror(&error);
     zip_source_free(source);
     zip_error_fini(&error);
-    return fail("not a .pt2 archive: " + message);
+    return fail("not a .pt2 archive, or only a part of one: " + message);
   }
   zip_error_fini(&error);
   if (Error directory = archive->readDirectory())

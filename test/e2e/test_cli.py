@@ -41,11 +41,24 @@ def test_help_and_version(tool):
 @pytest.mark.parametrize("arguments", [
     [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
     ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],
-    ["MODEL", "MODEL"], ["MODEL", "--debug-print=9"], ["MODEL", "-o"], ["MODEL", "--extern=nonsense"]])
+    ["MODEL", "MODEL"], ["MODEL", "--debug-print=9"], ["MODEL", "-o"], ["MODEL", "-o", "MODEL"], ["MODEL", "--extern=nonsense"],
+    ["MODEL", "--target=cuda", "--gpu-arch="]])
 def test_bad_options(small_mlp, tmp_path, arguments):
     arguments = [small_mlp.archive if argument == "MODEL" else argument for argument in arguments]
+    before = small_mlp.archive.read_bytes()
     assert_user_error(run_tool("aot-compile", *arguments, cwd=tmp_path))
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == [] and small_mlp.archive.read_bytes() == before
+
+
+@pytest.mark.parametrize("tool,arguments,message", [
+    ("aot-compile", [], "no input file"), ("aot-compile", ["a.pt2", "b.pt2"], "more than one input file"),
+    ("aot-compile", ["a.pt2", "--weight=external"], "unknown"), ("aot-run", [], "no model"), ("aot-run", ["a.so", "b.so"], "more than one input file"),
+    ("aot-run", ["a.so", "--repeat=-1"], "--repeat"), ("aot-run", ["a.so", "--input=x"], "unknown")])
+def test_bad_command_line(tool, arguments, message):
+    """One line that says what is wrong, whatever LLVM's parser has to say."""
+    process = run_tool(tool, *arguments)
+    assert process.returncode == 1 and not process.stdout
+    assert process.stderr.startswith(f"{tool}: error: ") and process.stderr.count("\n") == 1 and message in process.stderr.lower(), process.stderr
 
 
 @pytest.mark.parametrize("stage,text", [("torch", "torch.call"), ("kernel", "kernel."), ("wrapper", "wrapper.program")])

@@ -2,6 +2,7 @@
 //
 // The compilation runs in a child process, so that a crash in it (or in LLVM) still ends with a
 // message, the path of a reproducer and exit status 2.
+#include "../CommandLine.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
@@ -21,7 +22,6 @@
 #include "llvm/TargetParser/Triple.h"
 #include <atomic>
 #include <csignal>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,8 +52,8 @@ cl::opt<bool> tf32("tf32", cl::cat(category),
                    cl::desc("let tensor cores round f32 operands of products to TF32, 10 bits of "
                             "mantissa (--target=cuda)"));
 cl::opt<std::string> emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
-                              cl::desc("so (default), obj, llvm, ptx, json, fx, or MLIR after a "
-                                       "stage: torch, kernel, wrapper"));
+                              cl::desc("so (default), obj, llvm, ptx, json, or MLIR after a stage: "
+                                       "torch, kernel, wrapper"));
 cl::opt<std::string> weights("weights", cl::init("embed"), cl::value_desc("embed|external"),
                              cl::cat(category),
                              cl::desc("in the output (default), or beside it as OUT.weights"));
@@ -61,12 +61,15 @@ cl::opt<std::string> fallback("fallback", cl::init("none"), cl::value_desc("none
                               cl::cat(category),
                               cl::desc("an op without a lowering: an error (default), or a call "
                                        "into LibTorch"));
-cl::opt<std::string> externs("extern", cl::value_desc("list"), cl::cat(category),
-                             cl::desc("external code generators that may take over parts"));
+cl::opt<std::string>
+    externs("extern", cl::value_desc("list"), cl::cat(category),
+            cl::desc("external code generators that may take over parts (not in this "
+                     "build)"));
 cl::opt<bool> autotune("autotune", cl::cat(category),
-                       cl::desc("time candidate schedules on this machine"));
+                       cl::desc("time candidate schedules on this machine (not in this build)"));
 cl::opt<std::string> debugPrint("debug-print", cl::init("0"), cl::value_desc("0|1|2|3"),
-                                cl::cat(category), cl::desc("debug printing of the model"));
+                                cl::cat(category),
+                                cl::desc("debug printing of the model (not in this build)"));
 cl::opt<std::string> debugFilter("debug-filter", cl::value_desc("names"), cl::cat(category),
                                  cl::desc("kernels that debug printing is for"));
 cl::opt<std::string> jobs("jobs", cl::init("0"), cl::value_desc("n"), cl::cat(category),
@@ -89,33 +92,6 @@ int fail(const Twine &message) {
   return userError;
 }
 
-/// Lets LLVM parse the command line. It writes what it does not like to the standard error, in its
-/// own words; one line of that becomes ours.
-Error parseCommandLine(int argc, char **argv) {
-  std::string problem;
-  raw_string_ostream stream(problem);
-  int saved = dup(STDERR_FILENO), captured = memfd_create("stderr", MFD_CLOEXEC);
-  dup2(captured, STDERR_FILENO);
-  bool valid =
-      cl::ParseCommandLineOptions(argc, argv, "Compiles an exported PyTorch program.\n", &stream);
-  errs().flush();
-  dup2(saved, STDERR_FILENO);
-  char text[1024];
-  ssize_t length = pread(captured, text, sizeof(text), 0);
-  close(saved);
-  close(captured);
-  if (valid)
-    return Error::success();
-  if (problem.empty() && length > 0)
-    problem.assign(text, length);
-  // "aot-compile: Unknown command line argument '-x'.  Try: ...", and suggestions on further lines.
-  StringRef line = StringRef(problem).split('\n').first.split("  Try").first;
-  line.consume_front(StringRef(argv[0]));
-  line.consume_front(sys::path::filename(argv[0]));
-  line.consume_front(": ");
-  return createStringError(line.rtrim(".!") + " (see --help)");
-}
-
 /// The folder of the libraries that belong to this compiler: lib beside bin.
 std::string getLibraryFolder() {
   static int anchor;
@@ -127,6 +103,8 @@ std::string getLibraryFolder() {
 }
 
 Error getCudaOptions(CompileOptions &options) {
+  if (gpuArch.empty() && gpuArch.getNumOccurrences())
+    return createStringError("--gpu-arch: expected a list, such as sm_80,sm_90");
   auto architectures =
       cuda::parseArchitectures(gpuArch.empty() ? "sm_80,sm_90" : StringRef(gpuArch));
   if (!architectures)
@@ -144,28 +122,26 @@ Error getCudaOptions(CompileOptions &options) {
   return Error::success();
 }
 
-/// The command line, or a message why it is wrong.
-Expected<CompileOptions> getOptions() {
-  auto error = [](const Twine &message) { return createStringError(message); };
-  auto unsupported = [&](const Twine &what) {
-    return error(what + " is not supported by this build");
+/// What this build does not do, although the option is known.
+Error checkUnsupported() {
+  auto unsupported = [](const Twine &what) {
+    return createStringError(what + " is not supported by this build");
   };
-  CompileOptions options;
-  if (input.empty())
-    return error("no input file (aot-compile MODEL.pt2 -o OUT)");
-  options.input = input;
+  if (emitKind == "fx")
+    return unsupported("--emit=" + emitKind);
+  if (!externs.empty())
+    return unsupported("--extern=" + externs);
+  if (autotune)
+    return unsupported("--autotune");
+  if (debugPrint == "1" || debugPrint == "2" || debugPrint == "3")
+    return unsupported("--debug-print=" + debugPrint);
+  if (debugPrint != "0")
+    return createStringError("--debug-print=" + debugPrint + ": expected 0, 1, 2 or 3");
+  return Error::success();
+}
 
-  if (target != "cpu" && target != "cuda")
-    return error("--target=" + target + ": expected cpu or cuda");
-  for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{&gpuArch, &ptxas, &tf32})
-    if (target == "cpu" && option->getNumOccurrences())
-      return error("--" + option->ArgStr + " is for --target=cuda");
-  if (target == "cuda") {
-    if (Error problem = getCudaOptions(options))
-      return problem;
-  }
-
+/// What is emitted, and where to.
+Error getOutputOptions(CompileOptions &options) {
   struct Kind {
     StringRef name;
     EmitKind kind;
@@ -179,41 +155,57 @@ Expected<CompileOptions> getOptions() {
                                {"torch", EmitKind::Torch, ".torch.mlir"},
                                {"kernel", EmitKind::Kernel, ".kernel.mlir"},
                                {"wrapper", EmitKind::Wrapper, ".wrapper.mlir"}};
-  if (emitKind == "fx")
-    return unsupported("--emit=" + emitKind);
   if (target == "cuda" ? emitKind == "llvm" || emitKind == "obj" : emitKind == "ptx")
-    return error("--emit=" + emitKind + ": not with --target=" + target);
+    return createStringError("--emit=" + emitKind + ": not with --target=" + target);
   const Kind *kind = find_if(kinds, [](const Kind &kind) { return kind.name == emitKind; });
   if (kind == std::end(kinds))
-    return error("--emit=" + emitKind +
-                 ": expected so, obj, llvm, ptx, json, fx, torch, kernel or wrapper");
+    return createStringError("--emit=" + emitKind +
+                             ": expected so, obj, llvm, ptx, json, torch, kernel or wrapper");
   options.emit = kind->kind;
-  bool isBinary = kind->kind == EmitKind::SharedObject || kind->kind == EmitKind::Object;
   options.output = output;
   if (output.empty()) {
     options.output = (sys::path::stem(input) + kind->suffix).str();
     if (output.getNumOccurrences())
-      return error("-o: expected a file name");
+      return createStringError("-o: expected a file name");
   }
+  bool isBinary = kind->kind == EmitKind::SharedObject || kind->kind == EmitKind::Object;
   if (options.output == "-" && isBinary)
-    return error("-o -: --emit=" + emitKind + " is not text");
+    return createStringError("-o -: --emit=" + emitKind + " is not text");
+  if (bool same = false; !sys::fs::equivalent(options.input, options.output, same) && same)
+    return createStringError("-o " + options.output + ": the output would replace the input");
 
   if (weights != "embed" && weights != "external")
-    return error("--weights=" + weights + ": expected embed or external");
+    return createStringError("--weights=" + weights + ": expected embed or external");
   options.weights = weights == "external" ? WeightsPlace::External : WeightsPlace::Embedded;
+  options.saveTemps = saveTemps;
+  if (saveTemps.getNumOccurrences() && saveTemps.empty())
+    return createStringError("--save-temps: expected a folder");
+  return Error::success();
+}
+
+/// The command line, or a message why it is wrong.
+Expected<CompileOptions> getOptions() {
+  auto error = [](const Twine &message) { return createStringError(message); };
+  CompileOptions options;
+  if (input.empty())
+    return error("no input file (aot-compile MODEL.pt2 -o OUT)");
+  options.input = input;
+
+  if (target != "cpu" && target != "cuda")
+    return error("--target=" + target + ": expected cpu or cuda");
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&gpuArch, &ptxas, &tf32})
+    if (target == "cpu" && option->getNumOccurrences())
+      return error("--" + option->ArgStr + " is for --target=cuda");
+  if (Error problem = checkUnsupported())
+    return problem;
+  if (Error problem = getOutputOptions(options))
+    return problem;
+
   if (fallback != "none" && fallback != "torch")
     return error("--fallback=" + fallback + ": expected none or torch");
   options.fallback = fallback;
   options.libraryFolder = getLibraryFolder();
-  if (!externs.empty())
-    return unsupported("--extern=" + externs);
-  if (autotune)
-    return unsupported("--autotune");
-  if (debugPrint != "0")
-    return StringRef("123").contains(debugPrint) && debugPrint.size() == 1
-               ? unsupported("--debug-print=" + debugPrint)
-               : error("--debug-print=" + debugPrint + ": expected 0, 1, 2 or 3");
-
   options.cpu = cpuName;
   // Machines with GPUs are others than those that compile for them.
   if (target == "cuda" && !cpuName.getNumOccurrences() &&
@@ -225,11 +217,12 @@ Expected<CompileOptions> getOptions() {
   if (StringRef(level).getAsInteger(10, number) || number > 3)
     return error("-O" + level + ": expected -O0, -O1, -O2 or -O3");
   options.level = static_cast<cpu::OptLevel>(number);
-  options.saveTemps = saveTemps;
-  if (saveTemps.getNumOccurrences() && saveTemps.empty())
-    return error("--save-temps: expected a folder");
   if (progress != "auto" && progress != "never")
     return error("--progress=" + progress + ": expected auto or never");
+  // Last, since it warns.
+  if (target == "cuda")
+    if (Error problem = getCudaOptions(options))
+      return problem;
   return options;
 }
 
@@ -386,7 +379,7 @@ int main(int argc, char **argv) {
   timing->setDescription("print the time of each stage and pass");
   cl::HideUnrelatedOptions(category);
 
-  if (Error error = parseCommandLine(argc, argv))
+  if (Error error = parseCommandLine(argc, argv, "Compiles an exported PyTorch program.\n"))
     return fail(toString(std::move(error)));
   // Ours alone: LLVM's own report would come out once for each kernel.
   timePasses = std::exchange(TimePassesIsEnabled, false);

@@ -216,7 +216,8 @@ Expected<std::map<std::string, Array>> kiln::run::readNpz(const std::string &pat
   int code = 0;
   Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (!archive)
-    return createStringError(path + ": " + zipMessage(code));
+    return createStringError(path + (code == ZIP_ER_NOZIP ? ": not an .npz file: " : ": ") +
+                             zipMessage(code));
   std::map<std::string, Array> arrays;
   for (zip_int64_t i = 0, n = zip_get_num_entries(archive.get(), 0); i < n; ++i) {
     zip_stat_t stat;

@@ -5,6 +5,7 @@
 // measures. Links no part of the compiler.
 //
 //===----------------------------------------------------------------------===//
+#include "../CommandLine.h"
 #include "Array.h"
 #include "Model.h"
 #include "Npz.h"
@@ -32,8 +33,7 @@ using namespace kiln::run;
 }();
 
 static cl::OptionCategory category("aot-run options");
-static cl::opt<std::string> modelPath(cl::Positional, cl::Required, cl::desc("MODEL.so"),
-                                      cl::cat(category));
+static cl::opt<std::string> modelPath(cl::Positional, cl::desc("MODEL.so"), cl::cat(category));
 static cl::opt<std::string> inputsPath("inputs", cl::value_desc("IN.npz"), cl::cat(category),
                                        cl::desc("inputs, keyed by position or name; without, "
                                                 "random ones"));
@@ -134,7 +134,8 @@ static Expected<std::vector<Array>> readInputs(const ModelInfo &info) {
   for (auto &[key, array] : *arrays) {
     std::optional<size_t> i = findInput(info, key);
     if (!i)
-      return createStringError(inputsPath + ": the model has no input " + quote(key));
+      return createStringError(inputsPath + ": the model has no input " + quote(key) +
+                               "; arrays are named by position (0, 1, ...) or as --info says");
     if (inputs[*i].dtype)
       return createStringError(formatv("{0}: input {1} \"{2}\" is given by position and by name",
                                        inputsPath, *i, info.inputs[*i].name));
@@ -247,6 +248,8 @@ static Error writeOutputs(ArrayRef<Output> outputs, const ModelInfo &info,
 }
 
 static Error runModel() {
+  if (modelPath.empty())
+    return createStringError("no model (aot-run MODEL.so [--inputs IN.npz])");
   Clock::time_point start = Clock::now();
   Expected<Model> model = Model::load(modelPath);
   if (!model)
@@ -326,10 +329,12 @@ static Error runModel() {
 int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](raw_ostream &stream) { stream << "aot-run (Kiln) " KILN_VERSION "\n"; });
-  cl::ParseCommandLineOptions(argc, argv, "Runs a model that aot-compile compiled.\n");
-  if (Error error = runModel()) {
-    errs() << "aot-run: error: " << toString(std::move(error)) << "\n";
-    return 1;
-  }
-  return 0;
+  Error error = kiln::parseCommandLine(argc, argv, "Runs a model that aot-compile compiled.\n");
+  if (!error)
+    error = runModel();
+  if (!error)
+    return 0;
+  outs().flush();
+  errs() << "aot-run: error: " << toString(std::move(error)) << "\n";
+  return 1;
 }
