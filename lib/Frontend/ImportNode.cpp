@@ -229,6 +229,43 @@ Expected<std::pair<Attribute, Attribute>> Importer::memoryOf(StringRef tensor) {
                                          sym::ExprAttr::get(&context, *offset));
 }
 
+/// Views of their argument, in its dtype, whatever its strides are.
+static bool isAlwaysView(StringRef target) {
+  constexpr StringLiteral names[] = {"alias",  "as_strided", "detach", "diagonal",  "expand",
+                                     "narrow", "permute",    "select", "slice",     "squeeze",
+                                     "t",      "transpose",  "unfold", "unsqueeze", "view"};
+  return target.consume_front("aten.") && target != "view.dtype" &&
+         llvm::is_contained(names, target.split('.').first);
+}
+
+static const TensorRef *firstTensor(const Node &node) {
+  return node.inputs.empty() ? nullptr : std::get_if<TensorRef>(&node.inputs.front().arg.value);
+}
+
+/// as_strided of a view sees all of the tensor that it is a view of. It becomes as_strided of that
+/// one, if it is row-major.
+Error Importer::seeViewedTensor(const Node &node, torch::CallOp op) {
+  constexpr unsigned offset = 3; // of the arguments
+  auto viewed = scope->viewed.find(firstTensor(node)->name);
+  if (viewed == scope->viewed.end() || op.getArgs()[0] != torch::ArgAttr::get(&context, 0))
+    return Error::success();
+  auto own = memoryOf(viewed->first()), whole = memoryOf(viewed->second);
+  if (Error error = joinErrors(own.takeError(), whole.takeError()))
+    return error;
+  Value value = scope->entries.lookup(viewed->second).value;
+  auto strides = cast<sym::ShapeAttr>(whole->first).getSizes();
+  if (strides != ArrayRef(sym::rowMajorStrides(sym::getShape(value))))
+    return Error::success();
+  SmallVector<Attribute> args(op.getArgs().getValue());
+  if (isa<UnitAttr>(args[offset]))
+    args[offset] = integerAttr(cast<sym::ExprAttr>(own->second).getValue());
+  op.setArgsAttr(builder.getArrayAttr(args));
+  op->setOperand(0, value);
+  op->setAttr(torch::stridesAttrName, whole->first);
+  op->setAttr(torch::storageOffsetAttrName, whole->second);
+  return Error::success();
+}
+
 /// That of the node's first tensor, as attributes of its call; of a functionalized call, lists for
 /// its bases.
 Error Importer::recordMemory(const Node &node, Operation *op) {
@@ -252,15 +289,16 @@ Error Importer::recordMemory(const Node &node, Operation *op) {
     op->setAttr(torch::storageOffsetAttrName, builder.getArrayAttr(offsets));
     return Error::success();
   }
-  auto *tensor =
-      node.inputs.empty() ? nullptr : std::get_if<TensorRef>(&node.inputs.front().arg.value);
+  const TensorRef *tensor = firstTensor(node);
   if (!tensor)
     return Error::success();
   if (Error error = record(*tensor))
     return error;
   op->setAttr(torch::stridesAttrName, strides[0]);
   op->setAttr(torch::storageOffsetAttrName, offsets[0]);
-  return Error::success();
+  auto call = cast<torch::CallOp>(op);
+  return call.getTarget() == "aten.as_strided.default" ? seeViewedTensor(node, call)
+                                                       : Error::success();
 }
 
 Error Importer::importNode(const Node &node) {
@@ -319,6 +357,13 @@ Error Importer::importNode(const Node &node) {
   if (seesMemory(target))
     if (Error error = recordMemory(node, op))
       return error;
+  // Results have these types, as has whatever is seen through a name: a tensor.
+  const TensorRef *source = firstTensor(node);
+  if (source && isAlwaysView(target) && results.size() == 1 && isa<torch::CallOp>(op)) {
+    auto viewed = scope->viewed.find(source->name);
+    bool isKnown = viewed != scope->viewed.end();
+    scope->viewed[results[0].name] = isKnown ? viewed->second : StringRef(source->name);
+  }
   for (auto [result, value] : llvm::zip(results, op->getResults()))
     if (!result.name.empty())
       if (Error error = define(result.name, {value, result.number, result.isNumber}))

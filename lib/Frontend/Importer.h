@@ -28,7 +28,8 @@ struct Entry {
 struct Scope {
   const Graph &graph;
   llvm::StringMap<Entry> entries;
-  llvm::DenseSet<sym::Expr> known; // symbols whose values are known at this point
+  llvm::DenseSet<sym::Expr> known;              // symbols whose values are known at this point
+  llvm::StringMap<llvm::StringRef> viewed = {}; // of a view, the tensor that is none
 };
 
 /// The arguments of a call under construction.
@@ -68,6 +69,7 @@ private:
   llvm::Error importNodes();
   llvm::Error importNode(const Node &node);
   llvm::Expected<std::pair<mlir::Attribute, mlir::Attribute>> memoryOf(llvm::StringRef tensor);
+  llvm::Error seeViewedTensor(const Node &node, torch::CallOp op);
   llvm::Error recordMemory(const Node &node, mlir::Operation *op);
   struct Result;
   sym::Expr newSymbol(llvm::StringRef condition);

@@ -49,12 +49,27 @@ def bags():
         (with_(aten.embedding_dense_backward, num_weights=12, padding_idx=1, scale_grad_by_freq=False), rand(3, 4, 5), ints(0, 12, 3, 4))]
 
 
+def _write_between(a):
+    part = a[2:]
+    a.mul_(3)
+    return part.as_strided((8, 8), (1, 8), 0).relu_(), a
+
+
+def _write_windows(a):
+    a.unfold(0, 2, 2).add_(1)
+    a.unfold(1, 2, 3).unfold(0, 3, 4).mul_(2)
+    return a
+
+
 def memory():
     x = rand(8, 8)
     return [(with_(torch.as_strided, size=(3, 4), stride=(2, 8)), x), (with_(torch.as_strided, size=(3, 4), stride=(2, 8), storage_offset=5), x + 1),
             (lambda a: torch.as_strided(a.t() + 0, (4, 4), (8, 1)), x), (lambda a, s: torch.as_strided_scatter(a, s, (3, 4), (2, 8), 1), x, rand(3, 4)),
             (lambda a: aten.resize(a, [3, 5]), x), (lambda a, b: a.clone().as_strided_((2, 3), (3, 1)) + b, x, rand(2, 3)),
             (lambda a: (a + 1).resize_(4, 5).mul_(2), x),
+            # Views of views see all that these are views of, also after that was written.
+            (lambda a: (a + 1)[1:4, 2:4].as_strided((2, 3, 3), (4, 8, 1)), x), (lambda a: torch.as_strided(torch.as_strided(a, (6, 3), (8, 2), 9).t(), (3, 4), (3, 2), 1), x),
+            (lambda a: _write_between(a.clone()), x), (lambda a: a.clone().unfold(1, 2, 3).mul_(2).sum() + a, x), (lambda a: _write_windows(a.clone()), x),
             # Of columns; of elements 0, 3, 6, 8, … the places 2, 5 and 8.
             (lambda a, s: torch.as_strided_scatter(a.t(), s, (3, 4), (2, 8), 1), x, rand(3, 4)),
             (lambda a, s: torch.as_strided_scatter(a[:3, ::3], s, (3,), (3,), 2), x, rand(3))]

@@ -90,6 +90,10 @@ private:
                        {args.get(1), args.get(2), args.get(3), args.get(4)});
     if (name == "diagonal")
       return writeInto("aten.diagonal_scatter.default", {args.get(1), args.get(2), args.get(3)});
+    if (name == "unfold")
+      return invertUnfold();
+    if (name == "unfold")
+      return invertUnfold();
     if (name != "as_strided")
       return Value();
     Value written =
@@ -98,6 +102,28 @@ private:
       if (Attribute recorded = view->getAttr(attribute))
         written.getDefiningOp()->setAttr(attribute, recorded);
     return written;
+  }
+
+  /// Windows that do not overlap: the first elements of all, the second ones, and so on. Others
+  /// nothing may write.
+  Value invertUnfold() {
+    constexpr int64_t maxSize = 64;
+    int64_t dim = args.integer(1), size = args.integer(2), step = args.integer(3);
+    if (type.getRank() == 0 || size > std::min(step, maxSize))
+      return Value();
+    dim += dim < 0 ? type.getRank() : 0;
+    SmallVector<sym::Expr> shape = sym::getShape(value);
+    shape.pop_back();
+    Type places = sym::getTensorType(shape, type.getElementType());
+    Value whole = source;
+    for (int64_t i = 0; i < size; ++i) {
+      Value elements =
+          emit("aten.select.int", value, {arg(0), number(int64_t(-1)), number(i)}, places);
+      sym::Expr end = i + (shape[dim] - 1) * step + 1;
+      whole = emit("aten.slice_scatter.default", {whole, elements},
+                   {arg(0), arg(1), number(dim), number(i), number(end), number(step)}, type);
+    }
+    return whole;
   }
 
   /// Views of neighbouring slices, of which this is one.

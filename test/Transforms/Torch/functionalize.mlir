@@ -186,3 +186,19 @@ func.func @reshaped(%x: tensor<?x6xf32, #sym.shape<[s0, 6]>> {torch.name = "x"})
   %1 = torch.call "aten.neg_.default"(%0) args = [#torch.arg<0>] {node = "neg_"} : (tensor<?x2xf32, #sym.shape<[3*s0, 2]>>) -> tensor<?x2xf32, #sym.shape<[3*s0, 2]>>
   return %1 : tensor<?x2xf32, #sym.shape<[3*s0, 2]>>
 }
+
+// -----
+
+// Windows beside each other are written element by element of theirs.
+// CHECK-LABEL: func.func @windows
+// CHECK: %[[N:.*]] = torch.call "aten.neg.default"
+// CHECK: %[[A:.*]] = torch.call "aten.select.int"(%[[N]]) args = [#torch.arg<0>, -1, 0]
+// CHECK: %[[B:.*]] = torch.call "aten.slice_scatter.default"(%arg0, %[[A]]) args = [#torch.arg<0>, #torch.arg<1>, 0, 0, 4, 3]
+// CHECK: %[[C:.*]] = torch.call "aten.select.int"(%[[N]]) args = [#torch.arg<0>, -1, 1]
+// CHECK: %[[D:.*]] = torch.call "aten.slice_scatter.default"(%[[B]], %[[C]]) args = [#torch.arg<0>, #torch.arg<1>, 0, 1, 5, 3]
+// CHECK: return %[[D]]
+func.func @windows(%x: tensor<6x2xf32> {torch.name = "x"}) {
+  %0 = torch.call "aten.unfold.default"(%x) args = [#torch.arg<0>, -2, 2, 3] {node = "unfold"} : (tensor<6x2xf32>) -> tensor<2x2x2xf32>
+  %1 = torch.call "aten.neg_.default"(%0) args = [#torch.arg<0>] {node = "neg_"} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
+  return
+}
