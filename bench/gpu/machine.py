@@ -17,9 +17,19 @@ class Gpu:
 
     def describe(self):
         properties = torch.cuda.get_device_properties(0)
-        query = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"], capture_output=True, text=True)
+        try:
+            query = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+        except OSError:
+            query = "no nvidia-smi"
         return {"gpu": properties.name, "memory_gib": round(properties.total_memory / (1 << 30), 1), "multiprocessors": properties.multi_processor_count,
-                "l2_mib": properties.L2_cache_size >> 20, "driver, clocks": query.stdout.strip()}
+                "l2_mib": properties.L2_cache_size >> 20, "driver, clocks": query, "copy_gb_s": self.measure_copy()}
+
+    def measure_copy(self):
+        """GB/s of a copy of 1 GiB, read and written bytes together."""
+        source = torch.randn(1 << 28, device="cuda")
+        target = torch.empty_like(source)
+        target.copy_(source)
+        return round(2 * 4 * source.numel() / statistics.median(self.time(lambda: target.copy_(source), 5) for _ in range(7)) / 1e6)
 
     def synchronize(self):
         torch.cuda.synchronize()

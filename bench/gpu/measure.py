@@ -40,45 +40,51 @@ def largest(inputs):
     return max((value for value in inputs if isinstance(value, torch.Tensor)), key=lambda value: value.numel())
 
 
+def compile_aoti(module, inputs):
+    exported = torch.export.export(module, tuple(inputs))
+    return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(exported, inductor_configs={"max_autotune": True}))
+
+
 def peers(program, module, inputs, machine, wanted):
-    """name -> call, of those that work here."""
-    calls = {"eager": lambda: module(*inputs)}
+    """(name -> call, of those that work here; name -> why another one does not). What compiles does so when it is first called."""
+    calls = {"eager": lambda: module}
     if program.part == "memory":
         copied = largest(inputs)
         target = torch.empty_like(copied)
-        calls["copy"] = lambda: target.copy_(copied)
+        calls["copy"] = lambda: lambda *_: target.copy_(copied)
     if not machine.emulated:
         if program.part == "contracts":
-            def cublaslt():
+            def cublaslt(*inputs):
                 torch.backends.cuda.preferred_blas_library("cublaslt")
                 try:
                     return module(*inputs)
                 finally:
                     torch.backends.cuda.preferred_blas_library("default")
-            calls["cublaslt"] = cublaslt
+            calls["cublaslt"] = lambda: cublaslt
         if program.part == "attention":
             for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
-                def attend(name=name):
+                def attend(*inputs, name=name):
                     with attention_backend(name):
                         return module(*inputs)
-                calls[name.lower()] = attend
+                calls[name.lower()] = lambda attend=attend: attend
         if program.part in ("memory", "models", "decode"):
-            mode = "max-autotune-no-cudagraphs" if "autotune" in wanted else None
-            compiled = torch.compile(module, mode=mode)
-            calls["torch.compile"] = lambda: compiled(*inputs)
+            calls["torch.compile"] = lambda: torch.compile(module)
+            if "autotune" in wanted:
+                calls["max-autotune"] = lambda: torch.compile(module, mode="max-autotune-no-cudagraphs")
         if program.part in ("models", "decode") and "aoti" in wanted:
-            exported = torch.export.export(module, tuple(inputs))
-            path = torch._inductor.aoti_compile_and_package(exported, inductor_configs={"max_autotune": True})
-            aoti = torch._inductor.aoti_load_package(path)
-            calls["aoti"] = lambda: aoti(*inputs)
+            calls["aoti"] = lambda: compile_aoti(module, inputs)
     works, failed = {}, {}
-    for name, call in calls.items():
+    while calls:
+        name = next(iter(calls))
         try:
-            call()
+            call = calls.pop(name)()
+            call(*inputs)
             machine.synchronize()
-            works[name] = call
+            works[name] = lambda call=call: call(*inputs)
         except Exception as problem:  # noqa: BLE001 (what a peer throws is no concern of ours)
             failed[name] = f"{type(problem).__name__}: {str(problem).splitlines()[0][:200]}" if str(problem) else type(problem).__name__
+            if name == "aoti" and "max-autotune" not in {**works, **failed}:  # it needs a compiler of C++, Triton's kernels do not
+                calls["max-autotune"] = lambda: torch.compile(module, mode="max-autotune-no-cudagraphs")
     return works, failed
 
 
@@ -117,20 +123,23 @@ def compare(program, module, inputs, compiled, machine):
 
 
 def measure(program, entry, package, machine, scratch, options):
-    """A row of the results."""
+    """Rows of the results, each with all of the one before: what is right, then what is fast."""
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     with torch.no_grad():
         module, inputs, compiled = prepare(program, entry, package, machine, scratch)
         row = {"name": entry["name"], "part": program.part, "flops": program.flops, "bytes": program.bytes,
                **compare(program, module, inputs, compiled, machine)}
+        yield row
         if program.part == "check" or options.no_times:
-            return row
+            return
+        row.update(ms=interleave(machine, {"kiln": compiled}, options.seconds / 4)["kiln"])
+        yield row
         works, failed = peers(program, module, inputs, machine, options.peers)
         times = interleave(machine, {"kiln": compiled, **works}, options.seconds)
     row.update(ms=times.pop("kiln"), peers=times, failed_peers=failed)
     if "copy" in times:
         row["copied"] = 2 * largest(inputs).numel() * largest(inputs).element_size()  # read and written
-    return row
+    yield row
 
 
 def run_once(program, entry, package, machine, scratch, repeats):

@@ -31,15 +31,15 @@ def rate(row):
     return f"{row['bytes'] / row['ms'] / 1e6:.0f} GB/s" if row["bytes"] else ""
 
 
-def copy_rate(rows):
+def copy_rate(results):
     """GB/s of the fastest copy that was measured, read and written bytes together."""
-    rates = [row["copied"] / row["peers"]["copy"] / 1e6 for row in rows if "copy" in row.get("peers", {}) and row.get("copied")]
-    return max(rates, default=None)
+    rates = [row["copied"] / row["peers"]["copy"] / 1e6 for row in results["rows"] if "copy" in row.get("peers", {}) and row.get("copied")]
+    return max([*rates, results["machine"].get("copy_gb_s", 0)]) or None
 
 
-def goals(rows):
+def goals(results):
     """[(figure, measured, goal, met)]"""
-    copies, found = copy_rate(rows), []
+    rows, copies, found = results["rows"], copy_rate(results), []
     for row in rows:
         if "ms" not in row:
             continue
@@ -69,9 +69,10 @@ def page(results):
     rows, machine = results["rows"], results["machine"]
     text = [f"# {machine.get('gpu')}, {machine.get('time')}", "",
             "Written by `bench/gpu/run`" + (" in its dry mode: sizes are tiny, the GPU is emulated, and no time means anything." if results["tiny"] else ".") +
-            f" Commit {results['commit']}, compiled for {results['arch']}; torch {machine.get('torch')}, CUDA {machine.get('cuda')}; {machine.get('driver, clocks', 'no driver')}.", ""]
+            f" Commit {results['commit']}, compiled for {results['arch']}; torch {machine.get('torch')}, CUDA {machine.get('cuda')}; {machine.get('driver, clocks', 'no driver')}" +
+            (f"; a copy moves {machine['copy_gb_s']} GB/s." if "copy_gb_s" in machine else "."), ""]
     if not results["tiny"]:
-        text += ["## Goals", "", table(["figure", "measured", "goal", ""], [(f, number(v), g, "met" if met else "missed") for f, v, g, met in goals(rows)]), ""]
+        text += ["## Goals", "", table(["figure", "measured", "goal", ""], [(f, number(v), g, "met" if met else "missed") for f, v, g, met in goals(results)]), ""]
     text += ["## Programs", "", "Times are medians of rounds in which all systems take turns. Errors are relative, in the Euclidean norm, against float32 or wider.", ""]
     packed = {entry["name"]: entry for entry in results.get("package", [])}
     body = [(name, "not compiled: " + one_line(entry["failed"]), "", "", "", "", "") for name, entry in packed.items() if "failed" in entry]
@@ -82,7 +83,8 @@ def page(results):
             body.append((row["name"], "failed: " + one_line(row["failed"]), "", "", "", "", compiled))
             continue
         peers = ", ".join([*(f"{name} {number(ms)}" for name, ms in row.get("peers", {}).items()), *(f"{name} failed" for name in row.get("failed_peers", {}))])
-        body.append((row["name"], "right" if row["right"] and row["repeats"] else "WRONG", f"{row['error']:.1e}", number(row.get("ms")), rate(row) if "ms" in row else "", peers, compiled))
+        state = "right" if row["right"] and row["repeats"] else "WRONG"
+        body.append((row["name"], state + (", " + one_line(row["unfinished"]) if "unfinished" in row else ""), f"{row['error']:.1e}", number(row.get("ms")), rate(row) if "ms" in row else "", peers, compiled))
     text += [table(["program", "", "error", "ms", "", "others, ms", "compiled in, size"], body), ""]
     for title, key, head in (("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")), ("Nsight Compute", "profile", ("program", "kernel", "figures"))):
         entries = results.get(key)

@@ -59,10 +59,53 @@ def test_failures_are_rows(package, tmp_path):
     assert "| bert | failed: " in (tmp_path / "dry.md").read_text()
 
 
+def test_pieces(package, tmp_path):
+    """A program that does not end is ended; what there was no time for another run does, and nothing else again."""
+    process, results = run(package, tmp_path, "--no-times", "--minutes", "0")
+    assert process.returncode == 1 and [row["failed"] for row in results["rows"]] == 3 * ["no time was left"]
+    broken = tmp_path / "package"
+    shutil.copytree(package, broken)
+    source = tmp_path / "sleep.c"
+    source.write_text("#include <unistd.h>\n__attribute__((constructor)) static void wait(void) { sleep(600); }\n")
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", broken / "cumsum.so"], check=True)
+    process, results = run(broken, tmp_path, "--no-times", "--limit", "20", "--programs", "c", "--after", tmp_path / "dry.json")
+    rows = {row["name"]: row for row in results["rows"]}
+    assert process.returncode == 1 and set(rows) == {"contract-f32-20x30x40", "cumsum"} and rows["contract-f32-20x30x40"]["right"]
+    assert rows["cumsum"]["failed"] == "it was ended after 20 s"
+    process, results = run(package, tmp_path, "--no-times", "--after", tmp_path / "dry.json")
+    assert [row["name"] for row in results["rows"]] == ["contract-f32-20x30x40", "cumsum", "bert"] and results["rows"][2]["right"]
+    assert process.stdout.count("error") == 1  # bert alone has been run
+    manifest = json.loads((broken / "manifest.json").read_text())
+    (broken / "manifest.json").write_text(json.dumps({**manifest, "commit": "another"}))
+    process, _ = run(broken, tmp_path, "--after", tmp_path / "dry.json")
+    assert process.returncode == 1 and "the package's is another" in process.stderr
+
+
 def test_no_driver(package, tmp_path, monkeypatch):
     monkeypatch.setenv("KILN_CUDA_DRIVER", "/none/libcuda.so.1")
     process, results = run(package, tmp_path, "--programs", "cumsum")
     assert process.returncode == 1 and "no NVIDIA driver" in results["rows"][0]["failed"]
+
+
+def test_peers(monkeypatch):
+    """Where AOTInductor finds no compiler of C++, what it would have tuned is measured without it."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import measure
+    from programs import Program
+
+    class Machine:
+        emulated = False
+
+        def synchronize(self):
+            pass
+
+    def fail(module, inputs):
+        raise RuntimeError("no compiler\nanywhere")
+    monkeypatch.setattr(measure, "compile_aoti", fail)
+    monkeypatch.setattr(measure.torch, "compile", lambda module, mode=None: module)
+    works, failed = measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), ["aoti"])
+    assert {name: call() for name, call in works.items()} == {"eager": 3, "torch.compile": 3, "max-autotune": 3}
+    assert failed == {"aoti": "RuntimeError: no compiler"}
 
 
 TOOL = """#!/bin/sh
@@ -100,10 +143,14 @@ def test_tools(tmp_path, monkeypatch):
                 "peers": {"eager": 0.18, "cublaslt": 0.17}}
     memory = {"name": "pointwise", "part": "memory", "flops": 0, "bytes": 1e9, "error": 0, "right": True, "repeats": True, "ms": 0.4, "peers": {"copy": 0.25, "eager": 0.5},
               "copied": 1e9}
-    assert [(value, goal, met) for _, value, goal, met in report.goals([contract, memory])] == [(0.17 / 0.2, 0.85, True), (0.25 / 0.4, 0.9, False)]
-    assert [(value, goal, met) for _, value, goal, met in report.goals([attention, model, {**model, "ms": 32.0}])] == [
+    goals = lambda rows, **machine: [(value, goal, met) for _, value, goal, met in report.goals({"rows": rows, "machine": machine})]  # noqa: E731
+    assert goals([contract, memory]) == [(0.17 / 0.2, 0.85, True), (0.25 / 0.4, 0.9, False)]
+    decode = {**memory, "name": "decode", "part": "decode", "peers": {}}
+    assert goals([decode]) == [] and goals([decode], copy_gb_s=5000) == [(0.5, 0.8, False)]
+    assert goals([attention, model, {**model, "ms": 32.0}]) == [
         (400.0, 500, False), (2.0, 1.0, True), (0.125, 1.0, False), (pytest.approx(0.5), 1.0, False)]
     package = [{"name": "bert", "compile_s": 4.4, "bytes": 3 << 19, "has_weights": True}, {"name": "vit", "failed": "an error\nof two lines"}]
-    page = report.page({"tiny": False, "arch": "sm_90", "commit": "none", "machine": {"gpu": "a GPU", "time": "now"}, "package": package, "rows": [contract, memory, model], "sanitizer": rows, "profile": profiles})
+    page = report.page({"tiny": False, "arch": "sm_90", "commit": "none", "machine": {"gpu": "a GPU", "time": "now"}, "package": package, "rows": [contract, memory, model, {**memory, "name": "late", "unfinished": "it was\nended"}], "sanitizer": rows, "profile": profiles})
+    assert "| late | right, it was ended |" in page
     assert "687 TFLOP/s" in page and "2500 GB/s" in page and "| check-parts | racecheck | found | 2 |" in page and "registers 126" in page
     assert "| bert | right | 1.0e-03 | 2 |  | eager 9, torch.compile 4, aoti failed | 4.4 s, 1.50 MiB |" in page and "| vit | not compiled: an error of two lines |" in page
