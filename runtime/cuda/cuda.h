@@ -36,7 +36,8 @@ struct kiln_device {
   /* By number, loaded when they are first launched. */
   struct {
     CUmodule module;
-    int64_t max_blocks; /* of a variant: that run at the same time */
+    const kiln_rt_device_kernel *loaded; /* the kernel or its variant */
+    int64_t max_blocks;                  /* of a variant: that run at the same time */
     _Atomic(CUfunction) function;
   } kernels[];
 };
@@ -104,8 +105,9 @@ static inline void *kiln_cuda_pointer(CUdeviceptr p) { return (void *)(uintptr_t
 int32_t kiln_cuda_enter(const struct kiln_device *device);
 void kiln_cuda_leave(const struct kiln_device *device);
 
-/* The function of a kernel, whose module is loaded if need be. */
-int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+/* The function of a kernel or, as `*kernel` says then, its variant, whose module is loaded if need
+ * be. */
+int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
                            CUfunction *function);
 
 /*===-- tensormap.c ---------------------------------------------------------===*/

@@ -128,22 +128,34 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
     return kiln_cuda_fail(driver, opened, kernel->name);
   }
   device->kernels[kernel->number].module = module;
+  device->kernels[kernel->number].loaded = kernel;
   atomic_store_explicit(&device->kernels[kernel->number].function, function, memory_order_release);
   return KILN_OK;
 }
 
-int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
-                           CUfunction *function) {
-  _Atomic(CUfunction) *slot = &device->kernels[kernel->number].function;
-  *function = atomic_load_explicit(slot, memory_order_acquire);
-  if (KILN_LIKELY(*function != NULL))
+/* A variant is machine code alone, which an older driver may not take, and of whose clusters a part
+ * of a GPU may have no room for one. */
+static int32_t load_best(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
+  if (kernel->variant && device->runs_variants && load_kernel(device, kernel->variant) == KILN_OK)
     return KILN_OK;
-  kiln_lock(&device->loading);
+  return load_kernel(device, kernel);
+}
+
+int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
+                           CUfunction *function) {
+  uint32_t number = (*kernel)->number;
+  _Atomic(CUfunction) *slot = &device->kernels[number].function;
   int32_t status = KILN_OK;
-  if (!atomic_load_explicit(slot, memory_order_relaxed))
-    status = load_kernel(device, kernel);
-  kiln_unlock(&device->loading);
   *function = atomic_load_explicit(slot, memory_order_acquire);
+  if (KILN_UNLIKELY(!*function)) {
+    kiln_lock(&device->loading);
+    if (!atomic_load_explicit(slot, memory_order_relaxed))
+      status = load_best(device, *kernel);
+    kiln_unlock(&device->loading);
+    *function = atomic_load_explicit(slot, memory_order_acquire);
+  }
+  if (KILN_LIKELY(status == KILN_OK))
+    *kernel = device->kernels[number].loaded;
   return status;
 }
 

@@ -35,8 +35,10 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
   struct kiln_device *device = kiln_cuda_device(context);
   if (grid == 0)
     return KILN_OK;
-  if (kernel->variant && device->runs_variants)
-    kernel = kernel->variant;
+  CUfunction function;
+  int32_t status = kiln_cuda_function(device, &kernel, &function);
+  if (KILN_UNLIKELY(status != KILN_OK))
+    return note(context, status);
   if (KILN_UNLIKELY(grid < 0 || grid > INT32_MAX))
     return note(context,
                 kiln_fail(KILN_UNSUPPORTED,
@@ -47,10 +49,6 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
                     kernel->num_maps > KILN_RT_MAX_MAPS))
     return note(context,
                 kiln_fail(KILN_INTERNAL, "kernel %s has too many parameters", kernel->name));
-  CUfunction function;
-  int32_t status = kiln_cuda_function(device, kernel, &function);
-  if (KILN_UNLIKELY(status != KILN_OK))
-    return note(context, status);
   int64_t values[KILN_CUDA_MAX_PARAMETERS];
   if (kernel->geometry) {
     for (uint32_t i = 0; i < kernel->num_symbols; ++i)

@@ -474,6 +474,23 @@ static void test_lazily(void) {
   free_arguments(&a);
 }
 
+/* Where a variant's machine code is none for the driver, the kernel runs that it is a variant of.
+ */
+static void test_unloadable_variants(const void *image, size_t bytes) {
+  use_unloadable_variants();
+  kiln_model *model = create(0);
+  arguments a;
+  make_arguments(&a, 100, 0);
+  clear_log();
+  for (int i = 0; i < 4; ++i)
+    run_and_check(model, &a, i, NULL);
+  CHECK(count_log("load cubin") == 1 && count_log("load emulator") == 2);
+  CHECK(count_log("launch bump grid 2") == 16 && count_log("bump_pairs") == 0);
+  free_arguments(&a);
+  kiln_model_destroy(model);
+  use_image(image, bytes);
+}
+
 static kiln_model *shared[2]; /* on each GPU */
 static void *run_on_stream(void *number) {
   int seed = *(int *)number, device = seed % 2;
@@ -664,6 +681,7 @@ int main(int argc, char **argv) {
   test_graphs();
   test_clusters();
   test_lazily();
+  test_unloadable_variants(image, bytes);
   test_threads();
   test_memory();
   test_capture();

@@ -24,11 +24,12 @@ static const kiln_rt_symbol symbols[] = {{"s0", 1, MOST}};
 
 /* Before the emulator's, which the machine has: what a GPU would be given. */
 static kiln_rt_image images[] = {{NULL, 0, 0, KILN_RT_EMULATOR}};
+static kiln_rt_image variant_images[] = {{NULL, 0, 0, KILN_RT_EMULATOR}};
 static void count_blocks(const int64_t *values, int64_t *numbers) {
   numbers[0] = (values[0] + 127) / 128 * 2;
 }
 static const kiln_rt_device_kernel pairs = {.name = "bump_pairs",
-                                            .images = images,
+                                            .images = variant_images,
                                             .symbols = symbol_numbers,
                                             .num_images = 1,
                                             .num_buffers = 2,
@@ -59,6 +60,12 @@ static const kiln_rt_device_kernel weigh = {.name = "weigh",
 void use_image(const void *data, uint64_t bytes) {
   images[0].data = data;
   images[0].bytes = bytes;
+  variant_images[0] = images[0];
+}
+
+void use_unloadable_variants(void) {
+  static const char machine_code[64] = "\177ELF";
+  variant_images[0] = (kiln_rt_image){machine_code, sizeof machine_code, 90, KILN_RT_CUBIN};
 }
 
 void use_state(bool is_used) { constants[0].flags = is_used ? KILN_RT_MUTABLE_BUFFER : 0; }

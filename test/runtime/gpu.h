@@ -16,4 +16,7 @@ void use_state(bool is_used);
 /* Has the kernels run this image, for the emulator. */
 void use_image(const void *data, uint64_t bytes);
 
+/* From now on variants are machine code that the driver does not take. */
+void use_unloadable_variants(void);
+
 #endif /* KILN_TEST_RUNTIME_GPU_H */
