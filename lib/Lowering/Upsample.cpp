@@ -5,22 +5,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-namespace {
-/// One spatial dim: input and output size, and the input distance of neighbouring outputs where it
-/// does not depend on the run.
-struct Axis {
-  Expr in, out;
-  std::optional<double> scale;
-  bool align;
-};
-
-/// An input position with its weight.
-struct Tap {
-  Index position;
-  Element weight;
-};
-} // namespace
-
 SmallVector<std::optional<double>> lowering::scaleFactors(Call &call, size_t spatial) {
   SmallVector<std::optional<double>> factors(spatial);
   if (call.args.has("scale_factors")) {
@@ -38,22 +22,18 @@ SmallVector<std::optional<double>> lowering::scaleFactors(Call &call, size_t spa
   return factors;
 }
 
-/// The spatial axes, with the scale as ATen computes it: from a given factor, else from the sizes.
-/// With align_corners the corners of input and output meet.
-static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool alignCorners,
-                                             bool anyType = false) {
-  Value x = call.tensor(0);
-  Exprs in = shapeOf(x), out = call.resultShape();
-  if (in.size() != spatial + 2 || out.size() != in.size() ||
-      !(anyType || isFloat(elementType(x))) || !call.kernels.isSame(in[0], out[0]) ||
+std::optional<SmallVector<ResizedAxis>> lowering::axesBetween(Call &call, size_t spatial,
+                                                              ArrayRef<Expr> in, ArrayRef<Expr> out,
+                                                              bool alignCorners) {
+  if (in.size() != spatial + 2 || out.size() != in.size() || !call.kernels.isSame(in[0], out[0]) ||
       !call.kernels.isSame(in[1], out[1])) {
-    call.kernels.fail("this dtype or rank");
+    call.kernels.fail("this rank");
     return std::nullopt;
   }
   SmallVector<std::optional<double>> factors = scaleFactors(call, spatial);
-  SmallVector<Axis> result;
+  SmallVector<ResizedAxis> result;
   for (size_t i = 0; i < spatial; ++i) {
-    Axis axis = {in[2 + i], out[2 + i], std::nullopt, alignCorners};
+    ResizedAxis axis = {in[2 + i], out[2 + i], std::nullopt, alignCorners};
     for (Expr size : {axis.in, axis.out})
       call.require(size - 1, "an image without elements cannot be resized");
     std::optional<int64_t> input = axis.in.constant(), output = axis.out.constant();
@@ -68,8 +48,13 @@ static std::optional<SmallVector<Axis>> axes(Call &call, size_t spatial, bool al
   return call.kernels.failure ? std::nullopt : std::optional(result);
 }
 
+/// Those between argument 0 and the result.
+static std::optional<SmallVector<ResizedAxis>> axes(Call &call, size_t spatial, bool alignCorners) {
+  return axesBetween(call, spatial, shapeOf(call.tensor(0)), call.resultShape(), alignCorners);
+}
+
 /// `x` times the input distance of neighbouring outputs.
-static Element scaled(BodyBuilder &body, Element x, const Axis &axis) {
+static Element scaled(BodyBuilder &body, Element x, const ResizedAxis &axis) {
   if (axis.scale)
     return x * *axis.scale;
   auto number = [&](Expr size) { return convert(body.index(size), x.type()); };
@@ -95,7 +80,7 @@ static Element clampIndex(BodyBuilder &body, Element index, Expr size) {
 
 /// Whether floor(i * scale), in single precision as ATen computes it, is i * in / out for every
 /// output i, so that the index is an expression.
-static bool isQuotient(Call &call, const Axis &axis) {
+static bool isQuotient(Call &call, const ResizedAxis &axis) {
   constexpr int64_t most = 1 << 20;
   std::optional<int64_t> in = axis.in.constant(), out = axis.out.constant();
   if (in && out) {
@@ -118,27 +103,40 @@ static bool isQuotient(Call &call, const Axis &axis) {
 }
 
 /// floor(out * scale), or floor((out + 0.5) * scale) for the exact form.
+static Element nearestPosition(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                               bool exact) {
+  Element position = outputPosition(body, dim, body.b().getF32Type());
+  if (exact)
+    position = position + 0.5;
+  Element at = toIndex(floor(scaled(body, position, axis)));
+  return clampIndex(body, at, axis.in);
+}
+
+SmallVector<Tap> lowering::nearestTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                       Type type) {
+  return {{nearestPosition(body, axis, dim, /*exact=*/false), body.constant(type, 1)}};
+}
+
+SmallVector<Tap> lowering::nearestExactTaps(BodyBuilder &body, const ResizedAxis &axis,
+                                            unsigned dim, Type type) {
+  return {{nearestPosition(body, axis, dim, /*exact=*/true), body.constant(type, 1)}};
+}
+
 static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
   Value x = call.tensor(0);
-  auto all = axes(call, spatial, false, /*anyType=*/true);
+  auto all = axes(call, spatial, false);
   if (!all)
     return failure();
   SmallVector<bool> isExpression;
-  for (const Axis &axis : *all)
+  for (const ResizedAxis &axis : *all)
     isExpression.push_back(!exact && isQuotient(call, axis));
   return call.set(call.kernels.map(call.resultShape(), elementType(x), [&](BodyBuilder &body) {
     Indices index = indicesOf(body.dims(0, 2));
-    Type f32 = body.b().getF32Type();
     for (auto [i, axis] : llvm::enumerate(*all)) {
-      if (isExpression[i]) {
+      if (isExpression[i])
         index.push_back((body.dim(2 + i) * axis.in).floorDiv(axis.out));
-        continue;
-      }
-      Element position = outputPosition(body, 2 + i, f32);
-      if (exact)
-        position = position + 0.5;
-      Element at = toIndex(floor(scaled(body, position, axis)));
-      index.push_back(clampIndex(body, at, axis.in));
+      else
+        index.push_back(nearestPosition(body, axis, 2 + i, exact));
     }
     return body.read(x, index);
   }));
@@ -147,13 +145,14 @@ static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
 //===-- Linear and cubic ----------------------------------------------------------------------===//
 
 /// Where in the input an output lies.
-static Element sourcePosition(BodyBuilder &body, const Axis &axis, unsigned dim, Type type) {
+static Element sourcePosition(BodyBuilder &body, const ResizedAxis &axis, unsigned dim, Type type) {
   Element out = outputPosition(body, dim, type);
   return axis.align ? scaled(body, out, axis) : scaled(body, out + 0.5, axis) - 0.5;
 }
 
 /// The two neighbours of an output position.
-static SmallVector<Tap> linearTaps(BodyBuilder &body, const Axis &axis, unsigned dim, Type type) {
+SmallVector<Tap> lowering::linearTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                      Type type) {
   Element source = sourcePosition(body, axis, dim, type);
   source = maximum(source, source.constant(0));
   Element low = minimum(toIndex(source), body.index(axis.in - 1));
@@ -164,7 +163,8 @@ static SmallVector<Tap> linearTaps(BodyBuilder &body, const Axis &axis, unsigned
 }
 
 /// The four neighbours, weighted by Keys' kernel with a = -0.75.
-static SmallVector<Tap> cubicTaps(BodyBuilder &body, const Axis &axis, unsigned dim, Type type) {
+SmallVector<Tap> lowering::cubicTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                     Type type) {
   constexpr double a = -0.75;
   Element source = sourcePosition(body, axis, dim, type);
   Element base = floor(source), t = source - base;
@@ -177,8 +177,6 @@ static SmallVector<Tap> cubicTaps(BodyBuilder &body, const Axis &axis, unsigned 
     taps.push_back({clampIndex(body, first + first.constant(i - 1), axis.in), weights[i]});
   return taps;
 }
-
-using Taps = SmallVector<Tap> (*)(BodyBuilder &, const Axis &, unsigned, Type);
 
 /// The weighted sum over all combinations of the axes' taps, innermost axis first.
 static Element interpolate(BodyBuilder &body, Value x, ArrayRef<SmallVector<Tap>> taps,
@@ -199,6 +197,8 @@ static LogicalResult weighted(Call &call, size_t spatial, Taps tapsOf) {
   Value x = call.tensor(0);
   if (spatial == 2 && isImageOfBytes(call))
     return resizeBytes(call, tapsOf == cubicTaps, /*antialias=*/false);
+  if (!isFloat(elementType(x)))
+    return call.refuse("this dtype");
   auto all = axes(call, spatial, call.args.boolean("align_corners"));
   if (!all)
     return failure();
@@ -291,6 +291,7 @@ void lowering::registerUpsample(LoweringTable &table) {
         table.add("aten.upsample_bicubic" + suffix,
                   [=](Call &call) { return weighted(call, spatial, cubicTaps); });
     }
+  registerUpsampleBackward(table);
   table.add("aten.pixel_shuffle.default", lowerPixelShuffle);
   table.add("aten.pixel_unshuffle.default", lowerPixelUnshuffle);
   table.add("aten.channel_shuffle.default", lowerChannelShuffle);

@@ -6,6 +6,41 @@
 
 namespace kiln::lowering {
 
+/// One spatial dim: input and output size, and the input distance of neighbouring outputs where it
+/// does not depend on the run.
+struct ResizedAxis {
+  Expr in, out;
+  std::optional<double> scale;
+  bool align;
+};
+
+/// An input position with its weight.
+struct Tap {
+  Element position;
+  Element weight;
+};
+
+/// The spatial axes between images [N, C, spatial…] of these shapes, with the scale as ATen
+/// computes it: from a given factor, else from the sizes. With align_corners the corners of input
+/// and output meet. Nullopt, with a reason, for other shapes.
+std::optional<llvm::SmallVector<ResizedAxis>> axesBetween(Call &call, size_t spatial,
+                                                          llvm::ArrayRef<Expr> in,
+                                                          llvm::ArrayRef<Expr> out,
+                                                          bool alignCorners);
+
+/// Where the output at `dim` of the body takes its elements from, by the axis, and their weights in
+/// a type. Nearest (also exact) gives one, linear two, cubic four.
+using Taps = llvm::SmallVector<Tap> (*)(BodyBuilder &, const ResizedAxis &, unsigned dim,
+                                        mlir::Type);
+llvm::SmallVector<Tap> nearestTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                   mlir::Type);
+llvm::SmallVector<Tap> nearestExactTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                        mlir::Type);
+llvm::SmallVector<Tap> linearTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                  mlir::Type);
+llvm::SmallVector<Tap> cubicTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
+                                 mlir::Type);
+
 /// The factors that the call gives for its spatial dims, the outermost first: `scale_factors`, or
 /// one `scales` argument for each.
 llvm::SmallVector<std::optional<double>> scaleFactors(Call &call, size_t spatial);
@@ -15,6 +50,8 @@ bool isImageOfBytes(Call &call);
 
 /// The bilinear or bicubic interpolation of such an image, which ATen computes in integers.
 mlir::LogicalResult resizeBytes(Call &call, bool isCubic, bool antialias);
+
+void registerUpsampleBackward(LoweringTable &table);
 
 } // namespace kiln::lowering
 

@@ -89,7 +89,13 @@ def gradients():
         convolutions.append((with_(aten.convolution_backward, bias_sizes=[out.shape[1]], stride=stride, padding=padding, dilation=dilation, transposed=transposed,
                                    output_padding=extra, groups=groups, output_mask=both), rand(*out.shape), image, weight))
     logs, target = F.log_softmax(rand(6, 5), 1), torch.tensor([0, 4, 2, 1, -100, 3])
-    return convolutions + [
+    resized = [(with_(getattr(aten, f"{name}_backward"), output_size=size, input_size=[2, 3, *of], **options), rand(2, 3, *size))
+               for name, size, of, options in [("upsample_nearest1d", [7], [3], {}), ("_upsample_nearest_exact1d", [3], [7], {}), ("upsample_nearest2d", [6, 5], [3, 7], {}),
+                                               ("upsample_nearest2d", [5, 6], [9, 4], {"scales_h": 0.6, "scales_w": 1.5}), ("upsample_nearest3d", [2, 4, 3], [4, 2, 3], {}),
+                                               ("upsample_linear1d", [7], [3], {"align_corners": True}), ("upsample_bilinear2d", [6, 5], [3, 7], {"align_corners": False}),
+                                               ("upsample_bicubic2d", [6, 5], [3, 7], {"align_corners": True}), ("upsample_trilinear3d", [2, 4, 3], [4, 2, 3], {"align_corners": False})]]
+    resized.append((resized[6][0], resized[6][1].bfloat16()))
+    return convolutions + resized + [
         (lambda a, b, i: aten.max_pool2d_with_indices_backward(a, b, [2, 2], [2, 2], [0, 0], [1, 1], True, i), rand(*where.shape), x, where),
         (lambda a, b: aten.avg_pool2d_backward(a, b, [3, 2], [2, 2], [1, 0], False, True, None), rand(2, 3, 5, 5), x),
         (lambda a, b: aten.avg_pool2d_backward(a, b, [3, 2], [2, 2], [1, 0], False, False, 5), rand(2, 3, 5, 5), x),
