@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
 BIN = BUILD / "bin"
 os.environ["KILN_COMPILER"] = str(BIN / "aot-compile")
-for folder in ("python", "bench"):
+for folder in ("python", "bench", "test"):
     if str(ROOT / folder) not in sys.path:
         sys.path.insert(0, str(ROOT / folder))
 
@@ -23,6 +23,7 @@ import torch  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 from guarded import GuardedModel  # noqa: E402
+from ptxas_reports import find_problems  # noqa: E402
 
 torch.set_num_threads(1)  # the test runner already uses every core
 
@@ -74,9 +75,7 @@ def assert_assembles(archive, folder, options=()):
     temps = folder / "gpu"
     process = run_tool("aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options)
     assert process.returncode == 0 and not process.stderr, process.stderr
-    reports = {report.name: report.read_text() for report in sorted(temps.glob("*.txt"))}
-    assert not (bad := {name: text for name, text in reports.items() if name.startswith(("map", "contract", "attention")) and
-                        ("0 bytes spill stores, 0 bytes spill loads" not in text or "Potential Performance Loss" in text)}), bad
+    assert not (problems := find_problems(temps)), problems
     return temps
 
 

@@ -3,7 +3,9 @@
 
     test/models/run.py                        all of them; exported programs are kept in .cache/architectures
     test/models/run.py --only 'bert|llama'    those whose name matches; --kind static or dynamic for one of the two
-    test/models/run.py --document             writes docs/models.md from the last result of each
+    test/models/run.py --target emulator      the kernels for GPUs, in the emulator (docs/cuda.md)
+    test/models/run.py --target ptxas         makes machine code for GPUs of all, and looks for what is not kept in registers
+    test/models/run.py --document             writes docs/models.md from the last result of each on the CPU
 
 A dynamic program is exported with sizes that it may specialise (`Dim.AUTO`), runs at two sizes, and counts only if a dim is
 still symbolic. The exit status says whether everything that ran is right."""
@@ -18,16 +20,23 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
+os.environ.setdefault("KILN_CUDA_DRIVER", str(BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda.so.1"))
+sys.path.append(str(HERE.parent))
+
+from ptxas_reports import find_problems  # noqa: E402
+
 CACHE = ROOT / ".cache" / "architectures"
 RESULTS = CACHE / "results.json"
 SIZES = {"static": (2,), "dynamic": (2, 3)}
 TOLERANCE = 1e-4  # of the range of an output
+TARGETS = {"cpu": [], "emulator": ["--target=cuda", "--gpu-arch=emulator"], "ptxas": ["--target=cuda", "--gpu-arch=sm_80,sm_90"]}
 
 
 #===-- In a process of its own: export, and run --------------------------------------------------===#
@@ -153,7 +162,7 @@ def forked(function, *arguments, timeout=900):
     return False, f"signal {-process.exitcode}" if process.exitcode < 0 else f"exit status {process.exitcode}"
 
 
-def run(name, kind):
+def run(name, kind, target):
     """The state of one program, as a dictionary."""
     folder = CACHE / f"{name}-{kind}"
     record = folder / "export.json"
@@ -164,13 +173,16 @@ def run(name, kind):
             return dict(state="not exported", reason=said)
     symbolic = json.loads(record.read_text())["symbolic"]
     start = time.time()
-    process = subprocess.run([BUILD / "bin" / "aot-compile", folder / "model.pt2", "-o", folder / "model.so"], capture_output=True, text=True,
-                             errors="replace", timeout=900)
+    with tempfile.TemporaryDirectory() as temps:
+        keep = [f"--save-temps={temps}"] if target == "ptxas" else []
+        process = subprocess.run([BUILD / "bin" / "aot-compile", folder / "model.pt2", "-o", folder / "model.so", *TARGETS[target], *keep], capture_output=True, text=True,
+                                 errors="replace", timeout=900)
+        problems = find_problems(pathlib.Path(temps))
     seconds = round(time.time() - start, 2)
     if process.returncode != 0:
         lines = [line for line in process.stderr.splitlines() if "error: " in line] or [f"exit status {process.returncode}"]
         return dict(state="refused" if process.returncode == 1 else "crash", reason=lines[0].split("error: ", 1)[-1][:400], symbolic=symbolic)
-    succeeded, said = forked(check, folder)
+    succeeded, said = (not problems, " ".join(problems)) if target == "ptxas" else forked(check, folder)
     (folder / "model.so").unlink()
     return dict(state="right" if succeeded else "wrong", reason="" if succeeded else said, symbolic=symbolic, seconds=seconds)
 
@@ -216,6 +228,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--kind", choices=list(SIZES))
+    parser.add_argument("--target", choices=list(TARGETS), default="cpu")
     parser.add_argument("--document", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -231,10 +244,12 @@ def main():
         for kind in [options.kind] if options.kind else SIZES:
             if not re.search(options.only, name):
                 continue
-            result = run(name, kind)
-            results = {**(json.loads(RESULTS.read_text()) if RESULTS.exists() else {}), f"{name} {kind}": result}
+            result = run(name, kind, options.target)
             failed += result["state"] != "right"
             print(f"{name} {kind}: {result['state']} {result['reason']}", flush=True)
+            if options.target != "cpu":
+                continue
+            results = {**(json.loads(RESULTS.read_text()) if RESULTS.exists() else {}), f"{name} {kind}": result}
             CACHE.mkdir(parents=True, exist_ok=True)
             RESULTS.write_text(json.dumps(results, indent=0))
     return 1 if failed else 0
