@@ -106,7 +106,7 @@ bool SymParser::comparison(Value &result, unsigned depth) {
     left = toNumber(next);
   }
   if (all)
-    result = {{}, *all};
+    result = {{}, all};
   return true;
 }
 

@@ -21,5 +21,5 @@ Expected<Expr> SymExprReader::read(StringRef text, bool assume) {
 }
 
 Expected<Expr> SymExprReader::readCondition(StringRef text, InputLookup inputs) {
-  return SymParser(text, ranges, /*assume=*/true, inputs).readCondition();
+  return SymParser(text, ranges, /*mayAssume=*/true, inputs).readCondition();
 }

@@ -111,7 +111,7 @@ static Error keepBoth(OutputFile &object, OutputFile &weights) {
       return error;
   Error error = object.keep();
   if (error && external)
-    sys::fs::remove(weights.getFinalPath());
+    (void)sys::fs::remove(weights.getFinalPath());
   return error;
 }
 

@@ -47,7 +47,7 @@ RankedTensorType sym::getTensorType(ArrayRef<Expr> shape, Type elementType) {
   return RankedTensorType::get(sizes, elementType, encoding);
 }
 
-LogicalResult ShapeAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+LogicalResult ShapeAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                         function_ref<InFlightDiagnostic()> emitError) const {
   if (shape.size() != getSizes().size())
     return emitError() << "#sym.shape lists " << getSizes().size() << " sizes for a tensor of rank "

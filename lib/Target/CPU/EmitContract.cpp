@@ -280,7 +280,7 @@ private:
   void emitTile(sym::Expr panel, int64_t vectors, const Tile &tile, sym::Expr number) {
     Value base = layout.isStaged() ? frame.scratch : frame.buffer(layout.lhsTensor);
     Value lhs = frame.gep(base, layout.lhsType, frame.simplifyAndEmit(lhsOffset(panel, tile)));
-    Prefetch prefetch = makePrefetch(panel, number);
+    Prefetch prefetch = makePrefetch(number);
     bool inMemory = layout.epilogueInMemory() || tile.steps;
     Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
     MicrokernelShape shape = getShape(tile.size, vectors);
@@ -355,7 +355,7 @@ private:
   }
 
   /// Spreads the fetching of the next panel over the task's tiles.
-  Prefetch makePrefetch(sym::Expr panel, sym::Expr number) {
+  Prefetch makePrefetch(sym::Expr number) {
     Prefetch prefetch;
     if (!prefetches())
       return prefetch;
