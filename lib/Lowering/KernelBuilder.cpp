@@ -141,7 +141,8 @@ SmallVector<Value> KernelBuilder::scan(const ScanSpec &s, ArrayRef<Type> types) 
   SmallVector<Type> resultTypes;
   for (Type type : types)
     resultTypes.push_back(sym::getTensorType(s.shape, type));
-  auto op = kernel::ScanOp::create(builder, resultTypes, s.dim);
+  auto op = kernel::ScanOp::create(builder, resultTypes, s.dim, /*associative=*/false,
+                                   /*part=*/sym::ExprAttr());
   using Elements = BodyBuilder::Elements;
   Elements state;
   auto fillBody = [&](Region &region, function_ref<Elements(BodyBuilder &)> body) {

@@ -1,5 +1,4 @@
 // Running reductions along one dim.
-#include "kiln/Dialect/Kernel/Scan.h"
 #include "ComplexFunctions.h"
 #include "ReducedDims.h"
 
@@ -8,8 +7,7 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 static void markAssociative(Value result) {
-  Operation *op = result.getDefiningOp();
-  op->setAttr(kernel::associativeAttrName, UnitAttr::get(op->getContext()));
+  result.getDefiningOp<kernel::ScanOp>().setAssociative(true);
 }
 
 /// A 0-d tensor counts as one element. `combine` is associative but for rounding.

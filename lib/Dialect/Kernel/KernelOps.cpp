@@ -1,5 +1,4 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
-#include "kiln/Dialect/Kernel/Scan.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -383,15 +382,16 @@ LogicalResult ScanOp::verify() {
     return emitOpError("dim ") << dim << " is not one of " << rank;
   TypeRange state = getInit().front().getTerminator()->getOperandTypes();
   if (failed(verifyYield(*this, getInit(), state, "init")) || // C2
-      (!(*this)->hasAttr(partAttrName) &&
-       failed(verifyDimsUnused(*this, getInit(), dim, dim + 1, "init"))) ||
+      (!getPart() && failed(verifyDimsUnused(*this, getInit(), dim, dim + 1, "init"))) ||
       failed(verifyYield(*this, getBody(), state, "body")))
     return failure();
   SmallVector<Type> twice(state);
   llvm::append_range(twice, state);
   if (failed(verifyFunction(*this, getCombine(), twice, state, "combine"))) // C3
     return failure();
-  return verifyFunction(*this, getFinish(), state, scalarTypes(getResults()), "finish"); // C4
+  if (failed(verifyFunction(*this, getFinish(), state, scalarTypes(getResults()), "finish"))) // C4
+    return failure();
+  return verifyPart(*this, getPartAttr()); // C5
 }
 
 SmallVector<sym::Expr> ScatterOp::getExtents() {

@@ -2,7 +2,6 @@
 // a few neighbouring elements. Lanes add up by shuffles, warps through shared memory. Where lines
 // are few, a block has a part of one, and what comes before it (cuda-split-scans).
 #include "ThreadTeam.h"
-#include "kiln/Dialect/Kernel/Scan.h"
 #include "kiln/Target/CPU/LoopNest.h"
 
 using namespace mlir;
@@ -30,7 +29,7 @@ static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
 
 /// How many parts a line has that start on their own.
 static sym::Expr getNumParts(kernel::ScanOp scan) {
-  auto part = scan->getAttrOfType<sym::ExprAttr>(kernel::partAttrName);
+  sym::ExprAttr part = scan.getPartAttr();
   return part ? scan.getDomain()[scan.getDim()].ceilDiv(part.getValue()) : sym::Expr(1);
 }
 
@@ -54,7 +53,7 @@ bool cuda::isCommutative(kernel::ScanOp scan) {
 bool cuda::isBlockScan(kernel::ScanOp scan) {
   auto isNumber = [](Type type) { return type.isIntOrFloat() || isa<ComplexType>(type); };
   if (!llvm::all_of(scan.getInit().front().getTerminator()->getOperandTypes(), isNumber) ||
-      (!scan->hasAttr(kernel::associativeAttrName) && !isCommutative(scan)))
+      (!scan.getAssociative() && !isCommutative(scan)))
     return false;
   SmallVector<sym::Expr> domain = scan.getDomain();
   int64_t length = cpu::estimate(domain[scan.getDim()]);
@@ -102,7 +101,7 @@ public:
         body.setDim(dim, position[dim]);
       }
     sym::Expr begin = 0, behind = length;
-    if (auto part = scan->getAttrOfType<sym::ExprAttr>(kernel::partAttrName)) {
+    if (sym::ExprAttr part = scan.getPartAttr()) {
       begin = frame.named(part.getValue() * number, length);
       behind = frame.named(sym::Expr::min(begin + part.getValue(), length), length + 1);
       init.setDim(scan.getDim(), begin);

@@ -1,5 +1,4 @@
 #include "GraphBranch.h"
-#include "kiln/Dialect/Kernel/Scan.h"
 #include "kiln/Target/CPU/LoopNest.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "kiln/Target/CUDA/Passes.h"
@@ -34,7 +33,7 @@ struct Split {
 
 static std::optional<Split> findSplit(ScanOp scan) {
   // What parts come to is put together in any order.
-  if (scan->hasAttr(partAttrName) || !cuda::isBlockScan(scan) || !cuda::isCommutative(scan))
+  if (scan.getPart() || !cuda::isBlockScan(scan) || !cuda::isCommutative(scan))
     return std::nullopt;
   SmallVector<sym::Expr> domain = scan.getDomain();
   sym::Expr length = domain[scan.getDim()], lines = 1;
@@ -110,7 +109,8 @@ static MapOp sumParts(OpBuilder &builder, ScanOp scan, const Split &split) {
 /// What the scan has come to behind each part but the last one.
 static ScanOp scanParts(OpBuilder &builder, ScanOp scan, MapOp sums) {
   Location loc = scan.getLoc();
-  auto parts = ScanOp::create(builder, loc, sums->getResultTypes(), scan.getDim());
+  auto parts = ScanOp::create(builder, loc, sums->getResultTypes(), scan.getDim(),
+                              /*associative=*/false, /*part=*/sym::ExprAttr());
   IRMapping mapping;
   scan.getInit().cloneInto(&parts.getInit(), mapping);
   scan.getCombine().cloneInto(&parts.getCombine(), mapping);
@@ -129,7 +129,7 @@ static ScanOp scanParts(OpBuilder &builder, ScanOp scan, MapOp sums) {
 static void startParts(OpBuilder &builder, ScanOp scan, ScanOp before, const Split &split) {
   Location loc = scan.getLoc();
   unsigned rank = scan.getDomain().size(), dim = scan.getDim();
-  scan->setAttr(partAttrName, sym::ExprAttr::get(builder.getContext(), split.part));
+  scan.setPartAttr(sym::ExprAttr::get(builder.getContext(), split.part));
   Operation *yield = scan.getInit().front().getTerminator();
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(yield);

@@ -138,3 +138,45 @@ func.func @attention_c8_shape(%q: tensor<2x1x8xf16>, %k: tensor<2x100x8xf16>) {
   } : tensor<2x2x1x8xf32>, tensor<2x2xf32>, tensor<2x2x1xf32>
   return
 }
+
+// -----
+
+func.func @scan_c2(%x: tensor<8xf32>, %starts: tensor<8xf32>) {
+  // expected-error @below {{init depends on d0, which is not one of its dims}}
+  %y = kernel.scan dim 0 init {
+    %s = kernel.read %starts (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %s : f32
+  } body {
+    %e = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %e : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @scan_c5(%x: tensor<8xf32>) {
+  // expected-error @below {{part is 0, expected a positive number}}
+  %y = kernel.scan dim 0 part 0 init {
+    %s = arith.constant 0.0 : f32
+    kernel.yield %s : f32
+  } body {
+    %e = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %e : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8xf32>
+  return
+}

@@ -34,3 +34,22 @@ func.func @attention(%q: tensor<2x1x8xf16>, %k: tensor<2x100x8xf16>) -> tensor<2
   } : tensor<2x2x1x8xf32>, tensor<2x2x1xf32>, tensor<2x2x1xf32>
   return %o#1 : tensor<2x2x1xf32>
 }
+
+// CHECK: kernel.scan dim 0 associative part 4 init {
+func.func @scan(%x: tensor<8xf32>, %starts: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.scan dim 0 associative part 4 init {
+    %s = kernel.read %starts (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %s : f32
+  } body {
+    %e = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %e : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8xf32>
+  return %y : tensor<8xf32>
+}

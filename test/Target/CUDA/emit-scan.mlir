@@ -104,7 +104,7 @@ kernel.func @columns(%x: tensor<3000x8192xf32>) -> tensor<3000x8192xf32> {
 // CHECK: nvvm.barrier
 // CHECK: llvm.return
 kernel.func @extremes(%x: tensor<3000xf32>) -> (tensor<3000xf32>, tensor<3000xi64>) {
-  %y:2 = kernel.scan dim 0 attributes {associative} init {
+  %y:2 = kernel.scan dim 0 associative init {
     %least = arith.constant 0xFF800000 : f32
     %none = arith.constant 0 : i64
     kernel.yield %least, %none : f32, i64

@@ -60,12 +60,14 @@ def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
   let mnemonic = "schedule";
   let summary = "how a kernel's loops are run";
   let description = [{
-    Chosen by a cost model or by the autotuner (`kernel-choose-schedule`), read by the targets.
+    Chosen by `cpu-choose-schedule` or `cuda-choose-schedule`, whose descriptions say what it means for
+    each op, and read by the code generator of the same target.
 
-    - `tile`: the register tile, in elements, one entry for each tiled dim. `kernel.map`: [width] lanes
-      of the innermost dim. `kernel.contract` and `kernel.attention`: [rows, columns].
-    - `block`: the block one task computes. `kernel.map`: [rows] of the collapsed outer dims.
-      `kernel.contract`: [m, n, k], where k is how far the accumulators are kept in registers.
+    - `tile`: what a thread keeps in registers, in elements. On a CPU, `kernel.map`: [lanes, first dim,
+      number of dims] of the loop in vectors; `kernel.contract` and `kernel.attention`: [rows, columns].
+    - `block`: what one task (or block of threads) computes. On a CPU, `kernel.map`: [rows, columns] of
+      the collapsed dims, 0 columns being all of them; `kernel.contract`: [m, n, k], where k is how far
+      the accumulators are kept in registers.
     - `lanes`: elements in a vector register.
     - `stage`: the left operand of a contract is first copied to the task's scratch memory (a
       prologue is to be computed once, or its rows would collide in the cache).
@@ -418,18 +420,27 @@ def Kernel_ScanOp : Kernel_Op<"scan", [RecursiveMemoryEffects]> {
     the next one; element i of the results is `finish` of the state after i's. Elements are taken in
     order, so `combine` need not be associative. All regions' maps take the dims of the result shape.
 
+    With `associative`, `combine` is associative (but for rounding) although it is no single operation:
+    what several threads have computed of a line may be combined.
+
+    With `part`, every `part` elements of a line start on their own, from what `init` is at the first of
+    them (`cuda-split-scans`); only then may `init` depend on `dim`.
+
     Constraints:
     - (C1) all results have the same shape, of which `dim` is a dim
-    - (C2) `init` and `body` yield k values of the same types; `init` does not depend on `dim`
+    - (C2) `init` and `body` yield k values of the same types; without `part`, `init` does not depend
+      on `dim`
     - (C3) `combine` takes 2k arguments of these types and yields k
     - (C4) `finish` takes k and yields one value for each result, of its element type (signless)
+    - (C5) `part` is positive
   }];
-  let arguments = (ins I64Attr:$dim);
+  let arguments = (ins I64Attr:$dim, UnitAttr:$associative, OptionalAttr<Sym_ExprAttr>:$part);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region SizedRegion<1>:$init, SizedRegion<1>:$body, SizedRegion<1>:$combine,
                         SizedRegion<1>:$finish);
   let assemblyFormat = [{
-    `dim` $dim attr-dict-with-keyword `init` $init `body` $body `combine` $combine `finish` $finish
+    `dim` $dim (`associative` $associative^)? (`part` custom<Size>($part)^)? attr-dict-with-keyword
+    `init` $init `body` $body `combine` $combine `finish` $finish
     `:` type($results)
   }];
   let hasVerifier = 1;
