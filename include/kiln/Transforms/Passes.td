@@ -10,11 +10,11 @@ include "mlir/Pass/PassBase.td"
 def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
   let summary = "Replace calls that write their arguments by calls that return new values";
   let description = [{
-    What shares memory with a written tensor sees the new value through its own views: a write through
-    `x[0].t()` gives a new `x`, and every other view of `x` that is used afterwards is taken again.
-    New values of inputs and of buffers become results with `torch.mutates`. An operator without a
-    functional form gets `updates`: it writes copies, and returns them. Writes through views that cannot
-    be undone, and programs in which sharing depends on strides, are refused.
+    Whatever shares memory with a written tensor sees the new value through its own views: a write
+    through `x[0].t()` gives a new `x`, and every other view of `x` that is used afterwards is taken again.
+    New values of inputs and buffers become results with `torch.mutates`. An operator without a
+    functional form gets `updates`: it writes to copies and returns those. Writes through views that
+    cannot be undone are refused, and so are programs in which sharing depends on strides.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
@@ -22,39 +22,41 @@ def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
 def TorchRenameSymbols : Pass<"torch-rename-symbols", "::mlir::ModuleOp"> {
   let summary = "Give symbols that different graphs define different names";
   let description = [{
-    Export may call the size that `nonzero` finds in one branch and the one that it finds in the other
-    by the same name. A run has one place for the value of a symbol, so the later graph's gets a new
-    name, in that graph and in those that it calls, and the same range.
+    Export may use one name both for the size that `nonzero` finds in one branch and for the size that it
+    finds in the other. A run has a single place for the value of a symbol. So the symbol of the later
+    graph gets a new name, in that graph and in those that it calls, and keeps its range.
   }];
 }
 
 def TorchListConstants : Pass<"torch-list-constants", "::mlir::ModuleOp"> {
   let summary = "Write down which parameters and buffers the program has";
   let description = [{
-    In the module attribute `torch.constants`, a list of `{name, type}` in program order. A tied
-    parameter has an entry for each name, the further ones with the first one's name as `storage`. What
-    is folded into other data later is no longer in the program, but still the model's.
+    The module attribute `torch.constants` gets a list of `{name, type}` in program order. A tied
+    parameter has an entry for each of its names; all but the first say in `storage` what the first is.
+    The list is made early, since a parameter that is later folded into other data is no longer in the
+    program, but still one of the model's.
   }];
 }
 
 def TorchInlineSubgraphs : Pass<"torch-inline-subgraphs", "::mlir::ModuleOp"> {
   let summary = "Put nested graphs that run exactly once in place of their calls";
   let description = [{
-    Most of what calls a graph once says how, not what, is computed: without gradients, with
-    checkpoints, with hints, by a compiled copy. `cond` is such a call too where sizes decide which
-    branch is taken and their ranges leave one. Private functions that nobody refers to any more go
-    away.
+    Most higher-order operators that call a graph exactly once say how something is computed, not what:
+    without gradients, with checkpoints, with hints, by a compiled copy. A `cond` is such a call, too, if
+    its predicate depends on sizes and their ranges leave one branch. Private functions that nobody
+    refers to any more are removed.
   }];
 }
 
 def SimplifyGuards : Pass<"simplify-guards", "::mlir::ModuleOp"> {
   let summary = "Reduce what must hold of the inputs to what has to be checked";
   let description = [{
-    `torch.guards` lists conditions under which the exported program is right, `torch.ranges` ranges of
-    expressions. What follows from the ranges of symbols goes away; a condition on one symbol becomes
-    part of its range; an equality that gives a symbol puts the expression in the symbol's place in the
-    whole module, so that the shape of an input says it: `[s1]` with `s1 == s0 + 1` is `[s0 + 1]`. So does
-    the value of a product, except in inputs: with `s0*s1 == 64`, `[s0*s1]` is `[64]`.
+    `torch.guards` lists the conditions under which the exported program is right, `torch.ranges` lists
+    ranges of expressions. Whatever follows from the ranges of symbols is dropped. A condition on a single
+    symbol becomes part of its range. An equality that can be solved for a symbol puts the solution in the
+    symbol's place in the whole module, so that the shape of an input states it: with `s1 == s0 + 1`, `[s1]`
+    becomes `[s0 + 1]`. The known value of a product is put in its place, too, except in the inputs: with
+    `s0*s1 == 64`, `[s0*s1]` becomes `[64]`.
     What is left in `torch.guards` is checked on every run. Constraints:
     - (C1) no guard is false for all values of the symbols
   }];
@@ -65,9 +67,9 @@ def NormalizeFloorDiv : Pass<"normalize-floor-div", "::mlir::ModuleOp"> {
   let description = [{
     Every expression over symbols in types and attributes is rewritten under the symbols' ranges
     (`kiln/Sym/Assumptions.h`): `(s0*s1) floordiv s1` is `s0` where s1 is positive, `(s0 floordiv s1)
-    floordiv 8` is `s0 floordiv (8*s1)`, and both ways to round up are one. Each rewrite is proved
-    once more, by bounding the difference of both sides from above and below; what cannot be proved so
-    is left as it was.
+    floordiv 8` is `s0 floordiv (8*s1)`, and both ways to round up are one. Each rewrite is then
+    proved independently, by bounding the difference of both sides from above and below; one that cannot be
+    proved is not made.
   }];
   let statistics = [
     Statistic<"numRewritten", "rewritten", "expressions rewritten">,
@@ -76,21 +78,22 @@ def NormalizeFloorDiv : Pass<"normalize-floor-div", "::mlir::ModuleOp"> {
 }
 
 def TorchLowerAutocast : Pass<"torch-lower-autocast", "::mlir::ModuleOp"> {
-  let summary = "Say with casts what an autocast context does";
+  let summary = "Make the casts of an autocast context explicit";
   let description = [{
     Export leaves `torch.autocast` as `wrap_with_autocast` around a graph whose calls have the operands
-    that the program gave and the results that the context made of them. Operators that a context
-    computes in its own type, or in f32, get their operands in that; the wrapper becomes a plain one.
+    that the program gave, and the result types that the context made of them. The operands of operators
+    that a context computes in its own type, or in f32, are cast to that; the wrapper becomes a plain one.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
 def TorchLowerAutoFunctionalized : Pass<"torch-lower-auto-functionalized", "::mlir::ModuleOp"> {
-  let summary = "Make plain calls of functionalized ones";
+  let summary = "Turn functionalized calls of custom operators into plain ones";
   let description = [{
-    Export with decompositions leaves a custom operator that writes its arguments as `auto_functionalized_v2`,
-    which returns the tensors behind those arguments as they are then. It becomes a `torch.call` with
-    `updates`; an argument that is a view of such a tensor is made before it and put back behind it.
+    With decompositions, export leaves a custom operator that writes its arguments as
+    `auto_functionalized_v2`, which returns the new values of the tensors behind those arguments. It becomes
+    a `torch.call` with `updates`. An argument that is a view of such a tensor is taken before the call, and
+    its new value is written back into the tensor after it.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
@@ -99,19 +102,19 @@ def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
   let summary = "Write recurrent layers as scans over their steps";
   let description = [{
     `aten.lstm.input`, `aten.gru.input`, `aten.rnn_tanh.input` and `aten.rnn_relu.input` become, for each
-    layer and direction, one product of all steps with the input's weights and a `scan` whose graph has the
-    product with the hidden state and the gates; a cell (`aten.lstm_cell`, …) is one such step in place.
-    A call with dropout in training, or whose weights do not fit, is left for lowering to refuse.
+    layer and direction, one product of all steps with the input's weights, and a `scan` whose graph computes
+    the product with the hidden state and the gates. A cell (`aten.lstm_cell`, …) becomes one such step, in
+    place. A call with dropout in training, or with weights that do not fit, is left for lowering to refuse.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
 def TorchOutlineVmap : Pass<"torch-outline-vmap", "::mlir::ModuleOp"> {
-  let summary = "Make graphs that are mapped over slices of what stands inside vmap";
+  let summary = "Turn what is computed inside vmap into a graph mapped over slices";
   let description = [{
-    Export leaves vmap as calls that enter and leave a level, give a tensor's slices at a level and put
-    results together; what is between them computes with one slice. It becomes a graph of its own, the
-    level a `map_impl` over it. `associative_scan` is written that way.
+    Export leaves vmap as calls that enter and leave a level, take a tensor's slices at a level, and put
+    results back together; the calls in between compute with one slice. These become a graph of their own,
+    and the level a `map_impl` over it. Export writes `associative_scan` in this way, too.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
@@ -121,10 +124,10 @@ def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Every op of the torch dialect becomes kernel ops over the same tensors; the table of lowerings
     (`kiln/Lowering/Lowering.h`) says how. Calls of nested graphs become `kernel.cond`, `kernel.while`,
-    `kernel.for` and `kernel.invoke`; a symbolic integer is no argument of a graph any more, but an
-    expression inside of it. Operators without a lowering, and arguments that a lowering cannot take,
-    are collected; all are named in one error. With `fallback` they become calls of that library
-    (`kernel.extern`) instead, and only what no library can run is an error.
+    `kernel.for` and `kernel.invoke`; a symbolic integer is no longer an argument of a graph, but an
+    expression inside it. Operators without a lowering, and arguments that a lowering does not support,
+    are collected and named in one error. With `fallback`, such calls become calls of that library
+    (`kernel.extern`) instead, and an error names only what no library can run.
   }];
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
   let options = [
@@ -143,28 +146,27 @@ def KernelGuardSymbols : Kiln_KernelPass<"kernel-guard-symbols"> {
   let summary = "Check what is known of a symbol where it gets its value";
   let description = [{
     `torch.symbols` says which values a symbol may have, and every pass relies on it. The bounds of a
-    symbol that the program defines are asserted behind its `kernel.define`. The program's own
-    assertions move there too, so that it is their text that a user reads, and equal ones are made
-    once.
+    symbol that the program defines are asserted right after its `kernel.define`. The program's own
+    assertions about it move there, too, so that a user reads their text; of equal ones, one is left.
   }];
 }
 
 def KernelBatchLoops : Kiln_KernelPass<"kernel-batch-loops"> {
   let summary = "Compute all rounds of a loop at once";
   let description = [{
-    A `kernel.for` that carries nothing computes each slice by itself. If its graph has structured ops
-    only, the graph takes the place of the loop, every op with the slices' dim as one more: of a map's
-    domain, and of a contract's rows, columns or batch, whichever leaves most to one product. Rounds that
-    compute large tensors stay rounds: their memory is used again by the next.
+    A `kernel.for` that carries nothing computes each slice independently. If its graph has structured ops
+    only, these take the place of the loop, and the dim that was sliced becomes one more dim of each: of a
+    map's domain, or of a contract's rows, columns or batch, whichever makes the largest product. Loops
+    whose rounds compute large tensors are left alone, since each round reuses the memory of the one before.
   }];
 }
 
 def KernelSinkConstants : Kiln_KernelPass<"kernel-sink-constants"> {
   let summary = "Move constants into the nested graphs that use them";
   let description = [{
-    A weight that a branch or a loop body gets as an argument is to be folded and packed there as any
-    other. Constants, views of them and tensors that are one number everywhere are put in place of
-    graphs' arguments, if the graph has one caller; arguments that no graph uses go away.
+    A weight that a branch or a loop body takes as an argument should be folded and packed like any other.
+    In graphs with one caller, arguments that are constants, views of constants, or tensors that are one
+    number everywhere are replaced by these; arguments that a graph does not use are removed.
   }];
 }
 
@@ -172,19 +174,19 @@ def KernelSimplifyIndices : Kiln_KernelPass<"kernel-simplify-indices"> {
   let summary = "Simplify index maps and bounds checks with what is known of dims and symbols";
   let description = [{
     Every index map inside a region is simplified under 0 <= dim < extent and the symbols' ranges; a
-    `kernel.inside` loses the conditions that always hold and becomes a constant when none is left or
+    `kernel.inside` loses the conditions that always hold, and becomes a constant if none is left or
     one never holds; reads under a constant mask lose it. Sums, products and comparisons of
-    `kernel.index` values are evaluated, and an index that was passed as data joins its map where it is
-    proved to lie inside the tensor.
+    `kernel.index` values are evaluated. An index that was passed as data becomes part of the read's map if
+    it is proved to lie inside the tensor.
   }];
 }
 
 def KernelHoistInvariants : Kiln_KernelPass<"kernel-hoist-invariants"> {
   let summary = "Move what does not depend on a reduction's dims out of it";
   let description = [{
-    An op inside `kernel.reduce` whose operands and index map use none of the reduction's dims moves in
-    front of it, so that equal computations meet in one block (and CSE merges them) and code generation
-    places them at the outer loop.
+    An op inside a `kernel.reduce` whose operands and index map use none of the reduction's dims moves in
+    front of the reduction. There, CSE can merge it with equal ones, and code generation places it at the
+    outer loop.
   }];
 }
 
@@ -200,9 +202,10 @@ def KernelPropagateLayouts : Kiln_KernelPass<"kernel-propagate-layouts"> {
   let summary = "Order the dims of maps as most of the data they read is laid out";
   let description = [{
     A map that reads channels-last data in the order of a channels-first view would write its result
-    transposed. Each read votes, with the bytes it reads, for the order of domain dims in which it walks
-    memory; if another order than the written one wins, the domain is permuted and users see the old
-    order through a view. Run in program order, a layout chosen by one convolution reaches the next.
+    transposed. Each read votes for the order of domain dims in which it walks memory, with the bytes that
+    it reads as its weight. If an order other than the present one wins, the domain is permuted, and users
+    see the old order through a view. Maps are visited in program order, so that the layout chosen by one
+    convolution reaches the next.
   }];
 }
 
@@ -219,9 +222,9 @@ def KernelFuseMaps : Kiln_KernelPass<"kernel-fuse-maps"> {
       stays at an outer loop and is run no more often than before.
 
     Operands of contracts and attention take only trivial bodies, since they are evaluated again for
-    every block of columns, and only with `operands`: what the producer reads may be a contract whose
-    epilogue is the better place for it. They also take what dequantizes constants: folding leaves a map
-    whose result is much larger than the constants it reads.
+    every block of columns; and they do so only with `operands`, since the producer may read a contract whose
+    epilogue is the better place for it. They also take maps that dequantize constants, which constant
+    folding leaves because the results are much larger than the constants.
   }];
   let options = [
     Option<"operands", "operands", "bool", "true", "put bodies into operands of contracts too">
@@ -231,13 +234,13 @@ def KernelFuseMaps : Kiln_KernelPass<"kernel-fuse-maps"> {
 def KernelFuseEpilogues : Kiln_KernelPass<"kernel-fuse-epilogues"> {
   let summary = "Move element-wise users of a contract into its epilogue";
   let description = [{
-    A `kernel.map` that is the only user of a contract's result and reads each element of it once, in
-    order up to a permutation or a reshape, is evaluated on the accumulators instead.
+    A `kernel.map` that is the only user of a contract's result, and that reads each element once, in
+    order but for a permutation or a reshape, is evaluated on the accumulators instead.
   }];
 }
 
 def KernelPackContracts : Kiln_KernelPass<"kernel-pack-contracts"> {
-  let summary = "Lay constant right operands of contracts out in panels";
+  let summary = "Lay out constant right operands of contracts in panels";
   let description = [{
     A contract whose right operand is computed from constants alone gets it from a tensor
     [batch…, n ceildiv panel, k, panel] in which what the register tile reads for one k is consecutive.
@@ -245,7 +248,7 @@ def KernelPackContracts : Kiln_KernelPass<"kernel-pack-contracts"> {
     The k dims are put in the order in which the left operand lies in memory, so that its runs are long
     (a convolution of channels-last data sums over window row, window column, channel).
 
-    Comes after everything that reads through views, which would undo it. Operands that are not
+    Must run after all passes that read through views, since they would undo it. Operands that are not
     constant, or that take several times the memory of what they are computed from (dequantized small
     integers), are put into panels by the kernels themselves, a panel at a time.
   }];
@@ -275,20 +278,20 @@ def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
 }
 
 //===-- Wrapper: the host program ----------------------------------------------------------------===//
-// Each takes the program and the functions of its nested graphs by themselves, if it does not say
-// otherwise.
+// Each works on one function at a time, the program or a nested graph, unless it says otherwise.
 
 def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
   let summary = "Turn calls of kernels and of nested graphs into steps on buffers";
   let description = [{
-    `func.func @main` becomes `wrapper.program @main`, every other function a `wrapper.func`: every
-    value becomes a buffer, every `kernel.call` a launch, every `kernel.extern` an `extern_call`, every
-    call of nested graphs the step of its name. A result that is returned row-major is computed in the
+    `func.func @main` becomes `wrapper.program @main`, and every other function a `wrapper.func`: every
+    value becomes a buffer, every `kernel.call` a launch, every `kernel.extern` an `extern_call`, and every
+    call of nested graphs the step of the same name. A result that is returned row-major is computed in the
     caller's memory; anything else that is returned (an input, a constant, a value returned before, a
-    value whose recorded strides are others) is copied there. New values of mutated inputs and buffers
-    are copied last, after all that reads the old ones. What is left in `torch.guards` is asserted
-    first, by the program, and before its first use a size that data gives and that may be negative.
-    A result of a nested graph whose size that graph defines is given by it and copied by its caller.
+    value with other strides recorded) is copied there. New values of mutated inputs and buffers
+    are copied last, after everything that reads the old ones. The program begins by asserting what is left
+    in `torch.guards`; a size that is computed from data, and may be negative, is asserted not to be before
+    its first use. A result of a nested graph whose size that graph defines is given by it and copied by its
+    caller.
 
     Constraints on the input:
     - (C1) functions have one block, of calls, `kernel.constant`, `kernel.define`, `kernel.assert`,
@@ -301,22 +304,22 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
 }
 
 def WrapperJoinBuffers : Pass<"wrapper-join-buffers", "::mlir::ModuleOp"> {
-  let summary = "Let what is concatenated be computed in place";
+  let summary = "Compute the parts of a concatenation in place";
   let description = [{
-    A launch of a kernel that does nothing but put its operands one after the other in memory goes away:
+    The launch of a kernel that does nothing but put its operands one after the other in memory is removed:
     the buffer of each operand becomes a view of a piece of the result, which is allocated before the first
     of them. An operand whose memory is not the program's to choose (an input, a constant) is copied into
-    its piece; the launch stays if more than half of them are.
+    its piece; if that holds of more than half of the operands, the launch stays.
   }];
 }
 
 def SolveSymbols : Pass<"solve-symbols", "::mlir::ModuleOp"> {
   let summary = "Say how symbols follow from the inputs";
   let description = [{
-    Puts a `wrapper.bind` for every symbol that the inputs give at the start of the program. A size or a
-    value that is a symbol is simply read, or a stride if the program computes with it; then equations
-    that are linear in one unknown are solved, until there are none. `wrapper.strides` is left where a
-    stride has been read. Constraints:
+    Puts a `wrapper.bind` at the start of the program for every symbol that follows from the inputs. First,
+    each size or value that is a plain symbol is read, and each stride that the program computes with; then
+    equations that are linear in a single unknown are solved, until none is left. `wrapper.strides` stays
+    on inputs of which a stride has been read. Constraints:
     - (C1) every symbol that is used and not defined by the program follows from the inputs
   }];
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
@@ -325,52 +328,56 @@ def SolveSymbols : Pass<"solve-symbols", "::mlir::ModuleOp"> {
 def WrapperReuseInPlace : Pass<"wrapper-reuse-in-place", "::mlir::ModuleOp"> {
   let summary = "Let element-wise kernels write their result over an operand";
   let description = [{
-    An operand that ends at a launch gives its memory to a result if the kernel is a `kernel.map` that
-    reads this operand nowhere but at the place it writes: the result becomes a view of the operand. So
-    does what a library writes in place, if the operand it is a copy of ends at the call.
+    If an operand's last use is a launch of a `kernel.map` that reads it nowhere but at the place it
+    writes, the result becomes a view of that operand. So does an `updates` result of a call of a library,
+    if the operand that it is a copy of has its last use there.
   }];
 }
 
 def WrapperInsertFrees : Pass<"wrapper-insert-frees", "::mlir::ModuleOp"> {
   let summary = "Free every allocation after its last use";
+  let description = [{
+    A `wrapper.free` is put after the last step that uses an allocation, or a view of it. Memory planning
+    takes the life of a buffer from these, and `wrapper-verify` checks that nothing is used after it.
+  }];
 }
 
 def WrapperReuseBuffers : Pass<"wrapper-reuse-buffers", "::mlir::ModuleOp"> {
   let summary = "Give freed memory of symbolic size to the next allocation of that size";
   let description = [{
-    Where sizes are numbers, `wrapper-plan-memory` packs them better than any pairing of buffers. Where
-    they are expressions, what can be known at compile time is that two of them are equal: such an
-    allocation takes the memory that was freed last, and its `free` goes away.
+    Buffers whose sizes are numbers are packed by `wrapper-plan-memory`, better than by any pairing. Of
+    sizes that are expressions, all that can be known at compile time is that two of them are equal: an
+    allocation of such a size takes the memory of that size that was freed last, and that `free` is removed.
   }];
 }
 
 def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::mlir::ModuleOp"> {
   let summary = "Give every constant its place in the weights";
   let description = [{
-    All functions', in program order, each at a multiple of 64 bytes. Constants that are the same value (tied or
-    duplicated weights) share a place unless a name or a mutation tells them apart. Sets
-    `weights_bytes`.
+    Constants of all functions are placed in program order, each at a multiple of 64 bytes. Constants with
+    the same value (tied or duplicated weights) share a place, unless a name or a mutation tells them apart.
+    Sets `weights_bytes`.
 
-    A constant that only folds read, such as a weight that is packed, needs no place if whoever replaces
-    something that the fold depends on replaces the constant too: if a fold depends on more parameters
-    and buffers than the constant does, it is kept. Folds that depend on nothing that can be replaced
-    are dropped.
+    A constant that only folds read, such as a weight that is packed, needs no place as long as every
+    replacement that runs the fold again also brings a new value of the constant. It is kept if the fold
+    depends on further parameters or buffers, which can be replaced without it. Folds that depend on
+    nothing that can be replaced are dropped.
   }];
 }
 
 def WrapperPlanMemory : Pass<"wrapper-plan-memory", "::mlir::ModuleOp"> {
   let summary = "Give every allocation its place in the arena";
   let description = [{
-    Sizes that are numbers: in order of decreasing size, each buffer goes into the smallest gap between
-    the buffers placed so far that are alive at some time when it is (Pisarchyk and Lee, Efficient
-    Memory Management for Deep Neural Net Inference, 2020: greedy by size). Sizes that are expressions
-    come after those, each in its own place (see `wrapper-reuse-buffers`). All offsets are multiples of
+    Buffers whose sizes are numbers are placed in order of decreasing size, each into the smallest gap between
+    those buffers placed so far whose lives overlap with its own (Pisarchyk and Lee, Efficient
+    Memory Management for Deep Neural Net Inference, 2020: greedy by size). Buffers whose sizes are expressions
+    come after those, each in a place of its own (see `wrapper-reuse-buffers`). All offsets are multiples of
     64 bytes. Sets `offset` on each alloc and `arena_bytes` on the function.
 
-    An allocation whose size uses a symbol that the function defines has its place in a further segment
+    An allocation whose size uses a symbol that the function defines is placed in a further segment
     of the arena: in the latest one if all its symbols were known where that was reserved, otherwise in
-    a new one, reserved here. So there is one allocation for each point after which something of a new
-    size is wanted, and none where all sizes come from the inputs. No two functions share a segment.
+    a new one, which is reserved in front of it. So there is one reservation for each point after which memory
+    of a new size is needed, and none if all sizes follow from the inputs. No two functions share a segment.
 
     Functions come before their callers: a step that runs nested graphs gets a workspace as large as
     the largest of their arenas, allocated in front of it and freed after it.

@@ -32,11 +32,11 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
 def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
   let summary = "Lay out constants that maps and contracts read as vectors want them";
   let description = [{
-    A map whose loop in vectors runs over channels reads a depthwise convolution's weights [c, 1, kh, kw]
-    with a stride of kh * kw elements. Such a constant gets the dim in vectors last, as a view that
-    constant folding evaluates. So does one that the right operand of a contract reads, columns last, if
-    the contract has no panels: small integers that are dequantized where they are used.
-    To be run where no pass reads through views any more.
+    A map that is vectorised over channels reads the weights [c, 1, kh, kw] of a depthwise convolution with a
+    stride of kh * kw elements. The vectorised dim of such a constant becomes its last one, as a view that
+    constant folding evaluates. Likewise, if the right operand of a contract has no panels (small integers
+    that are dequantized where they are used), the columns become the last dim of the constant that it reads.
+    Must run after all passes that read through views.
   }];
   let options = [
     Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
@@ -47,11 +47,11 @@ def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
 def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
   let summary = "Give windows that slide over images of unknown size a padded image";
   let description = [{
-    A task copies what the windows of its rows see to memory of its own, of a size that is known when
-    compiling (`ContractLayout`). Where the size of the image is not known, the left operand becomes a
-    tensor: a map computes it for every place that a window can see, zeros of the padding included, and
-    the contract reads it in place. Not where a copy of each row's window is cheap beside the products:
-    many columns, and runs of elements that fill vectors.
+    A task of a convolution copies the part of the image that its windows see to memory of its own, whose size
+    has to be known at compile time (`ContractLayout`). If the size of the image is not known, the left operand
+    becomes a tensor instead: a map computes it for every place that a window can see, including the zeros of
+    the padding, and the contract reads it in place. This is not done if copying each row's window is cheap
+    beside the products, that is with many columns and runs of elements that fill vectors.
   }];
   let options = [
     Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
@@ -114,6 +114,11 @@ def CpuExpandMath : Pass<"cpu-expand-math", "::mlir::LLVM::LLVMFuncOp"> {
 
 def CpuConvertToLLVM : Pass<"cpu-convert-to-llvm", "::mlir::LLVM::LLVMFuncOp"> {
   let summary = "Convert a function's loops, scalars and vectors to the LLVM dialect";
+  let description = [{
+    Upstream's patterns for scf, arith, math, complex and vector, applied function by function, so that kernels
+    are converted in parallel. Before them, operations on bf16 that CPUs have no instructions for are
+    rewritten: conversions and comparisons in terms of f32, moves in terms of the integers that hold the bits.
+  }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect",
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::vector::VectorDialect"];

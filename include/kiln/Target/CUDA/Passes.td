@@ -8,12 +8,12 @@ include "mlir/Pass/PassBase.td"
 def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
   let summary = "Reduce few long rows in parts, by a kernel of their own";
   let description = [{
-    A sum over everything would be one block's work. Where a reduction of a map has few rows, which would not
-    keep a GPU busy, and many elements, one of its dims is cut: a map before
-    reduces the parts, and what they have accumulated is reduced in the reduction's place.
-    Of a length that only a run knows there is a number of parts over symbols, and what is left behind
-    them is reduced with what they have accumulated. If only the run shows whether a reduction is long,
-    there is a graph for either case, and a `kernel.cond` between them.
+    A sum over a whole tensor would be the work of a single block. If a reduction has too few rows to keep
+    a GPU busy, and many elements, one of its dims is cut into parts: a map in front of it reduces each
+    part, and the reduction itself reduces what the parts have accumulated.
+    If the length is an expression, so is the number of parts; elements left over after the last part are
+    reduced together with what the parts have accumulated. If only a run shows whether a reduction is long
+    enough, there is a graph for either case, and a `kernel.cond` chooses.
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::func::FuncDialect"
@@ -23,10 +23,11 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
 def CudaSplitScans : Pass<"cuda-split-scans", "::mlir::ModuleOp"> {
   let summary = "Divide few long lines of scans among blocks";
   let description = [{
-    Where a scan has few lines, and these are long, a map computes what each part of a line comes to, a scan over these what comes before
-    each part, always in the same order, and every part of the scan itself starts from that (the attribute `part`). Elements have
-    to be such that parts may be combined in any order: sums, products, extremes without positions. If only the run shows whether lines are
-    long, there is a graph for either case, and a `kernel.cond` between them.
+    If a scan has few lines, and these are long, a map first combines the elements of each part of a line;
+    a scan over those results, always in the same order, gives what comes before each part; and every part
+    of the scan itself starts from that (`part`). The combination has to be one whose parts may be combined
+    in any order: sums, products, extremes without positions. If only a run shows whether lines are long
+    enough, there is a graph for either case, and a `kernel.cond` chooses.
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
@@ -35,12 +36,13 @@ def CudaSplitScans : Pass<"cuda-split-scans", "::mlir::ModuleOp"> {
 }
 
 def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
-  let summary = "Divide the steps of products that are few blocks' work";
+  let summary = "Divide the steps of products that have few blocks";
   let description = [{
-    Where a product has fewer elements than keep a GPU busy, and many steps, these are cut: the contract gives the sums of each
-    `part`, of which there are as many as make up for the blocks that are missing, a number over symbols, and a map adds
-    them, always in the same order, and runs the epilogue. If sizes decide whether blocks are few, there is a graph for
-    either case, and a `kernel.cond` between them. Few rows that have a warp for each column stay as they are.
+    If a product has too few blocks to keep a GPU busy, and many steps, the steps are cut into parts: the
+    contract computes the sums of each `part`, and a map adds these up, always in the same order, and runs
+    the epilogue. There are as many parts as make up for the missing blocks, an expression over symbols. If
+    sizes decide whether blocks are few, there is a graph for either case, and a `kernel.cond` chooses.
+    Products of few rows, in which each column has a warp, stay as they are.
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
@@ -49,12 +51,12 @@ def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
 }
 
 def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
-  let summary = "Divide the keys of attention that is few blocks' work";
+  let summary = "Divide the keys of attention that has few blocks";
   let description = [{
-    A decoding step has few queries and many keys. Its keys are cut in parts, of which there are as many as keep a GPU busy,
-    an expression over symbols: `kernel.attention` gives for each `part` the weighted sum of values, the maximum and the sum
-    of weights, and a map puts them together, always in the same order. Where each head has one query, those
-    heads that share keys and values become rows of one product, so that these are read once.
+    A decoding step has few queries and many keys. The keys are cut into as many parts as keep a GPU busy, an
+    expression over symbols. For each `part`, `kernel.attention` computes the weighted sum of values, the
+    maximum and the sum of weights, and a map combines these, always in the same order. If each head has one
+    query, heads that share keys and values become the rows of one product, so that these are read once.
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"
@@ -64,20 +66,21 @@ def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
 def CudaPackWindows : Pass<"cuda-pack-windows", "::mlir::ModuleOp"> {
   let summary = "Let windows over images be copied 16 bytes at a time";
   let description = [{
-    A convolution's steps end with the channels. Where these do not lie side by side in chunks of 16 bytes, but steps of another
-    dim do (patches of an image whose channels come first), that dim becomes the last one. Otherwise the image is copied with its
-    channels last, and zeros behind them up to a multiple of 16 bytes, and so are the weights, which constant folding evaluates. To be
-    run where no pass reads through views any more.
+    The innermost steps of a convolution are the channels. If these do not lie side by side in chunks of 16
+    bytes, but the steps of another dim do (patches of an image whose channels come first), that dim becomes
+    the innermost one. Otherwise the image is copied with its channels last, padded with zeros to a multiple
+    of 16 bytes; so are the weights, by constant folding. Must run after all passes that read through views.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"];
 }
 
 def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
-  let summary = "Lay out weights that contracts read so that steps follow each other";
+  let summary = "Lay out weights that contracts read so that their steps are consecutive";
   let description = [{
-    A convolution's steps end with the channels, which lie side by side in the images but not in its weights. A constant that
-    a contract reads, and that neither steps nor rows walk along, gets the dim of the last steps last, as a view that
-    constant folding evaluates: chunks of 16 bytes can then be copied. To be run where no pass reads through views any more.
+    The innermost steps of a convolution are the channels, which lie side by side in the image but not in the
+    weights. If neither the steps nor the rows of a contract are consecutive in a constant that it reads, the
+    dim of the innermost steps becomes the constant's last, as a view that constant folding evaluates: it can
+    then be copied in chunks of 16 bytes. Must run after all passes that read through views.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
@@ -86,14 +89,18 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let summary = "Decide which threads of a GPU run each kernel";
   let description = [{
     Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of blocks as an
-    expression over symbols, and `threads`, those of a block. A map's schedule is `tile = [team]`, the
-    threads that share a row (1, a warp, or a block), `block = [threads]`, and `lanes` the neighbouring
-    elements of a thread. A contract's is `tile = [m, n]`, of a thread, or with `lanes` above 1, the steps that
-    a tensor core takes at once, of a warp, and `block = [m, n, k]`. An attention's is
-    `tile = [queries of a warp]`, and on tensor cores `block = [threads, keys]`, `lanes` the steps. `aligned` says that all buffers are at multiples of 16 bytes.
-    Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
+    expression over symbols, and `threads`, the number of threads in a block.
 
-    A kernel that there is no code for yet is an error.
+    | op | `tile` | `block` | `lanes` |
+    | --- | --- | --- | --- |
+    | map | [threads that share a row: 1, a warp or a block] | [threads] | neighbouring elements of a thread |
+    | contract | [m, n] of a thread | [m, n, k] | 1 |
+    | contract on tensor cores | [m, n] of a warp | [m, n, k] | steps that a tensor core takes at once |
+    | attention on tensor cores | [queries of a warp] | [threads, keys] | the same |
+
+    `aligned` says that all buffers are at multiples of 16 bytes.
+    Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
+    A kernel that no code can be generated for is an error.
   }];
   let options = [
     Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the host's CPU, or `native`">,
