@@ -5,43 +5,47 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// Bag b holds the indices from offsets[b] to the next bag's. Results: the bags; the bag of each
-/// index; the size of each bag; where each maximum was found.
-static LogicalResult lowerEmbeddingBag(Call &call) {
-  Value weight = call.tensor("weight"), indices = call.tensor("indices");
-  Value offsets = call.tensor("offsets"), factors = call.args.optTensor("per_sample_weights");
-  Type type = elementType(weight), wide = opmath(type);
-  Type i64 = IntegerType::get(type.getContext(), 64);
-  int64_t mode = call.args.integer("mode"); // sum, mean, max
-  int64_t padding = call.args.optInteger("padding_idx").value_or(-1);
-  if (!isFloat(type) || rankOf(weight) != 2 || rankOf(indices) != 1 || rankOf(offsets) != 1 ||
-      !isInt(elementType(indices)) || !isInt(elementType(offsets)) || mode < 0 || mode > 2)
-    return call.refuse("these dtypes, ranks or this mode");
-  if (factors && (mode != 0 || elementType(factors) != type))
-    return call.refuse("per_sample_weights of another dtype, or in other than sums");
-  if (padding < -1)
-    return call.refuse("a negative padding_idx");
-  Expr count = shapeOf(indices)[0], columns = shapeOf(weight)[1], bags = shapeOf(offsets)[0];
-  Value bagOf = call.kernels.map({count}, i64, [&](BodyBuilder &body) {
-    Element at = body.index(body.dim(0));
-    Element begun = body.sum({bags}, i64, [&](BodyBuilder &inner) {
-      return convert(convert(inner.read(offsets, inner.ownDims()), i64) <= at, i64);
-    });
-    return begun - begun.constant(1);
-  });
-  // With include_last_offset the last offset ends a bag and begins none.
-  if (call.args.boolean("include_last_offset"))
-    bags = bags - 1;
+namespace {
+/// Bag b holds the indices from offsets[b] to the next bag's.
+struct Bags {
+  explicit Bags(Call &call)
+      : call(call), weight(call.tensor("weight")), indices(call.tensor("indices")),
+        offsets(call.tensor("offsets")), factors(call.args.optTensor("per_sample_weights")),
+        type(elementType(weight)), wide(opmath(type)), i64(IntegerType::get(type.getContext(), 64)),
+        mode(call.args.integer("mode")), padding(call.args.optInteger("padding_idx").value_or(-1)) {
+  }
 
-  auto isCounted = [&](BodyBuilder &body, Expr place) -> Element {
-    if (padding < 0)
-      return {};
-    Element index = convert(body.read(indices, Exprs{place}), i64);
-    return index != index.constant(padding);
-  };
-  auto perBag = [&](Type resultType, function_ref<Element(BodyBuilder &)> init,
-                    function_ref<Element(BodyBuilder &, Expr)> value,
-                    function_ref<Element(Element, Element)> combine, ArrayRef<Expr> batch) {
+  /// A reason, or nothing.
+  StringRef findObstacle() const {
+    if (!isFloat(type) || rankOf(weight) != 2 || rankOf(indices) != 1 || rankOf(offsets) != 1 ||
+        !isInt(elementType(indices)) || !isInt(elementType(offsets)) || mode < Sum || mode > Max)
+      return "these dtypes, ranks or this mode";
+    if (factors && (mode != Sum || elementType(factors) != type))
+      return "per_sample_weights of another dtype, or in other than sums";
+    return padding < -1 ? "a negative padding_idx" : "";
+  }
+
+  /// To be called before the others.
+  void findBags() {
+    count = shapeOf(indices)[0];
+    columns = shapeOf(weight)[1];
+    bags = shapeOf(offsets)[0];
+    bagOf = call.kernels.map({count}, i64, [&](BodyBuilder &body) {
+      Element at = body.index(body.dim(0));
+      Element begun = body.sum({bags}, i64, [&](BodyBuilder &inner) {
+        return convert(convert(inner.read(offsets, inner.ownDims()), i64) <= at, i64);
+      });
+      return begun - begun.constant(1);
+    });
+    // With include_last_offset the last offset ends a bag and begins none.
+    if (call.args.boolean("include_last_offset"))
+      bags = bags - 1;
+  }
+
+  /// Puts together, for each bag and each of `batch`, the values of the bag's indices.
+  Value reduce(Type resultType, function_ref<Element(BodyBuilder &)> init,
+               function_ref<Element(BodyBuilder &, Expr)> value,
+               function_ref<Element(Element, Element)> combine, ArrayRef<Expr> batch) {
     ScatterSpec spec;
     spec.batch = Exprs(batch);
     spec.targets = {bags};
@@ -57,35 +61,69 @@ static LogicalResult lowerEmbeddingBag(Call &call) {
     spec.update = update;
     spec.combine = combine;
     return call.kernels.scatter(spec, resultType);
-  };
-  auto row = [&](BodyBuilder &body, Expr place) {
-    Element index = body.read(indices, Exprs{place});
-    Element x = convert(body.read(weight, Indices{index, body.dim(0)}), wide);
-    return factors ? x * convert(body.read(factors, Exprs{place}), wide) : x;
-  };
-  bool isMax = mode == 2;
-  Value result = perBag(
-      wide,
-      [&](BodyBuilder &body) { return isMax ? lowest(body.b(), wide) : body.constant(wide, 0); },
-      row, [&](Element a, Element b) { return isMax ? maximum(a, b) : a + b; }, columns);
-  Value sizes = perBag(
-      i64, [&](BodyBuilder &body) { return body.constant(i64, 0); },
-      [&](BodyBuilder &body, Expr) { return body.constant(i64, 1); },
-      [](Element a, Element b) { return a + b; }, {});
-  Value output = call.kernels.map({bags, columns}, type, [&](BodyBuilder &body) {
-    Element x = body.read(result, body.ownDims());
-    if (mode == 0)
+  }
+
+  /// The sums or maxima of the bags' rows.
+  Value reduceRows() {
+    auto init = [&](BodyBuilder &body) {
+      return mode == Max ? lowest(body.b(), wide) : body.constant(wide, 0);
+    };
+    auto row = [&](BodyBuilder &body, Expr place) {
+      Element index = body.read(indices, Exprs{place});
+      Element x = convert(body.read(weight, Indices{index, body.dim(0)}), wide);
+      return factors ? x * convert(body.read(factors, Exprs{place}), wide) : x;
+    };
+    auto combine = [&](Element a, Element b) { return mode == Max ? maximum(a, b) : a + b; };
+    return reduce(wide, init, row, combine, columns);
+  }
+
+  Value countRows() {
+    return reduce(
+        i64, [&](BodyBuilder &body) { return body.constant(i64, 0); },
+        [&](BodyBuilder &body, Expr) { return body.constant(i64, 1); },
+        [](Element a, Element b) { return a + b; }, {});
+  }
+
+  enum { Sum, Mean, Max };
+
+  Call &call;
+  Value weight, indices, offsets, factors, bagOf;
+  Type type, wide, i64;
+  int64_t mode, padding;
+  Expr count, columns, bags;
+
+private:
+  /// Null: always.
+  Element isCounted(BodyBuilder &body, Expr place) {
+    if (padding < 0)
+      return {};
+    Element index = convert(body.read(indices, Exprs{place}), i64);
+    return index != index.constant(padding);
+  }
+};
+} // namespace
+
+/// Results: the bags; the bag of each index; the size of each bag; where each maximum was found.
+static LogicalResult lowerEmbeddingBag(Call &call) {
+  Bags bags(call);
+  if (StringRef obstacle = bags.findObstacle(); !obstacle.empty())
+    return call.refuse(obstacle);
+  bags.findBags();
+  Value rows = bags.reduceRows(), sizes = bags.countRows();
+  Value output = call.kernels.map({bags.bags, bags.columns}, bags.type, [&](BodyBuilder &body) {
+    Element x = body.read(rows, body.ownDims());
+    if (bags.mode == Bags::Sum)
       return x;
     Element size = body.read(sizes, Exprs{body.dim(0)}), none = size == size.constant(0);
-    if (isMax)
+    if (bags.mode == Bags::Max)
       return select(none, x.constant(0), x);
-    return x / convert(select(none, size.constant(1), size), wide);
+    return x / convert(select(none, size.constant(1), size), bags.wide);
   });
   // ATen leaves the rest empty or unset for sums; what backward needs of it is not computed here.
   SmallVector<Value> results = {output};
   for (unsigned i = 1; i < call.numResults(); ++i) {
-    bool isSizes = i == 2 && mode != 0;
-    if (mode != 0 && !isSizes && !call.isUnused(i))
+    bool isSizes = i == 2 && bags.mode != Bags::Sum;
+    if (bags.mode != Bags::Sum && !isSizes && !call.isUnused(i))
       return call.refuse("a use of offset2bag or max_indices");
     results.push_back(isSizes ? sizes
                               : call.kernels.full(call.resultShape(i), call.resultType(i), 0));

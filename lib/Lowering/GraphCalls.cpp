@@ -214,6 +214,14 @@ static RankedTensorType addDim(Expr size, RankedTensorType type) {
 
 //===-- Lowering -----------------------------------------------------------------------------===//
 
+static FlatSymbolRefAttr getName(func::FuncOp graph) {
+  return FlatSymbolRefAttr::get(graph.getSymNameAttr());
+}
+
+static bool isForLoop(torch::HigherOrderOp op) {
+  return op.getTarget() == "scan" || op.getTarget() == "map_impl";
+}
+
 /// Finds the values of all arguments, and brings the graphs' arguments to their types.
 LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrderOp op,
                                          KernelBuilder &kernels) {
@@ -298,26 +306,28 @@ LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrde
   return success();
 }
 
-LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels) {
+/// What the new op gives, and its graphs.
+struct GraphCalls::Results {
+  SmallVector<Type> types;
+  /// Numbers among the results, null for tensors: symbols that are read from them.
+  SmallVector<sym::ExprAttr> numbers;
+  /// Of what `scan` and `map_impl` go through.
+  Expr length;
+};
+
+/// Finds the types of all results, and brings the graphs' results to them.
+LogicalResult GraphCalls::matchResults(Results &results, const Arguments &arguments,
+                                       torch::HigherOrderOp op, KernelBuilder &kernels) {
   auto refuse = [&](const Twine &reason) {
     kernels.fail(reason);
     return failure();
   };
-  std::optional<Arguments> arguments = read(op);
-  if (!arguments)
-    return refuse(getForm(op.getTarget()).empty() ? "it has no lowering"
-                                                  : "arguments that it does not take");
-  if (failed(matchArguments(*arguments, op, kernels)))
-    return failure();
-  StringRef target = op.getTarget();
-  bool isFor = target == "scan" || target == "map_impl";
-  if (isFor && arguments->slicedValues.empty())
+  bool isWhile = op.getTarget() == "while_loop", isFor = isForLoop(op);
+  if (isFor && arguments.slicedValues.empty())
     return refuse("nothing to take slices of");
-
-  // The results of the new op, and of the graphs.
-  Expr length = isFor ? shapeOf(arguments->slicedValues.front()).front() : Expr();
-  SmallVector<Type> types;
-  func::FuncOp body = target == "while_loop" ? arguments->graphs.back() : arguments->graphs.front();
+  if (isFor)
+    results.length = shapeOf(arguments.slicedValues.front()).front();
+  func::FuncOp body = isWhile ? arguments.graphs.back() : arguments.graphs.front();
   if (body.getNumResults() != op->getNumResults())
     return refuse("it gives other results than its nested graphs");
   Defined defined;
@@ -325,73 +335,105 @@ LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels)
     for (auto name : op.getDefines()->getAsRange<StringAttr>())
       defined.symbols.insert(Expr::symbol(name.getValue()));
   // Numbers among the results are read from them; sizes are known to the graphs.
-  SmallVector<sym::ExprAttr> resultValues(op->getNumResults());
+  results.numbers.resize(op->getNumResults());
   if (ArrayAttr values = op.getValuesAttr())
     for (auto [i, value] : llvm::enumerate(values))
       if (auto number = dyn_cast<sym::ExprAttr>(value);
           number && number.getValue().kind() == sym::Kind::Symbol &&
           defined.symbols.remove(number.getValue()))
-        resultValues[i] = number;
+        results.numbers[i] = number;
   SmallVector<func::FuncOp> producers;
-  for (func::FuncOp graph : arguments->graphs)
-    if ((target != "while_loop" || graph == body) && !llvm::is_contained(producers, graph))
+  for (func::FuncOp graph : arguments.graphs)
+    if ((!isWhile || graph == body) && !llvm::is_contained(producers, graph))
       producers.push_back(graph);
   for (auto [i, declared] : llvm::enumerate(op->getResultTypes())) {
     auto type = dyn_cast<RankedTensorType>(declared);
-    bool isStacked = isFor && i >= arguments->carriedValues.size();
-    if (!type || (isStacked &&
-                  (type.getRank() == 0 || !kernels.isSame(sym::getShape(type).front(), length))))
+    bool isStacked = isFor && i >= arguments.carriedValues.size();
+    if (!type || (isStacked && (type.getRank() == 0 ||
+                                !kernels.isSame(sym::getShape(type).front(), results.length))))
       return refuse("it gives other results than its nested graphs");
     RankedTensorType inside = isStacked ? kernel::getSliceType(type) : type;
     for (func::FuncOp graph : producers)
       if (graph.getNumResults() <= i || !adaptResult(graph, i, inside, defined, kernels))
         return refuse("it gives other shapes or dtypes than its nested graphs");
-    types.push_back(isStacked ? addDim(length, inside) : inside);
+    results.types.push_back(isStacked ? addDim(results.length, inside) : inside);
   }
-
   for (func::FuncOp graph : producers)
     if (defined.values[graph].size() != defined.symbols.size() ||
         (isFor && !defined.symbols.empty()))
       return refuse("a size that its nested graphs do not give");
+  return success();
+}
+
+/// Null, and `kernels` has the reason, for a predicate that is not one bool.
+Operation *GraphCalls::createCond(const Arguments &arguments, const Results &results,
+                                  torch::HigherOrderOp op, KernelBuilder &kernels) {
+  sym::ExprAttr when;
+  Value predicate;
+  if (std::optional<Expr> condition = torch::getCondition(arguments.predicate, op))
+    when = sym::ExprAttr::get(op.getContext(), *condition);
+  else if (auto tensor = dyn_cast<torch::ArgAttr>(arguments.predicate))
+    predicate = op->getOperand(tensor.getIndex());
+  else if (auto scalar = dyn_cast<torch::ScalarAttr>(arguments.predicate))
+    predicate = op->getOperand(scalar.getIndex());
+  if (!when && (!predicate || !isBool(elementType(predicate)) ||
+                !kernels.isSame(sym::product(shapeOf(predicate)), 1))) {
+    kernels.fail("a predicate that is not one bool");
+    return nullptr;
+  }
+  if (predicate && !sym::product(shapeOf(predicate)).isConstant(1))
+    predicate = kernels.reshape(predicate, {});
+  return kernel::CondOp::create(kernels.b(), results.types, when, predicate,
+                                getName(arguments.graphs[0]), getName(arguments.graphs[1]),
+                                arguments.invariantValues);
+}
+
+/// Null, and `kernels` has the reason, for a condition that is not one bool.
+Operation *GraphCalls::createWhile(const Arguments &arguments, const Results &results,
+                                   KernelBuilder &kernels) {
+  func::FuncOp condition = arguments.graphs.front();
+  auto type = condition.getNumResults() == 1
+                  ? dyn_cast<RankedTensorType>(condition.getResultTypes()[0])
+                  : RankedTensorType();
+  if (!type || !isBool(type.getElementType()) || !sym::product(sym::getShape(type)).isConstant(1)) {
+    kernels.fail("a condition that is not one bool");
+    return nullptr;
+  }
+  return kernel::WhileOp::create(kernels.b(), results.types, getName(condition),
+                                 getName(arguments.graphs[1]), arguments.carriedValues,
+                                 arguments.invariantValues);
+}
+
+LogicalResult GraphCalls::lower(torch::HigherOrderOp op, KernelBuilder &kernels) {
+  std::optional<Arguments> arguments = read(op);
+  if (!arguments) {
+    kernels.fail(getForm(op.getTarget()).empty() ? "it has no lowering"
+                                                 : "arguments that it does not take");
+    return failure();
+  }
+  Results results;
+  if (failed(matchArguments(*arguments, op, kernels)) ||
+      failed(matchResults(results, *arguments, op, kernels)))
+    return failure();
 
   ImplicitLocOpBuilder &b = kernels.b();
-  auto nameOf = [](func::FuncOp graph) { return FlatSymbolRefAttr::get(graph.getSymNameAttr()); };
-  SmallVector<FlatSymbolRefAttr> names = llvm::map_to_vector(arguments->graphs, nameOf);
   Operation *lowered;
-  if (target == "cond") {
-    sym::ExprAttr when;
-    Value predicate;
-    if (std::optional<Expr> condition = torch::getCondition(arguments->predicate, op))
-      when = sym::ExprAttr::get(b.getContext(), *condition);
-    else if (auto tensor = dyn_cast<torch::ArgAttr>(arguments->predicate))
-      predicate = op->getOperand(tensor.getIndex());
-    else if (auto scalar = dyn_cast<torch::ScalarAttr>(arguments->predicate))
-      predicate = op->getOperand(scalar.getIndex());
-    if (!when && (!predicate || !isBool(elementType(predicate)) ||
-                  !kernels.isSame(sym::product(shapeOf(predicate)), 1)))
-      return refuse("a predicate that is not one bool");
-    if (predicate && !sym::product(shapeOf(predicate)).isConstant(1))
-      predicate = kernels.reshape(predicate, {});
-    lowered = kernel::CondOp::create(b, types, when, predicate, names[0], names[1],
-                                     arguments->invariantValues);
-  } else if (target == "while_loop") {
-    func::FuncOp condition = arguments->graphs.front();
-    auto type = condition.getNumResults() == 1
-                    ? dyn_cast<RankedTensorType>(condition.getResultTypes()[0])
-                    : RankedTensorType();
-    if (!type || !isBool(type.getElementType()) || !sym::product(sym::getShape(type)).isConstant(1))
-      return refuse("a condition that is not one bool");
-    lowered = kernel::WhileOp::create(b, types, names[0], names[1], arguments->carriedValues,
-                                      arguments->invariantValues);
-  } else if (isFor) {
-    lowered = kernel::ForOp::create(b, types, names[0], sym::ExprAttr::get(b.getContext(), length),
+  if (op.getTarget() == "cond")
+    lowered = createCond(*arguments, results, op, kernels);
+  else if (op.getTarget() == "while_loop")
+    lowered = createWhile(*arguments, results, kernels);
+  else if (isForLoop(op))
+    lowered = kernel::ForOp::create(b, results.types, getName(arguments->graphs[0]),
+                                    sym::ExprAttr::get(b.getContext(), results.length),
                                     arguments->carriedValues, arguments->slicedValues,
                                     arguments->invariantValues);
-  } else {
-    lowered = kernel::InvokeOp::create(b, types, names[0], arguments->invariantValues);
-  }
+  else
+    lowered = kernel::InvokeOp::create(b, results.types, getName(arguments->graphs[0]),
+                                       arguments->invariantValues);
+  if (!lowered)
+    return failure();
   for (auto [result, value, number] :
-       llvm::zip_equal(op->getResults(), lowered->getResults(), resultValues)) {
+       llvm::zip_equal(op->getResults(), lowered->getResults(), results.numbers)) {
     if (number)
       kernel::DefineOp::create(b, number.getValue().symbolName(),
                                kernels.convert(value, b.getI64Type()), sym::ExprAttr());

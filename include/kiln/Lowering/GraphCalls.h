@@ -32,10 +32,17 @@ public:
 
 private:
   struct Arguments;
+  struct Results;
   struct Defined;
   std::optional<Arguments> read(torch::HigherOrderOp op);
   mlir::LogicalResult matchArguments(Arguments &arguments, torch::HigherOrderOp op,
                                      KernelBuilder &kernels);
+  mlir::LogicalResult matchResults(Results &results, const Arguments &arguments,
+                                   torch::HigherOrderOp op, KernelBuilder &kernels);
+  static mlir::Operation *createCond(const Arguments &arguments, const Results &results,
+                                     torch::HigherOrderOp op, KernelBuilder &kernels);
+  static mlir::Operation *createWhile(const Arguments &arguments, const Results &results,
+                                      KernelBuilder &kernels);
   std::optional<Expr> getCarriedSymbol(mlir::func::FuncOp graph, unsigned i);
   static bool adaptResult(mlir::func::FuncOp graph, unsigned i, mlir::RankedTensorType type,
                           Defined &defined, KernelBuilder &kernels);

@@ -157,32 +157,17 @@ void declareCallees(LLVM::LLVMFuncOp function) {
   });
 }
 
-} // namespace
-
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
-cpu::compileToObject(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
-  llvm::LLVMContext context;
-  ObjectCompiler compiler(target, options);
-  std::unique_ptr<llvm::Module> translated = compiler.translate(module, context);
-  if (!translated)
-    return llvm::createStringError("internal error: cannot translate to LLVM IR");
-  compiler.optimize(*translated);
-  if (options.onModule)
-    options.onModule(*translated);
-  return compiler.emitObject(*translated);
-}
-
-llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
-cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
-  // The kernels alone, in a module of their own.
-  MLIRContext *mlirContext = module.getContext();
+/// The kernels of `module`, lowered to the LLVM dialect, in a module of their own; null if that
+/// fails.
+OwningOpRef<ModuleOp> lowerKernels(ModuleOp module, const TargetInfo &target,
+                                   const CompileOptions &options) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   (*kernels)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
   OpBuilder builder(kernels->getBodyRegion());
   for (auto func : module.getOps<kernel::FuncOp>())
     builder.clone(*func);
 
-  PassManager pm(mlirContext);
+  PassManager pm(module.getContext());
   // Off: an IR dump asked for by environment would tear parallel runs apart.
   buildLowerKernelsPipeline(pm, target);
   TimingScope lowering;
@@ -191,31 +176,60 @@ cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOpti
     pm.enableTiming(lowering);
   }
   if (failed(pm.run(*kernels)))
-    return llvm::createStringError("internal error: cannot lower the kernels");
-  lowering.stop();
+    return {};
+  return kernels;
+}
 
-  auto functions = llvm::to_vector(kernels->getOps<LLVM::LLVMFuncOp>());
-  size_t count = functions.size();
-  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(count);
-  std::vector<std::unique_ptr<llvm::LLVMContext>> contexts(count);
-  std::vector<std::unique_ptr<llvm::Module>> modules(count);
-  std::vector<OwningOpRef<ModuleOp>> sources;
-  llvm::StringSet<> shared;
-  for (LLVM::LLVMFuncOp function : functions) {
-    sources.push_back(ModuleOp::create(function.getLoc(), function.getName()));
-    function->moveBefore(sources.back()->getBody(), sources.back()->getBody()->end());
-    declareCallees(function);
-    if (function.getLinkage() != LLVM::Linkage::External)
-      shared.insert(function.getName());
+/// Turns functions in the LLVM dialect into objects, one each, on several threads.
+class ParallelCompiler {
+public:
+  /// Each function moves to a module of its own.
+  ParallelCompiler(ArrayRef<LLVM::LLVMFuncOp> functions, const TargetInfo &target,
+                   const CompileOptions &options)
+      : target(target), options(options), functions(functions), objects(functions.size()),
+        contexts(functions.size()), modules(functions.size()), errors(functions.size()) {
+    for (LLVM::LLVMFuncOp function : functions) {
+      sources.push_back(ModuleOp::create(function.getLoc(), function.getName()));
+      function->moveBefore(sources.back()->getBody(), sources.back()->getBody()->end());
+      declareCallees(function);
+      if (function.getLinkage() != LLVM::Linkage::External)
+        shared.insert(function.getName());
+    }
+    if (options.timing)
+      timing = options.timing->nest("Generate code of kernels");
   }
-  std::vector<std::string> errors(count);
-  TimingScope generating;
-  if (options.timing)
-    generating = options.timing->nest("Generate code of kernels");
-  auto compileOne = [&](size_t i, ObjectCompiler &compiler) {
+
+  llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>> run() {
+    size_t jobs = options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
+    jobs = std::min(jobs, functions.size());
+    std::atomic<size_t> next = 0;
+    auto work = [&] {
+      ObjectCompiler compiler(target, options);
+      for (size_t i; (i = next++) < functions.size();)
+        compile(i, compiler);
+    };
+    if (jobs == 1) {
+      work();
+    } else if (jobs > 1) {
+      llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
+      for (size_t i = 0; i < jobs; ++i)
+        pool.async(work);
+      pool.wait();
+    }
+    for (const std::string &error : errors)
+      if (!error.empty())
+        return llvm::createStringError(error);
+    if (options.onModule)
+      for (const std::unique_ptr<llvm::Module> &translated : modules)
+        options.onModule(*translated);
+    return std::move(objects);
+  }
+
+private:
+  void compile(size_t i, ObjectCompiler &compiler) {
     TimingScope timer;
     if (options.timing)
-      timer = generating.nest(functions[i].getName());
+      timer = timing.nest(LLVM::LLVMFuncOp(functions[i]).getName());
     auto context = std::make_unique<llvm::LLVMContext>();
     std::unique_ptr<llvm::Module> translated = compiler.translate(*sources[i], *context);
     if (!translated) {
@@ -233,30 +247,41 @@ cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOpti
       errors[i] = llvm::toString(std::move(error));
     else
       objects[i] = std::move(*object);
-  };
-
-  unsigned jobs = options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
-  jobs = std::min<size_t>(jobs, count);
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    ObjectCompiler compiler(target, options);
-    for (size_t i; (i = next++) < count;)
-      compileOne(i, compiler);
-  };
-  if (jobs <= 1) {
-    if (count)
-      work();
-  } else {
-    llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-    for (unsigned i = 0; i < jobs; ++i)
-      pool.async(work);
-    pool.wait();
   }
-  for (const std::string &error : errors)
-    if (!error.empty())
-      return llvm::createStringError(error);
+
+  const TargetInfo &target;
+  const CompileOptions &options;
+  ArrayRef<LLVM::LLVMFuncOp> functions;
+  std::vector<OwningOpRef<ModuleOp>> sources;
+  /// Functions that several kernels call.
+  llvm::StringSet<> shared;
+  TimingScope timing;
+  // By function; contexts and modules only if `onModule` wants to see them.
+  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects;
+  std::vector<std::unique_ptr<llvm::LLVMContext>> contexts;
+  std::vector<std::unique_ptr<llvm::Module>> modules;
+  std::vector<std::string> errors;
+};
+} // namespace
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+cpu::compileToObject(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
+  llvm::LLVMContext context;
+  ObjectCompiler compiler(target, options);
+  std::unique_ptr<llvm::Module> translated = compiler.translate(module, context);
+  if (!translated)
+    return llvm::createStringError("internal error: cannot translate to LLVM IR");
+  compiler.optimize(*translated);
   if (options.onModule)
-    for (const std::unique_ptr<llvm::Module> &translated : modules)
-      options.onModule(*translated);
-  return objects;
+    options.onModule(*translated);
+  return compiler.emitObject(*translated);
+}
+
+llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
+cpu::compileKernels(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
+  OwningOpRef<ModuleOp> kernels = lowerKernels(module, target, options);
+  if (!kernels)
+    return llvm::createStringError("internal error: cannot lower the kernels");
+  auto functions = llvm::to_vector(kernels->getOps<LLVM::LLVMFuncOp>());
+  return ParallelCompiler(functions, target, options).run();
 }

@@ -40,6 +40,15 @@ private:
   void emitSizes();
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
+  // Rows of its tables (HostTables.cpp).
+  using Row = llvm::SmallVector<Globals::Field>;
+  Row makeTensorRow(llvm::StringRef name, mlir::Type type, int64_t flags,
+                    llvm::ArrayRef<sym::Expr> strides);
+  llvm::SmallVector<Row> makeInputRows();
+  llvm::SmallVector<Row> makeOutputRows();
+  /// `rows` gets the number of each constant's row.
+  llvm::SmallVector<Row> makeConstantRows(llvm::DenseMap<mlir::Value, int64_t> &rows);
+  llvm::SmallVector<Row> makeSymbolRows();
   /// The name of the kiln_rt_externs of all calls, or "" if there are none.
   std::string emitExterns();
 

@@ -66,28 +66,24 @@ std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
   return globals->structs("kiln_folds", globals->structType("pliip"), folds);
 }
 
-void HostProgram::emitTables() {
-  auto module = program->getParentOfType<ModuleOp>();
-  auto moduleEnd = [&] { builder.setInsertionPointToEnd(module.getBody()); };
-  moduleEnd();
-  using Row = SmallVector<Globals::Field>;
+HostProgram::Row HostProgram::makeTensorRow(StringRef name, Type type, int64_t flags,
+                                            ArrayRef<sym::Expr> strides) {
+  auto buffer = dyn_cast<BufferType>(type);
+  if (!buffer)
+    return {globals->string(name), 0, 0, 0, flags, std::string(), std::string()};
   constexpr auto atEntry = Globals::Place::Entry;
+  ElementCode element = describeElement(buffer.getElementType());
+  return {globals->string(name),
+          element.code,
+          element.bits,
+          static_cast<int64_t>(buffer.getSizes().size()),
+          flags,
+          sizes(buffer.getSizes(), atEntry),
+          strides.empty() ? std::string() : sizes(strides, atEntry)};
+}
 
-  auto tensorRow = [&](StringRef name, Type type, int64_t flags,
-                       ArrayRef<sym::Expr> strides) -> Row {
-    auto buffer = dyn_cast<BufferType>(type);
-    if (!buffer)
-      return {globals->string(name), 0, 0, 0, flags, std::string(), std::string()};
-    ElementCode element = describeElement(buffer.getElementType());
-    return {globals->string(name),
-            element.code,
-            element.bits,
-            static_cast<int64_t>(buffer.getSizes().size()),
-            flags,
-            sizes(buffer.getSizes(), atEntry),
-            strides.empty() ? std::string() : sizes(strides, atEntry)};
-  };
-  SmallVector<Row> inputRows, outputRows, constantRows, symbolRows;
+SmallVector<HostProgram::Row> HostProgram::makeInputRows() {
+  SmallVector<Row> rows;
   for (unsigned i = 0; i < program.getNumArguments(); ++i) {
     int64_t flags = program.isMutated(i) ? rtMutated : 0;
     SmallVector<sym::Expr> strides;
@@ -98,54 +94,82 @@ void HostProgram::emitTables() {
       flags |= rtStrided;
       llvm::append_range(strides, wanted.getSizes());
     }
-    inputRows.push_back(
-        tensorRow(program.getInputName(i), program.getArgumentTypes()[i], flags, strides));
+    rows.push_back(
+        makeTensorRow(program.getInputName(i), program.getArgumentTypes()[i], flags, strides));
   }
+  return rows;
+}
+
+SmallVector<HostProgram::Row> HostProgram::makeOutputRows() {
+  SmallVector<Row> rows;
   for (unsigned i = 0; i < program.getNumResults(); ++i) {
-    auto buffer = dyn_cast<BufferType>(program.getResultTypes()[i]);
+    Type type = program.getResultTypes()[i];
+    auto buffer = dyn_cast<BufferType>(type);
     int64_t flags = program.isNone(i) ? rtNone : isLate(i) ? rtLate : 0;
-    outputRows.push_back(
-        tensorRow(program.getOutputName(i), program.getResultTypes()[i], flags,
-                  !buffer || buffer.isContiguous() ? ArrayRef<sym::Expr>() : buffer.getStrides()));
+    bool isStrided = buffer && !buffer.isContiguous();
+    rows.push_back(makeTensorRow(program.getOutputName(i), type, flags,
+                                 isStrided ? buffer.getStrides() : ArrayRef<sym::Expr>()));
   }
+  return rows;
+}
+
+SmallVector<HostProgram::Row> HostProgram::makeConstantRows(DenseMap<Value, int64_t> &rowNumbers) {
+  SmallVector<Row> rows;
+  llvm::StringMap<int64_t> namedRows;
   // Tied names, and what folds read and make, are rows of one cell: the first of them.
-  DenseMap<Value, int64_t> cells;
-  llvm::StringMap<int64_t> namedCells;
-  auto constantRow = [&](StringRef name, BufferType type, ConstantOp constant) {
+  auto addRow = [&](StringRef name, BufferType type, ConstantOp constant) {
     ElementCode element = describeElement(type.getElementType());
     bool isPlaced = constant && constant.getOffset();
     int64_t flags = !isPlaced ? rtUnplaced : constant.getMutated() ? rtMutableBuffer : 0;
-    int64_t cell = constantRows.size();
+    int64_t cell = rows.size();
     if (constant) {
-      cell = cells.try_emplace(constant, cell).first->second;
+      cell = rowNumbers.try_emplace(constant, cell).first->second;
       if (constant.getName())
-        namedCells.try_emplace(*constant.getName(), cell);
+        namedRows.try_emplace(*constant.getName(), cell);
     }
-    constantRows.push_back({globals->string(name), element.code, element.bits,
-                            static_cast<int64_t>(type.getSizes().size()), flags,
-                            sizes(type.getSizes(), Globals::Place::Anywhere),
-                            isPlaced ? constant.getOffsetAttr().getInt() : 0,
-                            *type.getBytes().constant(), cell, 0});
+    rows.push_back({globals->string(name), element.code, element.bits,
+                    static_cast<int64_t>(type.getSizes().size()), flags,
+                    sizes(type.getSizes(), Globals::Place::Anywhere),
+                    isPlaced ? constant.getOffsetAttr().getInt() : 0, *type.getBytes().constant(),
+                    cell, 0});
   };
   for (const NamedConstant &constant : getNamedConstants(program))
-    constantRow(constant.name, constant.type, constant.op);
-  for (ConstantOp constant : getConstants(program))
-    if (auto cell = namedCells.find(constant.getName().value_or("")); cell != namedCells.end())
-      cells[constant] = cell->second; // of another function
-    else if (!cells.contains(constant) &&
-             ((constant.getMutated() && !constant.getName()) ||
-              llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
-      constantRow("", constant.getType(), constant);
+    addRow(constant.name, constant.type, constant.op);
+  for (ConstantOp constant : getConstants(program)) {
+    auto named = namedRows.find(constant.getName().value_or(""));
+    bool isState = constant.getMutated() && !constant.getName();
+    if (named != namedRows.end())
+      rowNumbers[constant] = named->second; // of another function
+    else if (!rowNumbers.contains(constant) &&
+             (isState || llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
+      addRow("", constant.getType(), constant);
+  }
+  return rows;
+}
+
+SmallVector<HostProgram::Row> HostProgram::makeSymbolRows() {
+  SmallVector<Row> rows;
   for (NamedAttribute symbol : getSymbols()) {
     // The program checks what it defines itself.
     bool isDefined = definedSymbols.contains(sym::Expr::symbol(symbol.getName()));
     auto bound = [&](StringRef name, int64_t none) {
       return isDefined ? none : getSymbolBound(symbol, name).value_or(none);
     };
-    symbolRows.push_back(
+    rows.push_back(
         {globals->string(symbol.getName()), bound("min", INT64_MIN), bound("max", INT64_MAX)});
   }
+  return rows;
+}
 
+void HostProgram::emitTables() {
+  auto module = program->getParentOfType<ModuleOp>();
+  auto moduleEnd = [&] { builder.setInsertionPointToEnd(module.getBody()); };
+  moduleEnd();
+  constexpr auto atEntry = Globals::Place::Entry;
+  DenseMap<Value, int64_t> constantNumbers;
+  SmallVector<Row> inputs = makeInputRows(), outputs = makeOutputRows(),
+                   constants = makeConstantRows(constantNumbers), symbols = makeSymbolRows();
+  // The rows have numbered the expressions.
   SmallVector<std::string> expressionTexts;
   for (sym::Expr expr : expressions)
     expressionTexts.push_back(globals->string(expr.str()));
@@ -153,7 +177,7 @@ void HostProgram::emitTables() {
     emitEval(expressions);
   moduleEnd();
   std::string externs = emitExterns();
-  std::string folds = emitFolds(cells);
+  std::string folds = emitFolds(constantNumbers);
   LLVM::LLVMStructType tensor = globals->structType("pbbhipp");
   int64_t weightsBytes = program.getWeightsBytes().value_or(0);
   bool embedded = weightsBytes && !options.externalWeights;
@@ -166,21 +190,21 @@ void HostProgram::emitTables() {
   }
   int64_t flags = rtHasExpressions | (weightsBytes && !embedded ? rtExternalWeights : 0);
   Row fields = {rtAbi,
-                static_cast<int64_t>(inputRows.size()),
-                static_cast<int64_t>(outputRows.size()),
-                static_cast<int64_t>(constantRows.size()),
-                static_cast<int64_t>(symbolRows.size()),
+                static_cast<int64_t>(inputs.size()),
+                static_cast<int64_t>(outputs.size()),
+                static_cast<int64_t>(constants.size()),
+                static_cast<int64_t>(symbols.size()),
                 flags,
                 globals->string(describeModel(program, options.info)),
-                globals->structs("kiln_inputs", tensor, inputRows, atEntry),
-                globals->structs("kiln_outputs", tensor, outputRows, atEntry),
-                globals->structs("kiln_constants", globals->structType("pbbhipllii"), constantRows),
-                globals->structs("kiln_symbols", globals->structType("pll"), symbolRows, atEntry),
+                globals->structs("kiln_inputs", tensor, inputs, atEntry),
+                globals->structs("kiln_outputs", tensor, outputs, atEntry),
+                globals->structs("kiln_constants", globals->structType("pbbhipllii"), constants),
+                globals->structs("kiln_symbols", globals->structType("pll"), symbols, atEntry),
                 std::string(embedded ? "kiln_weights" : ""),
                 weightsBytes,
                 static_cast<int64_t>(options.weightsHash),
                 scratchBytes,
-                std::string(symbolRows.empty() ? "" : "kiln_bind"),
+                std::string(symbols.empty() ? "" : "kiln_bind"),
                 std::string(expressions.empty() ? "" : "kiln_eval"),
                 std::string("kiln_sizes"),
                 std::string("kiln_main"),
