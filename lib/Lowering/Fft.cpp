@@ -379,48 +379,20 @@ static LogicalResult lowerStft(Call &call) {
   }));
 }
 
-/// The signal of such transforms: what the windows that cover a place have there, over the sum of
-/// the squares of the window.
-static LogicalResult lowerIstft(Call &call) {
-  Value self = call.tensor(0), window = call.args.optTensor("window");
-  Type real = realType(call, self), f64 = call.kernels.b().getF64Type();
-  if (!real)
-    return failure();
-  bool batched = rankOf(self) == 3, isComplexSignal = call.args.boolean("return_complex");
-  if ((rankOf(self) != 2 && !batched) || !isComplex(elementType(self)))
-    return call.refuse("spectra of this rank or dtype");
-  Exprs shape = shapeOf(self);
-  Expr batch = batched ? shape[0] : Expr(1), bins = shape[shape.size() - 2], frames = shape.back();
-  int64_t length = call.args.integer("n_fft");
-  int64_t hop = call.args.optInteger("hop_length").value_or(length / 4);
-  int64_t own = call.args.optInteger("win_length").value_or(length);
-  bool onesided =
-      call.args.optBoolean("onesided").value_or(!call.kernels.isSame(bins, Expr(length)));
-  if (length <= 0 || hop <= 0 || own <= 0 || own > length || hop > own ||
-      (onesided && isComplexSignal) ||
-      !call.kernels.isSame(bins, Expr(onesided ? length / 2 + 1 : length)))
-    return call.refuse("these lengths");
-  if (window && (rankOf(window) != 1 || isComplex(elementType(window)) ||
-                 !call.kernels.isSame(shapeOf(window)[0], own)))
-    return call.refuse("a window of another length, or of complex numbers");
+namespace {
+/// Frames of `length` elements, each `hop` behind the one before, under a window of `own` elements
+/// in the middle of the frame.
+struct Frames {
+  explicit Frames(Call &call)
+      : window(call.args.optTensor("window")), length(call.args.integer("n_fft")),
+        hop(call.args.optInteger("hop_length").value_or(length / 4)),
+        own(call.args.optInteger("win_length").value_or(length)), left((length - own) / 2) {}
 
-  Transform transform(call);
-  Value spectra = call.kernels.reshape(self, {batch, bins, frames});
-  Parts x = transform.split(call.kernels.permute(spectra, {0, 2, 1}));
-  if (!isComplexSignal) {
-    x = transform.resize(x, 2, Expr(length / 2 + 1));
-    x = transform.completeHalf(x, 2, Expr(length));
-  }
-  x = transform.run(x, 2, /*forward=*/false,
-                    call.args.boolean("normalized") ? Scale::Root : Scale::Length);
-
-  Expr start = call.args.boolean("center") ? length / 2 : 0, end = length + hop * (frames - 1);
-  Expr signal = call.resultShape().back();
-  int64_t left = (length - own) / 2; // the window stands in the middle
-  // Sums over the frames that cover a place; `term` gets a frame, which may not be there, and the
-  // place in it.
-  using Term = function_ref<Element(BodyBuilder &, Expr frame, Expr at, Element weight)>;
-  auto overlap = [&](BodyBuilder &body, Expr place, Term term) {
+  /// `combine` gets a frame, which may not be there, a place in it, and the window there, 0 if the
+  /// place is outside. Gives the sum over the frames that cover `place` of the signal.
+  Element sumOver(BodyBuilder &body, Expr place,
+                  function_ref<Element(BodyBuilder &, Expr, Expr, Element)> combine) const {
+    Type f64 = body.b().getF64Type();
     return body.sum({Expr((length + hop - 1) / hop)}, f64, [&](BodyBuilder &inner) {
       Expr frame = place.floorDiv(hop) - inner.dim(inner.numDims() - 1);
       Expr at = place - frame * hop;
@@ -429,13 +401,59 @@ static LogicalResult lowerIstft(Call &call) {
         weight = convert(
             inner.readPadded(window, Exprs{at - left}, inner.constant(elementType(window), 0)),
             f64);
-      weight = select(inner.inside({frame, at - left}, {frames, Expr(own)}), weight, zero);
-      return term(inner, frame, at, weight);
+      weight = select(inner.inside({frame, at - left}, {count, Expr(own)}), weight, zero);
+      return combine(inner, frame, at, weight);
     });
-  };
+  }
+
+  Value window;
+  int64_t length, hop, own, left;
+  Expr count;
+};
+} // namespace
+
+/// The signal of such transforms: what the windows that cover a place have there, over the sum of
+/// the squares of the window.
+static LogicalResult lowerIstft(Call &call) {
+  Value self = call.tensor(0);
+  Type real = realType(call, self), f64 = call.kernels.b().getF64Type();
+  if (!real)
+    return failure();
+  bool batched = rankOf(self) == 3, isComplexSignal = call.args.boolean("return_complex");
+  if ((rankOf(self) != 2 && !batched) || !isComplex(elementType(self)))
+    return call.refuse("spectra of this rank or dtype");
+  Exprs shape = shapeOf(self);
+  Expr batch = batched ? shape[0] : Expr(1), bins = shape[shape.size() - 2];
+  Frames frames(call);
+  frames.count = shape.back();
+  int64_t length = frames.length;
+  bool onesided =
+      call.args.optBoolean("onesided").value_or(!call.kernels.isSame(bins, Expr(length)));
+  if (length <= 0 || frames.hop <= 0 || frames.own <= 0 || frames.own > length ||
+      frames.hop > frames.own || (onesided && isComplexSignal) ||
+      !call.kernels.isSame(bins, Expr(onesided ? length / 2 + 1 : length)))
+    return call.refuse("these lengths");
+  if (Value window = frames.window;
+      window && (rankOf(window) != 1 || isComplex(elementType(window)) ||
+                 !call.kernels.isSame(shapeOf(window)[0], frames.own)))
+    return call.refuse("a window of another length, or of complex numbers");
+
+  Transform transform(call);
+  Value spectra = call.kernels.reshape(self, {batch, bins, frames.count});
+  Parts x = transform.split(call.kernels.permute(spectra, {0, 2, 1}));
+  if (!isComplexSignal) {
+    x = transform.resize(x, 2, Expr(length / 2 + 1));
+    x = transform.completeHalf(x, 2, Expr(length));
+  }
+  x = transform.run(x, 2, /*forward=*/false,
+                    call.args.boolean("normalized") ? Scale::Root : Scale::Length);
+
+  Expr start = call.args.boolean("center") ? length / 2 : 0;
+  Expr end = length + frames.hop * (frames.count - 1), signal = call.resultShape().back();
   Value squares = call.kernels.map({signal}, f64, [&](BodyBuilder &body) {
-    return overlap(body, body.dim(0) + start,
-                   [](BodyBuilder &, Expr, Expr, Element weight) { return weight * weight; });
+    return frames.sumOver(body, body.dim(0) + start, [](BodyBuilder &, Expr, Expr, Element weight) {
+      return weight * weight;
+    });
   });
   Value isCovered = call.kernels.map({}, call.kernels.b().getI1Type(), [&](BodyBuilder &body) {
     return body.all({signal}, [&](BodyBuilder &inner) {
@@ -448,9 +466,10 @@ static LogicalResult lowerIstft(Call &call) {
     return call.kernels.map({batch, signal}, real, [&](BodyBuilder &body) {
       Expr place = body.dim(1) + start;
       Element zero = body.constant(f64, 0);
-      Element sum = overlap(body, place, [&](BodyBuilder &inner, Expr frame, Expr at, Element w) {
-        return inner.readPadded(part, Exprs{inner.dim(0), frame, at}, zero) * w;
-      });
+      auto addWeighted = [&](BodyBuilder &inner, Expr frame, Expr at, Element weight) {
+        return inner.readPadded(part, Exprs{inner.dim(0), frame, at}, zero) * weight;
+      };
+      Element sum = frames.sumOver(body, place, addWeighted);
       return select(body.inside({place}, {end}), sum / body.read(squares, Exprs{body.dim(1)}),
                     zero);
     });

@@ -48,6 +48,25 @@ bool usesSymbols(Operation *op) {
   return result.wasInterrupted();
 }
 
+/// The bytes of constants. Those of one value are looked up, or copied, once.
+class ConstantData {
+public:
+  /// Nullopt: the module lacks them. (Of a constant without elements the address may be null.)
+  std::optional<void *> find(ElementsAttr value) {
+    auto entry = known.find(value);
+    if (entry == known.end()) {
+      std::optional<ConstantBytes> bytes = getConstantBytes(value);
+      if (!bytes)
+        return std::nullopt;
+      entry = known.try_emplace(value, std::move(*bytes)).first;
+    }
+    return const_cast<char *>(entry->second.data().data()); // kernels do not write operands
+  }
+
+private:
+  llvm::DenseMap<Attribute, ConstantBytes> known;
+};
+
 struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
   using CpuFoldConstantsBase::CpuFoldConstantsBase;
 
@@ -100,16 +119,15 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     return chosen;
   }
 
-  LogicalResult evaluate(ArrayRef<MapOp> maps) {
-    // Equal maps share a kernel, as after outlining.
-    OwningOpRef<ModuleOp> kernels = ModuleOp::create(getOperation().getLoc());
-    SymbolTable symbols(getOperation());
+  /// The kernel of each map, in `kernels`. Equal maps share one, as after outlining.
+  SmallVector<FuncOp> createKernels(ArrayRef<MapOp> maps, ModuleOp kernels,
+                                    const SymbolTable &symbols) {
     llvm::StringMap<FuncOp> known;
     SmallVector<FuncOp> kernelOf;
-    OpBuilder builder(kernels->getBodyRegion());
+    OpBuilder builder(kernels.getBodyRegion());
     unsigned number = 0;
     for (MapOp map : maps) {
-      builder.setInsertionPointToEnd(kernels->getBody());
+      builder.setInsertionPointToEnd(kernels.getBody());
       FuncOp func = createKernel(builder, map, getReadTensors(map), 0);
       auto [entry, isNew] = known.try_emplace(getFingerprint(func), func);
       kernelOf.push_back(entry->second);
@@ -123,6 +141,13 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
       while (symbols.lookup(name));
       func.setSymName(name);
     }
+    return kernelOf;
+  }
+
+  LogicalResult evaluate(ArrayRef<MapOp> maps) {
+    OwningOpRef<ModuleOp> kernels = ModuleOp::create(getOperation().getLoc());
+    SymbolTable symbols(getOperation());
+    SmallVector<FuncOp> kernelOf = createKernels(maps, *kernels, symbols);
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
     llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create();
     if (!jit)
@@ -132,11 +157,9 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     if (llvm::Error error = (*jit)->add(*kernels, options))
       return fail(std::move(error));
 
-    llvm::DenseMap<Attribute, ConstantBytes> copies;
+    ConstantData data;
     torch::StateNames state(getOperation());
-    for (size_t i = 0; i < maps.size(); ++i) {
-      MapOp map = maps[i];
-      FuncOp func = kernelOf[i];
+    for (auto [map, func] : llvm::zip_equal(maps, kernelOf)) {
       llvm::Expected<cpu::KernelJit::Kernel> kernel = (*jit)->lookup(func.getSymName());
       if (!kernel)
         return fail(kernel.takeError());
@@ -145,18 +168,13 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
         continue; // an operand could not be folded
       SmallVector<void *> buffers;
       for (Value operand : operands) {
-        ElementsAttr value = operand.getDefiningOp<ConstantOp>().getValue();
-        auto entry = copies.find(value);
-        if (entry == copies.end()) {
-          std::optional<ConstantBytes> bytes = getConstantBytes(value);
-          if (!bytes)
-            return map.emitError("an operand's constant data is missing");
-          entry = copies.try_emplace(value, std::move(*bytes)).first;
-        }
-        buffers.push_back(const_cast<char *>(entry->second.data().data()));
+        std::optional<void *> bytes = data.find(operand.getDefiningOp<ConstantOp>().getValue());
+        if (!bytes)
+          return MapOp(map).emitError("an operand's constant data is missing");
+        buffers.push_back(*bytes);
       }
       SmallVector<AsmResourceBlob> blobs;
-      for (Value result : map.getResults()) {
+      for (Value result : MapOp(map).getResults()) {
         blobs.push_back(
             HeapAsmResourceBlob::allocate(std::max<int64_t>(*getBytes(result), 1), /*align=*/64));
         buffers.push_back(blobs.back().getMutableData().data());
