@@ -235,7 +235,7 @@ void lowering::registerDistance(LoweringTable &table) {
   table.add("aten.dist.default", lowerDist);
   table.add("aten.pairwise_distance.default", lowerPairwiseDistance);
   table.add({"aten.cdist.default", "aten._cdist_forward.default"}, lowerCdist);
-  table.add("aten.pdist.default", lowerPdist);
+  table.add({"aten.pdist.default", "aten._pdist_forward.default"}, lowerPdist);
   table.add("aten.renorm.default", lowerRenorm);
   table.add("aten.embedding_renorm.default", lowerEmbeddingRenorm);
 }

@@ -503,24 +503,7 @@ static LogicalResult shift(Call &call, bool inverse) {
   }));
 }
 
-/// Hann's window of the angles 2πn / N; not periodic, of 2πn / (N - 1).
-static LogicalResult lowerHannWindow(Call &call) {
-  Expr length = call.args.symInt("window_length");
-  bool periodic = !call.args.has("periodic") || call.args.boolean("periodic");
-  if (!isFloat(call.resultType()))
-    return call.refuse("this dtype");
-  Type f64 = Float64Type::get(call.args.op().getContext());
-  return call.set(call.kernels.map({length}, call.resultType(), [&](BodyBuilder &body) {
-    if (length.isConstant(1))
-      return body.constant(f64, 1.0);
-    Element steps = convert(body.index(periodic ? length : length - 1), f64);
-    Element angle = convert(body.index(body.dim(0)), f64) / steps * (2 * M_PI);
-    return 0.5 - 0.5 * apply<math::CosOp>(angle);
-  }));
-}
-
 void lowering::registerFft(LoweringTable &table) {
-  table.add({"aten.hann_window.default", "aten.hann_window.periodic"}, lowerHannWindow);
   struct Name {
     StringRef name;
     FftKind kind;

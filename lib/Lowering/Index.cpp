@@ -219,6 +219,24 @@ static LogicalResult selectMasked(Call &call, Value mask, size_t dim) {
   }));
 }
 
+/// Where in `self` an element of the result is; dims without an index are the result's own.
+static Indices indicesAt(BodyBuilder &body, const AdvancedIndex &advanced, Value self) {
+  size_t begin = advanced.position, end = begin + advanced.shape.size();
+  Exprs rest = body.dims(0, begin);
+  llvm::append_range(rest, body.dims(end, body.numDims()));
+  Indices at;
+  size_t next = 0;
+  for (auto [index, size] : llvm::zip_equal(advanced.indices, shapeOf(self))) {
+    if (!index) {
+      at.push_back(rest[next++]);
+      continue;
+    }
+    Element value = body.broadcast(index, body.dims(begin, end), advanced.shape);
+    at.push_back(wrapIndex(body, value, size));
+  }
+  return at;
+}
+
 static LogicalResult lowerIndex(Call &call) {
   Value self = call.tensor(0);
   SmallVector<Value> given = call.args.optTensorList("indices");
@@ -235,20 +253,7 @@ static LogicalResult lowerIndex(Call &call) {
       shape.push_back(size);
   shape.insert(shape.begin() + advanced->position, advanced->shape.begin(), advanced->shape.end());
   return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
-    size_t begin = advanced->position, end = begin + advanced->shape.size();
-    Exprs rest = body.dims(0, begin);
-    llvm::append_range(rest, body.dims(end, body.numDims()));
-    Indices at;
-    size_t next = 0;
-    for (auto [index, size] : llvm::zip_equal(advanced->indices, sizes)) {
-      if (!index) {
-        at.push_back(rest[next++]);
-        continue;
-      }
-      Element value = body.broadcast(index, body.dims(begin, end), advanced->shape);
-      at.push_back(wrapIndex(body, value, size));
-    }
-    return body.read(self, at);
+    return body.read(self, indicesAt(body, *advanced, self));
   }));
 }
 
@@ -259,16 +264,17 @@ static LogicalResult lowerMaskedIndex(Call &call) {
   std::optional<AdvancedIndex> advanced = analyze(call, self);
   if (!advanced)
     return failure();
-  if (llvm::any_of(advanced->indices, [](Value index) { return !index; }))
-    return call.refuse("a dim without an index");
-  Exprs sizes = shapeOf(self), shape = call.resultShape();
+  Exprs shape = call.resultShape();
+  // The mask may have more dims than the indices, which then are expanded to its.
+  auto whole = llvm::count_if(advanced->indices, [](Value index) { return !index; });
+  if (static_cast<size_t>(whole) + advanced->shape.size() > shape.size())
+    return call.refuse("indices of these shapes");
+  advanced->shape = Exprs(ArrayRef(shape).slice(advanced->position, shape.size() - whole));
   torch::Scalar fill = call.args.scalar("fill");
   return call.set(call.kernels.map(shape, elementType(self), [&](BodyBuilder &body) {
     Element test = isTrue(body.broadcast(mask));
-    Indices at;
-    for (auto [index, size] : llvm::zip_equal(advanced->indices, sizes))
-      at.push_back(wrapIndex(body, body.broadcast(index), size));
-    return body.read(self, at, test, call.number(body, fill, elementType(self)));
+    return body.read(self, indicesAt(body, *advanced, self), test,
+                     call.number(body, fill, elementType(self)));
   }));
 }
 

@@ -58,6 +58,7 @@ const LoweringTable &lowering::loweringTable() {
     registerMarginLoss(all);
     registerMatmul(all);
     registerNorm(all);
+    registerNormBackward(all);
     registerNumber(all);
     registerPad(all);
     registerPartScatter(all);
@@ -82,7 +83,9 @@ const LoweringTable &lowering::loweringTable() {
     registerUnpool(all);
     registerUpsample(all);
     registerUpsampleAntialias(all);
+    registerUpsampleBackward(all);
     registerView(all);
+    registerWindow(all);
     registerPrims(all); // takes lowerings from the table
     return all;
   }();

@@ -291,7 +291,6 @@ void lowering::registerUpsample(LoweringTable &table) {
         table.add("aten.upsample_bicubic" + suffix,
                   [=](Call &call) { return weighted(call, spatial, cubicTaps); });
     }
-  registerUpsampleBackward(table);
   table.add("aten.pixel_shuffle.default", lowerPixelShuffle);
   table.add("aten.pixel_unshuffle.default", lowerPixelUnshuffle);
   table.add("aten.channel_shuffle.default", lowerChannelShuffle);

@@ -51,8 +51,6 @@ bool isImageOfBytes(Call &call);
 /// The bilinear or bicubic interpolation of such an image, which ATen computes in integers.
 mlir::LogicalResult resizeBytes(Call &call, bool isCubic, bool antialias);
 
-void registerUpsampleBackward(LoweringTable &table);
-
 } // namespace kiln::lowering
 
 #endif // KILN_LIB_LOWERING_UPSAMPLE_H

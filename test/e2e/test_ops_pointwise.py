@@ -178,19 +178,22 @@ def test_mutated_input(compile_and_compare):
 
 
 def test_mutated_buffer(compile_model):
-    """A buffer keeps its value from run to run."""
+    """A buffer, and a tensor that is an attribute without being one, keep their values from run to run."""
     class Accumulator(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.register_buffer("total", torch.zeros(3))
+            self.cache = torch.ones(2, 3)
 
         def forward(self, x):
             self.total.add_(x)
-            return self.total * 2
+            self.cache[1:] += x
+            return self.total * 2, self.cache.sum(0)
     model = compile_model(Accumulator(), (some(3),)).model
+    assert {entry["name"] for entry in model.constants} == {"total", "cache"}
     x = torch.tensor([1.0, 2.0, 3.0])
     for run in range(1, 5):
-        torch.testing.assert_close(model(x), x * 2 * run)
+        torch.testing.assert_close(model(x), (x * 2 * run, 2 + x * run))
 
 
 def test_inputs_and_constants_as_outputs(compile_and_compare):

@@ -30,6 +30,13 @@ def fourier():
         (with_(torch.istft, n_fft=14, center=False, onesided=False), complex_(14, 6))]
 
 
+def windows():
+    calls = [torch.hamming_window, torch.blackman_window, torch.bartlett_window, torch.kaiser_window, torch.hann_window]
+    x = rand(1)
+    return [(lambda a, f=f, n=n, p=p: a + f(n, periodic=p), x) for f in calls for n, p in ((9, True), (8, False), (1, True), (1, False), (2, False))] + [
+        (lambda a: a + torch.hamming_window(7, True, 0.6, 0.3, dtype=torch.float64), x), (lambda a: a + torch.kaiser_window(30, True, 8.5, dtype=torch.bfloat16), x)]
+
+
 def grids():
     image, volume = rand(2, 3, 5, 6), rand(1, 2, 4, 5, 6)
     grid, space = rand(2, 4, 3, 2), rand(1, 3, 4, 2, 3)
@@ -94,8 +101,13 @@ def gradients():
                                                ("upsample_nearest2d", [5, 6], [9, 4], {"scales_h": 0.6, "scales_w": 1.5}), ("upsample_nearest3d", [2, 4, 3], [4, 2, 3], {}),
                                                ("upsample_linear1d", [7], [3], {"align_corners": True}), ("upsample_bilinear2d", [6, 5], [3, 7], {"align_corners": False}),
                                                ("upsample_bicubic2d", [6, 5], [3, 7], {"align_corners": True}), ("upsample_trilinear3d", [2, 4, 3], [4, 2, 3], {"align_corners": False})]]
+    rows, groups = rand(4, 3, 5, 2), rand(2, 6, 3, 2)
+    norms = [(lambda g, a, m, r, w, k=k: [t for t in aten.native_layer_norm_backward(g, a, [5, 2], m, r, w, w, k) if t is not None], rand(4, 3, 5, 2), rows, rand(4, 3, 1, 1), rand(4, 3, 1, 1).abs(), rand(5, 2))
+             for k in ([True, True, True], [True, False, True])] + [
+        (lambda g, a, m, r: aten.native_layer_norm_backward(g, a, [3, 5, 2], m, r, None, None, [True, False, False])[0], rand(4, 3, 5, 2), rows, rand(4, 1, 1, 1), rand(4, 1, 1, 1).abs()),
+        (lambda g, a, m, r, w: aten.native_group_norm_backward(g, a, m, r, w, 2, 6, 6, 3, [True, True, True]), rand(2, 6, 3, 2), groups, rand(2, 3), rand(2, 3).abs(), rand(6))]
     resized.append((resized[6][0], resized[6][1].bfloat16()))
-    return convolutions + resized + [
+    return convolutions + resized + norms + [(with_(aten._pdist_forward, p=1.0), rand(5, 3))] + [
         (lambda a, b, i: aten.max_pool2d_with_indices_backward(a, b, [2, 2], [2, 2], [0, 0], [1, 1], True, i), rand(*where.shape), x, where),
         (lambda a, b: aten.avg_pool2d_backward(a, b, [3, 2], [2, 2], [1, 0], False, True, None), rand(2, 3, 5, 5), x),
         (lambda a, b: aten.avg_pool2d_backward(a, b, [3, 2], [2, 2], [1, 0], False, False, 5), rand(2, 3, 5, 5), x),
@@ -110,10 +122,12 @@ def others():
     return [(torch._int_mm, ints(-128, 128, 20, 32).to(torch.int8), ints(-128, 128, 32, 8).to(torch.int8)), (torch.ops.prims.div, ints(-20, 20, 30), ints(1, 7, 30)),
             (torch.ops.prims.div, rand(7), rand(7)), (torch.ops.prims.sin, rand(5)),
             (lambda a, m, i: aten._unsafe_masked_index(a, m, [i], -1.0), rand(6), torch.tensor([True, False, True]), torch.tensor([2, 99, 5])),
+            (lambda a, m, i: aten._unsafe_masked_index(a, m, [None, i], 2.0), rand(3, 6), torch.tensor([True, False, True, True]), torch.tensor([1, 99, 5, -1])),
+            (lambda a, m, i: aten._unsafe_masked_index(a, m, [None, None, i], 2.0), rand(2, 3, 6), torch.tensor([[True], [False], [True]]), torch.tensor([[1, 0, 5, 4]])),
             (lambda a: F.adaptive_avg_pool2d(a, (0, 3)), rand(1, 2, 4, 5))]
 
 
-GROUPS = [fourier, grids, bags, memory, gradients, others]
+GROUPS = [fourier, windows, grids, bags, memory, gradients, others]
 
 
 @pytest.mark.parametrize("cases", GROUPS, ids=[group.__name__ for group in GROUPS])

@@ -169,6 +169,7 @@ void registerLoss(LoweringTable &table);
 void registerMarginLoss(LoweringTable &table);
 void registerMatmul(LoweringTable &table);
 void registerNorm(LoweringTable &table);
+void registerNormBackward(LoweringTable &table);
 void registerNumber(LoweringTable &table);
 void registerPad(LoweringTable &table);
 void registerPartScatter(LoweringTable &table);
@@ -194,7 +195,9 @@ void registerUnique(LoweringTable &table);
 void registerUnpool(LoweringTable &table);
 void registerUpsample(LoweringTable &table);
 void registerUpsampleAntialias(LoweringTable &table);
+void registerUpsampleBackward(LoweringTable &table);
 void registerView(LoweringTable &table);
+void registerWindow(LoweringTable &table);
 
 } // namespace kiln::lowering
 

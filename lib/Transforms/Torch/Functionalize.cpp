@@ -128,6 +128,21 @@ LogicalResult Functionalizer::visitInPlace(CallOp call, StringRef functional) {
   return success();
 }
 
+/// A tensor that a module holds without registering it, and writes, is a buffer all the same.
+static void makeBuffer(ConstantOp constant) {
+  constant.setKind("buffer");
+  auto module = constant->getParentOfType<ModuleOp>();
+  auto listed = module->getAttrOfType<ArrayAttr>(constantsAttrName);
+  if (!listed)
+    return;
+  SmallVector<Attribute> entries(listed.getValue());
+  NamedAttrList entry;
+  entry.set("name", constant.getNameAttr());
+  entry.set("type", TypeAttr::get(constant.getType()));
+  entries.push_back(entry.getDictionary(constant.getContext()));
+  module->setAttr(constantsAttrName, ArrayAttr::get(constant.getContext(), entries));
+}
+
 /// New values of inputs and buffers become results.
 LogicalResult Functionalizer::returnMutated(Operation *terminator) {
   SmallVector<Type> types(function.getResultTypes());
@@ -148,9 +163,9 @@ LogicalResult Functionalizer::returnMutated(Operation *terminator) {
         return function.emitError("a nested graph writes its argument");
     } else if (auto constant = storage->root.getDefiningOp<ConstantOp>()) {
       name = constant.getNameAttr();
+      if (constant.getKind() == "constant")
+        makeBuffer(constant);
       kind = constant.getKindAttr();
-      if (kind.getValue() == "constant")
-        return constant.emitError("the program writes the constant ") << name;
       constant.setMutated(true);
     } else {
       continue;

@@ -202,3 +202,18 @@ func.func @windows(%x: tensor<6x2xf32> {torch.name = "x"}) {
   %1 = torch.call "aten.neg_.default"(%0) args = [#torch.arg<0>] {node = "neg_"} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32>
   return
 }
+
+// -----
+
+// A constant that the program writes is a buffer.
+// CHECK: module attributes {torch.constants = [{name = "cache", type = tensor<2xf32>}]}
+// CHECK-LABEL: func.func @constant
+// CHECK-SAME: {torch.mutates = "cache", torch.mutates_kind = "buffer"}
+// CHECK: torch.constant "cache" = dense<{{.*}}> : tensor<2xf32> {kind = "buffer", mutated}
+module attributes {torch.constants = []} {
+  func.func @constant(%x: tensor<2xf32>) {
+    %0 = torch.constant "cache" = dense<0.0> : tensor<2xf32> {kind = "constant"}
+    %1 = torch.call "aten.add_.Tensor"(%0, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "add_"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    return
+  }
+}
