@@ -1,0 +1,10 @@
+// RUN: kiln-opt %s --cuda-emit-kernels --verify-diagnostics
+
+// expected-error@+1 {{has no schedule: run cuda-choose-schedule first}}
+kernel.func @unscheduled(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
