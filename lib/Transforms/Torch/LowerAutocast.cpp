@@ -176,11 +176,29 @@ struct LowerAutocast : kiln::impl::TorchLowerAutocastBase<LowerAutocast> {
     });
   }
 
+  /// A context around the whole export leaves no node. It shows where an operator gives a narrower
+  /// type than its operands have, which it does in no other way.
+  static Type ambientType(CallOp call) {
+    auto elementOf = [](Value value) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      return type ? type.getElementType() : Type();
+    };
+    if (call->getNumResults() == 0 || call->getNumOperands() == 0)
+      return Type();
+    Type given = elementOf(call->getOperand(0)), result = elementOf(call->getResult(0));
+    bool isNarrowed = given && given.isF32() && result && (result.isBF16() || result.isF16());
+    return isNarrowed ? result : Type();
+  }
+
   void castOperands(CallOp call, Type lower) {
     StringRef name = call.getTarget();
-    if (!lower || !name.consume_front("aten."))
+    if (!name.consume_front("aten."))
       return;
     name = name.split('.').first;
+    if (!lower && lowerPrecision().contains(name))
+      lower = ambientType(call);
+    if (!lower)
+      return;
     bool isDeprecated = call.getTarget() == "aten._convolution.deprecated";
     Type wanted;
     if (lowerPrecision().contains(name) || isDeprecated)

@@ -44,3 +44,16 @@ func.func private @off(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %a = torch.call "aten.mm.default"(%x, %x) args = [#torch.arg<0>, #torch.arg<1>] {node = "mm"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %a : tensor<4x4xf32>
 }
+
+// A context around the export shows in what it gave.
+// CHECK-LABEL: func.func @ambient
+// CHECK: %[[A:.*]] = torch.call "aten.to.dtype"(%arg0) args = [#torch.arg<0>, #torch.dtype<bf16>
+// CHECK: %[[B:.*]] = torch.call "aten.to.dtype"(%arg0) args = [#torch.arg<0>, #torch.dtype<bf16>
+// CHECK: torch.call "aten.mm.default"(%[[A]], %[[B]])
+// CHECK-NOT: aten.to
+// CHECK: torch.call "aten.mm.default"(%arg0, %arg0)
+func.func @ambient(%x: tensor<4x4xf32>) -> (tensor<4x4xbf16>, tensor<4x4xf32>) {
+  %a = torch.call "aten.mm.default"(%x, %x) args = [#torch.arg<0>, #torch.arg<1>] {node = "mm"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xbf16>
+  %b = torch.call "aten.mm.default"(%x, %x) args = [#torch.arg<0>, #torch.arg<1>] {node = "mm_1"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %a, %b : tensor<4x4xbf16>, tensor<4x4xf32>
+}
