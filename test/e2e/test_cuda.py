@@ -414,6 +414,42 @@ def test_attention_of_warpgroups(compile_model, dtype, depth, wide, tmp_path, mo
     assert "attention" in log.read_text() and "sm_90a" not in log.read_text()
 
 
+class MaskedWarpgroupAttention(torch.nn.Module):
+    """What is added to scores: of each query, of padding alone, of heads, computed; of every kind of stride."""
+
+    def forward(self, q, k, v, mask, keep, padding, slopes, transposed):
+        attend, shared = F.scaled_dot_product_attention, dict(enable_gqa=True)
+        distance = torch.arange(k.shape[2]) - torch.arange(q.shape[2])[:, None]
+        return (attend(q, k, v, attn_mask=mask, **shared), attend(q, k, v, attn_mask=keep, **shared), attend(q, k, v, attn_mask=padding, scale=-0.2, **shared),
+                attend(q, k, v, attn_mask=(slopes[:, None, None] * distance).to(q.dtype), **shared),
+                attend(q, k, v, attn_mask=transposed.transpose(-1, -2).expand(2, 4, -1, -1), **shared))
+
+
+@pytest.mark.parametrize("dtype, depth, value_depth, is_dynamic", [(torch.bfloat16, 64, 64, True), (torch.float16, 128, 96, False), (torch.bfloat16, 200, 256, False)], ids=str)
+def test_masks_of_warpgroups(compile_model, dtype, depth, value_depth, is_dynamic, tmp_path, monkeypatch):
+    """Numbers of queries and keys that no tile divides, odd ones too; rows and whole blocks of which nothing is seen."""
+    def example(queries, keys):
+        torch.manual_seed(queries)
+        keep, padding = torch.rand(2, 1, queries, keys) < 0.7, torch.rand(2, 1, 1, keys) < 0.8
+        keep[0, :, 3], keep[0, :, 5, :130], padding[1, ..., -140:] = False, False, False
+        mask = torch.randn(2, 4, queries, keys).masked_fill(~keep, -torch.inf)
+        tensors = [tensor.to(dtype) for tensor in (torch.randn(2, 4, queries, depth), torch.randn(2, 2, keys, depth), torch.randn(2, 2, keys, value_depth), mask)]
+        return *tensors, keep, padding, torch.tensor([0.5, 0.25, 0.125, 0.0625]), torch.randn(1, keys, queries).to(dtype)
+
+    sizes = ((150, 274), (65, 301), (129, 160)) if is_dynamic else ((150, 250),)
+    queries, keys = (torch.export.Dim(name, min=2, max=40000) for name in ("queries", "keys"))
+    shapes = ({2: queries}, {2: keys}, {2: keys}, *2 * [{2: queries, 3: keys}], {3: keys}, None, {1: keys, 2: queries}) if is_dynamic else None
+    compiled = compile_model(MaskedWarpgroupAttention(), example(*sizes[0]), dynamic_shapes=shapes, options=EMULATED)
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    for size in sizes:
+        compiled.check(example(*size), 2e-2, 2e-2)
+    assert len(set(re.findall(r"launch (attention\w+)_sm_90a grid \d ", log.read_text()))) == 5, log.read_text()
+    monkeypatch.setenv("KILN_EMULATOR_CAPABILITY", "80")
+    compiled.model = GuardedModel(compiled.path)
+    compiled.check(example(*sizes[0]), 2e-2, 2e-2)
+
+
 class Step(torch.nn.Module):
     """A decoder's step over what it has kept: heads of their own and shared ones, with a mask, several tokens at once, the first key alone."""
 

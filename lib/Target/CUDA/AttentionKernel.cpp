@@ -1,5 +1,6 @@
 #include "AttentionKernel.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numbers>
 
 using namespace mlir;
 using namespace kiln;
@@ -15,6 +16,8 @@ AttentionKernel::AttentionKernel(DeviceFrame &frame, kernel::AttentionOp op)
       k(frame, op.getK()), v(frame, op.getV()), bias(frame, op.getBias()), warp(frame, warpSize),
       depth(*op.getD().getValue().constant()), valueDepth(*op.getDv().getValue().constant()),
       m(op.getM().getValue()), n(op.getN().getValue()), numBatch(op.getNumBatch()),
+      scale(op.getScale().convertToDouble()),
+      unit(std::numbers::log2e * (op.getBias().empty() && scale > 0 ? scale : 1)),
       position(numBatch + 4) {
   sumType = getSumType(op.getQ().front().getTerminator()->getOperand(0).getType());
 }
@@ -98,6 +101,21 @@ Value AttentionKernel::packPair(Type type, Value first, Value second) {
   return LLVM::BitcastOp::create(b, loc, b.getI32Type(), pair);
 }
 
+std::pair<Value, Value> AttentionKernel::unpackPair(Type type, Value word) {
+  if (type.isBF16()) {
+    // Without arithmetic of bf16, for which ptxas has products of warpgroups wait for each other.
+    auto bits = [&](int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); };
+    auto wide = [&](Value value) -> Value {
+      return arith::BitcastOp::create(b, loc, b.getF32Type(), value);
+    };
+    return {wide(arith::ShLIOp::create(b, loc, word, bits(16))),
+            wide(arith::AndIOp::create(b, loc, word, bits(0xffff0000)))};
+  }
+  Value pair = LLVM::BitcastOp::create(b, loc, VectorType::get(2, type), word);
+  auto element = [&](int64_t i) { return widen(vector::ExtractOp::create(b, loc, pair, i)); };
+  return {element(0), element(1)};
+}
+
 Value AttentionKernel::finite(Value maximum) {
   Value none = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, maximum, minusInfinity());
   return arith::SelectOp::create(b, loc, none, number(0), maximum);
@@ -124,6 +142,53 @@ Value AttentionKernel::emitBias(sym::Expr query, sym::Expr key) {
   bias.setDim(numBatch, frame.named(query, m));
   bias.setDim(numBatch + 1, frame.named(key, n));
   return widen(bias.emitYield().front());
+}
+
+sym::Expr AttentionKernel::inside(sym::Expr value, sym::Expr extent) {
+  if (frame.assumptions.isLess(value, extent))
+    return frame.assumptions.simplify(value);
+  return frame.addVariable(arith::MinSIOp::create(b, loc, frame.simplifyAndEmit(value),
+                                                  frame.simplifyAndEmit(extent - 1)),
+                           extent);
+}
+
+SmallVector<Value> AttentionKernel::emitBiasPairs(sym::Expr query, sym::Expr key, int64_t count,
+                                                  int64_t distance, bool mayBeOutside) {
+  SmallVector<Value> words;
+  cpu::BodyEmitter::Scope row(bias);
+  bias.setDim(numBatch, query);
+  bias.emitAvailable();
+  // Keys that come in pairs stay that: neighbours in memory.
+  bool inPairs = frame.assumptions.isMultipleOf(n, 2) && frame.assumptions.isMultipleOf(key, 2);
+  for (int64_t i = 0; i < count; ++i) {
+    sym::Expr first = key + i * distance, pair = first;
+    if (mayBeOutside && inPairs)
+      pair = 2 * inside(frame.assumptions.simplify(first.floorDiv(2)), n.floorDiv(2));
+    SmallVector<Value> values;
+    for (int64_t next : {0, 1}) {
+      cpu::BodyEmitter::Scope column(bias);
+      bias.setDim(numBatch + 1, mayBeOutside && !inPairs ? inside(first + next, n) : pair + next);
+      values.push_back(bias.emitYield().front());
+    }
+    Value both = vector::FromElementsOp::create(
+        b, loc, VectorType::get(2, values.front().getType()), values);
+    words.push_back(LLVM::BitcastOp::create(b, loc, b.getI32Type(), both));
+  }
+  return words;
+}
+
+Value AttentionKernel::finishScore(Value score, Value bias) {
+  if (bias)
+    return math::FmaOp::create(b, loc, score, number(scale), bias);
+  return scale > 0 ? score : mul(score, number(scale));
+}
+
+Value AttentionKernel::emitShift(Value maximum) {
+  return mul(arith::NegFOp::create(b, loc, finite(maximum)), number(unit));
+}
+
+Value AttentionKernel::emitExponent(Value score, Value shift) {
+  return math::FmaOp::create(b, loc, score, number(unit), shift);
 }
 
 void AttentionKernel::storeResult(sym::Expr query, sym::Expr feature, Value value) {

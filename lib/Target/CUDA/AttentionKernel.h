@@ -28,8 +28,9 @@ protected:
   mlir::Value widen(mlir::Value value);
   /// The hardware's approximation, of 2 ulp.
   mlir::Value exp2(mlir::Value value);
-  /// Two numbers as a register of elements of two bytes.
+  /// Two numbers as a register of elements of two bytes; and such as two numbers.
   mlir::Value packPair(mlir::Type type, mlir::Value first, mlir::Value second);
+  std::pair<mlir::Value, mlir::Value> unpackPair(mlir::Type type, mlir::Value word);
   /// What maxima are compared with: 0 instead of -inf, which it is if all that was seen is.
   mlir::Value finite(mlir::Value maximum);
   /// What a result is divided by: the sum of weights, or 1 if all of them are 0.
@@ -42,7 +43,21 @@ protected:
   mlir::Value isSeen(sym::Expr query, sym::Expr key);
   /// The bias, of both inside.
   mlir::Value emitBias(sym::Expr query, sym::Expr key);
+  /// The bias of a query and, of each of `count` times `distance` keys from `key` on, the first
+  /// two, as a register of elements of two bytes. The query is inside; of keys that are not
+  /// (`mayBeOutside`) it is that of one that is.
+  llvm::SmallVector<mlir::Value> emitBiasPairs(sym::Expr query, sym::Expr key, int64_t count,
+                                               int64_t distance, bool mayBeOutside);
   bool hasBias() { return !op.getBias().empty(); }
+  /// `value`, or the last one of `extent` if that is less.
+  sym::Expr inside(sym::Expr value, sym::Expr extent);
+
+  /// Tensor cores' scores times `unit` are exponents of 2, once `finishScore` has scaled them and
+  /// added the bias. With neither to do, the scale is part of the unit.
+  mlir::Value finishScore(mlir::Value score, mlir::Value bias);
+  /// What an exponential is of: the distance from the maximum that `shift` is of.
+  mlir::Value emitShift(mlir::Value maximum);
+  mlir::Value emitExponent(mlir::Value score, mlir::Value shift);
 
   /// Writes an element of the result, and of a part's the maximum and the sum.
   void storeResult(sym::Expr query, sym::Expr feature, mlir::Value value);
@@ -58,6 +73,7 @@ protected:
   int64_t depth, valueDepth;
   sym::Expr m, n;
   int64_t numBatch;
+  double scale, unit;
   llvm::SmallVector<sym::Expr> position;
   mlir::Type sumType;
   sym::Expr firstQuery = 0, lane = 0, warpNumber = 0, partNumber = 0;

@@ -21,9 +21,10 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 static constexpr int64_t maxWarps = 4;
-static constexpr int64_t manyRows = 32, fewRows = 16, manyKeys = 64, fewKeys = 32;
+static constexpr int64_t manyRows = 32, fewRows = 16;
+static constexpr int64_t manyKeys = 64, fewKeys = 32, fewestKeys = 16;
 static constexpr int64_t depthOfStep = 16;
-static constexpr int64_t minDepth = 16, maxDepth = 128;
+static constexpr int64_t minDepth = 16, maxDepth = 256;
 /// Blocks that keep a GPU busy.
 static constexpr int64_t manyBlocks = 128;
 
@@ -43,19 +44,21 @@ bool cuda::mayUseTensorCores(kernel::AttentionOp op) {
 
 kernel::ScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
   sym::Expr m = op.getM().getValue(), blocks = m.ceilDiv(maxWarps * manyRows);
+  int64_t features = std::max(*op.getD().getValue().constant(), *op.getDv().getValue().constant());
   // Sums of many features, and terms of a bias, leave no registers for more rows; masks leave some
   // for fewer keys.
-  bool isLarge = op.getBias().empty() && *op.getD().getValue().constant() <= 64 &&
-                 *op.getDv().getValue().constant() <= 64 && cpu::estimate(m) > maxWarps * fewRows &&
+  bool isLarge = op.getBias().empty() && features <= 64 && cpu::estimate(m) > maxWarps * fewRows &&
                  cpu::estimate(sym::product(op.getBatch().getSizes()) * blocks) >= manyBlocks;
+  int64_t keys = features > 192                                  ? fewestKeys
+                 : features > 128 || (isLarge && op.getCausal()) ? fewKeys
+                                                                 : manyKeys;
   // A warp without queries would only wait for the others.
   int64_t warps = maxWarps;
   while (warps > 1 && m.constant() && *m.constant() <= warps / 2 * fewRows)
     warps /= 2;
-  return kernel::ScheduleAttr::get(
-      op.getContext(), {isLarge ? manyRows : fewRows},
-      {warps * warpSize, isLarge && op.getCausal() ? fewKeys : manyKeys}, depthOfStep,
-      /*stage=*/false);
+  return kernel::ScheduleAttr::get(op.getContext(), {isLarge ? manyRows : fewRows},
+                                   {warps * warpSize, keys}, depthOfStep,
+                                   /*stage=*/false);
 }
 
 bool cuda::isMatrixAttention(kernel::ScheduleAttr schedule) {
@@ -64,7 +67,7 @@ bool cuda::isMatrixAttention(kernel::ScheduleAttr schedule) {
          schedule.getBlock().size() == 2 &&
          llvm::is_contained({warpSize, 2 * warpSize, maxWarps * warpSize},
                             schedule.getBlock()[0]) &&
-         llvm::is_contained({fewKeys, manyKeys}, schedule.getBlock()[1]) &&
+         llvm::is_contained({fewestKeys, fewKeys, manyKeys}, schedule.getBlock()[1]) &&
          schedule.getLanes() == depthOfStep;
 }
 
@@ -91,14 +94,15 @@ public:
       : AttentionKernel(frame, op), type(getOperandType(op.getQ())), fragments(frame, type),
         numWarps(frame.numThreads / warpSize), rows(frame.func.getScheduleAttr().getTile()[0]),
         rowTiles(rows / mmaM), keyBlock(frame.func.getScheduleAttr().getBlock()[1]),
-        keyTiles(keyBlock / mmaN), scale(op.getScale().convertToDouble() * std::numbers::log2e),
-        isScaledLater(op.getBias().empty() && scale > 0),
+        keyTiles(keyBlock / mmaN),
         queries(makeRows(q, op.getQ(), numBatch, numBatch + 2, m, depth, numWarps * rows)),
         keys(makeRows(k, op.getK(), numBatch + 1, numBatch + 2, n, depth, keyBlock)),
         values(makeRows(v, op.getV(), numBatch + 1, numBatch + 3, n, valueDepth, keyBlock)) {}
 
   void emit() {
     bindBlock(numWarps * rows);
+    for (int64_t row = 0; hasBias() && row < 2 * rowTiles; ++row)
+      insideQueries.push_back(inside(queryOf(row), m));
     sym::Expr first = firstBlock(keyBlock);
     if (isPart())
       // Keys of the next part need not come.
@@ -241,8 +245,12 @@ private:
     emitCopiesWait(frame, 0);
     frame.emitBarrier(); // keys are there, and nobody needs the values before
     bring(values, firstKey);
+    SmallVector<SmallVector<Value>> biases;
+    for (sym::Expr query : insideQueries)
+      biases.push_back(
+          emitBiasPairs(query, columnOf(firstKey), keyTiles, mmaN, /*mayBeOutside=*/isMasked));
     SmallVector<Value> scores = multiplyKeys();
-    finishScores(scores, firstKey, isMasked);
+    finishScores(scores, biases, firstKey, isMasked);
     emitCopiesWait(frame, 0);
     frame.emitBarrier(); // values are there, and nobody needs the keys
     bring(keys, firstKey + keyBlock);
@@ -259,11 +267,10 @@ private:
         return SmallVector<Value>{max(x[0], y[0])};
       })[0];
       maximum = max(state[row], maximum);
-      Value origin = finite(maximum), shift = scaleLater(arith::NegFOp::create(b, loc, origin));
-      Value rescale = exp2(scaleAndAdd(state[row], shift));
+      Value shift = emitShift(maximum), rescale = exp2(emitExponent(state[row], shift));
       Value sum = mul(state[numRows + row], rescale);
       for (Value *score : mine) {
-        *score = exp2(scaleAndAdd(*score, shift));
+        *score = exp2(emitExponent(*score, shift));
         sum = add(sum, *score);
       }
       next[row] = maximum;
@@ -305,38 +312,32 @@ private:
     return scores;
   }
 
+  /// This thread's columns are these and the next ones, of every eight keys.
+  sym::Expr columnOf(sym::Expr firstKey) { return firstKey + 2 * fragments.step; }
+
   /// Scores as what the exponentials are of, except for a factor that comes later; -inf for keys
-  /// that a query does not see.
-  void finishScores(MutableArrayRef<Value> scores, sym::Expr firstKey, bool isMasked) {
+  /// that a query does not see. `biases`: of each row its pairs, if there are any.
+  void finishScores(MutableArrayRef<Value> scores, ArrayRef<SmallVector<Value>> biases,
+                    sym::Expr firstKey, bool isMasked) {
     for (int64_t row = 0; row < 2 * rowTiles; ++row) {
-      sym::Expr query = queryOf(row);
-      // Of this thread's columns: 8j and 8j + 1.
-      sym::Expr column = firstKey + 2 * fragments.step;
+      sym::Expr column = columnOf(firstKey);
       Value numSeen;
       if (isMasked) {
-        sym::Expr end = op.getCausal() ? sym::Expr::min(n, query + 1) : n;
+        sym::Expr end = op.getCausal() ? sym::Expr::min(n, queryOf(row) + 1) : n;
         numSeen = frame.simplifyAndEmit(sym::Expr::max(0, sym::Expr::min(end - column, keyBlock)));
         numSeen = arith::TruncIOp::create(b, loc, b.getI32Type(), numSeen);
       }
-      Value isRow = hasBias() ? frame.emitLess(query, m) : Value();
+      std::pair<Value, Value> pair;
       for (auto [i, score] : llvm::enumerate(scoresOf(scores, row))) {
+        if (hasBias() && i % 2 == 0)
+          pair = unpackPair(type, biases[row][i / 2]);
+        *score = finishScore(*score, i % 2 ? pair.second : pair.first);
+        if (!isMasked)
+          continue;
         int64_t at = i / 2 * mmaN + i % 2;
-        Value seen;
-        if (isMasked)
-          seen = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
-                                       arith::ConstantIntOp::create(b, loc, at, 32), numSeen);
-        if (!isScaledLater)
-          *score = mul(*score, number(scale));
-        if (hasBias()) {
-          // There is none for rows past the last, which are nobody's.
-          auto value = [&] {
-            return mul(emitBias(query, column + at), number(std::numbers::log2e));
-          };
-          *score = add(*score, emitWhere(frame.both(isRow, seen), value,
-                                         -std::numeric_limits<double>::infinity()));
-        } else if (seen) {
-          *score = arith::SelectOp::create(b, loc, seen, *score, minusInfinity());
-        }
+        Value seen = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                           arith::ConstantIntOp::create(b, loc, at, 32), numSeen);
+        *score = arith::SelectOp::create(b, loc, seen, *score, minusInfinity());
       }
     }
   }
@@ -345,11 +346,6 @@ private:
     return firstQuery + warpNumber * rows + row / 2 * mmaM + fragments.group + row % 2 * 8;
   }
 
-  Value scaleLater(Value value) { return isScaledLater ? mul(value, number(scale)) : value; }
-  Value scaleAndAdd(Value value, Value shift) {
-    return isScaledLater ? math::FmaOp::create(b, loc, value, number(scale), shift).getResult()
-                         : add(value, shift);
-  }
   /// Weights, in the registers of scores, are a left operand.
   void multiplyValues(ArrayRef<Value> weights, MutableArrayRef<Value> sums) {
     for (int64_t step = 0; step < keyBlock / depthOfStep; ++step) {
@@ -400,8 +396,7 @@ private:
           }
         if (isPart())
           frame.emitIf(frame.emitLess(fragments.step, 1), [&] {
-            double unit = isScaledLater ? op.getScale().convertToDouble() : std::numbers::ln2;
-            storeState(query, mul(state[row], number(unit)), sum);
+            storeState(query, mul(state[row], number(unit * std::numbers::ln2)), sum);
           });
       });
     }
@@ -410,10 +405,8 @@ private:
   Type type;
   MatrixFragments fragments;
   int64_t numWarps, rows, rowTiles, keyBlock, keyTiles;
-  /// Scores times this are exponents of 2. Where no bias is added, the product is part of the
-  /// exponentials' arguments.
-  double scale;
-  bool isScaledLater;
+  /// Of each of this thread's rows the query, or one that there is.
+  SmallVector<sym::Expr> insideQueries;
   Rows queries, keys, values;
   /// Registers of all queries, if they are kept.
   SmallVector<Value> held;

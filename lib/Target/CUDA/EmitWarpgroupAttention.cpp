@@ -40,12 +40,11 @@ public:
              {plan.stageBytes(operands), /*arrivals=*/1}, plan.consumers * warps),
         scoreProduct(frame, operands.type, plan.keys),
         resultProduct(frame, operands.type, valueDepth),
-        scale(op.getScale().convertToDouble() * std::numbers::log2e), isScaledLater(scale > 0),
         numBatches(sym::product(op.getBatch().getSizes())), tileRows(m.ceilDiv(plan.queries())) {}
 
   void emit() {
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
-    group = frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1);
+    group = emitWarpgroupNumber(frame, plan.consumers + 1);
     inGroup = frame.named(thread.mod(warpgroupSize), warpgroupSize);
     // With a single consumer there are registers enough.
     std::optional<WarpgroupRegisters> registers;
@@ -181,6 +180,15 @@ private:
     keyMatrix.emplace(frame, memory, /*alongRows=*/false, plan.keys * lineBytes);
     valueMatrix.emplace(frame, memory, /*alongRows=*/true, plan.keys * lineBytes);
     forEachTile([&](const Tile &tile) {
+      cpu::BodyEmitter::Scope scope(bias);
+      if (hasBias()) {
+        bias.setLanes(1);
+        for (int64_t i = 0; i < numBatch; ++i)
+          bias.setDim(i, position[i]);
+        bias.emitAvailable();
+        for (int64_t row : {0, 1})
+          insideQueries[row] = inside(queryOf(row), m);
+      }
       queryRing.waitFull(tile.index);
       State empty;
       empty.maxima = {minusInfinity(), minusInfinity()};
@@ -237,9 +245,12 @@ private:
 
   /// All of a tile's keys: the last blocks, which may have some to leave out, and the others.
   State attend(const Tile &tile, State state) {
-    Value scores = scoreProduct.wait(0, multiplyKeys(tile.turn));
+    Value scores = multiplyKeys(tile.turn);
+    sym::Expr last = firstKey(tile, frame.constant(0));
+    Biases biases = readBiases(last, isMaskedFirst());
+    scores = scoreProduct.wait(0, scores);
     release(ring, tile.turn);
-    weigh(state, scores, firstKey(tile, frame.constant(0)), isMaskedFirst());
+    weigh(state, scores, biases, last, isMaskedFirst());
     Value numMasked = frame.constant(1);
     auto loop = [&](Value first, Value end, bool isMasked) {
       auto values = frame.emitLoop(first, end, 1, flatten(state), [&](Value step, ValueRange now) {
@@ -266,6 +277,17 @@ private:
   /// Whether the last block may have keys that not all of a tile's queries see.
   bool isMaskedFirst() { return op.getCausal() || !frame.assumptions.isMultipleOf(n, plan.keys); }
 
+  /// Of both rows what is added to scores, two keys a register.
+  using Biases = std::array<SmallVector<Value>, 2>;
+  /// While scores are computed; they are used when these are there.
+  Biases readBiases(sym::Expr firstKey, bool mayBeOutside) {
+    Biases biases;
+    for (int64_t row = 0; hasBias() && row < 2; ++row)
+      biases[row] =
+          emitBiasPairs(insideQueries[row], firstKey + 2 * pair, plan.keys / 8, 8, mayBeOutside);
+    return biases;
+  }
+
   /// One more block: its scores, while the weights of the one before are multiplied.
   State attendBlock(const Tile &tile, Value step, State state, bool isMasked) {
     Value turn = arith::AddIOp::create(
@@ -273,30 +295,33 @@ private:
     Value next = emitSum(turn, 1);
     Value scores = multiplyKeys(turn);
     state.results = multiplyValues(state, next);
+    sym::Expr first = firstKey(tile, step);
+    Biases biases = readBiases(first, isMasked);
     scores = scoreProduct.wait(1, scores);
     release(ring, turn);
-    weigh(state, scores, firstKey(tile, step), isMasked, next);
+    weigh(state, scores, biases, first, isMasked, next);
     return state;
   }
 
   /// Makes weights of a block's scores, and everything fit the new maxima. `turn`, if not null: of
   /// the values that are being multiplied, which the results wait for.
-  void weigh(State &state, Value product, sym::Expr firstKey, bool isMasked, Value turn = {}) {
+  void weigh(State &state, Value product, const Biases &biases, sym::Expr firstKey, bool isMasked,
+             Value turn = {}) {
     SmallVector<Value> scores = scoreProduct.unpack(product);
     SmallVector<Value> rescales;
     for (int64_t row : {0, 1}) {
       SmallVector<Value *> mine = ofRow(scores, row);
-      finishScores(mine, row, firstKey, isMasked);
+      finishScores(mine, biases[row], row, firstKey, isMasked);
       Value maximum = combine(mine, [&](Value x, Value y) { return max(x, y); });
       maximum = warp.combineLanes(maximum, 4, [&](ValueRange x, ValueRange y) {
         return SmallVector<Value>{max(x[0], y[0])};
       })[0];
       maximum = max(state.maxima[row], maximum);
-      Value shift = scaleLater(arith::NegFOp::create(b, loc, finite(maximum)));
-      rescales.push_back(exp2(scaleAndAdd(state.maxima[row], shift)));
+      Value shift = emitShift(maximum);
+      rescales.push_back(exp2(emitExponent(state.maxima[row], shift)));
       state.maxima[row] = maximum;
       for (Value *score : mine)
-        *score = exp2(scaleAndAdd(*score, shift));
+        *score = exp2(emitExponent(*score, shift));
       Value sum = combine(mine, [&](Value x, Value y) { return add(x, y); });
       state.sums[row] = math::FmaOp::create(b, loc, state.sums[row], rescales.back(), sum);
     }
@@ -336,10 +361,14 @@ private:
 
   /// Scores as what the exponentials are of, except for a factor that comes later; -inf for keys
   /// that a query does not see.
-  void finishScores(ArrayRef<Value *> scores, int64_t row, sym::Expr firstKey, bool isMasked) {
-    if (!isScaledLater)
-      for (Value *score : scores)
-        *score = mul(*score, number(scale));
+  void finishScores(ArrayRef<Value *> scores, ArrayRef<Value> biases, int64_t row,
+                    sym::Expr firstKey, bool isMasked) {
+    std::pair<Value, Value> added;
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      if (hasBias() && i % 2 == 0)
+        added = unpackPair(operands.type, biases[i / 2]);
+      *score = finishScore(*score, i % 2 ? added.second : added.first);
+    }
     if (!isMasked)
       return;
     sym::Expr end = op.getCausal() ? sym::Expr::min(n, queryOf(row) + 1) : n;
@@ -355,12 +384,6 @@ private:
   }
 
   sym::Expr queryOf(int64_t row) { return firstQuery + line + 8 * row; }
-
-  Value scaleLater(Value value) { return isScaledLater ? mul(value, number(scale)) : value; }
-  Value scaleAndAdd(Value value, Value shift) {
-    return isScaledLater ? math::FmaOp::create(b, loc, value, number(scale), shift).getResult()
-                         : add(value, shift);
-  }
 
   void finish(const State &state) {
     SmallVector<Value> results = resultProduct.unpack(state.results);
@@ -457,12 +480,10 @@ private:
   TensorLoad queries, keys, values;
   StageRing queryRing, ring;
   WarpgroupProduct scoreProduct, resultProduct;
-  /// Scores times this are exponents of 2; where it is positive, the product is part of the
-  /// exponentials' arguments.
-  double scale;
-  bool isScaledLater;
   sym::Expr numBatches, tileRows;
   sym::Expr group = 0, inGroup = 0, consumer = 0, line = 0, pair = 0;
+  /// Of a thread's rows the queries, or ones that there are.
+  std::array<sym::Expr, 2> insideQueries = {0, 0};
   Value isFirstLane;
   std::optional<MatrixDescriptor> queryMatrix, keyMatrix, valueMatrix;
 };

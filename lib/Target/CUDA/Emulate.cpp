@@ -92,10 +92,17 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         return replace({});
       }
       if (auto shuffle = dyn_cast<NVVM::ShflOp>(op);
-          shuffle && shuffle.getKind() == NVVM::ShflKind::bfly && shuffle.getType().isInteger(32))
-        return replace(
-            emulator.call(loc, "kiln_emulator_shuffle", i32,
-                          {shuffle.getVal(), shuffle.getOffset(), constant(i32, nextSite++)}));
+          shuffle && shuffle.getType().isInteger(32) &&
+          llvm::is_contained({NVVM::ShflKind::bfly, NVVM::ShflKind::idx}, shuffle.getKind())) {
+        Value distance = shuffle.getOffset();
+        if (shuffle.getKind() == NVVM::ShflKind::idx) {
+          // In which bits this lane's number differs from that one's.
+          Value thread = emulator.call(loc, "kiln_emulator_thread", i32, {});
+          distance = LLVM::XOrOp::create(builder, loc, thread, distance);
+        }
+        return replace(emulator.call(loc, "kiln_emulator_shuffle", i32,
+                                     {shuffle.getVal(), distance, constant(i32, nextSite++)}));
+      }
       if (auto product = dyn_cast<NVVM::MmaOp>(op))
         return replace(emitProduct(emulator, builder, product, nextSite++));
       if (auto copy = dyn_cast<NVVM::CpAsyncOp>(op)) {

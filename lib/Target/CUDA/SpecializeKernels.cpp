@@ -20,8 +20,8 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
         continue;
       if (auto operands = findWarpgroupOperands(func))
         addVariant(func, planWarpgroupContract(func, *operands));
-      else if (findWarpgroupAttention(func))
-        addVariant(func, planWarpgroupAttention(func));
+      else if (auto operands = findWarpgroupAttention(func))
+        addVariant(func, planWarpgroupAttention(func, *operands));
     }
   }
 

@@ -11,18 +11,33 @@ using namespace kiln::cuda;
 static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
 /// Fewer queries are left to the path of all GPUs, whose blocks are smaller.
 static constexpr int64_t minQueries = 64;
-static constexpr int64_t maxDepth = 128;
+static constexpr int64_t maxDepth = 256;
+/// Of a bias, which each thread evaluates for 64 scores together.
+static constexpr int64_t maxBiasOps = 24;
 
-static constexpr int64_t consumers = 2, keyBlock = 128;
+static constexpr int64_t consumers = 2;
+
+/// Keys of a block: as many as there are registers for beside sums of so many features.
+static int64_t chooseKeys(int64_t features, bool hasBias) {
+  if (features > 128)
+    return !hasBias ? 80 : features > 192 ? 32 : 64;
+  return hasBias && features > 64 ? 96 : 128;
+}
 
 int64_t WarpgroupAttentionPlan::stages(const WarpgroupAttentionOperands &operands) const {
   int64_t room = sharedMemory - bytes(queries(), operands.depth);
   return std::min<int64_t>(maxStages, llvm::bit_floor<uint64_t>(room / stageBytes(operands)));
 }
 
+static bool isShort(Region &bias) {
+  return bias.empty() ||
+         (llvm::range_size(bias.front()) <= maxBiasOps &&
+          llvm::all_of(bias.front(), [](Operation &op) { return op.getNumRegions() == 0; }));
+}
+
 std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func) {
   auto op = dyn_cast<kernel::AttentionOp>(func.getRoot());
-  if (!op || !func->hasAttr(alignedAttrName) || op.getPart() || !op.getBias().empty() ||
+  if (!op || !func->hasAttr(alignedAttrName) || op.getPart() || !isShort(op.getBias()) ||
       cpu::estimate(op.getM().getValue()) < minQueries)
     return std::nullopt;
   auto typeOf = [](Region &region) {
@@ -44,12 +59,14 @@ std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::F
                                     type,          *depth,        *valueDepth};
 }
 
-KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func) {
-  WarpgroupAttentionPlan plan{consumers, keyBlock};
+KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
+                                        const WarpgroupAttentionOperands &operands) {
+  auto op = cast<kernel::AttentionOp>(func.getRoot());
+  int64_t features = std::max(operands.depth, operands.valueDepth);
+  WarpgroupAttentionPlan plan{consumers, chooseKeys(features, !op.getBias().empty())};
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM},
                                             {plan.queries(), plan.keys}, wgmmaK, /*stage=*/false);
-  return {schedule, getGrid(cast<kernel::AttentionOp>(func.getRoot()), plan.queries()),
-          plan.threads()};
+  return {schedule, getGrid(op, plan.queries()), plan.threads()};
 }
 
 std::optional<WarpgroupAttentionPlan>

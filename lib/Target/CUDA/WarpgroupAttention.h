@@ -32,12 +32,12 @@ struct WarpgroupAttentionPlan {
 };
 
 /// Nullopt: this is not attention over bf16 or f16 out of memory that tensor maps describe, or has
-/// too few queries, a bias, or its keys in parts.
+/// too few queries, its keys in parts, or a bias that takes long to compute.
 std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::FuncOp func);
 
 /// A schedule for these: `tile = [64]`, `block = [queries, keys]`, `lanes` the steps of an
 /// instruction.
-KernelPlan planWarpgroupAttention(kernel::FuncOp func);
+KernelPlan planWarpgroupAttention(kernel::FuncOp func, const WarpgroupAttentionOperands &operands);
 /// What it says; nullopt: it is none for these operands.
 std::optional<WarpgroupAttentionPlan>
 readWarpgroupAttention(kernel::ScheduleAttr schedule, const WarpgroupAttentionOperands &operands);

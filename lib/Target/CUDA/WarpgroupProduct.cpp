@@ -1,6 +1,7 @@
 #include "WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -9,6 +10,18 @@ using namespace kiln::cuda;
 Value cuda::emitIsZero(DeviceFrame &frame, Value value) {
   return arith::CmpIOp::create(frame.builder, frame.loc, arith::CmpIPredicate::eq, value,
                                frame.constant(0));
+}
+
+sym::Expr cuda::emitWarpgroupNumber(DeviceFrame &frame, int64_t count) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  Type i32 = b.getI32Type();
+  auto constant = [&](int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); };
+  Value number = arith::ShRUIOp::create(b, loc, arith::TruncIOp::create(b, loc, i32, frame.thread),
+                                        constant(llvm::Log2_64(warpgroupSize)));
+  number = NVVM::ShflOp::create(b, loc, i32, constant(-1), number, constant(0),
+                                constant(warpSize - 1), NVVM::ShflKind::idx, UnitAttr());
+  return frame.addVariable(arith::ExtUIOp::create(b, loc, b.getI64Type(), number), count);
 }
 
 void cuda::emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inGroup,

@@ -11,6 +11,11 @@ constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaK = 16;
 
 mlir::Value emitIsZero(DeviceFrame &frame, mlir::Value value);
 
+/// Which of the block's `count` warpgroups a thread is in. That all threads of a warp have the same
+/// number ptxas sees from where they get it, which is the first of them: what is computed of it
+/// takes registers that a warp has in common.
+sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count);
+
 /// Of a thread, by what its warpgroup does: what is left of the registers that threads start with,
 /// and what others have of these.
 struct WarpgroupRegisters {

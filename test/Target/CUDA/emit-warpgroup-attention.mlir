@@ -95,6 +95,46 @@ kernel.func @packed(%x: tensor<2x?x2304xf16, #sym.shape<[2, s0, 2304]>>) -> tens
 
 // -----
 
+// A mask is read, two neighbours a register, while scores are computed; of the last block's keys, which are compared, none behind
+// the last. 256 features and a bias leave registers for 32 keys at a time.
+// CHECK-LABEL: llvm.func @masked_sm_90a(
+// CHECK-SAME: cuda.grid = #sym.expr<64>
+// CHECK: nvvm.shfl.sync idx
+// CHECK: nvvm.setmaxregister increase 232
+// CHECK: nvvm.wgmma.mma_async {{.*}}<m = 64, n = 32, k = 16>
+// CHECK: arith.minsi
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: arith.select
+// CHECK: scf.for
+// CHECK: cuda.register_product = {columns = 256 : i64, half = false, turned = true}
+// CHECK-NOT: arith.minsi
+// CHECK-COUNT-8: vector.from_elements %{{.*}}, %{{.*}} : vector<2xbf16>
+// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK: arith.shli %{{.*}}, %c16_i32
+// CHECK: math.fma
+// CHECK: llvm.return
+kernel.func @masked(%q: tensor<2x4x1000x256xbf16>, %k: tensor<2x4x1000x256xbf16>, %mask: tensor<2x1x1000x1000xi1>) -> tensor<2x4x1000x256xbf16> attributes {aligned} {
+  %o = kernel.attention batch [2, 4] m <1000> n <1000> d <256> dv <256> scale 0.125 q {
+    %a = kernel.read %q (d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4) : tensor<2x4x1000x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } k {
+    %a = kernel.read %k (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d4) : tensor<2x4x1000x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } v {
+    %a = kernel.read %k (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d5) : tensor<2x4x1000x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } bias {
+    %none = arith.constant 0xFF80 : bf16
+    %zero = arith.constant 0.0 : bf16
+    %a = kernel.read %mask (d0, d1, d2, d3, d4, d5) -> (d0, 0, d2, d3) : tensor<2x1x1000x1000xi1> -> i1
+    %b = arith.select %a, %zero, %none : bf16
+    kernel.yield %b : bf16
+  } : tensor<2x4x1000x256xbf16>
+  kernel.return %o : tensor<2x4x1000x256xbf16>
+}
+
+// -----
+
 // expected-error @+1 {{a schedule for warpgroups needs tile = [64] and block = [queries, keys]}}
 kernel.func @wrong(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16>
     attributes {aligned, cuda.variant_of = @other, schedule = #kernel.schedule<tile = [32], block = [128, 64], lanes = 16, stage = false>, grid = #sym.expr<8>, threads = 128 : i64} {

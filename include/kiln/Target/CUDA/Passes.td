@@ -115,8 +115,8 @@ def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> 
     A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
     for warpgroups: `tile = [64, n]`, `block = [m, n, 64]`, `lanes` the steps of an instruction. Its attribute
     `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is the number of tiles;
-    no more blocks run than the GPU has multiprocessors. So does attention over such operands of up to 128 features, with
-    `tile = [64]` and `block = [queries, keys]`, unless it has a bias, or its keys are in parts.
+    no more blocks run than the GPU has multiprocessors. So does attention over such operands of up to 256 features, with
+    `tile = [64]` and `block = [queries, keys]`, unless its bias takes long to compute, or its keys are in parts.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
 }
