@@ -142,7 +142,7 @@ void kiln_cuda_free_graphs(kiln_context *context);
 
 /*===-- launch.c ------------------------------------------------------------===*/
 
-#define KILN_CUDA_MAX_PARAMETERS 512 /* a kernel's parameters are at most 4 KB */
+#define KILN_CUDA_MAX_PARAMETERS 2048 /* the compiler refuses kernels with more */
 
 /* Puts one step on the stream. `parameters` are those of the kernel. */
 int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *kernel,

@@ -754,3 +754,17 @@ def test_refusals(tmp_path):
     assert_user_error(compile_("--gpu-arch=sm_80"), "--gpu-arch is for --target=cuda")
     assert_user_error(compile_("--target=cuda"), "wide.pt2", "test_cuda.py", "cannot be compiled for CUDA yet", "heads of 300 and 300 features")
     assert not out.exists()
+
+
+class Join(torch.nn.Module):
+    def forward(self, parts):
+        return torch.cat(parts) * 2
+
+
+def test_many_operands(compile_model, tmp_path):
+    """More parameters than PTX 8.0 lets a kernel have."""
+    parts = [torch.randn(2) for _ in range(560)]
+    compiled = compile_model(Join(), (parts,), options=EMULATED)
+    compiled.check((parts,), 0, 0)
+    if PTXAS:
+        assert_assembles(compiled.archive, tmp_path)

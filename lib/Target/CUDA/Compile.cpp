@@ -27,20 +27,28 @@ void cuda::registerTranslations(DialectRegistry &registry) {
   registerNVVMDialectTranslation(registry);
 }
 
+/// More than kernels could have before PTX 8.1. A tensor map is 16 words.
+static bool hasManyParameters(const DeviceKernel &kernel) {
+  constexpr size_t most = 4352 / 8;
+  return kernel.numBuffers + kernel.symbols.size() + 2 + 16 * kernel.maps.size() > most;
+}
+
 /// The PTX version: the oldest that knows the architecture (and that drivers of CUDA 12 read).
-static const char *getPtxFeature(const Architecture &architecture) {
+static const char *getPtxFeature(const Architecture &architecture, bool hasManyParameters) {
   return architecture.number >= 120   ? "+ptx87"
          : architecture.number >= 103 ? "+ptx88"
          : architecture.number >= 100 ? "+ptx86"
+         : hasManyParameters          ? "+ptx81"
                                       : "+ptx80";
 }
 
 namespace {
 
-/// Turns modules into PTX; one for each thread and architecture.
+/// Turns modules into PTX; one for each thread, architecture and version.
 class PtxCompiler {
 public:
-  PtxCompiler(const Architecture &architecture, cpu::OptLevel level) : level(level) {
+  PtxCompiler(const Architecture &architecture, bool hasManyParameters, cpu::OptLevel level)
+      : level(level) {
     llvm::Triple triple("nvptx64-nvidia-cuda");
     std::string message;
     const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
@@ -49,8 +57,8 @@ public:
         llvm::CodeGenOptLevel::Aggressive};
     if (target)
       machine.reset(target->createTargetMachine(
-          triple, architecture.name, getPtxFeature(architecture), llvm::TargetOptions(),
-          std::nullopt, std::nullopt, levels[static_cast<int>(level)]));
+          triple, architecture.name, getPtxFeature(architecture, hasManyParameters),
+          llvm::TargetOptions(), std::nullopt, std::nullopt, levels[static_cast<int>(level)]));
   }
 
   llvm::Expected<std::string> compile(ModuleOp source) {
@@ -229,9 +237,10 @@ private:
         bool isVariant = !kernels[work[i].kernel].variantOf.empty();
         if (isVariant)
           gpu.name += "a";
-        std::unique_ptr<PtxCompiler> &compiler = compilers[gpu.name];
+        bool isLarge = hasManyParameters(kernels[work[i].kernel]);
+        std::unique_ptr<PtxCompiler> &compiler = compilers[gpu.name + (isLarge ? "+" : "")];
         if (!compiler)
-          compiler = std::make_unique<PtxCompiler>(gpu, options.level);
+          compiler = std::make_unique<PtxCompiler>(gpu, isLarge, options.level);
         bool isNewest = !isVariant && work[i].gpu + 1 == gpus.size();
         auto images = compileOne(work[i].kernel, gpu, isNewest, *compiler);
         if (images)

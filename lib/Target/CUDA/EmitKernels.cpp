@@ -73,6 +73,17 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   }
 }
 
+/// KILN_CUDA_MAX_PARAMETERS of the runtime, less those that every kernel may have.
+static constexpr size_t maxOperands = 2048 - 8;
+
+static LogicalResult checkOperands(kernel::FuncOp kernel, size_t numSymbols) {
+  size_t count = kernel.getNumArguments() + kernel.getNumResults() + numSymbols;
+  if (count <= maxOperands)
+    return success();
+  return kernel.getRoot()->emitError("cannot be compiled for CUDA: ")
+         << count << " tensors and sizes of one kernel, of which there may be " << maxOperands;
+}
+
 namespace {
 
 struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
@@ -83,6 +94,8 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
       if (!getThreads(kernel))
         return kernel.emitError("has no schedule: run cuda-choose-schedule first");
       SmallVector<sym::Expr> symbols = getSymbols(kernel);
+      if (failed(checkOperands(kernel, symbols.size())))
+        return failure();
       DeviceFrame frame(kernel, symbols);
       function = frame.function;
       if (failed(emitRoot(frame)))

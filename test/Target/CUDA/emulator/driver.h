@@ -114,7 +114,7 @@ CUresult check_launch(const struct CUfunc_st *function, unsigned grid, unsigned 
 
 enum kind { LAUNCH, COPY, ALLOCATE, FREE, RECORD, WAIT, GRAPH };
 
-#define MAX_PARAMETERS 600
+#define MAX_PARAMETERS 2400
 
 /* Something to do on a stream. */
 struct operation {

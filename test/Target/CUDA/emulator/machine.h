@@ -15,7 +15,7 @@
 #define WARP 32
 #define STACK_BYTES ((size_t)64 << 10)
 #define GUARD_BYTES ((size_t)4096)
-#define MAX_BUFFERS 512
+#define MAX_BUFFERS 2048
 #define MAX_COPIES 256 /* of one thread at a time */
 #define MAX_SHARED_BYTES ((size_t)256 << 10)
 #define CHUNK 16 /* bytes of shared memory of which it is known who has written them */
