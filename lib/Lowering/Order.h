@@ -28,9 +28,10 @@ struct SortedDim {
   }
 };
 
-/// The positions along the dim that sorting puts at each place: [rows…, n]. Null, with a reason,
-/// for what has no order.
-mlir::Value sortedPositions(Call &call, mlir::Value self, const SortedDim &along, bool descending);
+/// The positions along the dim that sorting puts at each place: [rows…, n]. Of these the first
+/// `wanted` are read, or any. Null, with a reason, for what has no order.
+mlir::Value sortedPositions(Call &call, mlir::Value self, const SortedDim &along, bool descending,
+                            std::optional<Expr> wanted = std::nullopt);
 
 } // namespace kiln::lowering
 

@@ -1,4 +1,5 @@
 // Sorting, and what is read off a sorted dim. Ties keep their order and NaN is the greatest.
+#include "kiln/Dialect/Kernel/Sort.h"
 #include "Order.h"
 #include "ReducedDims.h"
 
@@ -25,7 +26,8 @@ Element lowering::orderedBits(Element x) {
   return convert(select(isNumber, bits ^ (sign & most), most), i64);
 }
 
-Value lowering::sortedPositions(Call &call, Value self, const SortedDim &along, bool descending) {
+Value lowering::sortedPositions(Call &call, Value self, const SortedDim &along, bool descending,
+                                std::optional<Expr> wanted) {
   if (isComplex(elementType(self))) {
     call.kernels.fail("an order of complex numbers");
     return {};
@@ -33,11 +35,17 @@ Value lowering::sortedPositions(Call &call, Value self, const SortedDim &along, 
   Exprs shape = along.rows();
   size_t rank = shape.size();
   shape.push_back(along.length());
-  return call.kernels.sort(shape, [&](BodyBuilder &body) {
+  Value positions = call.kernels.sort(shape, [&](BodyBuilder &body) {
     Indices index = along.index(body.dims(0, rank), body.dim(rank));
     Element key = orderedBits(body.read(self, index));
     return descending ? ~key : key;
   });
+  std::optional<int64_t> first = wanted ? wanted->constant() : std::nullopt;
+  if (first && *first >= 1 && *first <= kernel::maxFirst)
+    positions.getDefiningOp()->setAttr(
+        kernel::firstAttrName,
+        IntegerAttr::get(IntegerType::get(positions.getContext(), 64), *first));
+  return positions;
 }
 
 /// `tensor` with at least one dim, and which of them `key` names.
@@ -53,7 +61,7 @@ static LogicalResult setSorted(Call &call, bool descending, std::optional<Expr> 
                                bool values = true) {
   auto [self, along] = alongDim(call, call.tensor(0), "dim");
   Type i64 = IntegerType::get(call.args.op().getContext(), 64);
-  Value positions = sortedPositions(call, self, along, descending);
+  Value positions = sortedPositions(call, self, along, descending, length);
   if (!positions)
     return failure();
   Exprs shape = along.shape;
@@ -136,8 +144,9 @@ takePlace(Call &call, Value self, const SortedDim &along, Value positions, bool 
 
 /// The same as results of a call of which a 0-d tensor gives 0-d tensors.
 static LogicalResult setPlace(Call &call, Value self, const SortedDim &along, bool keepdim,
-                              function_ref<Element(BodyBuilder &, ArrayRef<Expr>)> place) {
-  Value positions = sortedPositions(call, self, along, false);
+                              function_ref<Element(BodyBuilder &, ArrayRef<Expr>)> place,
+                              std::optional<Expr> wanted = std::nullopt) {
+  Value positions = sortedPositions(call, self, along, false, wanted);
   if (!positions)
     return failure();
   SmallVector<Value> results = takePlace(call, self, along, positions, keepdim, place);
@@ -151,8 +160,9 @@ static LogicalResult setPlace(Call &call, Value self, const SortedDim &along, bo
 static LogicalResult lowerKthvalue(Call &call) {
   auto [self, along] = alongDim(call, call.tensor(0), "dim");
   Expr k = call.args.symInt("k");
-  return setPlace(call, self, along, call.args.boolean("keepdim"),
-                  [&](BodyBuilder &body, ArrayRef<Expr>) { return body.index(k - 1); });
+  return setPlace(
+      call, self, along, call.args.boolean("keepdim"),
+      [&](BodyBuilder &body, ArrayRef<Expr>) { return body.index(k - 1); }, k);
 }
 
 /// The lower of two middle elements; of a row with NaN its first NaN, or with `ignoreNan` the

@@ -27,6 +27,7 @@ struct kiln_device {
   unsigned architecture;
   int multiprocessors;
   bool runs_variants; /* kernels for compute capability 9.0 */
+  bool overlaps;      /* a kernel's blocks may come before the kernel in front of it has ended */
   CUcontext context;
   char name[96];
   CUdeviceptr weights;
@@ -38,6 +39,7 @@ struct kiln_device {
     CUmodule module;
     const kiln_rt_device_kernel *loaded; /* the kernel or its variant */
     int64_t max_blocks;                  /* of a variant: that run at the same time */
+    bool waits;                          /* begins with waiting for the kernels before it */
     _Atomic(CUfunction) function;
   } kernels[];
 };
@@ -109,6 +111,13 @@ void kiln_cuda_leave(const struct kiln_device *device);
  * be. */
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
                            CUfunction *function);
+
+/* Whether such a kernel, which has been loaded, may come before the one in front of it has ended.
+ */
+static inline bool kiln_cuda_overlaps(const struct kiln_device *device,
+                                      const kiln_rt_device_kernel *kernel) {
+  return device->overlaps && device->kernels[kernel->number].waits;
+}
 
 /*===-- tensormap.c ---------------------------------------------------------===*/
 

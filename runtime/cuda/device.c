@@ -117,6 +117,8 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
       module = NULL;
       result = result == CUDA_SUCCESS ? failed : result;
     }
+    /* Code for older GPUs does not. */
+    device->kernels[kernel->number].waits = kind == KILN_RT_EMULATOR || image->architecture >= 90;
   }
   if (module)
     opened = open_function(device, kernel, module, &function);
@@ -243,6 +245,9 @@ static int32_t choose_device(struct kiln_device *device) {
   device->architecture = (unsigned)(10 * major + minor);
   const char *variants = getenv("KILN_CUDA_VARIANTS");
   device->runs_variants = device->architecture == 90 && !(variants && strcmp(variants, "0") == 0);
+  const char *overlap = getenv("KILN_CUDA_OVERLAP");
+  device->overlaps = device->architecture >= 90 && overlap && strcmp(overlap, "1") == 0 &&
+                     driver->cuLaunchKernelEx && driver->cuGraphAddDependencies_v2;
   return KILN_OK;
 }
 

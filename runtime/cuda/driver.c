@@ -26,6 +26,9 @@ static int32_t find_functions(void *library) {
   const char *missing = NULL;
   KILN_CUDA_FUNCTIONS(KILN_CUDA_FIND)
 #undef KILN_CUDA_FIND
+#define KILN_CUDA_FIND(name, parameters) *(void **)&table.name = dlsym(library, #name);
+  KILN_CUDA_NEWER_FUNCTIONS(KILN_CUDA_FIND)
+#undef KILN_CUDA_FIND
   if (!missing)
     return KILN_OK;
   if (table.cuDriverGetVersion && table.cuDriverGetVersion(&version) == CUDA_SUCCESS)

@@ -36,13 +36,23 @@ typedef struct {
   CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
 
+/* An attribute of a launch, of which one is used. */
+typedef struct {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    int programmaticStreamSerializationAllowed;
+  } value;
+} CUlaunchAttribute;
+
 /* A launch that is asked about. */
 typedef struct {
   unsigned gridDimX, gridDimY, gridDimZ;
   unsigned blockDimX, blockDimY, blockDimZ;
   unsigned sharedMemBytes;
   CUstream hStream;
-  void *attrs;
+  CUlaunchAttribute *attrs;
   unsigned numAttrs;
 } CUlaunchConfig;
 
@@ -62,6 +72,11 @@ typedef struct {
   size_t dstPitch, dstHeight;
   size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
+
+/* How a node of a graph comes after another. */
+typedef struct {
+  unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
 
 /* What a kernel is told of a tensor of which it copies boxes. */
 typedef struct {
@@ -93,6 +108,9 @@ enum {
   CU_STREAM_CAPTURE_STATUS_NONE = 0,
   CU_STREAM_CAPTURE_MODE_RELAXED = 2,
   CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+  CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1,
+  CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1,
   CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
   CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
   CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2,
@@ -166,10 +184,18 @@ enum {
   F(cuGraphLaunch, (CUgraphExec made, CUstream stream))                                            \
   F(cuGraphExecDestroy, (CUgraphExec made))
 
-/* The first driver that has them all: CUDA 12.0. */
+/* Of CUDA 12.3; NULL in an older driver. */
+#define KILN_CUDA_NEWER_FUNCTIONS(F)                                                               \
+  F(cuLaunchKernelEx,                                                                              \
+    (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))          \
+  F(cuGraphAddDependencies_v2, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,     \
+                                const CUgraphEdgeData *edges, size_t count))
+
+/* The first driver that has all but these: CUDA 12.0. */
 typedef struct {
 #define KILN_CUDA_FIELD(name, parameters) CUresult(*name) parameters;
   KILN_CUDA_FUNCTIONS(KILN_CUDA_FIELD)
+  KILN_CUDA_NEWER_FUNCTIONS(KILN_CUDA_FIELD)
 #undef KILN_CUDA_FIELD
 } kiln_cuda_driver;
 

@@ -177,6 +177,14 @@ static void drop_graph(const kiln_cuda_driver *driver, kiln_cuda_graph *graph) {
   graph->is_stale = false;
 }
 
+/* A kernel's node comes after another's, whose end it waits for by itself. */
+static CUresult overlap(const kiln_cuda_driver *driver, const kiln_cuda_graph *graph,
+                        const CUgraphNode *before, const CUgraphNode *node) {
+  CUgraphEdgeData edge = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                          .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+  return driver->cuGraphAddDependencies_v2(graph->graph, before, node, &edge, 1);
+}
+
 static bool make_graph(kiln_context *context, kiln_cuda_graph *graph) {
   const struct kiln_device *device = kiln_cuda_device(context);
   const kiln_cuda_driver *driver = device->driver;
@@ -191,9 +199,12 @@ static bool make_graph(kiln_context *context, kiln_cuda_graph *graph) {
     if (step->kernel) {
       result = fill_parameters(context, sequence, step, &parameters);
       CUDA_KERNEL_NODE_PARAMS launch = describe_launch(step, parameters.places);
+      bool overlaps = i && (step - 1)->kernel && kiln_cuda_overlaps(device, step->kernel);
       if (result == CUDA_SUCCESS)
-        result = driver->cuGraphAddKernelNode_v2(&graph->nodes[i], graph->graph, before, i ? 1 : 0,
-                                                 &launch);
+        result = driver->cuGraphAddKernelNode_v2(&graph->nodes[i], graph->graph, before,
+                                                 i && !overlaps ? 1 : 0, &launch);
+      if (result == CUDA_SUCCESS && overlaps)
+        result = overlap(driver, graph, before, &graph->nodes[i]);
     } else {
       CUDA_MEMCPY3D copy = describe_copy(sequence, step);
       result = driver->cuGraphAddMemcpyNode(&graph->nodes[i], graph->graph, before, i ? 1 : 0,

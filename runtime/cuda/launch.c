@@ -22,9 +22,27 @@ static int32_t check(kiln_context *context, CUresult result, const char *what) {
 
 int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
                          CUfunction function, uint32_t grid, void **parameters) {
-  CUresult result = kiln_cuda_device(context)->driver->cuLaunchKernel(
-      function, grid, 1, 1, kernel->threads, 1, 1, kernel->shared_bytes,
-      kiln_cuda_context_of(context)->stream, parameters, NULL);
+  const struct kiln_device *device = kiln_cuda_device(context);
+  CUstream stream = kiln_cuda_context_of(context)->stream;
+  CUresult result;
+  if (kiln_cuda_overlaps(device, kernel)) {
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchConfig config = {.gridDimX = grid,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = kernel->threads,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .sharedMemBytes = kernel->shared_bytes,
+                             .hStream = stream,
+                             .attrs = &attribute,
+                             .numAttrs = 1};
+    result = device->driver->cuLaunchKernelEx(&config, function, parameters, NULL);
+  } else {
+    result = device->driver->cuLaunchKernel(function, grid, 1, 1, kernel->threads, 1, 1,
+                                            kernel->shared_bytes, stream, parameters, NULL);
+  }
   return check(context, result, kernel->name);
 }
 

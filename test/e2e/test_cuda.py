@@ -548,6 +548,38 @@ def probe(path, **environment):
                           env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}).stdout.strip()
 
 
+def test_overlapping_launches(parts, tmp_path, monkeypatch):
+    """A kernel may begin before the one in front of it has ended, alone and in a graph: none reads or writes before it has waited."""
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    monkeypatch.setenv("KILN_CUDA_OVERLAP", "1")
+    model = GuardedModel(parts.path, 0)
+    expected = parts.module(*example(7))
+    for _ in range(3):
+        for actual, wanted in zip(model(*example(7)), expected[:5]):
+            torch.testing.assert_close(torch.as_tensor(actual), wanted, rtol=1e-5, atol=1e-4)
+    text = log.read_text()
+    assert re.search(r"graph of \d+\n", text) and text.count(" overlaps\n") > 30, text
+
+
+def test_first_of_long_rows(compile_model):
+    """A block goes through a row once for its first elements, whose order is that of a stable sort."""
+    x = torch.stack([torch.randn(9000), torch.randn(9000).round(), torch.arange(9000.0), -torch.arange(9000.0), torch.zeros(9000),
+                     torch.full((9000,), float("nan"))])
+    x[0, ::7] = float("nan")
+
+    class First(torch.nn.Module):
+        def forward(self, x):
+            return x.topk(8)[1], x.topk(50, largest=False)[1], x.kthvalue(3)[1]
+
+    columns = torch.export.Dim("columns", min=50, max=100000)
+    compiled = compile_model(First(), (x,), dynamic_shapes=({1: columns},), options=EMULATED)
+    for part in (x, x[:, :50].contiguous(), x[:, :5000].contiguous()):
+        up, down = part.sort(dim=1, stable=True).indices, part.sort(dim=1, stable=True, descending=True).indices
+        for actual, wanted in zip(compiled.model(part), (down[:, :8], up[:, :50], up[:, 2])):
+            torch.testing.assert_close(torch.as_tensor(actual), wanted)
+
+
 def test_machines(parts, tmp_path):
     log = tmp_path / "log"
     assert probe(parts.path, KILN_EMULATOR_LOG=str(log)) == "fine"

@@ -116,6 +116,14 @@ def test_order_of_a_long_dim(check_calls):
     check_calls(lambda x: (x.sort().values, x.argsort(), x.cumsum(0), x.topk(7).values), (torch.randperm(100003).float(),), rtol=1e-5, atol=1e-2)
 
 
+def test_first_of_long_rows(check_calls):
+    """They are picked out of a row that is gone through once."""
+    x = torch.stack([torch.randn(6000), special(1, 6000)[0], torch.arange(6000.0), -torch.arange(6000.0), torch.zeros(6000), torch.full((6000,), NAN)])
+    check_calls(lambda x: (x.topk(8).values, x.topk(50, largest=False).values, x.kthvalue(3).values, x.t().topk(2, 0).values, x.gather(1, x.topk(8).indices)),
+                (x,), (x[:, :130],))
+    check_calls(lambda x: tuple(x.topk(20)), (torch.randperm(6000),), (torch.randperm(3000).to(torch.int16),))
+
+
 def unordered(length, dtype):
     """Few distinct values, with both ends of the type and whatever compares in a way of its own."""
     x = torch.randint(0, 40, (length,), dtype=torch.int64).to(dtype)

@@ -259,8 +259,14 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
   Type scalarType = kernel::getScalarType(elementType);
   if (!isVarying(offset)) {
     auto loadOne = [&] { return loadScalar(base, scalarType, frame.emit(offset)); };
-    if (!readMask)
-      return loadOne();
+    if (!readMask) {
+      if (Value value = kept.lookup({base, offset}))
+        return value;
+      Value value = loadOne();
+      if (isKeeping && b.getInsertionBlock() == keepingBlock)
+        kept[{base, offset}] = value;
+      return value;
+    }
     // `other` may be a vector even where the address is one for all lanes.
     bool blend = isa<VectorType>(readMask.getType()) || isa<VectorType>(other.getType());
     Value fallback = other;

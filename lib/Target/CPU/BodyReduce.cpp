@@ -277,6 +277,37 @@ BodyEmitter::Accumulators BodyEmitter::reduceUniform(ArrayRef<kernel::ReduceOp> 
   return all;
 }
 
+/// More steps than this are not written one by one.
+static constexpr int64_t maxSteps = 16;
+
+ArrayRef<Team::Step> Team::getSteps(KernelFrame &frame, sym::Expr total) {
+  std::optional<int64_t> number = total.constant();
+  if (!number || *number > maxSteps * size ||
+      static_cast<int64_t>(llvm::divideCeil(*number, size)) * vector > maxKept)
+    return {};
+  auto [it, isNew] = steps.try_emplace(total);
+  OpBuilder &b = frame.builder;
+  for (int64_t first = 0; isNew && first < *number; first += size) {
+    Value at = arith::AddIOp::create(b, frame.loc, rank, frame.constant(first));
+    Value exists;
+    if (first + size > *number) {
+      exists = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::slt, at,
+                                     frame.constant(*number));
+      at = arith::MinSIOp::create(b, frame.loc, at, frame.constant(*number - 1));
+    }
+    it->second.push_back({frame.addVariable(at, total), exists});
+  }
+  return it->second;
+}
+
+void BodyEmitter::setTeam(Team *threads) {
+  team = threads;
+  if (threads && keepingBlock != frame.builder.getInsertionBlock()) {
+    kept.clear();
+    keepingBlock = frame.builder.getInsertionBlock();
+  }
+}
+
 BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp> group) {
   // What an iteration needs is its thread's own affair.
   Team *threads = std::exchange(team, nullptr);
@@ -300,10 +331,10 @@ BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp>
     vector = 1;
   if (vector > 1)
     extents.back() = frame.assumptions.simplify(extents.back().floorDiv(vector));
-  sym::Expr total = sym::product(extents);
-  auto step = [&](Value iv, ValueRange carried) {
+  sym::Expr total = frame.assumptions.simplify(sym::product(extents));
+  auto step = [&](sym::Expr number, ValueRange carried) {
     Accumulators sums(carried);
-    auto indices = sym::delinearize(frame.addVariable(iv, total), extents);
+    auto indices = sym::delinearize(number, extents);
     for (int64_t i = 0; i < vector; ++i) {
       Scope scope(*this);
       for (auto [loop, index] : llvm::zip(loops, indices))
@@ -313,8 +344,32 @@ BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp>
     }
     return sums;
   };
-  Accumulators mine =
-      frame.emitLoop(threads->rank, frame.simplifyAndEmit(total), threads->size, identity, step);
+  Accumulators mine(identity);
+  ArrayRef<Team::Step> steps;
+  if (frame.builder.getInsertionBlock() == keepingBlock && vector == threads->vector)
+    steps = threads->getSteps(frame, total);
+  if (!steps.empty()) {
+    isKeeping = true;
+    for (const Team::Step &known : steps) {
+      Accumulators next = step(known.number, mine);
+      for (auto [sum, value] : llvm::zip(mine, next))
+        sum = known.exists
+                  ? arith::SelectOp::create(frame.builder, frame.loc, known.exists, value, sum)
+                        .getResult()
+                  : value;
+    }
+    isKeeping = false;
+  } else {
+    bool isLight = vector == 1 || chooseCopies(group) > 1;
+    mine = frame.emitStridedLoop(threads->rank, total, threads->size,
+                                 isLight ? Team::stepsAtOnce : Team::stepsAtOnce / 2, identity,
+                                 [&](ArrayRef<sym::Expr> numbers, ValueRange carried) {
+                                   Accumulators sums(carried);
+                                   for (sym::Expr number : numbers)
+                                     sums = step(number, sums);
+                                   return sums;
+                                 });
+  }
   team = threads;
   return threads->combineAll(frame, mine,
                              [&](ValueRange a, ValueRange b) { return combine(group, a, b); });

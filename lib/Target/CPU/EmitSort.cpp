@@ -2,6 +2,10 @@
 // before. Short rows are sorted by a bottom-up merge of positions between two buffers. Long ones go
 // digit by digit, the last one first: a row is moved, in order, once for each 8 bits of the longest
 // key. What is moved are words of key and position, if both fit into 64 bits, else positions alone.
+// Where only the first few positions are wanted, a row is gone through once: what comes before the
+// last of those that are the first so far is put behind them, and when there are some of these they
+// are sorted.
+#include "kiln/Dialect/Kernel/Sort.h"
 #include "kiln/Target/CPU/KernelEmitters.h"
 #include "kiln/Target/CPU/LoopNest.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,6 +22,11 @@ static constexpr double mergeCycles = 8;
 /// all over memory, from the second length on.
 static constexpr int64_t longRow = 64, longRowOfWideKeys = 256;
 static constexpr int64_t digitBits = 8, numDigits = int64_t(1) << digitBits;
+/// The first of a row are picked out of rows of as many times their number.
+static constexpr int64_t manyTimesFirst = 16;
+
+/// Places for the first `first` of a row and what may become one of them.
+static int64_t numCandidates(int64_t first) { return std::max<int64_t>(4 * first, 128); }
 
 namespace {
 /// Code that leaves the order of `length` keys in `positions`.
@@ -29,29 +38,43 @@ public:
 
   void emitByMerging() {
     forEachPlace(length, [&](Value i) { store(positions, i, i); });
-    // While runs of `width` are not everything, pairs of them are merged into the other buffer.
-    auto passes = scf::WhileOp::create(
-        b, loc, TypeRange{i64(), frame.ptrType(), frame.ptrType()},
-        ValueRange{one, positions, spare},
-        [&](OpBuilder &, Location, ValueRange state) {
-          scf::ConditionOp::create(b, loc, less(state[0], length), state);
-        },
-        [&](OpBuilder &, Location, ValueRange state) {
-          Value twice = add(state[0], state[0]);
-          auto pairs = scf::ForOp::create(b, loc, zero, length, twice);
+    emitMerges(positions, spare, length);
+  }
+
+  /// Leaves the first `first` alone there; the row has more than that and than `numCandidates`.
+  void emitFirst(int64_t first) {
+    int64_t most = numCandidates(first);
+    Value no = arith::ConstantIntOp::create(b, loc, 0, 1);
+    Value yes = arith::ConstantIntOp::create(b, loc, 1, 1);
+    Value all = frame.constant(std::numeric_limits<int64_t>::max());
+    // How many candidates there are, the last key of the first, whether that is known.
+    auto candidates =
+        frame.emitLoop(zero, length, 1, ValueRange{zero, all, no}, [&](Value i, ValueRange state) {
+          Value mayCount = arith::OrIOp::create(b, loc, less(load(keys, i), state[1]),
+                                                arith::XOrIOp::create(b, loc, state[2], yes));
+          auto branch = scf::IfOp::create(b, loc, state.getTypes(), mayCount,
+                                          /*withElseRegion=*/true);
           OpBuilder::InsertionGuard guard(b);
-          b.setInsertionPointToStart(pairs.getBody());
-          emitMerge(pairs.getInductionVar(), state[0], state[1], state[2]);
-          b.setInsertionPointAfter(pairs);
-          scf::YieldOp::create(b, loc, ValueRange{twice, state[2], state[1]});
+          b.setInsertionPointToStart(branch.elseBlock());
+          scf::YieldOp::create(b, loc, state);
+          b.setInsertionPointToStart(branch.thenBlock());
+          store(spare, state[0], i);
+          Value count = add(state[0], one);
+          auto full = scf::IfOp::create(
+              b, loc, state.getTypes(),
+              arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, count, frame.constant(most)),
+              /*withElseRegion=*/true);
+          scf::YieldOp::create(b, loc, full.getResults());
+          b.setInsertionPointToStart(full.elseBlock());
+          scf::YieldOp::create(b, loc, ValueRange{count, state[1], state[2]});
+          b.setInsertionPointToStart(full.thenBlock());
+          emitMerges(spare, positions, count);
+          Value last = load(keys, load(spare, frame.constant(first - 1)));
+          scf::YieldOp::create(b, loc, ValueRange{frame.constant(first), last, yes});
+          return SmallVector<Value>(branch.getResults());
         });
-    // After an odd number of passes the order is in the spare buffer.
-    Value elsewhere =
-        LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, passes.getResult(1), positions);
-    auto copy = scf::IfOp::create(b, loc, elsewhere, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(copy.thenBlock());
-    forEachPlace(length, [&](Value i) { store(positions, i, load(passes.getResult(1), i)); });
+    emitMerges(spare, positions, candidates[0]);
+    forEachPlace(frame.constant(first), [&](Value i) { store(positions, i, load(spare, i)); });
   }
 
   void emitByDigits() {
@@ -70,7 +93,7 @@ public:
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(fits.thenBlock());
     Value mask = sub(shiftLeft(one, placeBits), one);
-    emitPasses(
+    emitDigits(
         placeBits, allBits,
         [&](Value i) -> Value {
           Value word = shiftLeft(add(load(keys, i), bias), placeBits);
@@ -84,7 +107,7 @@ public:
     b.setInsertionPointToStart(isShort.thenBlock());
     emitByMerging();
     b.setInsertionPointToStart(isShort.elseBlock());
-    emitPasses(
+    emitDigits(
         zero, keyBits, [](Value i) { return i; },
         [&](Value position) { return add(load(keys, position), bias); },
         [](Value position) { return position; });
@@ -109,9 +132,47 @@ private:
   }
   Value asInteger(Value flag) { return arith::ExtUIOp::create(b, loc, i64(), flag); }
 
+  /// Passes from one of two buffers to the other and back as long as `state` is less than `end`:
+  /// each gives the next one. Returns where the last has left what it has moved, `first` if there
+  /// is none.
+  Value emitPasses(Value state, Value end, Value first, Value second,
+                   function_ref<Value(Value state, Value from, Value to)> pass) {
+    auto passes = scf::WhileOp::create(
+        b, loc, TypeRange{i64(), frame.ptrType(), frame.ptrType()},
+        ValueRange{state, first, second},
+        [&](OpBuilder &, Location, ValueRange now) {
+          scf::ConditionOp::create(b, loc, less(now[0], end), now);
+        },
+        [&](OpBuilder &, Location, ValueRange now) {
+          Value next = pass(now[0], now[1], now[2]);
+          scf::YieldOp::create(b, loc, ValueRange{next, now[2], now[1]});
+        });
+    return passes.getResult(1);
+  }
+
+  /// Leaves the `length` positions in `order` in their order; what is equal keeps its own.
+  void emitMerges(Value order, Value other, Value length) {
+    // While runs of `width` are not everything, pairs of them are merged into the other buffer.
+    Value result =
+        emitPasses(one, length, order, other, [&](Value width, Value from, Value to) -> Value {
+          Value twice = add(width, width);
+          auto pairs = scf::ForOp::create(b, loc, zero, length, twice);
+          OpBuilder::InsertionGuard guard(b);
+          b.setInsertionPointToStart(pairs.getBody());
+          emitMerge(pairs.getInductionVar(), width, length, from, to);
+          return twice;
+        });
+    // After an odd number of passes the order is in the other buffer.
+    Value elsewhere = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, result, order);
+    auto copy = scf::IfOp::create(b, loc, elsewhere, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(copy.thenBlock());
+    forEachPlace(length, [&](Value i) { store(order, i, load(result, i)); });
+  }
+
   /// [first, first + width) and what follows it, each sorted. Both candidates are loaded whether
   /// they exist or not (from places that do), so that there is nothing to branch on.
-  void emitMerge(Value first, Value width, Value from, Value to) {
+  void emitMerge(Value first, Value width, Value length, Value from, Value to) {
     Value middle = min(add(first, width), length), end = min(add(middle, width), length);
     Value lastLeft = sub(middle, one), lastRight = sub(end, one);
     frame.emitLoop(first, end, 1, ValueRange{first, middle}, [&](Value at, ValueRange state) {
@@ -134,21 +195,14 @@ private:
 
   /// Words begin as `start` of their place; they are sorted by bits [begin, end) of their `key`,
   /// and `finish` of them is left in `positions`.
-  void emitPasses(Value begin, Value end, Function start, Function key, Function finish) {
+  void emitDigits(Value begin, Value end, Function start, Function key, Function finish) {
     forEachPlace(length, [&](Value i) { store(positions, i, start(i)); });
-    auto passes = scf::WhileOp::create(
-        b, loc, TypeRange{i64(), frame.ptrType(), frame.ptrType()},
-        ValueRange{begin, positions, spare},
-        [&](OpBuilder &, Location, ValueRange state) {
-          scf::ConditionOp::create(b, loc, less(state[0], end), state);
-        },
-        [&](OpBuilder &, Location, ValueRange state) {
-          emitPass(state[0], key, state[1], state[2]);
-          Value next = add(state[0], frame.constant(digitBits));
-          scf::YieldOp::create(b, loc, ValueRange{next, state[2], state[1]});
+    Value result =
+        emitPasses(begin, end, positions, spare, [&](Value shift, Value from, Value to) -> Value {
+          emitPass(shift, key, from, to);
+          return add(shift, frame.constant(digitBits));
         });
-    forEachPlace(length,
-                 [&](Value i) { store(positions, i, finish(load(passes.getResult(1), i))); });
+    forEachPlace(length, [&](Value i) { store(positions, i, finish(load(result, i))); });
   }
 
   /// Moves all words to where the digit at bit `shift` puts them: behind those with lesser digits.
@@ -198,7 +252,7 @@ class SortEmitter {
 public:
   SortEmitter(KernelFrame &frame, kernel::SortOp sort)
       : frame(frame), b(frame.builder), loc(frame.loc), body(frame, sort.getBody()),
-        domain(sort.getDomain()) {}
+        domain(sort.getDomain()), first(kernel::getFirst(sort)) {}
 
   void emit() {
     kernel::ScheduleAttr schedule = frame.func.getScheduleAttr();
@@ -241,18 +295,32 @@ private:
         RowOrder(function, next[0], next[1], next[2], next[3]).emitByDigits();
       });
     };
-    if (frame.assumptions.isLessOrEqual(size, longRow - 1))
-      return byMerging();
-    if (frame.assumptions.isLessOrEqual(longRow, size))
-      return byDigits();
-    Value isLong = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, arguments.back(),
-                                         frame.constant(longRow));
-    auto choice = scf::IfOp::create(b, loc, isLong, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(choice.thenBlock());
-    byDigits();
-    b.setInsertionPointToStart(choice.elseBlock());
-    byMerging();
+    auto byLength = [&](int64_t longest, function_ref<void()> ofLong,
+                        function_ref<void()> ofShort) {
+      if (frame.assumptions.isLessOrEqual(size, longest - 1))
+        return ofShort();
+      if (frame.assumptions.isLessOrEqual(longest, size))
+        return ofLong();
+      Value isLong = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, arguments.back(),
+                                           frame.constant(longest));
+      auto choice = scf::IfOp::create(b, loc, isLong, /*withElseRegion=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(choice.thenBlock());
+      ofLong();
+      b.setInsertionPointToStart(choice.elseBlock());
+      ofShort();
+    };
+    auto all = [&] { byLength(longRow, byDigits, byMerging); };
+    if (!first)
+      return all();
+    auto picked = [&] {
+      frame.call("first_" + std::to_string(*first) + "_of_long_row", arguments,
+                 [number = *first](KernelFrame &function) {
+                   auto next = function.function.getArguments();
+                   RowOrder(function, next[0], next[1], next[2], next[3]).emitFirst(number);
+                 });
+    };
+    byLength(std::max(manyTimesFirst * *first, 2 * numCandidates(*first)), picked, all);
   }
 
   KernelFrame &frame;
@@ -260,6 +328,7 @@ private:
   Location loc;
   BodyEmitter body;
   SmallVector<sym::Expr> domain;
+  std::optional<int64_t> first;
   int64_t lanes = 1;
 };
 } // namespace
@@ -276,7 +345,8 @@ FailureOr<KernelPlan> cpu::planSort(kernel::FuncOp func, const TargetInfo &targe
     return KernelPlan{schedule, numRows.ceilDiv(schedule.getBlock()[0]), 0};
   }
   double length = std::max<int64_t>(2, estimate(domain.back()));
-  RowTasks tasks = RowTasks::make(numRows, 1, length * std::log2(length) * mergeCycles, 1);
+  double passes = kernel::getFirst(sort) ? 1 : std::log2(length);
+  RowTasks tasks = RowTasks::make(numRows, 1, length * passes * mergeCycles, 1);
   int64_t lanes = std::min<int64_t>(preferredLanes(sort.getBody(), target), target.vectorBytes / 8);
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {lanes}, {tasks.rowBlock}, lanes,
                                             /*stage=*/false);

@@ -275,3 +275,37 @@ SmallVector<Value> KernelFrame::emitLoop(Value begin, Value end, int64_t step, V
     scf::YieldOp::create(builder, loc, next);
   return SmallVector<Value>(loop.getResults());
 }
+
+SmallVector<Value> KernelFrame::emitStridedLoop(
+    Value first, sym::Expr total, int64_t stride, int64_t atOnce, ValueRange init,
+    function_ref<SmallVector<Value>(ArrayRef<sym::Expr>, ValueRange)> body) {
+  total = assumptions.simplify(total);
+  Value end = emit(total);
+  auto run = [&](Value begin, Value limit, int64_t count, ValueRange carried) {
+    // What is carried ends with where the next iteration begins.
+    SmallVector<Value> values(carried);
+    values.push_back(begin);
+    return emitLoop(begin, limit, count * stride, values, [&](Value iv, ValueRange now) {
+      SmallVector<sym::Expr> numbers;
+      for (int64_t i = 0; i < count; ++i)
+        numbers.push_back(addVariable(
+            i ? arith::AddIOp::create(builder, loc, iv, constant(i * stride)).getResult() : iv,
+            total));
+      SmallVector<Value> next = body(numbers, now.drop_back());
+      next.push_back(arith::AddIOp::create(builder, loc, iv, constant(count * stride)));
+      return next;
+    });
+  };
+  SmallVector<Value> values(init);
+  std::optional<int64_t> known = total.constant();
+  if (atOnce > 1 && (!known || *known > (atOnce - 1) * stride)) {
+    Value limit = arith::SubIOp::create(builder, loc, end, constant((atOnce - 1) * stride));
+    values = run(first, limit, atOnce, values);
+    first = values.pop_back_val();
+    if (known && *known % (atOnce * stride) == 0)
+      return values;
+  }
+  values = run(first, end, 1, values);
+  values.pop_back();
+  return values;
+}

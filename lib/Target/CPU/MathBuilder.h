@@ -19,15 +19,17 @@ public:
   using Value = mlir::Value;
   using Type = mlir::Type;
 
-  /// `hasScale`: the target multiplies by 2^n in one instruction (AVX-512's vscalef).
-  MathBuilder(mlir::OpBuilder &builder, mlir::Location loc, Type type, bool hasScale = false)
+  /// Instructions that only some targets have.
+  struct Features {
+    bool scale = false; ///< multiplies by 2^n (AVX-512's vscalef)
+    bool exp2 = false;  ///< 2^x of f32 to 2 ulp (a GPU's ex2.approx)
+  };
+  MathBuilder(mlir::OpBuilder &builder, mlir::Location loc, Type type, Features has)
       : b(builder), loc(loc), type(type), element(mlir::getElementTypeOrSelf(type)),
-        integer(builder.getIntegerType(element.getIntOrFloatBitWidth())), hasScale(hasScale) {}
+        integer(builder.getIntegerType(element.getIntOrFloatBitWidth())), has(has) {}
 
   /// The same shape, another element.
-  MathBuilder with(Type newElement) const {
-    return MathBuilder(b, loc, shaped(newElement), hasScale);
-  }
+  MathBuilder with(Type newElement) const { return MathBuilder(b, loc, shaped(newElement), has); }
   bool isF64() const { return element.isF64(); }
 
   Value c(double value) const { return constant(b.getFloatAttr(element, value)); }
@@ -74,6 +76,10 @@ public:
   }
   /// `low` and `high` bound x; NaN stays.
   Value clamp(Value x, double low, double high) const {
+    if (has.exp2) { // and minima that keep NaN
+      x = mlir::arith::MinimumFOp::create(b, loc, x, c(high));
+      return mlir::arith::MaximumFOp::create(b, loc, x, c(low));
+    }
     x = select(gt(x, c(high)), c(high), x);
     return select(lt(x, c(low)), c(low), x);
   }
@@ -110,7 +116,7 @@ public:
   mlir::OpBuilder &b;
   mlir::Location loc;
   Type type, element, integer;
-  bool hasScale;
+  Features has;
 
 private:
   Value constant(mlir::TypedAttr value) const {

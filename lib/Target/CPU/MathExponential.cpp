@@ -38,7 +38,7 @@ static Value expPolynomial(const MathBuilder &m, Value r) {
 
 /// p * 2^n in two steps: 2^n alone may be infinite or denormal where the product is not.
 static Value scale(const MathBuilder &m, Value p, Value n) {
-  if (m.hasScale) {
+  if (m.has.scale) {
     if (m.isF64())
       n = arith::TruncIOp::create(m.b, m.loc, m.shaped(m.b.getI32Type()), n);
     // The dialect's own op takes scalars only.
@@ -52,6 +52,16 @@ static Value scale(const MathBuilder &m, Value p, Value n) {
 
 /// exp(x) where it neither overflows nor underflows by more than a little.
 static Value expInRange(const MathBuilder &m, Value x) {
+  if (m.has.exp2 && !m.isF64()) {
+    // 2^(h + l), h the rounded x / ln 2: 2^h * (1 + l * ln 2).
+    Value high = m.mul(x, m.c(1.4426950216293335));
+    Value low = m.fma(x, m.c(1.4426950216293335), m.neg(high));
+    low = m.fma(x, m.c(1.92596298909109e-8), low);
+    Value p = LLVM::CallIntrinsicOp::create(m.b, m.loc, m.type,
+                                            m.b.getStringAttr("llvm.nvvm.ex2.approx"), high)
+                  .getResult(0);
+    return m.mul(p, m.fma(low, m.c(0.6931471805599453), m.c(1)));
+  }
   Reduced reduced = reduceByLn2(m, x);
   return scale(m, expPolynomial(m, reduced.r), reduced.n);
 }

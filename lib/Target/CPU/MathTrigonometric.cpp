@@ -71,7 +71,7 @@ static Reduced reduceExactly(OpBuilder &b, Location loc, Value x) {
     Value shifted = arith::ShRUIOp::create(b, loc, rest, number(windowBits, at));
     return arith::TruncIOp::create(b, loc, type(64), shifted);
   };
-  MathBuilder m(b, loc, x.getType());
+  MathBuilder m(b, loc, x.getType(), {});
   Value high = arith::SIToFPOp::create(b, loc, x.getType(), word(128));
   Value low = arith::UIToFPOp::create(b, loc, x.getType(), word(64));
   Value fraction = m.fma(low, m.c(std::ldexp(1, -126)), m.mul(high, m.c(std::ldexp(1, -62))));

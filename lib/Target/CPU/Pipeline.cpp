@@ -24,7 +24,7 @@ void cpu::buildLowerKernelsPipeline(OpPassManager &pm, const TargetInfo &target)
   buildScheduleKernelsPipeline(pm, target);
   pm.addPass(createCpuEmitKernels({target.name}));
   // Polynomials have many constants and common parts.
-  pm.addNestedPass<LLVM::LLVMFuncOp>(createCpuExpandMath({target.avx512}));
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCpuExpandMath({target.avx512, /*gpu=*/false}));
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCpuConvertToLLVM());
 }

@@ -10,6 +10,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -48,7 +51,7 @@ namespace {
 class PtxCompiler {
 public:
   PtxCompiler(const Architecture &architecture, bool hasManyParameters, cpu::OptLevel level)
-      : level(level) {
+      : level(level), ordersGrids(architecture.number >= gridOrderArchitecture) {
     llvm::Triple triple("nvptx64-nvidia-cuda");
     std::string message;
     const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
@@ -70,6 +73,8 @@ public:
       return llvm::createStringError("cannot translate a kernel to LLVM IR");
     module->setTargetTriple(machine->getTargetTriple());
     module->setDataLayout(machine->createDataLayout());
+    if (!ordersGrids)
+      dropGridOrder(*module);
     optimize(*module);
     llvm::SmallString<0> text;
     llvm::raw_svector_ostream stream(text);
@@ -81,6 +86,18 @@ public:
   }
 
 private:
+  /// For GPUs that run one kernel of a stream after the other.
+  static void dropGridOrder(llvm::Module &module) {
+    for (llvm::Function &function : module)
+      for (llvm::Instruction &instruction :
+           llvm::make_early_inc_range(llvm::instructions(function)))
+        if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
+            call &&
+            (call->getIntrinsicID() == llvm::Intrinsic::nvvm_griddepcontrol_wait ||
+             call->getIntrinsicID() == llvm::Intrinsic::nvvm_griddepcontrol_launch_dependents))
+          call->eraseFromParent();
+  }
+
   void optimize(llvm::Module &module) {
     if (level == cpu::OptLevel::O0)
       return;
@@ -97,7 +114,11 @@ private:
     builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
   }
 
+  /// The first that have the instructions of `emitGridOrder`.
+  static constexpr unsigned gridOrderArchitecture = 90;
+
   cpu::OptLevel level;
+  bool ordersGrids;
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 

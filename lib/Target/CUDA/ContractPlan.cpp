@@ -9,6 +9,8 @@ using namespace kiln::cuda;
 static constexpr int64_t manyBlocks = 128;
 /// Of products with few rows.
 static constexpr int64_t dotThreads = 256, maxDotRows = 4;
+/// Of so many warps each keeps a GPU's memory busy, with one row; with more, half of them.
+static constexpr int64_t manyWarps = 4096;
 
 static bool walksAlong(ArrayRef<cpu::Access> accesses, ArrayRef<cpu::DimGroup> groups) {
   return !groups.empty() && llvm::any_of(accesses, [&](const cpu::Access &access) {
@@ -132,6 +134,33 @@ static ContractPlan choosePlan(kernel::FuncOp func, const ContractDims &dims, bo
   return plan == candidates.end() ? candidates.back() : *plan;
 }
 
+/// A lane reads 16 bytes of the right operand at a time, and what it has converted of the left one
+/// serves some columns, if warps are enough.
+static kernel::ScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
+                                      const ContractDims &dims) {
+  auto assumptions = kernel::getAssumptions(&op.getRhs());
+  int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
+  if (!dims.kGroups.empty())
+    op.getRhs().walk([&](kernel::ReadOp read) {
+      auto type = cast<RankedTensorType>(read.getTensor().getType());
+      Type storage = cpu::getStorageType(type.getElementType());
+      sym::Expr offset = sym::linearize(read.getMap().getResults(), sym::getShape(type));
+      if (read.getValues().empty() && storage.isIntOrFloat() &&
+          cpu::classify(offset, dims.kGroups.back().lastDim()) == cpu::Walk::Consecutive)
+        bytes = std::min<int64_t>(bytes, storage.getIntOrFloatBitWidth() / 8);
+    });
+  int64_t lanes = vectorBytes / bytes;
+  while (lanes > 1 && (!func->hasAttr(alignedAttrName) || dims.kGroups.empty() ||
+                       !assumptions.isMultipleOf(dims.kGroups.back().extent, lanes)))
+    lanes /= 2;
+  int64_t rows = *dims.m.constant(), columns = 1, enough = rows == 1 ? manyWarps : manyWarps / 2;
+  while (columns < (rows == 1 ? 2 : 4) && assumptions.isMultipleOf(dims.n, 2 * columns) &&
+         cpu::estimate(dims.numBatch * dims.n) >= 2 * columns * enough)
+    columns *= 2;
+  return kernel::ScheduleAttr::get(func.getContext(), {rows}, {dotThreads, columns}, lanes,
+                                   /*stage=*/false);
+}
+
 FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
   if (failed(cpu::verifyValueTypes(op)))
@@ -144,22 +173,18 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
     return op.emitError("cannot be compiled for CUDA: a product of ")
            << dims.operandType << " summed in " << dims.sumType;
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
-  if (!schedule && isDot(dims)) {
-    int64_t lanes =
-        vectorBytes / std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
-    auto assumptions = kernel::getAssumptions(&op.getRhs());
-    bool isVector = func->hasAttr(alignedAttrName) && !dims.kGroups.empty() &&
-                    assumptions.isMultipleOf(dims.kGroups.back().extent, lanes);
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {*dims.m.constant()}, {dotThreads},
-                                         isVector ? lanes : 1, /*stage=*/false);
-  }
+  if (!schedule && isDot(dims))
+    schedule = chooseDot(func, op, dims);
   if (schedule && schedule.getTile().size() == 1) {
+    auto assumptions = kernel::getAssumptions(&op.getRhs());
     if (!isDot(dims) || schedule.getTile()[0] != dims.m.constant() ||
-        schedule.getBlock() != ArrayRef<int64_t>{dotThreads} || schedule.getLanes() < 1 ||
-        !kernel::getAssumptions(&op.getRhs()).isMultipleOf(dims.k, schedule.getLanes()))
+        schedule.getBlock().size() != 2 || schedule.getBlock()[0] != dotThreads ||
+        schedule.getBlock()[1] < 1 || schedule.getBlock()[1] > 8 ||
+        !assumptions.isMultipleOf(dims.n, schedule.getBlock()[1]) || schedule.getLanes() < 1 ||
+        !assumptions.isMultipleOf(dims.k, schedule.getLanes()))
       return func.emitError("a schedule tile = [m] is for contracts of few rows");
-    sym::Expr columns = dims.numBatch * dims.n;
-    return KernelPlan{schedule, columns.ceilDiv(dotThreads / warpSize), dotThreads};
+    sym::Expr warps = (dims.numBatch * dims.n).floorDiv(schedule.getBlock()[1]);
+    return KernelPlan{schedule, warps.ceilDiv(dotThreads / warpSize), dotThreads};
   }
   if (!schedule) {
     ContractPlan plan = choosePlan(func, dims, tf32);

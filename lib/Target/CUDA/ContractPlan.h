@@ -48,7 +48,7 @@ bool isDot(const ContractDims &dims);
 bool isWide(kernel::FuncOp func, const ContractDims &dims, Side side);
 
 /// A schedule of one tile size is that of a product with few rows (EmitDot.cpp): `tile = [m]`,
-/// `block = [threads]`, `lanes` the steps that a lane reads side by side.
+/// `block = [threads, columns of a warp]`, `lanes` the steps that a lane reads side by side.
 void emitDot(DeviceFrame &frame, kernel::ContractOp contract);
 
 /// What another schedule says.

@@ -1,6 +1,7 @@
-// Writes the function of a kernel.contract with few rows (a step of a decoder): a warp has a
-// column, along whose steps it reads the right operand side by side, and multiplies what it reads
-// with all rows. The right operand is read once, so the memory is what limits it.
+// Writes the function of a kernel.contract with few rows (a step of a decoder): a warp has a few
+// columns, along whose steps it reads the right operand side by side, and multiplies what it reads
+// with all rows. The right operand is read once, so the memory is what limits it: some reads of it
+// are always under way.
 #include "ContractKernel.h"
 #include "ThreadTeam.h"
 
@@ -14,40 +15,55 @@ public:
   DotEmitter(DeviceFrame &frame, kernel::ContractOp op)
       : ContractKernel(frame, op), lhs(frame, op.getLhs()), rhs(frame, op.getRhs()),
         warp(frame, warpSize), numRows(*dims.m.constant()),
+        numColumns(frame.func.getScheduleAttr().getBlock()[1]),
         vector(frame.func.getScheduleAttr().getLanes()) {}
 
   void emit() {
     int64_t numWarps = frame.numThreads / warpSize;
-    sym::Expr total = dims.numBatch * dims.n;
+    sym::Expr total = frame.assumptions.simplify((dims.numBatch * dims.n).floorDiv(numColumns));
     sym::Expr block = frame.addVariable(frame.block, total.ceilDiv(numWarps));
-    sym::Expr column = numWarps * block + frame.addVariable(warp.number, numWarps);
-    frame.emitIf(frame.emitLess(column, total), [&] { emitColumn(frame.named(column, total)); });
+    sym::Expr number = numWarps * block + frame.addVariable(warp.number, numWarps);
+    frame.emitIf(frame.emitLess(number, total), [&] { emitColumns(frame.named(number, total)); });
   }
 
 private:
-  void emitColumn(sym::Expr column) {
-    sym::Expr batch = frame.named(column.floorDiv(dims.n), dims.numBatch);
-    n = frame.named(column.mod(dims.n), dims.n);
+  /// Reads of the right operand that a lane has under way.
+  static constexpr int64_t readsAhead = 4;
+
+  void emitColumns(sym::Expr number) {
+    sym::Expr ofBatch = frame.assumptions.simplify(dims.n.floorDiv(numColumns));
+    sym::Expr batch = frame.named(number.floorDiv(ofBatch), dims.numBatch);
+    firstN = numColumns * frame.named(number.mod(ofBatch), ofBatch);
     for (cpu::BodyEmitter *body : {&lhs, &rhs, &epilogue}) {
       body->setLanes(1);
       bind(*body, dims.batchGroups, batch, /*isNamed=*/false);
     }
-    bind(rhs, dims.nGroups, n, /*isNamed=*/false);
     rhs.emitAvailable();
     lhs.emitAvailable();
 
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
-    SmallVector<Value> sums(numRows, zero);
+    SmallVector<Value> sums(numRows * numColumns, zero);
     sym::Expr steps = frame.assumptions.simplify(dims.k.floorDiv(vector));
-    sums = frame.emitLoop(
-        warp.rank, frame.emit(steps), warpSize, sums, [&](Value iv, ValueRange carried) {
-          sym::Expr first = vector * frame.addVariable(iv, steps);
+    sums = frame.emitStridedLoop(
+        warp.rank, steps, warpSize, std::max<int64_t>(1, readsAhead / numColumns), sums,
+        [&](ArrayRef<sym::Expr> numbers, ValueRange carried) {
           SmallVector<Value> right, next(carried);
-          for (int64_t i = 0; i < vector; ++i)
-            right.push_back(evaluate(rhs, std::nullopt, first + i));
-          for (int64_t row = 0; row < numRows; ++row)
-            for (int64_t i = 0; i < vector; ++i)
-              next[row] = multiplyAdd(evaluate(lhs, row, first + i), right[i], next[row]);
+          for (sym::Expr step : numbers)
+            for (int64_t column = 0; column < numColumns; ++column)
+              for (int64_t i = 0; i < vector; ++i)
+                right.push_back(evaluate(rhs, dims.nGroups, firstN + column, vector * step + i));
+          ArrayRef<Value> rest(right);
+          for (sym::Expr step : numbers) {
+            for (int64_t row = 0; row < numRows; ++row)
+              for (int64_t i = 0; i < vector; ++i) {
+                Value left = evaluate(lhs, dims.mGroups, row, vector * step + i);
+                for (int64_t column = 0; column < numColumns; ++column) {
+                  Value &sum = next[row * numColumns + column];
+                  sum = multiplyAdd(left, rest[column * vector + i], sum);
+                }
+              }
+            rest = rest.drop_front(numColumns * vector);
+          }
           return next;
         });
     auto add = [&](ValueRange x, ValueRange y) {
@@ -62,20 +78,22 @@ private:
     Value isLeader =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));
     frame.emitIf(isLeader, [&] {
-      bind(epilogue, dims.nGroups, n, /*isNamed=*/false);
-      for (int64_t row = 0; row < numRows; ++row) {
-        cpu::BodyEmitter::Scope scope(epilogue);
-        bind(epilogue, dims.mGroups, row, /*isNamed=*/false);
-        epilogue.setArgument(0, sums[row]);
-        storeElement(epilogue.emitYield().front());
-      }
+      for (int64_t row = 0; row < numRows; ++row)
+        for (int64_t column = 0; column < numColumns; ++column) {
+          cpu::BodyEmitter::Scope scope(epilogue);
+          bind(epilogue, dims.nGroups, firstN + column, /*isNamed=*/false);
+          bind(epilogue, dims.mGroups, row, /*isNamed=*/false);
+          epilogue.setArgument(0, sums[row * numColumns + column]);
+          storeElement(epilogue.emitYield().front());
+        }
     });
   }
 
-  Value evaluate(cpu::BodyEmitter &body, std::optional<int64_t> row, sym::Expr k) {
+  /// An operand's element in row or column `number` and step `k`.
+  Value evaluate(cpu::BodyEmitter &body, ArrayRef<cpu::DimGroup> groups, sym::Expr number,
+                 sym::Expr k) {
     cpu::BodyEmitter::Scope scope(body);
-    if (row)
-      bind(body, dims.mGroups, *row, /*isNamed=*/false);
+    bind(body, groups, number, /*isNamed=*/false);
     bind(body, dims.kGroups, k, /*isNamed=*/false);
     Value value = body.emitYield().front();
     if (value.getType() == dims.sumType)
@@ -93,8 +111,8 @@ private:
 
   cpu::BodyEmitter lhs, rhs;
   ThreadTeam warp;
-  int64_t numRows, vector;
-  sym::Expr n = 0;
+  int64_t numRows, numColumns, vector;
+  sym::Expr firstN = 0;
 };
 } // namespace
 

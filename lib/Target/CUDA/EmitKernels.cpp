@@ -14,6 +14,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
+void cuda::emitGridOrder(OpBuilder &builder, Location loc) {
+  for (auto kind : {NVVM::GridDepActionKind::launch_dependents, NVVM::GridDepActionKind::wait})
+    NVVM::GriddepcontrolOp::create(builder, loc, kind);
+}
+
 static LogicalResult emitRoot(DeviceFrame &frame) {
   Operation *root = frame.func.getRoot();
   // Nothing runs, and nothing could be divided by the number of blocks.
@@ -98,6 +103,7 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
         return failure();
       DeviceFrame frame(kernel, symbols);
       function = frame.function;
+      emitGridOrder(frame.builder, frame.loc);
       if (failed(emitRoot(frame)))
         return failure();
       LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());

@@ -2,7 +2,10 @@
 // which no two are equal. A row that fits shared memory is sorted there. A longer one, or one of
 // unknown length, is sorted where the results are, by the form of the network that only rises (its
 // stages begin with exchanges between mirror images): what would be behind the row's end stays
-// there, and need not exist.
+// there, and need not exist. Where only the first few positions of a long row are wanted, it is
+// gone through once: threads put what comes before the last of those that are the first so far into
+// places of their own, and when one of them has none left all places are sorted.
+#include "kiln/Dialect/Kernel/Sort.h"
 #include "kiln/Target/CPU/BodyEmitter.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -21,6 +24,9 @@ static constexpr int64_t mostThreads = 512;
 
 /// Of the results' memory, where no length is known to be short.
 static constexpr int64_t longThreads = 512;
+
+/// Of a row whose first elements are wanted: elements that a thread reads at once.
+static constexpr int64_t readAtOnce = 4;
 
 /// The elements that the network has, a power of two; nullopt: too many for shared memory, or not
 /// known.
@@ -63,6 +69,8 @@ public:
     Value results = frame.gep(frame.resultBuffer(0), b.getI64Type(), start);
     if (std::optional<int64_t> width = getWidth(sort))
       sortShared(*width, results);
+    else if (std::optional<int64_t> first = kernel::getFirst(sort))
+      pickFirst(*first, results);
     else
       sortResults(results, frame.gep(frame.resultBuffer(1), b.getI64Type(), start));
   }
@@ -73,6 +81,91 @@ private:
     keys = frame.allocateShared(width * 8);
     positions = frame.allocateShared(width * 4);
     forEach(frame.constant(width), [&](Value i) { emitKey(i); });
+    sortPlaces(width);
+    forEach(length, [&](Value i) {
+      Value position = load(positions, positionType, i);
+      store(results, arith::ExtUIOp::create(b, loc, b.getI64Type(), position), i);
+    });
+  }
+
+  void pickFirst(int64_t first, Value results) {
+    // The first ones so far, then the places of each thread.
+    int64_t kept = std::max<int64_t>(llvm::PowerOf2Ceil(first), warpSize);
+    int64_t own = (mostElements - kept) / frame.numThreads;
+    positionType = b.getI32Type();
+    keys = frame.allocateShared(mostElements * 8);
+    positions = frame.allocateShared(mostElements * 4);
+    Value isFull = frame.allocateShared(4);
+    Value zero = arith::ConstantIntOp::create(b, loc, 0, 32);
+    Value one = arith::ConstantIntOp::create(b, loc, 1, 32);
+    Value no = arith::ConstantIntOp::create(b, loc, 0, 1);
+    Value yes = arith::ConstantIntOp::create(b, loc, 1, 1);
+    Value nowhere = arith::ConstantIntOp::create(b, loc, std::numeric_limits<int32_t>::max(), 32);
+    Value most = frame.constant(std::numeric_limits<int64_t>::max());
+    auto clear = [&](int64_t from) {
+      forEach(frame.constant(mostElements - from), [&](Value i) {
+        Value at = arith::AddIOp::create(b, loc, i, frame.constant(from));
+        store(keys, most, at);
+        store(positions, nowhere, at);
+      });
+      LLVM::StoreOp::create(b, loc, zero, isFull);
+      frame.emitBarrier();
+    };
+    clear(0);
+    Value place =
+        arith::AddIOp::create(b, loc, frame.constant(kept),
+                              arith::MulIOp::create(b, loc, frame.thread, frame.constant(own)));
+    Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
+    // The last key of the first ones, whether it is known, and how many places the thread has used.
+    SmallVector<Value> state{most, no, frame.constant(0)};
+    state = frame.emitLoop(
+        frame.constant(0), length, readAtOnce * frame.numThreads, state,
+        [&](Value base, ValueRange now) {
+          Value used = now[2];
+          SmallVector<Value> indices, read;
+          for (int64_t i = 0; i < readAtOnce; ++i) {
+            indices.push_back(
+                arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, base, frame.thread),
+                                      frame.constant(i * frame.numThreads)));
+            read.push_back(emitKeyAt(arith::MinSIOp::create(b, loc, indices.back(), last)));
+          }
+          for (auto [index, key] : llvm::zip(indices, read)) {
+            Value mayCount =
+                arith::OrIOp::create(b, loc, compare(arith::CmpIPredicate::slt, key, now[0]),
+                                     arith::XOrIOp::create(b, loc, now[1], yes));
+            mayCount = arith::AndIOp::create(b, loc, mayCount,
+                                             compare(arith::CmpIPredicate::slt, index, length));
+            frame.emitIf(mayCount, [&] {
+              Value at = arith::AddIOp::create(b, loc, place, used);
+              store(keys, key, at);
+              store(positions, arith::TruncIOp::create(b, loc, positionType, index), at);
+            });
+            used = arith::AddIOp::create(b, loc, used,
+                                         arith::ExtUIOp::create(b, loc, b.getI64Type(), mayCount));
+          }
+          frame.emitIf(compare(arith::CmpIPredicate::sgt, used, frame.constant(own - readAtOnce)),
+                       [&] { LLVM::StoreOp::create(b, loc, one, isFull); });
+          frame.emitBarrier();
+          Value full = LLVM::LoadOp::create(b, loc, b.getI32Type(), isFull);
+          frame.emitBarrier(); // before a thread that is ahead says that it has none left
+          return frame.emitWhere(
+              compare(arith::CmpIPredicate::ne, full, zero), {now[0], now[1], used}, [&] {
+                sortPlaces(mostElements);
+                Value key = load(keys, b.getI64Type(), frame.constant(first - 1));
+                frame.emitBarrier();
+                clear(first);
+                return SmallVector<Value>{key, yes, frame.constant(0)};
+              });
+        });
+    sortPlaces(mostElements);
+    forEach(arith::MinSIOp::create(b, loc, length, frame.constant(first)), [&](Value i) {
+      Value position = load(positions, positionType, i);
+      store(results, arith::ExtUIOp::create(b, loc, b.getI64Type(), position), i);
+    });
+  }
+
+  /// Sorts `width` places of shared memory.
+  void sortPlaces(int64_t width) {
     emitNetwork(frame.constant(llvm::Log2_64(width)), frame.constant(width / 2),
                 [&](Value left, Value run, Value distance, Value) {
                   // Runs rise and fall in turns.
@@ -81,10 +174,6 @@ private:
                               frame.constant(0));
                   emitExchange(left, arith::AddIOp::create(b, loc, left, distance), rises);
                 });
-    forEach(length, [&](Value i) {
-      Value position = load(positions, positionType, i);
-      store(results, arith::ExtUIOp::create(b, loc, b.getI64Type(), position), i);
-    });
   }
 
   void sortResults(Value results, Value spare) {
@@ -158,13 +247,16 @@ private:
     emit(loop.getInductionVar());
   }
 
+  Value emitKeyAt(Value index) {
+    cpu::BodyEmitter::Scope scope(body);
+    body.setDim(domain.size() - 1, frame.addVariable(index, domain.back()));
+    return body.emitYield().front();
+  }
+
   /// Behind the row's end the largest key is, at positions that no element has.
   void emitKey(Value i) {
-    cpu::BodyEmitter::Scope scope(body);
     Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
-    Value inside = arith::MinSIOp::create(b, loc, i, last);
-    body.setDim(domain.size() - 1, frame.addVariable(inside, domain.back()));
-    Value key = body.emitYield().front();
+    Value key = emitKeyAt(arith::MinSIOp::create(b, loc, i, last));
     Value isElement = compare(arith::CmpIPredicate::slt, i, length);
     Value most = frame.constant(std::numeric_limits<int64_t>::max());
     store(keys, arith::SelectOp::create(b, loc, isElement, key, most), i);

@@ -139,9 +139,11 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       if (auto convert = dyn_cast<NVVM::ConvertFloatToTF32Op>(op))
         return replace(emulator.call(loc, "kiln_emulator_round_to_tf32", i32, {convert.getSrc()}));
       if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
-          call && call.getIntrin() == "llvm.nvvm.ex2.approx.ftz")
+          call && call.getIntrin().starts_with("llvm.nvvm.ex2.approx")) {
+        Value flushes = constant(i32, call.getIntrin().ends_with(".ftz"));
         return replace(emulator.call(loc, "kiln_emulator_exp2", builder.getF32Type(),
-                                     {call.getArgs().front()}));
+                                     {call.getArgs().front(), flushes}));
+      }
       if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
           call && call.getIntrin() == "llvm.nvvm.ff2bf16x2.rn") {
         Value packed = emulator.call(loc, "kiln_emulator_pack_bf16", i32, call.getArgs());
@@ -152,6 +154,11 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         Value bits = emulator.call(loc, "kiln_emulator_round_to_bf16", i32, {round.getArg()});
         bits = LLVM::TruncOp::create(builder, loc, builder.getI16Type(), bits);
         return replace(LLVM::BitcastOp::create(builder, loc, round.getType(), bits));
+      }
+      if (auto order = dyn_cast<NVVM::GriddepcontrolOp>(op)) {
+        if (order.getKind() == NVVM::GridDepActionKind::wait)
+          emulator.call(loc, "kiln_emulator_grid_wait", {}, {});
+        return replace({});
       }
       if (isa<NVVM::CpAsyncCommitGroupOp>(op)) {
         emulator.call(loc, "kiln_emulator_commit", {}, {});

@@ -22,8 +22,8 @@ void cuda::buildLowerKernelsPipeline(OpPassManager &pm, bool hopper) {
   if (hopper)
     pm.addPass(createCudaSpecializeKernels());
   pm.addPass(createCudaEmitKernels());
-  // The CPU's functions are a GPU's as well: without calls, and to the same precision.
-  pm.addNestedPass<LLVM::LLVMFuncOp>(cpu::createCpuExpandMath());
+  // The CPU's functions are a GPU's as well: without calls, and to about the same precision.
+  pm.addNestedPass<LLVM::LLVMFuncOp>(cpu::createCpuExpandMath({/*avx512=*/false, /*gpu=*/true}));
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
   pm.addNestedPass<LLVM::LLVMFuncOp>(cpu::createCpuConvertToLLVM());
 }

@@ -13,13 +13,18 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// As many blocks as this keep a GPU busy; a part shorter than this is not worth a block.
-static constexpr int64_t manyBlocks = 64, minPart = 2048;
-static constexpr int64_t maxParts = 512, minParts = 8;
-/// Of an unknown length a part is a multiple of these elements, at least so many of them.
-static constexpr int64_t lineElements = 16, minLines = 32;
+/// Of an unknown length a part is a multiple of these elements.
+static constexpr int64_t lineElements = 16;
 
 namespace {
+/// What a division among blocks is to be worth.
+struct Bounds {
+  /// As many rows as this keep a GPU busy; a part of fewer elements is not worth a block.
+  int64_t manyRows = 64, minPart = 2048;
+  int64_t minParts = 8, maxParts = 512;
+  /// Of the dim that is cut a part has at least so many.
+  int64_t minLength = 512;
+};
 /// The dims of the map that a reduction depends on, and how one of its own is cut.
 struct Split {
   SmallVector<unsigned> dims;
@@ -35,11 +40,12 @@ struct Split {
 static bool isNumber(Type type) { return type.isIntOrFloat(); }
 
 /// Cuts the first dim, of known length, into equal parts.
-static bool cutKnown(Split &split, ArrayRef<sym::Expr> extents, int64_t total) {
+static bool cutKnown(Split &split, ArrayRef<sym::Expr> extents, int64_t total,
+                     const Bounds &bounds) {
   int64_t first = *extents.front().constant(), rest = total / std::max<int64_t>(first, 1);
   int64_t parts = 1;
-  for (int64_t count = minParts; count <= std::min(first, maxParts); ++count)
-    if (first % count == 0 && first / count * rest >= minPart)
+  for (int64_t count = bounds.minParts; count <= std::min(first, bounds.maxParts); ++count)
+    if (first % count == 0 && first / count * rest >= bounds.minPart)
       parts = count;
   split.parts = parts;
   split.part = first / parts;
@@ -48,7 +54,7 @@ static bool cutKnown(Split &split, ArrayRef<sym::Expr> extents, int64_t total) {
 
 /// Cuts the first dim of unknown length, such that little is left.
 static bool cutUnknown(Split &split, ArrayRef<sym::Expr> extents,
-                       const sym::Assumptions &assumptions) {
+                       const sym::Assumptions &assumptions, const Bounds &bounds) {
   while (split.cut < extents.size() && extents[split.cut].constant())
     ++split.cut;
   if (split.cut == extents.size())
@@ -56,16 +62,37 @@ static bool cutUnknown(Split &split, ArrayRef<sym::Expr> extents,
   sym::Expr length = extents[split.cut], total = sym::product(extents);
   // Where other dims are inside, parts begin at multiples anyway.
   int64_t line = split.cut + 1 == extents.size() ? lineElements : 1;
-  sym::Expr most =
-      sym::Expr::min(sym::Expr(total).floorDiv(minPart), length.floorDiv(line * minLines));
-  split.parts = assumptions.simplify(sym::Expr::max(1, sym::Expr::min(maxParts, most)));
+  sym::Expr most = sym::Expr::min(sym::Expr(total).floorDiv(bounds.minPart),
+                                  length.floorDiv(line * bounds.minLength / lineElements));
+  split.parts = assumptions.simplify(sym::Expr::max(1, sym::Expr::min(bounds.maxParts, most)));
   split.part = assumptions.simplify(line * length.floorDiv(line * split.parts));
   split.rest = assumptions.simplify(length - split.parts * split.part);
-  sym::Expr enough = assumptions.simplify(most - minParts);
+  sym::Expr enough = assumptions.simplify(most - bounds.minParts);
   if (assumptions.isNonNegative(enough))
     return true;
   split.when = enough;
   return !assumptions.isLess(enough, 0);
+}
+
+/// Whether rows that are neighbours are so in memory, and what is reduced is not: a thread has a
+/// row then.
+static bool areColumns(ReduceOp reduce, unsigned lastDim, unsigned rank) {
+  sym::Expr row = sym::Expr::dim(lastDim);
+  sym::Expr last = sym::Expr::dim(rank + reduce.getExtents().getSizes().size() - 1);
+  bool alongRows = false, alongReduced = false;
+  for (const cpu::Access &access : cpu::collectAccesses(reduce.getBody()))
+    if (access.isOffset) {
+      alongRows |= cpu::classify(access.expr, row) == cpu::Walk::Consecutive;
+      alongReduced |= cpu::classify(access.expr, last) == cpu::Walk::Consecutive;
+    }
+  return alongRows && !alongReduced;
+}
+
+static Bounds getColumnBounds(int64_t rows) {
+  constexpr int64_t threads = 256, manyBlocks = 1024, minPart = 64;
+  int64_t blocks = llvm::divideCeil(std::max<int64_t>(rows, 1), threads);
+  int64_t parts = llvm::divideCeil(manyBlocks, blocks);
+  return rows < threads ? Bounds() : Bounds{manyBlocks / 4 * threads, minPart, 4, parts, minPart};
 }
 
 /// Nullopt: the reduction is left as it is.
@@ -94,11 +121,14 @@ static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
     split.dims.push_back(dim);
     rows = rows * domain[dim];
   }
-  if (!isAlone || cpu::estimate(rows) >= manyBlocks)
+  Bounds bounds = used.any() && areColumns(reduce, used.find_last(), domain.size())
+                      ? getColumnBounds(cpu::estimate(rows))
+                      : Bounds();
+  if (!isAlone || cpu::estimate(rows) >= bounds.manyRows)
     return std::nullopt;
   std::optional<int64_t> total = sym::product(extents).constant();
-  bool isCut = total ? cutKnown(split, extents, *total)
-                     : cutUnknown(split, extents, getAssumptions(&reduce.getBody()));
+  bool isCut = total ? cutKnown(split, extents, *total, bounds)
+                     : cutUnknown(split, extents, getAssumptions(&reduce.getBody()), bounds);
   return isCut ? std::optional(split) : std::nullopt;
 }
 

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --split-input-file --verify-diagnostics
 
 // expected-error @below {{needs a power of two of threads, 32 to 1024, and a team of one, a warp or all of them}}
-kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [8], block = [64], lanes = 1, stage = false>} {
+kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [8, 1], block = [64], lanes = 1, stage = false>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
     kernel.yield %a : f32

@@ -3,7 +3,7 @@
 // A thread for each element.
 // CHECK-LABEL: kernel.func @bias
 // CHECK-SAME: grid = #sym.expr<24>
-// CHECK-SAME: schedule = #kernel.schedule<tile = [1], block = [256], lanes = 1, stage = false>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [1, 1], block = [256], lanes = 1, stage = false>
 // CHECK-SAME: threads = 256 : i64
 kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
   %y = kernel.map {
@@ -20,7 +20,7 @@ kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
 // Few rows: a block for each.
 // CHECK-LABEL: kernel.func @few_row_sums
 // CHECK-SAME: grid = #sym.expr<8>
-// CHECK-SAME: tile = [256], block = [256]
+// CHECK-SAME: tile = [256, 1], block = [256]
 kernel.func @few_row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -42,7 +42,7 @@ kernel.func @few_row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
 // A warp for each row where there are many; as many blocks as the batch asks for.
 // CHECK-LABEL: kernel.func @normalise
 // CHECK-SAME: grid = #sym.expr<128*s0>
-// CHECK-SAME: tile = [32], block = [256]
+// CHECK-SAME: tile = [32, 1], block = [256]
 kernel.func @normalise(%x: tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>) -> tensor<?x768xf32, #sym.shape<[1024*s0, 768]>> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -66,7 +66,7 @@ kernel.func @normalise(%x: tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>) -> ten
 // Columns are summed by a thread each: its neighbours read its neighbours' memory.
 // CHECK-LABEL: kernel.func @column_sums
 // CHECK-SAME: grid = #sym.expr<3>
-// CHECK-SAME: tile = [1], block = [256]
+// CHECK-SAME: tile = [1, 1], block = [256]
 kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -112,7 +112,7 @@ kernel.func @running_sum(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
 // Of a row that lies at multiples of 16 bytes a lane takes as many at once.
 // CHECK-LABEL: kernel.func @aligned_rows
 // CHECK-SAME: grid = #sym.expr<128>
-// CHECK-SAME: tile = [32], block = [256], lanes = 8
+// CHECK-SAME: tile = [32, 1], block = [256], lanes = 8
 kernel.func @aligned_rows(%x: tensor<1024x768xf16>) -> tensor<1024x768xf16> attributes {aligned} {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f16

@@ -26,11 +26,16 @@ kernel.func @double(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.s
 
 // -----
 
-// The warps of a block add up what their lanes have, then each other's sums; the first thread writes.
+// The warps of a block add up what their lanes have, then each other's sums; the first thread writes. Nothing is read before the
+// kernels in front of this one have ended.
 // CHECK-LABEL: llvm.func @row_sums(
 // CHECK-SAME: cuda.shared = 32 : i64
 // CHECK: llvm.mlir.addressof @kiln_shared : !llvm.ptr<3>
-// CHECK: scf.for
+// CHECK-NOT: llvm.load
+// CHECK: nvvm.griddepcontrol wait
+// CHECK-NOT: scf.for
+// CHECK-COUNT-3: llvm.load
+// CHECK-NOT: llvm.load
 // CHECK-COUNT-5: nvvm.shfl.sync bfly
 // CHECK: scf.if
 // CHECK: llvm.store
@@ -72,4 +77,59 @@ kernel.func @take(%x: tensor<100xf32>, %i: tensor<32xi64>) -> tensor<32xf32> {
     kernel.yield %a : f32
   } : tensor<32xf32>
   kernel.return %y : tensor<32xf32>
+}
+
+// -----
+
+// What a thread has read of its row for the sum it does not read again: 23 elements, of which a warp's lanes have one each.
+// CHECK-LABEL: llvm.func @share(
+// CHECK: arith.minsi
+// CHECK: llvm.load
+// CHECK: arith.select
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-5: nvvm.shfl.sync bfly
+// CHECK-NOT: llvm.load
+// CHECK: arith.divf
+// CHECK: scf.if
+// CHECK: llvm.store
+// CHECK: llvm.return
+kernel.func @share(%x: tensor<1024x23xf32>) -> tensor<1024x23xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [23] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1024x23xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<1024x23xf32> -> f32
+    %q = arith.divf %v, %s : f32
+    kernel.yield %q : f32
+  } : tensor<1024x23xf32>
+  kernel.return %y : tensor<1024x23xf32>
+}
+
+// -----
+
+// Four loads are under way before the first is waited for; what is behind the last whole chunk comes one by one.
+// CHECK-LABEL: llvm.func @negate(
+// CHECK: scf.if
+// CHECK-COUNT-16: llvm.load
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-16: llvm.store
+// CHECK: scf.for
+// CHECK: scf.if
+// CHECK-COUNT-4: llvm.load
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: llvm.load
+kernel.func @negate(%x: tensor<100000003xf32>) -> tensor<100000003xf32> attributes {aligned} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<100000003xf32> -> f32
+    %n = arith.negf %a : f32
+    kernel.yield %n : f32
+  } : tensor<100000003xf32>
+  kernel.return %y : tensor<100000003xf32>
 }

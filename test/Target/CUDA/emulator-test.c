@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 int32_t kiln_emulator_thread(void);
+void kiln_emulator_grid_wait(void);
 void *kiln_emulator_shared(void);
 void kiln_emulator_barrier(int32_t site);
 void kiln_emulator_mbarrier_init(void *address, int32_t count);
@@ -88,6 +89,7 @@ static enum {
   UNAWAITED_COPY,
   WRITTEN_TOO_EARLY,
   PLAIN, /* from here on, without Hopper's instructions */
+  NO_GRID_WAIT,
   BUFFER_END,
   BUFFER_BEGIN,
   BUFFER_UNALIGNED,
@@ -266,6 +268,8 @@ static void plain_kernel(void **arguments) {
   machine.buffers[0].begin = (uintptr_t)numbers;
   machine.buffers[0].bytes = sizeof numbers;
   machine.num_buffers = 1;
+  if (mistake != NO_GRID_WAIT)
+    kiln_emulator_grid_wait();
   if (mistake == BUFFER_END)
     load(numbers + 4 * THREADS);
   if (mistake == BUFFER_BEGIN)
@@ -581,6 +585,7 @@ static const char *const messages[] = {
     [UNFENCED_WRITE] = "has written and not fenced",
     [UNAWAITED_COPY] = "has not waited for",
     [WRITTEN_TOO_EARLY] = "writes to shared memory that products under way read",
+    [NO_GRID_WAIT] = "reads buffer 0 while the kernels before it may still run",
     [BUFFER_END] = "reads 4 bytes at 2048 of 2048 bytes of buffer 0",
     [BUFFER_BEGIN] = "reads 4 bytes before all of its buffers",
     [BUFFER_UNALIGNED] = "reads 4 bytes of buffer 0 at an address that is not a multiple",
@@ -639,6 +644,7 @@ int main(void) {
     char message[512] = "";
     mistake = i;
     int is_paired = i >= PAIRS, is_plain = i >= PLAIN && !is_paired;
+    emulator_overlaps = is_plain;
     int failed = emulator_launch("by_hand",
                                  is_paired  ? pair_kernel
                                  : is_plain ? plain_kernel

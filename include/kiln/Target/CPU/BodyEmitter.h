@@ -35,6 +35,7 @@
 #define KILN_TARGET_CPU_BODYEMITTER_H
 
 #include "kiln/Target/CPU/KernelFrame.h"
+#include <map>
 
 namespace kiln::cpu {
 
@@ -47,11 +48,30 @@ public:
   /// Neighbours that a thread takes at once, where a reduction's last loop is a multiple of them.
   int64_t vector = 1;
 
+  /// Steps of a long loop that are under way together: memory is as fast as there are accesses that
+  /// wait for it.
+  static constexpr int64_t stepsAtOnce = 4;
+
+  /// One of a thread's steps of a loop that the team shares.
+  struct Step {
+    sym::Expr number;
+    /// Whether the loop has it; null: it does. If not, `number` is the loop's last one.
+    mlir::Value exists;
+  };
+  /// All steps that a thread has of a loop of `total`, each of `vector` elements, if these are at
+  /// most `maxKept`; otherwise none. The same ones every time.
+  llvm::ArrayRef<Step> getSteps(KernelFrame &frame, sym::Expr total);
+  /// Elements of its row that a thread's registers hold.
+  int64_t maxKept = 0;
+
   using Combine =
       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)>;
   /// What `combine` makes of the values of all threads, in every thread.
   virtual llvm::SmallVector<mlir::Value> combineAll(KernelFrame &frame, mlir::ValueRange mine,
                                                     Combine combine) = 0;
+
+private:
+  std::map<sym::Expr, llvm::SmallVector<Step>> steps;
 };
 
 class BodyEmitter {
@@ -92,8 +112,9 @@ public:
   void clearCertain() { certain.clear(); }
 
   /// From here on reductions are shared by the threads of `team`, all of which come here; null:
-  /// each thread computes its own.
-  void setTeam(Team *threads) { team = threads; }
+  /// each thread computes its own. Where a thread has few steps of a reduction, what it has read in
+  /// them is not read again for the rest of the block that is being written.
+  void setTeam(Team *threads);
 
   /// Emits at the insertion point every value of the region that what is bound so far determines.
   void emitAvailable();
@@ -179,6 +200,10 @@ private:
   int64_t lanes = 1;
   mlir::Value mask;
   Team *team = nullptr;
+  /// What the team's steps have read in the block `keepingBlock`, by address.
+  llvm::DenseMap<std::pair<mlir::Value, sym::Expr>, mlir::Value> kept;
+  mlir::Block *keepingBlock = nullptr;
+  bool isKeeping = false;
 
   struct Undo {
     mlir::Value value; // null: a dim

@@ -83,6 +83,15 @@ public:
   emitLoop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange init,
            llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
 
+  /// Goes from `first` to `total` in strides of `stride`, `atOnce` of them in one iteration as long
+  /// as there are so many: `body` gets the numbers of these steps.
+  llvm::SmallVector<mlir::Value>
+  emitStridedLoop(mlir::Value first, sym::Expr total, int64_t stride, int64_t atOnce,
+                  mlir::ValueRange init,
+                  llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<sym::Expr>,
+                                                                    mlir::ValueRange)>
+                      body);
+
   /// What a function that kernels call is made from.
   struct Callee {
     llvm::SmallVector<mlir::Type> parameters;

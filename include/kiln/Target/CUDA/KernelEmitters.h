@@ -111,6 +111,11 @@ mlir::LogicalResult emitScan(DeviceFrame &frame, kernel::ScanOp scan);
 mlir::LogicalResult emitSort(DeviceFrame &frame, kernel::SortOp sort);
 mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 
+/// What every kernel begins with: the blocks of the next one may come where there is room (on GPUs
+/// of compute capability 9.0 on, where the host says so), and nothing is read or written before all
+/// kernels before this one have ended.
+void emitGridOrder(mlir::OpBuilder &builder, mlir::Location loc);
+
 /// What planning left on the kernel; 0 threads: it runs on the host.
 int64_t getThreads(kernel::FuncOp func);
 

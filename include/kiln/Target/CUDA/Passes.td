@@ -93,7 +93,7 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
 
     | op | `tile` | `block` | `lanes` |
     | --- | --- | --- | --- |
-    | map | [threads that share a row: 1, a warp or a block] | [threads] | neighbouring elements of a thread |
+    | map | [threads that share a row: 1, a warp or a block; steps] | [threads] | neighbouring elements of a thread |
     | contract | [m, n] of a thread | [m, n, k] | 1 |
     | contract on tensor cores | [m, n] of a warp | [m, n, k] | steps that a tensor core takes at once |
     | attention on tensor cores | [queries of a warp] | [threads, keys] | the same |

@@ -122,6 +122,8 @@ struct operation {
   CUcontext context;
   CUfunction function;
   unsigned grid, block, shared_bytes;
+  bool overlaps;             /* may begin before what is in front of it has ended */
+  bool is_ordered;           /* in a graph: comes after the node before it */
   uint64_t *parameters;      /* one after the other */
   CUdeviceptr to, from;      /* of a copy on the GPU */
   char *host_to, *host_from; /* the host's side of a copy */

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 struct machine machine;
+int emulator_overlaps;
 
 /*===-- Fibres --------------------------------------------------------------===*/
 
@@ -50,6 +51,7 @@ static void make_fibre(unsigned thread) {
   machine.block->threads[thread].stack_pointer = top;
   machine.block->threads[thread].state = READY;
   machine.block->threads[thread].num_copies = machine.block->threads[thread].groups = 0;
+  machine.block->threads[thread].must_wait = emulator_overlaps;
 }
 
 static void resume(unsigned thread) {
@@ -101,6 +103,8 @@ void wait_at(enum state state, int32_t site) {
   to_scheduler();
 }
 
+EXPORT void kiln_emulator_grid_wait(void) { machine.block->threads[machine.current].must_wait = 0; }
+
 EXPORT void kiln_emulator_barrier(int32_t site) { wait_at(AT_BARRIER, site); }
 
 EXPORT int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t site) {
@@ -132,10 +136,10 @@ EXPORT int32_t kiln_emulator_round_to_tf32(float value) {
   return (int32_t)bits;
 }
 
-/* ex2.approx.ftz */
-EXPORT float kiln_emulator_exp2(float value) {
+/* ex2.approx, and where it flushes denormals, ex2.approx.ftz */
+EXPORT float kiln_emulator_exp2(float value, int32_t flushes) {
   float result = exp2f(value);
-  return result < FLT_MIN ? 0 : result;
+  return flushes && result < FLT_MIN ? 0 : result;
 }
 
 static uint32_t round_to_bf16(float value) {
@@ -226,6 +230,11 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
   uintptr_t address = (uintptr_t)pointer;
   for (unsigned i = 0; i < machine.num_buffers; ++i)
     if (is_inside(address, bytes, machine.buffers[i].begin, (size_t)machine.buffers[i].bytes)) {
+      if (machine.block->threads[machine.current].must_wait) {
+        fail("%s buffer %u while the kernels before it may still run", writes ? "writes" : "reads",
+             i);
+        stop();
+      }
       if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0)
         return (void *)(address & ~EMULATOR_DEVICE_BIT);
       fail("%s %lld bytes of buffer %u at an address that is not a multiple of that",

@@ -23,6 +23,10 @@
 
 struct CUctx_st;
 
+/* Whether the kernels that are launched next may begin before those in front of them have ended:
+ * then a thread has to wait for these (griddepcontrol.wait) before it touches global memory. */
+extern int emulator_overlaps;
+
 /* Runs all blocks of a kernel, `NAME_emulated` of an image, so many at a time as make a cluster.
  * Returns 0, or 1 and a message. */
 int emulator_launch(const char *name, void (*kernel)(void **arguments), struct CUctx_st *context,

@@ -86,13 +86,19 @@ EXPORT CUresult cuGraphDestroy(CUgraph graph) {
   return leave(result);
 }
 
+/* The last node may get its edge when it is there. */
+static void check_chain(CUgraph graph) {
+  if (graph->num_steps > 1 && !graph->steps[graph->num_steps - 1].is_ordered)
+    misuse("a node of a graph does not come after the one before it");
+}
+
 static CUresult add_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                          size_t num_after, struct operation operation) {
-  bool is_chain =
-      num_after == (graph->num_steps > 0) &&
-      (!num_after || (after[0]->graph == graph && after[0]->number + 1 == graph->num_steps));
-  if (!is_chain)
+  check_chain(graph);
+  if (num_after && (num_after != 1 || !graph->num_steps || after[0]->graph != graph ||
+                    after[0]->number + 1 != graph->num_steps))
     misuse("a node of a graph does not come after the one before it");
+  operation.is_ordered = num_after == 1;
   *node = keep(sizeof **node);
   **node = (struct CUgraphNode_st){graph, graph->num_steps};
   add_step(graph, operation);
@@ -118,12 +124,33 @@ EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUg
   return leave(result);
 }
 
+EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
+                                          const CUgraphNode *to, const CUgraphEdgeData *edges,
+                                          size_t count) {
+  CUresult result = enter();
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; ++i) {
+    if (from[i]->graph != graph || to[i]->graph != graph || from[i]->number + 1 != to[i]->number)
+      misuse("an edge of a graph that is no chain");
+    struct operation *before = &graph->steps[from[i]->number],
+                     *after = &graph->steps[to[i]->number];
+    bool overlaps = edges && edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    if (after->is_ordered ||
+        (overlaps && (before->kind != LAUNCH || after->kind != LAUNCH ||
+                      edges[i].from_port != CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC)))
+      result = CUDA_ERROR_INVALID_VALUE;
+    after->is_ordered = true;
+    after->overlaps = overlaps;
+  }
+  return leave(result);
+}
+
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph graph,
                                             unsigned long long flags) {
   CUresult result = enter();
   if (result == CUDA_SUCCESS && flags)
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS) {
+    check_chain(graph);
     record("instantiate %u\n", graph->num_steps);
     *made = keep(sizeof **made);
     **made = (struct CUgraphExec_st){current(), copy_steps(graph->steps, graph->num_steps),
@@ -143,6 +170,7 @@ static CUresult set_step(CUgraphExec made, CUgraphNode node, struct operation op
     return CUDA_ERROR_INVALID_VALUE;
   }
   record("update\n");
+  operation.overlaps = step->overlaps;
   free_operation(step);
   *step = operation;
   return CUDA_SUCCESS;

@@ -44,6 +44,7 @@ struct thread {
   void *stack_pointer;
   enum state state;
   int32_t site;                      /* where it waits */
+  int must_wait;                     /* for the kernels before this one */
   int32_t value, distance, received; /* of a shuffle */
   /* Of a matrix product: registers of the operands and of the sums, in its memory. */
   const uint32_t *left, *right;

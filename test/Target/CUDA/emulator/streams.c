@@ -73,8 +73,10 @@ static void launch(const struct operation *operation) {
   for (unsigned i = 0; i < function->num_maps; ++i)
     arguments[function->num_parameters + i] =
         &operation->parameters[function->num_parameters + i * MAP_WORDS];
-  record("launch %s grid %u block %u shared %u cluster %u\n", operation->function->name,
-         operation->grid, operation->block, operation->shared_bytes, operation->function->cluster);
+  record("launch %s grid %u block %u shared %u cluster %u%s\n", operation->function->name,
+         operation->grid, operation->block, operation->shared_bytes, operation->function->cluster,
+         operation->overlaps ? " overlaps" : "");
+  emulator_overlaps = operation->overlaps;
   if (emulator_launch(operation->function->name, operation->function->code, operation->context,
                       arguments, operation->grid, operation->function->cluster, operation->block,
                       operation->shared_bytes, failure, sizeof failure))
@@ -224,6 +226,34 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gri
                                 .shared_bytes = sharedBytes,
                                 .parameters = copy_parameters(function, parameters)};
   return leave(add_operation(get_stream(stream), operation));
+}
+
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                                 void **parameters, void **extra) {
+  CUresult result = enter();
+  bool overlaps = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      overlaps = config->attrs[i].value.programmaticStreamSerializationAllowed;
+    else
+      result = CUDA_ERROR_INVALID_VALUE;
+  }
+  if (config->gridDimY != 1 || config->gridDimZ != 1 || !config->gridDimX || !config->blockDimX ||
+      config->blockDimY != 1 || config->blockDimZ != 1 || extra ||
+      config->sharedMemBytes > function->shared_bytes)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result != CUDA_SUCCESS)
+    return leave(result);
+  if (function->module->is_unloaded || function->module->context != current())
+    misuse("kernel %s of another context, or of a module that is unloaded", function->name);
+  struct operation operation = {.kind = LAUNCH,
+                                .function = function,
+                                .grid = config->gridDimX,
+                                .block = config->blockDimX,
+                                .shared_bytes = config->sharedMemBytes,
+                                .overlaps = overlaps,
+                                .parameters = copy_parameters(function, parameters)};
+  return leave(add_operation(get_stream(config->hStream), operation));
 }
 
 /*===-- Streams -------------------------------------------------------------===*/
