@@ -236,6 +236,9 @@ def KernelFuseEpilogues : Kiln_KernelPass<"kernel-fuse-epilogues"> {
   let description = [{
     A `kernel.map` that is the only user of a contract's result, and that reads each element once, in
     order but for a permutation or a reshape, is evaluated on the accumulators instead.
+
+    Attention whose only user writes the result in another order, with the features still last, writes it in
+    that order itself.
   }];
 }
 

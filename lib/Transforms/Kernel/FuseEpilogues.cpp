@@ -62,6 +62,50 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
     for (ContractOp contract : contracts)
       while (contract && (contract = fuseUser(contract, rewriter)))
         ;
+    SmallVector<AttentionOp> attentions;
+    getOperation()->walk([&](AttentionOp attention) { attentions.push_back(attention); });
+    for (AttentionOp attention : attentions)
+      absorbOrder(attention, rewriter);
+  }
+
+  /// What would only be written once more, in another order with the features last, is written so
+  /// at once.
+  void absorbOrder(AttentionOp attention, IRRewriter &rewriter) {
+    if (attention.getPart() || !attention.getResult().hasOneUse())
+      return;
+    auto read = dyn_cast<ReadOp>(*attention.getResult().user_begin());
+    auto map = read ? dyn_cast<MapOp>(read->getParentOp()) : MapOp();
+    if (!map || map.getView() != read)
+      return;
+    SmallVector<sym::Expr> domain = map.getDomain(), shape = sym::getShape(attention.getResult());
+    // Counted as `perm` does.
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, attention.getNumBatch() + 2));
+    if (auto old = attention.getPerm())
+      dims.assign(old->begin(), old->end());
+    SmallVector<int64_t> perm(domain.size(), -1), ofSizeOne;
+    SmallVector<sym::Expr> index(read.getMap().getResults());
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i].isConstant(1)) {
+        ofSizeOne.push_back(dims[i]);
+        continue;
+      }
+      if (index[i].kind() != sym::Kind::Dim || index[i].dimIndex() >= domain.size() ||
+          domain[index[i].dimIndex()] != shape[i] || perm[index[i].dimIndex()] >= 0)
+        return;
+      perm[index[i].dimIndex()] = dims[i];
+    }
+    for (size_t i = 0; i < domain.size() && !ofSizeOne.empty(); ++i)
+      if (perm[i] < 0 && domain[i].isConstant(1)) {
+        perm[i] = ofSizeOne.front();
+        ofSizeOne.erase(ofSizeOne.begin());
+      }
+    int64_t features = attention.getNumBatch() + 1;
+    if (!ofSizeOne.empty() || llvm::is_contained(perm, -1) || perm.back() != features)
+      return;
+    bool isSorted = llvm::is_sorted(perm);
+    attention.setPermAttr(isSorted ? DenseI64ArrayAttr() : rewriter.getDenseI64ArrayAttr(perm));
+    attention.getResult().setType(cast<RankedTensorType>(map.getResult(0).getType()));
+    rewriter.replaceOp(map, attention.getResult());
   }
 
   /// Returns the contract that replaced `contract`, or null if nothing was fused.

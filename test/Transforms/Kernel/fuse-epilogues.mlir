@@ -56,3 +56,95 @@ func.func @shifted(%x: tensor<8x32xf32>, %w: tensor<16x32xf32>) -> tensor<7x16xf
   } : tensor<7x16xf32>
   return %y : tensor<7x16xf32>
 }
+
+// -----
+
+// Attention writes its result in the order that its only user would, and in none in which features do not come last; what two
+// read stays.
+// CHECK-LABEL: func.func @ordered
+// CHECK: %[[O:.*]] = kernel.attention batch [2, 4]
+// CHECK-NOT: perm
+// CHECK-NOT: kernel.map
+// CHECK: return %[[O]] : tensor<2x4x100x64xf32>
+func.func @ordered(%x: tensor<2x4x100x64xf32>) -> tensor<2x4x100x64xf32> {
+  %o = kernel.attention batch [2, 4] m <100> n <100> d <64> dv <64> scale 0.125 perm [0, 2, 1, 3] q {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d5) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x100x4x64xf32>
+  %y = kernel.map {
+    %a = kernel.read %o (d0, d1, d2, d3) -> (d0, d2, d1, d3) : tensor<2x100x4x64xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2x4x100x64xf32>
+  return %y : tensor<2x4x100x64xf32>
+}
+// CHECK-LABEL: func.func @rows_first
+// CHECK: kernel.attention {{.*}} perm [2, 0, 1, 3]
+// CHECK-NOT: kernel.map
+// CHECK: return
+func.func @rows_first(%x: tensor<2x4x100x64xf32>) -> tensor<100x2x4x64xf32> {
+  %o = kernel.attention batch [2, 4] m <100> n <100> d <64> dv <64> scale 0.125 perm [0, 2, 1, 3] q {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d5) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x100x4x64xf32>
+  %y = kernel.map {
+    %a = kernel.read %o (d0, d1, d2, d3) -> (d1, d0, d2, d3) : tensor<2x100x4x64xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<100x2x4x64xf32>
+  return %y : tensor<100x2x4x64xf32>
+}
+// CHECK-LABEL: func.func @features_first
+// CHECK: kernel.attention {{.*}} perm [0, 2, 1, 3]
+// CHECK: kernel.map
+func.func @features_first(%x: tensor<2x4x100x64xf32>) -> tensor<2x64x4x100xf32> {
+  %o = kernel.attention batch [2, 4] m <100> n <100> d <64> dv <64> scale 0.125 perm [0, 2, 1, 3] q {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d5) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x100x4x64xf32>
+  %y = kernel.map {
+    %a = kernel.read %o (d0, d1, d2, d3) -> (d0, d3, d2, d1) : tensor<2x100x4x64xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2x64x4x100xf32>
+  return %y : tensor<2x64x4x100xf32>
+}
+// CHECK-LABEL: func.func @both
+// CHECK: kernel.attention {{.*}} perm [0, 2, 1, 3]
+// CHECK: kernel.map
+func.func @both(%x: tensor<2x4x100x64xf32>) -> (tensor<2x4x100x64xf32>, tensor<2x100x4x64xf32>) {
+  %o = kernel.attention batch [2, 4] m <100> n <100> d <64> dv <64> scale 0.125 perm [0, 2, 1, 3] q {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d4) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d1, d3, d5) : tensor<2x4x100x64xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x100x4x64xf32>
+  %y = kernel.map {
+    %a = kernel.read %o (d0, d1, d2, d3) -> (d0, d2, d1, d3) : tensor<2x100x4x64xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2x4x100x64xf32>
+  return %y, %o : tensor<2x4x100x64xf32>, tensor<2x100x4x64xf32>
+}
