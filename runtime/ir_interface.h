@@ -225,7 +225,7 @@ KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
 KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 48);
 KILN_RT_ASSERT(sizeof(kiln_rt_program) == 176);
 KILN_RT_ASSERT(sizeof(kiln_rt_image) == 24);
-KILN_RT_ASSERT(sizeof(kiln_rt_device_kernel) == 80);
+KILN_RT_ASSERT(sizeof(kiln_rt_device_kernel) == 88);
 KILN_RT_ASSERT(sizeof(kiln_rt_tensor_map) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_device) == 24);
 KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);

@@ -83,7 +83,8 @@ typedef struct {
   kiln_cuda_sequence pending; /* what has not been put on the stream yet */
   kiln_cuda_graph *graphs;    /* KILN_CUDA_GRAPHS of them, or NULL */
   uint64_t clock;             /* for last_use */
-  CUdeviceptr memory;         /* arena and copies of this run, 0: none */
+  CUdeviceptr memory;         /* arena, copies and workspace of this run, 0: none */
+  CUdeviceptr workspace;      /* in `memory`, or 0 */
   int32_t *error;             /* the host's and the device's; kiln_rt_run.error */
   bool outputs_on_device;     /* those in NULL slots */
   bool waits;                 /* some tensor is in the host's memory */
@@ -134,6 +135,11 @@ int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
 /* Copies what is in the host's memory, maybe a file's, to the GPU, and waits for it. */
 int32_t kiln_cuda_upload(const struct kiln_device *device, CUdeviceptr to, const char *from,
                          size_t bytes);
+
+/* The buffers', and the workspace's. */
+static inline uint32_t kiln_cuda_num_addresses(const kiln_rt_device_kernel *kernel) {
+  return kernel->num_buffers + (kernel->workspace != 0);
+}
 
 /*===-- graph.c -------------------------------------------------------------===*/
 

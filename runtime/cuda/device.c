@@ -69,6 +69,8 @@ static CUresult find_max_blocks(const struct kiln_device *device,
                                 const kiln_rt_device_kernel *kernel, CUfunction function,
                                 int64_t *blocks) {
   *blocks = device->multiprocessors;
+  if (kernel->workspace && *blocks > KILN_RT_WORKSPACE_BLOCKS)
+    *blocks = KILN_RT_WORKSPACE_BLOCKS;
   if (kernel->cluster < 2)
     return CUDA_SUCCESS;
   int clusters = 0;

@@ -32,7 +32,8 @@ typedef struct {
 } kiln_rt_tensor_map;
 
 /* Parameters: the buffers' addresses, the values of the symbols (as int64_t), the address of
- * the run's error flag, and the tensor maps. Blocks have one dimension. */
+ * the run's error flag, that of its workspace if `workspace` is not 0, and the tensor maps. Blocks
+ * have one dimension. */
 typedef struct kiln_rt_device_kernel {
   const char *name;
   const kiln_rt_image *images;
@@ -50,7 +51,15 @@ typedef struct kiln_rt_device_kernel {
   const kiln_rt_tensor_map *maps;
   uint32_t num_maps;
   uint32_t cluster; /* of how many neighbouring blocks the code makes one; grids are multiples */
+  /* Of a variant whose blocks share tiles: bytes of the workspace for what a block leaves to
+   * another. No more than KILN_RT_WORKSPACE_BLOCKS blocks of it are launched. */
+  uint32_t workspace, reserved;
 } kiln_rt_device_kernel;
+
+/* A run's workspace, which its kernels have one after the other: flags of blocks, which are zero
+ * between kernels, then the bytes for each block. */
+#define KILN_RT_WORKSPACE_BLOCKS 1024
+#define KILN_RT_WORKSPACE_FLAGS (32 * KILN_RT_WORKSPACE_BLOCKS)
 
 #define KILN_RT_MAX_MAPS 4
 #define KILN_RT_MAX_GEOMETRY (1 + KILN_RT_MAX_MAPS * 2 * KILN_RT_MAP_RANK)
@@ -61,7 +70,7 @@ typedef struct kiln_device_functions kiln_device_functions;
 typedef struct {
   const kiln_device_functions *functions;
   uint32_t num_kernels;
-  uint32_t reserved;
+  uint32_t workspace; /* the largest of the kernels' */
   /* Copies between strides. Instead of symbols it takes: the number of elements, the bytes of one
    * (1, 2, 4, 8 or 16), then KILN_RT_COPY_RANK sizes, as many strides of the target and as many
    * of the source. Its buffers are target and source. */

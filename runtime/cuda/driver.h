@@ -157,6 +157,7 @@ enum {
   F(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))       \
   F(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))             \
   F(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))       \
+  F(cuMemsetD32Async, (CUdeviceptr to, unsigned value, size_t count, CUstream stream))             \
   F(cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr pointer))                      \
   F(cuStreamGetCtx, (CUstream stream, CUcontext * context))                                        \
   F(cuStreamSynchronize, (CUstream stream))                                                        \

@@ -114,7 +114,7 @@ static bool copy_sequence(kiln_cuda_sequence *to, const kiln_cuda_sequence *from
 
 /* The addresses of a step end where those of the next begin. */
 static uint32_t num_step_addresses(const kiln_cuda_step *step) {
-  return step->kernel ? step->kernel->num_buffers : 2;
+  return step->kernel ? kiln_cuda_num_addresses(step->kernel) : 2;
 }
 
 /* What the driver takes: places of the parameters. */
@@ -132,6 +132,8 @@ static CUresult fill_parameters(kiln_context *context, const kiln_cuda_sequence 
   for (uint32_t i = 0; i < step->kernel->num_symbols; ++i)
     parameters[count++] = &sequence->numbers[step->first_number + i];
   parameters[count++] = &kiln_cuda_context_of(context)->error;
+  if (step->kernel->workspace)
+    parameters[count++] = &sequence->addresses[step->first_address + step->kernel->num_buffers];
   for (uint32_t i = 0; i < step->kernel->num_maps; ++i)
     parameters[count++] = &filled->maps[i];
   return kiln_cuda_encode_maps(kiln_cuda_device(context), step->kernel,

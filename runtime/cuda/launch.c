@@ -1,6 +1,8 @@
 /*===- launch.c - What main calls -------------------------------------------===*/
 #include "cuda.h"
 
+#include <string.h>
+
 static kiln_context *context_of(struct kiln_rt_run *run) {
   return (kiln_context *)((char *)run - offsetof(kiln_context, run));
 }
@@ -62,7 +64,7 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
                 kiln_fail(KILN_UNSUPPORTED,
                           "kernel %s would have %lld blocks for these sizes, more than a GPU runs",
                           kernel->name, (long long)grid));
-  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 1 + kernel->num_maps >
+  if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 2 + kernel->num_maps >
                         KILN_CUDA_MAX_PARAMETERS ||
                     kernel->num_maps > KILN_RT_MAX_MAPS))
     return note(context,
@@ -73,9 +75,17 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
       values[i] = *numbers[i];
     grid = kiln_cuda_variant_grid(device, kernel, values);
   }
-  if (KILN_LIKELY(cuda->records))
-    return note(context, kiln_cuda_record(context, kernel, function, (uint32_t)grid, buffers,
-                                          kernel->num_buffers, numbers, kernel->num_symbols));
+  if (KILN_LIKELY(cuda->records)) {
+    void *addresses[KILN_CUDA_MAX_PARAMETERS];
+    if (kernel->workspace) {
+      memcpy(addresses, buffers, kernel->num_buffers * sizeof *buffers);
+      addresses[kernel->num_buffers] = kiln_cuda_pointer(cuda->workspace);
+      buffers = addresses;
+    }
+    return note(context,
+                kiln_cuda_record(context, kernel, function, (uint32_t)grid, buffers,
+                                 kiln_cuda_num_addresses(kernel), numbers, kernel->num_symbols));
+  }
   void *parameters[KILN_CUDA_MAX_PARAMETERS];
   uint32_t count = 0;
   for (uint32_t i = 0; i < kernel->num_buffers; ++i)

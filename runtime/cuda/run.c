@@ -534,6 +534,17 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
   return KILN_OK;
 }
 
+/* What blocks that share tiles tell each other takes in a run. */
+static uint64_t count_workspace(const struct kiln_device *device) {
+  uint64_t bytes = kiln_program.device->workspace, blocks = (uint64_t)device->multiprocessors;
+  if (!bytes || !device->runs_variants)
+    return 0;
+  if (blocks > KILN_RT_WORKSPACE_BLOCKS)
+    blocks = KILN_RT_WORKSPACE_BLOCKS;
+  return (KILN_RT_WORKSPACE_FLAGS + bytes * blocks + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT *
+         KILN_ALIGNMENT;
+}
+
 static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   const kiln_rt_program *program = &kiln_program;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
@@ -541,6 +552,8 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   if (arena < 0 || (uint64_t)arena > KILN_MAX_BYTES)
     return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
   uint64_t total = ((uint64_t)arena + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
+  uint64_t workspace = total, workspace_bytes = count_workspace(kiln_cuda_device(context));
+  total += workspace_bytes;
   int32_t status = place_inputs(context, inputs, &total);
   if (status == KILN_OK)
     status = place_outputs(context, &total);
@@ -559,6 +572,13 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
     }
   }
   context->run.arena = kiln_cuda_pointer(cuda->memory);
+  cuda->workspace = workspace_bytes ? cuda->memory + workspace : 0;
+  if (workspace_bytes) {
+    CUresult result = kiln_cuda_device(context)->driver->cuMemsetD32Async(
+        cuda->workspace, 0, KILN_RT_WORKSPACE_FLAGS / 4, cuda->stream);
+    if (result != CUDA_SUCCESS)
+      return check(context, result, "cannot prepare a run's memory");
+  }
   for (uint32_t o = 0; o < program->num_outputs; ++o)
     if (context->output_slots[o].staged)
       context->outputs[o] = kiln_cuda_pointer(cuda->memory + context->output_slots[o].staged - 1);

@@ -104,8 +104,6 @@ private:
   std::string runtimeName(llvm::StringRef function) const;
   /// Data that another object of the link has; returns the name.
   std::string declareData(llvm::StringRef name);
-  /// The name of the kiln_rt_device, or "".
-  std::string emitDevice();
   /// The number at `address`, among the program's buffers.
   mlir::Value loadData(mlir::Type type, mlir::Value address);
   /// memcpy among them.

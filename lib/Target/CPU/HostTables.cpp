@@ -40,18 +40,6 @@ std::string HostProgram::sizes(ArrayRef<sym::Expr> exprs, Globals::Place place) 
 
 //===-- kiln_program ------------------------------------------------------------------------===//
 
-std::string HostProgram::emitDevice() {
-  if (!isDevice())
-    return "";
-  int64_t numKernels = 1; // the copy
-  for (auto kernel : program->getParentOfType<ModuleOp>().getOps<kernel::FuncOp>())
-    numKernels += kernel->hasAttr(threadsAttrName);
-  SmallVector<SmallVector<Globals::Field>> rows = {
-      {declareData("kiln_cuda_functions"), numKernels, 0,
-       declareData(getDeviceKernelSymbol(copyKernelName))}};
-  return globals->structs("kiln_device", globals->structType("piip"), rows);
-}
-
 std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
   SmallVector<SmallVector<Globals::Field>> folds;
   for (FoldOp fold : getFolds(program)) {
@@ -215,6 +203,6 @@ void HostProgram::emitTables() {
                 numSegments,
                 0,
                 externs,
-                emitDevice()};
+                isDevice() ? declareData(deviceTableName.str()) : ""};
   globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiipp"), fields);
 }

@@ -147,7 +147,7 @@ Modules split(ModuleOp module) {
     }
     for (auto copy : parts.back()->getOps<LLVM::LLVMFuncOp>())
       for (StringRef attribute : {symbolsAttrName, buffersAttrName, sharedAttrName, variantAttrName,
-                                  gridAttrName, mapsAttrName})
+                                  gridAttrName, mapsAttrName, workspaceAttrName})
         copy->removeAttr(attribute);
   }
   return parts;
@@ -200,6 +200,8 @@ private:
         function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName())[0];
     kernel.sharedBytes = function->getAttrOfType<IntegerAttr>(sharedAttrName).getInt();
     kernel.cluster = getCluster(function);
+    if (auto workspace = function->getAttrOfType<IntegerAttr>(workspaceAttrName))
+      kernel.workspaceBytes = workspace.getInt();
     auto base = function->getAttrOfType<FlatSymbolRefAttr>(variantAttrName);
     if (!base)
       return kernel;

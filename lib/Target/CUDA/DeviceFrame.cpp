@@ -52,22 +52,34 @@ Value DeviceFrame::allocateShared(int64_t bytes, int64_t alignment) {
   return gep(base, builder.getI8Type(), constant(offset));
 }
 
-Value DeviceFrame::addTensorMap(const TensorMap &map) {
-  // CUtensorMap: what it holds is the driver's affair.
-  auto contents = LLVM::LLVMArrayType::get(builder.getI64Type(), 16);
+Value DeviceFrame::addParameter(ArrayRef<NamedAttribute> own) {
   auto type = function.getFunctionType();
   SmallVector<Type> parameters(type.getParams());
   parameters.push_back(ptrType());
   SmallVector<DictionaryAttr> attributes;
   function.getAllArgAttrs(attributes);
-  attributes.push_back(builder.getDictionaryAttr(
-      {builder.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(64)),
-       builder.getNamedAttr(LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(contents)),
-       builder.getNamedAttr(NVVM::NVVMDialect::getGridConstantAttrName(), builder.getUnitAttr())}));
+  attributes.push_back(builder.getDictionaryAttr(own));
   function.removeArgAttrsAttr();
   function.setFunctionType(LLVM::LLVMFunctionType::get(type.getReturnType(), parameters));
   Value parameter = function.getBody().front().addArgument(ptrType(), loc);
   function.setAllArgAttrs(attributes);
+  return parameter;
+}
+
+Value DeviceFrame::addWorkspace(int64_t bytes) {
+  assert(maps.empty() && !workspaceBytes && "comes first, and once");
+  workspaceBytes = bytes;
+  return addParameter({builder.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(),
+                                            builder.getI64IntegerAttr(vectorBytes))});
+}
+
+Value DeviceFrame::addTensorMap(const TensorMap &map) {
+  // CUtensorMap: what it holds is the driver's affair.
+  auto contents = LLVM::LLVMArrayType::get(builder.getI64Type(), 16);
+  Value parameter = addParameter(
+      {builder.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(64)),
+       builder.getNamedAttr(LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(contents)),
+       builder.getNamedAttr(NVVM::NVVMDialect::getGridConstantAttrName(), builder.getUnitAttr())});
   SmallVector<Attribute> numbers;
   auto add = [&](sym::Expr number) {
     numbers.push_back(sym::ExprAttr::get(builder.getContext(), assumptions.simplify(number)));

@@ -70,6 +70,8 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   function->setAttr(symbolsAttrName, builder.getArrayAttr(names));
   function->setAttr(buffersAttrName, builder.getArrayAttr(buffers));
   function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));
+  if (frame.workspaceBytes)
+    function->setAttr(workspaceAttrName, builder.getI64IntegerAttr(frame.workspaceBytes));
   // What a launch has to find out, which main has not computed.
   if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
     function->setAttr(variantAttrName, base);

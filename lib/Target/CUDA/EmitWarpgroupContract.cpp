@@ -16,6 +16,7 @@
 // The first warpgroup gives registers away, of which the sums of the others need more than an equal
 // share.
 #include "ContractKernel.h"
+#include "PartialSums.h"
 #include "RowExchange.h"
 #include "TileScheduler.h"
 #include "WarpgroupFeed.h"
@@ -36,12 +37,12 @@ public:
       : ContractKernel(frame, op), plan(plan), operands(operands),
         thread(frame.addVariable(frame.thread, frame.numThreads)),
         group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
-        inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)),
+        inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)), tiles(frame, dims, plan),
+        steps(tiles.steps()), partials(makePartials(frame, plan, tiles)),
         feed(frame, op, dims, plan, operands, inGroup), order(makeOrder(frame, plan)),
         ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
              plan.sharers() * warps),
-        product(frame, dims.operandType, plan.blockN), tiles(frame, dims, plan),
-        steps(tiles.steps()) {}
+        product(frame, dims.operandType, plan.blockN) {}
 
   void emit() {
     makeExchange();
@@ -61,6 +62,14 @@ private:
     return BarrierArray(frame, WarpgroupPlan::consumers, warps);
   }
 
+  /// Before the operands' tensor maps.
+  static std::optional<PartialSums> makePartials(DeviceFrame &frame, const WarpgroupPlan &plan,
+                                                 const TileScheduler &tiles) {
+    if (!tiles.dividesSteps())
+      return std::nullopt;
+    return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize);
+  }
+
   static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
     return {plan.boxBytes(operands),
             operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
@@ -69,9 +78,10 @@ private:
   void produce() {
     Value turns = tiles.forEach(frame.constant(0), 1, [&](const ScheduledTile &tile, Value) {
       feed.emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
-        frame.emitLoop(frame.constant(0), frame.emit(steps), 1, {},
+        Value begin = arith::SubIOp::create(b, loc, tile.turn, tile.first);
+        frame.emitLoop(tile.first, tile.end, 1, {},
                        [&](Value iv, ValueRange) -> SmallVector<Value> {
-                         Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+                         Value turn = arith::AddIOp::create(b, loc, begin, iv);
                          sym::Expr k = dims.part * tile.part +
                                        WarpgroupPlan::blockK * frame.addVariable(iv, steps);
                          feed.emitStep(ring, turn, k);
@@ -133,7 +143,8 @@ private:
                  const MatrixDescriptor &right) {
     ring.waitFull(tile.turn);
     Value first = multiplyStep({}, left, right, tile.turn);
-    Value last = frame.emitLoop(frame.constant(1), frame.emit(steps), 1, first,
+    Value count = arith::SubIOp::create(b, loc, tile.end, tile.first);
+    Value last = frame.emitLoop(frame.constant(1), count, 1, first,
                                 [&](Value iv, ValueRange values) -> SmallVector<Value> {
                                   Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
                                   ring.waitFull(turn);
@@ -144,7 +155,8 @@ private:
                                 })[0];
     passTurn();
     last = product.wait(0, last);
-    release(arith::AddIOp::create(b, loc, tile.turn, frame.simplifyAndEmit(steps - 1)));
+    Value end = arith::AddIOp::create(b, loc, tile.turn, count);
+    release(arith::SubIOp::create(b, loc, end, frame.constant(1)));
     return last;
   }
 
@@ -164,7 +176,28 @@ private:
     lane = frame.named(thread.mod(warpSize), warpSize);
     line = frame.named(lane.floorDiv(4), 8);
     pair = frame.named(lane.mod(4), 4);
-    firstRow = (wgmmaM / warps) * (plan.inTurns ? frame.named(warp.mod(warps), warps) : warp);
+    sym::Expr warpOfTile = plan.inTurns ? frame.named(warp.mod(warps), warps) : warp;
+    firstRow = (wgmmaM / warps) * warpOfTile;
+    if (!partials)
+      return write(tile, values);
+    partials->begin(warpSize * warpOfTile + lane, warpOfTile, lane);
+    Value isLast = compare(arith::CmpIPredicate::eq, tile.end, frame.emit(steps));
+    auto either = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(either.elseBlock());
+    partials->leave(values);
+    b.setInsertionPointToStart(either.thenBlock());
+    Value isShared = compare(arith::CmpIPredicate::ne, tile.first, frame.constant(0));
+    write(tile, frame.emitWhere(isShared, values,
+                                [&] { return partials->add(tiles.firstBlock(tile), values); }));
+  }
+
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, predicate, x, y);
+  }
+
+  /// Runs the epilogue on a tile's sums, and writes what it gives.
+  void write(const ScheduledTile &tile, ValueRange values) {
     cpu::BodyEmitter::Scope scope(epilogue);
     epilogue.setLanes(1);
     partNumber = tile.part;
@@ -264,13 +297,15 @@ private:
   const WarpgroupOperands &operands;
   /// The block's threads and warpgroups; the threads of one.
   sym::Expr thread, group, inGroup;
+  TileScheduler tiles;
+  sym::Expr steps; // of a tile
+  /// Nothing: all tiles are wholes.
+  std::optional<PartialSums> partials;
   WarpgroupFeed feed;
   /// Of each warpgroup that multiplies in turns: the other one has passed the turn on.
   std::optional<BarrierArray> order;
   StageRing ring;
   WarpgroupProduct product;
-  TileScheduler tiles;
-  sym::Expr steps; // of a tile
   /// Of the warpgroups that multiply this one; and of those that have a tile together.
   sym::Expr consumer = 0, sharer = 0;
   Value isFirstLane;

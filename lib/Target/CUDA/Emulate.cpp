@@ -1,4 +1,5 @@
 #include "EmulatorCalls.h"
+#include "PartialSums.h"
 #include "kiln/Target/CPU/ExprEmitter.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "kiln/Target/CUDA/Passes.h"
@@ -85,10 +86,16 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       if (auto none = dyn_cast<LLVM::InlineAsmOp>(op);
           none && none.getAsmString().empty() && none.getNumOperands() == 1)
         return replace(none.getOperand(0));
-      // Of a whole warp: a shuffle of nothing.
       if (isa<NVVM::SyncWarpOp>(op)) {
-        Value zero = constant(i32, 0);
-        emulator.call(loc, "kiln_emulator_shuffle", i32, {zero, zero, constant(i32, nextSite++)});
+        emulator.call(loc, "kiln_emulator_sync_warp", {}, {constant(i32, nextSite++)});
+        return replace({});
+      }
+      if (text && text->hasAttr(raiseFlagAttrName)) {
+        emulator.call(loc, "kiln_emulator_raise_flag", {}, {text.getOperand(0)});
+        return replace({});
+      }
+      if (text && text->hasAttr(waitFlagAttrName)) {
+        emulator.call(loc, "kiln_emulator_wait_flag", {}, {text.getOperand(0)});
         return replace({});
       }
       if (auto shuffle = dyn_cast<NVVM::ShflOp>(op);
@@ -263,6 +270,10 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       emulator.call(loc, "kiln_emulator_buffer", {}, {arguments[i], sizes.emit(bytes.getValue())});
     Value error = arguments[buffers.size() + symbols.size()];
     emulator.call(loc, "kiln_emulator_buffer", {}, {error, sizes.constant(4)});
+    if (auto bytes = function->getAttrOfType<IntegerAttr>(workspaceAttrName))
+      emulator.call(loc, "kiln_emulator_workspace", {},
+                    {arguments[buffers.size() + symbols.size() + 1],
+                     sizes.constant(PartialSums::flagBytes), sizes.constant(bytes.getInt())});
     LLVM::CallOp::create(builder, loc, function, arguments);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     // What only the GPU is told.

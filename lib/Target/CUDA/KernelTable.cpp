@@ -10,7 +10,7 @@ using namespace kiln::cuda;
 
 /// Rows of runtime/cuda/device.h.
 static constexpr char imageFields[] = "plii", mapFields[] = "iiiiiiii",
-                      kernelFields[] = "pppiiiiiipppii";
+                      kernelFields[] = "pppiiiiiipppiiii", deviceFields[] = "piip";
 
 /// Defines void NAME(const int64_t *symbols, int64_t *numbers): what a launch of the kernel has to
 /// know, computed of the values of its symbols.
@@ -56,7 +56,7 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
     if (!kernel.variantOf.empty())
       variants[kernel.variantOf] = cpu::getDeviceKernelSymbol(kernel.name);
   // A GPU runs a kernel or its variant, and knows both by one number.
-  int64_t next = 0;
+  int64_t next = 0, workspace = 0;
   llvm::StringMap<int64_t> kernelNumbers;
   for (const DeviceKernel &kernel : kernels) {
     int64_t number = kernel.variantOf.empty() ? next++ : kernelNumbers.lookup(kernel.variantOf);
@@ -92,7 +92,16 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
          variants.lookup(kernel.name),
          kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
          globals.structs(kernel.name + "_maps", globals.structType(mapFields), maps),
-         static_cast<int64_t>(maps.size()), kernel.cluster});
+         static_cast<int64_t>(maps.size()), kernel.cluster, kernel.workspaceBytes, int64_t(0)});
+    workspace = std::max(workspace, kernel.workspaceBytes);
   }
+  StringRef functions = "kiln_cuda_functions";
+  auto declared = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
+                                         LLVM::Linkage::External, functions, Attribute());
+  declared.setVisibility_(LLVM::Visibility::Hidden);
+  declared.setDsoLocal(true);
+  globals.exported(
+      cpu::deviceTableName, globals.structType(deviceFields),
+      {functions.str(), next, workspace, cpu::getDeviceKernelSymbol(cpu::copyKernelName)});
   return cpu::compileToObject(*table, host);
 }

@@ -1,4 +1,15 @@
 //===- TileScheduler.h - Which steps of which tiles a block has -*- C++ -*-===//
+//
+// As many blocks as the GPU has multiprocessors go through the tiles of a product. Where these are
+// no multiple of the blocks, the last ones are not done as wholes (stream-K, after Osama et al.
+// 2023): the steps of the tiles that fill the last two rounds, or of all of them where there are
+// fewer than blocks, are divided evenly. A block has a run of neighbouring steps, and goes through
+// it tile by tile from its end: what it has of a tile whose last steps are another block's it does
+// first, and leaves the sums for that block (PartialSums.h). It finishes the tiles whose last steps
+// are its own, and waits only for blocks of lower numbers, for what they have done before they wait
+// for anybody. Then come its whole tiles.
+//
+//===----------------------------------------------------------------------===//
 #ifndef KILN_LIB_TARGET_CUDA_TILESCHEDULER_H
 #define KILN_LIB_TARGET_CUDA_TILESCHEDULER_H
 
@@ -6,28 +17,58 @@
 
 namespace kiln::cuda {
 
-/// Where a tile is, and the turn (StageRing.h) of the first step that its block does of it.
-struct ScheduledTile {
-  sym::Expr part, batch, firstM, firstN;
-  mlir::Value turn;
+/// How the steps of some tiles are divided among blocks.
+struct StreamDivision {
+  /// None of them: 0. Those are the first of all tiles.
+  sym::Expr tiles;
+  /// That have a part of them: the first of all blocks.
+  sym::Expr blocks;
+  /// What the division costs, in steps of one block that it takes the time of.
+  sym::Expr cost;
 };
 
-/// The walk of a product's blocks through its tiles: as many blocks as the GPU has multiprocessors
-/// have all of them. All roles of a block walk in the same way.
+/// For `blocks` blocks; with 0 tiles unless it pays. `name` is given what is used several times,
+/// and the least that it is.
+StreamDivision divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym::Expr steps,
+                           sym::Expr blocks,
+                           llvm::function_ref<sym::Expr(sym::Expr expr, int64_t min)> name);
+/// Whether steps are ever divided: these are enough.
+bool mayDivideSteps(const WarpgroupPlan &plan, sym::Expr steps,
+                    const sym::Assumptions &assumptions);
+/// How many blocks have something to do, at most.
+sym::Expr countUsefulBlocks(const WarpgroupPlan &plan, sym::Expr tiles, sym::Expr steps,
+                            const sym::Assumptions &assumptions);
+
+/// Steps `first` to `end` - 1 of a tile, and the turn (StageRing.h) of the first of them.
+struct ScheduledTile {
+  sym::Expr part = 0, batch = 0, firstM = 0, firstN = 0;
+  mlir::Value first, end, turn;
+  /// Of the steps that are divided the number of the tile's first one.
+  mlir::Value stream;
+};
+
+/// The walk of a product's blocks through its tiles. All roles of a block walk in the same way.
 class TileScheduler {
 public:
   TileScheduler(DeviceFrame &frame, const ContractDims &dims, const WarpgroupPlan &plan);
 
   /// Steps of `WarpgroupPlan::blockK` of a tile.
   sym::Expr steps() const { return numSteps; }
+  /// Whether tiles may be a part of one.
+  bool dividesSteps() const { return divides; }
 
   /// Goes through this block's tiles, of every `stride` of them the one with number `first`. `body`
   /// is also told how many have been before. Gives the number of turns.
   mlir::Value forEach(mlir::Value first, int64_t stride,
                       llvm::function_ref<void(const ScheduledTile &tile, mlir::Value before)> body);
 
+  /// Of a tile, seen by `body`, that this block does not begin with its first step: the block that
+  /// does. That one and those up to this one have the steps before.
+  mlir::Value firstBlock(const ScheduledTile &tile);
+
 private:
-  ScheduledTile locate(sym::Expr tile, mlir::Value turn);
+  sym::Expr named(sym::Expr expr, int64_t min);
+  ScheduledTile locate(sym::Expr tile);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;
@@ -35,6 +76,9 @@ private:
   const ContractDims &dims;
   WarpgroupPlan plan;
   sym::Expr numSteps, blocksM, blocksN;
+  bool divides;
+  /// While a walk is written: steps that are divided, and the blocks that have them.
+  sym::Expr units = 0, workers = 0;
 };
 
 } // namespace kiln::cuda

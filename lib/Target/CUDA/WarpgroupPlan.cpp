@@ -1,6 +1,7 @@
 #include "WarpgroupPlan.h"
 #include "AsyncCopy.h"
 #include "RowExchange.h"
+#include "TileScheduler.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -96,10 +97,15 @@ static int64_t estimateWriting(const WarpgroupPlan &plan) {
 
 static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
                         const WarpgroupOperands &operands) {
-  int64_t rounds = llvm::divideCeil(cpu::estimate(plan.tiles(dims)), multiprocessors);
-  int64_t steps = llvm::divideCeil(cpu::estimate(dims.part), WarpgroupPlan::blockK);
-  int64_t writing = (plan.inTurns ? 1 : rounds) * estimateWriting(plan);
-  return rounds * steps * estimateStep(plan, op, operands) + writing;
+  int64_t tiles = cpu::estimate(plan.tiles(dims)), steps = cpu::estimate(plan.steps(dims));
+  StreamDivision division = divideSteps(plan, tiles, steps, multiprocessors,
+                                        [](sym::Expr expr, int64_t) { return expr; });
+  int64_t divided = *division.tiles.constant(), blocks = *division.blocks.constant();
+  int64_t rounds = llvm::divideCeil(tiles - divided, multiprocessors);
+  int64_t stepsOfBlock =
+      rounds * steps + llvm::divideCeil(divided * steps, blocks) + *division.cost.constant();
+  int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, multiprocessors);
+  return stepsOfBlock * estimateStep(plan, op, operands) + written * estimateWriting(plan);
 }
 
 KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
@@ -122,7 +128,9 @@ KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOpera
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM, best->blockN},
                                             {best->blockM(), best->blockN, WarpgroupPlan::blockK},
                                             wgmmaK, /*stage=*/false);
-  return {schedule, best->tiles(dims), WarpgroupPlan::threads};
+  sym::Expr blocks = countUsefulBlocks(*best, best->tiles(dims), best->steps(dims),
+                                       kernel::getAssumptions(&op.getLhs()));
+  return {schedule, blocks, WarpgroupPlan::threads};
 }
 
 std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::ScheduleAttr schedule,

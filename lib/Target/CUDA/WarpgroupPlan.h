@@ -39,6 +39,10 @@ struct WarpgroupPlan {
   }
   /// As many as there is room for.
   int64_t stages() const;
+  /// A tile's sums.
+  int64_t partialBytes() const { return blockM() * blockN * 4; }
+  /// Steps of a tile. Past the last part's there are zeros.
+  sym::Expr steps(const ContractDims &dims) const { return dims.part.ceilDiv(blockK); }
   sym::Expr tiles(const ContractDims &dims) const {
     return dims.numParts * dims.numBatch * dims.m.ceilDiv(blockM()) * dims.n.ceilDiv(blockN);
   }

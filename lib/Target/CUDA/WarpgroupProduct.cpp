@@ -123,6 +123,17 @@ static LLVM::InlineAsmOp emitInPlace(OpBuilder &b, Location loc, Type type, Valu
                                    LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
 }
 
+SmallVector<Value> cuda::emitInOrder(DeviceFrame &frame, ValueRange values) {
+  OpBuilder &b = frame.builder;
+  auto type =
+      LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(values.getTypes()));
+  Value packed = emitInPlace(b, frame.loc, type, values, {}, ",~{memory}", "").getResult(0);
+  SmallVector<Value> results;
+  for (size_t i = 0; i < values.size(); ++i)
+    results.push_back(LLVM::ExtractValueOp::create(b, frame.loc, packed, i));
+  return results;
+}
+
 Value WarpgroupProduct::multiply(Value sums, ValueRange left, const MatrixDescriptor &right,
                                  Value rightOffset) {
   int64_t count = columns / 2;

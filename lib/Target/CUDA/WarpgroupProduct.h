@@ -15,6 +15,8 @@ mlir::Value emitIsZero(DeviceFrame &frame, mlir::Value value);
 /// number ptxas sees from where they get it, which is the first of them: what is computed of it
 /// takes registers that a warp has in common.
 sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count);
+/// These values of f32, computed here, between the accesses of memory before and after.
+llvm::SmallVector<mlir::Value> emitInOrder(DeviceFrame &frame, mlir::ValueRange values);
 
 /// Of a thread, by what its warpgroup does: what is left of the registers that threads start with,
 /// and what others have of these.

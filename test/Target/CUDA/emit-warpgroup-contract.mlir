@@ -5,11 +5,12 @@
 // CHECK-LABEL: llvm.func @product_sm_90a(
 // CHECK-SAME: %[[LEFT:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
 // CHECK-SAME: %[[RIGHT:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
-// CHECK-SAME: cuda.grid = #sym.expr<128>
+// CHECK-SAME: cuda.grid = #sym.expr<256>
 // CHECK-SAME: {box = array<i64: 64, 128>, buffer = 0 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<1024>, #sym.expr<2048>, #sym.expr<1024>]}
 // CHECK-SAME: {box = array<i64: 64, 256>, buffer = 1 : i64
 // CHECK-SAME: cuda.shared = 229504
 // CHECK-SAME: cuda.variant_of = @product
+// CHECK-SAME: cuda.workspace = 131072
 // CHECK-SAME: nvvm.maxntid = array<i32: 384>, nvvm.minctasm = 1 : i32
 // CHECK: scf.if
 // CHECK-COUNT-8: nvvm.mbarrier.init
@@ -41,6 +42,13 @@
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: llvm.inline_asm has_side_effects "mov.u32 $0, %tid.x;"
+// A block that has a tile's last steps, but not its first, adds what those of lower numbers have left, warp by warp.
+// CHECK: scf.if
+// CHECK: scf.for
+// CHECK: llvm.inline_asm has_side_effects {cuda.wait_flag} "{{.*}}ld.acquire.gpu.b32 value, [$0];{{.*}}@waits bra AGAIN; }", "l,~{memory}"
+// CHECK-COUNT-32: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK: nvvm.bar.warp.sync
+// CHECK: llvm.store %c0_i32, {{.*}} {alignment = 4 : i64} : i32
 // A warp exchanges 64 columns of its rows at a time, and writes 16 bytes of a row a lane.
 // CHECK-COUNT-16: llvm.store {{.*}} {alignment = 4 : i64} : vector<2xbf16>
 // CHECK: nvvm.bar.warp.sync
@@ -48,6 +56,10 @@
 // CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<8xbf16>
 // CHECK-COUNT-48: llvm.store {{.*}} {alignment = 4 : i64} : vector<2xbf16>
 // CHECK-NOT: alignment = 4
+// CHECK: } else {
+// CHECK-COUNT-32: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>
+// CHECK-NEXT: nvvm.bar.warp.sync
+// CHECK: llvm.inline_asm has_side_effects {cuda.raise_flag} "st.release.gpu.b32 [$0], 1;", "l,~{memory}"
 // CHECK: llvm.return
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
@@ -70,7 +82,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 // epilogue reads an element for each sum: what is exchanged are the sums, of which a lane then has eight of a row.
 // CHECK-LABEL: llvm.func @turns_sm_90a(
 // CHECK: nvvm.setmaxregister increase
-// CHECK: scf.for %[[TILE:[a-z0-9]+]] = %{{.*}} to %c1024_i64 step
+// CHECK: scf.for {{.*}} step %c2_i64
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK-COUNT-4: nvvm.wgmma.mma_async

@@ -1,13 +1,14 @@
 // RUN: kiln-opt %s --cuda-lower-kernels --cuda-emulate | FileCheck %s
 
-// Products hand their sums on, from step to step; what is stored is asked for, once for each register.
+// Products hand their sums on, from step to step; what is stored is asked for, once for each register, and so is what is left for another
+// block, or added to.
 // CHECK-LABEL: llvm.func @product_sm_90a(
 // CHECK-NOT: llvm.call @kiln_emulator_sum(
 // CHECK: llvm.call @kiln_emulator_wgmma(
 // CHECK: llvm.call @kiln_emulator_wgmma_commit
 // CHECK: llvm.call @kiln_emulator_wgmma_wait
 // CHECK-NOT: llvm.call @kiln_emulator_wgmma(
-// CHECK-COUNT-128: llvm.call @kiln_emulator_sum(%{{.*}}) : (f32) -> f32
+// CHECK-COUNT-384: llvm.call @kiln_emulator_sum(%{{.*}}) : (f32) -> f32
 // CHECK-NOT: llvm.call @kiln_emulator_sum(
 // CHECK: llvm.return
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {

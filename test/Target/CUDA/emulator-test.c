@@ -52,6 +52,10 @@ void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t given);
 void kiln_emulator_commit(void);
 void kiln_emulator_wait(int32_t left);
 void kiln_emulator_buffer(void *address, int64_t bytes);
+void kiln_emulator_workspace(void *address, int64_t flags, int64_t bytes);
+void kiln_emulator_raise_flag(void *address);
+void kiln_emulator_wait_flag(void *address);
+void kiln_emulator_sync_warp(int32_t site);
 
 enum { LINE = 128, BOX = 64 * LINE, BARRIER = 2 * BOX, SHARED = BARRIER + 64, COLUMNS = 16 };
 
@@ -120,6 +124,17 @@ static enum {
   ARRIVES_TWICE,
   NO_ARRIVAL,
   LOST_THREAD,
+  SHARING, /* from here on, a block leaves something for another */
+  NOT_ZEROED,
+  NOT_LEFT,
+  LANES_APART,
+  NO_FLAG,
+  RAISED_TWICE,
+  NOT_RAISED,
+  NOT_AWAITED,
+  LOWERED_OTHER,
+  NOT_SEEN,
+  NOT_LOWERED,
   NUM_MISTAKES
 } mistake;
 
@@ -402,6 +417,42 @@ static int are_pairs_right(void) {
   return 1;
 }
 
+/*===-- A block that leaves something for another ---------------------------===*/
+
+enum { FLAGS = 64, LEFT = 16 * THREADS };
+
+static CUdeviceptr workspace;
+
+/* Each thread of block 0 leaves a number for block 1. */
+static void sharing_kernel(void **arguments) {
+  int32_t thread = kiln_emulator_thread();
+  char *memory = (char *)(uintptr_t)workspace, *flag = memory + thread / WARP * 4;
+  char *own = memory + FLAGS + 16 * thread;
+  uint32_t value = (uint32_t)(4 * thread + 1), zero = 0;
+  (void)arguments;
+  kiln_emulator_workspace(memory, FLAGS, LEFT);
+  if (kiln_emulator_block() == 0) {
+    if (mistake != NOT_LEFT)
+      memcpy(kiln_emulator_access(own, 4, 1), &value, 4);
+    if (mistake != LANES_APART)
+      kiln_emulator_sync_warp(0);
+    if (thread % WARP == 0 && mistake != NOT_RAISED)
+      kiln_emulator_raise_flag(mistake == NO_FLAG ? own : flag);
+    if (thread % WARP == 0 && mistake == RAISED_TWICE)
+      kiln_emulator_raise_flag(flag);
+    if (thread % WARP == 0 && mistake == LOWERED_OTHER)
+      memcpy(kiln_emulator_access(flag, 4, 1), &zero, 4);
+    return;
+  }
+  if (mistake != NOT_AWAITED)
+    kiln_emulator_wait_flag(flag);
+  exchanged[thread] = load(own);
+  if (mistake != NOT_SEEN)
+    kiln_emulator_sync_warp(1);
+  if (thread % WARP == 0 && mistake != NOT_LOWERED)
+    memcpy(kiln_emulator_access(flag, 4, 1), &zero, 4);
+}
+
 /*===-- Callers -------------------------------------------------------------===*/
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
@@ -421,6 +472,8 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraph
                                  size_t numAfter, const CUDA_KERNEL_NODE_PARAMS *parameters);
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
                                       const CUlaunchConfig *launch);
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream);
+CUresult cuCtxSynchronize(void);
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void *address,
                                 const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
                                 const uint32_t *steps, int interleave, int swizzle, int l2Promotion,
@@ -616,7 +669,25 @@ static const char *const messages[] = {
     [NO_ARRIVAL] = "waits for its cluster without having arrived",
     [LOST_THREAD] = "of 256 threads 2 are at a barrier, 0 at an instruction of their whole warp or "
                     "warpgroup, 0 wait for a phase of a barrier, 254 for their cluster",
+    [NOT_ZEROED] = "raises a flag that is not down",
+    [NOT_LEFT] = "reads what no block has left",
+    [LANES_APART] = "reads what block 0 has written without waiting for it to be released",
+    [NO_FLAG] = "raises a flag that is none",
+    [RAISED_TWICE] = "raises a flag that is not down",
+    [NOT_RAISED] = "waits for a flag that no earlier block has raised",
+    [NOT_AWAITED] = "reads what block 0 has written without waiting for it to be released",
+    [LOWERED_OTHER] = "lowers a flag that it has not waited for",
+    [NOT_SEEN] = "lowers a flag that other lanes may not have seen",
+    [NOT_LOWERED] = "leaves flag 0 up for the next kernel",
 };
+
+static int run_sharing(char *message, size_t size) {
+  memset(exchanged, 0, sizeof exchanged);
+  cuMemsetD32Async(workspace, mistake == NOT_ZEROED ? ~0u : 0, FLAGS / 4, NULL);
+  cuCtxSynchronize();
+  return emulator_launch("by_hand", sharing_kernel, current(), NULL, 2, 1, THREADS, SHARED, message,
+                         size);
+}
 
 int main(void) {
   int failures = 0;
@@ -634,6 +705,7 @@ int main(void) {
     numbers[i] = i;
   setenv("KILN_EMULATOR_DEVICES", "2", 1);
   failures += count_wrong_maps();
+  cuMemAlloc_v2(&workspace, FLAGS + 2 * LEFT);
   tensor.box[0] = 32;
   memcpy(&narrow_map, &tensor, sizeof tensor);
   tensor.box[0] = 64;
@@ -643,17 +715,19 @@ int main(void) {
   for (int i = 0; i < NUM_MISTAKES; ++i) {
     char message[512] = "";
     mistake = i;
-    int is_paired = i >= PAIRS, is_plain = i >= PLAIN && !is_paired;
-    emulator_overlaps = is_plain;
-    int failed = emulator_launch("by_hand",
-                                 is_paired  ? pair_kernel
-                                 : is_plain ? plain_kernel
-                                            : kernel,
-                                 NULL, NULL, is_paired ? BLOCKS : 1, is_paired ? 2 : 1, THREADS,
-                                 SHARED, message, sizeof message);
+    int shares = i >= SHARING, is_paired = i >= PAIRS && !shares;
+    int is_plain = i >= PLAIN && !is_paired;
+    emulator_overlaps = is_plain && !shares;
+    int failed = shares ? run_sharing(message, sizeof message)
+                        : emulator_launch("by_hand",
+                                          is_paired  ? pair_kernel
+                                          : is_plain ? plain_kernel
+                                                     : kernel,
+                                          NULL, NULL, is_paired ? BLOCKS : 1, is_paired ? 2 : 1,
+                                          THREADS, SHARED, message, sizeof message);
     int right = !failed && (is_paired ? are_pairs_right() : is_plain ? is_exchanged() : is_right());
     int is_found = messages[i] ? failed && strstr(message, messages[i]) != NULL : !failed && !right;
-    if (i == NONE || i == PLAIN || i == PAIRS ? !right : !is_found) {
+    if (i == NONE || i == PLAIN || i == PAIRS || i == SHARING ? !right : !is_found) {
       fprintf(stderr, "mistake %d: %s\n", i, message);
       ++failures;
     }

@@ -1,10 +1,11 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --split-input-file | FileCheck %s
 
-// Both operands are memory as it is: the product gets a variant, with the largest tiles of which there are enough.
+// Both operands are memory as it is: the product gets a variant, with the largest tiles of which there are enough. Two blocks may share
+// each of the 128, whose 16 steps are enough for that.
 // CHECK-LABEL: kernel.func @product(
 // CHECK: kernel.func @product_sm_90a(
 // CHECK-SAME: cuda.variant_of = @product
-// CHECK-SAME: grid = #sym.expr<128>
+// CHECK-SAME: grid = #sym.expr<256>
 // CHECK-SAME: #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16,
 // CHECK-SAME: threads = 384
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {

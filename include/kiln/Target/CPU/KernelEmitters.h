@@ -55,6 +55,8 @@ int64_t getScratchBytes(kernel::FuncOp func);
 /// The symbol of what a launch on a device is given for a kernel: a kiln_rt_device_kernel
 /// (runtime/cuda/device.h).
 std::string getDeviceKernelSymbol(llvm::StringRef kernel);
+/// The symbol of what a run knows of all of them: a kiln_rt_device.
+inline constexpr llvm::StringLiteral deviceTableName = "kiln_device";
 /// The attribute of a kernel.func that is planned for a device: threads of a block.
 inline constexpr llvm::StringLiteral threadsAttrName = "threads";
 /// The runtime's own, which every model for a device has: copies tensors that are not contiguous.

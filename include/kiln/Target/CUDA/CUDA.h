@@ -35,7 +35,8 @@ struct DeviceKernel {
   int64_t numBuffers = 0;
   int64_t threads = 0;
   int64_t sharedBytes = 0;
-  int64_t cluster = 1; // blocks of one
+  int64_t cluster = 1;        // blocks of one
+  int64_t workspaceBytes = 0; // of a block
   std::vector<Image> images;
 };
 

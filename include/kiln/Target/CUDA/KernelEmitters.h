@@ -23,6 +23,7 @@ constexpr llvm::StringLiteral buffersAttrName = "cuda.buffers";
 constexpr llvm::StringLiteral sharedAttrName = "cuda.shared";
 constexpr llvm::StringLiteral gridAttrName = "cuda.grid";
 constexpr llvm::StringLiteral mapsAttrName = "cuda.maps";
+constexpr llvm::StringLiteral workspaceAttrName = "cuda.workspace";
 
 /// The attribute of a kernel.func, and of its function, that is launched on Hopper instead of the
 /// one it names.
@@ -78,11 +79,16 @@ struct DeviceFrame : cpu::KernelFrame {
   int64_t numThreads;
   int64_t sharedBytes = 0;
 
+  /// Bytes of the run's workspace for each block. 0: the kernel is not given it.
+  int64_t workspaceBytes = 0;
   /// What `cuda.maps` says of them: the host makes one of each for a launch.
   llvm::SmallVector<mlir::Attribute> maps;
 
   /// The address of `bytes` bytes of the block's memory that nobody else has.
   mlir::Value allocateShared(int64_t bytes, int64_t alignment = vectorBytes);
+  /// One more parameter, behind the error flag: the address of the run's workspace, for this many
+  /// bytes of each block and the flags before them (PartialSums.h). Before any tensor map.
+  mlir::Value addWorkspace(int64_t bytes);
   /// One more parameter, behind the others: the address of a tensor map.
   mlir::Value addTensorMap(const TensorMap &map);
   /// The thread's number, read again: what is computed of it is not computed before.
@@ -100,6 +106,9 @@ struct DeviceFrame : cpu::KernelFrame {
   mlir::Value emitLess(sym::Expr value, sym::Expr limit);
   /// Two conditions together, null where both are proved.
   mlir::Value both(mlir::Value x, mlir::Value y);
+
+private:
+  mlir::Value addParameter(llvm::ArrayRef<mlir::NamedAttribute> attributes);
 };
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been

@@ -31,6 +31,8 @@ long setting(const char *name, long otherwise) {
   return text ? atol(text) : otherwise;
 }
 
+int count_multiprocessors(void) { return (int)setting("KILN_EMULATOR_MULTIPROCESSORS", 3); }
+
 static int num_devices(void) {
   long count = setting("KILN_EMULATOR_DEVICES", 1);
   return (int)(count < MAX_DEVICES ? count : MAX_DEVICES);
@@ -124,7 +126,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
   else if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
     *value = capability % 10;
   else if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-    *value = MULTIPROCESSORS;
+    *value = count_multiprocessors();
   else
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;

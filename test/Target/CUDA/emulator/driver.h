@@ -40,7 +40,6 @@ enum {
 /*===-- driver.c ------------------------------------------------------------===*/
 
 #define MAX_DEVICES 8
-#define MULTIPROCESSORS 3 /* of each */
 
 struct CUctx_st {
   int device;
@@ -59,6 +58,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void misuse(const char *format, 
 
 __attribute__((format(printf, 1, 2))) void record(const char *format, ...);
 long setting(const char *name, long otherwise);
+/* Of each GPU. */
+int count_multiprocessors(void);
 
 /* Memory of zeros that is never freed: handles tell who uses them when they are gone. */
 void *keep(size_t bytes);

@@ -52,6 +52,7 @@ static void make_fibre(unsigned thread) {
   machine.block->threads[thread].state = READY;
   machine.block->threads[thread].num_copies = machine.block->threads[thread].groups = 0;
   machine.block->threads[thread].must_wait = emulator_overlaps;
+  machine.block->threads[thread].meetings = machine.block->threads[thread].num_waited_flags = 0;
 }
 
 static void resume(unsigned thread) {
@@ -113,6 +114,12 @@ EXPORT int32_t kiln_emulator_shuffle(int32_t value, int32_t distance, int32_t si
   self->distance = distance;
   wait_at(AT_SHUFFLE, site);
   return self->received;
+}
+
+/* bar.warp.sync: what a lane has done before all lanes know of behind it. */
+EXPORT void kiln_emulator_sync_warp(int32_t site) {
+  kiln_emulator_shuffle(0, 0, site);
+  ++machine.block->threads[machine.current].meetings;
 }
 
 EXPORT void kiln_emulator_mma(const void *left, const void *right, float *sums, int32_t operand,
@@ -235,8 +242,11 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
              i);
         stop();
       }
-      if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0)
+      if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0) {
+        if (is_workspace(address))
+          note_workspace(address, (size_t)bytes, writes);
         return (void *)(address & ~EMULATOR_DEVICE_BIT);
+      }
       fail("%s %lld bytes of buffer %u at an address that is not a multiple of that",
            writes ? "writes" : "reads", (long long)bytes, i);
       stop();
@@ -499,6 +509,7 @@ int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontex
   machine.num_threads = threads;
   machine.num_blocks = grid;
   machine.num_buffers = 0;
+  begin_workspace();
   machine.shared_bytes = shared_bytes;
   machine.cluster = cluster;
   machine.block = &machine.blocks[0];
@@ -519,6 +530,7 @@ int emulator_launch(const char *name, void (*kernel)(void **arguments), CUcontex
       abort();
   for (unsigned first = 0; first < grid && !machine.failed; first += cluster)
     run_cluster(first);
+  end_workspace();
   for (unsigned rank = 0; rank < cluster; ++rank)
     free(machine.blocks[rank].shared);
   return machine.failed;

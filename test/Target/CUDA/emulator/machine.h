@@ -4,6 +4,7 @@
  *                                                   products of warpgroups
  *   writes.c    what threads write where hardware reads
  *   cluster.c   blocks that run together
+ *   workspace.c what blocks leave for others
  *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_TEST_EMULATOR_MACHINE_H
@@ -39,6 +40,7 @@ enum operand { BF16, F16, TF32 }; /* of a matrix product */
 #define MAX_PRODUCTS 16 /* of a thread, whose sums are in registers */
 #define MAX_MBARRIERS 64
 #define MAX_CLUSTER 8 /* blocks that every GPU with clusters runs together */
+#define MAX_WAITED 64 /* flags that a thread has waited for */
 
 struct thread {
   void *stack_pointer;
@@ -62,7 +64,12 @@ struct thread {
     unsigned group;
   } copies[MAX_COPIES];
   unsigned num_copies, groups;
-  unsigned fences; /* after which hardware sees what it has written */
+  unsigned fences;   /* after which hardware sees what it has written */
+  unsigned meetings; /* of its warp, which order what lanes do */
+  struct {
+    unsigned flag, meetings;
+  } waited_flags[MAX_WAITED];
+  unsigned num_waited_flags;
   /* Hopper's: what it waits for, and how many phases of each barrier had ended when it went on. */
   unsigned mbarrier, parity;
   unsigned waited[MAX_MBARRIERS];
@@ -147,6 +154,8 @@ struct machine {
     int64_t bytes;
   } buffers[MAX_BUFFERS];
   unsigned num_buffers;
+  uintptr_t workspace; /* 0: the kernel has none */
+  size_t flag_bytes, workspace_bytes;
   struct block blocks[MAX_CLUSTER]; /* by their rank in the cluster that runs */
   unsigned cluster;                 /* how many there are */
   unsigned cluster_phase;           /* how often all have met at the cluster's barrier */
@@ -168,6 +177,8 @@ float widen(uint16_t bits, enum operand operand);
 
 /* What pointer the host has for an access of these bytes, which may be made. */
 void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes);
+/* Memory that the kernel may use. */
+void kiln_emulator_buffer(void *address, int64_t bytes);
 
 /*===-- async.c -------------------------------------------------------------===*/
 
@@ -199,5 +210,13 @@ void note_box(uintptr_t begin, size_t bytes);
 void note_fence(void);
 /* Products are to read what has been written and fenced. */
 void check_writes(uintptr_t begin, size_t bytes);
+
+/*===-- workspace.c ---------------------------------------------------------===*/
+
+void begin_workspace(void); /* of a launch */
+void end_workspace(void);
+int is_workspace(uintptr_t address);
+/* A thread is to read or write what is behind the flags. */
+void note_workspace(uintptr_t begin, size_t bytes, int32_t writes);
 
 #endif /* KILN_TEST_EMULATOR_MACHINE_H */

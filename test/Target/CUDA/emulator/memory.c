@@ -243,6 +243,20 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t by
   }
   return leave(result);
 }
+EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  CUresult result = enter();
+  if (result == CUDA_SUCCESS && to % 4)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && count) {
+    struct operation copy = {.kind = COPY, .to = to, .bytes = 4 * count, .owns_from = true};
+    reach(current(), to, copy.bytes, "a memset");
+    copy.host_from = malloc(copy.bytes);
+    for (size_t i = 0; i < count; ++i)
+      memcpy(copy.host_from + 4 * i, &value, 4);
+    result = add_operation(get_stream(stream), copy);
+  }
+  return leave(result);
+}
 EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr pointer) {
   CUresult result = enter();
   struct allocation *a = find_allocation(pointer & ~EMULATOR_DEVICE_BIT);

@@ -112,6 +112,6 @@ EXPORT CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
        launch->blockDimY != 1 || launch->blockDimZ != 1 || launch->numAttrs))
     result = CUDA_ERROR_INVALID_VALUE;
   if (result == CUDA_SUCCESS)
-    *count = (int)(MULTIPROCESSORS / function->cluster);
+    *count = count_multiprocessors() / (int)function->cluster;
   return leave(result);
 }
