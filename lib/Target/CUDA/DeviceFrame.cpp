@@ -102,13 +102,16 @@ Value DeviceFrame::toShared(Value address) {
   return LLVM::AddrSpaceCastOp::create(builder, loc, space, address);
 }
 
-Value DeviceFrame::readThread() {
-  Value number =
-      LLVM::InlineAsmOp::create(builder, loc, TypeRange(builder.getI32Type()), ValueRange(),
-                                readThreadText, "=r",
-                                /*has_side_effects=*/true, /*is_align_stack=*/false,
-                                LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
-          .getResult(0);
+Value DeviceFrame::readThread() { return readAgain(readThreadText); }
+
+Value DeviceFrame::readBlock() { return readAgain(readBlockText); }
+
+Value DeviceFrame::readAgain(StringRef text) {
+  Value number = LLVM::InlineAsmOp::create(
+                     builder, loc, TypeRange(builder.getI32Type()), ValueRange(), text, "=r",
+                     /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                     LLVM::AsmDialectAttr(), ArrayAttr())
+                     .getResult(0);
   return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), number);
 }
 

@@ -72,7 +72,7 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       auto text = dyn_cast<LLVM::InlineAsmOp>(op);
       if (isa<NVVM::ThreadIdXOp>(op) || (text && text.getAsmString() == readThreadText))
         return replace(emulator.call(loc, "kiln_emulator_thread", i32, {}));
-      if (isa<NVVM::BlockIdXOp>(op))
+      if (isa<NVVM::BlockIdXOp>(op) || (text && text.getAsmString() == readBlockText))
         return replace(emulator.call(loc, "kiln_emulator_block", i32, {}));
       if (isa<NVVM::GridDimXOp>(op))
         return replace(emulator.call(loc, "kiln_emulator_blocks", i32, {}));

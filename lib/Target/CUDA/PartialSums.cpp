@@ -17,6 +17,7 @@ PartialSums::PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads)
       workspace(frame.addWorkspace(sums * threads * sumBytes)) {}
 
 void PartialSums::begin(sym::Expr thread, sym::Expr warp, sym::Expr lane) {
+  block = frame.readBlock();
   this->thread = frame.emit(thread);
   this->warp = frame.emit(warp);
   isFirstLane =
@@ -73,20 +74,20 @@ void PartialSums::leave(ValueRange sums) {
   for (int64_t i = 0; i < numSums; i += runLength)
     LLVM::StoreOp::create(b, loc,
                           vector::FromElementsOp::create(b, loc, type, sums.slice(i, runLength)),
-                          address(frame.block, i), /*alignment=*/vectorBytes);
+                          address(block, i), /*alignment=*/vectorBytes);
   // What the other lanes have written is released with what this one has.
   syncWarp();
-  frame.emitIf(isFirstLane, [&] { raise(flag(frame.block)); });
+  frame.emitIf(isFirstLane, [&] { raise(flag(block)); });
 }
 
 SmallVector<Value> PartialSums::add(Value first, ValueRange sums) {
-  return frame.emitLoop(first, frame.block, 1, sums,
-                        [&](Value block, ValueRange values) -> SmallVector<Value> {
-                          Value raised = flag(block);
+  return frame.emitLoop(first, block, 1, sums,
+                        [&](Value other, ValueRange values) -> SmallVector<Value> {
+                          Value raised = flag(other);
                           wait(raised);
                           SmallVector<Value> next;
                           for (int64_t i = 0; i < numSums; i += atOnce)
-                            llvm::append_range(next, addSome(block, i, values));
+                            llvm::append_range(next, addSome(other, i, values));
                           // When all lanes have seen it.
                           syncWarp();
                           frame.emitIf(isFirstLane, [&] { lower(raised); });

@@ -46,7 +46,7 @@ private:
   mlir::Location loc;
   int64_t numSums, numThreads;
   mlir::Value workspace;
-  mlir::Value thread, warp, isFirstLane;
+  mlir::Value block, thread, warp, isFirstLane;
 };
 
 /// Attributes of an llvm.inline_asm that raises a flag, or waits for one, for the emulator.

@@ -23,15 +23,20 @@ struct StreamDivision {
   sym::Expr tiles;
   /// That have a part of them: the first of all blocks.
   sym::Expr blocks;
-  /// What the division costs, in steps of one block that it takes the time of.
-  sym::Expr cost;
+  /// Steps that a block has of them, at most; and what the division costs besides, in steps of one
+  /// block that it takes the time of.
+  sym::Expr stepsOfBlock, cost;
+  /// Of whole tiles, one for each block, behind which fewer than blocks are left.
+  sym::Expr rounds;
+
+  StreamDivision() : tiles(0), blocks(1), stepsOfBlock(0), cost(0), rounds(0) {}
 };
 
-/// For `blocks` blocks; with 0 tiles unless it pays. `name` is given what is used several times,
-/// and the least that it is.
+/// For `blocks` blocks; with 0 tiles unless it pays. `name` is given what is used several times
+/// or divides, and what is known of it besides.
 StreamDivision divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym::Expr steps,
                            sym::Expr blocks,
-                           llvm::function_ref<sym::Expr(sym::Expr expr, int64_t min)> name);
+                           llvm::function_ref<sym::Expr(sym::Expr expr, sym::Range known)> name);
 /// Whether steps are ever divided: these are enough.
 bool mayDivideSteps(const WarpgroupPlan &plan, sym::Expr steps,
                     const sym::Assumptions &assumptions);
@@ -67,7 +72,8 @@ public:
   mlir::Value firstBlock(const ScheduledTile &tile);
 
 private:
-  sym::Expr named(sym::Expr expr, int64_t min);
+  /// A variable of this value, of which this is known besides.
+  sym::Expr named(sym::Expr expr, sym::Range known);
   ScheduledTile locate(sym::Expr tile);
 
   DeviceFrame &frame;

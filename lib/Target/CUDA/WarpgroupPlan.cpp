@@ -99,11 +99,11 @@ static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const 
                         const WarpgroupOperands &operands) {
   int64_t tiles = cpu::estimate(plan.tiles(dims)), steps = cpu::estimate(plan.steps(dims));
   StreamDivision division = divideSteps(plan, tiles, steps, multiprocessors,
-                                        [](sym::Expr expr, int64_t) { return expr; });
-  int64_t divided = *division.tiles.constant(), blocks = *division.blocks.constant();
+                                        [](sym::Expr expr, sym::Range) { return expr; });
+  int64_t divided = *division.tiles.constant();
   int64_t rounds = llvm::divideCeil(tiles - divided, multiprocessors);
   int64_t stepsOfBlock =
-      rounds * steps + llvm::divideCeil(divided * steps, blocks) + *division.cost.constant();
+      rounds * steps + *division.stepsOfBlock.constant() + *division.cost.constant();
   int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, multiprocessors);
   return stepsOfBlock * estimateStep(plan, op, operands) + written * estimateWriting(plan);
 }

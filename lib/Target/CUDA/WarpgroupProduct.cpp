@@ -57,11 +57,12 @@ MatrixDescriptor::MatrixDescriptor(DeviceFrame &frame, Value memory, bool alongR
   constexpr uint64_t swizzle128 = 1;
   // Lines of steps are all that a product reads of them: there is no next.
   uint64_t leading = alongRows ? boxBytes / unit : 1;
-  uint64_t fields = swizzle128 << 62 | uint64_t(patternBytes / unit) << 32 | leading << 16;
+  high = swizzle128 << 62 | uint64_t(patternBytes / unit) << 32;
   Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), frame.toShared(memory));
   Value low = arith::ShRUIOp::create(
       b, loc, arith::AndIOp::create(b, loc, address, frame.constant(0x3ffff)), frame.constant(4));
-  first = arith::OrIOp::create(b, loc, low, frame.constant(static_cast<int64_t>(fields)));
+  low = arith::OrIOp::create(b, loc, low, frame.constant(static_cast<int64_t>(leading << 16)));
+  first = arith::TruncIOp::create(b, loc, b.getI32Type(), low);
 }
 
 Value MatrixDescriptor::at(Value offset, int64_t k) const {
@@ -69,8 +70,15 @@ Value MatrixDescriptor::at(Value offset, int64_t k) const {
   // Steps are lines, or neighbours in a line, which goes on in the next box.
   constexpr int64_t lineSteps = lineBytes / 2;
   int64_t bytes = alongRows ? k * lineBytes : k / lineSteps * boxBytes + k % lineSteps * 2;
-  Value begin = arith::AddIOp::create(b, frame.loc, first, offset);
-  return arith::AddIOp::create(b, frame.loc, begin, frame.constant(bytes / unit));
+  // Addresses are of 14 bits: half of the descriptor stays what it is.
+  Type i32 = b.getI32Type();
+  Value low = arith::AddIOp::create(b, frame.loc, first,
+                                    arith::TruncIOp::create(b, frame.loc, i32, offset));
+  low = arith::AddIOp::create(b, frame.loc, low,
+                              arith::ConstantIntOp::create(b, frame.loc, bytes / unit, 32));
+  return arith::OrIOp::create(b, frame.loc,
+                              arith::ExtUIOp::create(b, frame.loc, b.getI64Type(), low),
+                              frame.constant(static_cast<int64_t>(high)));
 }
 
 WarpgroupProduct::WarpgroupProduct(DeviceFrame &frame, Type operandType, int64_t columns)

@@ -51,7 +51,8 @@ private:
   DeviceFrame &frame;
   bool alongRows;
   int64_t boxBytes;
-  mlir::Value first;
+  uint64_t high;
+  mlir::Value first; // of the lower 32 bits
 };
 
 /// Products of 64 rows by `columns` columns, summed in f32. The sums are one value (an LLVM struct)

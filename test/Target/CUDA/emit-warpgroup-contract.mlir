@@ -82,7 +82,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 // epilogue reads an element for each sum: what is exchanged are the sums, of which a lane then has eight of a row.
 // CHECK-LABEL: llvm.func @turns_sm_90a(
 // CHECK: nvvm.setmaxregister increase
-// CHECK: scf.for {{.*}} step %c2_i64
+// CHECK: scf.for {{.*}} step %c2_i32
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK: nvvm.mbarrier.try_wait.parity
 // CHECK-COUNT-4: nvvm.wgmma.mma_async

@@ -31,8 +31,9 @@ constexpr llvm::StringLiteral variantAttrName = "cuda.variant_of";
 /// Which GPUs those are: they run `sm_90a`.
 constexpr unsigned variantArchitecture = 90;
 
-/// The instruction of an llvm.inline_asm that reads the thread's number.
-constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;";
+/// The instructions of an llvm.inline_asm that read the thread's number, and the block's.
+constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;",
+                              readBlockText = "mov.u32 $0, %ctaid.x;";
 
 /// Shared memory of a block, whose size the launch gives.
 constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
@@ -91,8 +92,10 @@ struct DeviceFrame : cpu::KernelFrame {
   mlir::Value addWorkspace(int64_t bytes);
   /// One more parameter, behind the others: the address of a tensor map.
   mlir::Value addTensorMap(const TensorMap &map);
-  /// The thread's number, read again: what is computed of it is not computed before.
+  /// The thread's number, or the block's, read again: what is computed of it is not computed
+  /// before.
   mlir::Value readThread();
+  mlir::Value readBlock();
   /// A generic address of shared memory as one of that.
   mlir::Value toShared(mlir::Value address);
   void emitBarrier();
@@ -108,6 +111,7 @@ struct DeviceFrame : cpu::KernelFrame {
   mlir::Value both(mlir::Value x, mlir::Value y);
 
 private:
+  mlir::Value readAgain(llvm::StringRef text);
   mlir::Value addParameter(llvm::ArrayRef<mlir::NamedAttribute> attributes);
 };
 
