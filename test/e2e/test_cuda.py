@@ -267,7 +267,7 @@ def test_products_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
     for number in (200, 200, 200, 16):
         compiled.check(example(number), 3e-2, 3e-2)
     text = log.read_text()
-    assert len(set(re.findall(r"launch (\w+)_sm_90a grid 3 ", text))) == 10, text
+    assert len(set(re.findall(r"launch (\w+)_sm_90a grid [23] ", text))) == 10, text
     assert re.search(r"graph of \d+\n", text) and text.count("update\n") > 2
     log.unlink()
     for name, value in (("KILN_EMULATOR_CAPABILITY", "80"), ("KILN_CUDA_VARIANTS", "0")):
@@ -276,6 +276,40 @@ def test_products_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
             compiled.model = GuardedModel(compiled.path)
             compiled.check(example(72), 3e-2, 3e-2)
     assert "contract" in log.read_text() and "sm_90a" not in log.read_text()
+
+
+class Clusters(torch.nn.Module):
+    """Products of so many tiles that pairs of blocks share copies, of the right operand or of the left one: in either order, with epilogues that
+    read rows, columns and both, of batches, with a prologue and windows on the other side, and of tiles of both warpgroups and in turns."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.conv = torch.nn.Linear(192, 520), torch.nn.Conv2d(64, 72, 3, padding=1)
+
+    def forward(self, x, w, residual, stack, images):
+        return (F.relu(self.layer(x)) + residual, w.t() @ x.t(), torch.bmm(stack, stack.transpose(1, 2)), stack.transpose(1, 2) @ stack,
+                F.silu(x) @ w, self.conv(images), x @ w[:, :200], (x @ x.t()).float())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_clusters(compile_model, dtype, tmp_path, monkeypatch):
+    """Odd and even numbers of tiles either way, fewer than a cluster has, and more than are done at a time."""
+    def example(rows):
+        torch.manual_seed(rows)
+        inputs = (torch.randn(rows, 192), torch.randn(192, 520) / 8, torch.randn(rows, 520), torch.randn(3, rows, 64) / 4,
+                  torch.randn(rows // 64, 64, 8, 9).to(memory_format=torch.channels_last))
+        return tuple(tensor.to(dtype) for tensor in inputs)
+
+    number = torch.export.Dim("number", min=1, max=100)
+    rows = 64 * number
+    compiled = compile_model(Clusters().to(dtype), example(192), dynamic_shapes=({0: rows}, None, {0: rows}, {1: rows}, {0: number}), options=EMULATED)
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    for number in (3, 3, 3, 1, 9, 4):
+        compiled.check(example(64 * number), 3e-2, 6e-2)
+    text = log.read_text()
+    assert len(set(re.findall(r"launch (\w+)_sm_90a grid 2 .* cluster 2\n", text))) >= 5, text
+    assert re.search(r"graph of \d+\n", text) and text.count("update\n") > 2
 
 
 class Rows(torch.nn.Module):

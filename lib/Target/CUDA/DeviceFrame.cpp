@@ -21,6 +21,16 @@ int64_t cuda::getThreads(kernel::FuncOp func) {
   return threads ? threads.getInt() : 0;
 }
 
+std::optional<ClusterShape> cuda::getCluster(kernel::FuncOp func) {
+  Attribute attribute = func->getAttr(clusterAttrName);
+  if (!attribute)
+    return ClusterShape();
+  auto sizes = dyn_cast<DenseI64ArrayAttr>(attribute);
+  if (!sizes || sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1)
+    return std::nullopt;
+  return ClusterShape{sizes[0], sizes[1]};
+}
+
 int64_t cuda::getCluster(LLVM::LLVMFuncOp function) {
   auto dims =
       function->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getClusterDimAttrName());
@@ -116,6 +126,11 @@ Value DeviceFrame::readAgain(StringRef text) {
 }
 
 void DeviceFrame::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
+
+void DeviceFrame::emitClusterBarrier() {
+  NVVM::ClusterArriveOp::create(builder, loc, UnitAttr());
+  NVVM::ClusterWaitOp::create(builder, loc, UnitAttr());
+}
 
 void DeviceFrame::emitIf(Value condition, function_ref<void()> body) {
   if (!condition)

@@ -15,6 +15,10 @@
 //
 // The first warpgroup gives registers away, of which the sums of the others need more than an equal
 // share.
+//
+// Two blocks may be a cluster, with neighbouring tiles that have one operand's part in common: each
+// copies half of it to both. Both go through as many tiles and steps. What one of them tells the
+// other is that a place is empty, and that it has come to the end.
 #include "ContractKernel.h"
 #include "PartialSums.h"
 #include "RowExchange.h"
@@ -37,11 +41,12 @@ public:
       : ContractKernel(frame, op), plan(plan), operands(operands),
         thread(frame.addVariable(frame.thread, frame.numThreads)),
         group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
-        inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)), tiles(frame, dims, plan),
-        steps(tiles.steps()), partials(makePartials(frame, plan, tiles)),
-        feed(frame, op, dims, plan, operands, inGroup), order(makeOrder(frame, plan)),
+        inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)), rank(makeRank(frame, plan)),
+        tiles(frame, dims, plan, rank), steps(tiles.steps()),
+        partials(makePartials(frame, plan, tiles)),
+        feed(frame, op, dims, plan, operands, inGroup, rank), order(makeOrder(frame, plan)),
         ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
-             plan.sharers() * warps),
+             plan.sharers() * warps, plan.cluster.blocks()),
         product(frame, dims.operandType, plan.blockN) {}
 
   void emit() {
@@ -51,10 +56,24 @@ public:
     emitWarpgroupRoles(
         frame, group, inGroup, /*oneCopies=*/!threads, registers, [&] { produce(); },
         [&] { consume(); });
+    if (plan.cluster.blocks() > 1) {
+      setCluster(frame.function, plan.cluster.blocks());
+      // A block's memory stays while another one may still arrive at its barriers.
+      frame.emitClusterBarrier();
+    }
   }
 
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
+
+  static sym::Expr makeRank(DeviceFrame &frame, const WarpgroupPlan &plan) {
+    if (plan.cluster.blocks() == 1)
+      return 0;
+    OpBuilder &b = frame.builder;
+    Value rank = NVVM::ClusterId::create(b, frame.loc, b.getI32Type());
+    return frame.addVariable(arith::ExtUIOp::create(b, frame.loc, b.getI64Type(), rank),
+                             plan.cluster.blocks());
+  }
 
   static std::optional<BarrierArray> makeOrder(DeviceFrame &frame, const WarpgroupPlan &plan) {
     if (!plan.inTurns)
@@ -67,7 +86,8 @@ private:
                                                  const TileScheduler &tiles) {
     if (!tiles.dividesSteps())
       return std::nullopt;
-    return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize);
+    return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize,
+                       plan.cluster.blocks());
   }
 
   static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
@@ -96,7 +116,12 @@ private:
     consumer = frame.named(group - 1, plan.consumers);
     sharer = plan.inTurns ? sym::Expr(0) : consumer;
     sym::Expr lane = frame.named(inGroup.mod(warpSize), warpSize);
-    isFirstLane = emitIsZero(frame, frame.emit(lane));
+    isFirstLane = releases = emitIsZero(frame, frame.emit(lane));
+    if (int64_t blocks = plan.cluster.blocks(); blocks > 1) {
+      releases = frame.emitLess(lane, blocks);
+      others = ring.emptyIn(
+          arith::TruncIOp::create(b, loc, b.getI32Type(), frame.simplifyAndEmit(lane.mod(blocks))));
+    }
     // Each of the operands' boxes has a consumer's rows, and so has a part of an undivided one.
     Value memory = ring.memory(frame.constant(0));
     Value rows =
@@ -135,7 +160,7 @@ private:
   }
 
   void release(Value turn) {
-    frame.emitIf(isFirstLane, [&] { ring.release(turn); });
+    frame.emitIf(releases, [&] { ring.release(turn, others); });
   }
 
   /// A tile's sums.
@@ -297,6 +322,7 @@ private:
   const WarpgroupOperands &operands;
   /// The block's threads and warpgroups; the threads of one.
   sym::Expr thread, group, inGroup;
+  sym::Expr rank; // of the block in its cluster
   TileScheduler tiles;
   sym::Expr steps; // of a tile
   /// Nothing: all tiles are wholes.
@@ -309,6 +335,8 @@ private:
   /// Of the warpgroups that multiply this one; and of those that have a tile together.
   sym::Expr consumer = 0, sharer = 0;
   Value isFirstLane;
+  /// The lanes that let go of a place, one in each block of a cluster: null `others` are its own.
+  Value releases, others;
   /// Nothing: neighbours are written as tensor cores leave them.
   std::optional<RowExchange> exchange;
   int64_t run = 0;     // columns that a lane writes together
@@ -321,10 +349,11 @@ private:
 
 LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract) {
   auto operands = findWarpgroupOperands(frame.func);
-  auto plan = operands ? readWarpgroupPlan(frame.func.getScheduleAttr(), *operands) : std::nullopt;
+  auto plan = operands ? readWarpgroupPlan(frame.func, *operands) : std::nullopt;
   if (!plan)
     return frame.func.emitError("a schedule for warpgroups needs tile = [64, n] and block = "
-                                "[m, n, 64], for operands that come 16 bytes at a time");
+                                "[m, n, 64], for operands that come 16 bytes at a time, and "
+                                "clusters of two blocks at most, which share what comes in boxes");
   WarpgroupEmitter(frame, contract, *plan, *operands).emit();
   return success();
 }

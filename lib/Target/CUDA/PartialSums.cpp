@@ -12,9 +12,9 @@ static constexpr int64_t warpFlagBytes = 4, sumBytes = 4, runLength = vectorByte
 /// Sums of another block that a thread holds beside its own.
 static constexpr int64_t atOnce = 32;
 
-PartialSums::PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads)
+PartialSums::PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t cluster)
     : frame(frame), b(frame.builder), loc(frame.loc), numSums(sums), numThreads(threads),
-      workspace(frame.addWorkspace(sums * threads * sumBytes)) {}
+      cluster(cluster), workspace(frame.addWorkspace(sums * threads * sumBytes)) {}
 
 void PartialSums::begin(sym::Expr thread, sym::Expr warp, sym::Expr lane) {
   block = frame.readBlock();
@@ -81,7 +81,7 @@ void PartialSums::leave(ValueRange sums) {
 }
 
 SmallVector<Value> PartialSums::add(Value first, ValueRange sums) {
-  return frame.emitLoop(first, block, 1, sums,
+  return frame.emitLoop(first, block, cluster, sums,
                         [&](Value other, ValueRange values) -> SmallVector<Value> {
                           Value raised = flag(other);
                           wait(raised);

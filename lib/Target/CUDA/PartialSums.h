@@ -21,13 +21,14 @@ public:
   static constexpr int64_t maxBlocks = 1024, blockFlagBytes = 32,
                            flagBytes = maxBlocks * blockFlagBytes;
 
-  /// `threads` of a block have `sums` sums each, of f32, a multiple of 4.
-  PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads);
+  /// `threads` of a block have `sums` sums each, of f32, a multiple of 4. Blocks of clusters of
+  /// `cluster` add what those of their rank have left.
+  PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t cluster = 1);
 
   /// This is thread number `thread` of those, lane `lane` of warp `warp`.
   void begin(sym::Expr thread, sym::Expr warp, sym::Expr lane);
   void leave(mlir::ValueRange sums);
-  /// `sums` with what blocks `first` to this one less 1 have left.
+  /// `sums` with what blocks `first` to this one less 1 have left, one of each cluster.
   llvm::SmallVector<mlir::Value> add(mlir::Value first, mlir::ValueRange sums);
 
 private:
@@ -44,7 +45,7 @@ private:
   DeviceFrame &frame;
   mlir::OpBuilder &b;
   mlir::Location loc;
-  int64_t numSums, numThreads;
+  int64_t numSums, numThreads, cluster;
   mlir::Value workspace;
   mlir::Value block, thread, warp, isFirstLane;
 };

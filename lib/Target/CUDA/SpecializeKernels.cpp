@@ -34,6 +34,9 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     variant.setScheduleAttr(plan.schedule);
     variant->setAttr("grid", sym::ExprAttr::get(func.getContext(), plan.grid));
     variant->setAttr(cpu::threadsAttrName, builder.getI64IntegerAttr(plan.threads));
+    if (plan.cluster.blocks() > 1)
+      variant->setAttr(clusterAttrName,
+                       builder.getDenseI64ArrayAttr({plan.cluster.m, plan.cluster.n}));
   }
 };
 

@@ -7,11 +7,15 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 StageRing::StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, Fill fill,
-                     int64_t consumers)
+                     int64_t consumers, int64_t blocks)
     : frame(frame), b(frame.builder), loc(frame.loc), stages(stages), stageBytes(stageBytes),
       fill(fill), bytes(frame.allocateShared(stages * stageBytes, patternBytes)),
-      full(frame, stages, fill.arrivals), empty(frame, stages, consumers) {
-  frame.emitBarrier();
+      full(frame, stages, fill.arrivals, /*isShared=*/blocks > 1),
+      empty(frame, stages, blocks * consumers, /*isShared=*/blocks > 1) {
+  if (blocks > 1)
+    frame.emitClusterBarrier();
+  else
+    frame.emitBarrier();
 }
 
 Value StageRing::place(Value turn) {
@@ -44,4 +48,9 @@ void StageRing::arrive(Value turn) { full.arrive(place(turn)); }
 
 void StageRing::waitFull(Value turn) { full.wait(place(turn), round(turn)); }
 
-void StageRing::release(Value turn) { empty.arrive(place(turn)); }
+void StageRing::release(Value turn, Value others) {
+  if (others)
+    empty.arriveAt(others, place(turn));
+  else
+    empty.arrive(place(turn));
+}

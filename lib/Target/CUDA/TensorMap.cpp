@@ -167,10 +167,18 @@ std::optional<TensorView> cuda::findTensorView(kernel::AttentionOp op, Region &r
   return isDescribable(view, argument, assumptions) ? std::optional(std::move(view)) : std::nullopt;
 }
 
-TensorLoad::TensorLoad(DeviceFrame &frame, const TensorView &view, Type type, int64_t extent)
-    : frame(frame), view(view), extent(extent), line(lineBytes * 8 / type.getIntOrFloatBitWidth()) {
-  assert((view.alongRows ? extent % line == 0 : extent <= 256) && "no box of this size");
-  SmallVector<int64_t> box = {line, view.alongRows ? line : extent};
+bool TensorLoad::isShareable(bool alongRows, int64_t extent, int64_t blocks) {
+  // What is copied at once are whole boxes, or patterns.
+  return extent % (blocks * (alongRows ? lineBytes / 2 : patternBytes / lineBytes)) == 0;
+}
+
+TensorLoad::TensorLoad(DeviceFrame &frame, const TensorView &view, Type type, int64_t extent,
+                       Sharing sharing)
+    : frame(frame), view(view), extent(extent), line(lineBytes * 8 / type.getIntOrFloatBitWidth()),
+      sharing(sharing) {
+  int64_t share = extent / sharing.blocks;
+  assert((view.alongRows ? share % line == 0 : share <= 256) && "no box of this size");
+  SmallVector<int64_t> box = {line, view.alongRows ? line : share};
   box.resize(view.sizes.size(), 1);
   map = frame.addTensorMap({view.buffer, type, view.offset, view.sizes, view.strides, box});
 }
@@ -187,15 +195,20 @@ void TensorLoad::emit(sym::Expr batch, sym::Expr row, sym::Expr k, Value target,
     batchCoordinates.push_back(coordinate(index.substituteDims(loops)));
   auto cluster = LLVM::LLVMPointerType::get(
       b.getContext(), static_cast<unsigned>(NVVM::NVVMMemorySpace::SharedCluster));
-  for (int64_t first = 0; first < extent; first += view.alongRows ? line : extent) {
+  int64_t share = extent / sharing.blocks;
+  Value mask;
+  if (sharing.blocks > 1)
+    mask = arith::ConstantIntOp::create(b, loc, (1 << sharing.blocks) - 1, 16);
+  for (int64_t number = 0; number < share; number += view.alongRows ? line : share) {
+    sym::Expr first = share * sharing.rank + number;
     SmallVector<Value> coordinates = {coordinate(row + first), coordinate(k)};
     if (!view.alongRows)
       std::swap(coordinates[0], coordinates[1]);
     llvm::append_range(coordinates, batchCoordinates);
-    Value place = frame.gep(target, b.getI8Type(), frame.constant(first * lineBytes));
+    Value place = frame.gep(target, b.getI8Type(), frame.simplifyAndEmit(first * lineBytes));
     NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
         b, loc, LLVM::AddrSpaceCastOp::create(b, loc, cluster, frame.toShared(place)), map,
-        coordinates, barrier, ValueRange(), Value(), Value(), NVVM::TMALoadMode::TILE, false,
+        coordinates, barrier, ValueRange(), mask, Value(), NVVM::TMALoadMode::TILE, false,
         NVVM::CTAGroupKindAttr(), Value());
   }
 }

@@ -45,17 +45,30 @@ std::optional<sym::Expr> findStride(const cpu::DimGroup &group, sym::Expr offset
 /// of as many rows, each with all steps.
 class TensorLoad {
 public:
+  /// Blocks of a cluster that need the same part: each copies an equal share of the rows to all.
+  struct Sharing {
+    int64_t blocks = 1;
+    sym::Expr rank = 0;
+  };
+  /// Whether the rows can be shared out.
+  static bool isShareable(bool alongRows, int64_t extent, int64_t blocks);
+
   /// Adds the map to the kernel's parameters.
-  TensorLoad(DeviceFrame &frame, const TensorView &view, mlir::Type type, int64_t extent);
+  TensorLoad(DeviceFrame &frame, const TensorView &view, mlir::Type type, int64_t extent,
+             Sharing sharing);
+  TensorLoad(DeviceFrame &frame, const TensorView &view, mlir::Type type, int64_t extent)
+      : TensorLoad(frame, view, type, extent, Sharing()) {}
 
   int64_t bytes() const { return extent * lineBytes; }
-  /// From `row` and step `k` of this batch to `target`; `barrier` is told.
+  /// From `row` and step `k` of this batch to `target`; `barrier` is told. Of what is shared the
+  /// block's share, to these places of all blocks.
   void emit(sym::Expr batch, sym::Expr row, sym::Expr k, mlir::Value target, mlir::Value barrier);
 
 private:
   DeviceFrame &frame;
   TensorView view;
   int64_t extent, line; // elements of a line
+  Sharing sharing;
   mlir::Value map;
 };
 

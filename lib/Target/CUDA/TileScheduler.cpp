@@ -22,7 +22,7 @@ struct SharingCost {
     constexpr int64_t productsPerCycle = 2048, operandBytesPerCycle = 40, bytesPerCycle = 64;
     constexpr int64_t latency = 1500;
     int64_t step = std::max(plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle,
-                            plan.stageBytes() / operandBytesPerCycle);
+                            plan.copiedBytes() / operandBytesPerCycle);
     int64_t move = plan.partialBytes() / bytesPerCycle;
     leave = llvm::divideCeil(move + latency, step);
     add = llvm::divideCeil(move, step);
@@ -88,11 +88,11 @@ sym::Expr cuda::countUsefulBlocks(const WarpgroupPlan &plan, sym::Expr tiles, sy
 //===-- The walk ----------------------------------------------------------------------------===//
 
 TileScheduler::TileScheduler(DeviceFrame &frame, const ContractDims &dims,
-                             const WarpgroupPlan &plan)
-    : frame(frame), b(frame.builder), loc(frame.loc), dims(dims), plan(plan),
+                             const WarpgroupPlan &plan, sym::Expr rank)
+    : frame(frame), b(frame.builder), loc(frame.loc), dims(dims), plan(plan), rank(rank),
       numSteps(frame.assumptions.simplify(plan.steps(dims))),
-      blocksM(frame.assumptions.simplify(dims.m.ceilDiv(plan.blockM()))),
-      blocksN(frame.assumptions.simplify(dims.n.ceilDiv(plan.blockN))),
+      tilesM(frame.assumptions.simplify(plan.tilesM(dims))),
+      tilesN(frame.assumptions.simplify(plan.tilesN(dims))),
       divides(mayDivideSteps(plan, numSteps, frame.assumptions)) {}
 
 /// Known to be below 2^32 and not negative.
@@ -133,8 +133,12 @@ Value TileScheduler::forEach(Value first, int64_t stride,
   using sym::Expr;
   Value gridDim = arith::ExtUIOp::create(b, loc, b.getI64Type(),
                                          NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
-  Expr blocks = frame.addVariable(gridDim, sym::Range{1, PartialSums::maxBlocks});
-  Expr block = frame.addVariable(frame.block, blocks);
+  auto ofCluster = [&](Value number) -> Value {
+    int64_t size = plan.cluster.blocks();
+    return size == 1 ? number : arith::DivUIOp::create(b, loc, number, frame.constant(size));
+  };
+  Expr blocks = frame.addVariable(ofCluster(gridDim), sym::Range{1, PartialSums::maxBlocks});
+  Expr block = frame.addVariable(ofCluster(frame.block), blocks);
   Expr tiles = frame.assumptions.simplify(plan.tiles(dims));
   constexpr int64_t most = 2 * PartialSums::maxBlocks * maxSteps;
   Expr divided = 0, begin = 0, end = 0, ends = 0, shared = 0;
@@ -180,7 +184,8 @@ Value TileScheduler::forEach(Value first, int64_t stride,
     Value at = arith::AddIOp::create(b, loc, narrow(start), offset);
     return arith::ExtUIOp::create(b, loc, b.getI64Type(), at);
   };
-  Value firstWhole = arith::AddIOp::create(b, loc, frame.emit(divided), frame.readBlock());
+  Value firstWhole =
+      arith::AddIOp::create(b, loc, frame.emit(divided), ofCluster(frame.readBlock()));
   Value tile = locateWhole(firstWhole, blocks);
   Value turn = locateWhole(frame.emit(inDivided), numSteps);
   Value from = frame.constant(0), to = frame.emit(numSteps), stream;
@@ -215,12 +220,14 @@ Value TileScheduler::forEach(Value first, int64_t stride,
 Value TileScheduler::firstBlock(const ScheduledTile &tile) {
   // The last one that begins there or before: of blocks i with i * units < workers * (step + 1).
   sym::Expr step = frame.addVariable(tile.stream, sym::Range{0, {}});
-  return frame.simplifyAndEmit(
-      (workers * (step + 1) - 1).floorDiv(named(sym::Expr::max(1, units), {1, {}})));
+  sym::Expr all = named(sym::Expr::max(1, units), {1, {}});
+  sym::Expr cluster = (workers * (step + 1) - 1).floorDiv(all);
+  return frame.simplifyAndEmit(plan.cluster.blocks() * cluster + rank);
 }
 
 ScheduledTile TileScheduler::locate(sym::Expr tile) {
-  sym::Expr inBatch = blocksM * blocksN, inRows = tileRows * blocksN;
+  int64_t rowsTogether = tileRows / plan.cluster.m;
+  sym::Expr inBatch = tilesM * tilesN, inRows = rowsTogether * tilesN;
   sym::Expr part = 0, inPart = dims.numBatch * inBatch;
   if (!dims.numParts.isConstant(1)) {
     part = frame.named(tile.floorDiv(inPart), dims.numParts);
@@ -228,16 +235,20 @@ ScheduledTile TileScheduler::locate(sym::Expr tile) {
   }
   sym::Expr batch = frame.named(tile.floorDiv(inBatch), dims.numBatch);
   sym::Expr number = frame.named(tile.mod(inBatch), inBatch);
-  sym::Expr rows = frame.named(number.floorDiv(inRows), blocksM.ceilDiv(tileRows));
+  sym::Expr rows = frame.named(number.floorDiv(inRows), tilesM.ceilDiv(rowsTogether));
   Value inside = frame.simplifyAndEmit(number.mod(inRows));
-  Value count = frame.simplifyAndEmit(sym::Expr::min(blocksM - tileRows * rows, tileRows));
+  Value count = frame.simplifyAndEmit(sym::Expr::min(tilesM - rowsTogether * rows, rowsTogether));
   Value row = arith::RemUIOp::create(b, loc, inside, count);
   Value column = arith::DivUIOp::create(b, loc, inside, count);
-  row = arith::AddIOp::create(b, loc, row, frame.simplifyAndEmit(tileRows * rows));
+  row = arith::AddIOp::create(b, loc, row, frame.simplifyAndEmit(rowsTogether * rows));
   ScheduledTile located;
   located.part = part;
   located.batch = batch;
-  located.firstM = plan.blockM() * frame.addVariable(row, blocksM);
-  located.firstN = plan.blockN * frame.addVariable(column, blocksN);
+  auto first = [&](int64_t size, int64_t blocks, Value at, sym::Expr limit) {
+    sym::Expr tile = blocks * frame.addVariable(at, limit);
+    return size * (blocks > 1 ? tile + rank : tile);
+  };
+  located.firstM = first(plan.blockM(), plan.cluster.m, row, tilesM);
+  located.firstN = first(plan.blockN, plan.cluster.n, column, tilesN);
   return located;
 }

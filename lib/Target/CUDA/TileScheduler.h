@@ -9,6 +9,9 @@
 // are its own, and waits only for blocks of lower numbers, for what they have done before they wait
 // for anybody. Then come its whole tiles.
 //
+// The blocks of a cluster walk together: what is said of a block here is said of a cluster, whose
+// blocks have neighbouring tiles, some of which may be outside, and the same steps of them.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KILN_LIB_TARGET_CUDA_TILESCHEDULER_H
 #define KILN_LIB_TARGET_CUDA_TILESCHEDULER_H
@@ -55,7 +58,9 @@ struct ScheduledTile {
 /// The walk of a product's blocks through its tiles. All roles of a block walk in the same way.
 class TileScheduler {
 public:
-  TileScheduler(DeviceFrame &frame, const ContractDims &dims, const WarpgroupPlan &plan);
+  /// `rank`: the block's in its cluster.
+  TileScheduler(DeviceFrame &frame, const ContractDims &dims, const WarpgroupPlan &plan,
+                sym::Expr rank);
 
   /// Steps of `WarpgroupPlan::blockK` of a tile.
   sym::Expr steps() const { return numSteps; }
@@ -81,7 +86,7 @@ private:
   mlir::Location loc;
   const ContractDims &dims;
   WarpgroupPlan plan;
-  sym::Expr numSteps, blocksM, blocksN;
+  sym::Expr rank, numSteps, tilesM, tilesN;
   bool divides;
   /// While a walk is written: steps that are divided, and the blocks that have them.
   sym::Expr units = 0, workers = 0;

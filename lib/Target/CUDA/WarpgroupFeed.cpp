@@ -12,10 +12,14 @@ static constexpr size_t chunksAtOnce = 8;
 
 WarpgroupFeed::WarpgroupFeed(DeviceFrame &frame, kernel::ContractOp op, const ContractDims &dims,
                              const WarpgroupPlan &plan, const WarpgroupOperands &operands,
-                             sym::Expr thread)
+                             sym::Expr thread, sym::Expr rank)
     : frame(frame), b(frame.builder), loc(frame.loc), plan(plan), thread(thread), endK(dims.k) {
-  prepare(lhs, Side::Left, operands.lhs, plan.blockM(), thread, op, dims);
-  prepare(rhs, Side::Right, operands.rhs, plan.blockN, thread, op, dims);
+  // Neighbours in a row of tiles need the same rows, those in a column the same columns.
+  auto sharing = [&](int64_t blocks) {
+    return TensorLoad::Sharing{blocks, blocks > 1 ? rank : sym::Expr(0)};
+  };
+  prepare(lhs, Side::Left, operands.lhs, plan.blockM(), sharing(plan.cluster.n), op, dims);
+  prepare(rhs, Side::Right, operands.rhs, plan.blockN, sharing(plan.cluster.m), op, dims);
   rhs.offset = lhsBytes();
   for (const Operand *operand : {&lhs, &rhs})
     if (operand->threads && operand->threads->isCopied())
@@ -23,10 +27,10 @@ WarpgroupFeed::WarpgroupFeed(DeviceFrame &frame, kernel::ContractOp op, const Co
 }
 
 void WarpgroupFeed::prepare(Operand &operand, Side side, const WarpgroupOperand &source,
-                            int64_t rows, sym::Expr thread, kernel::ContractOp op,
+                            int64_t rows, TensorLoad::Sharing sharing, kernel::ContractOp op,
                             const ContractDims &dims) {
   if (source.view) {
-    operand.boxes.emplace(frame, *source.view, dims.operandType, rows);
+    operand.boxes.emplace(frame, *source.view, dims.operandType, rows, sharing);
     return;
   }
   // The lines of a box, whose chunks change places in the same way. Those of rows are in boxes of

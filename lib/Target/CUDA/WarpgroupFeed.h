@@ -6,6 +6,8 @@
 // evaluate it, say that hardware will read what they have written (fence.proxy.async), and arrive
 // at the barrier of the place.
 //
+// Blocks of a cluster that need the same part of an operand share its boxes.
+//
 //===----------------------------------------------------------------------===//
 #ifndef KILN_LIB_TARGET_CUDA_WARPGROUPFEED_H
 #define KILN_LIB_TARGET_CUDA_WARPGROUPFEED_H
@@ -18,9 +20,11 @@ namespace kiln::cuda {
 
 class WarpgroupFeed {
 public:
-  /// `thread`: the number in the warpgroup. All threads of the block come here.
+  /// `thread`: the number in the warpgroup; `rank`: the block's in its cluster. All threads of the
+  /// block come here.
   WarpgroupFeed(DeviceFrame &frame, kernel::ContractOp op, const ContractDims &dims,
-                const WarpgroupPlan &plan, const WarpgroupOperands &operands, sym::Expr thread);
+                const WarpgroupPlan &plan, const WarpgroupOperands &operands, sym::Expr thread,
+                sym::Expr rank);
 
   /// Bytes of the left operand's part, behind which the right one's is.
   int64_t lhsBytes() const { return plan.blockM() * lineBytes; }
@@ -42,7 +46,7 @@ private:
   };
 
   void prepare(Operand &operand, Side side, const WarpgroupOperand &source, int64_t rows,
-               sym::Expr thread, kernel::ContractOp op, const ContractDims &dims);
+               TensorLoad::Sharing sharing, kernel::ContractOp op, const ContractDims &dims);
   mlir::Value address(const Operand &operand, mlir::Value place);
   void emitBoxes(StageRing &ring, mlir::Value turn, mlir::Value place, sym::Expr k);
   void fence();

@@ -11,6 +11,8 @@ using namespace kiln::cuda;
 static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
 /// Of an H100.
 static constexpr int64_t multiprocessors = 132;
+/// Blocks of a cluster. Multiprocessors come in pairs: all of them are in a cluster of two.
+static constexpr int64_t maxCluster = 2;
 /// Products with less are left to the path of all GPUs.
 static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
@@ -58,8 +60,15 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
 }
 
 static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+  auto isShared = [](const WarpgroupOperand &operand, int64_t rows, int64_t blocks) {
+    return blocks == 1 ||
+           (operand.view && TensorLoad::isShareable(operand.alongRows, rows, blocks));
+  };
   return plan.blockN >= 8 && plan.blockN <= 256 &&
-         plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0;
+         plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0 &&
+         plan.cluster.blocks() <= maxCluster &&
+         isShared(operands.lhs, plan.blockM(), plan.cluster.n) &&
+         isShared(operands.rhs, plan.blockN, plan.cluster.m);
 }
 
 /// Cycles in which a warpgroup brings its part of an operand.
@@ -75,18 +84,22 @@ static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows) {
 }
 
 /// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
-/// the operands come.
+/// the operands come. The cache gives so many bytes to all multiprocessors, of which `blocks` want
+/// some, and one takes so many.
 static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
-                            const WarpgroupOperands &operands) {
-  constexpr int64_t productsPerCycle = 2048, bytesPerCycle = 40, latency = 64;
+                            const WarpgroupOperands &operands, int64_t blocks) {
+  constexpr int64_t productsPerCycle = 2048, cacheBytesPerCycle = 40 * multiprocessors;
+  constexpr int64_t bytesPerCycle = 64, latency = 64, meeting = 16;
   int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle;
-  int64_t come = plan.stageBytes() / bytesPerCycle, threads = 0;
+  int64_t leave = plan.copiedBytes() * std::min(blocks, multiprocessors) / cacheBytesPerCycle;
+  int64_t come = std::max(leave, plan.stageBytes() / bytesPerCycle), threads = 0;
   if (!operands.lhs.view)
     threads += estimateThreads(op, Side::Left, plan.blockM());
   if (!operands.rhs.view)
     threads += estimateThreads(op, Side::Right, plan.blockN);
   // The other warpgroup's products fill the gaps.
-  return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : latency);
+  return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : latency) +
+         (plan.cluster.blocks() > 1 ? meeting : 0);
 }
 
 /// Cycles for writing a tile.
@@ -98,48 +111,58 @@ static int64_t estimateWriting(const WarpgroupPlan &plan) {
 static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
                         const WarpgroupOperands &operands) {
   int64_t tiles = cpu::estimate(plan.tiles(dims)), steps = cpu::estimate(plan.steps(dims));
-  StreamDivision division = divideSteps(plan, tiles, steps, multiprocessors,
-                                        [](sym::Expr expr, sym::Range) { return expr; });
-  int64_t divided = *division.tiles.constant();
-  int64_t rounds = llvm::divideCeil(tiles - divided, multiprocessors);
+  // What is divided is divided among clusters.
+  int64_t clusters = multiprocessors / plan.cluster.blocks();
+  StreamDivision division =
+      divideSteps(plan, tiles, steps, clusters, [](sym::Expr expr, sym::Range) { return expr; });
+  int64_t divided = *division.tiles.constant(), blocks = *division.blocks.constant();
+  int64_t rounds = llvm::divideCeil(tiles - divided, clusters);
+  int64_t busy = plan.cluster.blocks() * std::max(tiles - divided, divided ? blocks : 0);
   int64_t stepsOfBlock =
       rounds * steps + *division.stepsOfBlock.constant() + *division.cost.constant();
-  int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, multiprocessors);
-  return stepsOfBlock * estimateStep(plan, op, operands) + written * estimateWriting(plan);
+  int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, clusters);
+  return stepsOfBlock * estimateStep(plan, op, operands, busy) + written * estimateWriting(plan);
 }
 
 KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
   static constexpr WarpgroupPlan candidates[] = {
       {false, 256}, {false, 192}, {false, 128}, {true, 256}, {true, 192},
       {false, 64},  {true, 128},  {true, 64},   {false, 32}, {true, 32}};
+  static constexpr ClusterShape clusters[] = {{1, 1}, {2, 1}, {1, 2}};
   auto op = cast<kernel::ContractOp>(func.getRoot());
   ContractDims dims(op);
-  const WarpgroupPlan *best = nullptr;
+  std::optional<WarpgroupPlan> best;
   int64_t least = 0;
-  for (const WarpgroupPlan &plan : candidates) {
-    if (!isValid(plan, operands))
-      continue;
-    int64_t cycles = estimate(plan, op, dims, operands);
-    if (!best || cycles < least) {
-      best = &plan;
-      least = cycles;
+  for (WarpgroupPlan plan : candidates)
+    for (ClusterShape cluster : clusters) {
+      plan.cluster = cluster;
+      if (!isValid(plan, operands))
+        continue;
+      int64_t cycles = estimate(plan, op, dims, operands);
+      if (!best || cycles < least) {
+        best = plan;
+        least = cycles;
+      }
     }
-  }
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM, best->blockN},
                                             {best->blockM(), best->blockN, WarpgroupPlan::blockK},
                                             wgmmaK, /*stage=*/false);
   sym::Expr blocks = countUsefulBlocks(*best, best->tiles(dims), best->steps(dims),
                                        kernel::getAssumptions(&op.getLhs()));
-  return {schedule, blocks, WarpgroupPlan::threads};
+  return {schedule, best->cluster.blocks() * blocks, WarpgroupPlan::threads, best->cluster};
 }
 
-std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::ScheduleAttr schedule,
+std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::FuncOp func,
                                                      const WarpgroupOperands &operands) {
+  auto schedule = func.getScheduleAttr();
   auto tile = schedule.getTile(), block = schedule.getBlock();
   if (tile.size() != 2 || block.size() != 3 || tile[0] != wgmmaM || tile[1] != block[1] ||
       (block[0] != wgmmaM && block[0] != WarpgroupPlan::consumers * wgmmaM) ||
       block[2] != WarpgroupPlan::blockK || schedule.getLanes() != wgmmaK)
     return std::nullopt;
-  WarpgroupPlan plan{block[0] == wgmmaM, block[1]};
+  auto cluster = getCluster(func);
+  if (!cluster)
+    return std::nullopt;
+  WarpgroupPlan plan{block[0] == wgmmaM, block[1], *cluster};
   return isValid(plan, operands) ? std::optional(plan) : std::nullopt;
 }

@@ -22,10 +22,11 @@ struct WarpgroupOperands {
 /// A block has one warpgroup that copies and two that multiply, each `wgmmaM` rows by `blockN`
 /// columns. Either both have half of a tile, or each has tiles of its own, and multiplies while the
 /// other writes what it has (`inTurns`). As many blocks as the GPU has multiprocessors go through
-/// all tiles.
+/// all tiles; those of a cluster through neighbouring ones together.
 struct WarpgroupPlan {
   bool inTurns;
   int64_t blockN;
+  ClusterShape cluster = {};
 
   static constexpr int64_t blockK = lineBytes / 2; // of two bytes
   static constexpr int64_t consumers = 2, threads = (1 + consumers) * warpgroupSize;
@@ -37,14 +38,20 @@ struct WarpgroupPlan {
   int64_t boxBytes(const WarpgroupOperands &operands) const {
     return ((operands.lhs.view ? blockM() : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
   }
+  /// What a block copies itself of those.
+  int64_t copiedBytes() const { return (blockM() / cluster.n + blockN / cluster.m) * lineBytes; }
   /// As many as there is room for.
   int64_t stages() const;
   /// A tile's sums.
   int64_t partialBytes() const { return blockM() * blockN * 4; }
   /// Steps of a tile. Past the last part's there are zeros.
   sym::Expr steps(const ContractDims &dims) const { return dims.part.ceilDiv(blockK); }
+  /// Tiles that a cluster has together count as one. What of them is outside of the product is
+  /// copied as zeros, and not written.
+  sym::Expr tilesM(const ContractDims &dims) const { return dims.m.ceilDiv(blockM() * cluster.m); }
+  sym::Expr tilesN(const ContractDims &dims) const { return dims.n.ceilDiv(blockN * cluster.n); }
   sym::Expr tiles(const ContractDims &dims) const {
-    return dims.numParts * dims.numBatch * dims.m.ceilDiv(blockM()) * dims.n.ceilDiv(blockN);
+    return dims.numParts * dims.numBatch * tilesM(dims) * tilesN(dims);
   }
 };
 
@@ -53,10 +60,10 @@ struct WarpgroupPlan {
 std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
 
 /// A schedule for which `operands` allow: `tile = [64, n]`, `block = [m, n, k]`, `lanes` the steps
-/// of an instruction.
+/// of an instruction; and maybe a cluster.
 KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
 /// What it says; nullopt: it is none for these operands.
-std::optional<WarpgroupPlan> readWarpgroupPlan(kernel::ScheduleAttr schedule,
+std::optional<WarpgroupPlan> readWarpgroupPlan(kernel::FuncOp func,
                                                const WarpgroupOperands &operands);
 
 mlir::LogicalResult emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract);

@@ -7,7 +7,7 @@
 // CHECK-SAME: %[[RIGHT:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
 // CHECK-SAME: cuda.grid = #sym.expr<256>
 // CHECK-SAME: {box = array<i64: 64, 128>, buffer = 0 : i64, bytes = 2 : i64, numbers = [#sym.expr<0>, #sym.expr<1024>, #sym.expr<2048>, #sym.expr<1024>]}
-// CHECK-SAME: {box = array<i64: 64, 256>, buffer = 1 : i64
+// CHECK-SAME: {box = array<i64: 64, 128>, buffer = 1 : i64
 // CHECK-SAME: cuda.shared = 229504
 // CHECK-SAME: cuda.variant_of = @product
 // CHECK-SAME: cuda.workspace = 131072
@@ -16,7 +16,7 @@
 // CHECK-COUNT-8: nvvm.mbarrier.init
 // CHECK-NOT: nvvm.mbarrier.init
 // CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
-// CHECK: nvvm.barrier0
+// CHECK: nvvm.cluster.wait
 // CHECK: nvvm.setmaxregister decrease 56
 // CHECK: scf.for
 // CHECK: scf.for
@@ -144,7 +144,7 @@ kernel.func @turned(%x: tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>>, %w: tenso
 // Windows over an image: all threads of the first warpgroup copy them, eight chunks each, while one starts the copy of the weights. A
 // place has been filled when 129 threads have arrived and the weights' bytes are there; copies of three turns are under way.
 // CHECK-LABEL: llvm.func @window_sm_90a(
-// CHECK-SAME: cuda.maps = [{box = array<i64: 64, 128>, buffer = 1 : i64
+// CHECK-SAME: cuda.maps = [{box = array<i64: 64, 64>, buffer = 1 : i64
 // CHECK: %[[ARRIVALS:.*]] = arith.constant 129 : i32
 // CHECK: nvvm.mbarrier.init %{{.*}}, %[[ARRIVALS]]
 // CHECK: nvvm.setmaxregister decrease 104

@@ -1,9 +1,10 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --split-input-file | FileCheck %s
 
-// Both operands are memory as it is: the product gets a variant, with the largest tiles of which there are enough. Two blocks may share
+// Both operands are memory as it is: the product gets a variant, with the largest tiles of which there are enough, in pairs that share columns. Two blocks may share
 // each of the 128, whose 16 steps are enough for that.
 // CHECK-LABEL: kernel.func @product(
 // CHECK: kernel.func @product_sm_90a(
+// CHECK-SAME: cluster = array<i64: 2, 1>
 // CHECK-SAME: cuda.variant_of = @product
 // CHECK-SAME: grid = #sym.expr<256>
 // CHECK-SAME: #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16,

@@ -38,11 +38,23 @@ constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;",
 /// Shared memory of a block, whose size the launch gives.
 constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
 
+/// Blocks that run at the same time, with neighbouring blocks of the result: those of a column need
+/// the same part of the right operand, those of a row the same of the left one. Each copies a share
+/// of it to all.
+struct ClusterShape {
+  int64_t m = 1, n = 1;
+  int64_t blocks() const { return m * n; }
+};
+
 struct KernelPlan {
   kernel::ScheduleAttr schedule;
   sym::Expr grid; // blocks, over symbols
   int64_t threads = 0;
+  ClusterShape cluster = {};
 };
+
+/// The attribute of a kernel.func whose blocks are in clusters: `array<i64: m, n>`.
+constexpr llvm::StringLiteral clusterAttrName = "cluster";
 
 /// What the CPU's tools are to think of the machine: registers hold one element.
 const cpu::TargetInfo &getThreadTarget();
@@ -99,6 +111,8 @@ struct DeviceFrame : cpu::KernelFrame {
   /// A generic address of shared memory as one of that.
   mlir::Value toShared(mlir::Value address);
   void emitBarrier();
+  /// Of all threads of the cluster that have not ended.
+  void emitClusterBarrier();
   /// Runs `body` in the threads for which `condition` (null: always) holds.
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
   /// What `body` gives where `condition` (null: always) holds, else `otherwise`.
@@ -131,6 +145,8 @@ void emitGridOrder(mlir::OpBuilder &builder, mlir::Location loc);
 
 /// What planning left on the kernel; 0 threads: it runs on the host.
 int64_t getThreads(kernel::FuncOp func);
+/// The same of clusters; nullopt: what there is says nothing.
+std::optional<ClusterShape> getCluster(kernel::FuncOp func);
 
 /// Blocks that the code of a function makes a cluster of (`nvvm.cluster_dim`): they run at the same
 /// time and reach each other's shared memory. 1: each is by itself. What is launched are whole
