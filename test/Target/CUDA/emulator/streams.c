@@ -158,6 +158,7 @@ CUresult add_operation(CUstream stream, struct operation operation) {
       free_operation(&operation);
       return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
+    operation.is_ordered = true; /* behind what is on the stream */
     add_step(stream->capture, operation);
     return CUDA_SUCCESS;
   }
@@ -238,9 +239,9 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
     else
       result = CUDA_ERROR_INVALID_VALUE;
   }
-  if (config->gridDimY != 1 || config->gridDimZ != 1 || !config->gridDimX || !config->blockDimX ||
+  if (config->gridDimY != 1 || config->gridDimZ != 1 || !config->blockDimX ||
       config->blockDimY != 1 || config->blockDimZ != 1 || extra ||
-      config->sharedMemBytes > function->shared_bytes)
+      check_launch(function, config->gridDimX, config->sharedMemBytes) != CUDA_SUCCESS)
     result = CUDA_ERROR_INVALID_VALUE;
   if (result != CUDA_SUCCESS)
     return leave(result);
