@@ -648,7 +648,7 @@ def test_large_products(tmp_path):
     halves = torch.zeros(2048, 1024, dtype=torch.bfloat16)
     archive = tmp_path / "large.pt2"
     torch.export.save(torch.export.export(Large(), (halves, halves.clone(), torch.zeros(2048, 768), torch.zeros(1, 2, 64, 128), torch.zeros(1, 768))), archive)
-    temps = assert_assembles(archive, tmp_path, spills=["contract_1_sm_90a"])  # outside of its loop, beside an exact GELU
+    temps = assert_assembles(archive, tmp_path)
     code = {file.name: file.read_text() for file in temps.glob("*.sm_80.ptx")}
     products = [text for text in code.values() if "mma.sync" in text]
     assert len(products) == 2

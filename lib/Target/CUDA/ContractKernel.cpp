@@ -116,6 +116,37 @@ bool ContractKernel::readsElements() {
   });
 }
 
+/// Whether there are functions that the hardware has no instruction for.
+static bool computesFunctions(Region &region) {
+  return region
+      .walk([](Operation *op) {
+        bool isFunction = isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
+                          !isa<math::AbsFOp, math::CopySignOp, math::FmaOp, math::SqrtOp>(op);
+        return isFunction ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// A function of each of many sums is long code, of which ptxas would compute more at a time than
+/// there are registers for: that is a loop.
+void ContractKernel::forEachBand(int64_t count, ValueRange sums,
+                                 function_ref<void(sym::Expr, ValueRange)> body) {
+  constexpr size_t manySums = 64;
+  size_t ofBand = sums.size() / count;
+  if (count == 1 || sums.size() < manySums || !computesFunctions(op.getEpilogue())) {
+    for (int64_t band = 0; band < count; ++band)
+      body(band, sums.slice(band * ofBand, ofBand));
+    return;
+  }
+  frame.emitLoop(frame.constant(0), frame.constant(count), 1, sums, [&](Value iv, ValueRange left) {
+    body(frame.addVariable(iv, count), left.take_front(ofBand));
+    // The next band's come first; the last ones just stay.
+    SmallVector<Value> next(left.drop_front(ofBand));
+    llvm::append_range(next, left.take_back(ofBand));
+    return next;
+  });
+}
+
 void ContractKernel::storeRows(ArrayRef<ContractTile::Row> rows, ValueRange sums, sym::Expr firstM,
                                sym::Expr firstN) {
   for (const ContractTile::Row &line : rows) {

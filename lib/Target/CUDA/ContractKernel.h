@@ -31,6 +31,10 @@ protected:
   bool hasRuns(int64_t count);
   /// Whether the epilogue reads memory that has both rows and columns.
   bool readsElements();
+  /// Gives `body` each of `count` bands of this thread's sums, which have as many each, for the
+  /// epilogue.
+  void forEachBand(int64_t count, mlir::ValueRange sums,
+                   llvm::function_ref<void(sym::Expr, mlir::ValueRange)> body);
   /// Runs the epilogue on this thread's sums, whose block begins at (firstM, firstN). What depends
   /// on the batch alone is bound.
   void storeRows(llvm::ArrayRef<ContractTile::Row> rows, mlir::ValueRange sums, sym::Expr firstM,

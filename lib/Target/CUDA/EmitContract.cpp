@@ -91,37 +91,10 @@ private:
     return SmallVector<Value>(ArrayRef(results).drop_front(numLoaded));
   }
 
-  /// Runs the epilogue. A function of each of many sums is long code, of which ptxas would compute
-  /// more at a time than there are registers for: that is a loop over bands of rows.
-  void finish(SmallVector<Value> sums) {
-    constexpr size_t manySums = 64;
-    int64_t bands = tile->numBands();
-    size_t ofBand = sums.size() / bands;
-    if (sums.size() < manySums || !computesFunctions(op.getEpilogue())) {
-      for (int64_t band = 0; band < bands; ++band)
-        storeRows(tile->rows(band), ArrayRef(sums).slice(band * ofBand, ofBand), firstM, firstN);
-      return;
-    }
-    frame.emitLoop(frame.constant(0), frame.constant(bands), 1, sums,
-                   [&](Value iv, ValueRange left) {
-                     storeRows(tile->rows(frame.addVariable(iv, bands)), left.take_front(ofBand),
-                               firstM, firstN);
-                     // The next band's come first; the last ones just stay.
-                     SmallVector<Value> next(left.drop_front(ofBand));
-                     llvm::append_range(next, left.take_back(ofBand));
-                     return next;
-                   });
-  }
-
-  /// Whether there are functions that the hardware has no instruction for.
-  static bool computesFunctions(Region &region) {
-    return region
-        .walk([](Operation *op) {
-          bool isFunction = isa_and_nonnull<math::MathDialect>(op->getDialect()) &&
-                            !isa<math::AbsFOp, math::CopySignOp, math::FmaOp, math::SqrtOp>(op);
-          return isFunction ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
+  void finish(ValueRange sums) {
+    forEachBand(tile->numBands(), sums, [&](sym::Expr band, ValueRange ofBand) {
+      storeRows(tile->rows(band), ofBand, firstM, firstN);
+    });
   }
 
   /// Which block this is, and what of the epilogue depends on the batch alone.

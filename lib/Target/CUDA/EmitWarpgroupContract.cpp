@@ -263,13 +263,12 @@ private:
     sym::Expr firstM = tile.firstM + firstRow;
     exchange->begin(warp, lane);
     int64_t piece = exchange->pieceColumns();
-    for (int64_t number = 0; number * piece < plan.blockN; ++number) {
+    forEachBand(plan.blockN / piece, sums, [&](sym::Expr number, ValueRange ofPiece) {
       sym::Expr firstN = tile.firstN + number * piece;
       for (int64_t j = 0; j < piece / 8; ++j) {
-        int64_t chunk = number * (piece / 8) + j;
         SmallVector<Value> values[2];
         for (int64_t below : {0, 1})
-          llvm::append_range(values[below], sums.slice(sumNumber(chunk, below), 2));
+          llvm::append_range(values[below], ofPiece.slice(sumNumber(j, below), 2));
         if (!onRuns)
           evaluateInPlace(firstM, firstN + 8 * j, values);
         for (int64_t below : {0, 1})
@@ -288,7 +287,7 @@ private:
           storeValues(n, onRuns ? evaluate(n, values) : values);
         });
       }
-    }
+    });
   }
 
   /// Runs the epilogue on a lane's sums of 8 columns. What is outside of the product takes the

@@ -56,14 +56,14 @@ Value RowExchange::key(Value line) {
   return arith::OrIOp::create(b, loc, twice, arith::AndIOp::create(b, loc, line, number(1)));
 }
 
-Value RowExchange::address(int64_t number, Value chunk, Value rest) {
+Value RowExchange::address(sym::Expr number, Value chunk, Value rest) {
   Value offset = arith::AddIOp::create(
       b, loc, arith::MulIOp::create(b, loc, chunk, frame.constant(vectorBytes)), rest);
   Value begin = frame.gep(memory, b.getI8Type(), offset);
-  return frame.gep(begin, b.getI8Type(), frame.constant(number % 2 * pieceBytes));
+  return frame.gep(begin, b.getI8Type(), frame.simplifyAndEmit(pieceBytes * number.mod(2)));
 }
 
-void RowExchange::put(int64_t number, int64_t j, int64_t below, ValueRange neighbours) {
+void RowExchange::put(sym::Expr number, int64_t j, int64_t below, ValueRange neighbours) {
   int64_t chunks = 8 * elementBytes() / vectorBytes;
   Value chunk = arith::XOrIOp::create(b, loc, writeChunk, frame.constant(j * chunks));
   Value to = frame.gep(address(number, chunk, writeRest), b.getI8Type(),
@@ -76,7 +76,7 @@ void RowExchange::meet() {
   NVVM::SyncWarpOp::create(b, loc, arith::ConstantIntOp::create(b, loc, -1, 32));
 }
 
-SmallVector<Value> RowExchange::get(int64_t number, int64_t i) {
+SmallVector<Value> RowExchange::get(sym::Expr number, int64_t i) {
   const Source &source = sources[i];
   int64_t inChunk = vectorBytes / elementBytes();
   SmallVector<Value> values;

@@ -24,7 +24,7 @@ public:
   int64_t pieceColumns() const { return piece; }
   /// Puts a lane's two neighbours of chunk `j`, 8 columns, of the piece with this number, of its
   /// row in the upper or lower 8 rows.
-  void put(int64_t number, int64_t j, int64_t below, mlir::ValueRange neighbours);
+  void put(sym::Expr number, int64_t j, int64_t below, mlir::ValueRange neighbours);
   /// Lanes meet between writing a piece and reading it.
   void meet();
 
@@ -33,13 +33,13 @@ public:
     sym::Expr row, column;
   };
   llvm::ArrayRef<Run> runs() const { return lines; }
-  llvm::SmallVector<mlir::Value> get(int64_t number, int64_t i);
+  llvm::SmallVector<mlir::Value> get(sym::Expr number, int64_t i);
 
 private:
   int64_t elementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
   /// By what the chunks of a line change places.
   mlir::Value key(mlir::Value line);
-  mlir::Value address(int64_t number, mlir::Value chunk, mlir::Value rest);
+  mlir::Value address(sym::Expr number, mlir::Value chunk, mlir::Value rest);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;

@@ -114,8 +114,9 @@ def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> 
   let description = [{
     A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
     for warpgroups: `tile = [64, n]`, `block = [m, n, 64]`, `lanes` the steps of an instruction. Its attribute
-    `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is the number of tiles;
-    no more blocks run than the GPU has multiprocessors. So does attention over such operands of up to 256 features, with
+    `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is how many
+    blocks have something to do; no more run than the GPU has multiprocessors, and each goes through tiles. Where whole tiles
+    would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
     `tile = [64]` and `block = [queries, keys]`, unless its bias takes long to compute, or its keys are in parts.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
@@ -128,7 +129,9 @@ def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
     the operands' and results' addresses, the values of the symbols in its attribute `cuda.symbols`,
     and the address of the error flag. The body is that of one thread: loops (scf) over scalars (arith, math),
     memory accesses through pointers (llvm), and the device's own instructions (nvvm).
-    `cuda.buffers` has the bytes of each buffer, and `cuda.shared` those of shared memory. A variant has besides `cuda.variant_of`,
+    `cuda.buffers` has the bytes of each buffer, `cuda.shared` those of shared memory, and `cuda.workspace`, if blocks leave
+    sums for each other, those that each block has in the run's workspace, whose address is a parameter behind the error
+    flag. A variant has besides `cuda.variant_of`,
     `cuda.grid` and `cuda.maps`: for each tensor map, which is a parameter behind the others, its buffer, the bytes of an element, the
     box, and in `numbers` the offset, the sizes from the innermost dim on, and the strides of all dims but that.
   }];
