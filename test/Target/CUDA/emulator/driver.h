@@ -109,7 +109,7 @@ struct CUfunc_st {
 };
 
 /* What the driver asks of any launch of the function. */
-CUresult check_launch(const struct CUfunc_st *function, unsigned grid, unsigned shared_bytes);
+CUresult check_launch(const struct CUfunc_st *function, const CUlaunchConfig *launch);
 
 /*===-- streams.c -----------------------------------------------------------===*/
 
@@ -168,7 +168,9 @@ void copy_operation(struct operation *to, const struct operation *from);
 void free_operation(struct operation *operation);
 /* Of an operation: a launch of the function. */
 size_t count_parameter_words(const struct CUfunc_st *function);
-uint64_t *copy_parameters(const struct CUfunc_st *function, void *const *given);
+/* Checks a launch, but for its attributes, and makes its operation. */
+CUresult make_launch(const CUlaunchConfig *launch, CUfunction function, void *const *parameters,
+                     const void *extra, struct operation *operation);
 void execute(const struct operation *operation);
 
 /* Does everything that is on the stream, or on all streams of the context (NULL: of all). */

@@ -29,21 +29,19 @@ static CUresult enter_launch(const CUDA_KERNEL_NODE_PARAMS *given, struct operat
   CUresult result = enter();
   if (result != CUDA_SUCCESS)
     return result;
-  CUfunction function = given->func;
-  if (given->gridDimY != 1 || given->gridDimZ != 1 || !given->blockDimX || given->blockDimY != 1 ||
-      given->blockDimZ != 1 || given->extra || given->kern ||
-      check_launch(function, given->gridDimX, given->sharedMemBytes) != CUDA_SUCCESS)
+  CUlaunchConfig launch = {given->gridDimX,
+                           given->gridDimY,
+                           given->gridDimZ,
+                           given->blockDimX,
+                           given->blockDimY,
+                           given->blockDimZ,
+                           given->sharedMemBytes,
+                           NULL,
+                           NULL,
+                           0};
+  if (given->kern)
     return CUDA_ERROR_INVALID_VALUE;
-  if (function->module->is_unloaded || function->module->context != current())
-    misuse("kernel %s of another context, or of a module that is unloaded", function->name);
-  *operation = (struct operation){.kind = LAUNCH,
-                                  .context = current(),
-                                  .function = function,
-                                  .grid = given->gridDimX,
-                                  .block = given->blockDimX,
-                                  .shared_bytes = given->sharedMemBytes,
-                                  .parameters = copy_parameters(function, given->kernelParams)};
-  return CUDA_SUCCESS;
+  return make_launch(&launch, given->func, given->kernelParams, given->extra, operation);
 }
 
 static CUresult enter_copy(const CUDA_MEMCPY3D *given, CUcontext context,

@@ -86,8 +86,11 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   *function = made;
   return leave(CUDA_SUCCESS);
 }
-CUresult check_launch(const struct CUfunc_st *function, unsigned grid, unsigned shared_bytes) {
-  if (!grid || grid % function->cluster || shared_bytes > function->shared_bytes)
+CUresult check_launch(const struct CUfunc_st *function, const CUlaunchConfig *launch) {
+  if (!launch->gridDimX || launch->gridDimX % function->cluster ||
+      launch->sharedMemBytes > function->shared_bytes || launch->gridDimY != 1 ||
+      launch->gridDimZ != 1 || !launch->blockDimX || launch->blockDimY != 1 ||
+      launch->blockDimZ != 1)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -106,11 +109,7 @@ EXPORT CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
                                              const CUlaunchConfig *launch) {
   CUresult result = enter();
   if (result == CUDA_SUCCESS)
-    result = check_launch(function, launch->gridDimX, launch->sharedMemBytes);
-  if (result == CUDA_SUCCESS &&
-      (launch->gridDimY != 1 || launch->gridDimZ != 1 || !launch->blockDimX ||
-       launch->blockDimY != 1 || launch->blockDimZ != 1 || launch->numAttrs))
-    result = CUDA_ERROR_INVALID_VALUE;
+    result = launch->numAttrs ? CUDA_ERROR_INVALID_VALUE : check_launch(function, launch);
   if (result == CUDA_SUCCESS)
     *count = count_multiprocessors() / (int)function->cluster;
   return leave(result);

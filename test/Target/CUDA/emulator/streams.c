@@ -44,7 +44,7 @@ size_t count_parameter_words(const struct CUfunc_st *function) {
   return function->num_parameters + function->num_maps * MAP_WORDS;
 }
 
-uint64_t *copy_parameters(const struct CUfunc_st *function, void *const *given) {
+static uint64_t *copy_parameters(const struct CUfunc_st *function, void *const *given) {
   uint64_t *words = malloc((count_parameter_words(function) + 1) * sizeof *words), *next = words;
   for (unsigned i = 0; i < function->num_parameters + function->num_maps; ++i) {
     size_t count = i < function->num_parameters ? 1 : MAP_WORDS;
@@ -206,55 +206,49 @@ bool is_awaited(const void *host, size_t bytes, CUmodule module) {
 
 /*===-- Launches ------------------------------------------------------------===*/
 
+CUresult make_launch(const CUlaunchConfig *launch, CUfunction function, void *const *parameters,
+                     const void *extra, struct operation *operation) {
+  if (extra || check_launch(function, launch) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (function->module->is_unloaded || function->module->context != current())
+    misuse("kernel %s of another context, or of a module that is unloaded", function->name);
+  *operation = (struct operation){.kind = LAUNCH,
+                                  .context = current(),
+                                  .function = function,
+                                  .grid = launch->gridDimX,
+                                  .block = launch->blockDimX,
+                                  .shared_bytes = launch->sharedMemBytes,
+                                  .parameters = copy_parameters(function, parameters)};
+  return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *launch, CUfunction function,
+                                 void **parameters, void **extra) {
+  struct operation operation;
+  CUresult result = enter();
+  bool overlaps = false;
+  for (unsigned i = 0; i < launch->numAttrs; ++i) {
+    if (launch->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      overlaps = launch->attrs[i].value.programmaticStreamSerializationAllowed;
+    else
+      result = CUDA_ERROR_INVALID_VALUE;
+  }
+  if (result == CUDA_SUCCESS)
+    result = make_launch(launch, function, parameters, extra, &operation);
+  if (result == CUDA_SUCCESS) {
+    operation.overlaps = overlaps;
+    result = add_operation(get_stream(launch->hStream), operation);
+  }
+  return leave(result);
+}
+
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
                                unsigned blockX, unsigned blockY, unsigned blockZ,
                                unsigned sharedBytes, CUstream stream, void **parameters,
                                void **extra) {
-  CUresult result = enter();
-  if (result == CUDA_SUCCESS)
-    result = check_launch(function, gridX, sharedBytes);
-  if (result == CUDA_SUCCESS &&
-      (gridY != 1 || gridZ != 1 || !blockX || blockY != 1 || blockZ != 1 || extra))
-    result = CUDA_ERROR_INVALID_VALUE;
-  if (result != CUDA_SUCCESS)
-    return leave(result);
-  if (function->module->is_unloaded || function->module->context != current())
-    misuse("kernel %s of another context, or of a module that is unloaded", function->name);
-  struct operation operation = {.kind = LAUNCH,
-                                .function = function,
-                                .grid = gridX,
-                                .block = blockX,
-                                .shared_bytes = sharedBytes,
-                                .parameters = copy_parameters(function, parameters)};
-  return leave(add_operation(get_stream(stream), operation));
-}
-
-EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
-                                 void **parameters, void **extra) {
-  CUresult result = enter();
-  bool overlaps = false;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-      overlaps = config->attrs[i].value.programmaticStreamSerializationAllowed;
-    else
-      result = CUDA_ERROR_INVALID_VALUE;
-  }
-  if (config->gridDimY != 1 || config->gridDimZ != 1 || !config->blockDimX ||
-      config->blockDimY != 1 || config->blockDimZ != 1 || extra ||
-      check_launch(function, config->gridDimX, config->sharedMemBytes) != CUDA_SUCCESS)
-    result = CUDA_ERROR_INVALID_VALUE;
-  if (result != CUDA_SUCCESS)
-    return leave(result);
-  if (function->module->is_unloaded || function->module->context != current())
-    misuse("kernel %s of another context, or of a module that is unloaded", function->name);
-  struct operation operation = {.kind = LAUNCH,
-                                .function = function,
-                                .grid = config->gridDimX,
-                                .block = config->blockDimX,
-                                .shared_bytes = config->sharedMemBytes,
-                                .overlaps = overlaps,
-                                .parameters = copy_parameters(function, parameters)};
-  return leave(add_operation(get_stream(config->hStream), operation));
+  CUlaunchConfig launch = {gridX,  gridY,       gridZ,  blockX, blockY,
+                           blockZ, sharedBytes, stream, NULL,   0};
+  return cuLaunchKernelEx(&launch, function, parameters, extra);
 }
 
 /*===-- Streams -------------------------------------------------------------===*/
