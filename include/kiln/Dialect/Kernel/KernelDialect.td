@@ -1,0 +1,81 @@
+// The kernel dialect itself, and what its ops are made of.
+#ifndef KILN_KERNEL_DIALECT_TD
+#define KILN_KERNEL_DIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+include "kiln/Dialect/Kernel/KernelInterfaces.td"
+include "kiln/Dialect/Sym/SymOps.td"
+
+def Kernel_Dialect : Dialect {
+  let name = "kernel";
+  let cppNamespace = "::kiln::kernel";
+  let summary = "What is computed: few structured ops over tensors";
+  let description = [{
+    A tensor is a value; an op computes all elements of its results. What one element is made of is
+    said in a region, and everything that a region reads it reads with `kernel.read` through an index
+    map from the loop dims around it. There are no reshape, transpose, slice, pad or concatenate ops:
+    a view is a `kernel.map` whose body is a single read, and fusing a producer into its consumer is
+    putting its body in place of the read, with its dims replaced by the read's map.
+
+    **Dims.** `kernel.map` numbers the dims of its result shape d0, d1, …; a `kernel.reduce` inside
+    adds its own after those of everything around it; the other structured ops number theirs as they
+    document. An index map inside a region takes all dims around it, then the op's
+    `values` operands (i64 scalars computed from data, for gathers).
+
+    **Scalars.** A region computes on signless scalars with arith, math and complex: `ui8` is read as
+    i8, bool as i1. Where signedness matters the op says so (`arith.divui`).
+
+    **Symbols that data gives.** A size that is only known when the model runs is a symbol as any other.
+    `kernel.define` says where in the program it gets its value; what uses the symbol comes after, and
+    no pass moves anything up past a define.
+
+    **Nested graphs** (branches, loop bodies) are private functions of the same ops, which go through
+    the same passes; `kernel.cond`, `kernel.while`, `kernel.for` and `kernel.invoke` name them. They see
+    nothing from outside but their arguments, constants, and symbols, which have one meaning in the
+    whole module.
+
+    **Placement.** A value in a region belongs to the outermost loop at which the dims it depends on
+    are known. A row's maximum inlined into the loop over the row's elements is computed once a row.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::complex::ComplexDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
+
+//===-- Attributes ------------------------------------------------------------------------------===//
+
+def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
+  let mnemonic = "schedule";
+  let summary = "how a kernel's loops are run";
+  let description = [{
+    Chosen by `cpu-choose-schedule` or `cuda-choose-schedule`, whose descriptions say what it means for
+    each op, and read by the code generator of the same target.
+
+    - `tile`: what a thread keeps in registers, in elements. On a CPU, `kernel.map`: [lanes, first dim,
+      number of dims] of the loop in vectors; `kernel.contract` and `kernel.attention`: [rows, columns].
+    - `block`: what one task (or block of threads) computes. On a CPU, `kernel.map`: [rows, columns] of
+      the collapsed dims, 0 columns being all of them; `kernel.contract`: [m, n, k], where k is how far
+      the accumulators are kept in registers.
+    - `lanes`: elements in a vector register.
+    - `stage`: the left operand of a contract is first copied to the task's scratch memory (a
+      prologue is to be computed once, or its rows would collide in the cache).
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$tile, ArrayRefParameter<"int64_t">:$block,
+                        "int64_t":$lanes, "bool":$stage);
+  let assemblyFormat =
+      "`<` `tile` `=` `[` $tile `]` `,` `block` `=` `[` $block `]` `,` `lanes` `=` $lanes `,` "
+      "`stage` `=` $stage `>`";
+}
+
+#endif // KILN_KERNEL_DIALECT_TD
