@@ -1,5 +1,6 @@
 // scaled_dot_product_attention, as kernel.attention; with heads of a size that only the run knows,
 // or very large ones, as two products with a softmax between them.
+#include "kiln/Lowering/AttentionProducts.h"
 #include "kiln/Lowering/Lowering.h"
 #include <cmath>
 
@@ -40,67 +41,6 @@ static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
     batch.push_back(size);
   }
   return batch;
-}
-
-/// The same from products and a softmax, with the scores in memory. Without a `scale`, that is one
-/// over the square root of the head size.
-static Value attentionOfProducts(Call &call, const AttentionSpec &spec, std::optional<double> scale,
-                                 function_ref<Element(BodyBuilder &, Expr n, Expr dv)> value,
-                                 Type type) {
-  unsigned rank = spec.batch.size();
-  Type wide = opmath(type);
-  Contraction products;
-  products.batch = spec.batch;
-  products.m = {spec.m};
-  products.n = {spec.n};
-  products.k = {spec.d};
-  products.lhs = spec.q;
-  products.rhs = spec.k;
-  auto finish = [&](BodyBuilder &body, Element sum) {
-    Element factor = sum.constant(scale.value_or(0));
-    if (!scale) {
-      Element size = convert(body.index(spec.d), Float64Type::get(wide.getContext()));
-      factor = convert(rsqrt(size), sum.type());
-    }
-    Element score = sum * factor;
-    if (spec.bias)
-      score = score + convert(spec.bias(body), sum.type());
-    if (!spec.causal)
-      return score;
-    return select(body.index(body.dim(rank + 1)) <= body.index(body.dim(rank)), score,
-                  lowest(body.b(), sum.type()));
-  };
-  products.epilogue = finish;
-  Value scores = call.kernels.contract(products, wide);
-  Value weights = call.kernels.map(shapeOf(scores), wide, [&](BodyBuilder &body) {
-    auto read = [&](BodyBuilder &inner) {
-      Exprs at = inner.dims(0, rank + 1);
-      at.push_back(inner.dim(rank + 2));
-      return inner.read(scores, at);
-    };
-    Element largest = body.max({spec.n}, wide, read);
-    Element sum =
-        body.sum({spec.n}, wide, [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
-    Element weight = exp(body.broadcast(scores) - largest) / sum;
-    return select(largest == lowest(body.b(), wide), weight.constant(0), weight);
-  });
-  Contraction mean;
-  mean.batch = spec.batch;
-  mean.m = {spec.m};
-  mean.n = {spec.dv};
-  mean.k = {spec.n};
-  mean.perm = spec.perm;
-  auto readWeight = [&](BodyBuilder &body) {
-    Exprs at = body.dims(0, rank + 1);
-    at.push_back(body.dim(rank + 2));
-    return body.read(weights, at);
-  };
-  auto readValue = [&](BodyBuilder &body) {
-    return convert(value(body, body.dim(rank + 2), body.dim(rank + 1)), wide);
-  };
-  mean.lhs = readWeight;
-  mean.rhs = readValue;
-  return call.kernels.contract(mean, type);
 }
 
 /// Null, with a reason, for what cannot be expressed.
@@ -182,9 +122,9 @@ static Value lowerAttention(Call &call, const Attention &a) {
     result = call.kernels.attention(spec, call.resultType());
   } else {
     result = attentionOfProducts(
-        call, spec, scale,
+        call.kernels, spec, scale,
         [&](BodyBuilder &body, Expr n, Expr dv) { return read(body, a.value, n, dv, true); },
-        call.resultType());
+        call.resultType(), /*weightType=*/opmath(type));
   }
   return call.kernels.permute(result, perm); // a swap is its own inverse
 }

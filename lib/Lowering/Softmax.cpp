@@ -1,13 +1,26 @@
 // Softmax and its logarithm.
+#include "Softmax.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// exp(x - max) / sum, or x - max - log(sum), along argument `dim`. Computed in the opmath type of
-/// what the input is converted to. `safe`: 0 for rows of nothing but -inf.
-static LogicalResult softmax(Call &call, bool logarithm, bool safe = false) {
+Element lowering::softmax(BodyBuilder &body, Element x, ArrayRef<Expr> extents,
+                          BodyBuilder::Body read, SoftmaxKind kind) {
+  Element largest = body.max(extents, x.type(), read);
+  Element sum =
+      body.sum(extents, x.type(), [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
+  if (kind == SoftmaxKind::Logarithm)
+    return x - largest - log(sum);
+  Element value = exp(x - largest) / sum;
+  if (kind == SoftmaxKind::Plain)
+    return value;
+  return select(largest == lowest(body.b(), x.type()), value.constant(0), value);
+}
+
+/// Along argument `dim`, computed in the opmath type of what the input is converted to.
+static LogicalResult lowerSoftmax(Call &call, SoftmaxKind kind) {
   Value tensor = call.tensor(0);
   Type type = opmath(call.resultType());
   int64_t rank = rankOf(tensor);
@@ -21,14 +34,7 @@ static LogicalResult softmax(Call &call, bool logarithm, bool safe = false) {
     auto read = [&](BodyBuilder &inner) {
       return convert(inner.read(tensor, reduced.indexFromTensor(inner)), type);
     };
-    Element largest = body.max(reduced.extents, type, read);
-    Element sum = body.sum(reduced.extents, type,
-                           [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
-    Element shifted = convert(body.broadcast(tensor), type) - largest;
-    if (logarithm)
-      return shifted - log(sum);
-    Element value = exp(shifted) / sum;
-    return safe ? select(largest == lowest(body.b(), type), value.constant(0), value) : value;
+    return softmax(body, convert(body.broadcast(tensor), type), reduced.extents, read, kind);
   }));
 }
 
@@ -60,13 +66,14 @@ static LogicalResult softmaxBackward(Call &call, bool logarithm) {
 
 void lowering::registerSoftmax(LoweringTable &table) {
   table.add({"aten.softmax.int", "aten._softmax.default", "aten.special_softmax.default"},
-            [](Call &call) { return softmax(call, false); });
-  table.add("aten._safe_softmax.default", [](Call &call) { return softmax(call, false, true); });
+            [](Call &call) { return lowerSoftmax(call, SoftmaxKind::Plain); });
+  table.add("aten._safe_softmax.default",
+            [](Call &call) { return lowerSoftmax(call, SoftmaxKind::Safe); });
   table.add("aten._softmax_backward_data.default",
             [](Call &call) { return softmaxBackward(call, false); });
   table.add("aten._log_softmax_backward_data.default",
             [](Call &call) { return softmaxBackward(call, true); });
   table.add(
       {"aten.log_softmax.int", "aten._log_softmax.default", "aten.special_log_softmax.default"},
-      [](Call &call) { return softmax(call, true); });
+      [](Call &call) { return lowerSoftmax(call, SoftmaxKind::Logarithm); });
 }

@@ -60,6 +60,8 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
     operands.vectorBytes = options.vectorBytes;
     pm.addPass(cpu::createCpuPackOperands(operands));
   } else {
+    // Before what divides and packs products, and after fusion into operands.
+    pm.addPass(cuda::createCudaExpandAttention());
     // After fusion, which would put the parts back together.
     pm.addPass(cuda::createCudaSplitReductions());
     pm.addPass(cuda::createCudaSplitScans());

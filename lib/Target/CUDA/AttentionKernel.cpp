@@ -6,9 +6,9 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-static Type getSumType(Type elementType) {
-  return elementType.getIntOrFloatBitWidth() < 32 ? Float32Type::get(elementType.getContext())
-                                                  : elementType;
+Type cuda::getSumType(kernel::AttentionOp op) {
+  Type type = op.getQ().front().getTerminator()->getOperand(0).getType();
+  return type.getIntOrFloatBitWidth() < 32 ? Float32Type::get(type.getContext()) : type;
 }
 
 AttentionKernel::AttentionKernel(DeviceFrame &frame, kernel::AttentionOp op)
@@ -18,9 +18,7 @@ AttentionKernel::AttentionKernel(DeviceFrame &frame, kernel::AttentionOp op)
       m(op.getM().getValue()), n(op.getN().getValue()), numBatch(op.getNumBatch()),
       scale(op.getScale().convertToDouble()),
       unit(std::numbers::log2e * (op.getBias().empty() && scale > 0 ? scale : 1)),
-      position(numBatch + 4) {
-  sumType = getSumType(op.getQ().front().getTerminator()->getOperand(0).getType());
-}
+      position(numBatch + 4), sumType(getSumType(op)) {}
 
 sym::Expr cuda::getGrid(kernel::AttentionOp op, int64_t blockRows) {
   return sym::product(op.getBatch().getSizes()) * op.getM().getValue().ceilDiv(blockRows) *

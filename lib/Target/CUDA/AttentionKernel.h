@@ -79,6 +79,12 @@ protected:
   sym::Expr firstQuery = 0, lane = 0, warpNumber = 0, partNumber = 0;
 };
 
+/// The type in which sums are made.
+mlir::Type getSumType(kernel::AttentionOp op);
+
+/// Whether a block of every GPU has the shared memory and the registers for so many features.
+bool fitsInBlock(kernel::AttentionOp op);
+
 /// Blocks of a kernel whose blocks have so many queries.
 sym::Expr getGrid(kernel::AttentionOp op, int64_t blockRows);
 

@@ -18,6 +18,52 @@ static constexpr int64_t numWarps = 4, keyBlock = warpSize;
 /// Queries of a warp: keys that were read are used so often.
 static constexpr int64_t manyRows = 8, fewRows = 1;
 static constexpr int64_t maxDepth = 256;
+/// What every GPU has for a block (compute capability 8.6, 8.9 and 12.0).
+static constexpr int64_t maxSharedBytes = 99 << 10;
+
+namespace {
+/// What a block whose warps have `rows` queries each has in shared memory.
+struct SharedLayout {
+  SharedLayout(kernel::AttentionOp op, int64_t rows)
+      : blockRows(numWarps * rows), depth(*op.getD().getValue().constant()),
+        valueSteps(llvm::divideCeil(*op.getDv().getValue().constant(), warpSize)),
+        elementBytes(cuda::getSumType(op).getIntOrFloatBitWidth() / 8) {
+    int64_t many = vectorBytes / elementBytes;
+    if (depth % many == 0 && *op.getDv().getValue().constant() % many == 0)
+      vector = many;
+  }
+
+  /// Lanes read different keys: so far apart, those that read at once meet no bank twice.
+  int64_t keyPitch() const { return depth + vector; }
+  int64_t paddedValues() const { return valueSteps * warpSize; }
+  int64_t queries() const { return blockRows * depth; }
+  int64_t keys() const { return keyBlock * keyPitch(); }
+  int64_t values() const { return keyBlock * paddedValues(); }
+  int64_t weights() const { return blockRows * keyBlock; }
+  bool fits() const {
+    return (queries() + keys() + values() + weights()) * elementBytes <= maxSharedBytes;
+  }
+
+  int64_t blockRows, depth, valueSteps, elementBytes;
+  /// Features that are loaded together.
+  int64_t vector = 1;
+};
+} // namespace
+
+/// As many as may be; nullopt if a block has no room for one.
+static std::optional<int64_t> chooseRows(kernel::AttentionOp op) {
+  auto queries = op.getM().getValue().constant();
+  for (int64_t rows = queries && *queries <= numWarps ? fewRows : manyRows; rows >= 1; rows /= 2)
+    if (SharedLayout(op, rows).fits())
+      return rows;
+  return std::nullopt;
+}
+
+bool cuda::fitsInBlock(kernel::AttentionOp op) {
+  auto isFew = [](std::optional<int64_t> depth) { return depth && *depth <= maxDepth; };
+  return isFew(op.getD().getValue().constant()) && isFew(op.getDv().getValue().constant()) &&
+         (mayUseTensorCores(op) || chooseRows(op));
+}
 
 FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
@@ -26,20 +72,16 @@ FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
   Type element = op.getQ().front().getTerminator()->getOperand(0).getType();
   if (!isa<FloatType>(element))
     return op.emitError("cannot be compiled for CUDA: attention over ") << element;
-  auto depth = op.getD().getValue().constant(), valueDepth = op.getDv().getValue().constant();
-  if (!depth || !valueDepth || *depth > maxDepth || *valueDepth > maxDepth)
-    return op.emitError("cannot be compiled for CUDA yet: attention with heads of ")
+  if (!fitsInBlock(op))
+    return op.emitError("cannot be compiled for CUDA: attention with heads of ")
            << op.getD().getValue().str() << " and " << op.getDv().getValue().str()
-           << " features, of which there may be " << maxDepth;
+           << " features, which cuda-expand-attention makes products of";
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
   if (!schedule && mayUseTensorCores(op))
     schedule = chooseMatrixAttention(op);
-  if (!schedule) {
-    auto queries = op.getM().getValue().constant();
-    int64_t rows = queries && *queries <= numWarps ? fewRows : manyRows;
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {rows}, {numWarps * warpSize}, 1,
-                                         /*stage=*/false);
-  }
+  if (!schedule)
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {*chooseRows(op)},
+                                         {numWarps * warpSize}, 1, /*stage=*/false);
   int64_t rows = schedule.getTile().empty() ? 0 : schedule.getTile()[0];
   int64_t keys = schedule.getBlock().size() == 2 ? schedule.getBlock()[1] : keyBlock;
   if (op.getPart() &&
@@ -60,29 +102,28 @@ namespace {
 class AttentionEmitter : AttentionKernel {
 public:
   AttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
-      : AttentionKernel(frame, op), rows(frame.func.getScheduleAttr().getTile()[0]) {}
+      : AttentionKernel(frame, op), rows(frame.func.getScheduleAttr().getTile()[0]),
+        layout(op, rows), vector(layout.vector) {}
 
   void emit() {
-    bindBlock(blockRows());
-    int64_t bytes = sumType.getIntOrFloatBitWidth() / 8;
-    auto allocate = [&](int64_t elements) { return frame.allocateShared(elements * bytes); };
-    vector = depth % (vectorBytes / bytes) == 0 && valueDepth % (vectorBytes / bytes) == 0
-                 ? vectorBytes / bytes
-                 : 1;
-    queries = allocate(blockRows() * depth);
-    keys = allocate(keyBlock * keyPitch());
-    values = allocate(keyBlock * paddedValues());
-    weights = allocate(blockRows() * keyBlock);
-    fill(q, queries, blockRows(), depth, depth, numBatch, numBatch + 2, firstQuery, m);
+    bindBlock(layout.blockRows);
+    auto allocate = [&](int64_t elements) {
+      return frame.allocateShared(elements * layout.elementBytes);
+    };
+    queries = allocate(layout.queries());
+    keys = allocate(layout.keys());
+    values = allocate(layout.values());
+    weights = allocate(layout.weights());
+    fill(q, queries, layout.blockRows, depth, depth, numBatch, numBatch + 2, firstQuery, m);
 
     SmallVector<Value> state;
     for (int64_t r = 0; r < rows; ++r) {
       state.push_back(minusInfinity());
       state.push_back(number(0));
-      state.append(valueSteps(), number(0));
+      state.append(layout.valueSteps, number(0));
     }
     // Keys behind the block's last query are nobody's.
-    sym::Expr end = op.getCausal() ? sym::Expr::min(n, firstQuery + blockRows()) : n;
+    sym::Expr end = op.getCausal() ? sym::Expr::min(n, firstQuery + layout.blockRows) : n;
     Value first = frame.emit(firstBlock(keyBlock)),
           last = frame.emit(endBlock(end.ceilDiv(keyBlock), keyBlock));
     state = frame.emitLoop(first, last, 1, state, [&](Value iv, ValueRange carried) {
@@ -92,12 +133,6 @@ public:
   }
 
 private:
-  int64_t blockRows() const { return numWarps * rows; }
-  /// Lanes read different keys: so far apart, those that read at once meet no bank twice.
-  int64_t keyPitch() const { return depth + (vector > 1 ? vector : 1); }
-  int64_t valueSteps() const { return llvm::divideCeil(valueDepth, warpSize); }
-  int64_t paddedValues() const { return valueSteps() * warpSize; }
-
   /// exp(x - y), where y is a maximum.
   Value expDifference(Value x, Value y) { return math::ExpOp::create(b, loc, sub(x, finite(y))); }
   Value load(Value memory, sym::Expr offset) { return q.load(memory, sumType, offset); }
@@ -160,29 +195,28 @@ private:
   /// One block of keys; the state is, of each row, maximum, sum and this lane's part of the result.
   SmallVector<Value> emitKeys(sym::Expr firstKey, ValueRange state) {
     frame.emitBarrier(); // all have used the ones before
-    fill(k, keys, keyBlock, depth, keyPitch(), numBatch + 1, numBatch + 2, firstKey, n);
-    fill(v, values, keyBlock, valueDepth, paddedValues(), numBatch + 1, numBatch + 3, firstKey, n,
-         paddedValues());
+    fill(k, keys, keyBlock, depth, layout.keyPitch(), numBatch + 1, numBatch + 2, firstKey, n);
+    fill(v, values, keyBlock, valueDepth, layout.paddedValues(), numBatch + 1, numBatch + 3,
+         firstKey, n, layout.paddedValues());
     frame.emitBarrier();
 
     SmallVector<Value> zeros(rows, number(0));
-    SmallVector<Value> scores =
-        frame.emitLoop(frame.constant(0), frame.constant(depth / vector), 1, zeros,
-                       [&](Value iv, ValueRange sums) {
-                         sym::Expr feature = vector * frame.addVariable(iv, depth / vector);
-                         SmallVector<Value> key = loadVector(keys, lane * keyPitch() + feature);
-                         SmallVector<Value> next(sums);
-                         for (int64_t r = 0; r < rows; ++r) {
-                           auto query =
-                               loadVector(queries, (warpNumber * rows + r) * depth + feature);
-                           for (auto [x, y] : llvm::zip_equal(query, key))
-                             next[r] = math::FmaOp::create(b, loc, x, y, next[r]);
-                         }
-                         return next;
-                       });
+    SmallVector<Value> scores = frame.emitLoop(
+        frame.constant(0), frame.constant(depth / vector), 1, zeros,
+        [&](Value iv, ValueRange sums) {
+          sym::Expr feature = vector * frame.addVariable(iv, depth / vector);
+          SmallVector<Value> key = loadVector(keys, lane * layout.keyPitch() + feature);
+          SmallVector<Value> next(sums);
+          for (int64_t r = 0; r < rows; ++r) {
+            auto query = loadVector(queries, (warpNumber * rows + r) * depth + feature);
+            for (auto [x, y] : llvm::zip_equal(query, key))
+              next[r] = math::FmaOp::create(b, loc, x, y, next[r]);
+          }
+          return next;
+        });
 
     SmallVector<Value> next;
-    int64_t width = 2 + valueSteps();
+    int64_t width = 2 + layout.valueSteps;
     for (int64_t r = 0; r < rows; ++r) {
       Value score = finishScore(scores[r], firstQuery + warpNumber * rows + r, firstKey + lane);
       Value oldMax = state[r * width], oldSum = state[r * width + 1];
@@ -197,7 +231,7 @@ private:
       Value blockSum = warp.combineAll(frame, weight, combineSum).front();
       next.push_back(newMax);
       next.push_back(add(mul(oldSum, scale), blockSum));
-      for (int64_t j = 0; j < valueSteps(); ++j)
+      for (int64_t j = 0; j < layout.valueSteps; ++j)
         next.push_back(mul(state[r * width + 2 + j], scale));
       store(weights, (warpNumber * rows + r) * keyBlock + lane, weight);
     }
@@ -210,19 +244,19 @@ private:
         frame.constant(0), frame.constant(keyBlock), 1, outputs, [&](Value iv, ValueRange sums) {
           sym::Expr key = frame.addVariable(iv, keyBlock);
           SmallVector<Value> columns, results;
-          for (int64_t j = 0; j < valueSteps(); ++j)
-            columns.push_back(load(values, key * paddedValues() + lane + j * warpSize));
+          for (int64_t j = 0; j < layout.valueSteps; ++j)
+            columns.push_back(load(values, key * layout.paddedValues() + lane + j * warpSize));
           for (int64_t r = 0; r < rows; ++r) {
             Value weight = load(weights, (warpNumber * rows + r) * keyBlock + key);
             for (auto [j, column] : llvm::enumerate(columns))
               results.push_back(
-                  math::FmaOp::create(b, loc, weight, column, sums[r * valueSteps() + j]));
+                  math::FmaOp::create(b, loc, weight, column, sums[r * layout.valueSteps + j]));
           }
           return results;
         });
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t j = 0; j < valueSteps(); ++j)
-        next[r * width + 2 + j] = outputs[r * valueSteps() + j];
+      for (int64_t j = 0; j < layout.valueSteps; ++j)
+        next[r * width + 2 + j] = outputs[r * layout.valueSteps + j];
     return next;
   }
 
@@ -237,12 +271,12 @@ private:
   }
 
   void finish(ArrayRef<Value> state) {
-    int64_t width = 2 + valueSteps();
+    int64_t width = 2 + layout.valueSteps;
     for (int64_t r = 0; r < rows; ++r) {
       sym::Expr query = firstQuery + warpNumber * rows + r;
       frame.emitIf(frame.emitLess(query, m), [&] {
         Value sum = isPart() ? Value() : divisor(state[r * width + 1]);
-        for (int64_t j = 0; j < valueSteps(); ++j) {
+        for (int64_t j = 0; j < layout.valueSteps; ++j) {
           sym::Expr feature = lane + j * warpSize;
           Value value = state[r * width + 2 + j];
           frame.emitIf(frame.emitLess(feature, valueDepth), [&] {
@@ -258,8 +292,8 @@ private:
   }
 
   int64_t rows;
-  /// Features that are loaded together.
-  int64_t vector = 1;
+  SharedLayout layout;
+  int64_t vector;
   Value queries, keys, values, weights;
 };
 } // namespace

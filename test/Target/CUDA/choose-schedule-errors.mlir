@@ -112,3 +112,21 @@ kernel.func @keys(%q: tensor<100x64xf32>) -> (tensor<3x100x64xf32>, tensor<3x100
   } : tensor<3x100x64xf32>, tensor<3x100xf32>, tensor<3x100xf32>
   kernel.return %o#0, %o#1, %o#2 : tensor<3x100x64xf32>, tensor<3x100xf32>, tensor<3x100xf32>
 }
+
+// -----
+
+kernel.func @features(%q: tensor<100x300xf32>) -> tensor<100x300xf32> {
+  // expected-error @below {{attention with heads of 300 and 300 features, which cuda-expand-attention makes products of}}
+  %o = kernel.attention batch [] m <100> n <100> d <300> dv <300> scale 0.125 q {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<100x300xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d2) : tensor<100x300xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<100x300xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<100x300xf32>
+  kernel.return %o : tensor<100x300xf32>
+}

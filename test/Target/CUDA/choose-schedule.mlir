@@ -130,3 +130,24 @@ kernel.func @aligned_rows(%x: tensor<1024x768xf16>) -> tensor<1024x768xf16> attr
   } : tensor<1024x768xf16>
   kernel.return %y : tensor<1024x768xf16>
 }
+
+// -----
+
+// A warp has as many queries as fit beside keys and values into the shared memory of every GPU.
+// CHECK-LABEL: kernel.func @many_features
+// CHECK-SAME: grid = #sym.expr<7>
+// CHECK-SAME: schedule = #kernel.schedule<tile = [4], block = [128], lanes = 1, stage = false>
+kernel.func @many_features(%x: tensor<100x256xf32>) -> tensor<100x256xf32> {
+  %o = kernel.attention batch [] m <100> n <100> d <256> dv <256> scale 0.125 q {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d2) : tensor<100x256xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d1, d2) : tensor<100x256xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d1, d3) : tensor<100x256xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<100x256xf32>
+  kernel.return %o : tensor<100x256xf32>
+}
