@@ -134,6 +134,17 @@ SmallVector<Value> BodyEmitter::emitYield() {
   return results;
 }
 
+Value BodyEmitter::emitValue(Value value) {
+  if (Value emitted = values.lookup(value))
+    return emitted;
+  Operation *op = value.getDefiningOp();
+  assert(!isa<kernel::ReduceOp>(op) && "reductions are emitted together");
+  for (Value operand : SmallVector<Value>(needs(op).values))
+    emitValue(operand);
+  emitOp(op);
+  return values.lookup(value);
+}
+
 Value BodyEmitter::splat(Value value) {
   if (lanes == 1 || isa<VectorType>(value.getType()))
     return value;

@@ -7,6 +7,7 @@
 // memory it reads some steps ahead.
 #include "MapDims.h"
 #include "ThreadTeam.h"
+#include "TransposePlan.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -211,6 +212,10 @@ private:
 } // namespace
 
 LogicalResult cuda::emitMap(DeviceFrame &frame, kernel::MapOp map) {
+  if (frame.func.getScheduleAttr().getStage()) {
+    emitTransposedMap(frame, map);
+    return success();
+  }
   MapEmitter(frame, map).emit();
   return success();
 }

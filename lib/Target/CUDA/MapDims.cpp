@@ -1,4 +1,4 @@
-#include "MapDims.h"
+#include "TransposePlan.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -205,6 +205,11 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
     return failure();
   MapDims dims(map);
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  if (!schedule)
+    if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims))
+      schedule = plan->schedule(func.getContext());
+  if (schedule && schedule.getStage())
+    return planTransposedMap(func, dims, schedule);
   if (!schedule) {
     int64_t team = chooseTeam(dims);
     int64_t threads = team > warpSize ? team : usualThreads;

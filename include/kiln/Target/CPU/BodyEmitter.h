@@ -105,6 +105,8 @@ public:
   /// Value of block argument `i` of the region (a contract epilogue's sum): a scalar, or a vector
   /// of the current number of lanes.
   void setArgument(unsigned i, mlir::Value value);
+  /// The region's `value` is `emitted`, which the caller has from elsewhere.
+  void setValue(mlir::Value value, mlir::Value emitted) { define(value, emitted); }
 
   /// Result `i` of this kernel.inside's map is known to be within its bound (until
   /// `clearCertain`): the caller has tested it for a whole loop.
@@ -124,6 +126,8 @@ public:
   /// The yielded values that what is bound so far determines, null for the others; scalars stay
   /// scalars.
   llvm::SmallVector<mlir::Value> emitKnown();
+  /// Emits `value`, of an op directly in the region, and only what it is made of.
+  mlir::Value emitValue(mlir::Value value);
 
   /// Memory access at `offset` elements from `base`, an expression over loop variables, symbols and
   /// the lane. `elementType` is the tensor's; values are in the register form (bool as i1). `store`

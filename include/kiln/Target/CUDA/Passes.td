@@ -108,11 +108,13 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
     | op | `tile` | `block` | `lanes` |
     | --- | --- | --- | --- |
     | map | [threads that share a row: 1, a warp or a block; steps] | [threads] | neighbouring elements of a thread |
+    | map with `stage` | a block's tile: elements of the loop that it reads along, of the one it writes along | [threads] | the same |
     | contract | [m, n] of a thread | [m, n, k] | 1 |
     | contract on tensor cores | [m, n] of a warp | [m, n, k] | steps that a tensor core takes at once |
     | attention on tensor cores | [queries of a warp] | [threads, keys] | the same |
 
-    `aligned` says that all buffers are at multiples of 16 bytes.
+    `aligned` says that all buffers are at multiples of 16 bytes. `stage` says that reads of a map which have other
+    neighbours in memory than its result come through shared memory.
     Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
     A kernel that no code can be generated for is an error.
   }];

@@ -1,0 +1,214 @@
+// Writes the function of a kernel.map some of whose reads have other neighbours in memory than its
+// result (TransposePlan.h): a transposed copy, a permutation with what is computed before and
+// after.
+//
+// A block has a tile: elements of the loop along which those reads have their neighbours by
+// elements of the loop along which the result has its own. Threads read along the one, neighbouring
+// lanes neighbouring memory, all they read before the first wait, and put it in shared memory; they
+// meet; and then they compute the elements along the other. What else the map reads it reads there,
+// as any map does.
+#include "SwizzledTile.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// More operations than this are a loop.
+static constexpr int64_t muchCode = 512;
+
+namespace {
+class TransposedMapEmitter {
+public:
+  TransposedMapEmitter(DeviceFrame &frame, kernel::MapOp map)
+      : frame(frame), map(map), body(frame, map.getBody()), dims(map),
+        plan(*TransposePlan::make(map, dims, frame.func.getScheduleAttr())),
+        position(dims.domain.size()) {}
+
+  void emit() {
+    body.setLanes(1);
+    for (auto [i, extent] : llvm::enumerate(dims.domain))
+      if (extent.isConstant(1))
+        body.setDim(i, 0);
+    for (const TransposePlan::StagedRead &read : plan.staged)
+      tiles.emplace_back(frame, plan, read);
+    findTile();
+    thread = frame.addVariable(frame.thread, frame.numThreads);
+    body.emitAvailable();
+    Value isWhole =
+        frame.both(frame.emitLess(firstRead + (plan.readSide - 1), readGroup().extent),
+                   frame.emitLess(firstWritten + (plan.writtenSide - 1), writtenGroup().extent));
+    frame.emitIf(isWhole, [&] { emitTile(/*isWhole=*/true); });
+    if (!isWhole)
+      return;
+    Value one = arith::ConstantIntOp::create(frame.builder, frame.loc, 1, 1);
+    frame.emitIf(arith::XOrIOp::create(frame.builder, frame.loc, isWhole, one),
+                 [&] { emitTile(/*isWhole=*/false); });
+  }
+
+private:
+  const cpu::DimGroup &readGroup() const { return dims.rows[plan.along]; }
+  const cpu::DimGroup &writtenGroup() const { return dims.rows.back(); }
+
+  void bind(const cpu::DimGroup &group, sym::Expr variable) {
+    for (auto [i, index] : llvm::enumerate(group.delinearize(variable)))
+      position[group.first + i] = frame.assumptions.simplify(index);
+    group.bind(body, variable);
+  }
+
+  /// Which tile the block has; the loops that are not the tile's are where it is.
+  void findTile() {
+    SmallVector<sym::Expr> extents = dims.rowExtents();
+    extents[plan.along] = extents[plan.along].ceilDiv(plan.readSide);
+    extents.back() = extents.back().ceilDiv(plan.writtenSide);
+    sym::Expr block = frame.addVariable(frame.block, sym::product(extents));
+    for (auto [i, number] : llvm::enumerate(sym::delinearize(block, extents))) {
+      sym::Expr name = frame.named(number, extents[i]);
+      if (i == plan.along)
+        firstRead = plan.readSide * name;
+      else if (i + 1 == extents.size())
+        firstWritten = plan.writtenSide * name;
+      else
+        bind(dims.rows[i], name);
+    }
+  }
+
+  /// What the threads do together: `total` accesses, of which a thread has every `numThreads`th.
+  struct Share {
+    sym::Expr number;
+    Value exists; // null: it does
+  };
+  SmallVector<Share> getShares(int64_t total) {
+    SmallVector<Share> shares;
+    for (int64_t first = 0; first < total; first += frame.numThreads) {
+      sym::Expr number = thread + first;
+      shares.push_back({number, frame.emitLess(number, total)});
+    }
+    return shares;
+  }
+
+  /// Whether the element at these places of the tile is one of the map's.
+  Value isInside(sym::Expr read, sym::Expr written, bool isWhole) {
+    if (isWhole)
+      return {};
+    return frame.both(frame.emitLess(firstRead + read, readGroup().extent),
+                      frame.emitLess(firstWritten + written, writtenGroup().extent));
+  }
+
+  void emitTile(bool isWhole) {
+    readTiles(isWhole);
+    frame.emitBarrier();
+    int64_t total = plan.readSide * plan.writtenSide / plan.vector;
+    SmallVector<Share> shares = getShares(total);
+    if (countWork() * plan.vector * (int64_t)shares.size() <= muchCode) {
+      for (const Share &share : shares)
+        emitElements(share, isWhole);
+      return;
+    }
+    frame.emitLoop(frame.constant(0), frame.constant(shares.size()), 1, {},
+                   [&](Value i, ValueRange) -> SmallVector<Value> {
+                     sym::Expr step = frame.addVariable(i, shares.size());
+                     sym::Expr number = frame.numThreads * step + thread;
+                     emitElements({number, frame.emitLess(number, total)}, isWhole);
+                     return {};
+                   });
+  }
+
+  int64_t countWork() {
+    int64_t work = 0;
+    map.walk([&](Operation *op) { work += isa<math::MathDialect>(op->getDialect()) ? 20 : 1; });
+    return work;
+  }
+
+  /// All that threads read is under way before the first of it is put where others find it.
+  void readTiles(bool isWhole) {
+    struct Arrival {
+      SwizzledTile *tile;
+      Value exists;
+      sym::Expr line, inLine;
+      SmallVector<Value> values;
+    };
+    SmallVector<Arrival> arrivals;
+    for (auto [read, tile] : llvm::zip(plan.staged, tiles)) {
+      int64_t accesses = plan.readSide / read.vector;
+      for (const Share &share : getShares(accesses * plan.writtenSide)) {
+        sym::Expr line = frame.assumptions.simplify(share.number.floorDiv(accesses));
+        sym::Expr inLine = frame.assumptions.simplify(read.vector * share.number.mod(accesses));
+        Value condition = frame.both(share.exists, isInside(inLine, line, isWhole));
+        SmallVector<Value> zeros(
+            read.vector, kernel::createZero(frame.builder, frame.loc, read.value.getType()));
+        arrivals.push_back(
+            {&tile, share.exists, line, inLine,
+             frame.emitWhere(condition, zeros, [&] { return emitReads(read, line, inLine); })});
+      }
+    }
+    for (const Arrival &arrival : arrivals)
+      frame.emitIf(arrival.exists,
+                   [&] { arrival.tile->put(arrival.line, arrival.inLine, arrival.values); });
+  }
+
+  SmallVector<Value> emitReads(const TransposePlan::StagedRead &read, sym::Expr line,
+                               sym::Expr inLine) {
+    cpu::BodyEmitter::Scope scope(body);
+    bind(writtenGroup(), firstWritten + line);
+    SmallVector<Value> values;
+    for (int64_t i = 0; i < read.vector; ++i) {
+      cpu::BodyEmitter::Scope scope(body);
+      bind(readGroup(), firstRead + inLine + i);
+      values.push_back(body.emitValue(read.value));
+    }
+    return values;
+  }
+
+  /// A thread's neighbours, all computed before the first is stored. Lanes go along the written
+  /// loop as far as they write 128 bytes, then along the other.
+  void emitElements(const Share &share, bool isWhole) {
+    int64_t vectors = plan.writtenSide / plan.vector;
+    int64_t lanes = vectors % plan.lanesAlong ? vectors : plan.lanesAlong;
+    sym::Expr row = share.number.floorDiv(lanes);
+    sym::Expr read = frame.assumptions.simplify(row.mod(plan.readSide));
+    sym::Expr first = frame.assumptions.simplify(
+        plan.vector * (row.floorDiv(plan.readSide) * lanes + share.number.mod(lanes)));
+    frame.emitIf(frame.both(share.exists, isInside(read, first, isWhole)), [&] {
+      cpu::BodyEmitter::Scope scope(body);
+      bind(readGroup(), firstRead + read);
+      SmallVector<SmallVector<Value>> staged;
+      for (SwizzledTile &tile : tiles)
+        staged.push_back(tile.get(first, read));
+      SmallVector<sym::Expr> offsets;
+      SmallVector<SmallVector<Value>> elements;
+      for (int64_t i = 0; i < plan.vector; ++i) {
+        cpu::BodyEmitter::Scope scope(body);
+        bind(writtenGroup(), firstWritten + first + i);
+        for (auto [source, values] : llvm::zip(plan.staged, staged))
+          body.setValue(source.value, values[i]);
+        elements.push_back(body.emitYield());
+        offsets.push_back(frame.assumptions.simplify(sym::linearize(position, dims.domain)));
+      }
+      for (auto [offset, values] : llvm::zip(offsets, elements))
+        store(offset, values);
+    });
+  }
+
+  void store(sym::Expr offset, ArrayRef<Value> values) {
+    for (auto [i, value] : llvm::enumerate(values)) {
+      auto type = cast<RankedTensorType>(map.getResult(i).getType());
+      body.store(frame.resultBuffer(i), type.getElementType(), offset, value);
+    }
+  }
+
+  DeviceFrame &frame;
+  kernel::MapOp map;
+  cpu::BodyEmitter body;
+  MapDims dims;
+  TransposePlan plan;
+  SmallVector<sym::Expr> position;
+  SmallVector<SwizzledTile> tiles;
+  sym::Expr firstRead, firstWritten, thread;
+};
+} // namespace
+
+void cuda::emitTransposedMap(DeviceFrame &frame, kernel::MapOp map) {
+  TransposedMapEmitter(frame, map).emit();
+}

@@ -1,0 +1,69 @@
+"""Maps that read along one dim and write along another, on a GPU: a block brings tiles of them through shared memory."""
+import pytest
+import torch
+import torch.nn.functional as F
+
+from conftest import EMULATED, run_tool
+
+
+def random(*shape, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(sum(shape))
+    values = torch.randn(*shape, generator=generator) * 40
+    return values > 0 if dtype == torch.bool else values.to(dtype)
+
+
+def staged(compiled):
+    """How many kernels bring what they read through shared memory."""
+    return run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=wrapper", *EMULATED).stdout.count("stage = true")
+
+
+class Copies(torch.nn.Module):
+    """Of matrices, of images to channels last and back, of heads' keys, of a part of a tensor."""
+
+    def forward(self, x, images, last, heads, wide):
+        return (x.t().contiguous(), images.permute(0, 2, 3, 1).contiguous(), last.permute(0, 3, 1, 2).contiguous(),
+                heads.permute(0, 2, 3, 1).contiguous(), wide[3:, 5:].t().contiguous(), wide[:, ::2].t().contiguous())
+
+
+DTYPES = [torch.float32, torch.bfloat16, torch.int8, torch.bool, torch.float64, torch.complex64, torch.complex128, torch.int16]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_copies(compile_model, dtype):
+    inputs = (random(256, 320, dtype=dtype), random(2, 40, 24, 24, dtype=dtype), random(2, 24, 24, 40, dtype=dtype),
+              random(2, 67, 4, 64, dtype=dtype), random(193, 211, dtype=dtype))
+    compiled = compile_model(Copies(), inputs, options=EMULATED)
+    assert staged(compiled) == 5
+    compiled.check(inputs, 0, 0)
+
+
+class Fused(torch.nn.Module):
+    """What is computed before and after, with operands that have their neighbours as the result has, or are read as they come."""
+
+    def forward(self, x, y, z, bias, scale):
+        cut = torch.cat([x.t(), z, (y * 2).t()], 1)
+        return (torch.relu(x + 1).t() * bias + z, x.t() + y.t() * scale[:, None], cut, F.pad(x, (3, 2, 1, 4), value=2.0).t().contiguous(),
+                torch.where(z > 0, x.t(), z), x.t().bfloat16(), torch.erf(torch.sin(x.t())) + torch.tanh(x.t() + z), (x.t(), x.t() * 2)[1] + 3,
+                x.flip(1).t() + y.t())
+
+
+SIZES = [(416, 96), (1024, 32), (33, 1025)]
+
+
+def operands(rows, columns):
+    return random(rows, columns), random(rows, columns), random(columns, rows), random(rows), random(columns)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_fused(compile_model, sizes):
+    compiled = compile_model(Fused(), operands(*sizes), options=EMULATED)
+    compiled.check(operands(*sizes), 1e-2, 1e-4)
+
+
+def test_unknown_sizes(compile_model):
+    rows, columns = torch.export.Dim("rows", min=1, max=1 << 20), torch.export.Dim("columns", min=1, max=1 << 20)
+    shapes = {0: rows, 1: columns}, {0: rows, 1: columns}, {0: columns, 1: rows}, {0: rows}, {0: columns}
+    compiled = compile_model(Fused(), operands(45, 150), dynamic_shapes=shapes, options=EMULATED)
+    assert staged(compiled) >= 6
+    for sizes in ((45, 150), (1, 1), (1, 300), (300, 1), (31, 33), (64, 64), (65, 32), (130, 257)):
+        compiled.check(operands(*sizes), 1e-2, 1e-4)
