@@ -27,6 +27,7 @@
 
 #include "cuda/device.h"
 #include "extern.h"
+#include "kiln-c/custom_op.h"
 
 #define KILN_RT_ABI 1
 
@@ -189,6 +190,14 @@ int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t call, void *const *buffers,
                        const int64_t *numbers);
 int32_t kiln_rt_open_externs(struct kiln_model *model);
 void kiln_rt_close_externs(struct kiln_model *model);
+/* Calls a custom operator's function (kiln-c/custom_op.h). `buffers` and `numbers` are as in
+ * extern.h; the `library` of `call` means nothing. */
+int32_t kiln_rt_custom(kiln_rt_run *run, const kiln_extern_call *call, kiln_custom_op_fn function,
+                       void *const *buffers, const int64_t *numbers);
+/* The same with buffers in the device's memory. */
+int32_t kiln_rt_device_custom(kiln_rt_run *run, const kiln_extern_call *call,
+                              kiln_custom_op_fn function, void *const *buffers,
+                              const int64_t *numbers);
 /* The run is over: libraries keep nothing for it any more. */
 void kiln_rt_drop_kept(kiln_rt_run *run);
 

@@ -10,6 +10,7 @@
  *   memory.c   allocators, free lists      tensor.c   strides and copies
  *   weights.c  mapping and replacement     error.c    this thread's last error
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
+ *   custom.c   C functions that main calls
  *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/
@@ -205,6 +206,24 @@ int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *va
 /* Writes the path of the shared object that this model is in. False: it is not
  * known, or does not fit. */
 bool kiln_object_path(char *path, size_t size);
+
+/*===-- custom.c ------------------------------------------------------------===*/
+
+/* The memory that the tensors of a call are in. A function that fails has set the message. */
+typedef struct {
+  DLDevice device;
+  void *stream;
+  int32_t (*copy)(kiln_rt_run *run, void *to, const int64_t *to_strides, const void *from,
+                  const int64_t *from_strides, const int64_t *sizes, int64_t rank, int64_t item);
+  /* To the host's. */
+  int32_t (*read)(kiln_rt_run *run, void *to, const void *from, int64_t bytes);
+  /* What the function puts on the stream now comes last. */
+  int32_t (*start)(kiln_rt_run *run);
+} kiln_custom_memory;
+
+int32_t kiln_call_custom(kiln_rt_run *run, const kiln_extern_call *call, kiln_custom_op_fn function,
+                         void *const *buffers, const int64_t *numbers,
+                         const kiln_custom_memory *memory);
 
 /*===-- Devices -------------------------------------------------------------===*/
 

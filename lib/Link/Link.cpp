@@ -5,11 +5,14 @@
 #include "Weights.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
+#include <link.h>
 #include <mutex>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,6 +73,32 @@ private:
 
 } // namespace
 
+/// The C library, and what else a C compiler links with, as this process has them.
+static std::vector<std::string> findSystemLibraries() {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *found) {
+        static constexpr StringRef names[] = {"libc.so", "libm.so", "libpthread.so", "libdl.so",
+                                              "ld-linux"};
+        StringRef path = info->dlpi_name, name = sys::path::filename(path);
+        if (any_of(names, [&](StringRef known) { return name.starts_with(known); }))
+          static_cast<std::vector<std::string> *>(found)->push_back(path.str());
+        return 0;
+      },
+      &paths);
+  return paths;
+}
+
+/// The complaints of the linker in one line.
+static std::string summarize(StringRef messages) {
+  SmallVector<StringRef> lines, complaints;
+  messages.split(lines, '\n', -1, /*KeepEmpty=*/false);
+  for (StringRef line : lines)
+    if (line.consume_front("ld.lld: error: "))
+      complaints.push_back(line);
+  return complaints.empty() ? messages.trim().str() : join(complaints, "; ");
+}
+
 /// Runs lld, whose state is global and lost if it crashes.
 static Error runLinker(ArrayRef<std::string> arguments) {
   static std::mutex mutex;
@@ -86,7 +115,7 @@ static Error runLinker(ArrayRef<std::string> arguments) {
   usable = result.canRunAgain;
   if (result.retCode == 0)
     return Error::success();
-  return createStringError("linking failed: " + StringRef(messages).trim());
+  return createStringError("linking failed: " + summarize(messages));
 }
 
 /// The place of embedded weights: after everything else in memory, so that they
@@ -115,6 +144,17 @@ static Error keepBoth(OutputFile &object, OutputFile &weights) {
   return error;
 }
 
+/// The user's files, behind what refers to them.
+static void addFiles(ArrayRef<std::string> files, std::vector<std::string> &arguments) {
+  if (files.empty())
+    return;
+  arguments.insert(arguments.end(),
+                   {"--no-whole-archive", "-rpath", "$ORIGIN", "--enable-new-dtags"});
+  append_range(arguments, files);
+  arguments.push_back("--as-needed");
+  append_range(arguments, findSystemLibraries());
+}
+
 Error kiln::linkSharedObject(const LinkOptions &options) {
   if (Error error = verifyWeights(options.weights))
     return error;
@@ -133,7 +173,9 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
     inputs.push_back(buffer.getBuffer());
   inputs.emplace_back(kiln_embedded_runtime_begin,
                       kiln_embedded_runtime_end - kiln_embedded_runtime_begin);
-  inputs.emplace_back(kiln_embedded_libc_begin, kiln_embedded_libc_end - kiln_embedded_libc_begin);
+  if (options.files.empty())
+    inputs.emplace_back(kiln_embedded_libc_begin,
+                        kiln_embedded_libc_end - kiln_embedded_libc_begin);
   std::string script;
   if (embed)
     inputs.push_back(script = layoutScript(options.weights.bytes));
@@ -174,6 +216,7 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
       return path.takeError();
     arguments.push_back(*path);
   }
+  addFiles(options.files, arguments);
   if (Error error = runLinker(arguments))
     return error;
   if (embed)

@@ -1,5 +1,6 @@
 // A call that a library runs: kernel.extern with the arguments as they are. Refused is what a
 // library could not get right, since it sees values in memory and not the program.
+#include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -120,11 +121,15 @@ Support lowering::getSupport(StringRef target) {
 }
 
 LogicalResult Call::toExtern(StringRef library) {
-  StringRef target = op.getTarget();
-  if (isPythonFunction(target))
+  bool isFunction = library == torch::cLibrary;
+  StringRef target =
+      isFunction ? op->getAttrOfType<StringAttr>(torch::symbolAttrName).getValue() : op.getTarget();
+  if (!isFunction && isPythonFunction(target))
     return refuse("it has no lowering");
-  if (readsLayout(target))
+  if (!isFunction && readsLayout(target))
     return refuse("its result depends on strides, which only a lowering could know");
+  if (isFunction && op.getDefines())
+    return refuse("a C function cannot say how large its results are");
   if (StringRef reason = unsupportedArgument(op.getArgs()); !reason.empty())
     return refuse(reason);
   for (Value operand : op->getOperands())
@@ -138,7 +143,8 @@ LogicalResult Call::toExtern(StringRef library) {
   SmallVector<Type> types;
   SmallVector<Value> results;
   for (OpResult result : returned)
-    if (!isa<NoneType>(result.getType()) && !result.use_empty()) { // else it is not asked for
+    // Else it is not asked for. A C function writes all of its results.
+    if (!isa<NoneType>(result.getType()) && (isFunction || !result.use_empty())) {
       projection.push_back(result.getResultNumber());
       types.push_back(result.getType());
       results.push_back(result);

@@ -1,5 +1,6 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
 #include "Random.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/GraphCalls.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Transforms/Passes.h"
@@ -85,8 +86,14 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     op.erase();
   }
 
-  /// Natively, else by a call of the fallback's library.
+  /// By its own C function, natively, else by a call of the fallback's library.
   LogicalResult lowerCall(torch::CallOp op, KernelBuilder &kernels, RandomSource &random) {
+    if (op->hasAttr(torch::symbolAttrName)) {
+      if (succeeded(Call(op, kernels).toExtern(torch::cLibrary)))
+        return success();
+      refuse(op.getTarget(), *kernels.failure, op.getLoc());
+      return failure();
+    }
     if (op.getUpdates() && succeeded(lowerOutForm(op, kernels, random)))
       return success();
     if (op.getUpdates() && !torch::lookupSchema(op.getTarget()) &&

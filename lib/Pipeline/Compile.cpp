@@ -2,6 +2,7 @@
 #include "kiln/Pipeline/Compile.h"
 #include "Reproducer.h"
 #include "Weights.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/Frontend.h"
 #include "kiln/Link/OutputFile.h"
@@ -64,8 +65,9 @@ public:
       return writeModule();
 
     start("lower");
-    if (llvm::Error error = runPasses(
-            Blame::Model, [&](OpPassManager &pm) { buildTorchStage(pm, {options.fallback}); }))
+    if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
+          buildTorchStage(pm, {options.fallback, options.customOps});
+        }))
       return error;
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
@@ -165,7 +167,9 @@ private:
   /// Machine code from the scheduled module.
   llvm::Error generate() {
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
-    bool callsLibraries = !program.getBody().getOps<wrapper::ExternCallOp>().empty();
+    bool callsLibraries =
+        llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(),
+                     [](auto call) { return call.getLibrary() != torch::cLibrary; });
     llvm::Expected<Weights> weights = Weights::collect(program);
     if (!weights)
       return internal(weights.takeError());
@@ -222,6 +226,7 @@ private:
     link.weightsHash = hash;
     if (callsLibraries)
       link.libraryFolder = options.libraryFolder;
+    link.files = options.linkFiles;
     link.output = options.output;
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
   }

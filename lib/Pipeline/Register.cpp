@@ -42,6 +42,8 @@ struct TorchPipelineOptions : PassPipelineOptions<TorchPipelineOptions> {
   Option<std::string> fallback{*this, "fallback",
                                llvm::cl::desc("library that runs what has no lowering, or none"),
                                llvm::cl::init("none")};
+  ListOption<std::string> customOps{*this, "custom-ops",
+                                    llvm::cl::desc("custom operators and their C functions")};
 };
 
 struct KernelPipelineOptions : PassPipelineOptions<KernelPipelineOptions> {
@@ -57,7 +59,8 @@ struct KernelPipelineOptions : PassPipelineOptions<KernelPipelineOptions> {
 void kiln::registerPipelines() {
   PassPipelineRegistration<TorchPipelineOptions>(
       "torch-stage", "torch -> kernel", [](OpPassManager &pm, const TorchPipelineOptions &options) {
-        buildTorchStage(pm, {options.fallback});
+        buildTorchStage(pm,
+                        {options.fallback, {options.customOps.begin(), options.customOps.end()}});
       });
   PassPipelineRegistration<KernelPipelineOptions>(
       "kernel-stage", "kernel: simplify, fuse, fold, outline",

@@ -5,6 +5,8 @@ using namespace mlir;
 using namespace kiln;
 
 void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) {
+  TorchBindCustomOpsOptions bind;
+  bind.ops.assign(options.customOps.begin(), options.customOps.end());
   // First of all: everything else takes a symbol for one number, and relies on what is known of it.
   pm.addPass(createTorchRenameSymbols());
   pm.addPass(createSimplifyGuards());
@@ -17,10 +19,12 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createTorchExpandRnn());
   // Functionalization follows what is written through one graph.
   pm.addPass(createTorchInlineSubgraphs());
+  pm.addPass(createTorchBindCustomOps(bind)); // says what they write
   // Lowerings take values: a call that writes its argument has none.
   pm.addPass(createTorchFunctionalize());
   // What it makes has no views, and does not write.
   pm.addPass(createTorchLowerAutoFunctionalized());
+  pm.addPass(createTorchBindCustomOps(bind)); // the calls which that has made
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
   pm.addPass(createTorchLowerToKernel(lower));

@@ -34,11 +34,25 @@ def _writes_unseen(program):
                for node in nodes)
 
 
-def compile(program, output=None, *, threads=0, **options):  # noqa: A001
+def _custom_op_flags(custom_ops, link):
+    """`custom_ops` maps operators that are registered in this process to C functions."""
+    for name, function in custom_ops.items():
+        import torch
+        space, _, rest = name.partition("::")
+        base, _, overload = rest.partition(".")
+        schema = getattr(getattr(getattr(torch.ops, space), base), overload or "default")._schema
+        yield f"--custom-op={schema}={function}"
+    for file in link:
+        yield f"--link={os.fspath(file)}"
+
+
+def compile(program, output=None, *, threads=0, custom_ops={}, link=(), **options):  # noqa: A001
     """Compiles an exported program (or a saved `.pt2`) and loads the result.
 
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:
-    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. A model at fault raises KilnError with the compiler's line."""
+    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. A model at fault raises KilnError with the compiler's line.
+    Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
+    `kiln.compile(program, custom_ops={"lib::scale": "my_scale"}, link=["scale.o"])`."""
     with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
         if isinstance(program, (str, os.PathLike)):
             source = os.fspath(program)
@@ -50,7 +64,8 @@ def compile(program, output=None, *, threads=0, **options):  # noqa: A001
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")
             output = os.path.join(kept.name, "model.so")
-        command = [find_compiler(), source, "-o", os.fspath(output), "--progress=never", *_flags(options)]
+        command = [find_compiler(), source, "-o", os.fspath(output), "--progress=never", *_flags(options),
+                   *_custom_op_flags(custom_ops, link)]
         result = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if result.returncode:
             raise KilnError(1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}")

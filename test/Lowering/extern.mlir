@@ -73,3 +73,13 @@ module attributes {torch.symbols = {u0 = {min = 0 : i64}, u1 = {min = 0 : i64}}}
     return %0#0, %0#2, %0#3 : tensor<?x?xf32, #sym.shape<[2*u0 + u1, u1]>>, tensor<i64>, tensor<4xf32>
   }
 }
+
+// -----
+
+// A C function of the model itself, which gives all results, used or not.
+// CHECK-LABEL: func.func @function
+// CHECK: kernel.extern "c" "my_scale"(%arg0) args = [#torch.arg<0>, 1.500000e+00] projection = [0, 1] impure : (tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>)
+func.func @function(%x: tensor<4xf32>) -> tensor<2xf32> {
+  %0:2 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, 1.5] {node = "a", torch.symbol = "my_scale", torch.writes = array<i64>} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>)
+  return %0#1 : tensor<2xf32>
+}

@@ -27,8 +27,9 @@ def test_run(host, small_mlp):
 
 
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_header_stands_alone(tmp_path, language):
+@pytest.mark.parametrize("header", ["model.h", "custom_op.h"])
+def test_header_stands_alone(tmp_path, language, header):
     source = tmp_path / "only.c"
-    source.write_text('#include "kiln-c/model.h"\n#include "kiln-c/model.h"\nint main(void) { return KILN_OK; }\n')
+    source.write_text(2 * f'#include "kiln-c/{header}"\n' + "int main(void) { return KILN_OK; }\n")
     flags = FLAGS if language == "c" else [f"-I{ROOT / 'include'}", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(["cc" if language == "c" else "c++", "-x", language, *flags, "-fsyntax-only", source], check=True)

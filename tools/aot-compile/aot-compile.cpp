@@ -3,13 +3,14 @@
 // The compilation runs in a child process, so that a crash in it (or in LLVM) still ends with a
 // message, the path of a reproducer and exit status 2.
 #include "../CommandLine.h"
-#include "kiln/Dialect/Torch/OpSchema.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Pass.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -61,6 +62,13 @@ cl::opt<std::string> fallback("fallback", cl::init("none"), cl::value_desc("none
                               cl::cat(category),
                               cl::desc("an op without a lowering: an error (default), or a call "
                                        "into LibTorch"));
+cl::list<std::string>
+    customOps("custom-op", cl::value_desc("schema=function"), cl::cat(category),
+              cl::desc("a custom operator is a C function (kiln-c/custom_op.h): "
+                       "'lib::scale(Tensor x, float factor=1.) -> Tensor=my_scale'"));
+cl::list<std::string> linkFiles("link", cl::value_desc("file"), cl::cat(category),
+                                cl::desc("an object, archive or shared library that defines such "
+                                         "functions"));
 cl::opt<std::string>
     externs("extern", cl::value_desc("list"), cl::cat(category),
             cl::desc("external code generators that may take over parts (not in this "
@@ -183,6 +191,23 @@ Error getOutputOptions(CompileOptions &options) {
   return Error::success();
 }
 
+Error getCustomOps(CompileOptions &options) {
+  StringSet<> targets;
+  for (const std::string &declaration : customOps) {
+    Expected<torch::CustomOp> op = torch::parseCustomOp(declaration);
+    if (!op)
+      return createStringError("--custom-op=" + toString(op.takeError()));
+    if (!targets.insert(op->schema.name).second)
+      return createStringError("--custom-op: " + op->schema.name + " is declared twice");
+  }
+  for (const std::string &file : linkFiles)
+    if (!sys::fs::exists(file))
+      return createStringError("--link=" + file + ": there is no such file");
+  options.customOps = customOps;
+  options.linkFiles = linkFiles;
+  return Error::success();
+}
+
 /// The command line, or a message why it is wrong.
 Expected<CompileOptions> getOptions() {
   auto error = [](const Twine &message) { return createStringError(message); };
@@ -205,6 +230,8 @@ Expected<CompileOptions> getOptions() {
   if (fallback != "none" && fallback != "torch")
     return error("--fallback=" + fallback + ": expected none or torch");
   options.fallback = fallback;
+  if (Error problem = getCustomOps(options))
+    return problem;
   options.libraryFolder = getLibraryFolder();
   options.cpu = cpuName;
   // Machines with GPUs are others than those that compile for them.

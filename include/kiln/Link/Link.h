@@ -21,6 +21,7 @@
 #include "llvm/Support/MemoryBufferRef.h"
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kiln {
 
@@ -53,6 +54,10 @@ struct LinkOptions {
   WeightsPlace weightsPlace = WeightsPlace::Embedded;
   /// kiln_rt_program.weights_hash, repeated in the external file.
   uint64_t weightsHash = 0;
+  /// Objects, archives and shared libraries of the user's, which generated code refers to. With
+  /// them the model is linked against the C library of this machine, and needs one that is not
+  /// older; shared libraries are needed by name, and found in the model's folder too.
+  std::vector<std::string> files;
   /// Where libraries that the object loads by name are looked for, besides the loader's own places
   /// (DT_RUNPATH); empty: nowhere else.
   std::string libraryFolder;

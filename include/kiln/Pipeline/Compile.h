@@ -47,6 +47,10 @@ struct CompileOptions {
   WeightsPlace weights = WeightsPlace::Embedded;
   /// What runs operators without a lowering: "torch", or "none": they are errors.
   std::string fallback = "none";
+  /// Custom operators that C functions compute, SCHEMA=FUNCTION (torch::parseCustomOp).
+  std::vector<std::string> customOps;
+  /// Objects, archives and shared libraries that define such functions.
+  std::vector<std::string> linkFiles;
   /// Folder in which a model also looks for the libraries that it calls; empty: there is none.
   std::string libraryFolder;
   /// Threads; 0: one for each core.

@@ -19,6 +19,8 @@ void registerPipelines();
 struct TorchStageOptions {
   /// The library that runs operators without a lowering ("torch"); "none": they are errors.
   std::string fallback = "none";
+  /// Custom operators that C functions compute; see torch-bind-custom-ops.
+  std::vector<std::string> customOps;
 };
 
 /// torch -> kernel: writes become values, every operator says what it computes.

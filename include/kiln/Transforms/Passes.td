@@ -98,6 +98,21 @@ def TorchLowerAutoFunctionalized : Pass<"torch-lower-auto-functionalized", "::ml
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchBindCustomOps : Pass<"torch-bind-custom-ops", "::mlir::ModuleOp"> {
+  let summary = "Give calls of declared custom operators to the C functions that compute them";
+  let description = [{
+    `ops` declares operators: a schema and a C function (`kiln-c/custom_op.h`), such as
+    `lib::scale(Tensor x, float factor=1.) -> Tensor=my_scale`. A call of such an operator gets the function's
+    name in `torch.symbol`, and `args` are what the function is given: those of the schema in order, with defaults
+    for what the program leaves out, and a list of tensors as their number and they. `torch.writes` lists the
+    operands that the schema says are written.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+  let options = [
+    ListOption<"ops", "ops", "std::string", "operators and their functions, SCHEMA=FUNCTION">
+  ];
+}
+
 def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
   let summary = "Write recurrent layers as scans over their steps";
   let description = [{
@@ -127,7 +142,8 @@ def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
     `kernel.for` and `kernel.invoke`; a symbolic integer is no longer an argument of a graph, but an
     expression inside it. Operators without a lowering, and arguments that a lowering does not support,
     are collected and named in one error. With `fallback`, such calls become calls of that library
-    (`kernel.extern`) instead, and an error names only what no library can run.
+    (`kernel.extern`) instead, and an error names only what no library can run. Calls with `torch.symbol`
+    are `kernel.extern "c"`, calls of C functions of the model itself.
   }];
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
   let options = [

@@ -1,6 +1,8 @@
-// Calls of libraries: what runtime/extern.h describes, as constant data, and the call in main.
+// Calls of libraries and of C functions: what runtime/extern.h describes, as constant data, and the
+// call in main.
 #include "Globals.h"
 #include "HostProgram.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -26,6 +28,9 @@ enum ExternKind : int64_t {
   externMemoryFormat,
   externList
 };
+
+/// Of kiln_extern_call.
+static constexpr StringLiteral callFields = "ppppppppiiiiiii";
 
 namespace {
 
@@ -108,7 +113,6 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   }
   llvm::append_range(numbers, writer.numbers);
 
-  LLVM::LLVMFuncOp function = declare(runtimeName("extern"), i32Type, {ptr, i32Type, ptr, ptr});
   Value table;
   if (llvm::all_of(numbers, [](sym::Expr expr) { return expr.isConstant(); })) {
     std::string name;
@@ -130,6 +134,9 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   if (table.getDefiningOp<LLVM::AllocaOp>())
     storeNumbers(table, 0, numbers);
   Value buffers = storeAddresses(call->getOperands());
+  if (call.getLibrary() == torch::cLibrary)
+    return emitCustomCall(call, buffers, table);
+  LLVM::LLVMFuncOp function = declare(runtimeName("extern"), i32Type, {ptr, i32Type, ptr, ptr});
   Value status = LLVM::CallOp::create(builder, loc, function,
                                       ValueRange{run, i32(externCalls.size()), buffers, table})
                      .getResult();
@@ -137,43 +144,78 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   emitCheck(status);
 }
 
+/// The C function of a custom operator, which may be another object's.
+void HostProgram::emitCustomCall(ExternCallOp call, Value buffers, Value numbers) {
+  // LLVM takes the name as it is behind \01, so that nothing here has the same.
+  std::string name = ("\01" + call.getCallee()).str(), description;
+  auto module = program->getParentOfType<ModuleOp>();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    if (!module.lookupSymbol(name))
+      LLVM::LLVMFuncOp::create(builder, loc, name,
+                               LLVM::LLVMFunctionType::get(i32Type, {ptr, i64, ptr, i64, ptr}));
+    std::string suffix = "custom_" + std::to_string(numCustomCalls++);
+    description = globals->structs("kiln_extern_call_" + suffix, globals->structType(callFields),
+                                   {describeCall(call, suffix, 0)});
+  }
+  LLVM::LLVMFuncOp caller = declare(runtimeName("custom"), i32Type, {ptr, ptr, ptr, ptr, ptr});
+  auto address = [&](StringRef symbol) -> Value {
+    return LLVM::AddressOfOp::create(builder, loc, ptr, symbol);
+  };
+  emitCheck(
+      LLVM::CallOp::create(builder, loc, caller,
+                           ValueRange{run, address(description), address(name), buffers, numbers})
+          .getResult());
+}
+
+/// A kiln_extern_call.
+SmallVector<Globals::Field> HostProgram::describeCall(ExternCallOp call, StringRef suffix,
+                                                      int64_t library) {
+  auto add = [&](StringRef name, StringRef fields, auto &&rows) {
+    return globals->structs((name + suffix).str(), globals->structType(fields), rows);
+  };
+  ArgumentWriter arguments(globals);
+  for (Attribute attr : call.getArgs())
+    arguments.write(attr);
+  SmallVector<std::string> names;
+  if (ArrayAttr given = call.getNamesAttr())
+    for (auto name : given.getAsRange<StringAttr>())
+      names.push_back(globals->string(name));
+  SmallVector<SmallVector<Globals::Field>> tensors;
+  for (Value buffer : call->getOperands()) {
+    auto type = cast<BufferType>(buffer.getType());
+    ElementCode element = describeElement(type.getElementType());
+    tensors.push_back({element.code, element.bits, static_cast<int64_t>(type.getSizes().size())});
+  }
+  return {globals->string(call.getCallee()),
+          globals->string(torch::describe(call.getLoc())),
+          add("kiln_extern_values_", "iilp", arguments.rows),
+          names.empty() ? std::string() : globals->pointers(names),
+          add("kiln_extern_tensors_", "bbh", tensors),
+          globals->numbers(call.getProjection()),
+          globals->numbers(call.getSizes()),
+          globals->numbers(call.getUpdates()),
+          library,
+          static_cast<int64_t>(call.getArgs().size()),
+          static_cast<int64_t>(arguments.rows.size()),
+          static_cast<int64_t>(call.getIns().size()),
+          static_cast<int64_t>(call.getOuts().size()),
+          static_cast<int64_t>(call.getUpdates().size()),
+          static_cast<int64_t>(call.getSizes().size() / 2)};
+}
+
 std::string HostProgram::emitExterns() {
   if (externCalls.empty())
     return "";
   SmallVector<StringRef> libraries;
   SmallVector<SmallVector<Globals::Field>> calls;
-  auto add = [&](StringRef name, StringRef fields, auto &&rows) {
-    return globals->structs((name + Twine(calls.size())).str(), globals->structType(fields), rows);
-  };
   for (ExternCallOp call : externCalls) {
     auto *library = llvm::find(libraries, call.getLibrary());
     int64_t libraryNumber = library - libraries.begin();
     if (library == libraries.end())
       libraries.push_back(call.getLibrary());
-
-    ArgumentWriter arguments(globals);
-    for (Attribute attr : call.getArgs())
-      arguments.write(attr);
-    SmallVector<std::string> names;
-    if (ArrayAttr given = call.getNamesAttr())
-      for (auto name : given.getAsRange<StringAttr>())
-        names.push_back(globals->string(name));
-    SmallVector<SmallVector<Globals::Field>> tensors;
-    for (Value buffer : call->getOperands()) {
-      auto type = cast<BufferType>(buffer.getType());
-      ElementCode element = describeElement(type.getElementType());
-      tensors.push_back({element.code, element.bits, static_cast<int64_t>(type.getSizes().size())});
-    }
-    calls.push_back(
-        {globals->string(call.getCallee()), globals->string(torch::describe(call.getLoc())),
-         add("kiln_extern_values_", "iilp", arguments.rows),
-         names.empty() ? std::string() : globals->pointers(names),
-         add("kiln_extern_tensors_", "bbh", tensors), globals->numbers(call.getProjection()),
-         globals->numbers(call.getSizes()), globals->numbers(call.getUpdates()), libraryNumber,
-         static_cast<int64_t>(call.getArgs().size()), static_cast<int64_t>(arguments.rows.size()),
-         static_cast<int64_t>(call.getIns().size()), static_cast<int64_t>(call.getOuts().size()),
-         static_cast<int64_t>(call.getUpdates().size()),
-         static_cast<int64_t>(call.getSizes().size() / 2)});
+    calls.push_back(describeCall(call, std::to_string(calls.size()), libraryNumber));
   }
   LLVM::LLVMFuncOp open = declare("kiln_rt_open_externs", i32Type, {ptr});
   LLVM::LLVMFuncOp close =
@@ -185,7 +227,7 @@ std::string HostProgram::emitExterns() {
     libraryNames.push_back(globals->string(library));
   SmallVector<Globals::Field> externs = {
       globals->pointers(libraryNames),
-      globals->structs("kiln_extern_calls", globals->structType("ppppppppiiiiiii"), calls),
+      globals->structs("kiln_extern_calls", globals->structType(callFields), calls),
       static_cast<int64_t>(libraries.size()),
       static_cast<int64_t>(calls.size()),
       open.getName().str(),

@@ -59,6 +59,9 @@ private:
   void emitStep(mlir::Operation &op);
   void emitLaunch(wrapper::LaunchOp launch);
   void emitExternCall(wrapper::ExternCallOp call);
+  void emitCustomCall(wrapper::ExternCallOp call, mlir::Value buffers, mlir::Value numbers);
+  llvm::SmallVector<Globals::Field> describeCall(wrapper::ExternCallOp call, llvm::StringRef suffix,
+                                                 int64_t library);
   void emitCopy(wrapper::CopyOp copy);
   void emitAssert(wrapper::AssertOp assertion);
   void emitDefine(wrapper::DefineOp define);
@@ -151,6 +154,7 @@ private:
   llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
   int64_t scratchBytes = 0;
   llvm::SmallVector<wrapper::ExternCallOp> externCalls; // in the order of their numbers
+  unsigned numCustomCalls = 0;
   std::vector<sym::Expr> expressions;
   llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;
 };

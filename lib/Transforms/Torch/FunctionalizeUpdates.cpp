@@ -2,6 +2,7 @@
 // they become the same calls with `updates`, the operands whose new values are further results.
 #include "Functionalizer.h"
 #include "kiln/Dialect/Torch/CallArgs.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -134,11 +135,11 @@ LogicalResult Functionalizer::visitResizingOut(CallOp call, ArrayRef<int64_t> up
   return success();
 }
 
-/// A custom operator may write its tensors, which no saved program says: it is taken to write what
-/// it is given, except what then would have to be kept (weights) or handed back (inputs, and
-/// buffers, where it returns something and need not write at all). A library that runs it knows
+/// Of a custom operator whose schema is not known, which no saved program says: it is taken to
+/// write what it is given, except what then would have to be kept (weights) or handed back (inputs,
+/// and buffers, where it returns something and need not write at all). A library that runs it knows
 /// what it writes, and refuses what is not expected here.
-LogicalResult Functionalizer::visitCustom(CallOp call) {
+SmallVector<int64_t> Functionalizer::guessWrites(CallOp call) {
   SmallVector<int64_t> tensors, updates;
   llvm::SmallDenseMap<Storage *, unsigned> uses;
   for (Attribute attr : call.getArgs())
@@ -153,6 +154,17 @@ LogicalResult Functionalizer::visitCustom(CallOp call) {
     if (Alias &alias = getAlias(call, operand);
         uses[alias.storage] == 1 && isWrittenByCustom(alias, call->getNumResults() == 0))
       updates.push_back(operand);
+  return updates;
+}
+
+LogicalResult Functionalizer::visitCustom(CallOp call) {
+  auto declared = call->getAttrOfType<DenseI64ArrayAttr>(writesAttrName);
+  SmallVector<int64_t> updates =
+      declared ? llvm::to_vector(declared.asArrayRef()) : guessWrites(call);
+  llvm::SmallPtrSet<Storage *, 4> storagesWritten;
+  for (int64_t operand : updates)
+    if (!storagesWritten.insert(getAlias(call, operand).storage).second)
+      return refuse(call, "it writes two tensors that share memory");
   if (updates.empty())
     return success();
   CallOp result = emitWithUpdates(call, updates);

@@ -39,6 +39,7 @@ private:
   mlir::LogicalResult visitResizingOut(CallOp call, mlir::ArrayRef<int64_t> updates,
                                        mlir::ArrayRef<std::optional<unsigned>> returned);
   mlir::LogicalResult visitCustom(CallOp call);
+  llvm::SmallVector<int64_t> guessWrites(CallOp call);
   bool isWrittenByCustom(const Alias &alias, bool returnsNothing);
   CallOp emitWithUpdates(CallOp call, mlir::ArrayRef<int64_t> updates);
   mlir::LogicalResult writeUpdates(CallOp call, CallOp result, mlir::ArrayRef<int64_t> updates);

@@ -210,6 +210,22 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}}} {
 
 // -----
 
+// A C function, whose name nothing here can have. It needs no library.
+// CHECK-LABEL: llvm.func hidden @kiln_rt_custom
+// CHECK: llvm.func @"\01k"(!llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr) -> i32
+// CHECK-LABEL: llvm.func internal @kiln_main
+// CHECK: %[[CALL:.*]] = llvm.mlir.addressof @kiln_extern_call_custom_0
+// CHECK: %[[FUNCTION:.*]] = llvm.mlir.addressof @"\01k"
+// CHECK: llvm.call @kiln_rt_custom(%arg0, %[[CALL]], %[[FUNCTION]], %{{.*}}, %{{.*}})
+// CHECK-NOT: @kiln_externs
+wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.extern_call "c" "k" args = [#torch.arg<0>, 2.5] ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>) projection = [0]
+}
+
+// -----
+
 // Nested graphs: functions of the run, their arena, their arguments and their results.
 // CHECK-LABEL: llvm.func internal @kiln_graph_0(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: !llvm.ptr) -> i32
 // CHECK: "llvm.intr.memcpy"(%arg3, %arg2

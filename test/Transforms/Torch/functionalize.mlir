@@ -217,3 +217,18 @@ module attributes {torch.constants = []} {
     return
   }
 }
+
+// -----
+
+// Of a custom operator whose schema is declared just what it says is written, the model's state included.
+// CHECK-LABEL: func.func @declared
+// CHECK: %[[C:.*]] = torch.call "aten.clone.default"
+// CHECK: %[[B:.*]] = torch.constant "state"
+// CHECK: %[[R:.*]]:2 = torch.call "lib.total.default"(%[[B]], %[[C]]) {{.*}}updates = array<i64: 0>
+// CHECK: return %[[R]]#0, %[[C]], %[[R]]#1
+func.func @declared(%x: tensor<4xf32> {torch.name = "x"}) -> (tensor<f32>, tensor<4xf32>) {
+  %0 = torch.call "aten.clone.default"(%x) args = [#torch.arg<0>, unit] {node = "clone"} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = torch.constant "state" = dense<1.0> : tensor<4xf32> {kind = "buffer"}
+  %1 = torch.call "lib.total.default"(%b, %0) args = [#torch.arg<0>, #torch.arg<1>] {node = "t", torch.symbol = "f", torch.writes = array<i64: 0>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+  return %1, %0 : tensor<f32>, tensor<4xf32>
+}
