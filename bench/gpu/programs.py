@@ -244,7 +244,7 @@ def programs(tiny=False):
         return {
             "contract-64x64x64": product(64, 64, 64), "contract-f32-20x30x40": product(20, 30, 40, f32), "contract-gelu-16x64x32": product(16, 64, 32, epilogue=F.gelu),
             "attention-32": attention(2, 32, 32, 32), "attention-32-causal": attention(2, 32, 32, 32, causal=True), "attention-step": attention(4, 1, 40, 32, kv_heads=2),
-            "pointwise": memory(lambda x: F.gelu(x) * 2 + 1, (64, 64)), "softmax": memory(lambda x: x.softmax(-1), (8, 100)),
+            "pointwise": memory(lambda x: F.gelu(x) * 2 + 1, (64, 64)), "softmax": memory(lambda x: x.softmax(-1), (8, 100)), "transpose": memory(lambda x: x.t().contiguous(), (260, 130)),
             "cumsum": memory(lambda x: x.cumsum(-1), (3, 200)), "sort": memory(lambda x: x.sort(-1)[0], (3, 100)),
             "decode-step": decoder("decode", 1, 20, 2, 64, 128, 4, 2, 50), "llama-prefill": decoder("models", 7, 7, 2, 64, 128, 4, 2, 50),
             "bert": encoder(1, 9, layers=1, hidden=32, heads=2, words=50), "gpt2": encoder(1, 9, layers=1, hidden=32, heads=2, words=50, causal=True), "resnet": resnet(1, 32, 4, (1, 1)), **checks(9)}
@@ -259,7 +259,8 @@ def programs(tiny=False):
         "attention-16384": attention(16, 16384, 16384, 128), "attention-16384-causal": attention(16, 16384, 16384, 128, causal=True),
         "attention-gqa-4096-causal": attention(32, 4096, 4096, 128, causal=True, kv_heads=8), "attention-step-8192": attention(32, 1, 8192, 128, kv_heads=8),
         "pointwise-f32": memory(lambda x: F.gelu(x) * 2 + 1, (gib // 8,)), "pointwise-bf16": memory(lambda x: F.silu(x), (gib // 4,), bf16),
-        "transpose-f32": memory(lambda x: x.t().contiguous(), (16384, 8192)), "layernorm-bf16": memory(lambda x: F.layer_norm(x, (4096,)), (65536, 4096), bf16),
+        "transpose-f32": memory(lambda x: x.t().contiguous(), (16384, 8192)), "transpose-bf16": memory(lambda x: x.t().contiguous(), (16384, 16384), bf16),
+        "channels-last-bf16": memory(lambda x: x.permute(0, 2, 3, 1).contiguous() + 1, (64, 256, 128, 128), bf16), "layernorm-bf16": memory(lambda x: F.layer_norm(x, (4096,)), (65536, 4096), bf16),
         "rmsnorm-bf16": memory(rms_norm, (65536, 4096), bf16, extra=((4096,),)), "softmax-f32": memory(lambda x: x.softmax(-1), (32768, 4096)),
         "sum-f32": memory(lambda x: x.sum(), (gib // 4,), outputs=0), "row-sums-f32": memory(lambda x: x.sum(-1), (65536, 4096), outputs=0),
         "cumsum-rows-f32": memory(lambda x: x.cumsum(-1), (4096, 32768)), "cumsum-long-f32": memory(lambda x: x.cumsum(-1), (1 << 24,)),

@@ -1,4 +1,6 @@
 """Maps that read along one dim and write along another, on a GPU: a block brings tiles of them through shared memory."""
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -61,9 +63,68 @@ def test_fused(compile_model, sizes):
 
 
 def test_unknown_sizes(compile_model):
-    rows, columns = torch.export.Dim("rows", min=1, max=1 << 20), torch.export.Dim("columns", min=1, max=1 << 20)
+    rows, columns = torch.export.Dim("rows", min=0, max=1 << 20), torch.export.Dim("columns", min=0, max=1 << 20)
     shapes = {0: rows, 1: columns}, {0: rows, 1: columns}, {0: columns, 1: rows}, {0: rows}, {0: columns}
     compiled = compile_model(Fused(), operands(45, 150), dynamic_shapes=shapes, options=EMULATED)
     assert staged(compiled) >= 6
-    for sizes in ((45, 150), (1, 1), (1, 300), (300, 1), (31, 33), (64, 64), (65, 32), (130, 257)):
+    for sizes in ((45, 150), (1, 1), (0, 40), (40, 0), (1, 300), (300, 1), (31, 33), (64, 64), (65, 32), (130, 257)):
         compiled.check(operands(*sizes), 1e-2, 1e-4)
+
+
+class Square(torch.nn.Module):
+    """A matrix that is nobody's any more is read both ways, or one way by a kernel that also reads the other matrix as it is."""
+
+    def forward(self, x, y):
+        a, b = x.cumsum(0), y.cumsum(1)
+        return a + a.t(), b.t() * 2 + x.cumsum(1), torch.stack([x.t(), y.t(), x], 2)
+
+
+def test_memory_is_not_written_early(compile_model):
+    inputs = random(256, 256), random(256, 256)
+    compiled = compile_model(Square(), inputs, options=EMULATED)
+    assert staged(compiled) >= 2
+    compiled.check(inputs, 1e-4, 1e-3)
+
+
+class Permuted(torch.nn.Module):
+    """Of all orders of four dims, those whose last one changes, with sizes that are no powers of two; parts of unknown sizes."""
+
+    def forward(self, x, images):
+        orders = [(0, 2, 3, 1), (3, 2, 1, 0), (2, 3, 0, 1), (1, 3, 0, 2), (0, 1, 3, 2), (3, 0, 1, 2)]
+        return [x.permute(order).contiguous() for order in orders] + [images[:, 1:, 2:, 3:].permute(0, 2, 3, 1) + 1, images.flatten(2).transpose(1, 2).relu(),
+                                                                      images.unfold(3, 2, 1).permute(0, 3, 2, 4, 1).contiguous()]
+
+
+def test_permuted(compile_model):
+    def inputs(height, width):
+        return random(12, 20, 33, 24), random(2, 16, height, width)
+    shapes = None, {2: torch.export.Dim("height", min=5, max=4000), 3: torch.export.Dim("width", min=5, max=4000)}
+    compiled = compile_model(Permuted(), inputs(32, 40), dynamic_shapes=shapes, options=EMULATED)
+    assert staged(compiled) >= 8
+    for height, width in ((32, 40), (5, 6), (64, 64), (31, 35)):
+        compiled.check(inputs(height, width), 0, 0)
+
+
+def test_code(tmp_path):
+    """Accesses of 16 bytes on both sides and into shared memory, all reads before the first barrier, and nothing else."""
+    def code(dtype, example):
+        archive = tmp_path / "model.pt2"
+        torch.export.save(torch.export.export(Transposed(), (example,)), archive)
+        process = run_tool("aot-compile", archive, "-o", tmp_path / "model.so", "--target=cuda", "--gpu-arch=sm_90", f"--save-temps={tmp_path}")
+        assert process.returncode == 0, process.stderr
+        return (tmp_path / "map_0.sm_90.ptx").read_text()
+
+    for dtype, loads in ((torch.float32, 8), (torch.bfloat16, 16), (torch.int8, 16), (torch.complex64, 4)):
+        ptx = code(dtype, torch.zeros(1024, 512, dtype=dtype))
+        accesses = re.findall(r"(ld.global|st.shared|bar.sync|ld.shared|st.global)(?:.v\d)?(?:.b(\d+))?", ptx)
+        wide = len(re.findall(r"ld.global.v[24].b(?:32|64)", ptx))
+        kinds = [kind for kind, _ in accesses]
+        barrier = kinds.index("bar.sync")
+        assert set(kinds[:barrier]) == {"ld.global", "st.shared"} and set(kinds[barrier + 1:]) == {"ld.shared", "st.global"}, kinds
+        assert kinds.count("ld.global") == kinds.count("st.shared") == kinds.count("st.global") == wide, kinds
+        assert kinds.count("ld.shared") == loads, kinds
+
+
+class Transposed(torch.nn.Module):
+    def forward(self, x):
+        return x.t().contiguous()

@@ -8,7 +8,7 @@ using namespace kiln::cuda;
 static constexpr int64_t bankBytes = 128; // of all banks
 
 SwizzledTile::SwizzledTile(DeviceFrame &frame, const TransposePlan &plan,
-                           const TransposePlan::StagedRead &read)
+                           const TransposePlan::Read &read)
     : frame(frame), type(read.value.getType()), bytes(read.bytes), vector(plan.vector),
       pitch(llvm::PowerOf2Ceil(plan.readSide) * read.bytes) {
   granule = std::max(bankBytes / plan.lanesAlong, bytes);

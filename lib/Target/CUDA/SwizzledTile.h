@@ -16,8 +16,7 @@ namespace kiln::cuda {
 /// so do lanes of one line, whose granules are still all the same ones.
 class SwizzledTile {
 public:
-  SwizzledTile(DeviceFrame &frame, const TransposePlan &plan,
-               const TransposePlan::StagedRead &read);
+  SwizzledTile(DeviceFrame &frame, const TransposePlan &plan, const TransposePlan::Read &read);
 
   /// Writes `values`, neighbours from `position` on, a multiple of as many, of line `line`.
   void put(sym::Expr line, sym::Expr position, mlir::ValueRange values);

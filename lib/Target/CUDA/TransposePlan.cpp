@@ -10,15 +10,16 @@ using namespace kiln::cuda;
 static constexpr int64_t usualThreads = 256;
 /// Bytes of a tile of the widest elements: two accesses of 16 bytes for each thread.
 static constexpr int64_t tileBytes = 2 * usualThreads * vectorBytes;
-static constexpr int64_t maxTileElements = 4096, maxWrittenSide = 1024;
+static constexpr int64_t maxTileElements = 4096, usualSide = 64, maxWrittenSide = 1024;
 /// Shared memory that all tiles of a block may have, so that four blocks have room.
 static constexpr int64_t maxSharedBytes = 48 << 10;
 /// Fewer elements do not fill a GPU with tiles.
 static constexpr int64_t fewElements = 1 << 15;
 /// A written loop this short leaves whole runs of what is read to the threads of a block; tiles of
 /// fewer elements do not.
-static constexpr int64_t shortLoop = 8, minTileElements = 1024;
-static constexpr int64_t lineBytes = 128; // of all banks of shared memory, and of a cache
+static constexpr int64_t shortLoop = 8, minTileElements = 512;
+/// Of all banks of shared memory, and of a cache; and of what memory moves at least.
+static constexpr int64_t lineBytes = 128, sectorBytes = 32;
 
 /// The dim by which a loop's neighbours differ.
 static sym::Expr stepDim(const cpu::DimGroup &group) {
@@ -53,35 +54,34 @@ static sym::Expr getOffset(kernel::ReadOp read) {
   return sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()));
 }
 
-void TransposePlan::findStaged(kernel::MapOp map, const MapDims &dims) {
-  sym::Expr written = stepDim(dims.rows.back());
-  SmallVector<SmallVector<StagedRead>> candidates(dims.rows.size());
+void TransposePlan::findReads(kernel::MapOp map) {
+  sym::Expr written = stepDim(loops.back());
+  // The loop along which each read could be staged.
+  SmallVector<std::pair<Read, std::optional<unsigned>>> reads;
+  SmallVector<int64_t> bytesAlong(loops.size());
   for (auto read : map.getBody().front().getOps<kernel::ReadOp>()) {
-    sym::Expr offset = getOffset(read);
     if (!read.getValues().empty() || (read.getMask() && !isOfDims(read.getMask())) ||
-        (read.getOther() && !isOfDims(read.getOther())) ||
-        cpu::classify(offset, written) != cpu::Walk::Strided)
+        (read.getOther() && !isOfDims(read.getOther())))
       continue;
-    for (auto [i, group] : llvm::enumerate(ArrayRef(dims.rows).drop_back()))
-      if (cpu::classify(offset, stepDim(group)) == cpu::Walk::Consecutive)
-        candidates[i].push_back({read, getBytes(read.getTensor()), 1});
+    sym::Expr offset = getOffset(read);
+    std::optional<unsigned> loop;
+    if (cpu::classify(offset, written) == cpu::Walk::Strided)
+      for (auto [i, group] : llvm::enumerate(ArrayRef(loops).drop_back()))
+        if (cpu::classify(offset, stepDim(group)) == cpu::Walk::Consecutive)
+          loop = i;
+    int64_t bytes = getBytes(read.getTensor());
+    reads.push_back({{read, bytes, 1}, loop});
+    if (loop)
+      bytesAlong[*loop] += bytes;
   }
-  int64_t most = 0;
-  for (auto [i, reads] : llvm::enumerate(candidates)) {
-    int64_t bytes = 0;
-    for (const StagedRead &read : reads)
-      bytes += read.bytes;
-    if (bytes <= most)
-      continue;
-    most = bytes;
-    along = i;
-    staged = reads;
-  }
+  along = std::distance(bytesAlong.begin(), llvm::max_element(bytesAlong));
+  for (auto [read, loop] : reads)
+    (loop == along ? staged : direct).push_back(read);
 }
 
 /// Of neighbours those are taken at once that begin at a multiple of as many bytes, wherever the
 /// others are.
-void TransposePlan::findVectors(kernel::MapOp map, const MapDims &dims) {
+void TransposePlan::findVectors(kernel::MapOp map) {
   for (Value result : map.getResults())
     resultBytes = std::max(resultBytes, getBytes(result));
   if (!map->getParentOp()->hasAttr(alignedAttrName))
@@ -94,64 +94,105 @@ void TransposePlan::findVectors(kernel::MapOp map, const MapDims &dims) {
       vector /= 2;
     return vector;
   };
-  const cpu::DimGroup &group = dims.rows[along];
-  for (StagedRead &staged : staged) {
+  for (Read &staged : staged) {
     auto read = staged.value.getDefiningOp<kernel::ReadOp>();
-    if (read.getMask() && dependsOn(read.getMask(), group))
+    if (read.getMask() && dependsOn(read.getMask(), readLoop()))
       continue;
     sym::Expr rest = getOffset(read).substitute([&](sym::Expr leaf) {
-      bool isAlong = leaf.kind() == sym::Kind::Dim && leaf.dimIndex() >= group.first &&
-                     leaf.dimIndex() < group.first + group.count;
+      bool isAlong = leaf.kind() == sym::Kind::Dim && leaf.dimIndex() >= readLoop().first &&
+                     leaf.dimIndex() < readLoop().first + readLoop().count;
       return isAlong ? std::optional(sym::Expr(0)) : std::nullopt;
     });
-    staged.vector = widest(staged.bytes, group.extent, rest);
+    staged.vector = widest(staged.bytes, readLoop().extent, rest);
   }
   auto isStaged = [&](Operation *op) {
-    return llvm::any_of(
-        staged, [&](const StagedRead &staged) { return staged.value.getDefiningOp() == op; });
+    return llvm::any_of(staged,
+                        [&](const Read &staged) { return staged.value.getDefiningOp() == op; });
   };
   // Where others do not have these neighbours, lanes that are neighbours should have elements that
   // are.
-  sym::Expr written = stepDim(dims.rows.back());
+  sym::Expr written = stepDim(loops.back());
   for (const cpu::Access &access : cpu::collectAccesses(map.getBody()))
     if (cpu::Walk walk = cpu::classify(access.expr, written);
         access.isOffset && !isStaged(access.op) && walk != cpu::Walk::Uniform &&
         walk != cpu::Walk::Consecutive)
       return;
-  vector = widest(resultBytes, dims.rows.back().extent, 0);
+  vector = widest(resultBytes, loops.back().extent, 0);
 }
 
-void TransposePlan::chooseTile(const MapDims &dims) {
-  int64_t bytes = widestBytes(), shared = 0;
-  for (const StagedRead &read : staged)
+/// At most `most` elements of a loop of `extent`, all parts of it alike if that is known, and
+/// multiples of `step`.
+static int64_t divide(sym::Expr extent, int64_t most, int64_t step) {
+  int64_t size = std::max<int64_t>(1, extent.constant().value_or(0));
+  if (!extent.isConstant())
+    return most;
+  return std::min<int64_t>(
+      most, llvm::alignTo(llvm::divideCeil(size, llvm::divideCeil(size, most)), step));
+}
+
+/// A written loop that is shorter than a line goes on in those around it, as the result does.
+void TransposePlan::joinLoops() {
+  while (loops.size() > along + 2 && loops.back().extent.isConstant() &&
+         *loops.back().extent.constant() < usualSide) {
+    cpu::DimGroup inner = loops.pop_back_val();
+    cpu::DimGroup &outer = loops.back();
+    outer.count += inner.count;
+    outer.extent = outer.extent * inner.extent;
+    llvm::append_range(outer.extents, inner.extents);
+  }
+}
+
+void TransposePlan::chooseTile() {
+  int64_t shared = 0, step = 1;
+  for (const Read &read : staged) {
     shared += read.bytes;
-  int64_t elements = std::min(tileBytes / bytes, maxTileElements);
-  while (elements > minTileElements && 2 * elements * shared > maxSharedBytes)
+    step = std::max(step, read.vector);
+  }
+  int64_t elements = std::min(tileBytes / widestBytes(), maxTileElements);
+  while (elements > 2 * minTileElements && 2 * elements * shared > maxSharedBytes)
     elements /= 2;
-  auto clip = [](sym::Expr extent, int64_t side) {
-    return std::min(side, std::max<int64_t>(1, extent.constant().value_or(side)));
-  };
-  sym::Expr read = dims.rows[along].extent, written = dims.rows.back().extent;
-  writtenSide = clip(written, bytes <= 4 ? 64 : 32);
+  sym::Expr read = readLoop().extent, written = writtenLoop().extent;
   auto rest = [&](int64_t side) { return elements / (int64_t)llvm::PowerOf2Ceil(side); };
-  readSide = clip(read, rest(writtenSide));
-  writtenSide = clip(written, std::min(rest(readSide), maxWrittenSide));
+  writtenSide = divide(written, widestBytes() <= 4 ? usualSide : usualSide / 2, vector);
+  readSide = divide(read, rest(writtenSide), step);
+  writtenSide = divide(written, std::min(rest(readSide), maxWrittenSide), vector);
 }
 
-/// Lanes write 128 bytes side by side, if a tile is that wide.
+/// As many as divide a tile's accesses evenly, if there are.
+void TransposePlan::chooseThreads() {
+  int64_t elements = readSide * writtenSide, fewest = elements / vector, most = fewest;
+  for (const Read &read : staged) {
+    fewest = std::min(fewest, elements / read.vector);
+    most = std::max(most, elements / read.vector);
+  }
+  threads = std::clamp<int64_t>(llvm::bit_floor<uint64_t>(most), warpSize, usualThreads);
+  for (int64_t even = threads; even >= usualThreads / 4; even /= 2)
+    if (fewest % even == 0) {
+      threads = even;
+      return;
+    }
+}
+
+/// Lanes write 128 bytes side by side, or what of that divides a line of the tile.
 void TransposePlan::findLanes() {
-  lanesAlong = std::min(warpSize, std::max<int64_t>(1, lineBytes / (vector * resultBytes)));
-  lanesAlong = std::min<int64_t>(lanesAlong, llvm::bit_floor<uint64_t>(writtenSide / vector));
+  int64_t vectors = writtenSide / vector;
+  lanesAlong = std::clamp<int64_t>(lineBytes / (vector * resultBytes), 1, warpSize);
+  lanesAlong = std::min<int64_t>(lanesAlong, llvm::bit_floor<uint64_t>(vectors));
+  int64_t even = vectors & -vectors;
+  if (even * vector * resultBytes >= sectorBytes)
+    lanesAlong = std::min(lanesAlong, even);
 }
 
 std::optional<TransposePlan> TransposePlan::find(kernel::MapOp map, const MapDims &dims) {
   TransposePlan plan;
   if (dims.reduced || dims.rows.size() < 2)
     return std::nullopt;
-  plan.findStaged(map, dims);
+  plan.loops = dims.rows;
+  plan.findReads(map);
   if (plan.staged.empty())
     return std::nullopt;
-  plan.findVectors(map, dims);
+  plan.findVectors(map);
+  plan.joinLoops();
   return plan;
 }
 
@@ -160,18 +201,15 @@ std::optional<TransposePlan> TransposePlan::choose(kernel::MapOp map, const MapD
     return extent.isConstant() && *extent.constant() < least;
   };
   std::optional<TransposePlan> plan = find(map, dims);
-  if (!plan || isShort(dims.rows.back().extent, shortLoop) ||
+  if (!plan || isShort(plan->writtenLoop().extent, shortLoop) ||
       isShort(sym::product(dims.rowExtents()), fewElements))
     return std::nullopt;
-  plan->chooseTile(dims);
+  plan->chooseTile();
   int64_t elements = plan->readSide * plan->writtenSide;
-  bool isSmall = elements < minTileElements && elements * plan->widestBytes() < tileBytes;
+  bool isSmall = elements < minTileElements && elements * plan->widestBytes() < tileBytes / 2;
   if (isSmall || plan->sharedBytes() > maxSharedBytes)
     return std::nullopt;
-  int64_t accesses = elements / plan->vector;
-  for (const StagedRead &read : plan->staged)
-    accesses = std::max(accesses, elements / read.vector);
-  plan->threads = std::clamp<int64_t>(llvm::bit_floor<uint64_t>(accesses), warpSize, usualThreads);
+  plan->chooseThreads();
   return plan;
 }
 
@@ -187,7 +225,7 @@ std::optional<TransposePlan> TransposePlan::make(kernel::MapOp map, const MapDim
   if (plan->vector % lanes || plan->writtenSide % lanes || plan->sharedBytes() > maxSharedBytes)
     return std::nullopt;
   plan->vector = lanes;
-  for (StagedRead &read : plan->staged)
+  for (Read &read : plan->staged)
     while (plan->readSide % read.vector)
       read.vector /= 2;
   plan->findLanes();
@@ -196,14 +234,14 @@ std::optional<TransposePlan> TransposePlan::make(kernel::MapOp map, const MapDim
 
 int64_t TransposePlan::widestBytes() const {
   int64_t bytes = resultBytes;
-  for (const StagedRead &read : staged)
+  for (const Read &read : staged)
     bytes = std::max(bytes, read.bytes);
   return bytes;
 }
 
 int64_t TransposePlan::sharedBytes() const {
   int64_t bytes = 0;
-  for (const StagedRead &read : staged)
+  for (const Read &read : staged)
     bytes += llvm::alignTo(llvm::PowerOf2Ceil(readSide) * writtenSide * read.bytes, lineBytes);
   return bytes;
 }
@@ -221,7 +259,7 @@ FailureOr<KernelPlan> cuda::planTransposedMap(kernel::FuncOp func, const MapDims
   if (!plan)
     return func.emitError("a map's schedule stages reads, but the tile fits none that goes along "
                           "another loop than the result");
-  return KernelPlan{schedule, plan->grid(dims), plan->threads};
+  return KernelPlan{schedule, sym::product(plan->tiles()), plan->threads};
 }
 
 kernel::ScheduleAttr TransposePlan::schedule(MLIRContext *context) const {
@@ -229,11 +267,9 @@ kernel::ScheduleAttr TransposePlan::schedule(MLIRContext *context) const {
                                    /*stage=*/true);
 }
 
-sym::Expr TransposePlan::grid(const MapDims &dims) const {
-  sym::Expr blocks = 1;
-  for (auto [i, group] : llvm::enumerate(dims.rows))
-    blocks = blocks * (i == along                  ? group.extent.ceilDiv(readSide)
-                       : i + 1 == dims.rows.size() ? group.extent.ceilDiv(writtenSide)
-                                                   : group.extent);
-  return blocks;
+SmallVector<sym::Expr> TransposePlan::tiles() const {
+  auto tiles = llvm::map_to_vector(loops, [](const cpu::DimGroup &loop) { return loop.extent; });
+  tiles[along] = tiles[along].ceilDiv(readSide);
+  tiles.back() = tiles.back().ceilDiv(writtenSide);
+  return tiles;
 }

@@ -17,14 +17,19 @@ struct TransposePlan {
   static std::optional<TransposePlan> make(kernel::MapOp map, const MapDims &dims,
                                            kernel::ScheduleAttr schedule);
 
-  struct StagedRead {
+  struct Read {
     mlir::Value value; // of a kernel.read
     int64_t bytes;     // of an element
     int64_t vector;    // neighbours that a thread reads at once
   };
-  llvm::SmallVector<StagedRead> staged;
-  /// The number of the read loop among the map's, `MapDims::rows`.
+  llvm::SmallVector<Read> staged;
+  /// The others, as far as they follow from the dims alone.
+  llvm::SmallVector<Read> direct;
+  /// The map's loops, of which the read one has this number and the written one is the last.
+  llvm::SmallVector<cpu::DimGroup> loops;
   unsigned along = 0;
+  const cpu::DimGroup &readLoop() const { return loops[along]; }
+  const cpu::DimGroup &writtenLoop() const { return loops.back(); }
   /// Elements of a tile along either loop.
   int64_t readSide = 0, writtenSide = 0;
   int64_t threads = 0;
@@ -32,14 +37,16 @@ struct TransposePlan {
   int64_t vector = 1, lanesAlong = 1;
 
   kernel::ScheduleAttr schedule(mlir::MLIRContext *context) const;
-  /// Tiles of the map.
-  sym::Expr grid(const MapDims &dims) const;
+  /// How many tiles there are along each loop, of one element but for the two.
+  llvm::SmallVector<sym::Expr> tiles() const;
 
 private:
   static std::optional<TransposePlan> find(kernel::MapOp map, const MapDims &dims);
-  void findStaged(kernel::MapOp map, const MapDims &dims);
-  void findVectors(kernel::MapOp map, const MapDims &dims);
-  void chooseTile(const MapDims &dims);
+  void findReads(kernel::MapOp map);
+  void findVectors(kernel::MapOp map);
+  void joinLoops();
+  void chooseTile();
+  void chooseThreads();
   void findLanes();
   int64_t widestBytes() const; // of an element
   /// Of all tiles in shared memory.

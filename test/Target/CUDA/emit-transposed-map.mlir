@@ -37,15 +37,15 @@ kernel.func @transpose(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {a
 
 // -----
 
-// A tile at an edge is asked for its elements one by one; the others are not. What is read as it comes is read behind the barrier.
+// A tile at an edge is asked for its elements one by one; the others are not, and read what comes as it is before the barrier.
 // CHECK-LABEL: llvm.func @edges(
 // CHECK-SAME: %[[X:[^:]*]]: !llvm.ptr, %[[Z:[^:]*]]: !llvm.ptr, %[[Y:[^:]*]]: !llvm.ptr
 // CHECK: %[[WHOLE:.*]] = arith.cmpi slt
 // CHECK: scf.if %[[WHOLE]] {
 // CHECK-NOT: scf.if
 // CHECK: llvm.getelementptr %[[X]][
-// CHECK: nvvm.barrier0
 // CHECK: llvm.getelementptr %[[Z]][
+// CHECK: nvvm.barrier0
 // CHECK: llvm.getelementptr %[[Y]][
 // CHECK: scf.if {{.*}} {
 // CHECK: scf.if {{.*}} -> (i8) {
