@@ -1,6 +1,7 @@
 """Fixtures of the end-to-end tests: export a module, compile it, run it through the C ABI, compare with eager PyTorch."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ for folder in ("python", "bench", "test"):
 EMULATOR = BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda.so.1"
 os.environ.setdefault("KILN_CUDA_DRIVER", str(EMULATOR))
 EMULATED = ("--target=cuda", "--gpu-arch=emulator")
+PTXAS = os.environ.get("PTXAS") or shutil.which("ptxas") or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
 TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
 
 import pytest  # noqa: E402

@@ -1,7 +1,6 @@
 """Models for CUDA: code for GPUs that are not there, and whole models run in the emulator (docs/cuda.md)."""
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import BUILD, EMULATED, EMULATOR, ROOT, Compiled, GuardedModel, assert_assembles, assert_user_error, run_tool
+from conftest import BUILD, EMULATED, EMULATOR, PTXAS, ROOT, Compiled, GuardedModel, assert_assembles, assert_user_error, run_tool
 
 
 class Parts(torch.nn.Module):
@@ -625,9 +624,6 @@ def test_machines(parts, tmp_path):
     assert probe(parts.path, KILN_EMULATOR_DEVICES="0").startswith("5 cannot start the NVIDIA driver: no CUDA-capable device is detected")
     assert probe(parts.path, KILN_EMULATOR_MEMORY="100").startswith("4 cannot put ")
     assert re.match(r"4 no memory on the GPU for \d+ bytes of intermediate results: out of memory", probe(parts.path, KILN_EMULATOR_MEMORY="6000"))
-
-
-PTXAS = os.environ.get("PTXAS") or shutil.which("ptxas") or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
 
 
 class Large(torch.nn.Module):

@@ -29,11 +29,7 @@ void AttentionKernel::bindBlock(int64_t blockRows) {
   ArrayRef<sym::Expr> extents = op.getBatch().getSizes();
   sym::Expr blocks = m.ceilDiv(blockRows), total = sym::product(extents);
   sym::Expr block = frame.addVariable(frame.block, getGrid(op, blockRows));
-  if (isPart()) {
-    sym::Expr ofPart = total * blocks;
-    partNumber = frame.named(block.floorDiv(ofPart), *op.getNumParts());
-    block = frame.named(block.mod(ofPart), ofPart);
-  }
+  block = takePart(block, total * blocks);
   firstQuery = blockRows * frame.named(block.mod(blocks), blocks);
   sym::Expr batch = frame.named(block.floorDiv(blocks), total);
   for (auto [i, value] : llvm::enumerate(sym::delinearize(batch, extents)))
@@ -49,6 +45,13 @@ void AttentionKernel::bindBlock(int64_t blockRows) {
   }
   lane = frame.addVariable(warp.rank, warpSize);
   warpNumber = frame.addVariable(warp.number, frame.numThreads / warpSize);
+}
+
+sym::Expr AttentionKernel::takePart(sym::Expr block, sym::Expr ofPart) {
+  if (!isPart())
+    return block;
+  partNumber = frame.named(block.floorDiv(ofPart), *op.getNumParts());
+  return frame.named(block.mod(ofPart), ofPart);
 }
 
 sym::Expr AttentionKernel::firstBlock(int64_t keyBlock) {

@@ -14,6 +14,8 @@ protected:
 
   /// Which block this is, for blocks of so many queries; binds the bodies to its batch.
   void bindBlock(int64_t blockRows);
+  /// `block` in its part of the keys, which has `ofPart` blocks of queries: sets `partNumber`.
+  sym::Expr takePart(sym::Expr block, sym::Expr ofPart);
   /// The number of the first `keyBlock` keys of this block's part; and `block`, or the number
   /// behind the part's last ones if that is less.
   sym::Expr firstBlock(int64_t keyBlock);

@@ -66,10 +66,21 @@ private:
     Value numBlocks; // of keys
     sym::Expr batch;
     sym::Expr blocks; // numBlocks
+    sym::Expr firstBlock, endBlock;
   };
 
   Value emitSum(Value value, int64_t more) {
     return arith::AddIOp::create(b, loc, value, frame.constant(more));
+  }
+
+  /// `count`, of which no compiler knows it: a loop over few blocks would be unrolled, which takes
+  /// registers that long sums need. Grids have one row.
+  Value keepLoop(Value count) {
+    if (valueDepth <= 128)
+      return count;
+    Value zero = arith::ExtUIOp::create(b, loc, b.getI64Type(),
+                                        NVVM::BlockIdYOp::create(b, loc, b.getI32Type()));
+    return arith::AddIOp::create(b, loc, count, zero);
   }
 
   void forEachTile(function_ref<void(const Tile &)> body) {
@@ -96,6 +107,7 @@ private:
   /// whose keys the cache holds.
   Tile locate(sym::Expr tile) {
     sym::Expr row = 0, batch = 0;
+    tile = takePart(tile, numBatches * tileRows);
     if (!op.getCausal()) {
       row = frame.named(tile.mod(tileRows), tileRows);
       batch = frame.named(tile.floorDiv(tileRows), numBatches);
@@ -119,8 +131,19 @@ private:
     for (auto [i, value] : llvm::enumerate(sym::delinearize(batch, op.getBatch().getSizes())))
       position[i] = frame.named(value, op.getBatch().getSizes()[i]);
     sym::Expr end = op.getCausal() ? sym::Expr::min(n, firstQuery + plan.queries()) : n;
-    sym::Expr blocks = frame.assumptions.simplify(end.ceilDiv(plan.keys));
-    return {{}, {}, frame.emit(blocks), batch, blocks};
+    Tile result;
+    result.batch = batch;
+    result.firstBlock = firstBlock(plan.keys);
+    result.endBlock = endBlock(end.ceilDiv(plan.keys), plan.keys);
+    sym::Expr blocks = result.endBlock - result.firstBlock;
+    // All keys of a part may be behind the tile's queries.
+    if (isPart() && op.getCausal())
+      blocks = sym::Expr::max(0, blocks);
+    result.blocks = frame.assumptions.simplify(blocks);
+    result.numBlocks = frame.emit(result.blocks);
+    if (result.blocks.constant())
+      result.numBlocks = keepLoop(result.numBlocks);
+    return result;
   }
 
   /// Starts copies of all features of the lines from `first` on.
@@ -163,6 +186,8 @@ private:
 
   sym::Expr firstKey(const Tile &tile, Value step) {
     Value block = arith::SubIOp::create(b, loc, emitSum(tile.numBlocks, -1), step);
+    if (isPart())
+      block = arith::AddIOp::create(b, loc, block, frame.simplifyAndEmit(tile.firstBlock));
     return plan.keys * frame.addVariable(block, n.ceilDiv(plan.keys));
   }
 
@@ -261,7 +286,10 @@ private:
     if (op.getCausal() && plan.keys % plan.queries()) {
       // Behind those that all of the tile's queries see.
       sym::Expr whole = sym::Expr::min(n, firstQuery + 1).floorDiv(plan.keys);
-      numMasked = frame.simplifyAndEmit(sym::Expr::max(1, tile.blocks - whole));
+      sym::Expr masked = tile.endBlock - whole;
+      if (isPart())
+        masked = sym::Expr::min(tile.blocks, masked);
+      numMasked = keepLoop(frame.simplifyAndEmit(sym::Expr::max(1, masked)));
       loop(frame.constant(1), numMasked, /*isMasked=*/true);
     }
     loop(numMasked, tile.numBlocks, /*isMasked=*/false);
@@ -391,12 +419,38 @@ private:
       Value sum = warp.combineLanes(state.sums[row], 4, [&](ValueRange x, ValueRange y) {
         return SmallVector<Value>{add(x[0], y[0])};
       })[0];
+      if (isPart()) {
+        storePart(queryOf(row), state.maxima[row], sum, ofRow(results, row));
+        continue;
+      }
       Value factor = arith::DivFOp::create(b, loc, number(1), divisor(sum));
       SmallVector<Value> mine;
       for (Value *result : ofRow(results, row))
         mine.push_back(mul(*result, factor));
       storeRow(queryOf(row), mine);
     }
+  }
+
+  /// What a part's keys have come to: pairs of neighbouring features of every eight.
+  void storePart(sym::Expr query, Value maximum, Value sum, ArrayRef<Value *> results) {
+    cpu::BodyEmitter::Scope scope(q);
+    q.setLanes(1);
+    frame.emitIf(frame.emitLess(query, m), [&] {
+      SmallVector<sym::Expr> index = {partNumber};
+      index.append(position.begin(), position.begin() + numBatch);
+      index.append({frame.named(query, m), 2 * pair});
+      sym::Expr offset =
+          frame.assumptions.simplify(sym::linearize(index, sym::getShape(op.getResult())));
+      Value address = frame.gep(frame.resultBuffer(0), sumType, frame.emit(offset));
+      for (size_t i = 0; i < results.size(); i += 2) {
+        Value both = vector::FromElementsOp::create(b, loc, VectorType::get(2, sumType),
+                                                    ValueRange{*results[i], *results[i + 1]});
+        Value at = frame.gep(address, sumType, frame.constant(4 * i));
+        LLVM::StoreOp::create(b, loc, both, at, /*alignment=*/8);
+      }
+      frame.emitIf(frame.emitLess(pair, 1),
+                   [&] { storeState(query, mul(maximum, number(unit * std::numbers::ln2)), sum); });
+    });
   }
 
   /// Pairs of neighbouring features of every eight.

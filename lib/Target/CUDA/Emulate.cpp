@@ -74,6 +74,8 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
         return replace(emulator.call(loc, "kiln_emulator_thread", i32, {}));
       if (isa<NVVM::BlockIdXOp>(op) || (text && text.getAsmString() == readBlockText))
         return replace(emulator.call(loc, "kiln_emulator_block", i32, {}));
+      if (isa<NVVM::BlockIdYOp>(op))
+        return replace(constant(i32, 0));
       if (isa<NVVM::GridDimXOp>(op))
         return replace(emulator.call(loc, "kiln_emulator_blocks", i32, {}));
       if (emulateAsync(emulator, op, nextSite))

@@ -18,10 +18,22 @@ static constexpr int64_t maxBiasOps = 24;
 static constexpr int64_t consumers = 2;
 
 /// Keys of a block: as many as there are registers for beside sums of so many features.
-static int64_t chooseKeys(int64_t features, bool hasBias) {
+static int64_t findMostKeys(int64_t features, bool hasBias) {
   if (features > 128)
     return !hasBias ? 80 : features > 192 ? 32 : 64;
   return hasBias && features > 64 ? 96 : 128;
+}
+
+static int64_t chooseKeys(kernel::AttentionOp op, int64_t features) {
+  int64_t most = findMostKeys(features, !op.getBias().empty());
+  if (!op.getPart())
+    return most;
+  // Parts fit the blocks of other GPUs, which have 16 to 64 keys.
+  sym::Assumptions assumptions = kernel::getAssumptions(&op.getK());
+  int64_t keys = llvm::bit_floor<uint64_t>(most);
+  while (keys > wgmmaK && !assumptions.isMultipleOf(op.getPartAttr().getValue(), keys))
+    keys /= 2;
+  return keys;
 }
 
 int64_t WarpgroupAttentionPlan::stages(const WarpgroupAttentionOperands &operands) const {
@@ -37,7 +49,7 @@ static bool isShort(Region &bias) {
 
 std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func) {
   auto op = dyn_cast<kernel::AttentionOp>(func.getRoot());
-  if (!op || !func->hasAttr(alignedAttrName) || op.getPart() || !isShort(op.getBias()) ||
+  if (!op || !func->hasAttr(alignedAttrName) || !isShort(op.getBias()) ||
       cpu::estimate(op.getM().getValue()) < minQueries)
     return std::nullopt;
   auto typeOf = [](Region &region) {
@@ -63,7 +75,7 @@ KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
                                         const WarpgroupAttentionOperands &operands) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
   int64_t features = std::max(operands.depth, operands.valueDepth);
-  WarpgroupAttentionPlan plan{consumers, chooseKeys(features, !op.getBias().empty())};
+  WarpgroupAttentionPlan plan{consumers, chooseKeys(op, features)};
   auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM},
                                             {plan.queries(), plan.keys}, wgmmaK, /*stage=*/false);
   return {schedule, getGrid(op, plan.queries()), plan.threads()};

@@ -32,7 +32,7 @@ struct WarpgroupAttentionPlan {
 };
 
 /// Nullopt: this is not attention over bf16 or f16 out of memory that tensor maps describe, or has
-/// too few queries, its keys in parts, or a bias that takes long to compute.
+/// too few queries, or a bias that takes long to compute.
 std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::FuncOp func);
 
 /// A schedule for these: `tile = [64]`, `block = [queries, keys]`, `lanes` the steps of an

@@ -133,7 +133,7 @@ def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> 
     `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is how many
     blocks have something to do; no more run than the GPU has multiprocessors, and each goes through tiles. Where whole tiles
     would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
-    `tile = [64]` and `block = [queries, keys]`, unless its bias takes long to compute, or its keys are in parts.
+    `tile = [64]` and `block = [queries, keys]`, unless its bias takes long to compute.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect"];
 }
