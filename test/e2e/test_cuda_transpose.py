@@ -105,6 +105,22 @@ def test_permuted(compile_model):
         compiled.check(inputs(height, width), 0, 0)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_no_bank_is_met_twice(compile_model, dtype, tmp_path, monkeypatch):
+    """Where sides are powers of two: 16 bytes at once on either side, on one alone, and on none. Eight bytes that are read in pairs and written
+    alone do meet."""
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    shapes = [(256, 320), (256, 255), (257, 255), (321, 128)]
+    for rows, columns in shapes[:3 if dtype.itemsize == 8 else 4]:
+        example = (random(rows, columns, dtype=dtype),)
+        compiled = compile_model(Transposed(), example, options=EMULATED)
+        assert staged(compiled) == 1
+        compiled.check(example, 0, 0)
+    counts = re.findall(r"banks map_0 answer (\d+) at least (\d+)", log.read_text())
+    assert len(counts) >= 3 and all(answers == least for answers, least in counts), counts
+
+
 def test_code(tmp_path):
     """Accesses of 16 bytes on both sides and into shared memory, all reads before the first barrier, and nothing else."""
     def code(dtype, example):

@@ -11,7 +11,7 @@ SwizzledTile::SwizzledTile(DeviceFrame &frame, const TransposePlan &plan,
                            const TransposePlan::Read &read)
     : frame(frame), type(read.value.getType()), bytes(read.bytes), vector(plan.vector),
       pitch(llvm::PowerOf2Ceil(plan.readSide) * read.bytes) {
-  granule = std::max(bankBytes / plan.lanesAlong, bytes);
+  granule = std::max<int64_t>(bankBytes / llvm::PowerOf2Ceil(plan.lanesAlong), bytes);
   int64_t lanes = bankBytes / granule;
   // Several short lines lie in the same 128 bytes: lanes that read those are in different banks
   // already, and it is the others whose keys have to differ.

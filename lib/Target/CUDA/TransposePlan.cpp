@@ -120,14 +120,16 @@ void TransposePlan::findVectors(kernel::MapOp map) {
   vector = widest(resultBytes, loops.back().extent, 0);
 }
 
-/// At most `most` elements of a loop of `extent`, all parts of it alike if that is known, and
-/// multiples of `step`.
+/// At most `most` elements of a loop of `extent`, a multiple of `step`: all parts of a known extent
+/// are alike, if that leaves none over or less to do for nobody.
 static int64_t divide(sym::Expr extent, int64_t most, int64_t step) {
-  int64_t size = std::max<int64_t>(1, extent.constant().value_or(0));
-  if (!extent.isConstant())
+  std::optional<int64_t> known = extent.constant();
+  if (!known)
     return most;
-  return std::min<int64_t>(
-      most, llvm::alignTo(llvm::divideCeil(size, llvm::divideCeil(size, most)), step));
+  int64_t size = std::max<int64_t>(1, *known), parts = llvm::divideCeil(size, most);
+  int64_t even = llvm::alignTo(llvm::divideCeil(size, parts), step);
+  bool isWasteful = 4 * (parts * most - size) > size;
+  return even * parts == size || isWasteful ? std::min(most, even) : most;
 }
 
 /// A written loop that is shorter than a line goes on in those around it, as the result does.
@@ -173,13 +175,13 @@ void TransposePlan::chooseThreads() {
     }
 }
 
-/// Lanes write 128 bytes side by side, or what of that divides a line of the tile.
+/// Lanes write 128 bytes side by side, or what of that divides a line of the tile, or all of it.
 void TransposePlan::findLanes() {
-  int64_t vectors = writtenSide / vector;
+  int64_t vectors = writtenSide / vector, even = vectors & -vectors;
   lanesAlong = std::clamp<int64_t>(lineBytes / (vector * resultBytes), 1, warpSize);
-  lanesAlong = std::min<int64_t>(lanesAlong, llvm::bit_floor<uint64_t>(vectors));
-  int64_t even = vectors & -vectors;
-  if (even * vector * resultBytes >= sectorBytes)
+  if (vectors <= lanesAlong)
+    lanesAlong = vectors;
+  else if (even * vector * resultBytes >= sectorBytes)
     lanesAlong = std::min(lanesAlong, even);
 }
 

@@ -689,6 +689,33 @@ static int run_sharing(char *message, size_t size) {
                          size);
 }
 
+/* Lanes that all meet in a bank, 16 bytes each side by side, one word that all want, and what only
+ * some access together. */
+static void banks_kernel(void **arguments) {
+  (void)arguments;
+  char *shared = kiln_emulator_shared();
+  int32_t lane = kiln_emulator_thread();
+  kiln_emulator_grid_wait();
+  kiln_emulator_access(shared + 128 * lane, 4, 1);
+  kiln_emulator_access(shared + 16 * lane, 16, 1);
+  kiln_emulator_access(shared + 64, 4, 0);
+  kiln_emulator_access(shared + 4 * lane, lane < 8 ? 4 : 2, 0);
+}
+
+/* Whether the log says how long these take. */
+static int are_banks_counted(void) {
+  char path[] = "/tmp/kiln-emulator-XXXXXX", text[256] = "", message[512] = "";
+  int file = mkstemp(path);
+  setenv("KILN_EMULATOR_LOG", path, 1);
+  int failed = emulator_launch("banks", banks_kernel, NULL, NULL, 2, 1, WARP, 128 * WARP, message,
+                               sizeof message);
+  unsetenv("KILN_EMULATOR_LOG");
+  ssize_t count = read(file, text, sizeof text - 1);
+  close(file);
+  unlink(path);
+  return !failed && count > 0 && !strcmp(text, "banks banks answer 37 at least 6\n");
+}
+
 int main(void) {
   int failures = 0;
   for (int i = 0; i < 70 * 72; ++i)
@@ -731,6 +758,10 @@ int main(void) {
       fprintf(stderr, "mistake %d: %s\n", i, message);
       ++failures;
     }
+  }
+  if (!are_banks_counted()) {
+    fprintf(stderr, "banks are not counted\n");
+    ++failures;
   }
   char message[512];
   if (!emulator_launch("by_hand", pair_kernel, NULL, NULL, 3, 2, THREADS, SHARED, message,

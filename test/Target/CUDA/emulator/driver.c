@@ -9,7 +9,8 @@
  *   KILN_EMULATOR_MEMORY      bytes that can be allocated (no limit)
  *   KILN_EMULATOR_PINNED      bytes of the host's memory that can be pinned (no limit)
  *   KILN_EMULATOR_LOG         a file to which modules, launches, copies of the host's memory and
- *                             what the host waits for are written
+ *                             what the host waits for are written, and how
+ *                             long accesses of shared memory take
  *
  *===-----------------------------------------------------------------------===*/
 #include "driver.h"

@@ -255,6 +255,7 @@ EXPORT void *kiln_emulator_access(void *pointer, int64_t bytes, int32_t writes) 
     return pointer;
   if (is_inside(address, bytes, (uintptr_t)machine.block->shared, machine.shared_bytes)) {
     if (address % (uintptr_t)(bytes < 16 ? bytes : 16) == 0) {
+      note_banks(address, bytes, writes);
       if (writes)
         note_write(address, (size_t)bytes);
       return pointer;
@@ -430,6 +431,7 @@ static void begin_block(unsigned rank, unsigned number) {
   for (unsigned i = 0; i < machine.num_threads; ++i)
     make_fibre(i);
   begin_async();
+  begin_banks();
 }
 
 /* Runs a block as far as it gets by itself. Returns whether it got anywhere. */
@@ -450,6 +452,7 @@ static int advance(struct block *block) {
     }
     if (!machine.failed && done == machine.num_threads) {
       end_async();
+      end_banks();
       block->has_ended = progress = 1;
     }
     if (machine.failed)

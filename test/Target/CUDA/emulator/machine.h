@@ -5,6 +5,7 @@
  *   writes.c    what threads write where hardware reads
  *   cluster.c   blocks that run together
  *   workspace.c what blocks leave for others
+ *   banks.c     how long accesses of shared memory take
  *
  *===-----------------------------------------------------------------------===*/
 #ifndef KILN_TEST_EMULATOR_MACHINE_H
@@ -218,5 +219,12 @@ void end_workspace(void);
 int is_workspace(uintptr_t address);
 /* A thread is to read or write what is behind the flags. */
 void note_workspace(uintptr_t begin, size_t bytes, int32_t writes);
+
+/*===-- banks.c -------------------------------------------------------------===*/
+
+void begin_banks(void); /* of a block */
+void end_banks(void);
+/* A thread accesses shared memory. */
+void note_banks(uintptr_t address, int64_t bytes, int32_t writes);
 
 #endif /* KILN_TEST_EMULATOR_MACHINE_H */
