@@ -11,13 +11,74 @@ using namespace kiln::cuda;
 /// Dims of a tensor map, at most.
 static constexpr unsigned mapRank = 5;
 
+static Value constant(Emulator &emulator, Location loc, int64_t value) {
+  return LLVM::ConstantOp::create(emulator.builder, loc, emulator.builder.getI32IntegerAttr(value));
+}
+
+/// wgmma out of shared memory: sums go through memory.
+static bool emulateProduct(Emulator &emulator, NVVM::WgmmaMmaAsyncOp product, int32_t site) {
+  OpBuilder &builder = emulator.builder;
+  Location loc = product.getLoc();
+  auto i32 = [&](int64_t value) { return constant(emulator, loc, value); };
+  auto type = cast<LLVM::LLVMStructType>(product.getType());
+  Value sums = emulator.allocate(product, type.getBody().size());
+  LLVM::StoreOp::create(builder, loc, product.getInouts(), sums);
+  bool leftIsTurned = product.getLayoutA() == NVVM::MMALayout::col;
+  bool rightIsTurned = product.getLayoutB() == NVVM::MMALayout::row;
+  bool isHalf = product.getTypeA() == NVVM::WGMMATypes::f16;
+  emulator.call(loc, "kiln_emulator_wgmma", {},
+                {product.getDescriptorA(), product.getDescriptorB(), sums,
+                 i32(product.getShape().getN()),
+                 i32(product.getScaleD() == NVVM::WGMMAScaleOut::one), i32(isHalf),
+                 i32(leftIsTurned), i32(rightIsTurned), i32(site)});
+  product->replaceAllUsesWith(LLVM::LoadOp::create(builder, loc, type, sums));
+  product->erase();
+  return true;
+}
+
+/// Text with values in place, a struct of them: wgmma whose left operand is in registers, or
+/// nothing.
+static bool emulateInPlace(Emulator &emulator, LLVM::InlineAsmOp text, int32_t &nextSite) {
+  OpBuilder &builder = emulator.builder;
+  Location loc = text.getLoc();
+  auto i32 = [&](int64_t value) { return constant(emulator, loc, value); };
+  auto type = dyn_cast_if_present<LLVM::LLVMStructType>(
+      text.getNumResults() ? text.getResult(0).getType() : Type());
+  if (!type || text.getNumOperands() < type.getBody().size())
+    return false;
+  auto product = text->getAttrOfType<DictionaryAttr>(registerProductAttrName);
+  if (!product && !text.getAsmString().empty())
+    return false;
+  size_t count = type.getBody().size();
+  Value packed = LLVM::UndefOp::create(builder, loc, type);
+  for (size_t i = 0; i < count; ++i)
+    packed = LLVM::InsertValueOp::create(builder, loc, packed, text.getOperand(i), i);
+  if (product) {
+    Value sums = emulator.allocate(text, count);
+    LLVM::StoreOp::create(builder, loc, packed, sums);
+    auto registers = text.getOperands().slice(count, 4);
+    Value left = emulator.allocate(text, registers.size());
+    for (auto [i, value] : llvm::enumerate(registers))
+      LLVM::StoreOp::create(builder, loc, value,
+                            LLVM::GEPOp::create(builder, loc, left.getType(), builder.getI32Type(),
+                                                left, LLVM::GEPArg(static_cast<int32_t>(i))));
+    auto is = [&](StringRef name) { return i32(product.getAs<BoolAttr>(name).getValue()); };
+    emulator.call(loc, "kiln_emulator_wgmma_registers", {},
+                  {left, text.getOperand(count + 4), sums,
+                   i32(product.getAs<IntegerAttr>("columns").getInt()), is("half"), is("turned"),
+                   i32(nextSite++)});
+    packed = LLVM::LoadOp::create(builder, loc, type, sums);
+  }
+  text->replaceAllUsesWith(packed.getDefiningOp());
+  text->erase();
+  return true;
+}
+
 bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
   OpBuilder &builder = emulator.builder;
   Location loc = op->getLoc();
   Type ptr = LLVM::LLVMPointerType::get(op->getContext());
-  auto i32 = [&](int64_t value) -> Value {
-    return LLVM::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
-  };
+  auto i32 = [&](int64_t value) { return constant(emulator, loc, value); };
   // Shared memory is memory.
   auto generic = [&](Value address) -> Value {
     return address.getType() == ptr ? address
@@ -84,57 +145,8 @@ bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
         return call("kiln_emulator_wgmma_wait", i32(wait.getGroup()));
       })
       .Case([&](NVVM::WgmmaMmaAsyncOp product) {
-        // Registers go through memory.
-        auto type = cast<LLVM::LLVMStructType>(product.getType());
-        Value sums = emulator.allocate(op, type.getBody().size());
-        LLVM::StoreOp::create(builder, loc, product.getInouts(), sums);
-        bool leftIsTurned = product.getLayoutA() == NVVM::MMALayout::col;
-        bool rightIsTurned = product.getLayoutB() == NVVM::MMALayout::row;
-        bool isHalf = product.getTypeA() == NVVM::WGMMATypes::f16;
-        emulator.call(loc, "kiln_emulator_wgmma", {},
-                      {product.getDescriptorA(), product.getDescriptorB(), sums,
-                       i32(product.getShape().getN()),
-                       i32(product.getScaleD() == NVVM::WGMMAScaleOut::one), i32(isHalf),
-                       i32(leftIsTurned), i32(rightIsTurned), i32(nextSite++)});
-        op->getResult(0).replaceAllUsesWith(LLVM::LoadOp::create(builder, loc, type, sums));
-        op->erase();
-        return true;
+        return emulateProduct(emulator, product, nextSite++);
       })
-      .Case([&](LLVM::InlineAsmOp text) {
-        auto type = dyn_cast_if_present<LLVM::LLVMStructType>(
-            text.getNumResults() ? text.getResult(0).getType() : Type());
-        if (!type || text.getNumOperands() < type.getBody().size())
-          return false;
-        // What is in place goes through memory.
-        size_t count = type.getBody().size();
-        Value sums = emulator.allocate(op, count);
-        Value packed = LLVM::UndefOp::create(builder, loc, type);
-        for (size_t i = 0; i < count; ++i)
-          packed = LLVM::InsertValueOp::create(builder, loc, packed, text.getOperand(i), i);
-        if (text.getAsmString().empty()) {
-          op->replaceAllUsesWith(packed.getDefiningOp());
-          op->erase();
-          return true;
-        }
-        auto product = text->getAttrOfType<DictionaryAttr>(registerProductAttrName);
-        if (!product)
-          return false;
-        auto is = [&](StringRef name) { return i32(product.getAs<BoolAttr>(name).getValue()); };
-        LLVM::StoreOp::create(builder, loc, packed, sums);
-        auto registers = text.getOperands().slice(count, 4);
-        Value left = emulator.allocate(op, registers.size());
-        for (auto [i, value] : llvm::enumerate(registers))
-          LLVM::StoreOp::create(builder, loc, value,
-                                LLVM::GEPOp::create(builder, loc, ptr, builder.getI32Type(), left,
-                                                    LLVM::GEPArg(static_cast<int32_t>(i))));
-        emulator.call(loc, "kiln_emulator_wgmma_registers", {},
-                      {left, text.getOperand(count + 4), sums,
-                       i32(product.getAs<IntegerAttr>("columns").getInt()), is("half"),
-                       is("turned"), i32(nextSite++)});
-        Value next = LLVM::LoadOp::create(builder, loc, type, sums);
-        op->replaceAllUsesWith(next.getDefiningOp());
-        op->erase();
-        return true;
-      })
+      .Case([&](LLVM::InlineAsmOp text) { return emulateInPlace(emulator, text, nextSite); })
       .Default([](Operation *) { return false; });
 }

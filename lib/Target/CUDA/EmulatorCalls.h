@@ -51,6 +51,10 @@ private:
 /// execute together.
 bool emulateAsync(Emulator &emulator, mlir::Operation *op, int32_t &nextSite);
 
+/// Replaces any other instruction that the host does not have, and has accesses of memory checked.
+/// Failure, with an error: the emulator does not know it (EmulateInstruction.cpp).
+mlir::LogicalResult emulateInstruction(Emulator &emulator, mlir::Operation *op, int32_t &nextSite);
+
 /// Asks the emulator for the sums of products of warpgroups where something else than such a
 /// product reads them: only then need they be there (EmulateSums.cpp).
 mlir::LogicalResult emulateSums(mlir::LLVM::LLVMFuncOp function);
