@@ -1,4 +1,5 @@
 """Models for CUDA: code for GPUs that are not there, and whole models run in the emulator (docs/cuda.md)."""
+import math
 import os
 import re
 import subprocess
@@ -531,6 +532,25 @@ def test_attention(compile_model, queries, keys, depth, value_depth):
     mask[4:] = mask[4:].nan_to_num(neginf=-3.0)
     compiled = compile_model(Attention(), (q, k, v, mask, q[:, :, :1]), options=EMULATED)
     compiled.check((q * 2, k, v, mask, q[:, :, 1:2]), 1e-4, 1e-4)
+
+
+class Functions(torch.nn.Module):
+    def forward(self, x):
+        return torch.exp(x), torch.tanh(x)
+
+
+def test_functions_of_the_hardware(compile_model):
+    """To 2 ulp, up to the last number whose exponential is finite, and beyond."""
+    last = torch.tensor([math.log(torch.finfo(torch.float32).max)])
+    limits = torch.cat([last + i * 2**-17 for i in range(-40, 41)])
+    x = torch.cat([torch.linspace(-87, 88, 20001), torch.linspace(-12, 12, 20001), limits, torch.tensor([0.0, -0.0, 1e-30, 1e30, math.inf, -math.inf, math.nan])])
+    actual = compile_model(Functions(), (x,), options=EMULATED).model.run([x])
+    for got, want in zip(actual, Functions()(x.double())):
+        rounded = want.float()
+        ulp = torch.nextafter(rounded.abs(), torch.tensor(math.inf)).double() - rounded.abs()
+        finite = rounded.isfinite()
+        assert torch.equal(got.isfinite(), finite) and torch.equal(got.isnan(), want.isnan())
+        assert ((got.double() - want).abs() / ulp)[finite & (rounded.abs() < 3.4e38)].max() < 2
 
 
 class ManyDims(torch.nn.Module):

@@ -187,6 +187,8 @@ private:
       Value flushes = constant(name.ends_with(".ftz"));
       return replace(call("exp2", builder.getF32Type(), {intrinsic.getArgs().front(), flushes}));
     }
+    if (name == "llvm.nvvm.rcp.approx.ftz.f")
+      return replace(call("reciprocal", builder.getF32Type(), intrinsic.getArgs()));
     if (name == "llvm.nvvm.ff2bf16x2.rn") {
       Value packed = call("pack_bf16", i32, intrinsic.getArgs());
       return replace(LLVM::BitcastOp::create(builder, loc, op->getResultTypes()[0], packed));

@@ -1,5 +1,6 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(llvm.func(cpu-expand-math))' | FileCheck %s
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(llvm.func(cpu-expand-math{avx512=true}))' | FileCheck %s --check-prefix=SCALE
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(llvm.func(cpu-expand-math{gpu=true}))' | FileCheck %s --check-prefix=GPU
 
 // CHECK-LABEL: llvm.func @exp
 // CHECK-NOT: math.exp
@@ -16,6 +17,13 @@ llvm.func @exp(%x: vector<16xf32>) -> vector<16xf32> {
 // CHECK-LABEL: llvm.func @half
 // CHECK: arith.extf %{{.*}} : f16 to f32
 // CHECK: arith.truncf %{{.*}} : f32 to f16
+// GPU-LABEL: llvm.func @half
+// GPU: llvm.call_intrinsic "llvm.nvvm.ex2.approx"
+// GPU-NOT: arith.divf
+// GPU: llvm.call_intrinsic "llvm.nvvm.rcp.approx.ftz.f"
+// GPU-COUNT-3: math.fma
+// GPU-NOT: arith.divf
+// GPU: llvm.return
 llvm.func @half(%x: f16) -> f16 {
   %y = math.tanh %x : f16
   llvm.return %y : f16

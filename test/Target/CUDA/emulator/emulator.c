@@ -149,6 +149,14 @@ EXPORT float kiln_emulator_exp2(float value, int32_t flushes) {
   return flushes && result < FLT_MIN ? 0 : result;
 }
 
+/* rcp.approx.ftz: the lowest bit may be another one */
+EXPORT float kiln_emulator_reciprocal(float value) {
+  float result = 1 / value;
+  if (result != result || isinf(result))
+    return result;
+  return fabsf(result) < FLT_MIN ? copysignf(0, value) : nextafterf(result, 0);
+}
+
 static uint32_t round_to_bf16(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
