@@ -702,6 +702,26 @@ def test_warpgroups_in_registers(tmp_path):
     assert all(text.count("setmaxnreg") == 2 and ".minnctapersm 1" in text for text in code)
 
 
+class RoundedSums(torch.nn.Module):
+    """Products without a bias, rounded and computed with: few steps, of which none is in a loop, and more."""
+
+    def forward(self, x, w, long):
+        return F.relu(x @ w), F.gelu(x @ w[:, :192]), F.silu(x.t() @ long), (x @ x.t()).float(), F.relu(long.t() @ long), x @ w[:, :128]
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_rounded_sums(tmp_path, dtype):
+    """ptxas rounds sums to f16 before they have been waited for, unless they are copied first."""
+    archive = tmp_path / "rounded.pt2"
+    inputs = torch.zeros(512, 192, dtype=dtype), torch.zeros(192, 512, dtype=dtype), torch.zeros(512, 1024, dtype=dtype)
+    torch.export.save(torch.export.export(RoundedSums(), inputs), archive)
+    code = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("*.sm_90a.ptx")]
+    copies = ["0f3F800000, 0f80000000;" in text for text in code]
+    assert len(code) == 6 and copies == ["cvt.rn.f16.f32 " in text for text in code]
+    assert sum(copies) == (4 if dtype == torch.float16 else 0), copies  # one is of parts
+
+
 class Windows(torch.nn.Module):
     """Convolutions whose channels are copied in chunks, some after they have been given others; patches; a decoder's attention; a norm."""
 

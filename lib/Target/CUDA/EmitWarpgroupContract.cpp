@@ -51,11 +51,9 @@ public:
 
   void emit() {
     makeExchange();
-    bool threads = operands.haveThreads();
-    auto registers = threads ? WarpgroupRegisters{104, 200} : WarpgroupRegisters{56, 224};
     emitWarpgroupRoles(
-        frame, group, inGroup, /*oneCopies=*/!threads, registers, [&] { produce(); },
-        [&] { consume(); });
+        frame, group, inGroup, /*oneCopies=*/!operands.haveThreads(), chooseRegisters(),
+        [&] { produce(); }, [&] { consume(); });
     if (plan.cluster.blocks() > 1) {
       setCluster(frame.function, plan.cluster.blocks());
       // A block's memory stays while another one may still arrive at its barriers.
@@ -65,6 +63,17 @@ public:
 
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
+
+  /// One thread that copies boxes needs few. Threads that find windows need more than what is left
+  /// by many sums: with few of these all keep their share.
+  std::optional<WarpgroupRegisters> chooseRegisters() const {
+    constexpr int64_t manyColumns = 128;
+    if (!operands.haveThreads())
+      return WarpgroupRegisters{56, 224};
+    if (plan.blockN > manyColumns)
+      return WarpgroupRegisters{120, 192};
+    return std::nullopt;
+  }
 
   static sym::Expr makeRank(DeviceFrame &frame, const WarpgroupPlan &plan) {
     if (plan.cluster.blocks() == 1)
@@ -222,7 +231,10 @@ private:
   }
 
   /// Runs the epilogue on a tile's sums, and writes what it gives.
-  void write(const ScheduledTile &tile, ValueRange values) {
+  void write(const ScheduledTile &tile, ValueRange sums) {
+    SmallVector<Value> values(sums);
+    if (roundsSums())
+      values = product.copy(sums);
     cpu::BodyEmitter::Scope scope(epilogue);
     epilogue.setLanes(1);
     partNumber = tile.part;
@@ -240,6 +252,15 @@ private:
           row.columns.push_back({8 * j + 2 * pair + next, sumNumber(j, below) + next});
     }
     storeRows(rows, values, tile.firstM, tile.firstN);
+  }
+
+  /// Whether something is computed of the sums' values in f16.
+  bool roundsSums() {
+    return llvm::any_of(op.getEpilogue().getArgument(0).getUsers(), [](Operation *user) {
+      return isa<arith::TruncFOp>(user) && user->getResult(0).getType().isF16() &&
+             llvm::any_of(user->getUsers(),
+                          [](Operation *op) { return !isa<kernel::YieldOp>(op); });
+    });
   }
 
   /// A warp has 16 rows, in which the sums are those of mma.sync: of chunk `j` of 8 columns two

@@ -2,6 +2,7 @@
 // products, and arithmetic that the host's processor does in another way.
 #include "EmulatorCalls.h"
 #include "PartialSums.h"
+#include "WarpgroupProduct.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -108,7 +109,8 @@ private:
     if (text.getAsmString() == readBlockText)
       return replaceByCall("block", {});
     // What is there for the order of a GPU's instructions alone.
-    if (text.getAsmString().empty() && text.getNumOperands() == 1)
+    if (text.getNumOperands() == 1 &&
+        (text.getAsmString().empty() || text.getAsmString() == copySumText))
       return replace(text.getOperand(0));
     if (text->hasAttr(raiseFlagAttrName))
       return becomeCall("raise_flag", {text.getOperand(0)});

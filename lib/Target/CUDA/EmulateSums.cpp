@@ -22,7 +22,8 @@ public:
       if (isa<NVVM::WgmmaMmaAsyncOp>(user))
         continue; // its own result is followed as well
       // So is that of one with registers as its left operand; what is no instruction is a wait.
-      if (auto text = dyn_cast<LLVM::InlineAsmOp>(user)) {
+      auto text = dyn_cast<LLVM::InlineAsmOp>(user);
+      if (text && text.getAsmString() != copySumText) {
         if (text.getAsmString().empty())
           follow(text.getResult(0));
         continue;

@@ -5,6 +5,23 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
+/// `number` as a part that differs between threads and a constant that it has no bits in common
+/// with, if it is such a sum.
+static std::pair<sym::Expr, int64_t> splitStep(const sym::Assumptions &assumptions,
+                                               sym::Expr number) {
+  number = assumptions.simplify(number);
+  if (number.kind() != sym::Kind::Add)
+    return {number, 0};
+  for (sym::Expr term : number.operands())
+    if (std::optional<int64_t> step = term.constant()) {
+      sym::Expr own = assumptions.simplify(number - *step);
+      if (*step > 0 && assumptions.isNonNegative(own) &&
+          assumptions.isLessOrEqual(own, (*step & -*step) - 1))
+        return {own, *step};
+    }
+  return {number, 0};
+}
+
 Value SharedMatrix::address(DeviceFrame &frame, Value memory, sym::Expr line, sym::Expr at) const {
   if (isPadded)
     return frame.gep(memory, type, frame.simplifyAndEmit(line * pitch() + at));
@@ -12,11 +29,20 @@ Value SharedMatrix::address(DeviceFrame &frame, Value memory, sym::Expr line, sy
   int64_t chunks = length / chunk(), turn = std::min<int64_t>(chunks, 8);
   sym::Expr key = line.floorDiv(8 / turn).mod(turn);
   OpBuilder &b = frame.builder;
-  Value number = frame.simplifyAndEmit(at.floorDiv(chunk()));
-  number = arith::XOrIOp::create(b, frame.loc, number, frame.simplifyAndEmit(key));
+  auto exclusiveOr = [&](Value x, Value y) { return arith::XOrIOp::create(b, frame.loc, x, y); };
+  auto [own, step] = splitStep(frame.assumptions, at.floorDiv(chunk()));
+  Value number = exclusiveOr(frame.simplifyAndEmit(own), frame.simplifyAndEmit(key));
   Value offset = arith::MulIOp::create(b, frame.loc, number, frame.constant(chunk()));
-  Value rest = frame.simplifyAndEmit(line * length + at.mod(chunk()));
-  return frame.gep(memory, type, arith::AddIOp::create(b, frame.loc, offset, rest));
+  sym::Expr rest = frame.assumptions.simplify(line * length + at.mod(chunk()));
+  int64_t constant = 0;
+  if (rest.kind() == sym::Kind::Add)
+    for (sym::Expr term : rest.operands())
+      constant += term.constant().value_or(0);
+  offset = arith::AddIOp::create(b, frame.loc, offset, frame.simplifyAndEmit(rest - constant));
+  // One register serves all steps.
+  if (step)
+    offset = exclusiveOr(offset, frame.constant(step * chunk()));
+  return frame.gep(frame.gep(memory, type, offset), type, frame.constant(constant));
 }
 
 MatrixFragments::MatrixFragments(DeviceFrame &frame, Type type)

@@ -184,6 +184,15 @@ SmallVector<Value> WarpgroupProduct::unpack(Value sums) {
   return values;
 }
 
+SmallVector<Value> WarpgroupProduct::copy(ValueRange sums) {
+  return llvm::map_to_vector(sums, [&](Value sum) -> Value {
+    return LLVM::InlineAsmOp::create(b, loc, TypeRange(sum.getType()), sum, copySumText, "=f,f",
+                                     /*has_side_effects=*/false, /*is_align_stack=*/false,
+                                     LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
+        .getResult(0);
+  });
+}
+
 Value WarpgroupProduct::pack(ValueRange sums) {
   Value packed = LLVM::UndefOp::create(b, loc, type);
   for (auto [i, value] : llvm::enumerate(sums))

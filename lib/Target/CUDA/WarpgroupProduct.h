@@ -78,6 +78,9 @@ public:
   mlir::Value wait(int64_t pending, mlir::Value sums);
 
   llvm::SmallVector<mlir::Value> unpack(mlir::Value sums);
+  /// Copies of sums that have been waited for, from which ptxas may compute what it likes. Rounding
+  /// sums themselves to f16 it does two at a time, before they have been waited for.
+  llvm::SmallVector<mlir::Value> copy(mlir::ValueRange sums);
   mlir::Value pack(mlir::ValueRange sums);
 
 private:
@@ -87,6 +90,9 @@ private:
   int64_t columns;
   mlir::LLVM::LLVMStructType type;
 };
+
+/// An instruction of which ptxas does not know that it copies: x * 1 - 0, which is x, -0 as well.
+constexpr llvm::StringLiteral copySumText = "fma.rn.f32 $0, $1, 0f3F800000, 0f80000000;";
 
 /// The attribute of an llvm.inline_asm that is a product with its left operand in registers: what
 /// it is, for the emulator. Its operands are the sums, four registers, and the right operand's
