@@ -105,7 +105,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     if (lowering && succeeded(attempt(*lowering, call, op, kernels)))
       return success();
     std::string reason =
-        !lowering ? "it has no lowering" : kernels.failure.value_or("it was refused");
+        !lowering ? describeMissing(op.getTarget()) : kernels.failure.value_or("it was refused");
     if (fallback != "none") {
       kernels.failure.reset();
       if (succeeded(call.toExtern(fallback)))
@@ -114,6 +114,11 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     }
     refuse(op.getTarget(), reason, op.getLoc());
     return failure();
+  }
+
+  static std::string describeMissing(StringRef target) {
+    bool isCustom = !torch::lookupSchema(target) && getSupport(target) == Support::Fallback;
+    return isCustom ? "it has no lowering, and no C function (--custom-op)" : "it has no lowering";
   }
 
   /// Lowers `call` in front of `place`. Leaves nothing behind when the lowering refuses.

@@ -54,3 +54,12 @@ func.func @bytes(%x: tensor<1x3x?x8xui8, #sym.shape<[1, 3, s0, 8]>>) -> tensor<1
   %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#torch.arg<0>, [5, 5], false, unit, unit] {node = "resize"} : (tensor<1x3x?x8xui8, #sym.shape<[1, 3, s0, 8]>>) -> tensor<1x3x5x5xui8>
   return %0 : tensor<1x3x5x5xui8>
 }
+
+// -----
+
+// What an operator of the program's own lacks.
+func.func @custom(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error-re@+1 {{cannot compile lib.op.default: it has no lowering, and no C function (--custom-op) ({{.*}})}}
+  %0 = torch.call "lib.op.default"(%x) args = [#torch.arg<0>] {node = "op"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
