@@ -120,12 +120,20 @@ void TransposePlan::findVectors(kernel::MapOp map) {
   vector = widest(resultBytes, loops.back().extent, 0);
 }
 
+/// The most elements that a loop of this extent may have, as far as it is known.
+static int64_t findMost(sym::Expr extent, const sym::Assumptions &assumptions) {
+  return assumptions.rangeOf(extent).max.value_or(std::numeric_limits<int64_t>::max());
+}
+
 /// At most `most` elements of a loop of `extent`, a multiple of `step`: all parts of a known extent
 /// are alike, if that leaves none over or less to do for nobody.
-static int64_t divide(sym::Expr extent, int64_t most, int64_t step) {
+static int64_t divide(sym::Expr extent, const sym::Assumptions &assumptions, int64_t most,
+                      int64_t step) {
   std::optional<int64_t> known = extent.constant();
-  if (!known)
-    return most;
+  if (!known) {
+    int64_t bound = std::clamp<int64_t>(findMost(extent, assumptions), 1, most);
+    return std::min<int64_t>(most, llvm::PowerOf2Ceil(bound));
+  }
   int64_t size = std::max<int64_t>(1, *known), parts = llvm::divideCeil(size, most);
   int64_t even = llvm::alignTo(llvm::divideCeil(size, parts), step);
   bool isWasteful = 4 * (parts * most - size) > size;
@@ -144,7 +152,7 @@ void TransposePlan::joinLoops() {
   }
 }
 
-void TransposePlan::chooseTile() {
+void TransposePlan::chooseTile(const sym::Assumptions &assumptions) {
   int64_t shared = 0, step = 1;
   for (const Read &read : staged) {
     shared += read.bytes;
@@ -153,11 +161,13 @@ void TransposePlan::chooseTile() {
   int64_t elements = std::min(tileBytes / widestBytes(), maxTileElements);
   while (elements > 2 * minTileElements && 2 * elements * shared > maxSharedBytes)
     elements /= 2;
-  sym::Expr read = readLoop().extent, written = writtenLoop().extent;
+  auto part = [&](const cpu::DimGroup &loop, int64_t most, int64_t multiple) {
+    return divide(loop.extent, assumptions, most, multiple);
+  };
   auto rest = [&](int64_t side) { return elements / (int64_t)llvm::PowerOf2Ceil(side); };
-  writtenSide = divide(written, widestBytes() <= 4 ? usualSide : usualSide / 2, vector);
-  readSide = divide(read, rest(writtenSide), step);
-  writtenSide = divide(written, std::min(rest(readSide), maxWrittenSide), vector);
+  writtenSide = part(writtenLoop(), widestBytes() <= 4 ? usualSide : usualSide / 2, vector);
+  readSide = part(readLoop(), rest(writtenSide), step);
+  writtenSide = part(writtenLoop(), std::min(rest(readSide), maxWrittenSide), vector);
 }
 
 /// As many as divide a tile's accesses evenly, if there are.
@@ -199,14 +209,12 @@ std::optional<TransposePlan> TransposePlan::find(kernel::MapOp map, const MapDim
 }
 
 std::optional<TransposePlan> TransposePlan::choose(kernel::MapOp map, const MapDims &dims) {
-  auto isShort = [](sym::Expr extent, int64_t least) {
-    return extent.isConstant() && *extent.constant() < least;
-  };
+  sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
   std::optional<TransposePlan> plan = find(map, dims);
-  if (!plan || isShort(plan->writtenLoop().extent, shortLoop) ||
-      isShort(sym::product(dims.rowExtents()), fewElements))
+  if (!plan || findMost(plan->writtenLoop().extent, assumptions) < shortLoop ||
+      findMost(sym::product(dims.rowExtents()), assumptions) < fewElements)
     return std::nullopt;
-  plan->chooseTile();
+  plan->chooseTile(assumptions);
   int64_t elements = plan->readSide * plan->writtenSide;
   bool isSmall = elements < minTileElements && elements * plan->widestBytes() < tileBytes / 2;
   if (isSmall || plan->sharedBytes() > maxSharedBytes)

@@ -45,7 +45,7 @@ private:
   void findReads(kernel::MapOp map);
   void findVectors(kernel::MapOp map);
   void joinLoops();
-  void chooseTile();
+  void chooseTile(const sym::Assumptions &assumptions);
   void chooseThreads();
   void findLanes();
   int64_t widestBytes() const; // of an element

@@ -96,3 +96,18 @@ kernel.func @small(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {align
   } : tensor<64x64xf32>
   kernel.return %y : tensor<64x64xf32>
 }
+
+// -----
+
+// Of a batch of unknown size only so much is the tile's as there may be.
+// CHECK-LABEL: kernel.func @few
+// CHECK-SAME: schedule = #kernel.schedule<tile = [128, 16], block = [256], lanes = 1, stage = true>
+module attributes {torch.symbols = {s0 = {min = 1 : i64, max = 12 : i64}, s1 = {min = 1 : i64}}} {
+  kernel.func @few(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>) -> tensor<?x?xf32, #sym.shape<[s1, s0]>> attributes {aligned} {
+    %y = kernel.map {
+      %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<?x?xf32, #sym.shape<[s0, s1]>> -> f32
+      kernel.yield %a : f32
+    } : tensor<?x?xf32, #sym.shape<[s1, s0]>>
+    kernel.return %y : tensor<?x?xf32, #sym.shape<[s1, s0]>>
+  }
+}
