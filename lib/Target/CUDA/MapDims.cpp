@@ -171,19 +171,25 @@ int64_t MapDims::countKept(int64_t threads) const {
 void MapDims::findWalks(kernel::MapOp map) {
   if (rows.empty() || !reduced)
     return;
-  sym::Expr row = rows.back().lastDim();
   unsigned rank = domain.size();
-  bool alongRows = false, alongReduced = false;
-  for (auto reduce : map.getBody().front().getOps<kernel::ReduceOp>()) {
-    sym::Expr last = sym::Expr::dim(rank + reduce.getExtents().getSizes().size() - 1);
-    for (const cpu::Access &access : cpu::collectAccesses(reduce.getBody())) {
-      if (!access.isOffset)
-        continue;
-      alongRows |= cpu::classify(access.expr, row) == cpu::Walk::Consecutive;
-      alongReduced |= cpu::classify(access.expr, last) == cpu::Walk::Consecutive;
+  auto isAlong = [&](function_ref<sym::Expr(unsigned)> getDim) {
+    return llvm::any_of(map.getBody().front().getOps<kernel::ReduceOp>(), [&](auto reduce) {
+      sym::Expr dim = getDim(rank + reduce.getExtents().getSizes().size());
+      return llvm::any_of(cpu::collectAccesses(reduce.getBody()), [&](const cpu::Access &access) {
+        return access.isOffset && cpu::classify(access.expr, dim) == cpu::Walk::Consecutive;
+      });
+    });
+  };
+  if (isAlong([](unsigned numDims) { return sym::Expr::dim(numDims - 1); }))
+    return;
+  for (size_t i = rows.size(); i-- > 0;)
+    if (cpu::estimate(rows[i].extent) >= warpSize &&
+        isAlong([&](unsigned) { return rows[i].lastDim(); })) {
+      // Neighbouring threads have those rows, wherever the result has them.
+      std::rotate(rows.begin() + i, rows.begin() + i + 1, rows.end());
+      rowsAreConsecutive = true;
+      return;
     }
-  }
-  rowsAreConsecutive = alongRows && !alongReduced && cpu::estimate(rows.back().extent) >= warpSize;
 }
 
 static int64_t chooseTeam(const MapDims &dims) {

@@ -15,6 +15,7 @@ struct MapDims {
   llvm::SmallVector<sym::Expr> columnExtents() const { return extentsOf(columns); }
 
   llvm::SmallVector<sym::Expr> domain;
+  /// In the order in which threads have them.
   llvm::SmallVector<cpu::DimGroup> rows, columns;
   /// The most elements that a reduction of a row goes through; 0: there is none.
   int64_t reduced = 0;
@@ -23,7 +24,8 @@ struct MapDims {
   int64_t vector = 1;
   /// The last of them may be fewer.
   bool isRagged = false;
-  /// Neighbouring rows are neighbours in memory, and what is reduced is not.
+  /// Neighbouring rows, of the last of `rows`, are neighbours in memory, and what is reduced is
+  /// not.
   bool rowsAreConsecutive = false;
   /// Without reductions, accesses like that of a thread that are under way together.
   int64_t steps = 1;

@@ -85,6 +85,28 @@ kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
 
 // -----
 
+// So are parts of columns, although the result has the parts of a column side by side.
+// CHECK-LABEL: kernel.func @column_parts
+// CHECK-SAME: grid = #sym.expr<24>
+// CHECK-SAME: tile = [1, 1], block = [256]
+kernel.func @column_parts(%x: tensor<512x768xf32>) -> tensor<768x8xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [64] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1, d2) -> (64*d1 + d2, d0) : tensor<512x768xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<768x8xf32>
+  kernel.return %y : tensor<768x8xf32>
+}
+
+// -----
+
 // Where the order matters a thread has a line of its own.
 // CHECK-LABEL: kernel.func @running_sum
 // CHECK-SAME: grid = #sym.expr<2>
