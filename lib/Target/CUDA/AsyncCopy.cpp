@@ -46,6 +46,15 @@ std::optional<CopySource> cuda::findCopySource(Region &region, sym::Expr along, 
   return source;
 }
 
+int64_t cuda::getConstantTerm(sym::Expr expr) {
+  if (expr.kind() != sym::Kind::Add)
+    return expr.constant().value_or(0);
+  int64_t constant = 0;
+  for (sym::Expr term : expr.operands())
+    constant += term.constant().value_or(0);
+  return constant;
+}
+
 void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<sym::Expr> position,
                     Value target, Value inside) {
   OpBuilder &b = frame.builder;
@@ -57,13 +66,16 @@ void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<s
       inside =
           frame.both(inside, frame.both(frame.emitLess(-1, index), frame.emitLess(index, bound)));
     }
-  sym::Expr offset =
+  sym::Expr offset = frame.assumptions.simplify(
       sym::linearize(source.read.getMap().getResults(), sym::getShape(source.read.getTensor()))
-          .substituteDims(position);
+          .substituteDims(position));
   auto global = LLVM::LLVMPointerType::get(b.getContext(),
                                            static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
   Value base = frame.buffer(source.read.getTensor());
-  Value address = frame.gep(base, type, frame.simplifyAndEmit(offset));
+  // Copies at constant distances share an address: the instruction adds the distance.
+  int64_t distance = getConstantTerm(offset);
+  Value address = frame.gep(frame.gep(base, type, frame.simplifyAndEmit(offset - distance)), type,
+                            frame.constant(distance));
   Value bytes = arith::ConstantIntOp::create(b, loc, vectorBytes, 32);
   if (inside)
     bytes =

@@ -20,6 +20,9 @@ kernel::ReadOp getCopied(mlir::Region &region);
 /// these are there or none.
 std::optional<CopySource> findCopySource(mlir::Region &region, sym::Expr along, int64_t vector);
 
+/// What of a sum is constant: an instruction adds that to an address by itself.
+int64_t getConstantTerm(sym::Expr expr);
+
 /// Starts a copy of `vectorBytes` bytes (cp.async) from the element at `position`, the values of
 /// the region's dims, to shared memory; writes zeros where `inside` (null: always) does not hold,
 /// and then `position` may be anywhere.

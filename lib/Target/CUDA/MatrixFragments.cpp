@@ -1,4 +1,5 @@
 #include "MatrixFragments.h"
+#include "AsyncCopy.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
@@ -10,15 +11,11 @@ using namespace kiln::cuda;
 static std::pair<sym::Expr, int64_t> splitStep(const sym::Assumptions &assumptions,
                                                sym::Expr number) {
   number = assumptions.simplify(number);
-  if (number.kind() != sym::Kind::Add)
-    return {number, 0};
-  for (sym::Expr term : number.operands())
-    if (std::optional<int64_t> step = term.constant()) {
-      sym::Expr own = assumptions.simplify(number - *step);
-      if (*step > 0 && assumptions.isNonNegative(own) &&
-          assumptions.isLessOrEqual(own, (*step & -*step) - 1))
-        return {own, *step};
-    }
+  int64_t step = getConstantTerm(number);
+  sym::Expr own = assumptions.simplify(number - step);
+  if (step > 0 && assumptions.isNonNegative(own) &&
+      assumptions.isLessOrEqual(own, (step & -step) - 1))
+    return {own, step};
   return {number, 0};
 }
 
@@ -34,10 +31,7 @@ Value SharedMatrix::address(DeviceFrame &frame, Value memory, sym::Expr line, sy
   Value number = exclusiveOr(frame.simplifyAndEmit(own), frame.simplifyAndEmit(key));
   Value offset = arith::MulIOp::create(b, frame.loc, number, frame.constant(chunk()));
   sym::Expr rest = frame.assumptions.simplify(line * length + at.mod(chunk()));
-  int64_t constant = 0;
-  if (rest.kind() == sym::Kind::Add)
-    for (sym::Expr term : rest.operands())
-      constant += term.constant().value_or(0);
+  int64_t constant = getConstantTerm(rest);
   offset = arith::AddIOp::create(b, frame.loc, offset, frame.simplifyAndEmit(rest - constant));
   // One register serves all steps.
   if (step)

@@ -26,10 +26,13 @@ OperandLoad::OperandLoad(DeviceFrame &frame, kernel::ContractOp op, const Contra
     source = findCopySource(region, alongGroups().back().lastDim(), vector);
   evaluatesAll = !hasNestedRegions(region) && frame.assumptions.isLess(0, dims.k);
   for (int64_t i = 0; i < this->part.rows * this->part.steps / threads / vector; ++i) {
-    sym::Expr number = thread + i * threads;
-    int64_t inner = along / vector;
-    sym::Expr slow =
-        frame.named(number.floorDiv(inner), alongK ? this->part.rows : this->part.steps);
+    int64_t inner = along / vector, lines = alongK ? this->part.rows : this->part.steps;
+    sym::Expr number = thread + i * threads, slow = 0;
+    // Lines that are a constant further stay that: so are addresses.
+    if (threads % inner == 0)
+      slow = frame.named(thread.floorDiv(inner), threads / inner) + i * (threads / inner);
+    else
+      slow = frame.named(number.floorDiv(inner), lines);
     sym::Expr fast = vector * frame.named(number.mod(inner), inner);
     Chunk &chunk = chunks.emplace_back();
     chunk.row = alongK ? slow : fast;
@@ -45,6 +48,9 @@ SmallVector<sym::Expr> OperandLoad::split(ArrayRef<cpu::DimGroup> groups, sym::E
                                           sym::Expr extent, bool isAlong, int64_t i) {
   // A multiple stays one, from which it is seen that neighbours are neighbours.
   bool isNamed = !isAlong || vector == 1;
+  // Nor is a sum given a name where no loops divide it: what is constant of it stays that.
+  if (isNamed && source && groups.size() == 1)
+    return {frame.assumptions.simplify(linear)};
   linear = isNamed ? frame.named(linear, extent)
                    : vector * frame.named(linear.floorDiv(vector), extent.floorDiv(vector)) + i;
   return splitGroups(frame, groups, linear, isNamed);

@@ -35,7 +35,11 @@ kernel.func @product(%x: tensor<100x70xf32>, %w: tensor<50x70xf32>, %b: tensor<5
 // CHECK-LABEL: llvm.func @halves(
 // CHECK-SAME: %{{.*}}: !llvm.ptr {llvm.align = 16 : i64}
 // CHECK-SAME: nvvm.maxntid = array<i32: 128>
-// CHECK-COUNT-8: nvvm.cp.async.shared.global
+// A thread's chunks of an operand, which are 32 rows apart, have one address and constants.
+// CHECK: %[[FIRST:.*]] = llvm.getelementptr %arg0[%{{.*}}] : (!llvm.ptr, i64) -> !llvm.ptr, bf16
+// CHECK: nvvm.cp.async.shared.global
+// CHECK: llvm.getelementptr %[[FIRST]][32768] : (!llvm.ptr) -> !llvm.ptr, bf16
+// CHECK-COUNT-7: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
 // CHECK-COUNT-8: nvvm.cp.async.shared.global
 // CHECK: nvvm.cp.async.commit.group
