@@ -46,10 +46,11 @@ public:
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     group = emitWarpgroupNumber(frame, plan.consumers + 1);
     inGroup = frame.named(thread.mod(warpgroupSize), warpgroupSize);
-    // With a single consumer there are registers enough.
+    // With a single consumer there are registers enough. Where a part is takes the copying thread
+    // some.
     std::optional<WarpgroupRegisters> registers;
     if (plan.consumers > 1)
-      registers = {/*copying=*/40, /*multiplying=*/232};
+      registers = isPart() ? WarpgroupRegisters{56, 224} : WarpgroupRegisters{40, 232};
     emitWarpgroupRoles(
         frame, group, inGroup, /*oneCopies=*/true, registers, [&] { produce(); },
         [&] { consume(); });
