@@ -785,6 +785,26 @@ def test_attention_in_registers(tmp_path):
     assert len(code) == 6 and all("mma.sync" in text and "ldmatrix" in text and "ex2.approx.ftz.f32" in text for text in code)
 
 
+class Masked(torch.nn.Module):
+    """Attention of many features, causal or not, with a mask, with a bias."""
+
+    def forward(self, q, keep, bias):
+        attend = F.scaled_dot_product_attention
+        return attend(q, q, q), attend(q, q, q, is_causal=True), attend(q, q, q, attn_mask=keep), attend(q, q, q, attn_mask=bias)
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+@pytest.mark.parametrize("depth", [128, 192, 256])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_attention_of_many_features_in_registers(tmp_path, depth, dynamic):
+    archive, n = tmp_path / "heads.pt2", 1024
+    inputs = torch.zeros(8, 16, n, depth, dtype=torch.bfloat16), torch.ones(n, n, dtype=torch.bool), torch.zeros(n, n, dtype=torch.bfloat16)
+    length = torch.export.Dim("length", min=64, max=4096)
+    shapes = ({2: length}, {0: length, 1: length}, {0: length, 1: length}) if dynamic else None
+    torch.export.save(torch.export.export(Masked(), inputs, dynamic_shapes=shapes), archive)
+    assert len(list(assert_assembles(archive, tmp_path).glob("attention*.sm_90a.ptx"))) == 4
+
+
 class GroupedStep(torch.nn.Module):
     def forward(self, q, k, v):
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)

@@ -17,15 +17,25 @@ static constexpr int64_t maxBiasOps = 24;
 
 static constexpr int64_t consumers = 2;
 
-/// Keys of a block: as many as there are registers for beside sums of so many features.
-static int64_t findMostKeys(int64_t features, bool hasBias) {
+/// Keys of a block: as many as there are registers for beside sums of so many features, what a bias
+/// or the comparison of keys and queries is computed with, and a length that only a run shows.
+static int64_t findMostKeys(kernel::AttentionOp op, int64_t features) {
+  bool hasBias = !op.getBias().empty(), isKnown = op.getN().getValue().isConstant();
+  if (features > 192 && hasBias)
+    return isKnown ? 32 : 16;
+  if (features > 192 && op.getCausal())
+    return isKnown ? 48 : 32;
+  if (features > 128 && hasBias)
+    return isKnown ? 64 : 32;
   if (features > 128)
-    return !hasBias ? 80 : features > 192 ? 32 : 64;
-  return hasBias && features > 64 ? 96 : 128;
+    return isKnown ? 80 : 64;
+  if (hasBias && features > 64)
+    return isKnown ? 96 : 64;
+  return 128;
 }
 
 static int64_t chooseKeys(kernel::AttentionOp op, int64_t features) {
-  int64_t most = findMostKeys(features, !op.getBias().empty());
+  int64_t most = findMostKeys(op, features);
   if (!op.getPart())
     return most;
   // Parts fit the blocks of other GPUs, which have 16 to 64 keys.
