@@ -785,6 +785,17 @@ def test_attention_in_registers(tmp_path):
     assert len(code) == 6 and all("mma.sync" in text and "ldmatrix" in text and "ex2.approx.ftz.f32" in text for text in code)
 
 
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+@pytest.mark.parametrize("dims", [(0,), (0, 2, 3)], ids=["batch", "all"])
+def test_windows_of_unknown_size_in_registers(tmp_path, dims):
+    archive = tmp_path / "convs.pt2"
+    module = torch.nn.Sequential(torch.nn.Conv2d(128, 512, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(512, 512, 3, padding=1)).bfloat16()
+    shapes = ({dim: torch.export.Dim(f"size{dim}", min=16, max=512) for dim in dims},)
+    torch.export.save(torch.export.export(module, (torch.zeros(64, 128, 56, 64).bfloat16(),), dynamic_shapes=shapes), archive)
+    code = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("contract*.sm_90a.ptx")]
+    assert code and all("wgmma.mma_async" in text and "setmaxnreg" in text for text in code)
+
+
 class Masked(torch.nn.Module):
     """Attention of many features, causal or not, with a mask, with a bias."""
 

@@ -71,7 +71,7 @@ private:
     if (!operands.haveThreads())
       return WarpgroupRegisters{56, 224};
     if (plan.blockN > manyColumns)
-      return WarpgroupRegisters{120, 192};
+      return operands.areOpen ? WarpgroupRegisters{152, 176} : WarpgroupRegisters{120, 192};
     return std::nullopt;
   }
 

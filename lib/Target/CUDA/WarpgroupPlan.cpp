@@ -56,7 +56,8 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
   auto rhs = findOperand(func, op, dims, Side::Right, firstN, op.getN().getSizes());
   if (!lhs || !rhs)
     return std::nullopt;
-  return WarpgroupOperands{std::move(*lhs), std::move(*rhs)};
+  bool areOpen = !dims.m.isConstant() || !dims.n.isConstant();
+  return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen};
 }
 
 static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
@@ -64,7 +65,9 @@ static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands
     return blocks == 1 ||
            (operand.view && TensorLoad::isShareable(operand.alongRows, rows, blocks));
   };
-  return plan.blockN >= 8 && plan.blockN <= 256 &&
+  // There are no registers for finding windows among unknown numbers beside more sums.
+  int64_t mostColumns = operands.haveThreads() && operands.areOpen ? 192 : 256;
+  return plan.blockN >= 8 && plan.blockN <= mostColumns &&
          plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0 &&
          plan.cluster.blocks() <= maxCluster &&
          isShared(operands.lhs, plan.blockM(), plan.cluster.n) &&

@@ -15,6 +15,8 @@ struct WarpgroupOperand {
 
 struct WarpgroupOperands {
   WarpgroupOperand lhs, rhs;
+  /// Only a run shows how many rows or columns there are.
+  bool areOpen;
   bool haveBoxes() const { return lhs.view || rhs.view; }
   bool haveThreads() const { return !lhs.view || !rhs.view; }
 };
