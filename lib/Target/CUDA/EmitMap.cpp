@@ -195,10 +195,7 @@ private:
   }
 
   void storeElement(sym::Expr offset, ArrayRef<Value> values) {
-    for (auto [i, value] : llvm::enumerate(values)) {
-      auto type = cast<RankedTensorType>(map.getResult(i).getType());
-      body.store(frame.resultBuffer(i), type.getElementType(), offset, value);
-    }
+    storeResults(frame, map, body, offset, values);
   }
 
   DeviceFrame &frame;

@@ -230,15 +230,8 @@ private:
         offsets.push_back(frame.assumptions.simplify(sym::linearize(position, domain)));
       }
       for (auto [offset, values] : llvm::zip(offsets, elements))
-        store(offset, values);
+        storeResults(frame, map, body, offset, values);
     });
-  }
-
-  void store(sym::Expr offset, ArrayRef<Value> values) {
-    for (auto [i, value] : llvm::enumerate(values)) {
-      auto type = cast<RankedTensorType>(map.getResult(i).getType());
-      body.store(frame.resultBuffer(i), type.getElementType(), offset, value);
-    }
   }
 
   DeviceFrame &frame;

@@ -241,3 +241,11 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
     numRows = numRows.ceilDiv(schedule.getLanes() * steps);
   return KernelPlan{schedule, numRows.ceilDiv(threads / team), threads};
 }
+
+void cuda::storeResults(DeviceFrame &frame, kernel::MapOp map, cpu::BodyEmitter &body,
+                        sym::Expr offset, ArrayRef<Value> values) {
+  for (auto [i, value] : llvm::enumerate(values)) {
+    auto type = cast<RankedTensorType>(map.getResult(i).getType());
+    body.store(frame.resultBuffer(i), type.getElementType(), offset, value);
+  }
+}

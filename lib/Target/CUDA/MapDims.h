@@ -45,6 +45,10 @@ private:
                   const llvm::DenseMap<mlir::Operation *, llvm::SmallBitVector> &dependences);
 };
 
+/// Stores an element of each of the map's results at the same place.
+void storeResults(DeviceFrame &frame, kernel::MapOp map, cpu::BodyEmitter &body, sym::Expr offset,
+                  llvm::ArrayRef<mlir::Value> values);
+
 } // namespace kiln::cuda
 
 #endif // KILN_LIB_TARGET_CUDA_MAPDIMS_H
