@@ -50,6 +50,15 @@ LogicalResult Functionalizer::writeUpdates(CallOp call, CallOp result, ArrayRef<
   return success();
 }
 
+/// No two of the operands share memory.
+LogicalResult Functionalizer::checkDistinct(CallOp call, ArrayRef<int64_t> operands) {
+  llvm::SmallPtrSet<Storage *, 4> storages;
+  for (int64_t operand : operands)
+    if (!storages.insert(getAlias(call, operand).storage).second)
+      return refuse(call, "it writes two tensors that share memory");
+  return success();
+}
+
 LogicalResult Functionalizer::visitUpdate(CallOp call, const OpSchema &schema) {
   SmallVector<int64_t> updates;
   SmallVector<StringRef> letters; // of the schema's alias sets
@@ -63,10 +72,8 @@ LogicalResult Functionalizer::visitUpdate(CallOp call, const OpSchema &schema) {
       letters.push_back(letter);
     });
   }
-  llvm::SmallPtrSet<Storage *, 4> storagesWritten;
-  for (int64_t operand : updates)
-    if (!storagesWritten.insert(getAlias(call, operand).storage).second)
-      return refuse(call, "it writes two tensors that share memory");
+  if (failed(checkDistinct(call, updates)))
+    return failure();
   // The update that each result is: `Tensor(a!)`.
   SmallVector<std::optional<unsigned>> returned(call->getNumResults());
   bool resizes = false;
@@ -161,10 +168,8 @@ LogicalResult Functionalizer::visitCustom(CallOp call) {
   auto declared = call->getAttrOfType<DenseI64ArrayAttr>(writesAttrName);
   SmallVector<int64_t> updates =
       declared ? llvm::to_vector(declared.asArrayRef()) : guessWrites(call);
-  llvm::SmallPtrSet<Storage *, 4> storagesWritten;
-  for (int64_t operand : updates)
-    if (!storagesWritten.insert(getAlias(call, operand).storage).second)
-      return refuse(call, "it writes two tensors that share memory");
+  if (failed(checkDistinct(call, updates)))
+    return failure();
   if (updates.empty())
     return success();
   CallOp result = emitWithUpdates(call, updates);

@@ -35,6 +35,7 @@ private:
   mlir::InFlightDiagnostic refuse(CallOp call, const llvm::Twine &reason);
 
   // FunctionalizeUpdates.cpp
+  mlir::LogicalResult checkDistinct(CallOp call, mlir::ArrayRef<int64_t> operands);
   mlir::LogicalResult visitUpdate(CallOp call, const OpSchema &schema);
   mlir::LogicalResult visitResizingOut(CallOp call, mlir::ArrayRef<int64_t> updates,
                                        mlir::ArrayRef<std::optional<unsigned>> returned);
