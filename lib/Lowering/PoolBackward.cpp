@@ -165,10 +165,13 @@ static LogicalResult lowerFractionalMaxPool(Call &call, size_t spatial) {
         starts.push_back(last);
         continue;
       }
+      // ATen rounds every step to the tensor's dtype.
+      auto rounded = [&](Element x) { return convert(convert(x, type), wide); };
       Element sample = convert(body.read(samples, at), wide);
-      Element alpha = convert(last, wide) / double(output[i] - 1);
-      Element moved = convert((convert(body.index(out), wide) + sample) * alpha, i64);
-      Element start = moved - convert(sample * alpha, i64);
+      Element alpha = rounded(rounded(last) / rounded(body.constant(wide, output[i] - 1)));
+      Element shifted = rounded(rounded(body.index(out)) + sample);
+      Element start =
+          convert(rounded(shifted * alpha), i64) - convert(rounded(sample * alpha), i64);
       Element isLast = body.index(out) == body.constant(i64, output[i] - 1);
       starts.push_back(select(isLast, last, start));
     }

@@ -149,6 +149,43 @@ def test_order_of_short_and_long_rows(compile_and_compare):
     compile_and_compare(Module(), first, (tuple({0: torch.export.Dim.AUTO} for _ in first),), more_inputs=others, rtol=0, atol=0)
 
 
+class Equals(torch.nn.Module):
+    """What chooses among equal elements, along rows and along columns. With `stable`, what eager mode leaves to its standard
+    library's unstable algorithms is written with a stable sort."""
+
+    def __init__(self, stable):
+        super().__init__()
+        self.stable = stable
+
+    def unstable(self, x):
+        n = x.shape[1]
+        if not self.stable:
+            return [x.argsort(1), x.topk(1, 1).indices, x.topk(n, 1, largest=False).indices, x.kthvalue((n + 1) // 2, 1).indices, x.mode(1).indices]
+        order, last = x.sort(dim=1, stable=True).indices, x.sort(dim=1, descending=True, stable=True).indices
+        of_mode = torch.where(x == x.mode(1, keepdim=True).values, torch.arange(n), -1).amax(1)
+        return [order, last[:, :1], order, order[:, (n - 1) // 2], of_mode]
+
+    def forward(self, *tensors):
+        results = []
+        for x in tensors:
+            for y in (x, x.t().clone(memory_format=torch.contiguous_format).t()):
+                results += [*y.max(1), *y.min(1), *y.cummax(1), *y.cummin(1), *y.sort(dim=1, stable=True), *y.sort(dim=1, descending=True, stable=True)]
+                if x.dtype != torch.bool:
+                    results += [y.argmax(1), y.argmin(1), y.argmax(), *y.median(1), *y.nanmedian(1)] + self.unstable(torch.nan_to_num(y, 7.0))
+        return results
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.bfloat16, torch.int64, torch.uint8), (torch.float64, torch.float16, torch.int32, torch.int16, torch.int8, torch.bool)])
+def test_equal_elements(compile_model, dtypes):
+    """Of equal elements the first is chosen, of a mode's the last; sorting keeps their order."""
+    def inputs(length):
+        return tuple(torch.stack([unordered(length, dtype) for _ in range(3)]) for dtype in dtypes)
+    compiled = compile_model(Equals(stable=False), inputs(100), (tuple({1: torch.export.Dim.AUTO} for _ in dtypes),))
+    compiled.module = Equals(stable=True)
+    for length in (100, 2, 16, 17, 1000, 5000):
+        compiled.check(inputs(length), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("bad", [6, -1, 1 << 40, -(1 << 63)])
 def test_out_of_range(compile_model, bad):
     """A write outside of the tensor is an error, and nothing is written."""

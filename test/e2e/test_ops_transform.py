@@ -114,6 +114,7 @@ def gradients():
         (aten._adaptive_avg_pool2d_backward, rand(2, 3, 4, 3), x), (lambda a, b: aten.reflection_pad2d_backward(a, b, [1, 2, 3, 0]), rand(2, 3, 12, 13), x),
         (lambda a, b: aten.replication_pad2d_backward(a, b, [1, 2, 3, 0]), rand(2, 3, 12, 13), x),
         (lambda a, s: aten.fractional_max_pool2d(a, [2, 3], [4, 3], s), x, unit(2, 3, 2)),
+        (lambda a, s: aten.fractional_max_pool2d(a, [2, 2], [23, 50], s), ints(0, 99, 2, 3, 40, 90).half(), unit(2, 3, 2).half()),
         (lambda grad, a, t: aten.nll_loss_backward(grad, a, t, None, 1, -100, torch.tensor(5.0)), torch.tensor(1.5), logs, target),
         (lambda grad, a, t, w: aten.nll_loss_backward(grad, a, t, w, 0, -100, torch.tensor(5.0)), rand(6), logs, target, unit(5))]
 
