@@ -14,6 +14,7 @@
 #include "kiln/Target/CPU/Microkernel.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "llvm/Support/MathExtras.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace kiln;
@@ -100,7 +101,11 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &targ
     if (layout.lhs == ContractLayout::Lhs::Matrix)
       stageBytes *= double(m) / double(outer / batch) * double(blockSum);
     int64_t cacheBlocks = static_cast<int64_t>(stageBytes / double(cache)) + 1;
-    rowBlocks = std::min(units, std::max(tasks, cacheBlocks));
+    int64_t cuts = tasks;
+    // Each block of rows copies the right operand again, as each block of columns does the left.
+    if (layout.lhs == ContractLayout::Lhs::Matrix && !layout.packed)
+      cuts = std::max<int64_t>(std::llround(std::sqrt(double(tasks) * double(m) / double(n))), 1);
+    rowBlocks = std::min(units, std::max(std::min(cuts, tasks), cacheBlocks));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else if (m > n && layout.packed) {
     rowBlocks = std::min(units, tasks);

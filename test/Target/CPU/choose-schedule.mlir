@@ -141,3 +141,24 @@ kernel.func @attention_of_few_queries(%q: tensor<2x4x64xf32>, %k: tensor<2x70x64
   } : tensor<2x4x64xf32>
   kernel.return %o : tensor<2x4x64xf32>
 }
+
+// -----
+
+// Both operands are computed: few blocks of rows, since each would compute the right one again.
+// CHECK-LABEL: kernel.func @both_computed
+// CHECK-SAME: block = [36, 160, 4096], lanes = 16, stage = true>
+kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) -> tensor<128x4096xf32> {
+  %y = kernel.contract batch [] m [128] n [4096] k [4096] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x4096xbf16> -> bf16
+    %b = arith.extf %a : bf16 to f32
+    kernel.yield %b : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<4096x4096xi8> -> i8
+    %b = arith.sitofp %a : i8 to f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<128x4096xf32>
+  kernel.return %y : tensor<128x4096xf32>
+}
