@@ -30,3 +30,18 @@ func.func @pool(%x: tensor<1x8x8x64xf32>) -> tensor<1x64x4x4xf32> {
   } : tensor<1x64x4x4xf32>
   return %y : tensor<1x64x4x4xf32>
 }
+
+// -----
+
+// The kernels that have folded constants are as they were run.
+// CHECK-LABEL: kernel.func @fold
+// CHECK: kernel.read %{{.*}} (d0, d1) -> (d1, d0)
+// CHECK: } : tensor<64x32xi8>
+kernel.func @fold(%w: tensor<32x64xi8>) -> tensor<64x32xi8> {
+  %0 = kernel.map {
+    %a = kernel.read %w (d0, d1) -> (d1, d0) : tensor<32x64xi8> -> i8
+    %b = arith.addi %a, %a : i8
+    kernel.yield %b : i8
+  } : tensor<64x32xi8>
+  kernel.return %0 : tensor<64x32xi8>
+}
