@@ -52,6 +52,7 @@ const LoweringTable &lowering::loweringTable() {
     registerIm2col(all);
     registerIndex(all);
     registerIndexPut(all);
+    registerInt4(all);
     registerIntegrate(all);
     registerLinearSolve(all);
     registerLoss(all);

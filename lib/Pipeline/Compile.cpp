@@ -6,6 +6,7 @@
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/Frontend.h"
 #include "kiln/Link/OutputFile.h"
+#include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Target/CPU/CPU.h"
 #include "kiln/Target/CPU/ModelInfo.h"
@@ -59,6 +60,7 @@ public:
     if (!imported)
       return imported.takeError();
     module = std::move(*imported);
+    setInt4Layout();
     if (llvm::Error error = keepText("torch"))
       return error;
     if (options.emit == EmitKind::Torch)
@@ -114,6 +116,19 @@ private:
     cpu::registerTranslations(registry);
     cuda::registerTranslations(registry);
     return registry;
+  }
+
+  /// Archives do not say where weights have been packed: most likely on a machine like this one.
+  void setInt4Layout() {
+    std::string layout = options.int4Layout;
+    if (layout == "native") {
+      llvm::Expected<cpu::TargetInfo> host = cpu::TargetInfo::get("native");
+      layout = !host ? "none" : host->avx512 ? "avx512" : host->avx2 && host->fma ? "avx2" : "none";
+      if (!host)
+        llvm::consumeError(host.takeError());
+    }
+    if (layout != "avx512") // the default
+      (*module)->setAttr(lowering::int4LayoutAttrName, StringAttr::get(&context, layout));
   }
 
   void start(StringRef stage) {

@@ -40,7 +40,7 @@ def test_help_and_version(tool):
 
 @pytest.mark.parametrize("arguments", [
     [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
-    ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],
+    ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--int4-layout=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],
     ["MODEL", "MODEL"], ["MODEL", "--debug-print=9"], ["MODEL", "-o"], ["MODEL", "-o", "MODEL"], ["MODEL", "--extern=nonsense"],
     ["MODEL", "--target=cuda", "--gpu-arch="]])
 def test_bad_options(small_mlp, tmp_path, arguments):

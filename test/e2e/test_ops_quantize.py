@@ -1,4 +1,5 @@
 """Numbers as small integers."""
+import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the operators
 
@@ -54,3 +55,92 @@ def test_int8_weights(compile_and_compare):
         def forward(self, x):
             return torch.ops.aten._weight_int8pack_mm(x, self.weight, self.scales)
     compile_and_compare(Product(), (some(4, 64),), atol=1e-3)
+
+
+def pack_int4(weight, block, halves):
+    """Weights [n, k] as PyTorch packs them for vectors of one kind: blocks of columns, of which a byte holds two."""
+    n, k = weight.shape
+    parts, whole = [], n - n % block
+    for begin, width, split in [(b, block, halves) for b in range(0, whole, block)] + [(whole, n - whole, False)] * (whole < n):
+        columns = weight[begin:begin + width].T
+        low, high = (columns[:, :width // 2], columns[:, width // 2:]) if split else (columns[:, ::2], columns[:, 1::2])
+        parts.append((low | high << 4).reshape(-1))
+    return torch.cat(parts).to(torch.uint8).reshape(n, k // 2)
+
+
+def int4_weight(n, k):
+    return torch.randint(0, 16, (n, k), dtype=torch.int32, generator=torch.Generator().manual_seed(n))
+
+
+class Int4(torch.nn.Module):
+    """Weights of four bits in groups of 32: packed before, and packed in the program."""
+
+    def __init__(self, n, dtype):
+        super().__init__()
+        self.register_buffer("weight", int4_weight(n, 64))
+        self.register_buffer("packed", torch.ops.aten._convert_weight_to_int4pack_for_cpu(self.weight, 2))
+        self.register_buffer("pairs", some(2, n, 2).to(dtype))
+
+    def forward(self, x):
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(self.weight * 1, 2)
+        return (packed, torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs),
+                torch.ops.aten._weight_int4pack_mm_for_cpu(x * 2, packed, 32, self.pairs))
+
+
+@pytest.mark.parametrize("n, dtype", [(64, torch.bfloat16), (176, torch.bfloat16), (32, torch.float16), (128, torch.float32)])
+def test_int4_weights(compile_and_compare, n, dtype):
+    tolerance = 1e-4 if dtype == torch.float32 else 8e-3
+    compile_and_compare(Int4(n, dtype), (some(5, 64).to(dtype),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), rtol=tolerance, atol=tolerance,
+                        more_inputs=[(some(rows, 64).to(dtype),) for rows in (2, 40)])
+
+
+def test_int4_weights_as_inputs(compile_and_compare):
+    class Product(torch.nn.Module):
+        def forward(self, x, packed, parameters):
+            return torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, 64, parameters)
+    packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(int4_weight(80, 128), 2)
+    compile_and_compare(Product(), (some(7, 128), packed, some(2, 80, 2)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout, block", [("avx512", 64), ("avx2", 32), ("none", 32)])
+def test_int4_layouts(compile_model, layout, block):
+    """Weights that were packed on other CPUs."""
+    class Product(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("packed", pack_int4(int4_weight(112, 64), block, layout != "none"))
+            self.register_buffer("pairs", some(2, 112, 2))
+
+        def forward(self, x):
+            return torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs)
+    module, x = Product(), some(3, 64)
+    scales, zeros = (p.repeat_interleave(32, 0).T for p in module.pairs.unbind(-1))
+    result, = compile_model(module, (x,), options=(f"--int4-layout={layout}",)).model.run([x])
+    torch.testing.assert_close(torch.as_tensor(result), x @ ((int4_weight(112, 64) - 8) * scales + zeros).T, rtol=1e-4, atol=1e-4)
+
+
+class Dynamic4(torch.nn.Module):
+    """Rows are rounded to eight bits when the model runs."""
+
+    def __init__(self, sums, group, bias, in_program):
+        super().__init__()
+        self.size = group, sums, 48
+        weight = torch.randint(0, 256, (48, sums // 2), dtype=torch.uint8, generator=torch.Generator().manual_seed(sums))
+        self.parts = weight, some(48, sums // group).abs(), some(48) * 5 if bias else None
+        self.packed = None if in_program else torch.ops.aten._dyn_quant_pack_4bit_weight(*self.parts, *self.size)
+
+    def forward(self, x):
+        packed = torch.ops.aten._dyn_quant_pack_4bit_weight(*self.parts, *self.size) if self.packed is None else self.packed
+        return torch.ops.aten._dyn_quant_matmul_4bit(x, packed, *self.size)
+
+
+@pytest.mark.parametrize("sums, group, bias, dtype", [(64, 64, True, torch.float32), (96, 32, False, torch.float32), (64, 32, True, torch.float32),
+                                                      (64, 64, True, torch.bfloat16), (32, 32, False, torch.bfloat16), (8256, 8256, False, torch.float32)])
+def test_dynamic_int4(compile_and_compare, sums, group, bias, dtype):
+    rows = some(6, sums)
+    rows[1] = 0
+    rows[2] = rows[2].abs()
+    rows[3] = -rows[3].abs()
+    exact = group == sums and not bias
+    compile_and_compare(Dynamic4(sums, group, bias, in_program=bias), (rows.to(dtype),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+                        rtol=0 if exact else 1e-5, atol=0 if exact else 1e-2, more_inputs=[(some(2, sums).to(dtype),), (some(33, sums).to(dtype) * 100,)])

@@ -52,6 +52,11 @@ cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
 cl::opt<bool> tf32("tf32", cl::cat(category),
                    cl::desc("let tensor cores round f32 operands of products to TF32, 10 bits of "
                             "mantissa (--target=cuda)"));
+cl::opt<std::string>
+    int4Layout("int4-layout", cl::init("native"), cl::value_desc("avx512|avx2|none"),
+               cl::cat(category),
+               cl::desc("vectors of the CPU on which PyTorch has packed int4 weights, which decide "
+                        "their layout; default: this one's"));
 cl::opt<std::string> emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
                               cl::desc("so (default), obj, llvm, ptx, json, or MLIR after a stage: "
                                        "torch, kernel, wrapper"));
@@ -232,6 +237,9 @@ Expected<CompileOptions> getOptions() {
   options.fallback = fallback;
   if (Error problem = getCustomOps(options))
     return problem;
+  if (!is_contained({"native", "avx512", "avx2", "none"}, StringRef(int4Layout)))
+    return error("--int4-layout=" + int4Layout + ": expected avx512, avx2 or none");
+  options.int4Layout = int4Layout;
   options.libraryFolder = getLibraryFolder();
   options.cpu = cpuName;
   // Machines with GPUs are others than those that compile for them.

@@ -163,6 +163,7 @@ void registerHistogram(LoweringTable &table);
 void registerIm2col(LoweringTable &table);
 void registerIndex(LoweringTable &table);
 void registerIndexPut(LoweringTable &table);
+void registerInt4(LoweringTable &table);
 void registerIntegrate(LoweringTable &table);
 void registerLinearSolve(LoweringTable &table);
 void registerLoss(LoweringTable &table);

@@ -37,6 +37,9 @@ struct CompileOptions {
   EmitKind emit = EmitKind::SharedObject;
   /// An LLVM CPU name, a level, or `native`.
   std::string cpu = "native";
+  /// The vectors ("avx512", "avx2", "none") of the CPU that has packed int4 weights, which do not
+  /// tell; "native": this one's.
+  std::string int4Layout = "native";
   cpu::OptLevel level = cpu::OptLevel::O3;
   /// What the model runs on, if not the CPU alone (`--target=cuda`).
   llvm::SmallVector<cuda::Architecture> architectures;

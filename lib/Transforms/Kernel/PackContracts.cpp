@@ -72,17 +72,26 @@ struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
   }
 
 private:
+  /// Elements of the right operand.
+  static std::optional<int64_t> getElements(ContractOp contract) {
+    sym::Expr count =
+        sym::product(contract.getN().getSizes()) * sym::product(contract.getK().getSizes());
+    for (auto [i, size] : llvm::enumerate(contract.getBatch().getSizes()))
+      if (usesDim(contract.getRhs(), i))
+        count = count * size;
+    return count.constant();
+  }
+
   /// The operand takes much less memory as what it is computed from, small integers for example,
   /// and so less time to read. (Folding would refuse it, too.)
   static bool isNarrow(ContractOp contract, ArrayRef<Value> tensors) {
     Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
-    int64_t widest = 0;
-    for (Value tensor : tensors) {
-      auto type = cast<RankedTensorType>(tensor.getType());
-      if (type.getRank() > 1) // not what scales it
-        widest = std::max<int64_t>(widest, getByteSize(type.clone(ArrayRef<int64_t>{1})));
-    }
-    return widest != 0 && 2 * widest < getByteSize(RankedTensorType::get({1}, element));
+    std::optional<int64_t> elements = getElements(contract);
+    int64_t bytes = 0;
+    for (Value tensor : llvm::SetVector<Value>(tensors.begin(), tensors.end()))
+      if (auto type = cast<RankedTensorType>(tensor.getType()); type.hasStaticShape())
+        bytes += getByteSize(type);
+    return elements && 2 * bytes < *elements * getByteSize(RankedTensorType::get({1}, element));
   }
 
   /// The k dims in the order in which the left operand lies in memory, outermost first; the order
