@@ -24,7 +24,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   pm.addPass(createKernelSinkConstants());
   // First of all, since a view between an op and its constant, or its user, hides one from the
   // other.
-  pm.addPass(createKernelFoldViews());
+  pm.addNestedPass<func::FuncOp>(createKernelFoldViews());
   // Before fusion, which would compute a weight's square root for every element that is scaled by
   // it.
   cpu::CpuFoldConstantsOptions fold;
@@ -34,17 +34,17 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   pm.addPass(createKernelSinkConstants());
 
   // Before fusion, so that a map and its producer agree on the order of their dims.
-  pm.addPass(createKernelPropagateLayouts());
-  pm.addPass(createKernelFoldViews());
+  pm.addNestedPass<func::FuncOp>(createKernelPropagateLayouts());
+  pm.addNestedPass<func::FuncOp>(createKernelFoldViews());
   // Not yet into operands: an activation between two contracts is the first one's epilogue.
   KernelFuseMapsOptions fuse;
   fuse.operands = false;
-  pm.addPass(createKernelFuseMaps(fuse));
+  pm.addNestedPass<func::FuncOp>(createKernelFuseMaps(fuse));
   addCleanup(pm);
   // After maps have become as large as they get: an epilogue takes one map at a time.
-  pm.addPass(createKernelFuseEpilogues());
+  pm.addNestedPass<func::FuncOp>(createKernelFuseEpilogues());
   // What an epilogue or an operand reads may now be computed there.
-  pm.addPass(createKernelFuseMaps());
+  pm.addNestedPass<func::FuncOp>(createKernelFuseMaps());
   addCleanup(pm);
 
   // From here on no pass may read through views: a packed operand is one.

@@ -158,6 +158,12 @@ class Kiln_KernelPass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
 }
 
+/// Works on the program or a nested graph, and never on a kernel that says how a constant was
+/// folded: those stay single structured ops.
+class Kiln_GraphPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
 def KernelGuardSymbols : Kiln_KernelPass<"kernel-guard-symbols"> {
   let summary = "Check what is known of a symbol where it gets its value";
   let description = [{
@@ -206,7 +212,7 @@ def KernelHoistInvariants : Kiln_KernelPass<"kernel-hoist-invariants"> {
   }];
 }
 
-def KernelFoldViews : Kiln_KernelPass<"kernel-fold-views"> {
+def KernelFoldViews : Kiln_GraphPass<"kernel-fold-views"> {
   let summary = "Read through views: compose index maps";
   let description = [{
     A view is a `kernel.map` whose body is one unmasked read. Every read of its result becomes a read of
@@ -214,7 +220,7 @@ def KernelFoldViews : Kiln_KernelPass<"kernel-fold-views"> {
   }];
 }
 
-def KernelPropagateLayouts : Kiln_KernelPass<"kernel-propagate-layouts"> {
+def KernelPropagateLayouts : Kiln_GraphPass<"kernel-propagate-layouts"> {
   let summary = "Order the dims of maps as most of the data they read is laid out";
   let description = [{
     A map that reads channels-last data in the order of a channels-first view would write its result
@@ -225,7 +231,7 @@ def KernelPropagateLayouts : Kiln_KernelPass<"kernel-propagate-layouts"> {
   }];
 }
 
-def KernelFuseMaps : Kiln_KernelPass<"kernel-fuse-maps"> {
+def KernelFuseMaps : Kiln_GraphPass<"kernel-fuse-maps"> {
   let summary = "Put producers' bodies in place of the reads of their results";
   let description = [{
     In program order, each read of a `kernel.map` result is replaced by that map's body if this does not
@@ -247,7 +253,7 @@ def KernelFuseMaps : Kiln_KernelPass<"kernel-fuse-maps"> {
   ];
 }
 
-def KernelFuseEpilogues : Kiln_KernelPass<"kernel-fuse-epilogues"> {
+def KernelFuseEpilogues : Kiln_GraphPass<"kernel-fuse-epilogues"> {
   let summary = "Move element-wise users of a contract into its epilogue";
   let description = [{
     A `kernel.map` that is the only user of a contract's result, and that reads each element once, in

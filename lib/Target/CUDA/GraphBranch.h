@@ -3,6 +3,7 @@
 #define KILN_LIB_TARGET_CUDA_GRAPHBRANCH_H
 
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -21,7 +22,9 @@ template <typename OpTy, typename Find, typename Divide>
 void divideEach(mlir::ModuleOp module, llvm::StringRef name, Find find, Divide divide) {
   mlir::SymbolTable symbols(module);
   llvm::SmallVector<OpTy> ops;
-  module.walk([&](OpTy op) { ops.push_back(op); });
+  // And not in the kernels of folds, which stay single ops.
+  for (auto graph : module.getOps<mlir::func::FuncOp>())
+    graph.walk([&](OpTy op) { ops.push_back(op); });
   for (OpTy op : ops) {
     auto split = find(op);
     if (!split)

@@ -67,10 +67,7 @@ struct PropagateLayouts : kiln::impl::KernelPropagateLayoutsBase<PropagateLayout
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     SmallVector<MapOp> maps;
-    getOperation()->walk([&](MapOp map) {
-      if (!map->getParentOfType<FuncOp>()) // the kernels of an earlier fold
-        maps.push_back(map);
-    });
+    getOperation()->walk([&](MapOp map) { maps.push_back(map); });
     for (MapOp map : maps)
       if (!map.getView())
         if (std::optional<Order> order = elect(map))

@@ -1,5 +1,27 @@
 // RUN: kiln-opt %s --cuda-split-reductions | FileCheck %s
 
+// The kernel of a fold stays one structured op.
+// CHECK-LABEL: kernel.func @fold_0
+// CHECK-COUNT-1: kernel.map
+// CHECK: kernel.reduce [1048576]
+// CHECK-NOT: kernel.map
+// CHECK: kernel.return
+kernel.func @fold_0(%x: tensor<1048576xf32>) -> tensor<f32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [1048576] init(%zero : f32) {
+      %a = kernel.read %x (d0) -> (d0) : tensor<1048576xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<f32>
+  kernel.return %y : tensor<f32>
+}
+
 // The sum is reduced in 512 parts, then over the parts; what is made of it stays.
 // CHECK-LABEL: func.func @mean
 // CHECK: %[[PARTS:.*]] = kernel.map {
