@@ -116,6 +116,14 @@ def test_moments_far_from_zero(check_calls):
     check_calls(function, some(2, 6, 39) + 3000, rtol=1e-5, atol=1e-4)
 
 
+def test_sums_of_what_repeats(check_calls):
+    """The body of such a reduction is outside of it."""
+    def function(x):
+        wide = x.expand(20, 3, 16, 2)
+        return wide.sum(0) + x[0, 0], wide.sum((0, 1)), wide.prod(1).sum(0)
+    check_calls(function, some(16, 2), torch.complex(some(16, 2), some(16, 2)), some(16, 2).long(), rtol=1e-5, atol=1e-5)
+
+
 def test_logcumsumexp_of_many(check_calls):
     check_calls(lambda x: (x.logcumsumexp(0), torch.complex(x, x).logcumsumexp(0)), some(2000), rtol=1e-6, atol=1e-6)
 

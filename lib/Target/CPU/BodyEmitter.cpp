@@ -243,11 +243,16 @@ void BodyEmitter::emitElementwise(Operation *op, const DenseMap<Value, Value> &m
 int64_t cpu::preferredLanes(Region &region, const TargetInfo &target) {
   unsigned memory = 0, registers = 0;
   bool scalarOnly = false;
+  auto isNumber = [](Type type) { return type.isIntOrFloat(); };
+  auto isWhole = [](Type type) { return isa<VectorType, RankedTensorType>(type); };
   region.walk([&](Operation *op) {
+    // Also what comes from around the region: it has no form in lanes either.
+    for (Type type : op->getOperandTypes())
+      scalarOnly |= !isNumber(type) && !isWhole(type);
     for (Type type : op->getResultTypes()) {
-      if (isa<VectorType, RankedTensorType>(type))
+      if (isWhole(type))
         continue;
-      if (!type.isIntOrFloat()) {
+      if (!isNumber(type)) {
         scalarOnly = true;
         continue;
       }
