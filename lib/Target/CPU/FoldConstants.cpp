@@ -1,3 +1,4 @@
+// Runs the maps of constants when the model is compiled, each once however often it stands there.
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Target/CPU/CPU.h"
@@ -65,6 +66,14 @@ public:
 
 private:
   llvm::DenseMap<Attribute, ConstantBytes> known;
+};
+
+/// What a kernel makes of constants, and the ops that hold it, by the graph they are in.
+struct Results {
+  SmallVector<ElementsAttr> values;
+  /// Null if nothing that they are computed from can be replaced.
+  StringAttr kernel;
+  llvm::DenseMap<Block *, SmallVector<ConstantOp>> constants;
 };
 
 struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
@@ -159,40 +168,81 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
 
     ConstantData data;
     torch::StateNames state(getOperation());
+    // By kernel and operands: what is computed again, here or in another graph, is the same.
+    DenseMap<Attribute, Results> known;
     for (auto [map, func] : llvm::zip_equal(maps, kernelOf)) {
       llvm::Expected<cpu::KernelJit::Kernel> kernel = (*jit)->lookup(func.getSymName());
       if (!kernel)
         return fail(kernel.takeError());
-      SmallVector<Value> operands = getReadTensors(map);
-      if (!llvm::all_of(operands, [](Value v) { return v.getDefiningOp<ConstantOp>(); }))
+      SmallVector<ConstantOp> operands;
+      for (Value operand : getReadTensors(map))
+        operands.push_back(operand.getDefiningOp<ConstantOp>());
+      if (llvm::is_contained(operands, nullptr))
         continue; // an operand could not be folded
-      SmallVector<void *> buffers;
-      for (Value operand : operands) {
-        std::optional<void *> bytes = data.find(operand.getDefiningOp<ConstantOp>().getValue());
-        if (!bytes)
-          return MapOp(map).emitError("an operand's constant data is missing");
-        buffers.push_back(*bytes);
+      SmallVector<Attribute> call = {func.getSymNameAttr()};
+      for (ConstantOp operand : operands)
+        call.push_back(identify(operand));
+      Results &results = known[ArrayAttr::get(&getContext(), call)];
+      if (!results.values.empty()) {
+        replace(map, results);
+        continue;
       }
       SmallVector<AsmResourceBlob> blobs;
-      for (Value result : MapOp(map).getResults()) {
-        blobs.push_back(
-            HeapAsmResourceBlob::allocate(std::max<int64_t>(*getBytes(result), 1), /*align=*/64));
-        buffers.push_back(blobs.back().getMutableData().data());
-      }
+      SmallVector<void *> buffers;
+      if (failed(allocate(map, operands, data, blobs, buffers)))
+        return failure();
       // A table looked up out of range stays in the program, which reports it when it runs.
       if (llvm::Error error = (*jit)->run(*kernel, buffers, {}, &pool)) {
         llvm::consumeError(std::move(error));
         continue;
       }
-      bool canChange = llvm::any_of(operands, [&](Value operand) {
-        auto constant = operand.getDefiningOp<ConstantOp>();
-        return constant.getKernel() || state.contains(constant.getName());
-      });
-      if (canChange && !symbols.lookup(func.getSymName()))
-        symbols.insert(func.clone());
-      replace(map, blobs, canChange ? func.getSymNameAttr() : StringAttr(), operands);
+      for (auto [result, blob] : llvm::zip_equal(MapOp(map).getResults(), blobs))
+        results.values.push_back(DenseResourceElementsAttr::get(
+            cast<RankedTensorType>(result.getType()), "folded", std::move(blob)));
+      if (llvm::any_of(operands, [&](ConstantOp operand) {
+            return operand.getKernel() || state.contains(operand.getName());
+          })) {
+        results.kernel = func.getSymNameAttr();
+        if (!symbols.lookup(func.getSymName()))
+          symbols.insert(func.clone());
+      }
+      replace(map, results);
     }
     return success();
+  }
+
+  /// The addresses of the operands, and of memory for the results.
+  static LogicalResult allocate(MapOp map, ArrayRef<ConstantOp> operands, ConstantData &data,
+                                SmallVectorImpl<AsmResourceBlob> &blobs,
+                                SmallVectorImpl<void *> &buffers) {
+    for (ConstantOp operand : operands) {
+      std::optional<void *> bytes = data.find(operand.getValue());
+      if (!bytes)
+        return map.emitError("an operand's constant data is missing");
+      buffers.push_back(*bytes);
+    }
+    for (Value result : map.getResults()) {
+      blobs.push_back(
+          HeapAsmResourceBlob::allocate(std::max<int64_t>(*getBytes(result), 1), /*align=*/64));
+      buffers.push_back(blobs.back().getMutableData().data());
+    }
+    return success();
+  }
+
+  /// Equal for constants that stay equal whatever is replaced.
+  static Attribute identify(ConstantOp constant) {
+    MLIRContext *context = constant.getContext();
+    SmallVector<Attribute> parts;
+    if (constant.getKernel()) {
+      parts = {constant.getKernelAttr(), constant.getOutputAttr()};
+      for (Value source : constant.getSources())
+        parts.push_back(identify(source.getDefiningOp<ConstantOp>()));
+    } else {
+      parts = {constant.getValue()};
+      if (constant.getName())
+        parts.push_back(constant.getNameAttr());
+    }
+    return ArrayAttr::get(context, parts);
   }
 
   LogicalResult fail(llvm::Error error) {
@@ -200,19 +250,22 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
            << llvm::toString(std::move(error));
   }
 
-  /// `kernel` is null if nothing that the constants are computed from can be replaced.
-  void replace(MapOp map, MutableArrayRef<AsmResourceBlob> blobs, StringAttr kernel,
-               ValueRange sources) {
-    OpBuilder builder(map);
-    for (auto [i, result, blob] : llvm::enumerate(map.getResults(), blobs)) {
-      auto type = cast<RankedTensorType>(result.getType());
-      auto value = DenseResourceElementsAttr::get(type, "folded", std::move(blob));
-      auto constant = kernel ? ConstantOp::create(builder, map.getLoc(), type, value, StringAttr(),
-                                                  FlatSymbolRefAttr::get(kernel),
-                                                  builder.getI64IntegerAttr(i), sources)
-                             : ConstantOp::create(builder, map.getLoc(), type, value, StringAttr());
-      result.replaceAllUsesWith(constant);
+  /// Constants in place of `map`. Those of its graph are shared.
+  static void replace(MapOp map, Results &results) {
+    SmallVector<ConstantOp> &constants = results.constants[map->getBlock()];
+    if (constants.empty()) {
+      OpBuilder builder(map);
+      SmallVector<Value> sources = getReadTensors(map);
+      for (auto [i, value] : llvm::enumerate(results.values))
+        constants.push_back(
+            results.kernel
+                ? ConstantOp::create(builder, map.getLoc(), value.getType(), value, StringAttr(),
+                                     FlatSymbolRefAttr::get(results.kernel),
+                                     builder.getI64IntegerAttr(i), sources)
+                : ConstantOp::create(builder, map.getLoc(), value.getType(), value, StringAttr()));
     }
+    for (auto [result, constant] : llvm::zip_equal(map.getResults(), constants))
+      result.replaceAllUsesWith(constant);
   }
 };
 

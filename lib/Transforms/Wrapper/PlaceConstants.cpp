@@ -1,3 +1,4 @@
+// Gives each constant that the library has to carry its place among the weights.
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
@@ -73,9 +74,9 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
     for (ConstantOp constant : getConstants(program))
       if (constant.getName() && needsPlace(constant, dependences))
         named.insert(*constant.getName());
-    // Who replaces a named constant replaces only that one; what is written to is never shared, nor
-    // is what a fold makes, which changes with what it is made of.
-    DenseMap<std::pair<Attribute, Attribute>, int64_t> places;
+    // What is written to is never shared.
+    DenseMap<Value, Attribute> identities = identify(program);
+    DenseMap<Attribute, int64_t> places;
     int64_t end = 0;
     WalkResult walk = getOperation()->walk([&](ConstantOp constant) {
       if (constant.getName() ? !named.contains(*constant.getName())
@@ -88,9 +89,8 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
       }
       int64_t next = end + llvm::alignTo(*bytes, bufferAlignment);
       int64_t place = end;
-      if (!constant.getMutated() && !isFolded(constant))
-        place =
-            places.try_emplace({constant.getValue(), constant.getNameAttr()}, end).first->second;
+      if (!constant.getMutated())
+        place = places.try_emplace(identities.lookup(constant), end).first->second;
       if (place == end)
         end = next;
       constant.setOffsetAttr(builder.getI64IntegerAttr(place));
@@ -116,11 +116,27 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
     }
   }
 
-  static bool isFolded(ConstantOp constant) {
-    return llvm::any_of(constant->getUses(), [](OpOperand &use) {
-      auto fold = dyn_cast<FoldOp>(use.getOwner());
-      return fold && use.getOperandNumber() >= fold.getIns().size();
-    });
+  /// Equal for constants that stay equal whatever is replaced. Who replaces a named constant
+  /// replaces only that one; what a fold makes changes with what it is made of.
+  static DenseMap<Value, Attribute> identify(ProgramOp program) {
+    Builder builder(program.getContext());
+    DenseMap<Value, Attribute> identities;
+    for (ConstantOp constant : getConstants(program)) {
+      SmallVector<Attribute> parts = {constant.getValue()};
+      if (constant.getName())
+        parts.push_back(constant.getNameAttr());
+      identities[constant] = builder.getArrayAttr(parts);
+    }
+    for (FoldOp fold : getFolds(program)) {
+      SmallVector<Attribute> parts = {fold.getKernelAttr(), Attribute()};
+      for (Value in : fold.getIns())
+        parts.push_back(identities.lookup(in));
+      for (auto [i, out] : llvm::enumerate(fold.getOuts())) {
+        parts[1] = builder.getI64IntegerAttr(i);
+        identities[out] = builder.getArrayAttr(parts);
+      }
+    }
+    return identities;
   }
 
   static bool needsPlace(ConstantOp constant, const Dependences &dependences) {

@@ -102,3 +102,45 @@ module attributes {torch.constants = [{name = "a", type = tensor<2xf32>}, {name 
     return %x, %y, %z : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
   }
 }
+
+// -----
+
+// What is computed twice is one constant, also of another graph; @b may be replaced alone.
+// CHECK-LABEL: func.func private @graph
+// CHECK: kernel.constant dense_resource<[[A:.*]]> : tensor<2xf32> from @fold_0
+// CHECK-LABEL: func.func @again
+// CHECK: %[[X:.*]] = kernel.constant dense_resource<[[A]]> : tensor<2xf32> from @fold_0
+// CHECK-NOT: dense_resource<[[A]]>
+// CHECK: %[[Z:.*]] = kernel.constant dense_resource<{{.*}}> : tensor<2xf32> from @fold_0
+// CHECK: return %[[X]], %[[X]], %[[Z]]
+module attributes {torch.constants = [{name = "a", type = tensor<2xf32>}, {name = "b", type = tensor<2xf32>}]} {
+  func.func private @graph() -> tensor<2xf32> {
+    %a = kernel.constant "a" dense<3.0> : tensor<2xf32> : tensor<2xf32>
+    %x = kernel.map {
+      %e = kernel.read %a (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    return %x : tensor<2xf32>
+  }
+  func.func @again() -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+    %a = kernel.constant "a" dense<3.0> : tensor<2xf32> : tensor<2xf32>
+    %b = kernel.constant "b" dense<3.0> : tensor<2xf32> : tensor<2xf32>
+    %x = kernel.map {
+      %e = kernel.read %a (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    %y = kernel.map {
+      %e = kernel.read %a (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    %z = kernel.map {
+      %e = kernel.read %b (d0) -> (d0) : tensor<2xf32> -> f32
+      %n = arith.negf %e : f32
+      kernel.yield %n : f32
+    } : tensor<2xf32>
+    return %x, %y, %z : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+  }
+}

@@ -104,3 +104,39 @@ wrapper.program @main() {
   // CHECK: wrapper.constant "a" at 0
   %1 = wrapper.constant "a" dense<1.0> : tensor<17xf32> to !wrapper.buffer<[17], [1], f32>
 }
+
+// -----
+
+// So is what two graphs make of it in the same way; of another parameter it is made elsewhere.
+module attributes {torch.constants = [{name = "a", type = tensor<4xf32>}, {name = "b", type = tensor<4xf32>}]} {
+  kernel.func @pack(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
+      kernel.yield %a : f32
+    } : tensor<4xf32>
+    kernel.return %y : tensor<4xf32>
+  }
+  wrapper.func private @f(%y: !wrapper.buffer<[4], [1], f32>) {
+    %0 = wrapper.constant "a" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    // CHECK: wrapper.constant at 0 dense<2.0
+    %1 = wrapper.constant dense<2.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    wrapper.copy %1 to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+    // CHECK: wrapper.fold
+    wrapper.fold @pack ins(%0 : !wrapper.buffer<[4], [1], f32>) outs(%1 : !wrapper.buffer<[4], [1], f32>)
+  }
+  // CHECK: weights_bytes = 128 : i64
+  wrapper.program @main() -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"}) {
+    %0 = wrapper.constant "a" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    // CHECK: wrapper.constant at 0 dense<2.0
+    %1 = wrapper.constant dense<2.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    %2 = wrapper.constant "b" dense<1.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    // CHECK: wrapper.constant at 64 dense<2.0
+    %3 = wrapper.constant dense<2.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+    %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+    wrapper.copy %1 to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+    wrapper.copy %3 to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+    // CHECK-COUNT-2: wrapper.fold
+    wrapper.fold @pack ins(%0 : !wrapper.buffer<[4], [1], f32>) outs(%1 : !wrapper.buffer<[4], [1], f32>)
+    wrapper.fold @pack ins(%2 : !wrapper.buffer<[4], [1], f32>) outs(%3 : !wrapper.buffer<[4], [1], f32>)
+  }
+}
