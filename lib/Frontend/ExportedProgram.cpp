@@ -209,9 +209,25 @@ bool fromJSON(const Value &value, SchemaVersion &out, Path path) {
 
 } // namespace
 
+namespace {
+/// An end of a range, on the side of `isMin`. What is beyond 64 bits there bounds nothing.
+struct Bound {
+  bool isMin;
+  std::optional<int64_t> value;
+};
+
+bool fromJSON(const Value &value, Bound &out, Path path) {
+  return value.getAsHuge() == out.isMin || json::fromJSON(value, out.value, path);
+}
+} // namespace
+
 static bool fromJSON(const Value &value, RangeConstraint &out, Path path) {
   ObjectMapper map(value, path);
-  return map && map.map("min_val", out.min) && map.map("max_val", out.max);
+  Bound min{/*isMin=*/true, {}}, max{/*isMin=*/false, {}};
+  if (!map || !map.mapOptional("min_val", min) || !map.mapOptional("max_val", max))
+    return false;
+  out = {min.value, max.value};
+  return true;
 }
 
 //===-- Programs ----------------------------------------------------------------------------===//

@@ -230,6 +230,14 @@ template <> bool alternative<None>(const Value &value, Argument &out, Path path)
   return json::fromJSON(value, ignored, path);
 }
 
+template <> bool alternative<int64_t>(const Value &value, Argument &out, Path path) {
+  if (std::optional<bool> isNegative = value.getAsHuge()) {
+    out.value = HugeInteger{*isNegative};
+    return true;
+  }
+  return json::fromJSON(value, out.value.emplace<int64_t>(), path);
+}
+
 template <> bool alternative<double>(const Value &value, Argument &out, Path path) {
   Float number;
   bool read = fromJSON(value, number, path);

@@ -115,6 +115,8 @@ Expected<Attribute> Importer::importArgument(const Argument &argument, const Sch
       return deviceAttr(value);
     } else if constexpr (std::is_same_v<T, OperatorRef>) {
       return torch::OperatorAttr::get(&context, shortTarget(value.target));
+    } else if constexpr (std::is_same_v<T, HugeInteger>) {
+      return fail("an integer of more than 64 bits");
     } else if constexpr (std::is_same_v<T, GraphRef>) {
       Expected<FlatSymbolRefAttr> nested = importNested(value);
       if (!nested)

@@ -133,8 +133,17 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
     auto *constant = std::get_if<bool>(meaning);
     results.push_back({name, scalarType(builder.getI1Type()),
                        constant ? Attribute(builder.getBoolAttr(*constant)) : Attribute(), true});
-    if (!constant)
+    if (!constant) {
       results.back().condition = std::get<ExprText>(*meaning).text;
+      // A comparison with an integer of more than 64 bits. The symbols in it are not of the
+      // program.
+      SymExprReader reader;
+      Expected<Expr> known = reader.read(results.back().condition, /*assume=*/false);
+      if (!known)
+        consumeError(known.takeError());
+      else if (known->isConstant())
+        results.back().number = builder.getBoolAttr(!known->isConstant(0));
+    }
   } else {
     return fail("unexpected kind of output");
   }

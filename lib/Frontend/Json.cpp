@@ -32,7 +32,10 @@ bool fromJSON(const Value &value, int64_t &out, Path path) {
     out = *integer;
     return true;
   }
-  path.report("expected integer");
+  if (value.getAsHuge())
+    path.report("an integer of more than 64 bits");
+  else
+    path.report("expected integer");
   return false;
 }
 
@@ -170,9 +173,8 @@ private:
     int64_t integer;
     double real;
     if (all_of(digits, isDigit)) {
-      if (token.getAsInteger(10, integer))
-        return fail("an integer of more than 64 bits");
-      result = Value(integer);
+      result =
+          token.getAsInteger(10, integer) ? Value::huge(token.starts_with("-")) : Value(integer);
     } else if (!all_of(digits,
                        [](char c) { return isDigit(c) || StringRef("+-.eE").contains(c); }) ||
                !to_float(token, real) || !std::isfinite(real)) {

@@ -43,6 +43,11 @@ public:
   Value() : kind(Null), integer(0) {}
   explicit Value(bool value) : kind(Bool), boolean(value) {}
   explicit Value(int64_t value) : kind(Integer), integer(value) {}
+  static Value huge(bool isNegative) {
+    Value value(isNegative);
+    value.kind = Huge;
+    return value;
+  }
   explicit Value(double value) : kind(Real), real(value) {}
   explicit Value(llvm::StringRef value) : kind(String), string(value) {}
   explicit Value(llvm::ArrayRef<Value> value) : kind(Array), array(value) {}
@@ -51,6 +56,8 @@ public:
   bool isNull() const { return kind == Null; }
   std::optional<bool> getAsBool() const { return as<Bool>(boolean); }
   std::optional<int64_t> getAsInteger() const { return as<Integer>(integer); }
+  /// Of an integer of more than 64 bits: whether it is negative.
+  std::optional<bool> getAsHuge() const { return as<Huge>(boolean); }
   std::optional<double> getAsNumber() const {
     return kind == Integer ? static_cast<double>(integer) : as<Real>(real);
   }
@@ -59,7 +66,7 @@ public:
   const Object *getAsObject() const { return kind == ObjectKind ? &object : nullptr; }
 
 private:
-  enum Kind : uint8_t { Null, Bool, Integer, Real, String, Array, ObjectKind };
+  enum Kind : uint8_t { Null, Bool, Integer, Huge, Real, String, Array, ObjectKind };
   template <Kind expected, typename T> std::optional<T> as(T value) const {
     return kind == expected ? std::optional<T>(value) : std::nullopt;
   }
@@ -83,8 +90,8 @@ struct Member {
 /// A parsed text, which it refers to.
 class Document {
 public:
-  /// RFC 8259, and in valid UTF-8. Numbers written without fraction and exponent have to fit 64
-  /// bits.
+  /// RFC 8259, and in valid UTF-8. Of a number without fraction and exponent that does not fit 64
+  /// bits, the sign is all that is kept: it can only be a bound.
   static llvm::Expected<Document> parse(llvm::StringRef text);
   const Value &root() const { return value; }
 

@@ -33,6 +33,8 @@ static Failure multiply(Expr a, Expr b, Expr &result) {
 static constexpr Failure tooRounded = "arithmetic on a float that has been rounded";
 
 static Failure multiply(Quotient a, Quotient b, Quotient &result) {
+  if (a.infinite || b.infinite)
+    return tooWide;
   if (a.isRounded || b.isRounded)
     return tooRounded;
   if (Failure failure = multiply(a.numerator, b.numerator, result.numerator))
@@ -41,6 +43,8 @@ static Failure multiply(Quotient a, Quotient b, Quotient &result) {
 }
 
 Failure kiln::frontend::add(Quotient a, Quotient b, Quotient &result) {
+  if (a.infinite || b.infinite)
+    return tooWide;
   if (a.isRounded || b.isRounded)
     return tooRounded;
   if (countTerms(a.numerator) + countTerms(b.numerator) > maxTerms)
@@ -353,9 +357,37 @@ constexpr Function functions[] = {
 
 } // namespace
 
+/// Comparisons with integers of more than 64 bits, and the lesser or larger one.
+static Failure applyToInfinite(StringRef name, ArrayRef<Quotient> args, Quotient &result) {
+  if (name == "Min" || name == "Max") {
+    int absorbed = name == "Min" ? 1 : -1; // max(a, -inf) is a
+    SmallVector<Quotient> rest;
+    for (const Quotient &arg : args)
+      if (arg.infinite != absorbed)
+        rest.push_back(arg);
+    if (rest.empty() || any_of(rest, [](const Quotient &arg) { return arg.infinite != 0; }))
+      return tooWide;
+    return applyFunction(name, rest, nullptr, result);
+  }
+  if (args.size() != 2 || args[0].infinite == args[1].infinite)
+    return tooWide;
+  bool isLess = args[0].infinite < args[1].infinite;
+  if (is_contained({"Lt", "StrictLessThan", "Le", "LessThan"}, name))
+    result = {isLess};
+  else if (is_contained({"Gt", "StrictGreaterThan", "Ge", "GreaterThan"}, name))
+    result = {!isLess};
+  else if (is_contained({"Eq", "Equality", "Ne", "Unequality"}, name))
+    result = {name.starts_with("Ne") || name.starts_with("Un")};
+  else
+    return tooWide;
+  return nullptr;
+}
+
 Failure kiln::frontend::applyFunction(StringRef name, ArrayRef<Quotient> args,
                                       function_ref<bool(Quotient)> isNonNegative,
                                       Quotient &result) {
+  if (any_of(args, [](const Quotient &arg) { return arg.infinite != 0; }))
+    return applyToInfinite(name, args, result);
   const Function *function =
       find_if(functions, [&](const Function &candidate) { return candidate.name == name; });
   if (function == std::end(functions))

@@ -17,11 +17,16 @@ struct Quotient {
   bool isRounded = false;
   /// A float constant that stands for this quotient in products with small integers; see SymParser.
   bool isScale = false;
+  /// 1 or -1 for a constant beyond all 64-bit integers, which serves as a bound and as nothing
+  /// else.
+  int infinite = 0;
   bool isInteger() const { return denominator.isConstant(1); }
 };
 
 /// Null, or why there is no result.
 using Failure = const char *;
+
+constexpr Failure tooWide = "an integer of more than 64 bits";
 
 /// Applies a function by sympy's name, `FloorDiv` or `StrictLessThan`. `isNonNegative` is asked
 /// where knowing a sign makes the result simpler.

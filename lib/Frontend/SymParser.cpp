@@ -67,6 +67,8 @@ Expected<Expr> SymParser::readExpr() {
     fail("expression is too long");
   else if (number(result, 0) && !rest.empty())
     fail("unexpected '" + rest.take_front(12) + "'");
+  if (error.empty() && result.infinite)
+    fail(tooWide);
   if (error.empty() && !result.isInteger())
     fail("not an integer");
   return finish(result.numerator);
@@ -78,7 +80,8 @@ Quotient SymParser::toNumber(const Value &value) {
 }
 
 bool SymParser::apply(StringRef name, ArrayRef<Quotient> args, Quotient &result) {
-  if (name == "Mul" && args.size() == 2 && (args[0].isScale || args[1].isScale)) {
+  if (name == "Mul" && args.size() == 2 && (args[0].isScale || args[1].isScale) &&
+      !args[0].infinite && !args[1].infinite) {
     const Quotient &factor = args[args[0].isScale ? 1 : 0];
     const Quotient &constant = args[args[0].isScale ? 0 : 1];
     if (!factor.isInteger() || factor.isScale)
@@ -176,6 +179,7 @@ bool SymParser::unary(Value &result, unsigned depth) {
   if (isNegative) {
     result = {toNumber(result), {}};
     result.number.numerator = -result.number.numerator;
+    result.number.infinite = -result.number.infinite;
   }
   return true;
 }
@@ -255,12 +259,9 @@ bool SymParser::literal(Quotient &result) {
   if (!isInteger)
     return decimal(digits, result);
   int64_t value;
-  if (digits.getAsInteger(10, value)) {
-    if (!isPython())
-      return fail("'" + digits + "' is not a 64-bit integer");
-    value = INT64_MAX; // a bound beyond all sizes
-  }
-  result = {value};
+  bool isHuge = digits.getAsInteger(10, value);
+  result = {isHuge ? INT64_MAX : value}; // a bound beyond all sizes
+  result.infinite = isHuge && !isPython();
   return true;
 }
 

@@ -120,6 +120,8 @@ class Generator:
             return (name, a, divisor)
         if name in ("Abs", "Identity"):
             return (name, a)
+        if name in ("Min", "Max") and rng.random() < 0.1:
+            return (name, a, ("Integer", (1 if name == "Min" else -1) * 2**65), b)
         return (name, a, b)
 
     def fraction(self, depth):
@@ -142,6 +144,9 @@ class Generator:
             return ("Not", self.condition(depth - 1))
         if depth > 0 and kind < 0.4:
             return (self.rng.choice(["And", "Or"]), self.condition(depth - 1), self.condition(depth - 1))
+        if kind > 0.95:  # bounds of more than 64 bits
+            sides = [self.integer(depth), ("Integer", self.rng.choice([-1, 1]) * self.rng.randint(2**63 + 1, 2**70))]
+            return (self.rng.choice(RELATIONS), *self.rng.sample(sides, 2))
         return (self.rng.choice(RELATIONS), self.integer(depth), self.integer(depth))
 
 

@@ -65,6 +65,10 @@ struct CustomObject {
 struct OperatorRef {
   std::string target;
 };
+/// An integer of more than 64 bits: what a size is compared with, never a value.
+struct HugeInteger {
+  bool isNegative = false;
+};
 
 struct Graph;
 struct GraphRef {
@@ -87,7 +91,7 @@ struct Argument {
                    std::string, std::vector<std::string>, SymIntRef, std::vector<SymIntRef>,
                    SymFloatRef, std::vector<SymFloatRef>, SymBoolRef, std::vector<SymBoolRef>,
                    ScalarTypeCode, LayoutCode, MemoryFormatCode, Device, ComplexValue, GraphRef,
-                   CustomObject, OperatorRef, ArgumentMap>;
+                   CustomObject, OperatorRef, HugeInteger, ArgumentMap>;
   Variant value;
 };
 
@@ -158,7 +162,7 @@ struct OutputSpec {
 };
 
 struct RangeConstraint {
-  std::optional<int64_t> min, max; // inclusive
+  std::optional<int64_t> min, max; // inclusive; of more than 64 bits: none
 };
 
 struct ExportedProgram {
