@@ -1,9 +1,11 @@
 // What export found that it had to assume of the inputs: Python conditions on their sizes, strides
 // and values.
 #include "Importer.h"
+#include "kiln/Dialect/Torch/OpSchema.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/StringExtras.h"
+#include <functional>
 
 using namespace mlir;
 using namespace llvm;
@@ -75,8 +77,20 @@ private:
 
 } // namespace
 
+/// Where nothing is written, nobody can tell a view from a copy.
+static bool mayWrite(Operation *op) {
+  if (auto call = dyn_cast<torch::CallOp>(op)) {
+    const torch::OpSchema *schema = torch::lookupSchema(call.getTarget());
+    return !schema || schema->mutates();
+  }
+  return isa<torch::HigherOrderOp>(op) &&
+         cast<torch::HigherOrderOp>(op).getTarget().contains("auto_functionalized");
+}
+
 llvm::DenseSet<Expr> Importer::symbolsInUse() {
   llvm::DenseSet<Expr> used;
+  bool hasWrites = false;
+  module->getBody()->walk([&](Operation *op) { hasWrites |= mayWrite(op); });
   auto add = [&](Expr expr) { expr.walkLeaves([&](Expr leaf) { used.insert(leaf); }); };
   AttrTypeWalker walker;
   walker.addWalk([&](sym::ExprAttr expr) { add(expr.getValue()); });
@@ -84,8 +98,14 @@ llvm::DenseSet<Expr> Importer::symbolsInUse() {
   module->getBody()->walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
       walker.walk(type);
+    auto call = dyn_cast<torch::CallOp>(op);
+    bool isValue = call && !hasWrites && !call.getTarget().starts_with("aten.as_strided") &&
+                   !call.getTarget().starts_with("aten.resize");
     for (NamedAttribute attr : op->getAttrs()) {
       auto func = dyn_cast<func::FuncOp>(op);
+      if (isValue && (attr.getName() == torch::stridesAttrName ||
+                      attr.getName() == torch::storageOffsetAttrName))
+        continue;
       if (!func || attr.getName() != func.getArgAttrsAttrName()) {
         walker.walk(attr.getValue());
         continue;
@@ -108,9 +128,14 @@ bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
 Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   GuardInputs inputs(program);
   SmallVector<Attribute> guards;
-  auto add = [&](Expr condition, StringRef text) {
-    if (!dependsOnlyOn(condition, used))
+  std::function<void(Expr, StringRef)> add = [&](Expr condition, StringRef text) {
+    if (!dependsOnlyOn(condition, used)) {
+      // The other parts of an `and` may still say something of the program.
+      if (condition.kind() == sym::Kind::Min)
+        for (Expr part : condition.operands())
+          add(part, text);
       return;
+    }
     NamedAttrList attrs;
     attrs.set("expr", sym::ExprAttr::get(&context, condition));
     attrs.set("text", builder.getStringAttr(text));
@@ -118,10 +143,13 @@ Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   };
   for (Expr assumption : symbols.assumptions())
     add(assumption, "a size that is multiplied by a float is at most 65536");
+  unsigned numOfBases = 0;
   for (const std::string &text : program.guardsCode) {
     auto lookup = [&](const InputProperty &property) -> std::optional<Expr> {
       if (property.kind == InputProperty::OfBase)
-        return Expr::symbol("view.base"); // nothing that the program computes with
+        // Unknown here, and unrelated to all else: a model gets tensors, not what they are views
+        // of.
+        return Expr::symbol("view.base." + std::to_string(numOfBases++));
       const SymInt *value = nullptr;
       const Argument *input = inputs.find(property.path);
       if (!input)

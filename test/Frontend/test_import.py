@@ -116,6 +116,51 @@ def test_what_is_assumed_of_strides(export):
         assert "x.size()[1] == y.size()[1]" in guards
 
 
+def test_guards_on_what_an_input_is_a_view_of(export):
+    """They are dropped, whatever they compare; so are those on strides if all that could see them is whether a result is a copy."""
+    auto = torch.export.Dim.AUTO
+
+    class Flat(nn.Module):
+        def forward(self, x):
+            return x.reshape(-1) * 2
+
+    class Written(nn.Module):
+        def forward(self, x):
+            x.reshape(-1).add_(1)
+            return x * 2
+
+    strided = torch.randn(5, 7, 2, 7)[..., 1::2]
+    archive = export(Flat(), (strided,), dynamic_shapes=({2: auto},))
+    assert sum("_base" in guard for guard in archive.json()["guards_code"]) > 1
+    assert "torch.guards" not in import_module(archive.path)
+    columns = torch.randn(6, 8, 10)[:3, ::2, 2:]
+    for module, is_kept in ((Flat(), False), (Written(), True)):
+        archive = export(module, (columns,), dynamic_shapes=({0: auto, 1: auto, 2: auto},))
+        assert any("stride" in guard for guard in archive.json()["guards_code"])
+        assert ("x.stride()[1] != x.size()[2]" in import_module(archive.path)) == is_kept
+
+
+def test_integers_beyond_64_bits(export):
+    """As bounds they say nothing."""
+    class Kept(nn.Module):
+        def forward(self, x):
+            kept = x[x.sum(1) > 0]
+            return kept[kept > 1]
+
+    archive = export(Kept(), (torch.randn(13, 4),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
+    document = archive.json()
+    ranges = document["range_constraints"]
+    (name,) = [name for name, value in ranges.items() if value["max_val"] and value["max_val"] > 2**63]
+    assert f"{name} = {{min = 0 : i64}}" in import_module(archive.path)
+    ranges[name] = {"min_val": -2**80, "max_val": 2**63}
+    other = archive.write(archive.path.parent / "other.pt2", {"models/model.json": document})
+    assert f"{name} = {{}}" in import_module(other)
+    for wrong in ({"min_val": 2**64, "max_val": None}, {"min_val": 0, "max_val": -2**64}):
+        ranges[name] = wrong
+        (answer,) = import_all([archive.write(archive.path.parent / "wrong.pt2", {"models/model.json": document})])
+        assert f"an integer of more than 64 bits at range_constraints.{name}." in answer
+
+
 def test_scalar_input(export):
     class Scale(nn.Module):
         def forward(self, x, n):
