@@ -8,6 +8,7 @@
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <cmath>
 #include <numeric>
 
 namespace kiln {
@@ -63,6 +64,50 @@ Expr withoutDivision(Expr expr) {
     return expr;
   Expr result = k > 0 ? n - d * (-Expr(c)).ceilDiv(k) : d * (Expr(c).floorDiv(-k) + 1) - 1 - n;
   return result.isValid() ? withoutDivision(result) : expr;
+}
+
+/// slope * s + offset, at most or at least an expression over the one symbol s.
+struct Line {
+  double slope, offset;
+};
+
+/// A line above `expr`, or one below it: rounding moves a quotient by less than one.
+std::optional<Line> boundByLine(Expr expr, bool above) {
+  switch (expr.kind()) {
+  case sym::Kind::Constant:
+    return Line{0, static_cast<double>(*expr.constant())};
+  case sym::Kind::Symbol:
+    return Line{1, 0};
+  case sym::Kind::Add: {
+    Line sum{0, 0};
+    for (Expr term : expr.operands()) {
+      std::optional<Line> line = boundByLine(term, above);
+      if (!line)
+        return std::nullopt;
+      sum = {sum.slope + line->slope, sum.offset + line->offset};
+    }
+    return sum;
+  }
+  case sym::Kind::Mul: {
+    std::optional<int64_t> factor = expr.operands().front().constant();
+    if (!factor || expr.operands().size() != 2)
+      return std::nullopt;
+    std::optional<Line> line = boundByLine(expr.operands().back(), above == (*factor > 0));
+    auto k = static_cast<double>(*factor);
+    return line ? std::optional(Line{line->slope * k, line->offset * k}) : std::nullopt;
+  }
+  case sym::Kind::FloorDiv: {
+    std::optional<int64_t> divisor = expr.operands().back().constant();
+    if (!divisor)
+      return std::nullopt;
+    std::optional<Line> line = boundByLine(expr.operands().front(), above == (*divisor > 0));
+    auto d = static_cast<double>(*divisor);
+    return line ? std::optional(Line{line->slope / d, line->offset / d - (above ? 0 : 1)})
+                : std::nullopt;
+  }
+  default:
+    return std::nullopt;
+  }
 }
 
 class Simplification {
@@ -348,6 +393,7 @@ private:
           return failure();
         continue;
       }
+      changed |= narrowByLine(guard.expr, range);
       auto fails = [&](int64_t value) {
         std::optional<int64_t> result = guard.expr.evaluate([&](Expr) { return value; });
         return result && *result < 0;
@@ -364,6 +410,24 @@ private:
         return neverHolds(guard);
     }
     return changed;
+  }
+
+  /// Of rounded quotients, to within two of the end that the guard gives.
+  static bool narrowByLine(Expr expr, sym::Range &range) {
+    constexpr double exact = 1LL << 40; // up to which the arithmetic's own rounding is below one
+    std::optional<Line> line = boundByLine(expr, /*above=*/true);
+    if (!line || line->slope == 0 || std::abs(line->offset) > exact)
+      return false;
+    double crossing = -line->offset / line->slope;
+    if (std::abs(crossing) > exact)
+      return false;
+    bool isMin = line->slope > 0;
+    auto bound = static_cast<int64_t>(isMin ? std::ceil(crossing) - 1 : std::floor(crossing) + 1);
+    std::optional<int64_t> &end = isMin ? range.min : range.max;
+    if (end && (isMin ? *end >= bound : *end <= bound))
+      return false;
+    end = bound;
+    return true;
   }
 
   /// c*s + k >= 0, for the symbol of `range`.

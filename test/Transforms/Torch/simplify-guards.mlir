@@ -95,3 +95,16 @@ module attributes {
     return %0 : tensor<?x?xf32, #sym.shape<[s0*(64 floordiv s0), 2*s0*s1]>>
   }
 }
+
+// -----
+
+// A difference of a size and a rounded part of it bounds the size: s0 - s0 ceildiv 3 == 2 leaves 3 and 4,
+// and 3*s1 floordiv 2 - s1 <= 10 leaves at most 21.
+// CHECK: module attributes {torch.symbols = {s0 = {max = 4 : i64, min = 3 : i64}, s1 = {max = 21 : i64, min = 2 : i64}}}
+module attributes {
+    torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 2 : i64}},
+    torch.guards = [{expr = #sym.expr<s0 - s0 ceildiv 3 - 2>, text = "x.size()[0] - (x.size()[0] + 2)//3 >= 2"},
+                    {expr = #sym.expr<s0 ceildiv 3 - s0 + 2>, text = "x.size()[0] - (x.size()[0] + 2)//3 <= 2"},
+                    {expr = #sym.expr<10 + s1 - (3*s1) floordiv 2>, text = "3*y.size()[0]//2 - y.size()[0] - 3 <= 7"}]} {
+  func.func private @main(tensor<?xf32, #sym.shape<[s0]>>, tensor<?xf32, #sym.shape<[s1]>>)
+}
