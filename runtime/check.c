@@ -326,6 +326,21 @@ static const kiln_rt_tensor *find_input(const char *symbol) {
   return NULL;
 }
 
+KILN_FAILURE void kiln_append_origin(kiln_text *text, const char *symbol) {
+  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_tensor *input = find_input(symbol);
+  if (!input)
+    return;
+  kiln_append(text, " (");
+  for (uint16_t d = 0; d < input->rank; ++d)
+    if (input->shape[d] < 0 && (uint64_t)-(input->shape[d] + 1) < program->num_expressions &&
+        !strcmp(program->expressions[-(input->shape[d] + 1)], symbol)) {
+      kiln_append(text, "dimension %d of ", (int)d);
+      break;
+    }
+  kiln_append(text, "input %d \"%s\")", (int)(input - program->inputs), input->name);
+}
+
 static void append_bound(kiln_text *text, int64_t bound) {
   if (bound == INT64_MIN || bound == INT64_MAX)
     kiln_append(text, bound < 0 ? "-inf" : "inf");

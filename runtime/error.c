@@ -42,8 +42,10 @@ int32_t kiln_rt_assert_failed(kiln_rt_run *run, const char *message, const int64
                               int64_t num_symbols) {
   kiln_rt_fail(run, KILN_ASSERTION_FAILED, message);
   kiln_text text = {last_error, sizeof last_error, strlen(last_error)};
-  for (int64_t i = 0; i < num_symbols; ++i)
-    kiln_append(&text, "%s%s = %lld", i ? ", " : ": ", kiln_program.symbols[symbols[i]].name,
-                (long long)run->symbols[symbols[i]]);
+  for (int64_t i = 0; i < num_symbols; ++i) {
+    const char *name = kiln_program.symbols[symbols[i]].name;
+    kiln_append(&text, "%s%s = %lld", i ? ", " : ": ", name, (long long)run->symbols[symbols[i]]);
+    kiln_append_origin(&text, name);
+  }
   return KILN_ASSERTION_FAILED;
 }

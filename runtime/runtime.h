@@ -158,6 +158,9 @@ KILN_FAILURE int32_t kiln_fail_type(int32_t status, const kiln_expectation *expe
  * reads them. */
 int32_t kiln_check_properties(uint32_t input, const int64_t *properties, const int64_t *symbols);
 
+/* Appends which input gives the symbol its value, if one does. */
+KILN_FAILURE void kiln_append_origin(kiln_text *text, const char *symbol);
+
 /* The symbols' ranges. `inputs` only serve to name the input at fault. */
 KILN_ENTRY int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs);
 

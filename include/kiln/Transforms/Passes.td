@@ -170,6 +170,7 @@ def KernelGuardSymbols : Kiln_KernelPass<"kernel-guard-symbols"> {
     `torch.symbols` says which values a symbol may have, and every pass relies on it. The bounds of a
     symbol that the program defines are asserted right after its `kernel.define`. The program's own
     assertions about it move there, too, so that a user reads their text; of equal ones, one is left.
+    Assertions of the program, not of its graphs, that are about inputs alone come first of all.
   }];
 }
 

@@ -2,6 +2,7 @@
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_KERNELGUARDSYMBOLS
@@ -20,11 +21,32 @@ struct Definition {
   Operation *last; // of it and of the assertions behind it
 };
 
+/// The symbols that the inputs of the program give; none for a graph, which is not always run.
+llvm::DenseSet<sym::Expr> symbolsAtEntry(func::FuncOp function) {
+  llvm::DenseSet<sym::Expr> symbols;
+  if (function.isPrivate())
+    return symbols;
+  auto add = [&](sym::Expr expr) {
+    expr.walkLeaves([&](sym::Expr leaf) { symbols.insert(leaf); });
+  };
+  AttrTypeWalker walker;
+  walker.addWalk([&](sym::ExprAttr expr) { add(expr.getValue()); });
+  walker.addWalk([&](sym::ShapeAttr shape) { llvm::for_each(shape.getSizes(), add); });
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    walker.walk(function.getArgumentTypes()[i]);
+    if (DictionaryAttr attrs = function.getArgAttrDict(i))
+      walker.walk(attrs);
+  }
+  return symbols;
+}
+
 class Guard {
 public:
-  Guard(Block &block, DictionaryAttr ranges) : block(block), ranges(ranges) {}
+  Guard(Block &block, DictionaryAttr ranges, const llvm::DenseSet<sym::Expr> &atEntry)
+      : block(block), ranges(ranges), atEntry(atEntry) {}
 
   void run() {
+    start = &block.front();
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto define = dyn_cast<DefineOp>(op)) {
         numbers[sym::Expr::symbol(define.getSymbol())] = definitions.size();
@@ -38,16 +60,26 @@ public:
   }
 
 private:
-  /// To behind the last definition of a symbol that it is about.
+  /// To behind the last definition of a symbol that it is about; to the start of the program,
+  /// before anything is written, if the inputs alone decide it.
   void moveUp(AssertOp assertion) {
     Definition *latest = nullptr;
+    bool isOfInputs = true;
     assertion.getExpr().getValue().walkLeaves([&](sym::Expr leaf) {
+      isOfInputs &= atEntry.contains(leaf);
       auto number = numbers.find(leaf);
       if (number != numbers.end())
         latest = std::max(latest, &definitions[number->second]);
     });
     if (!asserted.insert(assertion.getExpr()).second)
       return assertion.erase();
+    if (isOfInputs) {
+      if (assertion == start)
+        start = assertion->getNextNode();
+      else
+        assertion->moveBefore(start);
+      return;
+    }
     if (!latest)
       return;
     assertion->moveAfter(latest->last);
@@ -79,6 +111,8 @@ private:
 
   Block &block;
   DictionaryAttr ranges;
+  const llvm::DenseSet<sym::Expr> &atEntry;
+  Operation *start = nullptr; // what came first before assertions were moved
   SmallVector<Definition> definitions;
   DenseMap<sym::Expr, size_t> numbers;
   llvm::DenseSet<Attribute> asserted;
@@ -89,7 +123,7 @@ struct GuardSymbols : kiln::impl::KernelGuardSymbolsBase<GuardSymbols> {
     auto ranges = getOperation()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
-        Guard(block, ranges).run();
+        Guard(block, ranges, symbolsAtEntry(function)).run();
   }
 };
 

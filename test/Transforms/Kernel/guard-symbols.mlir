@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --kernel-guard-symbols | FileCheck %s
+// RUN: kiln-opt %s --kernel-guard-symbols --split-input-file | FileCheck %s
 
 // Assertions follow the last definition that they need, each is made once, and bounds that none of
 // them states come after.
@@ -31,3 +31,36 @@ module attributes {torch.symbols = {s0 = {min = 2}, u0 = {min = 1, max = 9}, u1 
 }
 #line = loc("model.py":7:0)
 #item = loc("item"(#line))
+
+// -----
+
+// What the inputs alone decide is asserted first of all, except in a graph, which need not be run.
+module attributes {torch.symbols = {s0 = {min = 0}, s1 = {min = 0}}} {
+  // CHECK-LABEL: func.func @main
+  // CHECK-NEXT: kernel.assert s0 - 1, "of a size"
+  // CHECK-NEXT: kernel.assert s0 + s1 - 2, "of two inputs"
+  // CHECK-NEXT: kernel.map
+  // CHECK: kernel.assert u0 - s0, "of data"
+  func.func @main(%x: tensor<?xf32, #sym.shape<[s0]>>, %n: tensor<i64> {torch.value = #sym.expr<s1>}) -> tensor<i64> {
+    %c = kernel.map {
+      %i = kernel.index () -> (s0)
+      kernel.yield %i : i64
+    } : tensor<i64>
+    kernel.define "u0" from %c : tensor<i64>
+    kernel.assert s0 - 1, "of a size"
+    kernel.assert u0 - s0, "of data"
+    kernel.assert s0 + s1 - 2, "of two inputs"
+    return %c : tensor<i64>
+  }
+  // CHECK-LABEL: func.func private @branch
+  // CHECK: kernel.map
+  // CHECK: kernel.assert s0 - 4, "of a branch"
+  func.func private @branch(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<i64> {
+    %c = kernel.map {
+      %i = kernel.index () -> (s0)
+      kernel.yield %i : i64
+    } : tensor<i64>
+    kernel.assert s0 - 4, "of a branch"
+    return %c : tensor<i64>
+  }
+}
