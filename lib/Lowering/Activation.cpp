@@ -110,7 +110,8 @@ static LogicalResult lowerPrelu(Call &call) {
   if (!isFloat(type) || rankOf(weight) > 1)
     return call.refuse("this dtype or this shape of weights");
   bool one = rankOf(weight) == 0 || shapeOf(weight)[0].isConstant(1);
-  if (!one && (rankOf(self) < 2 || !call.kernels.isSame(shapeOf(weight)[0], shapeOf(self)[1])))
+  if (!one && (rankOf(self) < 2 || !call.fits(shapeOf(weight)[0], shapeOf(self)[1],
+                                              "as many weights as channels are needed")))
     return call.refuse("as many weights as channels are needed");
   return call.set(call.kernels.map(shapeOf(self), type, [&](BodyBuilder &body) {
     Exprs at;

@@ -36,7 +36,8 @@ static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
     }
     Expr size = q[i].isConstant(1) ? (k[i].isConstant(1) ? v[i] : k[i]) : q[i];
     for (Expr other : {q[i], k[i], v[i]})
-      if (!other.isConstant(1) && !call.kernels.isSame(other, size))
+      if (!other.isConstant(1) &&
+          !call.fits(other, size, "query, key and value of different batches"))
         return std::nullopt;
     batch.push_back(size);
   }
@@ -54,7 +55,7 @@ static Value lowerAttention(Call &call, const Attention &a) {
     return refuse("these dtypes");
   auto batch = batchDims(call, a);
   Exprs q = shapeOf(a.query), k = shapeOf(a.key), v = shapeOf(a.value);
-  if (!batch || !call.kernels.isSame(q.back(), k.back()))
+  if (!batch || !call.fits(q.back(), k.back(), "query and key of different features"))
     return refuse("shapes of query, key and value that do not fit");
   // The operator's meta function does not compare them, so no guard need have.
   call.kernels.assertSame(k[k.size() - 2], v[v.size() - 2]);
@@ -76,7 +77,8 @@ static Value lowerAttention(Call &call, const Attention &a) {
   if (a.grouped && rank > 0) {
     Expr queries = q[rank - 1], keys = k[rank - 1];
     group = call.kernels.known().simplify(queries.floorDiv(keys));
-    if (!call.kernels.isSame(keys, v[rank - 1]) || !call.kernels.isSame(group * keys, queries))
+    if (!call.fits({keys, group * keys}, {v[rank - 1], queries},
+                   "query heads that key and value heads do not divide"))
       return refuse("query heads that key and value heads do not divide");
   }
   auto read = [&](BodyBuilder &body, Value tensor, Expr row, Expr column, bool shared) {

@@ -77,7 +77,7 @@ static LogicalResult lowerBitcast(Call &call) {
   }
   int64_t parts = target / source;
   Expr length = call.kernels.known().simplify(shape[last].floorDiv(parts));
-  if (!call.kernels.isSame(length * parts, shape[last]))
+  if (!call.fits(length * parts, shape[last], "a last dim that is not a multiple of the new width"))
     return call.refuse("a last dim that is not a multiple of the new width");
   shape[last] = length;
   return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {

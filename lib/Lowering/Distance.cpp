@@ -116,12 +116,12 @@ static LogicalResult lowerCdist(Call &call) {
   Exprs as = shapeOf(a), bs = shapeOf(b);
   Type type = elementType(a);
   if (as.size() < 2 || bs.size() < 2 || p < 0 || !isFloat(type) || elementType(b) != type ||
-      !call.kernels.isSame(as.back(), bs.back()))
+      !call.fits(as.back(), bs.back(), "points of different dimensions"))
     return call.refuse("these dtypes, shapes or order");
   Exprs shape = call.resultShape();
   if (shape.size() != std::max(as.size(), bs.size()) ||
-      !call.kernels.isSame(shape[shape.size() - 2], as[as.size() - 2]) ||
-      !call.kernels.isSame(shape.back(), bs[bs.size() - 2]))
+      !call.fits(ArrayRef(shape).take_back(2), {as[as.size() - 2], bs[bs.size() - 2]},
+                 "another number of points"))
     return call.refuse("computes another shape than the program declares");
   size_t batch = shape.size() - 2;
   Expr features = as.back();

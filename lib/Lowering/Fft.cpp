@@ -337,7 +337,8 @@ static LogicalResult lowerStft(Call &call) {
                       .value_or(isReal && !(window && isComplex(elementType(window))));
   if (length <= 0 || hop <= 0 || own <= 0 || own > length)
     return call.refuse("these lengths");
-  if (window && (rankOf(window) != 1 || !call.kernels.isSame(shapeOf(window)[0], own)))
+  if (window &&
+      (rankOf(window) != 1 || !call.fits(shapeOf(window)[0], own, "a window of another length")))
     return call.refuse("a window of another length");
   Exprs shape = shapeOf(self);
   Expr frames = call.kernels.known().simplify((shape.back() - length).floorDiv(hop) + 1);
@@ -431,11 +432,11 @@ static LogicalResult lowerIstft(Call &call) {
       call.args.optBoolean("onesided").value_or(!call.kernels.isSame(bins, Expr(length)));
   if (length <= 0 || frames.hop <= 0 || frames.own <= 0 || frames.own > length ||
       frames.hop > frames.own || (onesided && isComplexSignal) ||
-      !call.kernels.isSame(bins, Expr(onesided ? length / 2 + 1 : length)))
+      !call.fits(bins, Expr(onesided ? length / 2 + 1 : length), "another number of frequencies"))
     return call.refuse("these lengths");
   if (Value window = frames.window;
       window && (rankOf(window) != 1 || isComplex(elementType(window)) ||
-                 !call.kernels.isSame(shapeOf(window)[0], frames.own)))
+                 !call.fits(shapeOf(window)[0], frames.own, "a window of another length")))
     return call.refuse("a window of another length, or of complex numbers");
 
   Transform transform(call);

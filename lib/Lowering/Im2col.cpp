@@ -71,8 +71,9 @@ static LogicalResult lowerCol2im(Call &call) {
   Exprs result = call.resultShape();
   size_t leading = shape.size() - 1;
   if (result.size() != leading + 2 ||
-      !call.kernels.isSame(shape[leading - 1], result[leading - 1] * w->kernel[0] * w->kernel[1]) ||
-      !call.kernels.isSame(shape.back(), w->count[0] * w->count[1]))
+      !call.fits({shape[leading - 1], shape.back()},
+                 {result[leading - 1] * w->kernel[0] * w->kernel[1], w->count[0] * w->count[1]},
+                 "columns that do not fit the image"))
     return call.refuse("columns that do not fit the image");
   Exprs split(ArrayRef(result).take_front(leading));
   split.append({w->kernel[0], w->kernel[1], w->count[0], w->count[1]});

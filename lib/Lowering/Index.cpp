@@ -91,7 +91,8 @@ static LogicalResult lowerTakeAlongDim(Call &call) {
   int64_t rank = rankOf(self), dim = call.args.isNone("dim") ? 0 : call.dim("dim", rank);
   Exprs shape = call.resultShape(), sizes = shapeOf(self), places = shapeOf(index);
   if (rank == 0 || static_cast<int64_t>(shape.size()) != rank ||
-      static_cast<int64_t>(places.size()) != rank || !call.kernels.isSame(shape[dim], places[dim]))
+      static_cast<int64_t>(places.size()) != rank ||
+      !call.fits(shape[dim], places[dim], "another number of places"))
     return call.refuse("tensors of different ranks");
   return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
     Element place = body.broadcast(index);

@@ -19,7 +19,8 @@ bool lowering::isMatrix(Value tensor) {
 
 bool lowering::isSquare(Call &call, Value tensor) {
   Exprs shape = shapeOf(tensor);
-  return isMatrix(tensor) && call.kernels.isSame(shape.back(), shape[shape.size() - 2]);
+  return isMatrix(tensor) &&
+         call.fits(shape.back(), shape[shape.size() - 2], "a matrix that is not square");
 }
 
 ArrayRef<Expr> lowering::batchOf(ArrayRef<Expr> shape) { return shape.drop_back(2); }

@@ -19,7 +19,7 @@ static std::optional<Exprs> commonBatch(Call &call, ArrayRef<Value> matrices) {
     for (auto [size, other] : llvm::zip(llvm::reverse(batch), llvm::reverse(own)))
       if (size.isConstant(1))
         size = other;
-      else if (!other.isConstant(1) && !call.kernels.isSame(size, other))
+      else if (!other.isConstant(1) && !call.fits(size, other, "batches that do not fit"))
         return std::nullopt;
   }
   return batch;
@@ -107,7 +107,8 @@ static LogicalResult solve(Call &call, Value a, Value b, bool left, bool checked
     b = call.kernels.reshape(b, bs);
   }
   auto batch = commonBatch(call, {a, b});
-  if (!batch || !call.kernels.isSame(left ? bs[bs.size() - 2] : bs.back(), as.back()))
+  if (!batch ||
+      !call.fits(left ? bs[bs.size() - 2] : bs.back(), as.back(), "shapes that do not fit"))
     return call.refuse("shapes that do not fit");
   Value matrices = broadcastBatch(call, a, *batch), rhs = broadcastBatch(call, b, *batch);
   if (!left) {
@@ -169,7 +170,7 @@ static LogicalResult lowerTensorInverse(Call &call) {
     return call.refuse("this dtype or ind");
   Expr rows = sym::product(ArrayRef(shape).take_front(ind));
   Expr columns = sym::product(ArrayRef(shape).drop_front(ind));
-  if (!call.kernels.isSame(rows, columns))
+  if (!call.fits(rows, columns, "dims that make no square matrix"))
     return call.refuse("dims that make no square matrix");
   Value matrix = call.kernels.reshape(self, {1, rows, columns});
   matrix = call.kernels.convert(matrix, doublePrecision(type));
@@ -194,7 +195,7 @@ static LogicalResult lowerTensorSolve(Call &call) {
     self = call.kernels.permute(self, perm);
   }
   Expr count = sym::product(shapeOf(other)), all = sym::product(shapeOf(self));
-  if (!call.kernels.isSame(all, count * count))
+  if (!call.fits(all, count * count, "dims that make no square matrix"))
     return call.refuse("dims that make no square matrix");
   Type wide = doublePrecision(type);
   Value matrix = call.kernels.convert(call.kernels.reshape(self, {1, count, count}), wide);

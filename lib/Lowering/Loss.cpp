@@ -149,7 +149,7 @@ static LogicalResult likelihood(Call &call, const Likelihood &nll) {
   if (logs.empty() || !isFloat(type) || !isInt(elementType(nll.target)))
     return call.refuse("these dtypes or ranks");
   expected.erase(expected.begin() + (nll.batched() ? 1 : 0));
-  if (!call.kernels.isSame(shape, expected) ||
+  if (!call.fits(shape, expected, "a target of another shape") ||
       (nll.weight && (rankOf(nll.weight) != 1 || elementType(nll.weight) != type)))
     return call.refuse("a target or weights of another shape");
   int64_t mode = call.args.integer("reduction");
@@ -200,7 +200,7 @@ static LogicalResult lowerNllBackward(Call &call) {
     return call.refuse("these dtypes or ranks");
   unsigned dim = nll.batched() ? 1 : 0;
   expected.erase(expected.begin() + dim);
-  if (!call.kernels.isSame(shapeOf(nll.target), expected))
+  if (!call.fits(shapeOf(nll.target), expected, "a target of another shape"))
     return call.refuse("a target of another shape");
   int64_t mode = call.args.integer("reduction");
   return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
@@ -222,7 +222,7 @@ static LogicalResult smoothedEntropy(Call &call, const Likelihood &nll, const Re
                                      double smoothing) {
   Type type = elementType(nll.logs), wide = opmath(type);
   Exprs rows = classes.resultShape(false);
-  if (!call.kernels.isSame(shapeOf(nll.target), rows) ||
+  if (!call.fits(shapeOf(nll.target), rows, "a target of another shape") ||
       (nll.weight && (rankOf(nll.weight) != 1 || elementType(nll.weight) != type)))
     return call.refuse("a target or weights of another shape");
   Value losses = call.kernels.map(rows, wide, [&](BodyBuilder &body) {
@@ -252,8 +252,8 @@ static LogicalResult smoothedEntropy(Call &call, const Likelihood &nll, const Re
 static LogicalResult probabilityEntropy(Call &call, Value logs, Value target, Value weight,
                                         const ReducedDims &classes, double smoothing) {
   Type wide = opmath(elementType(logs));
-  if (!call.kernels.isSame(shapeOf(target), classes.shape) || !isFloat(elementType(target)) ||
-      (weight && rankOf(weight) != 1))
+  if (!call.fits(shapeOf(target), classes.shape, "a target of another shape") ||
+      !isFloat(elementType(target)) || (weight && rankOf(weight) != 1))
     return call.refuse("a target or weights of another shape");
   return reduced(call, call.kernels.map(classes.resultShape(false), wide, [&](BodyBuilder &body) {
     Element count = countAs(body, classes.count(), wide);

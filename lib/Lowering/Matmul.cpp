@@ -22,7 +22,8 @@ static LogicalResult lowerLinear(Call &call) {
   Type type = elementType(x);
   if (!sameType({x, weight, bias}) || !isProductType(type))
     return call.refuse("these dtypes");
-  if (xs.empty() || ws.empty() || ws.size() > 2 || !call.kernels.isSame(xs.back(), ws.back()))
+  if (xs.empty() || ws.empty() || ws.size() > 2 ||
+      !call.fits(xs.back(), ws.back(), "shapes that have no product"))
     return call.refuse("shapes that have no product");
   Contraction c;
   c.m.assign(xs.begin(), xs.end() - 1);
@@ -65,7 +66,7 @@ static Value product(Call &call, Value a, Value b, Type type, Epilogue epilogue 
   }
   size_t aVector = as.size() == 1, bVector = bs.size() == 1;
   if (as.empty() || bs.empty() ||
-      !call.kernels.isSame(as.back(), bs[bs.size() - (bVector ? 1 : 2)])) {
+      !call.fits(as.back(), bs[bs.size() - (bVector ? 1 : 2)], "shapes that have no product")) {
     call.kernels.fail("shapes that have no product");
     return {};
   }
@@ -166,7 +167,7 @@ static LogicalResult lowerAddbmm(Call &call) {
   AddScaled epilogue(call);
   Exprs as = shapeOf(a), bs = shapeOf(b);
   if (!sameType({a, b, self}) || !isProductType(elementType(a)) || as.size() != 3 ||
-      bs.size() != 3 || !call.kernels.isSame(as[0], bs[0]) || !call.kernels.isSame(as[2], bs[1]))
+      bs.size() != 3 || !call.fits({as[0], as[2]}, {bs[0], bs[1]}, "shapes that have no product"))
     return call.refuse("these dtypes or shapes");
   Contraction c;
   c.m = {as[1]};
@@ -222,7 +223,7 @@ static LogicalResult lowerGroupedMm(Call &call) {
       elementType(weight) != type || !isInt(elementType(ends)))
     return call.refuse("these dtypes or ranks");
   Exprs rows = shapeOf(input), shape = shapeOf(weight);
-  if (!call.kernels.isSame(rows[1], shape[1]) || !call.kernels.isSame(shape[0], shapeOf(ends)[0]))
+  if (!call.fits({rows[1], shape[0]}, {shape[1], shapeOf(ends)[0]}, "shapes that have no product"))
     return call.refuse("shapes that have no product");
   Value groups = call.kernels.map({rows[0]}, i64, [&](BodyBuilder &body) {
     Element row = body.index(body.dim(0));

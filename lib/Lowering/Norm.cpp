@@ -48,12 +48,13 @@ static std::optional<ReducedDims> trailingDims(Call &call, ArrayRef<Value> param
     call.kernels.fail("this dtype");
     return std::nullopt;
   }
+  constexpr StringLiteral reason = "normalized_shape is not the input's or the parameters' shape";
   bool fits = normalized.size() <= shape.size() &&
-              call.kernels.isSame(ArrayRef(shape).take_back(normalized.size()), normalized);
+              call.fits(ArrayRef(shape).take_back(normalized.size()), normalized, reason);
   for (Value parameter : parameters)
-    fits &= !parameter || call.kernels.isSame(shapeOf(parameter), normalized);
+    fits = fits && (!parameter || call.fits(shapeOf(parameter), normalized, reason));
   if (!fits) {
-    call.kernels.fail("normalized_shape is not the input's or the parameters' shape");
+    call.kernels.fail(reason);
     return std::nullopt;
   }
   auto first = static_cast<int64_t>(shape.size() - normalized.size());
@@ -390,7 +391,7 @@ static LogicalResult lowerWeightNorm(Call &call) {
     if (i != dim)
       others.push_back(i);
   ReducedDims norm(v, others);
-  if (!call.kernels.isSame(norm.resultShape(true), shapeOf(g)))
+  if (!call.fits(norm.resultShape(true), shapeOf(g), "a magnitude of another shape"))
     return call.refuse("a magnitude of another shape");
   Value factor = call.kernels.map(shapeOf(g), wide, [&](BodyBuilder &body) {
     Element squares = body.sum(norm.extents, wide, [&](BodyBuilder &inner) {

@@ -74,7 +74,7 @@ static LogicalResult gradients(Call &call, Rows r) {
   SmallVector<bool> wanted = call.args.booleanList("output_mask");
   if (!isFloat(type) || elementType(gradient) != type || wanted.size() != 3)
     return call.refuse("these dtypes");
-  if (!call.kernels.isSame(shapeOf(input), shapeOf(gradient)))
+  if (!call.fits(shapeOf(input), shapeOf(gradient), "a gradient of another shape"))
     return call.refuse("a gradient of another shape");
   r.wide = opmath(type);
   r.x = call.kernels.reshape(input, {r.rows, r.columns});
@@ -97,7 +97,8 @@ static LogicalResult lowerLayerNormBackward(Call &call) {
   Exprs shape = shapeOf(call.tensor("input")),
         normalized = call.args.symIntList("normalized_shape");
   if (normalized.size() > shape.size() ||
-      !call.kernels.isSame(ArrayRef(shape).take_back(normalized.size()), normalized))
+      !call.fits(ArrayRef(shape).take_back(normalized.size()), normalized,
+                 "normalized_shape is not the input's shape"))
     return call.refuse("normalized_shape is not the input's shape");
   Rows r;
   r.rows = sym::product(ArrayRef(shape).drop_back(normalized.size()));

@@ -123,8 +123,8 @@ static LogicalResult padFoldedBackward(Call &call, StringRef mode) {
   if (!amounts)
     return failure();
   Exprs shape = shapeOf(self), padded = shapeOf(gradient);
-  if (!call.kernels.isSame(paddedShape(call, self, *amounts), padded) ||
-      elementType(gradient) != elementType(self) || !isFloat(elementType(self)))
+  if (elementType(gradient) != elementType(self) || !isFloat(elementType(self)) ||
+      !call.fits(paddedShape(call, self, *amounts), padded, "a gradient of another shape"))
     return call.refuse("a gradient of another shape or dtype");
   Type type = elementType(self);
   ScatterSpec spec;

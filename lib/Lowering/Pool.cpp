@@ -89,13 +89,8 @@ static std::optional<Pool> windowArguments(Call &call, size_t spatial, bool dila
     // The last window must begin inside the input or the padding in front of it.
     Expr windows = known.simplify(room.ceilDiv(stride) + 1);
     Expr excess = (windows - 1) * stride - pool.size(i) - pool.padding[i];
-    if (known.isNonNegative(excess))
-      windows = windows - 1;
-    else if (!known.isLess(excess, 0)) {
-      call.kernels.fail("ceil_mode with a size that is not known");
-      return std::nullopt;
-    }
-    pool.output.push_back(windows);
+    windows = windows - Expr::min(Expr::max(excess + 1, 0), 1);
+    pool.output.push_back(known.simplify(windows));
   }
   return pool;
 }

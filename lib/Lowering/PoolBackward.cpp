@@ -47,7 +47,7 @@ static LogicalResult lowerMaxPoolBackward(Call &call, size_t spatial) {
   Value indices = call.tensor("indices");
   if (!isPooled(call, gradient, input, spatial))
     return failure();
-  if (!call.kernels.isSame(shapeOf(indices), shapeOf(gradient)))
+  if (!call.fits(shapeOf(indices), shapeOf(gradient), "indices of another shape"))
     return call.refuse("indices of another shape");
   Exprs shape = shapeOf(gradient), places(ArrayRef(shape).take_back(spatial));
   return addBack(call, input, spatial, places, /*flat=*/true,

@@ -25,7 +25,7 @@ static Value contractDims(Call &call, Value a, Value b, ArrayRef<int64_t> aDims,
   for (auto [i, j] : llvm::zip_equal(aDims, bDims)) {
     // An element of a dim of size 1 stands for all.
     c.k.push_back(as[i].isConstant(1) ? bs[j] : as[i]);
-    if (!bs[j].isConstant(1) && !call.kernels.isSame(c.k.back(), bs[j])) {
+    if (!bs[j].isConstant(1) && !call.fits(c.k.back(), bs[j], "sizes that differ")) {
       call.kernels.fail("sizes that differ");
       return {};
     }
@@ -130,9 +130,10 @@ static LogicalResult lowerBilinear(Call &call) {
   Type type = elementType(a);
   if (!isSameType({a, b, weight, bias}) || isBool(type) || ws.size() != 3 || as.empty() ||
       as.size() != bs.size() ||
-      !call.kernels.isSame(ArrayRef(as).drop_back(), ArrayRef(bs).drop_back()) ||
-      !call.kernels.isSame(as.back(), ws[1]) || !call.kernels.isSame(bs.back(), ws[2]) ||
-      (bias && (rankOf(bias) != 1 || !call.kernels.isSame(shapeOf(bias)[0], ws[0]))))
+      !call.fits(ArrayRef(as).drop_back(), ArrayRef(bs).drop_back(), "shapes that do not fit") ||
+      !call.fits({as.back(), bs.back()}, {ws[1], ws[2]}, "features that do not fit the weight") ||
+      (bias &&
+       (rankOf(bias) != 1 || !call.fits(shapeOf(bias)[0], ws[0], "a bias of another size"))))
     return call.refuse("these dtypes or shapes");
   Contraction c;
   c.m.assign(as.begin(), as.end() - 1);
@@ -195,8 +196,8 @@ static LogicalResult lowerMultiDot(Call &call) {
   if (rankOf(matrices.back()) == 1)
     matrices.back() = call.kernels.reshape(matrices.back(), {shapeOf(matrices.back())[0], 1});
   for (auto [i, matrix] : llvm::enumerate(matrices))
-    if (rankOf(matrix) != 2 ||
-        (i && !call.kernels.isSame(shapeOf(matrices[i - 1])[1], shapeOf(matrix)[0])))
+    if (rankOf(matrix) != 2 || (i && !call.fits(shapeOf(matrices[i - 1])[1], shapeOf(matrix)[0],
+                                                "shapes that have no product")))
       return call.refuse("shapes that have no product");
   if (matrices.size() == 3) {
     Exprs a = shapeOf(matrices[0]), b = shapeOf(matrices[1]), c = shapeOf(matrices[2]);
@@ -219,8 +220,8 @@ static LogicalResult lowerMatrixPower(Call &call) {
   int64_t rank = rankOf(square), exponent = call.args.integer("n");
   Type type = elementType(square);
   Exprs shape = shapeOf(square);
-  if (rank < 2 || isBool(type) || !call.kernels.isSame(shape[rank - 1], shape[rank - 2]) ||
-      (exponent < 0 && isInt(type)))
+  if (rank < 2 || isBool(type) || (exponent < 0 && isInt(type)) ||
+      !call.fits(shape[rank - 1], shape[rank - 2], "a matrix that is not square"))
     return call.refuse("this dtype, or a matrix that is not square");
   if (exponent < 0) { // powers of the inverse
     Value inverse = invertMatrices(call, flattenBatch(call, square), /*checked=*/true);

@@ -77,7 +77,7 @@ static std::optional<Parameters> getParameters(Call &call, Granularity granulari
     size = shapeOf(call.tensor(0))[p.axis];
   }
   for (Value tensor : {p.scales, p.zeros})
-    if (tensor && (!call.kernels.isSame(sym::product(shapeOf(tensor)), size) ||
+    if (tensor && (!call.fits(sym::product(shapeOf(tensor)), size, "another number of scales") ||
                    (perChannel && rankOf(tensor) != 1)))
       return std::nullopt;
   for (auto [i, bound] : {std::pair(bounds, &p.lowest), std::pair(bounds + 1, &p.highest)}) {
@@ -165,7 +165,7 @@ static LogicalResult lowerInt8Product(Call &call) {
     return call.refuse("these dtypes");
   Exprs xs = shapeOf(x), ws = shapeOf(weight);
   if (xs.size() != 2 || ws.size() != 2 || rankOf(scales) != 1 ||
-      !call.kernels.isSame(xs[1], ws[1]) || !call.kernels.isSame(ws[0], shapeOf(scales)[0]))
+      !call.fits({xs[1], ws[0]}, {ws[1], shapeOf(scales)[0]}, "shapes that have no product"))
     return call.refuse("shapes that have no product");
   Contraction c;
   c.m = {xs[0]};

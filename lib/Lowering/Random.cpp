@@ -446,7 +446,7 @@ static LogicalResult lowerNativeDropoutBackward(Call &call) {
   Value grad = call.tensor(0), mask = call.tensor(1);
   double scale = call.constantNumber("scale");
   Type type = call.resultType(), wide = opmath(type);
-  if (!isFloat(type) || !call.kernels.isSame(shapeOf(grad), shapeOf(mask)))
+  if (!isFloat(type) || !call.fits(shapeOf(grad), shapeOf(mask), "a mask of another shape"))
     return call.refuse("this dtype, or a mask of another shape");
   return call.set(call.kernels.map(call.resultShape(), type, [&](BodyBuilder &body) {
     Element kept = convert(convert(body.broadcast(mask), wide) * scale, type);

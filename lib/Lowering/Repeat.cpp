@@ -265,8 +265,7 @@ static LogicalResult lowerCombinations(Call &call) {
   if (rankOf(self) != 1 || r < 1 || declared.size() != 2 || !declared[1].isConstant(r))
     return call.refuse("needs a vector and at least one place");
   Expr n = shapeOf(self)[0];
-  if (!call.kernels.known().isPositive(n))
-    return call.refuse("cannot tell that there is an element");
+  call.require(n - 1, "combinations of no elements");
   SmallVector<Expr> powers(r, Expr(1)); // of n, for each place
   for (int64_t i = r - 1; i-- > 0;)
     powers[i] = powers[i + 1] * n;

@@ -25,9 +25,10 @@ static LogicalResult search(Call &call, Value sequence, const Operand &values, b
     return call.refuse("these dtypes or ranks");
   bool shared = sizes.size() == 1;
   if (!shared && (!values.tensor || sizes.size() != shape.size() ||
-                  !call.kernels.isSame(ArrayRef(sizes).drop_back(), ArrayRef(shape).drop_back())))
+                  !call.fits(ArrayRef(sizes).drop_back(), ArrayRef(shape).drop_back(),
+                             "sequences that do not fit the values")))
     return call.refuse("a sequence of another rank than the values");
-  if (sorter && !call.kernels.isSame(shapeOf(sorter), sizes))
+  if (sorter && !call.fits(shapeOf(sorter), sizes, "a sorter of another shape"))
     return call.refuse("a sorter of another shape");
   Expr size = sizes.back();
   int64_t halvings = countHalvings(call.kernels.known(), size);

@@ -45,7 +45,7 @@ static LogicalResult softmaxBackward(Call &call, bool logarithm) {
   Type type = elementType(output), wide = opmath(type);
   int64_t rank = rankOf(output);
   if (!isFloat(type) || elementType(gradient) != type ||
-      !call.kernels.isSame(shapeOf(gradient), shapeOf(output)))
+      !call.fits(shapeOf(gradient), shapeOf(output), "a gradient of another shape"))
     return call.refuse("these dtypes or shapes");
   SmallVector<int64_t> dims;
   if (rank > 0)

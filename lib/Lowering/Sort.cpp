@@ -195,8 +195,7 @@ static LogicalResult lowerMedianDim(Call &call, bool ignoreNan) {
 static LogicalResult lowerMedian(Call &call, bool ignoreNan) { // of all elements
   Value self = call.tensor(0);
   Expr count = sym::product(shapeOf(self));
-  if (!call.kernels.known().isPositive(count))
-    return call.refuse("a tensor that may be empty");
+  call.require(count - 1, "the median of no elements");
   self = call.kernels.reshape(self, {count});
   return median(call, self, {{count}, 0}, false, ignoreNan);
 }

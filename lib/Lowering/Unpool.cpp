@@ -10,8 +10,8 @@ static Lowering maxUnpool(unsigned spatial) {
   return [spatial](Call &call) -> LogicalResult {
     Value self = call.tensor(0), indices = call.tensor(1);
     Exprs shape = shapeOf(self), plane = call.symInts("output_size", spatial);
-    if (shape.size() < spatial + 1 || !call.kernels.isSame(shapeOf(indices), shape) ||
-        !isInt(elementType(indices)))
+    if (shape.size() < spatial + 1 || !isInt(elementType(indices)) ||
+        !call.fits(shapeOf(indices), shape, "indices of another shape"))
       return call.refuse("these shapes or dtypes");
     Type type = elementType(self);
     size_t rank = shape.size() - spatial;

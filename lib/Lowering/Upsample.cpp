@@ -25,8 +25,8 @@ SmallVector<std::optional<double>> lowering::scaleFactors(Call &call, size_t spa
 std::optional<SmallVector<ResizedAxis>> lowering::axesBetween(Call &call, size_t spatial,
                                                               ArrayRef<Expr> in, ArrayRef<Expr> out,
                                                               bool alignCorners) {
-  if (in.size() != spatial + 2 || out.size() != in.size() || !call.kernels.isSame(in[0], out[0]) ||
-      !call.kernels.isSame(in[1], out[1])) {
+  if (in.size() != spatial + 2 || out.size() != in.size() ||
+      !call.fits(in.take_front(2), out.take_front(2), "other images or channels")) {
     call.kernels.fail("this rank");
     return std::nullopt;
   }
@@ -264,8 +264,9 @@ static LogicalResult lowerChannelShuffle(Call &call) {
   Value self = call.tensor(0);
   Exprs shape = shapeOf(self);
   Expr groups = call.args.symInt("groups");
-  if (shape.size() < 3 || !call.kernels.known().isPositive(groups))
-    return call.refuse("needs [N, C, ..] and a positive number of groups");
+  if (shape.size() < 3)
+    return call.refuse("needs [N, C, ..]");
+  call.require(groups - 1, "a number of groups that is not positive");
   Expr each = call.kernels.known().simplify(shape[1].floorDiv(groups));
   if (!call.fits(each * groups, shape[1], "channels that the groups do not divide"))
     return call.refuse("channels that the groups do not divide");

@@ -58,7 +58,8 @@ static std::optional<SmallVector<Axis>> axes(Call &call) {
   Exprs in = shapeOf(call.tensor(0)), out = call.resultShape();
   if (in.size() != 4 || out.size() != 4 || !isFloat(elementType(call.tensor(0))) ||
       elementType(call.tensor(0)).getIntOrFloatBitWidth() < 32 ||
-      !call.kernels.isSame(ArrayRef(in).take_front(2), ArrayRef(out).take_front(2))) {
+      !call.fits(ArrayRef(in).take_front(2), ArrayRef(out).take_front(2),
+                 "other images or channels")) {
     call.kernels.fail("this dtype or rank");
     return std::nullopt;
   }

@@ -15,6 +15,28 @@ static LogicalResult lowerReshape(Call &call) {
   return call.set(call.kernels.reshape(call.tensor(0), call.resultShape()));
 }
 
+/// The dims that the program declares to be left: whether a dim of unknown size is 1 turns out when
+/// it runs.
+static LogicalResult lowerSqueeze(Call &call) {
+  Value tensor = call.tensor(0);
+  Exprs shape = shapeOf(tensor), result = call.resultShape();
+  if (auto list = call.args.optIntList("dim"); list && list->empty())
+    return lowerReshape(call);
+  SmallVector<int64_t> dims = call.dims("dim", rankOf(tensor));
+  size_t next = 0;
+  for (auto [i, size] : llvm::enumerate(shape)) {
+    bool isSqueezed = llvm::is_contained(dims, static_cast<int64_t>(i));
+    bool isLeft =
+        !size.isConstant(1) && next < result.size() && call.kernels.isSame(size, result[next]);
+    if (isSqueezed && isLeft)
+      call.require(Expr::max(size - 1, 1 - size) - 1, "export has left a dim that is of size 1");
+    else if (isSqueezed)
+      call.requireSame(size, 1, "export has squeezed a dim that is not of size 1");
+    next += !isSqueezed || isLeft;
+  }
+  return call.set(call.kernels.reshape(tensor, result));
+}
+
 static LogicalResult lowerExpand(Call &call) {
   return call.set(call.kernels.expand(call.tensor(0), call.resultShape()));
 }
@@ -166,8 +188,7 @@ static LogicalResult lowerSlice(Call &call) {
   Expr start = clampIndex(call, call.args.optSymInt(2).value_or(Expr(0)), size);
   Expr end = clampIndex(call, call.args.optSymInt(3).value_or(size), size);
   Expr step = call.args.symInt(4);
-  if (!call.kernels.known().isPositive(step))
-    return call.refuse("cannot tell the sign of the step");
+  call.require(step - 1, "a step that is not positive");
   Expr computed = call.kernels.known().simplify(Expr::max((end - start).ceilDiv(step), Expr(0)));
   if (computed.isConstant() && length.isConstant() && length != computed)
     return call.refuse("computes another shape than the program declares");
@@ -180,13 +201,19 @@ static Value selectIndex(Call &call, Value tensor, int64_t dim, Expr index) {
   Exprs shape = shapeOf(tensor);
   Expr size = shape[dim];
   const sym::Assumptions &known = call.kernels.known();
+  std::string message = "index " + index.str() + " is not inside dim " + std::to_string(dim) +
+                        " of size " + size.str();
+  bool isConstant = index.isConstant();
   if (known.isLess(index, 0))
     index = index + size;
-  bool inside = known.isNonNegative(index) && known.isLess(index, size);
-  if (!inside && index.isConstant()) {
-    call.kernels.fail("index " + Twine(*index.constant()) + " is not inside dim " + Twine(dim));
-    return {};
+  // Whether a dim of unknown size is large enough for a constant index turns out before the kernel.
+  if (isConstant) {
+    call.require(index, message);
+    call.require(size - 1 - index, message);
+    if (call.kernels.failure)
+      return {};
   }
+  bool inside = isConstant || (known.isNonNegative(index) && known.isLess(index, size));
   shape.erase(shape.begin() + dim);
   return call.kernels.map(shape, elementType(tensor), [&](BodyBuilder &body) {
     Indices indices = indicesOf(body.ownDims());
@@ -215,7 +242,9 @@ static LogicalResult lowerUnbind(Call &call) {
   if (rank == 0)
     return call.refuse("a 0-d tensor cannot be unbound");
   SmallVector<Value> parts;
-  for (unsigned i = 0; i < call.numResults(); ++i)
+  call.requireSame(shapeOf(call.tensor(0))[dim], static_cast<int64_t>(call.numResults()),
+                   "unbind gives another number of tensors");
+  for (unsigned i = 0; i < call.numResults() && !call.kernels.failure; ++i)
     parts.push_back(selectIndex(call, call.tensor(0), dim, int64_t(i)));
   return call.kernels.failure ? failure() : call.set(parts);
 }
@@ -359,8 +388,7 @@ static LogicalResult lowerRepeat(Call &call) { // repeat, tile
 static LogicalResult lowerRepeatInterleave(Call &call) {
   Value tensor = call.tensor(0);
   Expr repeats = call.args.symInt("repeats");
-  if (!call.kernels.known().isPositive(repeats))
-    return call.refuse("needs a positive number of repeats");
+  call.require(repeats - 1, "a number of repeats that is not positive");
   int64_t dim = 0;
   if (call.args.isNone("dim"))
     tensor = call.kernels.reshape(tensor, {sym::product(shapeOf(tensor))});
@@ -470,7 +498,7 @@ static LogicalResult lowerMeshgrid(Call &call) {
       return rankOf(axis) == 0 ? Exprs() : Exprs{dims[dim]};
     }));
     Exprs shape = call.resultShape(i);
-    if (rankOf(axis) == 1 && !call.kernels.isSame(shapeOf(axis)[0], shape[dim]))
+    if (rankOf(axis) == 1 && !call.fits(shapeOf(axis)[0], shape[dim], "an axis of another length"))
       return call.refuse("computes another shape than the program declares");
   }
   return call.set(grids);
@@ -482,15 +510,15 @@ void lowering::registerView(LoweringTable &table) {
              "aten.lift.default", "aten.lift_fresh.default", "aten.lift_fresh_copy.default",
              "aten.positive.default", "aten.resolve_conj.default", "aten.resolve_neg.default"},
             lowerIdentity);
-  table.add(
-      {"aten.view.default",         "aten.view_copy.default",      "aten.reshape.default",
-       "aten._unsafe_view.default", "aten.reshape_as.default",     "aten.view_as.default",
-       "aten.flatten.using_ints",   "aten.ravel.default",          "aten.unflatten.int",
-       "aten.unsqueeze.default",    "aten.unsqueeze_copy.default", "aten.squeeze.default",
-       "aten.squeeze.dim",          "aten.squeeze.dims",           "aten.squeeze_copy.default",
-       "aten.squeeze_copy.dim",     "aten.squeeze_copy.dims",      "aten.atleast_1d.default",
-       "aten.atleast_2d.default",   "aten._reshape_copy.default",  "aten.atleast_3d.default"},
-      lowerReshape);
+  table.add({"aten.view.default", "aten.view_copy.default", "aten.reshape.default",
+             "aten._unsafe_view.default", "aten.reshape_as.default", "aten.view_as.default",
+             "aten.flatten.using_ints", "aten.ravel.default", "aten.unflatten.int",
+             "aten.unsqueeze.default", "aten.unsqueeze_copy.default", "aten.atleast_1d.default",
+             "aten.atleast_2d.default", "aten._reshape_copy.default", "aten.atleast_3d.default"},
+            lowerReshape);
+  table.add({"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims",
+             "aten.squeeze_copy.default", "aten.squeeze_copy.dim", "aten.squeeze_copy.dims"},
+            lowerSqueeze);
   table.add({"aten.expand.default", "aten.expand_copy.default", "aten.expand_as.default",
              "aten.broadcast_to.default"},
             lowerExpand);

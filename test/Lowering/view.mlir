@@ -67,3 +67,35 @@ func.func @no_op(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   torch.call "aten._assert_tensor_metadata.default"(%0) args = [#torch.arg<0>, unit, unit, unit, unit, unit] {node = "assert"} : (tensor<2x3xf32>) -> ()
   return %0 : tensor<2x3xf32>
 }
+
+// -----
+
+// Whether a dim of unknown size has the element turns out when the model runs.
+// CHECK-LABEL: func.func @select
+// CHECK-SAME: %[[A0:.*]]: tensor
+// CHECK: kernel.assert s0 - 1, "index 0 is not inside dim 1 of size s0 (node 'first')"
+// CHECK: kernel.read %[[A0]] (d0) -> (d0, 0)
+// CHECK: kernel.assert s0 - 3, "index -3 is not inside dim 1 of size s0 (node 'third')"
+// CHECK: kernel.read %[[A0]] (d0) -> (d0, s0 - 3)
+module attributes {torch.symbols = {s0 = {min = 0 : i64}}} {
+  func.func @select(%x: tensor<2x?xf32, #sym.shape<[2, s0]>>) -> (tensor<2xf32>, tensor<2xf32>) {
+    %0 = torch.call "aten.select.int"(%x) args = [#torch.arg<0>, 1, 0] {node = "first"} : (tensor<2x?xf32, #sym.shape<[2, s0]>>) -> tensor<2xf32> loc("first")
+    %1 = torch.call "aten.select.int"(%x) args = [#torch.arg<0>, 1, -3] {node = "third"} : (tensor<2x?xf32, #sym.shape<[2, s0]>>) -> tensor<2xf32> loc("third")
+    return %0, %1 : tensor<2xf32>, tensor<2xf32>
+  }
+}
+
+// -----
+
+// Export has decided which dims are of size 1. Of all dims, the constant ones are known.
+// CHECK-LABEL: func.func @squeeze
+// CHECK-NEXT: kernel.assert max(s0 - 1, 1 - s0) - 1, "export has left a dim that is of size 1 (node 'left')"
+// CHECK-NOT: kernel.assert
+// CHECK: return
+module attributes {torch.symbols = {s0 = {min = 0 : i64}, s1 = {min = 2 : i64}}} {
+  func.func @squeeze(%x: tensor<?x1x?xf32, #sym.shape<[s0, 1, s1]>>) -> (tensor<?x?xf32, #sym.shape<[s0, s1]>>, tensor<?x?xf32, #sym.shape<[s0, s1]>>) {
+    %0 = torch.call "aten.squeeze.default"(%x) args = [#torch.arg<0>] {node = "left"} : (tensor<?x1x?xf32, #sym.shape<[s0, 1, s1]>>) -> tensor<?x?xf32, #sym.shape<[s0, s1]>> loc("left")
+    %1 = torch.call "aten.squeeze.dims"(%x) args = [#torch.arg<0>, [1, 2]] {node = "known"} : (tensor<?x1x?xf32, #sym.shape<[s0, 1, s1]>>) -> tensor<?x?xf32, #sym.shape<[s0, s1]>> loc("known")
+    return %0, %1 : tensor<?x?xf32, #sym.shape<[s0, s1]>>, tensor<?x?xf32, #sym.shape<[s0, s1]>>
+  }
+}

@@ -174,3 +174,67 @@ def test_products_with_floats(compile_and_compare):
                                    more_inputs=[(torch.randn(1, 2, size),) for size in (2, 10, 20, 123)])
     with pytest.raises(kiln.KilnError, match=r"in \[2, 65536\]"):
         compiled.model.run([torch.randn(1, 2, 65537)])
+
+
+class Rows(torch.nn.Module):
+    """What needs elements of a dim that may have none: a named Dim begins at 0."""
+
+    def forward(self, x, y, z, w):
+        put = x.clone()
+        put[:, -2] = 1.0
+        return (x[:, 0].relu(), put, y.select_scatter(y[:, 0] * 2, 1, 1), y.amax(1), z.squeeze(0), z[0],
+                torch.cond(x.sum() > 0, lambda w: w[:, -1] * 2, lambda w: w.sum(1) + 1, (w,)))
+
+
+def test_rows_of_a_dim_that_may_be_empty(compile_and_compare):
+    """Checked before anything is computed; in a branch, if it is taken."""
+    def inputs(rows=2, columns=5, layers=3, others=4, sign=1):
+        return torch.ones(2, rows, 4) * sign, torch.randn(2, columns, 4), torch.randn(layers, 3), torch.randn(2, others, 4)
+    dims = [torch.export.Dim(name) for name in ("rows", "columns", "layers", "others")]
+    compiled = compile_and_compare(Rows(), inputs(9), ({1: dims[0]}, {1: dims[1]}, {0: dims[2]}, {1: dims[3]}),
+                                   more_inputs=[inputs(2, others=1), inputs(3, 2, 2, sign=-1), inputs(5, 3, 7, 1, sign=-1)])
+    assert torch.equal(torch.as_tensor(compiled.model.run(list(inputs(others=0, sign=-1)))[-1]), torch.ones(2, 4))
+    for bad, message in ((inputs(0), r"index -2 is not inside dim 1 of size s\d+ \(node 'select.* = 0 \(dimension 1 of input 0 \"x\"\)"),
+                         (inputs(1), r"index -2 is not inside dim 1 .* = 1 \(dimension 1 of input 0 \"x\"\)"),
+                         (inputs(columns=1), r"index outside of the dim .* = 1 \(dimension 1 of input 1 \"y\"\)"),
+                         (inputs(layers=0), r"index 0 is not inside dim 0 .* \(dimension 0 of input 2 \"z\"\)"),
+                         (inputs(layers=1), r"left a dim that is of size 1 .* \(dimension 0 of input 2 \"z\"\)"),
+                         (inputs(others=0), r"index -1 is not inside dim 1 .* = 0 \(dimension 1 of input 3 \"w\"\)")):
+        with pytest.raises(kiln.KilnError, match=message) as error:
+            compiled.model.run(list(bad))
+        assert error.value.status == 6
+
+
+class Normalized(torch.nn.Module):
+    """Sizes that only a guard, or nothing but the operator itself, says to be those of the parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 3)
+
+    def forward(self, x, y, weight):
+        part = x.chunk(3, 0)[1][None, None]
+        pair = y[: y.shape[0] // 2 * 2].reshape(2, -1)
+        return torch.nn.functional.layer_norm(part, [2], torch.ones(2)), self.layer(part) @ pair.new_ones(3, 1), pair @ weight
+
+
+def test_sizes_that_guards_fix(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+    compiled = compile_and_compare(Normalized(), (torch.randn(4), torch.randn(9), torch.randn(4, 3)), ({0: auto}, {0: auto}, {0: auto}),
+                                   more_inputs=[(torch.randn(4), torch.randn(14), torch.randn(7, 3))])
+    for bad in ((torch.randn(5), torch.randn(9), torch.randn(4, 3)), (torch.randn(4), torch.randn(9), torch.randn(5, 3))):
+        with pytest.raises(kiln.KilnError):
+            compiled.model.run(list(bad))
+
+
+def test_examples_that_are_views(compile_and_compare):
+    """Nothing that export says of `x._base`, or of strides that the program does not see, restricts the inputs."""
+    auto = torch.export.Dim.AUTO
+
+    class Plain(torch.nn.Module):
+        def forward(self, x, y):
+            return x * 2, y.reshape(-1) + y.shape[0]
+
+    x, y = torch.randn(5, 7, 2, 7)[..., 1::2], torch.randn(6, 8, 10)[:3, ::2, 2:]
+    compile_and_compare(Plain(), (x, y), ({2: auto}, {0: auto, 1: auto, 2: auto}),
+                        more_inputs=[(torch.randn(5, 7, 3, 3), torch.randn(4, 3, 3)), (torch.randn(5, 7, 9, 6)[..., ::2], y.permute(2, 0, 1))])

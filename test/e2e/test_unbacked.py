@@ -128,6 +128,29 @@ def test_repeat_interleave_with_a_size(compile_model):
         compiled.model(some(3, 4), torch.tensor([4, -1, 0]))
 
 
+def test_selection_from_a_selection(compile_and_compare):
+    """Export writes bounds of more than 64 bits."""
+    def function(x):
+        kept = x[x.sum(1) > 0]
+        inner = kept[kept > 0.5]
+        both = torch.cat([inner, inner])
+        return inner, both[both > 1], both.repeat(3).nonzero(), kept[-2]
+    torch.manual_seed(0)
+    exact(compile_and_compare, function, (torch.randn(13, 4),), (torch.ones(2, 4),), (torch.randn(400, 4),),
+          dynamic_shapes=(({0: Dim.AUTO},),))
+
+
+def test_rows_of_a_selection(compile_model):
+    """Asserted where the number becomes known."""
+    compiled = compile_model(Function(lambda x: (x[x > 0][0] + x[0], x.nonzero()[-2])), (some(9),), (({0: Dim("n")},),))
+    compiled.check((some(5, seed=3).abs(),), 0, 0)
+    with pytest.raises(kiln.KilnError, match="index 0 is not inside dim 0"):
+        compiled.model(torch.zeros(0))
+    for x in (torch.zeros(3), torch.tensor([1.0, 0.0])):
+        with pytest.raises(kiln.KilnError, match="u0 >= 1|index|u1"):
+            compiled.model(x)
+
+
 #===-- Distinct values --------------------------------------------------------------------------===#
 
 def test_unique(compile_and_compare):
