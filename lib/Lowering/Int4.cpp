@@ -124,8 +124,8 @@ static Value unpack(Call &call, Value packed, ArrayRef<Int4Part> parts, Expr col
       return selectPart(body, parts, n, end, [&](const Int4Part &part, Element mask) {
         auto [at, half] = part.locate(n, k);
         Exprs index{at};
-        Element byte = mask ? body.read(bytes, index, mask, body.constant(type, 0))
-                            : body.read(bytes, index);
+        Element byte =
+            mask ? body.read(bytes, index, mask, body.constant(type, 0)) : body.read(bytes, index);
         return halfOf(body, byte, half);
       });
     };
@@ -274,8 +274,8 @@ static std::optional<DynamicWeight> getDynamicWeight(Call &call, Value packed) {
 /// The scale that spreads a row over eight bits, and which of them is zero.
 static RowScales scaleRows(Call &call, Value x) {
   Type f32 = Float32Type::get(x.getContext());
-  SmallVector<Value> results =
-      call.kernels.map({shapeOf(x)[0]}, {f32, f32}, [&](BodyBuilder &body) -> BodyBuilder::Elements {
+  SmallVector<Value> results = call.kernels.map(
+      {shapeOf(x)[0]}, {f32, f32}, [&](BodyBuilder &body) -> BodyBuilder::Elements {
         auto element = [&](BodyBuilder &inner) {
           return convert(inner.read(x, inner.dims(0, 2)), f32);
         };
