@@ -1,9 +1,10 @@
 """Writes random programs: operations on tensors of several dtypes, views, writes through views, branches and loops."""
+import math
 import random
 
 import torch
 
-from program import Execution, Input, Program, Step, Unsuitable
+from program import MAX_ELEMENTS, Execution, Input, Program, Step, Unsuitable
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 I64, I32, I16, I8, U8, BOOL = torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool
@@ -113,6 +114,8 @@ class Writer:
         inputs = []
         for number in range(rng.randint(2, 4)):
             dims = [rng.randrange(3) for _ in range(rng.choice((1, 2, 2, 2, 3, 3, 4)))]
+            while any(math.prod(sizes[d] for d in dims) > MAX_ELEMENTS for sizes in sets):
+                dims.pop()
             dtype = rng.choice((F32, F32, F32, F32, F32, F64, BF16, F16, I64, I32, I16, I8, U8, BOOL)) if number else F32
             permuted = rng.sample(range(len(dims)), len(dims)) if rng.random() < 0.2 else None
             tensors = []

@@ -55,13 +55,14 @@ def minimize(program, fails, attempts=150):
     """The smallest program found for which `fails` holds."""
     smaller = without_dead(program)
     program = smaller if smaller.steps != program.steps and runs(smaller) and fails(smaller) else program
-    found = True
+    found, tried = True, {program.describe()}
     while found and attempts > 0:
         found = False
         for candidate in candidates(program):
             candidate = without_dead(candidate)
-            if candidate == program or not runs(candidate):
+            if candidate.describe() in tried or not runs(candidate):
                 continue
+            tried.add(candidate.describe())
             attempts -= 1
             if fails(candidate):
                 program, found = candidate, True

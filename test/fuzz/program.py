@@ -17,6 +17,7 @@ NARROW = {"F": torch.float32, "B": torch.bfloat16, "H": torch.float16}
 CONTROL = {"cond": torch.cond, "while_loop": while_loop, "scan": scan}
 NAME = re.compile(r"\b[vx]\d+\b")
 GRID, LIMIT = 64, 4096  # exact floats are multiples of 1/GRID below LIMIT
+MAX_ELEMENTS, MAX_DIMS = 1 << 13, 6  # an outer product of two is still small
 
 
 class Unsuitable(Exception):
@@ -161,7 +162,7 @@ class Execution:
         for name in changed:
             tensors = self.values(name)
             for given, wide in tensors:
-                if not isinstance(given, torch.Tensor) or given.numel() > 1 << 16 or given.dim() > 6:
+                if not isinstance(given, torch.Tensor) or given.numel() > MAX_ELEMENTS or given.dim() > MAX_DIMS:
                     raise Unsuitable("not a small tensor")
             self.exact[name] = of_exact and all(looks_exact(*pair) for pair in tensors)
             if self.exact[name]:
