@@ -131,6 +131,7 @@ public:
       if (failed(narrowed))
         return failure();
       changed |= *narrowed;
+      changed |= fixSymbol();
     }
     findProducts();
     writeModule();
@@ -282,6 +283,16 @@ private:
         return true;
       }
     }
+    return false;
+  }
+
+  /// Puts the one value that is left of a range in place of its symbol.
+  bool fixSymbol() {
+    for (auto &[symbol, range] : ranges)
+      if (range.min && range.min == range.max && inputSymbols.contains(symbol)) {
+        replace(symbol, Expr(*range.min));
+        return true;
+      }
     return false;
   }
 

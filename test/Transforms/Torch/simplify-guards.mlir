@@ -108,3 +108,15 @@ module attributes {
                     {expr = #sym.expr<10 + s1 - (3*s1) floordiv 2>, text = "3*y.size()[0]//2 - y.size()[0] - 3 <= 7"}]} {
   func.func private @main(tensor<?xf32, #sym.shape<[s0]>>, tensor<?xf32, #sym.shape<[s1]>>)
 }
+
+// -----
+
+// A range of one value is that value, also in the input's own size.
+// CHECK: module attributes {torch.symbols = {s1 = {min = 2 : i64}}}
+// CHECK: func.func private @main(tensor<?x4xf32, #sym.shape<[s1, 4]>>) -> tensor<?xf32, #sym.shape<[min(s1, 4)]>>
+module attributes {
+    torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 2 : i64}},
+    torch.guards = [{expr = #sym.expr<min(s0 ceildiv 2 - 2, 2 - s0 ceildiv 2)>, text = "(1 + x.size()[1]) // 2 == 2"},
+                    {expr = #sym.expr<max(s0 - 3, 3 - s0) - 1>, text = "x.size()[1] != 3"}]} {
+  func.func private @main(tensor<?x?xf32, #sym.shape<[s1, s0]>>) -> tensor<?xf32, #sym.shape<[min(s0, s1)]>>
+}
