@@ -185,7 +185,7 @@ Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
     Expected<Expr> condition = symbols.readCondition(text, lookup);
     if (!condition)
       return fail("guard '" + readable + "': " + toString(condition.takeError()));
-    add(*condition, readable);
+    add(correct(*condition), readable);
   }
   if (!guards.empty())
     (*module)->setAttr(torch::guardsAttrName, builder.getArrayAttr(guards));

@@ -228,6 +228,7 @@ Expected<std::pair<Attribute, Attribute>> Importer::memoryOf(StringRef tensor) {
   Expected<const TensorMeta *> meta = metaOf(tensor);
   if (!meta)
     return meta.takeError();
+  useCorrectionsOf(tensor);
   Expected<SmallVector<Expr>> strides = integers((*meta)->strides);
   if (!strides)
     return strides.takeError();
@@ -314,9 +315,15 @@ Error Importer::importNode(const Node &node) {
   StringRef target = node.target;
   target.consume_front("torch.ops.");
   SmallVector<Result> results;
+  inheritCorrections(node);
   for (const Argument &output : node.outputs)
     if (Error error = collectResults(output, results))
       return error;
+  for (Result &result : results) {
+    if (auto expr = dyn_cast_or_null<sym::ExprAttr>(result.number))
+      result.number = integerAttr(computeQuotient(node, expr.getValue()));
+    keepCorrections(result.name);
+  }
   Expected<bool> isDone = importAsNumbers(target, results);
   if (!isDone || *isDone)
     return isDone.takeError();
@@ -415,6 +422,7 @@ Expected<FlatSymbolRefAttr> Importer::importNested(const GraphRef &nested) {
     SmallVector<Attribute> argAttrs;
     for (const Result &input : inputs) {
       learn(input.type);
+      keepCorrections(input.name); // those of the call's arguments
       if (auto expr = dyn_cast_or_null<sym::ExprAttr>(input.number))
         learn(expr.getValue());
       NamedAttrList attrs;

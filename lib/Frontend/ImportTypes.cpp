@@ -90,7 +90,7 @@ Expected<Expr> Importer::integer(const SymInt &value) {
   Expected<Expr> expr = symbols.read(std::get<ExprText>(value).text);
   if (!expr)
     return fail(toString(expr.takeError()));
-  return expr;
+  return correct(*expr);
 }
 
 Expected<SmallVector<Expr>> Importer::integers(ArrayRef<SymInt> values) {

@@ -175,6 +175,7 @@ Error Importer::importOutputs(SmallVectorImpl<Value> &results,
       StringRef name = nameOf(output);
       if (auto meta = program.graph.tensorValues.find(name);
           meta != program.graph.tensorValues.end()) {
+        useCorrectionsOf(name);
         Expected<NamedAttrList> tensorAttrs = tensorAttributes(meta->second);
         if (!tensorAttrs)
           return tensorAttrs.takeError();
@@ -231,6 +232,7 @@ Error Importer::importMain() {
       builder.getFunctionType(body->getArgumentTypes(), ValueRange(results).getTypes()));
   func.setArgAttrsAttr(builder.getArrayAttr(argAttrs));
   func.setResAttrsAttr(builder.getArrayAttr(resultAttrs));
+  useAllCorrections(); // for guards and ranges
   return Error::success();
 }
 
@@ -264,7 +266,7 @@ Error Importer::setModuleAttributes() {
     if (!dependsOnlyOn(*expr, used))
       continue;
     NamedAttrList attrs;
-    attrs.set("expr", sym::ExprAttr::get(&context, *expr));
+    attrs.set("expr", sym::ExprAttr::get(&context, correct(*expr)));
     setBounds(builder, attrs, constraint.min, constraint.max);
     derived.push_back(attrs.getDictionary(&context));
   }

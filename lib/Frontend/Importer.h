@@ -24,12 +24,19 @@ struct Entry {
   bool isNumber = false;     // `value` is a 0-d tensor that stands for a Python number
 };
 
+/// A quotient that export has recorded for another one.
+struct Correction {
+  sym::Expr wrong, right;
+  bool operator==(const Correction &) const = default;
+};
+
 /// The graph that is being imported.
 struct Scope {
   const Graph &graph;
   llvm::StringMap<Entry> entries;
   llvm::DenseSet<sym::Expr> known;              // symbols whose values are known at this point
   llvm::StringMap<llvm::StringRef> viewed = {}; // of a view, the tensor that is none
+  llvm::StringMap<llvm::SmallVector<Correction, 1>> corrections = {}; // of recorded expressions
 };
 
 /// The arguments of a call under construction.
@@ -78,6 +85,16 @@ private:
   llvm::Expected<mlir::FlatSymbolRefAttr> importNested(const GraphRef &nested);
   mlir::Location locationOf(const Node &node);
 
+  // CorrectQuotients.cpp
+  /// `expr` as recorded, corrected by `corrections`.
+  sym::Expr correct(sym::Expr expr) const;
+  void inheritCorrections(const Node &node);
+  void keepCorrections(llvm::StringRef result);
+  void useCorrectionsOf(llvm::StringRef name);
+  void useAllCorrections();
+  /// What a floordiv gives: `recorded`, unless that is wrong.
+  sym::Expr computeQuotient(const Node &node, sym::Expr recorded);
+
   // ImportArguments.cpp
   llvm::Error importArguments(const Node &node, llvm::StringRef target, CallArguments &call);
   llvm::Expected<mlir::Attribute>
@@ -121,7 +138,8 @@ private:
   mlir::Location location; // of what is being imported
   Scope *scope = nullptr;
   SymExprReader symbols;
-  llvm::StringSet<> sizesFromFloats; // texts that have been looked at
+  llvm::SmallVector<Correction, 1> corrections; // of what is being read
+  llvm::StringSet<> sizesFromFloats;            // texts that have been looked at
   unsigned numOpaque = 0;
   /// Stands for a size that is computed from floats.
   static sym::Expr opaqueSymbol(unsigned number) {

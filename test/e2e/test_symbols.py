@@ -238,3 +238,24 @@ def test_examples_that_are_views(compile_and_compare):
     x, y = torch.randn(5, 7, 2, 7)[..., 1::2], torch.randn(6, 8, 10)[:3, ::2, 2:]
     compile_and_compare(Plain(), (x, y), ({2: auto}, {0: auto, 1: auto, 2: auto}),
                         more_inputs=[(torch.randn(5, 7, 3, 3), torch.randn(4, 3, 3)), (torch.randn(5, 7, 9, 6)[..., ::2], y.permute(2, 0, 1))])
+
+
+class Quotients(torch.nn.Module):
+    """Export writes (n // 100) // -3 as n // -300, in the sizes of all that comes of it."""
+
+    def forward(self, x, y):
+        n, m = x.shape[0], y.shape[0]
+        a = (n // 100) // -3 + 9
+        ones = torch.ones(a, 3)
+        return (a, ones.t() * 2, torch.cat([ones, x[: 2 * a].reshape(-1, 2).sum(1)[:, None].expand(-1, 3)]), ones.t().reshape(-1), torch.ones(2, a).t().contiguous(),
+                torch.cond(x.sum() > 0, lambda ones: (ones * 2).t(), lambda ones: ones.t() + 1, (ones,)),
+                torch.zeros((3 * n + m) // 100 // -3 + 90), torch.zeros(n // m // -m + 30), torch.zeros((n // 7) // -7 % -3 + 9),
+                torch.zeros(max(n // -7, -5) + 9), torch.zeros(-(-n // 7) % -5 + 9), n // -7 * 2)
+
+
+def test_quotients_of_negative_divisors(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+
+    def inputs(n, m):
+        return torch.randn(n), torch.randn(m)
+    compile_and_compare(Quotients(), inputs(37, 5), ({0: auto}, {0: auto}), more_inputs=[inputs(*sizes) for sizes in ((300, 17), (599, 20), (1000, 90), (1201, 33))])

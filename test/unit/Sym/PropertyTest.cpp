@@ -39,6 +39,27 @@ TEST(SymProperty, CanonicalFormKeepsTheValue) {
   EXPECT_LT(invalid, 8000u); // constants that divide by zero
 }
 
+TEST(SymProperty, QuotientsRoundDownForDivisorsOfAnySign) {
+  auto divide = [](int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); };
+  Expr n = leaves[0];
+  Assumptions assumptions;
+  for (int64_t b : {-7, -3, -1, 1, 2, 100})
+    for (int64_t c : {-100, -4, -3, -1, 1, 5}) {
+      Expr nested = n.floorDiv(b).floorDiv(c), rest = n.floorDiv(b).mod(c), up = n.ceilDiv(b * c);
+      for (int64_t value = -1250; value <= 1250; value += 7)
+        for (bool simplified : {false, true}) {
+          auto at = [&](Expr expr) {
+            return *evaluate(simplified ? assumptions.simplify(expr) : expr, {value, 0, 0, 0});
+          };
+          int64_t quotient = divide(value, b);
+          ASSERT_EQ(at(nested), divide(quotient, c)) << value << " // " << b << " // " << c;
+          ASSERT_EQ(at(rest), quotient - c * divide(quotient, c))
+              << value << " // " << b << " % " << c;
+          ASSERT_EQ(at(up), -divide(-value, b * c)) << value << " ceildiv " << b * c;
+        }
+    }
+}
+
 TEST(SymProperty, TextReadsBackAsTheSamePointer) {
   Random random(2);
   for (int i = 0; i < 30000; ++i) {
