@@ -97,9 +97,11 @@ static LogicalResult lowerHardshrink(Call &call) {
 }
 
 static LogicalResult lowerThreshold(Call &call) {
-  double threshold = call.constantNumber("threshold"), value = call.constantNumber("value");
-  return call.pointwise({call.tensor(0)}, [&](BodyBuilder &, Elements x) {
-    return select(x[0] <= x[0].constant(threshold), x[0].constant(value), x[0]);
+  torch::Scalar threshold = call.args.scalar("threshold"), value = call.args.scalar("value");
+  return call.pointwise({call.tensor(0)}, [&](BodyBuilder &body, Elements x) {
+    Type type = x[0].type();
+    Element isBelow = x[0] <= call.number(body, threshold, type);
+    return select(isBelow, call.number(body, value, type), x[0]);
   });
 }
 

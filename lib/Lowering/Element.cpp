@@ -121,10 +121,16 @@ static Element intToInt(Element x, Type to) {
 static Element floatToInt(Element x, Type to) {
   ImplicitLocOpBuilder &b = x.b();
   unsigned width = to.getIntOrFloatBitWidth();
-  if (to.isUnsignedInteger(64))
-    return x.make(arith::FPToUIOp::create(b, b.getI64Type(), x.value()), to);
+  if (to.isUnsignedInteger(64)) {
+    // Negative numbers keep the bits that they have as signed ones, as in C++ on x86.
+    Element half = x.constant(0x1p63), isLow = x < half;
+    Value low = arith::FPToSIOp::create(b, b.getI64Type(), select(isLow, x, x - half).value());
+    Element rest = x.make(low, to);
+    return select(isLow, rest, rest ^ rest.constant(INT64_MIN));
+  }
   // Narrow results are the low bits of a wider one, as on x86 (and as c10 does for uint8).
-  Type wide = b.getIntegerType(to.isUnsignedInteger() ? 64 : std::max(width, 32u));
+  bool isByte = to.isUnsignedInteger(8);
+  Type wide = b.getIntegerType(isByte || to.isUnsignedInteger(32) ? 64 : std::max(width, 32u));
   return intToInt(x.make(arith::FPToSIOp::create(b, wide, x.value()), wide), to);
 }
 

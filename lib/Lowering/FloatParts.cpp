@@ -138,8 +138,15 @@ static LogicalResult divisors(Call &call, bool multiple) {
     if (!multiple)
       return divisor;
     Element zero = divisor.constant(0), isZero = divisor == zero;
-    Element product = truncDiv(x[0], select(isZero, divisor.constant(1), divisor)) * x[1];
-    return select(isZero, zero, isUnsigned(product.type()) ? product : abs(product));
+    Element quotient = truncDiv(x[0], select(isZero, divisor.constant(1), divisor));
+    if (isUnsigned(divisor.type()))
+      return select(isZero, zero, quotient * x[1]);
+    // In at least 32 bits, as C++ multiplies: a multiple that does not fit in fewer bits keeps the
+    // sign that its lowest bits have.
+    unsigned width = std::max(32u, divisor.type().getIntOrFloatBitWidth());
+    Type wide = divisor.b().getIntegerType(width);
+    Element product = abs(convert(quotient, wide) * convert(x[1], wide));
+    return select(isZero, zero, convert(product, divisor.type()));
   });
 }
 

@@ -337,13 +337,20 @@ LogicalResult Call::pointwise(ArrayRef<Operand> operands, Pointwise compute, boo
   return pointwise(operands, common, compute, exactNumbers);
 }
 
+/// A number, or a tensor of one element that is not the first operand.
+static bool isNumber(const Operand &operand, bool isFirst) {
+  return !operand.tensor || (!isFirst && llvm::all_of(shapeOf(operand.tensor), [](Expr size) {
+    return size.isConstant(1);
+  }));
+}
+
 LogicalResult Call::pointwise(ArrayRef<Operand> operands, Type common, Pointwise compute,
                               bool exactNumbers) {
   Type wide = opmath(common);
   Value result = kernels.map(resultShape(), resultType(), [&](BodyBuilder &body) {
     SmallVector<Element> inputs;
     for (const Operand &operand : operands) {
-      bool exact = exactNumbers && !operand.tensor;
+      bool exact = exactNumbers && isNumber(operand, inputs.empty());
       inputs.push_back(convert(read(body, operand, exact ? wide : common), wide));
     }
     Element value = compute(body, inputs);

@@ -81,16 +81,18 @@ static LogicalResult lowerTrueDiv(Call &call) {
       /*exactNumbers=*/true);
 }
 
-static Lowering binary(Binary compute) {
-  return [compute](Call &call) {
-    return call.pointwise({call.operand(0), call.operand(1)},
-                          [&](BodyBuilder &, Elements x) -> Element {
-                            if (isComplex(x[0].type()) || isBool(x[0].type())) {
-                              call.kernels.fail("this dtype");
-                              return x[0];
-                            }
-                            return compute(x[0], x[1]);
-                          });
+static Lowering binary(Binary compute, bool exactNumbers = false) {
+  return [=](Call &call) {
+    return call.pointwise(
+        {call.operand(0), call.operand(1)},
+        [&](BodyBuilder &, Elements x) -> Element {
+          if (isComplex(x[0].type()) || isBool(x[0].type())) {
+            call.kernels.fail("this dtype");
+            return x[0];
+          }
+          return compute(x[0], x[1]);
+        },
+        exactNumbers);
   };
 }
 
@@ -99,8 +101,9 @@ static LogicalResult lowerDivMode(Call &call) {
     return lowerTrueDiv(call);
   StringRef mode = call.args.string("rounding_mode");
   if (mode == "floor")
-    return binary(floorDiv)(call);
-  return mode == "trunc" ? binary(truncDiv)(call) : call.refuse("rounding mode " + mode);
+    return binary(floorDiv, /*exactNumbers=*/true)(call);
+  return mode == "trunc" ? binary(truncDiv, /*exactNumbers=*/true)(call)
+                         : call.refuse("rounding mode " + mode);
 }
 
 //===-- Powers --------------------------------------------------------------------------------===//
@@ -152,14 +155,20 @@ static Element complexPower(Element x, double exponent, Element exponentElement)
 }
 
 static LogicalResult lowerPowScalar(Call &call) { // Tensor ** Scalar
-  std::optional<double> exponent = torch::asDouble(call.args.scalar(1));
+  torch::Scalar number = call.args.scalar(1);
+  std::optional<double> exponent = torch::asDouble(number);
+  // No double holds every integer.
+  const int64_t *integer = std::get_if<int64_t>(&number);
   return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
     if (isComplex(x[0].type()))
       return exponent ? complexPower(x[0], *exponent, x[1]) : complexes::pow(x[0], x[1]);
     if (isFloat(x[0].type()))
       return exponent ? floatPower(x[0], *exponent, x[1]) : pow(x[0], x[1]);
+    if (isBool(x[0].type()) && exponent)
+      return *exponent != 0 ? x[0] : ~x[0] | x[0];
     if (isInt(x[0].type()) && exponent && *exponent >= 0)
-      return integerPower(x[0], static_cast<uint64_t>(*exponent));
+      return integerPower(x[0], integer ? static_cast<uint64_t>(*integer)
+                                        : static_cast<uint64_t>(*exponent));
     call.kernels.fail("this dtype or exponent");
     return x[0];
   });
@@ -298,8 +307,16 @@ static Element entr(Element x) {
   Element value = select(x == zero, zero, select(x > zero, -x * log(x), below));
   return select(isNan(x), x, value);
 }
-static Element heaviside(Element x, Element values) {
-  return select(x == x.constant(0), values, convert(x > x.constant(0), x.type()));
+/// Also of bools.
+static LogicalResult lowerHeaviside(Call &call) {
+  return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
+    if (isComplex(x[0].type())) {
+      call.kernels.fail("complex numbers");
+      return x[0];
+    }
+    Element zero = x[0].constant(0);
+    return select(x[0] == zero, x[1], convert(zero < x[0], x[0].type()));
+  });
 }
 
 /// |a - b| <= atol + rtol * |b|, or equal.
@@ -313,10 +330,10 @@ static LogicalResult lowerIsclose(Call &call) {
     Element a = x[0], b = x[1], close = a == b;
     if (rtol == 0 && atol == 0 && !equalNan)
       return close;
-    Type wide = toFloat(a.type()); // integers are compared as floats
+    // Integers are compared as floats, in which no difference wraps around.
+    Type wide = toFloat(a.type());
     Element allowed = atol + abs(convert(b, wide) * rtol);
-    Element distance =
-        isInt(a.type()) ? convert(abs(a - b), wide) : abs(convert(a, wide) - convert(b, wide));
+    Element distance = abs(convert(a, wide) - convert(b, wide));
     Element finite = distance < distance.constant(std::numeric_limits<double>::infinity());
     close = close | (finite & (distance <= allowed));
     if (!equalNan || isInt(a.type()) || isBool(a.type()))
@@ -345,7 +362,8 @@ void lowering::registerPointwise(LoweringTable &table) {
   table.add({"aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode",
              "aten.divide.Scalar_mode"},
             lowerDivMode);
-  table.add({"aten.floor_divide.default", "aten.floor_divide.Scalar"}, binary(floorDiv));
+  table.add({"aten.floor_divide.default", "aten.floor_divide.Scalar"},
+            binary(floorDiv, /*exactNumbers=*/true));
   table.add({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"},
             binary(remainder));
   table.add({"aten.fmod.Tensor", "aten.fmod.Scalar"}, binary(fmod));
@@ -420,7 +438,7 @@ void lowering::registerPointwise(LoweringTable &table) {
   table.add("aten.hypot.default", floatFunction(static_cast<Binary>(hypot)));
   table.add("aten.copysign.Tensor", floatFunction(static_cast<Binary>(copysign)));
   table.add("aten.copysign.Scalar", floatFunction(static_cast<Binary>(copysign)));
-  table.add("aten.heaviside.default", binary(heaviside));
+  table.add("aten.heaviside.default", lowerHeaviside);
   table.add("aten.isclose.default", lowerIsclose);
   table.add("aten.logaddexp.default", floatFunction(logaddexp, complexes::logaddexp));
   table.add("aten.logaddexp2.default", floatFunction(logaddexp2));

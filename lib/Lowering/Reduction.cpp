@@ -37,10 +37,10 @@ reduceTo(Call &call, const ReducedDims &reduced, bool keepdim, Type type, Type r
 static LogicalResult lowerSum(Call &call) {
   auto [reduced, keepdim] = reducedDims(call);
   Type type = opmath(call.resultType());
-  if (isBool(type))
-    return call.refuse("a sum in bool");
   return call.set(reduceTo(call, reduced, keepdim, type, call.resultType(),
                            [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+                             if (isBool(type))
+                               return body.any(reduced.extents, read);
                              return preciseSum(body, reduced.extents, call.resultType(), read);
                            }));
 }

@@ -95,8 +95,8 @@ public:
 
   /// Element-wise over operands that are broadcast to result 0: they are promoted, converted to the
   /// common type's `opmath`, and what `compute` gives is rounded to the common type and converted
-  /// to the declared one. A number is rounded to the common type as well, except with
-  /// `exactNumbers`: ATen's kernels differ in this.
+  /// to the declared one. A number, and a tensor of one element that is not the first operand, is
+  /// rounded to the common type as well, except with `exactNumbers`: ATen's kernels differ in this.
   mlir::LogicalResult pointwise(llvm::ArrayRef<Operand> operands, Pointwise compute,
                                 bool exactNumbers = false);
   /// The same with a given common type.

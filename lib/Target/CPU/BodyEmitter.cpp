@@ -170,8 +170,10 @@ void BodyEmitter::emitOp(Operation *op) {
   emitElementwise(op, values, [&](Value result, Value emitted) { define(result, emitted); });
 }
 
-/// x / 0 and INT_MIN / -1 trap on x86: such lanes divide by 1. They may also be lanes past the end.
-static Value guardDivisor(OpBuilder &b, Location loc, Value dividend, Value divisor) {
+/// x / 0 and, of signed numbers, INT_MIN / -1 trap on x86: such lanes divide by 1. They may also be
+/// lanes past the end.
+static Value guardDivisor(OpBuilder &b, Location loc, Value dividend, Value divisor,
+                          bool isSigned) {
   Type type = divisor.getType();
   unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   auto constant = [&](const APInt &value) -> Value {
@@ -183,13 +185,17 @@ static Value guardDivisor(OpBuilder &b, Location loc, Value dividend, Value divi
   auto equals = [&](Value value, const APInt &to) -> Value {
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, constant(to));
   };
-  Value overflows = arith::AndIOp::create(b, loc, equals(dividend, APInt::getSignedMinValue(width)),
-                                          equals(divisor, APInt::getAllOnes(width)));
-  Value bad = arith::OrIOp::create(b, loc, equals(divisor, APInt::getZero(width)), overflows);
+  Value bad = equals(divisor, APInt::getZero(width));
+  if (isSigned) {
+    Value overflows =
+        arith::AndIOp::create(b, loc, equals(dividend, APInt::getSignedMinValue(width)),
+                              equals(divisor, APInt::getAllOnes(width)));
+    bad = arith::OrIOp::create(b, loc, bad, overflows);
+  }
   return arith::SelectOp::create(b, loc, bad, constant(APInt(width, 1)), divisor);
 }
 
-static bool isHarmlessDivisor(Value divisor) {
+static bool isHarmlessDivisor(Value divisor, bool isSigned) {
   auto constant = divisor.getDefiningOp<arith::ConstantOp>();
   if (!constant)
     return false;
@@ -197,7 +203,7 @@ static bool isHarmlessDivisor(Value divisor) {
   if (auto splat = dyn_cast<SplatElementsAttr>(value))
     value = splat.getSplatValue<Attribute>();
   auto integer = dyn_cast<IntegerAttr>(value);
-  return integer && !integer.getValue().isZero() && !integer.getValue().isAllOnes();
+  return integer && !integer.getValue().isZero() && !(isSigned && integer.getValue().isAllOnes());
 }
 
 void BodyEmitter::emitElementwise(Operation *op, const DenseMap<Value, Value> &map,
@@ -218,10 +224,10 @@ void BodyEmitter::emitElementwise(Operation *op, const DenseMap<Value, Value> &m
       operand = splat(operand);
     lanes = saved;
   }
-  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp,
-          arith::CeilDivSIOp, arith::CeilDivUIOp>(op) &&
-      !isHarmlessDivisor(operands[1]))
-    operands[1] = guardDivisor(b, frame.loc, operands[0], operands[1]);
+  bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
+  bool divides = isSigned || isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op);
+  if (divides && !isHarmlessDivisor(operands[1], isSigned))
+    operands[1] = guardDivisor(b, frame.loc, operands[0], operands[1], isSigned);
   OperationState state(frame.loc, op->getName());
   state.addOperands(operands);
   state.addAttributes(op->getAttrs());
