@@ -1,5 +1,6 @@
 // Concatenation: a chain of masked reads, each part's where the index lies in it.
 #include "kiln/Lowering/Lowering.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace kiln;
@@ -146,6 +147,54 @@ static LogicalResult lowerChunkCat(Call &call) {
   return result ? call.set(result) : failure();
 }
 
+/// Whether a number of this integer type is the double's whole part.
+static bool holds(Type type, double value) {
+  bool isSigned = !isUnsigned(type);
+  unsigned bits = type.getIntOrFloatBitWidth() - isSigned;
+  double end = std::ldexp(1.0, static_cast<int>(bits));
+  return value < end && (isSigned ? value >= -end : value >= 0);
+}
+
+/// Sequences [L, …] of different lengths, each padded to the longest on one side, beside each
+/// other.
+static LogicalResult lowerPadSequence(Call &call) {
+  SmallVector<Value> parts = call.args.tensorList(0);
+  bool batchFirst = call.args.boolean("batch_first");
+  double padding = call.args.number("padding_value");
+  StringRef side = call.args.string("padding_side");
+  if (parts.empty() || (side != "left" && side != "right"))
+    return call.refuse("no sequences, or another side than left or right");
+  // The first one says what the dtype and the other dims are.
+  Type type = elementType(parts.front());
+  Exprs first = shapeOf(parts.front());
+  if (isInt(type) && !holds(type, padding))
+    return call.refuse("a padding value that the dtype does not have");
+  if (first.empty() ||
+      llvm::any_of(parts, [&](Value part) { return rankOf(part) != rankOf(parts.front()); }))
+    return call.refuse("sequences of different ranks");
+  Expr length = 0;
+  for (Value part : parts)
+    length = call.kernels.known().simplify(Expr::max(length, shapeOf(part)[0]));
+  for (Value &part : parts) {
+    Exprs shape = first, padded = first;
+    shape[0] = shapeOf(part)[0];
+    padded[0] = length;
+    Value sequence = call.kernels.convert(call.kernels.expand(part, shape), type);
+    if (call.kernels.failure)
+      return failure();
+    Value whole = call.kernels.map(padded, type, [&](BodyBuilder &body) {
+      Exprs at = body.ownDims();
+      if (side == "left")
+        at[0] = at[0] - (length - shape[0]);
+      return body.readPadded(sequence, at, body.constant(type, padding));
+    });
+    padded.insert(padded.begin() + (batchFirst ? 0 : 1), Expr(1));
+    part = call.kernels.reshape(whole, padded);
+  }
+  Value result = concatenate(call, parts, batchFirst ? 0 : 1, call.resultType());
+  return result ? call.set(result) : failure();
+}
+
 /// All combinations of an element of each vector, the last one changing fastest.
 static LogicalResult lowerCartesianProd(Call &call) {
   SmallVector<Value> vectors = call.args.tensorList(0);
@@ -207,6 +256,7 @@ void lowering::registerCat(LoweringTable &table) {
   table.add("aten.column_stack.default", lowerColumnStack);
   table.add("aten.dstack.default", lowerDstack);
   table.add("aten._chunk_cat.default", lowerChunkCat);
+  table.add("aten.pad_sequence.default", lowerPadSequence);
   table.add("aten.cartesian_prod.default", lowerCartesianProd);
   table.add("aten.diff.default", lowerDiff);
 }

@@ -1,4 +1,6 @@
 """Views, joins and copies: everything that only moves elements must be exact."""
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -83,3 +85,23 @@ def test_nested_views(check_calls):
             x = x.reshape(8, -1).t().reshape(4, -1).flip(1).reshape(2, 3, -1).transpose(0, 1).reshape(-1, 2)
         return x
     check_calls(function, some(48, 5), **EXACT)
+
+
+class Padded(torch.nn.Module):
+    """Sequences of different lengths, dtypes and trailing dims, padded on either side; some have no rows."""
+
+    def forward(self, a, b, c):
+        pad = torch.nn.utils.rnn.pad_sequence
+        return (pad([a, b, c]), pad([a, b, c], True, 1.5, "left"), pad([a, b, c], False, math.nan, "left"), pad([c * 2, a], True), pad([b]),
+                pad([a.int(), b, c.double()], True, -7.5), pad([a > 0, c > 0], True, 1.0), pad([a[:, 0].relu(), b[:, 1], c[:, 2]], True, -1.0),
+                pad([a, b[:, :1], c]), pad([a.half(), b.bfloat16()], padding_side="left"), pad([torch.complex(a, a), c], True, 2.0),
+                pad([a[:0], a, b[:0]], True, 3.0), pad([a[a[:, 0] > 0], b], True, 0.25, "left"))
+
+
+def test_pad_sequence(compile_and_compare):
+    def inputs(*lengths):
+        return tuple(torch.randn(length, 3) for length in lengths)
+    auto = {0: torch.export.Dim.AUTO}
+    for shapes, *lengths in ((None, (5, 2, 4)), (None, (0, 2, 0)), ((auto,) * 3, (5, 2, 4), (2, 7, 3), (3, 3, 300))):
+        first, *more = (inputs(*one) for one in lengths)
+        compile_and_compare(Padded(), first, shapes, rtol=0, atol=0, more_inputs=more)
