@@ -17,6 +17,11 @@ int64_t kernel::chooseContractPanel(int64_t m, int64_t n, ContractTarget target)
   return std::min(vectors, needed) * target.lanes;
 }
 
+int64_t kernel::chooseSharedPanel(ArrayRef<int64_t> panels, ContractTarget target) {
+  int64_t between = std::max<int64_t>(target.registers / 8, 3) * target.lanes;
+  return std::clamp(between, *llvm::min_element(panels), *llvm::max_element(panels));
+}
+
 bool kernel::columnsAreBatch(ContractOp contract) {
   unsigned numBatch = contract.getNumBatch();
   if (numBatch == 0 || !sym::product(contract.getN().getSizes()).isConstant(1) ||

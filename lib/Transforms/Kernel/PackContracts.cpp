@@ -3,6 +3,7 @@
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/MapVector.h"
 #include <numeric>
 
 namespace kiln {
@@ -40,6 +41,39 @@ static bool usesDim(Region &region, unsigned dim) {
       .wasInterrupted();
 }
 
+/// The k dims in the order in which the left operand lies in memory, outermost first; the order
+/// given where that is not known.
+static SmallVector<unsigned> orderSums(ContractOp contract) {
+  unsigned first = contract.getExtents().size() - contract.getNumK();
+  SmallVector<unsigned> order(contract.getNumK());
+  std::iota(order.begin(), order.end(), 0);
+  ReadOp largest;
+  sym::Assumptions assumptions = getAssumptions(&contract.getLhs());
+  contract.getLhs().walk([&](ReadOp read) {
+    auto rank = [](ReadOp r) { return cast<RankedTensorType>(r.getTensor().getType()).getRank(); };
+    if (read->getParentRegion() == &contract.getLhs() && read.getValues().empty() &&
+        (!largest || rank(read) > rank(largest)))
+      largest = read;
+  });
+  if (!largest)
+    return order;
+  sym::Expr offset = assumptions.simplify(
+      sym::linearize(largest.getMap().getResults(), sym::getShape(largest.getTensor())));
+  SmallVector<int64_t> strides;
+  for (unsigned i = 0; i < order.size(); ++i) {
+    std::optional<sym::Linear> linear = sym::splitLinear(offset, sym::Expr::dim(first + i));
+    std::optional<int64_t> stride =
+        linear ? linear->coefficient.constant() : std::optional<int64_t>();
+    if (!stride)
+      return order;
+    strides.push_back(std::abs(*stride));
+  }
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    return strides[a] != strides[b] ? strides[a] > strides[b] : a < b;
+  });
+  return order;
+}
+
 namespace {
 
 /// The dims that are a contract's columns: its n dims, or the last batch dim.
@@ -53,22 +87,57 @@ struct Columns {
   ArrayRef<sym::Expr> extents;
 };
 
+/// How a contract's right operand is laid out.
+struct Packing {
+  explicit Packing(ContractOp contract) : contract(contract), order(orderSums(contract)) {}
+  ContractOp contract;
+  SmallVector<unsigned> order; // of the k dims
+  int64_t panel = 0;
+
+  SmallVector<sym::Expr> getSums() const {
+    ArrayRef<sym::Expr> sizes = ContractOp(contract).getK().getSizes();
+    SmallVector<sym::Expr> sums;
+    for (unsigned dim : order)
+      sums.push_back(sizes[dim]);
+    return sums;
+  }
+
+  /// Equal for products with one weight that may share its layout; null if it is not a constant.
+  Attribute identify() const {
+    MLIRContext *context = contract->getContext();
+    SmallVector<Attribute> parts;
+    for (Value tensor : readTensors(ContractOp(contract).getRhs())) {
+      auto constant = tensor.getDefiningOp<ConstantOp>();
+      if (!constant)
+        return {};
+      parts.push_back(constant.getValue());
+      if (constant.getName())
+        parts.push_back(constant.getNameAttr());
+    }
+    parts.push_back(sym::ShapeAttr::get(context, Columns(contract).extents));
+    parts.push_back(sym::ShapeAttr::get(context, getSums()));
+    return ArrayAttr::get(context, parts);
+  }
+};
+
 struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
   using KernelPackContractsBase::KernelPackContractsBase;
 
   void runOnOperation() override {
-    SmallVector<ContractOp> contracts;
-    getOperation()->walk([&](ContractOp contract) { contracts.push_back(contract); });
-    IRRewriter rewriter(&getContext());
-    for (ContractOp contract : contracts) {
+    SmallVector<Packing> packings;
+    getOperation()->walk([&](ContractOp contract) {
       SmallVector<Value> tensors = readTensors(contract.getRhs());
       if (contract.getPanel() || tensors.empty() || !llvm::all_of(tensors, isConstant) ||
           !contract.getEpilogue().getArgument(0).getType().isIntOrFloat() ||
           isNarrow(contract, tensors) ||
           (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract)))
-        continue;
-      pack(contract, rewriter);
-    }
+        return;
+      packings.emplace_back(contract);
+    });
+    unifyPanels(packings);
+    IRRewriter rewriter(&getContext());
+    for (Packing &packing : packings)
+      pack(packing, rewriter);
   }
 
 private:
@@ -94,41 +163,6 @@ private:
     return elements && 2 * bytes < *elements * getByteSize(RankedTensorType::get({1}, element));
   }
 
-  /// The k dims in the order in which the left operand lies in memory, outermost first; the order
-  /// given where that is not known.
-  static SmallVector<unsigned> orderSums(ContractOp contract) {
-    unsigned first = contract.getExtents().size() - contract.getNumK();
-    SmallVector<unsigned> order(contract.getNumK());
-    std::iota(order.begin(), order.end(), 0);
-    ReadOp largest;
-    sym::Assumptions assumptions = getAssumptions(&contract.getLhs());
-    contract.getLhs().walk([&](ReadOp read) {
-      auto rank = [](ReadOp r) {
-        return cast<RankedTensorType>(r.getTensor().getType()).getRank();
-      };
-      if (read->getParentRegion() == &contract.getLhs() && read.getValues().empty() &&
-          (!largest || rank(read) > rank(largest)))
-        largest = read;
-    });
-    if (!largest)
-      return order;
-    sym::Expr offset = assumptions.simplify(
-        sym::linearize(largest.getMap().getResults(), sym::getShape(largest.getTensor())));
-    SmallVector<int64_t> strides;
-    for (unsigned i = 0; i < order.size(); ++i) {
-      std::optional<sym::Linear> linear = sym::splitLinear(offset, sym::Expr::dim(first + i));
-      std::optional<int64_t> stride =
-          linear ? linear->coefficient.constant() : std::optional<int64_t>();
-      if (!stride)
-        return order;
-      strides.push_back(std::abs(*stride));
-    }
-    llvm::sort(order, [&](unsigned a, unsigned b) {
-      return strides[a] != strides[b] ? strides[a] > strides[b] : a < b;
-    });
-    return order;
-  }
-
   /// Moves the body of `source` to the empty region `target`, its dims renamed.
   static void moveBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
                        RewriterBase &rewriter) {
@@ -145,33 +179,55 @@ private:
     YieldOp::create(rewriter, source.getLoc(), values);
   }
 
-  void pack(ContractOp contract, IRRewriter &rewriter) {
-    rewriter.setInsertionPoint(contract);
-    Location loc = contract.getLoc();
-    SmallVector<sym::Expr> extents = contract.getExtents();
-    unsigned firstK = extents.size() - contract.getNumK();
-
-    // Dim firstK + order[i] of the old op is dim firstK + i of the new one.
-    SmallVector<unsigned> order = orderSums(contract);
-    SmallVector<sym::Expr> dims, k;
-    for (unsigned i = 0; i < extents.size(); ++i)
-      dims.push_back(sym::Expr::dim(i));
-    for (auto [i, old] : llvm::enumerate(order)) {
-      dims[firstK + old] = sym::Expr::dim(firstK + i);
-      k.push_back(extents[firstK + old]);
+  /// Products with one weight share its panels, unless they sum in another order.
+  void unifyPanels(MutableArrayRef<Packing> packings) {
+    llvm::MapVector<Attribute, SmallVector<Packing *>> uses;
+    for (Packing &packing : packings) {
+      packing.panel = choosePanel(packing.contract);
+      if (Attribute weight = packing.identify())
+        uses[weight].push_back(&packing);
     }
+    for (auto &[weight, same] : uses) {
+      SmallVector<int64_t> panels;
+      for (Packing *packing : same)
+        panels.push_back(packing->panel);
+      int64_t shared = chooseSharedPanel(panels, getTarget(same.front()->contract));
+      for (Packing *packing : same)
+        packing->panel = shared;
+    }
+  }
 
+  ContractTarget getTarget(ContractOp contract) {
+    Type sumType = contract.getEpilogue().getArgument(0).getType();
+    return {std::max<int64_t>(vectorBytes * 8 / sumType.getIntOrFloatBitWidth(), 1), registers};
+  }
+
+  int64_t choosePanel(ContractOp contract) {
     auto guess = [](ArrayRef<sym::Expr> sizes) {
       constexpr int64_t unknown = 64;
       return sym::product(sizes)
           .evaluate([](sym::Expr) { return unknown; })
           .value_or(int64_t(1) << 40);
     };
-    Type sumType = contract.getEpilogue().getArgument(0).getType();
-    int64_t lanes = std::max<int64_t>(vectorBytes * 8 / sumType.getIntOrFloatBitWidth(), 1);
+    return chooseContractPanel(guess(contract.getM().getSizes()), guess(Columns(contract).extents),
+                               getTarget(contract));
+  }
+
+  void pack(const Packing &packing, IRRewriter &rewriter) {
+    ContractOp contract = packing.contract;
+    int64_t panel = packing.panel;
+    rewriter.setInsertionPoint(contract);
+    Location loc = contract.getLoc();
+    SmallVector<sym::Expr> extents = contract.getExtents(), k = packing.getSums();
+    unsigned firstK = extents.size() - contract.getNumK();
+
+    // Dim firstK + order[i] of the old op is dim firstK + i of the new one.
+    SmallVector<sym::Expr> dims;
+    for (unsigned i = 0; i < extents.size(); ++i)
+      dims.push_back(sym::Expr::dim(i));
+    for (auto [i, old] : llvm::enumerate(packing.order))
+      dims[firstK + old] = sym::Expr::dim(firstK + i);
     Columns columns(contract);
-    int64_t panel = chooseContractPanel(guess(contract.getM().getSizes()), guess(columns.extents),
-                                        {lanes, registers});
     MapOp packed = createPacked(contract, dims, k, columns, panel, rewriter);
 
     auto result = ContractOp::create(

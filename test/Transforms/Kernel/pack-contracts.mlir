@@ -166,3 +166,37 @@ func.func @int4_weights(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {
   } : tensor<2x96xf32>
   return %r : tensor<2x96xf32>
 }
+
+// -----
+
+// One row alone would take wider panels, and many rows narrower ones: both have the same.
+// CHECK-LABEL: func.func @shared
+// CHECK: kernel.contract batch [] m [64] n [256] k [32] panel 64
+// CHECK: kernel.contract batch [] m [1] n [256] k [32] panel 64
+// AVX2-LABEL: func.func @shared
+// AVX2: kernel.contract batch [] m [64] n [256] k [32] panel 24
+// AVX2: kernel.contract batch [] m [1] n [256] k [32] panel 24
+func.func @shared(%x: tensor<64x32xf32>) -> (tensor<64x256xf32>, tensor<1x256xf32>) {
+  %w = kernel.constant "w" dense<1.0> : tensor<256x32xf32> : tensor<256x32xf32>
+  %many = kernel.contract batch [] m [64] n [256] k [32] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x32xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x256xf32>
+  %one = kernel.contract batch [] m [1] n [256] k [32] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (63, d2) : tensor<64x32xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<256x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x256xf32>
+  return %many, %one : tensor<64x256xf32>, tensor<1x256xf32>
+}

@@ -22,6 +22,10 @@ struct ContractTarget {
 /// right operand streams in long runs. There is no more than the columns need.
 int64_t chooseContractPanel(int64_t m, int64_t n, ContractTarget target);
 
+/// One width for products that choose `panels` for the same right operand: few rows are hardly
+/// slower in tiles of four vectors (three, with 16 registers), and many are as fast.
+int64_t chooseSharedPanel(llvm::ArrayRef<int64_t> panels, ContractTarget target);
+
 /// Whether a contract's columns are its last batch dim: there is one n, and consecutive values of
 /// that dim are consecutive in the left operand. A depthwise convolution of channels-last data is
 /// such a contract: for each channel a product with one column, for all of them vector arithmetic
