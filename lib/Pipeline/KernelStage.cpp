@@ -56,6 +56,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
     pack.vectorBytes = options.vectorBytes;
     pack.registers = options.registers;
     pm.addPass(createKernelPackContracts(pack));
+    pm.addPass(createKernelReadPackedRows());
     cpu::CpuPackOperandsOptions operands;
     operands.vectorBytes = options.vectorBytes;
     pm.addPass(cpu::createCpuPackOperands(operands));

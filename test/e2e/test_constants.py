@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import kiln
+from conftest import TARGET
 
 FLOATS = (torch.float32, torch.float32, torch.float32, torch.bfloat16, torch.float64)
 OTHERS = (torch.int64, torch.int8, torch.bool, torch.complex64)
@@ -201,7 +202,7 @@ class Repeated(torch.nn.Module):
             x = F.gelu(self.linear(x))
         x = torch.cond(x.sum() > 0, lambda x: self.linear(x).relu(), lambda x: self.linear(x - 1), (x,))
         image = self.first(x[:64].reshape(1, 8, 32, 32))
-        return self.linear(x), self.conv(self.conv(image).relu())
+        return self.linear(x), self.linear(x[:1]), self.conv(self.conv(image).relu())
 
 
 @pytest.mark.parametrize("shape", [None, {"x": {0: torch.export.Dim("rows", min=64, max=4096)}}], ids=["static", "dynamic"])
@@ -218,3 +219,34 @@ def test_stored_once(compile_model, shape):
             for name, constant in module.state_dict().items():
                 constant.normal_(std=0.1)
                 model.set_constant(name, constant)
+
+
+class Tied(torch.nn.Module):
+    """The table of an embedding is the weight of the head, whose last panel is not full."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(4099, 64), torch.nn.Linear(64, 4099, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens):
+        return self.head(self.table(tokens)), self.table.weight[tokens - 4096].relu()
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+def test_tied_table(compile_model, cpu):
+    torch.manual_seed(0)
+    module, tokens = Tied(), torch.tensor([0, 1, 4097, 4098])
+    compiled = compile_model(module, (tokens,), options=["--weights=external", f"--cpu={cpu}"])
+    if not TARGET:
+        assert compiled.path.with_name("model.so.weights").stat().st_size < 4224 * 64 * 4 + 8192
+    model = kiln.load(compiled.path)
+    for name in ("table.weight", "head.weight"):
+        torch.testing.assert_close(model(tokens), module(tokens), rtol=1e-4, atol=1e-4)
+        module.table.weight.data.normal_()
+        model.set_constant(name, module.table.weight.detach())
+    torch.testing.assert_close(model(tokens), module(tokens), rtol=1e-4, atol=1e-4)
+    for wrong in (4099, 4100, 4127, 4128, -4, 1 << 40):
+        with pytest.raises(kiln.KilnError, match="out of range"):
+            model(torch.tensor([0, 1, wrong, 2]))
+            model(tokens)  # which a GPU's error may wait for

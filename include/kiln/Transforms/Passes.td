@@ -284,6 +284,18 @@ def KernelPackContracts : Kiln_KernelPass<"kernel-pack-contracts"> {
   ];
 }
 
+def KernelReadPackedRows : Kiln_KernelPass<"kernel-read-packed-rows"> {
+  let summary = "Gather rows of a table from the panels that a product has it in";
+  let description = [{
+    The table of an embedding is often the weight of the last product, too, which has it in panels. If
+    nothing but gathers of rows reads the table itself, and what they read is little beside the function's
+    products, they read the panels: the table need not be stored twice. An element of a row is then
+    `panel` elements from the next one. A row that is out of range still fails the run.
+
+    Must run after `kernel-pack-contracts`, and before its maps are folded.
+  }];
+}
+
 def KernelOutline : Kiln_KernelPass<"kernel-outline"> {
   let summary = "Give each structured op a kernel function; equal ones share it";
   let description = [{
