@@ -56,7 +56,9 @@ Error Importer::importConstant(const InputSpec &spec) {
   }
   const Payload &payload = found->second;
   if (payload.usePickle || !payload.meta)
-    return failHere("is pickled (a tensor subclass or a custom object), which is not supported");
+    return failHere("a tensor subclass, which the archive holds pickled: save "
+                    "program.run_decompositions({}), in which wrapped tensors are plain, or export "
+                    "the module with tensor.as_subclass(torch.Tensor)");
 
   const TensorMeta &stored = *payload.meta;
   std::string member = (folder + payload.pathName).str();

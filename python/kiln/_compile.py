@@ -1,4 +1,5 @@
 """Calling the compiler."""
+import copy
 import os
 import pathlib
 import shutil
@@ -34,6 +35,35 @@ def _writes_unseen(program):
                for node in nodes)
 
 
+def _tensors(program):
+    """Parameters, buffers and constants by name."""
+    import torch
+    return {name: value for held in (program.state_dict, program.constants) for name, value in held.items() if isinstance(value, torch.Tensor)}
+
+
+def _has_wrappers(program):
+    """A tensor made of tensors: decomposition leaves those, and what the program does with them."""
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    return any(map(is_traceable_wrapper_subclass, _tensors(program).values()))
+
+
+def _with_plain_tensors(program):
+    """`program` with tensors for those of subclasses, which would be saved as pickled Python objects."""
+    import torch
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+    plain = {}
+    for name, value in _tensors(program).items():
+        if type(value.data) is not torch.Tensor and not is_traceable_wrapper_subclass(value):
+            tensor = value.detach().as_subclass(torch.Tensor)
+            plain[name] = torch.nn.Parameter(tensor, value.requires_grad) if isinstance(value, torch.nn.Parameter) else tensor
+    if not plain:
+        return program
+    program = copy.copy(program)
+    program._state_dict = {name: plain.get(name, value) for name, value in program.state_dict.items()}
+    program._constants = {name: plain.get(name, value) for name, value in program.constants.items()}
+    return program
+
+
 def _custom_op_flags(custom_ops, link):
     """`custom_ops` maps operators that are registered in this process to C functions."""
     for name, function in custom_ops.items():
@@ -50,7 +80,7 @@ def compile(program, output=None, *, threads=0, custom_ops={}, link=(), **option
     """Compiles an exported program (or a saved `.pt2`) and loads the result.
 
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:
-    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. A model at fault raises KilnError with the compiler's line.
+    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. Weights of tensor subclasses become plain tensors. A model at fault raises KilnError with the compiler's line.
     Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
     `kiln.compile(program, custom_ops={"lib::scale": "my_scale"}, link=["scale.o"])`."""
     with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
@@ -59,7 +89,9 @@ def compile(program, output=None, *, threads=0, custom_ops={}, link=(), **option
         else:
             import torch
             source = os.path.join(folder, "model.pt2")
-            torch.export.save(program.run_decompositions({}) if _writes_unseen(program) else program, source)
+            if _writes_unseen(program) or _has_wrappers(program):
+                program = program.run_decompositions({})
+            torch.export.save(_with_plain_tensors(program), source)
         kept = None
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")

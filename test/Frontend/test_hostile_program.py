@@ -172,7 +172,7 @@ def test_short_weight(layers, tmp_path):
 
 
 @pytest.mark.parametrize("change, reason", [
-    (lambda meta: meta.update(use_pickle=True), "is pickled"),
+    (lambda meta: meta.update(use_pickle=True), "a tensor subclass, which the archive holds pickled: save program.run_decompositions({})"),
     (lambda meta: meta.update(path_name="weight_99"), "no member 'data/weights/weight_99'"),
     (lambda meta: meta.update(path_name="../../etc/passwd"), "no member"),
     (lambda meta: meta["tensor_meta"].update(dtype=8), "the graph expects"),

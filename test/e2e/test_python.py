@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import kiln
-from conftest import ROOT
+from conftest import ROOT, assert_user_error, run_tool
 
 
 @pytest.mark.parametrize("path", ["/nowhere/model.so", "/etc/hostname", "/"])
@@ -80,3 +80,70 @@ def test_close(small_mlp):
     model.close()
     with pytest.raises(kiln.KilnError):
         model(torch.zeros(3, 6))
+
+
+class Scaled(torch.Tensor):
+    """Integers and a scale, seen as one tensor of floats."""
+
+    @staticmethod
+    def __new__(cls, integers, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, integers.shape, dtype=scale.dtype, device=integers.device)
+
+    def __init__(self, integers, scale):
+        self.integers, self.scale = integers, scale
+
+    def __tensor_flatten__(self):
+        return ["integers", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Scaled(inner["integers"], inner["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.detach.default:
+            return cls(args[0].integers.detach(), args[0].scale.detach())
+        args, kwargs = torch.utils._pytree.tree_map_only(cls, lambda x: x.integers.to(x.scale.dtype) * x.scale, (args, kwargs or {}))
+        return function(*args, **kwargs)
+
+
+class Tagged(torch.Tensor):
+    """A subclass that holds its own data."""
+
+
+class Wrapped(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        weight = torch.randn(8, 4)
+        scale = weight.abs().amax(1, keepdim=True) / 127
+        self.weight = torch.nn.Parameter(Scaled((weight / scale).round().to(torch.int8), scale), requires_grad=False)
+        self.register_buffer("bias", Scaled(torch.ones(8, dtype=torch.int8), torch.full((8,), 0.5)))
+        self.register_buffer("offset", Scaled(torch.ones(8, dtype=torch.int8), torch.full((1,), 0.25)), persistent=False)
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weight, self.bias) + self.offset
+
+
+class Tags(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4).as_subclass(Tagged))
+        self.register_buffer("shift", torch.randn(4).as_subclass(Tagged))
+
+    def forward(self, x):
+        return x * self.weight + self.shift
+
+
+@pytest.mark.parametrize("module", [Wrapped, Tags, lambda: torch.nn.Sequential(Tags(), Wrapped())])
+def test_tensor_subclasses(module, tmp_path):
+    """Weights of a subclass are compiled as the tensors that they are made of. A file has them pickled, which is refused with the way out."""
+    torch.manual_seed(0)
+    module, x = module().eval(), torch.randn(3, 4)
+    with torch.no_grad():
+        expected = torch.as_tensor(module(x)).as_subclass(torch.Tensor)
+        program = torch.export.export(module, (x,))
+    types = {name: type(value.data) for name, value in program.state_dict.items()}
+    torch.testing.assert_close(torch.as_tensor(kiln.compile(program)(x)), expected)
+    assert {name: type(value.data) for name, value in program.state_dict.items()} == types, "the program was changed"
+    torch.export.save(program, tmp_path / "model.pt2")
+    assert_user_error(run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / "model.so"), "a tensor subclass", "program.run_decompositions({})")
