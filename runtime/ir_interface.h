@@ -198,6 +198,11 @@ int32_t kiln_rt_custom(kiln_rt_run *run, const kiln_extern_call *call, kiln_cust
 int32_t kiln_rt_device_custom(kiln_rt_run *run, const kiln_extern_call *call,
                               kiln_custom_op_fn function, void *const *buffers,
                               const int64_t *numbers);
+/* The same of a function that takes tensors in the host's memory: it is given copies, and the run
+ * waits for it. */
+int32_t kiln_rt_device_custom_on_host(kiln_rt_run *run, const kiln_extern_call *call,
+                                      kiln_custom_op_fn function, void *const *buffers,
+                                      const int64_t *numbers);
 /* The run is over: libraries keep nothing for it any more. */
 void kiln_rt_drop_kept(kiln_rt_run *run);
 

@@ -6,10 +6,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-static Element conjugate(Element x) {
-  return isComplex(x.type()) ? makeComplex(real(x), -imag(x)) : x;
-}
-
 namespace {
 struct CholeskyFactor {
   Value lower; // [batch, n, n], zero above the diagonal

@@ -1,5 +1,6 @@
 #include "Linalg.h"
 #include "Loop.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -42,8 +43,16 @@ Value lowering::transposeMatrices(Call &call, Value tensor) {
   return call.kernels.permute(tensor, {0, 2, 1});
 }
 
-static Element conjugate(Element x) {
+Element lowering::conjugate(Element x) {
   return isComplex(x.type()) ? makeComplex(real(x), -imag(x)) : x;
+}
+
+Value lowering::conjugate(Call &call, Value tensor) {
+  if (!isComplex(elementType(tensor)))
+    return tensor;
+  return call.kernels.map(shapeOf(tensor), elementType(tensor), [&](BodyBuilder &body) {
+    return conjugate(body.read(tensor, body.ownDims()));
+  });
 }
 
 Value lowering::conjugateTranspose(Call &call, Value tensor) {
@@ -58,6 +67,21 @@ Value lowering::identityMatrices(Call &call, Expr batch, Expr n, Type type) {
   return call.kernels.map({batch, n, n}, type, [&](BodyBuilder &body) {
     return convert(body.index(body.dim(1)) == body.index(body.dim(2)), type);
   });
+}
+
+SmallVector<Value> lowering::callRuntime(Call &call, StringRef name, ArrayRef<Value> operands,
+                                         ArrayRef<Type> results, ArrayRef<Attribute> numbers) {
+  ImplicitLocOpBuilder &b = call.kernels.b();
+  SmallVector<Attribute> args;
+  for (unsigned i = 0; i < operands.size(); ++i)
+    args.push_back(torch::ArgAttr::get(b.getContext(), i));
+  llvm::append_range(args, numbers);
+  StringRef dtype = isComplex(elementType(operands[0])) ? "_c128" : "_f64";
+  auto made = kernel::ExternOp::create(
+      b, TypeRange(results), torch::runtimeLibrary, ("kiln_linalg_" + name + dtype).str(), operands,
+      b.getArrayAttr(args), ArrayAttr(), llvm::to_vector(llvm::seq<int64_t>(0, results.size())),
+      /*sizes=*/ArrayRef<int64_t>(), /*updates=*/ArrayRef<int64_t>(), /*impure=*/false);
+  return llvm::to_vector(ValueRange(made.getResults()));
 }
 
 void lowering::requireSuccess(Call &call, Value info, StringRef message) {

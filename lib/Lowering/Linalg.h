@@ -22,6 +22,8 @@ bool isMatrix(mlir::Value tensor);
 bool isSquare(Call &call, mlir::Value tensor);
 
 mlir::Value transposeMatrices(Call &call, mlir::Value tensor);
+Element conjugate(Element x); // itself if it is real
+mlir::Value conjugate(Call &call, mlir::Value tensor);
 mlir::Value conjugateTranspose(Call &call, mlir::Value tensor);
 /// [batch, n, n] with ones on the diagonal.
 mlir::Value identityMatrices(Call &call, Expr batch, Expr n, mlir::Type type);
@@ -52,6 +54,23 @@ mlir::Value firstZeroPivot(Call &call, mlir::Value lu);
 /// null, is set to the numbers of the zero pivots.
 mlir::Value invertMatrices(Call &call, mlir::Value matrices, bool checked,
                            mlir::Value *info = nullptr);
+
+/// Of the Hermitian matrices that a triangle of [batch, n, n] says: the values [batch, n], f64,
+/// ascending, and the vectors by columns.
+mlir::Value eigenvalues(Call &call, mlir::Value matrices, bool upper);
+std::pair<mlir::Value, mlir::Value> eigenvectors(Call &call, mlir::Value matrices, bool upper);
+
+/// The result of a call: a norm of the singular values of its first tensor, whose rows and columns
+/// are these dims.
+enum class SingularNorm { Largest, Smallest, Sum };
+mlir::LogicalResult singularNorm(Call &call, SingularNorm norm, std::array<int64_t, 2> dims);
+
+/// Results of a function of the runtime's, "kiln_linalg_" and `name` and the dtype: of `operands`,
+/// the first of which says the dtype, and then `numbers`.
+llvm::SmallVector<mlir::Value> callRuntime(Call &call, llvm::StringRef name,
+                                           llvm::ArrayRef<mlir::Value> operands,
+                                           llvm::ArrayRef<mlir::Type> results,
+                                           llvm::ArrayRef<mlir::Attribute> numbers = {});
 
 /// Fails the run unless all of `info` is 0.
 void requireSuccess(Call &call, mlir::Value info, llvm::StringRef message);

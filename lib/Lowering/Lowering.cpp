@@ -41,6 +41,7 @@ const LoweringTable &lowering::loweringTable() {
     registerCreation(all);
     registerDiagonal(all);
     registerDistance(all);
+    registerEigen(all);
     registerEinsum(all);
     registerEmbeddingBag(all);
     registerErrorFunction(all);
@@ -68,6 +69,7 @@ const LoweringTable &lowering::loweringTable() {
     registerPool(all);
     registerPoolBackward(all);
     registerProduct(all);
+    registerQr(all);
     registerQuantile(all);
     registerQuantize(all);
     registerRandom(all);
@@ -77,6 +79,7 @@ const LoweringTable &lowering::loweringTable() {
     registerScatter(all);
     registerSearch(all);
     registerSegmentReduce(all);
+    registerSingularValues(all);
     registerSoftmax(all);
     registerSort(all);
     registerStrided(all);

@@ -6,10 +6,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-static Element conjugate(Element x) {
-  return isComplex(x.type()) ? makeComplex(real(x), -imag(x)) : x;
-}
-
 static bool isSameType(ArrayRef<Value> tensors) {
   return llvm::all_of(
       tensors, [&](Value t) { return !t || elementType(t) == elementType(tensors.front()); });

@@ -1,5 +1,6 @@
 // Reductions over dims.
 #include "ComplexFunctions.h"
+#include "Linalg.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
@@ -335,8 +336,10 @@ static LogicalResult matrixNorm(Call &call, double order, std::array<int64_t, 2>
   if (!isFloat(type) || dims[0] == dims[1] ||
       llvm::any_of(dims, [&](int64_t dim) { return dim < 0 || dim >= rank; }))
     return call.refuse("this dtype or these dims");
+  if (std::abs(order) == 2)
+    return singularNorm(call, order > 0 ? SingularNorm::Largest : SingularNorm::Smallest, dims);
   if (std::abs(order) != 1 && !std::isinf(order))
-    return call.refuse("a norm of singular values");
+    return call.refuse("an order that matrices have no norm of");
   ReducedDims lines(self, {dims[std::isinf(order)]});
   Type common = isComplex(elementType(self)) ? Type(ComplexType::get(type)) : type;
   Value sums = reduceTo(call, lines, true, common, type, [&](BodyBuilder &body, BodyFn read) {
@@ -370,9 +373,13 @@ static std::optional<std::array<int64_t, 2>> matrixDims(Call &call) {
 static LogicalResult lowerLinalgNorm(Call &call) {
   auto dims = matrixDims(call);
   if (!call.args.isNone("ord") && !call.args.isNumber("ord")) {
-    if (!dims || call.args.string("ord") != "fro")
-      return call.refuse("a norm of singular values");
-    return vectorNorm(call, 2);
+    if (dims && call.args.string("ord") == "fro")
+      return vectorNorm(call, 2);
+    if (!dims || call.args.string("ord") != "nuc")
+      return call.refuse("a norm that is named otherwise, or of no matrix");
+    for (int64_t &dim : *dims)
+      dim += dim < 0 ? rankOf(call.tensor(0)) : 0;
+    return singularNorm(call, SingularNorm::Sum, *dims);
   }
   if (call.args.isNone("ord"))
     return vectorNorm(call, 2);

@@ -183,8 +183,9 @@ private:
   llvm::Error generate() {
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
     bool callsLibraries =
-        llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(),
-                     [](auto call) { return call.getLibrary() != torch::cLibrary; });
+        llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
+          return call.getLibrary() != torch::cLibrary && call.getLibrary() != torch::runtimeLibrary;
+        });
     llvm::Expected<Weights> weights = Weights::collect(program);
     if (!weights)
       return internal(weights.takeError());

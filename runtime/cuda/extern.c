@@ -1,8 +1,8 @@
 /*===- extern.c - Libraries that main calls, on copies ----------------------===*
  *
- * A library computes in the host's memory: what it reads is copied there, and what it
- * has written back. The run waits for that. Generated code refers to this function,
- * and nothing else in the runtime does.
+ * A library computes in the host's memory, and so do the runtime's own functions: what
+ * they read is copied there, and what they have written back. The run waits for that.
+ * Generated code refers to the kiln_rt_ functions, and nothing else in the runtime does.
  *
  *===-----------------------------------------------------------------------===*/
 #include "cuda.h"
@@ -62,24 +62,14 @@ static CUresult copy(kiln_context *context, const extern_copies *copies, bool to
   return result == CUDA_SUCCESS ? last : result;
 }
 
-static int32_t call_library(struct kiln_rt_run *run, kiln_context *context, uint32_t index,
-                            const extern_copies *copies) {
-  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
-  CUresult result = copy(context, copies, /*to_host=*/true);
-  if (result != CUDA_SUCCESS)
-    return kiln_cuda_fail(driver, result, "cannot copy from the GPU");
-  int32_t status = kiln_rt_extern(run, index, copies->copies, copies->numbers);
-  if (status != KILN_OK)
-    return status;
-  result = copy(context, copies, /*to_host=*/false);
-  return result == CUDA_SUCCESS ? KILN_OK
-                                : kiln_cuda_fail(driver, result, "cannot copy to the GPU");
-}
+typedef int32_t host_call(struct kiln_rt_run *run, void *const *copies, const int64_t *numbers,
+                          const void *arg);
 
-int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *const *buffers,
-                              const int64_t *numbers) {
+static int32_t call_on_copies(struct kiln_rt_run *run, const kiln_extern_call *call,
+                              void *const *buffers, const int64_t *numbers, host_call *function,
+                              const void *arg) {
   kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
-  const kiln_extern_call *call = &kiln_program.externs->calls[index];
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   uint32_t count = call->num_operands + call->num_results;
   void *copied[count + 1];
   uint64_t bytes[count + 1], total;
@@ -97,9 +87,47 @@ int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *con
   if (status == KILN_OK) {
     for (uint32_t i = 0; i < count; ++i)
       copied[i] = (char *)context->staging.data + (uintptr_t)copied[i];
-    status = call_library(run, context, index, &copies);
+    CUresult result = copy(context, &copies, /*to_host=*/true);
+    if (result != CUDA_SUCCESS)
+      status = kiln_cuda_fail(driver, result, "cannot copy from the GPU");
+  }
+  if (status == KILN_OK)
+    status = function(run, copied, numbers, arg);
+  if (status == KILN_OK) {
+    CUresult result = copy(context, &copies, /*to_host=*/false);
+    if (result != CUDA_SUCCESS)
+      status = kiln_cuda_fail(driver, result, "cannot copy to the GPU");
   }
   if (status != KILN_OK)
     context->failure = status;
   return status;
+}
+
+static int32_t call_library(struct kiln_rt_run *run, void *const *copies, const int64_t *numbers,
+                            const void *arg) {
+  return kiln_rt_extern(run, *(const uint32_t *)arg, copies, numbers);
+}
+
+int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *const *buffers,
+                              const int64_t *numbers) {
+  return call_on_copies(run, &kiln_program.externs->calls[index], buffers, numbers, call_library,
+                        &index);
+}
+
+typedef struct {
+  const kiln_extern_call *call;
+  kiln_custom_op_fn function;
+} host_function;
+
+static int32_t call_function(struct kiln_rt_run *run, void *const *copies, const int64_t *numbers,
+                             const void *arg) {
+  const host_function *made = arg;
+  return kiln_rt_custom(run, made->call, made->function, copies, numbers);
+}
+
+int32_t kiln_rt_device_custom_on_host(kiln_rt_run *run, const kiln_extern_call *call,
+                                      kiln_custom_op_fn function, void *const *buffers,
+                                      const int64_t *numbers) {
+  return call_on_copies(run, call, buffers, numbers, call_function,
+                        &(host_function){call, function});
 }

@@ -75,3 +75,101 @@ def test_failures(compile_model):
         model.run([singular])
     actual = compile_model(Unchecked(), (torch.eye(2),)).model.run([singular])
     assert [torch.as_tensor(value).item() for value in actual] == [2, 1, 2, 0]
+
+
+def qr(a):
+    q, r = torch.linalg.qr(a)
+    packed, tau = torch.geqrf(a)
+    tall = a if a.shape[-2] >= a.shape[-1] else a.mH
+    reflectors, factors = torch.geqrf(tall)
+    square = a @ a.mH
+    return (q, r, *torch.linalg.qr(a, mode="complete"), *torch.linalg.qr(a, mode="r"), packed, tau, torch.linalg.householder_product(reflectors, factors),
+            torch.linalg.householder_product(reflectors, factors[..., :2]), torch.ormqr(packed, tau, square), torch.ormqr(packed, tau, square, transpose=True),
+            torch.ormqr(packed, tau, square, left=False), torch.ormqr(packed, tau, square, left=False, transpose=True))
+
+
+def singular_vectors(a):
+    """They are determined but for signs, so they are multiplied."""
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    left, _, right = torch.linalg.svd(a)
+    return (u * s.unsqueeze(-2)) @ vh, s, left.mH @ left, right @ right.mH, torch.linalg.svdvals(a), torch.linalg.matrix_norm(a, "nuc")
+
+
+def singular_values(a):
+    return (*singular_vectors(a), torch.linalg.pinv(a), torch.linalg.pinv(a @ a.mH, hermitian=True, rtol=0.1),
+            torch.linalg.pinv(a, atol=0.5), torch.linalg.matrix_rank(a), torch.linalg.matrix_rank(a, atol=1.0), torch.linalg.matrix_rank(a @ a.mH, hermitian=True, rtol=0.1),
+            torch.linalg.matrix_norm(a, 2), torch.linalg.matrix_norm(a, -2, keepdim=True),
+            torch.linalg.matrix_norm(a, "nuc"), torch.linalg.norm(a, "nuc", dim=(-1, -2)))
+
+
+def condition(a):
+    square = a @ a.mH + torch.eye(a.shape[-2])
+    return torch.linalg.cond(square), *(torch.linalg.cond(square, p) for p in (-2, "nuc", "fro", 1, -1, float("inf")))
+
+
+def hermitian_eigenvalues(a):
+    a = a @ a.mH - 0.5 * a - 0.5 * a.mH
+    values, vectors = torch.linalg.eigh(a)
+    upper_values, upper = torch.linalg.eigh(a.triu() + 3 * a.tril(-1), UPLO="U")
+    return (values, (vectors * values.unsqueeze(-2)) @ vectors.mH, vectors.mH @ vectors, (upper * upper_values.unsqueeze(-2)) @ upper.mH,
+            torch.linalg.eigvalsh(a), torch.linalg.eigvalsh(a, UPLO="U"))
+
+
+DECOMPOSED = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+
+
+def some_of(dtype, *shape):
+    return torch.complex(some(*shape).double(), some(*shape).double()).to(dtype) if dtype.is_complex else some(*shape).to(dtype)
+
+
+@pytest.mark.parametrize("function", [qr, singular_values, condition], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("dtype", DECOMPOSED, ids=str)
+def test_decompositions(check_calls, function, dtype):
+    tall, deficient = some_of(dtype, 7, 4), some_of(dtype, 2, 1, 6, 3)
+    check_calls(function, tall, some_of(dtype, 2, 1, 4, 7), some_of(dtype, 3, 3), some_of(dtype, 2, 2, 9, 6).mT, deficient @ some_of(dtype, 3, 6) if function is not qr else deficient,
+                rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("dtype", DECOMPOSED, ids=str)
+def test_hermitian_eigenvalues(check_calls, dtype):
+    check_calls(hermitian_eigenvalues, some_of(dtype, 6, 6), some_of(dtype, 2, 3, 4, 4).mT, some_of(dtype, 1, 1), torch.eye(5, dtype=dtype), some_of(dtype, 30, 30), rtol=1e-3, atol=1e-3)
+
+
+def test_decompositions_of_empty_matrices(check_calls):
+    def function(a):
+        results = (*torch.linalg.qr(a, mode="complete"), *torch.linalg.svd(a), torch.linalg.svdvals(a), torch.linalg.pinv(a), torch.linalg.matrix_rank(a), torch.linalg.matrix_norm(a, "nuc"),
+                   *torch.linalg.eigh(a @ a.mT), torch.linalg.cond(a))
+        return [x.sum() for x in results]
+    check_calls(function, torch.zeros(0, 3), torch.zeros(2, 3, 0), torch.zeros(0, 2, 2), torch.zeros(2, 0, 0, dtype=torch.float64))
+
+
+class Decomposition(torch.nn.Module):
+    def forward(self, a):
+        return *torch.linalg.qr(a), *torch.linalg.qr(a, mode="complete"), *singular_vectors(a), *hermitian_eigenvalues(a @ a.mT)
+
+
+def test_decompositions_of_dynamic_sizes(compile_and_compare):  # export takes geqrf at given sizes only
+    shapes = {"a": {0: Dim("batch", max=64), 1: Dim("m", min=3, max=64), 2: Dim("n", min=3, max=64)}}
+    compile_and_compare(Decomposition(), (some(3, 5, 7),), dynamic_shapes=shapes, rtol=2e-3, atol=2e-3, more_inputs=[(some(2, 9, 4),), (some(5, 3, 3),), (some(2, 17, 30),)])
+
+
+def test_decompositions_with_threads(compile_model):
+    """The same bits on any number of threads."""
+    class Vectors(torch.nn.Module):
+        def forward(self, a):
+            return *torch.linalg.svd(a), *torch.linalg.qr(a), *torch.linalg.eigh(a @ a.mT)
+    a = some(40, 9, 6)
+    one, four = (compile_model(Vectors(), (a,), threads=threads).model.run([a]) for threads in (1, 4))
+    assert all(torch.equal(torch.as_tensor(x), torch.as_tensor(y)) for x, y in zip(one, four))
+
+
+@pytest.mark.parametrize("function", [torch.linalg.svdvals, torch.linalg.eigvalsh], ids=lambda function: function.__name__)
+def test_decompositions_that_fail(compile_model, function):
+    class Values(torch.nn.Module):
+        def forward(self, a):
+            return function(a)
+    model = compile_model(Values(), (torch.eye(3),)).model
+    for value in (float("nan"), float("inf")):
+        with pytest.raises(Exception, match="failed to converge"):
+            model.run([torch.full((3, 3), value)])
+    assert torch.as_tensor(model.run([torch.eye(3)])[0]).tolist() == [1, 1, 1]

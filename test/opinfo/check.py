@@ -95,18 +95,22 @@ def is_tie(positions, expected, values, dim):
     return torch.allclose(values.gather(dim, positions).double(), values.gather(dim, expected).double(), rtol=0, atol=0, equal_nan=True)
 
 
-def compare(actual, case, is_random, tolerances, dim_of_ties=None):
-    """(what differs or None, errors of each result)"""
+def compare(actual, case, is_random, tolerances, dim_of_ties=None, comparable=None):
+    """(what differs or None, errors of each result). `comparable` makes of results what does not depend on a choice."""
     if len(actual) != len(case.expected):
         return f"{len(actual)} results instead of {len(case.expected)}", []
-    found = []
+    actual = list(map(torch.as_tensor, actual))
     for number, (got, want) in enumerate(zip(actual, case.expected)):
-        got = torch.as_tensor(got)
         if got.dtype != want.dtype or got.shape != want.shape:
-            return f"result {number} is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}", found
-        if is_random:
-            continue
-        found.append(errors(got, want, case.reference[number] if case.reference and len(case.reference) == len(actual) else None))
+            return f"result {number} is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}", []
+    if is_random:
+        return None, []
+    expected, reference = case.expected, case.reference
+    if comparable:
+        actual, expected, reference = comparable(actual), comparable(expected), reference and comparable(reference)
+    found = []
+    for number, (got, want) in enumerate(zip(actual, expected)):
+        found.append(errors(got, want, reference[number] if reference and len(reference) == len(actual) else None))
         try:
             torch.testing.assert_close(got, want, equal_nan=True, **tolerances.get(want.dtype, {}))
         except AssertionError as error:
@@ -129,9 +133,9 @@ def as_torch(output):
     return torch.from_numpy(output)
 
 
-def run_calls(library, parts, tolerances):
+def run_calls(library, parts, tolerances, comparable):
     """Outcomes of the calls of one library. `parts`: (name, case, is_random, dim_of_ties) in the order of the program. `tolerances`:
-    for dtypes that are not compared as torch.testing does."""
+    for dtypes that are not compared as torch.testing does. `comparable`: as of `compare`."""
     inputs = [tensor for _, case, *_ in parts for tensor in prepare.clone(case.inputs)]
     try:
         outputs = [output for output in kiln.load(library, threads=1).run(inputs) if output is not None]
@@ -142,19 +146,19 @@ def run_calls(library, parts, tolerances):
     outcomes = []
     for name, case, is_random, dim_of_ties in parts:
         count = len(case.expected)
-        problem, found = compare(outputs[:count], case, is_random, tolerances, dim_of_ties)
+        problem, found = compare(outputs[:count], case, is_random, tolerances, dim_of_ties, comparable)
         outcomes.append(Outcome(name, WRONG if problem else NATIVE, problem or "", found, is_random))
         del outputs[:count]
     return outcomes
 
 
-def run_draws(library, cases, tolerances, dim_of_ties):
+def run_draws(library, cases, tolerances, dim_of_ties, comparable):
     """The problem and the errors of each of `cases`, which are those of one call."""
     model = kiln.load(library, threads=1)
     answers = []
     for case in cases:
         outputs = [output for output in model.run(prepare.clone(case.inputs)) if output is not None]
-        answers.append(compare(outputs, case, False, tolerances, dim_of_ties))
+        answers.append(compare(outputs, case, False, tolerances, dim_of_ties, comparable))
     return answers
 
 
@@ -206,7 +210,7 @@ class Checker:
             if self.compile(workspace.saved([one.name]), library):
                 return
             try:
-                answers = child.call(run_draws, library, cases, self.tolerances(workspace), workspace.tie_dim(one.name))
+                answers = child.call(run_draws, library, cases, self.tolerances(workspace), workspace.tie_dim(one.name), workspace.comparable())
             except (ChildProcessError, RuntimeError) as error:
                 outcome.state, outcome.detail = WRONG, f"with its inputs in another order: {error}"
                 return
@@ -262,7 +266,7 @@ class Checker:
             def run_with(resized):
                 """Outcomes of a run in which the calls of `resized` have other sizes."""
                 return child.call(run_calls, library, [(one.name, one.resized if one in resized else one.case, one.is_random, dim)
-                                               for one, dim in zip(parts, ties)], tolerances)
+                                               for one, dim in zip(parts, ties)], tolerances, workspace.comparable())
             try:
                 outcomes = run_with([])
             except ChildProcessError as error:

@@ -236,6 +236,29 @@ def tie_dim(entry, call):
     return options.get("dim", arguments[number] if number < len(arguments) else -1)
 
 
+def of_singular_vectors(results):
+    """Vectors are determined but for a phase each, or more where values are equal: their products with the values, and that they are
+    orthonormal."""
+    u, s, vh = results
+    k = s.shape[-1]
+    return [(u[..., :k] * s.unsqueeze(-2).to(u.dtype)) @ vh[..., :k, :], s, u.mH @ u, vh @ vh.mH]
+
+
+def of_eigenvectors(results):
+    values, vectors = results
+    return [(vectors * values.unsqueeze(-2).to(vectors.dtype)) @ vectors.mH, values, vectors.mH @ vectors]
+
+
+def of_general_eigenvectors(results):
+    values, vectors = results
+    return [(vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors), values, torch.linalg.vector_norm(vectors, dim=-2)]
+
+
+# What can be compared where results are not unique.
+COMPARABLE = {"linalg.svd": of_singular_vectors, "svd": lambda results: of_singular_vectors([*results[:2], results[2].mH]),
+              "linalg.eigh": of_eigenvectors, "linalg.eig": of_general_eigenvectors}
+
+
 class Program(torch.nn.Module):
     """Calls the operator once for each call; the tensors of all of them are the inputs."""
 
@@ -384,6 +407,9 @@ class Workspace:
 
     def tie_dim(self, name):
         return tie_dim(self.entry, self.calls()[name]) if self.entry.name in POSITIONS else None
+
+    def comparable(self):
+        return COMPARABLE.get(self.entry.name)
 
     def archive(self, names):
         return self.folder / f"{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}.pt2"

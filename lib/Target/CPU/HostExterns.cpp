@@ -134,7 +134,7 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   if (table.getDefiningOp<LLVM::AllocaOp>())
     storeNumbers(table, 0, numbers);
   Value buffers = storeAddresses(call->getOperands());
-  if (call.getLibrary() == torch::cLibrary)
+  if (call.getLibrary() == torch::cLibrary || call.getLibrary() == torch::runtimeLibrary)
     return emitCustomCall(call, buffers, table);
   LLVM::LLVMFuncOp function = declare(runtimeName("extern"), i32Type, {ptr, i32Type, ptr, ptr});
   Value status = LLVM::CallOp::create(builder, loc, function,
@@ -144,7 +144,7 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   emitCheck(status);
 }
 
-/// The C function of a custom operator, which may be another object's.
+/// A C function: of a custom operator, which may be another object's, or the runtime's own.
 void HostProgram::emitCustomCall(ExternCallOp call, Value buffers, Value numbers) {
   // LLVM takes the name as it is behind \01, so that nothing here has the same.
   std::string name = ("\01" + call.getCallee()).str(), description;
@@ -159,7 +159,11 @@ void HostProgram::emitCustomCall(ExternCallOp call, Value buffers, Value numbers
     description = globals->structs("kiln_extern_call_" + suffix, globals->structType(callFields),
                                    {describeCall(call, suffix, 0)});
   }
-  LLVM::LLVMFuncOp caller = declare(runtimeName("custom"), i32Type, {ptr, ptr, ptr, ptr, ptr});
+  // The runtime's functions take tensors in the host's memory, also in a model for a device.
+  bool onCopies = isDevice() && call.getLibrary() == torch::runtimeLibrary;
+  LLVM::LLVMFuncOp caller =
+      declare(onCopies ? "kiln_rt_device_custom_on_host" : runtimeName("custom"), i32Type,
+              {ptr, ptr, ptr, ptr, ptr});
   auto address = [&](StringRef symbol) -> Value {
     return LLVM::AddressOfOp::create(builder, loc, ptr, symbol);
   };

@@ -226,6 +226,21 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) -
 
 // -----
 
+// A function of the runtime's own is called in the same way.
+// CHECK-LABEL: llvm.func hidden @kiln_rt_custom
+// CHECK: llvm.call @kiln_rt_custom(
+// CHECK-NOT: @kiln_externs
+wrapper.program @main(%x: !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64> {wrapper.name = "x"})
+    -> (!wrapper.buffer<[1, 2, 2], [4, 2, 1], f64> {wrapper.name = "y"}, !wrapper.buffer<[1, 2], [2, 1], f64> {wrapper.name = "z"})
+    attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>
+  %z = wrapper.output 1 : !wrapper.buffer<[1, 2], [2, 1], f64>
+  wrapper.extern_call "kiln" "kiln_linalg_geqrf_f64" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>)
+      outs(%y, %z : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>, !wrapper.buffer<[1, 2], [2, 1], f64>) projection = [0, 1]
+}
+
+// -----
+
 // Nested graphs: functions of the run, their arena, their arguments and their results.
 // CHECK-LABEL: llvm.func internal @kiln_graph_0(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: !llvm.ptr) -> i32
 // CHECK: "llvm.intr.memcpy"(%arg3, %arg2

@@ -15,6 +15,9 @@ inline constexpr llvm::StringLiteral symbolAttrName = "torch.symbol";
 inline constexpr llvm::StringLiteral writesAttrName = "torch.writes";
 /// The library of calls that are C functions of the model itself.
 inline constexpr llvm::StringLiteral cLibrary = "c";
+/// The library of calls that are C functions of Kiln's own runtime (runtime/linalg), which take
+/// tensors in the host's memory.
+inline constexpr llvm::StringLiteral runtimeLibrary = "kiln";
 
 struct CustomOp {
   std::unique_ptr<std::string> text; // which the schema refers to

@@ -1,0 +1,65 @@
+// Eigenvalues and vectors, which the runtime computes (runtime/linalg/eigh.c).
+#include "Linalg.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+//===-- Of Hermitian matrices -----------------------------------------------------------------===//
+
+/// By columns, the lower triangle of the Hermitian matrices that this triangle of [batch, n, n]
+/// says, and zeros above.
+static Value takeTriangle(Call &call, Value matrices, bool upper) {
+  return call.kernels.map(shapeOf(matrices), elementType(matrices), [&](BodyBuilder &body) {
+    Exprs column = {body.dim(0), body.dim(2), body.dim(1)};
+    Element x =
+        upper ? conjugate(body.read(matrices, body.ownDims())) : body.read(matrices, column);
+    return select(body.index(body.dim(1)) <= body.index(body.dim(2)), x, x.constant(0));
+  });
+}
+
+static SmallVector<Value> eigh(Call &call, Value matrices, bool upper, bool wantsVectors) {
+  Exprs shape = shapeOf(matrices);
+  Expr n = shape[1];
+  Type type = elementType(matrices), f64 = Float64Type::get(type.getContext());
+  SmallVector<Type> types = {sym::getTensorType({shape[0], n}, f64),
+                             sym::getTensorType({shape[0], n * n + 3 * n}, type)};
+  if (wantsVectors)
+    types.push_back(sym::getTensorType(shape, type));
+  return callRuntime(call, "eigh", takeTriangle(call, matrices, upper), types);
+}
+
+Value lowering::eigenvalues(Call &call, Value matrices, bool upper) {
+  return eigh(call, matrices, upper, false)[0];
+}
+
+std::pair<Value, Value> lowering::eigenvectors(Call &call, Value matrices, bool upper) {
+  auto made = eigh(call, matrices, upper, true);
+  return {made[0], made[2]};
+}
+
+/// Results: the values and, if there are two, the vectors.
+static LogicalResult lowerEigh(Call &call) {
+  Value self = call.tensor(0);
+  if (!isSquare(call, self))
+    return call.refuse("needs square matrices of floats");
+  bool upper = call.args.string("UPLO").equals_insensitive("u");
+  Value flat = flattenBatch(call, self);
+  bool hasVectors = call.numResults() == 2;
+  bool computes = !call.args.has("compute_v") || call.args.boolean("compute_v");
+  if (!hasVectors || !computes || call.isUnused(1)) {
+    SmallVector<Value> results = {restore(call, eigenvalues(call, flat, upper))};
+    if (hasVectors)
+      results.push_back(computes ? Value()
+                                 : call.kernels.full(call.resultShape(1), call.resultType(1), 0));
+    return call.set(results);
+  }
+  auto [values, vectors] = eigenvectors(call, flat, upper);
+  return call.set({restore(call, values), restore(call, transposeMatrices(call, vectors), 1)});
+}
+
+void lowering::registerEigen(LoweringTable &table) {
+  table.add(
+      {"aten.linalg_eigh.default", "aten._linalg_eigh.default", "aten.linalg_eigvalsh.default"},
+      lowerEigh);
+}

@@ -1,0 +1,30 @@
+/*===- common.c - Scaling and failures of decompositions ---------------------===*/
+#include "linalg.h"
+
+double KILN_LINALG(normalize)(int64_t n, scalar *x) {
+  double most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    double size = taxicab(x[i]);
+    if (!is_finite(size))
+      return size;
+    most = greater(most, size);
+  }
+  /* Numbers whose squares neither vanish nor overflow stay as they are. */
+  if (most == 0 || (most > 1e-100 && most < 1e100))
+    return 1;
+  double power = 1;
+  while (most * power < 0x1p-60)
+    power *= 0x1p60;
+  while (most * power > 0x1p60)
+    power *= 0x1p-60;
+  for (int64_t i = 0; i < n; ++i)
+    x[i] *= power;
+  return 1 / power;
+}
+
+int32_t KILN_LINALG(fail)(const kiln_custom_op_context *context, const char *message) {
+  size_t length = strlen(message);
+  if (length < context->message_size)
+    memcpy(context->message, message, length + 1);
+  return KILN_ASSERTION_FAILED;
+}

@@ -1,0 +1,238 @@
+/*===- linalg-test.c - Decompositions of matrices ------------------------------===*
+ *
+ * Compiled twice, as the functions are. Every matrix is decomposed in memory of exactly the size
+ * that linalg.h says, and put together again.
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "../../runtime/linalg/linalg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CHECK(x)                                                                                   \
+  do {                                                                                             \
+    if (!(x)) {                                                                                    \
+      fprintf(stderr, "%s:%d: %s (%s, %d x %d)\n", __FILE__, __LINE__, #x, kind, (int)rows,        \
+              (int)columns);                                                                       \
+      exit(1);                                                                                     \
+    }                                                                                              \
+  } while (0)
+
+static const char *kind;
+static int64_t rows, columns;
+
+/*===-- Tensors -------------------------------------------------------------===*/
+
+typedef struct {
+  DLTensor tensor;
+  int64_t shape[3];
+} array;
+
+static array allocate(int rank, int64_t a, int64_t b, int64_t c, size_t item) {
+  array made = {{.ndim = rank}, {a, b, c}};
+  int64_t count = rank == 0 ? 1 : a * b * (rank == 3 ? c : 1);
+  made.tensor.data = malloc((size_t)count * item + (count == 0));
+  memset(made.tensor.data, 0x7f, (size_t)count * item);
+  return made;
+}
+static array matrices(int64_t n, int64_t m) { return allocate(3, 1, n, m, sizeof(scalar)); }
+static array vectors(int64_t n) { return allocate(2, 1, n, 0, sizeof(scalar)); }
+static array reals(int64_t n) { return allocate(2, 1, n, 0, sizeof(double)); }
+static scalar *data(array *x) { return x->tensor.data; }
+
+static void serial(void *ctx, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+  (void)ctx;
+  for (int64_t i = 0; i < n; ++i)
+    body(arg, i);
+}
+
+static char message[256];
+
+#define MOST 5
+static int32_t call(kiln_custom_op_fn function, array *const *in, int num_in, array *const *out,
+                    int num_out) {
+  const DLTensor *inputs[MOST], *outputs[MOST];
+  for (int i = 0; i < num_in; ++i)
+    in[i]->tensor.shape = in[i]->shape, inputs[i] = &in[i]->tensor;
+  for (int i = 0; i < num_out; ++i)
+    out[i]->tensor.shape = out[i]->shape, outputs[i] = &out[i]->tensor;
+  kiln_custom_op_context context = {.struct_size = sizeof context,
+                                    .message = message,
+                                    .message_size = sizeof message,
+                                    .parallel_for = serial};
+  return function(inputs, (size_t)num_in, outputs, (size_t)num_out, &context);
+}
+
+static void release(array *const *x, int count) {
+  for (int i = 0; i < count; ++i)
+    free(x[i]->tensor.data);
+}
+
+/*===-- Matrices ------------------------------------------------------------===*/
+
+static uint64_t state = 1;
+static double next(void) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (double)(int64_t)(state >> 11) * 0x1p-52 - 1;
+}
+
+/* a [n, m]: column j has its element i at j * m + i. */
+static void fill(const char *name, int64_t n, int64_t m, scalar *a) {
+  kind = name;
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < m; ++i) {
+      scalar x = make(next(), next());
+      if (!strcmp(name, "zero"))
+        x = 0;
+      else if (!strcmp(name, "ones"))
+        x = 1;
+      else if (!strcmp(name, "identity"))
+        x = i == j;
+      else if (!strcmp(name, "huge"))
+        x *= 1e300;
+      else if (!strcmp(name, "tiny"))
+        x *= 1e-300;
+      else if (!strcmp(name, "graded"))
+        x *= pow(10, -(double)(i + 2 * j));
+      else if (!strcmp(name, "bidiagonal")) /* with zeros on its diagonal */
+        x = j == i + 1 ? 1 : j == i ? i % 3 != 1 : 0;
+      a[j * m + i] = x;
+    }
+}
+
+static double largest(int64_t n, const scalar *x) {
+  double most = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    CHECK(is_finite(real(x[i])) && is_finite(imaginary(x[i])));
+    most = greater(most, taxicab(x[i]));
+  }
+  return most;
+}
+
+/* Columns of q are orthonormal. */
+static void check_orthonormal(int64_t n, int64_t m, const scalar *q) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      CHECK(taxicab(dot(m, q + i * m, q + j * m) - (i == j)) < 1e-13 * (double)(m + 10));
+}
+
+/* Row r, column c of U diag(s) V^H. */
+static scalar product(const scalar *u, int64_t m, const double *s, const scalar *v, int64_t n,
+                      int64_t k, int64_t r, int64_t c, double unit) {
+  scalar sum = 0;
+  for (int64_t i = 0; i < k; ++i)
+    sum += multiply(u[i * m + r], conjugate(v[i * n + c])) * (s[i] / unit);
+  return sum;
+}
+
+static void test_qr(int64_t n, int64_t m, const array *given) {
+  int64_t k = smaller(m, n);
+  array a = *given, packed = matrices(n, m), tau = vectors(k), q = matrices(m, m);
+  CHECK(call(KILN_LINALG(geqrf), (array *[]){&a}, 1, (array *[]){&packed, &tau}, 2) == KILN_OK);
+  CHECK(call(KILN_LINALG(orgqr), (array *[]){&packed, &tau}, 2, (array *[]){&q}, 1) == KILN_OK);
+  check_orthonormal(m, m, data(&q));
+  /* Q^H A is R. */
+  array back = matrices(n, m);
+  uint8_t adjoint = 1;
+  array flag = {{.data = &adjoint}, {0}};
+  CHECK(call(KILN_LINALG(ormqr), (array *[]){&packed, &tau, &a, &flag}, 4, (array *[]){&back}, 1) ==
+        KILN_OK);
+  double unit = largest(m * n, data(&a)) + DBL_MIN;
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < m; ++i) {
+      scalar r = i <= j ? data(&packed)[j * m + i] : 0;
+      CHECK(taxicab((data(&back)[j * m + i] - r) / unit) < 1e-13 * (double)(m + 10));
+      scalar direct = dot(m, data(&q) + i * m, data(&a) + j * m);
+      CHECK(unit > 1e200 || unit < 1e-200 ||
+            taxicab((direct - r) / unit) < 1e-13 * (double)(m + 10));
+    }
+  release((array *[]){&packed, &tau, &q, &back}, 4);
+}
+
+static void test_svd(int64_t n, int64_t m, const array *given) {
+  int64_t k = smaller(m, n), work = m * n + k * k + 3 * k + (m > n ? m : n);
+  array a = *given, s = reals(k), alone = reals(k), w = vectors(work), u = matrices(m, m);
+  array v = matrices(n, n);
+  CHECK(call(KILN_LINALG(svd), (array *[]){&a}, 1, (array *[]){&s, &w, &u, &v}, 4) == KILN_OK);
+  CHECK(call(KILN_LINALG(svd), (array *[]){&a}, 1, (array *[]){&alone, &w}, 2) == KILN_OK);
+  check_orthonormal(m, m, data(&u));
+  check_orthonormal(n, n, data(&v));
+  double unit = largest(m * n, data(&a)) + DBL_MIN;
+  const double *values = s.tensor.data, *others = alone.tensor.data;
+  for (int64_t i = 0; i < k; ++i)
+    CHECK(values[i] >= 0 && (i == 0 || values[i] <= values[i - 1]) &&
+          fabs(values[i] - others[i]) <= 1e-13 * values[0]);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < m; ++i)
+      CHECK(taxicab(product(data(&u), m, values, data(&v), n, k, i, j, unit) -
+                    data(&a)[j * m + i] / unit) < 1e-13 * (double)(m + n + 10));
+  /* The first columns alone are the same. */
+  array few = matrices(k, m), right = matrices(k, n);
+  CHECK(call(KILN_LINALG(svd), (array *[]){&a}, 1, (array *[]){&s, &w, &few, &right}, 4) ==
+        KILN_OK);
+  CHECK(!memcmp(data(&few), data(&u), (size_t)(k * m) * sizeof(scalar)));
+  CHECK(!memcmp(data(&right), data(&v), (size_t)(k * n) * sizeof(scalar)));
+  release((array *[]){&s, &alone, &w, &u, &v, &few, &right}, 7);
+}
+
+static void test_eigh(int64_t n, const array *given) {
+  array a = *given, d = reals(n), alone = reals(n), w = vectors(3 * n + n * n), v = matrices(n, n);
+  CHECK(call(KILN_LINALG(eigh), (array *[]){&a}, 1, (array *[]){&d, &w, &v}, 3) == KILN_OK);
+  CHECK(call(KILN_LINALG(eigh), (array *[]){&a}, 1, (array *[]){&alone, &w}, 2) == KILN_OK);
+  check_orthonormal(n, n, data(&v));
+  double unit = largest(n * n, data(&a)) + DBL_MIN;
+  const double *values = d.tensor.data, *others = alone.tensor.data;
+  for (int64_t i = 0; i < n; ++i)
+    CHECK((i == 0 || values[i] >= values[i - 1]) &&
+          fabs(values[i] - others[i]) <= 1e-12 * unit * (double)(n + 10));
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = j; i < n; ++i) {
+      scalar want = i == j ? real(data(&a)[j * n + i]) : data(&a)[j * n + i];
+      CHECK(taxicab(product(data(&v), n, values, data(&v), n, n, i, j, unit) - want / unit) <
+            1e-13 * (double)(2 * n + 10));
+    }
+  release((array *[]){&d, &alone, &w, &v}, 4);
+}
+
+/* No algorithm goes on for ever, or writes elsewhere. */
+static void test_not_finite(int64_t n, double value) {
+  kind = "not finite";
+  int64_t m = n + 1;
+  array a = matrices(n, m), s = reals(n), w = vectors(m * n + n * n + 3 * n + m);
+  array u = matrices(n, m), v = matrices(n, n), tau = vectors(n), packed = matrices(n, m);
+  fill(kind, n, m, data(&a));
+  data(&a)[n * m / 2] = value;
+  CHECK(call(KILN_LINALG(svd), (array *[]){&a}, 1, (array *[]){&s, &w, &u, &v}, 4) ==
+        KILN_ASSERTION_FAILED);
+  CHECK(strstr(message, "failed to converge"));
+  CHECK(call(KILN_LINALG(geqrf), (array *[]){&a}, 1, (array *[]){&packed, &tau}, 2) == KILN_OK);
+  a.shape[2] = n;
+  data(&a)[n * n - 1] = value;
+  CHECK(call(KILN_LINALG(eigh), (array *[]){&a}, 1, (array *[]){&s, &w, &v}, 3) ==
+        KILN_ASSERTION_FAILED);
+  release((array *[]){&a, &s, &w, &u, &v, &tau, &packed}, 7);
+}
+
+int main(void) {
+  static const char *const kinds[] = {"random", "zero", "ones",   "identity",
+                                      "huge",   "tiny", "graded", "bidiagonal"};
+  static const int64_t sizes[][2] = {{0, 0}, {0, 3}, {3, 0},  {1, 1},  {1, 4},   {4, 1},
+                                     {2, 2}, {3, 3}, {5, 12}, {12, 5}, {33, 33}, {40, 17}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
+    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; ++j) {
+      columns = sizes[j][0], rows = sizes[j][1];
+      array a = matrices(columns, rows);
+      fill(kinds[i], columns, rows, data(&a));
+      test_qr(columns, rows, &a);
+      test_svd(columns, rows, &a);
+      if (columns == rows)
+        test_eigh(columns, &a);
+      release((array *[]){&a}, 1);
+    }
+  for (int64_t n = 1; n < 8; ++n) {
+    test_not_finite(n, NAN);
+    test_not_finite(n, INFINITY);
+  }
+  return 0;
+}
