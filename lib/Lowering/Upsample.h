@@ -51,6 +51,17 @@ bool isImageOfBytes(Call &call);
 /// The bilinear or bicubic interpolation of such an image, which ATen computes in integers.
 mlir::LogicalResult resizeBytes(Call &call, bool isCubic, bool antialias);
 
+/// Along an axis, for each output the first input and `count` weights, which count 2^-bits; `bits`
+/// is 0-d. All are i32.
+struct ByteWindow {
+  mlir::Value first, weights, bits;
+  Expr count;
+};
+
+/// Of spatial dim `i` of an image of bytes whose size is known when the model runs.
+ByteWindow byteWindowAtRun(Call &call, size_t i, std::optional<double> factor, bool isCubic,
+                           bool antialias);
+
 } // namespace kiln::lowering
 
 #endif // KILN_LIB_LOWERING_UPSAMPLE_H

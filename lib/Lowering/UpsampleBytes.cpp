@@ -1,7 +1,7 @@
 // Interpolation of images of bytes. As in ATen, weights are 16-bit integers with as many fractional
 // bits as the largest one leaves, and each of the two passes, along the width and then along the
-// height, rounds to bytes. Weights are tables made here: how many bits they have depends on all of
-// them, so sizes have to be known.
+// height, rounds to bytes. Where sizes are known, weights are tables made here: how many bits they
+// have depends on all of them. Others are computed when the model runs (UpsampleBytesAtRun.cpp).
 #include "Upsample.h"
 #include <cmath>
 
@@ -112,58 +112,64 @@ static std::optional<Table> makeTable(const Axis &axis, Filter filter) {
   return table;
 }
 
-static std::optional<SmallVector<Axis>> axes(Call &call) {
-  Exprs in = shapeOf(call.tensor(0)), out = call.resultShape();
+/// Nullopt where a size is not a constant.
+static std::optional<Axis> getAxis(Call &call, size_t i, std::optional<double> factor) {
+  auto from = shapeOf(call.tensor(0))[2 + i].constant(), to = call.resultShape()[2 + i].constant();
+  if (!from || !to)
+    return std::nullopt;
   bool align = call.args.boolean("align_corners");
-  SmallVector<std::optional<double>> factors = scaleFactors(call, 2);
-  SmallVector<Axis> result;
-  for (size_t i = 0; i < 2; ++i) {
-    auto from = in[2 + i].constant(), to = out[2 + i].constant();
-    if (!from || !to || *from <= 0 || *to <= 0 || *from > INT32_MAX) {
-      call.kernels.fail("an image of bytes whose size is not a positive constant");
-      return std::nullopt;
-    }
-    double scale = static_cast<double>(*from) / static_cast<double>(*to);
-    if (align)
-      scale = *to > 1 ? static_cast<double>(*from - 1) / static_cast<double>(*to - 1) : 0;
-    else if (factors[i] && *factors[i] > 0)
-      scale = 1 / *factors[i];
-    // ATen then interpolates or not, as the number of channels is.
-    if (*from == *to && scale != 1 && *to > 1) {
-      call.kernels.fail("a factor that leaves a size of an image of bytes as it is");
-      return std::nullopt;
-    }
-    result.push_back({*from, *to, scale, align});
+  if (*from <= 0 || *to <= 0 || *from > INT32_MAX) {
+    call.kernels.fail("an image of bytes without elements");
+    return std::nullopt;
   }
-  return result;
+  double scale = static_cast<double>(*from) / static_cast<double>(*to);
+  if (align)
+    scale = *to > 1 ? static_cast<double>(*from - 1) / static_cast<double>(*to - 1) : 0;
+  else if (factor && *factor > 0)
+    scale = 1 / *factor;
+  // ATen then interpolates or not, as the number of channels is.
+  if (*from == *to && scale != 1 && *to > 1)
+    call.kernels.fail("a factor that leaves a size of an image of bytes as it is");
+  return Axis{*from, *to, scale, align};
 }
 
-/// Dim `dim` of `x` becomes that of the axis.
-static Value resize(KernelBuilder &kernels, Value x, size_t dim, const Axis &axis,
-                    const Table &table) {
+/// The table as constants; nullopt for one that is too large.
+static std::optional<ByteWindow> tableWindow(KernelBuilder &kernels, const Axis &axis,
+                                             Filter filter) {
+  std::optional<Table> table = makeTable(axis, filter);
+  if (!table)
+    return std::nullopt;
   Type i32 = kernels.b().getI32Type();
   auto constant = [&](ArrayRef<int64_t> shape, ArrayRef<int32_t> values) -> Value {
     auto type = RankedTensorType::get(shape, i32);
     return kernel::ConstantOp::create(kernels.b(), type, DenseElementsAttr::get(type, values),
                                       StringAttr());
   };
-  Value firsts = constant({axis.out}, table.first);
-  Value weights = constant({axis.out, table.count}, table.weights);
+  return ByteWindow{constant({axis.out}, table->first),
+                    constant({axis.out, table->count}, table->weights), constant({}, {table->bits}),
+                    Expr(table->count)};
+}
+
+/// Dim `dim` of `x` becomes one of `out`.
+static Value resize(KernelBuilder &kernels, Value x, size_t dim, Expr out,
+                    const ByteWindow &window) {
+  Type i32 = kernels.b().getI32Type();
   Exprs shape = shapeOf(x);
-  shape[dim] = axis.out;
+  Expr in = shape[dim];
+  shape[dim] = out;
   return kernels.map(shape, elementType(x), [&](BodyBuilder &body) {
     Exprs out = body.ownDims();
-    Element first = body.read(firsts, Exprs{out[dim]});
-    Element sum = body.sum({Expr(table.count)}, i32, [&](BodyBuilder &inner) {
+    Element first = body.read(window.first, Exprs{out[dim]});
+    Element sum = body.sum({window.count}, i32, [&](BodyBuilder &inner) {
       Expr j = inner.dim(inner.numDims() - 1);
       Indices at = indicesOf(out);
       // What has no weight may be outside.
-      at[dim] = minimum(first + convert(inner.index(j), i32), inner.constant(i32, axis.in - 1));
-      return convert(inner.read(x, at), i32) * inner.read(weights, Exprs{out[dim], j});
+      at[dim] = minimum(first + convert(inner.index(j), i32), convert(inner.index(in - 1), i32));
+      return convert(inner.read(x, at), i32) * inner.read(window.weights, Exprs{out[dim], j});
     });
-    if (table.bits > 0)
-      sum = shiftRight(sum + sum.constant(int64_t(1) << (table.bits - 1)),
-                       sum.constant(int64_t(table.bits)));
+    Element bits = body.read(window.bits, Exprs());
+    Element half = shiftRight(shiftLeft(bits.constant(1), bits), bits.constant(1));
+    sum = shiftRight(sum + half, bits);
     return minimum(maximum(sum, sum.constant(0)), sum.constant(255));
   });
 }
@@ -174,18 +180,22 @@ bool lowering::isImageOfBytes(Call &call) {
 }
 
 LogicalResult lowering::resizeBytes(Call &call, bool isCubic, bool antialias) {
-  auto all = axes(call);
-  if (!all)
-    return failure();
   Value x = call.tensor(0);
+  SmallVector<std::optional<double>> factors = scaleFactors(call, 2);
   for (size_t i : {1, 0}) {
-    const Axis &axis = (*all)[i];
-    if (axis.in == axis.out)
+    std::optional<Axis> axis = getAxis(call, i, factors[i]);
+    std::optional<ByteWindow> window;
+    if (axis && axis->in == axis->out)
       continue;
-    std::optional<Table> table = makeTable(axis, {isCubic, antialias});
-    if (!table)
+    if (axis)
+      window = tableWindow(call.kernels, *axis, {isCubic, antialias});
+    else if (!call.kernels.failure)
+      window = byteWindowAtRun(call, i, factors[i], isCubic, antialias);
+    if (call.kernels.failure)
+      return failure();
+    if (!window)
       return call.refuse("an image of bytes this large");
-    x = resize(call.kernels, x, 2 + i, axis, *table);
+    x = resize(call.kernels, x, 2 + i, call.resultShape()[2 + i], *window);
   }
   return call.set(x);
 }

@@ -48,11 +48,11 @@ func.func @dropout(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Weights of images of bytes have as many bits as the largest of all leaves: sizes have to be known.
-func.func @bytes(%x: tensor<1x3x?x8xui8, #sym.shape<[1, 3, s0, 8]>>) -> tensor<1x3x5x5xui8> {
-  // expected-error@+1 {{cannot compile aten.upsample_bilinear2d.default: an image of bytes whose size is not a positive constant}}
-  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#torch.arg<0>, [5, 5], false, unit, unit] {node = "resize"} : (tensor<1x3x?x8xui8, #sym.shape<[1, 3, s0, 8]>>) -> tensor<1x3x5x5xui8>
-  return %0 : tensor<1x3x5x5xui8>
+// Whether ATen interpolates along a dim whose size stays as it is depends on the number of channels.
+func.func @bytes(%x: tensor<1x3x8x8xui8>) -> tensor<1x3x8x5xui8> {
+  // expected-error@+1 {{cannot compile aten.upsample_bilinear2d.default: a factor that leaves a size of an image of bytes as it is}}
+  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#torch.arg<0>, [8, 5], false, 1.1, unit] {node = "resize"} : (tensor<1x3x8x8xui8>) -> tensor<1x3x8x5xui8>
+  return %0 : tensor<1x3x8x5xui8>
 }
 
 // -----

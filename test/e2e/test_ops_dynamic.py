@@ -130,3 +130,15 @@ def test_half_heads_of_unknown_size(compile_model, dtype):
     compiled = compile_model(Attention(), (x,), ((AUTO,) * 4,))
     nearest = Attention()(x.double()).to(dtype)
     assert (compiled.model(x) == nearest).float().mean() > 0.99
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+def test_bytes_of_unknown_size(compile_and_compare, antialias):
+    """Weights of 16 bits, whose number of fractional bits is found in the run: exact."""
+    class Resize(torch.nn.Module):
+        def forward(self, x, like):
+            resized = [F.interpolate(x, like.shape[2:], mode=mode, align_corners=corners, antialias=antialias) for mode in ("bilinear", "bicubic") for corners in (False, True)]
+            return (*resized, F.interpolate(x, scale_factor=0.37, mode="bilinear", antialias=antialias), F.interpolate(x, scale_factor=1.6, mode="bicubic", antialias=antialias))
+    sizes = [((20, 30), (10, 45)), ((41, 40), (41, 80)), ((64, 65), (33, 7))]
+    cases = [tuple(torch.randint(0, 256, (1, 2, *size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)) for size in pair) for pair in sizes]
+    compile_and_compare(Resize(), cases[0], ({2: AUTO, 3: AUTO},) * 2, more_inputs=cases[1:], rtol=0, atol=0)
