@@ -1,7 +1,8 @@
 // Distinct elements or rows. They are put in order, the first of each run of equal ones is marked,
-// and the marked ones are kept. Rows of few elements are sorted by one column after the other, the
-// last one first; those of many by counting what stands before, which is quadratic in the number of
-// rows, so that many are refused. Runs of what is in order already need none.
+// and the marked ones are kept. Rows are sorted by one column after the other, the last one first,
+// in a loop if there are many columns; a few rows of many elements by counting what stands before
+// each, which is quadratic in their number. Runs of what is in order already need none.
+#include "Loop.h"
 #include "Order.h"
 #include "Repeat.h"
 
@@ -9,7 +10,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// The most rows worth the quadratic form, and the most columns that are sorted by.
+/// The most rows worth the quadratic form, and the most columns that are sorted by without a loop.
 static constexpr int64_t maxRows = 4096, maxColumns = 16;
 
 static bool isSortedByColumns(Expr columns) {
@@ -96,8 +97,28 @@ private:
   void order() {
     if (isSortedByColumns(columns))
       orderByColumns();
-    else
+    else if (kernels.known().isLessOrEqual(rows, maxRows))
       orderByCounting();
+    else
+      orderInLoop();
+  }
+
+  void orderInLoop() {
+    Value numbers =
+        kernels.map({rows}, i64, [&](BodyBuilder &body) { return body.index(body.dim(0)); });
+    positions = loop(kernels, columns, {numbers}, {table}, [&](const LoopStep &step) {
+                  Value before = step.carried[0], cells = step.invariants[0];
+                  Value next = step.kernels.sort({rows}, [&](BodyBuilder &body) {
+                    Element last = body.index(columns - 1);
+                    Element column = last - body.read(step.number, Exprs());
+                    Element row = body.read(before, Exprs{body.dim(0)});
+                    return orderedBits(body.read(cells, Indices{row, column}));
+                  });
+                  return SmallVector<Value>{step.kernels.map({rows}, i64, [&](BodyBuilder &body) {
+                    return body.read(before, Indices{body.read(next, Exprs{body.dim(0)})});
+                  })};
+                }).front();
+    invert();
   }
 
   void orderByColumns() {
@@ -111,8 +132,12 @@ private:
         return body.read(before, Indices{body.read(next, Exprs{body.dim(0)})});
       });
     }
-    if (!positions) // rows of no columns are where they are
-      return;
+    if (positions) // rows of no columns are where they are
+      invert();
+  }
+
+  /// From the row at each place to the place of each row.
+  void invert() {
     ScatterSpec spec;
     spec.targets = spec.places = {rows};
     auto init = [&](BodyBuilder &body) { return body.constant(i64, 0); };
@@ -195,11 +220,6 @@ static LogicalResult unique(Call &call, std::optional<int64_t> dim, bool isOrder
   } else {
     table = kernels.reshape(self, {sym::product(shape), 1});
   }
-  Expr rows = shapeOf(table)[0];
-  if (!isOrdered && !isSortedByColumns(shapeOf(table)[1]) &&
-      !kernels.known().isLessOrEqual(rows, maxRows))
-    return call.refuse("more than " + Twine(maxRows) + " elements or rows");
-
   Exprs declared = call.resultShape();
   if (declared.size() != (dim ? shape.size() : 1))
     return call.refuse("computes another shape than the program declares");

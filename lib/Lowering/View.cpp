@@ -309,6 +309,53 @@ static LogicalResult lowerTensorSplitAt(Call &call) {
   return splitAt(call, call.dim("dim", rank), call.args.symIntList("indices"));
 }
 
+/// The parts of splitAt with indices in a tensor, or as many as its only element says.
+static LogicalResult lowerTensorSplitByTensor(Call &call) {
+  Value tensor = call.tensor(0), where = call.tensor(1);
+  int64_t rank = rankOf(tensor), dim = call.dim("dim", rank), numParts = call.numResults();
+  if (rank == 0 || rankOf(where) > 1 || !elementType(where).isInteger(64))
+    return call.refuse("a 0-d tensor cannot be split, or an index of this dtype or rank");
+  KernelBuilder &kernels = call.kernels;
+  Type i64 = kernels.b().getI64Type();
+  if (rankOf(where) == 0) {
+    call.require(kernels.map({}, kernels.b().getI1Type(),
+                             [&](BodyBuilder &body) {
+                               Element sections = body.read(where, Exprs());
+                               return sections == sections.constant(numParts);
+                             }),
+                 "expected " + Twine(numParts) + " sections");
+    return splitDeclared(call, dim);
+  }
+  if (!call.fits(shapeOf(where)[0], numParts - 1, "another number of parts"))
+    return call.refuse("another number of parts");
+  Expr size = shapeOf(tensor)[dim];
+  auto clamped = [&](BodyBuilder &body, int64_t i) {
+    if (i < 0 || i == numParts - 1)
+      return i < 0 ? body.constant(i64, 0) : body.index(size);
+    Element index = body.read(where, Exprs{Expr(i)}), length = body.index(size);
+    Element wrapped = select(index < index.constant(0), index + length, index);
+    return minimum(maximum(wrapped, wrapped.constant(0)), length);
+  };
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < numParts; ++i) {
+    Exprs shape = call.resultShape(i);
+    if (static_cast<int64_t>(shape.size()) != rank)
+      return call.refuse("computes another shape than the program declares");
+    Value length = kernels.map({}, i64, [&](BodyBuilder &body) {
+      Element begin = clamped(body, i - 1), end = clamped(body, i);
+      return maximum(end - begin, begin.constant(0));
+    });
+    call.defineSize(length, shape[dim]);
+    Value start = kernels.map({}, i64, [&](BodyBuilder &body) { return clamped(body, i - 1); });
+    parts.push_back(kernels.map(shape, elementType(tensor), [&](BodyBuilder &body) {
+      Indices at = indicesOf(body.ownDims());
+      at[dim] = body.read(start, Exprs()) + body.index(body.dim(dim));
+      return body.read(tensor, at);
+    }));
+  }
+  return call.set(parts);
+}
+
 /// hsplit, vsplit and dsplit: along dims 1 (of a vector 0), 0 and 2.
 static LogicalResult splitAlong(Call &call, int64_t dim) {
   int64_t rank = rankOf(call.tensor(0));
@@ -543,6 +590,7 @@ void lowering::registerView(LoweringTable &table) {
             lowerSplit);
   table.add("aten.tensor_split.sections", lowerTensorSplit);
   table.add("aten.tensor_split.indices", lowerTensorSplitAt);
+  table.add("aten.tensor_split.tensor_indices_or_sections", lowerTensorSplitByTensor);
   const StringRef splits[] = {"vsplit", "hsplit", "dsplit"};
   for (int64_t dim = 0; dim < 3; ++dim)
     for (StringRef overload : {".int", ".array"})

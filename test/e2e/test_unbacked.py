@@ -151,6 +151,16 @@ def test_rows_of_a_selection(compile_model):
             compiled.model(x)
 
 
+def test_split_at_indices_in_a_tensor(compile_model):
+    """Negative ones count from the end; parts may be empty."""
+    function = lambda x, at: torch.tensor_split(x, at) + torch.tensor_split(x, torch.tensor(3), 1) + torch.tensor_split(x.T, torch.tensor([1, 2]), -1)  # noqa: E731
+    compiled = compile_model(Function(function), (some(6, 4), torch.tensor([1, 3])), (({0: Dim.AUTO}, None),))
+    for n, at in ((6, [1, 3]), (9, [-4, -2]), (6, [5, 2]), (7, [0, 100])):
+        inputs = some(n, 4), torch.tensor(at)
+        got = compiled.model(*inputs)
+        assert all(map(torch.equal, got, function(*inputs)))
+
+
 #===-- Distinct values --------------------------------------------------------------------------===#
 
 def test_unique(compile_and_compare):
@@ -159,6 +169,13 @@ def test_unique(compile_and_compare):
                 torch.unique(b, return_counts=True), torch.unique_consecutive(i), torch.unique_consecutive(x.flatten(), return_inverse=True, return_counts=True))
     exact(compile_and_compare, function, (integers(5, 20), integers(4, 4, 5).float() - 1.5, mask(9)),
           (integers(1, 20), some(4, 5), mask(9, density=0)), (integers(100, 20), torch.full((4, 5), 3.0), mask(9, density=1.1)))
+
+
+def test_unique_rows_of_unknown_size(compile_and_compare):
+    """Neither few rows nor few columns: they are sorted by one column after the other."""
+    cases = [(integers(2, n, 5, 4, seed=n),) for n in (30, 7, 100)]
+    exact(compile_and_compare, lambda x: (torch.unique(x, dim=0, return_inverse=True, return_counts=True), torch.unique(x.float(), dim=1)), *cases,
+          dynamic_shapes=(({0: Dim.AUTO, 1: Dim.AUTO},),))
 
 
 def test_unique_rows(compile_and_compare):
