@@ -55,6 +55,7 @@ const LoweringTable &lowering::loweringTable() {
     registerIndexPut(all);
     registerInt4(all);
     registerIntegrate(all);
+    registerLinearCrossEntropy(all);
     registerLinearSolve(all);
     registerLoss(all);
     registerMarginLoss(all);

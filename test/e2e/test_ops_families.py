@@ -129,6 +129,19 @@ def test_cross_entropy(check_calls):
                 (scores, classes, weight))
 
 
+def test_linear_cross_entropy(compile_and_compare):
+    """The batch is not cut here; only results are as if it were."""
+    class Losses(torch.nn.Module):
+        def forward(self, x, w, t, b, c):
+            options = torch.nn.modules.linear_cross_entropy_options.LinearCrossEntropyOptions(batch_chunk_size=4)
+            loss = lambda *args, **named: F.linear_cross_entropy(*args, **named, options=options)  # noqa: E731
+            return (loss(x, w, t), loss(x, w, t, linear_bias=b, weight=c, reduction="sum"), loss(x, w, t, weight=c, ignore_index=2), loss(x[0], w, t[0]),
+                    loss(x, w, t, linear_bias=b, weight=c, reduction="none"), loss(x, w, t, ignore_index=1, reduction="none"), loss(x.double(), w.double(), t))
+    classes = torch.randint(0, 6, (11,), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        compile_and_compare(Losses(), (some(11, 8), some(6, 8), classes, some(6), some(6).abs()), rtol=1e-5, atol=1e-5)
+
+
 def test_unpooling_and_columns(check_calls):
     x = some(2, 3, 6, 8)
     check_calls(lambda x: (F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), F.unfold(x, (2, 3), dilation=(1, 2), padding=1, stride=2),

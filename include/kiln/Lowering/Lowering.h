@@ -166,6 +166,7 @@ void registerIndex(LoweringTable &table);
 void registerIndexPut(LoweringTable &table);
 void registerInt4(LoweringTable &table);
 void registerIntegrate(LoweringTable &table);
+void registerLinearCrossEntropy(LoweringTable &table);
 void registerLinearSolve(LoweringTable &table);
 void registerLoss(LoweringTable &table);
 void registerMarginLoss(LoweringTable &table);
