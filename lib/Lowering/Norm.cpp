@@ -1,5 +1,6 @@
 // Normalisations. Statistics are two-pass (the mean, then squared distances from it): as accurate
 // as Welford's recurrence and free of its divisions. A row is in cache at the second pass.
+#include "ComplexFunctions.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
@@ -41,10 +42,11 @@ static Element affine(BodyBuilder &body, Element y, Value weight, Value bias, Ar
 //===-- Over trailing dims --------------------------------------------------------------------===//
 
 /// The trailing dims that `normalized_shape` names, checked with the affine parameters.
-static std::optional<ReducedDims> trailingDims(Call &call, ArrayRef<Value> parameters) {
+static std::optional<ReducedDims> trailingDims(Call &call, ArrayRef<Value> parameters,
+                                               bool takesComplex = false) {
   Value x = call.tensor(0);
   Exprs normalized = call.args.symIntList(1), shape = shapeOf(x);
-  if (!isFloat(elementType(x))) {
+  if (!isFloat(elementType(x)) && !(takesComplex && isComplex(elementType(x)))) {
     call.kernels.fail("this dtype");
     return std::nullopt;
   }
@@ -113,22 +115,26 @@ static LogicalResult lowerNativeLayerNorm(Call &call) { // also mean and rstd
   return call.set(results);
 }
 
-/// x * rsqrt(mean(x²) + eps) * weight; eps defaults to the opmath type's epsilon.
+/// x * rsqrt(mean(x²) + eps) * weight; eps defaults to the opmath type's epsilon. The square of a
+/// complex number is not that of its magnitude.
 static LogicalResult lowerRmsNorm(Call &call) {
   Value x = call.tensor(0), weight = call.args.optTensor("weight");
-  auto rows = trailingDims(call, {weight});
+  auto rows = trailingDims(call, {weight}, /*takesComplex=*/true);
   if (!rows)
     return failure();
-  Type wide = opmath(elementType(x));
+  Type wide = opmath(elementType(x)), part = wide;
+  if (auto type = dyn_cast<ComplexType>(wide))
+    part = type.getElementType();
   double epsilon =
-      wide.isF64() ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+      part.isF64() ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   double eps = call.args.optNumber("eps").value_or(epsilon);
   auto scale = [&](BodyBuilder &body, function_ref<Exprs(BodyBuilder &)> index) {
     Element squares = body.sum(rows->extents, wide, [&](BodyBuilder &inner) {
       Element value = convert(inner.read(x, index(inner)), wide);
       return value * value;
     });
-    return rsqrt(squares / countAs(body, rows->count(), wide) + eps);
+    Element mean = squares / countAs(body, rows->count(), wide) + eps;
+    return part == wide ? rsqrt(mean) : complexes::rsqrt(mean);
   };
   size_t first = rows->shape.size() - rows->dims.size();
   SmallVector<Value> results;

@@ -103,6 +103,31 @@ static LogicalResult lowerCountNonzero(Call &call) {
       }));
 }
 
+/// The exclusive or of the bits of all elements, which are f64 or, if they are integers, i64.
+static LogicalResult lowerHash(Call &call) {
+  auto [reduced, keepdim] = reducedDims(call);
+  Type type = elementType(call.tensor(0)), result = call.resultType();
+  bool isNumber = isFloat(type) || isInt(type) || isBool(type);
+  if (call.args.integer("mode") != 0 || !isNumber)
+    return call.refuse("this dtype or mode");
+  call.require(reduced.count() - 1, "a hash of no elements");
+  MLIRContext *context = type.getContext();
+  Type wide = isFloat(type) ? Type(Float64Type::get(context)) : IntegerType::get(context, 64);
+  auto bits = [&](Element x) {
+    Value value = x.value();
+    if (isFloat(type))
+      value = arith::BitcastOp::create(x.b(), IntegerType::get(context, 64), value);
+    return x.make(value, result);
+  };
+  auto hash = [&, &reduced = reduced](BodyBuilder &body, BodyFn read) {
+    using Elements = BodyBuilder::Elements;
+    auto next = [&](BodyBuilder &inner) { return Elements{bits(read(inner))}; };
+    auto combine = [](ArrayRef<Element> a, ArrayRef<Element> b) { return Elements{a[0] ^ b[0]}; };
+    return body.reduce(reduced.extents, {body.constant(result, 0)}, next, combine).front();
+  };
+  return call.set(reduceTo(call, reduced, keepdim, wide, result, hash));
+}
+
 //===-- Extremes and truth --------------------------------------------------------------------===//
 
 /// Eager mode refuses an extreme of nothing.
@@ -462,6 +487,7 @@ void lowering::registerReduction(LoweringTable &table) {
   table.add("aten.sum_to_size.default", lowerSumToSize);
   table.add({"aten.prod.default", "aten.prod.dim_int"}, lowerProd);
   table.add({"aten.mean.default", "aten.mean.dim"}, lowerMean);
+  table.add("aten.hash_tensor.default", lowerHash);
   table.add({"aten.count_nonzero.default", "aten.count_nonzero.dim_IntList"}, lowerCountNonzero);
   table.add({"aten.amax.default", "aten.max.default"}, extreme(true));
   table.add({"aten.amin.default", "aten.min.default"}, extreme(false));

@@ -90,3 +90,17 @@ func.func @unused(%x: tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %1:2 = torch.call "aten.max.dim"(%x) args = [#torch.arg<0>, 1, false] {node = "max"} : (tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xi64>)
   return %0, %1#0 : tensor<2xf32>, tensor<2xf32>
 }
+
+// -----
+
+// The bits of f64.
+// CHECK-LABEL: func.func @hash
+// CHECK: kernel.reduce [3, 4] init(%{{.*}} : i64) {
+// CHECK: arith.extf %{{.*}} : f32 to f64
+// CHECK: arith.bitcast %{{.*}} : f64 to i64
+// CHECK: } combine {
+// CHECK: arith.xori
+func.func @hash(%x: tensor<3x4xf32>) -> tensor<ui64> {
+  %0 = torch.call "aten.hash_tensor.default"(%x) args = [#torch.arg<0>, [], false, 0] {node = "hash"} : (tensor<3x4xf32>) -> tensor<ui64>
+  return %0 : tensor<ui64>
+}

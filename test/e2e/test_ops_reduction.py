@@ -134,6 +134,18 @@ def test_rms_norm(check_calls):
     check_calls(lambda x: (norm(x), norm.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))), some(2, 5, 48), modules=[norm])
 
 
+def test_rms_norm_of_complex_numbers(check_calls):
+    check_calls(lambda x, w: (F.rms_norm(x, (6,), w), F.rms_norm(x.to(torch.complex128), (5, 6), eps=0.3)), (torch.complex(some(3, 5, 6), some(5, 6)), torch.complex(some(6), some(1))))
+
+
+def test_hash(check_calls):
+    """Bits of f64, or of i64 for integers: exact."""
+    x = some(4, 5, 6)
+    x[0, 0, 0], x[1, 0, 0] = float("nan"), -0.0
+    check_calls(lambda x: tuple(torch.hash_tensor(y) for y in (x, x.double(), x.nan_to_num().bfloat16(), x.nan_to_num().half(), x.nan_to_num().to(torch.int8), x.nan_to_num().long(), x > 0, (x > 0).to(torch.uint8)))
+                + (torch.hash_tensor(x, dim=1), torch.hash_tensor(x, dim=(0, -1), keepdim=True)), x, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("groups", [1, 2, 8])
 def test_group_norm(check_calls, groups):
     norm = torch.nn.GroupNorm(groups, 8)
