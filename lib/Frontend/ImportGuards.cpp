@@ -1,5 +1,6 @@
 // What export found that it had to assume of the inputs: Python conditions on their sizes, strides
 // and values.
+#include "FloatCondition.h"
 #include "Importer.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -125,6 +126,32 @@ bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
   return all;
 }
 
+/// A condition with floats, in integers. `unreadable` says why it is no condition of integers.
+Expected<Expr> Importer::readFloats(StringRef text, InputLookup inputs,
+                                    const llvm::DenseSet<Expr> &used, Error unreadable) {
+  Expected<FloatCondition> floats = FloatCondition::parse(text, inputs);
+  if (!floats)
+    return consumeError(floats.takeError()), std::move(unreadable);
+  llvm::SetVector<Expr> leaves;
+  for (Expr expr : floats->leaves())
+    expr.walkLeaves([&](Expr leaf) { leaves.insert(leaf); });
+  bool isIrrelevant = llvm::any_of(leaves, [&](Expr leaf) { return !used.contains(leaf); });
+  if (!isIrrelevant && leaves.size() > 1)
+    return unreadable;
+  consumeError(std::move(unreadable));
+  if (isIrrelevant)
+    return 0;         // always holds
+  if (leaves.empty()) // of sizes that export has made constants
+    return floats->toIntegers(0, {0, 0});
+  auto ranges = (*module)->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+  auto range = ranges ? ranges.getAs<DictionaryAttr>(leaves[0].symbolName()) : DictionaryAttr();
+  auto bound = [&](StringRef name) -> std::optional<int64_t> {
+    auto value = range ? range.getAs<IntegerAttr>(name) : IntegerAttr();
+    return value ? std::optional(value.getInt()) : std::nullopt;
+  };
+  return floats->toIntegers(leaves[0], {bound("min"), bound("max")});
+}
+
 Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
   GuardInputs inputs(program);
   SmallVector<Attribute> guards;
@@ -183,6 +210,8 @@ Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
     };
     std::string readable = inputs.readable(text);
     Expected<Expr> condition = symbols.readCondition(text, lookup);
+    if (!condition)
+      condition = readFloats(text, lookup, used, condition.takeError());
     if (!condition)
       return fail("guard '" + readable + "': " + toString(condition.takeError()));
     add(correct(*condition), readable);

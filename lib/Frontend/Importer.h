@@ -66,6 +66,9 @@ private:
   /// inputs of any layout are taken, and give the same values.
   llvm::DenseSet<sym::Expr> symbolsInUse();
   static bool dependsOnlyOn(sym::Expr expr, const llvm::DenseSet<sym::Expr> &symbols);
+  llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, InputLookup inputs,
+                                       const llvm::DenseSet<sym::Expr> &used,
+                                       llvm::Error unreadable);
   llvm::Error importGuards(const llvm::DenseSet<sym::Expr> &used);
 
   /// The value of a graph's output, made into one if it is a number.

@@ -137,44 +137,40 @@ bool SymParser::compare(StringRef relation, Quotient a, Quotient b, Expr &holds)
 
 //===-- Inputs ------------------------------------------------------------------------------===//
 
-/// `[3]`, or nothing for 0-d properties.
-bool SymParser::index(unsigned &result) {
-  if (!consume("["))
-    return fail("expected the number of a dimension");
-  StringRef digits = rest.take_while(isDigit);
-  if (digits.getAsInteger(10, result))
-    return fail("expected the number of a dimension");
-  rest = rest.drop_front(digits.size()).ltrim();
-  return expect("]");
-}
-
-/// What follows `L`: `['x'][0].size()[1]`, `['x'].stride()[0]`, `['n']`.
-bool SymParser::inputProperty(Quotient &result) {
-  InputProperty property;
+Failure kiln::frontend::readInputProperty(StringRef &rest, InputProperty &property) {
   while (rest.starts_with("[")) {
     size_t end = rest.find(']');
     if (end == StringRef::npos)
-      return fail("expected ']'");
+      return "expected ']'";
     property.path.push_back(rest.slice(1, end).trim("'\""));
     rest = rest.drop_front(end + 1);
   }
   rest = rest.ltrim();
   bool isBase = false;
-  while (consume("._base"))
+  while (rest.consume_front("._base"))
     isBase = true;
-  if (consume(".size()")) {
-    property.kind = InputProperty::Size;
-    if (!index(property.dim))
-      return false;
-  } else if (consume(".stride()")) {
-    property.kind = InputProperty::Stride;
-    if (!index(property.dim))
-      return false;
-  } else if (consume(".storage_offset()")) {
+  bool isSize = rest.consume_front(".size()");
+  if (isSize || rest.consume_front(".stride()")) {
+    property.kind = isSize ? InputProperty::Size : InputProperty::Stride;
+    StringRef digits = rest.drop_front(!rest.empty()).take_while(isDigit);
+    if (!rest.consume_front("[") || digits.getAsInteger(10, property.dim))
+      return "expected the number of a dimension";
+    rest = rest.drop_front(digits.size());
+    if (!rest.consume_front("]"))
+      return "expected ']'";
+  } else if (rest.consume_front(".storage_offset()")) {
     property.kind = InputProperty::StorageOffset;
   }
+  rest = rest.ltrim();
   if (isBase)
     property.kind = InputProperty::OfBase;
+  return nullptr;
+}
+
+bool SymParser::inputProperty(Quotient &result) {
+  InputProperty property;
+  if (!check(readInputProperty(rest, property)))
+    return false;
   std::optional<Expr> expr = inputs(property);
   if (!expr)
     return fail("no such input");

@@ -10,7 +10,7 @@ Expected<Expr> SymExprReader::read(StringRef text, bool assume) {
   auto it = cache.find(text);
   if (it != cache.end())
     return it->second;
-  SymParser parser(text, ranges, assume);
+  SymParser parser(text, ranges, assume, nullptr, &defined);
   Expected<Expr> expr = parser.readExpr();
   if (!expr)
     return expr;

@@ -195,6 +195,8 @@ bool SymParser::atom(Value &result, unsigned depth) {
     consume("math.");
     consume("torch.");
   }
+  if (defined && !defined->empty() && consumeDefined(result.number))
+    return true;
   StringRef name = word();
   if (name.empty())
     return fail("expected an expression before '" + rest.take_front(12) + "'");
@@ -206,6 +208,24 @@ bool SymParser::atom(Value &result, unsigned depth) {
   if (!isTrue && !isFalse)
     return isPython() ? fail("'" + name + "' is not known") : symbol(name, {}, result.number);
   result.number = {isTrue ? 1 : 0};
+  return true;
+}
+
+/// A call whose whole text has been given a meaning.
+bool SymParser::consumeDefined(Quotient &result) {
+  size_t length = rest.take_while(isWordChar).size();
+  unsigned open = 0;
+  for (; length < rest.size(); ++length) {
+    open += rest[length] == '(';
+    open -= rest[length] == ')';
+    if (!open)
+      break;
+  }
+  auto found = defined->find(rest.take_front(length + 1));
+  if (found == defined->end())
+    return false;
+  rest = rest.drop_front(length + 1).ltrim();
+  result = {found->second};
   return true;
 }
 

@@ -8,12 +8,16 @@
 
 namespace kiln::frontend {
 
+/// Reads what follows `L` off the text: `['x'][0].size()[1]`, `['x'].stride()[0]`, `['n']`.
+Failure readInputProperty(llvm::StringRef &rest, InputProperty &property);
+
 class SymParser {
 public:
   /// With `inputs`: Python text about them.
   SymParser(llvm::StringRef text, llvm::MapVector<sym::Expr, sym::Range> &ranges, bool mayAssume,
-            InputLookup inputs = nullptr)
-      : text(text), rest(text), ranges(ranges), inputs(inputs), mayAssume(mayAssume) {}
+            InputLookup inputs = nullptr, const llvm::StringMap<sym::Expr> *defined = nullptr)
+      : text(text), rest(text), ranges(ranges), inputs(inputs), defined(defined),
+        mayAssume(mayAssume) {}
 
   llvm::Expected<sym::Expr> readExpr();
   /// An expression that is at least zero where the condition holds.
@@ -48,7 +52,6 @@ private:
   bool compare(llvm::StringRef relation, Quotient a, Quotient b, sym::Expr &holds);
   bool condition(const Value &value, sym::Expr &holds);
   bool inputProperty(Quotient &result);
-  bool index(unsigned &result);
 
   // SymParser.cpp: arithmetic
   bool number(Quotient &result, unsigned depth);
@@ -56,6 +59,7 @@ private:
   bool product(Value &result, unsigned depth);
   bool unary(Value &result, unsigned depth);
   bool atom(Value &result, unsigned depth);
+  bool consumeDefined(Quotient &result);
   bool call(llvm::StringRef name, Quotient &result, unsigned depth);
   bool apply(llvm::StringRef name, llvm::ArrayRef<Quotient> args, Quotient &result);
   bool literal(Quotient &result);
@@ -73,6 +77,7 @@ private:
   std::string error;
   llvm::MapVector<sym::Expr, sym::Range> &ranges;
   InputLookup inputs;
+  const llvm::StringMap<sym::Expr> *defined; // what texts of calls stand for, or null
   bool mayAssume;
   std::optional<sym::Expr> assumed;
 };

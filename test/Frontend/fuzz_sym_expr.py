@@ -4,7 +4,7 @@
 
 An expression is a tuple (function, operands…) that is written as sympy's srepr would write it, and
 evaluated at a random point both here, in fractions and in floats, and by SYM_EXPR_EVAL. Guards are
-Python conditions, which Python evaluates.
+Python conditions, in integers or in floats, which Python evaluates.
 """
 
 import math
@@ -188,12 +188,50 @@ class Guards:
         return int(bool(eval(text, names)))
 
 
+class Floats:
+    """Conditions on a number n in Python's floats. One that raises an exception does not hold."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def number(self, depth):
+        rng = self.rng
+        if depth == 0 or rng.random() < 0.15:
+            return rng.choice(["L['n']", "L['n']", str(rng.randint(0, 9)), repr(rng.choice([0.5, 0.1, 1.7, 3.0, 1e-3, 25.0]))])
+        a, b = self.number(depth - 1), self.number(depth - 1)
+        divisor = rng.choice(["2", "3", "(-7)", "0.3", "(-1.5)", "L['n']"])
+        power = rng.choice(["0.5", "1.5", "0.3333333333333333", "(-0.5)", "2", "(-1)"])
+        return rng.choice([f"{a} + {b}", f"{a} - {b}", f"({a})*({b})", f"({a}) / {divisor}", f"({a}) // {divisor}", f"({a}) % {divisor}",
+                           f"abs({a}) ** {power}", f"1.05 ** ({divisor})", f"-({a})", f"math.trunc({a})", f"math.floor({a})", f"math.ceil({a})", f"round({a})",
+                           f"torch.sym_float({a})", f"min({a}, {b}, 7)", f"max({a}, {b})", f"math.sqrt(abs({a}))", f"math.log(abs({a}) + 1)",
+                           f"math.exp(min({a}, 9))", f"({a} if {self.condition(depth - 1)} else {b})"])
+
+    def condition(self, depth):
+        rng = self.rng
+        if depth > 0 and rng.random() < 0.3:
+            return f"({self.condition(depth - 1)}) {rng.choice(['and', 'or'])} (not ({self.condition(depth - 1)}))"
+        relations = ["==", "!=", "<", "<=", ">", ">="]
+        last = f" {rng.choice(relations)} {self.number(depth)}" if rng.random() < 0.1 else ""
+        return f"{self.number(depth)} {rng.choice(relations)} {self.number(depth)}{last}"
+
+    def evaluate(self, text, n):
+        try:
+            return int(bool(eval(text, {"L": {"n": n}, "math": math, "torch": types.SimpleNamespace(sym_float=float)})))
+        except ArithmeticError:
+            return 0
+
+
 def main():
     evaluator, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2000
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
-    generator, guards = Generator(rng), Guards(rng)
+    generator, guards, floats = Generator(rng), Guards(rng), Floats(rng)
     lines, expected = [], []
     while len(lines) < count:
+        if rng.random() < 0.3:
+            line, n = floats.condition(rng.randint(0, 3)), rng.randint(-40, 400)
+            lines.append(f"{line}\tn={n}\tfloats")
+            expected.append(floats.evaluate(line, n))
+            continue
         if rng.random() < 0.3:
             values = {name: rng.randint(1, 40) for name in ("s0", "s1", "t0")} | {"n": rng.randint(-40, 40)}
             line, value = guards.condition(rng.randint(0, 3)), None

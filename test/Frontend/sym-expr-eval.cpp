@@ -2,12 +2,22 @@
 // `expression<TAB>s0=3 s1=5`; the line of output is the value, or what is wrong with the
 // expression. With a third field, `guard`, it is a Python condition on an input x, whose sizes are
 // s0, s1, … and whose strides are t0, t1, …, and on a number n; the output is 1 where it holds.
+// With `floats` it is one on n alone, evaluated for the numbers around it.
+#include "Frontend/FloatCondition.h"
 #include "kiln/Frontend/SymExpr.h"
 #include "llvm/ADT/SmallVector.h"
 #include <iostream>
 #include <string>
 
 using namespace kiln;
+
+static llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, frontend::InputLookup lookup,
+                                            int64_t value) {
+  auto condition = frontend::FloatCondition::parse(text, lookup);
+  if (!condition)
+    return condition.takeError();
+  return condition->toIntegers(sym::Expr::symbol("n"), {value - 2, value + 2});
+}
 
 int main() {
   frontend::SymExprReader reader;
@@ -29,9 +39,10 @@ int main() {
       bool isSize = property.kind == frontend::InputProperty::Size;
       return sym::Expr::symbol((isSize ? "s" : "t") + std::to_string(property.dim));
     };
-    bool isGuard = kind == "guard";
-    llvm::Expected<sym::Expr> expr =
-        isGuard ? reader.readCondition(text, lookup) : reader.read(text);
+    bool hasFloats = kind == "floats", isGuard = hasFloats || kind == "guard";
+    llvm::Expected<sym::Expr> expr = hasFloats ? readFloats(text, lookup, values["n"])
+                                     : isGuard ? reader.readCondition(text, lookup)
+                                               : reader.read(text);
     if (!expr) {
       std::cout << "error: " << llvm::toString(expr.takeError()) << "\n";
       continue;

@@ -1,4 +1,6 @@
 """Symbolic sizes at the entry of a model: what is solved, what is checked, what the message says."""
+import math
+
 import pytest
 import torch
 
@@ -259,3 +261,49 @@ def test_quotients_of_negative_divisors(compile_and_compare):
     def inputs(n, m):
         return torch.randn(n), torch.randn(m)
     compile_and_compare(Quotients(), inputs(37, 5), ({0: auto}, {0: auto}), more_inputs=[inputs(*sizes) for sizes in ((300, 17), (599, 20), (1000, 90), (1201, 33))])
+
+
+class FloatGuards(torch.nn.Module):
+    """`int(...)` of a float makes its value a constant: a condition on the size remains, as do those of the branches."""
+
+    def forward(self, u, v, w, x, y, z):
+        side = int((y.shape[0] - 1) ** 0.5)
+        return (u * int(2 ** (u.shape[0] / 4)), v * 2 if (v.shape[0] / 7) ** 1.5 > 3 else v * 3, w * 2 if 0.3 * w.shape[0] > 4.1 else w * 3,
+                x.new_zeros(int(x.shape[0] / 3 * 1.5)) + x.sum(), y[1:].reshape(side, -1), z * int(z.shape[0] ** (1 / 3)))
+
+
+def test_conditions_with_floats(compile_and_compare):
+    auto = torch.export.Dim.AUTO
+    sizes = dict(u=16, v=40, w=16, x=16, y=17, z=30)
+
+    def inputs(**others):
+        return tuple(torch.randn(size) for size in {**sizes, **others}.values())
+    compiled = compile_and_compare(FloatGuards(), inputs(), ({0: auto},) * 6, more_inputs=[inputs(v=5000, w=200000, y=25, z=63)])
+    guards = compiled.program._guards_code
+    assert sum("**" in guard or "/ 3" in guard or "0.3*" in guard for guard in guards) == 6
+    for name in sizes:
+        allowed = []
+        for size in range(1, 90):
+            flat = inputs(**{name: size})
+            holds = size > 1 and all(eval(guard, {"torch": torch, "math": math, "L": dict(zip(sizes, flat))}) for guard in guards)
+            try:
+                compiled.model.run(list(flat))
+                assert holds, f"{name} = {size}"
+                allowed.append(size)
+            except kiln.KilnError:
+                assert not holds, f"{name} = {size}"
+        assert 1 <= len(allowed) < 89
+
+
+class FloatSizes(torch.nn.Module):
+    def forward(self, x):
+        n = x.shape[0]
+        root, part = torch.sym_int(n ** 0.5), torch.sym_int(n / 3 * 1.5)
+        return (x.new_zeros(root), x.new_ones(part + 1, 2).t() * root, torch.nn.functional.interpolate(x[None, None], scale_factor=1.37, recompute_scale_factor=True),
+                x[: torch.sym_int(n * 0.7)] + part)
+
+
+def test_sizes_from_floats(compile_and_compare):
+    """Computed when the model runs, as Python computes them."""
+    compile_and_compare(FloatSizes(), (torch.randn(16),), ({0: torch.export.Dim.AUTO},),
+                        more_inputs=[(torch.randn(size),) for size in (24, 25, 99, 100, 143, 144, 1000, 10000)])

@@ -22,6 +22,9 @@
 // same. Not integer expressions, and refused: further arithmetic on a rounded float, square roots
 // and other real functions, symbolic exponents and shift counts, infinities.
 //
+// A size of those kinds gets a symbol, which the program computes; see `define`. A guard of those
+// kinds is read by FloatCondition.
+//
 // Guards are Python conditions on inputs, `L['x'].size()[0] != 1 and L['n'] <= 8`; what they become
 // is an expression that is at least zero where the guard and what it was read under hold.
 #ifndef KILN_FRONTEND_SYMEXPR_H
@@ -59,9 +62,9 @@ public:
   /// An expression that is at least zero where the Python condition holds.
   llvm::Expected<sym::Expr> readCondition(llvm::StringRef text, InputLookup inputs);
 
-  /// From now on `text` as a whole is read as `expr`: a value that is not an integer expression but
-  /// that the program computes and then uses as a size.
-  void define(llvm::StringRef text, sym::Expr expr) { cache[text] = expr; }
+  /// From now on `text`, also inside of other texts, is read as `expr`: a value that is not an
+  /// integer expression but that the program computes and then uses as a size.
+  void define(llvm::StringRef text, sym::Expr expr) { cache[text] = defined[text] = expr; }
 
   /// What `read` read its texts under: each at least zero.
   const llvm::SetVector<sym::Expr> &assumptions() const { return assumed; }
@@ -70,7 +73,7 @@ public:
   const llvm::MapVector<sym::Expr, sym::Range> &symbols() const { return ranges; }
 
 private:
-  llvm::StringMap<sym::Expr> cache;
+  llvm::StringMap<sym::Expr> cache, defined;
   llvm::MapVector<sym::Expr, sym::Range> ranges;
   llvm::SetVector<sym::Expr> assumed;
 };
