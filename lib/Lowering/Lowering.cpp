@@ -29,6 +29,7 @@ const LoweringTable &lowering::loweringTable() {
   static const LoweringTable table = [] {
     LoweringTable all;
     registerActivation(all);
+    registerActivationBackward(all);
     registerAssert(all);
     registerAttention(all);
     registerBessel(all);

@@ -243,3 +243,44 @@ def test_wide_use(check_calls):
         base = torch.exp(x)
         return sum(base * step for step in range(100)), *[base + step for step in range(20)]
     check_calls(function, some(31), rtol=1e-4, atol=1e-4)
+
+
+#===-- Gradients --------------------------------------------------------------------------------===#
+
+A = torch.ops.aten
+EDGES = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 2.0, 20.5, -30.0, 0.25, 0.75, float("nan"), float("inf"), float("-inf")]
+
+
+def gradients(g, x, w):
+    """Of activation functions, by their arguments or results."""
+    real = x.nan_to_num() + 0.0  # of NaN and -0, what eager gives depends on where they stand
+    inside = real.sigmoid()
+    return (A.sigmoid_backward(g, x), A.tanh_backward(g, x), A.silu_backward(g, x), A.gelu_backward(g, x), A.gelu_backward(g, x, approximate="tanh"),
+            A.hardswish_backward(g, real), A.hardsigmoid_backward(g, x), A.mish_backward(g, x), A.hardshrink_backward(g, real, 0.5), A.softshrink_backward(g, real, 0.5),
+            A.hardtanh_backward(g, real, -1.0, 2.0), A.leaky_relu_backward(g, x, 0.1, False), A.elu_backward(g, 1.5, 2.0, 0.5, False, real), A.elu_backward(g, 1.5, 2.0, 0.5, True, real),
+            A.softplus_backward(g, x, 2.0, 20.0), A.threshold_backward(g, x, 0.5), A.log_sigmoid_forward(x), A.log_sigmoid_backward(g, x, A.log_sigmoid_forward(x)[1]),
+            A.logit_backward(g, real), A.logit_backward(g, real, 0.25), A.glu_backward(g[:, :2], x, 1), A._prelu_kernel(x, w), A._prelu_kernel_backward(g, x, w),
+            A.rrelu_with_noise_backward(g, x, inside, 0.1, 0.3, True, False), A.rrelu_with_noise_backward(g, x, inside, 0.1, 0.3, False, False))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_gradients_of_activations(check_calls, dtype):
+    cases = [tuple(tensor.to(dtype) for tensor in (some(*x.shape, seed=1), x, some(1, 4, seed=2))) for x in (torch.tensor(EDGES).reshape(4, 4), some(7, 4) * 3, some(0, 4))]
+    tolerance = {torch.float32: 1e-5, torch.float64: 1e-12}.get(dtype, 2e-2)
+    check_calls(gradients, *cases, rtol=tolerance, atol=tolerance)
+
+
+def test_gradients_of_losses(check_calls):
+    def losses(g, x, t, w):
+        part, share = x.sigmoid(), t.sigmoid()
+        return [loss for reduction, scale in ((0, g), (1, g[0, 0]), (2, g[0, 0]))
+                for loss in (A.mse_loss_backward(scale, x, t, reduction), A.smooth_l1_loss_backward(scale, x, t, reduction, 0.5), A.huber_loss_backward(scale, x, t, reduction, 0.5),
+                             A.soft_margin_loss_backward(scale, x, t, reduction), A.binary_cross_entropy_backward(scale, part, share, None, reduction),
+                             A.binary_cross_entropy_backward(scale, part, share, w, reduction))]
+    check_calls(losses, (some(3, 4), some(3, 4, seed=1), some(3, 4, seed=2), some(4, seed=3)), (some(3, 4).double(), some(3, 4, seed=1).double(), some(3, 4, seed=2).double(), some(4, seed=3).double()))
+
+
+def test_gradients_of_other_dtypes(check_calls):
+    z, y = torch.complex(some(5), some(5, seed=1)), torch.complex(some(5, seed=2), some(5, seed=3))
+    check_calls(lambda z, y, i: (A.sigmoid_backward(z, y), A.tanh_backward(z.to(torch.complex128), y.to(torch.complex128)), A.threshold_backward(i, i, 1)),
+                (z, y, torch.arange(-3, 4)))

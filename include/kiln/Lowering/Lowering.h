@@ -140,6 +140,7 @@ Support getSupport(llvm::StringRef target);
 /// All lowerings; one function for each family, each in the file of its name.
 const LoweringTable &loweringTable();
 void registerActivation(LoweringTable &table);
+void registerActivationBackward(LoweringTable &table);
 void registerAssert(LoweringTable &table);
 void registerAttention(LoweringTable &table);
 void registerBessel(LoweringTable &table);
