@@ -68,8 +68,8 @@ static Value lowerAttention(Call &call, const Attention &a) {
   spec.causal = a.causal;
   std::optional<int64_t> depth = spec.d.constant(), features = spec.dv.constant();
   std::optional<double> scale = a.scale;
-  if (!scale && depth) // the default
-    scale = 1 / std::sqrt(static_cast<double>(*depth));
+  if (!scale && depth) // the default; scores without features are zero
+    scale = *depth > 0 ? 1 / std::sqrt(static_cast<double>(*depth)) : 1;
 
   unsigned rank = spec.batch.size();
   // Query heads that one key and value head serves.
@@ -119,7 +119,11 @@ static Value lowerAttention(Call &call, const Attention &a) {
     std::swap(perm[rank - 1], perm[rank]);
   spec.perm = perm;
   Value result;
-  if (depth && *depth <= mostFeatures && features && *features <= mostFeatures) {
+  // A kernel of attention has features to compute with.
+  auto fits = [](std::optional<int64_t> size) {
+    return size && *size > 0 && *size <= mostFeatures;
+  };
+  if (fits(depth) && fits(features)) {
     spec.scale = *scale;
     result = call.kernels.attention(spec, call.resultType());
   } else {

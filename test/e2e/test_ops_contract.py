@@ -165,6 +165,15 @@ def test_attention_of_other_lengths(check_calls):
     check_calls(attend(enable_gqa=True, is_causal=True), (some(1, 8, 11, 16), some(1, 2, 11, 16), some(1, 2, 11, 16)), **CLOSE)
 
 
+def test_attention_of_nothing(check_calls):
+    """Without keys the result is zero, without features all keys weigh the same."""
+    def function(q, k, v, mask):
+        attention = F.scaled_dot_product_attention
+        return attention(q, k, v), attention(q, k, v, mask), attention(q, k, v, is_causal=True)
+    cases = [(40, 0, 4, 4), (3, 0, 64, 64), (40, 6, 0, 0), (3, 6, 0, 4), (3, 6, 4, 0), (0, 6, 4, 4)]
+    check_calls(function, *[(some(1, 2, m, d), some(1, 2, n, d), some(1, 2, n, dv), some(m, n)) for m, n, d, dv in cases], rtol=1e-5, atol=1e-5)
+
+
 def test_attention_of_large_scores(check_calls):
     """The running maximum keeps every exponential in range."""
     check_calls(attend(scale=1.0), tuple(some(1, 2, 40, 16, seed=i) * 10 for i in range(3)), rtol=1e-3, atol=1e-3)

@@ -105,6 +105,8 @@ private:
   sym::Expr firstQuery(const Panel &panel) const { return panel.number * layout.panel(); }
 
   void emitBlocks() {
+    if (layout.n.isConstant(0))
+      return;
     sym::Expr blocks = layout.numKeyBlocks(), used = blocks;
     if (op.getCausal()) {
       // Keys after the task's last query do not matter.
