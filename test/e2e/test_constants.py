@@ -5,6 +5,9 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._higher_order_ops.map import map as map_loop
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 import kiln
 from conftest import TARGET
@@ -114,6 +117,9 @@ READS = {
     "index": (lambda r, c: (r, c), lambda t, x: t[(real(x)[:, 0] * 7).long().abs() % t.shape[0]]),
     "scatter": (lambda r, c: (r, c), lambda t, x: t.scatter(0, (real(x) * 7).long().abs() % t.shape[0], x.to(t.dtype))),
     "target": (lambda r, c: (r, c), lambda t, x: x.index_add(0, real(t)[:, 0].long().abs() % t.shape[0], x)),
+    "while": (lambda r, c: (r, c), lambda t, x: while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, (y + t.flip(0)).to(y.dtype)), (torch.tensor(0), x))[1]),
+    "scan": (lambda r, c: (4, r, c), lambda t, x: scan(lambda y, one: (y + one, (y * 2 + t.flip(0)).to(y.dtype)), x[0].clone(), x)[1]),
+    "map": (lambda r, c: (4, r, c), lambda t, x: map_loop(lambda one, u: one + u.flip(0), x, t)),
     "cond": (lambda r, c: (r, c), lambda t, x: torch.cond(real(x).sum() > 0, lambda t, x: (t.flip(0) + x).contiguous(), lambda t, x: (x + t.flip(0) * 2).contiguous(), (t, x))),
 }
 
