@@ -1,6 +1,7 @@
 // Python numbers that are computed from data: item() and the arithmetic on what it gives. Each is a
 // 0-d tensor of i64, f64 or i1. (What is computed from sizes alone is an expression, and never
 // comes here.)
+#include "RoundedPow.h"
 #include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
@@ -100,7 +101,14 @@ static LogicalResult divide(Call &call, const Compute &quotient, bool alwaysFloa
 
 /// A negative power of an integer is a float.
 static LogicalResult lowerPow(Call &call) {
-  return compute(call, 2, [](Elements x) { return pow(x[0], x[1]); }, isFloat(call.resultType()));
+  std::optional<torch::Scalar> exponent = call.args.optScalar(1);
+  bool isRoot = exponent && torch::asDouble(*exponent) == 0.5; // which is rounded to nearest, too
+  auto power = [&](Elements x) {
+    if (!isFloat(x[0].type()))
+      return pow(x[0], x[1]);
+    return isRoot ? sqrt(x[0]) : roundedPow(x[0], x[1]);
+  };
+  return compute(call, 2, power, isFloat(call.resultType()));
 }
 
 static LogicalResult lowerIte(Call &call) {

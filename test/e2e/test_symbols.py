@@ -307,3 +307,20 @@ def test_sizes_from_floats(compile_and_compare):
     """Computed when the model runs, as Python computes them."""
     compile_and_compare(FloatSizes(), (torch.randn(16),), ({0: torch.export.Dim.AUTO},),
                         more_inputs=[(torch.randn(size),) for size in (24, 25, 99, 100, 143, 144, 1000, 10000)])
+
+
+class Roots(torch.nn.Module):
+    def forward(self, n: int):
+        return torch.sym_int(n ** 0.5), torch.sym_int(n ** (1 / 3)), torch.sym_int(n / 3 * 1.5), n ** (1 / 3), n ** 1.5, n ** -0.5
+
+
+def test_roots_are_rounded_as_in_python(compile_and_compare):
+    """27 ** (1 / 3) is 3.0, and a size made of it is not 2."""
+    model = compile_and_compare(Roots(), (16,), (torch.export.Dim.AUTO,)).model
+    numbers = [*range(8, 300), *(k ** 3 for k in range(7, 200)), *(k * k - 1 for k in range(20, 400)), *(10 ** k for k in range(3, 15))]
+    for n in numbers:
+        got = [torch.as_tensor(value).item() for value in model.run([n])]
+        *integers, root, power, inverse = Roots()(n)
+        assert got[:3] == [int(value) for value in integers], n
+        for value, expected in zip(got[3:], (root, power, inverse)):
+            assert abs(value - expected) <= math.ulp(expected), n
