@@ -1,4 +1,5 @@
 // From the LLVM dialect to object files.
+#include "CheckObject.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Target/CPU/CPU.h"
 #include "kiln/Target/CPU/Passes.h"
@@ -14,7 +15,6 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/ThreadPool.h"
@@ -48,12 +48,16 @@ public:
   ObjectCompiler(const TargetInfo &target, const CompileOptions &options)
       : target(target), options(options), machine(target.createTargetMachine(options.level)) {}
 
-  std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContext &context) {
+  /// Optimised LLVM IR.
+  llvm::Expected<std::unique_ptr<llvm::Module>> translate(ModuleOp module,
+                                                          llvm::LLVMContext &context) {
     // Verified by the pass manager already.
     std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(
         module, context, module.getName().value_or("kiln"), /*disableVerification=*/true);
     if (!result)
-      return nullptr;
+      return llvm::createStringError("internal error: cannot translate to LLVM IR");
+    if (llvm::Error error = checkNumbers(*result))
+      return error;
     result->setTargetTriple(machine->getTargetTriple());
     result->setDataLayout(machine->createDataLayout());
     result->setPICLevel(llvm::PICLevel::BigPIC);
@@ -68,9 +72,28 @@ public:
         function.addFnAttr("prefer-vector-width", "512");
       function.addFnAttr(llvm::Attribute::NoUnwind);
     }
+    optimize(*result);
     return result;
   }
 
+  /// Refers to nothing but `known` (`checkSymbols`).
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitObject(llvm::Module &module,
+                                                                 const llvm::StringSet<> &known) {
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream stream(bytes);
+    llvm::legacy::PassManager passes;
+    if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
+                                     /*DisableVerify=*/true))
+      return llvm::createStringError("cannot emit objects for %s", target.triple.c_str());
+    passes.run(module);
+    auto object = std::make_unique<llvm::SmallVectorMemoryBuffer>(
+        std::move(bytes), module.getModuleIdentifier(), /*RequiresNullTerminator=*/false);
+    if (llvm::Error error = checkSymbols(*object, known))
+      return error;
+    return object;
+  }
+
+private:
   /// The input has no allocas, calls or loops to vectorise: cleaning up what the emitters repeat,
   /// hoisting out of loops and simple addressing are all that is left to do.
   void optimize(llvm::Module &module) {
@@ -104,44 +127,10 @@ public:
         passes.run(function, functions);
   }
 
-  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitObject(llvm::Module &module) {
-    llvm::SmallVector<char, 0> bytes;
-    llvm::raw_svector_ostream stream(bytes);
-    llvm::legacy::PassManager passes;
-    if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
-                                     /*DisableVerify=*/true))
-      return llvm::createStringError("cannot emit objects for %s", target.triple.c_str());
-    passes.run(module);
-    return std::make_unique<llvm::SmallVectorMemoryBuffer>(
-        std::move(bytes), module.getModuleIdentifier(), /*RequiresNullTerminator=*/false);
-  }
-
-private:
   const TargetInfo &target;
   const CompileOptions &options;
   std::unique_ptr<llvm::TargetMachine> machine;
 };
-
-/// Generated code stands alone: a call of anything but these and what the kernels `share` is a
-/// mistake of code generation.
-llvm::Error checkSymbols(const llvm::MemoryBuffer &object, const llvm::StringSet<> &shared) {
-  auto file = llvm::object::ObjectFile::createObjectFile(object.getMemBufferRef());
-  if (!file)
-    return file.takeError();
-  for (const llvm::object::SymbolRef &symbol : (*file)->symbols()) {
-    llvm::Expected<uint32_t> flags = symbol.getFlags();
-    llvm::Expected<StringRef> name = symbol.getName();
-    if (!flags || !name)
-      return llvm::joinErrors(flags.takeError(), name.takeError());
-    if (!(*flags & llvm::object::SymbolRef::SF_Undefined) || name->empty() ||
-        llvm::is_contained({"memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}, *name) ||
-        shared.contains(*name))
-      continue;
-    return llvm::createStringError("internal error: kernel %s refers to '%s'",
-                                   object.getBufferIdentifier().str().c_str(), name->str().c_str());
-  }
-  return llvm::Error::success();
-}
 
 /// Declares in a module of `function` alone what it calls.
 void declareCallees(LLVM::LLVMFuncOp function) {
@@ -231,22 +220,20 @@ private:
     if (options.timing)
       timer = timing.nest(LLVM::LLVMFuncOp(functions[i]).getName());
     auto context = std::make_unique<llvm::LLVMContext>();
-    std::unique_ptr<llvm::Module> translated = compiler.translate(*sources[i], *context);
+    auto translated = compiler.translate(*sources[i], *context);
     if (!translated) {
-      errors[i] = "internal error: cannot translate a kernel to LLVM IR";
+      errors[i] = llvm::toString(translated.takeError());
       return;
     }
-    compiler.optimize(*translated);
     if (options.onModule) {
       contexts[i] = std::move(context);
-      modules[i] = llvm::CloneModule(*translated);
+      modules[i] = llvm::CloneModule(**translated);
     }
-    auto object = compiler.emitObject(*translated);
-    llvm::Error error = object ? checkSymbols(**object, shared) : object.takeError();
-    if (error)
-      errors[i] = llvm::toString(std::move(error));
-    else
+    auto object = compiler.emitObject(**translated, shared);
+    if (object)
       objects[i] = std::move(*object);
+    else
+      errors[i] = llvm::toString(object.takeError());
   }
 
   const TargetInfo &target;
@@ -268,13 +255,19 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 cpu::compileToObject(ModuleOp module, const TargetInfo &target, const CompileOptions &options) {
   llvm::LLVMContext context;
   ObjectCompiler compiler(target, options);
-  std::unique_ptr<llvm::Module> translated = compiler.translate(module, context);
+  auto translated = compiler.translate(module, context);
   if (!translated)
-    return llvm::createStringError("internal error: cannot translate to LLVM IR");
-  compiler.optimize(*translated);
+    return translated.takeError();
   if (options.onModule)
-    options.onModule(*translated);
-  return compiler.emitObject(*translated);
+    options.onModule(**translated);
+  llvm::StringSet<> declared;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+    if (function.isExternal())
+      declared.insert(function.getName());
+  for (auto global : module.getOps<LLVM::GlobalOp>())
+    if (!global.getValueAttr() && !global.getInitializerBlock())
+      declared.insert(global.getName());
+  return compiler.emitObject(**translated, declared);
 }
 
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>

@@ -27,6 +27,8 @@ void cpu::buildLowerKernelsPipeline(OpPassManager &pm, const TargetInfo &target)
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCpuExpandMath({target.avx512, /*gpu=*/false}));
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCpuConvertToLLVM());
+  // Last, when every value of a small type is there.
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCpuExpandSmallFloats());
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include "Assemble.h"
 #include "CopyKernel.h"
 #include "kiln/Link/Link.h"
+#include "kiln/Target/CPU/Passes.h"
 #include "kiln/Target/CUDA/CUDA.h"
 #include "kiln/Target/CUDA/KernelEmitters.h"
 #include "kiln/Target/CUDA/Passes.h"
@@ -224,6 +225,8 @@ private:
     OwningOpRef<ModuleOp> copy = cast<ModuleOp>(lowered->clone());
     PassManager pm(copy->getContext());
     pm.addPass(createCudaEmulate());
+    // A GPU's instructions for small numbers are not the host's.
+    pm.addNestedPass<LLVM::LLVMFuncOp>(cpu::createCpuExpandSmallFloats());
     if (failed(pm.run(*copy)))
       return llvm::createStringError("cannot emulate the kernels");
     for (auto [kernel, part] : llvm::zip_equal(kernels, split(*copy))) {

@@ -58,7 +58,6 @@ public:
           op->erase();
           return success();
         })
-        .Case([&](LLVM::FPTruncOp round) { return rewriteTruncation(round); })
         .Case([&](LLVM::CallIntrinsicOp intrinsic) { return rewriteIntrinsic(intrinsic); })
         .Case([&](LLVM::InlineAsmOp text) { return rewriteText(text); })
         .Case([&](LLVM::AddrSpaceCastOp cast) { return rewriteShared(cast); })
@@ -196,15 +195,6 @@ private:
       return replace(LLVM::BitcastOp::create(builder, loc, op->getResultTypes()[0], packed));
     }
     return success();
-  }
-
-  /// The CPU's instruction for bf16 takes denormals for zero.
-  LogicalResult rewriteTruncation(LLVM::FPTruncOp round) {
-    if (!round.getType().isBF16())
-      return success();
-    Value bits = call("round_to_bf16", i32, {round.getArg()});
-    bits = LLVM::TruncOp::create(builder, loc, builder.getI16Type(), bits);
-    return replace(LLVM::BitcastOp::create(builder, loc, round.getType(), bits));
   }
 
   /// The beginning of shared memory.

@@ -14,27 +14,6 @@ llvm.func @loop(%n: i64, %x: vector<16xf32>) -> vector<16xf32> {
   llvm.return %s : vector<16xf32>
 }
 
-// Rounding to bf16 keeps denormals: integer code, not an instruction.
-// CHECK-LABEL: llvm.func @round
-// CHECK-NOT: llvm.fptrunc
-// CHECK: llvm.lshr
-llvm.func @round(%x: f32) -> bf16 {
-  %y = arith.truncf %x : f32 to bf16
-  llvm.return %y : bf16
-}
-
-// Nothing else is left in bf16: LLVM would round what it takes apart in a library.
-// CHECK-LABEL: llvm.func @choose
-// CHECK-NOT: llvm.fpext
-// CHECK: llvm.shl
-// CHECK: llvm.fcmp {{.*}} : vector<8xf32>
-// CHECK: llvm.select {{.*}} : vector<8xi1>, vector<8xi16>
-// CHECK-NOT: llvm.intr.maximum
-llvm.func @choose(%x: vector<8xbf16>, %y: vector<8xbf16>) -> vector<8xbf16> {
-  %z = arith.maximumf %x, %y : vector<8xbf16>
-  llvm.return %z : vector<8xbf16>
-}
-
 // Beside products of warpgroups arithmetic stays in f32: LLVM does not see that a number had half the bits.
 // CHECK-LABEL: llvm.func @beside
 // CHECK: %[[WIDE:.*]] = llvm.fpext %{{.*}} : bf16 to f32

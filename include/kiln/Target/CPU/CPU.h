@@ -39,8 +39,8 @@ void registerTranslations(mlir::DialectRegistry &registry);
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
 compileKernels(mlir::ModuleOp module, const TargetInfo &target, const CompileOptions &options = {});
 
-/// An object with everything in `module`, which is in the LLVM dialect; it may refer to other
-/// symbols.
+/// An object with everything in `module`, which is in the LLVM dialect; it refers to no symbol but
+/// those that the module declares, memcpy, memset and memmove.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 compileToObject(mlir::ModuleOp module, const TargetInfo &target,
                 const CompileOptions &options = {});

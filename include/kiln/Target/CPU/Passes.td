@@ -117,12 +117,23 @@ def CpuConvertToLLVM : Pass<"cpu-convert-to-llvm", "::mlir::LLVM::LLVMFuncOp"> {
   let summary = "Convert a function's loops, scalars and vectors to the LLVM dialect";
   let description = [{
     Upstream's patterns for scf, arith, math, complex and vector, applied function by function, so that kernels
-    are converted in parallel. Before them, operations on bf16 that CPUs have no instructions for are
-    rewritten: conversions and comparisons in terms of f32, moves in terms of the integers that hold the bits.
+    are converted in parallel.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect",
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::vector::VectorDialect"];
+}
+
+def CpuExpandSmallFloats : Pass<"cpu-expand-small-floats", "::mlir::LLVM::LLVMFuncOp"> {
+  let summary = "Make integers of bf16 and f16, and compute on them in f32";
+  let description = [{
+    Values of bf16 and f16 become the integers that hold their bits: loads, stores, choices and whatever else moves them
+    have integers' types from here on, on every CPU. Everything else is done in f32 and rounded to the nearest, as PyTorch does it;
+    from f64 and from integers by way of f32, too. What is left of f16 are conversions from and to f32, which are instructions of
+    every CPU, with fences that keep LLVM from putting them together with others. It would call functions of a library where a CPU has
+    no instruction, and use those for bf16 that flush denormals where it has some.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
 
 def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {

@@ -165,9 +165,6 @@ static uint32_t round_to_bf16(float value) {
   return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-/* cvt.rn.bf16 */
-EXPORT int32_t kiln_emulator_round_to_bf16(float value) { return (int32_t)round_to_bf16(value); }
-
 /* cvt.rn.bf16x2 */
 EXPORT int32_t kiln_emulator_pack_bf16(float high, float low) {
   return (int32_t)(round_to_bf16(high) << 16 | round_to_bf16(low));
