@@ -23,6 +23,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/TargetParser/Host.h"
 #include <map>
 
 using namespace mlir;
@@ -122,10 +123,14 @@ private:
   void setInt4Layout() {
     std::string layout = options.int4Layout;
     if (layout == "native") {
-      llvm::Expected<cpu::TargetInfo> host = cpu::TargetInfo::get("native");
-      layout = !host ? "none" : host->avx512 ? "avx512" : host->avx2 && host->fma ? "avx2" : "none";
-      if (!host)
-        llvm::consumeError(host.takeError());
+      // What PyTorch finds there, even if `native` is something else to a test.
+      llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
+      auto hasAll = [&](ArrayRef<StringRef> sets) {
+        return llvm::all_of(sets, [&](StringRef set) { return has.lookup(set); });
+      };
+      layout = hasAll({"avx512f", "avx512bw", "avx512dq", "avx512vl"}) ? "avx512"
+               : hasAll({"avx2", "fma"})                               ? "avx2"
+                                                                       : "none";
     }
     if (layout != "avx512") // the default
       (*module)->setAttr(lowering::int4LayoutAttrName, StringAttr::get(&context, layout));

@@ -78,17 +78,14 @@ static Expected<TargetInfo> makeTargetInfo(StringRef cpu) {
   };
   if (!triple.isX86())
     return info;
-  if (!has("sse4.2"))
-    return createStringError("CPU '%s' is below x86-64-v2", info.cpu.c_str());
-  info.avx2 = has("avx2");
-  info.fma = has("fma");
-  info.f16c = has("f16c");
+  if (!has("avx2") || !has("fma") || !has("f16c"))
+    return createStringError("CPU '%s' is below x86-64-v3", info.cpu.c_str());
   info.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
   info.avx512bf16 = info.avx512 && has("avx512bf16");
   info.avx512fp16 = info.avx512 && has("avx512fp16");
   info.avx512vnni = info.avx512 && has("avx512vnni");
   info.fastGather = has("fast-gather");
-  info.vectorBytes = info.avx512 ? 64 : info.avx2 ? 32 : 16;
+  info.vectorBytes = info.avx512 ? 64 : 32;
   info.numVectorRegisters = info.avx512 ? 32 : 16;
   return info;
 }

@@ -26,12 +26,13 @@ struct TargetInfo {
   /// hide features of the CPU it names.
   std::string features;
 
-  bool avx2 = false, fma = false, f16c = false, avx512 = false; // avx512: F, BW, DQ and VL
+  // Every CPU has AVX2, FMA and F16C.
+  bool avx512 = false; // F, BW, DQ and VL
   bool avx512bf16 = false, avx512fp16 = false, avx512vnni = false;
   bool fastGather = false;
 
-  /// Bytes of a vector register: 64 with AVX-512, 32 with AVX2, otherwise 16.
-  unsigned vectorBytes = 16;
+  /// Bytes of a vector register: 64 with AVX-512, otherwise 32.
+  unsigned vectorBytes = 32;
   unsigned numVectorRegisters = 16;
   int64_t l1Bytes = 32 << 10, l2Bytes = 1 << 20, l3Bytes = 16 << 20;
 
@@ -39,7 +40,8 @@ struct TargetInfo {
   int64_t lanes(mlir::Type type) const;
 
   /// `cpu` is an LLVM CPU name (`znver4`), a level (`x86-64-v3`) or `native`, the machine that this
-  /// runs on. An unknown name, or one below x86-64-v2, is an error that says so.
+  /// runs on. An unknown name, or one below x86-64-v3, is an error that says so. Tests of code for
+  /// lesser CPUs than this machine's set KILN_TEST_CPU to what `native` is to be.
   static llvm::Expected<TargetInfo> get(llvm::StringRef cpu);
 
   /// Position-independent code for this CPU; a new machine each time, for use on one thread.
