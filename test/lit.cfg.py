@@ -15,9 +15,5 @@ for folder in (config.llvm_tools_dir, config.kiln_tools_dir):
     config.environment["PATH"] = os.pathsep.join((folder, config.environment["PATH"]))
 # One caret of context is enough, and colours would break FileCheck.
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
-
-with open("/proc/cpuinfo") as cpuinfo:
-    flags = next((line.split() for line in cpuinfo if line.startswith("flags")), [])
-for feature in ("avx2", "avx512f", "avx512bw"):
-    if feature in flags:
-        config.available_features.add(feature)
+if cpu := os.environ.get("KILN_TEST_CPU"):  # what `native` is short for
+    config.environment["KILN_TEST_CPU"] = cpu

@@ -75,7 +75,7 @@ public:
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           buildKernelStage(pm, {options.jobs, target.vectorBytes, target.numVectorRegisters,
-                                /*pack=*/!isCuda()});
+                                /*pack=*/!isCuda(), target.name});
         }))
       return error;
     if (llvm::Error error = keepText("kernel"))
@@ -259,6 +259,7 @@ private:
     code.architectures = options.architectures;
     if (options.emit != EmitKind::Ptx)
       code.ptxas = options.ptxas;
+    code.cpu = target.name;
     code.level = options.level;
     code.jobs = options.jobs;
     code.timing = hostOptions.timing;

@@ -29,6 +29,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   // it.
   cpu::CpuFoldConstantsOptions fold;
   fold.jobs = options.jobs;
+  fold.cpu = options.cpu;
   pm.addPass(cpu::createCpuFoldConstants(fold));
   // Again: what has been folded is a constant, too.
   pm.addPass(createKernelSinkConstants());

@@ -179,6 +179,27 @@ def test_cpu_levels(small_mlp, compile_file):
     torch.testing.assert_close(kiln.load(output)(x), small_mlp.module(x).detach(), rtol=1e-5, atol=1e-5)
 
 
+def test_native_cpu_of_tests(tmp_path):
+    """KILN_TEST_CPU is what `native` is short for. Constants are folded by code for the model's CPU, which this machine may be more than."""
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(4, 1001))
+
+        def forward(self, x):
+            return x * self.weight.exp().sum(1)
+    torch.export.save(torch.export.export(Sum(), (torch.ones(4),)), tmp_path / "sum.pt2")
+    models = []
+    for options, cpu in (((), "x86-64-v3"), (("--cpu=native",), "x86-64-v3"), (("--cpu=x86-64-v3",), ""), (("--cpu=x86-64-v3",), "x86-64-v3")):
+        process = run_tool("aot-compile", tmp_path / "sum.pt2", "-o", tmp_path / "sum.so", *options, env={"KILN_TEST_CPU": cpu})
+        assert process.returncode == 0, process.stderr
+        models.append((tmp_path / "sum.so").read_bytes())
+    assert all(model == models[0] for model in models)
+    for cpu, problem in (("x86-64-v2", "below x86-64-v3"), ("z80", "unknown CPU 'z80'")):
+        for options, env in (((), cpu), ((f"--cpu={cpu}",), "")):
+            assert_user_error(run_tool("aot-compile", tmp_path / "sum.pt2", "-o", tmp_path / "no.so", *options, env={"KILN_TEST_CPU": env}), problem)
+
+
 # ---- aot-run
 
 

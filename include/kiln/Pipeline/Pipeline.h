@@ -33,6 +33,8 @@ struct KernelStageOptions {
   int64_t vectorBytes = 64, registers = 32;
   /// Lay operands out for vectors (CPUs).
   bool pack = true;
+  /// The CPU that constant folding compiles for, if this machine runs its code.
+  std::string cpu = "native";
 };
 
 /// torch ops lowered -> kernels: views composed, layouts chosen, maps and epilogues fused,

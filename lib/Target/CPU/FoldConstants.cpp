@@ -158,7 +158,7 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     SymbolTable symbols(getOperation());
     SmallVector<FuncOp> kernelOf = createKernels(maps, *kernels, symbols);
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-    llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create();
+    llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create(cpu);
     if (!jit)
       return fail(jit.takeError());
     cpu::CompileOptions options;

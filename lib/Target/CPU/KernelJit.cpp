@@ -22,9 +22,9 @@ struct KernelJit::Impl {
 KernelJit::KernelJit(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 KernelJit::~KernelJit() = default;
 
-llvm::Expected<std::unique_ptr<KernelJit>> KernelJit::create() {
+llvm::Expected<std::unique_ptr<KernelJit>> KernelJit::create(StringRef cpu) {
   auto impl = std::make_unique<Impl>();
-  llvm::Expected<TargetInfo> target = TargetInfo::get("native");
+  llvm::Expected<TargetInfo> target = TargetInfo::getRunnable(cpu);
   if (!target)
     return target.takeError();
   impl->target = *target;

@@ -9,6 +9,7 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/TargetParser/X86TargetParser.h"
+#include <cstdlib>
 #include <mutex>
 
 using namespace llvm;
@@ -28,6 +29,12 @@ static void initializeTarget() {
     InitializeAllTargetMCs();
     InitializeAllAsmPrinters();
   });
+}
+
+/// What `native` is short for: this machine, or a CPU that a test names.
+static StringRef getNativeName() {
+  const char *name = std::getenv("KILN_TEST_CPU");
+  return name && *name ? name : "native";
 }
 
 static std::string hostFeatures() {
@@ -90,7 +97,33 @@ static Expected<TargetInfo> makeTargetInfo(StringRef cpu) {
   return info;
 }
 
+/// What a program may find in a CPU beyond the architecture, without what it is merely tuned for.
+static StringMap<bool> getInstructionSets(StringRef cpu) {
+  if (cpu == "native")
+    return sys::getHostCPUFeatures();
+  SmallVector<StringRef> names;
+  X86::getFeaturesForCPU(cpu, names);
+  StringMap<bool> sets;
+  for (StringRef name : names)
+    sets[name] = true;
+  return sets;
+}
+
+Expected<TargetInfo> TargetInfo::getRunnable(StringRef cpu) {
+  Expected<TargetInfo> wanted = get(cpu);
+  if (!wanted || wanted->name == getNativeName())
+    return wanted;
+  StringMap<bool> has = getInstructionSets(getNativeName());
+  bool isHost = getNativeName() == "native"; // which is not asked for what every CPU has (x87)
+  bool isRunnable = all_of(getInstructionSets(wanted->cpu), [&](const auto &set) {
+    return has.lookup(set.first()) || (isHost && !has.contains(set.first()));
+  });
+  return isRunnable ? std::move(wanted) : get("native");
+}
+
 Expected<TargetInfo> TargetInfo::get(StringRef cpu) {
+  if (cpu == "native")
+    cpu = getNativeName();
   // Every pass asks for it, and an LLVM target machine takes a millisecond to make.
   static std::mutex mutex;
   static StringMap<TargetInfo> known;

@@ -219,7 +219,7 @@ private:
   }
 
   llvm::Error compileEmulated() {
-    llvm::Expected<cpu::TargetInfo> host = cpu::TargetInfo::get("native");
+    llvm::Expected<cpu::TargetInfo> host = cpu::TargetInfo::getRunnable(options.cpu);
     if (!host)
       return host.takeError();
     OwningOpRef<ModuleOp> copy = cast<ModuleOp>(lowered->clone());

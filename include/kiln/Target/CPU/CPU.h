@@ -45,7 +45,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 compileToObject(mlir::ModuleOp module, const TargetInfo &target,
                 const CompileOptions &options = {});
 
-/// Kernels compiled for this machine, for constant folding.
+/// Kernels that run while the compiler does, for constant folding.
 class KernelJit {
 public:
   /// `kiln_rt_kernel` of the runtime.
@@ -57,10 +57,11 @@ public:
     int64_t scratchBytes;
   };
 
-  static llvm::Expected<std::unique_ptr<KernelJit>> create();
+  /// For `cpu`, if this machine runs its code, otherwise for this machine.
+  static llvm::Expected<std::unique_ptr<KernelJit>> create(llvm::StringRef cpu = "native");
   ~KernelJit();
 
-  /// Compiles the kernel.funcs of `module`; their schedules are chosen for this machine. Names must
+  /// Compiles the kernel.funcs of `module`; their schedules are chosen for the same CPU. Names must
   /// be new to this jit.
   llvm::Error add(mlir::ModuleOp module, const CompileOptions &options = {});
   llvm::Expected<Kernel> lookup(llvm::StringRef name) const;

@@ -12,8 +12,8 @@ defvar CpuOption = [
 def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
   let summary = "Run the maps that depend on constants alone, and keep their results";
   let description = [{
-    The maps are compiled for the machine that compiles, with the code generator that also writes the
-    program's kernels, and run on all its cores. What would grow the constants much (an expanded
+    The maps are compiled with the code generator that also writes the program's kernels, for the CPU that the program is
+    for if this machine runs its code, and run on all cores. What would grow the constants much (an expanded
     vector) stays in the program; so does what depends on symbols.
 
     What depends on parameters or buffers refers to the kernel that computed it, which the program keeps
@@ -22,7 +22,7 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
     A view of a constant is left to its readers unless `views` is set: then nobody reads through
     views any more, and what is left of them (packed operands of contracts) is data.
   }];
-  let options = [
+  let options = CpuOption # [
     Option<"views", "views", "bool", "false", "fold views, and maps that read nothing, too">,
     Option<"jobs", "jobs", "unsigned", "0", "threads; 0: one for each core">
   ];

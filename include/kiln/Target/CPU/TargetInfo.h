@@ -44,6 +44,10 @@ struct TargetInfo {
   /// lesser CPUs than this machine's set KILN_TEST_CPU to what `native` is to be.
   static llvm::Expected<TargetInfo> get(llvm::StringRef cpu);
 
+  /// For code that runs while the compiler does: `get(cpu)` if this machine has all that it asks
+  /// for, otherwise `native`.
+  static llvm::Expected<TargetInfo> getRunnable(llvm::StringRef cpu);
+
   /// Position-independent code for this CPU; a new machine each time, for use on one thread.
   std::unique_ptr<llvm::TargetMachine> createTargetMachine(OptLevel level) const;
 };

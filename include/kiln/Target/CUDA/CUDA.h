@@ -44,6 +44,8 @@ struct CompileOptions {
   llvm::SmallVector<Architecture> architectures;
   /// Empty: PTX alone is made.
   std::string ptxas;
+  /// The host's CPU. The emulator's kernels are compiled for it, if this machine runs its code.
+  std::string cpu = "native";
   cpu::OptLevel level = cpu::OptLevel::O3;
   /// Threads; 0: one for each core.
   unsigned jobs = 0;
