@@ -184,6 +184,56 @@ static LogicalResult lowerInt8Product(Call &call) {
   return call.set(call.kernels.contract(c, call.resultType()));
 }
 
+/// A scale for each index of `dim`, or one for all.
+static std::optional<Exprs> scaleIndex(Call &call, Value scale, int64_t dim, Expr size) {
+  Exprs shape = shapeOf(scale), index(shape.size(), Expr(0));
+  if (sym::product(shape).isConstant(1))
+    return index;
+  if (shape.size() != 2 || !call.kernels.isSame(shape[dim], size) || !shape[1 - dim].isConstant(1))
+    return std::nullopt;
+  index[dim] = Expr::dim(dim);
+  return index;
+}
+
+/// self[m, k] · mat2[k, n] of 8-bit floats, scaled by row and column. On CPUs ATen does not scale
+/// the result again.
+static LogicalResult lowerScaledProduct(Call &call) {
+  Value self = call.tensor(0), other = call.tensor(1), bias = call.args.optTensor("bias");
+  Value scales[] = {call.tensor("scale_a"), call.tensor("scale_b")};
+  Type result = call.resultType(), f32 = Float32Type::get(result.getContext());
+  if (rankOf(self) != 2 || rankOf(other) != 2 || (bias && rankOf(bias) != 1))
+    return call.refuse("operands that are no matrices");
+  Expr rows = shapeOf(self)[0], sums = shapeOf(self)[1], columns = shapeOf(other)[1];
+  std::optional<Exprs> rowScale = scaleIndex(call, scales[0], 0, rows);
+  std::optional<Exprs> columnScale = scaleIndex(call, scales[1], 1, columns);
+  if (!isFloat(elementType(self)) || !isFloat(elementType(other)) || !isFloat(result) ||
+      elementType(scales[0]) != f32 || elementType(scales[1]) != f32 || !rowScale || !columnScale)
+    return call.refuse("these dtypes, or scales of blocks");
+  if (!call.fits(shapeOf(other)[0], sums, "shapes that have no product") ||
+      (bias && !call.fits(shapeOf(bias)[0], columns, "a bias of another size")))
+    return call.refuse("shapes that have no product");
+  Contraction c;
+  c.m = {rows};
+  c.n = {columns};
+  c.k = {sums};
+  auto lhs = [&](BodyBuilder &body) {
+    return convert(body.read(self, Exprs{body.dim(0), body.dim(2)}), f32);
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    return convert(body.read(other, Exprs{body.dim(2), body.dim(1)}), f32);
+  };
+  auto epilogue = [&](BodyBuilder &body, Element sum) {
+    sum = sum * (body.read(scales[0], *rowScale) * body.read(scales[1], *columnScale));
+    if (bias)
+      sum = sum + convert(body.read(bias, Exprs{body.dim(1)}), f32);
+    return convert(sum, result);
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  c.epilogue = epilogue;
+  return call.set(call.kernels.contract(c, result));
+}
+
 void lowering::registerQuantize(LoweringTable &table) {
   using enum Granularity;
   table.add("quantized_decomposed.quantize_per_tensor.default", quantize(Number));
@@ -200,4 +250,5 @@ void lowering::registerQuantize(LoweringTable &table) {
   table.add("aten.fake_quantize_per_tensor_affine.tensor_qparams", fakeQuantize(Tensor));
   table.add("aten.fake_quantize_per_channel_affine.default", fakeQuantize(Channel));
   table.add("aten._weight_int8pack_mm.default", lowerInt8Product);
+  table.add("aten._scaled_mm.default", lowerScaledProduct);
 }

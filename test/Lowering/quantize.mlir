@@ -44,3 +44,21 @@ func.func @product(%x: tensor<2x4xf32>, %w: tensor<3x4xi8>, %s: tensor<3xf32>) -
   %0 = torch.call "aten._weight_int8pack_mm.default"(%x, %w, %s) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>] {node = "mm"} : (tensor<2x4xf32>, tensor<3x4xi8>, tensor<3xf32>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
+
+// -----
+
+// Weights stay 8-bit floats up to where they are multiplied; both scales are the epilogue's.
+// CHECK-LABEL: func.func @scaled
+// CHECK-SAME: %[[X:.*]]: tensor<2x4xf8E4M3FN>, %[[W:.*]]: tensor<4x3xf8E4M3FN>, %[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<1x3xf32>
+// CHECK: kernel.contract batch [] m [2] n [3] k [4] lhs {
+// CHECK: kernel.read %[[X]]
+// CHECK: } rhs {
+// CHECK: kernel.read %[[W]]
+// CHECK: } epilogue {
+// CHECK: kernel.read %[[A]] (d0, d1, d2) -> () : tensor<f32>
+// CHECK: kernel.read %[[B]] (d0, d1, d2) -> (0, d1) : tensor<1x3xf32>
+// CHECK: arith.truncf {{.*}} : f32 to bf16
+func.func @scaled(%x: tensor<2x4xf8E4M3FN>, %w: tensor<4x3xf8E4M3FN>, %a: tensor<f32>, %b: tensor<1x3xf32>) -> tensor<2x3xbf16> {
+  %0 = torch.call "aten._scaled_mm.default"(%x, %w, %a, %b) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, #torch.arg<3>, unit, unit, #torch.dtype<bf16>, false] {node = "mm"} : (tensor<2x4xf8E4M3FN>, tensor<4x3xf8E4M3FN>, tensor<f32>, tensor<1x3xf32>) -> tensor<2x3xbf16>
+  return %0 : tensor<2x3xbf16>
+}

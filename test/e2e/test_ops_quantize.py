@@ -144,3 +144,19 @@ def test_dynamic_int4(compile_and_compare, sums, group, bias, dtype):
     exact = group == sums and not bias
     compile_and_compare(Dynamic4(sums, group, bias, in_program=bias), (rows.to(dtype),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
                         rtol=0 if exact else 1e-5, atol=0 if exact else 1e-2, more_inputs=[(some(2, sums).to(dtype),), (some(33, sums).to(dtype) * 100,)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_float8_products(compile_and_compare, dtype):
+    """With a scale for each operand, or for each row and column."""
+    class Products(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", some(48, 32).to(dtype))
+            self.register_buffer("scales", some(1, 48).abs())
+
+        def forward(self, x, one, each, bias):
+            quantized, weight = x.to(torch.float8_e4m3fn), self.weight.t()
+            return (torch._scaled_mm(quantized, weight, one, one * 2, out_dtype=torch.float32), torch._scaled_mm(quantized, weight, each, self.scales, out_dtype=torch.bfloat16),
+                    torch._scaled_mm(quantized, weight, one, one, bias=bias, out_dtype=torch.bfloat16))
+    compile_and_compare(Products(), (some(16, 32), torch.tensor(0.5), some(16, 1).abs(), some(48).bfloat16()), rtol=8e-3, atol=1e-4)
