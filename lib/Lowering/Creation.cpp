@@ -65,6 +65,25 @@ static LogicalResult lowerArange(Call &call) {
   return sequence(call, start, step);
 }
 
+/// 0, 1, … over n * d; without `half`, what is behind the middle are the negative ones.
+static LogicalResult frequencies(Call &call, bool half) {
+  Type type = call.resultType(), wide = opmath(type);
+  double n = call.constantNumber("n"), spacing = call.constantNumber("d");
+  Exprs shape = call.resultShape();
+  if (!isStrided(call) || !isFloat(type) || shape.size() != 1)
+    return call.refuse("this dtype or layout");
+  return call.set(call.kernels.map(shape, type, [&](BodyBuilder &body) {
+    Expr i = body.dim(0);
+    Element number = body.index(i);
+    if (!half) {
+      Element isNegative = ~body.inside({i}, {(shape[0] + 1).floorDiv(2)});
+      number = select(isNegative, number - body.index(shape[0]), number);
+    }
+    // The numbers are of the result's dtype before they are scaled.
+    return convert(convert(number, type), wide) * (1 / (n * spacing));
+  }));
+}
+
 static LogicalResult lowerIota(Call &call) { // prims.iota(length, start, step)
   return sequence(call, call.args.scalar("start"), call.args.scalar("step"));
 }
@@ -157,7 +176,11 @@ void lowering::registerCreation(LoweringTable &table) {
   table.add({"aten.full.default", "aten.full_like.default", "aten.new_full.default"}, lowerFull);
   table.add("aten.scalar_tensor.default", lowerScalarTensor);
   table.add({"aten.fill.Scalar", "aten.fill.Tensor"}, lowerFill);
-  table.add({"aten.arange.default", "aten.arange.start", "aten.arange.start_step"}, lowerArange);
+  table.add({"aten.arange.default", "aten.arange.start", "aten.arange.start_step",
+             "aten.range.default", "aten.range.step"},
+            lowerArange); // a range has its end
+  table.add("aten.fft_fftfreq.default", [](Call &call) { return frequencies(call, false); });
+  table.add("aten.fft_rfftfreq.default", [](Call &call) { return frequencies(call, true); });
   table.add("prims.iota.default", lowerIota);
   for (StringRef overload : {".default", ".Tensor_Tensor", ".Tensor_Scalar", ".Scalar_Tensor"}) {
     table.add(("aten.linspace" + overload).str(), lowerLinspace);

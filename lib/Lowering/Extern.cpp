@@ -115,7 +115,8 @@ static Value solve(KernelBuilder &kernels, Value count, const KnownSize &size) {
 
 Support lowering::getSupport(StringRef target) {
   StringRef functional = torch::lookupFunctional(target);
-  if (loweringTable().find(functional.empty() ? target : functional))
+  if (loweringTable().find(functional.empty() ? target : functional) ||
+      loweringTable().find(target, /*updating=*/true))
     return Support::Native;
   return isPythonFunction(target) || readsLayout(target) ? Support::Refused : Support::Fallback;
 }

@@ -1,4 +1,6 @@
 """Operators that are a few maps and reductions each: products, diagonals, losses of margins, histograms, quantiles, integrals."""
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -127,6 +129,13 @@ def test_cross_entropy(check_calls):
     check_calls(lambda x, t, w: tuple(F.cross_entropy(x, t, w, label_smoothing=0.2, reduction=reduction) for reduction in ("none", "mean", "sum"))
                 + (F.cross_entropy(x, t, label_smoothing=0.1), F.cross_entropy(x, x.softmax(1), w, label_smoothing=0.3), F.cross_entropy(x[0, :, 0], x[1, :, 0].softmax(0))),
                 (scores, classes, weight))
+
+
+def test_frequencies_and_ranges(check_calls):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch.range
+        check_calls(lambda x: tuple(f(n, d, dtype=dtype) for n in (1, 8, 9) for d, dtype in ((1.0, None), (0.3, torch.float64), (2.0, torch.bfloat16)) for f in (torch.fft.fftfreq, torch.fft.rfftfreq))
+                    + (torch.range(0, 5, 2), torch.range(0, 4.9, 0.7, dtype=torch.float64), torch.range(5, 0, -2, dtype=torch.int64), torch.range(1, 4), x), some(2), rtol=1e-6, atol=0)
 
 
 def test_linear_cross_entropy(compile_and_compare):
