@@ -1,9 +1,10 @@
-// Python conditions that compute with floats, `math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5)
-// == 4`.
+// Python conditions that compute with floats,
+// `math.trunc(torch.sym_float(L['x'].size()[0]) ** 0.5) == 4`.
 //
 // A condition on one size is a set of integers. Which ones they are is found out by evaluating it,
-// in doubles as Python does, for each size up to a limit; what is left is one of integers, here 16
-// <= s0 <= 24. Sizes beyond the limit are taken for ones where it does not hold.
+// in doubles as Python does, for each size up to a limit; what is left is one of integers, here
+// 16 <= s0 <= 24. Sizes beyond the limit are taken for ones where it does not hold. A condition on
+// several sizes is evaluated when the model runs.
 #ifndef KILN_LIB_FRONTEND_FLOATCONDITION_H
 #define KILN_LIB_FRONTEND_FLOATCONDITION_H
 
@@ -66,15 +67,18 @@ public:
     double real = 0;
   };
 
-private:
-  friend class FloatConditionParser;
-  static constexpr unsigned maxNodes = 128;
   struct Node {
     Op op;
     Number constant = {};
     unsigned input = 0;
     llvm::SmallVector<unsigned, 3> operands = {}; // earlier nodes
   };
+  llvm::ArrayRef<Node> getNodes() const { return nodes; }
+  unsigned getRoot() const { return root; }
+
+private:
+  friend class FloatConditionParser;
+  static constexpr unsigned maxNodes = 128;
   std::optional<Number> evaluate(const Node &node, llvm::ArrayRef<int64_t> values,
                                  llvm::ArrayRef<std::optional<Number>> results) const;
   bool holds(llvm::ArrayRef<int64_t> values) const;

@@ -128,7 +128,8 @@ bool Importer::dependsOnlyOn(Expr expr, const llvm::DenseSet<Expr> &symbols) {
 
 /// A condition with floats, in integers. `unreadable` says why it is no condition of integers.
 Expected<Expr> Importer::readFloats(StringRef text, InputLookup inputs,
-                                    const llvm::DenseSet<Expr> &used, Error unreadable) {
+                                    const llvm::DenseSet<Expr> &used, StringRef readable,
+                                    Error unreadable) {
   Expected<FloatCondition> floats = FloatCondition::parse(text, inputs);
   if (!floats)
     return consumeError(floats.takeError()), std::move(unreadable);
@@ -136,10 +137,11 @@ Expected<Expr> Importer::readFloats(StringRef text, InputLookup inputs,
   for (Expr expr : floats->leaves())
     expr.walkLeaves([&](Expr leaf) { leaves.insert(leaf); });
   bool isIrrelevant = llvm::any_of(leaves, [&](Expr leaf) { return !used.contains(leaf); });
-  if (!isIrrelevant && leaves.size() > 1)
+  bool isAsserted = !isIrrelevant && leaves.size() > 1;
+  if (isAsserted && !assertFloats(*floats, readable))
     return unreadable;
   consumeError(std::move(unreadable));
-  if (isIrrelevant)
+  if (isIrrelevant || isAsserted)
     return 0;         // always holds
   if (leaves.empty()) // of sizes that export has made constants
     return floats->toIntegers(0, {0, 0});
@@ -211,7 +213,7 @@ Error Importer::importGuards(const llvm::DenseSet<Expr> &used) {
     std::string readable = inputs.readable(text);
     Expected<Expr> condition = symbols.readCondition(text, lookup);
     if (!condition)
-      condition = readFloats(text, lookup, used, condition.takeError());
+      condition = readFloats(text, lookup, used, readable, condition.takeError());
     if (!condition)
       return fail("guard '" + readable + "': " + toString(condition.takeError()));
     add(correct(*condition), readable);

@@ -68,7 +68,10 @@ private:
   static bool dependsOnlyOn(sym::Expr expr, const llvm::DenseSet<sym::Expr> &symbols);
   llvm::Expected<sym::Expr> readFloats(llvm::StringRef text, InputLookup inputs,
                                        const llvm::DenseSet<sym::Expr> &used,
-                                       llvm::Error unreadable);
+                                       llvm::StringRef readable, llvm::Error unreadable);
+  // ImportFloatGuard.cpp
+  /// Has the program assert the condition when it runs; not if something in it has no operator.
+  bool assertFloats(const class FloatCondition &condition, llvm::StringRef text);
   llvm::Error importGuards(const llvm::DenseSet<sym::Expr> &used);
 
   /// The value of a graph's output, made into one if it is a number.

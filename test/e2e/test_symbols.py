@@ -324,3 +324,21 @@ def test_roots_are_rounded_as_in_python(compile_and_compare):
         assert got[:3] == [int(value) for value in integers], n
         for value, expected in zip(got[3:], (root, power, inverse)):
             assert abs(value - expected) <= math.ulp(expected), n
+
+
+class Ratios(torch.nn.Module):
+    def forward(self, x, y):
+        scale = 1.0 if y.shape[0] / x.shape[0] > 1.7 else 2.0
+        wide = torch.nn.functional.interpolate(x[None, None], size=torch.sym_int(x.shape[0] * (y.shape[0] / 7)))
+        return x * scale, y.new_zeros(int((x.shape[0] * y.shape[0]) ** 0.5)), wide * 2 if math.ceil(-x.shape[0] / y.shape[0]) == 0 else wide
+
+
+def test_conditions_with_floats_of_several_sizes(compile_and_compare):
+    """Evaluated on every run."""
+    auto = torch.export.Dim.AUTO
+    compiled = compile_and_compare(Ratios(), (torch.randn(4), torch.randn(9)), ({0: auto}, {0: auto}),
+                                   more_inputs=[(torch.randn(x), torch.randn(y)) for x, y in ((3, 13), (3, 14), (2, 20), (4, 12))])
+    for x, y, text in ((6, 8, "1.7"), (4, 13, "0.5"), (3, 11, "0.5")):
+        with pytest.raises(kiln.KilnError, match=rf"expected .*{text}") as error:
+            compiled.model.run([torch.randn(x), torch.randn(y)])
+        assert error.value.status == 6

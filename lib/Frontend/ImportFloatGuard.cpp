@@ -1,0 +1,166 @@
+// Guards that compute with floats of several sizes: calls of Python's operators at the start of the
+// program, and an assertion.
+#include "FloatCondition.h"
+#include "Importer.h"
+
+using namespace mlir;
+using namespace llvm;
+using namespace kiln;
+using namespace kiln::frontend;
+
+namespace {
+
+/// A number of the condition: a constant, an expression, or a value that a call gives.
+struct Known {
+  Attribute attribute;
+  Value value;
+  Type type; // i64, f64 or i1
+};
+
+class GuardBuilder {
+public:
+  using Op = FloatCondition::Op;
+
+  explicit GuardBuilder(OpBuilder &builder)
+      : builder(builder), loc(NameLoc::get(builder.getStringAttr("guards"))) {}
+
+  /// None for an operator that no call computes.
+  std::optional<Known> build(const FloatCondition &condition) {
+    SmallVector<Known> known;
+    for (const FloatCondition::Node &node : condition.getNodes()) {
+      SmallVector<Known, 3> operands;
+      for (unsigned operand : node.operands)
+        operands.push_back(known[operand]);
+      std::optional<Known> result = build(condition, node, operands);
+      if (!result)
+        return std::nullopt;
+      known.push_back(*result);
+    }
+    return known[condition.getRoot()];
+  }
+
+  void require(Known condition, StringRef text) {
+    Known message{builder.getStringAttr(text), {}, {}};
+    create("aten._assert_scalar.default", {}, {condition, message});
+  }
+
+private:
+  Type i64() { return builder.getI64Type(); }
+  Type f64() { return builder.getF64Type(); }
+
+  Operation *create(StringRef target, Type type, ArrayRef<Known> args) {
+    SmallVector<Attribute> attributes;
+    SmallVector<Value> operands;
+    for (const Known &arg : args) {
+      Attribute attribute = arg.attribute;
+      if (!attribute) {
+        attribute = torch::ScalarAttr::get(builder.getContext(), operands.size());
+        operands.push_back(arg.value);
+      }
+      attributes.push_back(attribute);
+    }
+    SmallVector<Type> types;
+    if (type)
+      types.push_back(RankedTensorType::get({}, type));
+    return torch::CallOp::create(builder, loc, types, builder.getStringAttr(target), operands,
+                                 builder.getArrayAttr(attributes), builder.getStringAttr("guards"),
+                                 nullptr, nullptr, nullptr, nullptr);
+  }
+
+  Known call(StringRef target, Type type, ArrayRef<Known> args) {
+    return {{}, create(target, type, args)->getResult(0), type};
+  }
+
+  std::optional<Known> build(const FloatCondition &condition, const FloatCondition::Node &node,
+                             ArrayRef<Known> x) {
+    Type i1 = builder.getI1Type();
+    auto common = [&](unsigned i, unsigned j) {
+      return x[i].type == f64() || x[j].type == f64() ? f64() : i64();
+    };
+    auto negate = [&](Known a) { return call("_operator.neg", a.type, {a}); };
+    auto floor = [&](Known a) {
+      return call("_operator.floordiv", f64(), {a, {builder.getF64FloatAttr(1), {}, f64()}});
+    };
+    auto trunc = [&](Known a) { return call("math.trunc", i64(), {a}); };
+    bool isInteger = !x.empty() && x[0].type == i64();
+    switch (node.op) {
+    case Op::Integer:
+      return Known{builder.getI64IntegerAttr(node.constant.integer), {}, i64()};
+    case Op::Float:
+      return Known{builder.getF64FloatAttr(node.constant.real), {}, f64()};
+    case Op::Input:
+      return Known{
+          sym::ExprAttr::get(builder.getContext(), condition.leaves()[node.input]), {}, i64()};
+    case Op::Add:
+      return call("_operator.add", common(0, 1), x);
+    case Op::Sub:
+      return call("_operator.sub", common(0, 1), x);
+    case Op::Mul:
+      return call("_operator.mul", common(0, 1), x);
+    case Op::Div:
+      return call("_operator.truediv", f64(), x);
+    case Op::FloorDiv:
+      return call("_operator.floordiv", common(0, 1), x);
+    case Op::Mod:
+      return call("_operator.mod", common(0, 1), x);
+    case Op::Pow:
+      if (common(0, 1) == i64())
+        return std::nullopt; // the exponent's sign decides about the type
+      return call("_operator.pow", f64(), x);
+    case Op::Neg:
+      return negate(x[0]);
+    case Op::Abs:
+      return call("torch.sym_max", x[0].type, {x[0], negate(x[0])});
+    case Op::Equal:
+      return call("_operator.eq", i1, x);
+    case Op::NotEqual:
+      return call("_operator.ne", i1, x);
+    case Op::Less:
+      return call("_operator.lt", i1, x);
+    case Op::LessOrEqual:
+      return call("_operator.le", i1, x);
+    case Op::And:
+    case Op::Or:
+      if (x[0].type != i1 || x[1].type != i1)
+        return std::nullopt;
+      return call(node.op == Op::And ? "_operator.and_" : "_operator.or_", i1, x);
+    case Op::Not:
+      return x[0].type == i1 ? std::optional(call("torch.sym_not", i1, x)) : std::nullopt;
+    case Op::Select:
+      return call("torch.sym_ite", common(0, 2), {x[1], x[0], x[2]});
+    case Op::Trunc:
+      return isInteger ? x[0] : trunc(x[0]);
+    case Op::Floor:
+      return isInteger ? x[0] : trunc(floor(x[0]));
+    case Op::Ceil:
+      return isInteger ? x[0] : negate(trunc(floor(negate(x[0]))));
+    case Op::ToFloat:
+      return isInteger ? call("torch.sym_float", f64(), x) : x[0];
+    case Op::Min:
+      return call("torch.sym_min", common(0, 1), x);
+    case Op::Max:
+      return call("torch.sym_max", common(0, 1), x);
+    case Op::Sqrt:
+      return call("torch.sym_sqrt", f64(), x);
+    default:
+      return std::nullopt;
+    }
+  }
+
+  OpBuilder &builder;
+  Location loc;
+};
+
+} // namespace
+
+bool Importer::assertFloats(const FloatCondition &condition, StringRef text) {
+  auto main = module->lookupSymbol<func::FuncOp>("main");
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&main.getBody().front());
+  GuardBuilder guards(builder);
+  std::optional<Known> holds = guards.build(condition);
+  if (!holds || !holds->value || !holds->type.isInteger(1))
+    return false;
+  guards.require(*holds, ("expected " + text).str());
+  return true;
+}
