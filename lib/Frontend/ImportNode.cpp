@@ -370,7 +370,10 @@ Error Importer::importNode(const Node &node) {
     op = torch::CallOp::create(builder, location, types, builder.getStringAttr(target),
                                call.operands, args, name, definesAttr, valuesAttr, namesAttr,
                                /*updates=*/nullptr);
-  if (seesMemory(target))
+  bool asksFormat = target.starts_with("aten.to.") && llvm::any_of(call.args, [](Attribute arg) {
+                      return isa<torch::MemoryFormatAttr>(arg);
+                    });
+  if (seesMemory(target) || asksFormat)
     if (Error error = recordMemory(node, op))
       return error;
   // Results have these types, as has whatever is seen through a name: a tensor.

@@ -14,7 +14,10 @@ def TorchFunctionalize : Pass<"torch-functionalize", "::mlir::ModuleOp"> {
     through `x[0].t()` gives a new `x`, and every other view of `x` that is used afterwards is taken again.
     New values of inputs and buffers become results with `torch.mutates`. An operator without a
     functional form gets `updates`: it writes to copies and returns those. Writes through views that
-    cannot be undone are refused, and so are programs in which sharing depends on strides.
+    cannot be undone are refused. Strides that export recorded decide which calls of `reshape` and
+    the like are views; where that, or an operator such as `as_strided`, makes a difference to the results,
+    inputs on whose strides it depends get `torch.check_strides`. Symbolic strides that decide nothing are
+    refused.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
@@ -357,7 +360,7 @@ def SolveSymbols : Pass<"solve-symbols", "::mlir::ModuleOp"> {
     Puts a `wrapper.bind` at the start of the program for every symbol that follows from the inputs. First,
     each size or value that is a plain symbol is read, and each stride that the program computes with; then
     equations that are linear in a single unknown are solved, until none is left. `wrapper.strides` stays
-    on inputs of which a stride has been read. Constraints:
+    on inputs of which a stride has been read, and on those with `wrapper.check_strides`. Constraints:
     - (C1) every symbol that is used and not defined by the program follows from the inputs
   }];
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];

@@ -2,6 +2,8 @@
 // becomes the call that returns what would have been written, and everything that shares memory
 // with that argument is seen through it (TensorAliases.h).
 #include "Functionalizer.h"
+#include "ViewDecision.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Pass/Pass.h"
@@ -45,6 +47,7 @@ LogicalResult Functionalizer::run() {
     return failure();
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
+  checkStrides(function, aliases.checked);
   return success();
 }
 
@@ -79,6 +82,8 @@ LogicalResult Functionalizer::visit(Operation *op) {
   if (!schema && isCustom(call.getTarget()))
     return visitCustom(call);
   auto self = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(0));
+  if (self && computesWithStrides(call))
+    aliases.checked |= layouts.of(getOriginal(call, self.getIndex()));
   if (schema && (schema->mutates() || llvm::any_of(schema->arguments, [&](auto &argument) {
                    return updatesStatistics(call, argument);
                  }))) {
@@ -89,9 +94,19 @@ LogicalResult Functionalizer::visit(Operation *op) {
     return visitInPlace(call, functional);
   }
   if (call->getNumResults() > 0 && self && self.getIndex() == 0)
-    if (Sharing sharing = getSharing(call); sharing != Sharing::Copy)
-      aliases.addViews(call, getOriginal(call, 0), sharing == Sharing::View);
+    visitSharing(call);
   return success();
+}
+
+/// A call that writes nothing may return a view of its first argument.
+void Functionalizer::visitSharing(CallOp call) {
+  ViewDecision decision = decideSharing(call, known);
+  Value source = getOriginal(call, 0);
+  ArgumentSet decidedBy = decision.byStrides ? layouts.of(source) : layouts.none();
+  if (decision.sharing == Sharing::Copy)
+    aliases.addCopy(call, source, std::move(decidedBy));
+  else
+    aliases.addViews(call, source, decision.sharing == Sharing::View, std::move(decidedBy));
 }
 
 /// A call that writes its first argument becomes one of `functional`.
@@ -118,7 +133,7 @@ LogicalResult Functionalizer::visitInPlace(CallOp call, StringRef functional) {
     alias.current = result->getResult(0);
   } else if (resizes) {
     TensorAliases::resize(alias, result->getResult(0));
-  } else if (getSharing(result) == Sharing::View) {
+  } else if (decideSharing(result, known).sharing == Sharing::View) {
     result->erase(); // detach_, dropout_ of a model in evaluation mode: nothing is written
   } else if (failed(aliases.write(alias, result->getResult(0), call))) {
     return failure();
@@ -153,6 +168,8 @@ LogicalResult Functionalizer::returnMutated(Operation *terminator) {
   }
   size_t before = types.size();
   for (const std::unique_ptr<Storage> &storage : aliases.getStorages()) {
+    if (isa<BlockArgument>(storage->root) || storage->root.getDefiningOp<ConstantOp>())
+      aliases.checked |= storage->pending;
     if (storage->writes == 0)
       continue;
     StringAttr name, kind;
@@ -189,9 +206,12 @@ LogicalResult Functionalizer::returnMutated(Operation *terminator) {
 namespace {
 struct TorchFunctionalize : kiln::impl::TorchFunctionalizeBase<TorchFunctionalize> {
   void runOnOperation() override {
+    sym::Assumptions known;
+    kernel::addSymbolRanges(getOperation(), known);
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(Functionalizer(function).run()))
+      if (!function.isExternal() && failed(Functionalizer(function, known).run()))
         return signalPassFailure();
+    checkStridesOfCallers(getOperation());
   }
 };
 } // namespace

@@ -2,8 +2,10 @@
 #ifndef KILN_LIB_TRANSFORMS_TORCH_FUNCTIONALIZER_H
 #define KILN_LIB_TRANSFORMS_TORCH_FUNCTIONALIZER_H
 
+#include "LayoutSources.h"
 #include "TensorAliases.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
+#include "kiln/Sym/Assumptions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace kiln::torch {
@@ -15,13 +17,15 @@ bool updatesStatistics(CallOp call, const SchemaArgument &argument);
 /// What the pass torch-functionalize does in one function.
 class Functionalizer {
 public:
-  explicit Functionalizer(mlir::func::FuncOp function) : function(function) {}
+  Functionalizer(mlir::func::FuncOp function, const sym::Assumptions &known)
+      : function(function), known(known), layouts(function) {}
 
   mlir::LogicalResult run();
 
 private:
   // Functionalize.cpp
   mlir::LogicalResult visit(mlir::Operation *op);
+  void visitSharing(CallOp call);
   mlir::LogicalResult visitInPlace(CallOp call, llvm::StringRef functional);
   mlir::LogicalResult returnMutated(mlir::Operation *terminator);
 
@@ -46,6 +50,9 @@ private:
   mlir::LogicalResult writeUpdates(CallOp call, CallOp result, mlir::ArrayRef<int64_t> updates);
 
   mlir::func::FuncOp function;
+  const sym::Assumptions &known;
+  /// Of the program as it was, by its values.
+  LayoutSources layouts;
   mlir::ImplicitLocOpBuilder builder{function.getLoc(), function.getContext()};
   TensorAliases aliases{builder};
   mlir::DenseMap<std::pair<mlir::Operation *, unsigned>, mlir::Value> original;

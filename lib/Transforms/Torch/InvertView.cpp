@@ -69,7 +69,8 @@ private:
   Value invertPermutation() {
     if (name == "transpose" || name == "swapaxes" || name == "swapdims")
       return viewBack({args.get(1), args.get(2)});
-    if (name == "t" || name == "numpy_T" || name == "mT" || name == "adjoint" || name == "mH")
+    if (name == "t" || name == "numpy_T" || name == "mT" || name == "adjoint" || name == "mH" ||
+        name == "matrix_H" || name == "conj" || name == "_conj")
       return viewBack({});
     if (name == "movedim" || name == "moveaxis")
       return viewBack({args.get(2), args.get(1)});
@@ -88,10 +89,8 @@ private:
     if (name == "slice")
       return writeInto("aten.slice_scatter.default",
                        {args.get(1), args.get(2), args.get(3), args.get(4)});
-    if (name == "diagonal")
+    if (name == "diagonal" || name == "linalg_diagonal")
       return writeInto("aten.diagonal_scatter.default", {args.get(1), args.get(2), args.get(3)});
-    if (name == "unfold")
-      return invertUnfold();
     if (name == "unfold")
       return invertUnfold();
     if (name != "as_strided")
@@ -126,22 +125,46 @@ private:
     return whole;
   }
 
+  /// The dim of a view of neighbouring slices.
+  int64_t partDim() {
+    if (name == "hsplit")
+      return type.getRank() == 1 ? 0 : 1;
+    if (name == "vsplit" || name == "dsplit")
+      return name == "vsplit" ? 0 : 2;
+    int64_t dim = args.integer(2);
+    return dim < 0 ? dim + type.getRank() : dim;
+  }
+
+  /// The place in a dim that a number from either end means.
+  static sym::Expr fromStart(sym::Expr index, sym::Expr size) {
+    return index + size * sym::Expr::min(1, sym::Expr::max(0, -index));
+  }
+
   /// Views of neighbouring slices, of which this is one.
   Value invertPart() {
     if (name == "unbind")
       return writeInto("aten.select_scatter.default", {args.get(1), number(int64_t(result))});
-    if (name == "split" || name == "split_with_sizes" || name == "chunk" ||
-        name == "tensor_split") {
-      int64_t dim = args.integer(2);
-      if (dim < 0)
-        dim += type.getRank();
+    name.consume_front("unsafe_");
+    if (llvm::is_contained(
+            {"split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "dsplit"},
+            name)) {
+      int64_t dim = partDim();
       sym::Expr begin = 0;
-      for (unsigned i = 0; i < result; ++i)
-        begin = begin + sym::getShape(view->getResult(i))[dim];
+      if (target.ends_with(".indices") || target.ends_with(".array")) {
+        // The slices begin where the program says, which need not be in order.
+        sym::Expr size = sym::getShape(type)[dim];
+        if (result > 0)
+          begin = sym::Expr::min(fromStart(args.symIntList(1)[result - 1], size), size);
+      } else {
+        for (unsigned i = 0; i < result; ++i)
+          begin = begin + sym::getShape(view->getResult(i))[dim];
+      }
       return writeSlice(number(dim), begin, begin + sym::getShape(view->getResult(result))[dim]);
     }
-    if (name == "narrow" && args.optInteger(2).value_or(-1) >= 0) {
-      sym::Expr begin = args.symInt(2);
+    if (target == "aten.narrow.default") {
+      int64_t dim = args.integer(1);
+      sym::Expr size = sym::getShape(type)[dim < 0 ? dim + type.getRank() : dim];
+      sym::Expr begin = fromStart(args.symInt(2), size);
       return writeSlice(args.get(1), begin, begin + args.symInt(3));
     }
     return Value();
@@ -153,6 +176,8 @@ private:
       return emit("aten.view_as_complex.default", value, {arg(0)}, type);
     if (name == "view_as_complex")
       return emit("aten.view_as_real.default", value, {arg(0)}, type);
+    if (name == "real" && source.getType() == value.getType())
+      return value;
     if (name == "real" || name == "imag") {
       bool isReal = name == "real";
       Value other = emit(isReal ? "aten.imag.default" : "aten.real.default", source, {arg(0)},
@@ -165,13 +190,20 @@ private:
     return Value();
   }
 
+  bool hasSameElements() {
+    return sym::product(sym::getShape(value)) == sym::product(sym::getShape(type));
+  }
+
   /// Views of all elements in their order, and those that are the tensor itself.
   Value invertReshape() {
     bool isReshape = llvm::StringSwitch<bool>(name)
                          .Cases({"view", "view_as", "_unsafe_view", "unflatten"}, true)
                          .Cases({"unsqueeze", "squeeze"}, true)
                          .Cases({"reshape", "reshape_as", "contiguous", "flatten"}, true)
-                         .Case("ravel", true)
+                         .Cases({"ravel", "_reshape_alias"}, true)
+                         .Cases({"atleast_1d", "atleast_2d", "atleast_3d"}, true)
+                         // Where an element shows twice, eager mode does not write either.
+                         .Cases({"expand", "expand_as", "broadcast_to"}, hasSameElements())
                          .Default(false);
     if (isReshape) {
       SmallVector<Attribute> sizes;
@@ -182,7 +214,7 @@ private:
     bool isIdentity = llvm::StringSwitch<bool>(name)
                           .Cases({"alias", "detach", "lift_fresh", "to", "type_as"}, true)
                           .Cases({"dropout", "feature_dropout", "alpha_dropout", "positive"}, true)
-                          .Cases({"expand", "expand_as", "feature_alpha_dropout"}, true)
+                          .Cases({"feature_alpha_dropout", "conj_physical"}, true)
                           .Default(false);
     return isIdentity && value.getType() == type ? value : Value();
   }

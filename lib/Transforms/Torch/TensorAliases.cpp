@@ -1,52 +1,10 @@
 #include "TensorAliases.h"
 #include "InvertView.h"
-#include "kiln/Dialect/Torch/CallArgs.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::torch;
-
-/// Whether argument 0 is known to be row-major and without gaps.
-static bool isOfContiguous(CallOp call) {
-  auto strides = call->getAttrOfType<sym::ShapeAttr>(stridesAttrName);
-  auto sizes = sym::getShape(call->getOperand(0));
-  if (!strides || strides.getSizes().size() != sizes.size())
-    return false;
-  sym::Expr next = 1;
-  for (auto [size, stride] : llvm::reverse(llvm::zip(sizes, strides.getSizes()))) {
-    if (!size.isConstant(1) && stride != next)
-      return false;
-    next = next * size;
-  }
-  return true;
-}
-
-// The schemas say which operators are views; some composite ones return their argument without
-// saying so.
-Sharing torch::getSharing(CallOp call) {
-  StringRef target = call.getTarget();
-  CallArgs args(call);
-  auto [name, overload] = target.drop_front(target.find('.') + 1).split('.');
-  if (name == "dropout" || name == "feature_dropout" || name == "alpha_dropout" ||
-      name == "feature_alpha_dropout")
-    return args.boolean("train") ? Sharing::Copy : Sharing::View;
-  if (name == "to" || name == "type_as") {
-    if (args.tensor(0).getType() != call.getResult(0).getType())
-      return Sharing::Copy;
-    return args.has("copy") && args.boolean("copy") ? Sharing::Copy : Sharing::View;
-  }
-  bool isComposite = llvm::StringSwitch<bool>(name)
-                         .Cases({"reshape", "reshape_as", "contiguous", "flatten", "ravel"}, true)
-                         .Cases({"atleast_1d", "atleast_2d", "atleast_3d"}, true)
-                         .Default(false);
-  if (isComposite) {
-    bool isRowMajor = name != "contiguous" || args.isNone("memory_format") ||
-                      args.memoryFormat("memory_format") == MemoryFormat::Contiguous;
-    return isRowMajor && isOfContiguous(call) ? Sharing::View : Sharing::Maybe;
-  }
-  return args.schema() && args.schema()->isView() ? Sharing::View : Sharing::Copy;
-}
 
 static bool isCertain(const ViewStep &step) { return step.certain; }
 
@@ -69,6 +27,8 @@ FailureOr<Value> TensorAliases::getCurrent(Value value, Operation *user) {
   if (found == aliases.end())
     return value;
   Alias &alias = *found->second;
+  checked |= alias.pending;
+  alias.pending.reset();
   if (alias.storage->cut)
     return user->emitError("cannot tell whether a tensor shares memory with one that was "
                            "written: it was reshaped (")
@@ -96,14 +56,81 @@ Value TensorAliases::repeat(ViewStep step, Value source) {
   return clone->getResult(step.result);
 }
 
-void TensorAliases::addViews(CallOp call, Value source, bool certain) {
+void TensorAliases::addViews(CallOp call, Value source, bool certain, ArgumentSet decidedBy) {
   Alias &viewed = get(source);
+  hasDecisions |= decidedBy.any();
   for (unsigned i = 0; i < call->getNumResults(); ++i) {
     SmallVector<ViewStep> chain = viewed.chain;
-    chain.push_back({call, i, certain});
+    chain.push_back({call, i, certain, decidedBy});
     owned.push_back(std::make_unique<Alias>(
         Alias{viewed.storage, std::move(chain), call->getResult(i), viewed.storage->writes}));
     aliases[call->getResult(i)] = owned.back().get();
+  }
+}
+
+void TensorAliases::addCopy(CallOp call, Value source, ArgumentSet decidedBy) {
+  if (decidedBy.none())
+    return;
+  hasDecisions = true;
+  get(source);
+  get(call->getResult(0));
+  copies.push_back({source, call->getResult(0), std::move(decidedBy)});
+}
+
+/// The storages that would be this one if copies were views, and the arguments which decide that
+/// they are not.
+std::pair<llvm::SmallPtrSet<Storage *, 4>, ArgumentSet>
+TensorAliases::getDecidedCopies(Storage *storage) {
+  llvm::SmallPtrSet<Storage *, 4> reached = {storage};
+  ArgumentSet decidedBy;
+  size_t before = 0;
+  while (before != reached.size()) {
+    before = reached.size();
+    for (const DecidedCopy &copy : copies) {
+      Storage *source = get(copy.source).storage, *result = get(copy.result).storage;
+      if (!reached.contains(source) && !reached.contains(result))
+        continue;
+      reached.insert(source);
+      reached.insert(result);
+      decidedBy |= copy.decidedBy;
+    }
+  }
+  return {reached, decidedBy};
+}
+
+/// Other tensors see what was written, or do not see it, by strides of arguments.
+void TensorAliases::notePending(const Alias &written) {
+  if (!hasDecisions)
+    return;
+  auto [related, copied] = getDecidedCopies(written.storage);
+  auto decidedAlong = [](ArrayRef<ViewStep> chain) {
+    ArgumentSet all;
+    for (const ViewStep &step : chain)
+      all |= step.decidedBy;
+    return all;
+  };
+  auto isSame = [](const ViewStep &a, const ViewStep &b) {
+    return a.call == b.call && a.result == b.result;
+  };
+  for (Storage *storage : related) {
+    storage->pending |= decidedAlong(written.chain);
+    if (storage != written.storage)
+      storage->pending |= copied;
+  }
+  for (const std::unique_ptr<Alias> &other : owned) {
+    if (other.get() == &written || !related.contains(other->storage))
+      continue;
+    ArrayRef<ViewStep> a = written.chain, b = other->chain;
+    bool isRelated = other->storage != written.storage;
+    // What both have passed makes no difference between them.
+    while (!isRelated && !a.empty() && !b.empty() && isSame(a.front(), b.front())) {
+      a = a.drop_front();
+      b = b.drop_front();
+    }
+    other->pending |= decidedAlong(a);
+    other->pending |= decidedAlong(b);
+    if (isRelated)
+      other->pending |= copied;
   }
 }
 
@@ -118,6 +145,7 @@ LogicalResult TensorAliases::write(Alias &alias, Value value, CallOp call) {
   alias.current = value;
   alias.storage->base = base;
   alias.writes = ++alias.storage->writes;
+  notePending(alias);
   return success();
 }
 

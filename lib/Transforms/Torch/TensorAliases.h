@@ -3,20 +3,21 @@
 // value that its memory holds now, and is reached from it by a chain of view calls. Writing through
 // a view gives a new base: the views of the chain are undone one by one (`invertView`). Reading a
 // view after a write repeats its chain on the new base. So nothing has to be known about strides,
-// with one exception: `reshape` and `contiguous` may or may not copy. A chain through one is cut
-// there when it is written, and whatever would tell the difference afterwards is refused.
+// with one exception: `reshape` and `contiguous` may or may not copy. Recorded strides decide.
+// Inputs on whose strides the decision depends are collected where results differ (`checked`). If
+// symbolic strides decide nothing, a chain through such a call is cut there when it is written, and
+// whatever would tell the difference afterwards is refused.
 #ifndef KILN_LIB_TRANSFORMS_TORCH_TENSORALIASES_H
 #define KILN_LIB_TRANSFORMS_TORCH_TENSORALIASES_H
 
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace kiln::torch {
 
-enum class Sharing { Copy, View, Maybe };
-
-/// Whether result 0 of the call shares the memory of argument 0.
-Sharing getSharing(CallOp call);
+/// Arguments of the function.
+using ArgumentSet = llvm::SmallBitVector;
 
 /// One result of a view call.
 struct ViewStep {
@@ -24,6 +25,8 @@ struct ViewStep {
   unsigned result;
   /// It is a view, and never a copy.
   bool certain;
+  /// The arguments whose strides make it a view.
+  ArgumentSet decidedBy = {};
 };
 
 struct Storage {
@@ -34,6 +37,8 @@ struct Storage {
   bool cut = false;
   /// May hold more elements than `base` shows.
   bool resized = false;
+  /// The arguments on whose strides it depends what is in `base`.
+  ArgumentSet pending = {};
 };
 
 /// A tensor as the program knows it: how it is seen in its storage.
@@ -43,6 +48,14 @@ struct Alias {
   /// Its value after the first `writes` writes of the storage.
   mlir::Value current;
   unsigned writes;
+  /// The arguments on whose strides it depends what the tensor holds.
+  ArgumentSet pending = {};
+};
+
+/// A tensor that is a copy of another one because of the strides of arguments.
+struct DecidedCopy {
+  mlir::Value source, result;
+  ArgumentSet decidedBy;
 };
 
 class TensorAliases {
@@ -58,8 +71,10 @@ public:
   /// What the tensor holds now; an error at `user` if that cannot be told.
   mlir::FailureOr<mlir::Value> getCurrent(mlir::Value value, mlir::Operation *user);
 
-  /// The results of `call` are views of `source`.
-  void addViews(CallOp call, mlir::Value source, bool certain);
+  /// The results of `call` are views of `source`, which the strides of arguments decide.
+  void addViews(CallOp call, mlir::Value source, bool certain, ArgumentSet decidedBy = {});
+  /// The result of `call` is a copy of `source`, which the strides of arguments decide.
+  void addCopy(CallOp call, mlir::Value source, ArgumentSet decidedBy);
 
   /// `alias` holds `value` from now on, and its storage accordingly. `call` is what writes it.
   mlir::LogicalResult write(Alias &alias, mlir::Value value, CallOp call);
@@ -74,16 +89,23 @@ public:
 
   mlir::ArrayRef<std::unique_ptr<Storage>> getStorages() const { return storages; }
 
+  /// Results depend on the strides of these arguments.
+  ArgumentSet checked;
+
 private:
   Storage *addStorage(mlir::Value base);
   mlir::Value repeat(ViewStep step, mlir::Value source);
   mlir::Value undo(const Alias &alias, mlir::Value value, mlir::StringRef *obstacle = nullptr);
   mlir::LogicalResult cutAtUncertainStep(Alias &alias, CallOp call);
+  std::pair<llvm::SmallPtrSet<Storage *, 4>, ArgumentSet> getDecidedCopies(Storage *storage);
+  void notePending(const Alias &written);
 
   mlir::ImplicitLocOpBuilder &builder;
   mlir::DenseMap<mlir::Value, Alias *> aliases;
   mlir::SmallVector<std::unique_ptr<Storage>> storages;
   mlir::SmallVector<std::unique_ptr<Alias>> owned;
+  mlir::SmallVector<DecidedCopy> copies;
+  bool hasDecisions = false;
 };
 
 } // namespace kiln::torch

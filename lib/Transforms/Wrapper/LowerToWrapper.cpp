@@ -140,6 +140,8 @@ private:
         attrs.set("wrapper.mutated", builder.getUnitAttr());
       if (Attribute strides = source.getArgAttr(i, torch::stridesAttrName))
         attrs.set(stridesAttrName, strides);
+      if (Attribute checked = source.getArgAttr(i, torch::checkStridesAttrName))
+        attrs.set(checkStridesAttrName, checked);
       if (Attribute value = source.getArgAttr(i, torch::valueAttrName))
         attrs.set(valueAttrName, value);
       inputs.push_back(BufferType::get(cast<RankedTensorType>(source.getArgumentTypes()[i])));

@@ -39,6 +39,7 @@ public:
     for (Operation &op : *program->getBlock())
       collector.add(&op);
     used = std::move(collector.symbols);
+    keepCheckedStrides();
 
     OpBuilder builder = OpBuilder::atBlockBegin(&program.getBody().front());
     // What can be read is read; the runtime then checks all other sizes with the values found.
@@ -70,6 +71,19 @@ private:
     }
     llvm::append_range(equations, values);
     llvm::append_range(equations, strides);
+  }
+
+  /// Puts back those that inputs must have, whose symbols are then used.
+  void keepCheckedStrides() {
+    auto check = StringAttr::get(program.getContext(), checkStridesAttrName);
+    for (unsigned i = 0; i < program.getNumArguments(); ++i) {
+      sym::ShapeAttr recorded = recordedStrides.lookup(i);
+      if (!program.removeArgAttr(i, check) || !recorded)
+        continue;
+      program.setArgAttr(i, stridesAttrName, recorded);
+      for (Expr stride : recorded.getSizes())
+        stride.walkLeaves([&](Expr leaf) { used.insert(leaf); });
+    }
   }
 
   llvm::SmallSetVector<Expr, 2> unknowns(Expr expr) {

@@ -53,3 +53,18 @@ wrapper.program @main(%x: !wrapper.buffer<[], [], i64> {wrapper.name = "x"})
   wrapper.define "u0" from %x : !wrapper.buffer<[], [], i64>
   %a = wrapper.alloc : !wrapper.buffer<[u0], [1], f32>
 }
+
+// -----
+
+// The results depend on the strides of %x.
+// CHECK-LABEL: wrapper.program @main(
+// CHECK-SAME: %arg0: !wrapper.buffer<[s0, 4], [4, 1], f32> {wrapper.name = "x", wrapper.strides = #sym.shape<[1, s1]>}
+// CHECK-SAME: %arg1: !wrapper.buffer<[4], [1], f32> {wrapper.name = "y"}
+// CHECK-NEXT: wrapper.bind "s0" from %arg0 size 0 as s0
+// CHECK-NEXT: wrapper.bind "s1" from %arg0 stride 1 as s1
+wrapper.program @main(%x: !wrapper.buffer<[s0, 4], [4, 1], f32>
+                          {wrapper.name = "x", wrapper.check_strides, wrapper.strides = #sym.shape<[1, s1]>},
+                      %y: !wrapper.buffer<[4], [1], f32>
+                          {wrapper.name = "y", wrapper.strides = #sym.shape<[1]>})
+    attributes {symbols = {s0 = {}, s1 = {}}} {
+}

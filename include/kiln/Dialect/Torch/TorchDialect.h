@@ -32,6 +32,7 @@ std::optional<MemoryFormat> symbolizeMemoryFormat(llvm::StringRef name);
 /// they hold.
 inline constexpr llvm::StringLiteral nameAttrName = "torch.name";
 inline constexpr llvm::StringLiteral stridesAttrName = "torch.strides";
+inline constexpr llvm::StringLiteral checkStridesAttrName = "torch.check_strides";
 inline constexpr llvm::StringLiteral storageOffsetAttrName = "torch.storage_offset";
 inline constexpr llvm::StringLiteral deviceAttrName = "torch.device";
 inline constexpr llvm::StringLiteral valueAttrName = "torch.value";

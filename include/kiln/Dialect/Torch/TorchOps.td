@@ -27,6 +27,7 @@ def Torch_Dialect : Dialect {
     | --- | --- | --- |
     | `torch.name` | both | the name of the placeholder, or of the node that makes the output |
     | `torch.strides` | both | recorded strides, `#sym.shape`, in elements |
+    | `torch.check_strides` | arguments | unit: only under `torch.strides` are the results right |
     | `torch.device` | both | `#torch.device`; absent for `"cpu"` |
     | `torch.value` | both | a symbolic integer's value, `#sym.expr` |
     | `torch.mutates` | results | the input or the buffer whose new value this is |

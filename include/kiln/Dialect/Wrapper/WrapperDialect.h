@@ -21,10 +21,11 @@
 
 namespace kiln::wrapper {
 
-/// Of inputs of a program: the expression that an integer is, and the strides in the caller's
-/// memory.
+/// Of inputs of a program: the expression that an integer is, the strides in the caller's memory,
+/// and that no others will do.
 inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";
 inline constexpr llvm::StringLiteral stridesAttrName = "wrapper.strides";
+inline constexpr llvm::StringLiteral checkStridesAttrName = "wrapper.check_strides";
 
 /// In a table of symbols (`torch.symbols`, and that of a program), of one that is not a symbol of
 /// the model but the name of a size: its expression.
