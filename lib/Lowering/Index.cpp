@@ -1,5 +1,6 @@
 // Reads at places that data says. Generated code keeps every such index inside its tensor and fails
 // the run when one was not.
+#include "Indexing.h"
 #include "Repeat.h"
 
 using namespace mlir;
@@ -7,12 +8,6 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 static bool isIndexType(Type type) { return isInt(type) && !type.isUnsignedInteger(64); }
-
-/// A Python index: negative ones count from the end.
-static Element wrapIndex(BodyBuilder &body, Element index, Expr size) {
-  index = convert(index, body.b().getI64Type());
-  return select(index < index.constant(0), index + body.index(size), index);
-}
 
 static LogicalResult lowerEmbedding(Call &call) { // weight[indices]
   Value weight = call.tensor(0), indices = call.tensor(1);
@@ -221,7 +216,8 @@ static LogicalResult selectMasked(Call &call, Value mask, size_t dim) {
 }
 
 /// Where in `self` an element of the result is; dims without an index are the result's own.
-static Indices indicesAt(BodyBuilder &body, const AdvancedIndex &advanced, Value self) {
+static Indices indicesAt(BodyBuilder &body, const AdvancedIndex &advanced, Value self,
+                         Element (&place)(BodyBuilder &, Element, Expr) = wrapIndex) {
   size_t begin = advanced.position, end = begin + advanced.shape.size();
   Exprs rest = body.dims(0, begin);
   llvm::append_range(rest, body.dims(end, body.numDims()));
@@ -233,7 +229,7 @@ static Indices indicesAt(BodyBuilder &body, const AdvancedIndex &advanced, Value
       continue;
     }
     Element value = body.broadcast(index, body.dims(begin, end), advanced.shape);
-    at.push_back(wrapIndex(body, value, size));
+    at.push_back(place(body, value, size));
   }
   return at;
 }
@@ -258,10 +254,11 @@ static LogicalResult lowerIndex(Call &call) {
   }));
 }
 
-/// self[indices] where the mask is true, `fill` elsewhere; an index is looked at only where it is
-/// true.
+/// self[indices] where the mask is true, `fill` elsewhere. ATen checks no index.
 static LogicalResult lowerMaskedIndex(Call &call) {
   Value self = call.tensor(0), mask = call.tensor("mask");
+  if (llvm::any_of(call.args.optTensorList("indices"), isMask))
+    return call.refuse("a mask as an index");
   std::optional<AdvancedIndex> advanced = analyze(call, self);
   if (!advanced)
     return failure();
@@ -273,8 +270,8 @@ static LogicalResult lowerMaskedIndex(Call &call) {
   advanced->shape = Exprs(ArrayRef(shape).slice(advanced->position, shape.size() - whole));
   torch::Scalar fill = call.args.scalar("fill");
   return call.set(call.kernels.map(shape, elementType(self), [&](BodyBuilder &body) {
-    Element test = isTrue(body.broadcast(mask));
-    return body.read(self, indicesAt(body, *advanced, self), test,
+    Element test = isPlace(body, isTrue(body.broadcast(mask)), shapeOf(self));
+    return body.read(self, indicesAt(body, *advanced, self, clampIndex), test,
                      call.number(body, fill, elementType(self)));
   }));
 }

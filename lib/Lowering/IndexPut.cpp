@@ -1,5 +1,5 @@
 // self[indices] = values: several indices at once, and masks.
-#include "kiln/Lowering/Lowering.h"
+#include "Indexing.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -75,12 +75,6 @@ static LogicalResult writePlaces(Call &call, Value self, const Places &places, A
   if (accumulate)
     spec.combine = addInOpmath;
   return call.set(call.kernels.scatter(spec, type));
-}
-
-/// A Python index: negative ones count from the end.
-static Element wrapIndex(BodyBuilder &body, Element index, Expr size) {
-  index = convert(index, body.b().getI64Type());
-  return select(index < index.constant(0), index + body.index(size), index);
 }
 
 //===-- Masks ---------------------------------------------------------------------------------===//
@@ -202,7 +196,7 @@ static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, 
 
 //===-- Indices -------------------------------------------------------------------------------===//
 
-/// With an argument `mask`, adds where that is true.
+/// With an argument `mask`, adds where that is true, and ATen checks no index.
 static LogicalResult lowerIndexPut(Call &call) {
   Value self = call.tensor(0), values = call.tensor("values");
   SmallVector<Value> indices = call.args.optTensorList("indices");
@@ -214,7 +208,9 @@ static LogicalResult lowerIndexPut(Call &call) {
   if (elementType(values) != elementType(self))
     return call.refuse("values of another dtype");
   for (Value index : indices)
-    if (index && isMaskType(elementType(index)))
+    if (index && isMaskType(elementType(index)) && only)
+      return call.refuse("a mask as an index");
+    else if (index && isMaskType(elementType(index)))
       return putMasked(call, indices, values, accumulate);
   for (Value index : indices) {
     if (!index)
@@ -234,14 +230,15 @@ static LogicalResult lowerIndexPut(Call &call) {
     size_t batch = places.batch.size(), first = batch + places.targets.size();
     Exprs place = body.dims(first, first + shape.size());
     ScatterSpec::Write write;
+    auto &toPlace = only ? clampIndex : wrapIndex;
     for (auto [index, size] : llvm::zip_equal(places.indices, sizes))
       if (index)
-        write.index.push_back(wrapIndex(body, body.broadcast(index, place, shape), size));
+        write.index.push_back(toPlace(body, body.broadcast(index, place, shape), size));
     Exprs at = body.dims(0, batch), valueShape = places.batch;
     at.insert(at.begin() + places.position, place.begin(), place.end());
     valueShape.insert(valueShape.begin() + places.position, shape.begin(), shape.end());
     if (only)
-      write.enabled = isTrue(body.broadcast(only, at, valueShape));
+      write.enabled = isPlace(body, isTrue(body.broadcast(only, at, valueShape)), sizes);
     write.value = body.broadcast(values, at, valueShape);
     return write;
   });

@@ -50,3 +50,13 @@ def test_out_of_range(compile_model, bad):
 
 def test_one_hot_and_comparison(check_calls):
     check_calls(lambda i: ((i[..., None] == torch.arange(6)).long(), (i > 2).float().mean(-1)), indices(6, 3, 4))
+
+
+def test_masked_indices_of_dynamic_sizes(compile_and_compare):
+    class Masked(torch.nn.Module):
+        def forward(self, x, mask, index, values):
+            return (torch.ops.aten._unsafe_masked_index_put_accumulate(x, mask, [index], values), torch.ops.aten._unsafe_masked_index(x, mask, [index], 2.0))
+    size, count = torch.export.Dim("size", max=99), torch.export.Dim("count", max=99)
+    def inputs(size, count):
+        return (torch.rand(size), torch.arange(count) % 3 != 1, torch.tensor([2, 99, -1, 5, -70])[:count], torch.rand(count))
+    compile_and_compare(Masked(), inputs(6, 5), dynamic_shapes=({0: size}, {0: count}, {0: count}, {0: count}), more_inputs=[inputs(9, 4), inputs(0, 3), inputs(6, 0)])

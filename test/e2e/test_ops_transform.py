@@ -120,11 +120,18 @@ def gradients():
 
 
 def others():
+    put, mask, index, other = aten._unsafe_masked_index_put_accumulate, torch.tensor([True, False, True, True]), torch.tensor([2, 99, -5, 7]), torch.tensor([0, -70, 2, 1])
     return [(torch._int_mm, ints(-128, 128, 20, 32).to(torch.int8), ints(-128, 128, 32, 8).to(torch.int8)), (torch.ops.prims.div, ints(-20, 20, 30), ints(1, 7, 30)),
             (torch.ops.prims.div, rand(7), rand(7)), (torch.ops.prims.sin, rand(5)),
             (lambda a, m, i: aten._unsafe_masked_index(a, m, [i], -1.0), rand(6), torch.tensor([True, False, True]), torch.tensor([2, 99, 5])),
             (lambda a, m, i: aten._unsafe_masked_index(a, m, [None, i], 2.0), rand(3, 6), torch.tensor([True, False, True, True]), torch.tensor([1, 99, 5, -1])),
             (lambda a, m, i: aten._unsafe_masked_index(a, m, [None, None, i], 2.0), rand(2, 3, 6), torch.tensor([[True], [False], [True]]), torch.tensor([[1, 0, 5, 4]])),
+            # Beside a mask no index is checked, and where it is false none is written.
+            (lambda a, m, i, v: put(a, m, [i], v), rand(6), mask, index, rand(4)), (lambda a, m, i, j, v: put(a, m, [i, j], v), rand(6, 3), mask, index, other, rand(4)),
+            (lambda a, m, i, v: put(a, m, [None, i.int()], v), rand(3, 6), mask, index, rand(3, 4)), (lambda a, m, i, v: put(a, m, [i], v), rand(6, 3), torch.stack([mask, ~mask, mask], 1), index, rand(4, 3)),
+            (lambda a, m, i, v: put(a, m, [i], v), rand(0), mask, index, rand(4)), (lambda a, m, i: aten._unsafe_masked_index(a, m, [i], 3.0), rand(0), mask, index),
+            (lambda a, m, i: aten._unsafe_masked_index(a, m, [i], 3.0), rand(6), mask, index), (lambda a, i, v: aten._unsafe_index_put(a, [None, i], v, True), rand(3, 6), index % 6 - 3, rand(3, 4)),
+            (lambda a, i: aten._unsafe_index(a, [i, None, i]), rand(3, 4, 6), index % 3),
             (lambda a: F.adaptive_avg_pool2d(a, (0, 3)), rand(1, 2, 4, 5))]
 
 
