@@ -21,6 +21,12 @@ overwrite(Call &call, Value source,
       }));
 }
 
+/// A Python index into a dim of this size, counted from its start.
+static Expr fromStart(Call &call, Expr index, Expr size) {
+  Expr isNegative = Expr::min(Expr::max(-index, 0), 1);
+  return call.kernels.known().simplify(index + isNegative * size);
+}
+
 static LogicalResult lowerSelectScatter(Call &call) {
   Value self = call.tensor(0), source = call.tensor(1);
   int64_t rank = rankOf(self), dim = call.dim("dim", rank);
@@ -29,12 +35,8 @@ static LogicalResult lowerSelectScatter(Call &call) {
     return call.refuse("a 0-d tensor has no part");
   Exprs rest = shapeOf(self);
   Expr size = rest[dim];
-  if (call.kernels.known().isLess(at, 0))
-    at = at + size;
+  at = fromStart(call, at, size);
   rest.erase(rest.begin() + dim);
-  bool isSigned = call.args.symInt("index").isConstant() || call.kernels.known().isNonNegative(at);
-  if (!isSigned)
-    return call.refuse("cannot tell the sign of the index");
   for (Expr bound : {at, size - at - 1})
     call.require(bound, "an index outside of the dim");
   source = call.kernels.expand(source, rest);
@@ -54,22 +56,18 @@ static LogicalResult lowerSliceScatter(Call &call) {
   Exprs part = shapeOf(self);
   const sym::Assumptions &known = call.kernels.known();
   Expr size = part[dim], step = call.args.symInt("step");
-  auto clamped = [&](torch::CallArgs::Key key, Expr missing) -> std::optional<Expr> {
-    Expr bound = call.args.optSymInt(key).value_or(missing);
-    if (known.isNonNegative(bound))
-      return known.simplify(Expr::min(bound, size));
-    if (known.isLess(bound, 0))
-      return known.simplify(Expr::max(bound + size, Expr(0)));
-    return std::nullopt;
+  auto clamped = [&](torch::CallArgs::Key key, Expr missing) {
+    Expr bound = fromStart(call, call.args.optSymInt(key).value_or(missing), size);
+    return known.simplify(Expr::min(Expr::max(bound, Expr(0)), size));
   };
-  auto start = clamped("start", 0), end = clamped("end", size);
-  if (!start || !end || !known.isPositive(step))
-    return call.refuse("cannot tell the sign of a bound or of the step");
-  part[dim] = known.simplify(Expr::max((*end - *start).ceilDiv(step), Expr(0)));
+  Expr start = clamped("start", 0), end = clamped("end", size);
+  if (!known.isPositive(step))
+    return call.refuse("cannot tell the sign of the step");
+  part[dim] = known.simplify(Expr::max((end - start).ceilDiv(step), Expr(0)));
   source = call.kernels.expand(source, part);
   return overwrite(call, source, [&](BodyBuilder &body, Exprs &index, Exprs &exprs, Exprs &bounds) {
     index = body.ownDims();
-    Expr offset = body.dim(dim) - *start;
+    Expr offset = body.dim(dim) - start;
     index[dim] = offset.floorDiv(step);
     exprs.push_back(index[dim]);
     bounds.push_back(part[dim]);

@@ -166,3 +166,23 @@ def test_strides_of_dynamic_sizes():
         with pytest.raises(kiln.KilnError, match="expected strides") as error:
             model(y.contiguous())
         assert error.value.status == 2
+
+
+def test_writes_at_places_that_data_gives(compile_and_compare):
+    """Indices and bounds count from either end, as the run finds them to."""
+    class Places(torch.nn.Module):
+        def forward(self, x, at, begin, length):
+            at, begin, length = at.item(), begin.item(), length.item()
+            torch._check(length >= 0)
+            torch._check(length <= 3)
+            y, z, w = x.clone(), x.clone(), x.mT.clone()
+            y.select(0, at).mul_(2)
+            z[begin:begin + length] = 3
+            w.narrow(1, 1, length).add_(1)
+            return y, z, w, y.select(0, at) + 1
+    def inputs(*numbers):
+        return (some(5, 4), *(torch.tensor(number) for number in numbers))
+    compiled = compile_and_compare(Places(), inputs(2, 1, 2), more_inputs=[inputs(-1, 3, 1), inputs(-5, 4, 3), inputs(0, 0, 0), inputs(4, -4, 2), inputs(1, -9, 3)], **EXACT)
+    for wrong in (5, -6):
+        with pytest.raises(kiln.KilnError):
+            kiln.load(compiled.path)(*inputs(wrong, 0, 1))
