@@ -207,6 +207,13 @@ static Value compute(Call &call, Conv conv) {
       (conv.transposed && !call.fits(inputs * conv.groups, shapeOf(conv.weight)[0], unfit)) ||
       (conv.bias && !call.fits(shapeOf(conv.bias)[0], allOutputs, unfit)))
     return refuse(unfit);
+  for (Expr size : conv.output)
+    call.require(size - 1, "convolution of a dim that is too small for the kernel");
+  // Only a batch may be empty.
+  Exprs image = shapeOf(conv.x);
+  for (Expr size : ArrayRef(image).drop_front(2))
+    call.require(Expr::max(size - 1, -image[0]),
+                 "convolution of an empty dim that is not the batch");
   bool isDepthwise = inputs.isConstant(1) && conv.groups > 1;
   return isDepthwise && isWindowSum(conv) ? depthwise(call, conv) : contraction(call, conv);
 }

@@ -225,6 +225,10 @@ LogicalResult Call::set(ValueRange values) {
     if (differ(shapeOf(values[i]), resultShape(i)))
       return refuse("computes another shape than the program declares");
   }
+  llvm::DenseSet<Expr> given;
+  for (Value operand : op->getOperands())
+    if (isa<RankedTensorType>(operand.getType()))
+      given.insert_range(shapeOf(operand));
   for (unsigned i = 0; i < values.size(); ++i) {
     if (!isNeeded(i))
       continue;
@@ -242,6 +246,10 @@ LogicalResult Call::set(ValueRange values) {
                             }),
                 "expected the value " + expr.str());
     }
+    // Symbols have a range, and the operands' sizes have been looked at.
+    for (Expr size : resultShape(i))
+      if (size.kind() != sym::Kind::Symbol && !given.contains(size))
+        require(size, "a size below zero: " + size.str());
     for (auto [computed, size] : llvm::zip_equal(shapeOf(values[i]), resultShape(i)))
       requireSame(computed, size, "expected size " + computed.str() + " to be " + size.str());
     op->getResult(i).replaceAllUsesWith(kernels.withShape(values[i], resultShape(i)));

@@ -59,6 +59,13 @@ static SmallVector<Value> channelsLast(
   return results;
 }
 
+/// The dims of `x` from `first` on have elements, as ATen wants of all but the batch.
+static void requireElements(Call &call, Value x, size_t first) {
+  Exprs shape = shapeOf(x);
+  for (Expr size : ArrayRef(shape).drop_front(first))
+    call.require(size - 1, "pooling of an empty dim that is not the batch");
+}
+
 /// The window arguments; an empty stride is the kernel's size.
 static std::optional<Pool> windowArguments(Call &call, size_t spatial, bool dilated) {
   if (!isPoolable(call, spatial))
@@ -92,6 +99,8 @@ static std::optional<Pool> windowArguments(Call &call, size_t spatial, bool dila
     windows = windows - Expr::min(Expr::max(excess + 1, 0), 1);
     pool.output.push_back(known.simplify(windows));
   }
+  for (Expr size : pool.output)
+    call.require(size - 1, "pooling of a dim that is too small for a window");
   return pool;
 }
 
@@ -114,6 +123,7 @@ static LogicalResult lowerMaxPool(Call &call, size_t spatial) {
   if (!pool)
     return failure();
   Type type = elementType(pool->x), i64 = IntegerType::get(type.getContext(), 64);
+  requireElements(call, pool->x, pool->leading() - 1);
   if (call.numResults() == 1)
     return call.set(channelsLast(
         call, *pool, type, [&](BodyBuilder &body, ArrayRef<Expr> leading, ArrayRef<Expr> out) {
@@ -148,6 +158,9 @@ static LogicalResult lowerAvgPool(Call &call, size_t spatial) {
   auto pool = windowArguments(call, spatial, /*dilated=*/false);
   if (!pool)
     return failure();
+  requireElements(call, pool->x, pool->leading() - 1);
+  for (size_t i = 0; spatial == 3 && i < spatial; ++i) // ATen does not count padding here
+    call.require(pool->size(i) - pool->kernel[i], "pooling of an image smaller than the kernel");
   Type type = elementType(pool->x), wide = opmath(type);
   bool withPadding = call.args.boolean("count_include_pad");
   std::optional<int64_t> divisor;
@@ -235,6 +248,15 @@ static std::optional<AdaptiveWindows> adaptiveWindows(Call &call, size_t spatial
 }
 
 static LogicalResult lowerAdaptiveAvgPool(Call &call, size_t spatial) {
+  if (!isPoolable(call, spatial))
+    return failure();
+  // A single window is a mean to ATen, also that of nothing.
+  Exprs shape = call.resultShape();
+  bool isMean =
+      !call.args.op().getTarget().contains("._adaptive") &&
+      llvm::all_of(ArrayRef(shape).take_back(spatial), [](Expr e) { return e.isConstant(1); });
+  if (!isMean)
+    requireElements(call, call.tensor(0), spatial == 3 ? 1 : rankOf(call.tensor(0)) - spatial);
   if (llvm::any_of(call.resultShape(), [](Expr size) { return size.isConstant(0); }))
     return call.set(call.kernels.full(call.resultShape(), call.resultType(), 0));
   auto windows = adaptiveWindows(call, spatial);
@@ -263,6 +285,7 @@ static LogicalResult lowerAdaptiveMaxPool(Call &call, size_t spatial) {
   auto windows = adaptiveWindows(call, spatial);
   if (!windows)
     return failure();
+  requireElements(call, windows->pool.x, 1);
   const Pool &pool = windows->pool;
   Type type = elementType(pool.x), i64 = IntegerType::get(type.getContext(), 64);
   return call.set(channelsLast(

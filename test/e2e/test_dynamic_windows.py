@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
+import kiln
+
 CLOSE = dict(rtol=1e-4, atol=1e-4)
 
 
@@ -101,3 +103,61 @@ def test_resizes(compile_model):
 
 def test_antialiased_ties(check_calls):
     check_calls(lambda x: F.interpolate(x, (5, 5), mode="bilinear", antialias=True), torch.randn(7, 5, 13, 21), torch.randn(1, 2, 13, 21))
+
+
+def padded(x):
+    return F.conv1d(x, torch.ones(2, x.shape[1], 3), padding=1)
+
+
+# A call, the shape of its input and the dim that may be empty; it is refused, or computed, as in eager mode.
+SMALL = {
+    "conv1d": (padded, (2, 8, 9), 2), "conv1d_batch": (padded, (2, 8, 9), 0), "conv2d": (lambda x: F.conv2d(x, torch.ones(4, 3, 3, 3), padding=2), (2, 3, 8, 8), 2),
+    "depthwise": (lambda x: F.conv2d(x, torch.ones(3, 1, 3, 3), padding=2, groups=3), (2, 3, 8, 8), 3), "conv_transpose2d": (lambda x: F.conv_transpose2d(x, torch.ones(3, 4, 3, 3), padding=1), (2, 3, 8, 8), 2),
+    "max_pool1d_channels": (lambda x: F.max_pool1d(x, 2), (2, 3, 9), 1), "avg_pool1d": (lambda x: F.avg_pool1d(x, 2, padding=1), (2, 3, 9), 2),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2, padding=1), (2, 3, 8, 8), 3), "max_pool2d_channels": (lambda x: F.max_pool2d(x, 2), (2, 3, 8, 8), 1),
+    "max_pool2d_batch": (lambda x: F.max_pool2d(x, 2), (2, 3, 8, 8), 0), "max_pool2d_indices": (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], (3, 8, 8), 0),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2, padding=1), (2, 3, 8, 8), 2), "avg_pool2d_channels": (lambda x: F.avg_pool2d(x, 2), (2, 3, 8, 8), 1), "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (3, 4, 4, 4), 1),
+    "adaptive_avg_pool1d": (lambda x: F.adaptive_avg_pool1d(x, 2), (2, 3, 9), 2), "adaptive_avg_pool1d_mean": (lambda x: F.adaptive_avg_pool1d(x, 1), (2, 3, 9), 2),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (2, 3, 8, 8), 2), "adaptive_avg_pool2d_mean": (lambda x: F.adaptive_avg_pool2d(x, 1), (2, 3, 8, 8), 3),
+    "adaptive_avg_pool2d_channels": (lambda x: F.adaptive_avg_pool2d(x, 2), (2, 3, 8, 8), 1), "adaptive_avg_pool3d_channels": (lambda x: F.adaptive_avg_pool3d(x, 2), (2, 3, 4, 4, 4), 1),
+    "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x, 2), (2, 3, 9), 2), "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), (2, 3, 8, 8), 2),
+    "adaptive_max_pool2d_channels": (lambda x: F.adaptive_max_pool2d(x, 2), (2, 3, 8, 8), 1), "replicate": (lambda x: F.pad(x, (3, 2), mode="replicate"), (2, 3, 9), 2),
+    "linear_of_transposed": (lambda x: F.linear(x.transpose(1, 2), torch.ones(4, 8)).relu(), (2, 8, 9), 2),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_empty_dims(name):
+    function, shape, dim = SMALL[name]
+
+    class Small(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    program = torch.export.export(Small(), (torch.rand(shape),), dynamic_shapes=({dim: torch.export.Dim("size", min=0, max=100)},))
+    model = kiln.compile(program)
+    for size in (1, 0):
+        x = torch.rand(*shape[:dim], size, *shape[dim + 1:])
+        try:
+            expected = program.module()(x)
+        except (RuntimeError, IndexError):
+            with pytest.raises(kiln.KilnError) as error:
+                model(x)
+            assert error.value.status in (2, 6)
+        else:
+            torch.testing.assert_close(model(x), expected, equal_nan=True)
+
+
+def test_gradients_of_a_maximum_at_indices_of_other_sizes(compile_and_compare):
+    """The sizes are the same when the model runs, or it says that they are not."""
+    class Backward(torch.nn.Module):
+        def forward(self, gradient, x, indices):
+            return torch.ops.aten.max_pool2d_with_indices_backward(gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
+    def inputs(batch, images):
+        x = torch.rand(batch, 3, 8, 8)
+        return torch.rand(batch, 3, 4, 4), x, F.max_pool2d(torch.rand(images, 3, 8, 8), 2, return_indices=True)[1]
+    batch = torch.export.Dim("batch", max=9)
+    compiled = compile_and_compare(Backward(), inputs(2, 2), dynamic_shapes=({0: batch}, {0: batch}, {0: torch.export.Dim.AUTO}), more_inputs=[inputs(4, 4)])
+    for images in (2, 4):
+        with pytest.raises(kiln.KilnError, match="indices of another shape"):
+            kiln.load(compiled.path)(*inputs(3, images))

@@ -104,12 +104,15 @@ Value BodyEmitter::emitVector(sym::Expr expr, Type type) {
       return arith::ShRSIOp::create(b, loc, x, splat(shift));
     }
     Value y = emitVector(denominator, type);
-    if (frame.assumptions.isNonNegative(numerator) && frame.assumptions.isPositive(denominator))
+    Value one = splat(arith::ConstantIntOp::create(b, loc, type, 1));
+    bool isSize = frame.assumptions.isNonNegative(denominator);
+    if (isSize && !frame.assumptions.isPositive(denominator)) // must not trap
+      y = arith::MaxSIOp::create(b, loc, y, one);
+    if (isSize && frame.assumptions.isNonNegative(numerator))
       return arith::DivUIOp::create(b, loc, x, y);
     Value quotient = arith::DivSIOp::create(b, loc, x, y);
     Value rest = arith::SubIOp::create(b, loc, x, arith::MulIOp::create(b, loc, quotient, y));
     Value zero = splat(arith::ConstantIntOp::create(b, loc, type, 0));
-    Value one = splat(arith::ConstantIntOp::create(b, loc, type, 1));
     Value inexact = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, rest, zero);
     Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
                                            arith::XOrIOp::create(b, loc, rest, y), zero);

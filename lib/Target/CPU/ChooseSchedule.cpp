@@ -23,6 +23,18 @@ int64_t cpu::getScratchBytes(kernel::FuncOp func) {
 
 std::string cpu::getDeviceKernelSymbol(StringRef kernel) { return ("kiln_device_" + kernel).str(); }
 
+/// No tasks for results without elements: code for tasks takes for granted that there are some.
+static sym::Expr withoutEmpty(kernel::FuncOp func, sym::Expr grid) {
+  sym::Assumptions known;
+  kernel::addSymbolRanges(func, known);
+  sym::Expr most = 0;
+  for (Type type : func.getResultTypes())
+    most = sym::Expr::max(most, sym::product(sym::getShape(cast<RankedTensorType>(type))));
+  if (!known.isPositive(grid) || known.isPositive(most))
+    return grid;
+  return known.simplify(grid * sym::Expr::min(most, 1));
+}
+
 namespace {
 
 struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
@@ -56,7 +68,8 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
       return signalPassFailure();
     }
     func.setScheduleAttr(plan->schedule);
-    func->setAttr("grid", sym::ExprAttr::get(&getContext(), plan->grid));
+    sym::Expr grid = withoutEmpty(func, plan->grid);
+    func->setAttr("grid", sym::ExprAttr::get(&getContext(), grid));
     func->setAttr("scratch", Builder(&getContext()).getI64IntegerAttr(plan->scratchBytes));
   }
 

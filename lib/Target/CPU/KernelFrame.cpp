@@ -225,7 +225,10 @@ Value KernelFrame::emit(sym::Expr expr) {
   case sym::Kind::FloorDiv: {
     sym::Expr numerator = expr.operands()[0], denominator = expr.operands()[1];
     Value a = emit(numerator), b = emit(denominator);
-    if (assumptions.isNonNegative(numerator) && assumptions.isPositive(denominator))
+    // Of a size that may be 0, places are computed although there are none; that must not trap.
+    if (!assumptions.isPositive(denominator) && assumptions.isNonNegative(denominator))
+      b = arith::MaxSIOp::create(builder, loc, b, constant(1));
+    if (assumptions.isNonNegative(numerator) && assumptions.isNonNegative(denominator))
       return arith::DivUIOp::create(builder, loc, a, b);
     // Truncated division rounds a negative quotient up.
     Value quotient = arith::DivSIOp::create(builder, loc, a, b);

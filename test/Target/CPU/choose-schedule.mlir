@@ -162,3 +162,24 @@ kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) 
   } : tensor<128x4096xf32>
   kernel.return %y : tensor<128x4096xf32>
 }
+
+// -----
+
+// Results without elements have no tasks.
+// CHECK-LABEL: kernel.func @maybe_empty
+// CHECK-SAME: grid = #sym.expr<min({{.*}}s0{{.*}})>
+module attributes {torch.symbols = {s0 = {min = 0, max = 20}}} {
+  kernel.func @maybe_empty(%x: tensor<2x8x?xf32, #sym.shape<[2, 8, s0]>>, %w: tensor<4x8xf32>) -> tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>> {
+    %y = kernel.contract batch [] m [2, s0] n [4] k [8] lhs {
+      %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d3, d1) : tensor<2x8x?xf32, #sym.shape<[2, 8, s0]>> -> f32
+      kernel.yield %a : f32
+    } rhs {
+      %b = kernel.read %w (d0, d1, d2, d3) -> (d2, d3) : tensor<4x8xf32> -> f32
+      kernel.yield %b : f32
+    } epilogue {
+    ^bb0(%s: f32):
+      kernel.yield %s : f32
+    } : tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>
+    kernel.return %y : tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>
+  }
+}
