@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_EXTERN_ABI 2
+#define KILN_EXTERN_ABI 3
 
 /* Callee of a call that fetches, once, what another one has left. Its only argument is the number
  * that this one gave. */
@@ -40,7 +40,8 @@ enum {
   KILN_EXTERN_DEVICE = 10,        /* `text`: "cpu", "cuda:0" */
   KILN_EXTERN_LAYOUT = 11,        /* `text`: "strided" */
   KILN_EXTERN_MEMORY_FORMAT = 12, /* `text`: "channels_last" */
-  KILN_EXTERN_LIST = 13           /* `count` values follow, each with what follows it in turn */
+  KILN_EXTERN_LIST = 13,          /* `count` values follow, each with what follows it in turn */
+  KILN_EXTERN_DICT = 14           /* `count` times a KILN_EXTERN_STRING and a value follow */
 };
 
 /* A node of an argument. */

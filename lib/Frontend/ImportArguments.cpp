@@ -124,14 +124,17 @@ Expected<Attribute> Importer::importArgument(const Argument &argument, const Sch
       return *nested;
     } else {
       static_assert(std::is_same_v<T, ArgumentMap>);
-      NamedAttrList attrs;
+      SmallVector<Attribute> keys, values; // in the program's order, which a dictionary loses
       for (auto [key, element] : llvm::zip(value.keys, value.values)) {
         Result attr = importArgument(element, nullptr, call);
         if (!attr)
           return attr.takeError();
-        attrs.set(key.empty() ? "_" : StringRef(key), *attr);
+        keys.push_back(builder.getStringAttr(key));
+        values.push_back(*attr);
       }
-      return attrs.getDictionary(&context);
+      return builder.getDictionaryAttr(
+          {builder.getNamedAttr("keys", builder.getArrayAttr(keys)),
+           builder.getNamedAttr("values", builder.getArrayAttr(values))});
     }
   };
   Result attr = std::visit(ArgumentVisitor<decltype(import)>{builder, import}, argument.value);

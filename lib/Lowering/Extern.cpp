@@ -24,15 +24,23 @@ static bool readsLayout(StringRef target) {
       .Default(false);
 }
 
+/// As the importer writes one: keys, which are strings, and as many values.
+static bool isDictionary(DictionaryAttr attr) {
+  auto keys = attr.getAs<ArrayAttr>("keys"), values = attr.getAs<ArrayAttr>("values");
+  return keys && values && keys.size() == values.size() &&
+         llvm::all_of(keys, [](Attribute key) { return isa<StringAttr>(key); });
+}
+
 /// Why an argument cannot be given to a library, or empty.
-static StringRef unsupportedArgument(Attribute args) {
+static StringRef unsupportedArgument(Attribute args, bool isFunction) {
   StringRef reason;
   args.walk([&](Attribute attr) {
     if (isa<torch::OperatorAttr>(attr))
       reason = "an operator as an argument";
     else if (isa<torch::ObjectAttr>(attr))
       reason = "a script object as an argument";
-    else if (isa<DictionaryAttr>(attr))
+    else if (auto dictionary = dyn_cast<DictionaryAttr>(attr);
+             dictionary && (isFunction || !isDictionary(dictionary)))
       reason = "a dictionary as an argument";
     else if (auto dtype = dyn_cast<torch::DTypeAttr>(attr);
              dtype && isa<Float8E8M0FNUType>(dtype.getType()))
@@ -131,7 +139,7 @@ LogicalResult Call::toExtern(StringRef library) {
     return refuse("its result depends on strides, which only a lowering could know");
   if (isFunction && op.getDefines())
     return refuse("a C function cannot say how large its results are");
-  if (StringRef reason = unsupportedArgument(op.getArgs()); !reason.empty())
+  if (StringRef reason = unsupportedArgument(op.getArgs(), isFunction); !reason.empty())
     return refuse(reason);
   for (Value operand : op->getOperands())
     if (!isa<RankedTensorType>(operand.getType()))

@@ -8,6 +8,7 @@ using namespace kiln::torch_library;
 
 const kiln_extern_value *kiln::torch_library::skip(const kiln_extern_value *value) {
   uint32_t children = value->kind == KILN_EXTERN_LIST      ? value->count
+                      : value->kind == KILN_EXTERN_DICT    ? 2 * value->count
                       : value->kind == KILN_EXTERN_COMPLEX ? 2
                                                            : 0;
   ++value;
@@ -112,6 +113,17 @@ c10::IValue ArgumentReader::read(const kiln_extern_value *&value, const c10::Typ
     for (uint32_t i = 0; i < count; ++i)
       list.push_back(read(value, *element));
     return list;
+  }
+  if (type.kind() == c10::TypeKind::DictType) {
+    TORCH_CHECK(value->kind == KILN_EXTERN_DICT, "expected a dictionary");
+    const auto *dict = type.castRaw<c10::DictType>();
+    c10::impl::GenericDict result(dict->getKeyType(), dict->getValueType());
+    uint32_t count = value++->count;
+    for (uint32_t i = 0; i < count; ++i) {
+      c10::IValue key = readPlain(value);
+      result.insert(key, read(value, *dict->getValueType()));
+    }
+    return result;
   }
 
   c10::IValue plain = readPlain(value);

@@ -546,3 +546,23 @@ def test_a_model_without_calls_needs_nothing(small_mlp, compile_model):
 
 def test_bad_option(tmp_path):
     assert_user_error(run_tool("aot-compile", "model.pt2", "--fallback=tensorflow"), "--fallback=tensorflow: expected none or torch")
+
+
+OPERATORS = torch.library.Library("kilntest", "FRAGMENT")
+OPERATORS.define("named(Dict(str, Tensor) tensors, Dict(str, float) numbers) -> Tensor")
+
+
+@torch.library.impl(OPERATORS, "named", "CompositeExplicitAutograd")
+def named(tensors, numbers):
+    result = torch.zeros_like(next(iter(tensors.values())))
+    for i, (name, tensor) in enumerate(tensors.items()):  # the order counts
+        result = result * 2 + tensor * (i + numbers[name])
+    return result
+
+
+def test_dictionaries(compile_and_compare):
+    class Named(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.ops.kilntest.named({"z": x, "a": y.exp(), "": x + y}, {"a": 0.5, "": 2.0, "z": -1.0}) + 1
+    rows = {0: Dim("rows", min=2, max=9)}
+    compile_and_compare(Named(), (torch.randn(3, 2), torch.randn(3, 2)), dynamic_shapes=(rows, rows), more_inputs=[(torch.randn(5, 2), torch.randn(5, 2))], options=FALLBACK)

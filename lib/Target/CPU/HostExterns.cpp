@@ -26,7 +26,8 @@ enum ExternKind : int64_t {
   externDevice,
   externLayout,
   externMemoryFormat,
-  externList
+  externList,
+  externDict
 };
 
 /// Of kiln_extern_call.
@@ -74,6 +75,14 @@ public:
       row(externLayout, 0, torch::stringify(layout.getValue()));
     } else if (auto format = dyn_cast<torch::MemoryFormatAttr>(attr)) {
       row(externMemoryFormat, 0, torch::stringify(format.getValue()));
+    } else if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+      auto keys = dictionary.getAs<ArrayAttr>("keys"),
+           values = dictionary.getAs<ArrayAttr>("values");
+      row(externDict, 0, {}, keys.size());
+      for (auto [key, value] : llvm::zip_equal(keys, values)) {
+        write(key);
+        write(value);
+      }
     } else {
       auto list = cast<ArrayAttr>(attr); // lowering refuses everything else
       row(externList, 0, {}, list.size());
