@@ -17,6 +17,8 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createTorchLowerAutocast());
   pm.addPass(createTorchOutlineVmap());
   pm.addPass(createTorchExpandRnn());
+  // In-place forms write as other operators do.
+  pm.addPass(createTorchExpandForeach());
   // Functionalization follows what is written through one graph.
   pm.addPass(createTorchInlineSubgraphs());
   pm.addPass(createTorchBindCustomOps(bind)); // says what they write

@@ -206,3 +206,34 @@ def test_halves_without_instructions(compile_and_compare, dtype):
     inputs = torch.randn(7, 33).to(dtype), torch.randn(2, 5, 11, 9).to(dtype)
     compile_and_compare(Halves().to(dtype), inputs, ({0: Dim("rows", min=1, max=100)}, None), rtol=2e-2, atol=2e-2,
                         more_inputs=[(torch.randn(20, 33).to(dtype), inputs[1])], options=["--cpu=x86-64-v3"])
+
+
+def test_lists(compile_and_compare):
+    """Operators on lists are those on each of their tensors."""
+    class Lists(torch.nn.Module):
+        def forward(self, x, y, z, n):
+            a, b, w = [x, y, z], [x[:1] * 2, y + 1, z.abs()], [x * 0.5, y * 0.1, z * 0.2]
+            f = torch
+            new = [f._foreach_add(a, b, alpha=2), f._foreach_add(a, 3), f._foreach_add(a, [1.0, 2.0, 3.5]), f._foreach_add(a, y[0, 0], alpha=-1), f._foreach_sub(a, b), f._foreach_mul(a, b),
+                   f._foreach_mul(a, y[0, 0]), f._foreach_div(a, [2.0, 3.0, 4.0]), f._foreach_div([n], 2), f._foreach_clamp_min(a, 0.5), f._foreach_clamp_max(a, b),
+                   f._foreach_maximum(a, b), f._foreach_minimum(a, [0.1, 0.2, 0.3]), f._foreach_pow(b, 2), f._foreach_pow(2.0, a), f._foreach_pow(f._foreach_abs(a), b), f._foreach_lerp(a, w, 0.3),
+                   f._foreach_lerp(a, w, w), f._foreach_addcmul(a, w, w, 0.5), f._foreach_addcdiv(a, w, f._foreach_add(f._foreach_abs(w), 1), [1.0, 2.0, 3.0]), f._foreach_norm(a), f._foreach_norm(a, 1),
+                   f._foreach_max([y, z]), f._foreach_neg(a), f._foreach_sqrt(f._foreach_abs(a)), f._foreach_sigmoid(a), f._foreach_erf(a), f._foreach_sign(a), f._foreach_exp(a), f._foreach_reciprocal(b), torch.ops.aten._foreach_zero(a)]
+            # An optimizer's step, written to inputs and to what was made of them; views see it.
+            p, g, m = [x, z], [x.cos(), z.sin()], [x * 0, z * 0]
+            view = m[0].t()
+            f._foreach_mul_(m, 0.9)
+            f._foreach_lerp_(m, g, 0.1)
+            f._foreach_addcmul_(m, g, g, value=0.2)
+            f._foreach_addcdiv_(p, m, f._foreach_add(f._foreach_abs(g), 1e-3), value=-0.01)
+            f._foreach_clamp_min_(p, -1.5)
+            f._foreach_copy_(g, p)
+            f._foreach_pow_([g[0]], 3)
+            f._foreach_zero_([g[1]])
+            f._foreach_neg_([m[0], m[0]])
+            return new, p, g, m, view * 1
+
+    n = torch.export.Dim("n", min=2, max=50)
+    def inputs(rows):
+        return some(rows, 5), some(2, 3, seed=1), some(4, seed=2), torch.arange(rows)
+    compile_and_compare(Lists(), inputs(3), dynamic_shapes=({0: n}, {}, {}, {0: n}), more_inputs=[inputs(7)])

@@ -127,6 +127,16 @@ def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchExpandForeach : Pass<"torch-expand-foreach", "::mlir::ModuleOp"> {
+  let summary = "Call operators on lists of tensors for each tensor";
+  let description = [{
+    `aten._foreach_add.List` becomes a call of `aten.add.Tensor` for each pair of tensors, and
+    `aten._foreach_add_.List` one of `aten.add_.Tensor`, one after the other. Forms that take a list and have no
+    operator for its elements, and lists of different lengths, are left for lowering to refuse.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchOutlineVmap : Pass<"torch-outline-vmap", "::mlir::ModuleOp"> {
   let summary = "Turn what is computed inside vmap into a graph mapped over slices";
   let description = [{

@@ -1,0 +1,136 @@
+// An operator on lists, `_foreach_add`, becomes a call of `add` for each of their tensors: what
+// ATen's own kernel for CPUs does.
+#include "kiln/Dialect/Torch/CallArgs.h"
+#include "kiln/Transforms/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
+
+namespace kiln {
+#define GEN_PASS_DEF_TORCHEXPANDFOREACH
+#include "kiln/Transforms/Passes.h.inc"
+} // namespace kiln
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::torch;
+
+namespace {
+
+class Expansion {
+public:
+  explicit Expansion(CallOp call) : call(call), args(call), b(call) {
+    std::tie(name, overload) = call.getTarget().drop_front(prefix.size()).split('.');
+    inPlace = name.consume_back("_");
+  }
+
+  static bool matches(CallOp call) { return call.getTarget().starts_with(prefix); }
+
+  /// Leaves calls that it does not know for lowering to refuse.
+  void run() {
+    const OpSchema *schema = args.schema();
+    if (!schema || schema->arguments.empty() || !args.isList(listArgument()))
+      return;
+    size_t count = cast<ArrayAttr>(args.get(listArgument())).size();
+    if (call->getNumResults() != (inPlace ? 0 : count) || !hasLists(count))
+      return;
+    std::string target = findTarget();
+    const OpSchema *base = lookupSchema(target);
+    if (target.empty() || !base)
+      return;
+    for (size_t i = 0; i < count; ++i) {
+      Value result = emit(target, *base, i);
+      if (!inPlace)
+        call->getResult(i).replaceAllUsesWith(result);
+    }
+    call.erase();
+  }
+
+private:
+  static constexpr StringLiteral prefix = "aten._foreach_";
+
+  bool isPowerOfNumber() const { return overload == "ScalarAndTensor"; }
+  unsigned listArgument() const { return isPowerOfNumber() ? 1 : 0; }
+
+  /// Lists have an element for each call.
+  bool hasLists(size_t count) {
+    return llvm::all_of(call.getArgs(), [&](Attribute arg) {
+      auto list = dyn_cast<ArrayAttr>(arg);
+      return !list || list.size() == count;
+    });
+  }
+
+  /// The operator for one element, in the form that writes its argument or in the other one.
+  std::string findTarget() const {
+    // ATen's lists of maxima are clamped.
+    StringRef base = llvm::StringSwitch<StringRef>(name)
+                         .Case("maximum", "clamp_min")
+                         .Case("minimum", "clamp_max")
+                         .Case("norm", "linalg_vector_norm")
+                         .Case("powsum", "linalg__powsum")
+                         .Default(name);
+    bool isNumber = overload == "Scalar" || overload == "ScalarList";
+    bool isClamp = base.starts_with("clamp"), isFused = base.starts_with("addc");
+    StringRef form = "Tensor";
+    if (overload == "default" || (isNumber && isClamp) || (isFused && isNumber) || name == "norm" ||
+        name == "powsum")
+      form = "default";
+    else if (isFused)
+      return ""; // a tensor of numbers
+    else if (base == "pow" && !inPlace)
+      form = isNumber ? "Tensor_Scalar" : isPowerOfNumber() ? "Scalar" : "Tensor_Tensor";
+    else if (isNumber)
+      form = "Scalar";
+    return ("aten." + base + (inPlace ? "_." : ".") + form).str();
+  }
+
+  /// Element `i` of what `arg` is, over the new call's operands.
+  Attribute element(Attribute arg, size_t i, SmallVector<Value> &operands) {
+    if (auto list = dyn_cast<ArrayAttr>(arg))
+      arg = list[i];
+    auto addOperand = [&](unsigned index) {
+      operands.push_back(call->getOperand(index));
+      return static_cast<unsigned>(operands.size() - 1);
+    };
+    if (auto tensor = dyn_cast<ArgAttr>(arg))
+      return ArgAttr::get(b.getContext(), addOperand(tensor.getIndex()));
+    if (auto number = dyn_cast<ScalarAttr>(arg))
+      return ScalarAttr::get(b.getContext(), addOperand(number.getIndex()));
+    return arg;
+  }
+
+  Value emit(StringRef target, const OpSchema &base, size_t i) {
+    SmallVector<Value> operands;
+    SmallVector<Attribute> given;
+    for (Attribute arg : call.getArgs())
+      given.push_back(element(arg, i, operands));
+    if (name == "norm" || name == "powsum") // all dims, which go away
+      given.insert(given.begin() + 2, {b.getUnitAttr(), b.getBoolAttr(false)});
+    // What is left of the arguments is `alpha`.
+    while (given.size() < base.arguments.size())
+      given.push_back(b.getI64IntegerAttr(1));
+    Type type = inPlace ? operands.front().getType() : call->getResult(i).getType();
+    return CallOp::create(b, call.getLoc(), type, b.getStringAttr(target), operands,
+                          b.getArrayAttr(given), call.getNodeAttr(), ArrayAttr(), ArrayAttr(),
+                          ArrayAttr(), DenseI64ArrayAttr())
+        ->getResult(0);
+  }
+
+  CallOp call;
+  CallArgs args;
+  OpBuilder b;
+  StringRef overload, name;
+  bool inPlace;
+};
+
+struct ExpandForeach : kiln::impl::TorchExpandForeachBase<ExpandForeach> {
+  void runOnOperation() override {
+    SmallVector<CallOp> calls;
+    getOperation().walk([&](CallOp call) {
+      if (Expansion::matches(call))
+        calls.push_back(call);
+    });
+    for (CallOp call : calls)
+      Expansion(call).run();
+  }
+};
+
+} // namespace
