@@ -69,7 +69,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       if (failed(lowerCall(call, kernels, random)))
         return;
       // A graph has no buffers of its own, and may be left out or repeated.
-      if (!drewBefore && random.isUsed() && op.getParentOfType<func::FuncOp>().isPrivate())
+      if (!drewBefore && random.isUsed() && !random.isGiven() &&
+          op.getParentOfType<func::FuncOp>().isPrivate())
         return refuse(call.getTarget(), "random numbers in a nested graph", op.getLoc());
     } else if (auto constant = dyn_cast<torch::ConstantOp>(op)) {
       auto lowered = kernel::ConstantOp::create(b, constant.getType(), constant.getValue(),

@@ -1,5 +1,6 @@
 #include "Random.h"
 #include "Order.h"
+#include "kiln/Dialect/Torch/RandomState.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Lowering/Lowering.h"
 #include <array>
@@ -22,6 +23,9 @@ Expr RandomSource::reserve(Expr count) {
 }
 
 Value RandomSource::state() {
+  for (unsigned i = 0; !buffer && function.isPrivate() && i < function.getNumArguments(); ++i)
+    if (function.getArgAttr(i, torch::randomStateAttrName))
+      buffer = function.getArgument(i);
   if (!buffer) {
     OpBuilder b(function.getContext());
     b.setInsertionPointToStart(&function.getBody().front());
@@ -36,7 +40,7 @@ Value RandomSource::state() {
 }
 
 void RandomSource::finish() {
-  if (!buffer)
+  if (!buffer || isGiven())
     return;
   Operation *terminator = function.getBody().front().getTerminator();
   ImplicitLocOpBuilder b(function.getLoc(), terminator);

@@ -19,9 +19,11 @@ public:
 
   /// Reserves a block of bits for each of `count` elements; the first one's number within this run.
   Expr reserve(Expr count);
-  /// The buffer. Made at the start of the function when it is first asked for.
+  /// The buffer. Made at the start of the function when it is first asked for; in a nested graph,
+  /// the argument that has been added for it.
   mlir::Value state();
   bool isUsed() const { return static_cast<bool>(buffer); }
+  bool isGiven() const { return llvm::isa_and_nonnull<mlir::BlockArgument>(buffer); }
   /// Makes the buffer's new value a result of the function, if anything was drawn.
   void finish();
 

@@ -27,6 +27,8 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   // What it makes has no views, and does not write.
   pm.addPass(createTorchLowerAutoFunctionalized());
   pm.addPass(createTorchBindCustomOps(bind)); // the calls which that has made
+  // Once no call draws by writing its argument.
+  pm.addPass(createTorchThreadRandom());
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
   pm.addPass(createTorchLowerToKernel(lower));

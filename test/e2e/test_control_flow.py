@@ -11,6 +11,7 @@ from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
+import kiln
 from conftest import assert_user_error, run_tool
 
 DYNAMIC = Dim.DYNAMIC
@@ -244,16 +245,46 @@ def test_weights_of_graphs(compile_model):
         compiled.check(values, 1e-5, 1e-5)
 
 
-class RandomBranch(nn.Module):
-    def forward(self, p, x):
-        return torch.cond(p, lambda x: x + torch.rand_like(x), lambda x: x.clone(), (x,))
+class Draws(nn.Module):
+    """Random numbers in nested graphs of each kind, in graphs in graphs, and in both calls of one graph."""
+
+    @mark_compile_region
+    def twice(self, x):
+        return torch.rand_like(x)
+
+    def forward(self, p, rounds, x):
+        def noisy(i, x, sum):
+            return i + 1, torch.cond(p, lambda x: torch.rand_like(x), lambda x: x * 0 + 0.5, (x,)), sum + torch.bernoulli(x * 0 + 0.5)
+
+        def step(carry, row):
+            return carry + torch.rand_like(row), torch.rand_like(row)
+
+        return (torch.cond(p, lambda x: torch.rand_like(x), lambda x: x * 0 + 2, (x,)), torch.rand_like(x),
+                *while_loop(lambda i, x, sum: i < rounds, noisy, (torch.tensor(0), x, x * 0))[1:], *scan(step, x[0] * 0, x), map_over(lambda row: torch.rand_like(row), x),
+                self.twice(x), self.twice(x), torch.cond(p, lambda x: nn.functional.dropout(x * 0 + 1, 0.5), lambda x: x + 0, (x,)))
 
 
-def test_random_numbers_in_a_branch_are_refused(tmp_path):
-    program = torch.export.export(RandomBranch(), (torch.tensor(True), torch.randn(4)))
-    torch.export.save(program, tmp_path / "model.pt2")
-    assert_user_error(run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / "model.so"),
-                      "aten.rand_like.default: random numbers in a nested graph")
+def test_random_numbers(compile_model):
+    """Every draw has numbers of its own, as uniform as they should be, that a seed decides; branches that are not taken draw nothing."""
+    x = torch.ones(4, 1000)
+    compiled = compile_model(Draws(), (torch.tensor(True), torch.tensor(3), x), dynamic_shapes=({}, {}, {0: Dim("rows", min=1, max=9)}))
+    model = kiln.load(compiled.path)
+    for taken, rounds, rows in ((True, 40, 4), (False, 3, 7), (True, 0, 1)):
+        inputs = (torch.tensor(taken), torch.tensor(rounds), torch.ones(rows, 1000))
+        model.set_constant("kiln.random", torch.tensor([7, 0]))
+        first, second = model(*inputs), model(*inputs)
+        model.set_constant("kiln.random", torch.tensor([7, 0]))
+        assert all(torch.equal(a, b) for a, b in zip(first, model(*inputs)))
+        branch, own, last, sum, carried, rows_drawn, mapped, one, other, dropped = first
+        uniform = [own, rows_drawn, mapped, one, other, second[1], second[5], second[6]] + ([branch, second[0]] if taken else []) + ([last] if taken and rounds else [])
+        for drawn in uniform:
+            assert drawn.min() >= 0 and drawn.max() < 1 and abs(drawn.mean() - 0.5) < 0.05 and abs(drawn.var() - 1 / 12) < 0.02
+        every = torch.cat([drawn.reshape(-1) for drawn in uniform])
+        assert every.unique().numel() > 0.99 * every.numel()
+        assert abs(sum.mean() - rounds / 2) < 0.3 and (rounds < 9 or sum.unique().numel() > 9)
+        assert abs(carried.mean() - rows / 2) < 0.3
+        if not taken:
+            assert torch.equal(branch, torch.full_like(branch, 2)) and torch.equal(dropped, torch.ones_like(dropped))
 
 
 class Wrappers(nn.Module):

@@ -137,6 +137,16 @@ def TorchExpandForeach : Pass<"torch-expand-foreach", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchThreadRandom : Pass<"torch-thread-random", "::mlir::ModuleOp"> {
+  let summary = "Give nested graphs that draw random numbers a state of their own";
+  let description = [{
+    A branch, a loop's body or a subgraph that draws gets an argument with `torch.random_state`, a key and a
+    number, and draws from that alone. Its caller draws the state with `aten.randint.low`: one for a call, one for each slice that
+    `scan` or `map_impl` goes through. The body of `while_loop` draws that of the next round itself.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchOutlineVmap : Pass<"torch-outline-vmap", "::mlir::ModuleOp"> {
   let summary = "Turn what is computed inside vmap into a graph mapped over slices";
   let description = [{
