@@ -263,6 +263,7 @@ static LogicalResult lowerFft(Call &call, FftKind kind) {
       size = (*sizes)[i];
     else if (kind.realOutput && last)
       size = 2 * (size - 1);
+    call.require(size - 1, "a transform of no elements");
     if (kind.realOutput && last) {
       x = transform.resize(x, dim, call.kernels.known().simplify(size.floorDiv(2) + 1));
       x = transform.completeHalf(x, dim, size);

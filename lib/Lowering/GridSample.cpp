@@ -28,6 +28,8 @@ public:
     wide = opmath(type);
     sizes = shapeOf(input);
     sizes.erase(sizes.begin(), sizes.begin() + 2);
+    for (Expr size : sizes)
+      call.require(size - 1, "samples of an image without elements");
     Exprs domain = {shapeOf(input)[0], shapeOf(input)[1]};
     for (size_t i = 0; i < spatial; ++i)
       domain.push_back(shapeOf(grid)[1 + i]);

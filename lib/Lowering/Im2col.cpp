@@ -1,5 +1,5 @@
 // The windows of a convolution as columns, and columns added up to an image again.
-#include "kiln/Lowering/Lowering.h"
+#include "NonEmpty.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -42,6 +42,9 @@ static LogicalResult lowerIm2col(Call &call) {
   if (!w)
     return failure();
   size_t leading = shape.size() - 2; // N and C
+  requireElements(call, x, leading - 1, "columns of an empty dim that is not the batch");
+  for (Expr count : w->count)
+    call.require(count - 1, "columns of an image that is too small for the kernel");
   Exprs domain(ArrayRef(shape).drop_back(2));
   domain.append({w->kernel[0], w->kernel[1], w->count[0], w->count[1]});
   Type type = elementType(x);

@@ -1,4 +1,5 @@
 // Pooling, computed channels-last like convolutions, between which it stands.
+#include "NonEmpty.h"
 #include "ReducedDims.h"
 
 using namespace mlir;
@@ -59,12 +60,7 @@ static SmallVector<Value> channelsLast(
   return results;
 }
 
-/// The dims of `x` from `first` on have elements, as ATen wants of all but the batch.
-static void requireElements(Call &call, Value x, size_t first) {
-  Exprs shape = shapeOf(x);
-  for (Expr size : ArrayRef(shape).drop_front(first))
-    call.require(size - 1, "pooling of an empty dim that is not the batch");
-}
+static constexpr StringLiteral emptyImage = "pooling of an empty dim that is not the batch";
 
 /// The window arguments; an empty stride is the kernel's size.
 static std::optional<Pool> windowArguments(Call &call, size_t spatial, bool dilated) {
@@ -123,7 +119,7 @@ static LogicalResult lowerMaxPool(Call &call, size_t spatial) {
   if (!pool)
     return failure();
   Type type = elementType(pool->x), i64 = IntegerType::get(type.getContext(), 64);
-  requireElements(call, pool->x, pool->leading() - 1);
+  requireElements(call, pool->x, pool->leading() - 1, emptyImage);
   if (call.numResults() == 1)
     return call.set(channelsLast(
         call, *pool, type, [&](BodyBuilder &body, ArrayRef<Expr> leading, ArrayRef<Expr> out) {
@@ -158,7 +154,7 @@ static LogicalResult lowerAvgPool(Call &call, size_t spatial) {
   auto pool = windowArguments(call, spatial, /*dilated=*/false);
   if (!pool)
     return failure();
-  requireElements(call, pool->x, pool->leading() - 1);
+  requireElements(call, pool->x, pool->leading() - 1, emptyImage);
   for (size_t i = 0; spatial == 3 && i < spatial; ++i) // ATen does not count padding here
     call.require(pool->size(i) - pool->kernel[i], "pooling of an image smaller than the kernel");
   Type type = elementType(pool->x), wide = opmath(type);
@@ -256,7 +252,8 @@ static LogicalResult lowerAdaptiveAvgPool(Call &call, size_t spatial) {
       !call.args.op().getTarget().contains("._adaptive") &&
       llvm::all_of(ArrayRef(shape).take_back(spatial), [](Expr e) { return e.isConstant(1); });
   if (!isMean)
-    requireElements(call, call.tensor(0), spatial == 3 ? 1 : rankOf(call.tensor(0)) - spatial);
+    requireElements(call, call.tensor(0), spatial == 3 ? 1 : rankOf(call.tensor(0)) - spatial,
+                    emptyImage);
   if (llvm::any_of(call.resultShape(), [](Expr size) { return size.isConstant(0); }))
     return call.set(call.kernels.full(call.resultShape(), call.resultType(), 0));
   auto windows = adaptiveWindows(call, spatial);
@@ -285,7 +282,7 @@ static LogicalResult lowerAdaptiveMaxPool(Call &call, size_t spatial) {
   auto windows = adaptiveWindows(call, spatial);
   if (!windows)
     return failure();
-  requireElements(call, windows->pool.x, 1);
+  requireElements(call, windows->pool.x, 1, emptyImage);
   const Pool &pool = windows->pool;
   Type type = elementType(pool.x), i64 = IntegerType::get(type.getContext(), 64);
   return call.set(channelsLast(

@@ -8,6 +8,7 @@ using namespace kiln::lowering;
 /// [Q, rows…] seen as the declared shape. Rows with NaN give NaN, unless NaN does not count.
 static LogicalResult quantile(Call &call, bool ignoreNan) {
   Value self = call.tensor(0), points = call.tensor("q");
+  call.require(sym::product(shapeOf(self)) - 1, "quantiles of no elements");
   Type type = elementType(self), i64 = IntegerType::get(type.getContext(), 64);
   StringRef mode = call.args.string("interpolation");
   if (!isFloat(type) || (points && (elementType(points) != type || rankOf(points) > 1)))

@@ -1,5 +1,6 @@
 // Interpolation along the spatial dims, and rearrangements between channels and space.
 #include "Upsample.h"
+#include "NonEmpty.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -50,6 +51,7 @@ std::optional<SmallVector<ResizedAxis>> lowering::axesBetween(Call &call, size_t
 
 /// Those between argument 0 and the result.
 static std::optional<SmallVector<ResizedAxis>> axes(Call &call, size_t spatial, bool alignCorners) {
+  requireElements(call, call.tensor(0), 1, "an image without channels cannot be resized");
   return axesBetween(call, spatial, shapeOf(call.tensor(0)), call.resultShape(), alignCorners);
 }
 

@@ -63,6 +63,7 @@ static std::optional<SmallVector<Axis>> axes(Call &call) {
     call.kernels.fail("this dtype or rank");
     return std::nullopt;
   }
+  call.require(in[1] - 1, "an image without channels cannot be resized");
   SmallVector<std::optional<double>> factors = scaleFactors(call, 2);
   bool alignCorners = call.args.boolean("align_corners");
   SmallVector<Axis> result;
