@@ -48,7 +48,10 @@ Element lowering::logGamma(Element x) {
   Element positive = logGammaOfPositive(select(isNegative, 1.0 - x, x));
   Element sine = abs(sinPi(x));
   Element reflected = std::log(std::numbers::pi) - log(sine) - positive;
-  Element result = select(isNegative, reflected, positive);
+  // Adding 0 takes the sign of the zero at 1.
+  Element result = select(isNegative, reflected, positive + 0.0);
+  // The sine of a denormal number has few bits.
+  result = select(abs(x) < x.constant(0x1p-100), -log(abs(x)), result);
   Element isPole = (x <= x.constant(0.0)) & (floor(x) == x);
   result = select(isPole | isInf(x), x.constant(infinity), result);
   return select(isNan(x), x, result);
@@ -247,6 +250,9 @@ static Element incompleteGamma(Element a, Element x, bool lower) {
   // Arguments that the methods are not made for are answered at the end.
   Element regular = (a > zero) & (x > zero) & ~isInf(a) & ~isInf(x);
   Element safeA = select(regular, a, one), safeX = select(regular, x, one);
+  // The lower function is 1 to all digits there, which denormal numbers do not have.
+  if (lower)
+    safeA = maximum(safeA, a.constant(1e-290));
   Element isNear = (safeA > a.constant(200.0)) & (abs(safeX - safeA) < 4.5 * sqrt(safeA));
   Element b = select(isNear, one, safeA), y = select(isNear, one, safeX);
   Element useLower = (y <= b) | (y <= y.constant(1.1));

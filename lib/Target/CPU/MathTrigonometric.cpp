@@ -195,10 +195,13 @@ Value kiln::cpu::expandAtan(const MathBuilder &m, Value x) {
 
 Value kiln::cpu::expandAtan2(const MathBuilder &m, Value y, Value x) {
   Value ay = m.abs(y), ax = m.abs(x);
-  // Quotients that are not numbers: 0/0 is 0, inf/inf is 1. Halved: the sum must not overflow.
+  // Quotients that are not numbers: 0/0 is 0, inf/inf is 1. The sum of large numbers must not
+  // overflow, and denormal ones keep their bits.
   Value infinite = m.both(m.eq(ay, m.infinity()), m.eq(ax, m.infinity()));
-  ay = m.select(infinite, m.c(1), m.mul(ay, m.c(0.5)));
-  ax = m.select(infinite, m.c(1), m.mul(ax, m.c(0.5)));
+  Value large = m.either(m.gt(ay, m.c(0x1p1022)), m.gt(ax, m.c(0x1p1022)));
+  Value scale = m.select(large, m.c(0.5), m.c(1));
+  ay = m.select(infinite, m.c(1), m.mul(ay, scale));
+  ax = m.select(infinite, m.c(1), m.mul(ax, scale));
   Value zero = m.both(m.eq(ay, m.c(0)), m.eq(ax, m.c(0)));
   ax = m.select(zero, m.c(1), ax);
   Value angle = atanRatio(m, ay, ax);
