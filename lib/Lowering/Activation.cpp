@@ -37,7 +37,7 @@ static Element silu(Element x) { return x / (1.0 + exp(-x)); }
 
 /// clamp(x + 3, 0, 6)
 static Element hardRamp(Element x) {
-  return minimum(maximum(x + 3.0, x.constant(0)), x.constant(6));
+  return atMost(atLeast(x + 3.0, x.constant(0)), x.constant(6));
 }
 static Element hardswish(Element x) { return x * hardRamp(x) / 6.0; }
 static Element hardsigmoid(Element x) { return hardRamp(x) / 6.0; }

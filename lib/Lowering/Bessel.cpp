@@ -16,13 +16,13 @@ static Element scaledI0(Element x) {
   return select(isSmall, evaluate(i0Small, y), evaluate(i0Large, 1.0 / large) / sqrt(large));
 }
 
-/// exp(-|x|) I1(x).
+/// exp(-|x|) I1(x); 0 where x is a zero of either sign.
 static Element scaledI1(Element x) {
   Element y = abs(x), isSmall = y <= y.constant(8.0);
   Element large = select(isSmall, y.constant(8.0), y);
   Element value =
       select(isSmall, y * evaluate(i1Small, y), evaluate(i1Large, 1.0 / large) / sqrt(large));
-  return copysign(value, x);
+  return select(x < x.constant(0.0), -value, value);
 }
 
 Element lowering::besselI0(Element x) { return exp(abs(x)) * scaledI0(x); }
@@ -71,9 +71,11 @@ template <int order> static Element besselJ(Element x) {
   Element y = abs(x), isNear = y <= y.constant(5.0);
   Element value = select(isNear, besselJNear<order>(select(isNear, y, y.constant(1.0))),
                          besselFar<order, false>(select(isNear, y.constant(5.0), y)));
-  if (order == 1)
-    value = select(x < x.constant(0.0), -value, value);
-  return select(isNan(x), x, value);
+  if (order == 0)
+    return select(isNan(x), x, value);
+  Element zero = x.constant(0.0);
+  value = select(x < zero, -value, value);
+  return select(isNan(x) | (x == zero), x, value);
 }
 
 template <int order> static Element besselY(Element x) {

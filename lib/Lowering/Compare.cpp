@@ -135,6 +135,12 @@ static LogicalResult lowerMaskedFill(Call &call) { // self, mask, value: in self
   }));
 }
 
+/// A number that is known not to be NaN.
+static bool isOrdered(const Operand &bound) {
+  std::optional<double> number = bound.tensor ? std::nullopt : torch::asDouble(*bound.number);
+  return number && !std::isnan(*number);
+}
+
 /// min and max, either of which may be None, as numbers or tensors. NaN anywhere gives NaN; bounds
 /// in the wrong order give the upper one.
 static LogicalResult clamp(Call &call, std::optional<Operand> low, std::optional<Operand> high) {
@@ -149,9 +155,9 @@ static LogicalResult clamp(Call &call, std::optional<Operand> low, std::optional
     }
     Element y = x[0];
     if (low)
-      y = maximum(y, x[1]);
+      y = isOrdered(*low) ? atLeast(y, x[1]) : maximum(y, x[1]);
     if (high)
-      y = minimum(y, x.back());
+      y = isOrdered(*high) ? atMost(y, x.back()) : minimum(y, x.back());
     return y;
   });
 }
@@ -176,7 +182,7 @@ static LogicalResult lowerRelu(Call &call) {
       call.kernels.fail("this dtype");
       return x[0];
     }
-    return maximum(x[0], x[0].constant(0));
+    return atLeast(x[0], x[0].constant(0));
   });
 }
 

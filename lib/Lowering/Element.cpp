@@ -300,16 +300,24 @@ Element lowering::minimum(Element a, Element b) {
   return apply<arith::MinSIOp>(a, b);
 }
 
+Element lowering::atLeast(Element x, Element bound) {
+  return isFloat(x.type()) ? select(x < bound, bound, x) : maximum(x, bound);
+}
+
+Element lowering::atMost(Element x, Element bound) {
+  return isFloat(x.type()) ? select(x > bound, bound, x) : minimum(x, bound);
+}
+
 Element lowering::fmax(Element a, Element b) {
   if (!isFloat(a.type()))
     return maximum(a, b);
-  return select(isNan(a), b, select(isNan(b), a, maximum(a, b)));
+  return select((a >= b) | isNan(b), a, b);
 }
 
 Element lowering::fmin(Element a, Element b) {
   if (!isFloat(a.type()))
     return minimum(a, b);
-  return select(isNan(a), b, select(isNan(b), a, minimum(a, b)));
+  return select((a <= b) | isNan(b), a, b);
 }
 
 Element lowering::abs(Element x) {

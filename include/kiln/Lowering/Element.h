@@ -97,6 +97,10 @@ Element fmod(Element a, Element b);
 
 Element maximum(Element a, Element b);
 Element minimum(Element a, Element b);
+/// x, or the bound that it is beyond: one instruction on x86. NaN stays, and so does a zero of
+/// either sign beside a bound of zero. The bound is not NaN.
+Element atLeast(Element x, Element bound);
+Element atMost(Element x, Element bound);
 Element fmax(Element a, Element b); // the operand that is a number
 Element fmin(Element a, Element b);
 Element abs(Element x); // of a complex number: its real-valued magnitude

@@ -46,13 +46,40 @@ struct StayWide : OpRewritePattern<arith::ExtFOp> {
   }
 };
 
+/// `c > x ? c : x`, and the same with `<`, of a constant: an instruction of a GPU, which gives NaN
+/// where x is, as well. It differs for x = -0.0 beside c = 0 alone, where a GPU has +0.0.
+struct BoundByExtreme : OpRewritePattern<arith::SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  static bool matches(arith::SelectOp op) {
+    auto compare = op.getCondition().getDefiningOp<arith::CmpFOp>();
+    auto bound = op.getTrueValue().getDefiningOp<arith::ConstantOp>();
+    if (!compare || !bound || !op.getType().isF32())
+      return false;
+    bool isBound = compare.getLhs() == op.getTrueValue() && compare.getRhs() == op.getFalseValue();
+    bool isSwapped =
+        compare.getRhs() == op.getTrueValue() && compare.getLhs() == op.getFalseValue();
+    return compare.getPredicate() == arith::CmpFPredicate::OLT && (isBound || isSwapped) &&
+           !cast<FloatAttr>(bound.getValue()).getValue().isNaN();
+  }
+  LogicalResult matchAndRewrite(arith::SelectOp op, PatternRewriter &rewriter) const override {
+    if (!matches(op))
+      return rewriter.notifyMatchFailure(op, "no bound of a number");
+    auto compare = op.getCondition().getDefiningOp<arith::CmpFOp>();
+    if (compare.getLhs() == op.getFalseValue())
+      rewriter.replaceOpWithNewOp<arith::MaximumFOp>(op, op.getFalseValue(), op.getTrueValue());
+    else
+      rewriter.replaceOpWithNewOp<arith::MinimumFOp>(op, op.getFalseValue(), op.getTrueValue());
+    return success();
+  }
+};
+
 struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
   /// The patterns are the same for all functions: building them takes longer than applying them.
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet first(context);
     populateSCFToControlFlowConversionPatterns(first);
     arith::populateArithExpandOpsPatterns(first);
-    first.add<StayWide>(context);
+    first.add<StayWide, BoundByExtreme>(context);
     expansions = std::move(first);
 
     converter = std::make_shared<LLVMTypeConverter>(context);
@@ -70,6 +97,9 @@ struct ConvertToLLVM : kiln::cpu::impl::CpuConvertToLLVMBase<ConvertToLLVM> {
     ConversionTarget flat(getContext());
     flat.addIllegalDialect<scf::SCFDialect>();
     flat.addIllegalOp<arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>();
+    bool isDevice = getOperation()->hasAttr(NVVM::NVVMDialect::getKernelFuncAttrName());
+    flat.addDynamicallyLegalOp<arith::SelectOp>(
+        [=](arith::SelectOp op) { return !isDevice || !BoundByExtreme::matches(op); });
     // ptxas has products of warpgroups wait for each other where it finds arithmetic of bf16.
     bool staysWide = getOperation()
                          ->walk([](NVVM::WgmmaMmaAsyncOp) { return WalkResult::interrupt(); })

@@ -23,3 +23,42 @@ llvm.func @beside(%sums: !llvm.struct<(f32, f32, f32, f32)>, %operand: i64, %x: 
   %y = arith.extf %x : bf16 to f32
   llvm.return %y : f32
 }
+
+// A number bounded by a constant is one instruction of a GPU; on x86 the comparison and the selection are.
+// CHECK-LABEL: llvm.func @bounded_on_device
+// CHECK: llvm.intr.maximum
+// CHECK: llvm.intr.minimum
+// CHECK-NOT: llvm.select
+llvm.func @bounded_on_device(%x: f32) -> f32 attributes {nvvm.kernel} {
+  %zero = arith.constant 0.0 : f32
+  %six = arith.constant 6.0 : f32
+  %below = arith.cmpf olt, %x, %zero : f32
+  %y = arith.select %below, %zero, %x : f32
+  %above = arith.cmpf olt, %six, %y : f32
+  %z = arith.select %above, %six, %y : f32
+  llvm.return %z : f32
+}
+
+// CHECK-LABEL: llvm.func @bounded
+// CHECK: llvm.fcmp "olt"
+// CHECK: llvm.select
+llvm.func @bounded(%x: f32) -> f32 {
+  %zero = arith.constant 0.0 : f32
+  %below = arith.cmpf olt, %x, %zero : f32
+  %y = arith.select %below, %zero, %x : f32
+  llvm.return %y : f32
+}
+
+// Neither is a bound: NaN, and the smaller of two.
+// CHECK-LABEL: llvm.func @no_bounds_on_device
+// CHECK-NOT: llvm.intr
+// CHECK: llvm.return
+llvm.func @no_bounds_on_device(%x: f32) -> f32 attributes {nvvm.kernel} {
+  %nan = arith.constant 0x7FC00000 : f32
+  %one = arith.constant 1.0 : f32
+  %below = arith.cmpf olt, %x, %nan : f32
+  %y = arith.select %below, %nan, %x : f32
+  %smaller = arith.cmpf ole, %y, %one : f32
+  %z = arith.select %smaller, %one, %y : f32
+  llvm.return %z : f32
+}
