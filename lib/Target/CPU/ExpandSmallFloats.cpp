@@ -32,6 +32,25 @@ static bool isExact(Operation *op) {
              LLVM::RoundEvenOp, LLVM::RoundOp>(op);
 }
 
+/// Operations on the sign of what is widened for them alone, as they are on the small type.
+static void narrowSigns(LLVM::LLVMFuncOp function) {
+  function.walk([](LLVM::FPTruncOp round) {
+    Operation *sign = round.getArg().getDefiningOp();
+    if (!isa_and_nonnull<LLVM::FNegOp, LLVM::FAbsOp>(sign))
+      return;
+    auto wide = sign->getOperand(0).getDefiningOp<LLVM::FPExtOp>();
+    Type type = round.getType();
+    if (!wide || wide.getArg().getType() != type || !isSmall(getElementTypeOrSelf(type)))
+      return;
+    OpBuilder b(round);
+    Operation *narrow = b.clone(*sign);
+    narrow->setOperand(0, wide.getArg());
+    narrow->getResult(0).setType(type);
+    round.replaceAllUsesWith(narrow->getResult(0));
+    round.erase();
+  });
+}
+
 /// For operations on the sign, which is the highest bit of all floats; null for others.
 static Value computeSign(OpBuilder &b, Operation *op) {
   if (!isa<LLVM::FNegOp, LLVM::FAbsOp, LLVM::CopySignOp>(op))
@@ -155,6 +174,7 @@ struct ExpandSmallFloats : kiln::cpu::impl::CpuExpandSmallFloatsBase<ExpandSmall
     });
     auto mentions = [&](Type type) { return replacer.replace(type) != type; };
 
+    narrowSigns(function);
     SmallVector<Computation> computations;
     WalkResult walked = function.walk([&](Operation *op) {
       if (op == function || isMove(op) ||

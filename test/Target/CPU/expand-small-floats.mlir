@@ -70,6 +70,16 @@ llvm.func @negate(%x: vector<8xf16>, %y: bf16, %p: !llvm.ptr) -> bf16 {
   llvm.return %a : bf16
 }
 
+// CHECK-LABEL: llvm.func @negateWide
+// CHECK: %[[BITS:.*]] = llvm.xor %arg0, %{{.*}} : i16
+// CHECK: llvm.return %[[BITS]] : i16
+llvm.func @negateWide(%x: f16) -> f16 {
+  %w = llvm.fpext %x : f16 to f32
+  %n = llvm.fneg %w : f32
+  %y = llvm.fptrunc %n : f32 to f16
+  llvm.return %y : f16
+}
+
 // -----
 
 // Arithmetic, comparisons and conversions are in f32; whatever moves numbers moves integers.
