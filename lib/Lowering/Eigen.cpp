@@ -1,4 +1,4 @@
-// Eigenvalues and vectors, which the runtime computes (runtime/linalg/eigh.c).
+// Eigenvalues and vectors, which the runtime computes (runtime/linalg/eigh.c, eig.c).
 #include "Linalg.h"
 
 using namespace mlir;
@@ -7,9 +7,7 @@ using namespace kiln::lowering;
 
 //===-- Of Hermitian matrices -----------------------------------------------------------------===//
 
-/// By columns, the lower triangle of the Hermitian matrices that this triangle of [batch, n, n]
-/// says, and zeros above.
-static Value takeTriangle(Call &call, Value matrices, bool upper) {
+Value lowering::takeTriangle(Call &call, Value matrices, bool upper) {
   return call.kernels.map(shapeOf(matrices), elementType(matrices), [&](BodyBuilder &body) {
     Exprs column = {body.dim(0), body.dim(2), body.dim(1)};
     Element x =
@@ -58,8 +56,35 @@ static LogicalResult lowerEigh(Call &call) {
   return call.set({restore(call, values), restore(call, transposeMatrices(call, vectors), 1)});
 }
 
+//===-- Of any square matrices ----------------------------------------------------------------===//
+
+/// Results: the values and, if there are two, the vectors; complex, whatever the matrices are.
+static LogicalResult lowerEig(Call &call) {
+  Value self = call.tensor(0);
+  if (!isSquare(call, self))
+    return call.refuse("needs square matrices of floats");
+  Value columns = transposeMatrices(call, flattenBatch(call, self));
+  Exprs shape = shapeOf(columns);
+  Expr n = shape[1];
+  Type type = elementType(columns);
+  Type complex = ComplexType::get(Float64Type::get(type.getContext()));
+  SmallVector<Type> types = {sym::getTensorType({shape[0], n}, complex),
+                             sym::getTensorType({shape[0], 2 * n * n + 5 * n}, type)};
+  bool hasVectors = call.numResults() == 2, wantsVectors = hasVectors && !call.isUnused(1);
+  if (wantsVectors)
+    types.push_back(sym::getTensorType(shape, complex));
+  auto made = callRuntime(call, "eig", columns, types);
+  SmallVector<Value> results = {restore(call, made[0])};
+  if (hasVectors)
+    results.push_back(wantsVectors ? restore(call, transposeMatrices(call, made[2]), 1) : Value());
+  return call.set(results);
+}
+
 void lowering::registerEigen(LoweringTable &table) {
   table.add(
       {"aten.linalg_eigh.default", "aten._linalg_eigh.default", "aten.linalg_eigvalsh.default"},
       lowerEigh);
+  table.add(
+      {"aten.linalg_eig.default", "aten.linalg_eigvals.default", "aten._linalg_eigvals.default"},
+      lowerEig);
 }

@@ -17,6 +17,13 @@ mlir::Value flattenBatch(Call &call, mlir::Value tensor);
 /// A result [batch, …] in the shape and dtype that the call declares.
 mlir::Value restore(Call &call, mlir::Value tensor, unsigned result = 0);
 
+/// The batch dims that all of these matrices are broadcast to.
+std::optional<Exprs> commonBatch(Call &call, llvm::ArrayRef<mlir::Value> matrices);
+/// [batch, m, n] of `tensor` broadcast to these batch dims.
+mlir::Value broadcastBatch(Call &call, mlir::Value tensor, llvm::ArrayRef<Expr> batch);
+/// [batch, k] of pivots.
+mlir::Value flattenPivots(Call &call, mlir::Value pivots);
+
 bool isMatrix(mlir::Value tensor);
 /// A matrix of floats with as many rows as columns.
 bool isSquare(Call &call, mlir::Value tensor);
@@ -55,6 +62,9 @@ mlir::Value firstZeroPivot(Call &call, mlir::Value lu);
 mlir::Value invertMatrices(Call &call, mlir::Value matrices, bool checked,
                            mlir::Value *info = nullptr);
 
+/// By columns, the lower triangle of the Hermitian matrices that this triangle of [batch, n, n]
+/// says, and zeros above.
+mlir::Value takeTriangle(Call &call, mlir::Value matrices, bool upper);
 /// Of the Hermitian matrices that a triangle of [batch, n, n] says: the values [batch, n], f64,
 /// ascending, and the vectors by columns.
 mlir::Value eigenvalues(Call &call, mlir::Value matrices, bool upper);

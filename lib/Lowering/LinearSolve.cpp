@@ -8,8 +8,7 @@ using namespace kiln::lowering;
 
 static constexpr llvm::StringLiteral singular = "a matrix is singular";
 
-/// The batch dims that all of these matrices are broadcast to.
-static std::optional<Exprs> commonBatch(Call &call, ArrayRef<Value> matrices) {
+std::optional<Exprs> lowering::commonBatch(Call &call, ArrayRef<Value> matrices) {
   Exprs batch;
   for (Value matrix : matrices) {
     Exprs shape = shapeOf(matrix);
@@ -25,8 +24,7 @@ static std::optional<Exprs> commonBatch(Call &call, ArrayRef<Value> matrices) {
   return batch;
 }
 
-/// [batch, m, n] of `tensor` broadcast to these batch dims.
-static Value broadcastBatch(Call &call, Value tensor, ArrayRef<Expr> batch) {
+Value lowering::broadcastBatch(Call &call, Value tensor, ArrayRef<Expr> batch) {
   Exprs own = shapeOf(tensor), shape(batch);
   llvm::append_range(shape, ArrayRef(own).take_back(2));
   return flattenBatch(call, call.kernels.expand(tensor, shape));
@@ -258,8 +256,7 @@ static LogicalResult lowerLu(Call &call) {
   return setUnpacked(call, unpack(call, factors.lu, factors.permutation));
 }
 
-/// [batch, k] of pivots.
-static Value flattenPivots(Call &call, Value pivots) {
+Value lowering::flattenPivots(Call &call, Value pivots) {
   Exprs shape = shapeOf(pivots);
   return call.kernels.reshape(pivots, {sym::product(ArrayRef(shape).drop_back()), shape.back()});
 }

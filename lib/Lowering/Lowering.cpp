@@ -56,11 +56,13 @@ const LoweringTable &lowering::loweringTable() {
     registerIndexPut(all);
     registerInt4(all);
     registerIntegrate(all);
+    registerLdl(all);
     registerLinearCrossEntropy(all);
     registerLinearSolve(all);
     registerLoss(all);
     registerMarginLoss(all);
     registerMatmul(all);
+    registerMatrixExp(all);
     registerNorm(all);
     registerNormBackward(all);
     registerNumber(all);

@@ -10,6 +10,9 @@
  *   reflect.c  Householder QR, products of reflectors (Golub & Van Loan, 5.1, 5.2)
  *   eigh.c     Hermitian eigenvalues: tridiagonalisation, implicit QL (8.3)
  *   svd.c      singular values: bidiagonalisation, implicit QR (5.4, 8.6)
+ *   eig.c      any eigenvalues: Hessenberg form, QR steps, substitution (7.4, 7.5, 7.6)
+ *   ldl.c      LDL factors and systems: Bunch and Kaufman's pivoting (4.4)
+ *   matrix_exp.c  exponentials: scaling and squaring of Taylor polynomials (9.3)
  *   common.c   scaling, failures
  *
  * Matrices of a batch are computed in parallel, each by one thread, so results do not
@@ -247,5 +250,21 @@ KILN_LINALG_FUNCTION(eigh);
  * [batch, m n + k k + 3 k + max(m, n)]; and, if wanted, columns of U, k or m of them [batch, c, m],
  * and of V, k or n of them [batch, c, n]. */
 KILN_LINALG_FUNCTION(svd);
+
+/* in: a [batch, n, n]. out: eigenvalues, double complex [batch, n]; work [batch, 2 n n + 5 n]; and,
+ * if wanted, the vectors, double complex [batch, n, n]. */
+KILN_LINALG_FUNCTION(eig);
+
+/* in: a [batch, n, n]. out: exponentials [batch, n, n]; work [batch, 6 n n + 8 n]. Of the
+ * transposed matrix it is the transposed one. NaN of a matrix with elements that are not finite. */
+KILN_LINALG_FUNCTION(matrix_exp);
+
+/* in: a [batch, n, n], of which the lower triangle counts; whether it is Hermitian. out: D and L
+ * [batch, n, n], what is above as it was; pivots, int32 [batch, n]; the first block, from 1, whose
+ * pivot is zero, or 0, int32 [batch]. */
+KILN_LINALG_FUNCTION(ldl_factor);
+/* in: the first two of these; b [batch, columns, n]; whether they are Hermitian. out: x [batch,
+ * columns, n]. Pivots that name no row are KILN_INVALID_ARGUMENT. */
+KILN_LINALG_FUNCTION(ldl_solve);
 
 #endif /* KILN_RUNTIME_LINALG_LINALG_H */

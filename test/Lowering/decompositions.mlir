@@ -44,3 +44,38 @@ func.func @eigh(%a: tensor<2x3x3xf64>) -> (tensor<2x3xf64>, tensor<2x3x3xf64>) {
   %0:2 = torch.call "aten._linalg_eigh.default"(%a) args = [#torch.arg<0>, "U", true] {node = "eigh"} : (tensor<2x3x3xf64>) -> (tensor<2x3xf64>, tensor<2x3x3xf64>)
   return %0#0, %0#1 : tensor<2x3xf64>, tensor<2x3x3xf64>
 }
+
+// -----
+
+// Eigenvalues of real matrices are complex.
+// CHECK-LABEL: func.func @eigenvalues
+// CHECK: kernel.extern "kiln" "kiln_linalg_eig_f64"(%{{.*}}) args = [#torch.arg<0>] projection = [0, 1]
+// CHECK-SAME: (tensor<1x3x3xf64>) -> (tensor<1x3xcomplex<f64>>, tensor<1x33xf64>)
+func.func @eigenvalues(%a: tensor<3x3xf32>) -> tensor<3xcomplex<f32>> {
+  %0 = torch.call "aten.linalg_eigvals.default"(%a) args = [#torch.arg<0>] {node = "eigvals"} : (tensor<3x3xf32>) -> tensor<3xcomplex<f32>>
+  return %0 : tensor<3xcomplex<f32>>
+}
+
+// -----
+
+// The gradient is a block of the exponential of a matrix of twice the size.
+// CHECK-LABEL: func.func @gradient
+// CHECK: kernel.extern "kiln" "kiln_linalg_matrix_exp_f64"(%{{.*}}) args = [#torch.arg<0>] projection = [0, 1]
+// CHECK-SAME: (tensor<2x6x6xf64>) -> (tensor<2x6x6xf64>, tensor<2x264xf64>)
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d1, d2 + 3)
+func.func @gradient(%a: tensor<2x3x3xf64>, %g: tensor<2x3x3xf64>) -> tensor<2x3x3xf64> {
+  %0 = torch.call "aten.matrix_exp_backward.default"(%a, %g) args = [#torch.arg<0>, #torch.arg<1>] {node = "grad"} : (tensor<2x3x3xf64>, tensor<2x3x3xf64>) -> tensor<2x3x3xf64>
+  return %0 : tensor<2x3x3xf64>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @ldl
+// CHECK: kernel.extern "kiln" "kiln_linalg_ldl_factor_c128"(%{{.*}}) args = [#torch.arg<0>, true] projection = [0, 1, 2]
+// CHECK: kernel.check %{{.*}}, "a matrix is singular
+// CHECK: kernel.extern "kiln" "kiln_linalg_ldl_solve_c128"
+func.func @ldl(%a: tensor<3x3xcomplex<f64>>, %b: tensor<3x2xcomplex<f64>>) -> tensor<3x2xcomplex<f64>> {
+  %0:2 = torch.call "aten.linalg_ldl_factor.default"(%a) args = [#torch.arg<0>, true] {node = "ldl"} : (tensor<3x3xcomplex<f64>>) -> (tensor<3x3xcomplex<f64>>, tensor<3xi32>)
+  %1 = torch.call "aten.linalg_ldl_solve.default"(%0#0, %0#1, %b) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, true] {node = "solve"} : (tensor<3x3xcomplex<f64>>, tensor<3xi32>, tensor<3x2xcomplex<f64>>) -> tensor<3x2xcomplex<f64>>
+  return %1 : tensor<3x2xcomplex<f64>>
+}

@@ -115,6 +115,25 @@ def hermitian_eigenvalues(a):
             torch.linalg.eigvalsh(a), torch.linalg.eigvalsh(a, UPLO="U"))
 
 
+def general_eigenvalues(a):
+    """In any order, and vectors but for phases where values are complex."""
+    values, vectors = torch.linalg.eig(a)
+    rebuilt = (vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors)
+    return rebuilt, torch.linalg.vector_norm(vectors, dim=-2), values.sum(-1), (values * values).sum(-1), torch.linalg.eigvals(a).prod(-1)
+
+
+def exponentials(a):
+    return torch.matrix_exp(a), torch.linalg.matrix_exp(20 * a.mH), torch.matrix_exp(1e-3 * a), torch.matrix_exp(1e-9 * a), torch.ops.aten.matrix_exp_backward(a, a @ a)
+
+
+def ldl(a):
+    a = a + a.mT
+    adjoint = a + a.mH
+    factors, pivots, info = torch.linalg.ldl_factor_ex(a)
+    others, swaps = torch.linalg.ldl_factor(adjoint, hermitian=True)
+    return (factors, pivots, info, others, swaps, torch.linalg.ldl_solve(factors, pivots, a[..., :2] + 1), torch.linalg.ldl_solve(others, swaps, a[..., :2] + 1, hermitian=True))
+
+
 DECOMPOSED = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
 
@@ -135,17 +154,37 @@ def test_hermitian_eigenvalues(check_calls, dtype):
     check_calls(hermitian_eigenvalues, some_of(dtype, 6, 6), some_of(dtype, 2, 3, 4, 4).mT, some_of(dtype, 1, 1), torch.eye(5, dtype=dtype), some_of(dtype, 30, 30), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", DECOMPOSED, ids=str)
+def test_general_matrices(check_calls, dtype):
+    square, batch = some_of(dtype, 6, 6), some_of(dtype, 2, 3, 4, 4).mT
+    cases = square, batch, some_of(dtype, 1, 1), some_of(dtype, 40, 40) / 6, some_of(dtype, 3, 7, 7)
+    check_calls(general_eigenvalues, *cases, torch.diag(torch.arange(1, 5)).to(dtype), rtol=1e-3, atol=1e-3)
+    check_calls(exponentials, *(0.2 * case for case in cases), torch.zeros(2, 3, 3, dtype=dtype), rtol=1e-3, atol=1e-4)
+    check_calls(ldl, *(case + 2 * torch.diag(torch.arange(case.shape[-1]) % 2) for case in cases), rtol=2e-3, atol=2e-3)
+
+
+def test_exponentials_of_half_precision(compile_model):
+    """Eager mode's own results in these dtypes are meaningless."""
+    class Exponential(torch.nn.Module):
+        def forward(self, a):
+            return torch.matrix_exp(a)
+    for dtype in (torch.float16, torch.bfloat16):
+        a = some(2, 3, 3).to(dtype)
+        (got,) = compile_model(Exponential(), (a,)).model.run([a])
+        torch.testing.assert_close(torch.as_tensor(got), torch.matrix_exp(a.float()).to(dtype), rtol=1e-2, atol=1e-2)
+
+
 def test_decompositions_of_empty_matrices(check_calls):
     def function(a):
         results = (*torch.linalg.qr(a, mode="complete"), *torch.linalg.svd(a), torch.linalg.svdvals(a), torch.linalg.pinv(a), torch.linalg.matrix_rank(a), torch.linalg.matrix_norm(a, "nuc"),
-                   *torch.linalg.eigh(a @ a.mT), torch.linalg.cond(a))
+                   *torch.linalg.eigh(a @ a.mT), torch.linalg.cond(a), *torch.linalg.eig(a @ a.mT), torch.matrix_exp(a @ a.mT), *torch.linalg.ldl_factor_ex(a @ a.mT))
         return [x.sum() for x in results]
     check_calls(function, torch.zeros(0, 3), torch.zeros(2, 3, 0), torch.zeros(0, 2, 2), torch.zeros(2, 0, 0, dtype=torch.float64))
 
 
 class Decomposition(torch.nn.Module):
     def forward(self, a):
-        return *torch.linalg.qr(a), *torch.linalg.qr(a, mode="complete"), *singular_vectors(a), *hermitian_eigenvalues(a @ a.mT)
+        return *torch.linalg.qr(a), *torch.linalg.qr(a, mode="complete"), *singular_vectors(a), *hermitian_eigenvalues(a @ a.mT), *general_eigenvalues(a @ a.mT + a[..., :1]), torch.matrix_exp(0.1 * a @ a.mT), *ldl(a @ a.mT + 3 * torch.eye(a.shape[-2]))
 
 
 def test_decompositions_of_dynamic_sizes(compile_and_compare):  # export takes geqrf at given sizes only
@@ -157,19 +196,36 @@ def test_decompositions_with_threads(compile_model):
     """The same bits on any number of threads."""
     class Vectors(torch.nn.Module):
         def forward(self, a):
-            return *torch.linalg.svd(a), *torch.linalg.qr(a), *torch.linalg.eigh(a @ a.mT)
+            return *torch.linalg.svd(a), *torch.linalg.qr(a), *torch.linalg.eigh(a @ a.mT), *torch.linalg.eig(a @ a.mT), torch.matrix_exp(a @ a.mT), torch.matrix_exp(a[:7].flatten(0, 1)[:, :1] @ a[:7].flatten(0, 1)[:, :1].mT / 9)
     a = some(40, 9, 6)
     one, four = (compile_model(Vectors(), (a,), threads=threads).model.run([a]) for threads in (1, 4))
     assert all(torch.equal(torch.as_tensor(x), torch.as_tensor(y)) for x, y in zip(one, four))
 
 
-@pytest.mark.parametrize("function", [torch.linalg.svdvals, torch.linalg.eigvalsh], ids=lambda function: function.__name__)
+@pytest.mark.parametrize("function", [torch.linalg.svdvals, torch.linalg.eigvalsh, lambda a: torch.linalg.eigvals(a).real], ids=lambda function: function.__name__)
 def test_decompositions_that_fail(compile_model, function):
     class Values(torch.nn.Module):
         def forward(self, a):
             return function(a)
     model = compile_model(Values(), (torch.eye(3),)).model
     for value in (float("nan"), float("inf")):
-        with pytest.raises(Exception, match="failed to converge"):
+        with pytest.raises(Exception, match="linalg_.*: the algorithm failed to converge"):
             model.run([torch.full((3, 3), value)])
     assert torch.as_tensor(model.run([torch.eye(3)])[0]).tolist() == [1, 1, 1]
+
+
+GRADIENTS = {
+    "qr": lambda a: sum(x.square().sum() * (i + 1) + x.sum() for i, x in enumerate(torch.linalg.qr(a @ a.mT + torch.eye(4)))),
+    "svd": lambda a: (lambda u, s, vh: ((u * s.sin()) @ vh).sum())(*torch.linalg.svd(a, full_matrices=False)),
+    "svdvals": lambda a: torch.linalg.svdvals(a).square().sum() + torch.linalg.matrix_norm(a, "nuc"),
+    "eigh": lambda a: (lambda values, vectors: ((vectors * values.exp()) @ vectors.mT).sum())(*torch.linalg.eigh(a + a.mT)),
+    "matrix_exp": lambda a: torch.matrix_exp(a).sin().sum(),
+    "pinv": lambda a: torch.linalg.pinv(a).sum(),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(compile_and_compare, name):
+    a = some(4, 4).double()
+    program = torch.fx.experimental.proxy_tensor.make_fx(torch.func.grad(GRADIENTS[name]))(a)
+    compile_and_compare(program, (a,), rtol=1e-6, atol=1e-6)

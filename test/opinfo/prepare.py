@@ -42,6 +42,10 @@ EXACT = {
 }
 
 
+# What eager mode does not compute in these dtypes, although it accepts them: its results have nothing to do with the inputs.
+MEANINGLESS = {"matrix_exp": (torch.float16, torch.bfloat16)}
+
+
 def dtype_name(dtype):
     return str(dtype).removeprefix("torch.")
 
@@ -49,7 +53,7 @@ def dtype_name(dtype):
 def choose_dtypes(entry, names=()):
     """float32 and two others that the entry supports; which ones differs from entry to entry, so that all are met. `names` are other
     dtypes to take, or `others` for those that are not float32."""
-    supported = entry.dtypes
+    supported = set(entry.dtypes) - set(MEANINGLESS.get(entry.name, ()))
     if list(names) == ["others"]:
         return [dtype for dtype in choose_dtypes(entry) if dtype != torch.float32]
     if names:
@@ -249,14 +253,20 @@ def of_eigenvectors(results):
     return [(vectors * values.unsqueeze(-2).to(vectors.dtype)) @ vectors.mH, values, vectors.mH @ vectors]
 
 
+def of_eigenvalues(results):
+    """In one order: along a line on which hardly any two are at the same place."""
+    order = (results[0].real + 0.618 * results[0].imag).argsort(-1)
+    return [results[0].gather(-1, order)]
+
+
 def of_general_eigenvectors(results):
     values, vectors = results
-    return [(vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors), values, torch.linalg.vector_norm(vectors, dim=-2)]
+    return [(vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors), *of_eigenvalues(results), torch.linalg.vector_norm(vectors, dim=-2)]
 
 
 # What can be compared where results are not unique.
 COMPARABLE = {"linalg.svd": of_singular_vectors, "svd": lambda results: of_singular_vectors([*results[:2], results[2].mH]),
-              "linalg.eigh": of_eigenvectors, "linalg.eig": of_general_eigenvectors}
+              "linalg.eigh": of_eigenvectors, "linalg.eigvals": of_eigenvalues, "linalg.eig": of_general_eigenvectors}
 
 
 class Program(torch.nn.Module):
@@ -312,7 +322,7 @@ def input_values(program):
 
 
 # Here matrices grow by rows and columns of the identity, and stay regular or positive definite.
-MATRICES = re.compile(r"linalg\.|cholesky|logdet|^lu|triangular_solve")
+MATRICES = re.compile(r"linalg\.|cholesky|logdet|^lu|triangular_solve|^qr|^svd|pinverse")
 
 
 def resize(tensor, shape, of_matrices=False):

@@ -6,6 +6,7 @@
  *===-----------------------------------------------------------------------===*/
 #include "../../runtime/linalg/linalg.h"
 
+#include <complex.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,6 +196,96 @@ static void test_eigh(int64_t n, const array *given) {
   release((array *[]){&d, &alone, &w, &v}, 4);
 }
 
+static void test_eig(int64_t n, const array *given) {
+  array a = *given, values = allocate(2, 1, n, 0, 2 * sizeof(double)),
+        w = vectors(2 * n * n + 5 * n);
+  array alone = allocate(2, 1, n, 0, 2 * sizeof(double));
+  array v = allocate(3, 1, n, n, 2 * sizeof(double));
+  CHECK(call(KILN_LINALG(eig), (array *[]){&a}, 1, (array *[]){&values, &w, &v}, 3) == KILN_OK);
+  CHECK(call(KILN_LINALG(eig), (array *[]){&a}, 1, (array *[]){&alone, &w}, 2) == KILN_OK);
+  const double complex *lambda = values.tensor.data, *x = v.tensor.data;
+  CHECK(!memcmp(lambda, alone.tensor.data, (size_t)n * sizeof *lambda));
+  double unit = largest(n * n, data(&a)) + DBL_MIN;
+  for (int64_t k = 0; k < n; ++k) {
+    double square = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      double complex sum = 0;
+      for (int64_t j = 0; j < n; ++j)
+        sum += data(&a)[j * n + i] / unit * x[k * n + j];
+      CHECK(cabs(sum - lambda[k] / unit * x[k * n + i]) < 1e-12 * (double)(n + 10));
+      square += creal(x[k * n + i] * conj(x[k * n + i]));
+    }
+    CHECK(fabs(square - 1) < 1e-13);
+    /* Pairs are exact. */
+    if (!KILN_LINALG_COMPLEX && cimag(lambda[k]) > 0)
+      CHECK(k + 1 < n && lambda[k + 1] == conj(lambda[k]) && x[(k + 1) * n] == conj(x[k * n]));
+  }
+  release((array *[]){&values, &w, &v, &alone}, 4);
+}
+
+static void test_ldl(int64_t n, const array *given, bool hermitian) {
+  array a = *given, whole = matrices(n, n), ld = matrices(n, n), b = matrices(2, n);
+  array x = matrices(2, n);
+  array pivots = allocate(2, 1, n, 0, sizeof(int32_t)), info = allocate(2, 1, 1, 0, 4);
+  uint8_t is_hermitian = hermitian;
+  array flag = {{.data = &is_hermitian}, {0}};
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < n; ++i) {
+      scalar y = data(&a)[smaller(i, j) * n + (i > j ? i : j)];
+      data(&whole)[j * n + i] = i == j && hermitian  ? real(y)
+                                : i < j && hermitian ? conjugate(y)
+                                                     : y;
+    }
+  for (int64_t i = 0; i < 2 * n; ++i)
+    data(&b)[i] = make(next(), next());
+  CHECK(call(KILN_LINALG(ldl_factor), (array *[]){&a, &flag}, 2, (array *[]){&ld, &pivots, &info},
+             3) == KILN_OK);
+  CHECK(call(KILN_LINALG(ldl_solve), (array *[]){&ld, &pivots, &b, &flag}, 4, (array *[]){&x}, 1) ==
+        KILN_OK);
+  int32_t *rows_of = pivots.tensor.data;
+  if (!strcmp(kind, "random") || !strcmp(kind, "identity"))
+    for (int64_t c = 0; c < 2; ++c) {
+      double size = largest(n, data(&x) + c * n) + 1;
+      for (int64_t i = 0; i < n; ++i) {
+        scalar sum = 0;
+        for (int64_t j = 0; j < n; ++j)
+          sum += multiply(data(&whole)[j * n + i], data(&x)[c * n + j]);
+        CHECK(taxicab(sum - data(&b)[c * n + i]) < 1e-12 * (double)(n + 10) * size);
+      }
+    }
+  /* Nothing is read or written where pivots are not what a factorisation gives. */
+  for (int32_t bad = -2; bad < 3 && n; ++bad) {
+    rows_of[n - 1] = bad == 0 ? 0 : bad < 0 ? bad + 1 - (int32_t)n - 1 : (int32_t)n + bad;
+    CHECK(call(KILN_LINALG(ldl_solve), (array *[]){&ld, &pivots, &b, &flag}, 4, (array *[]){&x},
+               1) == KILN_INVALID_ARGUMENT);
+  }
+  release((array *[]){&whole, &ld, &b, &x, &pivots, &info}, 6);
+}
+
+/* exp(A) exp(-A) is the unit matrix. */
+static void test_exponential(int64_t n, const array *given) {
+  array a = *given, minus = matrices(n, n), x = matrices(n, n), y = matrices(n, n);
+  array w = vectors(6 * n * n + 8 * n);
+  double unit = largest(n * n, data(&a));
+  for (int64_t i = 0; i < n * n; ++i) {
+    data(&a)[i] /= unit > 1 ? unit : 1;
+    data(&minus)[i] = -data(&a)[i];
+  }
+  CHECK(call(KILN_LINALG(matrix_exp), (array *[]){&a}, 1, (array *[]){&x, &w}, 2) == KILN_OK);
+  CHECK(call(KILN_LINALG(matrix_exp), (array *[]){&minus}, 1, (array *[]){&y, &w}, 2) == KILN_OK);
+  double size = largest(n * n, data(&x)) * largest(n * n, data(&y)) + 1;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      scalar sum = 0;
+      for (int64_t k = 0; k < n; ++k)
+        sum += multiply(data(&x)[k * n + i], data(&y)[j * n + k]);
+      CHECK(taxicab(sum - (i == j)) < 1e-13 * (double)(n + 10) * size);
+    }
+  if (n == 1)
+    CHECK(taxicab(data(&x)[0] - (scalar)cexp((double complex)data(&a)[0])) < 1e-14);
+  release((array *[]){&minus, &x, &y, &w}, 4);
+}
+
 /* No algorithm goes on for ever, or writes elsewhere. */
 static void test_not_finite(int64_t n, double value) {
   kind = "not finite";
@@ -211,14 +302,21 @@ static void test_not_finite(int64_t n, double value) {
   data(&a)[n * n - 1] = value;
   CHECK(call(KILN_LINALG(eigh), (array *[]){&a}, 1, (array *[]){&s, &w, &v}, 3) ==
         KILN_ASSERTION_FAILED);
-  release((array *[]){&a, &s, &w, &u, &v, &tau, &packed}, 7);
+  array values = allocate(2, 1, n, 0, 2 * sizeof(double)), work = vectors(6 * n * n + 8 * n);
+  CHECK(call(KILN_LINALG(eig), (array *[]){&a}, 1, (array *[]){&values, &work}, 2) ==
+        KILN_ASSERTION_FAILED);
+  CHECK(call(KILN_LINALG(matrix_exp), (array *[]){&a}, 1, (array *[]){&v, &work}, 2) == KILN_OK);
+  for (int64_t i = 0; i < n * n; ++i)
+    CHECK(isnan(real(data(&v)[i])));
+  release((array *[]){&a, &s, &w, &u, &v, &tau, &packed, &values, &work}, 9);
 }
 
 int main(void) {
   static const char *const kinds[] = {"random", "zero", "ones",   "identity",
                                       "huge",   "tiny", "graded", "bidiagonal"};
-  static const int64_t sizes[][2] = {{0, 0}, {0, 3}, {3, 0},  {1, 1},  {1, 4},   {4, 1},
-                                     {2, 2}, {3, 3}, {5, 12}, {12, 5}, {33, 33}, {40, 17}};
+  static const int64_t sizes[][2] = {{0, 0},   {0, 3},   {3, 0},    {1, 1},  {1, 4},
+                                     {4, 1},   {2, 2},   {3, 3},    {5, 12}, {12, 5},
+                                     {33, 33}, {40, 17}, {120, 120}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
     for (size_t j = 0; j < sizeof sizes / sizeof *sizes; ++j) {
       columns = sizes[j][0], rows = sizes[j][1];
@@ -226,8 +324,13 @@ int main(void) {
       fill(kinds[i], columns, rows, data(&a));
       test_qr(columns, rows, &a);
       test_svd(columns, rows, &a);
-      if (columns == rows)
+      if (columns == rows) {
         test_eigh(columns, &a);
+        test_eig(columns, &a);
+        test_ldl(columns, &a, false);
+        test_ldl(columns, &a, true);
+        test_exponential(columns, &a);
+      }
       release((array *[]){&a}, 1);
     }
   for (int64_t n = 1; n < 8; ++n) {
