@@ -200,21 +200,21 @@ class Repeated(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.linear = torch.nn.Linear(128, 128)
-        self.first, self.conv = torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.Conv2d(16, 16, 3, padding=1)
+        self.linear = torch.nn.Linear(192, 192)  # whole panels on every CPU
+        self.first, self.conv = torch.nn.Conv2d(12, 96, 3, padding=1), torch.nn.Conv2d(96, 96, 3, padding=1)
 
     def forward(self, x):
         for _ in range(4):
             x = F.gelu(self.linear(x))
         x = torch.cond(x.sum() > 0, lambda x: self.linear(x).relu(), lambda x: self.linear(x - 1), (x,))
-        image = self.first(x[:64].reshape(1, 8, 32, 32))
+        image = self.first(x[:64].reshape(1, 12, 32, 32))
         return self.linear(x), self.linear(x[:1]), self.conv(self.conv(image).relu())
 
 
 @pytest.mark.parametrize("shape", [None, {"x": {0: torch.export.Dim("rows", min=64, max=4096)}}], ids=["static", "dynamic"])
 def test_stored_once(compile_model, shape):
     torch.manual_seed(0)
-    module, x = Repeated(), torch.randn(96, 128)
+    module, x = Repeated(), torch.randn(96, 192)
     compiled = compile_model(module, (x,), dynamic_shapes=shape, options=["--weights=external"])
     stored = sum(constant.numel() for constant in module.state_dict().values()) * 4
     assert compiled.path.with_name("model.so.weights").stat().st_size < stored + 8192  # the file's head, and alignment
