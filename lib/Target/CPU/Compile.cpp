@@ -261,9 +261,12 @@ cpu::compileToObject(ModuleOp module, const TargetInfo &target, const CompileOpt
   if (options.onModule)
     options.onModule(**translated);
   llvm::StringSet<> declared;
-  for (auto function : module.getOps<LLVM::LLVMFuncOp>())
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
+    StringRef name = function.getName();
+    name.consume_front("\01"); // which tells LLVM to take the rest as it is
     if (function.isExternal())
-      declared.insert(function.getName());
+      declared.insert(name);
+  }
   for (auto global : module.getOps<LLVM::GlobalOp>())
     if (!global.getValueAttr() && !global.getInitializerBlock())
       declared.insert(global.getName());
