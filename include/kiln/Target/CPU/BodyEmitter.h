@@ -165,10 +165,14 @@ private:
   // BodyReduce.cpp
   void emitReduces(llvm::ArrayRef<kernel::ReduceOp> group);
   using Accumulators = llvm::SmallVector<mlir::Value>;
+  class UniformReduction; // BodyReduceUniform.cpp
   Accumulators reduceUniform(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators reduceVarying(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators reduceTogether(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators accumulate(llvm::ArrayRef<kernel::ReduceOp> group, mlir::ValueRange accumulators);
+  /// Copies of the accumulators that hide the latency of `combine`: few when the body has other
+  /// work.
+  static int64_t chooseCopies(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators combine(llvm::ArrayRef<kernel::ReduceOp> group, mlir::ValueRange a,
                        mlir::ValueRange b);
 
