@@ -44,6 +44,29 @@ static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
   return batch;
 }
 
+/// An element of query, key or value, of which one head serves `group` heads of the query.
+static Element readHeads(BodyBuilder &body, Value tensor, const Exprs &batch, Expr group, Expr row,
+                         Expr column) {
+  unsigned rank = batch.size();
+  Exprs at = body.dims(0, rank), shape = batch, own = shapeOf(tensor);
+  if (rank > 0 && !group.isConstant(1)) {
+    at.back() = at.back().floorDiv(group);
+    shape.back() = own[rank - 1];
+  }
+  at.append({row, column});
+  shape.append({own[rank], own[rank + 1]});
+  return body.broadcast(tensor, at, shape);
+}
+
+static Element readBias(BodyBuilder &body, Value mask, const AttentionSpec &spec, Type type) {
+  Exprs at = body.dims(0, spec.batch.size() + 2), shape = spec.batch;
+  shape.append({spec.m, spec.n});
+  Element element = body.broadcast(mask, at, shape);
+  if (isBool(element.type()))
+    return select(element, body.constant(type, 0), lowest(body.b(), type));
+  return convert(element, type);
+}
+
 /// Null, with a reason, for what cannot be expressed.
 static Value lowerAttention(Call &call, const Attention &a) {
   auto refuse = [&](const Twine &reason) {
@@ -82,28 +105,14 @@ static Value lowerAttention(Call &call, const Attention &a) {
       return refuse("query heads that key and value heads do not divide");
   }
   auto read = [&](BodyBuilder &body, Value tensor, Expr row, Expr column, bool shared) {
-    Exprs at = body.dims(0, rank), shape = spec.batch, own = shapeOf(tensor);
-    if (shared && rank > 0 && !group.isConstant(1)) {
-      at.back() = at.back().floorDiv(group);
-      shape.back() = own[rank - 1];
-    }
-    at.append({row, column});
-    shape.append({own[rank], own[rank + 1]});
-    return body.broadcast(tensor, at, shape);
+    return readHeads(body, tensor, spec.batch, shared ? group : Expr(1), row, column);
   };
   Expr m = Expr::dim(rank), n = Expr::dim(rank + 1), d = Expr::dim(rank + 2);
   Expr dv = Expr::dim(rank + 3);
   auto readQuery = [&](BodyBuilder &body) { return read(body, a.query, m, d, false); };
   auto readKey = [&](BodyBuilder &body) { return read(body, a.key, n, d, true); };
   auto readValue = [&](BodyBuilder &body) { return read(body, a.value, n, dv, true); };
-  auto bias = [&](BodyBuilder &body) {
-    Exprs at = body.dims(0, rank + 2), shape = spec.batch;
-    shape.append({spec.m, spec.n});
-    Element mask = body.broadcast(a.mask, at, shape);
-    if (isBool(mask.type()))
-      return select(mask, body.constant(type, 0), lowest(body.b(), type));
-    return convert(mask, type);
-  };
+  auto bias = [&](BodyBuilder &body) { return readBias(body, a.mask, spec, type); };
   spec.q = readQuery;
   spec.k = readKey;
   spec.v = readValue;

@@ -135,12 +135,12 @@ private:
   Accumulators emitUnknown(Accumulators all) {
     sym::Expr vectors = frame.assumptions.simplify(inner.extent.floorDiv(width) * width);
     if (copies > 1)
-      all = frame.emitLoop(frame.emit(whole), frame.emit(vectors), width, all,
-                           [&](Value iv, ValueRange values) {
-                             Accumulators next(values);
-                             iterate(frame.addSteppedVariable(iv, width, vectors), 0, next, Value());
-                             return next;
-                           });
+      all = frame.emitLoop(
+          frame.emit(whole), frame.emit(vectors), width, all, [&](Value iv, ValueRange values) {
+            Accumulators next(values);
+            iterate(frame.addSteppedVariable(iv, width, vectors), 0, next, Value());
+            return next;
+          });
     sym::Expr left = frame.assumptions.simplify(inner.extent - vectors);
     if (left.isConstant(0))
       return all;

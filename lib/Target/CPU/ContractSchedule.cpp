@@ -47,6 +47,37 @@ static int64_t chooseRows(const ContractLayout &layout, const TargetInfo &target
   return most;
 }
 
+static int64_t chooseTasks(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                           int64_t batch, int64_t bytes) {
+  double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
+  // Every product loads both of its operands, and the copy is not small beside so short a sum.
+  if (layout.depthwise)
+    flops *= 3;
+  double seconds = std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
+                            double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
+  return static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
+}
+
+/// The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
+/// rows of one tile in scratch would not leave room for anything else in level 2 cache.
+static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k, int64_t bytes,
+                              int64_t cache) {
+  int64_t panelBytes = layout.panel() * bytes;
+  if (m <= layout.maxTileRows() && layout.packed)
+    panelBytes = 1;
+  if (layout.lhs == ContractLayout::Lhs::Matrix)
+    panelBytes = std::max(panelBytes, layout.maxTileRows() * bytes);
+  int64_t sumBlocks = llvm::divideCeilSigned(k * panelBytes, cache);
+  int64_t blockSum = llvm::divideCeilSigned(k, sumBlocks);
+  if (layout.sums.size() == 1 && sumBlocks > 1)
+    blockSum = llvm::alignTo(blockSum, 16);
+  if (!layout.hasBoundedBlocks())
+    blockSum = k;
+  if (!layout.sums.front().extent.isConstant())
+    blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), 512);
+  return blockSum;
+}
+
 static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &target) {
   kernel::ContractOp op = layout.op;
   int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
@@ -61,37 +92,15 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const TargetInfo &targ
                                  : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
   layout.setTile(chooseRows(layout, target));
 
-  double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
-  // Every product loads both of its operands, and the copy is not small beside so short a sum.
-  if (layout.depthwise)
-    flops *= 3;
-  double seconds = std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
-                            double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
   int64_t outer = batch;
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
     outer *= std::max<int64_t>(cpu::estimate(axis.extent), 1);
-  auto tasks = static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
-  tasks = llvm::divideCeilSigned(tasks, outer);
+  int64_t tasks = llvm::divideCeilSigned(chooseTasks(layout, m, n, k, batch, bytes), outer);
 
   int64_t units = std::max<int64_t>(cpu::estimate(layout.numUnits()), 1);
   int64_t panels = std::max<int64_t>(cpu::estimate(layout.numPanels()), 1);
   int64_t cache = target.l2Bytes / 2;
-
-  // The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
-  // rows of one tile in scratch would not leave room for anything else in level 2 cache.
-  int64_t panelBytes = layout.panel() * bytes;
-  if (m <= layout.maxTileRows() && layout.packed)
-    panelBytes = 1;
-  if (layout.lhs == ContractLayout::Lhs::Matrix)
-    panelBytes = std::max(panelBytes, layout.maxTileRows() * bytes);
-  int64_t sumBlocks = llvm::divideCeilSigned(k * panelBytes, cache);
-  int64_t blockSum = llvm::divideCeilSigned(k, sumBlocks);
-  if (layout.sums.size() == 1 && sumBlocks > 1)
-    blockSum = llvm::alignTo(blockSum, 16);
-  if (!layout.hasBoundedBlocks())
-    blockSum = k;
-  if (!layout.sums.front().extent.isConstant())
-    blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), 512);
+  int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache);
 
   int64_t rowBlocks = 1, columnBlocks = 1;
   if (layout.isStaged()) {
