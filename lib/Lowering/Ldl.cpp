@@ -14,10 +14,11 @@ static LogicalResult lowerLdlFactor(Call &call) {
   ImplicitLocOpBuilder &b = call.kernels.b();
   Value lower = takeTriangle(call, flattenBatch(call, self), /*upper=*/false);
   Exprs shape = shapeOf(lower);
-  auto made = callRuntime(call, "ldl_factor", lower,
-                          {lower.getType(), sym::getTensorType({shape[0], shape[1]}, b.getI32Type()),
-                           sym::getTensorType({shape[0]}, b.getI32Type())},
-                          b.getBoolAttr(call.args.boolean("hermitian")));
+  auto made =
+      callRuntime(call, "ldl_factor", lower,
+                  {lower.getType(), sym::getTensorType({shape[0], shape[1]}, b.getI32Type()),
+                   sym::getTensorType({shape[0]}, b.getI32Type())},
+                  b.getBoolAttr(call.args.boolean("hermitian")));
   if (!call.args.has("check_errors") || call.args.boolean("check_errors"))
     requireSuccess(call, made[2], "a matrix is singular");
   SmallVector<Value> results = {restore(call, transposeMatrices(call, made[0])),

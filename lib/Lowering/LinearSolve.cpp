@@ -36,6 +36,18 @@ namespace {
 enum class Determinant { Value, Logarithm, SignAndLogarithm };
 } // namespace
 
+/// The factors that some operators give beside their results are those of the transposed matrix if
+/// it lies by rows, which is not known here.
+static LogicalResult setWithoutFactors(Call &call, ArrayRef<Value> given, unsigned count) {
+  SmallVector<Value> results(given);
+  unsigned first = results.size();
+  for (unsigned i = first; i < first + count; ++i)
+    if (!call.isUnused(i))
+      return call.refuse("factors that depend on how a matrix lies in memory");
+  results.insert(results.end(), count, Value());
+  return call.set(results);
+}
+
 static LogicalResult determinant(Call &call, Determinant form) {
   Value self = call.tensor(0);
   if (!isSquare(call, self))
@@ -60,9 +72,14 @@ static LogicalResult determinant(Call &call, Determinant form) {
                    type);
   });
   if (form == Determinant::Value)
-    return call.set(restore(call, call.kernels.map({shape[0]}, type, [&](BodyBuilder &body) {
-      return body.read(parity, body.ownDims()) * body.prod({n}, type, diagonal);
-    })));
+    return setWithoutFactors(call,
+                             restore(call, call.kernels.map({shape[0]}, type,
+                                                            [&](BodyBuilder &body) {
+                                                              return body.read(parity,
+                                                                               body.ownDims()) *
+                                                                     body.prod({n}, type, diagonal);
+                                                            })),
+                             call.numResults() - 1);
   SmallVector<Value> results = call.kernels.map({shape[0]}, {type, f64}, [&](BodyBuilder &body) {
     Element sign = body.prod({n}, type, [&](BodyBuilder &inner) {
       Element x = diagonal(inner);
@@ -76,7 +93,8 @@ static LogicalResult determinant(Call &call, Determinant form) {
     return BodyBuilder::Elements{sign * body.read(parity, body.ownDims()), logarithm};
   });
   if (form == Determinant::SignAndLogarithm)
-    return call.set({restore(call, results[0]), restore(call, results[1], 1)});
+    return setWithoutFactors(call, {restore(call, results[0]), restore(call, results[1], 1)},
+                             call.numResults() - 2);
   Type wide = isComplex(type) ? type : Type(f64);
   return call.set(restore(call, call.kernels.map({shape[0]}, wide, [&](BodyBuilder &body) {
     Element sign = body.read(results[0], body.ownDims());
@@ -121,12 +139,25 @@ static LogicalResult solve(Call &call, Value a, Value b, bool left, bool checked
   if (!left)
     x = transposeMatrices(call, x);
   SmallVector<Value> results = {restore(call, x)};
-  if (call.numResults() == 2) // of the matrices that were given, which are fewer
+  unsigned last = call.numResults() - 1;
+  for (unsigned i = 1; i < last; ++i, results.emplace_back())
+    if (!call.isUnused(i))
+      return call.refuse("factors that depend on how a matrix lies in memory");
+  if (last > 0) // of the matrices that were given, which are fewer
     results.push_back(
-        call.isUnused(1)
+        call.isUnused(last)
             ? Value()
-            : restore(call, firstZeroPivot(call, factorize(call, flattenBatch(call, a)).lu), 1));
+            : restore(call, firstZeroPivot(call, factorize(call, flattenBatch(call, a)).lu), last));
   return call.set(results);
+}
+
+static LogicalResult lowerCheckErrors(Call &call) {
+  Value info = call.tensor(0);
+  if (!isInt(elementType(info)))
+    return call.refuse("this dtype");
+  requireSuccess(call, call.kernels.reshape(info, {sym::product(shapeOf(info))}),
+                 (call.args.string(1) + ": a matrix has no such factors").str());
+  return call.set(ValueRange());
 }
 
 static LogicalResult lowerSolve(Call &call) {
@@ -303,13 +334,16 @@ static LogicalResult lowerLuSolve(Call &call, Value lu, Value pivots, Value b, b
 }
 
 void lowering::registerLinearSolve(LoweringTable &table) {
-  table.add({"aten.linalg_det.default", "aten.det.default"},
+  table.add({"aten.linalg_det.default", "aten._linalg_det.default", "aten.det.default"},
             [](Call &call) { return determinant(call, Determinant::Value); });
-  table.add({"aten.linalg_slogdet.default", "aten.slogdet.default"},
+  table.add({"aten.linalg_slogdet.default", "aten._linalg_slogdet.default", "aten.slogdet.default"},
             [](Call &call) { return determinant(call, Determinant::SignAndLogarithm); });
   table.add("aten.logdet.default",
             [](Call &call) { return determinant(call, Determinant::Logarithm); });
-  table.add({"aten.linalg_solve.default", "aten.linalg_solve_ex.default"}, lowerSolve);
+  table.add({"aten.linalg_solve.default", "aten.linalg_solve_ex.default",
+             "aten._linalg_solve_ex.default"},
+            lowerSolve);
+  table.add("aten._linalg_check_errors.default", lowerCheckErrors);
   table.add({"aten.linalg_inv.default", "aten.linalg_inv_ex.default", "aten.inverse.default"},
             lowerInverse);
   table.add("aten.linalg_tensorinv.default", lowerTensorInverse);

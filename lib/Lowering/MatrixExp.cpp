@@ -30,18 +30,16 @@ static LogicalResult lowerMatrixExpBackward(Call &call) {
   Value a = conjugateTranspose(call, flattenBatch(call, self)), g = flattenBatch(call, grad);
   Exprs shape = shapeOf(a);
   Expr n = shape[1];
-  Value both = call.kernels.map(
-      {shape[0], 2 * n, 2 * n}, elementType(a), [&](BodyBuilder &body) {
-        Expr batch = body.dim(0), row = body.dim(1), column = body.dim(2);
-        Element zero = body.constant(elementType(a), 0);
-        return body.readPadded(a, Exprs{batch, row, column}, zero) +
-               body.readPadded(a, Exprs{batch, row - n, column - n}, zero) +
-               body.readPadded(g, Exprs{batch, row, column - n}, zero);
-      });
-  Value block = exponential(call, both);
-  Value result = call.kernels.view(block, shape, [&](ArrayRef<Expr> dims) {
-    return Exprs{dims[0], dims[1], dims[2] + n};
+  Value both = call.kernels.map({shape[0], 2 * n, 2 * n}, elementType(a), [&](BodyBuilder &body) {
+    Expr batch = body.dim(0), row = body.dim(1), column = body.dim(2);
+    Element zero = body.constant(elementType(a), 0);
+    return body.readPadded(a, Exprs{batch, row, column}, zero) +
+           body.readPadded(a, Exprs{batch, row - n, column - n}, zero) +
+           body.readPadded(g, Exprs{batch, row, column - n}, zero);
   });
+  Value block = exponential(call, both);
+  Value result = call.kernels.view(
+      block, shape, [&](ArrayRef<Expr> dims) { return Exprs{dims[0], dims[1], dims[2] + n}; });
   return call.set(restore(call, result));
 }
 

@@ -140,8 +140,7 @@ static scalar root(scalar x) {
   if (size == 0)
     return 0;
   double high = square_root((size + magnitude(real(x))) / 2), low = imaginary(x) / (2 * high);
-  return real(x) >= 0 ? make(high, low)
-                      : make(magnitude(low), with_sign(high, imaginary(x)));
+  return real(x) >= 0 ? make(high, low) : make(magnitude(low), with_sign(high, imaginary(x)));
 }
 
 /* The eigenvalue of the last two rows that is nearer to the last element. */
@@ -427,7 +426,8 @@ static void normalize_vector(int64_t n, number *x, bool is_real) {
     }
   }
   double size = square_root(sum), part = square_root(largest);
-  number factor = is_real ? pair(1 / size, 0) : pair(re(x[place]) / (part * size), -im(x[place]) / (part * size));
+  number factor = is_real ? pair(1 / size, 0)
+                          : pair(re(x[place]) / (part * size), -im(x[place]) / (part * size));
   for (int64_t i = 0; i < n; ++i)
     x[i] = times(x[i], factor);
   if (!is_real)

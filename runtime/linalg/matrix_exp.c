@@ -107,8 +107,8 @@ static void add_term(int64_t n, double factor, const scalar *y, scalar *x) {
 static const struct {
   int degree, block; /* the degree is a multiple of block */
   double bound;
-} polynomials[] = {{1, 1, 2.2204460492503131e-16}, {2, 2, 2.5809568029717672e-08},
-                   {4, 2, 3.3971688399769620e-04}, {8, 4, 4.9912288711153227e-02},
+} polynomials[] = {{1, 1, 2.2204460492503131e-16},  {2, 2, 2.5809568029717672e-08},
+                   {4, 2, 3.3971688399769620e-04},  {8, 4, 4.9912288711153227e-02},
                    {12, 4, 2.9961589138115805e-01}, {16, 4, 7.8028742566265743e-01}};
 enum { POLYNOMIALS = sizeof polynomials / sizeof *polynomials };
 
@@ -157,8 +157,8 @@ static void exponentiate(const arguments *call, int64_t n, const scalar *a, scal
 
 static void exponentiate_one(void *arg, int64_t i) {
   const arguments *call = arg;
-  exponentiate(call, call->in[0]->shape[1], matrix_of(call->in[0], i),
-               matrix_of(call->out[0], i), vector_of(call->out[1], i));
+  exponentiate(call, call->in[0]->shape[1], matrix_of(call->in[0], i), matrix_of(call->out[0], i),
+               vector_of(call->out[1], i));
 }
 
 KILN_LINALG_FUNCTION(matrix_exp) {

@@ -29,3 +29,12 @@ func.func @reflectors(%a: tensor<3x2xf32>, %t: tensor<2xf32>, %c: tensor<4x2xf32
   %0 = torch.call "aten.ormqr.default"(%a, %t, %c) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, true, false] {node = "ormqr"} : (tensor<3x2xf32>, tensor<2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
   return %0 : tensor<4x2xf32>
 }
+
+// -----
+
+// The factors are those of the transposed matrix if it lies by rows.
+func.func @factors(%a: tensor<3x3xf32>) -> (tensor<f32>, tensor<3x3xf32>) {
+  // expected-error @+1 {{cannot compile aten._linalg_det.default: factors that depend on how a matrix lies in memory}}
+  %0:3 = torch.call "aten._linalg_det.default"(%a) args = [#torch.arg<0>] {node = "det"} : (tensor<3x3xf32>) -> (tensor<f32>, tensor<3x3xf32>, tensor<3xi32>)
+  return %0#0, %0#1 : tensor<f32>, tensor<3x3xf32>
+}

@@ -219,6 +219,7 @@ GRADIENTS = {
     "svd": lambda a: (lambda u, s, vh: ((u * s.sin()) @ vh).sum())(*torch.linalg.svd(a, full_matrices=False)),
     "svdvals": lambda a: torch.linalg.svdvals(a).square().sum() + torch.linalg.matrix_norm(a, "nuc"),
     "eigh": lambda a: (lambda values, vectors: ((vectors * values.exp()) @ vectors.mT).sum())(*torch.linalg.eigh(a + a.mT)),
+    "eig": lambda a: (lambda values, vectors: (values.abs().sum() + vectors.abs().sum()))(*torch.linalg.eig(a)),
     "matrix_exp": lambda a: torch.matrix_exp(a).sin().sum(),
     "pinv": lambda a: torch.linalg.pinv(a).sum(),
 }
