@@ -216,11 +216,17 @@ LogicalResult Call::set(ValueRange values) {
     return !isa<NoneType>(declared.getType()) && (values[i] || !declared.use_empty());
   };
   // All checks first: a call that is refused is left as it was.
+  auto isHalf = [](Type type) {
+    auto complex = dyn_cast<ComplexType>(type);
+    return complex && complex.getElementType().isF16();
+  };
+  for (Value operand : op->getOperands())
+    if (isa<RankedTensorType>(operand.getType()) && isHalf(elementType(operand)))
+      return refuse("complex numbers of half-precision parts");
   for (unsigned i = 0; i < values.size(); ++i) {
     if (!isNeeded(i))
       continue;
-    if (auto complex = dyn_cast<ComplexType>(resultType(i));
-        complex && complex.getElementType().isF16())
+    if (isHalf(resultType(i)))
       return refuse("complex numbers of half-precision parts");
     if (elementType(values[i]) != resultType(i))
       return refuse("computes another dtype than the program declares");
