@@ -223,8 +223,8 @@ static LogicalResult lowerDiff(Call &call) {
   Value self = call.tensor(0);
   int64_t rank = rankOf(self), dim = call.dim("dim", rank), n = call.args.integer("n");
   Type type = elementType(self);
-  if (rank == 0 || n < 0 || isComplex(type))
-    return call.refuse("this dtype, a 0-d tensor or a negative n");
+  if (rank == 0 || n < 0)
+    return call.refuse("a 0-d tensor or a negative n");
   SmallVector<Value> parts;
   for (Value part : {call.args.optTensor("prepend"), self, call.args.optTensor("append")})
     if (part) {

@@ -94,18 +94,25 @@ static Lowering classify(Unary compute) {
 }
 
 static LogicalResult lowerNanToNum(Call &call) {
-  Type type = elementType(call.tensor(0));
-  if (!isFloat(type))
-    return isComplex(type) ? call.refuse("complex numbers") : call.set(call.tensor(0));
-  const llvm::fltSemantics &semantics = cast<FloatType>(type).getFloatSemantics();
+  Type type = elementType(call.tensor(0)), part = type;
+  if (auto complexType = dyn_cast<ComplexType>(type))
+    part = complexType.getElementType();
+  if (!isFloat(part))
+    return call.set(call.tensor(0));
+  const llvm::fltSemantics &semantics = cast<FloatType>(part).getFloatSemantics();
   double largest = APFloat::getLargest(semantics).convertToDouble();
   double nan = call.args.optNumber("nan").value_or(0);
   double posinf = call.args.optNumber("posinf").value_or(largest);
   double neginf = call.args.optNumber("neginf").value_or(-largest);
+  auto replace = [&](Element x) {
+    Element y = select(isPosInf(x), x.constant(posinf), x);
+    y = select(isNegInf(x), x.constant(neginf), y);
+    return select(isNan(x), x.constant(nan), y);
+  };
   return call.pointwise({call.tensor(0)}, [&](BodyBuilder &, Elements x) {
-    Element y = select(isPosInf(x[0]), x[0].constant(posinf), x[0]);
-    y = select(isNegInf(x[0]), x[0].constant(neginf), y);
-    return select(isNan(x[0]), x[0].constant(nan), y);
+    if (isComplex(type))
+      return makeComplex(replace(real(x[0])), replace(imag(x[0])));
+    return replace(x[0]);
   });
 }
 

@@ -1,4 +1,5 @@
 // Operators on the representation of numbers: exponents, neighbours, common divisors.
+#include "ComplexFunctions.h"
 #include "Functions.h"
 #include "kiln/Lowering/Lowering.h"
 
@@ -107,10 +108,9 @@ static LogicalResult lowerNextafter(Call &call) {
 /// In double precision, whatever the dtypes.
 static LogicalResult lowerFloatPower(Call &call) {
   Type type = call.resultType();
-  if (!type.isF64())
-    return call.refuse("complex numbers");
-  return call.pointwise({call.operand(0), call.operand(1)}, type,
-                        [](BodyBuilder &, Elements x) { return pow(x[0], x[1]); });
+  return call.pointwise({call.operand(0), call.operand(1)}, type, [&](BodyBuilder &, Elements x) {
+    return isComplex(type) ? complexes::pow(x[0], x[1]) : pow(x[0], x[1]);
+  });
 }
 
 //===-- Common divisors -----------------------------------------------------------------------===//

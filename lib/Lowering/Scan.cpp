@@ -44,6 +44,32 @@ static LogicalResult lowerCumprod(Call &call) {
   return scan(call, accumulatorType(call.resultType()), one, std::multiplies<Element>());
 }
 
+/// The powers of each element, from 0 on, as running products.
+static LogicalResult lowerVander(Call &call) {
+  Value self = call.tensor(0);
+  Type state = accumulatorType(call.resultType());
+  if (rankOf(self) != 1 || isBool(state))
+    return call.refuse("a tensor of other than one dim");
+  Expr length = shapeOf(self)[0];
+  Exprs shape = {length, call.args.optSymInt("N").value_or(length)};
+  bool increasing = call.args.boolean("increasing");
+  using Elements = BodyBuilder::Elements;
+  auto init = [&](BodyBuilder &body) { return Elements{one(body.b(), state)}; };
+  auto body = [&](BodyBuilder &inner) {
+    Element x = convert(inner.read(self, Exprs{inner.dim(0)}), state);
+    Element column = inner.index(inner.dim(1));
+    return Elements{select(column == column.constant(0), x.constant(1), x)};
+  };
+  auto step = [](ArrayRef<Element> a, ArrayRef<Element> b) { return Elements{a[0] * b[0]}; };
+  Value powers = call.kernels.scan({shape, 1, init, body, step}, call.resultType()).front();
+  markAssociative(powers);
+  if (increasing)
+    return call.set(powers);
+  return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
+    return body.read(powers, Exprs{body.dim(0), shape[1] - 1 - body.dim(1)});
+  }));
+}
+
 /// log(exp(x) + exp(y)), without leaving the range of either.
 static LogicalResult lowerLogcumsumexp(Call &call) {
   Type type = call.resultType(), state = accumulatorType(type);
@@ -96,6 +122,7 @@ static LogicalResult extremeSoFar(Call &call, bool largest) {
 void lowering::registerScan(LoweringTable &table) {
   table.add("aten.cumsum.default", lowerCumsum);
   table.add("aten.cumprod.default", lowerCumprod);
+  table.add("aten.vander.default", lowerVander);
   table.add("aten.logcumsumexp.default", lowerLogcumsumexp);
   table.add("aten.cummax.default", [](Call &call) { return extremeSoFar(call, true); });
   table.add("aten.cummin.default", [](Call &call) { return extremeSoFar(call, false); });

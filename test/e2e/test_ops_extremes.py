@@ -119,3 +119,18 @@ def test_numbers_that_half_precision_does_not_hold(compile_and_compare, dtype):
     for number in (torch.tensor(1.1), torch.tensor(1.1, dtype=torch.float64), torch.tensor(4099), torch.tensor([4099]), torch.tensor(2**62)):
         check(compile_and_compare, functions, x, number)
     check(compile_and_compare, [lambda x, f=f: f(x, 1.1) for f in functions if f is not torch.maximum], x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64], ids=str)
+def test_powers_in_columns(compile_and_compare, dtype):
+    x = torch.tensor([0, 1, -2, 3, 5, 1]).to(dtype)
+    functions = [torch.vander, lambda x: torch.vander(x, 3, increasing=True), lambda x: torch.vander(x, 1), lambda x: torch.vander(x, 0), lambda x: torch.vander(x[:0], 4)]
+    compile_and_compare(Functions(functions), (x,), rtol=1e-5, atol=0)
+
+
+def test_complex_numbers(compile_and_compare):
+    inf, nan = float("inf"), float("nan")
+    x = torch.complex(torch.tensor([1.0, inf, nan, -inf, 2.0, -0.5]), torch.tensor([nan, 2.0, 3.0, -inf, -1.0, 0.25]))
+    compile_and_compare(Functions([torch.nan_to_num, lambda x: torch.nan_to_num(x, 1.0, 2.0, 3.0)]), (x,), rtol=0, atol=0)
+    functions = [torch.diff, lambda x: torch.diff(x, n=2), lambda x: torch.float_power(x, 2), lambda x: torch.float_power(x, 1.5), lambda x: torch.float_power(x, x)]
+    compile_and_compare(Functions(functions), (x[4:].repeat(3),), rtol=1e-9, atol=1e-9)
