@@ -32,6 +32,11 @@ int32_t kiln_fail(int32_t status, const char *format, ...) {
   return status;
 }
 
+const char *kiln_kernel_failure(int32_t error) {
+  int64_t number = (int64_t)error - KILN_RT_ERROR_FAILURE;
+  return number >= 0 && number < kiln_program.num_failures ? kiln_program.failures[number] : NULL;
+}
+
 int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message) {
   kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
   context->failure = status == KILN_OK ? KILN_INTERNAL : status;

@@ -88,7 +88,10 @@ typedef struct kiln_rt_run kiln_rt_run;
 typedef void (*kiln_rt_kernel)(void *const *buffers, const int64_t *symbols, int64_t i,
                                void *scratch, int32_t *error);
 
-enum { KILN_RT_ERROR_INDEX = 1 /* index out of range */ };
+enum {
+  KILN_RT_ERROR_INDEX = 1,  /* index out of range */
+  KILN_RT_ERROR_FAILURE = 2 /* the first of kiln_rt_program.failures, and so on */
+};
 
 /* What was computed from constants when the model was compiled, and is computed again where one of
  * them is replaced. Comes after the folds whose results it reads. An operand that is not in the
@@ -156,9 +159,10 @@ typedef struct {
   const char *const *expressions; /* text, in the order of their numbers, for messages */
   const kiln_rt_fold *folds;
   uint32_t num_segments; /* that main reserves */
-  uint32_t reserved;
+  uint32_t num_failures;
   const kiln_rt_externs *externs; /* NULL: none */
   const kiln_rt_device *device;   /* NULL: the model runs on the CPU */
+  const char *const *failures;    /* messages of the codes from KILN_RT_ERROR_FAILURE on */
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -237,7 +241,7 @@ KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
 KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
 KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
 KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 48);
-KILN_RT_ASSERT(sizeof(kiln_rt_program) == 176);
+KILN_RT_ASSERT(sizeof(kiln_rt_program) == 184);
 KILN_RT_ASSERT(sizeof(kiln_rt_image) == 24);
 KILN_RT_ASSERT(sizeof(kiln_rt_device_kernel) == 88);
 KILN_RT_ASSERT(sizeof(kiln_rt_tensor_map) == 32);

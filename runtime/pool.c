@@ -388,6 +388,9 @@ KILN_ENTRY int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void 
   if (*run->error == KILN_RT_ERROR_INDEX)
     return kiln_rt_fail(run, KILN_INVALID_ARGUMENT,
                         "index out of range: data selects an element that a tensor does not have");
+  const char *failure = kiln_kernel_failure(*run->error);
+  if (failure)
+    return kiln_rt_fail(run, KILN_ASSERTION_FAILED, failure);
   return kiln_rt_fail(run, KILN_INTERNAL, "a kernel reported an unknown error");
 }
 

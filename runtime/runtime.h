@@ -52,6 +52,8 @@ __attribute__((format(printf, 2, 3))) KILN_FAILURE void kiln_append(kiln_text *t
 KILN_FAILURE kiln_text kiln_begin_error(void);
 
 /* Sets this thread's error message and returns `status`. */
+/* The message of what a kernel has reported; NULL: none of the program's own. */
+KILN_FAILURE const char *kiln_kernel_failure(int32_t error);
 __attribute__((format(printf, 2, 3))) KILN_FAILURE int32_t kiln_fail(int32_t status,
                                                                      const char *format, ...);
 

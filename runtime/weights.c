@@ -248,8 +248,11 @@ static int32_t run_folds(update *update) {
     status = run_fold(update, &kiln_program.folds[i], context, buffers);
   if (buffers)
     kiln_deallocate(allocator, buffers, most * sizeof *buffers);
-  if (context)
+  if (context) {
+    if (status != KILN_OK)
+      *context->run.error = 0; /* a GPU's run would take it for its own */
     kiln_context_put(context);
+  }
   return status;
 }
 

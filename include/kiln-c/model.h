@@ -169,7 +169,8 @@ typedef enum {
   KILN_UNSUPPORTED = 3,    /* a valid request that this model cannot serve */
   KILN_OUT_OF_MEMORY = 4,
   KILN_DEVICE_ERROR = 5,     /* the device or its driver is missing or failed */
-  KILN_ASSERTION_FAILED = 6, /* an assertion that was exported with the program does not hold */
+  KILN_ASSERTION_FAILED = 6, /* an assertion that was exported with the program does not
+                                hold, or an operator got a value that it raises an error for */
   KILN_INTERNAL = 7          /* the model contradicts itself: a compiler error */
 } kiln_status;
 

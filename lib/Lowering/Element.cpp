@@ -227,18 +227,11 @@ Element lowering::operator-(Element x) {
   return x.constant(0) - x;
 }
 
-/// Quotient and remainder toward zero. Divisors 0 and -1 never reach the division: both can trap.
+/// Quotient and remainder toward zero. Code generation keeps a divisor from trapping.
 static std::pair<Element, Element> divideInts(Element a, Element b) {
-  Element zero = a.constant(0), one = a.constant(1);
-  if (isUnsigned(a.type())) {
-    Element divisor = select(b == zero, one, b);
-    return {apply<arith::DivUIOp>(a, divisor), apply<arith::RemUIOp>(a, divisor)};
-  }
-  Element minusOne = a.constant(-1);
-  Element negate = b == minusOne;
-  Element divisor = select(negate | (b == zero), one, b);
-  Element quotient = apply<arith::DivSIOp>(a, divisor);
-  return {select(negate, zero - a, quotient), apply<arith::RemSIOp>(a, divisor)};
+  if (isUnsigned(a.type()))
+    return {apply<arith::DivUIOp>(a, b), apply<arith::RemUIOp>(a, b)};
+  return {apply<arith::DivSIOp>(a, b), apply<arith::RemSIOp>(a, b)};
 }
 
 /// The remainder is not zero and has the other sign than the divisor.

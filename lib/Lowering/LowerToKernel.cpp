@@ -4,6 +4,7 @@
 #include "kiln/Lowering/GraphCalls.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Transforms/Passes.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -23,6 +24,35 @@ struct Refusal {
   Location first;
   unsigned calls;
 };
+
+/// The numbers that `expr` divides by.
+void collectDivisors(Expr expr, llvm::SetVector<Expr> &divisors) {
+  if (expr.isConstant() || expr.kind() == sym::Kind::Symbol)
+    return;
+  for (Expr operand : expr.operands())
+    collectDivisors(operand, divisors);
+  if (expr.kind() == sym::Kind::FloorDiv && !expr.operands()[1].isConstant())
+    divisors.insert(expr.operands()[1]);
+}
+
+/// The program's own arithmetic is in the arguments of its calls: Python raises where it divides by
+/// zero.
+void assertDivisors(Operation *op, Attribute numbers, KernelBuilder &kernels) {
+  llvm::SetVector<Expr> divisors;
+  AttrTypeWalker walker;
+  walker.addWalk([&](sym::ExprAttr attr) { collectDivisors(attr.getValue(), divisors); });
+  walker.walk(numbers);
+  for (Expr divisor : divisors) {
+    if (kernels.known().isPositive(divisor))
+      continue;
+    // A number of either sign differs from zero if its square does.
+    Expr expr = (kernels.known().isNonNegative(divisor) ? divisor : divisor * divisor) - 1;
+    std::string message = "integer division by zero: " + divisor.str() + " is 0 (" +
+                          torch::describe(op->getLoc()) + ")";
+    kernel::AssertOp::create(kernels.b(), sym::ExprAttr::get(op->getContext(), expr),
+                             kernels.b().getStringAttr(message));
+  }
+}
 
 struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKernel> {
   using TorchLowerToKernelBase::TorchLowerToKernelBase;
@@ -79,6 +109,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
         lowered->setAttr(kernel::mutatedAttrName, b.getUnitAttr());
       op.getResult(0).replaceAllUsesWith(lowered);
     } else if (auto number = dyn_cast<torch::NumberOp>(op)) {
+      assertDivisors(number, number->getAttrDictionary(), kernels);
       op.getResult(0).replaceAllUsesWith(
           createNumber(kernels, number.getValue(), elementType(number.getResult())));
     } else {
@@ -103,6 +134,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     const Lowering *lowering =
         loweringTable().find(op.getTarget(), /*updating=*/op.getUpdates().has_value());
     Call call(op, kernels, &random);
+    assertDivisors(op, op.getArgsAttr(), kernels);
     if (lowering && succeeded(attempt(*lowering, call, op, kernels)))
       return success();
     std::string reason =

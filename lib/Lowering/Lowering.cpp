@@ -1,4 +1,5 @@
 #include "kiln/Lowering/Lowering.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -327,6 +328,25 @@ void Call::requireSame(Expr a, Expr b, const Twine &message) {
 
 void Call::require(Value condition, const Twine &message) {
   kernel::CheckOp::create(kernels.b(), condition, located(message));
+}
+
+Element Call::expect(Element value, Element holds, const Twine &message) {
+  StringAttr text = located(op.getTarget() + ": " + message);
+  auto expect =
+      kernel::ExpectOp::create(kernels.b(), value.value(), holds.value(), text, IntegerAttr());
+  return value.make(expect.getResult());
+}
+
+Element Call::expectDivisor(Element divisor) {
+  if (!isInt(divisor.type()))
+    return divisor;
+  APInt constant;
+  if (matchPattern(divisor.value(), m_ConstantInt(&constant)) && !constant.isZero())
+    return divisor;
+  auto index = divisor.value().getDefiningOp<kernel::IndexOp>();
+  if (index && kernels.known().isPositive(index.getMap().getResults()[0]))
+    return divisor;
+  return expect(divisor, divisor != divisor.constant(0), "integer division by zero");
 }
 
 //===-- Element-wise --------------------------------------------------------------------------===//

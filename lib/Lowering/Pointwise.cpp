@@ -81,7 +81,7 @@ static LogicalResult lowerTrueDiv(Call &call) {
       /*exactNumbers=*/true);
 }
 
-static Lowering binary(Binary compute, bool exactNumbers = false) {
+static Lowering binary(Binary compute, bool exactNumbers = false, bool divides = false) {
   return [=](Call &call) {
     return call.pointwise(
         {call.operand(0), call.operand(1)},
@@ -90,10 +90,14 @@ static Lowering binary(Binary compute, bool exactNumbers = false) {
             call.kernels.fail("this dtype");
             return x[0];
           }
-          return compute(x[0], x[1]);
+          return compute(x[0], divides ? call.expectDivisor(x[1]) : x[1]);
         },
         exactNumbers);
   };
+}
+
+static Lowering division(Binary compute, bool exactNumbers = false) {
+  return binary(compute, exactNumbers, /*divides=*/true);
 }
 
 static LogicalResult lowerDivMode(Call &call) {
@@ -101,8 +105,8 @@ static LogicalResult lowerDivMode(Call &call) {
     return lowerTrueDiv(call);
   StringRef mode = call.args.string("rounding_mode");
   if (mode == "floor")
-    return binary(floorDiv, /*exactNumbers=*/true)(call);
-  return mode == "trunc" ? binary(truncDiv, /*exactNumbers=*/true)(call)
+    return division(floorDiv, /*exactNumbers=*/true)(call);
+  return mode == "trunc" ? division(truncDiv, /*exactNumbers=*/true)(call)
                          : call.refuse("rounding mode " + mode);
 }
 
@@ -363,10 +367,10 @@ void lowering::registerPointwise(LoweringTable &table) {
              "aten.divide.Scalar_mode"},
             lowerDivMode);
   table.add({"aten.floor_divide.default", "aten.floor_divide.Scalar"},
-            binary(floorDiv, /*exactNumbers=*/true));
+            division(floorDiv, /*exactNumbers=*/true));
   table.add({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"},
-            binary(remainder));
-  table.add({"aten.fmod.Tensor", "aten.fmod.Scalar"}, binary(fmod));
+            division(remainder));
+  table.add({"aten.fmod.Tensor", "aten.fmod.Scalar"}, division(fmod));
 
   table.add("aten.pow.Tensor_Scalar", lowerPowScalar);
   table.add({"aten.pow.Tensor_Tensor", "aten.pow.Scalar"}, lowerPow);

@@ -7,8 +7,9 @@ using namespace kiln::lowering;
 
 /// Of integers the whole quotient, toward zero.
 static LogicalResult lowerDiv(Call &call) {
-  return call.pointwise({call.operand(0), call.operand(1)}, [](BodyBuilder &, Elements x) {
-    return isInt(x[0].type()) || isBool(x[0].type()) ? truncDiv(x[0], x[1]) : x[0] / x[1];
+  return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
+    return isInt(x[0].type()) || isBool(x[0].type()) ? truncDiv(x[0], call.expectDivisor(x[1]))
+                                                     : x[0] / x[1];
   });
 }
 

@@ -77,5 +77,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   pm.addPass(cpu::createCpuFoldConstants(fold));
 
   pm.addPass(createKernelOutline());
+  // After Outline: the kernels that fold constants are functions of their own, too.
+  pm.addPass(createKernelListFailures());
   pm.addPass(createKernelVerify());
 }

@@ -634,7 +634,10 @@ static void release(kiln_context *context) {
   }
 }
 
-static int32_t fail_kernel(const char *when) {
+static int32_t fail_kernel(int32_t error, const char *when) {
+  const char *failure = kiln_kernel_failure(error);
+  if (failure)
+    return kiln_fail(KILN_ASSERTION_FAILED, "%s%s", failure, when);
   return kiln_fail(KILN_INVALID_ARGUMENT, "an index computed from the data is out of range%s",
                    when);
 }
@@ -646,8 +649,9 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   cuda->stream = stream;
   cuda->is_captured = false;
-  if (KILN_UNLIKELY(take_error(cuda)))
-    return fail_kernel(" (found by an earlier run, which did not wait for its kernels)");
+  int32_t error = take_error(cuda);
+  if (KILN_UNLIKELY(error))
+    return fail_kernel(error, " (found by an earlier run, which did not wait for its kernels)");
   bool any_device = false, any_host = false;
   status = check_stream(context, stream);
   if (status == KILN_OK)
@@ -672,8 +676,9 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
     CUresult result = kiln_cuda_device(context)->driver->cuStreamSynchronize(stream);
     if (status == KILN_OK)
       status = check(context, result, "the run failed on the GPU");
-    if (take_error(cuda) && status == KILN_OK)
-      status = fail_kernel("");
+    error = take_error(cuda);
+    if (error && status == KILN_OK)
+      status = fail_kernel(error, "");
   }
   return status;
 }

@@ -62,3 +62,20 @@ func.func @arange() -> tensor<4xi32> {
   %0 = torch.call "aten.arange.start_step"() args = [10, 2, -2, #torch.dtype<i32>, unit, unit, unit] {node = "arange"} : () -> tensor<4xi32>
   return %0 : tensor<4xi32>
 }
+
+// -----
+
+// Integer divisors that may be zero are expected not to be.
+// CHECK-LABEL: func.func @quotients
+// CHECK: kernel.read
+// CHECK: %[[D:.*]] = kernel.read
+// CHECK: %[[OK:.*]] = arith.cmpi ne, %[[D]], %{{.*}}
+// CHECK: %[[DIVISOR:.*]] = kernel.expect %[[D]] if %[[OK]], "aten.floor_divide.default: integer division by zero (node 'div')"
+// CHECK: arith.divsi %{{.*}}, %[[DIVISOR]]
+// CHECK-NOT: kernel.expect
+func.func @quotients(%x: tensor<4xi64>, %y: tensor<4xi64>, %z: tensor<4xf32>) -> (tensor<4xi64>, tensor<4xi64>, tensor<4xf32>) {
+  %0 = torch.call "aten.floor_divide.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "div"} : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64> loc("div")
+  %1 = torch.call "aten.floor_divide.default"(%x) args = [#torch.arg<0>, 7] {node = "by7"} : (tensor<4xi64>) -> tensor<4xi64>
+  %2 = torch.call "aten.floor_divide.default"(%z, %z) args = [#torch.arg<0>, #torch.arg<1>] {node = "float"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1, %2 : tensor<4xi64>, tensor<4xi64>, tensor<4xf32>
+}

@@ -90,6 +90,10 @@ public:
   void assertNonNegative(Expr expr, const llvm::Twine &message);
   /// The 0-d tensor of i1 holds true when the model runs.
   void require(mlir::Value condition, const llvm::Twine &message);
+  /// `value`; where `holds` is false for an element that the program computes, the run fails.
+  Element expect(Element value, Element holds, const llvm::Twine &message);
+  /// A divisor: an integer that is not known to differ from zero is expected to.
+  Element expectDivisor(Element divisor);
   /// Symbols of results that nothing has given a value yet.
   const llvm::SetVector<Expr> &undefined() const { return pending; }
 

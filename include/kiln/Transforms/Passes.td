@@ -327,6 +327,14 @@ def KernelOutline : Kiln_KernelPass<"kernel-outline"> {
   }];
 }
 
+def KernelListFailures : Kiln_KernelPass<"kernel-list-failures"> {
+  let summary = "Number the messages that kernels may fail with";
+  let description = [{
+    Each `kernel.expect` gets the `code` that its kernel reports, and the module's `kernel.failures` lists the
+    messages in the order of their codes.
+  }];
+}
+
 def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
   let summary = "Check what the kernel stage leaves";
   let description = [{

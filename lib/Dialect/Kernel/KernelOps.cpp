@@ -72,6 +72,11 @@ LogicalResult InsideOp::verify() {
   return verifyMapInputs(*this, getMap(), getValues().size());
 }
 
+OpFoldResult ExpectOp::fold(FoldAdaptor adaptor) {
+  auto holds = dyn_cast_or_null<IntegerAttr>(adaptor.getCondition());
+  return holds && holds.getValue().isOne() ? OpFoldResult(getValue()) : OpFoldResult();
+}
+
 /// `region` yields `types`; `what` names it in messages.
 static LogicalResult verifyYield(Operation *op, Region &region, TypeRange types, StringRef what) {
   auto yield = dyn_cast<YieldOp>(region.front().back());

@@ -163,36 +163,13 @@ void BodyEmitter::emitOp(Operation *op) {
     return define(index, emitIndex(index));
   if (auto inside = dyn_cast<kernel::InsideOp>(op))
     return define(inside, emitInside(inside));
+  if (auto expect = dyn_cast<kernel::ExpectOp>(op))
+    return define(expect, emitExpect(expect));
   if (auto iterate = dyn_cast<kernel::IterateOp>(op))
     return emitIterate(iterate);
   if (auto select = dyn_cast<arith::SelectOp>(op); select && absorbed.contains(op))
     return define(select, values.lookup(select.getTrueValue()));
   emitElementwise(op, values, [&](Value result, Value emitted) { define(result, emitted); });
-}
-
-/// x / 0 and, of signed numbers, INT_MIN / -1 trap on x86: such lanes divide by 1. They may also be
-/// lanes past the end.
-static Value guardDivisor(OpBuilder &b, Location loc, Value dividend, Value divisor,
-                          bool isSigned) {
-  Type type = divisor.getType();
-  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-  auto constant = [&](const APInt &value) -> Value {
-    Attribute scalar = b.getIntegerAttr(getElementTypeOrSelf(type), value);
-    if (auto vector = dyn_cast<VectorType>(type))
-      scalar = SplatElementsAttr::get(vector, scalar);
-    return arith::ConstantOp::create(b, loc, cast<TypedAttr>(scalar));
-  };
-  auto equals = [&](Value value, const APInt &to) -> Value {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, constant(to));
-  };
-  Value bad = equals(divisor, APInt::getZero(width));
-  if (isSigned) {
-    Value overflows =
-        arith::AndIOp::create(b, loc, equals(dividend, APInt::getSignedMinValue(width)),
-                              equals(divisor, APInt::getAllOnes(width)));
-    bad = arith::OrIOp::create(b, loc, bad, overflows);
-  }
-  return arith::SelectOp::create(b, loc, bad, constant(APInt(width, 1)), divisor);
 }
 
 static bool isHarmlessDivisor(Value divisor, bool isSigned) {
@@ -227,7 +204,7 @@ void BodyEmitter::emitElementwise(Operation *op, const DenseMap<Value, Value> &m
   bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
   bool divides = isSigned || isa<arith::DivUIOp, arith::RemUIOp, arith::CeilDivUIOp>(op);
   if (divides && !isHarmlessDivisor(operands[1], isSigned))
-    operands[1] = guardDivisor(b, frame.loc, operands[0], operands[1], isSigned);
+    operands[1] = frame.guardDivisor(operands[0], operands[1], isSigned);
   OperationState state(frame.loc, op->getName());
   state.addOperands(operands);
   state.addAttributes(op->getAttrs());

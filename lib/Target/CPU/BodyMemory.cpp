@@ -108,6 +108,8 @@ Value BodyEmitter::emitVector(sym::Expr expr, Type type) {
     bool isSize = frame.assumptions.isNonNegative(denominator);
     if (isSize && !frame.assumptions.isPositive(denominator)) // must not trap
       y = arith::MaxSIOp::create(b, loc, y, one);
+    else if (!isSize)
+      y = frame.guardDivisor(x, y);
     if (isSize && frame.assumptions.isNonNegative(numerator))
       return arith::DivUIOp::create(b, loc, x, y);
     Value quotient = arith::DivSIOp::create(b, loc, x, y);
@@ -428,6 +430,27 @@ Value BodyEmitter::checkIndex(sym::Expr index, sym::Expr size, Value readMask) {
   Value last = arith::SubIOp::create(b, loc, limit, form(frame.constant(1)));
   value = arith::MinSIOp::create(b, loc, value, last);
   return arith::MaxSIOp::create(b, loc, value, form(frame.constant(0)));
+}
+
+/// Elements that do not exist cannot fail: neither lanes past the end, nor what stands in front of
+/// a loop that has no iteration.
+Value BodyEmitter::emitExpect(kernel::ExpectOp expect) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  Value holds = values.lookup(expect.getCondition()), value = values.lookup(expect.getValue());
+  Value yes = arith::ConstantIntOp::create(b, loc, 1, 1);
+  bool varying = isa<VectorType>(holds.getType());
+  Value bad = arith::XOrIOp::create(b, loc, holds, varying ? splat(yes) : yes);
+  if (varying)
+    bad = andMasks(bad, mask);
+  for (sym::Expr extent : kernel::getDimExtents(expect->getParentRegion()))
+    if (!extent.hasDims() && !frame.assumptions.isPositive(extent))
+      bad = andMasks(bad, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt,
+                                                frame.emit(extent), frame.constant(0)));
+  Type type = expect.getValue().getType();
+  frame.reportIf(bad, expect.getCode().value_or(kernel::firstFailureCode),
+                 type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 64);
+  return value;
 }
 
 /// The select that repeats the mask of its operand, a read nobody else uses.

@@ -77,6 +77,7 @@ struct EmitKernels : kiln::cpu::impl::CpuEmitKernelsBase<EmitKernels> {
       function = frame.function;
       if (failed(emitRoot(frame)))
         return failure();
+      frame.emitFailures();
       LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
       std::scoped_lock lock(mutex);
       callees.merge(frame.callees);

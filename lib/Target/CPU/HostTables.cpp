@@ -166,6 +166,10 @@ void HostProgram::emitTables() {
   moduleEnd();
   std::string externs = emitExterns();
   std::string folds = emitFolds(constantNumbers);
+  SmallVector<std::string> failures;
+  if (auto messages = module->getAttrOfType<ArrayAttr>(kernel::failuresAttrName))
+    for (StringRef message : messages.getAsValueRange<StringAttr>())
+      failures.push_back(globals->string(message));
   LLVM::LLVMStructType tensor = globals->structType("pbbhipp");
   int64_t weightsBytes = program.getWeightsBytes().value_or(0);
   bool embedded = weightsBytes && !options.externalWeights;
@@ -201,8 +205,9 @@ void HostProgram::emitTables() {
                 globals->pointers(expressionTexts),
                 folds,
                 numSegments,
-                0,
+                static_cast<int64_t>(failures.size()),
                 externs,
-                isDevice() ? declareData(deviceTableName.str()) : ""};
-  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiipp"), fields);
+                isDevice() ? declareData(deviceTableName.str()) : "",
+                globals->pointers(failures)};
+  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiippp"), fields);
 }

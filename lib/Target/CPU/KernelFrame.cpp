@@ -2,6 +2,7 @@
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -141,6 +142,39 @@ Value KernelFrame::constantMemory(TypedAttr constant) {
   return constants[constant] = memory;
 }
 
+void KernelFrame::reportIf(Value bad, int32_t code, unsigned width) {
+  Type type = withElements(bad.getType(), builder.getIntegerType(std::clamp(width, 8u, 64u)));
+  auto known = llvm::find_if(failures, [&](const Failure &failure) {
+    return failure.code == code && failure.type == type;
+  });
+  if (known == failures.end()) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&function.getBody().front());
+    Value slot = LLVM::AllocaOp::create(builder, loc, ptrType(), type, constant(1));
+    Value none = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
+    LLVM::StoreOp::create(builder, loc, none, slot);
+    known = failures.insert(failures.end(), {code, type, slot});
+  }
+  Value before = LLVM::LoadOp::create(builder, loc, type, known->slot);
+  Value now = arith::ExtSIOp::create(builder, loc, type, bad);
+  LLVM::StoreOp::create(builder, loc, arith::OrIOp::create(builder, loc, before, now), known->slot);
+}
+
+void KernelFrame::emitFailures() {
+  for (const Failure &failure : failures) {
+    Value bits = LLVM::LoadOp::create(builder, loc, failure.type, failure.slot);
+    if (isa<VectorType>(failure.type))
+      bits = vector::ReductionOp::create(builder, loc, vector::CombiningKind::OR, bits);
+    Value none = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(bits.getType()));
+    Value any = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, bits, none);
+    auto branch = scf::IfOp::create(builder, loc, any, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    Value code = arith::ConstantIntOp::create(builder, loc, failure.code, 32);
+    LLVM::StoreOp::create(builder, loc, code, error);
+  }
+}
+
 Value KernelFrame::gep(Value base, Type elementType, Value offset) {
   return LLVM::GEPOp::create(builder, loc, ptrType(), getStorageType(elementType), base,
                              ArrayRef<LLVM::GEPArg>{offset});
@@ -230,6 +264,8 @@ Value KernelFrame::emit(sym::Expr expr) {
       b = arith::MaxSIOp::create(builder, loc, b, constant(1));
     if (assumptions.isNonNegative(numerator) && assumptions.isNonNegative(denominator))
       return arith::DivUIOp::create(builder, loc, a, b);
+    if (!assumptions.isPositive(denominator))
+      b = guardDivisor(a, b);
     // Truncated division rounds a negative quotient up.
     Value quotient = arith::DivSIOp::create(builder, loc, a, b);
     Value rest =
@@ -255,6 +291,29 @@ Value KernelFrame::emit(sym::Expr expr) {
   }
   }
   llvm_unreachable("all kinds are handled");
+}
+
+Value KernelFrame::guardDivisor(Value dividend, Value divisor, bool isSigned) {
+  OpBuilder &b = builder;
+  Type type = divisor.getType();
+  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  auto constant = [&](const APInt &value) -> Value {
+    Attribute scalar = b.getIntegerAttr(getElementTypeOrSelf(type), value);
+    if (auto vector = dyn_cast<VectorType>(type))
+      scalar = SplatElementsAttr::get(vector, scalar);
+    return arith::ConstantOp::create(b, loc, cast<TypedAttr>(scalar));
+  };
+  auto equals = [&](Value value, const APInt &to) -> Value {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, value, constant(to));
+  };
+  Value bad = equals(divisor, APInt::getZero(width));
+  if (isSigned) {
+    Value overflows =
+        arith::AndIOp::create(b, loc, equals(dividend, APInt::getSignedMinValue(width)),
+                              equals(divisor, APInt::getAllOnes(width)));
+    bad = arith::OrIOp::create(b, loc, bad, overflows);
+  }
+  return arith::SelectOp::create(b, loc, bad, constant(APInt(width, 1)), divisor);
 }
 
 SmallVector<Value> KernelFrame::emitLoop(Value begin, Value end, int64_t step, ValueRange init,

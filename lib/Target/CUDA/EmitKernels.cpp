@@ -108,6 +108,7 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
       emitGridOrder(frame.builder, frame.loc);
       if (failed(emitRoot(frame)))
         return failure();
+      frame.emitFailures();
       LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
       setAttributes(frame, symbols);
       return success();

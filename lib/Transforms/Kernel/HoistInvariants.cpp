@@ -36,6 +36,11 @@ bool dependsOn(Operation *op, Block *body, Dims dims) {
   return result.wasInterrupted();
 }
 
+/// What a reduction of nothing computes must not fail.
+bool mayFail(Operation *op) {
+  return op->walk([](ExpectOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 /// Renumbers the maps in `op` for a place outside of the dims.
 void dropDims(Operation *op, Dims dims) {
   op->walk([&](Operation *inner) {
@@ -60,8 +65,11 @@ struct HoistInvariants : kiln::impl::KernelHoistInvariantsBase<HoistInvariants> 
       Block &body = reduce.getBody().front();
       unsigned count = reduce.getExtents().getSizes().size();
       Dims dims{static_cast<unsigned>(getDimExtents(&reduce.getBody()).size()) - count, count};
+      bool mayBeEmpty = !llvm::all_of(reduce.getExtents().getSizes(), [](sym::Expr extent) {
+        return extent.constant().value_or(0) > 0;
+      });
       for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
-        if (dependsOn(&op, &body, dims))
+        if (dependsOn(&op, &body, dims) || (mayBeEmpty && mayFail(&op)))
           continue;
         dropDims(&op, dims);
         op.moveBefore(reduce);

@@ -38,6 +38,15 @@ private:
     if (auto reduce = dyn_cast<ReduceOp>(op))
       return cloneReduce(reduce, nested);
     Operation *clone = builder.clone(op, mapping);
+    if (auto expect = dyn_cast<ExpectOp>(clone); expect && substitution.mask) {
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPoint(expect);
+      Location loc = expect.getLoc();
+      Value yes = arith::ConstantIntOp::create(builder, loc, 1, 1);
+      Value isOutside = arith::XOrIOp::create(builder, loc, substitution.mask, yes);
+      expect.getConditionMutable().assign(
+          arith::OrIOp::create(builder, loc, expect.getCondition(), isOutside));
+    }
     auto map = op.getAttrOfType<sym::MapAttr>("map");
     if (!map)
       return;
@@ -154,6 +163,48 @@ bool kernel::canInline(ReadOp read, MapOp producer) {
   return !result.wasInterrupted();
 }
 
+/// What every kernel reports for an index (KILN_RT_ERROR_INDEX in runtime/ir_interface.h).
+static constexpr int32_t indexFailureCode = 1;
+
+/// Whether the read's own check of result `i` of its map is also made by a read of the producer.
+static bool isCheckedInside(ReadOp read, MapOp producer, unsigned i) {
+  sym::Expr size = producer.getDomain()[i];
+  return llvm::any_of(producer.getBody().front().getOps<ReadOp>(), [&](ReadOp inner) {
+    SmallVector<sym::Expr> shape =
+        sym::getShape(cast<RankedTensorType>(inner.getTensor().getType()));
+    return !inner.getMask() && inner.getValues().empty() &&
+           llvm::any_of(llvm::zip(inner.getMap().getResults(), shape), [&](auto pair) {
+             return std::get<0>(pair) == sym::Expr::dim(i) && std::get<1>(pair) == size;
+           });
+  });
+}
+
+/// `value`, read at indices that data gives, if those are inside of a tensor that goes away.
+static Value expectIndices(RewriterBase &rewriter, ReadOp read, MapOp producer, Value value) {
+  unsigned numDims = read.getMap().getNumDims() - read.getValues().size();
+  sym::IndexMap map{static_cast<unsigned>(read.getMap().getNumDims()), {}};
+  SmallVector<sym::Expr> bounds;
+  for (auto [i, expr] : llvm::enumerate(read.getMap().getResults()))
+    if (expr.numDimsUsed() > numDims && !isCheckedInside(read, producer, i)) {
+      map.results.push_back(expr);
+      bounds.push_back(producer.getDomain()[i]);
+    }
+  if (bounds.empty())
+    return value;
+  Location loc = read.getLoc();
+  MLIRContext *context = rewriter.getContext();
+  Value inside = InsideOp::create(rewriter, loc, sym::MapAttr::get(context, map),
+                                  sym::ShapeAttr::get(context, bounds), read.getValues());
+  if (read.getMask()) {
+    Value yes = arith::ConstantIntOp::create(rewriter, loc, 1, 1);
+    Value isOut = arith::XOrIOp::create(rewriter, loc, read.getMask(), yes);
+    inside = arith::OrIOp::create(rewriter, loc, inside, isOut);
+  }
+  return ExpectOp::create(rewriter, loc, value, inside,
+                          rewriter.getStringAttr("index out of range"),
+                          rewriter.getI32IntegerAttr(indexFailureCode));
+}
+
 void kernel::inlineRead(RewriterBase &rewriter, ReadOp read, MapOp producer) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(read);
@@ -167,6 +218,7 @@ void kernel::inlineRead(RewriterBase &rewriter, ReadOp read, MapOp producer) {
   SmallVector<Value> yielded =
       cloneBody(rewriter, producer.getBody().front(), substitution, mapping);
   Value value = yielded[cast<OpResult>(read.getTensor()).getResultNumber()];
+  value = expectIndices(rewriter, read, producer, value);
   if (read.getMask())
     value =
         arith::SelectOp::create(rewriter, read.getLoc(), read.getMask(), value, read.getOther());

@@ -192,3 +192,32 @@ module attributes {torch.symbols = {s0 = {min = 1 : i64, max = 4096 : i64}}} {
     kernel.return %y : tensor<?x768xf32, #sym.shape<[s0, 768]>>
   }
 }
+
+// -----
+
+// What is wrong is collected on the stack, which LLVM turns into registers, and looked at once. Lanes past the end are never wrong.
+// CHECK-LABEL: llvm.func @quotient(
+// CHECK: %[[SLOT:.*]] = llvm.alloca %{{.*}} x vector<16xi64>
+// CHECK: scf.for
+// CHECK: arith.extsi %{{.*}} : vector<16xi1> to vector<16xi64>
+// CHECK-NOT: scf.if
+// CHECK: llvm.store %{{.*}}, %[[SLOT]]
+// CHECK: llvm.intr.masked.load
+// CHECK: arith.andi
+// CHECK: llvm.store %{{.*}}, %[[SLOT]]
+// CHECK: %[[BAD:.*]] = llvm.load %[[SLOT]]
+// CHECK: vector.reduction <or>, %[[BAD]]
+// CHECK: scf.if
+// CHECK: llvm.store %{{.*}} : i32, !llvm.ptr
+kernel.func @quotient(%x: tensor<1001xi64>, %y: tensor<1001xi64>) -> tensor<1001xi64> {
+  %z = kernel.map {
+    %zero = arith.constant 0 : i64
+    %a = kernel.read %x (d0) -> (d0) : tensor<1001xi64> -> i64
+    %b = kernel.read %y (d0) -> (d0) : tensor<1001xi64> -> i64
+    %ok = arith.cmpi ne, %b, %zero : i64
+    %d = kernel.expect %b if %ok, "zero" code 2 : i64
+    %q = arith.divsi %a, %d : i64
+    kernel.yield %q : i64
+  } : tensor<1001xi64>
+  kernel.return %z : tensor<1001xi64>
+}

@@ -77,3 +77,24 @@ module attributes {torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}}
     return %w : tensor<?x?xf32, #sym.shape<[s0, 4*s1]>>
   }
 }
+
+// -----
+
+// A slice that goes away was all that an index could be in; a transposition is no less.
+// CHECK-LABEL: func.func @gather_of_slice
+// CHECK: %[[I:.*]] = kernel.read %{{.*}} (d0) -> (d0) : tensor<5xi64> -> i64
+// CHECK: %[[READ:.*]] = kernel.read %{{.*}} (d0, d1) -> (d1 + 2) values(%[[I]]) : tensor<10xf32> -> f32
+// CHECK: %[[IN:.*]] = kernel.inside (d0, d1) -> (d1) bounds [3] values(%[[I]])
+// CHECK: kernel.expect %[[READ]] if %[[IN]], "index out of range" code 1 : f32
+func.func @gather_of_slice(%x: tensor<10xf32>, %ids: tensor<5xi64>) -> tensor<5xf32> {
+  %v = kernel.map {
+    %e = kernel.read %x (d0) -> (d0 + 2) : tensor<10xf32> -> f32
+    kernel.yield %e : f32
+  } : tensor<3xf32>
+  %w = kernel.map {
+    %i = kernel.read %ids (d0) -> (d0) : tensor<5xi64> -> i64
+    %e = kernel.read %v (d0, d1) -> (d1) values(%i) : tensor<3xf32> -> f32
+    kernel.yield %e : f32
+  } : tensor<5xf32>
+  return %w : tensor<5xf32>
+}

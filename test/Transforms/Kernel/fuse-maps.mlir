@@ -131,3 +131,29 @@ func.func @dequantize(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {
   } : tensor<2x96xf32>
   return %r : tensor<2x96xf32>
 }
+
+// -----
+
+// What is outside of the reader's mask does not exist, and fails no expectation.
+// CHECK-LABEL: func.func @padded_expectation
+// CHECK: %[[IN:.*]] = kernel.inside (d0) -> (d0 - 1) bounds [8]
+// CHECK: %[[OK:.*]] = arith.cmpi ne
+// CHECK: %[[OUT:.*]] = arith.xori %[[IN]], %true
+// CHECK: %[[EITHER:.*]] = arith.ori %[[OK]], %[[OUT]]
+// CHECK: kernel.expect %{{.*}} if %[[EITHER]], "zero" : i64
+func.func @padded_expectation(%x: tensor<8xi64>) -> tensor<10xi64> {
+  %a = kernel.map {
+    %zero = arith.constant 0 : i64
+    %e = kernel.read %x (d0) -> (d0) : tensor<8xi64> -> i64
+    %ok = arith.cmpi ne, %e, %zero : i64
+    %d = kernel.expect %e if %ok, "zero" : i64
+    kernel.yield %d : i64
+  } : tensor<8xi64>
+  %b = kernel.map {
+    %zero = arith.constant 0 : i64
+    %in = kernel.inside (d0) -> (d0 - 1) bounds [8]
+    %e = kernel.read %a (d0) -> (d0 - 1) if %in else(%zero : i64) : tensor<8xi64> -> i64
+    kernel.yield %e : i64
+  } : tensor<10xi64>
+  return %b : tensor<10xi64>
+}

@@ -30,6 +30,11 @@ namespace kiln::kernel {
 /// begins with, so nothing may be computed from it ahead of time.
 inline constexpr llvm::StringLiteral mutatedAttrName = "kernel.mutated";
 
+/// On a module: the messages of its kernels' `kernel.expect` ops. The message of code
+/// `firstFailureCode` is the first (KILN_RT_ERROR_FAILURE in runtime/ir_interface.h).
+inline constexpr llvm::StringLiteral failuresAttrName = "kernel.failures";
+inline constexpr int32_t firstFailureCode = 2;
+
 /// An op that is compiled on its own: kernel.map, contract, attention, scan, scatter, sort, repeat.
 bool isStructured(mlir::Operation *op);
 

@@ -65,6 +65,19 @@ def Kernel_InsideOp : Kernel_Op<"inside", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Kernel_ExpectOp : Kernel_Op<"expect", [Pure, AllTypesMatch<["value", "result"]>]> {
+  let summary = "a value of which something must hold";
+  let description = [{
+    `%d = kernel.expect %divisor if %ok, "integer division by zero (node 'div')" : i64`: `value`. Where
+    `condition` is false for an element that is computed, the run fails with `message`. What nobody uses
+    cannot fail. `code`, which `kernel-list-failures` sets, is what the kernel reports.
+  }];
+  let arguments = (ins AnyType:$value, I1:$condition, StrAttr:$message, OptionalAttr<I32Attr>:$code);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$value `if` $condition `,` $message (`code` $code^)? attr-dict `:` type($value)";
+  let hasFolder = 1;
+}
+
 def Kernel_ReduceOp : Kernel_Op<"reduce", [RecursiveMemoryEffects]> {
   let summary = "a value reduced over further dims";
   let description = [{

@@ -155,6 +155,7 @@ private:
   mlir::Value emitRead(kernel::ReadOp read);
   mlir::Value emitIndex(kernel::IndexOp index);
   mlir::Value emitInside(kernel::InsideOp inside);
+  mlir::Value emitExpect(kernel::ExpectOp expect);
   /// The same op on the emitted operands, on vectors when one of them is.
   void emitElementwise(mlir::Operation *op, const llvm::DenseMap<mlir::Value, mlir::Value> &map,
                        llvm::function_ref<void(mlir::Value, mlir::Value)> result);

@@ -69,6 +69,10 @@ public:
   /// The value of a symbol or loop variable.
   mlir::Value leafValue(sym::Expr leaf);
 
+  /// x / 0 and INT_MIN / -1 trap on x86: such a divisor, or lane of one, becomes 1. It may also be
+  /// that of a lane past the end.
+  mlir::Value guardDivisor(mlir::Value dividend, mlir::Value divisor, bool isSigned = true);
+
   // Shorthands.
   mlir::Type ptrType() { return mlir::LLVM::LLVMPointerType::get(builder.getContext()); }
   mlir::Value constant(int64_t value); // i64
@@ -92,6 +96,12 @@ public:
                                                                     mlir::ValueRange)>
                       body);
 
+  /// The kernel reports `code` if `bad`, an i1 or a vector of them, is ever true. What has been bad
+  /// so far stays in registers, of `width` bits for each lane: `emitFailures` looks at it once.
+  void reportIf(mlir::Value bad, int32_t code, unsigned width);
+  /// To be called at the function's end.
+  void emitFailures();
+
   /// What a function that kernels call is made from.
   struct Callee {
     llvm::SmallVector<mlir::Type> parameters;
@@ -111,6 +121,13 @@ private:
   /// Variables that are given as a multiple of themselves: step * variable is the value.
   llvm::DenseMap<sym::Expr, std::pair<int64_t, mlir::Value>> stepped;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
+  /// What has been bad so far: on the stack, from where LLVM takes it into registers.
+  struct Failure {
+    int32_t code;
+    mlir::Type type;
+    mlir::Value slot;
+  };
+  llvm::SmallVector<Failure> failures;
   mlir::Value symbols;
   llvm::StringMap<unsigned> symbolNumbers;
   llvm::DenseMap<sym::Expr, sym::Expr> namedSizes; // that the host has computed
