@@ -82,7 +82,9 @@ static LogicalResult lowerCholeskyInverse(Call &call) {
   if (!isSquare(call, self))
     return call.refuse("needs square matrices");
   Value flat = flattenBatch(call, self);
-  Value identity = identityMatrices(call, shapeOf(flat)[0], shapeOf(flat)[1], elementType(flat));
+  Exprs shape = shapeOf(flat);
+  requireSuccess(call, firstZeroPivot(call, flat), "a diagonal element is zero");
+  Value identity = identityMatrices(call, shape[0], shape[1], elementType(flat));
   return call.set(restore(call, solveFactor(call, flat, call.args.boolean("upper"), identity)));
 }
 

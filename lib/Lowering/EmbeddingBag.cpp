@@ -33,7 +33,9 @@ struct Bags {
     bagOf = call.kernels.map({count}, i64, [&](BodyBuilder &body) {
       Element at = body.index(body.dim(0));
       Element begun = body.sum({bags}, i64, [&](BodyBuilder &inner) {
-        return convert(convert(inner.read(offsets, inner.ownDims()), i64) <= at, i64);
+        Element offset = convert(inner.read(offsets, inner.ownDims()), i64);
+        offset = call.expect(offset, offset <= inner.index(count), "an offset past the indices");
+        return convert(offset <= at, i64);
       });
       return begun - begun.constant(1);
     });

@@ -53,13 +53,11 @@ static LogicalResult lowerOneHot(Call &call) {
     return call.refuse("this dtype or shape");
   if (call.args.integer("num_classes") < 0)
     return call.refuse("a number of classes that only data says");
-  // A class outside of the range fails the run, as does any index that is.
-  Value classes = call.kernels.map({shape.back()}, i64,
-                                   [&](BodyBuilder &body) { return body.index(body.dim(0)); });
   return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
-    Element klass = body.read(self, body.dims(0, own.size()));
-    Element checked = body.read(classes, Indices{klass});
-    return convert(checked == body.index(body.dim(own.size())), call.resultType());
+    Element klass = convert(body.read(self, body.dims(0, own.size())), i64);
+    klass = call.expect(klass, (klass >= klass.constant(0)) & (klass < body.index(shape.back())),
+                        "a class that is negative or not less than num_classes");
+    return convert(klass == body.index(body.dim(own.size())), call.resultType());
   }));
 }
 
@@ -92,6 +90,10 @@ static Value equalEdges(Call &call, const Points &p, int64_t coordinate, int64_t
       };
       least = body.min({p.n}, wide, element);
       most = body.max({p.n}, wide, element);
+      Element extent = most - least,
+              isEmpty = body.index(p.n) == body.constant(body.b().getI64Type(), 0);
+      least = call.expect(least, isEmpty | (extent - extent == extent.constant(0)),
+                          "a range that is not finite");
     }
     Element isSame = least == most;
     return select(isFirst, select(isSame, least - 0.5, least), select(isSame, most + 0.5, most));

@@ -243,7 +243,9 @@ static LogicalResult lowerFactors(Call &call) {
     return call.refuse("this dtype, or no pivoting");
   Factors factors = factorize(call, flattenBatch(call, self));
   Value info = firstZeroPivot(call, factors.lu);
-  if (call.args.has("check_errors") && call.args.boolean("check_errors"))
+  bool checked = call.args.has("check_errors") ? call.args.boolean("check_errors")
+                                               : call.numResults() == 2; // lu_factor
+  if (checked)
     requireSuccess(call, info, singular);
   SmallVector<Value> results = {restore(call, factors.lu), restore(call, factors.pivots, 1)};
   if (call.numResults() == 3)

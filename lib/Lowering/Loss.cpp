@@ -89,6 +89,11 @@ static LogicalResult lowerKlDiv(Call &call) {
 static LogicalResult lowerBce(Call &call) {
   Value weight = call.args.optTensor("weight");
   return reduced(call, elementwise(call, [&](BodyBuilder &body, Element x, Element target) {
+                   auto isUnit = [](Element p) {
+                     return (p >= p.constant(0)) & (p <= p.constant(1));
+                   };
+                   x = call.expect(x, isUnit(x), "an input outside [0, 1]");
+                   target = call.expect(target, isUnit(target), "a target outside [0, 1]");
                    // Logarithms are at least -100, so that 0 * log(0) is 0.
                    Element floor = x.constant(-100);
                    Element one = maximum(log(x), floor), zero = maximum(log1p(-x), floor);

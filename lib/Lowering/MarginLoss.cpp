@@ -200,6 +200,8 @@ static LogicalResult lowerMultilabelMargin(Call &call) {
   Value counts = call.kernels.map({rows}, i64, [&](BodyBuilder &body) {
     return body.min({classes}, i64, [&](BodyBuilder &inner) {
       Element klass = convert(inner.read(targets, inner.dims(0, 2)), i64);
+      klass = call.expect(klass, (klass >= klass.constant(-1)) & (klass < inner.index(classes)),
+                          "a target that is no class");
       return select(klass < klass.constant(0), inner.index(inner.dim(1)), inner.index(classes));
     });
   });

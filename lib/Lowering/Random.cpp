@@ -232,7 +232,11 @@ static LogicalResult lowerBernoulli(Call &call) { // default: of self; p, Tensor
     Type type = Float32Type::get(call.resultType().getContext());
     if (p.tensor && elementType(p.tensor).isF64())
       type = elementType(p.tensor);
-    Element hit = uniform(w, type) < call.read(body, p, type);
+    Element chance = call.read(body, p, type);
+    if (p.tensor)
+      chance = call.expect(chance, (chance >= chance.constant(0)) & (chance <= chance.constant(1)),
+                           "a probability outside [0, 1]");
+    Element hit = uniform(w, type) < chance;
     return convert(hit, call.resultType());
   });
 }
@@ -245,7 +249,10 @@ static LogicalResult lowerNormal(Call &call) { // mean and std are numbers or te
   Type wide = opmath(call.resultType());
   return drawn(call, [&](BodyBuilder &body, const Words &w) {
     Element x = pair ? complexNormal(w, pair) : convert(normal(w, call.resultType()), wide);
-    return x * call.read(body, deviation, wide) + call.read(body, mean, wide);
+    Element scale = call.read(body, deviation, wide);
+    if (deviation.tensor)
+      scale = call.expect(scale, scale >= scale.constant(0), "a std that is negative or NaN");
+    return x * scale + call.read(body, mean, wide);
   });
 }
 
@@ -313,6 +320,15 @@ static LogicalResult lowerMultinomial(Call &call) {
   Expr rows = shape.size() == 2 ? shape[0] : Expr(1), columns = shape.back();
   Expr samples = call.args.symInt("num_samples");
   Value weights = call.kernels.reshape(self, {rows, columns});
+  auto weight = [&](BodyBuilder &inner, ArrayRef<Expr> at) {
+    Element x = convert(inner.read(weights, at), wide);
+    Element limit = x.constant(std::numeric_limits<double>::infinity());
+    return call.expect(x, (x >= x.constant(0)) & (x < limit),
+                       "a probability that is infinite, NaN or negative");
+  };
+  auto expectPositive = [&](Element sum) {
+    return call.expect(sum, sum > sum.constant(0), "a sum of probabilities that is not positive");
+  };
   bool replaces = call.args.boolean("replacement") && !samples.isConstant(1);
   Draw draw(call, {rows, replaces ? samples : columns});
   if (!draw)
@@ -321,13 +337,11 @@ static LogicalResult lowerMultinomial(Call &call) {
   if (replaces) {
     using Elements = BodyBuilder::Elements;
     auto init = [&](BodyBuilder &body) { return Elements{body.constant(wide, 0)}; };
-    auto body = [&](BodyBuilder &inner) {
-      return Elements{convert(inner.read(weights, inner.ownDims()), wide)};
-    };
+    auto body = [&](BodyBuilder &inner) { return Elements{weight(inner, inner.ownDims())}; };
     auto add = [](ArrayRef<Element> a, ArrayRef<Element> b) { return Elements{a[0] + b[0]}; };
     Value sums = call.kernels.scan({{rows, columns}, 1, init, body, add}, wide).front();
     drawn = call.kernels.map({rows, samples}, i64, [&](BodyBuilder &body) {
-      Element total = body.read(sums, Exprs{body.dim(0), columns - 1});
+      Element total = expectPositive(body.read(sums, Exprs{body.dim(0), columns - 1}));
       Element u = convert(uniform(draw.words(body), wide), wide) * total;
       Element place = body.sum({columns}, i64, [&](BodyBuilder &inner) {
         return convert(inner.read(sums, Exprs{inner.dim(0), inner.dim(2)}) <= u, i64);
@@ -337,8 +351,13 @@ static LogicalResult lowerMultinomial(Call &call) {
   } else {
     call.require(columns - samples, "more samples without replacement than columns");
     Value order = call.kernels.sort({rows, columns}, [&](BodyBuilder &body) {
+      Element sum = expectPositive(body.sum({columns}, wide, [&](BodyBuilder &inner) {
+        return weight(inner, {inner.dim(0), inner.dim(2)});
+      }));
       Element rate = -log1p(-uniform(draw.words(body), wide));
-      return ~orderedBits(convert(body.read(weights, body.ownDims()), wide) / rate);
+      // The sum is needed for what is expected of it.
+      Element x = select(sum > sum.constant(0), weight(body, body.ownDims()), sum);
+      return ~orderedBits(x / rate);
     });
     drawn =
         call.kernels.view(order, {rows, samples}, [](ArrayRef<Expr> dims) { return Exprs(dims); });

@@ -195,9 +195,11 @@ static LogicalResult lowerScatterReduce(Call &call) { // scatter_reduce.two
                  : call.refuse("this reduction");
 }
 
-/// self[…, index[i], …] combined with source[…, i, …]: a vector of indices along `dim`.
+/// self[…, index[i], …] combined with source[…, i, …]: a vector of indices along `dim`, of which
+/// negative ones count from the end if it `wraps`.
 static LogicalResult indexInto(Call &call, Operand source, Combine combine,
-                               const torch::Scalar &alpha, bool includeSelf = true) {
+                               const torch::Scalar &alpha, bool includeSelf = true,
+                               bool wraps = false) {
   Value self = call.tensor(0), index = call.tensor("index");
   int64_t dim = call.dim("dim", rankOf(self));
   Type type = elementType(self);
@@ -219,8 +221,6 @@ static LogicalResult indexInto(Call &call, Operand source, Combine combine,
       (elementType(source.tensor) != type ||
        !call.fits(shapeOf(source.tensor), sourceShape, "a source of another shape than the index")))
     return call.refuse("a source of another dtype or shape");
-  bool wraps =
-      combine == Combine::Last; // index_copy, index_fill; the others take no negative index
   auto target = [&](BodyBuilder &body, ArrayRef<Expr> at) {
     Element i = convert(body.read(index, Exprs{at[dim]}), body.b().getI64Type());
     if (wraps)
@@ -246,7 +246,8 @@ static LogicalResult lowerIndexCopy(Call &call) {
   return indexInto(call, call.operand("source"), Combine::Last, int64_t(1));
 }
 static LogicalResult lowerIndexFill(Call &call) {
-  return indexInto(call, call.operand("value"), Combine::Last, int64_t(1));
+  return indexInto(call, call.operand("value"), Combine::Last, int64_t(1), /*includeSelf=*/true,
+                   /*wraps=*/true);
 }
 static LogicalResult lowerIndexReduce(Call &call) {
   auto combine = combineNamed(call.args.string("reduce"));

@@ -105,6 +105,12 @@ static LogicalResult lowerHistc(Call &call) {
         return convert(inner.read(self, inner.ownDims()), wide);
       };
       Element least = body.min(extents, wide, element), most = body.max(extents, wide, element);
+      if (isFloat(wide)) {
+        Element extent = most - least, count = body.index(sym::product(extents));
+        least = call.expect(least,
+                            (count == count.constant(0)) | (extent - extent == extent.constant(0)),
+                            "a range that is not finite");
+      }
       Element one = body.constant(wide, 1), same = least == most;
       Element first = body.index(body.dim(0)) == body.constant(i64, 0);
       return select(first, select(same, least - one, least), select(same, most + one, most));
