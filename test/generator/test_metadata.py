@@ -37,7 +37,8 @@ def test_entries(entries):
     assert entries["add.Tensor"] == {"op": "add", "overload": "Tensor", "status": "native", "key": "supported", "functional": None, "dynamic_shapes": True}
     assert entries["add_.Tensor"]["functional"] == entries["add.out"]["functional"] == "add.Tensor"
     assert entries["relu.default"]["status"] == "native" and entries["relu_.default"]["functional"] == "relu.default"
-    assert entries["linalg_svd.default"]["status"] == "fallback" and entries["linalg_svd.default"]["key"] == "autograd"
+    assert entries["linalg_svd.default"]["status"] == "native" and entries["linalg_svd.default"]["key"] == "autograd"
+    assert entries["conv_tbc.default"]["status"] == "fallback"
     assert "complex64" not in entries["relu.default"]["dtypes"]
     assert not entries["nonzero.default"]["dynamic_shapes"] and not entries["unique_dim.default"]["dynamic_shapes"]
     assert entries["nonzero.default"]["status"] == "native"
