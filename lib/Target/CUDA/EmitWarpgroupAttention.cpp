@@ -114,9 +114,9 @@ private:
       batch = frame.named(tile.floorDiv(tileRows), numBatches);
     } else {
       sym::Expr headBytes = (n + 1) * (2 * (depth + valueDepth));
-      sym::Expr heads = frame.named(
-          sym::Expr::max(1, sym::Expr::min(numBatches, sym::Expr(cacheBytes).floorDiv(headBytes))),
-          numBatches + 1);
+      // One more than a variable: a divisor that is known to be positive takes no guard.
+      sym::Expr held = sym::Expr::min(numBatches, sym::Expr(cacheBytes).floorDiv(headBytes));
+      sym::Expr heads = frame.named(sym::Expr::max(1, held) - 1, numBatches) + 1;
       sym::Expr inSection = heads * tileRows;
       sym::Expr section = frame.named(tile.floorDiv(inSection), numBatches);
       Value inside = frame.simplifyAndEmit(tile - section * inSection);
