@@ -43,7 +43,7 @@ Expr Importer::correct(Expr expr) const {
   return expr;
 }
 
-/// Whether the expressions have different values somewhere: at random sizes.
+/// True if the expressions have different values at some of the random sizes.
 static bool differ(Expr a, Expr b) {
   constexpr unsigned samples = 64;
   constexpr int64_t most = 2000;

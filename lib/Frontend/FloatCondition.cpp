@@ -193,7 +193,7 @@ std::optional<Number> FloatCondition::evaluate(const Node &node, ArrayRef<int64_
                                    : apply(node.op, *operand(0), *operand(1));
 }
 
-/// What raises an exception does not hold.
+/// A condition that raises an exception does not hold.
 bool FloatCondition::holds(ArrayRef<int64_t> values) const {
   SmallVector<std::optional<Number>, 16> results;
   for (const Node &node : nodes)

@@ -20,7 +20,7 @@ public:
   /// Error: the text is not such a condition.
   static llvm::Expected<FloatCondition> parse(llvm::StringRef text, InputLookup inputs);
 
-  /// What it computes with.
+  /// The sizes that it computes with.
   llvm::ArrayRef<sym::Expr> leaves() const { return inputs; }
 
   /// An expression that is at least zero where the condition holds, if its leaves are expressions

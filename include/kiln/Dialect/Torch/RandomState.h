@@ -6,7 +6,7 @@
 
 namespace kiln::torch {
 
-/// Of an argument of a nested graph: the key and the number from which the graph draws.
+/// On an argument of a nested graph: the key and the number from which the graph draws.
 inline constexpr llvm::StringLiteral randomStateAttrName = "torch.random_state";
 
 } // namespace kiln::torch

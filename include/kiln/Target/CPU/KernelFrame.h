@@ -121,7 +121,7 @@ private:
   /// Variables that are given as a multiple of themselves: step * variable is the value.
   llvm::DenseMap<sym::Expr, std::pair<int64_t, mlir::Value>> stepped;
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
-  /// What has been bad so far: on the stack, from where LLVM takes it into registers.
+  /// The failures so far: on the stack, from where LLVM takes it into registers.
   struct Failure {
     int32_t code;
     mlir::Type type;
