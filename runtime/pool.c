@@ -175,10 +175,12 @@ static void *worker_main(void *arg) {
   for (;;) {
     bool slept;
     seen = EPOCH(wait_for_job(pool, seen, &slept));
-    if (atomic_load_explicit(&pool->stop, memory_order_acquire))
-      return NULL;
-    if (!join(pool, &seen))
+    if (!join(pool, &seen)) {
+      /* After `join`, which may be what sees the last epoch. */
+      if (atomic_load_explicit(&pool->stop, memory_order_acquire))
+        return NULL;
       continue;
+    }
     if (slept && atomic_load_explicit(&pool->sleepers, memory_order_relaxed))
       futex_wake(epoch_half(pool), 2);
     run_tasks(pool, self->scratch);

@@ -125,6 +125,20 @@ static void test_lifetime(void) {
   kiln_model_destroy(crowd);
 }
 
+/* Destruction right behind a launch, which workers may be about to join: they find
+ * the job closed, and the pool stopping in the same word. */
+static void test_destruction_behind_launch(void) {
+  arguments a;
+  make_arguments(&a, 2);
+  for (int i = 0; i < 2000; ++i) {
+    kiln_model *model = create(4);
+    CHECK_OK(run(model, &a));
+    free_outputs(&a);
+    kiln_model_destroy(model);
+  }
+  free_arguments(&a);
+}
+
 /* A child has no workers, and computes alone. */
 static void test_fork(void) {
   kiln_model *model = create(3);
@@ -154,6 +168,7 @@ int main(void) {
   test_parallel_for();
   test_parking();
   test_lifetime();
+  test_destruction_behind_launch();
   puts("ok");
   return 0;
 }
