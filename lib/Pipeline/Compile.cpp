@@ -5,14 +5,15 @@
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/Frontend.h"
+#include "kiln/Host/ModelInfo.h"
+#include "kiln/Host/Passes.h"
 #include "kiln/Link/OutputFile.h"
 #include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
-#include "kiln/Target/CPU/CPU.h"
-#include "kiln/Target/CPU/ModelInfo.h"
-#include "kiln/Target/CPU/Passes.h"
-#include "kiln/Target/CUDA/CUDA.h"
-#include "kiln/Target/CUDA/Passes.h"
+#include "kiln/Targets/CPU/CPU.h"
+#include "kiln/Targets/CPU/Passes.h"
+#include "kiln/Targets/CUDA/CUDA.h"
+#include "kiln/Targets/CUDA/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/IR/LLVMContext.h"
@@ -45,7 +46,7 @@ public:
   }
 
   llvm::Error run() {
-    llvm::Expected<cpu::TargetInfo> found = cpu::TargetInfo::get(options.cpu);
+    llvm::Expected<codegen::CPUInfo> found = codegen::CPUInfo::get(options.cpu);
     if (!found)
       return found.takeError();
     target = *found;
@@ -106,7 +107,7 @@ public:
       return writeModule();
     program = *module->getOps<wrapper::ProgramOp>().begin();
     if (options.emit == EmitKind::Json)
-      return writeText(cpu::describeModel(program, getModelInfo()) + "\n");
+      return writeText(host::describeModel(program, getModelInfo()) + "\n");
     return generate();
   }
 
@@ -114,7 +115,7 @@ private:
   static DialectRegistry makeRegistry() {
     DialectRegistry registry;
     registerDialects(registry);
-    cpu::registerTranslations(registry);
+    codegen::registerTranslations(registry);
     cuda::registerTranslations(registry);
     return registry;
   }
@@ -144,7 +145,7 @@ private:
       timing = options.timing->nest(stage);
   }
 
-  cpu::ModelInfo getModelInfo() {
+  host::ModelInfo getModelInfo() {
     return {llvm::sys::path::stem(options.input).str(), isCuda() ? "cuda" : "cpu",
             getCompilerVersion()};
   }
@@ -197,7 +198,7 @@ private:
     // Only a file is told from others by its hash: no need to read all of the weights otherwise.
     uint64_t hash = external ? hashWeights(weights->getBlob()) : 0;
 
-    cpu::CompileOptions code;
+    codegen::ObjectOptions code;
     code.level = options.level;
     code.jobs = options.jobs;
     code.timing = options.timing ? &timing : nullptr;
@@ -217,12 +218,12 @@ private:
 
     start("compile host program");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          cpu::ModelInfo info = getModelInfo();
-          pm.addPass(cpu::createWrapperLowerToLLVM(
+          host::ModelInfo info = getModelInfo();
+          pm.addPass(host::createWrapperLowerToLLVM(
               {info.name, info.target, info.compiler, external, hash}));
         }))
       return error;
-    auto host = cpu::compileToObject(*module, target, code);
+    auto host = codegen::compileToObject(*module, target, code);
     if (!host)
       return internal(host.takeError(), &reproducer);
     if (options.emit == EmitKind::LLVM || !options.saveTemps.empty())
@@ -254,8 +255,8 @@ private:
 
   /// The objects of all kernels: those that fold constants run on the host.
   llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
-  compileDeviceKernels(const cpu::CompileOptions &hostOptions) {
-    cuda::CompileOptions code;
+  compileDeviceKernels(const codegen::ObjectOptions &hostOptions) {
+    cuda::ImageOptions code;
     code.architectures = options.architectures;
     if (options.emit != EmitKind::Ptx)
       code.ptxas = options.ptxas;
@@ -375,7 +376,7 @@ private:
 
   const CompileOptions &options;
   MLIRContext context;
-  cpu::TargetInfo target;
+  codegen::CPUInfo target;
   TimingScope timing;
   OwningOpRef<ModuleOp> module;
   wrapper::ProgramOp program;

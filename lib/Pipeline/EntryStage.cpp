@@ -1,5 +1,6 @@
+#include "kiln/Host/Passes.h"
 #include "kiln/Pipeline/Pipeline.h"
-#include "kiln/Target/CPU/Passes.h"
+#include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Passes.h"
 
 using namespace mlir;
@@ -9,5 +10,5 @@ void kiln::buildEntryStage(OpPassManager &pm) {
   // Late: a symbol that nothing uses any more need not be known.
   pm.addPass(createSolveSymbols());
   // Last of all: only kernels with schedules say how many tasks they have.
-  pm.addPass(cpu::createMaterializeSizes());
+  pm.addPass(host::createWrapperMaterializeSizes());
 }

@@ -1,6 +1,6 @@
 #include "kiln/Pipeline/Pipeline.h"
-#include "kiln/Target/CPU/Passes.h"
-#include "kiln/Target/CUDA/Passes.h"
+#include "kiln/Targets/CPU/Passes.h"
+#include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Transforms/Passes.h"
 

@@ -1,11 +1,14 @@
+#include "kiln/Codegen/ObjectCompiler.h"
+#include "kiln/Codegen/Passes.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Host/Passes.h"
 #include "kiln/Pipeline/Pipeline.h"
-#include "kiln/Target/CPU/CPU.h"
-#include "kiln/Target/CPU/Passes.h"
-#include "kiln/Target/CUDA/CUDA.h"
-#include "kiln/Target/CUDA/Passes.h"
+#include "kiln/Targets/CPU/CPU.h"
+#include "kiln/Targets/CPU/Passes.h"
+#include "kiln/Targets/CUDA/CUDA.h"
+#include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,12 +26,14 @@ void kiln::registerDialects(DialectRegistry &registry) {
               func::FuncDialect, arith::ArithDialect, complex::ComplexDialect, math::MathDialect,
               scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   // Constant folding generates code.
-  cpu::registerTranslations(registry);
+  codegen::registerTranslations(registry);
   cuda::registerTranslations(registry);
 }
 
 void kiln::registerPasses() {
   registerTransformsPasses();
+  codegen::registerCodegenPasses();
+  host::registerHostPasses();
   cpu::registerCPUPasses();
   cuda::registerCUDAPasses();
   // Upstream passes that tests of a single stage want around ours.

@@ -1,6 +1,6 @@
 /*===- gpu-kernels.c - Kernels of gpu.c, as an image for the emulator -------===*
  *
- * What --gpu-arch=emulator makes of kernels, by hand (lib/Target/CUDA/Emulate.cpp).
+ * What --gpu-arch=emulator makes of kernels, by hand (lib/Targets/CUDA/Emulate.cpp).
  *
  *===-----------------------------------------------------------------------===*/
 #include <stdint.h>

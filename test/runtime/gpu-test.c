@@ -1,4 +1,4 @@
-/* Runs on a GPU, which the driver plays that argv[1] names (test/Target/CUDA/emulator): weights,
+/* Runs on a GPU, which the driver plays that argv[1] names (test/Targets/CUDA/emulator): weights,
  * graphs, streams, captures, devices, memory. argv[2] is the kernels' image. The driver ends the
  * process where it is used wrongly. */
 #include "../../runtime/cuda/driver.h"

@@ -251,7 +251,7 @@ Expected<CompileOptions> getOptions() {
   unsigned number;
   if (StringRef(level).getAsInteger(10, number) || number > 3)
     return error("-O" + level + ": expected -O0, -O1, -O2 or -O3");
-  options.level = static_cast<cpu::OptLevel>(number);
+  options.level = static_cast<codegen::OptLevel>(number);
   if (progress != "auto" && progress != "never")
     return error("--progress=" + progress + ": expected auto or never");
   // Last, since it warns.

@@ -2,9 +2,9 @@
 #ifndef KILN_PIPELINE_COMPILE_H
 #define KILN_PIPELINE_COMPILE_H
 
+#include "kiln/Codegen/CPUInfo.h"
 #include "kiln/Link/Link.h"
-#include "kiln/Target/CPU/TargetInfo.h"
-#include "kiln/Target/CUDA/Architecture.h"
+#include "kiln/Targets/CUDA/Architecture.h"
 #include "llvm/Support/Error.h"
 #include <functional>
 #include <string>
@@ -40,7 +40,7 @@ struct CompileOptions {
   /// The vectors ("avx512", "avx2", "none") of the CPU that has packed int4 weights, which do not
   /// tell; "native": this one's.
   std::string int4Layout = "native";
-  cpu::OptLevel level = cpu::OptLevel::O3;
+  codegen::OptLevel level = codegen::OptLevel::O3;
   /// What the model runs on, if not the CPU alone (`--target=cuda`).
   llvm::SmallVector<cuda::Architecture> architectures;
   /// Assembles PTX; empty: drivers do.

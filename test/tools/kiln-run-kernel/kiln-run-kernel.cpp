@@ -3,11 +3,11 @@
 //   kiln-run-kernel FILE.mlir [--kernel=NAME] [--sym=s0=5] --inputs=a.npy,b.npy --outputs=y.npy
 //
 // With --repeat it prints nanoseconds of a run on one thread, and how long compiling took. Numeric
-// tests (test/Target/CPU/*.py) are written against it.
+// tests (test/Targets/CPU/*.py) are written against it.
 #include "Npy.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
-#include "kiln/Target/CPU/CPU.h"
-#include "kiln/Target/CPU/KernelEmitters.h"
+#include "kiln/Targets/CPU/CPU.h"
+#include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/IR/Module.h"
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::ParseCommandLineOptions(argc, argv, "Runs a kernel\n");
   DialectRegistry registry;
-  cpu::registerTranslations(registry);
+  codegen::registerTranslations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(file, &context);
@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
   auto begin = std::chrono::steady_clock::now();
   {
     TimingScope timing = timingManager.getRootScope();
-    cpu::CompileOptions options;
+    codegen::ObjectOptions options;
     options.jobs = jobs;
     if (timePasses)
       options.timing = &timing;

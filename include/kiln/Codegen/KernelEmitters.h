@@ -1,0 +1,50 @@
+// Plans of kernels, and the planners and emitters of the ordered ops, which run one task by itself
+// on any target.
+#ifndef KILN_CODEGEN_KERNELEMITTERS_H
+#define KILN_CODEGEN_KERNELEMITTERS_H
+
+#include "kiln/Codegen/KernelFrame.h"
+
+namespace kiln::codegen {
+
+struct KernelPlan {
+  kernel::ScheduleAttr schedule;
+  /// Number of tasks, over symbols.
+  sym::Expr grid;
+  /// Private memory of a task.
+  int64_t scratchBytes = 0;
+};
+
+// Each plans the kernel's root; a `schedule` that is already there is kept, and decides the rest.
+mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func, const CPUInfo &target);
+mlir::FailureOr<KernelPlan> planScatter(kernel::FuncOp func, const CPUInfo &target);
+mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func, const CPUInfo &target);
+mlir::FailureOr<KernelPlan> planRepeat(kernel::FuncOp func, const CPUInfo &target);
+
+// Each writes the function's body, with everything but the final llvm.return. The kernel has been
+// planned. A failure has been reported on `func`.
+mlir::LogicalResult emitScan(KernelFrame &frame, kernel::ScanOp scan);
+mlir::LogicalResult emitScatter(KernelFrame &frame, kernel::ScatterOp scatter);
+mlir::LogicalResult emitSort(KernelFrame &frame, kernel::SortOp sort);
+mlir::LogicalResult emitRepeat(KernelFrame &frame, kernel::RepeatOp repeat);
+
+/// Replaces each kernel of `module` by the function that `emit` writes, several at a time. `emit`
+/// sets its second argument before anything fails; with a failure the kernels stay as they are.
+mlir::LogicalResult replaceKernels(
+    mlir::ModuleOp module,
+    llvm::function_ref<mlir::LogicalResult(kernel::FuncOp, mlir::LLVM::LLVMFuncOp &)> emit);
+
+/// Fails, with an error on the op, if code generation has no register for a value in `op`'s
+/// regions.
+mlir::LogicalResult verifyValueTypes(mlir::Operation *op);
+
+/// What planning left on the kernel: attributes `grid` (#sym.expr) and `scratch` (i64, bytes).
+sym::Expr getGrid(kernel::FuncOp func);
+int64_t getScratchBytes(kernel::FuncOp func);
+
+/// The attribute of a kernel.func that is planned for a device: threads of a block.
+inline constexpr llvm::StringLiteral threadsAttrName = "threads";
+
+} // namespace kiln::codegen
+
+#endif // KILN_CODEGEN_KERNELEMITTERS_H

@@ -1,0 +1,20 @@
+// Names by which the host program and the code of a device know each other.
+#ifndef KILN_HOST_DEVICE_H
+#define KILN_HOST_DEVICE_H
+
+#include "llvm/ADT/StringRef.h"
+#include <string>
+
+namespace kiln::host {
+
+/// The symbol of what a launch on a device is given for a kernel: a kiln_rt_device_kernel
+/// (runtime/cuda/device.h).
+std::string getDeviceKernelSymbol(llvm::StringRef kernel);
+/// The symbol of what a run knows of all of them: a kiln_rt_device.
+inline constexpr llvm::StringLiteral deviceTableName = "kiln_device";
+/// The runtime's own, which every model for a device has: copies tensors that are not contiguous.
+inline constexpr llvm::StringLiteral copyKernelName = "strided_copy";
+
+} // namespace kiln::host
+
+#endif // KILN_HOST_DEVICE_H

@@ -1,0 +1,45 @@
+// What a compiled model says about itself: the text of `kiln_model_info` (kiln-c/model.h).
+#ifndef KILN_HOST_MODELINFO_H
+#define KILN_HOST_MODELINFO_H
+
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include <string>
+#include <vector>
+
+namespace kiln::host {
+
+struct ModelInfo {
+  std::string name;
+  std::string target;
+  /// Name and version.
+  std::string compiler;
+};
+
+/// A parameter or buffer of the model. `op` is null for one that the program does not use.
+struct NamedConstant {
+  std::string name;
+  wrapper::BufferType type;
+  wrapper::ConstantOp op;
+};
+
+/// All of them: those of the module's `torch.constants`, or if there is no such list those that
+/// the program uses.
+std::vector<NamedConstant> getNamedConstants(wrapper::ProgramOp program);
+
+/// The JSON text: inputs, outputs, symbols and named constants of `program`.
+std::string describeModel(wrapper::ProgramOp program, const ModelInfo &model);
+
+/// An element type as DLPack and as PyTorch name it.
+struct ElementCode {
+  uint8_t code; // DLDataTypeCode
+  uint8_t bits;
+  std::string name;
+};
+ElementCode describeElement(mlir::Type type);
+
+/// Bound `name` ("min" or "max") of an entry of a program's `symbols`; nullopt: none.
+std::optional<int64_t> getSymbolBound(mlir::NamedAttribute symbol, llvm::StringRef name);
+
+} // namespace kiln::host
+
+#endif // KILN_HOST_MODELINFO_H

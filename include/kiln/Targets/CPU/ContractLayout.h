@@ -1,0 +1,180 @@
+// A contract as its loops see it: which dims are one loop, where the left operand's rows lie, and
+// how the work is cut into tiles and tasks. The planner and the emitter both start from here, so
+// what one decides the other reads.
+//
+// Left operand. The microkernel wants rows at offsets known at compile time. There are three ways
+// to have them:
+//
+//   Direct  the region is one read whose address is linear in the m and k dims: no copy.
+//   Window  a convolution with padding, or with a prologue: the operand's value depends on
+//           e = s*m_i + d*k_j alone (s the stride, d the dilation). The task copies its part of
+//           that e-space to scratch once, zeros of the padding and prologue included; the window
+//           then slides over the copy. Nothing is stored kh*kw times as im2col does.
+//   Matrix  anything else: the task evaluates its rows over all k into scratch, one after another.
+//
+// Columns. All n dims as one. In a depthwise convolution, which has one n, they are the last batch
+// dim, and the left operand has an element for each of them too (kernel::columnsAreBatch).
+//
+// Right operand. Packed in panels (`panel` on the op), or evaluated panel by panel into scratch.
+//
+// Rows. After collapsing, the row axes are e.g. [image, oh, ow], or one. A tile is `size` steps of
+// the tiled axis times the whole of the axis inside it, if that is short (7x7 images). The tiled
+// axis is cut evenly: 128 rows are 7 tiles of 12 and 4 of 11, not 10 of 12 and one of 8, so that
+// two microkernels serve all of them, both close to the tallest. Where the number of rows is only
+// known when the model runs, all tiles but the last two are as tall as can be, those two share what
+// is left, and there is a microkernel for every second height that they may have.
+#ifndef KILN_TARGETS_CPU_CONTRACTLAYOUT_H
+#define KILN_TARGETS_CPU_CONTRACTLAYOUT_H
+
+#include "kiln/Codegen/LoopNest.h"
+
+namespace kiln::cpu {
+
+/// Adjacent m or k dims that are one loop; `lhsStride` elements apart in the left operand (or in
+/// its copy in scratch).
+struct ContractAxis : codegen::DimGroup {
+  sym::Expr lhsStride;
+};
+
+/// One dim of the copy of the left operand. A window ties an m dim to a k dim; otherwise one of
+/// them is absent.
+struct StageAxis {
+  std::optional<unsigned> rowDim, sumDim;
+  /// e = rowStep * m + sumStep * k.
+  int64_t rowStep = 0, sumStep = 1;
+  /// rowBind * rowStep + sumBind * sumStep == 1: binding m to rowBind * e and k to sumBind * e
+  /// gives every expression of e its value.
+  int64_t rowBind = 0, sumBind = 1;
+  int64_t extent = 1, stride = 1;
+};
+
+/// `count` tiles of `size` steps of the tiled axis, from step `begin` on; tiles are numbered
+/// through all runs, this one's from `firstTile`.
+struct RowRun {
+  int64_t size;
+  sym::Expr begin, count, firstTile;
+  /// Of tiles whose size is known at run time, at most `size`: each has `share` steps, the last one
+  /// what is left of `steps`.
+  bool isVariable = false;
+  sym::Expr share = 0, steps = 0;
+  /// The share of `tiles` tiles of at most `most` steps: a height there is code for.
+  static sym::Expr shareOf(sym::Expr steps, sym::Expr tiles, int64_t most);
+  /// The heights there is code for: 1, the even ones and `size`. A tile of another has its last
+  /// step computed twice.
+  llvm::SmallVector<int64_t> heights() const;
+};
+
+struct ContractLayout {
+  enum class Lhs { Direct, Window, Matrix };
+
+  kernel::ContractOp op;
+  mlir::Type lhsType, rhsType, sumType;
+
+  Lhs lhs = Lhs::Matrix;
+  mlir::Value lhsTensor;              // Direct
+  sym::Expr lhsBase;                  // Direct: the offset's part in the batch dims
+  llvm::SmallVector<StageAxis> stage; // Window: outermost first
+  /// Never empty: a contract without m or k dims has one axis of no dims and extent 1.
+  llvm::SmallVector<ContractAxis> rows, sums;
+  codegen::DimGroup columns;
+  /// The columns are the last batch dim.
+  bool depthwise = false;
+
+  bool packed = false;
+  mlir::Value rhsTensor; // packed
+  sym::Expr rhsBase;     // packed: the offset's part in the batch dims
+
+  // The schedule.
+  int64_t lanes = 1, vectors = 1; // a panel is lanes * vectors columns
+  unsigned tileAxis = 0;
+  int64_t tileInner = 1; // rows of a tile for each step of the tiled axis
+  llvm::SmallVector<RowRun> runs;
+  /// A task's rows: `blockUnits` steps of `blockAxis`, or as many tiles when that is the tiled
+  /// axis; all of the axes inside it and one step of those outside.
+  unsigned blockAxis = 0;
+  int64_t blockUnits = 1;
+  int64_t blockPanels = 1;
+  /// Steps of the outermost sum axis for which accumulators stay in registers.
+  int64_t blockSums = 1;
+
+  /// Finds the structure; what the schedule decides is not set. Fails, reporting on the op, on
+  /// types that are not multiplied here and sizes out of range.
+  static mlir::FailureOr<ContractLayout> get(kernel::ContractOp op, const codegen::CPUInfo &target);
+
+  /// Batch dims that are not the columns.
+  unsigned numOuterBatch() const {
+    return kernel::ContractOp(op).getNumBatch() - (depthwise ? 1 : 0);
+  }
+  int64_t panel() const { return lanes * vectors; }
+  sym::Expr numPanels() const { return columns.extent.ceilDiv(panel()); }
+  sym::Expr numTiles() const;
+  int64_t maxTileSize() const;
+  bool hasVariableTiles() const;
+  int64_t maxTileRows() const { return maxTileSize() * tileInner; }
+  /// Units of the block axis in all.
+  sym::Expr numUnits() const;
+  sym::Expr numRowBlocks() const { return numUnits().ceilDiv(blockUnits); }
+  sym::Expr numColumnBlocks() const { return numPanels().ceilDiv(blockPanels); }
+  /// At least one: the result of an empty sum is written, too.
+  sym::Expr numSumBlocks() const {
+    sym::Expr extent = sums.front().extent;
+    return extent.isConstant(0) ? sym::Expr(1) : sym::Expr::max(extent.ceilDiv(blockSums), 1);
+  }
+  /// Where unit `unit` begins on the block axis.
+  sym::Expr unitBegin(sym::Expr unit) const;
+  /// Whether the rows of one step of the block axis have a known number. Only then may the sum be
+  /// cut.
+  bool hasBoundedBlocks() const;
+  /// An upper bound of the steps of the block axis, and of rows if bounded, in one task.
+  int64_t maxBlockSteps() const;
+  int64_t maxBlockRows() const;
+  /// Sizes that a task is numbered by, outermost first: batch dims, row axes outside the block
+  /// axis, row blocks, column blocks.
+  llvm::SmallVector<sym::Expr> gridSizes() const;
+
+  /// Cuts the rows into tiles of at most `maxRows`.
+  void setTile(int64_t maxRows);
+  /// Fixes the block of rows and with it the strides of a staged left operand.
+  void setRowBlock(int64_t units);
+
+  bool isStaged() const { return lhs != Lhs::Direct; }
+  /// The copy holds one block of the sum at a time.
+  bool stagesPerSumBlock() const;
+  /// The epilogue runs over rows in memory instead of on registers: it is long, or the sum is cut.
+  bool epilogueInMemory() const;
+  /// Tiles of all heights run through the same code, with their epilogue in memory: what that costs
+  /// does not count beside a long sum, and there is one microkernel less.
+  bool tilesShareCode() const;
+
+  /// Elements that the windows of all rows slide over, before the rows are cut into blocks; 1 if
+  /// there are no windows.
+  int64_t stageEstimate() const;
+
+  // Scratch memory of a task, in bytes from its beginning.
+  int64_t lhsScratchBytes() const;
+  int64_t rhsScratchBytes() const;
+  int64_t sumScratchBytes() const;
+  int64_t rhsScratchOffset() const { return lhsScratchBytes(); }
+  int64_t sumScratchOffset() const { return lhsScratchBytes() + rhsScratchBytes(); }
+  int64_t scratchBytes() const { return sumScratchOffset() + sumScratchBytes(); }
+
+  /// Elements of the whole sum, and of one step of the outermost sum axis.
+  sym::Expr sumExtent() const;
+  sym::Expr sumInner() const;
+};
+
+/// For each m dim of `op` the window it belongs to: with a k dim it always occurs in the left
+/// operand as c*(s*m + d*k) + rest. Nothing if some dim occurs in two ways.
+std::optional<llvm::SmallVector<std::optional<StageAxis>>> findWindows(kernel::ContractOp op);
+
+/// Whether the left operand is one read that needs no copy, at least if the columns fill vectors.
+bool readsInPlace(kernel::ContractOp op);
+
+/// The layout with the schedule put in.
+mlir::FailureOr<ContractLayout> getScheduledLayout(kernel::ContractOp op,
+                                                   kernel::ScheduleAttr schedule,
+                                                   const codegen::CPUInfo &target);
+
+} // namespace kiln::cpu
+
+#endif // KILN_TARGETS_CPU_CONTRACTLAYOUT_H

@@ -1,0 +1,30 @@
+// Passes from kernels to the LLVM dialect; declared in Passes.td.
+#ifndef KILN_TARGETS_CPU_PASSES_H
+#define KILN_TARGETS_CPU_PASSES_H
+
+#include "kiln/Codegen/CPUInfo.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Pass/Pass.h"
+#include <memory>
+
+namespace kiln::cpu {
+
+#define GEN_PASS_DECL
+#include "kiln/Targets/CPU/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "kiln/Targets/CPU/Passes.h.inc"
+
+/// Bodies as the planners want them, and a schedule for each kernel that has none.
+void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, const codegen::CPUInfo &target);
+
+/// The above, then functions in the LLVM dialect.
+void buildLowerKernelsPipeline(mlir::OpPassManager &pm, const codegen::CPUInfo &target);
+
+/// The pipeline as `cpu-lower-kernels`.
+void registerCPUPipelines();
+
+} // namespace kiln::cpu
+
+#endif // KILN_TARGETS_CPU_PASSES_H

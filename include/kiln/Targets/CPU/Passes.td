@@ -1,0 +1,87 @@
+// Passes that turn kernels into code for CPUs, in the order they run. A pass, its file in
+// lib/Targets/CPU and its test share one name.
+#ifndef KILN_TARGETS_CPU_PASSES_TD
+#define KILN_TARGETS_CPU_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+defvar CpuOption = [
+  Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the CPU, or `native`">
+];
+
+def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
+  let summary = "Run the maps that depend on constants alone, and keep their results";
+  let description = [{
+    The maps are compiled with the code generator that also writes the program's kernels, for the CPU that the program is
+    for if this machine runs its code, and run on all cores. What would grow the constants much (an expanded
+    vector) stays in the program; so does what depends on symbols.
+
+    What depends on parameters or buffers refers to the kernel that computed it, which the program keeps
+    as `@fold_0`, `@fold_1`, …: these can be replaced in a compiled model.
+
+    A view of a constant is left to its readers unless `views` is set: then nobody reads through
+    views any more, and what is left of them (packed operands of contracts) is data.
+  }];
+  let options = CpuOption # [
+    Option<"views", "views", "bool", "false", "fold views, and maps that read nothing, too">,
+    Option<"jobs", "jobs", "unsigned", "0", "threads; 0: one for each core">
+  ];
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
+def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
+  let summary = "Lay out constants that maps and contracts read as vectors want them";
+  let description = [{
+    A map that is vectorised over channels reads the weights [c, 1, kh, kw] of a depthwise convolution with a
+    stride of kh * kw elements. The vectorised dim of such a constant becomes its last one, as a view that
+    constant folding evaluates. Likewise, if the right operand of a contract has no panels (small integers
+    that are dequantized where they are used), the columns become the last dim of the constant that it reads.
+    Must run after all passes that read through views.
+  }];
+  let options = [
+    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
+def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
+  let summary = "Give windows that slide over images of unknown size a padded image";
+  let description = [{
+    A task of a convolution copies the part of the image that its windows see to memory of its own, whose size
+    has to be known at compile time (`ContractLayout`). If the size of the image is not known, the left operand
+    becomes a tensor instead: a map computes it for every place that a window can see, including the zeros of
+    the padding, and the contract reads it in place. This is not done if copying each row's window is cheap
+    beside the products, that is with many columns and runs of elements that fill vectors.
+  }];
+  let options = [
+    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
+def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
+  let summary = "Decide how each kernel's loops are run";
+  let description = [{
+    Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of tasks
+    as an expression over symbols, and `scratch`, the bytes of private memory of a task. A map's
+    schedule is `tile = [lanes, first dim, number of dims]` (the dims that are one loop in vectors;
+    `[1]` when there is none) and `block = [rows, columns]`, 0 columns being all of them.
+  }];
+  let options = CpuOption;
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+}
+
+def CpuEmitKernels : Pass<"cpu-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "Write each kernel as a function of the runtime's ABI";
+  let description = [{
+    Every `kernel.func` becomes an `llvm.func` of type `kiln_rt_kernel` whose body is loops (scf) over
+    scalars and vectors (arith, math, vector) and memory accesses through pointers (llvm).
+  }];
+  let options = CpuOption;
+  let dependentDialects = [
+    "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::complex::ComplexDialect",
+    "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
+#endif // KILN_TARGETS_CPU_PASSES_TD

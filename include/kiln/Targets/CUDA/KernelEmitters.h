@@ -1,0 +1,159 @@
+// One planner and one emitter for each kind of kernel. `cuda-choose-schedule` calls the planner of
+// a kernel's root, `cuda-emit-kernels` its emitter.
+//
+// A kernel is written with the same tools as one for CPUs (kiln/Codegen/BodyEmitter.h), with a
+// single lane: the code is that of one thread.
+#ifndef KILN_TARGETS_CUDA_KERNELEMITTERS_H
+#define KILN_TARGETS_CUDA_KERNELEMITTERS_H
+
+#include "kiln/Codegen/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+constexpr int64_t warpSize = 32;
+
+/// Bytes that a thread reads or writes at once, at most.
+constexpr int64_t vectorBytes = 16;
+/// The attribute of a kernel.func whose buffers all begin at multiples of `vectorBytes`.
+constexpr llvm::StringLiteral alignedAttrName = "aligned";
+
+/// Names of attributes of the function that a kernel becomes.
+constexpr llvm::StringLiteral symbolsAttrName = "cuda.symbols";
+constexpr llvm::StringLiteral buffersAttrName = "cuda.buffers";
+constexpr llvm::StringLiteral sharedAttrName = "cuda.shared";
+constexpr llvm::StringLiteral gridAttrName = "cuda.grid";
+constexpr llvm::StringLiteral mapsAttrName = "cuda.maps";
+constexpr llvm::StringLiteral workspaceAttrName = "cuda.workspace";
+
+/// The attribute of a kernel.func, and of its function, that is launched on Hopper instead of the
+/// one it names.
+constexpr llvm::StringLiteral variantAttrName = "cuda.variant_of";
+/// Which GPUs those are: they run `sm_90a`.
+constexpr unsigned variantArchitecture = 90;
+
+/// The instructions of an llvm.inline_asm that read the thread's number, and the block's.
+constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;",
+                              readBlockText = "mov.u32 $0, %ctaid.x;";
+
+/// Shared memory of a block, whose size the launch gives.
+constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
+
+/// Blocks that run at the same time, with neighbouring blocks of the result: those of a column need
+/// the same part of the right operand, those of a row the same of the left one. Each copies a share
+/// of it to all.
+struct ClusterShape {
+  int64_t m = 1, n = 1;
+  int64_t blocks() const { return m * n; }
+};
+
+struct KernelPlan {
+  kernel::ScheduleAttr schedule;
+  sym::Expr grid; // blocks, over symbols
+  int64_t threads = 0;
+  ClusterShape cluster = {};
+};
+
+/// The attribute of a kernel.func whose blocks are in clusters: `array<i64: m, n>`.
+constexpr llvm::StringLiteral clusterAttrName = "cluster";
+
+/// What the CPU's tools are to think of the machine: registers hold one element.
+const codegen::CPUInfo &getThreadTarget();
+
+mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
+/// `tf32`: f32 operands may be rounded to TF32.
+mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
+mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
+/// Whether a block has a line to scan, or a row to sort; otherwise a thread has.
+bool isBlockScan(kernel::ScanOp scan);
+/// Whether its elements may be combined in any order: the state is one value, and the next one a
+/// single operation of it and the element.
+bool isCommutative(kernel::ScanOp scan);
+bool isBlockSort(kernel::SortOp sort);
+mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
+/// Scatters, repeats, and the other scans and sorts: each thread runs one task of the CPU's kernel.
+mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
+
+/// A buffer's elements as hardware that copies boxes of them is told (a tensor map). Innermost dim
+/// first: its stride is 1.
+struct TensorMap {
+  unsigned buffer;
+  mlir::Type type;
+  sym::Expr offset; // of the first element
+  llvm::ArrayRef<sym::Expr> sizes, strides;
+  llvm::ArrayRef<int64_t> box;
+};
+
+/// A kernel's function while it is written.
+struct DeviceFrame : codegen::KernelFrame {
+  DeviceFrame(kernel::FuncOp func, llvm::ArrayRef<sym::Expr> symbols);
+
+  mlir::Value thread, block; // i64
+  int64_t numThreads;
+  int64_t sharedBytes = 0;
+
+  /// Bytes of the run's workspace for each block. 0: the kernel is not given it.
+  int64_t workspaceBytes = 0;
+  /// What `cuda.maps` says of them: the host makes one of each for a launch.
+  llvm::SmallVector<mlir::Attribute> maps;
+
+  /// The address of `bytes` bytes of the block's memory that nobody else has.
+  mlir::Value allocateShared(int64_t bytes, int64_t alignment = vectorBytes);
+  /// One more parameter, behind the error flag: the address of the run's workspace, for this many
+  /// bytes of each block and the flags before them (PartialSums.h). Before any tensor map.
+  mlir::Value addWorkspace(int64_t bytes);
+  /// One more parameter, behind the others: the address of a tensor map.
+  mlir::Value addTensorMap(const TensorMap &map);
+  /// The thread's number, or the block's, read again: what is computed of it is not computed
+  /// before.
+  mlir::Value readThread();
+  mlir::Value readBlock();
+  /// A generic address of shared memory as one of that.
+  mlir::Value toShared(mlir::Value address);
+  void emitBarrier();
+  /// Of all threads of the cluster that have not ended.
+  void emitClusterBarrier();
+  /// Runs `body` in the threads for which `condition` (null: always) holds.
+  void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
+  /// What `body` gives where `condition` (null: always) holds, else `otherwise`.
+  llvm::SmallVector<mlir::Value>
+  emitWhere(mlir::Value condition, mlir::ValueRange otherwise,
+            llvm::function_ref<llvm::SmallVector<mlir::Value>()> body);
+  /// value < limit, or null if that is proved.
+  mlir::Value emitLess(sym::Expr value, sym::Expr limit);
+  /// Two conditions together, null where both are proved.
+  mlir::Value both(mlir::Value x, mlir::Value y);
+
+private:
+  mlir::Value readAgain(llvm::StringRef text);
+  mlir::Value addParameter(llvm::ArrayRef<mlir::NamedAttribute> attributes);
+};
+
+// Each writes the function's body, with everything but the final llvm.return. The kernel has been
+// planned.
+mlir::LogicalResult emitMap(DeviceFrame &frame, kernel::MapOp map);
+mlir::LogicalResult emitContract(DeviceFrame &frame, kernel::ContractOp contract);
+mlir::LogicalResult emitAttention(DeviceFrame &frame, kernel::AttentionOp attention);
+mlir::LogicalResult emitScan(DeviceFrame &frame, kernel::ScanOp scan);
+mlir::LogicalResult emitSort(DeviceFrame &frame, kernel::SortOp sort);
+mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
+
+/// What every kernel begins with: the blocks of the next one may come where there is room (on GPUs
+/// of compute capability 9.0 on, where the host says so), and nothing is read or written before all
+/// kernels before this one have ended.
+void emitGridOrder(mlir::OpBuilder &builder, mlir::Location loc);
+
+/// What planning left on the kernel; 0 threads: it runs on the host.
+int64_t getThreads(kernel::FuncOp func);
+/// The same of clusters; nullopt: what there is says nothing.
+std::optional<ClusterShape> getCluster(kernel::FuncOp func);
+
+/// Blocks that the code of a function makes a cluster of (`nvvm.cluster_dim`): they run at the same
+/// time and reach each other's shared memory. 1: each is by itself. What is launched are whole
+/// clusters, which needs no word from whoever launches.
+int64_t getCluster(mlir::LLVM::LLVMFuncOp function);
+void setCluster(mlir::LLVM::LLVMFuncOp function, int64_t blocks);
+
+} // namespace kiln::cuda
+
+#endif // KILN_TARGETS_CUDA_KERNELEMITTERS_H

@@ -1,0 +1,32 @@
+// Passes from kernels to code of a GPU in the LLVM dialect; declared in Passes.td.
+#ifndef KILN_TARGETS_CUDA_PASSES_H
+#define KILN_TARGETS_CUDA_PASSES_H
+
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Pass/Pass.h"
+#include <memory>
+
+namespace kiln::cuda {
+
+#define GEN_PASS_DECL
+#include "kiln/Targets/CUDA/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "kiln/Targets/CUDA/Passes.h.inc"
+
+/// Bodies as the planners want them, and a schedule for each kernel. `cpu` is the host's;
+/// `tf32`: f32 operands of products are rounded to TF32.
+void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, llvm::StringRef cpu, bool tf32);
+
+/// Scheduled kernels to functions in the LLVM and NVVM dialects; `hopper`: with variants for it.
+void buildLowerKernelsPipeline(mlir::OpPassManager &pm, bool hopper);
+
+/// `cuda-lower-kernels`, for kiln-opt.
+void registerCUDAPipelines();
+
+} // namespace kiln::cuda
+
+#endif // KILN_TARGETS_CUDA_PASSES_H

@@ -1,0 +1,172 @@
+// Passes that turn kernels into code for NVIDIA GPUs, in the order they run. A pass, its file in
+// lib/Targets/CUDA and its test share one name.
+#ifndef KILN_TARGETS_CUDA_PASSES_TD
+#define KILN_TARGETS_CUDA_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CudaExpandAttention : Pass<"cuda-expand-attention", "::mlir::ModuleOp"> {
+  let summary = "Make products of attention with too many features for a block";
+  let description = [{
+    A block has the features of some queries, keys and values in shared memory and in registers: up to 256 of
+    bf16, f16 and f32, and fewer of f64. Attention with more, or with a number that only a run shows, becomes
+    what it is defined as: a product of queries and keys, whose epilogue scales, adds the bias and leaves out
+    keys; a softmax over keys, 0 in rows of nothing but -inf; and a product with the values. Scores are in
+    memory in the type in which sums are made, weights in that of the values.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"
+  ];
+}
+
+def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
+  let summary = "Reduce few long rows in parts, by a kernel of their own";
+  let description = [{
+    A sum over a whole tensor would be the work of a single block. If a reduction has too few rows to keep
+    a GPU busy, and many elements, one of its dims is cut into parts: a map in front of it reduces each
+    part, and the reduction itself reduces what the parts have accumulated.
+    If the length is an expression, so is the number of parts; elements left over after the last part are
+    reduced together with what the parts have accumulated. If only a run shows whether a reduction is long
+    enough, there is a graph for either case, and a `kernel.cond` chooses.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::func::FuncDialect"
+  ];
+}
+
+def CudaSplitScans : Pass<"cuda-split-scans", "::mlir::ModuleOp"> {
+  let summary = "Divide few long lines of scans among blocks";
+  let description = [{
+    If a scan has few lines, and these are long, a map first combines the elements of each part of a line;
+    a scan over those results, always in the same order, gives what comes before each part; and every part
+    of the scan itself starts from that (`part`). The combination has to be one whose parts may be combined
+    in any order: sums, products, extremes without positions. If only a run shows whether lines are long
+    enough, there is a graph for either case, and a `kernel.cond` chooses.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect"
+  ];
+}
+
+def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
+  let summary = "Divide the steps of products that have few blocks";
+  let description = [{
+    If a product has too few blocks to keep a GPU busy, and many steps, the steps are cut into parts: the
+    contract computes the sums of each `part`, and a map adds these up, always in the same order, and runs
+    the epilogue. There are as many parts as make up for the missing blocks, an expression over symbols. If
+    sizes decide whether blocks are few, there is a graph for either case, and a `kernel.cond` chooses.
+    Products of few rows, in which each column has a warp, stay as they are.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect"
+  ];
+}
+
+def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
+  let summary = "Divide the keys of attention that has few blocks";
+  let description = [{
+    A decoding step has few queries and many keys. The keys are cut into as many parts as keep a GPU busy, an
+    expression over symbols. For each `part`, `kernel.attention` computes the weighted sum of values, the
+    maximum and the sum of weights, and a map combines these, always in the same order. If each head has one
+    query, heads that share keys and values become the rows of one product, so that these are read once.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"
+  ];
+}
+
+def CudaPackWindows : Pass<"cuda-pack-windows", "::mlir::ModuleOp"> {
+  let summary = "Let windows over images be copied 16 bytes at a time";
+  let description = [{
+    The innermost steps of a convolution are the channels. If these do not lie side by side in chunks of 16
+    bytes, but the steps of another dim do (patches of an image whose channels come first), that dim becomes
+    the innermost one. Otherwise the image is copied with its channels last, padded with zeros to a multiple
+    of 16 bytes; so are the weights, by constant folding. Must run after all passes that read through views.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect"];
+}
+
+def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
+  let summary = "Lay out weights that contracts read so that their steps are consecutive";
+  let description = [{
+    The innermost steps of a convolution are the channels, which lie side by side in the image but not in the
+    weights. If neither the steps nor the rows of a contract are consecutive in a constant that it reads, the
+    dim of the innermost steps becomes the constant's last, as a view that constant folding evaluates: it can
+    then be copied in chunks of 16 bytes. Must run after all passes that read through views.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
+def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
+  let summary = "Decide which threads of a GPU run each kernel";
+  let description = [{
+    Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of blocks as an
+    expression over symbols, and `threads`, the number of threads in a block.
+
+    | op | `tile` | `block` | `lanes` |
+    | --- | --- | --- | --- |
+    | map | [threads that share a row: 1, a warp or a block; steps] | [threads] | neighbouring elements of a thread |
+    | map with `stage` | a block's tile: elements of the loop that it reads along, of the one it writes along | [threads] | the same |
+    | contract | [m, n] of a thread | [m, n, k] | 1 |
+    | contract on tensor cores | [m, n] of a warp | [m, n, k] | steps that a tensor core takes at once |
+    | attention on tensor cores | [queries of a warp] | [threads, keys] | the same |
+
+    `aligned` says that all buffers are at multiples of 16 bytes. `stage` says that reads of a map which have other
+    neighbours in memory than its result come through shared memory.
+    Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
+    A kernel that no code can be generated for is an error.
+  }];
+  let options = [
+    Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the host's CPU, or `native`">,
+    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+}
+
+def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {
+  let summary = "Give products and attention a variant for Hopper";
+  let description = [{
+    A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
+    for warpgroups: `tile = [64, n]`, `block = [m, n, 64]`, `lanes` the steps of an instruction. Its attribute
+    `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is how many
+    blocks have something to do; no more run than the GPU has multiprocessors, and each goes through tiles. Where whole tiles
+    would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
+    `tile = [64]` and `block = [queries, keys]`, unless its bias takes long to compute.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect"];
+}
+
+def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
+  let summary = "Write each kernel as a function of a GPU";
+  let description = [{
+    Every scheduled `kernel.func` becomes an `llvm.func` with the attribute `nvvm.kernel` whose parameters are
+    the operands' and results' addresses, the values of the symbols in its attribute `cuda.symbols`,
+    and the address of the error flag. The body is that of one thread: loops (scf) over scalars (arith, math),
+    memory accesses through pointers (llvm), and the device's own instructions (nvvm).
+    `cuda.buffers` has the bytes of each buffer, `cuda.shared` those of shared memory, and `cuda.workspace`, if blocks leave
+    sums for each other, those that each block has in the run's workspace, whose address is a parameter behind the error
+    flag. A variant has besides `cuda.variant_of`,
+    `cuda.grid` and `cuda.maps`: for each tensor map, which is a parameter behind the others, its buffer, the bytes of an element, the
+    box, and in `numbers` the offset, the sizes from the innermost dim on, and the strides of all dims but that.
+  }];
+  let dependentDialects = [
+    "::kiln::wrapper::WrapperDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::arith::ArithDialect",
+    "::mlir::complex::ComplexDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+}
+
+def CudaEmulate : Pass<"cuda-emulate", "::mlir::ModuleOp"> {
+  let summary = "Turn a GPU's kernels into host code for the emulator";
+  let description = [{
+    The device's instructions become calls of the emulator, which runs the threads of a block as fibres, and
+    so does the address of every memory access, which it checks. Each kernel gets a twin
+    `NAME_emulated` that takes the addresses of its arguments, as cuLaunchKernel does.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+#endif // KILN_TARGETS_CUDA_PASSES_TD

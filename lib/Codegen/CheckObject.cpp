@@ -1,0 +1,54 @@
+// Checks of every object that is made: generated code stands alone, so whatever else it needs is a
+// mistake of code generation, found before anything is linked.
+#include "CheckObject.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/Object/ObjectFile.h"
+
+using namespace llvm;
+
+static bool isBF16(const Value *value) { return value->getType()->getScalarType()->isBFloatTy(); }
+static bool isF16(const Value *value) { return value->getType()->getScalarType()->isHalfTy(); }
+static bool isF32(const Value *value) { return value->getType()->getScalarType()->isFloatTy(); }
+
+/// Between f16 and f32, or the integers that hold f16.
+static bool isConversion(const Instruction &instruction) {
+  if (isa<BitCastInst>(instruction))
+    return true;
+  return isa<FPExtInst>(instruction)
+             ? isF32(&instruction)
+             : isa<FPTruncInst>(instruction) && isF32(instruction.getOperand(0));
+}
+
+Error kiln::codegen::checkNumbers(const Module &module) {
+  for (const Function &function : module)
+    for (const Instruction &instruction : instructions(function)) {
+      auto any = [&](function_ref<bool(const Value *)> is) {
+        return is(&instruction) || any_of(instruction.operands(), is);
+      };
+      if (any(isBF16) || (any(isF16) && !isConversion(instruction)))
+        return createStringError("internal error: %s computes on %s (%s)",
+                                 function.getName().str().c_str(), any(isBF16) ? "bf16" : "f16",
+                                 instruction.getOpcodeName());
+    }
+  return Error::success();
+}
+
+Error kiln::codegen::checkSymbols(const MemoryBuffer &object, const StringSet<> &known) {
+  auto file = object::ObjectFile::createObjectFile(object.getMemBufferRef());
+  if (!file)
+    return file.takeError();
+  for (const object::SymbolRef &symbol : (*file)->symbols()) {
+    Expected<uint32_t> flags = symbol.getFlags();
+    Expected<StringRef> name = symbol.getName();
+    if (!flags || !name)
+      return joinErrors(flags.takeError(), name.takeError());
+    if (!(*flags & object::SymbolRef::SF_Undefined) || name->empty() || known.contains(*name) ||
+        is_contained({"memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}, *name))
+      continue;
+    return createStringError("internal error: %s refers to '%s'",
+                             object.getBufferIdentifier().str().c_str(), name->str().c_str());
+  }
+  return Error::success();
+}

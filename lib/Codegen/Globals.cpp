@@ -1,0 +1,105 @@
+#include "kiln/Codegen/Globals.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+using namespace mlir;
+using namespace kiln::codegen;
+
+LLVM::LLVMStructType Globals::structType(StringRef fields) {
+  SmallVector<Type> types;
+  for (char field : fields) {
+    if (field == 'p')
+      types.push_back(LLVM::LLVMPointerType::get(builder.getContext()));
+    else
+      types.push_back(builder.getIntegerType(field == 'b'   ? 8
+                                             : field == 'h' ? 16
+                                             : field == 'i' ? 32
+                                                            : 64));
+  }
+  return LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
+}
+
+static constexpr StringLiteral entrySection = ".data.rel.ro.kiln_entry";
+
+LLVM::GlobalOp Globals::create(Type type, StringRef name, Attribute value, Place place) {
+  auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                                       LLVM::Linkage::Private, name, value);
+  global.setUnnamedAddr(LLVM::UnnamedAddr::Global);
+  if (place == Place::Entry)
+    global.setSection(entrySection);
+  return global;
+}
+
+std::string Globals::string(StringRef text) {
+  auto [entry, isNew] = known.try_emplace(("s" + text).str());
+  if (isNew) {
+    std::string bytes = text.str();
+    bytes.push_back('\0');
+    entry->second = "kiln_text_" + std::to_string(next++);
+    create(LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size()), entry->second,
+           builder.getStringAttr(bytes));
+  }
+  return entry->second;
+}
+
+std::string Globals::numbers(ArrayRef<int64_t> values, Place place) {
+  if (values.empty())
+    return "";
+  StringRef bytes(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int64_t));
+  auto [entry, isNew] = known.try_emplace(("n" + bytes).str());
+  if (isNew) {
+    entry->second = "kiln_numbers_" + std::to_string(next++);
+    create(LLVM::LLVMArrayType::get(builder.getI64Type(), values.size()), entry->second,
+           builder.getI64TensorAttr(values), place);
+  }
+  return entry->second;
+}
+
+Value Globals::emit(const Field &field, Type type) {
+  if (auto *number = std::get_if<int64_t>(&field))
+    return LLVM::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, *number));
+  const std::string &name = std::get<std::string>(field);
+  if (name.empty())
+    return LLVM::ZeroOp::create(builder, loc, type);
+  return LLVM::AddressOfOp::create(builder, loc, type, name);
+}
+
+std::string Globals::pointers(ArrayRef<std::string> symbols) {
+  SmallVector<SmallVector<Field>> rows;
+  for (const std::string &symbol : symbols)
+    rows.push_back({symbol});
+  return structs("kiln_pointers_" + std::to_string(next++), structType("p"), rows);
+}
+
+std::string Globals::structs(StringRef name, LLVM::LLVMStructType type,
+                             ArrayRef<SmallVector<Field>> rows, Place place) {
+  if (rows.empty())
+    return "";
+  auto arrayType = LLVM::LLVMArrayType::get(type, rows.size());
+  LLVM::GlobalOp global = create(arrayType, name, {}, place);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&global.getInitializerRegion());
+  Value value = LLVM::UndefOp::create(builder, loc, arrayType);
+  for (auto [i, row] : llvm::enumerate(rows))
+    for (auto [k, field] : llvm::enumerate(row))
+      value = LLVM::InsertValueOp::create(
+          builder, loc, value, emit(field, type.getBody()[k]),
+          ArrayRef<int64_t>{static_cast<int64_t>(i), static_cast<int64_t>(k)});
+  LLVM::ReturnOp::create(builder, loc, value);
+  return name.str();
+}
+
+void Globals::exported(StringRef name, LLVM::LLVMStructType type, ArrayRef<Field> fields) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(builder.getInsertionBlock());
+  auto global =
+      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::External, name,
+                             Attribute(), /*alignment=*/64);
+  global.setVisibility_(LLVM::Visibility::Hidden);
+  global.setSection(entrySection);
+  builder.createBlock(&global.getInitializerRegion());
+  Value value = LLVM::UndefOp::create(builder, loc, type);
+  for (auto [k, field] : llvm::enumerate(fields))
+    value = LLVM::InsertValueOp::create(builder, loc, value, emit(field, type.getBody()[k]),
+                                        ArrayRef<int64_t>{static_cast<int64_t>(k)});
+  LLVM::ReturnOp::create(builder, loc, value);
+}

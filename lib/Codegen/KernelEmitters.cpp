@@ -1,0 +1,39 @@
+// What every target does with kernels that have been planned.
+#include "kiln/Codegen/KernelEmitters.h"
+#include "mlir/IR/Threading.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+
+sym::Expr codegen::getGrid(kernel::FuncOp func) {
+  auto grid = func->getAttrOfType<sym::ExprAttr>("grid");
+  return grid ? grid.getValue() : sym::Expr::invalid();
+}
+
+int64_t codegen::getScratchBytes(kernel::FuncOp func) {
+  auto scratch = func->getAttrOfType<IntegerAttr>("scratch");
+  return scratch ? scratch.getInt() : 0;
+}
+
+LogicalResult
+codegen::replaceKernels(ModuleOp module,
+                        function_ref<LogicalResult(kernel::FuncOp, LLVM::LLVMFuncOp &)> emit) {
+  auto kernels = llvm::to_vector(module.getOps<kernel::FuncOp>());
+  SmallVector<LLVM::LLVMFuncOp> functions(kernels.size());
+  MLIRContext *context = module.getContext();
+  if (failed(failableParallelForEachN(context, 0, kernels.size(),
+                                      [&](size_t i) { return emit(kernels[i], functions[i]); }))) {
+    for (LLVM::LLVMFuncOp function : functions)
+      if (function)
+        function->erase();
+    return failure();
+  }
+  OpBuilder builder(context);
+  for (auto [kernel, function] : llvm::zip(kernels, functions)) {
+    builder.setInsertionPoint(kernel);
+    builder.insert(function);
+    kernel.erase();
+  }
+  return success();
+}

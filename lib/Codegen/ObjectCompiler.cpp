@@ -1,0 +1,137 @@
+#include "kiln/Codegen/ObjectCompiler.h"
+#include "CheckObject.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/Dialect/Complex/IR/Complex.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+
+void codegen::registerTranslations(DialectRegistry &registry) {
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registry
+      .insert<kernel::KernelDialect, LLVM::LLVMDialect, arith::ArithDialect, cf::ControlFlowDialect,
+              complex::ComplexDialect, math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+}
+
+ObjectCompiler::ObjectCompiler(const CPUInfo &target, const ObjectOptions &options)
+    : target(target), options(options), machine(target.createTargetMachine(options.level)) {}
+
+ObjectCompiler::~ObjectCompiler() = default;
+
+llvm::Expected<std::unique_ptr<llvm::Module>>
+ObjectCompiler::translate(ModuleOp module, llvm::LLVMContext &context) {
+  // Verified by the pass manager already.
+  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(
+      module, context, module.getName().value_or("kiln"), /*disableVerification=*/true);
+  if (!result)
+    return llvm::createStringError("internal error: cannot translate to LLVM IR");
+  if (llvm::Error error = checkNumbers(*result))
+    return error;
+  result->setTargetTriple(machine->getTargetTriple());
+  result->setDataLayout(machine->createDataLayout());
+  result->setPICLevel(llvm::PICLevel::BigPIC);
+  for (llvm::Function &function : *result) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", target.cpu);
+    if (!target.features.empty())
+      function.addFnAttr("target-features", target.features);
+    // Some AVX-512 CPUs are tuned for half vectors, which is for code that uses few.
+    if (target.avx512)
+      function.addFnAttr("prefer-vector-width", "512");
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+  }
+  optimize(*result);
+  return result;
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+ObjectCompiler::emitObject(llvm::Module &module, const llvm::StringSet<> &known) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
+                                   /*DisableVerify=*/true))
+    return llvm::createStringError("cannot emit objects for %s", target.triple.c_str());
+  passes.run(module);
+  auto object = std::make_unique<llvm::SmallVectorMemoryBuffer>(
+      std::move(bytes), module.getModuleIdentifier(), /*RequiresNullTerminator=*/false);
+  if (llvm::Error error = checkSymbols(*object, known))
+    return error;
+  return object;
+}
+
+/// The input has no allocas, calls or loops to vectorise: cleaning up what the emitters repeat,
+/// hoisting out of loops and simple addressing are all that is left to do.
+void ObjectCompiler::optimize(llvm::Module &module) {
+  if (options.level == OptLevel::O0)
+    return;
+  llvm::PassBuilder builder(machine.get());
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::InstCombinePass());
+  llvm::LoopPassManager loopPasses;
+  loopPasses.addPass(llvm::LoopRotatePass());
+  loopPasses.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  loopPasses.addPass(llvm::IndVarSimplifyPass(/*WidenIndVars=*/false));
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loopPasses),
+                                                       /*UseMemorySSA=*/true));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration())
+      passes.run(function, functions);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+codegen::compileToObject(ModuleOp module, const CPUInfo &target, const ObjectOptions &options) {
+  llvm::LLVMContext context;
+  ObjectCompiler compiler(target, options);
+  auto translated = compiler.translate(module, context);
+  if (!translated)
+    return translated.takeError();
+  if (options.onModule)
+    options.onModule(**translated);
+  llvm::StringSet<> declared;
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
+    StringRef name = function.getName();
+    name.consume_front("\01"); // which tells LLVM to take the rest as it is
+    if (function.isExternal())
+      declared.insert(name);
+  }
+  for (auto global : module.getOps<LLVM::GlobalOp>())
+    if (!global.getValueAttr() && !global.getInitializerBlock())
+      declared.insert(global.getName());
+  return compiler.emitObject(**translated, declared);
+}

@@ -1,0 +1,470 @@
+// The functions that run the program and its nested graphs.
+#include "HostProgram.h"
+#include "kiln/Codegen/Globals.h"
+#include "kiln/Codegen/KernelEmitters.h"
+#include "kiln/Host/Device.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::host;
+using namespace kiln::wrapper;
+
+/// Fields of kiln_rt_run, all of them pointers.
+enum RunField { runInputs, runOutputs, runArena, runWeights, runSymbols, runError, runSegments };
+
+HostProgram::HostProgram(ProgramOp program, const HostTablesOptions &options)
+    : program(program), options(options), builder(program), loc(program.getLoc()),
+      ptr(LLVM::LLVMPointerType::get(program.getContext())), i64(builder.getI64Type()),
+      i32Type(builder.getI32Type()), namedSizes(wrapper::getNamedSizes(program.getSymbolsAttr())) {}
+
+LogicalResult HostProgram::emit() {
+  auto module = program->getParentOfType<ModuleOp>();
+  builder.setInsertionPointToEnd(module.getBody());
+  Globals made(builder, loc);
+  globals = &made;
+  FailureOr<SmallVector<HostFunctionOpInterface>> functions = getFunctionsInOrder(module);
+  if (failed(functions) || failed(findKernels()))
+    return failure();
+  for (HostFunctionOpInterface source : *functions) {
+    definedSymbols.insert_range(getDefinedSymbols(source));
+    numSegments += llvm::range_size(source.getFunctionBody().getOps<ReserveOp>());
+  }
+  findEntrySizes();
+  for (HostFunctionOpInterface source : *functions)
+    emitFunction(source);
+  emitBind();
+  emitSizes();
+  emitTables();
+  return success();
+}
+
+//===-- Pieces of functions -----------------------------------------------------------------===//
+
+LLVM::LLVMFuncOp HostProgram::beginFunction(StringRef name, Type result, ArrayRef<Type> arguments) {
+  builder.setInsertionPointToEnd(program->getParentOfType<ModuleOp>().getBody());
+  function =
+      LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, arguments),
+                               LLVM::Linkage::Internal, /*dsoLocal=*/true);
+  builder.setInsertionPointToStart(function.addEntryBlock(builder));
+  loadedSymbols.clear();
+  symbolValues = {};
+  return function;
+}
+
+LLVM::LLVMFuncOp HostProgram::declare(StringRef name, Type result, ArrayRef<Type> arguments) {
+  auto module = program->getParentOfType<ModuleOp>();
+  if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
+    return known;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(module.getBody());
+  auto declared =
+      LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
+  // In this very link: no detour through the global offset table.
+  declared.setVisibility_(LLVM::Visibility::Hidden);
+  declared.setDsoLocal(true);
+  return declared;
+}
+
+Value HostProgram::load(Type type, Value base, int64_t index) {
+  Value address = base;
+  if (index != 0)
+    address = LLVM::GEPOp::create(builder, loc, ptr, type, base,
+                                  ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+  return LLVM::LoadOp::create(builder, loc, type, address);
+}
+
+Value HostProgram::i32(int32_t value) {
+  return LLVM::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
+}
+
+ArrayRef<NamedAttribute> HostProgram::getSymbols() const {
+  DictionaryAttr symbols = ProgramOp(program).getSymbolsAttr();
+  return symbols ? symbols.getValue() : ArrayRef<NamedAttribute>();
+}
+
+std::optional<unsigned> HostProgram::getSymbolNumber(StringRef name) const {
+  for (auto [i, symbol] : llvm::enumerate(getSymbols()))
+    if (symbol.getName() == name)
+      return i;
+  return std::nullopt;
+}
+
+Value HostProgram::loadSymbol(Value symbols, StringRef name) {
+  // What the program defines changes on the way.
+  if (definedSymbols.contains(sym::Expr::symbol(name)))
+    return load(i64, symbols, *getSymbolNumber(name));
+  // At the function's entry, where it reaches every use.
+  Value &value = loadedSymbols[name];
+  if (!value) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfterValue(symbols);
+    if (std::optional<unsigned> number = getSymbolNumber(name))
+      value = load(i64, symbols, *number);
+  }
+  return value;
+}
+
+void HostProgram::storeSymbol(Value symbols, StringRef name, Value value) {
+  auto number = static_cast<int32_t>(*getSymbolNumber(name));
+  Value slot = LLVM::GEPOp::create(builder, loc, ptr, i64, symbols, ArrayRef<LLVM::GEPArg>{number});
+  LLVM::StoreOp::create(builder, loc, value, slot);
+}
+
+Value HostProgram::number(sym::Expr expr) {
+  if (auto name = namedSizes.find(expr); name != namedSizes.end())
+    expr = name->second;
+  auto symbol = [&](StringRef name) { return loadSymbol(symbolValues, name); };
+  return ExprEmitter(builder, loc, symbol).emit(expr);
+}
+
+Value HostProgram::checkedNumber(sym::Expr expr) {
+  auto symbol = [&](StringRef name) { return loadSymbol(symbolValues, name); };
+  return ExprEmitter(builder, loc, symbol).emitChecked(expr);
+}
+
+Value HostProgram::text(StringRef text) {
+  std::string name;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(program->getParentOfType<ModuleOp>().getBody());
+    name = globals->string(text);
+  }
+  return LLVM::AddressOfOp::create(builder, loc, ptr, name);
+}
+
+Value HostProgram::offsetBytes(Value base, sym::Expr bytes) {
+  return bytes.isConstant(0) ? base : offsetBytes(base, number(bytes));
+}
+
+Value HostProgram::offsetBytes(Value base, Value bytes) {
+  return LLVM::GEPOp::create(builder, loc, ptr, builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{bytes});
+}
+
+//===-- Functions of steps ------------------------------------------------------------------===//
+
+LogicalResult HostProgram::findKernels() {
+  WalkResult walk = program->getParentOfType<ModuleOp>()->walk([&](Operation *op) {
+    auto name = op->getAttrOfType<FlatSymbolRefAttr>("kernel");
+    if (!name || !isa<LaunchOp, FoldOp>(op))
+      return WalkResult::advance();
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, name);
+    kernels[name.getAttr()] = kernel;
+    if (getGrid(kernel).isValid())
+      return WalkResult::advance();
+    op->emitError("kernel @") << name.getValue() << " has no schedule yet";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// How many numbers or addresses `step` hands over in memory at once.
+static size_t countArguments(Operation &step) {
+  if (isa<LaunchOp, ExternCallOp>(step))
+    return step.getNumOperands();
+  if (auto copy = dyn_cast<CopyOp>(step))
+    return 3 * cast<BufferType>(copy.getSource().getType()).getSizes().size();
+  return 0;
+}
+
+/// The program is kiln_main(run); a nested graph takes the run, its arena, its arguments and its
+/// results.
+void HostProgram::emitFunction(HostFunctionOpInterface source) {
+  Block &body = source.getFunctionBody().front();
+  bool isMain = source == program;
+  loc = source.getLoc();
+  SmallVector<Type> types = {ptr};
+  if (!isMain)
+    types.append(1 + source.getNumArguments() + source.getNumResults(), ptr);
+  std::string name = isMain ? "kiln_main" : "kiln_graph_" + std::to_string(graphs.size());
+  beginFunction(name, i32Type, types);
+  run = function.getArgument(0);
+  arena = isMain ? load(ptr, run, runArena) : function.getArgument(1);
+  if (numSegments)
+    segments = load(ptr, run, runSegments);
+  weights = load(ptr, run, runWeights);
+  symbolValues = load(ptr, run, runSymbols);
+  size_t numArguments = 0, numGiven = 0;
+  for (Operation &op : body) {
+    numArguments = std::max(numArguments, countArguments(op));
+    if (isa<GraphCallOpInterface>(op))
+      numGiven = std::max<size_t>(numGiven, op.getNumResults());
+  }
+  if (numArguments)
+    arguments = LLVM::AllocaOp::create(builder, loc, ptr, i64,
+                                       ExprEmitter(builder, loc, nullptr).constant(numArguments));
+  if (numGiven)
+    given = LLVM::AllocaOp::create(builder, loc, ptr, ptr,
+                                   ExprEmitter(builder, loc, nullptr).constant(numGiven));
+  Value inputs;
+  if (isMain) {
+    inputs = load(ptr, run, runInputs);
+    outputs = load(ptr, run, runOutputs);
+  }
+  for (auto [i, input] : llvm::enumerate(source.getArguments()))
+    if (!input.use_empty())
+      addresses[input] = isMain ? load(ptr, inputs, i) : function.getArgument(2 + i);
+  auto outputAddress = [&](unsigned i) -> Value {
+    return isMain ? bindOutput(i) : function.getArgument(2 + source.getNumArguments() + i);
+  };
+  getOutput = outputAddress;
+
+  errorBlock = new Block();
+  errorBlock->addArgument(i32Type, loc);
+  for (Operation &op : body)
+    emitStep(op);
+  LLVM::ReturnOp::create(builder, loc, i32(0));
+  function.getBody().push_back(errorBlock);
+  builder.setInsertionPointToEnd(errorBlock);
+  LLVM::ReturnOp::create(builder, loc, errorBlock->getArgument(0));
+  if (!isMain)
+    graphs[source.getName()] = function;
+}
+
+void HostProgram::emitStep(Operation &op) {
+  if (entrySizes.contains(&op))
+    return;
+  loc = op.getLoc();
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    if (constant.getOffset())
+      addresses[constant] = offsetBytes(weights, constant.getOffsetAttr().getInt());
+  } else if (auto output = dyn_cast<OutputOp>(op)) {
+    addresses[output] = getOutput(output.getIndex());
+  } else if (auto alloc = dyn_cast<AllocOp>(op)) {
+    int64_t segment = alloc.getSegment();
+    Value base = segment ? load(ptr, segments, segment - 1) : arena;
+    addresses[alloc] = offsetBytes(base, alloc.getOffset()->getValue());
+  } else if (auto reserve = dyn_cast<ReserveOp>(op)) {
+    emitReserve(reserve);
+  } else if (auto reuse = dyn_cast<ReuseOp>(op)) {
+    addresses[reuse] = addresses.lookup(reuse.getBuffer());
+  } else if (auto view = dyn_cast<ViewOp>(op)) {
+    sym::Expr offset = view.getOffset().getValue();
+    addresses[view] = offsetBytes(addresses.lookup(view.getBuffer()),
+                                  offset * getElementBytes(view.getType().getElementType()));
+  } else if (auto launch = dyn_cast<LaunchOp>(op)) {
+    emitLaunch(launch);
+  } else if (auto call = dyn_cast<ExternCallOp>(op)) {
+    emitExternCall(call);
+  } else if (auto copy = dyn_cast<CopyOp>(op)) {
+    emitCopy(copy);
+  } else if (auto define = dyn_cast<DefineOp>(op)) {
+    emitDefine(define);
+  } else if (auto check = dyn_cast<CheckOp>(op)) {
+    emitCheckData(check);
+  } else if (auto assertion = dyn_cast<AssertOp>(op)) {
+    emitAssert(assertion);
+  } else if (auto give = dyn_cast<GiveOp>(op)) {
+    LLVM::StoreOp::create(builder, loc, addresses.lookup(give.getBuffer()),
+                          getOutput(give.getIndex()));
+  } else if (auto call = dyn_cast<CallOp>(op)) {
+    emitGraph(call.getGraphAttr(), {lookUp(call.getIns())}, lookUp(call.getOuts()),
+              call.getWorkspace());
+    loadGiven(call.getGiven());
+  } else if (auto branch = dyn_cast<IfOp>(op)) {
+    emitIf(branch);
+  } else if (auto loop = dyn_cast<WhileOp>(op)) {
+    emitWhile(loop);
+  } else if (auto loop = dyn_cast<ForOp>(op)) {
+    emitFor(loop);
+  }
+  // Comments, frees and folds leave nothing: the arena is planned, constants are known.
+}
+
+void HostProgram::emitCheck(Value status) {
+  Value isError = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, status, i32(0));
+  Block *next = function.addBlock();
+  LLVM::CondBrOp::create(builder, loc, isError, errorBlock, ValueRange(status), next, ValueRange(),
+                         std::pair<uint32_t, uint32_t>(1, 1u << 20));
+  builder.setInsertionPointToEnd(next);
+}
+
+LLVM::LLVMFuncOp HostProgram::declareKernel(kernel::FuncOp kernel) {
+  scratchBytes = std::max(scratchBytes, getScratchBytes(kernel));
+  return declare(kernel.getName(), LLVM::LLVMVoidType::get(builder.getContext()),
+                 {ptr, ptr, i64, ptr, ptr});
+}
+
+std::string HostProgram::runtimeName(StringRef function) const {
+  return ((isDevice() ? "kiln_rt_device_" : "kiln_rt_") + function).str();
+}
+
+std::string HostProgram::declareData(StringRef name) {
+  auto module = program->getParentOfType<ModuleOp>();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    auto data = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
+                                       LLVM::Linkage::External, name, Attribute());
+    data.setVisibility_(LLVM::Visibility::Hidden);
+    data.setDsoLocal(true);
+  }
+  return name.str();
+}
+
+void HostProgram::emitLaunch(LaunchOp launch) {
+  kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
+  LLVM::LLVMFuncOp start = declare(runtimeName("launch"), i32Type, {ptr, ptr, ptr, i64});
+  Value buffers = storeAddresses(launch.getOperands());
+  Value address =
+      isDevice() ? LLVM::AddressOfOp::create(builder, loc, ptr,
+                                             declareData(getDeviceKernelSymbol(kernel.getName())))
+                       .getResult()
+                 : LLVM::AddressOfOp::create(builder, loc, declareKernel(kernel)).getResult();
+  Value status = LLVM::CallOp::create(builder, loc, start,
+                                      ValueRange{run, address, buffers, number(getGrid(kernel))})
+                     .getResult();
+  emitCheck(status);
+}
+
+Value HostProgram::storeAddresses(ValueRange buffers) {
+  if (buffers.empty())
+    return LLVM::ZeroOp::create(builder, loc, ptr);
+  for (auto [i, buffer] : llvm::enumerate(buffers)) {
+    Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, arguments,
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    LLVM::StoreOp::create(builder, loc, addresses.lookup(buffer), slot);
+  }
+  return arguments;
+}
+
+Value HostProgram::storeNumbers(Value memory, unsigned at, ArrayRef<sym::Expr> numbers) {
+  Value first = LLVM::GEPOp::create(builder, loc, ptr, i64, memory,
+                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(at)});
+  for (auto [i, expr] : llvm::enumerate(numbers)) {
+    Value slot = LLVM::GEPOp::create(builder, loc, ptr, i64, first,
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    LLVM::StoreOp::create(builder, loc, number(expr), slot);
+  }
+  return first;
+}
+
+void HostProgram::copyBytes(Value to, Value from, Value bytes) {
+  if (!isDevice()) {
+    LLVM::MemcpyOp::create(builder, loc, to, from, bytes, /*isVolatile=*/false);
+    return;
+  }
+  LLVM::LLVMFuncOp copy = declare("kiln_rt_device_copy", i32Type, {ptr, ptr, ptr, i64});
+  emitCheck(LLVM::CallOp::create(builder, loc, copy, ValueRange{run, to, from, bytes}).getResult());
+}
+
+void HostProgram::emitCopy(CopyOp copy) {
+  auto from = cast<BufferType>(copy.getSource().getType());
+  auto to = cast<BufferType>(copy.getTarget().getType());
+  Value source = addresses.lookup(copy.getSource()), target = addresses.lookup(copy.getTarget());
+  int64_t item = getElementBytes(from.getElementType());
+  if (from.isContiguous() && to.isContiguous())
+    return copyBytes(target, source, number(from.getBytes()));
+  unsigned rank = from.getSizes().size();
+  Value sizes = storeNumbers(arguments, 0, from.getSizes());
+  Value toStrides = storeNumbers(arguments, rank, to.getStrides());
+  Value fromStrides = storeNumbers(arguments, 2 * rank, from.getStrides());
+  SmallVector<Value> operands = {target,
+                                 toStrides,
+                                 source,
+                                 fromStrides,
+                                 sizes,
+                                 number(sym::Expr(static_cast<int64_t>(rank))),
+                                 number(sym::Expr(item))};
+  SmallVector<Type> types = {ptr, ptr, ptr, ptr, ptr, i64, i64};
+  if (isDevice()) {
+    operands.insert(operands.begin(), run);
+    types.insert(types.begin(), ptr);
+    LLVM::LLVMFuncOp strided = declare("kiln_rt_device_copy_strided", i32Type, types);
+    return emitCheck(LLVM::CallOp::create(builder, loc, strided, operands).getResult());
+  }
+  LLVM::LLVMFuncOp strided =
+      declare("kiln_rt_copy", LLVM::LLVMVoidType::get(builder.getContext()), types);
+  LLVM::CallOp::create(builder, loc, strided, operands);
+}
+
+//===-- What depends on data ----------------------------------------------------------------===//
+
+Value HostProgram::loadData(Type type, Value address) {
+  if (!isDevice())
+    return load(type, address, 0);
+  // The device has to come to here first.
+  LLVM::LLVMFuncOp read = declare("kiln_rt_device_read", i32Type, {ptr, ptr, ptr, i64});
+  Value memory;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&function.getBody().front());
+    Value one = LLVM::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(1));
+    memory = LLVM::AllocaOp::create(builder, loc, ptr, i64, one);
+  }
+  Value bytes = number(sym::Expr(static_cast<int64_t>(type.getIntOrFloatBitWidth() / 8)));
+  emitCheck(LLVM::CallOp::create(builder, loc, read, ValueRange{run, memory, address, bytes})
+                .getResult());
+  return LLVM::LoadOp::create(builder, loc, type, memory);
+}
+
+void HostProgram::emitDefine(DefineOp define) {
+  // A sum or product that leaves 64 bits becomes -1, which is no size.
+  Value value = define.getValue() ? loadData(i64, addresses.lookup(define.getValue()))
+                                  : checkedNumber(define.getExprAttr().getValue());
+  storeSymbol(symbolValues, define.getSymbol(), value);
+}
+
+void HostProgram::emitReserve(ReserveOp reserve) {
+  LLVM::LLVMFuncOp make = declare(runtimeName("reserve"), i32Type, {ptr, i64, i64});
+  Value number = this->number(sym::Expr(static_cast<int64_t>(reserve.getSegment()) - 1));
+  Value bytes = checkedNumber(reserve.getBytes().getValue());
+  emitCheck(LLVM::CallOp::create(builder, loc, make, ValueRange{run, number, bytes}).getResult());
+}
+
+bool HostProgram::isLate(unsigned output) {
+  SymbolCollector used;
+  used.walker.walk(program.getResultTypes()[output]);
+  return llvm::any_of(used.symbols, [&](sym::Expr e) { return definedSymbols.contains(e); });
+}
+
+Value HostProgram::bindOutput(unsigned index) {
+  if (isLate(index) && boundOutputs.insert(index).second) {
+    LLVM::LLVMFuncOp bind = declare(runtimeName("bind_output"), i32Type, {ptr, i64});
+    Value number = this->number(sym::Expr(static_cast<int64_t>(index)));
+    emitCheck(LLVM::CallOp::create(builder, loc, bind, ValueRange{run, number}).getResult());
+  }
+  return load(ptr, outputs, index);
+}
+
+void HostProgram::failUnless(Value holds, StringRef message, ArrayRef<sym::Expr> symbols) {
+  LLVM::LLVMFuncOp fail = declare("kiln_rt_assert_failed", i32Type, {ptr, ptr, ptr, i64});
+  Block *broken = function.addBlock(), *next = function.addBlock();
+  LLVM::CondBrOp::create(builder, loc, holds, next, broken);
+  builder.setInsertionPointToEnd(broken);
+  SmallVector<int64_t> numbers;
+  for (sym::Expr symbol : symbols)
+    numbers.push_back(*getSymbolNumber(symbol.symbolName()));
+  std::string table;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(program->getParentOfType<ModuleOp>().getBody());
+    table = globals->numbers(numbers);
+  }
+  Value list = table.empty() ? LLVM::ZeroOp::create(builder, loc, ptr).getResult()
+                             : LLVM::AddressOfOp::create(builder, loc, ptr, table).getResult();
+  Value count = number(sym::Expr(static_cast<int64_t>(numbers.size())));
+  Value status =
+      LLVM::CallOp::create(builder, loc, fail, ValueRange{run, text(message), list, count})
+          .getResult();
+  LLVM::BrOp::create(builder, loc, ValueRange(status), errorBlock);
+  builder.setInsertionPointToEnd(next);
+}
+
+void HostProgram::emitAssert(AssertOp assertion) {
+  sym::Expr expr = assertion.getExpr().getValue();
+  // What cannot be computed does not hold.
+  Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::sge, checkedNumber(expr),
+                                     number(sym::Expr(0)));
+  SymbolCollector used;
+  used.add(expr);
+  failUnless(holds, assertion.getMessage(), used.symbols.getArrayRef());
+}
+
+void HostProgram::emitCheckData(CheckOp check) {
+  Value byte = loadData(builder.getI8Type(), addresses.lookup(check.getCondition()));
+  Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
+  Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, byte, zero);
+  failUnless(holds, check.getMessage(), {});
+}

@@ -1,0 +1,164 @@
+//===- HostProgram.h - From wrapper.program to LLVM -------------*- C++ -*-===//
+//
+// The functions and tables of `kiln_program` (runtime/ir_interface.h).
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_LIB_HOST_HOSTPROGRAM_H
+#define KILN_LIB_HOST_HOSTPROGRAM_H
+
+#include "kiln/Codegen/ExprEmitter.h"
+#include "kiln/Codegen/Globals.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Host/ModelInfo.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Builders.h"
+#include <string>
+#include <vector>
+
+namespace kiln::host {
+
+struct HostTablesOptions {
+  ModelInfo info;
+  bool externalWeights = false;
+  uint64_t weightsHash = 0;
+};
+
+class HostProgram {
+public:
+  /// Code goes to the end of `module`, where `program` is.
+  HostProgram(wrapper::ProgramOp program, const HostTablesOptions &options);
+
+  /// Emits everything; a failure has been reported.
+  mlir::LogicalResult emit();
+
+private:
+  mlir::LogicalResult findKernels();
+  void emitFunction(wrapper::HostFunctionOpInterface source);
+  void emitBind();
+  /// kiln_sizes: sizes that follow from the inputs', the arena's bytes among them.
+  void emitSizes();
+  void emitEval(llvm::ArrayRef<sym::Expr> expressions);
+  void emitTables();
+  // Rows of its tables (HostTables.cpp).
+  using Row = llvm::SmallVector<codegen::Globals::Field>;
+  Row makeTensorRow(llvm::StringRef name, mlir::Type type, int64_t flags,
+                    llvm::ArrayRef<sym::Expr> strides);
+  llvm::SmallVector<Row> makeInputRows();
+  llvm::SmallVector<Row> makeOutputRows();
+  /// `rows` gets the number of each constant's row.
+  llvm::SmallVector<Row> makeConstantRows(llvm::DenseMap<mlir::Value, int64_t> &rows);
+  llvm::SmallVector<Row> makeSymbolRows();
+  /// The name of the kiln_rt_externs of all calls, or "" if there are none.
+  std::string emitExterns();
+
+  /// The folds, whose constants are `rows` of the table of constants.
+  std::string emitFolds(const llvm::DenseMap<mlir::Value, int64_t> &rows);
+
+  // Pieces of functions.
+  void emitStep(mlir::Operation &op);
+  void emitLaunch(wrapper::LaunchOp launch);
+  void emitExternCall(wrapper::ExternCallOp call);
+  void emitCustomCall(wrapper::ExternCallOp call, mlir::Value buffers, mlir::Value numbers);
+  llvm::SmallVector<codegen::Globals::Field> describeCall(wrapper::ExternCallOp call,
+                                                          llvm::StringRef suffix, int64_t library);
+  void emitCopy(wrapper::CopyOp copy);
+  void emitAssert(wrapper::AssertOp assertion);
+  void emitDefine(wrapper::DefineOp define);
+  void emitCheckData(wrapper::CheckOp check);
+  void emitReserve(wrapper::ReserveOp reserve);
+  /// The address of an output of the program.
+  mlir::Value bindOutput(unsigned index);
+  /// Ends the run with `message` unless `holds`; the values of `symbols` follow it.
+  void failUnless(mlir::Value holds, llvm::StringRef message, llvm::ArrayRef<sym::Expr> symbols);
+  // Steps that run nested graphs (HostGraphs.cpp).
+  void emitGraph(mlir::FlatSymbolRefAttr graph,
+                 std::initializer_list<llvm::ArrayRef<mlir::Value>> buffers,
+                 llvm::ArrayRef<mlir::Value> written, mlir::Value workspace);
+  void loadGiven(mlir::ValueRange given);
+  void emitIf(wrapper::IfOp op);
+  void emitWhile(wrapper::WhileOp loop);
+  void emitFor(wrapper::ForOp loop);
+  void copyCarried(mlir::ValueRange outs, llvm::ArrayRef<mlir::Value> current);
+  llvm::SmallVector<mlir::Value> lookUp(mlir::ValueRange buffers);
+  /// Returns `status` from the function if it is not 0.
+  void emitCheck(mlir::Value status);
+  mlir::Value offsetBytes(mlir::Value base, sym::Expr bytes);
+  mlir::Value offsetBytes(mlir::Value base, mlir::Value bytes);
+  /// The address of the buffers' addresses.
+  mlir::Value storeAddresses(mlir::ValueRange buffers);
+  mlir::Value storeNumbers(mlir::Value memory, unsigned at, llvm::ArrayRef<sym::Expr> numbers);
+
+  /// Finds the steps that kiln_sizes does.
+  void findEntrySizes();
+  void storeSymbol(mlir::Value symbols, llvm::StringRef name, mlir::Value value);
+  /// What runs before anything is computed lies together (see `codegen::Globals::Place`).
+  void placeAtEntry(mlir::LLVM::LLVMFuncOp function);
+
+  /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
+  mlir::LLVM::LLVMFuncOp beginFunction(llvm::StringRef name, mlir::Type result,
+                                       llvm::ArrayRef<mlir::Type> arguments);
+  mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
+                                 llvm::ArrayRef<mlir::Type> arguments);
+  mlir::LLVM::LLVMFuncOp declareKernel(kernel::FuncOp kernel);
+  /// Kernels run on a device, in whose memory buffers are.
+  bool isDevice() const { return options.info.target != "cpu"; }
+  /// kiln_rt_NAME, or kiln_rt_device_NAME.
+  std::string runtimeName(llvm::StringRef function) const;
+  /// Data that another object of the link has; returns the name.
+  std::string declareData(llvm::StringRef name);
+  /// The number at `address`, among the program's buffers.
+  mlir::Value loadData(mlir::Type type, mlir::Value address);
+  /// memcpy among them.
+  void copyBytes(mlir::Value to, mlir::Value from, mlir::Value bytes);
+  mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
+  mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
+  std::optional<unsigned> getSymbolNumber(llvm::StringRef name) const;
+  mlir::Value number(sym::Expr expr);
+  /// The same, or -1 if it cannot be computed in 64 bits.
+  mlir::Value checkedNumber(sym::Expr expr);
+  mlir::Value text(llvm::StringRef text);
+  mlir::Value i32(int32_t value);
+
+  llvm::ArrayRef<mlir::NamedAttribute> getSymbols() const;
+  /// Whether the program defines a symbol of the output's size or strides, which the runtime can
+  /// then check only when it comes to it.
+  bool isLate(unsigned output);
+  /// A size for the tables: itself, or the number of an expression.
+  int64_t encode(sym::Expr size);
+  std::string sizes(llvm::ArrayRef<sym::Expr> sizes, codegen::Globals::Place place);
+
+  wrapper::ProgramOp program;
+  const HostTablesOptions &options;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::Type ptr, i64, i32Type;
+  codegen::Globals *globals = nullptr;
+  // Of the function that is being emitted.
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::Value symbolValues; // const int64_t *
+  llvm::StringMap<mlir::Value> loadedSymbols;
+  llvm::DenseMap<sym::Expr, sym::Expr> namedSizes;
+  mlir::Block *errorBlock = nullptr;
+  // Of a function of steps: the program's or a nested graph's.
+  mlir::Value run, segments, arena, weights, outputs, arguments;
+  mlir::Value given; // where graphs put the addresses of what they give
+  llvm::function_ref<mlir::Value(unsigned index)> getOutput;
+  llvm::SetVector<sym::Expr> definedSymbols;  // by the program or a graph, not by the inputs
+  llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of
+  llvm::SetVector<mlir::Operation *> entrySizes;
+  int64_t numSegments = 0; // that the functions reserve
+  llvm::DenseMap<mlir::Value, mlir::Value> addresses;
+  llvm::StringMap<mlir::LLVM::LLVMFuncOp> graphs;
+  // Found before declarations with the same names are made.
+  llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
+  int64_t scratchBytes = 0;
+  llvm::SmallVector<wrapper::ExternCallOp> externCalls; // in the order of their numbers
+  unsigned numCustomCalls = 0;
+  std::vector<sym::Expr> expressions;
+  llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;
+};
+
+} // namespace kiln::host
+
+#endif // KILN_LIB_HOST_HOSTPROGRAM_H

@@ -1,0 +1,203 @@
+#include "kiln/Targets/CPU/AttentionLayout.h"
+#include "kiln/Targets/CPU/KernelEmitters.h"
+#include "kiln/Targets/CPU/Microkernel.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+/// Largest head size; scratch memory grows with it.
+static constexpr int64_t maxDepth = 4096;
+/// Keys of a block: 128 keys by 32 queries of scores are 16 KiB.
+static constexpr int64_t usualBlockKeys = 128;
+/// Keys of a block for one query: few rescalings, and scores that stay in level 1 cache.
+static constexpr int64_t queryBlockKeys = 512;
+
+static int64_t alignToLine(int64_t bytes) { return llvm::alignTo(bytes, 64); }
+
+static int64_t bytesOf(Type type) {
+  return llvm::divideCeilSigned(type.getIntOrFloatBitWidth(), 8);
+}
+
+/// The operand in place, if it is one read that is linear in key and feature, with a row stride (of
+/// `rows`, the microkernel's) known now.
+static AttentionOperand analyze(Region &region, unsigned keyDim, unsigned featureDim,
+                                bool keysAreRows) {
+  AttentionOperand operand;
+  auto read = dyn_cast<kernel::ReadOp>(region.front().front());
+  if (!read || read.getMask() || !read.getValues().empty() ||
+      region.front().getTerminator()->getOperand(0) != read.getResult())
+    return operand;
+  sym::Expr offset = kernel::getAssumptions(&region).simplify(
+      sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
+  auto key = sym::splitLinear(offset, sym::Expr::dim(keyDim));
+  auto feature = key ? sym::splitLinear(key->rest, sym::Expr::dim(featureDim)) : std::nullopt;
+  if (!feature || key->coefficient.hasDims() || feature->coefficient.hasDims())
+    return operand;
+  std::optional<int64_t> rowStride =
+      (keysAreRows ? key->coefficient : feature->coefficient).constant();
+  constexpr int64_t maxStride = 1 << 22;
+  if (!rowStride || *rowStride < 0 || *rowStride > maxStride)
+    return operand;
+  return {true, read.getTensor(), feature->rest, key->coefficient, feature->coefficient};
+}
+
+FailureOr<AttentionLayout> AttentionLayout::get(kernel::AttentionOp op, const CPUInfo &target) {
+  AttentionLayout layout;
+  layout.op = op;
+  layout.elementType = op.getQ().front().getTerminator()->getOperand(0).getType();
+  if (!isa<FloatType>(layout.elementType))
+    return op.emitOpError("of ") << layout.elementType << " is not supported on CPUs";
+  layout.sumType = layout.elementType.getIntOrFloatBitWidth() < 32
+                       ? Type(Float32Type::get(op.getContext()))
+                       : layout.elementType;
+  layout.m = op.getM().getValue();
+  layout.n = op.getN().getValue();
+  std::optional<int64_t> depth = op.getD().getValue().constant();
+  std::optional<int64_t> valueDepth = op.getDv().getValue().constant();
+  if (!depth || !valueDepth || *depth > maxDepth || *valueDepth > maxDepth)
+    return op.emitOpError("head sizes ")
+           << op.getD().getValue().str() << " and " << op.getDv().getValue().str()
+           << " are not constants up to " << maxDepth;
+  layout.depth = *depth;
+  layout.valueDepth = *valueDepth;
+  unsigned key = op.getNumBatch() + 1;
+  layout.keys = analyze(op.getK(), key, key + 1, /*keysAreRows=*/true);
+  layout.values = analyze(op.getV(), key, key + 2, /*keysAreRows=*/false);
+  layout.lanes = std::max<int64_t>(target.lanes(layout.sumType), 1);
+  return layout;
+}
+
+SmallVector<sym::Expr> AttentionLayout::gridSizes() const {
+  SmallVector<sym::Expr> sizes(kernel::AttentionOp(op).getBatch().getSizes());
+  sizes.push_back(numRowBlocks());
+  return sizes;
+}
+
+int64_t AttentionLayout::paddedValueDepth() const { return llvm::alignTo(valueDepth, lanes); }
+int64_t AttentionLayout::paddedDepth() const { return llvm::alignTo(depth, lanes); }
+
+int64_t AttentionLayout::queryBytes() const {
+  return alignToLine(paddedDepth() * panel() * bytesOf(sumType));
+}
+int64_t AttentionLayout::stateBytes() const { return alignToLine(2 * panel() * bytesOf(sumType)); }
+int64_t AttentionLayout::outputBytes() const {
+  return alignToLine(paddedValueDepth() * panel() * bytesOf(sumType));
+}
+int64_t AttentionLayout::scoreBytes() const {
+  // A bias is written in squares of `lanes` rows.
+  return alignToLine(llvm::alignTo(blockKeys, lanes) * panel() * bytesOf(sumType));
+}
+int64_t AttentionLayout::keyBytes() const {
+  return keys.direct || byQuery ? 0 : alignToLine(blockKeys * paddedDepth() * bytesOf(elementType));
+}
+int64_t AttentionLayout::valueBytes() const {
+  return values.direct || byQuery
+             ? 0
+             : alignToLine(blockKeys * paddedValueDepth() * bytesOf(elementType));
+}
+
+FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
+                                                   kernel::ScheduleAttr schedule,
+                                                   const CPUInfo &target) {
+  FailureOr<AttentionLayout> layout = AttentionLayout::get(op, target);
+  if (failed(layout))
+    return failure();
+  ArrayRef<int64_t> tile = schedule.getTile(), block = schedule.getBlock();
+  auto positive = [](int64_t x) { return x > 0; };
+  if (tile.size() != 2 || block.size() != 2 || !llvm::all_of(tile, positive) ||
+      !llvm::all_of(block, positive) || schedule.getLanes() <= 0 || block[1] % tile[0] != 0)
+    return op.emitOpError("cannot be run with ") << schedule;
+  layout->lanes = schedule.getLanes();
+  layout->byQuery = tile[1] == 1 && layout->lanes > 1;
+  if (layout->byQuery ? tile[0] != layout->lanes || block[0] != 1 : tile[1] % layout->lanes != 0)
+    return op.emitOpError("cannot be run with ") << schedule;
+  layout->keyTile = tile[0];
+  layout->blockKeys = block[1];
+  if (layout->byQuery)
+    return layout;
+  layout->vectors = tile[1] / layout->lanes;
+  layout->blockPanels = std::max<int64_t>(block[0] / layout->panel(), 1);
+  // Strides of what is evaluated into scratch.
+  auto stage = [](AttentionOperand &operand, int64_t features) {
+    if (operand.direct)
+      return;
+    operand.keyStride = features;
+    operand.featureStride = 1;
+  };
+  stage(layout->keys, layout->paddedDepth());
+  stage(layout->values, layout->paddedValueDepth());
+  return layout;
+}
+
+/// Rows of the first product's tile: as near to the tallest as possible with little left over.
+static int64_t chooseKeyTile(sym::Expr n, bool causal, int64_t most) {
+  std::optional<int64_t> keys = n.constant();
+  // A causal block ends at a multiple of the panel's width.
+  if (causal || !keys)
+    return most >= 8 ? 8 : most >= 4 ? 4 : most;
+  int64_t best = most, bestRest = *keys;
+  for (int64_t rows = most; rows * 3 >= most * 2 && rows > 0; --rows)
+    if (int64_t rest = (rows - *keys % rows) % rows; rest < bestRest) {
+      best = rows;
+      bestRest = rest;
+    }
+  return std::min(best, *keys);
+}
+
+static kernel::ScheduleAttr choose(AttentionLayout layout, const CPUInfo &target) {
+  kernel::AttentionOp op = layout.op;
+  // From a quarter of the lanes on, keys that are read for all queries at once are worth more.
+  if (std::optional<int64_t> m = layout.m.constant(); m && *m * 4 <= layout.lanes)
+    return kernel::ScheduleAttr::get(op.getContext(), {layout.lanes, 1}, {1, queryBlockKeys},
+                                     layout.lanes, /*staged=*/false);
+  layout.vectors = estimate(layout.m) <= layout.lanes ? 1 : 2;
+  constexpr int64_t tallest = 12;
+  int64_t most = std::min(maxTileRows(target, layout.vectors), tallest);
+  int64_t tile = std::max<int64_t>(chooseKeyTile(layout.n, op.getCausal(), most), 1);
+
+  int64_t keys = std::max<int64_t>(estimate(layout.n), 1);
+  int64_t blocks = llvm::divideCeilSigned(keys, usualBlockKeys);
+  int64_t blockKeys = llvm::alignTo(llvm::divideCeilSigned(keys, blocks), tile);
+  if (op.getCausal() || !layout.n.isConstant())
+    blockKeys = llvm::alignTo(std::min(keys, usualBlockKeys), tile);
+
+  // As for contracts: tasks of about 100 µs, at 2 * lanes FMAs a cycle of 3 GHz; at least eight.
+  double panelSeconds = double(layout.panel()) * double(keys) *
+                        double(layout.depth + layout.valueDepth) /
+                        (2.0 * double(layout.lanes) * 3e9);
+  int64_t panels = std::max<int64_t>(estimate(layout.numPanels()), 1), batch = 1;
+  for (sym::Expr size : op.getBatch().getSizes())
+    batch *= std::clamp<int64_t>(estimate(size), 1, 1 << 20);
+  constexpr int64_t mostPanels = 8, fewestTasks = 8;
+  auto blockPanels = static_cast<int64_t>(100e-6 / panelSeconds);
+  blockPanels = std::clamp<int64_t>(blockPanels, 1, mostPanels);
+  blockPanels = std::min(blockPanels, std::max<int64_t>(panels * batch / fewestTasks, 1));
+  // Even shares.
+  blockPanels = llvm::divideCeilSigned(panels, llvm::divideCeilSigned(panels, blockPanels));
+  return kernel::ScheduleAttr::get(op.getContext(), {tile, layout.panel()},
+                                   {blockPanels * layout.panel(), blockKeys}, layout.lanes,
+                                   !layout.keys.direct || !layout.values.direct);
+}
+
+FailureOr<KernelPlan> cpu::planAttention(kernel::FuncOp func, const CPUInfo &target) {
+  auto op = cast<kernel::AttentionOp>(func.getRoot());
+  if (op.getPart())
+    return op.emitError("cannot be compiled for CPUs: attention in parts");
+  KernelPlan plan;
+  plan.schedule = func.getScheduleAttr();
+  if (!plan.schedule) {
+    FailureOr<AttentionLayout> layout = AttentionLayout::get(op, target);
+    if (failed(layout))
+      return failure();
+    plan.schedule = choose(*layout, target);
+  }
+  FailureOr<AttentionLayout> layout = getScheduledLayout(op, plan.schedule, target);
+  if (failed(layout))
+    return failure();
+  plan.grid = sym::product(layout->gridSizes());
+  plan.scratchBytes = layout->scratchBytes();
+  return plan;
+}

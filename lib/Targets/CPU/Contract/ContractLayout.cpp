@@ -1,0 +1,571 @@
+#include "kiln/Targets/CPU/ContractLayout.h"
+#include "kiln/Targets/CPU/Microkernel.h"
+#include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+/// Offsets of a tile's rows are 32-bit displacements.
+static constexpr int64_t maxDisplacement = int64_t(1) << 28;
+/// Steps of a tile whose size is known at run time.
+static constexpr int64_t maxVariableTile = 14;
+/// Rows of an axis beyond which a task takes a part of it instead of the whole.
+static constexpr int64_t longAxis = 256;
+
+/// Largest stride or dilation of a window, and elements of its copy for one step of its outermost
+/// dim.
+static constexpr int64_t maxStep = 4096, maxWindowElements = int64_t(1) << 24;
+
+static int64_t bytesOf(Type type) {
+  return llvm::divideCeilSigned(getStorageType(type).getIntOrFloatBitWidth(), 8);
+}
+
+static int64_t alignToLine(int64_t bytes) { return llvm::alignTo(bytes, 64); }
+
+static sym::Expr dim(unsigned i) { return sym::Expr::dim(i); }
+
+/// Dims [first, first + strides.size()) as axes: adjacent ones that a single stride walks are one.
+static SmallVector<ContractAxis> collapse(unsigned first, ArrayRef<sym::Expr> extents,
+                                          ArrayRef<sym::Expr> strides) {
+  SmallVector<ContractAxis> axes;
+  for (auto [i, extent] : llvm::enumerate(extents)) {
+    bool trivial = extent.isConstant(1);
+    if (!axes.empty()) {
+      ContractAxis &last = axes.back();
+      bool wasTrivial = last.extent.isConstant(1);
+      if (trivial || wasTrivial || last.lhsStride == strides[i] * extent) {
+        ++last.count;
+        last.extent = last.extent * extent;
+        last.extents.push_back(extent);
+        if (!trivial)
+          last.lhsStride = strides[i];
+        continue;
+      }
+    }
+    axes.push_back({{first + static_cast<unsigned>(i), 1, extent, {extent}},
+                    trivial ? sym::Expr(0) : strides[i]});
+  }
+  if (axes.empty())
+    axes.push_back({{first, 0, 1, {}}, 0});
+  return axes;
+}
+
+/// All dims as one axis.
+static ContractAxis flatten(unsigned first, ArrayRef<sym::Expr> extents) {
+  return {{first, static_cast<unsigned>(extents.size()), sym::product(extents),
+           SmallVector<sym::Expr>(extents)},
+          1};
+}
+
+//===-- The left operand ---------------------------------------------------------------------===//
+
+namespace {
+
+/// What the analyses of the operands share.
+struct Analysis {
+  explicit Analysis(kernel::ContractOp op)
+      : op(op), m(op.getM().getSizes()), n(op.getN().getSizes()), k(op.getK().getSizes()),
+        firstM(op.getNumBatch()), firstN(firstM + m.size()), firstK(firstN + n.size()),
+        end(firstK + k.size()), assumptions(kernel::getAssumptions(&op.getLhs())) {}
+
+  mutable kernel::ContractOp op; // a handle whose accessors are not const
+  ArrayRef<sym::Expr> m, n, k;
+  unsigned firstM, firstN, firstK, end;
+  sym::Assumptions assumptions;
+
+  /// The region's one read, without mask, whose value it yields.
+  static kernel::ReadOp plainRead(Region &region) {
+    auto read = dyn_cast<kernel::ReadOp>(region.front().front());
+    if (!read || read.getMask() || !read.getValues().empty() ||
+        region.front().getTerminator()->getOperand(0) != read.getResult())
+      return {};
+    return read;
+  }
+
+  sym::Expr offset(kernel::ReadOp read) const {
+    return assumptions.simplify(
+        sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor())));
+  }
+
+  bool direct(ContractLayout &layout) const;
+  bool window(ContractLayout &layout) const;
+  void matrix(ContractLayout &layout) const;
+  bool packed(ContractLayout &layout) const;
+};
+
+} // namespace
+
+/// Splits off the coefficients of dims [first, first + count), which must not contain dims. `rest`
+/// is what remains.
+static std::optional<SmallVector<sym::Expr>> splitStrides(sym::Expr &rest, unsigned first,
+                                                          size_t count) {
+  SmallVector<sym::Expr> strides;
+  for (unsigned i = first; i < first + count; ++i) {
+    std::optional<sym::Linear> linear = sym::splitLinear(rest, dim(i));
+    if (!linear || linear->coefficient.hasDims())
+      return std::nullopt;
+    strides.push_back(linear->coefficient);
+    rest = linear->rest;
+  }
+  return strides;
+}
+
+bool Analysis::direct(ContractLayout &layout) const {
+  kernel::ReadOp read = plainRead(op.getLhs());
+  // Whole vectors of columns are read.
+  if (!read || (layout.depthwise &&
+                !assumptions.isMultipleOf(op.getBatch().getSizes().back(), layout.lanes)))
+    return false;
+  sym::Expr rest = offset(read);
+  auto rowStrides = splitStrides(rest, firstM, m.size());
+  auto sumStrides = splitStrides(rest, firstK, k.size());
+  if (!rowStrides || !sumStrides)
+    return false;
+  SmallVector<ContractAxis> rows = collapse(firstM, m, *rowStrides);
+  SmallVector<ContractAxis> sums = collapse(firstK, k, *sumStrides);
+  // The rows of a tile are on the last axis, or on two if that is short.
+  size_t numTiled = rows.back().extent.isConstant() ? 2 : 1;
+  for (const ContractAxis &axis : ArrayRef(rows).take_back(numTiled)) {
+    std::optional<int64_t> stride = axis.lhsStride.constant();
+    if (!stride || *stride < 0 || *stride > maxDisplacement / 64)
+      return false;
+  }
+  for (const ContractAxis &axis : ArrayRef(sums).drop_front())
+    if (!axis.extent.isConstant())
+      return false;
+  layout.lhs = ContractLayout::Lhs::Direct;
+  layout.lhsTensor = read.getTensor();
+  layout.lhsBase = rest;
+  layout.rows = std::move(rows);
+  layout.sums = std::move(sums);
+  return true;
+}
+
+/// x and y with x*a + y*b == 1, for coprime a, b > 0. With a stride or dilation of one, the other
+/// dim is bound to 0.
+static std::pair<int64_t, int64_t> bezout(int64_t a, int64_t b) {
+  if (b == 1)
+    return {0, 1};
+  if (a == 1)
+    return {1, 0};
+  int64_t x = 1;
+  while ((x * a - 1) % b != 0)
+    ++x;
+  return {x, (1 - x * a) / b};
+}
+
+std::optional<SmallVector<std::optional<StageAxis>>> cpu::findWindows(kernel::ContractOp op) {
+  unsigned firstM = op.getNumBatch(), firstN = firstM + op.getNumM();
+  unsigned firstK = firstN + op.getNumN(), end = firstK + op.getNumK();
+  SmallVector<std::optional<StageAxis>> windows(op.getNumM());
+  SmallVector<std::optional<unsigned>> rowOf(op.getNumK());
+  SmallVector<Access> accesses;
+  op.getLhs().walk([&](Operation *inner) {
+    auto map = inner->getAttrOfType<sym::MapAttr>("map");
+    for (sym::Expr result : map ? map.getResults() : ArrayRef<sym::Expr>())
+      accesses.push_back({inner, false, result});
+  });
+  for (const Access &access : accesses)
+    for (unsigned i = firstM; i < firstN; ++i)
+      for (unsigned j = firstK; j < end; ++j) {
+        if (!access.expr.dependsOn(dim(i)) || !access.expr.dependsOn(dim(j)))
+          continue;
+        auto row = sym::splitLinear(access.expr, dim(i));
+        auto sum = row ? sym::splitLinear(row->rest, dim(j)) : std::nullopt;
+        if (!sum)
+          return std::nullopt;
+        std::optional<int64_t> s = row->coefficient.constant(), d = sum->coefficient.constant();
+        if (!s || !d || *s <= 0 || *d <= 0 || *s > maxStep || *d > maxStep)
+          return std::nullopt;
+        int64_t common = std::gcd(*s, *d);
+        StageAxis axis;
+        axis.rowDim = i;
+        axis.sumDim = j;
+        axis.rowStep = *s / common;
+        axis.sumStep = *d / common;
+        std::tie(axis.rowBind, axis.sumBind) = bezout(axis.rowStep, axis.sumStep);
+        std::optional<StageAxis> &known = windows[i - firstM];
+        std::optional<unsigned> &row2 = rowOf[j - firstK];
+        if ((known && (known->sumDim != axis.sumDim || known->rowStep != axis.rowStep ||
+                       known->sumStep != axis.sumStep)) ||
+            (row2 && *row2 != i))
+          return std::nullopt;
+        known = axis;
+        row2 = i;
+      }
+  // A window's dims never occur one without the other.
+  for (const Access &access : accesses)
+    for (const std::optional<StageAxis> &axis : windows)
+      if (axis &&
+          access.expr.dependsOn(dim(*axis->rowDim)) != access.expr.dependsOn(dim(*axis->sumDim)))
+        return std::nullopt;
+  return windows;
+}
+
+bool Analysis::window(ContractLayout &layout) const {
+  std::optional<SmallVector<std::optional<StageAxis>>> found = findWindows(op);
+  if (!found)
+    return false;
+  SmallVector<std::optional<StageAxis>> &windows = *found;
+  // The windows' m dims are innermost and everything inside them is static.
+  auto isWindow = [](const std::optional<StageAxis> &window) { return window.has_value(); };
+  auto *first = llvm::find_if(windows, isWindow);
+  if (first == windows.end() || !std::all_of(first, windows.end(), isWindow))
+    return false;
+  double elements = 1;
+  for (unsigned i = first - windows.begin(); i < m.size(); ++i)
+    if (!m[i].isConstant())
+      return false;
+  for (unsigned j = 0; j < k.size(); ++j) {
+    if (!k[j].isConstant())
+      return false;
+    elements *= static_cast<double>(*k[j].constant());
+    StageAxis axis;
+    axis.sumDim = firstK + j;
+    for (std::optional<StageAxis> &window : windows)
+      if (window && window->sumDim == axis.sumDim) {
+        axis = *window;
+        elements *= static_cast<double>(axis.rowStep + axis.sumStep) *
+                    static_cast<double>(*m[*axis.rowDim - firstM].constant());
+      }
+    layout.stage.push_back(axis);
+  }
+  if (elements / static_cast<double>(*m[first - windows.begin()].constant()) > maxWindowElements) {
+    layout.stage.clear();
+    return false;
+  }
+  layout.lhs = ContractLayout::Lhs::Window;
+  for (unsigned i = 0; i < m.size(); ++i)
+    layout.rows.push_back({{firstM + i, 1, m[i], {m[i]}}, 0});
+  // Which sum axes are one follows from the copy's strides, which follow from the block of rows.
+  for (unsigned j = 0; j < k.size(); ++j)
+    layout.sums.push_back({{firstK + j, 1, k[j], {k[j]}}, 0});
+  return true;
+}
+
+void Analysis::matrix(ContractLayout &layout) const {
+  layout.lhs = ContractLayout::Lhs::Matrix;
+  layout.rows = {flatten(firstM, m)};
+  layout.sums = {flatten(firstK, k)};
+}
+
+bool Analysis::packed(ContractLayout &layout) const {
+  std::optional<uint64_t> panel = op.getPanel();
+  kernel::ReadOp read = plainRead(op.getRhs());
+  // A panel of another width than this target's vectors is read like any other operand.
+  if (!panel || !read || static_cast<int64_t>(*panel) % layout.lanes != 0)
+    return false;
+  // Put (p * panel + l) for the columns and s for the sum; the address must be that of a panel.
+  sym::Expr p = dim(end), l = dim(end + 1), s = dim(end + 2);
+  sym::Assumptions known = assumptions;
+  known.setExtent(end, layout.columns.extent.ceilDiv(*panel));
+  known.setExtent(end + 1, *panel);
+  known.setExtent(end + 2, sym::product(k));
+  SmallVector<sym::Expr> dims;
+  for (unsigned i = 0; i < firstN; ++i)
+    dims.push_back(dim(i));
+  dims.append(n.size(), 0);
+  for (auto [i, value] : llvm::enumerate(layout.columns.delinearize(p * *panel + l)))
+    dims[layout.columns.first + i] = value;
+  llvm::append_range(dims, sym::delinearize(s, k));
+  sym::Expr rest =
+      known.simplify(sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
+                         .substituteDims(dims));
+  auto strides = splitStrides(rest, end, 3);
+  if (!strides || (*strides)[0] != sym::product(k) * *panel || !(*strides)[1].isConstant(1) ||
+      !(*strides)[2].isConstant(*panel))
+    return false;
+  layout.packed = true;
+  layout.rhsTensor = read.getTensor();
+  layout.rhsBase = rest;
+  return true;
+}
+
+bool cpu::readsInPlace(kernel::ContractOp op) {
+  ContractLayout layout;
+  return Analysis(op).direct(layout);
+}
+
+FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUInfo &target) {
+  ContractLayout layout;
+  layout.op = op;
+  layout.lhsType = op.getLhs().front().getTerminator()->getOperand(0).getType();
+  layout.rhsType = op.getRhs().front().getTerminator()->getOperand(0).getType();
+  layout.sumType = op.getEpilogue().getArgument(0).getType();
+  bool floats = isa<FloatType>(layout.lhsType) && isa<FloatType>(layout.sumType);
+  bool integers = isa<IntegerType>(layout.lhsType) && isa<IntegerType>(layout.sumType);
+  if ((!floats && !integers) || layout.lhsType.isInteger(1))
+    return op.emitOpError("a product of ")
+           << layout.lhsType << " summed in " << layout.sumType << " is not supported on CPUs";
+  if (layout.lhsType.getIntOrFloatBitWidth() > layout.sumType.getIntOrFloatBitWidth())
+    return op.emitOpError("the sum is narrower than its operands");
+
+  Analysis analysis(op);
+  sym::Expr size = sym::product(op.getExtents());
+  if (!size.isValid())
+    return op.emitOpError("is too large");
+  layout.lanes = std::max<int64_t>(target.lanes(layout.sumType), 1);
+  layout.depthwise = kernel::columnsAreBatch(op);
+  if (!analysis.direct(layout) && !analysis.window(layout)) {
+    analysis.matrix(layout);
+    layout.depthwise = false;
+  }
+  layout.columns = flatten(analysis.firstN, analysis.n);
+  if (layout.depthwise)
+    layout.columns = flatten(analysis.firstM - 1, op.getBatch().getSizes().take_back());
+  // One column has nothing to fill lanes with.
+  if (layout.columns.extent.isConstant(1))
+    layout.lanes = 1;
+  analysis.packed(layout);
+  return layout;
+}
+
+//===-- Tiles and blocks ---------------------------------------------------------------------===//
+
+sym::Expr RowRun::shareOf(sym::Expr steps, sym::Expr tiles, int64_t most) {
+  return most % 2 == 0 ? 2 * steps.ceilDiv(2 * tiles) : steps.ceilDiv(tiles);
+}
+
+SmallVector<int64_t> RowRun::heights() const {
+  SmallVector<int64_t> result{1};
+  for (int64_t height = 2; height < size; height += 2)
+    result.push_back(height);
+  if (size != 1)
+    result.push_back(size);
+  return result;
+}
+
+void ContractLayout::setTile(int64_t maxRows) {
+  tileAxis = rows.size() - 1;
+  tileInner = 1;
+  // A task's tiles and blocks lie on axes that windows slide along: its copy is of one image.
+  unsigned outermost = 0;
+  if (lhs == Lhs::Window)
+    outermost = rows.size() - llvm::count_if(stage, [](const StageAxis &axis) {
+                  return axis.rowDim.has_value();
+                });
+  std::optional<int64_t> inner = rows.back().extent.constant();
+  if (tileAxis > outermost && inner && *inner * 2 <= maxRows) {
+    tileInner = *inner;
+    --tileAxis;
+  }
+  sym::Expr extent = rows[tileAxis].extent;
+  int64_t limit = std::max<int64_t>(maxRows / tileInner, 1);
+  runs.clear();
+  if (std::optional<int64_t> steps = extent.constant()) {
+    int64_t tiles = std::max<int64_t>(llvm::divideCeilSigned(*steps, limit), 1);
+    int64_t size = *steps / tiles, larger = *steps % tiles;
+    if (larger != 0)
+      runs.push_back({size + 1, 0, larger, 0});
+    if (size != 0)
+      runs.push_back({size, (size + 1) * larger, tiles - larger, larger});
+  } else {
+    // There is code for every second height up to this.
+    limit = std::min(limit, maxVariableTile);
+    sym::Expr tiles = extent.ceilDiv(limit), whole = sym::Expr::max(tiles - 2, 0);
+    sym::Expr left = extent - whole * limit, last = tiles - whole;
+    runs.push_back({limit, 0, whole, 0});
+    runs.push_back({limit, whole * limit, last, whole, /*isVariable=*/true,
+                    RowRun::shareOf(left, sym::Expr::max(last, 1), limit), left});
+  }
+  std::optional<int64_t> steps = extent.constant();
+  bool isShort = steps ? *steps <= longAxis : lhs == Lhs::Direct && sumExtent().isConstant();
+  bool blockOutside = tileAxis > outermost && tileInner == 1 && isShort;
+  blockAxis = blockOutside ? tileAxis - 1 : tileAxis;
+}
+
+sym::Expr ContractLayout::numTiles() const {
+  if (runs.empty())
+    return 0;
+  return runs.back().firstTile + runs.back().count;
+}
+
+int64_t ContractLayout::maxTileSize() const { return runs.empty() ? 1 : runs.front().size; }
+
+bool ContractLayout::hasVariableTiles() const {
+  return llvm::any_of(runs, [](const RowRun &run) { return run.isVariable; });
+}
+
+sym::Expr ContractLayout::numUnits() const {
+  return blockAxis == tileAxis ? numTiles() : rows[blockAxis].extent;
+}
+
+sym::Expr ContractLayout::unitBegin(sym::Expr unit) const {
+  if (blockAxis != tileAxis)
+    return unit;
+  sym::Expr begin = 0;
+  for (const RowRun &run : runs) { // Tiles of this run before `unit`.
+    sym::Expr tiles = sym::Expr::max(sym::Expr::min(unit - run.firstTile, run.count), 0);
+    begin =
+        begin + (run.isVariable ? sym::Expr::min(run.share * tiles, run.steps) : run.size * tiles);
+  }
+  return begin;
+}
+
+int64_t ContractLayout::maxBlockSteps() const {
+  return blockAxis == tileAxis ? blockUnits * maxTileSize() : blockUnits;
+}
+
+bool ContractLayout::hasBoundedBlocks() const {
+  return llvm::all_of(ArrayRef(rows).drop_front(blockAxis + 1),
+                      [](const ContractAxis &axis) { return axis.extent.isConstant(); });
+}
+
+int64_t ContractLayout::maxBlockRows() const {
+  int64_t count = maxBlockSteps();
+  for (const ContractAxis &axis : ArrayRef(rows).drop_front(blockAxis + 1))
+    count *= axis.extent.constant().value_or(1);
+  return count;
+}
+
+void ContractLayout::setRowBlock(int64_t units) {
+  blockUnits = units;
+  if (lhs != Lhs::Window)
+    return;
+  unsigned firstM = rows.front().first, firstK = op.getExtents().size() - op.getNumK();
+  // A depthwise convolution's copy has the columns of a panel innermost.
+  int64_t stride = depthwise ? panel() : 1;
+  SmallVector<sym::Expr> sumStrides(op.getNumK(), sym::Expr(0));
+  for (StageAxis &axis : llvm::reverse(stage)) {
+    int64_t sumSize = *op.getK().getSizes()[*axis.sumDim - firstK].constant();
+    axis.extent = axis.sumStep * (sumSize - 1) + 1;
+    axis.stride = stride;
+    if (axis.rowDim) {
+      unsigned row = *axis.rowDim - firstM;
+      int64_t steps = row < blockAxis    ? 1
+                      : row == blockAxis ? maxBlockSteps()
+                                         : *rows[row].extent.constant();
+      axis.extent += axis.rowStep * (steps - 1);
+      rows[row].lhsStride = axis.rowStep * stride;
+    } else {
+      axis.extent = sumSize;
+    }
+    sumStrides[*axis.sumDim - firstK] = axis.rowDim ? axis.sumStep * stride : stride;
+    stride *= axis.extent;
+  }
+  sums = collapse(firstK, op.getK().getSizes(), sumStrides);
+}
+
+SmallVector<sym::Expr> ContractLayout::gridSizes() const {
+  SmallVector<sym::Expr> sizes(
+      kernel::ContractOp(op).getBatch().getSizes().take_front(numOuterBatch()));
+  for (const ContractAxis &axis : ArrayRef(rows).take_front(blockAxis))
+    sizes.push_back(axis.extent);
+  sizes.push_back(numRowBlocks());
+  sizes.push_back(numColumnBlocks());
+  return sizes;
+}
+
+//===-- Scratch memory -----------------------------------------------------------------------===//
+
+sym::Expr ContractLayout::sumInner() const {
+  sym::Expr inner = 1;
+  for (const ContractAxis &axis : ArrayRef(sums).drop_front())
+    inner = inner * axis.extent;
+  return inner;
+}
+
+sym::Expr ContractLayout::sumExtent() const { return sums.front().extent * sumInner(); }
+
+bool ContractLayout::stagesPerSumBlock() const {
+  return lhs == Lhs::Matrix && !numSumBlocks().isConstant(1);
+}
+
+bool ContractLayout::epilogueInMemory() const {
+  if (!numSumBlocks().isConstant(1))
+    return true;
+  kernel::BodyCost cost = kernel::getCost(kernel::ContractOp(op).getEpilogue());
+  // Once for each accumulator: code for a hundred exponentials is not worth its size.
+  int64_t accumulators = maxTileRows() * vectors;
+  return accumulators * (cost.arithmetic + cost.reads + 20 * (cost.transcendental + cost.gathers)) >
+             400 ||
+         cost.reduces;
+}
+
+bool ContractLayout::tilesShareCode() const {
+  constexpr int64_t longSum = 256;
+  return hasVariableTiles() &&
+         (epilogueInMemory() || sumExtent().constant().value_or(longSum) >= longSum);
+}
+
+int64_t ContractLayout::stageEstimate() const {
+  int64_t elements = 1;
+  unsigned firstM = rows.front().first, firstK = sums.front().first;
+  for (const StageAxis &axis : stage) {
+    int64_t extent = axis.sumStep * (*sums[*axis.sumDim - firstK].extent.constant() - 1) + 1;
+    if (axis.rowDim)
+      extent += axis.rowStep * (*rows[*axis.rowDim - firstM].extent.constant() - 1);
+    elements *= extent;
+  }
+  return elements;
+}
+
+int64_t ContractLayout::lhsScratchBytes() const {
+  int64_t elements = 0;
+  if (lhs == Lhs::Window)
+    elements = stage.front().stride * stage.front().extent;
+  else if (lhs == Lhs::Matrix)
+    elements = maxBlockRows() * *rows.front().lhsStride.constant();
+  return alignToLine(elements * bytesOf(lhsType));
+}
+
+int64_t ContractLayout::rhsScratchBytes() const {
+  if (packed)
+    return 0;
+  // Written in squares of `lanes` rows.
+  int64_t sums = llvm::alignTo(blockSums * *sumInner().constant(), lanes);
+  return alignToLine(sums * panel() * bytesOf(rhsType));
+}
+
+int64_t ContractLayout::sumScratchBytes() const {
+  if (!epilogueInMemory() && !hasVariableTiles())
+    return 0;
+  int64_t elements = numSumBlocks().isConstant(1) ? maxTileRows() * panel()
+                                                  : maxBlockRows() * blockPanels * panel();
+  return alignToLine(elements * bytesOf(sumType));
+}
+
+FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op,
+                                                  kernel::ScheduleAttr schedule,
+                                                  const CPUInfo &target) {
+  FailureOr<ContractLayout> layout = ContractLayout::get(op, target);
+  if (failed(layout))
+    return failure();
+  ArrayRef<int64_t> tile = schedule.getTile(), block = schedule.getBlock();
+  if (tile.size() != 2 || block.size() != 3 ||
+      llvm::any_of(tile, [](int64_t x) { return x <= 0; }) ||
+      llvm::any_of(block, [](int64_t x) { return x <= 0; }) || schedule.getLanes() <= 0 ||
+      tile[1] % schedule.getLanes() != 0 ||
+      (layout->packed && static_cast<uint64_t>(tile[1]) != op.getPanel()))
+    return op.emitOpError("cannot be run with ") << schedule;
+  layout->lanes = schedule.getLanes();
+  layout->vectors = tile[1] / layout->lanes;
+  layout->setTile(tile[0]);
+  int64_t unitRows = layout->blockAxis == layout->tileAxis ? layout->maxTileRows() : 1;
+  if (layout->blockAxis != layout->tileAxis)
+    for (const ContractAxis &axis : ArrayRef(layout->rows).drop_front(layout->blockAxis + 1))
+      unitRows *= axis.extent.constant().value_or(1);
+  auto clamp = [](int64_t count, sym::Expr limit) {
+    return std::max<int64_t>(std::min(count, limit.constant().value_or(count)), 1);
+  };
+  layout->setRowBlock(clamp(block[0] / unitRows, layout->numUnits()));
+  layout->blockPanels = clamp(block[1] / layout->panel(), layout->numPanels());
+  int64_t inner = std::max<int64_t>(layout->sumInner().constant().value_or(1), 1);
+  layout->blockSums = clamp(block[2] / inner, layout->sums.front().extent);
+  // The sums of all of a task's rows are kept.
+  if (!layout->hasBoundedBlocks() && !layout->numSumBlocks().isConstant(1))
+    return op.emitOpError("cannot be run with ") << schedule;
+  if (layout->lhs == ContractLayout::Lhs::Matrix) {
+    // Rows that lie a power of two apart would share a few sets of the cache.
+    int64_t stride = llvm::alignTo(layout->blockSums, layout->lanes);
+    if (stride * bytesOf(layout->lhsType) % 512 == 0)
+      stride += 64 / bytesOf(layout->lhsType);
+    layout->rows.front().lhsStride = stride;
+  }
+  return layout;
+}

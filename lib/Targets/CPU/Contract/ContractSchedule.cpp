@@ -1,0 +1,167 @@
+// How a contract is cut into tiles, blocks and tasks.
+//
+// Tile. With two vectors of columns, 12 rows keep 24 accumulators, as fast as 14 on Zen 5 and
+// kinder to caches when rows are 4096 bytes apart. Few rows (a product of a matrix and a vector)
+// make wide tiles instead, since then the right operand is what has to stream.
+//
+// Tasks. About 100 µs each, at most 128: enough for many threads, few enough that starting them
+// does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
+// there are more of them, or when a staged left operand would be copied again by every column
+// block. Rows of a number that is not known are never cut finely: each block reads all of its
+// columns of the right operand, which a small number of rows would have read once.
+#include "kiln/Targets/CPU/ContractLayout.h"
+#include "kiln/Targets/CPU/KernelEmitters.h"
+#include "kiln/Targets/CPU/Microkernel.h"
+#include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "llvm/Support/MathExtras.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+/// Seconds a task should take, and the most tasks a kernel is cut into.
+static constexpr double taskSeconds = 100e-6;
+static constexpr int64_t maxTasks = 128;
+/// Of a block of a number of rows that is not known.
+static constexpr int64_t fewestRows = 144;
+/// Assumed for the cost model: clock, FMA units, bytes a second of one thread from far memory.
+static constexpr double clockRate = 3e9, fmaUnits = 2, memoryRate = 20e9;
+
+static int64_t estimate(ArrayRef<sym::Expr> sizes) {
+  int64_t product = 1;
+  for (sym::Expr size : sizes)
+    if (llvm::MulOverflow(product, std::max<int64_t>(codegen::estimate(size), 1), product))
+      return int64_t(1) << 40;
+  return product;
+}
+
+/// Tallest tile worth having; see the measurements above.
+static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
+  int64_t most = maxTileRows(target, layout.vectors);
+  if (layout.vectors == 1)
+    return std::min<int64_t>(most, 24);
+  // Short image rows (7, 14, 28 …) divide by 14.
+  if (layout.vectors == 2 && (layout.rows.size() == 1 || !layout.rows.back().extent.isConstant()))
+    return std::min<int64_t>(most, 12);
+  return most;
+}
+
+static int64_t chooseTasks(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                           int64_t batch, int64_t bytes) {
+  double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
+  // Every product loads both of its operands, and the copy is not small beside so short a sum.
+  if (layout.depthwise)
+    flops *= 3;
+  double seconds = std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
+                            double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
+  return static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
+}
+
+/// The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
+/// rows of one tile in scratch would not leave room for anything else in level 2 cache.
+static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k, int64_t bytes,
+                              int64_t cache) {
+  int64_t panelBytes = layout.panel() * bytes;
+  if (m <= layout.maxTileRows() && layout.packed)
+    panelBytes = 1;
+  if (layout.lhs == ContractLayout::Lhs::Matrix)
+    panelBytes = std::max(panelBytes, layout.maxTileRows() * bytes);
+  int64_t sumBlocks = llvm::divideCeilSigned(k * panelBytes, cache);
+  int64_t blockSum = llvm::divideCeilSigned(k, sumBlocks);
+  if (layout.sums.size() == 1 && sumBlocks > 1)
+    blockSum = llvm::alignTo(blockSum, 16);
+  if (!layout.hasBoundedBlocks())
+    blockSum = k;
+  if (!layout.sums.front().extent.isConstant())
+    blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), 512);
+  return blockSum;
+}
+
+static kernel::ScheduleAttr choose(ContractLayout layout, const CPUInfo &target) {
+  kernel::ContractOp op = layout.op;
+  int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
+  int64_t k = estimate(op.getK().getSizes());
+  int64_t batch = estimate(op.getBatch().getSizes().take_front(layout.numOuterBatch()));
+  if (layout.depthwise)
+    n = codegen::estimate(layout.columns.extent);
+  int64_t bytes = std::max<int64_t>(layout.lhsType.getIntOrFloatBitWidth() / 8, 1);
+
+  kernel::ContractTarget shape{layout.lanes, target.numVectorRegisters};
+  layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
+                                 : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
+  layout.setTile(chooseRows(layout, target));
+
+  int64_t outer = batch;
+  for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
+    outer *= std::max<int64_t>(codegen::estimate(axis.extent), 1);
+  int64_t tasks = llvm::divideCeilSigned(chooseTasks(layout, m, n, k, batch, bytes), outer);
+
+  int64_t units = std::max<int64_t>(codegen::estimate(layout.numUnits()), 1);
+  int64_t panels = std::max<int64_t>(codegen::estimate(layout.numPanels()), 1);
+  int64_t cache = target.l2Bytes / 2;
+  int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache);
+
+  int64_t rowBlocks = 1, columnBlocks = 1;
+  if (layout.isStaged()) {
+    double stageBytes = double(layout.stageEstimate()) * double(bytes);
+    if (layout.depthwise)
+      stageBytes *= double(layout.panel());
+    if (layout.lhs == ContractLayout::Lhs::Matrix)
+      stageBytes *= double(m) / double(outer / batch) * double(blockSum);
+    int64_t cacheBlocks = static_cast<int64_t>(stageBytes / double(cache)) + 1;
+    int64_t cuts = tasks;
+    // Each block of rows copies the right operand again, as each block of columns does the left.
+    if (layout.lhs == ContractLayout::Lhs::Matrix && !layout.packed)
+      cuts = std::max<int64_t>(std::llround(std::sqrt(double(tasks) * double(m) / double(n))), 1);
+    rowBlocks = std::min(units, std::max(std::min(cuts, tasks), cacheBlocks));
+    columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
+  } else if (m > n && layout.packed) {
+    rowBlocks = std::min(units, tasks);
+    if (!sym::product(op.getM().getSizes()).isConstant())
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, fewestRows));
+    columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
+  } else {
+    // Panels in pairs: the second comes while the first is at work.
+    constexpr int64_t fewTasks = 8, manyRows = 256;
+    columnBlocks = std::min(layout.packed ? std::max<int64_t>(panels / 2, 1) : panels, tasks);
+    rowBlocks = std::min(units, llvm::divideCeilSigned(tasks, columnBlocks));
+    if (columnBlocks >= fewTasks)
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, manyRows));
+  }
+
+  int64_t unitRows = layout.maxTileRows();
+  if (layout.blockAxis != layout.tileAxis) {
+    unitRows = 1;
+    for (const ContractAxis &axis : ArrayRef(layout.rows).drop_front(layout.blockAxis + 1))
+      unitRows *= axis.extent.constant().value_or(1);
+  }
+  int64_t blockRows = llvm::divideCeilSigned(units, rowBlocks) * unitRows;
+  int64_t blockColumns = llvm::divideCeilSigned(panels, columnBlocks) * layout.panel();
+  return kernel::ScheduleAttr::get(op.getContext(), {layout.maxTileRows(), layout.panel()},
+                                   {blockRows, blockColumns, blockSum}, layout.lanes,
+                                   layout.isStaged());
+}
+
+FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const CPUInfo &target) {
+  auto op = cast<kernel::ContractOp>(func.getRoot());
+  if (op.getPart())
+    return op.emitError("cannot be compiled for CPUs: a product in parts");
+  KernelPlan plan;
+  plan.schedule = func.getScheduleAttr();
+  if (!plan.schedule) {
+    FailureOr<ContractLayout> layout = ContractLayout::get(op, target);
+    if (failed(layout))
+      return failure();
+    plan.schedule = choose(*layout, target);
+  }
+  FailureOr<ContractLayout> layout = getScheduledLayout(op, plan.schedule, target);
+  if (failed(layout))
+    return failure();
+  plan.grid = sym::product(layout->gridSizes());
+  plan.scratchBytes = layout->scratchBytes();
+  if (!plan.grid.isValid())
+    return op.emitOpError("is too large");
+  return plan;
+}

@@ -1,0 +1,490 @@
+// Writes the function of a kernel.contract:
+//
+//   for block of the sum                      usually one
+//     stage the left operand                  if it cannot be read as it is
+//     for panel of columns
+//       stage the panel                       if it has not been packed
+//       for tile of rows
+//         microkernel
+//         epilogue, store
+//
+// The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
+// of a panel is at work, the i-th part of the next panel is fetched.
+#include "CPU/Contract/ContractStaging.h"
+#include "CPU/Contract/VariableTile.h"
+#include "kiln/Targets/CPU/KernelEmitters.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+namespace {
+
+/// A tile: which steps of the tiled axis, and the values of all row axes at its first row.
+struct Tile {
+  int64_t size; // the most, of one whose size is known at run time
+  SmallVector<sym::Expr> position;
+  // At run time.
+  std::optional<sym::Expr> steps = std::nullopt;
+  SmallVector<int64_t> heights = {};
+};
+
+class ContractEmitter {
+public:
+  ContractEmitter(KernelFrame &frame, kernel::ContractOp op, ContractLayout contractLayout)
+      : frame(frame), b(frame.builder), loc(frame.loc), op(op), layout(std::move(contractLayout)),
+        epilogue(frame, op.getEpilogue()) {}
+
+  void emit() {
+    bindTask();
+    task.bindBatch(epilogue);
+    epilogue.emitAvailable();
+    sym::Expr blocks = layout.numSumBlocks(), extent = layout.sums.front().extent;
+    if (layout.epilogueInMemory() && !blocks.isConstant(1))
+      clearSums();
+    if (layout.isStaged() && !layout.stagesPerSumBlock() && !layout.depthwise) {
+      task.numSums = extent;
+      emitLhsStage(frame, layout, task, frame.scratch);
+    }
+    emitRange(frame, 0, blocks, blocks, [&](sym::Expr block) {
+      task.firstSum = block * layout.blockSums;
+      sym::Expr left = extent - task.firstSum;
+      task.numSums = frame.assumptions.simplify(sym::Expr::min(left, layout.blockSums));
+      isLastSumBlock = Value();
+      if (!blocks.isConstant(1))
+        isLastSumBlock = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, frame.emit(block),
+                                               frame.emit(blocks - 1));
+      if (layout.stagesPerSumBlock())
+        emitLhsStage(frame, layout, task, frame.scratch);
+      emitPanels();
+    });
+  }
+
+private:
+  //===-- The task ---------------------------------------------------------------------------===//
+
+  /// Gives names to what the model's sizes say about the tiles: expressions of a tile's place stay
+  /// short, in proofs and in the code.
+  void nameRuns() {
+    if (!layout.hasVariableTiles())
+      return;
+    // There is a row: no task of a contract without any is run.
+    RowRun &whole = layout.runs.front(), &last = layout.runs.back();
+    auto name = [&](sym::Expr &expr, sym::Range range) {
+      expr = frame.addVariable(frame.simplifyAndEmit(expr), range);
+    };
+    sym::Expr extent = layout.rows[layout.tileAxis].extent;
+    sym::Expr tiles = extent.ceilDiv(last.size);
+    name(tiles, {1, {}});
+    whole.count = sym::Expr::max(tiles - 2, 0);
+    name(whole.count, {0, {}});
+    last.firstTile = whole.count;
+    last.begin = whole.count * whole.size;
+    last.count = tiles - whole.count;
+    name(last.count, {1, 2});
+    last.steps = extent - last.begin;
+    name(last.steps, {1, 2 * last.size});
+    last.share = RowRun::shareOf(last.steps, last.count, last.size);
+    name(last.share, {1, last.size});
+  }
+
+  void bindTask() {
+    nameRuns();
+    SmallVector<sym::Expr> sizes = layout.gridSizes();
+    sym::Expr number = frame.addVariable(frame.task, sym::product(sizes));
+    SmallVector<sym::Expr> values = sym::delinearize(number, sizes);
+    for (auto [value, size] : llvm::zip(values, sizes))
+      value = frame.named(value, size);
+    size_t numBatch = layout.numOuterBatch();
+    task.batch.assign(values.begin(), values.begin() + numBatch);
+    task.outerRows.assign(values.begin() + numBatch, values.end() - 2);
+    sym::Expr units = layout.numUnits(), panels = layout.numPanels();
+    sym::Expr row = values[values.size() - 2] * layout.blockUnits;
+    task.firstUnit = frame.named(row, units);
+    task.endUnit = namedEnd(task.firstUnit, layout.blockUnits, units);
+    sym::Expr steps = layout.rows[layout.blockAxis].extent;
+    task.firstStep = frame.named(layout.unitBegin(task.firstUnit), steps + 1);
+    task.endStep = frame.named(layout.unitBegin(task.endUnit), steps + 1);
+    task.firstPanel = frame.named(values.back() * layout.blockPanels, panels);
+    task.endPanel = namedEnd(task.firstPanel, layout.blockPanels, panels);
+    if (prefetches())
+      namePrefetchStride();
+  }
+
+  /// Keeps the sum `first + count` where it is known not to pass the end.
+  sym::Expr namedEnd(sym::Expr first, int64_t count, sym::Expr extent) {
+    sym::Expr end = frame.assumptions.simplify(sym::Expr::min(first + count, extent));
+    return end.kind() == sym::Kind::Min ? frame.named(end, extent + 1) : end;
+  }
+
+  Value scratchAt(int64_t bytes) {
+    return bytes == 0 ? frame.scratch
+                      : frame.gep(frame.scratch, b.getI8Type(), frame.constant(bytes));
+  }
+
+  void clearSums() {
+    Value bytes = frame.constant(layout.sumScratchBytes());
+    Value zero = arith::ConstantIntOp::create(b, loc, b.getI8Type(), 0);
+    LLVM::MemsetOp::create(b, loc, scratchAt(layout.sumScratchOffset()), zero, bytes,
+                           /*isVolatile=*/false);
+  }
+
+  //===-- Columns ----------------------------------------------------------------------------===//
+
+  void emitPanels() {
+    sym::Expr panels = layout.numPanels(), columns = layout.columns.extent;
+    std::optional<int64_t> count = columns.constant();
+    // The last panel has its own code if it is narrower by a vector or more, or needs masks.
+    sym::Expr whole = columns.floorDiv(layout.panel());
+    if (!count || *count % layout.panel() == 0) {
+      emitRange(frame, task.firstPanel, task.endPanel, panels,
+                [&](sym::Expr panel) { emitPanel(panel, layout.vectors); });
+      return;
+    }
+    if (!whole.isConstant(0)) {
+      sym::Expr end = frame.assumptions.simplify(sym::Expr::min(task.endPanel, whole));
+      emitRange(frame, task.firstPanel, end, whole,
+                [&](sym::Expr panel) { emitPanel(panel, layout.vectors); });
+    }
+    int64_t rest = *count % layout.panel();
+    int64_t vectors = (rest + layout.lanes - 1) / layout.lanes;
+    if (frame.assumptions.isLessOrEqual(panels, task.endPanel))
+      return emitPanel(whole, vectors);
+    Value reached = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
+                                          frame.emit(task.endPanel), frame.emit(panels));
+    auto branch = scf::IfOp::create(b, loc, reached, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitPanel(whole, vectors);
+  }
+
+  void emitPanel(sym::Expr panel, int64_t vectors) {
+    int64_t width = layout.panel();
+    sym::Expr inner = layout.sumInner();
+    if (layout.packed) {
+      sym::Expr offset = layout.rhsBase.substituteDims(task.batch) +
+                         (panel * layout.sumExtent() + task.firstSum * inner) * width;
+      rhs =
+          frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
+    } else {
+      rhs = scratchAt(layout.rhsScratchOffset());
+      emitRhsStage(frame, layout, task, panel, vectors, rhs);
+    }
+    if (layout.isStaged() && layout.depthwise)
+      emitLhsStage(frame, layout, task, frame.scratch, panel, vectors);
+    SmallVector<sym::Expr> position(task.outerRows);
+    if (layout.blockAxis == layout.tileAxis) {
+      emitTiles(panel, vectors, position, task.firstUnit, task.endUnit, task.firstUnit);
+      return;
+    }
+    sym::Expr extent = layout.rows[layout.blockAxis].extent;
+    emitRange(frame, task.firstUnit, task.endUnit, extent, [&](sym::Expr step) {
+      SmallVector<sym::Expr> inside(position);
+      inside.push_back(step);
+      sym::Expr tiles = layout.numTiles();
+      emitTiles(panel, vectors, inside, 0, tiles, -((step - task.firstUnit) * tiles));
+    });
+  }
+
+  //===-- Rows -------------------------------------------------------------------------------===//
+
+  /// Tiles [begin, end) of the tiled axis; `zero` is the number of the task's first tile, before
+  /// which the panel had none.
+  void emitTiles(sym::Expr panel, int64_t vectors, ArrayRef<sym::Expr> position, sym::Expr begin,
+                 sym::Expr end, sym::Expr zero) {
+    auto emitAt = [&](Tile &&tile, sym::Expr start, sym::Expr number) {
+      tile.position.push_back(frame.named(start, layout.rows[layout.tileAxis].extent));
+      if (layout.tileAxis + 1 < layout.rows.size())
+        tile.position.push_back(0);
+      emitTile(panel, vectors, tile, number - zero);
+    };
+    if (layout.tilesShareCode()) {
+      const RowRun &whole = layout.runs.front(), &last = layout.runs.back();
+      emitRange(frame, begin, end, layout.numTiles(), [&](sym::Expr number) {
+        sym::Expr before = last.share * sym::Expr::max(number - whole.count, 0);
+        Value left = frame.emit(sym::Expr::min(last.share, last.steps - before));
+        Value isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, frame.emit(number),
+                                              frame.emit(whole.count));
+        Value steps = arith::SelectOp::create(b, loc, isWhole, frame.constant(whole.size), left);
+        emitAt({last.size, SmallVector<sym::Expr>(position),
+                frame.addVariable(steps, sym::Range{1, last.size}), last.heights()},
+               whole.size * sym::Expr::min(number, whole.count) + before, number);
+      });
+      return;
+    }
+    for (const RowRun &run : layout.runs) {
+      sym::Expr first = sym::Expr::max(begin, run.firstTile);
+      sym::Expr last = sym::Expr::min(end, run.firstTile + run.count);
+      emitRange(frame, first, last, layout.numTiles(), [&](sym::Expr number) {
+        Tile tile{run.size, SmallVector<sym::Expr>(position)};
+        sym::Expr before = (run.isVariable ? run.share : run.size) * (number - run.firstTile);
+        sym::Expr start = run.begin + before;
+        if (run.isVariable) {
+          tile.steps = frame.addVariable(
+              frame.simplifyAndEmit(sym::Expr::min(run.share, run.steps - before)),
+              sym::Range{1, run.size});
+          tile.heights = run.heights();
+        }
+        emitAt(std::move(tile), start, number);
+      });
+    }
+  }
+
+  /// Offset of a tile's first row in the left operand, or in its copy.
+  sym::Expr lhsOffset(sym::Expr panel, const Tile &tile) {
+    sym::Expr offset = 0;
+    for (auto [i, axis] : llvm::enumerate(layout.rows)) {
+      sym::Expr value = tile.position[i];
+      if (layout.isStaged())
+        value = i < layout.blockAxis    ? sym::Expr(0)
+                : i == layout.blockAxis ? value - task.firstStep
+                                        : value;
+      offset = offset + value * axis.lhsStride;
+    }
+    // A copy that holds one block of the sum begins with it.
+    if (!layout.stagesPerSumBlock())
+      offset = offset + task.firstSum * layout.sums.front().lhsStride;
+    if (layout.isStaged())
+      return offset;
+    SmallVector<sym::Expr> dims(task.batch);
+    if (layout.depthwise)
+      dims.push_back(panel * layout.panel());
+    return offset + layout.lhsBase.substituteDims(dims);
+  }
+
+  MicrokernelShape getShape(int64_t size, int64_t vectors) {
+    MicrokernelShape shape;
+    shape.lhsType = layout.lhsType;
+    shape.rhsType = layout.rhsType;
+    shape.sumType = layout.sumType;
+    shape.vectors = vectors;
+    shape.lanes = layout.lanes;
+    shape.lhsHasColumns = layout.depthwise;
+    const ContractAxis &axis = layout.rows[layout.tileAxis];
+    for (int64_t i = 0; i < size; ++i)
+      for (int64_t j = 0; j < layout.tileInner; ++j) {
+        int64_t offset = i * axis.lhsStride.constant().value_or(0);
+        if (j != 0)
+          offset += j * *layout.rows.back().lhsStride.constant();
+        shape.rowOffsets.push_back(offset);
+      }
+    for (auto [i, sum] : llvm::enumerate(layout.sums)) {
+      shape.loops.push_back({i == 0 ? task.numSums : sum.extent, sum.lhsStride, layout.panel()});
+      for (SumLoop &outer : MutableArrayRef(shape.loops).drop_back())
+        outer.rhsStride = outer.rhsStride * sum.extent;
+    }
+    return shape;
+  }
+
+  void emitTile(sym::Expr panel, int64_t vectors, const Tile &tile, sym::Expr number) {
+    Value base = layout.isStaged() ? frame.scratch : frame.buffer(layout.lhsTensor);
+    Value lhs = frame.gep(base, layout.lhsType, frame.simplifyAndEmit(lhsOffset(panel, tile)));
+    Prefetch prefetch = makePrefetch(number);
+    bool inMemory = layout.epilogueInMemory() || tile.steps;
+    Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
+    MicrokernelShape shape = getShape(tile.size, vectors);
+    if (tile.steps) {
+      VariableTile variable;
+      bool isShared = layout.tileInner == 1 && !layout.depthwise;
+      // One narrow panel among many can do what it need not, and spares code of its own.
+      constexpr int64_t manyPanels = 8;
+      if (isShared && layout.packed && layout.numPanels().constant().value_or(1) >= manyPanels)
+        shape.vectors = layout.vectors;
+      variable.shape = std::move(shape);
+      variable.heights = tile.heights;
+      variable.stepRows = layout.tileInner;
+      variable.stepStride = frame.emit(layout.rows[layout.tileAxis].lhsStride);
+      variable.steps = frame.leafValue(*tile.steps);
+      variable.lhs = lhs;
+      variable.rhs = rhs;
+      variable.sums = sumBase;
+      variable.sumStride = layout.panel();
+      variable.isAdded = isLastSumBlock != nullptr;
+      variable.prefetch = prefetch;
+      isShared ? callVariableTile(frame, variable) : emitVariableTile(frame, variable);
+    } else {
+      SmallVector<Value> init;
+      if (isLastSumBlock)
+        init = loadSums(frame, shape, sumBase, layout.panel());
+      SmallVector<Value> sums = emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
+      if (!inMemory)
+        return emitEpilogueOnRegisters(panel, vectors, tile, sums);
+      storeSums(frame, shape, sums, sumBase, layout.panel());
+    }
+    if (!isLastSumBlock)
+      return emitEpilogueInMemory(panel, vectors, tile, sumBase);
+    auto branch = scf::IfOp::create(b, loc, isLastSumBlock, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    emitEpilogueInMemory(panel, vectors, tile, sumBase);
+  }
+
+  //===-- Prefetches -------------------------------------------------------------------------===//
+
+  int64_t panelRowBytes() const {
+    return layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
+  }
+
+  /// Whether the next panel is fetched while one is at work.
+  bool prefetches() const {
+    // A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
+    constexpr int64_t shortSum = 64;
+    std::optional<int64_t> sums = layout.sumExtent().constant();
+    return layout.packed && !layout.depthwise && sums && *sums >= shortSum && maxTiles() >= 1 &&
+           *sums * panelRowBytes() * layout.numPanels().constant().value_or(1 << 20) >=
+               static_cast<int64_t>(frame.target.l2Bytes) / 4;
+  }
+
+  int64_t maxTiles() const { return layout.maxBlockRows() / layout.maxTileRows(); }
+
+  /// Bytes that a tile fetches for each step of the sum: its share, but no more than a line.
+  void namePrefetchStride() {
+    if (!layout.hasVariableTiles()) {
+      int64_t stride = 8;
+      while (stride < 64 && stride * maxTiles() < panelRowBytes())
+        stride *= 2;
+      prefetchStride = stride;
+      return;
+    }
+    sym::Expr tiles = task.endUnit - task.firstUnit;
+    if (layout.blockAxis != layout.tileAxis)
+      tiles = tiles * layout.numTiles();
+    sym::Expr share = sym::Expr(panelRowBytes()).ceilDiv(8 * sym::Expr::max(tiles, 1));
+    prefetchStride = frame.named(8 * share, panelRowBytes() + 8);
+  }
+
+  /// Spreads the fetching of the next panel over the task's tiles.
+  Prefetch makePrefetch(sym::Expr number) {
+    Prefetch prefetch;
+    if (!prefetches())
+      return prefetch;
+    prefetch.stride = frame.emit(prefetchStride);
+    // With few tiles the panel is needed at once.
+    prefetch.locality = maxTiles() <= 2 ? 3 : 2;
+    sym::Expr sums = layout.sumExtent();
+    sym::Expr offset =
+        sums * panelRowBytes() + number * (layout.blockSums * layout.sumInner() * prefetchStride);
+    prefetch.pointer = frame.gep(rhs, b.getI8Type(), frame.simplifyAndEmit(offset));
+    return prefetch;
+  }
+
+  //===-- Sums in memory ---------------------------------------------------------------------===//
+
+  Type vectorType() {
+    return layout.lanes == 1 ? layout.sumType : VectorType::get(layout.lanes, layout.sumType);
+  }
+
+  /// Where a tile's sums lie: with a cut sum, all of the task's are kept, panel by panel.
+  Value sumAddress(sym::Expr panel, const Tile &tile) {
+    sym::Expr offset = 0;
+    if (isLastSumBlock) {
+      sym::Expr row = 0;
+      for (size_t i = layout.blockAxis; i < layout.rows.size(); ++i)
+        row = row * (i == layout.blockAxis ? sym::Expr(1) : layout.rows[i].extent) +
+              (i == layout.blockAxis ? tile.position[i] - task.firstStep : tile.position[i]);
+      offset = ((panel - task.firstPanel) * layout.maxBlockRows() + row) * layout.panel();
+    }
+    return frame.gep(scratchAt(layout.sumScratchOffset()), layout.sumType,
+                     frame.simplifyAndEmit(offset));
+  }
+
+  unsigned sumBytes() { return layout.sumType.getIntOrFloatBitWidth() / 8; }
+
+  //===-- Epilogue ---------------------------------------------------------------------------===//
+
+  /// Binds the columns of vector `v` of a panel.
+  void bindColumns(sym::Expr panel, int64_t v) {
+    sym::Expr first = panel * layout.panel() + v * layout.lanes;
+    Value mask = emitTailMask(frame, first, layout.columns.extent, layout.lanes);
+    column = first + epilogue.setLanes(layout.lanes, mask);
+    layout.columns.bind(epilogue, column);
+    if (layout.depthwise) // One n.
+      for (unsigned i = 0; i < op.getNumN(); ++i)
+        epilogue.setDim(op.getNumBatch() + op.getNumM() + i, 0);
+    epilogue.emitAvailable();
+  }
+
+  /// The element whose tile row is `outer` steps of the tiled axis and `inner` of the one inside
+  /// it.
+  void emitElement(const Tile &tile, sym::Expr outer, sym::Expr inner, Value sum) {
+    BodyEmitter::Scope scope(epilogue);
+    SmallVector<sym::Expr> dims(op.getExtents().size(), 0);
+    llvm::copy(task.batch, dims.begin());
+    for (auto [i, axis] : llvm::enumerate(layout.rows)) {
+      sym::Expr value = tile.position[i];
+      if (i == layout.tileAxis)
+        value = value + outer;
+      else if (i > layout.tileAxis)
+        value = inner;
+      for (auto [j, dimValue] : llvm::enumerate(axis.delinearize(value))) {
+        epilogue.setDim(axis.first + j, dimValue);
+        dims[axis.first + j] = dimValue;
+      }
+    }
+    llvm::copy(layout.columns.delinearize(column), dims.begin() + layout.columns.first);
+    epilogue.setArgument(0, sum);
+    Value value = epilogue.emitYield().front();
+    SmallVector<sym::Expr> index;
+    for (int64_t resultDim : op.getResultDims())
+      index.push_back(dims[resultDim]);
+    auto type = cast<RankedTensorType>(op.getResult().getType());
+    epilogue.store(frame.resultBuffer(0), type.getElementType(),
+                   frame.assumptions.simplify(sym::linearize(index, sym::getShape(type))), value);
+  }
+
+  void emitEpilogueOnRegisters(sym::Expr panel, int64_t vectors, const Tile &tile,
+                               ArrayRef<Value> sums) {
+    for (int64_t v = 0; v < vectors; ++v) {
+      BodyEmitter::Scope scope(epilogue);
+      bindColumns(panel, v);
+      for (int64_t row = 0; row < tile.size * layout.tileInner; ++row)
+        emitElement(tile, row / layout.tileInner, row % layout.tileInner, sums[row * vectors + v]);
+    }
+  }
+
+  void emitEpilogueInMemory(sym::Expr panel, int64_t vectors, const Tile &tile, Value base) {
+    int64_t most = tile.size * layout.tileInner;
+    sym::Expr rows = tile.steps ? *tile.steps * layout.tileInner : sym::Expr(most);
+    for (int64_t v = 0; v < vectors; ++v) {
+      BodyEmitter::Scope scope(epilogue);
+      bindColumns(panel, v);
+      emitRange(frame, 0, rows, most, [&](sym::Expr row) {
+        Value address =
+            frame.gep(base, layout.sumType, frame.emit(row * layout.panel() + v * layout.lanes));
+        Value sum = LLVM::LoadOp::create(b, loc, vectorType(), address, sumBytes());
+        sym::Expr outer = row, inner = 0;
+        if (layout.tileInner != 1) {
+          outer = frame.named(row.floorDiv(layout.tileInner), tile.size);
+          inner = frame.named(row - outer * layout.tileInner, layout.tileInner);
+        }
+        emitElement(tile, outer, inner, sum);
+      });
+    }
+  }
+
+  KernelFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  kernel::ContractOp op;
+  ContractLayout layout;
+  BodyEmitter epilogue;
+  ContractTask task;
+  Value rhs;
+  /// Null when the sum is not cut.
+  Value isLastSumBlock;
+  sym::Expr column;
+  sym::Expr prefetchStride;
+};
+
+} // namespace
+
+LogicalResult cpu::emitContract(KernelFrame &frame, kernel::ContractOp contract) {
+  FailureOr<ContractLayout> layout =
+      getScheduledLayout(contract, frame.func.getScheduleAttr(), frame.target);
+  if (failed(layout))
+    return failure();
+  ContractEmitter(frame, contract, std::move(*layout)).emit();
+  return success();
+}

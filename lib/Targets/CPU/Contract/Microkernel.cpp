@@ -1,0 +1,297 @@
+#include "kiln/Targets/CPU/Microkernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+int64_t cpu::maxTileRows(const CPUInfo &target, int64_t vectors) {
+  // vectors * rows accumulators, `vectors` of the right operand, one broadcast.
+  int64_t rows = (static_cast<int64_t>(target.numVectorRegisters) - 1 - vectors) / vectors;
+  return std::max<int64_t>(rows, 1);
+}
+
+void cpu::keepLoop(Operation *loop) {
+  MLIRContext *context = loop->getContext();
+  auto yes = BoolAttr::get(context, true);
+  auto unroll = LLVM::LoopUnrollAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+  auto vectorize = LLVM::LoopVectorizeAttr::get(context, yes, {}, {}, {}, {}, {}, {});
+  // SCF's lowering hands attributes of the LLVM dialect on to the branch.
+  loop->setAttr("loop_annotation",
+                LLVM::LoopAnnotationAttr::get(context, {}, vectorize, {}, unroll, {}, {}, {}, {},
+                                              {}, {}, {}, {}, {}, {}, {}));
+}
+
+namespace {
+
+class Emitter {
+public:
+  Emitter(KernelFrame &frame, const MicrokernelShape &shape, const Prefetch &prefetch)
+      : frame(frame), b(frame.builder), loc(frame.loc), shape(shape), prefetch(prefetch) {}
+
+  SmallVector<Value> emit(Value lhs, Value rhs, ValueRange sums) {
+    if (shape.rowStride)
+      return emitWalk(lhs, rhs, sums);
+    SmallVector<Value, 2> pointers{lhs};
+    if (shape.moved)
+      pointers.push_back(frame.gep(lhs, shape.lhsType, shape.moved));
+    return emitLoops(0, pointers, rhs, {}, sums);
+  }
+
+private:
+  /// The left operand's pointer, and that of the rows that are moved.
+  using Pointers = ArrayRef<Value>;
+
+  //===-- Rows at known offsets --------------------------------------------------------------===//
+
+  /// Loops [level, end) with the operands' pointers at this level; `iteration` counts innermost
+  /// iterations so far (null is 0).
+  SmallVector<Value> emitLoops(size_t level, Pointers lhs, Value rhs, Value iteration,
+                               ValueRange sums) {
+    if (level == shape.loops.size())
+      return emitUpdate(rhs, prefetchAddress(iteration), sums, [&](size_t row, int64_t column) {
+        Value pointer = isMoved(row) ? lhs.back() : lhs.front();
+        return std::pair(pointer, shape.rowOffsets[row] + column);
+      });
+    const SumLoop &loop = shape.loops[level];
+    if (isUnrolled(level)) {
+      SmallVector<Value> unrolled(sums);
+      for (int64_t k = 0, e = *loop.extent.constant(); k < e; ++k)
+        unrolled = emitLoops(level + 1, advance(lhs, k * loop.lhsStride),
+                             advance(rhs, shape.rhsType, k * loop.rhsStride),
+                             countIteration(level, frame.constant(k), iteration), unrolled);
+      return unrolled;
+    }
+    // How the pointers came about is nothing to this loop: LLVM's strength reduction would try
+    // every way to add them up.
+    SmallVector<Value, 2> from;
+    for (Value pointer : lhs)
+      from.push_back(LLVM::FreezeOp::create(b, loc, pointer));
+    rhs = LLVM::FreezeOp::create(b, loc, rhs);
+    Value extent = frame.emit(loop.extent);
+    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), sums);
+    keepLoop(op);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(op.getBody());
+    Value k = op.getInductionVar();
+    SmallVector<Value, 2> there;
+    for (Value pointer : from)
+      there.push_back(advance(pointer, shape.lhsType, k, loop.lhsStride));
+    SmallVector<Value> next =
+        emitLoops(level + 1, there, advance(rhs, shape.rhsType, k, loop.rhsStride),
+                  countIteration(level, k, iteration), op.getRegionIterArgs());
+    scf::YieldOp::create(b, loc, next);
+    return SmallVector<Value>(op.getResults());
+  }
+
+  /// This loop and all inside it are short enough together to be written out.
+  bool isUnrolled(size_t level) const {
+    constexpr int64_t longest = 12;
+    int64_t iterations = 1;
+    for (const SumLoop &loop : ArrayRef(shape.loops).drop_front(level)) {
+      std::optional<int64_t> extent = loop.extent.constant();
+      if (!extent || *extent < 1 || *extent > longest || (iterations *= *extent) > longest)
+        return false;
+    }
+    return true;
+  }
+
+  /// Innermost iterations before iteration `k` of the loop `level`; null if nobody asks.
+  Value countIteration(size_t level, Value k, Value before) {
+    if (!prefetch.pointer)
+      return {};
+    sym::Expr inner = 1;
+    for (const SumLoop &next : ArrayRef(shape.loops).drop_front(level + 1))
+      inner = inner * next.extent;
+    Value count = arith::MulIOp::create(b, loc, k, frame.emit(inner));
+    return before ? arith::AddIOp::create(b, loc, before, count).getResult() : count;
+  }
+
+  /// What is asked for in the given innermost iteration.
+  Value prefetchAddress(Value iteration) {
+    if (!prefetch.pointer || !iteration)
+      return prefetch.pointer;
+    Value bytes = arith::MulIOp::create(b, loc, iteration, prefetch.stride);
+    return frame.gep(prefetch.pointer, b.getI8Type(), bytes);
+  }
+
+  Value advance(Value pointer, Type type, sym::Expr offset) {
+    if (offset.isConstant(0))
+      return pointer;
+    return frame.gep(pointer, type, frame.emit(offset));
+  }
+
+  SmallVector<Value, 2> advance(Pointers pointers, sym::Expr offset) {
+    SmallVector<Value, 2> result;
+    for (Value pointer : pointers)
+      result.push_back(advance(pointer, shape.lhsType, offset));
+    return result;
+  }
+
+  Value advance(Value pointer, Type type, Value k, sym::Expr stride) {
+    Value offset = arith::MulIOp::create(b, loc, k, frame.emit(stride));
+    return frame.gep(pointer, type, offset);
+  }
+
+  Type vectorOf(Type type) { return shape.lanes == 1 ? type : VectorType::get(shape.lanes, type); }
+
+  Value load(Value base, Type type, int64_t offset, bool scalar) {
+    Type storage = getStorageType(type);
+    Value address = base;
+    if (offset != 0)
+      address = LLVM::GEPOp::create(b, loc, frame.ptrType(), storage, base,
+                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    unsigned bytes = std::max(storage.getIntOrFloatBitWidth() / 8, 1u);
+    return LLVM::LoadOp::create(b, loc, scalar ? storage : vectorOf(storage), address, bytes);
+  }
+
+  /// `value`, of type `from` or a vector of it, in the type of the sum.
+  Value extend(Value value, Type from) {
+    if (from == shape.sumType)
+      return value;
+    Type to = isa<VectorType>(value.getType()) ? vectorOf(shape.sumType) : shape.sumType;
+    if (isa<FloatType>(from))
+      return arith::ExtFOp::create(b, loc, to, value);
+    return arith::ExtSIOp::create(b, loc, to, value);
+  }
+
+  Value multiplyAdd(Value a, Value x, Value sum) {
+    if (isa<FloatType>(shape.sumType)) {
+      if (shape.lanes == 1)
+        return math::FmaOp::create(b, loc, a, x, sum);
+      return vector::FMAOp::create(b, loc, a, x, sum);
+    }
+    return arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, a, x), sum);
+  }
+
+  //===-- Rows at a stride -------------------------------------------------------------------===//
+
+  /// What moves on from one innermost iteration to the next, whatever the loops.
+  struct Stream {
+    Value rhs, prefetch; // null for none
+  };
+
+  SmallVector<Value> emitWalk(Value lhs, Value rhs, ValueRange sums) {
+    for (int64_t row = 0, e = shape.rowOffsets.size(); row < e; ++row) {
+      Value offset = arith::MulIOp::create(b, loc, frame.constant(row), shape.rowStride);
+      if (isMoved(row))
+        offset = arith::AddIOp::create(b, loc, offset, shape.moved);
+      rowStarts.push_back(offset);
+    }
+    Stream stream{rhs, prefetch.pointer};
+    return emitWalk(0, lhs, stream, sums);
+  }
+
+  /// Loops [level, end). `stream` is left where they end.
+  SmallVector<Value> emitWalk(size_t level, Value lhs, Stream &stream, ValueRange sums) {
+    const SumLoop &loop = shape.loops[level];
+    SmallVector<Value> init{lhs, stream.rhs};
+    if (stream.prefetch)
+      init.push_back(stream.prefetch);
+    size_t numPointers = init.size();
+    llvm::append_range(init, sums);
+    Value extent = frame.emit(loop.extent);
+    auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), init);
+    keepLoop(op);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(op.getBody());
+      ValueRange arguments = op.getRegionIterArgs();
+      Value pointer = arguments[0];
+      Stream inner{arguments[1], stream.prefetch ? arguments[2] : Value()};
+      sums = arguments.drop_front(numPointers);
+      SmallVector<Value> results = level + 1 == shape.loops.size()
+                                       ? emitStep(pointer, inner, sums)
+                                       : emitWalk(level + 1, pointer, inner, sums);
+      SmallVector<Value> next{advance(pointer, shape.lhsType, loop.lhsStride), inner.rhs};
+      if (inner.prefetch)
+        next.push_back(inner.prefetch);
+      llvm::append_range(next, results);
+      scf::YieldOp::create(b, loc, next);
+    }
+    stream.rhs = op.getResult(1);
+    if (stream.prefetch)
+      stream.prefetch = op.getResult(2);
+    return SmallVector<Value>(op.getResults().drop_front(numPointers));
+  }
+
+  /// One innermost iteration.
+  SmallVector<Value> emitStep(Value lhs, Stream &stream, ValueRange sums) {
+    SmallVector<Value> next =
+        emitUpdate(stream.rhs, stream.prefetch, sums, [&](size_t row, int64_t column) {
+          return std::pair(frame.gep(lhs, shape.lhsType, rowStarts[row]), column);
+        });
+    stream.rhs = advance(stream.rhs, shape.rhsType, shape.loops.back().rhsStride);
+    if (stream.prefetch)
+      stream.prefetch = frame.gep(stream.prefetch, b.getI8Type(), prefetch.stride);
+    return next;
+  }
+
+  //===-- One step of the sum ----------------------------------------------------------------===//
+
+  bool isMoved(int64_t row) const {
+    return row + shape.numMoved >= static_cast<int64_t>(shape.rowOffsets.size());
+  }
+
+  /// `address` gives a row's element of the left operand, that of a column if it has columns: a
+  /// pointer and a number of elements from there on.
+  SmallVector<Value> emitUpdate(Value rhs, Value prefetched, ValueRange sums,
+                                function_ref<std::pair<Value, int64_t>(size_t, int64_t)> address) {
+    SmallVector<Value> row;
+    for (int64_t v = 0; v < shape.vectors; ++v)
+      row.push_back(extend(load(rhs, shape.rhsType, v * shape.lanes, false), shape.rhsType));
+    for (int64_t line = 0; prefetched && line < prefetch.lines; ++line) {
+      Value address = frame.gep(prefetched, b.getI8Type(), frame.constant(64 * line));
+      LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
+    }
+    SmallVector<Value> next;
+    auto loadLhs = [&](size_t number, int64_t column, bool scalar) {
+      auto [pointer, offset] = address(number, column);
+      return extend(load(pointer, shape.lhsType, offset, scalar), shape.lhsType);
+    };
+    for (size_t number = 0; number < shape.rowOffsets.size(); ++number) {
+      if (shape.lhsHasColumns) {
+        for (auto [v, x] : llvm::enumerate(row)) {
+          Value a = loadLhs(number, static_cast<int64_t>(v) * shape.lanes, /*scalar=*/false);
+          next.push_back(multiplyAdd(a, x, sums[next.size()]));
+        }
+        continue;
+      }
+      Value a = loadLhs(number, 0, /*scalar=*/true);
+      if (shape.lanes != 1)
+        a = vector::BroadcastOp::create(b, loc, vectorOf(shape.sumType), a);
+      for (Value x : row)
+        next.push_back(multiplyAdd(a, x, sums[next.size()]));
+    }
+    return next;
+  }
+
+  KernelFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  const MicrokernelShape &shape;
+  const Prefetch &prefetch;
+  /// Where rows at a stride begin, in elements from the left operand's pointer.
+  SmallVector<Value> rowStarts;
+};
+
+} // namespace
+
+SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelShape &shape,
+                                        Value lhs, Value rhs, ValueRange init,
+                                        const Prefetch &prefetch) {
+  SmallVector<Value> sums(init);
+  if (sums.empty()) {
+    OpBuilder &b = frame.builder;
+    Type type = shape.sumType;
+    if (shape.lanes != 1)
+      type = VectorType::get(shape.lanes, type);
+    Value zero = arith::ConstantOp::create(b, frame.loc, b.getZeroAttr(type));
+    sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
+  }
+  return Emitter(frame, shape, prefetch).emit(lhs, rhs, sums);
+}

@@ -1,0 +1,163 @@
+#include "kiln/Targets/CPU/ContractLayout.h"
+#include "kiln/Targets/CPU/Passes.h"
+#include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace kiln::cpu {
+#define GEN_PASS_DEF_CPUPADWINDOWS
+#include "kiln/Targets/CPU/Passes.h.inc"
+} // namespace kiln::cpu
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+/// Columns from which a task's own copy of every row's window costs little beside the products.
+static constexpr int64_t manyColumns = 64;
+
+namespace {
+
+/// Which dims of a contract are one dim of its padded left operand.
+struct PaddedDim {
+  std::optional<unsigned> row, sum; // dims of the contract
+  sym::Expr extent;
+  /// What the contract's dims are at a place of this dim, and what place belongs to them.
+  sym::Expr rowValue = 0, sumValue = 0, place;
+};
+
+struct PadWindows : kiln::cpu::impl::CpuPadWindowsBase<PadWindows> {
+  using CpuPadWindowsBase::CpuPadWindowsBase;
+
+  void runOnOperation() override {
+    SmallVector<kernel::ContractOp> contracts;
+    getOperation()->walk([&](kernel::ContractOp contract) { contracts.push_back(contract); });
+    IRRewriter rewriter(&getContext());
+    for (kernel::ContractOp contract : contracts)
+      if (std::optional<SmallVector<PaddedDim>> dims = findDims(contract))
+        pad(contract, *dims, rewriter);
+  }
+
+private:
+  /// The padded operand's dims, outermost first; none for a contract that needs no such operand.
+  std::optional<SmallVector<PaddedDim>> findDims(kernel::ContractOp contract) {
+    std::optional<SmallVector<std::optional<StageAxis>>> windows = findWindows(contract);
+    if (!windows || readsInPlace(contract))
+      return std::nullopt;
+    SmallVector<sym::Expr> extents = contract.getExtents();
+    unsigned firstM = contract.getNumBatch(), firstN = firstM + contract.getNumM();
+    unsigned firstK = firstN + contract.getNumN();
+    bool isVariable = false;
+    for (auto [i, window] : llvm::enumerate(*windows))
+      isVariable |= window && !extents[firstM + i].isConstant();
+    if (!isVariable)
+      return std::nullopt;
+
+    SmallVector<PaddedDim> dims;
+    sym::Assumptions assumptions = kernel::getAssumptions(&contract.getLhs());
+    auto addPlain = [&](unsigned dim, bool isRow) {
+      PaddedDim plain;
+      (isRow ? plain.row : plain.sum) = dim;
+      plain.extent = extents[dim];
+      plain.place = sym::Expr::dim(dim);
+      (isRow ? plain.rowValue : plain.sumValue) = sym::Expr::dim(dims.size());
+      dims.push_back(plain);
+    };
+    auto addUsed = [&](unsigned begin, unsigned end, bool isRow) {
+      for (unsigned i = begin; i < end; ++i)
+        if (uses(contract.getLhs(), i))
+          addPlain(i, isRow);
+    };
+    bool isDepthwise = kernel::columnsAreBatch(contract);
+    unsigned numOuter = contract.getNumBatch() - (isDepthwise ? 1 : 0);
+    addUsed(0, numOuter, true);
+    for (auto [i, window] : llvm::enumerate(*windows))
+      if (!window && uses(contract.getLhs(), firstM + i))
+        addPlain(firstM + i, true);
+    for (auto [i, window] : llvm::enumerate(*windows)) {
+      if (!window)
+        continue;
+      PaddedDim padded;
+      padded.row = window->rowDim;
+      padded.sum = window->sumDim;
+      sym::Expr row = sym::Expr::dim(*padded.row), sum = sym::Expr::dim(*padded.sum);
+      padded.place = window->rowStep * row + window->sumStep * sum;
+      padded.extent = window->rowStep * (extents[*padded.row] - 1) +
+                      window->sumStep * (extents[*padded.sum] - 1) + 1;
+      if (!assumptions.isNonNegative(padded.extent)) // of a result without elements
+        padded.extent = sym::Expr::max(padded.extent, 0);
+      sym::Expr here = sym::Expr::dim(dims.size());
+      padded.rowValue = window->rowBind * here;
+      padded.sumValue = window->sumBind * here;
+      dims.push_back(padded);
+    }
+    addUsed(numOuter, firstM, true);
+    size_t outer = dims.size();
+    for (unsigned i = firstK; i < extents.size(); ++i)
+      if (llvm::none_of(dims, [&](const PaddedDim &dim) { return dim.sum == i; }) &&
+          uses(contract.getLhs(), i))
+        addPlain(i, false);
+
+    // Elements in a row, of which a task's own copy is made.
+    sym::Expr run = 1;
+    for (const PaddedDim &dim : ArrayRef(dims).drop_front(outer))
+      run = run * dim.extent;
+    Type element = contract.getLhs().front().getTerminator()->getOperand(0).getType();
+    int64_t lanes = vectorBytes * 8 / std::max(8u, element.getIntOrFloatBitWidth());
+    std::optional<int64_t> inner = run.constant();
+    std::optional<int64_t> columns = sym::product(contract.getN().getSizes()).constant();
+    bool isCheapToCopy = inner && *inner >= lanes && columns && *columns >= manyColumns;
+    if (isCheapToCopy && !isDepthwise)
+      return std::nullopt;
+    return dims;
+  }
+
+  static bool uses(Region &region, unsigned dim) {
+    return region
+        .walk([&](Operation *op) {
+          auto map = op->getAttrOfType<sym::MapAttr>("map");
+          bool found = map && llvm::any_of(map.getResults(), [&](sym::Expr expr) {
+                         return expr.dependsOn(sym::Expr::dim(dim));
+                       });
+          return found ? WalkResult::interrupt() : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  static void pad(kernel::ContractOp contract, ArrayRef<PaddedDim> dims, IRRewriter &rewriter) {
+    rewriter.setInsertionPoint(contract);
+    Location loc = contract.getLoc();
+    Block &body = contract.getLhs().front();
+    unsigned rank = contract.getExtents().size();
+
+    kernel::DimSubstitution substitution;
+    substitution.sourceDims = rank;
+    substitution.targetDims = dims.size();
+    substitution.dims.assign(rank, sym::Expr(0));
+    SmallVector<sym::Expr> shape;
+    sym::IndexMap index{rank, {}};
+    for (const PaddedDim &dim : dims) {
+      if (dim.row)
+        substitution.dims[*dim.row] = dim.rowValue;
+      if (dim.sum)
+        substitution.dims[*dim.sum] = dim.sumValue;
+      shape.push_back(dim.extent);
+      index.results.push_back(dim.place);
+    }
+    Type element = body.getTerminator()->getOperand(0).getType();
+    auto padded =
+        kernel::MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, element)));
+    rewriter.setInsertionPointToStart(&padded.getBody().emplaceBlock());
+    IRMapping mapping;
+    SmallVector<Value> values = kernel::cloneBody(rewriter, body, substitution, mapping);
+    kernel::YieldOp::create(rewriter, loc, values);
+
+    body.clear();
+    rewriter.setInsertionPointToStart(&body);
+    Value value = kernel::ReadOp::create(rewriter, loc, padded.getResult(0), index);
+    kernel::YieldOp::create(rewriter, loc, value);
+  }
+};
+
+} // namespace

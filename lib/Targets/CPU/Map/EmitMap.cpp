@@ -1,0 +1,217 @@
+// Writes the function of a kernel.map.
+#include "CPU/Map/MapPlan.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+namespace {
+
+class MapEmitter {
+public:
+  MapEmitter(KernelFrame &frame, kernel::MapOp map)
+      : frame(frame), map(map), body(frame, map.getBody()), domain(map.getDomain()),
+        position(domain.size()),
+        plan(makeMapPlan(map, frame.func.getScheduleAttr(), frame.target)) {}
+
+  void emit() {
+    // Known from the start, whatever loop they are part of.
+    for (auto [i, extent] : llvm::enumerate(domain))
+      if (extent.isConstant(1))
+        body.setDim(i, 0);
+    body.emitAvailable();
+    sym::Expr task = frame.addVariable(frame.task, plan.grid());
+    sym::Expr columnBlocks = plan.numColumnBlocks();
+    sym::Expr rowTask = frame.assumptions.simplify(task.floorDiv(columnBlocks));
+    if (plan.columnBlock) {
+      sym::Expr first = plan.columnBlock * (task - rowTask * columnBlocks);
+      firstColumn = named(frame.assumptions.simplify(first), plan.columns->extent, plan.lanes);
+      endColumn = sym::Expr::min(firstColumn + plan.columnBlock, plan.columns->extent);
+    } else if (plan.columns) {
+      endColumn = plan.columns->extent;
+    }
+
+    if (plan.window) {
+      sym::Expr high = frame.assumptions.simplify(plan.window->high);
+      if (!high.isConstant())
+        high = frame.addVariable(frame.emit(high), sym::Range{plan.window->low, {}});
+      plan.window->high = high;
+    }
+
+    sym::Expr numRows = plan.numRows();
+    sym::Expr firstRow = frame.assumptions.simplify(plan.rowBlock * rowTask);
+    if (plan.rowBlock == 1)
+      return emitRow(named(firstRow, numRows));
+    sym::Expr endRow =
+        frame.assumptions.simplify(sym::Expr::min(firstRow + plan.rowBlock, numRows));
+    frame.emitLoop(frame.emit(firstRow), frame.emit(endRow), 1, {},
+                   [&](Value iv, ValueRange) -> SmallVector<Value> {
+                     emitRow(frame.addVariable(iv, numRows));
+                     return {};
+                   });
+  }
+
+private:
+  /// Code for `expr` as a loop variable of its own, unless it is as simple as one.
+  sym::Expr named(sym::Expr expr, sym::Expr extent, int64_t step = 1) {
+    if (expr.isConstant() || expr.kind() == sym::Kind::Dim)
+      return expr;
+    return frame.addSteppedVariable(frame.emit(expr), step, extent);
+  }
+
+  void bind(const DimGroup &group, sym::Expr variable) {
+    for (auto [i, value] : llvm::enumerate(group.delinearize(variable)))
+      position[group.first + i] = value;
+    group.bind(body, variable);
+  }
+
+  void emitRow(sym::Expr row) {
+    BodyEmitter::Scope scope(body);
+    SmallVector<sym::Expr> extents;
+    for (const DimGroup &group : plan.rows)
+      extents.push_back(group.extent);
+    for (auto [group, value] : llvm::zip(plan.rows, sym::delinearize(row, extents)))
+      bind(group, named(frame.assumptions.simplify(value), group.extent));
+    emitInner(plan.inner);
+  }
+
+  void emitInner(ArrayRef<DimGroup> loops) {
+    body.emitAvailable();
+    if (loops.empty())
+      return emitColumns();
+    if (loops.size() == 1 && plan.window)
+      return emitWindow(loops.front());
+    frame.emitLoop(frame.constant(0), frame.emit(loops.front().extent), 1, {},
+                   [&](Value iv, ValueRange) -> SmallVector<Value> {
+                     BodyEmitter::Scope scope(body);
+                     bind(loops.front(), frame.addVariable(iv, loops.front().extent));
+                     emitInner(loops.drop_front());
+                     return {};
+                   });
+  }
+
+  /// Steps of `loop` inside the edges several at a time, without masks; then the others.
+  void emitWindow(const DimGroup &loop) {
+    OpBuilder &b = frame.builder;
+    Location loc = frame.loc;
+    const WindowPlan &window = *plan.window;
+    Value inside;
+    for (const WindowPlan::Test &test : window.tests) {
+      // The dims of a test are those bound by now.
+      sym::Expr first = frame.assumptions.simplify(test.first.substituteDims(position));
+      sym::Expr last = frame.assumptions.simplify(test.last.substituteDims(position));
+      Value low = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, frame.emit(first),
+                                        frame.constant(0));
+      Value high = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, frame.emit(last),
+                                         frame.emit(test.bound));
+      Value both = arith::AndIOp::create(b, loc, low, high);
+      inside = inside ? arith::AndIOp::create(b, loc, inside, both).getResult() : both;
+    }
+
+    auto emitSteps = [&](sym::Expr step) {
+      steps.clear();
+      for (int64_t i = 0; i < window.steps; ++i)
+        steps.push_back(step + i);
+      stepLoop = &loop;
+      emitColumns();
+      stepLoop = nullptr;
+    };
+    auto emitInside = [&] {
+      for (auto [op, result] : window.insides)
+        body.setCertain(op, result);
+      frame.emitLoop(frame.constant(window.low), frame.emit(window.high), window.steps, {},
+                     [&](Value iv, ValueRange) -> SmallVector<Value> {
+                       // All of the steps are in the loop.
+                       BodyEmitter::Scope scope(body);
+                       emitSteps(frame.addVariable(iv, window.high - window.steps + 1));
+                       return {};
+                     });
+      body.clearCertain();
+    };
+    Value outside = frame.emit(window.low + loop.extent - window.high);
+    if (inside) {
+      auto branch = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
+      {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(branch.thenBlock());
+        emitInside();
+      }
+      outside = arith::SelectOp::create(b, loc, inside, outside, frame.emit(loop.extent));
+    } else {
+      emitInside();
+    }
+    frame.emitLoop(
+        frame.constant(0), outside, 1, {}, [&](Value iv, ValueRange) -> SmallVector<Value> {
+          BodyEmitter::Scope scope(body);
+          // Past the steps done above.
+          Value skip = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, iv,
+                                             frame.constant(window.low));
+          if (inside)
+            skip = arith::AndIOp::create(b, loc, skip, inside);
+          Value next = arith::AddIOp::create(b, loc, iv, frame.emit(window.high - window.low));
+          Value step = arith::SelectOp::create(b, loc, skip, next, iv);
+          bind(loop, frame.addVariable(step, loop.extent));
+          body.emitAvailable();
+          emitColumns();
+          return {};
+        });
+  }
+
+  void emitColumns() {
+    if (!plan.columns) {
+      body.setLanes(1);
+      return storeElements(body.emitYield());
+    }
+    emitVectorLoop(frame, firstColumn, endColumn, plan.columns->extent, plan.lanes,
+                   [&](sym::Expr base, Value mask) { emitVector(base, mask); });
+  }
+
+  void emitVector(sym::Expr base, Value mask) {
+    if (!stepLoop) {
+      BodyEmitter::Scope scope(body);
+      bind(*plan.columns, base + body.setLanes(plan.lanes, mask));
+      return storeElements(body.emitYield());
+    }
+    // No store between the steps' reads: equal ones become one.
+    SmallVector<SmallVector<Value>> values;
+    for (sym::Expr step : steps) {
+      BodyEmitter::Scope scope(body);
+      bind(*stepLoop, step);
+      bind(*plan.columns, base + body.setLanes(plan.lanes, mask));
+      values.push_back(body.emitYield());
+    }
+    for (auto [step, elements] : llvm::zip(steps, values)) {
+      BodyEmitter::Scope scope(body);
+      bind(*stepLoop, step);
+      bind(*plan.columns, base + body.setLanes(plan.lanes, mask));
+      storeElements(elements);
+    }
+  }
+
+  void storeElements(ArrayRef<Value> values) {
+    sym::Expr offset = sym::linearize(position, domain);
+    for (auto [i, value] : llvm::enumerate(values)) {
+      auto type = cast<RankedTensorType>(map.getResult(i).getType());
+      body.store(frame.resultBuffer(i), type.getElementType(), offset, value);
+    }
+  }
+
+  KernelFrame &frame;
+  kernel::MapOp map;
+  BodyEmitter body;
+  SmallVector<sym::Expr> domain, position;
+  MapPlan plan;
+  sym::Expr firstColumn = 0, endColumn = 0;
+  /// Steps of this loop that are written out together.
+  const DimGroup *stepLoop = nullptr;
+  SmallVector<sym::Expr> steps;
+};
+
+} // namespace
+
+LogicalResult cpu::emitMap(KernelFrame &frame, kernel::MapOp map) {
+  MapEmitter(frame, map).emit();
+  return success();
+}

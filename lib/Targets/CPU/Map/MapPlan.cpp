@@ -1,0 +1,331 @@
+// Chooses how a kernel.map is run: which dim in vectors, what a task is.
+#include "CPU/Map/MapPlan.h"
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+sym::Expr MapPlan::numRows() const {
+  sym::Expr count = 1;
+  for (const DimGroup &group : rows)
+    count = count * group.extent;
+  return count;
+}
+
+sym::Expr MapPlan::numColumnBlocks() const {
+  return columnBlock ? columns->extent.ceilDiv(columnBlock) : sym::Expr(1);
+}
+
+namespace {
+
+// Cycles of a vector, roughly: an access, from the second-level cache; an element of a gather; an
+// operation; a function that becomes a polynomial.
+constexpr double accessCost = 2, elementCost = 1, opCost = 0.5, functionCost = 12;
+
+/// Steps of a kernel.iterate.
+constexpr double typicalSteps = 32;
+
+/// The body as the cost model sees it.
+class MapCost {
+public:
+  MapCost(kernel::MapOp map, const CPUInfo &target)
+      : map(map), domain(map.getDomain()), accesses(collectAccesses(map.getBody())) {
+    nativeLanes = preferredLanes(map.getBody(), target);
+    offset = sym::linearize(sym::IndexMap::identity(domain.size()).results, domain);
+    for (Operation &op : map.getBody().front())
+      computeDims(&op);
+  }
+
+  SmallVector<DimGroup> groups() const {
+    SmallVector<Access> all(accesses);
+    all.push_back({map, true, offset});
+    return collapseDims(0, domain, all);
+  }
+
+  /// Map dims that `op`, directly in the body, depends on.
+  const llvm::SmallBitVector &dimsOf(Operation *op) const { return dims.find(op)->second; }
+  static bool touches(const llvm::SmallBitVector &used, const DimGroup &group) {
+    for (unsigned i = 0; i < group.count; ++i)
+      if (used[group.first + i])
+        return true;
+    return false;
+  }
+
+  /// Cycles of the whole map with `loops` and, in vectors, loop number `vector` (or none).
+  double cost(ArrayRef<DimGroup> loops, std::optional<size_t> vector) const {
+    double cycles = 0;
+    for (Operation &op : map.getBody().front()) {
+      double times = 1;
+      const llvm::SmallBitVector &used = dimsOf(&op);
+      bool varying = vector && touches(used, loops[*vector]);
+      for (auto [i, loop] : llvm::enumerate(loops)) {
+        if (!touches(used, loop))
+          continue;
+        double extent = estimate(loop.extent);
+        times *= vector == i ? std::ceil(extent / nativeLanes) : extent;
+      }
+      op.walk([&](Operation *inner) {
+        cycles +=
+            times * iterations(inner, varying) * costOf(inner, varying ? &loops[*vector] : nullptr);
+      });
+    }
+    double stores = vector ? std::ceil(double(estimate(loops[*vector].extent)) / nativeLanes) : 1;
+    for (auto [i, loop] : llvm::enumerate(loops))
+      stores *= vector == i ? 1 : estimate(loop.extent);
+    double storeCost = accessCost;
+    if (vector && walk(offset, loops[*vector]) != Walk::Consecutive)
+      storeCost = 2 * elementCost * nativeLanes;
+    return cycles + stores * storeCost * map.getNumResults();
+  }
+
+  /// Reductions that are computed outside the loop in vectors.
+  SmallVector<kernel::ReduceOp> uniformReduces(std::optional<DimGroup> vector) const {
+    SmallVector<kernel::ReduceOp> result;
+    for (auto reduce : map.getBody().getOps<kernel::ReduceOp>())
+      if (!vector || !touches(dimsOf(reduce), *vector))
+        result.push_back(reduce);
+    return result;
+  }
+
+  double bodyCost() const {
+    double cycles = 0;
+    map.getBody().walk([&](Operation *op) { cycles += costOf(op, nullptr); });
+    return cycles;
+  }
+
+  int64_t nativeLanes;
+
+private:
+  void computeDims(Operation *op) {
+    llvm::SmallBitVector used(domain.size());
+    op->walk([&](Operation *inner) {
+      if (auto indexMap = inner->getAttrOfType<sym::MapAttr>("map"))
+        for (sym::Expr result : indexMap.getResults())
+          result.walkLeaves([&](sym::Expr leaf) {
+            if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < domain.size() &&
+                !domain[leaf.dimIndex()].isConstant(1))
+              used.set(leaf.dimIndex());
+          });
+      for (Value operand : inner->getOperands())
+        if (auto it = dims.find(operand.getDefiningOp()); it != dims.end())
+          used |= it->second;
+    });
+    dims[op] = used;
+  }
+
+  /// How often `op` runs for each run of the body's op that holds it. A reduction that does not
+  /// depend on the vector dim is vectorised itself.
+  double iterations(Operation *op, bool varying) const {
+    double count = 1;
+    for (Operation *parent = op->getParentOp(); parent != map; parent = parent->getParentOp())
+      if (auto reduce = dyn_cast<kernel::ReduceOp>(parent)) {
+        double total = estimate(sym::product(reduce.getExtents().getSizes()));
+        count *= varying ? total : std::ceil(total / nativeLanes);
+      } else if (isa<kernel::IterateOp>(parent)) {
+        count *= typicalSteps;
+      }
+    return count;
+  }
+
+  double costOf(Operation *op, const DimGroup *vector) const {
+    if (op->getDialect()->getNamespace() == math::MathDialect::getDialectNamespace())
+      return functionCost;
+    if (!isa<kernel::ReadOp, kernel::IndexOp, kernel::InsideOp>(op))
+      return op->getNumRegions() || isa<kernel::YieldOp, arith::ConstantOp>(op) ? 0 : opCost;
+    double total = 0;
+    for (const Access &access : accesses) {
+      if (access.op != op)
+        continue;
+      Walk how = vector ? walk(access.expr, *vector) : innerWalk(access);
+      bool far = how == Walk::Strided || how == Walk::Irregular;
+      bool isData = isa<kernel::ReadOp>(op) && !access.isOffset;
+      if (access.isOffset || isData)
+        total += far || isData ? elementCost * nativeLanes : accessCost;
+      else
+        total += opCost;
+    }
+    return total;
+  }
+
+  /// For a read in a reduction that is vectorised on its own: along the best of its dims.
+  Walk innerWalk(const Access &access) const {
+    auto reduce = access.op->getParentOfType<kernel::ReduceOp>();
+    if (!reduce)
+      return Walk::Uniform;
+    unsigned end = kernel::getDimExtents(&reduce.getBody()).size();
+    Walk best = Walk::Irregular;
+    for (unsigned i = end - reduce.getExtents().getSizes().size(); i < end; ++i)
+      best = std::min(best, classify(access.expr, sym::Expr::dim(i)));
+    return best;
+  }
+
+  static Walk walk(sym::Expr expr, const DimGroup &group) {
+    if (group.count == 1)
+      return classify(expr, group.lastDim());
+    sym::Expr variable = sym::Expr::symbol("column");
+    sym::Assumptions assumptions;
+    assumptions.setRange(variable, {0, group.extent.constant()});
+    SmallVector<sym::Expr> inputs;
+    for (unsigned i = 0; i < group.first; ++i)
+      inputs.push_back(sym::Expr::dim(i));
+    llvm::append_range(inputs, group.delinearize(variable));
+    return classify(assumptions.simplify(expr.substituteDims(inputs)), variable);
+  }
+
+  mutable kernel::MapOp map; // accessors of ops are not const
+  SmallVector<sym::Expr> domain;
+  SmallVector<Access> accesses;
+  sym::Expr offset;
+  DenseMap<Operation *, llvm::SmallBitVector> dims;
+};
+
+} // namespace
+
+static DimGroup merge(const DimGroup &outer, const DimGroup &inner) {
+  DimGroup result = outer;
+  result.count += inner.count;
+  result.extent = outer.extent * inner.extent;
+  llvm::append_range(result.extents, inner.extents);
+  return result;
+}
+
+MapPlan cpu::makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule, const CPUInfo &target) {
+  MapCost model(map, target);
+  SmallVector<DimGroup> loops = model.groups();
+  std::optional<size_t> vector;
+
+  // tile = [lanes, first dim, number of dims]; 1 lane has no dims.
+  if (schedule) {
+    ArrayRef<int64_t> tile = schedule.getTile();
+    if (tile.size() == 3) {
+      unsigned first = tile[1], end = tile[1] + tile[2];
+      for (size_t i = 0; i < loops.size(); ++i) {
+        while (i + 1 < loops.size() && loops[i].first == first && loops[i + 1].first < end) {
+          loops[i] = merge(loops[i], loops[i + 1]);
+          loops.erase(loops.begin() + i + 1);
+        }
+        if (loops[i].first == first)
+          vector = i;
+      }
+    }
+  } else {
+    double best = model.cost(loops, std::nullopt);
+    auto consider = [&](ArrayRef<DimGroup> candidate, size_t i) {
+      double cost = model.cost(candidate, i);
+      if (cost >= best)
+        return false;
+      best = cost;
+      vector = i;
+      return true;
+    };
+    if (model.nativeLanes > 1) {
+      for (size_t i = loops.size(); i-- > 0;)
+        consider(loops, i);
+      // Innermost dims too short for a vector run together with the next ones, at the price of
+      // gathers.
+      SmallVector<DimGroup> merged(loops);
+      while (merged.size() > 1 && estimate(merged.back().extent) < model.nativeLanes) {
+        DimGroup inner = merged.pop_back_val();
+        merged.back() = merge(merged.back(), inner);
+        if (consider(merged, merged.size() - 1))
+          loops = merged;
+      }
+    }
+  }
+
+  MapPlan plan;
+  SmallVector<DimGroup> outer(loops);
+  if (vector) {
+    plan.columns = loops[*vector];
+    outer.erase(outer.begin() + *vector);
+  }
+  // A row holds the loops inside of which no reduction would be repeated.
+  SmallVector<kernel::ReduceOp> reduces = model.uniformReduces(plan.columns);
+  size_t numRowLoops = outer.size();
+  for (kernel::ReduceOp reduce : reduces) {
+    size_t known = 0;
+    for (auto [i, loop] : llvm::enumerate(outer))
+      if (MapCost::touches(model.dimsOf(reduce), loop))
+        known = i + 1;
+    numRowLoops = std::min(numRowLoops, known);
+  }
+  if (vector && reduces.empty() && !outer.empty())
+    if ((plan.window = makeWindowPlan(map, *plan.columns, outer.back())))
+      numRowLoops = outer.size() - 1;
+  plan.rows.assign(outer.begin(), outer.begin() + numRowLoops);
+  plan.inner.assign(outer.begin() + numRowLoops, outer.end());
+
+  if (schedule) {
+    plan.lanes = vector ? schedule.getTile()[0] : 1;
+    plan.rowBlock = schedule.getBlock()[0];
+    plan.columnBlock = vector ? schedule.getBlock()[1] : 0;
+    return plan;
+  }
+
+  double numRows = std::max<int64_t>(1, estimate(plan.numRows()));
+  double rowCycles = model.cost(loops, vector) / numRows;
+  if (vector) {
+    int64_t columns = estimate(plan.columns->extent);
+    plan.lanes = model.nativeLanes;
+    // Two registers at a time hide latencies where a body is short.
+    bool divides = columns % (2 * plan.lanes) == 0 || columns >= 32 * plan.lanes;
+    if (!plan.window && model.bodyCost() < 24 && columns >= 4 * plan.lanes && divides)
+      plan.lanes *= 2;
+    if (std::optional<int64_t> extent = plan.columns->extent.constant())
+      while (plan.lanes > 1 && plan.lanes / 2 >= *extent)
+        plan.lanes /= 2;
+    // A single row of unknown length may be all there is to divide.
+    bool isOnlyRow = plan.numRows().isConstant(1) && !plan.columns->extent.isConstant();
+    if ((rowCycles > maxRowCycles || isOnlyRow) && reduces.empty()) {
+      int64_t part = std::max<int64_t>(1, columns * (minTaskCycles / rowCycles));
+      plan.columnBlock = llvm::alignTo(part, plan.lanes);
+    }
+  }
+  if (!plan.columnBlock)
+    plan.rowBlock = chooseRowBlock(plan.numRows(), rowCycles);
+  return plan;
+}
+
+/// Types that registers hold; memory holds bool too.
+static bool isSupported(Type type) {
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return complex.getElementType().isF32() || complex.getElementType().isF64();
+  if (auto integer = dyn_cast<IntegerType>(type))
+    return llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
+  return type.isF64() || type.isF32() || type.isF16() || type.isBF16();
+}
+
+LogicalResult codegen::verifyValueTypes(Operation *root) {
+  WalkResult walked = root->walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (op != root && !isSupported(type)) {
+        op->emitError("no code is generated for values of type ") << type << " on CPUs";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
+FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
+  auto map = cast<kernel::MapOp>(func.getRoot());
+  if (failed(verifyValueTypes(map)))
+    return failure();
+  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  if (schedule && (schedule.getTile().empty() || schedule.getBlock().size() != 2 ||
+                   schedule.getBlock()[0] < 1 || schedule.getTile()[0] < 1))
+    return func.emitError("a map's schedule needs tile = [lanes, dim, count] and block = [rows, "
+                          "columns]");
+  MapPlan plan = makeMapPlan(map, schedule, target);
+  if (!schedule) {
+    SmallVector<int64_t> tile{plan.lanes};
+    if (plan.columns)
+      llvm::append_values(tile, int64_t(plan.columns->first), int64_t(plan.columns->count));
+    schedule = kernel::ScheduleAttr::get(func.getContext(), tile, {plan.rowBlock, plan.columnBlock},
+                                         plan.lanes,
+                                         /*stage=*/false);
+  }
+  return KernelPlan{schedule, plan.grid(), 0};
+}

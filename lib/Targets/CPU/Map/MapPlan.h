@@ -1,0 +1,62 @@
+// How a kernel.map is run; shared by its planner and its emitter.
+#ifndef KILN_LIB_TARGETS_CPU_MAP_MAPPLAN_H
+#define KILN_LIB_TARGETS_CPU_MAP_MAPPLAN_H
+
+#include "kiln/Codegen/LoopNest.h"
+#include "kiln/Targets/CPU/KernelEmitters.h"
+
+namespace kiln::cpu {
+
+/// A reduction over a small window in the loop in vectors (a depthwise convolution, a pool).
+/// Several steps of the loop around share what they read, so they are written out together; where
+/// the window does not reach over an edge, without masks.
+struct WindowPlan {
+  int64_t steps = 1;
+  /// Steps [low, high) of the loop keep inside in its own direction. There may be none, and `low`
+  /// is then beyond the end of a short loop.
+  int64_t low = 0;
+  sym::Expr high = 0;
+  /// Tests that must hold besides: 0 <= first and last < bound.
+  struct Test {
+    sym::Expr first, last, bound;
+  };
+  llvm::SmallVector<Test> tests;
+  /// What is then known: these results of the maps of these ops. Not those that depend on the
+  /// columns, even where all lanes of a vector agree.
+  llvm::SmallVector<std::pair<kernel::InsideOp, unsigned>> insides;
+};
+
+/// for task: for row of the task's block: for inner loops: for vector of columns
+struct MapPlan {
+  /// Dims that run as one row number, dealt out to tasks.
+  llvm::SmallVector<codegen::DimGroup> rows;
+  /// Loops inside a row. Not part of the row where values that depend on outer dims alone (a
+  /// reduction) would be computed again for each of them.
+  llvm::SmallVector<codegen::DimGroup> inner;
+  /// The loop in vectors; none when elements are computed one by one.
+  std::optional<codegen::DimGroup> columns;
+  /// How the last of the inner loops is run.
+  std::optional<WindowPlan> window;
+  int64_t lanes = 1;
+  int64_t rowBlock = 1;
+  /// Columns of one task; 0: all.
+  int64_t columnBlock = 0;
+
+  sym::Expr numRows() const;
+  sym::Expr numRowBlocks() const { return numRows().ceilDiv(rowBlock); }
+  sym::Expr numColumnBlocks() const;
+  sym::Expr grid() const { return numRowBlocks() * numColumnBlocks(); }
+};
+
+/// The plan that `schedule` asks for, or the cheapest one if it is null.
+MapPlan makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule,
+                    const codegen::CPUInfo &target);
+
+/// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
+/// around.
+std::optional<WindowPlan> makeWindowPlan(kernel::MapOp map, const codegen::DimGroup &columns,
+                                         const codegen::DimGroup &loop);
+
+} // namespace kiln::cpu
+
+#endif // KILN_LIB_TARGETS_CPU_MAP_MAPPLAN_H

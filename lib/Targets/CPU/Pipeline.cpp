@@ -1,0 +1,52 @@
+// The CPU target's stage, from kernels to functions in the LLVM dialect.
+#include "kiln/Codegen/CPUInfo.h"
+#include "kiln/Codegen/Passes.h"
+#include "kiln/Targets/CPU/Passes.h"
+#include "kiln/Transforms/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/Error.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+using namespace kiln::cpu;
+
+void cpu::buildScheduleKernelsPipeline(OpPassManager &pm, const CPUInfo &target) {
+  // A reduction that does not depend on the one around it leaves it, and meets its equals.
+  pm.addPass(createKernelHoistInvariants());
+  pm.addNestedPass<kernel::FuncOp>(createCSEPass());
+  // The planner looks at the same accesses as the emitter: nothing may change them in between.
+  pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({target.name}));
+}
+
+void cpu::buildLowerKernelsPipeline(OpPassManager &pm, const CPUInfo &target) {
+  buildScheduleKernelsPipeline(pm, target);
+  pm.addPass(createCpuEmitKernels({target.name}));
+  // Polynomials have many constants and common parts.
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenExpandMath({target.avx512, /*gpu=*/false}));
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenConvertToLLVM());
+  // Last, when every value of a small type is there.
+  pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenExpandSmallFloats());
+}
+
+namespace {
+struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
+  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("LLVM's name of the CPU, or `native`"),
+                          llvm::cl::init("native")};
+};
+} // namespace
+
+void cpu::registerCPUPipelines() {
+  PassPipelineRegistration<PipelineOptions>(
+      "cpu-lower-kernels", "Kernels to functions in the LLVM dialect",
+      [](OpPassManager &pm, const PipelineOptions &options) {
+        llvm::Expected<CPUInfo> target = CPUInfo::get(options.cpu);
+        if (!target)
+          llvm::reportFatalUsageError(target.takeError());
+        buildLowerKernelsPipeline(pm, *target);
+      });
+}

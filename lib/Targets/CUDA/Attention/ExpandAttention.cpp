@@ -1,0 +1,78 @@
+#include "CUDA/Attention/AttentionKernel.h"
+#include "kiln/Lowering/AttentionProducts.h"
+#include "kiln/Targets/CUDA/Passes.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+
+namespace kiln::cuda {
+#define GEN_PASS_DEF_CUDAEXPANDATTENTION
+#include "kiln/Targets/CUDA/Passes.h.inc"
+} // namespace kiln::cuda
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+using lowering::BodyBuilder, lowering::Element, lowering::Exprs;
+
+/// What a region yields where its dims are `dims` of `body`.
+static Element cloneRegion(BodyBuilder &body, Region &region, ArrayRef<sym::Expr> dims) {
+  DimSubstitution substitution{
+      static_cast<unsigned>(dims.size()), body.numDims(), llvm::to_vector(dims), {}, {}};
+  IRMapping mapping;
+  Value value = cloneBody(body.b(), region.front(), substitution, mapping).front();
+  return Element(body.b(), value, value.getType());
+}
+
+static Value expand(AttentionOp op) {
+  sym::Assumptions symbols;
+  addSymbolRanges(op, symbols);
+  ImplicitLocOpBuilder builder(op.getLoc(), op);
+  lowering::KernelBuilder kernels(builder, symbols);
+
+  unsigned rank = op.getNumBatch();
+  auto inScores = [&](Region &region) {
+    return [&, rank](BodyBuilder &body) {
+      Exprs dims = body.dims(0, rank + 3); // of batch, m, n, d
+      dims.push_back(0);
+      return cloneRegion(body, region, dims);
+    };
+  };
+  auto query = inScores(op.getQ()), key = inScores(op.getK()), bias = inScores(op.getBias());
+  auto value = [&](BodyBuilder &body, sym::Expr n, sym::Expr dv) {
+    Exprs dims = body.dims(0, rank);
+    dims.append({0, n, 0, dv});
+    return cloneRegion(body, op.getV(), dims);
+  };
+  lowering::AttentionSpec spec;
+  spec.batch = Exprs(op.getBatch().getSizes());
+  spec.m = op.getM().getValue();
+  spec.n = op.getN().getValue();
+  spec.d = op.getD().getValue();
+  spec.dv = op.getDv().getValue();
+  spec.causal = op.getCausal();
+  if (op.getPerm())
+    spec.perm = llvm::to_vector(*op.getPerm());
+  spec.q = query;
+  spec.k = key;
+  if (!op.getBias().empty())
+    spec.bias = bias;
+  Type type = cast<RankedTensorType>(op.getResult().getType()).getElementType();
+  // Tensor cores multiply weights that are no wider than values, as they do in a block.
+  return lowering::attentionOfProducts(kernels, spec, op.getScale().convertToDouble(), value, type,
+                                       /*weightType=*/type);
+}
+
+namespace {
+struct ExpandAttention : kiln::cuda::impl::CudaExpandAttentionBase<ExpandAttention> {
+  void runOnOperation() override {
+    SmallVector<AttentionOp> ops;
+    getOperation().walk([&](AttentionOp op) {
+      if (!op.getPart() && !cuda::fitsInBlock(op))
+        ops.push_back(op);
+    });
+    for (AttentionOp op : ops) {
+      op.getResult().replaceAllUsesWith(expand(op));
+      op.erase();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,168 @@
+// Writes the function of a kernel.contract.
+//
+// While a block multiplies one part of the operands out of shared memory, the next parts are on
+// their way, for each operand in the way that suits it. What is memory as it is, in order or seen
+// through a window with zeros around, comes by asynchronous copies (cp.async) if tensor cores
+// multiply: four places deep, so that copies for three iterations ahead are under way. Anything
+// else a thread evaluates before the multiplication begins, holds in registers, and writes to one
+// of two places behind it. One barrier an iteration is enough: who writes a place has passed the
+// barrier that comes after everybody's last use of it.
+#include "CUDA/Contract/ContractKernel.h"
+#include "CUDA/Contract/OperandLoad.h"
+#include "CUDA/Hopper/WarpgroupPlan.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+/// An operand's places in shared memory, and what brings its parts there.
+struct Operand {
+  OperandLoad load;
+  int64_t size; // elements of a place
+  Value memory;
+  int64_t places() const { return load.isCopied() ? copyPlaces : loadPlaces; }
+  static constexpr int64_t loadPlaces = 2, copyPlaces = 4;
+};
+
+class ContractEmitter : ContractKernel {
+public:
+  ContractEmitter(DeviceFrame &frame, kernel::ContractOp op)
+      : ContractKernel(frame, op), plan(readContractPlan(frame.func.getScheduleAttr())),
+        tile(plan.depth == 1 ? makeScalarTile(frame, plan, dims)
+                             : makeMatrixTile(frame, plan, dims)),
+        thread(frame.addVariable(frame.thread, frame.numThreads)),
+        lhs(makeOperand(Side::Left, plan.blockM)), rhs(makeOperand(Side::Right, plan.blockN)) {}
+
+  void emit() {
+    bindBlock();
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
+    SmallVector<Value> sums(tile->numSums(), zero);
+    steps = frame.assumptions.simplify((endK - firstK).ceilDiv(plan.blockK));
+    lhs.load.emitTile(batch, firstM,
+                      [&] { rhs.load.emitTile(batch, firstN, [&] { sums = run(sums); }); });
+    finish(sums);
+  }
+
+private:
+  Operand makeOperand(Side side, int64_t rows) {
+    OperandPart part{side, rows, plan.blockK,
+                     [this, side](Value memory, sym::Expr row, sym::Expr k) {
+                       return tile->address(memory, side, row, k);
+                     },
+                     tile->keepsNeighbours(side)};
+    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), tile->size(side),
+                    Value()};
+    int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
+    operand.memory = frame.allocateShared(operand.places() * operand.size * bytes);
+    return operand;
+  }
+
+  /// Gives the sums.
+  SmallVector<Value> run(ArrayRef<Value> sums) {
+    constexpr int64_t ahead = Operand::copyPlaces - 1;
+    bool copies = lhs.load.isCopied() || rhs.load.isCopied();
+    if (copies)
+      for (int64_t i = 0; i < ahead; ++i)
+        copy(firstK + i * plan.blockK, frame.constant(i));
+    SmallVector<Value> carried = evaluate(lhs, firstK);
+    size_t numLhs = carried.size();
+    llvm::append_range(carried, evaluate(rhs, firstK));
+    size_t numLoaded = carried.size();
+    llvm::append_range(carried, sums);
+    auto results = frame.emitLoop(
+        frame.constant(0), frame.emit(steps), 1, carried, [&](Value iv, ValueRange values) {
+          store(lhs, iv, values.take_front(numLhs));
+          store(rhs, iv, values.slice(numLhs, numLoaded - numLhs));
+          if (copies)
+            emitCopiesWait(frame, ahead - 1);
+          frame.emitBarrier();
+          sym::Expr step = frame.addVariable(iv, steps);
+          if (copies)
+            copy(firstK + plan.blockK * (step + ahead),
+                 arith::AddIOp::create(b, loc, iv, frame.constant(ahead)));
+          sym::Expr next = firstK + plan.blockK * (step + 1);
+          SmallVector<Value> results = evaluate(lhs, next);
+          llvm::append_range(results, evaluate(rhs, next));
+          llvm::append_range(results, tile->multiply(place(lhs, iv), place(rhs, iv),
+                                                     values.drop_front(numLoaded)));
+          return results;
+        });
+    return SmallVector<Value>(ArrayRef(results).drop_front(numLoaded));
+  }
+
+  void finish(ValueRange sums) {
+    forEachBand(tile->numBands(), sums, [&](sym::Expr band, ValueRange ofBand) {
+      storeRows(tile->rows(band), ofBand, firstM, firstN);
+    });
+  }
+
+  /// Which block this is, and what of the epilogue depends on the batch alone.
+  void bindBlock() {
+    sym::Expr blocksM = dims.m.ceilDiv(plan.blockM), blocksN = dims.n.ceilDiv(plan.blockN);
+    sym::Expr block = frame.addVariable(frame.block, plan.grid(dims));
+    endK = dims.k;
+    if (op.getPart()) {
+      sym::Expr ofPart = dims.numBatch * blocksM * blocksN;
+      partNumber = frame.named(block.floorDiv(ofPart), dims.numParts);
+      block = frame.named(block.mod(ofPart), ofPart);
+      firstK = frame.assumptions.simplify(dims.part * partNumber);
+      endK = frame.named(sym::Expr::min(dims.k, firstK + dims.part), dims.k + 1);
+    }
+    sym::Expr part = frame.named(block.mod(blocksM * blocksN), blocksM * blocksN);
+    batch = frame.named(block.floorDiv(blocksM * blocksN), dims.numBatch);
+    // Neighbouring blocks share rows of the left operand.
+    firstM = plan.blockM * frame.named(part.floorDiv(blocksN), blocksM);
+    firstN = plan.blockN * frame.named(part.mod(blocksN), blocksN);
+    epilogue.setLanes(1);
+    bind(epilogue, dims.batchGroups, batch, /*isNamed=*/true);
+    epilogue.emitAvailable();
+  }
+
+  /// Starts the copies of the parts that begin at step `first`, as one group, to the operands'
+  /// places for step number `step`.
+  void copy(sym::Expr first, Value step) {
+    for (Operand *operand : {&lhs, &rhs})
+      if (operand->load.isCopied())
+        operand->load.copy(first, endK, place(*operand, step));
+    emitCopiesEnd(frame);
+  }
+
+  /// This thread's elements of the part that begins at step `first`.
+  SmallVector<Value> evaluate(Operand &operand, sym::Expr first) {
+    if (operand.load.isCopied())
+      return {};
+    return operand.load.evaluate(first, endK, 0, operand.load.numChunks());
+  }
+
+  void store(Operand &operand, Value step, ValueRange values) {
+    if (!operand.load.isCopied())
+      operand.load.store(values, place(operand, step), 0, operand.load.numChunks());
+  }
+
+  /// The address of an operand's place for this step's part.
+  Value place(const Operand &operand, Value step) {
+    Value number = arith::RemUIOp::create(b, loc, step, frame.constant(operand.places()));
+    Value offset = arith::MulIOp::create(b, loc, number, frame.constant(operand.size));
+    return frame.gep(operand.memory, dims.operandType, offset);
+  }
+
+  ContractPlan plan;
+  std::unique_ptr<ContractTile> tile;
+  sym::Expr thread;
+  Operand lhs, rhs;
+  sym::Expr batch = 0, firstM = 0, firstN = 0;
+  /// The steps of this block's part.
+  sym::Expr firstK = 0, endK = 0, steps = 0;
+};
+} // namespace
+
+LogicalResult cuda::emitContract(DeviceFrame &frame, kernel::ContractOp contract) {
+  if (frame.func->hasAttr(variantAttrName))
+    return emitWarpgroupContract(frame, contract);
+  if (frame.func.getScheduleAttr().getTile().size() == 1)
+    emitDot(frame, contract);
+  else
+    ContractEmitter(frame, contract).emit();
+  return success();
+}

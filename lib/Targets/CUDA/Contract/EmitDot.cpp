@@ -1,0 +1,121 @@
+// Writes the function of a kernel.contract with few rows (a step of a decoder): a warp has a few
+// columns, along whose steps it reads the right operand side by side, and multiplies what it reads
+// with all rows. The right operand is read once, so the memory is what limits it: some reads of it
+// are always under way.
+#include "CUDA/Contract/ContractKernel.h"
+#include "CUDA/Map/ThreadTeam.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+class DotEmitter : ContractKernel {
+public:
+  DotEmitter(DeviceFrame &frame, kernel::ContractOp op)
+      : ContractKernel(frame, op), lhs(frame, op.getLhs()), rhs(frame, op.getRhs()),
+        warp(frame, warpSize), numRows(*dims.m.constant()),
+        numColumns(frame.func.getScheduleAttr().getBlock()[1]),
+        vector(frame.func.getScheduleAttr().getLanes()) {}
+
+  void emit() {
+    int64_t numWarps = frame.numThreads / warpSize;
+    sym::Expr total = frame.assumptions.simplify((dims.numBatch * dims.n).floorDiv(numColumns));
+    sym::Expr block = frame.addVariable(frame.block, total.ceilDiv(numWarps));
+    sym::Expr number = numWarps * block + frame.addVariable(warp.number, numWarps);
+    frame.emitIf(frame.emitLess(number, total), [&] { emitColumns(frame.named(number, total)); });
+  }
+
+private:
+  /// Reads of the right operand that a lane has under way.
+  static constexpr int64_t readsAhead = 4;
+
+  void emitColumns(sym::Expr number) {
+    sym::Expr ofBatch = frame.assumptions.simplify(dims.n.floorDiv(numColumns));
+    sym::Expr batch = frame.named(number.floorDiv(ofBatch), dims.numBatch);
+    firstN = numColumns * frame.named(number.mod(ofBatch), ofBatch);
+    for (codegen::BodyEmitter *body : {&lhs, &rhs, &epilogue}) {
+      body->setLanes(1);
+      bind(*body, dims.batchGroups, batch, /*isNamed=*/false);
+    }
+    rhs.emitAvailable();
+    lhs.emitAvailable();
+
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
+    SmallVector<Value> sums(numRows * numColumns, zero);
+    sym::Expr steps = frame.assumptions.simplify(dims.k.floorDiv(vector));
+    sums = frame.emitStridedLoop(
+        warp.rank, steps, warpSize, std::max<int64_t>(1, readsAhead / numColumns), sums,
+        [&](ArrayRef<sym::Expr> numbers, ValueRange carried) {
+          SmallVector<Value> right, next(carried);
+          for (sym::Expr step : numbers)
+            for (int64_t column = 0; column < numColumns; ++column)
+              for (int64_t i = 0; i < vector; ++i)
+                right.push_back(evaluate(rhs, dims.nGroups, firstN + column, vector * step + i));
+          ArrayRef<Value> rest(right);
+          for (sym::Expr step : numbers) {
+            for (int64_t row = 0; row < numRows; ++row)
+              for (int64_t i = 0; i < vector; ++i) {
+                Value left = evaluate(lhs, dims.mGroups, row, vector * step + i);
+                for (int64_t column = 0; column < numColumns; ++column) {
+                  Value &sum = next[row * numColumns + column];
+                  sum = multiplyAdd(left, rest[column * vector + i], sum);
+                }
+              }
+            rest = rest.drop_front(numColumns * vector);
+          }
+          return next;
+        });
+    auto add = [&](ValueRange x, ValueRange y) {
+      SmallVector<Value> result;
+      for (auto [a, c] : llvm::zip(x, y))
+        result.push_back(isa<FloatType>(dims.sumType)
+                             ? arith::AddFOp::create(b, loc, a, c).getResult()
+                             : arith::AddIOp::create(b, loc, a, c).getResult());
+      return result;
+    };
+    sums = warp.combineAll(frame, sums, add);
+    Value isLeader =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));
+    frame.emitIf(isLeader, [&] {
+      for (int64_t row = 0; row < numRows; ++row)
+        for (int64_t column = 0; column < numColumns; ++column) {
+          codegen::BodyEmitter::Scope scope(epilogue);
+          bind(epilogue, dims.nGroups, firstN + column, /*isNamed=*/false);
+          bind(epilogue, dims.mGroups, row, /*isNamed=*/false);
+          epilogue.setArgument(0, sums[row * numColumns + column]);
+          storeElement(epilogue.emitYield().front());
+        }
+    });
+  }
+
+  /// An operand's element in row or column `number` and step `k`.
+  Value evaluate(codegen::BodyEmitter &body, ArrayRef<codegen::DimGroup> groups, sym::Expr number,
+                 sym::Expr k) {
+    codegen::BodyEmitter::Scope scope(body);
+    bind(body, groups, number, /*isNamed=*/false);
+    bind(body, dims.kGroups, k, /*isNamed=*/false);
+    Value value = body.emitYield().front();
+    if (value.getType() == dims.sumType)
+      return value;
+    return isa<FloatType>(dims.sumType)
+               ? arith::ExtFOp::create(b, loc, dims.sumType, value).getResult()
+               : arith::ExtSIOp::create(b, loc, dims.sumType, value).getResult();
+  }
+
+  Value multiplyAdd(Value x, Value y, Value sum) {
+    if (isa<FloatType>(dims.sumType))
+      return math::FmaOp::create(b, loc, x, y, sum);
+    return arith::AddIOp::create(b, loc, sum, arith::MulIOp::create(b, loc, x, y));
+  }
+
+  codegen::BodyEmitter lhs, rhs;
+  ThreadTeam warp;
+  int64_t numRows, numColumns, vector;
+  sym::Expr firstN = 0;
+};
+} // namespace
+
+void cuda::emitDot(DeviceFrame &frame, kernel::ContractOp contract) {
+  DotEmitter(frame, contract).emit();
+}

@@ -1,0 +1,73 @@
+//===- MatrixFragments.h - Operands of tensor cores -------------*- C++ -*-===//
+#ifndef KILN_LIB_TARGETS_CUDA_CONTRACT_MATRIXFRAGMENTS_H
+#define KILN_LIB_TARGETS_CUDA_CONTRACT_MATRIXFRAGMENTS_H
+
+#include "kiln/Targets/CUDA/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+/// Rows and columns of the product of one mma.sync. Its steps are 32 bytes of a row: 16 of two
+/// bytes, or 8 of f32, which are rounded to TF32.
+constexpr int64_t mmaM = 16, mmaN = 8, mmaStepBytes = 32;
+
+/// A matrix of `lines` x `length` elements in shared memory, of which ldmatrix reads 8 x 8: 16
+/// bytes of 8 lines. Chunks of 16 bytes change places within a line, by the line's number, such
+/// that those of 8 neighbouring lines are in different banks (a swizzle): no instruction that reads
+/// or writes them waits for another's bank. `padded` lines are as they are, 32 bytes apart modulo
+/// the banks, for loads of single elements.
+struct SharedMatrix {
+  mlir::Type type;
+  int64_t lines, length;
+  bool isPadded = false;
+
+  int64_t elementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
+  int64_t chunk() const { return vectorBytes / elementBytes(); }
+  int64_t pitch() const { return isPadded ? length + mmaStepBytes / elementBytes() : length; }
+  int64_t size() const { return lines * pitch(); }
+  /// Whether there is a swizzle for lines of this length.
+  bool isValid() const { return isPadded || (llvm::isPowerOf2_64(length) && length >= chunk()); }
+
+  mlir::Value address(DeviceFrame &frame, mlir::Value memory, sym::Expr line, sym::Expr at) const;
+};
+
+/// What this thread has of matrices for the tensor cores. Lane 4*g + t of a warp holds, of the left
+/// operand, rows g and g + 8, of the right one column g, both at the steps 2t and 2t + 1 of either
+/// half of the steps (TF32: at step t of either half); and of the sums, rows g and g + 8 at columns
+/// 2t and 2t + 1. A register has two steps (TF32: one).
+class MatrixFragments {
+public:
+  MatrixFragments(DeviceFrame &frame, mlir::Type type);
+
+  /// The steps of one instruction.
+  int64_t steps() const { return mmaStepBytes / (type.getIntOrFloatBitWidth() / 8); }
+
+  /// Four registers of the left operand's 16 rows from `row` on. `alongSteps`: a line of the
+  /// matrix has the steps of a row; otherwise the rows of a step.
+  llvm::SmallVector<mlir::Value> loadLeft(const SharedMatrix &matrix, bool alongSteps,
+                                          mlir::Value memory, sym::Expr row, sym::Expr k);
+  /// Two registers for each of the right operand's `count` (1 or 2) times 8 columns.
+  llvm::SmallVector<mlir::Value> loadRight(const SharedMatrix &matrix, bool alongSteps,
+                                           mlir::Value memory, sym::Expr column, sym::Expr k,
+                                           int64_t count);
+  /// Adds a product of 16 x 8 elements to four sums (f32).
+  void multiplyAdd(mlir::ValueRange left, mlir::ValueRange right,
+                   llvm::MutableArrayRef<mlir::Value> sums);
+
+  /// g and t, and the lane's number.
+  sym::Expr group = 0, step = 0, lane = 0;
+
+private:
+  llvm::SmallVector<mlir::Value> loadMatrices(mlir::Value address, int64_t count, bool transposed);
+  mlir::Value loadElement(const SharedMatrix &matrix, mlir::Value memory, sym::Expr row,
+                          sym::Expr k);
+  mlir::Value roundToTF32(mlir::Value bits);
+
+  DeviceFrame &frame;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  mlir::Type type;
+};
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGETS_CUDA_CONTRACT_MATRIXFRAGMENTS_H

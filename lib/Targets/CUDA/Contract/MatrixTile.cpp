@@ -1,0 +1,91 @@
+// A product on tensor cores: of elements of two bytes, or of f32 rounded to TF32, summed in f32.
+//
+// An operand's part lies in shared memory the way it does in the GPU's: steps of a row next to each
+// other, or rows of a step. ldmatrix reads either; only TF32 of the latter kind is read element by
+// element.
+#include "CUDA/Contract/ContractTile.h"
+#include "CUDA/Contract/MatrixFragments.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+class MatrixTile : public ContractTile {
+public:
+  MatrixTile(DeviceFrame &frame, const ContractPlan &plan, const ContractDims &dims)
+      : frame(&frame), plan(plan), fragments(frame, dims.operandType),
+        left(makeMatrix(plan.blockM, dims.lhsAlongM, dims)),
+        right(makeMatrix(plan.blockN, dims.rhsAlongN, dims)), rowProducts(plan.tileM / mmaM),
+        columnProducts(plan.tileN / mmaN), leftAlongSteps(!dims.lhsAlongM),
+        rightAlongSteps(!dims.rhsAlongN) {
+    sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+    sym::Expr warp = frame.named(thread.floorDiv(warpSize), frame.numThreads / warpSize);
+    warpColumn = frame.named(warp.mod(plan.columnTiles()), plan.columnTiles());
+    warpRow = frame.named(warp.floorDiv(plan.columnTiles()), plan.rowTiles());
+  }
+
+  int64_t size(Side side) const override { return matrix(side).size(); }
+  Value address(Value memory, Side side, sym::Expr row, sym::Expr k) override {
+    bool alongSteps = side == Side::Left ? leftAlongSteps : rightAlongSteps;
+    return matrix(side).address(*frame, memory, alongSteps ? row : k, alongSteps ? k : row);
+  }
+  bool keepsNeighbours(Side) const override { return true; }
+  size_t numSums() const override { return 4 * rowProducts * columnProducts; }
+
+  SmallVector<Value> multiply(Value lhs, Value rhs, ValueRange sums) override {
+    SmallVector<Value> next(sums);
+    for (int64_t k = 0; k < plan.blockK; k += fragments.steps()) {
+      SmallVector<Value> columns;
+      for (int64_t j = 0; j < columnProducts; j += 2)
+        llvm::append_range(columns, fragments.loadRight(right, rightAlongSteps, rhs,
+                                                        warpColumn * plan.tileN + j * mmaN, k,
+                                                        std::min<int64_t>(2, columnProducts - j)));
+      for (int64_t i = 0; i < rowProducts; ++i) {
+        SmallVector<Value> row =
+            fragments.loadLeft(left, leftAlongSteps, lhs, warpRow * plan.tileM + i * mmaM, k);
+        for (int64_t j = 0; j < columnProducts; ++j)
+          fragments.multiplyAdd(row, ArrayRef(columns).slice(2 * j, 2),
+                                MutableArrayRef(next).slice(4 * (i * columnProducts + j), 4));
+      }
+    }
+    return next;
+  }
+
+  int64_t numBands() const override { return rowProducts; }
+  SmallVector<Row> rows(sym::Expr band) const override {
+    SmallVector<Row> result;
+    for (int64_t below : {0, 1}) {
+      Row &line = result.emplace_back();
+      line.neighbours = 2;
+      line.row = warpRow * plan.tileM + band * mmaM + fragments.group + 8 * below;
+      for (int64_t j = 0; j < columnProducts; ++j)
+        for (int64_t next : {0, 1})
+          line.columns.push_back({warpColumn * plan.tileN + j * mmaN + 2 * fragments.step + next,
+                                  4 * j + 2 * below + next});
+    }
+    return result;
+  }
+
+private:
+  SharedMatrix makeMatrix(int64_t extent, bool alongRows, const ContractDims &dims) const {
+    if (!alongRows)
+      return {dims.operandType, extent, plan.blockK};
+    return {dims.operandType, plan.blockK, extent, /*isPadded=*/dims.operandType.isF32()};
+  }
+  const SharedMatrix &matrix(Side side) const { return side == Side::Left ? left : right; }
+
+  DeviceFrame *frame;
+  ContractPlan plan;
+  MatrixFragments fragments;
+  SharedMatrix left, right;
+  int64_t rowProducts, columnProducts;
+  bool leftAlongSteps, rightAlongSteps;
+  sym::Expr warpRow = 0, warpColumn = 0;
+};
+} // namespace
+
+std::unique_ptr<ContractTile> cuda::makeMatrixTile(DeviceFrame &frame, const ContractPlan &plan,
+                                                   const ContractDims &dims) {
+  return std::make_unique<MatrixTile>(frame, plan, dims);
+}

@@ -1,0 +1,98 @@
+//===- OperandLoad.h - Operands that threads bring --------------*- C++ -*-===//
+//
+// What a product reads of an operand at one step, a *part*, brought to shared memory by threads:
+// copied asynchronously where the operand is memory as it is, or seen through a window with zeros
+// around; otherwise evaluated into registers and stored from there.
+//
+//===----------------------------------------------------------------------===//
+#ifndef KILN_LIB_TARGETS_CUDA_CONTRACT_OPERANDLOAD_H
+#define KILN_LIB_TARGETS_CUDA_CONTRACT_OPERANDLOAD_H
+
+#include "CUDA/Contract/AsyncCopy.h"
+#include "CUDA/Contract/ContractPlan.h"
+#include "kiln/Codegen/BodyEmitter.h"
+#include <functional>
+#include <memory>
+
+namespace kiln::cuda {
+
+/// An operand's part in shared memory.
+struct OperandPart {
+  Side side;
+  int64_t rows, steps;
+  /// Where element (row, k) of the part at `memory` is.
+  std::function<mlir::Value(mlir::Value memory, sym::Expr row, sym::Expr k)> address;
+  /// The 16 bytes of elements that are neighbours in the operand's memory stay that, at a multiple
+  /// of 16 bytes.
+  bool keepsNeighbours;
+};
+
+class OperandLoad {
+public:
+  /// For `threads` threads, of which this is number `thread`.
+  OperandLoad(DeviceFrame &frame, kernel::ContractOp op, const ContractDims &dims, OperandPart part,
+              sym::Expr thread, int64_t threads);
+
+  /// Whether parts are copied: then `copy` brings one, otherwise `evaluate` and `store` do.
+  bool isCopied() const { return source.has_value(); }
+  /// What this thread has of a part: so many chunks of neighbours.
+  size_t numChunks() const { return chunks.size(); }
+
+  /// Runs `body`, in which parts are of this batch and begin at `firstRow`.
+  void emitTile(sym::Expr batch, sym::Expr firstRow, llvm::function_ref<void()> body);
+
+  /// Starts the copies of the part that begins at step `firstK`; steps from `endK` on are zeros.
+  void copy(sym::Expr firstK, sym::Expr endK, mlir::Value memory);
+  /// This thread's chunks `first` and on of the part that begins at step `firstK`: how many values
+  /// these are `store` knows.
+  llvm::SmallVector<mlir::Value> evaluate(sym::Expr firstK, sym::Expr endK, size_t first,
+                                          size_t count);
+  void store(mlir::ValueRange values, mlir::Value memory, size_t first, size_t count);
+
+private:
+  /// Neighbours that are loaded together, all inside or none: the first one's row and step in the
+  /// part.
+  struct Chunk {
+    sym::Expr row = 0, k = 0;
+    std::unique_ptr<codegen::BodyEmitter> body;
+    /// Of the tile: the row, its number in each of the loops over rows, and whether there is one
+    /// (null: always).
+    sym::Expr atRow = 0;
+    llvm::SmallVector<sym::Expr> rowValues;
+    mlir::Value isRow;
+  };
+
+  llvm::ArrayRef<codegen::DimGroup> alongGroups() const {
+    return alongK ? dims.kGroups : rowGroups;
+  }
+  int64_t findVector();
+  /// The loops' values for element `i` of the neighbours that begin at `linear`.
+  llvm::SmallVector<sym::Expr> split(llvm::ArrayRef<codegen::DimGroup> groups, sym::Expr linear,
+                                     sym::Expr extent, bool isAlong, int64_t i);
+  void bind(codegen::BodyEmitter *body, llvm::ArrayRef<codegen::DimGroup> groups,
+            llvm::ArrayRef<sym::Expr> values);
+  sym::Expr clamp(sym::Expr value, sym::Expr limit);
+  void bindRows(Chunk &chunk, sym::Expr firstRow);
+  llvm::SmallVector<mlir::Value> evaluateChunk(Chunk &chunk, sym::Expr atK, mlir::Value inside);
+  bool storesVectors() const { return vector > 1 && part.keepsNeighbours; }
+
+  DeviceFrame &frame;
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  mlir::Region &region;
+  const ContractDims &dims;
+  OperandPart part;
+  bool alongK; // neighbouring threads have neighbours along k
+  llvm::ArrayRef<codegen::DimGroup> rowGroups;
+  sym::Expr numRows;
+  int64_t vector;
+  std::optional<CopySource> source;
+  /// What is not there is evaluated at another place and not used, which takes no branches.
+  bool evaluatesAll;
+  llvm::SmallVector<Chunk> chunks;
+  llvm::SmallVector<sym::Expr> position;
+};
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGETS_CUDA_CONTRACT_OPERANDLOAD_H

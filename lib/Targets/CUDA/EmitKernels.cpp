@@ -1,0 +1,131 @@
+#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Targets/CUDA/KernelEmitters.h"
+#include "kiln/Targets/CUDA/Passes.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace kiln::cuda {
+#define GEN_PASS_DEF_CUDAEMITKERNELS
+#include "kiln/Targets/CUDA/Passes.h.inc"
+} // namespace kiln::cuda
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+void cuda::emitGridOrder(OpBuilder &builder, Location loc) {
+  for (auto kind : {NVVM::GridDepActionKind::launch_dependents, NVVM::GridDepActionKind::wait})
+    NVVM::GriddepcontrolOp::create(builder, loc, kind);
+}
+
+static LogicalResult emitRoot(DeviceFrame &frame) {
+  Operation *root = frame.func.getRoot();
+  // Nothing runs, and nothing could be divided by the number of blocks.
+  if (codegen::getGrid(frame.func).isConstant(0))
+    return success();
+  if (auto map = dyn_cast<kernel::MapOp>(root))
+    return emitMap(frame, map);
+  if (auto contract = dyn_cast<kernel::ContractOp>(root))
+    return emitContract(frame, contract);
+  if (auto attention = dyn_cast<kernel::AttentionOp>(root))
+    return emitAttention(frame, attention);
+  if (auto scan = dyn_cast<kernel::ScanOp>(root); scan && isBlockScan(scan))
+    return emitScan(frame, scan);
+  if (auto sort = dyn_cast<kernel::SortOp>(root); sort && isBlockSort(sort))
+    return emitSort(frame, sort);
+  return emitTasks(frame, root);
+}
+
+/// All symbols of a kernel, in order.
+static SmallVector<sym::Expr> getSymbols(kernel::FuncOp func) {
+  wrapper::SymbolCollector used;
+  used.add(func);
+  SmallVector<sym::Expr> symbols(used.symbols.begin(), used.symbols.end());
+  llvm::sort(symbols);
+  return symbols;
+}
+
+static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
+  kernel::FuncOp kernel = frame.func;
+  LLVM::LLVMFuncOp function = frame.function;
+  MLIRContext *context = kernel.getContext();
+  Builder builder(context);
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                    builder.getDenseI32ArrayAttr(static_cast<int32_t>(frame.numThreads)));
+  SmallVector<Attribute> names, buffers;
+  for (sym::Expr symbol : symbols)
+    names.push_back(builder.getStringAttr(symbol.symbolName()));
+  auto addBuffer = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    buffers.push_back(sym::ExprAttr::get(context, wrapper::BufferType::get(tensor).getBytes()));
+  };
+  llvm::for_each(kernel.getArgumentTypes(), addBuffer);
+  llvm::for_each(kernel.getResultTypes(), addBuffer);
+  if (kernel->hasAttr(alignedAttrName))
+    for (size_t i = 0; i < buffers.size(); ++i)
+      function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                          builder.getI64IntegerAttr(vectorBytes));
+  function->setAttr(symbolsAttrName, builder.getArrayAttr(names));
+  function->setAttr(buffersAttrName, builder.getArrayAttr(buffers));
+  function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));
+  if (frame.workspaceBytes)
+    function->setAttr(workspaceAttrName, builder.getI64IntegerAttr(frame.workspaceBytes));
+  // What a launch has to find out, which main has not computed.
+  if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
+    function->setAttr(variantAttrName, base);
+    function->setAttr(gridAttrName, kernel->getAttr("grid"));
+    function->setAttr(mapsAttrName, builder.getArrayAttr(frame.maps));
+  }
+}
+
+/// KILN_CUDA_MAX_PARAMETERS of the runtime, less those that every kernel may have.
+static constexpr size_t maxOperands = 2048 - 8;
+
+static LogicalResult checkOperands(kernel::FuncOp kernel, size_t numSymbols) {
+  size_t count = kernel.getNumArguments() + kernel.getNumResults() + numSymbols;
+  if (count <= maxOperands)
+    return success();
+  return kernel.getRoot()->emitError("cannot be compiled for CUDA: ")
+         << count << " tensors and sizes of one kernel, of which there may be " << maxOperands;
+}
+
+namespace {
+
+struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
+  using CudaEmitKernelsBase::CudaEmitKernelsBase;
+
+  void runOnOperation() override {
+    auto emit = [](kernel::FuncOp kernel, LLVM::LLVMFuncOp &function) -> LogicalResult {
+      if (!getThreads(kernel))
+        return kernel.emitError("has no schedule: run cuda-choose-schedule first");
+      SmallVector<sym::Expr> symbols = getSymbols(kernel);
+      if (failed(checkOperands(kernel, symbols.size())))
+        return failure();
+      DeviceFrame frame(kernel, symbols);
+      function = frame.function;
+      emitGridOrder(frame.builder, frame.loc);
+      if (failed(emitRoot(frame)))
+        return failure();
+      frame.emitFailures();
+      LLVM::ReturnOp::create(frame.builder, frame.loc, ValueRange());
+      setAttributes(frame, symbols);
+      return success();
+    };
+    if (getOperation().getOps<kernel::FuncOp>().empty())
+      return;
+    if (failed(codegen::replaceKernels(getOperation(), emit)))
+      return signalPassFailure();
+    OpBuilder builder(&getContext());
+    // Its size is what the launch says.
+    builder.setInsertionPointToStart(getOperation().getBody());
+    auto shared = LLVM::GlobalOp::create(
+        builder, getOperation().getLoc(), LLVM::LLVMArrayType::get(builder.getI8Type(), 0),
+        /*isConstant=*/false, LLVM::Linkage::External, sharedMemoryName, Attribute(),
+        /*alignment=*/1024, static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared));
+    shared.setDsoLocal(true);
+  }
+};
+
+} // namespace

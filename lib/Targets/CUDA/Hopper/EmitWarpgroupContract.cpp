@@ -1,0 +1,379 @@
+// Writes the function of a kernel.contract for Hopper.
+//
+// The first warpgroup brings both operands' parts to places of shared memory as they become empty
+// (WarpgroupFeed.h). The others multiply (wgmma) what has come: both operands
+// are read from shared memory, sums stay in registers. One step's products are still under way when
+// the next step's begin, and its place is let go of when they have ended. A block goes on with
+// another tile when it has written one; what the copies need of the next has begun by then.
+//
+// Where tiles have few steps, the warpgroups that multiply have tiles in turns: one multiplies
+// while the other writes. They pass on the turn when they have waited for all of their operands,
+// since a barrier is not to be waited for while its phase before last may still go on.
+//
+// Sums are written by warps, each its own rows, as runs of 16 bytes (RowExchange.h). The epilogue
+// runs where tensor cores leave the sums, or, if it reads what has rows and columns, on the runs.
+//
+// The first warpgroup gives registers away, of which the sums of the others need more than an equal
+// share.
+//
+// Two blocks may be a cluster, with neighbouring tiles that have one operand's part in common: each
+// copies half of it to both. Both go through as many tiles and steps. What one of them tells the
+// other is that a place is empty, and that it has come to the end.
+#include "CUDA/Contract/ContractKernel.h"
+#include "CUDA/Hopper/PartialSums.h"
+#include "CUDA/Hopper/RowExchange.h"
+#include "CUDA/Hopper/TileScheduler.h"
+#include "CUDA/Hopper/WarpgroupFeed.h"
+#include "CUDA/Hopper/WarpgroupProduct.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+
+class WarpgroupEmitter : ContractKernel {
+public:
+  WarpgroupEmitter(DeviceFrame &frame, kernel::ContractOp op, const WarpgroupPlan &plan,
+                   const WarpgroupOperands &operands)
+      : ContractKernel(frame, op), plan(plan), operands(operands),
+        thread(frame.addVariable(frame.thread, frame.numThreads)),
+        group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
+        inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)), rank(makeRank(frame, plan)),
+        tiles(frame, dims, plan, rank), steps(tiles.steps()),
+        partials(makePartials(frame, plan, tiles)),
+        feed(frame, op, dims, plan, operands, inGroup, rank), order(makeOrder(frame, plan)),
+        ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
+             plan.sharers() * warps, plan.cluster.blocks()),
+        product(frame, dims.operandType, plan.blockN) {}
+
+  void emit() {
+    makeExchange();
+    emitWarpgroupRoles(
+        frame, group, inGroup, /*oneCopies=*/!operands.haveThreads(), chooseRegisters(),
+        [&] { produce(); }, [&] { consume(); });
+    if (plan.cluster.blocks() > 1) {
+      setCluster(frame.function, plan.cluster.blocks());
+      // A block's memory stays while another one may still arrive at its barriers.
+      frame.emitClusterBarrier();
+    }
+  }
+
+private:
+  static constexpr int64_t warps = warpgroupSize / warpSize;
+
+  /// One thread that copies boxes needs few. Threads that find windows need more than what is left
+  /// by many sums: with few of these all keep their share.
+  std::optional<WarpgroupRegisters> chooseRegisters() const {
+    constexpr int64_t manyColumns = 128;
+    if (!operands.haveThreads())
+      return WarpgroupRegisters{56, 224};
+    if (plan.blockN > manyColumns)
+      return operands.areOpen ? WarpgroupRegisters{152, 176} : WarpgroupRegisters{120, 192};
+    return std::nullopt;
+  }
+
+  static sym::Expr makeRank(DeviceFrame &frame, const WarpgroupPlan &plan) {
+    if (plan.cluster.blocks() == 1)
+      return 0;
+    OpBuilder &b = frame.builder;
+    Value rank = NVVM::ClusterId::create(b, frame.loc, b.getI32Type());
+    return frame.addVariable(arith::ExtUIOp::create(b, frame.loc, b.getI64Type(), rank),
+                             plan.cluster.blocks());
+  }
+
+  static std::optional<BarrierArray> makeOrder(DeviceFrame &frame, const WarpgroupPlan &plan) {
+    if (!plan.inTurns)
+      return std::nullopt;
+    return BarrierArray(frame, WarpgroupPlan::consumers, warps);
+  }
+
+  /// Before the operands' tensor maps.
+  static std::optional<PartialSums> makePartials(DeviceFrame &frame, const WarpgroupPlan &plan,
+                                                 const TileScheduler &tiles) {
+    if (!tiles.dividesSteps())
+      return std::nullopt;
+    return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize,
+                       plan.cluster.blocks());
+  }
+
+  static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+    return {plan.boxBytes(operands),
+            operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
+  }
+
+  void produce() {
+    Value turns = tiles.forEach(frame.constant(0), 1, [&](const ScheduledTile &tile, Value) {
+      feed.emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
+        Value begin = arith::SubIOp::create(b, loc, tile.turn, tile.first);
+        frame.emitLoop(tile.first, tile.end, 1, {},
+                       [&](Value iv, ValueRange) -> SmallVector<Value> {
+                         Value turn = arith::AddIOp::create(b, loc, begin, iv);
+                         sym::Expr k = dims.part * tile.part +
+                                       WarpgroupPlan::blockK * frame.addVariable(iv, steps);
+                         feed.emitStep(ring, turn, k);
+                         return {};
+                       });
+      });
+    });
+    feed.finish(ring, turns);
+  }
+
+  void consume() {
+    consumer = frame.named(group - 1, plan.consumers);
+    sharer = plan.inTurns ? sym::Expr(0) : consumer;
+    sym::Expr lane = frame.named(inGroup.mod(warpSize), warpSize);
+    isFirstLane = releases = emitIsZero(frame, frame.emit(lane));
+    if (int64_t blocks = plan.cluster.blocks(); blocks > 1) {
+      releases = frame.emitLess(lane, blocks);
+      others = ring.emptyIn(
+          arith::TruncIOp::create(b, loc, b.getI32Type(), frame.simplifyAndEmit(lane.mod(blocks))));
+    }
+    // Each of the operands' boxes has a consumer's rows, and so has a part of an undivided one.
+    Value memory = ring.memory(frame.constant(0));
+    Value rows =
+        frame.gep(memory, b.getI8Type(), frame.simplifyAndEmit(wgmmaM * lineBytes * sharer));
+    Value columns = frame.gep(memory, b.getI8Type(), frame.constant(feed.lhsBytes()));
+    constexpr int64_t boxBytes = WarpgroupPlan::blockK * lineBytes;
+    MatrixDescriptor left(frame, rows, operands.lhs.alongRows, boxBytes);
+    MatrixDescriptor right(frame, columns, operands.rhs.alongRows, boxBytes);
+    Value first = plan.inTurns ? frame.emit(consumer) : frame.constant(0);
+    tiles.forEach(first, plan.inTurns ? plan.consumers : 1,
+                  [&](const ScheduledTile &tile, Value before) {
+                    takeTurn(before);
+                    Value zero = LLVM::ZeroOp::create(b, loc, product.sumsType());
+                    Value some = frame.emitLess(0, steps);
+                    Value sums = frame.emitWhere(some, zero, [&]() -> SmallVector<Value> {
+                      return {multiply(tile, left, right)};
+                    })[0];
+                    if (some)
+                      frame.emitIf(emitIsZero(frame, frame.emit(steps)), [&] { passTurn(); });
+                    finish(tile, sums);
+                  });
+  }
+
+  /// In turns, the first consumer begins.
+  void takeTurn(Value before) {
+    if (!order)
+      return;
+    Value mine = frame.emit(consumer);
+    Value parity = arith::AddIOp::create(b, loc, before, frame.constant(1));
+    order->wait(mine, arith::SubIOp::create(b, loc, parity, mine));
+  }
+
+  void passTurn() {
+    if (order)
+      frame.emitIf(isFirstLane, [&] { order->arrive(frame.simplifyAndEmit(1 - consumer)); });
+  }
+
+  void release(Value turn) {
+    frame.emitIf(releases, [&] { ring.release(turn, others); });
+  }
+
+  /// A tile's sums.
+  Value multiply(const ScheduledTile &tile, const MatrixDescriptor &left,
+                 const MatrixDescriptor &right) {
+    ring.waitFull(tile.turn);
+    Value first = multiplyStep({}, left, right, tile.turn);
+    Value count = arith::SubIOp::create(b, loc, tile.end, tile.first);
+    Value last = frame.emitLoop(frame.constant(1), count, 1, first,
+                                [&](Value iv, ValueRange values) -> SmallVector<Value> {
+                                  Value turn = arith::AddIOp::create(b, loc, tile.turn, iv);
+                                  ring.waitFull(turn);
+                                  Value next = multiplyStep(values[0], left, right, turn);
+                                  NVVM::WgmmaWaitGroupSyncOp::create(b, loc, 1);
+                                  release(arith::SubIOp::create(b, loc, turn, frame.constant(1)));
+                                  return {next};
+                                })[0];
+    passTurn();
+    last = product.wait(0, last);
+    Value end = arith::AddIOp::create(b, loc, tile.turn, count);
+    release(arith::SubIOp::create(b, loc, end, frame.constant(1)));
+    return last;
+  }
+
+  /// One step's products, as one group that goes on when this has ended.
+  Value multiplyStep(Value sums, const MatrixDescriptor &left, const MatrixDescriptor &right,
+                     Value turn) {
+    Value offset = arith::MulIOp::create(
+        b, loc, ring.place(turn), frame.constant(plan.stageBytes() / MatrixDescriptor::unit));
+    return product.multiply(sums, left, offset, right, offset, WarpgroupPlan::blockK);
+  }
+
+  void finish(const ScheduledTile &tile, Value sums) {
+    SmallVector<Value> values = product.unpack(sums);
+    // What is computed of the thread's number would otherwise be in registers while it multiplies.
+    sym::Expr thread = frame.addVariable(frame.readThread(), frame.numThreads);
+    warp = frame.named((thread - warpgroupSize).floorDiv(warpSize), plan.consumers * warps);
+    lane = frame.named(thread.mod(warpSize), warpSize);
+    line = frame.named(lane.floorDiv(4), 8);
+    pair = frame.named(lane.mod(4), 4);
+    sym::Expr warpOfTile = plan.inTurns ? frame.named(warp.mod(warps), warps) : warp;
+    firstRow = (wgmmaM / warps) * warpOfTile;
+    if (!partials)
+      return write(tile, values);
+    partials->begin(warpSize * warpOfTile + lane, warpOfTile, lane);
+    Value isLast = compare(arith::CmpIPredicate::eq, tile.end, frame.emit(steps));
+    auto either = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(either.elseBlock());
+    partials->leave(values);
+    b.setInsertionPointToStart(either.thenBlock());
+    Value isShared = compare(arith::CmpIPredicate::ne, tile.first, frame.constant(0));
+    write(tile, frame.emitWhere(isShared, values,
+                                [&] { return partials->add(tiles.firstBlock(tile), values); }));
+  }
+
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, predicate, x, y);
+  }
+
+  /// Runs the epilogue on a tile's sums, and writes what it gives.
+  void write(const ScheduledTile &tile, ValueRange sums) {
+    SmallVector<Value> values(sums);
+    if (roundsSums())
+      values = product.copy(sums);
+    codegen::BodyEmitter::Scope scope(epilogue);
+    epilogue.setLanes(1);
+    partNumber = tile.part;
+    bind(epilogue, dims.batchGroups, tile.batch, /*isNamed=*/true);
+    epilogue.emitAvailable();
+    if (exchange)
+      return storeRuns(tile, values);
+    SmallVector<ContractTile::Row> rows;
+    for (int64_t below : {0, 1}) {
+      ContractTile::Row &row = rows.emplace_back();
+      row.neighbours = 2;
+      row.row = firstRow + line + 8 * below;
+      for (int64_t j = 0; j < plan.blockN / 8; ++j)
+        for (int64_t next : {0, 1})
+          row.columns.push_back({8 * j + 2 * pair + next, sumNumber(j, below) + next});
+    }
+    storeRows(rows, values, tile.firstM, tile.firstN);
+  }
+
+  /// Whether something is computed of the sums' values in f16.
+  bool roundsSums() {
+    return llvm::any_of(op.getEpilogue().getArgument(0).getUsers(), [](Operation *user) {
+      return isa<arith::TruncFOp>(user) && user->getResult(0).getType().isF16() &&
+             llvm::any_of(user->getUsers(),
+                          [](Operation *op) { return !isa<kernel::YieldOp>(op); });
+    });
+  }
+
+  /// A warp has 16 rows, in which the sums are those of mma.sync: of chunk `j` of 8 columns two
+  /// neighbours, in a row and the one 8 below.
+  static int64_t sumNumber(int64_t j, int64_t below) { return 4 * j + 2 * below; }
+
+  /// Decides how sums are written.
+  void makeExchange() {
+    Type type = cast<RankedTensorType>(op.getType()).getElementType();
+    if (!type.isF32() && !type.isF16() && !type.isBF16())
+      return;
+    run = vectorBytes / (type.getIntOrFloatBitWidth() / 8);
+    onRuns = readsElements();
+    Type exchanged = onRuns ? Type(b.getF32Type()) : type;
+    if (!hasRuns(run) || !RowExchange::isValid(exchanged, plan.blockN))
+      return;
+    exchange.emplace(frame, exchanged, plan.blockN, run, WarpgroupPlan::consumers * warps);
+  }
+
+  void storeRuns(const ScheduledTile &tile, ValueRange sums) {
+    sym::Expr firstM = tile.firstM + firstRow;
+    exchange->begin(warp, lane);
+    int64_t piece = exchange->pieceColumns();
+    forEachBand(plan.blockN / piece, sums, [&](sym::Expr number, ValueRange ofPiece) {
+      sym::Expr firstN = tile.firstN + number * piece;
+      for (int64_t j = 0; j < piece / 8; ++j) {
+        SmallVector<Value> values[2];
+        for (int64_t below : {0, 1})
+          llvm::append_range(values[below], ofPiece.slice(sumNumber(j, below), 2));
+        if (!onRuns)
+          evaluateInPlace(firstM, firstN + 8 * j, values);
+        for (int64_t below : {0, 1})
+          exchange->put(number, j, below, values[below]);
+      }
+      exchange->meet();
+      SmallVector<SmallVector<Value>> got;
+      for (size_t i = 0; i < exchange->runs().size(); ++i)
+        got.push_back(exchange->get(number, i));
+      for (auto [lineRun, values] : llvm::zip_equal(exchange->runs(), got)) {
+        sym::Expr m = firstM + lineRun.row, n = firstN + lineRun.column;
+        frame.emitIf(frame.both(frame.emitLess(m, dims.m), frame.emitLess(n, dims.n)), [&] {
+          codegen::BodyEmitter::Scope scope(epilogue);
+          bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
+          epilogue.emitAvailable();
+          storeValues(n, onRuns ? evaluate(n, values) : values);
+        });
+      }
+    });
+  }
+
+  /// Runs the epilogue on a lane's sums of 8 columns. What is outside of the product takes the
+  /// place of something inside: it is not written.
+  void evaluateInPlace(sym::Expr firstM, sym::Expr firstN, SmallVector<Value> (&sums)[2]) {
+    auto clamp = [&](sym::Expr value, sym::Expr extent) {
+      if (frame.assumptions.isLess(value, extent))
+        return frame.named(value, extent);
+      return frame.addVariable(arith::MinSIOp::create(b, loc, frame.simplifyAndEmit(value),
+                                                      frame.simplifyAndEmit(extent - 1)),
+                               extent);
+    };
+    // `dims.n` is a multiple of runs, which are longer than two.
+    sym::Expr inside =
+        clamp(frame.assumptions.simplify((firstN + 2 * pair).floorDiv(2)), dims.n.floorDiv(2));
+    for (int64_t next : {0, 1}) {
+      codegen::BodyEmitter::Scope column(epilogue);
+      bind(epilogue, dims.nGroups, 2 * inside + next, /*isNamed=*/false);
+      epilogue.emitAvailable();
+      for (int64_t below : {0, 1}) {
+        codegen::BodyEmitter::Scope row(epilogue);
+        bind(epilogue, dims.mGroups, clamp(firstM + line + 8 * below, dims.m),
+             /*isNamed=*/true);
+        epilogue.setArgument(0, sums[below][next]);
+        sums[below][next] = epilogue.emitYield().front();
+      }
+    }
+  }
+
+  WarpgroupPlan plan;
+  const WarpgroupOperands &operands;
+  /// The block's threads and warpgroups; the threads of one.
+  sym::Expr thread, group, inGroup;
+  sym::Expr rank; // of the block in its cluster
+  TileScheduler tiles;
+  sym::Expr steps; // of a tile
+  /// Nothing: all tiles are wholes.
+  std::optional<PartialSums> partials;
+  WarpgroupFeed feed;
+  /// Of each warpgroup that multiplies in turns: the other one has passed the turn on.
+  std::optional<BarrierArray> order;
+  StageRing ring;
+  WarpgroupProduct product;
+  /// Of the warpgroups that multiply this one; and of those that have a tile together.
+  sym::Expr consumer = 0, sharer = 0;
+  Value isFirstLane;
+  /// The lanes that let go of a place, one in each block of a cluster: null `others` are its own.
+  Value releases, others;
+  /// Nothing: neighbours are written as tensor cores leave them.
+  std::optional<RowExchange> exchange;
+  int64_t run = 0;     // columns that a lane writes together
+  bool onRuns = false; // the epilogue is evaluated
+  /// Of the warps that multiply this one, and its first row; this lane, and where its sums are.
+  sym::Expr warp = 0, firstRow = 0, lane = 0, line = 0, pair = 0;
+};
+
+} // namespace
+
+LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract) {
+  auto operands = findWarpgroupOperands(frame.func);
+  auto plan = operands ? readWarpgroupPlan(frame.func, *operands) : std::nullopt;
+  if (!plan)
+    return frame.func.emitError("a schedule for warpgroups needs tile = [64, n] and block = "
+                                "[m, n, 64], for operands that come 16 bytes at a time, and "
+                                "clusters of two blocks at most, which share what comes in boxes");
+  WarpgroupEmitter(frame, contract, *plan, *operands).emit();
+  return success();
+}

@@ -1,0 +1,105 @@
+#include "CUDA/Hopper/WarpgroupAttention.h"
+#include "CUDA/Attention/AttentionKernel.h"
+#include "kiln/Codegen/LoopNest.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Shared memory of a block, less what aligns it and the barriers; and the most places of use.
+static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
+/// Fewer queries are left to the path of all GPUs, whose blocks are smaller.
+static constexpr int64_t minQueries = 64;
+static constexpr int64_t maxDepth = 256;
+/// Of a bias, which each thread evaluates for 64 scores together.
+static constexpr int64_t maxBiasOps = 24;
+
+static constexpr int64_t consumers = 2;
+
+/// Keys of a block: as many as there are registers for beside sums of so many features, what a bias
+/// or the comparison of keys and queries is computed with, and a length that only a run shows.
+static int64_t findMostKeys(kernel::AttentionOp op, int64_t features) {
+  bool hasBias = !op.getBias().empty(), isKnown = op.getN().getValue().isConstant();
+  if (features > 192 && hasBias)
+    return isKnown ? 32 : 16;
+  if (features > 192 && op.getCausal())
+    return isKnown ? 48 : 32;
+  if (features > 128 && hasBias)
+    return isKnown ? 64 : 32;
+  if (features > 128)
+    return isKnown ? 80 : 64;
+  if (hasBias && features > 64)
+    return isKnown ? 96 : 64;
+  return 128;
+}
+
+static int64_t chooseKeys(kernel::AttentionOp op, int64_t features) {
+  int64_t most = findMostKeys(op, features);
+  if (!op.getPart())
+    return most;
+  // Parts fit the blocks of other GPUs, which have 16 to 64 keys.
+  sym::Assumptions assumptions = kernel::getAssumptions(&op.getK());
+  int64_t keys = llvm::bit_floor<uint64_t>(most);
+  while (keys > wgmmaK && !assumptions.isMultipleOf(op.getPartAttr().getValue(), keys))
+    keys /= 2;
+  return keys;
+}
+
+int64_t WarpgroupAttentionPlan::stages(const WarpgroupAttentionOperands &operands) const {
+  int64_t room = sharedMemory - bytes(queries(), operands.depth);
+  return std::min<int64_t>(maxStages, llvm::bit_floor<uint64_t>(room / stageBytes(operands)));
+}
+
+static bool isShort(Region &bias) {
+  return bias.empty() ||
+         (llvm::range_size(bias.front()) <= maxBiasOps &&
+          llvm::all_of(bias.front(), [](Operation &op) { return op.getNumRegions() == 0; }));
+}
+
+std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func) {
+  auto op = dyn_cast<kernel::AttentionOp>(func.getRoot());
+  if (!op || !func->hasAttr(alignedAttrName) || !isShort(op.getBias()) ||
+      codegen::estimate(op.getM().getValue()) < minQueries)
+    return std::nullopt;
+  auto typeOf = [](Region &region) {
+    return region.front().getTerminator()->getOperand(0).getType();
+  };
+  Type type = typeOf(op.getQ());
+  auto depth = op.getD().getValue().constant(), valueDepth = op.getDv().getValue().constant();
+  // The product with values has as many columns as these have features.
+  if (!(type.isF16() || type.isBF16()) || type != typeOf(op.getK()) || type != typeOf(op.getV()) ||
+      !depth || !valueDepth || *depth < 1 || *depth > maxDepth || *valueDepth < 8 ||
+      *valueDepth > maxDepth || *valueDepth % 8)
+    return std::nullopt;
+  unsigned m = op.getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
+  auto q = findTensorView(op, op.getQ(), m, d), k = findTensorView(op, op.getK(), n, d),
+       v = findTensorView(op, op.getV(), n, dv);
+  if (!q || !k || !v)
+    return std::nullopt;
+  return WarpgroupAttentionOperands{std::move(*q), std::move(*k), std::move(*v),
+                                    type,          *depth,        *valueDepth};
+}
+
+KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
+                                        const WarpgroupAttentionOperands &operands) {
+  auto op = cast<kernel::AttentionOp>(func.getRoot());
+  int64_t features = std::max(operands.depth, operands.valueDepth);
+  WarpgroupAttentionPlan plan{consumers, chooseKeys(op, features)};
+  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM},
+                                            {plan.queries(), plan.keys}, wgmmaK, /*stage=*/false);
+  return {schedule, getGrid(op, plan.queries()), plan.threads()};
+}
+
+std::optional<WarpgroupAttentionPlan>
+cuda::readWarpgroupAttention(kernel::ScheduleAttr schedule,
+                             const WarpgroupAttentionOperands &operands) {
+  auto tile = schedule.getTile(), block = schedule.getBlock();
+  if (tile.size() != 1 || block.size() != 2 || tile[0] != wgmmaM || block[0] % wgmmaM ||
+      schedule.getLanes() != wgmmaK)
+    return std::nullopt;
+  WarpgroupAttentionPlan plan{block[0] / wgmmaM, block[1]};
+  bool isValid = plan.consumers >= 1 && plan.consumers <= 2 && plan.keys >= wgmmaK &&
+                 plan.keys <= 256 && plan.keys % wgmmaK == 0 && plan.stages(operands) >= 2;
+  return isValid ? std::optional(plan) : std::nullopt;
+}

@@ -1,0 +1,75 @@
+//===- WarpgroupPlan.h - Products of warpgroups on Hopper -------*- C++ -*-===//
+#ifndef KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPPLAN_H
+#define KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPPLAN_H
+
+#include "CUDA/Hopper/WarpgroupProduct.h"
+
+namespace kiln::cuda {
+
+/// An operand whose neighbours in memory are rows of a step, or steps of a row.
+struct WarpgroupOperand {
+  bool alongRows;
+  /// The operand as a tensor map sees it; nullopt: threads bring it.
+  std::optional<TensorView> view;
+};
+
+struct WarpgroupOperands {
+  WarpgroupOperand lhs, rhs;
+  /// Only a run shows how many rows or columns there are.
+  bool areOpen;
+  bool haveBoxes() const { return lhs.view || rhs.view; }
+  bool haveThreads() const { return !lhs.view || !rhs.view; }
+};
+
+/// A block has one warpgroup that copies and two that multiply, each `wgmmaM` rows by `blockN`
+/// columns. Either both have half of a tile, or each has tiles of its own, and multiplies while the
+/// other writes what it has (`inTurns`). As many blocks as the GPU has multiprocessors go through
+/// all tiles; those of a cluster through neighbouring ones together.
+struct WarpgroupPlan {
+  bool inTurns;
+  int64_t blockN;
+  ClusterShape cluster = {};
+
+  static constexpr int64_t blockK = lineBytes / 2; // of two bytes
+  static constexpr int64_t consumers = 2, threads = (1 + consumers) * warpgroupSize;
+  /// Warpgroups that have a tile together.
+  int64_t sharers() const { return inTurns ? 1 : consumers; }
+  int64_t blockM() const { return sharers() * wgmmaM; }
+  int64_t stageBytes() const { return (blockM() + blockN) * lineBytes; }
+  /// Those that come in boxes.
+  int64_t boxBytes(const WarpgroupOperands &operands) const {
+    return ((operands.lhs.view ? blockM() : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
+  }
+  /// What a block copies itself of those.
+  int64_t copiedBytes() const { return (blockM() / cluster.n + blockN / cluster.m) * lineBytes; }
+  /// As many as there is room for.
+  int64_t stages() const;
+  /// A tile's sums.
+  int64_t partialBytes() const { return blockM() * blockN * 4; }
+  /// Steps of a tile. Past the last part's there are zeros.
+  sym::Expr steps(const ContractDims &dims) const { return dims.part.ceilDiv(blockK); }
+  /// Tiles that a cluster has together count as one. What of them is outside of the product is
+  /// copied as zeros, and not written.
+  sym::Expr tilesM(const ContractDims &dims) const { return dims.m.ceilDiv(blockM() * cluster.m); }
+  sym::Expr tilesN(const ContractDims &dims) const { return dims.n.ceilDiv(blockN * cluster.n); }
+  sym::Expr tiles(const ContractDims &dims) const {
+    return dims.numParts * dims.numBatch * tilesM(dims) * tilesN(dims);
+  }
+};
+
+/// Nullopt: this product is not one of bf16 or f16 summed in f32 out of neighbours that come 16
+/// bytes at a time, or too small.
+std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
+
+/// A schedule for which `operands` allow: `tile = [64, n]`, `block = [m, n, k]`, `lanes` the steps
+/// of an instruction; and maybe a cluster.
+KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
+/// What it says; nullopt: it is none for these operands.
+std::optional<WarpgroupPlan> readWarpgroupPlan(kernel::FuncOp func,
+                                               const WarpgroupOperands &operands);
+
+mlir::LogicalResult emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract);
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPPLAN_H

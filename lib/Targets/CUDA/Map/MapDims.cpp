@@ -1,0 +1,255 @@
+#include "CUDA/Map/TransposePlan.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Threads of a block where nothing asks for more.
+static constexpr int64_t usualThreads = 256;
+/// A row of fewer elements is one thread's, of more than the second number a block's.
+static constexpr int64_t minWarpRow = 16, maxWarpRow = 2048;
+/// Threads that fill a GPU.
+static constexpr int64_t manyElements = 1 << 15;
+/// Elements of a row that a thread takes at once, at most.
+static constexpr int64_t maxRowVector = 8;
+/// Fewer rows than this do not fill a GPU with a warp each.
+static constexpr int64_t fewRows = 512;
+/// Elements of a long row that a thread of a block has, which its registers hold.
+static constexpr int64_t elementsOfLongRow = 32;
+/// Bytes that a thread should have asked for before it waits for the first, and how many accesses
+/// that are at most.
+static constexpr int64_t bytesAhead = 64, maxSteps = 4;
+/// More than this is computed of an element: what a thread does takes longer than its memory.
+static constexpr int64_t muchWork = 48;
+
+/// The dims of the map on which each of its values depends.
+static DenseMap<Operation *, llvm::SmallBitVector> findDependences(kernel::MapOp map) {
+  unsigned rank = map.getDomain().size();
+  DenseMap<Operation *, llvm::SmallBitVector> result;
+  for (Operation &op : map.getBody().front()) {
+    llvm::SmallBitVector dims(rank);
+    op.walk([&](Operation *inner) {
+      if (auto indices = inner->getAttrOfType<sym::MapAttr>("map"))
+        for (sym::Expr expr : indices.getResults())
+          expr.walkLeaves([&](sym::Expr leaf) {
+            if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < rank)
+              dims.set(leaf.dimIndex());
+          });
+      for (Value operand : inner->getOperands())
+        if (auto it = result.find(operand.getDefiningOp()); it != result.end())
+          dims |= it->second;
+    });
+    result[&op] = dims;
+  }
+  return result;
+}
+
+MapDims::MapDims(kernel::MapOp map) : domain(map.getDomain()) {
+  unsigned rank = domain.size();
+  auto dependences = findDependences(map);
+  llvm::SmallBitVector isRow(rank, true);
+  // A dim of one element is nobody's.
+  llvm::SmallBitVector isTrivial(rank);
+  for (unsigned i = 0; i < rank; ++i)
+    isTrivial[i] = domain[i].isConstant(1);
+  // The rows are those of the reductions that go through most.
+  int64_t most = 0;
+  for (auto reduce : map.getBody().front().getOps<kernel::ReduceOp>()) {
+    int64_t elements = codegen::estimate(sym::product(reduce.getExtents().getSizes()));
+    llvm::SmallBitVector dims = dependences[reduce] | isTrivial;
+    reduced = std::max(reduced, elements);
+    if (!dims.all() && elements > most) {
+      most = elements;
+      isRow = dims;
+    }
+  }
+  if (most)
+    reduced = most;
+
+  auto accesses = codegen::collectAccesses(map.getBody());
+  for (unsigned i = 0; i < rank;) {
+    unsigned end = i + 1;
+    while (end < rank && isRow[end] == isRow[i])
+      ++end;
+    auto groups = codegen::collapseDims(i, ArrayRef(domain).slice(i, end - i), accesses);
+    llvm::append_range(isRow[i] ? rows : columns, groups);
+    i = end;
+  }
+  findWalks(map);
+  if (map->getParentOp()->hasAttr(alignedAttrName) && walksAlong(map, dependences))
+    findVector(map);
+  findSteps(map);
+}
+
+/// Whether neighbours, of elements and in what a row's threads reduce together, are neighbours in
+/// all memory that distinguishes them: otherwise threads that are neighbours should be.
+bool MapDims::walksAlong(kernel::MapOp map,
+                         const DenseMap<Operation *, llvm::SmallBitVector> &dependences) {
+  auto isAlong = [](ArrayRef<codegen::Access> accesses, sym::Expr dim) {
+    return llvm::all_of(accesses, [&](const codegen::Access &access) {
+      codegen::Walk walk = codegen::classify(access.expr, dim);
+      return !access.isOffset || walk == codegen::Walk::Consecutive ||
+             walk == codegen::Walk::Uniform;
+    });
+  };
+  const auto &last = columns.empty() ? rows : columns;
+  if (!last.empty() && !(reduced && columns.empty()) &&
+      !isAlong(codegen::collectAccesses(map.getBody()), last.back().lastDim()))
+    return false;
+  for (auto reduce : map.getBody().front().getOps<kernel::ReduceOp>()) {
+    bool isOfElement = llvm::any_of(columns, [&](const codegen::DimGroup &group) {
+      return dependences.lookup(reduce).test(group.first);
+    });
+    unsigned numDims = domain.size() + reduce.getExtents().getSizes().size();
+    if (!isOfElement &&
+        !isAlong(codegen::collectAccesses(reduce.getBody()), sym::Expr::dim(numDims - 1)))
+      return false;
+  }
+  return true;
+}
+
+void MapDims::findVector(kernel::MapOp map) {
+  int64_t widest = 1;
+  auto include = [&](Value tensor) {
+    Type storage =
+        codegen::getStorageType(cast<RankedTensorType>(tensor.getType()).getElementType());
+    widest = std::max<int64_t>(widest, storage.isIntOrFloat() ? storage.getIntOrFloatBitWidth() / 8
+                                                              : vectorBytes);
+  };
+  llvm::for_each(map.getResults(), include);
+  sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
+  if (reduced) {
+    // The widest of what is read decides: the loops have no more values than registers hold.
+    map.walk([&](kernel::ReadOp read) { include(read.getTensor()); });
+    int64_t elements = std::min(vectorBytes / widest, maxRowVector);
+    if (columns.empty() || assumptions.isMultipleOf(columns.back().extent, elements))
+      vector = elements;
+    return;
+  }
+  int64_t elements = vectorBytes / widest;
+  if (!columns.empty() || rows.empty() ||
+      codegen::estimate(sym::product(rowExtents())) < manyElements * elements)
+    return;
+  bool isMultiple = assumptions.isMultipleOf(rows.back().extent, elements);
+  if (!isMultiple && rows.size() > 1)
+    return;
+  vector = elements;
+  isRagged = !isMultiple;
+}
+
+static int64_t getBytes(kernel::ReadOp read) {
+  Type storage =
+      codegen::getStorageType(cast<RankedTensorType>(read.getTensor().getType()).getElementType());
+  return storage.isIntOrFloat() ? storage.getIntOrFloatBitWidth() / 8 : vectorBytes;
+}
+
+void MapDims::findSteps(kernel::MapOp map) {
+  if (reduced) {
+    map.walk([&](kernel::ReadOp read) {
+      if (read->getParentOp() != map)
+        registersKept += llvm::divideCeil(getBytes(read), 4);
+    });
+    return;
+  }
+  int64_t bytes = 0, work = 0;
+  map.walk([&](Operation *op) {
+    if (auto read = dyn_cast<kernel::ReadOp>(op))
+      bytes += getBytes(read);
+    work += isa<math::MathDialect>(op->getDialect()) ? 20 : 1;
+  });
+  while (steps < maxSteps && 2 * steps * work <= muchWork && bytes * vector * steps < bytesAhead &&
+         codegen::estimate(sym::product(rowExtents())) >= manyElements * vector * 8 * steps)
+    steps *= 2;
+}
+
+int64_t MapDims::countKept(int64_t threads) const {
+  // Of 64 Ki registers; the others are for what is computed.
+  int64_t registers = std::min<int64_t>(65536 / threads, 255);
+  return std::min<int64_t>(2 * elementsOfLongRow,
+                           registers * 3 / 5 / std::max<int64_t>(registersKept, 1));
+}
+
+void MapDims::findWalks(kernel::MapOp map) {
+  if (rows.empty() || !reduced)
+    return;
+  unsigned rank = domain.size();
+  auto isAlong = [&](function_ref<sym::Expr(unsigned)> getDim) {
+    return llvm::any_of(map.getBody().front().getOps<kernel::ReduceOp>(), [&](auto reduce) {
+      sym::Expr dim = getDim(rank + reduce.getExtents().getSizes().size());
+      return llvm::any_of(codegen::collectAccesses(reduce.getBody()),
+                          [&](const codegen::Access &access) {
+                            return access.isOffset && codegen::classify(access.expr, dim) ==
+                                                          codegen::Walk::Consecutive;
+                          });
+    });
+  };
+  if (isAlong([](unsigned numDims) { return sym::Expr::dim(numDims - 1); }))
+    return;
+  for (size_t i = rows.size(); i-- > 0;)
+    if (codegen::estimate(rows[i].extent) >= warpSize &&
+        isAlong([&](unsigned) { return rows[i].lastDim(); })) {
+      // Neighbouring threads have those rows, wherever the result has them.
+      std::rotate(rows.begin() + i, rows.begin() + i + 1, rows.end());
+      rowsAreConsecutive = true;
+      return;
+    }
+}
+
+static int64_t chooseTeam(const MapDims &dims) {
+  int64_t elements = std::max(dims.reduced, codegen::estimate(sym::product(dims.columnExtents())));
+  if (!dims.reduced || dims.rowsAreConsecutive || elements < minWarpRow)
+    return 1;
+  int64_t numRows = codegen::estimate(sym::product(dims.rowExtents()));
+  if (numRows < fewRows && elements >= 2 * usualThreads)
+    return elements >= 16 * usualThreads ? 2 * usualThreads : usualThreads;
+  if (elements <= maxWarpRow)
+    return warpSize;
+  return std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(elements, elementsOfLongRow)),
+                             usualThreads / 2, 4 * usualThreads);
+}
+
+FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
+  auto map = cast<kernel::MapOp>(func.getRoot());
+  if (failed(codegen::verifyValueTypes(map)))
+    return failure();
+  MapDims dims(map);
+  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  if (!schedule)
+    if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims))
+      schedule = plan->schedule(func.getContext());
+  if (schedule && schedule.getStage())
+    return planTransposedMap(func, dims, schedule);
+  if (!schedule) {
+    int64_t team = chooseTeam(dims);
+    int64_t threads = team > warpSize ? team : usualThreads;
+    int64_t lanes = dims.reduced && team == 1 ? 1 : dims.vector;
+    schedule = kernel::ScheduleAttr::get(func.getContext(), {team, dims.steps}, {threads}, lanes,
+                                         /*stage=*/false);
+  }
+  if (schedule.getTile().size() != 2 || schedule.getBlock().size() != 1)
+    return func.emitError("a map's schedule needs tile = [team, steps] and block = [threads]");
+  int64_t team = schedule.getTile()[0], steps = schedule.getTile()[1],
+          threads = schedule.getBlock()[0];
+  if (threads < warpSize || threads > 1024 || !llvm::isPowerOf2_64(threads) ||
+      !llvm::is_contained({int64_t(1), warpSize, threads}, team))
+    return func.emitError("a map's schedule needs a power of two of threads, 32 to 1024, and a "
+                          "team of one, a warp or all of them");
+  bool isInRow = dims.reduced;
+  if (schedule.getLanes() != 1 && (isInRow == (team == 1) || schedule.getLanes() != dims.vector))
+    return func.emitError("a map's schedule has lanes that its loops are no multiple of");
+  if (steps < 1 || steps > 16 || (steps != 1 && isInRow))
+    return func.emitError("a map's schedule has up to 16 steps, and one where there are rows");
+  sym::Expr numRows = sym::product(dims.rowExtents());
+  if (!isInRow)
+    numRows = numRows.ceilDiv(schedule.getLanes() * steps);
+  return KernelPlan{schedule, numRows.ceilDiv(threads / team), threads};
+}
+
+void cuda::storeResults(DeviceFrame &frame, kernel::MapOp map, codegen::BodyEmitter &body,
+                        sym::Expr offset, ArrayRef<Value> values) {
+  for (auto [i, value] : llvm::enumerate(values)) {
+    auto type = cast<RankedTensorType>(map.getResult(i).getType());
+    body.store(frame.resultBuffer(i), type.getElementType(), offset, value);
+  }
+}

@@ -1,0 +1,106 @@
+#include "CUDA/Map/ThreadTeam.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+ThreadTeam::ThreadTeam(DeviceFrame &frame, int64_t threads) : frame(frame) {
+  size = threads;
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  if (size == frame.numThreads) {
+    rank = frame.thread;
+    number = frame.constant(0);
+  } else {
+    rank = arith::RemUIOp::create(b, loc, frame.thread, frame.constant(size));
+    number = arith::DivUIOp::create(b, loc, frame.thread, frame.constant(size));
+  }
+}
+
+/// The instruction moves 32 bits.
+Value ThreadTeam::shuffle(Value value, int64_t distance) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  Type type = value.getType(), i32 = b.getI32Type(), i64 = b.getI64Type();
+  auto i32Constant = [&](int64_t number) -> Value {
+    return arith::ConstantIntOp::create(b, loc, number, 32);
+  };
+  if (auto complex = dyn_cast<ComplexType>(type)) {
+    Type part = complex.getElementType();
+    Value re = shuffle(complex::ReOp::create(b, loc, part, value), distance);
+    Value im = shuffle(complex::ImOp::create(b, loc, part, value), distance);
+    return complex::CreateOp::create(b, loc, complex, re, im);
+  }
+  unsigned width = type.getIntOrFloatBitWidth();
+  if (isa<FloatType>(type)) {
+    Type bits = b.getIntegerType(width);
+    Value moved = shuffle(arith::BitcastOp::create(b, loc, bits, value), distance);
+    return arith::BitcastOp::create(b, loc, type, moved);
+  }
+  if (width < 32) {
+    Value moved = shuffle(arith::ExtUIOp::create(b, loc, i32, value), distance);
+    return arith::TruncIOp::create(b, loc, type, moved);
+  }
+  if (width == 64) {
+    Value shift = arith::ConstantIntOp::create(b, loc, 32, 64);
+    Value low = arith::TruncIOp::create(b, loc, i32, value);
+    Value high = arith::TruncIOp::create(b, loc, i32, arith::ShRUIOp::create(b, loc, value, shift));
+    low = arith::ExtUIOp::create(b, loc, i64, shuffle(low, distance));
+    high = arith::ExtUIOp::create(b, loc, i64, shuffle(high, distance));
+    return arith::OrIOp::create(b, loc, low, arith::ShLIOp::create(b, loc, high, shift));
+  }
+  return NVVM::ShflOp::create(b, loc, i32, i32Constant(-1), value, i32Constant(distance),
+                              i32Constant(warpSize - 1), NVVM::ShflKind::bfly, UnitAttr());
+}
+
+SmallVector<Value> ThreadTeam::combineLanes(ValueRange mine, int64_t lanes, Combine combine) {
+  SmallVector<Value> values(mine);
+  for (int64_t distance = lanes / 2; distance; distance /= 2) {
+    SmallVector<Value> others;
+    for (Value value : values)
+      others.push_back(shuffle(value, distance));
+    values = combine(values, others);
+  }
+  return values;
+}
+
+SmallVector<Value> ThreadTeam::combineAll(codegen::KernelFrame &, ValueRange mine,
+                                          Combine combine) {
+  if (size == 1)
+    return SmallVector<Value>(mine);
+  SmallVector<Value> values = combineLanes(mine, warpSize, combine);
+  int64_t numWarps = size / warpSize;
+  if (numWarps == 1)
+    return values;
+  // Every warp reads what all have written and combines it for itself. The memory is used once: no
+  // barrier need keep the next reduction from it.
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  Value lane = arith::RemUIOp::create(b, loc, frame.thread, frame.constant(warpSize));
+  Value warp = arith::DivUIOp::create(b, loc, frame.thread, frame.constant(warpSize));
+  Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, frame.constant(0));
+  SmallVector<Value> places;
+  for (Value value : values) {
+    Type type = value.getType();
+    int64_t bits = isa<ComplexType>(type)
+                       ? 2 * cast<ComplexType>(type).getElementType().getIntOrFloatBitWidth()
+                       : std::max(8u, type.getIntOrFloatBitWidth());
+    places.push_back(frame.allocateShared(numWarps * bits / 8));
+  }
+  Region none; // an emitter for its memory accesses alone
+  codegen::BodyEmitter memory(frame, none);
+  memory.setLanes(1);
+  sym::Expr warpNumber = frame.addVariable(warp, numWarps);
+  frame.emitIf(isFirst, [&] {
+    for (auto [place, value] : llvm::zip(places, values))
+      memory.store(place, value.getType(), warpNumber, value);
+  });
+  frame.emitBarrier();
+  Value source = arith::RemUIOp::create(b, loc, lane, frame.constant(numWarps));
+  sym::Expr sourceNumber = frame.addVariable(source, numWarps);
+  SmallVector<Value> partial;
+  for (auto [place, value] : llvm::zip(places, values))
+    partial.push_back(memory.load(place, value.getType(), sourceNumber));
+  return combineLanes(partial, numWarps, combine);
+}

@@ -1,0 +1,35 @@
+//===- ThreadTeam.h - Threads that share a reduction ------------*- C++ -*-===//
+#ifndef KILN_LIB_TARGETS_CUDA_MAP_THREADTEAM_H
+#define KILN_LIB_TARGETS_CUDA_MAP_THREADTEAM_H
+
+#include "kiln/Codegen/BodyEmitter.h"
+#include "kiln/Targets/CUDA/KernelEmitters.h"
+
+namespace kiln::cuda {
+
+/// A warp, or all warps of a block. Values go from lane to lane by shuffles, and from warp to warp
+/// through shared memory.
+class ThreadTeam : public codegen::Team {
+public:
+  /// `size` is 1, the warp's, or the block's number of threads.
+  ThreadTeam(DeviceFrame &frame, int64_t size);
+
+  /// This team's number in the block.
+  mlir::Value number;
+
+  llvm::SmallVector<mlir::Value> combineAll(codegen::KernelFrame &, mlir::ValueRange mine,
+                                            Combine combine) override;
+
+  /// The same of every `lanes` (a power of two) neighbouring lanes.
+  llvm::SmallVector<mlir::Value> combineLanes(mlir::ValueRange mine, int64_t lanes,
+                                              Combine combine);
+  /// `value` of the lane whose number differs in the bit `distance`.
+  mlir::Value shuffle(mlir::Value value, int64_t distance);
+
+private:
+  DeviceFrame &frame;
+};
+
+} // namespace kiln::cuda
+
+#endif // KILN_LIB_TARGETS_CUDA_MAP_THREADTEAM_H

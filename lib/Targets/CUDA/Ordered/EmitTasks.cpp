@@ -1,0 +1,66 @@
+// Kernels whose order matters, with the CPU's code: a thread runs what is a task there, as small as
+// tasks can be.
+#include "kiln/Targets/CUDA/KernelEmitters.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+static constexpr int64_t taskThreads = 64;
+
+/// The plan of the CPU's kernel, with a schedule that makes every row, and every column where they
+/// are independent, a task.
+static FailureOr<codegen::KernelPlan> planCpu(kernel::FuncOp func) {
+  const codegen::CPUInfo &target = getThreadTarget();
+  auto schedule = [&](ArrayRef<int64_t> block) {
+    func.setScheduleAttr(
+        kernel::ScheduleAttr::get(func.getContext(), {1}, block, 1, /*stage=*/false));
+  };
+  return llvm::TypeSwitch<Operation *, FailureOr<codegen::KernelPlan>>(func.getRoot())
+      .Case([&](kernel::ScanOp) {
+        schedule({1, 1});
+        return codegen::planScan(func, target);
+      })
+      .Case([&](kernel::ScatterOp) {
+        schedule({1, 1});
+        return codegen::planScatter(func, target);
+      })
+      .Case([&](kernel::SortOp) {
+        schedule({1});
+        return codegen::planSort(func, target);
+      })
+      .Case([&](kernel::RepeatOp) {
+        schedule({1});
+        return codegen::planRepeat(func, target);
+      })
+      .Default([](Operation *) -> FailureOr<codegen::KernelPlan> { llvm_unreachable("a task"); });
+}
+
+FailureOr<KernelPlan> cuda::planTasks(kernel::FuncOp func) {
+  FailureOr<codegen::KernelPlan> plan = planCpu(func);
+  if (failed(plan))
+    return failure();
+  return KernelPlan{plan->schedule, plan->grid.ceilDiv(taskThreads), taskThreads};
+}
+
+LogicalResult cuda::emitTasks(DeviceFrame &frame, Operation *root) {
+  FailureOr<codegen::KernelPlan> plan = planCpu(frame.func);
+  if (failed(plan))
+    return failure();
+  sym::Expr block = frame.addVariable(frame.block, plan->grid.ceilDiv(frame.numThreads));
+  sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+  sym::Expr task = frame.numThreads * block + thread;
+  LogicalResult result = success();
+  frame.emitIf(frame.emitLess(task, plan->grid), [&] {
+    frame.task = frame.simplifyAndEmit(task);
+    result =
+        llvm::TypeSwitch<Operation *, LogicalResult>(root)
+            .Case([&](kernel::ScanOp scan) { return codegen::emitScan(frame, scan); })
+            .Case([&](kernel::ScatterOp scatter) { return codegen::emitScatter(frame, scatter); })
+            .Case([&](kernel::SortOp sort) { return codegen::emitSort(frame, sort); })
+            .Case([&](kernel::RepeatOp repeat) { return codegen::emitRepeat(frame, repeat); })
+            .Default([](Operation *) { return failure(); });
+  });
+  return result;
+}

@@ -1,0 +1,36 @@
+/*===- emulator.h - Running a GPU's kernels on this machine -----------------===*
+ *
+ * With --gpu-arch=emulator a model carries its kernels as host code, made of the same
+ * functions that become PTX (lib/Targets/CUDA/Emulate.cpp). emulator.c runs a block's
+ * threads as fibres of one thread of the host; driver.h has a libcuda.so.1 on top of
+ * it. A model then runs end to end without a GPU, through the runtime that it has
+ * with one.
+ *
+ * What hardware would answer with garbage is an error here: memory accesses outside
+ * of a kernel's buffers and shared memory, barriers and shuffles that not all threads
+ * reach, memory that nobody has written (it holds 0xff, which is NaN). Addresses in
+ * the GPU's memory have a bit set that makes the host fault.
+ *
+ *===-----------------------------------------------------------------------===*/
+#ifndef KILN_TEST_EMULATOR_H
+#define KILN_TEST_EMULATOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EMULATOR_DEVICE_BIT ((uintptr_t)1 << 62)
+#define EMULATOR_POISON 0xff
+
+struct CUctx_st;
+
+/* Whether the kernels that are launched next may begin before those in front of them have ended:
+ * then a thread has to wait for these (griddepcontrol.wait) before it touches global memory. */
+extern int emulator_overlaps;
+
+/* Runs all blocks of a kernel, `NAME_emulated` of an image, so many at a time as make a cluster.
+ * Returns 0, or 1 and a message. */
+int emulator_launch(const char *name, void (*kernel)(void **arguments), struct CUctx_st *context,
+                    void **arguments, unsigned grid, unsigned cluster, unsigned threads,
+                    size_t shared_bytes, char *message, size_t message_size);
+
+#endif /* KILN_TEST_EMULATOR_H */
