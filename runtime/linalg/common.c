@@ -1,4 +1,4 @@
-/*===- common.c - Scaling and failures of decompositions ---------------------===*/
+/*===- common.c - Scaling, batches and failures of decompositions ------------===*/
 #include "linalg.h"
 
 double KILN_LINALG(normalize)(int64_t n, scalar *x) {
@@ -27,4 +27,18 @@ int32_t KILN_LINALG(fail)(const kiln_custom_op_context *context, const char *mes
   if (length < context->message_size)
     memcpy(context->message, message, length + 1);
   return KILN_ASSERTION_FAILED;
+}
+
+static void decompose_one(void *arg, int64_t i) {
+  decomposition *call = arg;
+  if (!call->decompose(call, i))
+    __atomic_store_n(&call->failed, true, __ATOMIC_RELAXED);
+}
+
+int32_t KILN_LINALG(decompose_all)(const kiln_custom_op_context *context, decomposition *call) {
+  for_each(context, call->in[0]->shape[0], decompose_one, call);
+  if (!call->failed)
+    return KILN_OK;
+  return KILN_LINALG(fail)(context, "the algorithm failed to converge; a matrix has elements that "
+                                    "are not finite, or is ill-conditioned");
 }

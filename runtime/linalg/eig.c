@@ -457,14 +457,7 @@ static void make_vectors(const schur *s, const number *values, number *x, number
   }
 }
 
-typedef struct {
-  const DLTensor *const *in, *const *out;
-  bool wants_vectors;
-  bool failed;
-} arguments;
-
-static void decompose(void *arg, int64_t i) {
-  arguments *call = arg;
+static bool decompose(const decomposition *call, int64_t i) {
   int64_t n = call->in[0]->shape[1];
   /* [2 n n + 5 n]: T, Q, two rows of reflectors, one of scales, two of vectors */
   scalar *work = vector_of(call->out[1], i), *tau = work + 2 * n * n, *w = tau + n;
@@ -478,23 +471,18 @@ static void decompose(void *arg, int64_t i) {
     make_hessenberg(&s, tau, w);
     is_done = make_triangular(&s, values);
   }
-  if (!is_done) {
-    __atomic_store_n(&call->failed, true, __ATOMIC_RELAXED);
-    return;
-  }
+  if (!is_done)
+    return false;
   if (call->wants_vectors)
     make_vectors(&s, values, (number *)(work + 2 * n * n + 3 * n),
                  (number *)call->out[2]->data + i * n * n);
   for (int64_t j = 0; j < n; ++j)
     values[j] *= most;
+  return true;
 }
 
 KILN_LINALG_FUNCTION(eig) {
   (void)num_inputs;
-  arguments call = {in, out, num_outputs == 3, false};
-  for_each(context, in[0]->shape[0], decompose, &call);
-  if (!call.failed)
-    return KILN_OK;
-  return KILN_LINALG(fail)(context, "the algorithm failed to converge; a matrix has elements that "
-                                    "are not finite, or is ill-conditioned");
+  decomposition call = {in, out, num_outputs == 3, decompose, false};
+  return KILN_LINALG(decompose_all)(context, &call);
 }

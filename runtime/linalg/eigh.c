@@ -119,14 +119,7 @@ static void sort(int64_t n, double *d, scalar *vectors, scalar *spare) {
   }
 }
 
-typedef struct {
-  const DLTensor *const *in, *const *out;
-  bool wants_vectors;
-  bool failed;
-} arguments;
-
-static void decompose(void *arg, int64_t i) {
-  arguments *call = arg;
+static bool decompose(const decomposition *call, int64_t i) {
   int64_t n = call->in[0]->shape[1];
   double *d = (double *)call->out[0]->data + i * n;
   scalar *work = vector_of(call->out[1], i), *a = work + 3 * n;
@@ -140,21 +133,16 @@ static void decompose(void *arg, int64_t i) {
     vectors = matrix_of(call->out[2], i);
     KILN_LINALG(accumulate)(n, n, n - 1, 1, a + 1, n + 1, tau, vectors);
   }
-  if (!is_finite(most) || !diagonalize(n, d, e, vectors)) {
-    __atomic_store_n(&call->failed, true, __ATOMIC_RELAXED);
-    return;
-  }
+  if (!is_finite(most) || !diagonalize(n, d, e, vectors))
+    return false;
   sort(n, d, vectors, w);
   for (int64_t j = 0; j < n; ++j)
     d[j] *= most;
+  return true;
 }
 
 KILN_LINALG_FUNCTION(eigh) {
   (void)num_inputs;
-  arguments call = {in, out, num_outputs == 3, false};
-  for_each(context, in[0]->shape[0], decompose, &call);
-  if (!call.failed)
-    return KILN_OK;
-  return KILN_LINALG(fail)(context, "the algorithm failed to converge; a matrix has elements that "
-                                    "are not finite, or is ill-conditioned");
+  decomposition call = {in, out, num_outputs == 3, decompose, false};
+  return KILN_LINALG(decompose_all)(context, &call);
 }

@@ -13,7 +13,7 @@
  *   eig.c      any eigenvalues: Hessenberg form, QR steps, substitution (7.4, 7.5, 7.6)
  *   ldl.c      LDL factors and systems: Bunch and Kaufman's pivoting (4.4)
  *   matrix_exp.c  exponentials: scaling and squaring of Taylor polynomials (9.3)
- *   common.c   scaling, failures
+ *   common.c   scaling, batches, failures
  *
  * Matrices of a batch are computed in parallel, each by one thread, so results do not
  * depend on the number of threads. Memory is the caller's: what an algorithm needs
@@ -222,6 +222,17 @@ static inline scalar *vector_of(const DLTensor *tensor, int64_t i) {
   return (scalar *)tensor->data + i * tensor->shape[1];
 }
 static inline int64_t number_of(const DLTensor *tensor) { return *(const int64_t *)tensor->data; }
+
+/* A decomposition of the matrices of a batch by an iteration that may not converge. */
+typedef struct decomposition {
+  const DLTensor *const *in, *const *out;
+  bool wants_vectors;
+  bool (*decompose)(const struct decomposition *call, int64_t i); /* false: not converged */
+  bool failed;                                                    /* some matrix */
+} decomposition;
+
+/* Decomposes each matrix, and gives the status. */
+int32_t KILN_LINALG(decompose_all)(const kiln_custom_op_context *context, decomposition *call);
 
 /*===-- The functions -------------------------------------------------------===*/
 

@@ -194,12 +194,6 @@ static void sort(bidiagonal *b, scalar *spare) {
   }
 }
 
-typedef struct {
-  const DLTensor *const *in, *const *out;
-  bool wants_vectors;
-  bool failed;
-} arguments;
-
 /* The matrix, or its adjoint if it has fewer rows than columns. */
 static void take(int64_t rows, int64_t columns, const scalar *from, scalar *to) {
   if (rows >= columns) {
@@ -211,8 +205,7 @@ static void take(int64_t rows, int64_t columns, const scalar *from, scalar *to) 
       to[i * columns + j] = conjugate(from[j * rows + i]);
 }
 
-static void decompose(void *arg, int64_t i) {
-  arguments *call = arg;
+static bool decompose(const decomposition *call, int64_t i) {
   int64_t columns = call->in[0]->shape[1], rows = call->in[0]->shape[2];
   bool is_wide = rows < columns;
   bidiagonal b = {.m = is_wide ? columns : rows, .n = is_wide ? rows : columns};
@@ -233,21 +226,16 @@ static void decompose(void *arg, int64_t i) {
     KILN_LINALG(accumulate)(m, b.u_columns, n, 0, a, m + 1, left, b.u);
     KILN_LINALG(accumulate)(n, n, n - 1, 1, reflectors + 1, n + 1, right, b.v);
   }
-  if (!is_finite(most) || !diagonalize(&b)) {
-    __atomic_store_n(&call->failed, true, __ATOMIC_RELAXED);
-    return;
-  }
+  if (!is_finite(most) || !diagonalize(&b))
+    return false;
   sort(&b, w);
   for (int64_t j = 0; j < n; ++j)
     b.d[j] *= most;
+  return true;
 }
 
 KILN_LINALG_FUNCTION(svd) {
   (void)num_inputs;
-  arguments call = {in, out, num_outputs == 4, false};
-  for_each(context, in[0]->shape[0], decompose, &call);
-  if (!call.failed)
-    return KILN_OK;
-  return KILN_LINALG(fail)(context, "the algorithm failed to converge; a matrix has elements that "
-                                    "are not finite, or is ill-conditioned");
+  decomposition call = {in, out, num_outputs == 4, decompose, false};
+  return KILN_LINALG(decompose_all)(context, &call);
 }
