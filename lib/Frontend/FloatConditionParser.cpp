@@ -104,10 +104,7 @@ private:
       return false;
     std::optional<unsigned> all;
     while (true) {
-      StringRef relation;
-      for (StringRef candidate : {"==", "!=", "<=", ">=", "<", ">"})
-        if (relation.empty() && consume(candidate))
-          relation = candidate;
+      StringRef relation = consumeRelation(rest);
       if (relation.empty())
         break;
       if (!sum(right, depth))

@@ -56,94 +56,110 @@ static bool isFromFloats(StringRef text) {
          text.contains("OpaqueUnaryFn");
 }
 
+/// The value that a symbolic number's name has in `table`; null if it is not there.
+static auto valueOf(const auto &ref, const auto &table) {
+  using Sym = std::decay_t<decltype(table.begin()->second)>;
+  const std::string *name = std::get_if<std::string>(&ref.value);
+  auto it = name ? table.find(*name) : table.end();
+  std::pair<StringRef, const Sym *> none("", nullptr);
+  return it == table.end() ? none : std::pair<StringRef, const Sym *>(it->first(), &it->second);
+}
+
+Expected<Importer::Result> Importer::tensorResult(const TensorRef &ref) {
+  Expected<const TensorMeta *> meta = metaOf(ref.name);
+  if (!meta)
+    return meta.takeError();
+  Expected<RankedTensorType> type = tensorType(**meta);
+  if (!type)
+    return type.takeError();
+  return Result{ref.name, *type, {}, false};
+}
+
+Expected<Importer::Result> Importer::integerResult(const SymIntRef &ref) {
+  auto [name, meaning] = valueOf(ref, scope->graph.symIntValues);
+  if (!meaning)
+    return fail("an output is not in sym_int_values");
+  auto *text = std::get_if<ExprText>(meaning);
+  if (text && isFromFloats(text->text) && sizesFromFloats.insert(text->text).second) {
+    StringRef size = text->text;
+    bool hasFloats = size.contains("'zuf") || size.contains("'zf");
+    Expected<Expr> readable = hasFloats ? fail("no integer") : symbols.read(size, /*assume=*/false);
+    if (!readable) { // otherwise an integer expression all the same
+      consumeError(readable.takeError());
+      symbols.define(size, opaqueSymbol(numOpaque++));
+    }
+  }
+  Expected<Expr> expr = integer(*meaning);
+  if (!expr)
+    return expr.takeError();
+  return Result{name, scalarType(builder.getI64Type()), integerAttr(*expr), true};
+}
+
+Expected<Importer::Result> Importer::floatResult(const SymFloatRef &ref) {
+  auto [name, meaning] = valueOf(ref, scope->graph.symFloatValues);
+  if (!meaning)
+    return fail("an output is not in sym_float_values");
+  auto *constant = std::get_if<double>(meaning);
+  return Result{name, scalarType(builder.getF64Type()),
+                constant ? Attribute(builder.getF64FloatAttr(*constant)) : Attribute(), true};
+}
+
+Expected<Importer::Result> Importer::boolResult(const SymBoolRef &ref) {
+  auto [name, meaning] = valueOf(ref, scope->graph.symBoolValues);
+  if (!meaning)
+    return fail("an output is not in sym_bool_values");
+  Result result{name, scalarType(builder.getI1Type()), {}, true};
+  if (auto *constant = std::get_if<bool>(meaning)) {
+    result.number = builder.getBoolAttr(*constant);
+    return result;
+  }
+  result.condition = std::get<ExprText>(*meaning).text;
+  // A comparison with an integer of more than 64 bits may be known although its symbols are not
+  // the program's.
+  SymExprReader reader;
+  Expected<Expr> known = reader.read(result.condition, /*assume=*/false);
+  if (!known)
+    consumeError(known.takeError());
+  else if (known->isConstant())
+    result.number = builder.getBoolAttr(!known->isConstant(0));
+  return result;
+}
+
 Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &results) {
-  auto addTensor = [&](const TensorRef &tensor) -> Error {
-    Expected<const TensorMeta *> meta = metaOf(tensor.name);
-    if (!meta)
-      return meta.takeError();
-    Expected<RankedTensorType> type = tensorType(**meta);
-    if (!type)
-      return type.takeError();
-    results.push_back({tensor.name, *type, {}, false});
+  auto add = [&](Expected<Result> result) -> Error {
+    if (!result)
+      return result.takeError();
+    results.push_back(std::move(*result));
     return Error::success();
   };
   auto addNone = [&] { results.push_back({"", builder.getNoneType(), {}, false}); };
-
-  // The value that a symbolic number's name has in `table`.
-  auto valueOf = [](const auto &ref, const auto &table) {
-    using Sym = std::decay_t<decltype(table.begin()->second)>;
-    const std::string *name = std::get_if<std::string>(&ref.value);
-    auto it = name ? table.find(*name) : table.end();
-    std::pair<StringRef, const Sym *> none("", nullptr);
-    return it == table.end() ? none : std::pair<StringRef, const Sym *>(it->first(), &it->second);
-  };
-  auto unknown = [&](StringRef table) { return fail("an output is not in " + table); };
 
   const auto &value = output.value;
   if (std::holds_alternative<None>(value)) {
     addNone();
   } else if (auto *tensor = std::get_if<TensorRef>(&value)) {
-    return addTensor(*tensor);
+    return add(tensorResult(*tensor));
   } else if (auto *tensors = std::get_if<std::vector<TensorRef>>(&value)) {
     for (const TensorRef &tensor : *tensors)
-      if (Error error = addTensor(tensor))
+      if (Error error = add(tensorResult(tensor)))
         return error;
   } else if (auto *optional = std::get_if<OptionalTensorRef>(&value)) {
     if (*optional)
-      return addTensor(**optional);
+      return add(tensorResult(**optional));
     addNone();
   } else if (auto *optionals = std::get_if<std::vector<OptionalTensorRef>>(&value)) {
     for (const OptionalTensorRef &tensor : *optionals) {
       if (!tensor)
         addNone();
-      else if (Error error = addTensor(*tensor))
+      else if (Error error = add(tensorResult(*tensor)))
         return error;
     }
   } else if (auto *symInt = std::get_if<SymIntRef>(&value)) {
-    auto [name, meaning] = valueOf(*symInt, scope->graph.symIntValues);
-    if (!meaning)
-      return unknown("sym_int_values");
-    auto *text = std::get_if<ExprText>(meaning);
-    if (text && isFromFloats(text->text) && sizesFromFloats.insert(text->text).second) {
-      StringRef size = text->text;
-      bool hasFloats = size.contains("'zuf") || size.contains("'zf");
-      Expected<Expr> readable =
-          hasFloats ? fail("no integer") : symbols.read(size, /*assume=*/false);
-      if (!readable) { // otherwise an integer expression all the same
-        consumeError(readable.takeError());
-        symbols.define(size, opaqueSymbol(numOpaque++));
-      }
-    }
-    Expected<Expr> expr = integer(*meaning);
-    if (!expr)
-      return expr.takeError();
-    results.push_back({name, scalarType(builder.getI64Type()), integerAttr(*expr), true});
+    return add(integerResult(*symInt));
   } else if (auto *symFloat = std::get_if<SymFloatRef>(&value)) {
-    auto [name, meaning] = valueOf(*symFloat, scope->graph.symFloatValues);
-    if (!meaning)
-      return unknown("sym_float_values");
-    auto *constant = std::get_if<double>(meaning);
-    results.push_back({name, scalarType(builder.getF64Type()),
-                       constant ? Attribute(builder.getF64FloatAttr(*constant)) : Attribute(),
-                       true});
+    return add(floatResult(*symFloat));
   } else if (auto *symBool = std::get_if<SymBoolRef>(&value)) {
-    auto [name, meaning] = valueOf(*symBool, scope->graph.symBoolValues);
-    if (!meaning)
-      return unknown("sym_bool_values");
-    auto *constant = std::get_if<bool>(meaning);
-    results.push_back({name, scalarType(builder.getI1Type()),
-                       constant ? Attribute(builder.getBoolAttr(*constant)) : Attribute(), true});
-    if (!constant) {
-      results.back().condition = std::get<ExprText>(*meaning).text;
-      // A comparison with an integer of more than 64 bits. The symbols in it are not of the
-      // program.
-      SymExprReader reader;
-      Expected<Expr> known = reader.read(results.back().condition, /*assume=*/false);
-      if (!known)
-        consumeError(known.takeError());
-      else if (known->isConstant())
-        results.back().number = builder.getBoolAttr(!known->isConstant(0));
-    }
+    return add(boolResult(*symBool));
   } else {
     return fail("unexpected kind of output");
   }

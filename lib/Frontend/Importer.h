@@ -86,6 +86,10 @@ private:
   llvm::Error recordMemory(const Node &node, mlir::Operation *op);
   struct Result;
   sym::Expr newSymbol(llvm::StringRef condition);
+  llvm::Expected<Result> tensorResult(const TensorRef &ref);
+  llvm::Expected<Result> integerResult(const SymIntRef &ref);
+  llvm::Expected<Result> floatResult(const SymFloatRef &ref);
+  llvm::Expected<Result> boolResult(const SymBoolRef &ref);
   llvm::Error collectResults(const Argument &output, llvm::SmallVectorImpl<Result> &results);
   llvm::Expected<bool> importAsNumbers(llvm::StringRef target, llvm::ArrayRef<Result> results);
   llvm::Expected<mlir::FlatSymbolRefAttr> importNested(const GraphRef &nested);

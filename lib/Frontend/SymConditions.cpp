@@ -86,16 +86,22 @@ bool SymParser::negation(Value &result, unsigned depth) {
   return true;
 }
 
+StringRef frontend::consumeRelation(StringRef &rest) {
+  for (StringRef relation : {"==", "!=", "<=", ">=", "<", ">"})
+    if (rest.consume_front(relation)) {
+      rest = rest.ltrim();
+      return relation;
+    }
+  return {};
+}
+
 bool SymParser::comparison(Value &result, unsigned depth) {
   if (!sum(result, depth))
     return false;
   std::optional<Expr> all;
   Quotient left = toNumber(result);
   while (true) {
-    StringRef relation;
-    for (StringRef candidate : {"==", "!=", "<=", ">=", "<", ">"})
-      if (relation.empty() && consume(candidate))
-        relation = candidate;
+    StringRef relation = consumeRelation(rest);
     if (relation.empty())
       break;
     Value next;

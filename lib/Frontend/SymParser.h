@@ -11,6 +11,10 @@ namespace kiln::frontend {
 /// Reads what follows `L` off the text: `['x'][0].size()[1]`, `['x'].stride()[0]`, `['n']`.
 Failure readInputProperty(llvm::StringRef &rest, InputProperty &property);
 
+/// Takes a relation (`==`, `<`, ...) and the spaces behind it off the text; empty if it begins with
+/// none.
+llvm::StringRef consumeRelation(llvm::StringRef &rest);
+
 class SymParser {
 public:
   /// With `inputs`: Python text about them.
