@@ -51,6 +51,35 @@ bool BodyEmitter::fitsIn32Bits(sym::Expr expr) const {
          });
 }
 
+Value BodyEmitter::emitVectorQuotient(sym::Expr numerator, sym::Expr denominator, Type type) {
+  OpBuilder &b = frame.builder;
+  Location loc = frame.loc;
+  Value x = emitVector(numerator, type);
+  std::optional<int64_t> constant = denominator.constant();
+  if (constant && llvm::isPowerOf2_64(*constant)) {
+    Value shift = arith::ConstantIntOp::create(b, loc, type, llvm::Log2_64(*constant));
+    return arith::ShRSIOp::create(b, loc, x, splat(shift));
+  }
+  Value y = emitVector(denominator, type);
+  Value one = splat(arith::ConstantIntOp::create(b, loc, type, 1));
+  bool isSize = frame.assumptions.isNonNegative(denominator);
+  if (isSize && !frame.assumptions.isPositive(denominator)) // must not trap
+    y = arith::MaxSIOp::create(b, loc, y, one);
+  else if (!isSize)
+    y = frame.guardDivisor(x, y);
+  if (isSize && frame.assumptions.isNonNegative(numerator))
+    return arith::DivUIOp::create(b, loc, x, y);
+  Value quotient = arith::DivSIOp::create(b, loc, x, y);
+  Value rest = arith::SubIOp::create(b, loc, x, arith::MulIOp::create(b, loc, quotient, y));
+  Value zero = splat(arith::ConstantIntOp::create(b, loc, type, 0));
+  Value inexact = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, rest, zero);
+  Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
+                                         arith::XOrIOp::create(b, loc, rest, y), zero);
+  Value adjust = arith::AndIOp::create(b, loc, inexact, negative);
+  Value below = arith::SubIOp::create(b, loc, quotient, one);
+  return arith::SelectOp::create(b, loc, adjust, below, quotient);
+}
+
 Value BodyEmitter::emitVector(sym::Expr expr, Type type) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
@@ -95,33 +124,8 @@ Value BodyEmitter::emitVector(sym::Expr expr, Type type) {
       append(emitVector(uniform, type));
     return value;
   }
-  case sym::Kind::FloorDiv: {
-    sym::Expr numerator = expr.operands()[0], denominator = expr.operands()[1];
-    Value x = emitVector(numerator, type);
-    std::optional<int64_t> constant = denominator.constant();
-    if (constant && llvm::isPowerOf2_64(*constant)) {
-      Value shift = arith::ConstantIntOp::create(b, loc, type, llvm::Log2_64(*constant));
-      return arith::ShRSIOp::create(b, loc, x, splat(shift));
-    }
-    Value y = emitVector(denominator, type);
-    Value one = splat(arith::ConstantIntOp::create(b, loc, type, 1));
-    bool isSize = frame.assumptions.isNonNegative(denominator);
-    if (isSize && !frame.assumptions.isPositive(denominator)) // must not trap
-      y = arith::MaxSIOp::create(b, loc, y, one);
-    else if (!isSize)
-      y = frame.guardDivisor(x, y);
-    if (isSize && frame.assumptions.isNonNegative(numerator))
-      return arith::DivUIOp::create(b, loc, x, y);
-    Value quotient = arith::DivSIOp::create(b, loc, x, y);
-    Value rest = arith::SubIOp::create(b, loc, x, arith::MulIOp::create(b, loc, quotient, y));
-    Value zero = splat(arith::ConstantIntOp::create(b, loc, type, 0));
-    Value inexact = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, rest, zero);
-    Value negative = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt,
-                                           arith::XOrIOp::create(b, loc, rest, y), zero);
-    Value adjust = arith::AndIOp::create(b, loc, inexact, negative);
-    Value below = arith::SubIOp::create(b, loc, quotient, one);
-    return arith::SelectOp::create(b, loc, adjust, below, quotient);
-  }
+  case sym::Kind::FloorDiv:
+    return emitVectorQuotient(expr.operands()[0], expr.operands()[1], type);
   case sym::Kind::Min:
   case sym::Kind::Max: {
     Value value;

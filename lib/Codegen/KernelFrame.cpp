@@ -209,6 +209,28 @@ static void sortOutsideIn(SmallVectorImpl<sym::Expr> &exprs) {
   });
 }
 
+Value KernelFrame::emitQuotient(sym::Expr numerator, sym::Expr denominator) {
+  Value a = emit(numerator), b = emit(denominator);
+  // Places are computed although a size of 0 has none; that must not trap.
+  if (!assumptions.isPositive(denominator) && assumptions.isNonNegative(denominator))
+    b = arith::MaxSIOp::create(builder, loc, b, constant(1));
+  if (assumptions.isNonNegative(numerator) && assumptions.isNonNegative(denominator))
+    return arith::DivUIOp::create(builder, loc, a, b);
+  if (!assumptions.isPositive(denominator))
+    b = guardDivisor(a, b);
+  // Truncated division rounds a negative quotient up.
+  Value quotient = arith::DivSIOp::create(builder, loc, a, b);
+  Value rest =
+      arith::SubIOp::create(builder, loc, a, arith::MulIOp::create(builder, loc, quotient, b));
+  Value zero = constant(0);
+  Value inexact = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rest, zero);
+  Value signs = arith::XOrIOp::create(builder, loc, rest, b);
+  Value negative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, signs, zero);
+  Value adjust = arith::AndIOp::create(builder, loc, inexact, negative);
+  Value one = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), adjust);
+  return arith::SubIOp::create(builder, loc, quotient, one);
+}
+
 Value KernelFrame::emit(sym::Expr expr) {
   if (auto name = namedSizes.find(expr); name != namedSizes.end())
     return leafValue(name->second);
@@ -255,28 +277,8 @@ Value KernelFrame::emit(sym::Expr expr) {
       value = arith::MulIOp::create(builder, loc, value, emit(factor));
     return value;
   }
-  case sym::Kind::FloorDiv: {
-    sym::Expr numerator = expr.operands()[0], denominator = expr.operands()[1];
-    Value a = emit(numerator), b = emit(denominator);
-    // Of a size that may be 0, places are computed although there are none; that must not trap.
-    if (!assumptions.isPositive(denominator) && assumptions.isNonNegative(denominator))
-      b = arith::MaxSIOp::create(builder, loc, b, constant(1));
-    if (assumptions.isNonNegative(numerator) && assumptions.isNonNegative(denominator))
-      return arith::DivUIOp::create(builder, loc, a, b);
-    if (!assumptions.isPositive(denominator))
-      b = guardDivisor(a, b);
-    // Truncated division rounds a negative quotient up.
-    Value quotient = arith::DivSIOp::create(builder, loc, a, b);
-    Value rest =
-        arith::SubIOp::create(builder, loc, a, arith::MulIOp::create(builder, loc, quotient, b));
-    Value zero = constant(0);
-    Value inexact = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, rest, zero);
-    Value signs = arith::XOrIOp::create(builder, loc, rest, b);
-    Value negative = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, signs, zero);
-    Value adjust = arith::AndIOp::create(builder, loc, inexact, negative);
-    Value one = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), adjust);
-    return arith::SubIOp::create(builder, loc, quotient, one);
-  }
+  case sym::Kind::FloorDiv:
+    return emitQuotient(expr.operands()[0], expr.operands()[1]);
   case sym::Kind::Min:
   case sym::Kind::Max: {
     Value value = emit(expr.operands().front());

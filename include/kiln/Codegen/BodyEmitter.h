@@ -190,6 +190,8 @@ private:
   mlir::Value gatherPointers(mlir::Value base, mlir::Type storage, sym::Expr offset);
   /// Vector code for an expression that depends on the lane, in i32 or i64.
   mlir::Value emitVector(sym::Expr expr, mlir::Type elementType);
+  mlir::Value emitVectorQuotient(sym::Expr numerator, sym::Expr denominator,
+                                 mlir::Type elementType);
   bool fitsIn32Bits(sym::Expr expr) const;
   mlir::VectorType vectorOf(mlir::Type type) const { return mlir::VectorType::get(lanes, type); }
   mlir::Value andMasks(mlir::Value a, mlir::Value b);

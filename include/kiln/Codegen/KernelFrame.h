@@ -115,6 +115,8 @@ public:
   std::map<std::string, Callee> callees;
 
 private:
+  /// The quotient, rounded down. It does not trap.
+  mlir::Value emitQuotient(sym::Expr numerator, sym::Expr denominator);
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   llvm::SmallVector<mlir::Value> results;
   llvm::DenseMap<sym::Expr, mlir::Value> leaves;
