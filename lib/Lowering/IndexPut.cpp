@@ -111,31 +111,45 @@ static void requireCount(Call &call, Value mask, Expr size) {
                "expected " + size.str() + " places where the mask holds");
 }
 
+namespace {
+/// Indices of which `mask` is one. It is there once for each of its dims, from `maskDim` on.
+struct MaskedIndices {
+  SmallVector<Value> indices;
+  Value mask;
+  size_t maskDim = 0;
+
+  LogicalResult read(Call &call, ArrayRef<Value> given, ArrayRef<Expr> sizes) {
+    for (Value index : given) {
+      bool isMask = index && isMaskType(elementType(index));
+      if (isMask && mask)
+        return call.refuse("two masks as indices");
+      if (isMask) {
+        mask = index;
+        maskDim = indices.size();
+        indices.append(rankOf(mask), mask);
+      } else {
+        indices.push_back(index);
+      }
+    }
+    if (indices.size() > sizes.size())
+      return call.refuse("more indices than dims");
+    for (auto [i, size] : llvm::enumerate(shapeOf(mask)))
+      call.requireSame(size, sizes[maskDim + i], "a mask of another shape than the tensor");
+    return success();
+  }
+};
+} // namespace
+
 /// One of the indices is a mask of k dims, which stands for k indices: where it is true, in
 /// row-major order. The value at a place is found by counting those before it.
 static LogicalResult putMasked(Call &call, ArrayRef<Value> given, Value values, bool accumulate) {
   Value self = call.tensor(0);
   Exprs sizes = shapeOf(self);
-  SmallVector<Value> indices;
-  Value mask;
-  size_t maskDim = 0;
-  for (Value index : given) {
-    bool isMask = index && isMaskType(elementType(index));
-    if (isMask && mask)
-      return call.refuse("two masks as indices");
-    if (isMask) {
-      mask = index;
-      maskDim = indices.size();
-      indices.append(rankOf(mask), mask);
-    } else {
-      indices.push_back(index);
-    }
-  }
+  MaskedIndices masked;
+  if (failed(masked.read(call, given, sizes)))
+    return failure();
+  auto &[indices, mask, maskDim] = masked;
   size_t rank = rankOf(mask);
-  if (indices.size() > sizes.size())
-    return call.refuse("more indices than dims");
-  for (auto [i, size] : llvm::enumerate(shapeOf(mask)))
-    call.requireSame(size, sizes[maskDim + i], "a mask of another shape than the tensor");
   bool alone = llvm::all_of(given, [&](Value index) { return !index || index == mask; });
   bool one = llvm::all_of(shapeOf(values), [](Expr size) { return size.isConstant(1); });
   if (rank == 0 || (alone && one))
