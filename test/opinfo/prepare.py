@@ -25,6 +25,9 @@ FORMAT = 1  # of what is cached
 
 FLOATS = (torch.bfloat16, torch.float64, torch.float16)
 OTHERS = (torch.int64, torch.bool, torch.complex64, torch.uint8, torch.int32, torch.complex128, torch.int16, torch.int8)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+# Dtypes that few operators take; a sweep tries them when it is told to.
+RARE = (torch.complex32, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2)
 WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex32: torch.complex128,
          torch.complex64: torch.complex128}
 # Results of these are whatever the memory held.
@@ -71,7 +74,7 @@ def choose_dtypes(entry, names=()):
 def is_plain(value):
     if not isinstance(value, torch.Tensor):
         return True
-    return value.layout == torch.strided and value.device.type == "cpu" and value.dtype in (torch.float32, *FLOATS, *OTHERS)
+    return value.layout == torch.strided and value.device.type == "cpu" and value.dtype in (torch.float32, *FLOATS, *OTHERS, *RARE)
 
 
 @dataclasses.dataclass
@@ -133,8 +136,17 @@ def results(value):
             for leaf in flat]
 
 
-def make_calls(entry, dtype, limit):
-    """At most `limit` samples, spread over all that there are, and the first one with other strides."""
+def whole_range(tensor):
+    """Integers of any size, less the smallest, by which a quotient ends eager mode's process."""
+    bounds = torch.iinfo(tensor.dtype)
+    values = torch.randint(max(bounds.min + 1, -2**62), min(bounds.max, 2**62) + 1, tensor.shape, dtype=torch.int64)
+    ends = torch.tensor([bounds.min + 1 if bounds.min else 0, bounds.max])[torch.randint(2, tensor.shape)]
+    return clone([tensor])[0].copy_(torch.where(torch.rand(tensor.shape) < 0.2, ends, values))
+
+
+def make_calls(entry, dtype, limit, is_wide=False):
+    """At most `limit` samples, spread over all that there are, and the first one with other strides. With `is_wide`, their integers are
+    of any size."""
     torch.manual_seed(0)
     samples = list(entry.sample_inputs("cpu", dtype, requires_grad=False))
     count = len(samples)
@@ -149,6 +161,8 @@ def make_calls(entry, dtype, limit):
     for name, sample in picked:
         leaves, tree = pytree.tree_flatten(((sample.input, *sample.args), dict(sample.kwargs)))
         leaves = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        if is_wide:
+            leaves = [whole_range(leaf) if isinstance(leaf, torch.Tensor) and leaf.dtype == dtype and dtype in INTEGERS else leaf for leaf in leaves]
         if all(map(is_plain, leaves)):
             calls.append(Call(name, leaves, tree))
     return calls
@@ -403,16 +417,16 @@ def short(error):
 class Workspace:
     """The cached programs of one entry, static or dynamic."""
 
-    def __init__(self, entry, dtypes, dynamic, limit):
-        self.entry, self.dtypes, self.dynamic, self.limit = entry, dtypes, dynamic, limit
+    def __init__(self, entry, dtypes, dynamic, limit, is_wide=False):
+        self.entry, self.dtypes, self.dynamic, self.limit, self.is_wide = entry, dtypes, dynamic, limit, is_wide
         key = "-".join(map(dtype_name, dtypes))
-        self.folder = CACHE / f"{torch.__version__}-{FORMAT}" / re.sub(r"[^\w.]", "_", entry.full_name) / f"{key}-{limit}-{'dynamic' if dynamic else 'static'}"
+        self.folder = CACHE / f"{torch.__version__}-{FORMAT}" / re.sub(r"[^\w.]", "_", entry.full_name) / f"{key}-{limit}-{'dynamic' if dynamic else 'static'}{'-wide' if is_wide else ''}"
         self._calls = None
 
     def calls(self):
         """The calls by name; made only when a program has to be exported."""
         if self._calls is None:
-            self._calls = {call.name: call for dtype in self.dtypes for call in make_calls(self.entry, dtype, self.limit)}
+            self._calls = {call.name: call for dtype in self.dtypes for call in make_calls(self.entry, dtype, self.limit, self.is_wide)}
         return self._calls
 
     def tie_dim(self, name):

@@ -44,6 +44,7 @@ def arguments():
     parser.add_argument("--dynamic", action="store_true", help="every dimension dynamic")
     parser.add_argument("--fallback", default="none", choices=("none", "torch"))
     parser.add_argument("--samples", type=int, default=6, help="at most so many for each dtype")
+    parser.add_argument("--whole-range", action="store_true", help="integers of the samples are of any size that their dtype has")
     parser.add_argument("--compiler", default=os.environ.get("KILN_COMPILER", str(prepare.ROOT / "build" / "bin" / "aot-compile")))
     parser.add_argument("--flag", action="append", default=[], help="another option for the compiler")
     parser.add_argument("--log", metavar="FILE", type=pathlib.Path, help="all outcomes; entries that are in it already are not run again")
@@ -59,7 +60,7 @@ def check_entry(entry, options):
     dtypes = prepare.choose_dtypes(entry, [name for name in options.dtypes.split(",") if name])
     checker = check.Checker(options.compiler, options.flag, ["--fallback=torch"] if options.fallback == "torch" else None)
     start = time.monotonic()
-    workspace = prepare.Workspace(entry, dtypes, options.dynamic, options.samples)
+    workspace = prepare.Workspace(entry, dtypes, options.dynamic, options.samples, options.whole_range)
     outcomes, not_exported = checker.entry(workspace)
     prepared = workspace.load().prepared
     states = [outcome.state for outcome in outcomes]
