@@ -6,20 +6,18 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-Value lowering::absoluteDifference(Call &call, Value a, Value b, double eps) {
+Value lowering::absoluteDifference(Call &call, Value a, Value b, std::optional<double> eps) {
   auto shape = call.kernels.broadcastShapes({a, b});
   Type common = lowering::resultType(call.args.op().getContext(), {a, b});
   if (!shape || !common) {
     call.kernels.fail("these dtypes or shapes");
     return {};
   }
-  if (eps != 0)
-    common = toFloat(common);
-  Type wide = opmath(common);
-  Type type = isComplex(wide) ? cast<ComplexType>(wide).getElementType() : wide;
+  Type wide = opmath(common), result = eps ? opmath(toFloat(common)) : wide;
+  Type type = isComplex(result) ? cast<ComplexType>(result).getElementType() : result;
   return call.kernels.map(*shape, type, [&](BodyBuilder &body) {
     Element difference = convert(body.broadcast(a), wide) - convert(body.broadcast(b), wide);
-    return abs(eps == 0 ? difference : difference + eps);
+    return abs(eps ? convert(difference, result) + *eps : difference);
   });
 }
 

@@ -1,6 +1,7 @@
 // einsum: operands are multiplied from left to right, each product one kernel.contract, or a map
 // where it sums nothing.
 #include "kiln/Lowering/Lowering.h"
+#include "kiln/Lowering/Promotion.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -100,7 +101,8 @@ private:
   void findSizes();
   /// Whether a letter is wanted after operand `position` was multiplied.
   bool isKept(char letter, size_t position) const;
-  /// The term without the letters that are not in `kept`, which are summed over.
+  /// The term without the letters that are not in `kept`, which are summed over: integers in i64,
+  /// but for letters of size 1 of one operand among several.
   Term sumOut(const Term &term, StringRef kept);
   Term multiply(const Term &a, const Term &b, StringRef kept);
   /// Reads a term where dim `i` of the body is letter `order[i]`.
@@ -169,6 +171,10 @@ Term Einsum::sumOut(const Term &term, StringRef kept) {
     return term;
   order = letters + order;
   Type type = elementType(term.tensor);
+  bool isSum = equation.terms.size() == 1 ||
+               !llvm::all_of(extents, [](Expr size) { return size.isConstant(1); });
+  if (isInt(type) && isSum)
+    type = IntegerType::get(type.getContext(), 64);
   Value sum = call.kernels.map(shape, type, [&](BodyBuilder &body) {
     return body.sum(extents, opmath(type), [&](BodyBuilder &inner) {
       Exprs at = llvm::map_to_vector(
@@ -195,7 +201,7 @@ Term Einsum::multiply(const Term &a, const Term &b, StringRef kept) {
     return llvm::map_to_vector(letters, [&](char letter) { return *sizes[letter]; });
   };
   std::string letters = batch + m + n, order = letters + k;
-  Type type = elementType(left.tensor);
+  Type type = promoteTypes(elementType(left.tensor), elementType(right.tensor));
   if (k.empty()) {
     Value product = call.kernels.map(sizesOf(letters), type, [&](BodyBuilder &body) {
       return convert(read(body, left, order), opmath(type)) *
@@ -216,8 +222,8 @@ Term Einsum::multiply(const Term &a, const Term &b, StringRef kept) {
       c.perm.push_back(static_cast<int64_t>(StringRef(letters).find(letter)));
     letters = equation.output;
   }
-  auto lhs = [&](BodyBuilder &body) { return read(body, left, order); };
-  auto rhs = [&](BodyBuilder &body) { return read(body, right, order); };
+  auto lhs = [&](BodyBuilder &body) { return convert(read(body, left, order), type); };
+  auto rhs = [&](BodyBuilder &body) { return convert(read(body, right, order), type); };
   c.lhs = lhs;
   c.rhs = rhs;
   return {call.kernels.contract(c, type), letters};

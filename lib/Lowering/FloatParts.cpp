@@ -63,12 +63,13 @@ static LogicalResult lowerFrexp(Call &call) {
 static LogicalResult lowerLdexp(Call &call) {
   Operand x = call.operand(0), n = call.operand(1);
   Type power = lowering::resultType(call.args.op().getContext(), {n, torch::Scalar(2.0)});
-  if (!power || isComplex(call.resultType()))
+  if (!power)
     return call.refuse("these dtypes");
   Type wide = opmath(call.resultType());
   return call.set(call.kernels.map(call.resultShape(), call.resultType(), [&](BodyBuilder &body) {
     Element exponent = call.read(body, n, opmath(power));
-    Element scale = convert(apply<math::Exp2Op>(exponent), power);
+    Element scale = isComplex(power) ? complexes::pow(body.constant(power, 2.0), exponent)
+                                     : convert(apply<math::Exp2Op>(exponent), power);
     return call.read(body, x, wide) * convert(scale, wide);
   }));
 }

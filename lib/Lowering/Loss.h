@@ -16,8 +16,10 @@ mlir::LogicalResult reduced(Call &call, mlir::Value losses);
 mlir::Value elementwise(Call &call, mlir::Value a, mlir::Value b,
                         llvm::function_ref<Element(BodyBuilder &, Element, Element)> compute);
 
-/// |a - b + eps| for each element, in the opmath of the promoted dtype or of that of its parts.
-mlir::Value absoluteDifference(Call &call, mlir::Value a, mlir::Value b, double eps = 0);
+/// |a - b| for each element, in the opmath of the promoted dtype or of that of its parts. With
+/// `eps`, |a - b + eps| as a float: integers wrap around before that.
+mlir::Value absoluteDifference(Call &call, mlir::Value a, mlir::Value b,
+                               std::optional<double> eps = std::nullopt);
 
 /// The p-norm of a reduction over `extents` of magnitudes, for any p.
 Element normOf(BodyBuilder &body, llvm::ArrayRef<Expr> extents, mlir::Type type, double p,

@@ -55,6 +55,10 @@ def test_einsum(check_calls):
                 (some(3, 5), some(5, 6, seed=1), some(6, 2, seed=2)), **CLOSE)
     check_calls(lambda x, y: torch.einsum("...i,i...->...", x, y), (some(2, 3, 4), some(4, 3)), (some(3, 4), some(4, 2, 3)), **CLOSE)
     check_calls(lambda x, y: (torch.einsum("ij,jk->ik", x, y), torch.einsum("ij->", x)), (torch.arange(6).view(2, 3), torch.arange(12).view(3, 4)))
+    # A letter of one operand alone is summed over in int64.
+    check_calls(lambda x, y: (torch.einsum("ij,jk->ik", x, y), torch.einsum("ij->i", x), torch.einsum("ij,k->i", x, y[0]), torch.einsum("ij,ij->", x, x),
+                              torch.einsum("ij,k->i", x[:, :1], y[0, :1]), torch.einsum("i,j,k->", y[0], y[1], y[2]), torch.einsum("ii->", x[:2, :2])),
+                (torch.arange(100, 106, dtype=torch.int8).view(2, 3), torch.arange(90, 102, dtype=torch.int8).view(3, 4)))
 
 
 def test_columns_of_an_image(check_calls):

@@ -46,6 +46,16 @@ def integrals(x, v):
             *torch.gradient(x), *torch.gradient(x, spacing=0.5, edge_order=2), *torch.gradient(x, spacing=(v,), dim=1, edge_order=2), torch.diff(x[:, :1]), torch.diff(x, n=2))
 
 
+def areas(x, y, v):
+    """Sums of neighbours wrap around in their own dtype, and an infinite sample at an end leaves no area."""
+    far = torch.where(x[:2] > 100, INF, x[:2].float())
+    return (*[f(t, *at) for f in (torch.trapezoid, torch.cumulative_trapezoid) for t in (x, y, far) for at in ((), (v,), (v.float(),), (x[1],))],
+            *torch.gradient(y, edge_order=2), *torch.gradient(v), *torch.gradient(v, spacing=0.5, edge_order=2), *torch.gradient(v, spacing=(torch.tensor([0, 1, 3, 4, 9]),), edge_order=2),
+            *torch.gradient(far[1], spacing=(torch.tensor([0.0, 1.0, 3.0, 4.0, 9.0]),)),
+            *[F.pairwise_distance(t, t.flip(0), eps=eps) for t in (x, y, far) for eps in (1e-6, 0.0)], F.triplet_margin_loss(x, x.flip(0), x.flip(1), reduction="none"),
+            torch.trapezoid(x[:, :1]), torch.trapezoid(x[:, :0]), torch.trapezoid(y[None].expand(2, *y.shape), x, dim=1), torch.cumulative_trapezoid(y, dx=2.5, dim=0))
+
+
 def segments(x, lengths, rows):
     offsets = F.pad(lengths.cumsum(0), (1, 0))
     return (*[torch.segment_reduce(x, how, lengths=lengths) for how in ("sum", "mean", "max", "min", "prod")], torch.segment_reduce(x, "mean", offsets=offsets, initial=2),
@@ -58,6 +68,7 @@ INPUTS = {
     products: lambda: (some(4, 5), some(4, 5), some(5), torch.complex(some(4, 5), some(4, 5))), diagonals: lambda: (some(4, 5), some(5)),
     margins: lambda: (some(4, 5), some(4, 5), torch.tensor([2, 1, 4, 3])), orders: lambda: (some(6, 7), torch.tensor([0.0, 0.25, 0.9, 1.0])),
     integrals: lambda: (some(4, 6), some(6).cumsum(0)),
+    areas: lambda: (torch.randint(0, 256, (3, 5), dtype=torch.uint8), torch.randint(-2**31, 2**31, (3, 5), dtype=torch.int32), torch.randint(-128, 128, (5,), dtype=torch.int8)),
 }
 
 
@@ -83,6 +94,8 @@ def test_parts_of_floats(check_calls):
     cases = [(values.to(dtype), values.flip(0).to(dtype)) for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16)]
     check_calls(lambda a, b: (torch.nextafter(a, b), torch.nextafter(b, a), *torch.frexp(torch.where(a.isfinite(), a, 0.75)), a.float_power(2)), *cases, rtol=0, atol=0)
     check_calls(lambda x, n: torch.ldexp(x, n), (some(5), torch.tensor([1, -3, 0, 20, -20])), rtol=0, atol=0)
+    z = torch.complex(some(5), some(5))
+    check_calls(lambda x, z, n: (torch.ldexp(z, n), torch.ldexp(x, z), torch.ldexp(z, z.to(torch.complex128))), (some(5), z, torch.arange(-2, 3)), rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8], ids=str)
