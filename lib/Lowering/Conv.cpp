@@ -219,6 +219,10 @@ static Value compute(Call &call, Conv conv) {
 }
 
 static LogicalResult lower(Call &call, const Conv &conv) {
+  // ATen takes an image without channels to one without channels, whatever the weight.
+  size_t channels = rankOf(conv.x) - conv.spatial() - 1;
+  if (shapeOf(conv.x)[channels].isConstant(0) && !conv.transposed)
+    return call.set(call.kernels.full(call.resultShape(), call.resultType(), 0));
   Value result = compute(call, conv);
   if (!result)
     return failure();

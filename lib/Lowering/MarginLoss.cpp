@@ -58,20 +58,24 @@ static LogicalResult lowerSoftMargin(Call &call) { // log(1 + exp(-target * x))
 static LogicalResult lowerPoissonNll(Call &call) {
   bool isLog = call.args.boolean("log_input"), full = call.args.boolean("full");
   double eps = call.args.number("eps");
-  Type wide = opmath(toFloat(elementType(call.tensor(0)))); // integers are computed as floats
-  if (isComplex(wide))
-    return call.refuse("this dtype");
-  return reduced(call, elementwise(call, call.kernels.convert(call.tensor(0), wide), call.tensor(1),
-                                   [&](BodyBuilder &, Element x, Element target) {
-                                     Element loss =
-                                         isLog ? exp(x) - target * x : x - target * log(x + eps);
-                                     if (!full)
-                                       return loss;
-                                     Element stirling = target * log(target) - target +
-                                                        0.5 * log(target * (2 * std::numbers::pi));
-                                     return loss + select(target <= target.constant(1),
-                                                          target.constant(0), stirling);
-                                   }));
+  Value input = call.tensor(0), targets = call.tensor(1);
+  Type common = promoteTypes(elementType(input), elementType(targets));
+  auto shape = call.kernels.broadcastShapes({input, targets});
+  if (!common || isComplex(common) || !shape)
+    return call.refuse("these dtypes or shapes");
+  Type wide = opmath(toFloat(common));
+  return reduced(call, call.kernels.map(*shape, wide, [&](BodyBuilder &body) {
+    Element x = convert(body.broadcast(input), opmath(common));
+    Element target = convert(body.broadcast(targets), opmath(common));
+    Element product = convert(target * x, wide); // of integers one that wraps around
+    x = convert(x, wide);
+    target = convert(target, wide);
+    Element loss = isLog ? exp(x) - product : x - target * log(x + eps);
+    if (!full)
+      return loss;
+    Element stirling = target * log(target) - target + 0.5 * log(target * (2 * std::numbers::pi));
+    return loss + select(target <= target.constant(1), target.constant(0), stirling);
+  }));
 }
 
 //===-- Of distances --------------------------------------------------------------------------===//
@@ -89,6 +93,8 @@ static LogicalResult lowerCosineEmbedding(Call &call) {
   auto shape = call.kernels.broadcastShapes({a, b});
   if (!shape)
     return call.refuse("shapes that are not broadcast");
+  Type common = opmath(type); // integers wrap around in their products, which are added up in i64
+  Type sumType = isInt(common) ? Type(IntegerType::get(common.getContext(), 64)) : common;
   type = toFloat(type);
   Type wide = opmath(type);
   Exprs rows = *shape;
@@ -96,12 +102,14 @@ static LogicalResult lowerCosineEmbedding(Call &call) {
   rows.erase(rows.begin() + dim);
   Value losses = call.kernels.map(rows, type, [&](BodyBuilder &body) {
     auto sum = [&](Value x, Value y) {
-      return body.sum({extent}, wide, [&](BodyBuilder &inner) {
+      Element products = body.sum({extent}, sumType, [&](BodyBuilder &inner) {
         Exprs at = inner.dims(0, dim);
         at.push_back(inner.dim(dim));
-        return convert(inner.broadcast(x, at, *shape), wide) *
-               convert(inner.broadcast(y, at, *shape), wide);
+        return convert(convert(inner.broadcast(x, at, *shape), common) *
+                           convert(inner.broadcast(y, at, *shape), common),
+                       sumType);
       });
+      return convert(products, wide);
     };
     Element cosine = sum(a, b) / sqrt((sum(a, a) + epsilon) * (sum(b, b) + epsilon));
     Element sign = body.broadcast(target), zero = body.constant(wide, 0);

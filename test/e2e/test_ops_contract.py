@@ -113,6 +113,12 @@ def test_convolution_in_one_dimension(check_calls, stride, padding, groups):
     check_calls(lambda x: (convolution(x), F.gelu(convolution(x)).transpose(1, 2)), some(2, 8, 25), modules=[convolution], **CLOSE)
 
 
+def test_convolution_without_channels(check_calls):
+    line, image = torch.nn.Conv1d(0, 9, 3, padding=1), torch.nn.Conv2d(0, 4, 3)
+    check_calls(lambda x, y, z: (line(x), line(x[0]), line(x[:0]), image(y), image(y[0]), line(z.logsumexp(2))), (torch.ones(2, 0, 8), torch.ones(2, 0, 5, 6), torch.ones(0, 8, 0)),
+                modules=[line, image])
+
+
 def test_convolution_block(check_calls):
     """Convolution, normalisation, activation and a residual, as in every convolution network."""
     first, norm, second = torch.nn.Conv2d(6, 6, 3, padding=1, bias=False), torch.nn.BatchNorm2d(6), torch.nn.Conv2d(6, 6, 3, padding=1)
