@@ -14,7 +14,7 @@ for folder in ("python", "bench", "test"):
         sys.path.insert(0, str(ROOT / folder))
 
 # KILN_TEST_TARGET=cuda runs every test on the GPU's kernels, in the emulator (docs/cuda.md).
-EMULATOR = BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda.so.1"
+EMULATOR = BUILD / "test" / "Targets" / "CUDA" / "emulator" / "libcuda.so.1"
 os.environ.setdefault("KILN_CUDA_DRIVER", str(EMULATOR))
 EMULATED = ("--target=cuda", "--gpu-arch=emulator")
 PTXAS = os.environ.get("PTXAS") or shutil.which("ptxas") or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)

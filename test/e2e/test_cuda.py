@@ -638,7 +638,7 @@ def test_machines(parts, tmp_path):
     assert probe(parts.path, KILN_EMULATOR_LOG=str(log)) == "fine"
     assert "load emulator" in log.read_text()
     assert probe(parts.path, KILN_CUDA_DRIVER="/none/libcuda.so.1").startswith("5 no NVIDIA driver: this model runs on a GPU and cannot load /none/")
-    old = BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda-old.so.1"
+    old = BUILD / "test" / "Targets" / "CUDA" / "emulator" / "libcuda-old.so.1"
     assert re.match(r"5 the NVIDIA driver is too old: it is one of CUDA 11\.2 and has no \w+; a driver of CUDA 12.0 or newer is needed",
                     probe(parts.path, KILN_CUDA_DRIVER=str(old)))
     assert probe(parts.path, KILN_EMULATOR_DEVICES="0").startswith("5 cannot start the NVIDIA driver: no CUDA-capable device is detected")

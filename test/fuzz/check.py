@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 for folder in ("test/opinfo", "test/e2e", "python"):
     sys.path.insert(0, str(ROOT / folder))
 os.environ.setdefault("KILN_COMPILER", str(ROOT / "build" / "bin" / "aot-compile"))
+os.environ.setdefault("KILN_CUDA_DRIVER", str(ROOT / "build" / "test" / "Targets" / "CUDA" / "emulator" / "libcuda.so.1"))
 
 import child  # noqa: E402
 import kiln  # noqa: E402

@@ -3,6 +3,7 @@
 
   test/fuzz/programs.py [--seeds FIRST:LAST] [--flag=--cpu=x86-64-v3 ...] [--jobs N] [--no-minimize] [-v]
 
+With --flag=--target=cuda --flag=--gpu-arch=emulator, kernels for GPUs run in the emulator.
 A seed always gives the same program; odd ones have dynamic sizes, and run at three sets of them. Prints the program of each failure
 and, last, a line `N passed, N failed`. A program that export refuses counts as neither."""
 import argparse

@@ -27,7 +27,7 @@ import warnings
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
-os.environ.setdefault("KILN_CUDA_DRIVER", str(BUILD / "test" / "Target" / "CUDA" / "emulator" / "libcuda.so.1"))
+os.environ.setdefault("KILN_CUDA_DRIVER", str(BUILD / "test" / "Targets" / "CUDA" / "emulator" / "libcuda.so.1"))
 sys.path.append(str(HERE.parent))
 
 from ptxas_reports import find_problems  # noqa: E402
