@@ -7,7 +7,7 @@ import lit.formats
 config.name = "kiln"
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "e2e", "generator", "runtime", "unit"]
+config.excludes = ["Inputs", "e2e", "generator", "install", "runtime", "unit"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.kiln_binary_dir, "test")
 
