@@ -20,6 +20,8 @@ namespace kiln::host {
 
 struct HostTablesOptions {
   ModelInfo info;
+  /// Kernels run on a device, whose runtime launches them.
+  bool device = false;
   bool externalWeights = false;
   uint64_t weightsHash = 0;
 };
@@ -102,7 +104,7 @@ private:
                                  llvm::ArrayRef<mlir::Type> arguments);
   mlir::LLVM::LLVMFuncOp declareKernel(kernel::FuncOp kernel);
   /// Kernels run on a device, in whose memory buffers are.
-  bool isDevice() const { return options.info.target != "cpu"; }
+  bool isDevice() const { return options.device; }
   /// kiln_rt_NAME, or kiln_rt_device_NAME.
   std::string runtimeName(llvm::StringRef function) const;
   /// Data that another object of the link has; returns the name.

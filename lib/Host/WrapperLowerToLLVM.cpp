@@ -22,7 +22,7 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
       getOperation().emitError("expected one wrapper.program, found ") << programs.size();
       return signalPassFailure();
     }
-    HostTablesOptions options{{name, target, compiler}, externalWeights, weightsHash};
+    HostTablesOptions options{{name, target, compiler}, device, externalWeights, weightsHash};
     if (failed(HostProgram(programs.front(), options).emit()))
       return signalPassFailure();
     for (auto function :

@@ -10,10 +10,6 @@
 #include "kiln/Link/OutputFile.h"
 #include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
-#include "kiln/Targets/CPU/CPU.h"
-#include "kiln/Targets/CPU/Passes.h"
-#include "kiln/Targets/CUDA/CUDA.h"
-#include "kiln/Targets/CUDA/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/IR/LLVMContext.h"
@@ -25,7 +21,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/TargetParser/Host.h"
-#include <map>
 
 using namespace mlir;
 using namespace kiln;
@@ -46,10 +41,8 @@ public:
   }
 
   llvm::Error run() {
-    llvm::Expected<codegen::CPUInfo> found = codegen::CPUInfo::get(options.cpu);
-    if (!found)
-      return found.takeError();
-    target = *found;
+    if (llvm::Error error = createTargets())
+      return error;
     if (!options.saveTemps.empty())
       if (std::error_code error = llvm::sys::fs::create_directories(options.saveTemps))
         return llvm::createStringError(error, "cannot create '" + options.saveTemps +
@@ -75,8 +68,7 @@ public:
       return error;
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildKernelStage(pm, {options.jobs, target.vectorBytes, target.numVectorRegisters,
-                                /*pack=*/!isCuda(), target.name});
+          buildKernelStage(pm, *target, {options.jobs});
         }))
       return error;
     if (llvm::Error error = keepText("kernel"))
@@ -85,19 +77,12 @@ public:
       return writeModule();
 
     start("plan");
-    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildWrapperStage(pm);
-          // What a kernel's grid is the host program must know.
-          if (!isCuda())
-            cpu::buildScheduleKernelsPipeline(pm, target);
-        }))
+    if (llvm::Error error = runPasses(Blame::Compiler, buildWrapperStage))
       return error;
     // Not for every kernel is there code.
-    if (isCuda())
-      if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
-            cuda::buildScheduleKernelsPipeline(pm, target.name, options.tf32);
-          }))
-        return error;
+    if (llvm::Error error = runPasses(
+            Blame::Model, [&](OpPassManager &pm) { buildScheduleStage(pm, *target, getHost()); }))
+      return error;
     // What the model may be at fault for here is a symbol that its inputs do not give.
     if (llvm::Error error = runPasses(Blame::Model, buildEntryStage))
       return error;
@@ -115,10 +100,25 @@ private:
   static DialectRegistry makeRegistry() {
     DialectRegistry registry;
     registerDialects(registry);
-    codegen::registerTranslations(registry);
-    cuda::registerTranslations(registry);
     return registry;
   }
+
+  llvm::Error createTargets() {
+    llvm::Expected<std::unique_ptr<Target>> created = Target::create(options.target, options.cpu);
+    if (!created)
+      return created.takeError();
+    target = std::move(*created);
+    if (!target->hasDevice())
+      return llvm::Error::success();
+    created = Target::create("cpu", options.cpu);
+    if (!created)
+      return created.takeError();
+    separateHost = std::move(*created);
+    return llvm::Error::success();
+  }
+
+  /// What runs the kernels that fold constants.
+  const Target &getHost() const { return separateHost ? *separateHost : *target; }
 
   /// Archives do not say where weights have been packed: most likely on a machine like this one.
   void setInt4Layout() {
@@ -146,11 +146,9 @@ private:
   }
 
   host::ModelInfo getModelInfo() {
-    return {llvm::sys::path::stem(options.input).str(), isCuda() ? "cuda" : "cpu",
+    return {llvm::sys::path::stem(options.input).str(), target->getName().str(),
             getCompilerVersion()};
   }
-
-  bool isCuda() const { return !options.architectures.empty(); }
 
   /// Runs the passes that `build` adds. Their errors become the message.
   llvm::Error runPasses(Blame blame, llvm::function_ref<void(OpPassManager &)> build) {
@@ -198,32 +196,34 @@ private:
     // Only a file is told from others by its hash: no need to read all of the weights otherwise.
     uint64_t hash = external ? hashWeights(weights->getBlob()) : 0;
 
-    codegen::ObjectOptions code;
-    code.level = options.level;
-    code.jobs = options.jobs;
-    code.timing = options.timing ? &timing : nullptr;
+    CodeOptions code;
+    code.object.level = options.level;
+    code.object.jobs = options.jobs;
+    code.object.timing = options.timing ? &timing : nullptr;
+    code.onFile = [&](StringRef name, StringRef contents) { return keep(name, contents); };
     bool wantsModules = options.emit == EmitKind::LLVM || !options.saveTemps.empty();
     if (wantsModules)
-      code.onModule = [&](const llvm::Module &compiled) {
+      code.object.onModule = [&](const llvm::Module &compiled) {
         llvm::raw_string_ostream(modules.emplace_back()) << compiled;
       };
     start("compile kernels");
     Reproducer reproducer(*module, nullptr);
-    auto kernels =
-        isCuda() ? compileDeviceKernels(code) : cpu::compileKernels(*module, target, code);
+    if (options.emit == EmitKind::Assembly) {
+      llvm::Expected<std::string> text = target->emitAssembly(*module, code);
+      return text ? writeText(*text) : internal(text.takeError(), &reproducer);
+    }
+    llvm::Expected<Target::Objects> kernels = compileKernels(code);
     if (!kernels)
       return internal(kernels.takeError(), &reproducer);
-    if (options.emit == EmitKind::Ptx)
-      return writeText(ptx);
 
     start("compile host program");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           host::ModelInfo info = getModelInfo();
           pm.addPass(host::createWrapperLowerToLLVM(
-              {info.name, info.target, info.compiler, external, hash}));
+              {info.name, info.target, info.compiler, target->hasDevice(), external, hash}));
         }))
       return error;
-    auto host = codegen::compileToObject(*module, target, code);
+    auto host = codegen::compileToObject(*module, target->getHost(), code.object);
     if (!host)
       return internal(host.takeError(), &reproducer);
     if (options.emit == EmitKind::LLVM || !options.saveTemps.empty())
@@ -253,43 +253,23 @@ private:
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
   }
 
-  /// The objects of all kernels: those that fold constants run on the host.
-  llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
-  compileDeviceKernels(const codegen::ObjectOptions &hostOptions) {
-    cuda::ImageOptions code;
-    code.architectures = options.architectures;
-    if (options.emit != EmitKind::Ptx)
-      code.ptxas = options.ptxas;
-    code.cpu = target.name;
-    code.level = options.level;
-    code.jobs = options.jobs;
-    code.timing = hostOptions.timing;
-    std::map<std::string, std::string> files; // in an order that does not depend on threads
-    code.onFile = [&](StringRef name, StringRef contents) { files[name.str()] = contents.str(); };
-    auto kernels = cuda::compileKernels(*module, code);
-    if (!kernels)
-      return kernels.takeError();
-    std::string newest = "." + options.architectures.back().name + ".ptx";
-    for (const auto &[name, contents] : files) {
-      if (llvm::Error error = keep(name, contents))
-        return error;
-      if (StringRef(name).ends_with(newest))
-        ptx += contents;
-    }
-
+  /// The objects of all kernels: of those that fold constants on the host first.
+  llvm::Expected<Target::Objects> compileKernels(const CodeOptions &code) {
+    if (!separateHost)
+      return target->compileKernels(*module, code);
     OwningOpRef<ModuleOp> folds = ModuleOp::create(module->getLoc());
     (*folds)->setDiscardableAttrs((*module)->getDiscardableAttrDictionary());
     OpBuilder builder(folds->getBodyRegion());
     for (wrapper::FoldOp fold : wrapper::getFolds(program))
       if (!folds->lookupSymbol(fold.getKernel()))
         builder.clone(*module->lookupSymbol(fold.getKernel()));
-    auto objects = cpu::compileKernels(*folds, target, hostOptions);
+    llvm::Expected<Target::Objects> objects = separateHost->compileKernels(*folds, code);
     if (!objects)
-      return objects.takeError();
-    auto table = cuda::writeKernelTable(*module, *kernels, target);
-    if (!table)
-      return table.takeError();
-    objects->push_back(std::move(*table));
+      return objects;
+    llvm::Expected<Target::Objects> device = target->compileKernels(*module, code);
+    if (!device)
+      return device;
+    llvm::move(*device, std::back_inserter(*objects));
     return objects;
   }
 
@@ -376,12 +356,12 @@ private:
 
   const CompileOptions &options;
   MLIRContext context;
-  codegen::CPUInfo target;
+  std::unique_ptr<Target> target;
+  std::unique_ptr<Target> separateHost; // null: the target is the host
   TimingScope timing;
   OwningOpRef<ModuleOp> module;
   wrapper::ProgramOp program;
   std::vector<std::string> modules; // LLVM IR
-  std::string ptx;                  // for the newest architecture
   unsigned stages = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CPU/Passes.h"
-#include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -16,7 +15,8 @@ static void addCleanup(OpPassManager &pm) {
   pm.addPass(createCSEPass());
 }
 
-void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options) {
+void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
+                            const KernelStageOptions &options) {
   addCleanup(pm);
   // Before anything else is done to a graph that may go away.
   pm.addPass(createKernelBatchLoops());
@@ -29,7 +29,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   // it.
   cpu::CpuFoldConstantsOptions fold;
   fold.jobs = options.jobs;
-  fold.cpu = options.cpu;
+  fold.cpu = target.getHost().name;
   pm.addPass(cpu::createCpuFoldConstants(fold));
   // Again: what has been folded is a constant, too.
   pm.addPass(createKernelSinkConstants());
@@ -48,31 +48,8 @@ void kiln::buildKernelStage(OpPassManager &pm, const KernelStageOptions &options
   pm.addNestedPass<func::FuncOp>(createKernelFuseMaps());
   addCleanup(pm);
 
-  // From here on no pass may read through views: a packed operand is one.
-  if (options.pack) {
-    cpu::CpuPadWindowsOptions windows;
-    windows.vectorBytes = options.vectorBytes;
-    pm.addPass(cpu::createCpuPadWindows(windows));
-    KernelPackContractsOptions pack;
-    pack.vectorBytes = options.vectorBytes;
-    pack.registers = options.registers;
-    pm.addPass(createKernelPackContracts(pack));
-    pm.addPass(createKernelReadPackedRows());
-    cpu::CpuPackOperandsOptions operands;
-    operands.vectorBytes = options.vectorBytes;
-    pm.addPass(cpu::createCpuPackOperands(operands));
-  } else {
-    // Before what divides and packs products, and after fusion into operands.
-    pm.addPass(cuda::createCudaExpandAttention());
-    // After fusion, which would put the parts back together.
-    pm.addPass(cuda::createCudaSplitReductions());
-    pm.addPass(cuda::createCudaSplitScans());
-    // Before products become graphs, from which constants are not seen.
-    pm.addPass(cuda::createCudaPackWindows());
-    pm.addPass(cuda::createCudaPackOperands());
-    pm.addPass(cuda::createCudaSplitContracts());
-    pm.addPass(cuda::createCudaSplitAttention());
-  }
+  // From here on no pass may read through views: what a target makes of operands are some.
+  target.buildPrepareKernels(pm);
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));
 

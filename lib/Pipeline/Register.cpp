@@ -6,9 +6,7 @@
 #include "kiln/Host/Passes.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CPU/CPU.h"
-#include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Targets/CUDA/CUDA.h"
-#include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,6 +17,15 @@
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
+using namespace kiln;
+
+void kiln::registerTargets() {
+  [[maybe_unused]] static bool done = [] {
+    cpu::registerCPUTarget();
+    cuda::registerCUDATarget();
+    return true;
+  }();
+}
 
 void kiln::registerDialects(DialectRegistry &registry) {
   registry
@@ -26,16 +33,17 @@ void kiln::registerDialects(DialectRegistry &registry) {
               func::FuncDialect, arith::ArithDialect, complex::ComplexDialect, math::MathDialect,
               scf::SCFDialect, vector::VectorDialect, LLVM::LLVMDialect>();
   // Constant folding generates code.
-  codegen::registerTranslations(registry);
-  cuda::registerTranslations(registry);
+  registerTargets();
+  for (const TargetRegistration &target : getRegisteredTargets())
+    target.registerDialects(registry);
 }
 
 void kiln::registerPasses() {
   registerTransformsPasses();
   codegen::registerCodegenPasses();
   host::registerHostPasses();
-  cpu::registerCPUPasses();
-  cuda::registerCUDAPasses();
+  for (const TargetRegistration &target : getRegisteredTargets())
+    target.registerPasses();
   // Upstream passes that tests of a single stage want around ours.
   registerCanonicalizerPass();
   registerCSEPass();
@@ -51,13 +59,20 @@ struct TorchPipelineOptions : PassPipelineOptions<TorchPipelineOptions> {
                                     llvm::cl::desc("custom operators and their C functions")};
 };
 
-struct KernelPipelineOptions : PassPipelineOptions<KernelPipelineOptions> {
-  Option<int64_t> vectorBytes{*this, "vector-bytes", llvm::cl::desc("bytes of a vector register"),
-                              llvm::cl::init(64)};
-  Option<int64_t> registers{*this, "registers", llvm::cl::desc("number of vector registers"),
-                            llvm::cl::init(32)};
+struct TargetPipelineOptions : PassPipelineOptions<TargetPipelineOptions> {
+  Option<std::string> target{*this, "target", llvm::cl::desc("NAME or NAME{OPTIONS}"),
+                             llvm::cl::init("cpu")};
+  Option<std::string> cpu{*this, "cpu", llvm::cl::desc("LLVM's name of the host's CPU"),
+                          llvm::cl::init("native")};
   Option<unsigned> jobs{*this, "jobs", llvm::cl::desc("threads; 0: one for each core"),
                         llvm::cl::init(0)};
+
+  std::unique_ptr<Target> create(StringRef spec) const {
+    llvm::Expected<std::unique_ptr<Target>> created = Target::create(spec, cpu);
+    if (!created)
+      llvm::reportFatalUsageError(created.takeError());
+    return std::move(*created);
+  }
 };
 } // namespace
 
@@ -67,14 +82,17 @@ void kiln::registerPipelines() {
         buildTorchStage(pm,
                         {options.fallback, {options.customOps.begin(), options.customOps.end()}});
       });
-  PassPipelineRegistration<KernelPipelineOptions>(
-      "kernel-stage", "kernel: simplify, fuse, fold, outline",
-      [](OpPassManager &pm, const KernelPipelineOptions &options) {
-        buildKernelStage(pm, {options.jobs, options.vectorBytes, options.registers});
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "kernel-stage", "kernel: simplify, fuse, fold, prepare for a target, outline",
+      [](OpPassManager &pm, const TargetPipelineOptions &options) {
+        buildKernelStage(pm, *options.create(options.target), {options.jobs});
       });
   PassPipelineRegistration<>("wrapper-stage", "kernel -> wrapper, with memory planned",
                              buildWrapperStage);
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "schedule-stage", "wrapper: a schedule for each kernel",
+      [](OpPassManager &pm, const TargetPipelineOptions &options) {
+        buildScheduleStage(pm, *options.create(options.target), *options.create("cpu"));
+      });
   PassPipelineRegistration<>("entry-stage", "wrapper: what a run finds out first", buildEntryStage);
-  cpu::registerCPUPipelines();
-  cuda::registerCUDAPipelines();
 }

@@ -6,15 +6,19 @@
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
+#include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Targets/CUDA/Architecture.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Pass.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -115,23 +119,23 @@ std::string getLibraryFolder() {
   return folder.str().str();
 }
 
+/// The options of `cuda` from those of the command line.
 Error getCudaOptions(CompileOptions &options) {
   if (gpuArch.empty() && gpuArch.getNumOccurrences())
     return createStringError("--gpu-arch: expected a list, such as sm_80,sm_90");
-  auto architectures =
-      cuda::parseArchitectures(gpuArch.empty() ? "sm_80,sm_90" : StringRef(gpuArch));
+  std::string names = gpuArch.empty() ? "sm_80,sm_90" : gpuArch.getValue();
+  auto architectures = cuda::parseArchitectures(names);
   if (!architectures)
     return architectures.takeError();
-  options.architectures = *architectures;
-  options.tf32 = tf32;
-  options.ptxas = cuda::findPtxas(ptxas);
+  std::string assembler = cuda::findPtxas(ptxas);
   if (!ptxas.empty() && !sys::fs::can_execute(ptxas))
     return createStringError("--ptxas=" + ptxas + ": not a program");
-  if (options.ptxas.empty() && any_of(options.architectures, [](const cuda::Architecture &gpu) {
-        return !gpu.isEmulator();
-      }))
+  if (assembler.empty() &&
+      any_of(*architectures, [](const cuda::Architecture &gpu) { return !gpu.isEmulator(); }))
     errs() << "aot-compile: warning: no ptxas (--ptxas): the model carries PTX alone, which the "
               "driver compiles when it is loaded\n";
+  options.target =
+      formatv("cuda{{arch={0} ptxas='{1}' tf32={2}}", names, assembler, tf32.getValue());
   return Error::success();
 }
 
@@ -163,12 +167,13 @@ Error getOutputOptions(CompileOptions &options) {
   static const Kind kinds[] = {{"so", EmitKind::SharedObject, ".so"},
                                {"obj", EmitKind::Object, ".o"},
                                {"llvm", EmitKind::LLVM, ".ll"},
-                               {"ptx", EmitKind::Ptx, ".ptx"},
+                               {"ptx", EmitKind::Assembly, ".ptx"},
                                {"json", EmitKind::Json, ".json"},
                                {"torch", EmitKind::Torch, ".torch.mlir"},
                                {"kernel", EmitKind::Kernel, ".kernel.mlir"},
                                {"wrapper", EmitKind::Wrapper, ".wrapper.mlir"}};
-  if (target == "cuda" ? emitKind == "llvm" || emitKind == "obj" : emitKind == "ptx")
+  bool isOfTarget = is_contained({"llvm", "obj", "ptx"}, StringRef(emitKind));
+  if (isOfTarget && !is_contained(lookupTarget(target)->emits, StringRef(emitKind)))
     return createStringError("--emit=" + emitKind + ": not with --target=" + target);
   const Kind *kind = find_if(kinds, [](const Kind &kind) { return kind.name == emitKind; });
   if (kind == std::end(kinds))
@@ -221,11 +226,14 @@ Expected<CompileOptions> getOptions() {
     return error("no input file (aot-compile MODEL.pt2 -o OUT)");
   options.input = input;
 
-  if (target != "cpu" && target != "cuda")
-    return error("--target=" + target + ": expected cpu or cuda");
+  if (!lookupTarget(target)) {
+    auto names = map_range(getRegisteredTargets(), [](const auto &known) { return known.name; });
+    return error("--target=" + target + ": expected " + join(names, " or "));
+  }
+  options.target = target;
   for (const cl::Option *option :
        std::initializer_list<const cl::Option *>{&gpuArch, &ptxas, &tf32})
-    if (target == "cpu" && option->getNumOccurrences())
+    if (target != "cuda" && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is for --target=cuda");
   if (Error problem = checkUnsupported())
     return problem;
@@ -414,6 +422,7 @@ int main(int argc, char **argv) {
   timing->setDescription("print the time of each stage and pass");
   cl::HideUnrelatedOptions(category);
 
+  registerTargets();
   if (Error error = parseCommandLine(argc, argv, "Compiles an exported PyTorch program.\n"))
     return fail(toString(std::move(error)));
   // Ours alone: LLVM's own report would come out once for each kernel.

@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  kiln::registerDialects(registry);
+  kiln::registerDialects(registry); // and targets
   kiln::registerPasses();
   kiln::registerPipelines();
   return mlir::asMainReturnCode(

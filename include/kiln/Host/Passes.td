@@ -30,6 +30,7 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     Option<"name", "name", "std::string", "\"model\"", "the model's name in kiln_model_info">,
     Option<"target", "target", "std::string", "\"cpu\"", "the target in kiln_model_info">,
     Option<"compiler", "compiler", "std::string", "\"kiln\"", "the compiler in kiln_model_info">,
+    Option<"device", "device", "bool", "false", "kernels run on a device">,
     Option<"externalWeights", "external-weights", "bool", "false", "weights are in a file">,
     Option<"weightsHash", "weights-hash", "uint64_t", "0", "what identifies that file">
   ];

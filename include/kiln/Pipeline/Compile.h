@@ -22,11 +22,11 @@ std::string getCompilerVersion();
 /// it.
 enum class EmitKind {
   SharedObject,
-  Object,  // relocatable; weights in a file beside it
-  Ptx,     // of all kernels, for the newest architecture
-  LLVM,    // one LLVM module with all kernels and the host program
-  Json,    // the model's description
-  Wrapper, // MLIR after a stage, without the data of constants
+  Object,   // relocatable; weights in a file beside it
+  Assembly, // of all kernels
+  LLVM,     // one LLVM module with all kernels and the host program
+  Json,     // the model's description
+  Wrapper,  // MLIR after a stage, without the data of constants
   Kernel,
   Torch,
 };
@@ -35,18 +35,15 @@ struct CompileOptions {
   std::string input;  // .pt2
   std::string output; // "-" is standard output, for kinds that are text
   EmitKind emit = EmitKind::SharedObject;
+  /// What the model runs on: the name of a registered target, or NAME{OPTIONS}
+  /// (kiln/Targets/Target.h).
+  std::string target = "cpu";
   /// An LLVM CPU name, a level, or `native`.
   std::string cpu = "native";
   /// The vectors ("avx512", "avx2", "none") of the CPU that has packed int4 weights, which do not
   /// tell; "native": this one's.
   std::string int4Layout = "native";
   codegen::OptLevel level = codegen::OptLevel::O3;
-  /// What the model runs on, if not the CPU alone (`--target=cuda`).
-  llvm::SmallVector<cuda::Architecture> architectures;
-  /// Assembles PTX; empty: drivers do.
-  std::string ptxas;
-  /// GPUs may round f32 operands of products to TF32.
-  bool tf32 = false;
   WeightsPlace weights = WeightsPlace::Embedded;
   /// What runs operators without a lowering: "torch", or "none": they are errors.
   std::string fallback = "none";

@@ -3,8 +3,8 @@
 #ifndef KILN_PIPELINE_PIPELINE_H
 #define KILN_PIPELINE_PIPELINE_H
 
+#include "kiln/Targets/Target.h"
 #include "mlir/IR/DialectRegistry.h"
-#include "mlir/Pass/PassManager.h"
 #include <string>
 
 namespace kiln {
@@ -12,7 +12,10 @@ namespace kiln {
 /// Everything that Kiln's programs are made of, at any stage.
 void registerDialects(mlir::DialectRegistry &registry);
 
-/// Every pass and every stage under its name, for kiln-opt.
+/// The targets of this compiler (kiln/Targets/Target.h). May be called again.
+void registerTargets();
+
+/// Every pass and every stage under its name, for kiln-opt; the targets are registered before.
 void registerPasses();
 void registerPipelines();
 
@@ -29,20 +32,19 @@ void buildTorchStage(mlir::OpPassManager &pm, const TorchStageOptions &options =
 struct KernelStageOptions {
   /// Threads that run constant folding; 0: one for each core.
   unsigned jobs = 0;
-  /// The vector registers that contracts are tiled and packed for: bytes of one, and how many.
-  int64_t vectorBytes = 64, registers = 32;
-  /// Lay operands out for vectors (CPUs).
-  bool pack = true;
-  /// The CPU that constant folding compiles for, if this machine runs its code.
-  std::string cpu = "native";
 };
 
 /// torch ops lowered -> kernels: views composed, layouts chosen, maps and epilogues fused,
-/// constants folded, operands packed, and each op a kernel of its own.
-void buildKernelStage(mlir::OpPassManager &pm, const KernelStageOptions &options = {});
+/// constants folded, ops prepared for `target`, and each op a kernel of its own.
+void buildKernelStage(mlir::OpPassManager &pm, const Target &target,
+                      const KernelStageOptions &options = {});
 
 /// kernel -> wrapper: calls of kernels become launches on buffers, buffers get their places.
 void buildWrapperStage(mlir::OpPassManager &pm);
+
+/// wrapper, with kernels: what each target's planner decides. Kernels that fold constants are run
+/// by `host`, which may be the same target.
+void buildScheduleStage(mlir::OpPassManager &pm, const Target &target, const Target &host);
 
 /// wrapper, with kernels scheduled: how symbols follow from the inputs, and sizes from symbols.
 void buildEntryStage(mlir::OpPassManager &pm);

@@ -39,6 +39,8 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
 
   void runOnOperation() override {
     kernel::FuncOp func = getOperation();
+    if (func->hasAttr(threadsAttrName))
+      return; // planned for a device
     Operation *root = func.getRoot();
     using Planned = FailureOr<KernelPlan>;
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)

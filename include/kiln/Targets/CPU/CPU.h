@@ -12,6 +12,9 @@ class ThreadPoolInterface;
 
 namespace kiln::cpu {
 
+/// Makes the target `cpu` known (kiln/Targets/Target.h).
+void registerCPUTarget();
+
 /// A relocatable object for each kernel.func of `module` and for each function that these share;
 /// `module` is left as it is. The kernels get a schedule if they have none. The result depends on
 /// the module, target and level alone. Objects refer to no symbol but each other's, memcpy, memset

@@ -55,6 +55,10 @@ struct ImageOptions {
   std::function<void(llvm::StringRef name, llvm::StringRef contents)> onFile = {};
 };
 
+/// Makes the target `cuda` known (kiln/Targets/Target.h). Its options: `arch`, a list as of
+/// `parseArchitectures`; `ptxas`; `tf32`.
+void registerCUDATarget();
+
 void registerTranslations(mlir::DialectRegistry &registry);
 
 /// Code for each kernel.func of `module` that runs on the device, in order; `module` is left as it

@@ -119,7 +119,6 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
     A kernel that no code can be generated for is an error.
   }];
   let options = [
-    Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the host's CPU, or `native`">,
     Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
   ];
   let dependentDialects = ["::kiln::sym::SymDialect"];

@@ -1,0 +1,98 @@
+// A kind of machine that programs are compiled for. Targets are registered by name; the compiler
+// asks a target for its passes and its code, and nothing else in it knows which one it is
+// (docs/adding-a-target.md).
+#ifndef KILN_TARGETS_TARGET_H
+#define KILN_TARGETS_TARGET_H
+
+#include "kiln/Codegen/ObjectCompiler.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace kiln {
+
+struct CodeOptions {
+  codegen::ObjectOptions object;
+  /// Called with each file on the way to the code ("KERNEL.sm_90.ptx"), in an order that does not
+  /// depend on threads. An error ends the compilation.
+  std::function<llvm::Error(llvm::StringRef name, llvm::StringRef contents)> onFile = {};
+};
+
+class Target {
+public:
+  using Objects = std::vector<std::unique_ptr<llvm::MemoryBuffer>>;
+
+  /// `spec` is the name of a registered target, or NAME{OPTIONS} with options of its own, written
+  /// as those of a pass: `cuda{arch=sm_90 tf32=true}`. `cpu` is an LLVM CPU name, a level, or
+  /// `native`: what runs the host program, and the kernels of the target `cpu`.
+  static llvm::Expected<std::unique_ptr<Target>> create(llvm::StringRef spec,
+                                                        llvm::StringRef cpu = "native");
+  virtual ~Target();
+
+  llvm::StringRef getName() const { return name; }
+  /// The CPU of the host program.
+  const codegen::CPUInfo &getHost() const { return host; }
+
+  /// Passes over a fused program that make its ops such as this target has good kernels for:
+  /// layouts of constants, long sums in parts. Each op becomes one kernel afterwards.
+  virtual void buildPrepareKernels(mlir::OpPassManager &pm) const = 0;
+
+  /// Passes that give each kernel.func its schedule, and what the host program must know of it.
+  /// They fail for a kernel that the target has no code for. Kernels that constants are folded with
+  /// (`wrapper.fold`) run on the host; a target with a device leaves them alone.
+  virtual void buildScheduleKernels(mlir::OpPassManager &pm) const = 0;
+
+  /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).
+  virtual bool hasDevice() const { return false; }
+
+  /// Relocatable objects with the code of the scheduled kernels of `module`, which stays as it is,
+  /// and with the tables that launches need. The result depends on the module and the target alone.
+  virtual llvm::Expected<Objects> compileKernels(mlir::ModuleOp module,
+                                                 const CodeOptions &options) const = 0;
+
+  /// The same as text in the target's assembly language.
+  virtual llvm::Expected<std::string> emitAssembly(mlir::ModuleOp module,
+                                                   const CodeOptions &options) const;
+
+protected:
+  Target(llvm::StringRef name, codegen::CPUInfo host) : name(name), host(std::move(host)) {}
+
+private:
+  std::string name;
+  codegen::CPUInfo host;
+};
+
+/// What is known of a target without making one.
+struct TargetRegistration {
+  llvm::StringRef name;
+  llvm::StringRef summary;
+  /// What `--emit` can ask of it, beside what every target has: "llvm", "obj" or "ptx".
+  llvm::SmallVector<llvm::StringRef> emits;
+  /// `options` is the text between the braces, or empty.
+  std::function<llvm::Expected<std::unique_ptr<Target>>(llvm::StringRef options,
+                                                        codegen::CPUInfo host)>
+      create;
+  void (*registerDialects)(mlir::DialectRegistry &registry);
+  /// Passes and pipelines, for kiln-opt.
+  void (*registerPasses)();
+};
+
+/// Makes a target known; once for each name, before any other thread asks.
+void registerTarget(TargetRegistration registration);
+llvm::ArrayRef<TargetRegistration> getRegisteredTargets();
+/// Null if there is none; of NAME{OPTIONS}, too.
+const TargetRegistration *lookupTarget(llvm::StringRef spec);
+
+/// Parses a target's options, a struct derived from mlir::PassPipelineOptions.
+template <typename Options>
+llvm::Expected<std::unique_ptr<Options>> parseTargetOptions(llvm::StringRef text) {
+  auto options = std::make_unique<Options>();
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (mlir::failed(options->parseFromString(text, stream)))
+    return llvm::createStringError("options of the target: " + llvm::StringRef(message).trim());
+  return options;
+}
+
+} // namespace kiln
+
+#endif // KILN_TARGETS_TARGET_H

@@ -1,0 +1,11 @@
+#include "kiln/Pipeline/Pipeline.h"
+
+using namespace mlir;
+using namespace kiln;
+
+void kiln::buildScheduleStage(OpPassManager &pm, const Target &target, const Target &host) {
+  target.buildScheduleKernels(pm);
+  // Leaves alone what has been planned for the device.
+  if (target.hasDevice())
+    host.buildScheduleKernels(pm);
+}

@@ -1,0 +1,124 @@
+// The target `cuda`.
+#include "kiln/Targets/CUDA/CUDA.h"
+#include "kiln/Targets/CUDA/Passes.h"
+#include "kiln/Targets/Target.h"
+#include <map>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+
+struct Options : PassPipelineOptions<Options> {
+  ListOption<std::string> arch{*this, "arch", llvm::cl::desc("sm_80,sm_90,... or emulator")};
+  Option<std::string> ptxas{*this, "ptxas", llvm::cl::desc("assembles PTX; none: drivers do"),
+                            llvm::cl::init("")};
+  Option<bool> tf32{*this, "tf32", llvm::cl::desc("round f32 operands of products to TF32"),
+                    llvm::cl::init(false)};
+};
+
+class CUDATarget : public Target {
+public:
+  CUDATarget(llvm::SmallVector<Architecture> architectures, const Options &options,
+             codegen::CPUInfo host)
+      : Target("cuda", std::move(host)), architectures(std::move(architectures)),
+        ptxas(options.ptxas), tf32(options.tf32) {}
+
+  void buildPrepareKernels(OpPassManager &pm) const override {
+    // Before what divides and packs products, and after fusion into operands.
+    pm.addPass(createCudaExpandAttention());
+    // After fusion, which would put the parts back together.
+    pm.addPass(createCudaSplitReductions());
+    pm.addPass(createCudaSplitScans());
+    // Before products become graphs, from which constants are not seen.
+    pm.addPass(createCudaPackWindows());
+    pm.addPass(createCudaPackOperands());
+    pm.addPass(createCudaSplitContracts());
+    pm.addPass(createCudaSplitAttention());
+  }
+
+  void buildScheduleKernels(OpPassManager &pm) const override {
+    buildScheduleKernelsPipeline(pm, tf32);
+  }
+
+  bool hasDevice() const override { return true; }
+
+  llvm::Expected<Objects> compileKernels(ModuleOp module,
+                                         const CodeOptions &options) const override {
+    std::map<std::string, std::string> files;
+    auto kernels = compile(module, options, ptxas, files);
+    if (!kernels)
+      return kernels.takeError();
+    if (options.onFile)
+      for (const auto &[name, contents] : files)
+        if (llvm::Error error = options.onFile(name, contents))
+          return error;
+    auto table = writeKernelTable(module, *kernels, getHost());
+    if (!table)
+      return table.takeError();
+    Objects objects;
+    objects.push_back(std::move(*table));
+    return objects;
+  }
+
+  /// PTX of all kernels for the newest GPU.
+  llvm::Expected<std::string> emitAssembly(ModuleOp module,
+                                           const CodeOptions &options) const override {
+    std::map<std::string, std::string> files;
+    auto kernels = compile(module, options, /*ptxas=*/"", files);
+    if (!kernels)
+      return kernels.takeError();
+    std::string ptx, suffix = "." + architectures.back().name + ".ptx";
+    for (const auto &[name, contents] : files)
+      if (StringRef(name).ends_with(suffix))
+        ptx += contents;
+    return ptx;
+  }
+
+private:
+  llvm::Expected<std::vector<DeviceKernel>>
+  compile(ModuleOp module, const CodeOptions &options, StringRef assembler,
+          std::map<std::string, std::string> &files) const {
+    ImageOptions image;
+    image.architectures = architectures;
+    image.ptxas = assembler;
+    image.cpu = getHost().name;
+    image.level = options.object.level;
+    image.jobs = options.object.jobs;
+    image.timing = options.object.timing;
+    image.onFile = [&](StringRef name, StringRef contents) { files[name.str()] = contents.str(); };
+    return cuda::compileKernels(module, image);
+  }
+
+  llvm::SmallVector<Architecture> architectures;
+  std::string ptxas;
+  bool tf32;
+};
+
+} // namespace
+
+void cuda::registerCUDATarget() {
+  TargetRegistration target;
+  target.name = "cuda";
+  target.summary = "an NVIDIA GPU, with the host program on the CPU";
+  target.emits = {"ptx"};
+  target.create = [](StringRef text,
+                     codegen::CPUInfo host) -> llvm::Expected<std::unique_ptr<Target>> {
+    llvm::Expected<std::unique_ptr<Options>> options = parseTargetOptions<Options>(text);
+    if (!options)
+      return options.takeError();
+    std::string names =
+        (*options)->arch.empty() ? "sm_80,sm_90" : llvm::join((*options)->arch, ",");
+    auto architectures = parseArchitectures(names);
+    if (!architectures)
+      return architectures.takeError();
+    return std::make_unique<CUDATarget>(std::move(*architectures), **options, std::move(host));
+  };
+  target.registerDialects = registerTranslations;
+  target.registerPasses = [] {
+    registerCUDAPasses();
+    registerCUDAPipelines();
+  };
+  registerTarget(std::move(target));
+}
