@@ -30,7 +30,7 @@ public:
     if (!schema || schema->arguments.empty() || !args.isList(listArgument()))
       return;
     size_t count = cast<ArrayAttr>(args.get(listArgument())).size();
-    if (call->getNumResults() != (inPlace ? 0 : count) || !hasLists(count))
+    if (call->getNumResults() != (inPlace ? 0 : count) || !hasLists(count) || !hasNumbers(count))
       return;
     std::string target = findTarget();
     const OpSchema *base = lookupSchema(target);
@@ -58,6 +58,20 @@ private:
     });
   }
 
+  /// The argument that is a tensor of numbers, one for each call; none if there is no such
+  /// argument.
+  std::optional<unsigned> numbersArgument() const {
+    return name.starts_with("addc") && overload == "Tensor" ? std::optional(3u) : std::nullopt;
+  }
+
+  bool hasNumbers(size_t count) {
+    if (!numbersArgument())
+      return true;
+    auto type = cast<RankedTensorType>(args.tensor(*numbersArgument()).getType());
+    return !isa<ComplexType>(type.getElementType()) && type.getRank() == 1 &&
+           type.getDimSize(0) == static_cast<int64_t>(count);
+  }
+
   /// The operator for one element, in the form that writes its argument or in the other one.
   std::string findTarget() const {
     // ATen's lists of maxima are clamped.
@@ -67,19 +81,44 @@ private:
                          .Case("norm", "linalg_vector_norm")
                          .Case("powsum", "linalg__powsum")
                          .Default(name);
-    bool isNumber = overload == "Scalar" || overload == "ScalarList";
+    bool isNumber = overload == "Scalar" || overload == "ScalarList" || numbersArgument();
     bool isClamp = base.starts_with("clamp"), isFused = base.starts_with("addc");
     StringRef form = "Tensor";
     if (overload == "default" || (isNumber && isClamp) || (isFused && isNumber) || name == "norm" ||
         name == "powsum")
       form = "default";
-    else if (isFused)
-      return ""; // a tensor of numbers
     else if (base == "pow" && !inPlace)
       form = isNumber ? "Tensor_Scalar" : isPowerOfNumber() ? "Scalar" : "Tensor_Tensor";
     else if (isNumber)
       form = "Scalar";
     return ("aten." + base + (inPlace ? "_." : ".") + form).str();
+  }
+
+  /// A call of `target` on `tensor`, with `rest` as its further arguments.
+  Value callOn(StringRef target, Value tensor, ArrayRef<Attribute> rest, Type type) {
+    SmallVector<Attribute> given = {ArgAttr::get(b.getContext(), 0)};
+    llvm::append_range(given, rest);
+    return CallOp::create(b, call.getLoc(), type, b.getStringAttr(target), tensor,
+                          b.getArrayAttr(given), call.getNodeAttr(), ArrayAttr(), ArrayAttr(),
+                          ArrayAttr(), DenseI64ArrayAttr())
+        ->getResult(0);
+  }
+
+  /// Element `i` of a tensor of numbers, in the type of a Python number of its kind.
+  Value number(Value numbers, size_t i) {
+    Type type = cast<RankedTensorType>(numbers.getType()).getElementType();
+    Type wide = type;
+    if (isa<FloatType>(type))
+      wide = b.getF64Type();
+    else if (!type.isInteger(1))
+      wide = b.getI64Type();
+    Attribute index = b.getI64IntegerAttr(static_cast<int64_t>(i));
+    Value value = callOn("aten.select.int", numbers, {b.getI64IntegerAttr(0), index},
+                         RankedTensorType::get({}, type));
+    Attribute no = b.getBoolAttr(false);
+    return callOn("aten.to.dtype", value,
+                  {DTypeAttr::get(b.getContext(), wide), no, no, b.getUnitAttr()},
+                  RankedTensorType::get({}, wide));
   }
 
   /// Element `i` of what `arg` is, over the new call's operands.
@@ -100,8 +139,15 @@ private:
   Value emit(StringRef target, const OpSchema &base, size_t i) {
     SmallVector<Value> operands;
     SmallVector<Attribute> given;
-    for (Attribute arg : call.getArgs())
-      given.push_back(element(arg, i, operands));
+    std::optional<unsigned> numbers = numbersArgument();
+    for (auto [index, arg] : llvm::enumerate(call.getArgs())) {
+      if (index == numbers) {
+        given.push_back(ScalarAttr::get(b.getContext(), operands.size()));
+        operands.push_back(number(args.tensor(*numbers), i));
+      } else {
+        given.push_back(element(arg, i, operands));
+      }
+    }
     if (name == "norm" || name == "powsum") // all dims, which go away
       given.insert(given.begin() + 2, {b.getUnitAttr(), b.getBoolAttr(false)});
     // What is left of the arguments is `alpha`.

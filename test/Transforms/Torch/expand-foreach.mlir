@@ -39,12 +39,34 @@ func.func @written(%x: tensor<2xf32>, %y: tensor<2xf32>) {
 
 // -----
 
-// Numbers in a tensor, and lists of different lengths, stay.
+// Numbers in a tensor are what Python would read of it.
+// CHECK-LABEL: func.func @numbers
+// CHECK-SAME: %[[X:.*]]: tensor<2xf32>, %[[Y:.*]]: tensor<3xf32>, %[[S:.*]]: tensor<2xbf16>, %[[I:.*]]: tensor<1xi8>
+// CHECK-NEXT: %[[A:.*]] = torch.call "aten.select.int"(%[[S]]) args = [#torch.arg<0>, 0, 0] {{.*}} -> tensor<bf16>
+// CHECK-NEXT: %[[A64:.*]] = torch.call "aten.to.dtype"(%[[A]]) args = [#torch.arg<0>, #torch.dtype<f64>, false, false, unit] {{.*}} -> tensor<f64>
+// CHECK-NEXT: torch.call "aten.addcmul.default"(%[[X]], %[[X]], %[[X]], %[[A64]]) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, #torch.scalar<3>]
+// CHECK-NEXT: %[[B:.*]] = torch.call "aten.select.int"(%[[S]]) args = [#torch.arg<0>, 0, 1]
+// CHECK-NEXT: %[[B64:.*]] = torch.call "aten.to.dtype"(%[[B]])
+// CHECK-NEXT: torch.call "aten.addcmul.default"(%[[Y]], %[[Y]], %[[Y]], %[[B64]])
+// CHECK-NEXT: %[[N:.*]] = torch.call "aten.select.int"(%[[I]])
+// CHECK-NEXT: %[[N64:.*]] = torch.call "aten.to.dtype"(%[[N]]) {{.*}} -> tensor<i64>
+// CHECK-NEXT: torch.call "aten.addcdiv_.default"(%[[X]], %[[X]], %[[X]], %[[N64]])
+func.func @numbers(%x: tensor<2xf32>, %y: tensor<3xf32>, %s: tensor<2xbf16>, %i: tensor<1xi8>) -> (tensor<2xf32>, tensor<3xf32>) {
+  %0:2 = torch.call "aten._foreach_addcmul.Tensor"(%x, %y, %x, %y, %x, %y, %s) args = [[#torch.arg<0>, #torch.arg<1>], [#torch.arg<2>, #torch.arg<3>], [#torch.arg<4>, #torch.arg<5>], #torch.arg<6>] {node = "a"} : (tensor<2xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3xf32>, tensor<2xbf16>) -> (tensor<2xf32>, tensor<3xf32>)
+  torch.call "aten._foreach_addcdiv_.Tensor"(%x, %x, %x, %i) args = [[#torch.arg<0>], [#torch.arg<1>], [#torch.arg<2>], #torch.arg<3>] {node = "b"} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<1xi8>) -> ()
+  return %0#0, %0#1 : tensor<2xf32>, tensor<3xf32>
+}
+
+// -----
+
+// Numbers, and lists, that are fewer or more than the calls stay.
 // CHECK-LABEL: func.func @stay
 // CHECK: _foreach_addcmul.Tensor
+// CHECK: _foreach_addcmul.Tensor
 // CHECK: _foreach_mul.List
-func.func @stay(%x: tensor<2xf32>, %s: tensor<1xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
-  %0 = torch.call "aten._foreach_addcmul.Tensor"(%x, %x, %x, %s) args = [[#torch.arg<0>], [#torch.arg<1>], [#torch.arg<2>], #torch.arg<3>] {node = "a"} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<1xf32>) -> tensor<2xf32>
-  %1 = torch.call "aten._foreach_mul.List"(%x, %x, %x) args = [[#torch.arg<0>], [#torch.arg<1>, #torch.arg<2>]] {node = "b"} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-  return %0, %1 : tensor<2xf32>, tensor<2xf32>
+func.func @stay(%x: tensor<2xf32>, %s: tensor<2xf32>, %c: tensor<1xcomplex<f32>>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %0 = torch.call "aten._foreach_addcmul.Tensor"(%x, %x, %x, %s) args = [[#torch.arg<0>], [#torch.arg<1>], [#torch.arg<2>], #torch.arg<3>] {node = "a"} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %1 = torch.call "aten._foreach_addcmul.Tensor"(%x, %x, %x, %c) args = [[#torch.arg<0>], [#torch.arg<1>], [#torch.arg<2>], #torch.arg<3>] {node = "c"} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<1xcomplex<f32>>) -> tensor<2xf32>
+  %2 = torch.call "aten._foreach_mul.List"(%x, %x, %x) args = [[#torch.arg<0>], [#torch.arg<1>, #torch.arg<2>]] {node = "b"} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %0, %1, %2 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
