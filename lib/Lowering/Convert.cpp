@@ -94,12 +94,16 @@ static LogicalResult lowerBitcast(Call &call) {
 }
 
 void lowering::registerConvert(LoweringTable &table) {
-  // `torch.tensor` of sizes asks for a dtype, which export has then written down.
-  table.add("aten.promote_types.default",
-            [](Call &call) -> LogicalResult { return call.set(ValueRange{Value()}); });
+  // What Python asked of dtypes and shapes, export has written down where it was used.
+  table.add(
+      {"aten.promote_types.default", "aten.can_cast.default", "aten.result_type.Tensor",
+       "aten.result_type.Scalar", "aten.result_type.Scalar_Tensor",
+       "aten.result_type.Scalar_Scalar", "aten.is_same_size.default"},
+      [](Call &call) -> LogicalResult { return call.set(SmallVector<Value>(call.numResults())); });
   table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
              "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
-             "aten._to_copy.default", "aten.type_as.default", "prims.convert_element_type.default"},
+             "aten._to_copy.default", "aten.type_as.default",
+             "prims.convert_element_type.default"},
             lowerTo);
   table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);
 }

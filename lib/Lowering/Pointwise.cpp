@@ -9,21 +9,35 @@ using namespace kiln::lowering;
 
 //===-- Addition and multiplication -----------------------------------------------------------===//
 
+/// ATen adds and scales complex numbers in their own type: those with parts of half precision are
+/// rounded after each step.
+static Element inOwnType(Call &call, Element x) {
+  return isComplex(x.type()) && isComplex(call.resultType()) ? convert(x, call.resultType()) : x;
+}
+
+/// factor * x, or x where the factor is one. A complex one is multiplied with even so, as ATen
+/// does: an infinite part makes the other one NaN.
+static Element scale(Call &call, BodyBuilder &body, const torch::Scalar &factor, Element x) {
+  if (!isComplex(x.type()) && torch::asDouble(factor) == 1.0)
+    return x;
+  return call.number(body, factor, x.type()) * x;
+}
+
 /// self + alpha * other, with self and other given as argument numbers.
 static LogicalResult addScaled(Call &call, unsigned self, unsigned other, bool subtract) {
   torch::Scalar alpha = int64_t(1);
   if (call.args.has("alpha"))
     alpha = call.args.scalar("alpha");
-  std::optional<double> constant = torch::asDouble(alpha);
-  return call.pointwise(
-      {call.operand(self), call.operand(other)}, [&](BodyBuilder &body, Elements x) {
-        if (subtract && isBool(x[0].type())) {
-          call.kernels.fail("subtraction of bool");
-          return x[0];
-        }
-        Element scaled = constant == 1.0 ? x[1] : x[1] * call.number(body, alpha, x[1].type());
-        return subtract ? x[0] - scaled : x[0] + scaled;
-      });
+  return call.pointwise({call.operand(self), call.operand(other)},
+                        [&](BodyBuilder &body, Elements x) {
+                          if (subtract && isBool(x[0].type())) {
+                            call.kernels.fail("subtraction of bool");
+                            return x[0];
+                          }
+                          Element first = inOwnType(call, x[0]);
+                          Element scaled = scale(call, body, alpha, inOwnType(call, x[1]));
+                          return subtract ? first - scaled : first + scaled;
+                        });
 }
 
 static LogicalResult lowerAdd(Call &call) { return addScaled(call, 0, 1, false); }
@@ -39,17 +53,15 @@ static LogicalResult lowerMul(Call &call) {
 /// self + value * (a op b)
 static LogicalResult lowerAddc(Call &call, bool divide) {
   torch::Scalar value = call.args.scalar("value");
-  std::optional<double> constant = torch::asDouble(value);
   return call.pointwise({call.tensor(0), call.tensor(1), call.tensor(2)},
                         [&](BodyBuilder &body, Elements x) {
-                          Element scaled = x[1];
-                          if (constant != 1.0)
-                            scaled = call.number(body, value, x[1].type()) * x[1];
+                          Element scaled = scale(call, body, value, inOwnType(call, x[1]));
                           if (divide && isInt(x[0].type())) {
                             call.kernels.fail("integer division with addcdiv");
                             return x[0];
                           }
-                          return x[0] + (divide ? scaled / x[2] : scaled * x[2]);
+                          Element other = inOwnType(call, x[2]);
+                          return inOwnType(call, x[0]) + (divide ? scaled / other : scaled * other);
                         });
 }
 

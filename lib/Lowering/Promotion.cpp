@@ -64,8 +64,8 @@ static Type combine(Type higher, Type lower) {
     return higher ? higher : lower;
   if (isComplex(higher))
     return higher;
-  if (isFloat(higher))
-    return isComplex(lower) ? ComplexType::get(higher) : higher;
+  if (isFloat(higher)) // c10 has no complex numbers of bf16, and takes those of f32 for its range
+    return isComplex(lower) ? ComplexType::get(higher.isBF16() ? opmath(higher) : higher) : higher;
   if (isBool(higher) || isFloat(lower) || isComplex(lower))
     return promoteTypes(higher, lower);
   return higher;

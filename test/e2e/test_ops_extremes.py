@@ -132,5 +132,7 @@ def test_complex_numbers(compile_and_compare):
     inf, nan = float("inf"), float("nan")
     x = torch.complex(torch.tensor([1.0, inf, nan, -inf, 2.0, -0.5]), torch.tensor([nan, 2.0, 3.0, -inf, -1.0, 0.25]))
     compile_and_compare(Functions([torch.nan_to_num, lambda x: torch.nan_to_num(x, 1.0, 2.0, 3.0)]), (x,), rtol=0, atol=0)
+    sums = [lambda x: x + x.roll(1), lambda x: x - x.roll(1), lambda x: 1 - x, lambda x: torch.add(1j, x, alpha=2), lambda x: torch.addcmul(x.roll(1), x, x.roll(2))]
+    compile_and_compare(Functions(sums), (x,), rtol=0, atol=0)
     functions = [torch.diff, lambda x: torch.diff(x, n=2), lambda x: torch.float_power(x, 2), lambda x: torch.float_power(x, 1.5), lambda x: torch.float_power(x, x)]
     compile_and_compare(Functions(functions), (x[4:].repeat(3),), rtol=1e-9, atol=1e-9)

@@ -119,6 +119,24 @@ def test_complex_convolution(check_calls):
     check_calls(lambda z, w: (F.conv1d(z, w, padding=1, stride=2), F.conv1d(z, w[:, :2], groups=2)), (z, torch.complex(some(6, 4, 3), some(6, 4, 3))))
 
 
+def test_questions_of_dtypes_and_shapes(compile_and_compare):
+    """Python has its answer when it exports; the program still asks."""
+    class Ask(torch.nn.Module):
+        def forward(self, x, i):
+            y = x + 1 if x.is_same_size(i) else x
+            z = i * 2 if torch.can_cast(x.dtype, i.dtype) else i * 3
+            return (y, z, i.to(torch.result_type(x, i)), i.to(torch.result_type(i, 1.5)), x.to(torch.result_type(1j, x)), i.to(torch.result_type(1, 2.5)), x.to(torch.promote_types(x.dtype, torch.float64)))
+    compile_and_compare(Ask(), (some(3, 4), torch.arange(12).reshape(3, 4)))
+
+
+def test_complex_powers_of_two(compile_and_compare):
+    class Scale(torch.nn.Module):
+        def forward(self, x, z, n, b):
+            return torch.ldexp(z, n), torch.ldexp(x, z), torch.ldexp(n, z), torch.ldexp(z, z), torch.ldexp(z.to(torch.complex128), x), b * 1j, b + z[0]
+    z = torch.complex(some(6), some(6, seed=1))
+    compile_and_compare(Scale(), (some(6, seed=2), z, torch.tensor([0, 3, -2, 30, -140, 1]), some(6).bfloat16()), rtol=1e-5, atol=1e-6)
+
+
 def test_running_statistics(compile_and_compare):
     """Training updates buffers, which the next run reads."""
     module = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.InstanceNorm1d(4, track_running_stats=True, affine=True))
