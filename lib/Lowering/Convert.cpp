@@ -102,7 +102,7 @@ void lowering::registerConvert(LoweringTable &table) {
       [](Call &call) -> LogicalResult { return call.set(SmallVector<Value>(call.numResults())); });
   table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
              "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
-             "aten._to_copy.default", "aten.type_as.default",
+             "aten._to_copy.default", "aten.type_as.default", "aten.chalf.default",
              "prims.convert_element_type.default"},
             lowerTo);
   table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);

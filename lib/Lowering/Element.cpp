@@ -9,6 +9,8 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 Type lowering::opmath(Type type) {
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return ComplexType::get(opmath(complex.getElementType()));
   if (auto floating = dyn_cast<FloatType>(type); floating && floating.getWidth() < 32)
     return Float32Type::get(type.getContext());
   return type;
@@ -176,8 +178,10 @@ static Element arithmetic(Element a, Element b) {
   assert(a.type() == b.type() && "operands are promoted first");
   if (isFloat(a.type()))
     return apply<FloatOp>(a, b);
-  if (isComplex(a.type()))
-    return apply<ComplexOp>(a, b);
+  if (isComplex(a.type())) {
+    Type wide = opmath(a.type());
+    return convert(apply<ComplexOp>(convert(a, wide), convert(b, wide)), a.type());
+  }
   return apply<IntOp>(a, b);
 }
 
@@ -214,8 +218,10 @@ static Element divideComplex(Element a, Element b) {
 
 Element lowering::operator/(Element a, Element b) {
   assert(!isInt(a.type()) && "integers divide with truncDiv and floorDiv");
-  if (isComplex(a.type()))
-    return divideComplex(a, b);
+  if (isComplex(a.type())) {
+    Type wide = opmath(a.type());
+    return convert(divideComplex(convert(a, wide), convert(b, wide)), a.type());
+  }
   return apply<arith::DivFOp>(a, b);
 }
 

@@ -69,12 +69,12 @@ static Exprs permuted(ArrayRef<Expr> sizes, ArrayRef<int64_t> perm) {
 /// A contract as a map that sums: for types that no microkernel has.
 static Value contractAsMap(KernelBuilder &kernels, const Contraction &c, ArrayRef<Expr> sizes,
                            Type type) {
+  Type wide = opmath(type);
   Value result = kernels.map(sizes, type, [&](BodyBuilder &body) {
     auto product = [&](BodyBuilder &inner) {
-      Element lhs = c.lhs(inner);
-      return lhs * convert(c.rhs(inner), lhs.type());
+      return convert(c.lhs(inner), wide) * convert(c.rhs(inner), wide);
     };
-    Element sum = body.sum(c.k, type, product);
+    Element sum = body.sum(c.k, wide, product);
     return c.epilogue ? c.epilogue(body, sum) : sum;
   });
   return c.perm.empty() ? result : kernels.permute(result, c.perm);

@@ -217,18 +217,9 @@ LogicalResult Call::set(ValueRange values) {
     return !isa<NoneType>(declared.getType()) && (values[i] || !declared.use_empty());
   };
   // All checks first: a call that is refused is left as it was.
-  auto isHalf = [](Type type) {
-    auto complex = dyn_cast<ComplexType>(type);
-    return complex && complex.getElementType().isF16();
-  };
-  for (Value operand : op->getOperands())
-    if (isa<RankedTensorType>(operand.getType()) && isHalf(elementType(operand)))
-      return refuse("complex numbers of half-precision parts");
   for (unsigned i = 0; i < values.size(); ++i) {
     if (!isNeeded(i))
       continue;
-    if (isHalf(resultType(i)))
-      return refuse("complex numbers of half-precision parts");
     if (elementType(values[i]) != resultType(i))
       return refuse("computes another dtype than the program declares");
     if (differ(shapeOf(values[i]), resultShape(i)))
@@ -391,7 +382,7 @@ LogicalResult Call::pointwise(ArrayRef<Operand> operands, Type common, Pointwise
   Value result = kernels.map(resultShape(), resultType(), [&](BodyBuilder &body) {
     SmallVector<Element> inputs;
     for (const Operand &operand : operands) {
-      bool exact = exactNumbers && isNumber(operand, inputs.empty());
+      bool exact = exactNumbers && !isComplex(common) && isNumber(operand, inputs.empty());
       inputs.push_back(convert(read(body, operand, exact ? wide : common), wide));
     }
     Element value = compute(body, inputs);

@@ -17,15 +17,19 @@ class KilnError(RuntimeError):
         self.status = status
 
 
+def _is_raw(dtype):
+    """numpy has no such type: bfloat16, floats of 8 bits, complex32."""
+    return dtype.code in (4, 10, 11, 12, 13) or (dtype.code, dtype.bits) == (5, 32)
+
+
 class _Memory:
     """An output's memory as numpy sees it; freed with the last array that looks at it."""
 
     def __init__(self, managed):
         self.managed = managed
         tensor = managed.contents.tensor
-        code, bits = tensor.dtype.code, tensor.dtype.bits
-        size = bits // 8
-        kind = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}.get(code, "V")
+        size = tensor.dtype.bits // 8
+        kind = "V" if _is_raw(tensor.dtype) else {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}[tensor.dtype.code]
         strides = [tensor.strides[i] * size for i in range(tensor.ndim)] if tensor.strides else None
         self.__array_interface__ = {
             "version": 3, "shape": tuple(tensor.shape[: tensor.ndim]), "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
@@ -46,7 +50,7 @@ def _to_numpy(managed):
     shape = tuple(tensor.shape[: tensor.ndim])
     if 0 in shape or not tensor.data:
         _release(managed)
-        array = numpy.empty(shape, f"V{tensor.dtype.bits // 8}" if tensor.dtype.code in (4, 10, 11, 12, 13) else name)
+        array = numpy.empty(shape, f"V{tensor.dtype.bits // 8}" if _is_raw(tensor.dtype) else name)
     else:
         array = numpy.asarray(_Memory(managed))
     if array.dtype.kind == "V":

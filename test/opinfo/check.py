@@ -128,7 +128,7 @@ def as_torch(output):
     """A tensor of what came as an array of numpy's, which lacks some dtypes."""
     if isinstance(output, torch.Tensor) or not hasattr(output, "dtype"):
         return output
-    if output.dtype.name == "bfloat16" or output.dtype.name.startswith("float8"):
+    if output.dtype.name in ("bfloat16", "complex32") or output.dtype.name.startswith("float8"):
         return torch.from_numpy(output.view(f"int{8 * output.dtype.itemsize}")).view(getattr(torch, output.dtype.name))
     return torch.from_numpy(output)
 

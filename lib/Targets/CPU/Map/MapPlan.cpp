@@ -291,7 +291,7 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule, const
 /// Types that registers hold; memory holds bool too.
 static bool isSupported(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
-    return complex.getElementType().isF32() || complex.getElementType().isF64();
+    return isa<Float16Type, Float32Type, Float64Type>(complex.getElementType());
   if (auto integer = dyn_cast<IntegerType>(type))
     return llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
   return type.isF64() || type.isF32() || type.isF16() || type.isBF16();
