@@ -1,15 +1,16 @@
-"""Chebyshev coefficients of the special functions, computed in 40 digits: writes lib/Lowering/SpecialTables.inc.
+"""Chebyshev coefficients of the special functions, computed in 40 digits: writes
+lib/Lowering/Special/SpecialTables.inc.
 
   .venv/bin/python generator/special_tables.py
 
 Each table is a smooth function on an interval: what is left of a special function when its zeros, its singularities and its
-growth are divided out. How it is put together again is in lib/Lowering/Bessel.cpp, Gamma.cpp and ErrorFunction.cpp."""
+growth are divided out. How it is put together again is in Bessel.cpp, Gamma.cpp and ErrorFunction.cpp beside it."""
 import pathlib
 
 from mpmath import mp, mpf
 
 mp.dps = 40
-OUTPUT = pathlib.Path(__file__).resolve().parents[1] / "lib" / "Lowering" / "SpecialTables.inc"
+OUTPUT = pathlib.Path(__file__).resolve().parents[1] / "lib" / "Lowering" / "Special" / "SpecialTables.inc"
 SMALLEST = mpf(2) ** -56  # of the largest coefficient; the rest does not change a double
 
 

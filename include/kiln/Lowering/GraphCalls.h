@@ -7,12 +7,14 @@
 #ifndef KILN_LOWERING_GRAPHCALLS_H
 #define KILN_LOWERING_GRAPHCALLS_H
 
+#include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
-#include "kiln/Lowering/KernelBuilder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace kiln::lowering {
+
+using namespace kernel; // elements and builders
 
 /// A Python number as a 0-d tensor: an expression, or an integer, float or bool constant.
 mlir::Value createNumber(KernelBuilder &kernels, mlir::Attribute number, mlir::Type type);

@@ -12,13 +12,15 @@
 #ifndef KILN_LOWERING_LOWERING_H
 #define KILN_LOWERING_LOWERING_H
 
-#include "kiln/Lowering/KernelBuilder.h"
+#include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 #include "kiln/Lowering/Promotion.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
 
 namespace kiln::lowering {
+
+using namespace kernel; // elements and builders
 
 using Elements = llvm::ArrayRef<Element>;
 using Pointwise = llvm::function_ref<Element(BodyBuilder &, Elements)>;

@@ -1,6 +1,6 @@
 #include "CUDA/Attention/AttentionKernel.h"
-#include "kiln/Lowering/AttentionProducts.h"
 #include "kiln/Targets/CUDA/Passes.h"
+#include "kiln/Transforms/Kernel/AttentionProducts.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 
 namespace kiln::cuda {
@@ -11,7 +11,7 @@ namespace kiln::cuda {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
-using lowering::BodyBuilder, lowering::Element, lowering::Exprs;
+using kernel::BodyBuilder, kernel::Element, kernel::Exprs;
 
 /// What a region yields where its dims are `dims` of `body`.
 static Element cloneRegion(BodyBuilder &body, Region &region, ArrayRef<sym::Expr> dims) {
@@ -26,7 +26,7 @@ static Value expand(AttentionOp op) {
   sym::Assumptions symbols;
   addSymbolRanges(op, symbols);
   ImplicitLocOpBuilder builder(op.getLoc(), op);
-  lowering::KernelBuilder kernels(builder, symbols);
+  kernel::KernelBuilder kernels(builder, symbols);
 
   unsigned rank = op.getNumBatch();
   auto inScores = [&](Region &region) {
@@ -42,7 +42,7 @@ static Value expand(AttentionOp op) {
     dims.append({0, n, 0, dv});
     return cloneRegion(body, op.getV(), dims);
   };
-  lowering::AttentionSpec spec;
+  kernel::AttentionSpec spec;
   spec.batch = Exprs(op.getBatch().getSizes());
   spec.m = op.getM().getValue();
   spec.n = op.getN().getValue();
@@ -57,8 +57,8 @@ static Value expand(AttentionOp op) {
     spec.bias = bias;
   Type type = cast<RankedTensorType>(op.getResult().getType()).getElementType();
   // Tensor cores multiply weights that are no wider than values, as they do in a block.
-  return lowering::attentionOfProducts(kernels, spec, op.getScale().convertToDouble(), value, type,
-                                       /*weightType=*/type);
+  return kernel::attentionOfProducts(kernels, spec, op.getScale().convertToDouble(), value, type,
+                                     /*weightType=*/type);
 }
 
 namespace {

@@ -1,0 +1,18 @@
+#include "kiln/Dialect/Kernel/Builder/Softmax.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::kernel;
+
+Element kernel::softmax(BodyBuilder &body, Element x, ArrayRef<Expr> extents,
+                        BodyBuilder::Body read, SoftmaxKind kind) {
+  Element largest = body.max(extents, x.type(), read);
+  Element sum =
+      body.sum(extents, x.type(), [&](BodyBuilder &inner) { return exp(read(inner) - largest); });
+  if (kind == SoftmaxKind::Logarithm)
+    return x - largest - log(sum);
+  Element value = exp(x - largest) / sum;
+  if (kind == SoftmaxKind::Plain)
+    return value;
+  return select(largest == lowest(body.b(), x.type()), value.constant(0), value);
+}

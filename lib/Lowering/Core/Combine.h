@@ -1,0 +1,20 @@
+// What places that several values are written to keep.
+#ifndef KILN_LIB_LOWERING_CORE_COMBINE_H
+#define KILN_LIB_LOWERING_CORE_COMBINE_H
+
+#include "kiln/Lowering/Lowering.h"
+
+namespace kiln::lowering {
+
+/// `Mean` adds up; the division by the count comes later.
+enum class Combine { Last, Sum, Product, Mean, Max, Min };
+
+/// `old` and `x` put together in opmath's type, rounded to their own: as often as there are writes.
+Element combined(Combine combine, Element old, Element x);
+
+/// What changes nothing when it is combined.
+Element identityOf(BodyBuilder &body, Combine combine, mlir::Type type);
+
+} // namespace kiln::lowering
+
+#endif // KILN_LIB_LOWERING_CORE_COMBINE_H

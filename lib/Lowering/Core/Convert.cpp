@@ -1,0 +1,109 @@
+// Conversions between dtypes, and calls that in a compiled program have nothing left to do.
+#include "kiln/Dialect/Kernel/Builder/Float8.h"
+#include "kiln/Lowering/Lowering.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// The declared dtype says which of the many ways to ask was used.
+static LogicalResult lowerTo(Call &call) {
+  if (call.args.has("layout"))
+    if (auto layout = call.args.layout("layout"); layout && *layout != torch::Layout::Strided)
+      return call.refuse("a layout other than strided");
+  return call.set(call.kernels.convert(call.tensor(0), call.resultType()));
+}
+
+/// The bits of an element, as an integer of its width; bool takes a byte.
+static Element toBits(Element x) {
+  if (isBool(x.type()))
+    return convert(x, x.b().getI8Type());
+  if (isInt(x.type()))
+    return x;
+  if (isFloat8(x.type()))
+    return x.make(x.value(), x.b().getI8Type());
+  Type bits = x.b().getIntegerType(x.type().getIntOrFloatBitWidth());
+  return x.make(arith::BitcastOp::create(x.b(), bits, x.value()), bits);
+}
+
+static Element fromBits(Element bits, Type type) {
+  if (isBool(type))
+    return isTrue(bits);
+  if (isInt(type) || isFloat8(type))
+    return bits.make(bits.value(), type);
+  return bits.make(arith::BitcastOp::create(bits.b(), type, bits.value()), type);
+}
+
+/// An integer as one of another width, by dropping bits or with zeros.
+static Element resizeBits(Element bits, unsigned width) {
+  Type from = bits.type(), to = bits.b().getIntegerType(width);
+  unsigned have = from.getIntOrFloatBitWidth();
+  if (have == width)
+    return bits;
+  Value value = bits.value();
+  return have > width ? bits.make(arith::TruncIOp::create(bits.b(), to, value), to)
+                      : bits.make(arith::ExtUIOp::create(bits.b(), to, value), to);
+}
+
+/// `view.dtype`: the same bytes, little-endian. With another width the last dim grows or shrinks.
+static LogicalResult lowerBitcast(Call &call) {
+  Value tensor = call.tensor(0);
+  Type from = elementType(tensor), to = call.resultType();
+  if (from == to)
+    return call.set(tensor);
+  if (isComplex(from) || isComplex(to))
+    return call.refuse("complex numbers");
+  auto widthOf = [](Type type) { return std::max(8u, type.getIntOrFloatBitWidth()); };
+  unsigned source = widthOf(from), target = widthOf(to);
+  Exprs shape = shapeOf(tensor);
+  if (source == target)
+    return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {
+      return fromBits(toBits(body.broadcast(tensor)), to);
+    }));
+  if (shape.empty())
+    return call.refuse("a 0-d tensor seen as elements of another width");
+  size_t last = shape.size() - 1;
+  if (source > target) {
+    int64_t parts = source / target;
+    shape[last] = shape[last] * parts;
+    return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {
+      Exprs index = body.ownDims();
+      index[last] = body.dim(last).floorDiv(parts);
+      Element bits = toBits(body.read(tensor, index));
+      Element part = convert(body.index(body.dim(last).mod(parts) * target), bits.type());
+      Element moved = apply<arith::ShRUIOp>(bits, part);
+      return fromBits(resizeBits(moved, target), to);
+    }));
+  }
+  int64_t parts = target / source;
+  Expr length = call.kernels.known().simplify(shape[last].floorDiv(parts));
+  if (!call.fits(length * parts, shape[last], "a last dim that is not a multiple of the new width"))
+    return call.refuse("a last dim that is not a multiple of the new width");
+  shape[last] = length;
+  return call.set(call.kernels.map(shape, to, [&](BodyBuilder &body) {
+    Element all;
+    for (int64_t part = 0; part < parts; ++part) {
+      Exprs index = body.ownDims();
+      index[last] = body.dim(last) * parts + part;
+      Element bits = resizeBits(toBits(body.read(tensor, index)), target);
+      Element moved = part ? shiftLeft(bits, bits.constant(part * source)) : bits;
+      all = all ? all | moved : moved;
+    }
+    return fromBits(all, to);
+  }));
+}
+
+void lowering::registerConvert(LoweringTable &table) {
+  // What Python asked of dtypes and shapes, export has written down where it was used.
+  table.add(
+      {"aten.promote_types.default", "aten.can_cast.default", "aten.result_type.Tensor",
+       "aten.result_type.Scalar", "aten.result_type.Scalar_Tensor",
+       "aten.result_type.Scalar_Scalar", "aten.is_same_size.default"},
+      [](Call &call) -> LogicalResult { return call.set(SmallVector<Value>(call.numResults())); });
+  table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
+             "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
+             "aten._to_copy.default", "aten.type_as.default", "aten.chalf.default",
+             "prims.convert_element_type.default"},
+            lowerTo);
+  table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);
+}

@@ -1,0 +1,183 @@
+// scaled_dot_product_attention, as kernel.attention; with heads of a size that only the run knows,
+// or very large ones, as two products with a softmax between them.
+#include "kiln/Lowering/Lowering.h"
+#include "kiln/Transforms/Kernel/AttentionProducts.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::lowering;
+
+/// Targets keep a row of features beside a tile of scores.
+static constexpr int64_t mostFeatures = 4096;
+
+namespace {
+/// query [batch…, m, d], key [batch…, n, d], value [batch…, n, dv], mask broadcast to [batch…, m,
+/// n].
+struct Attention {
+  Value query, key, value, mask;
+  std::optional<double> scale;
+  bool causal, grouped;
+};
+} // namespace
+
+/// Broadcast batch dims of all three; nullopt if they do not fit. With `grouped`, the last batch
+/// dim (the heads) of key and value divides the query's.
+static std::optional<Exprs> batchDims(Call &call, const Attention &a) {
+  Exprs batch;
+  Exprs q = shapeOf(a.query), k = shapeOf(a.key), v = shapeOf(a.value);
+  if (q.size() < 2 || q.size() != k.size() || q.size() != v.size())
+    return std::nullopt;
+  for (size_t i = 0; i + 2 < q.size(); ++i) {
+    bool heads = a.grouped && i + 3 == q.size();
+    if (heads) {
+      batch.push_back(q[i]);
+      continue;
+    }
+    Expr size = q[i].isConstant(1) ? (k[i].isConstant(1) ? v[i] : k[i]) : q[i];
+    for (Expr other : {q[i], k[i], v[i]})
+      if (!other.isConstant(1) &&
+          !call.fits(other, size, "query, key and value of different batches"))
+        return std::nullopt;
+    batch.push_back(size);
+  }
+  return batch;
+}
+
+/// An element of query, key or value, of which one head serves `group` heads of the query.
+static Element readHeads(BodyBuilder &body, Value tensor, const Exprs &batch, Expr group, Expr row,
+                         Expr column) {
+  unsigned rank = batch.size();
+  Exprs at = body.dims(0, rank), shape = batch, own = shapeOf(tensor);
+  if (rank > 0 && !group.isConstant(1)) {
+    at.back() = at.back().floorDiv(group);
+    shape.back() = own[rank - 1];
+  }
+  at.append({row, column});
+  shape.append({own[rank], own[rank + 1]});
+  return body.broadcast(tensor, at, shape);
+}
+
+static Element readBias(BodyBuilder &body, Value mask, const AttentionSpec &spec, Type type) {
+  Exprs at = body.dims(0, spec.batch.size() + 2), shape = spec.batch;
+  shape.append({spec.m, spec.n});
+  Element element = body.broadcast(mask, at, shape);
+  if (isBool(element.type()))
+    return select(element, body.constant(type, 0), lowest(body.b(), type));
+  return convert(element, type);
+}
+
+/// Null, with a reason, for what cannot be expressed.
+static Value lowerAttention(Call &call, const Attention &a) {
+  auto refuse = [&](const Twine &reason) {
+    call.kernels.fail(reason);
+    return Value();
+  };
+  Type type = elementType(a.query);
+  if (!isFloat(type) || elementType(a.key) != type || elementType(a.value) != type)
+    return refuse("these dtypes");
+  auto batch = batchDims(call, a);
+  Exprs q = shapeOf(a.query), k = shapeOf(a.key), v = shapeOf(a.value);
+  if (!batch || !call.fits(q.back(), k.back(), "query and key of different features"))
+    return refuse("shapes of query, key and value that do not fit");
+  // The operator's meta function does not compare them, so no guard need have.
+  call.kernels.assertSame(k[k.size() - 2], v[v.size() - 2]);
+  AttentionSpec spec;
+  spec.batch = *batch;
+  spec.m = q[q.size() - 2];
+  spec.n = k[k.size() - 2];
+  spec.d = q.back();
+  spec.dv = v.back();
+  spec.causal = a.causal;
+  std::optional<int64_t> depth = spec.d.constant(), features = spec.dv.constant();
+  std::optional<double> scale = a.scale;
+  if (!scale && depth) // the default; scores without features are zero
+    scale = *depth > 0 ? 1 / std::sqrt(static_cast<double>(*depth)) : 1;
+
+  unsigned rank = spec.batch.size();
+  // Query heads that one key and value head serves.
+  Expr group = 1;
+  if (a.grouped && rank > 0) {
+    Expr queries = q[rank - 1], keys = k[rank - 1];
+    group = call.kernels.known().simplify(queries.floorDiv(keys));
+    if (!call.fits({keys, group * keys}, {v[rank - 1], queries},
+                   "query heads that key and value heads do not divide"))
+      return refuse("query heads that key and value heads do not divide");
+  }
+  auto read = [&](BodyBuilder &body, Value tensor, Expr row, Expr column, bool shared) {
+    return readHeads(body, tensor, spec.batch, shared ? group : Expr(1), row, column);
+  };
+  Expr m = Expr::dim(rank), n = Expr::dim(rank + 1), d = Expr::dim(rank + 2);
+  Expr dv = Expr::dim(rank + 3);
+  auto readQuery = [&](BodyBuilder &body) { return read(body, a.query, m, d, false); };
+  auto readKey = [&](BodyBuilder &body) { return read(body, a.key, n, d, true); };
+  auto readValue = [&](BodyBuilder &body) { return read(body, a.value, n, dv, true); };
+  auto bias = [&](BodyBuilder &body) { return readBias(body, a.mask, spec, type); };
+  spec.q = readQuery;
+  spec.k = readKey;
+  spec.v = readValue;
+  if (a.mask) {
+    if (!isBool(elementType(a.mask)) && !isFloat(elementType(a.mask)))
+      return refuse("a mask of this dtype");
+    spec.bias = bias;
+  }
+  // Heads next to the features, as the projection after attention wants them: [batch, m, heads, dv]
+  // is contiguous and the result a view of it.
+  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank + 2));
+  if (rank >= 2)
+    std::swap(perm[rank - 1], perm[rank]);
+  spec.perm = perm;
+  Value result;
+  // A kernel of attention has features to compute with.
+  auto fits = [](std::optional<int64_t> size) {
+    return size && *size > 0 && *size <= mostFeatures;
+  };
+  if (fits(depth) && fits(features)) {
+    spec.scale = *scale;
+    result = call.kernels.attention(spec, call.resultType());
+  } else {
+    result = attentionOfProducts(
+        call.kernels, spec, scale,
+        [&](BodyBuilder &body, Expr n, Expr dv) { return read(body, a.value, n, dv, true); },
+        call.resultType(), /*weightType=*/opmath(type));
+  }
+  return call.kernels.permute(result, perm); // a swap is its own inverse
+}
+
+static LogicalResult lowerScaledDotProduct(Call &call) {
+  if (call.args.number("dropout_p") != 0)
+    return call.refuse("dropout in training mode");
+  Attention a{call.tensor(0),
+              call.tensor(1),
+              call.tensor(2),
+              call.args.optTensor("attn_mask"),
+              call.args.optNumber("scale"),
+              call.args.boolean("is_causal"),
+              call.args.has("enable_gqa") && call.args.boolean("enable_gqa")};
+  if (a.mask && a.causal)
+    return call.refuse("both a mask and is_causal");
+  Value result = lowerAttention(call, a);
+  return result ? call.set(result) : failure();
+}
+
+/// The decomposed form for CPU: also the logarithm of the sums, which only training uses.
+static LogicalResult lowerFlashForCpu(Call &call) {
+  if (call.args.number("dropout_p") != 0)
+    return call.refuse("dropout in training mode");
+  if (!call.isUnused(1))
+    return call.refuse("the logsumexp result");
+  Attention a{call.tensor(0),
+              call.tensor(1),
+              call.tensor(2),
+              call.args.optTensor("attn_mask"),
+              call.args.optNumber("scale"),
+              call.args.boolean("is_causal"),
+              /*grouped=*/true};
+  Value result = lowerAttention(call, a);
+  return result ? call.set({result, Value()}) : failure();
+}
+
+void lowering::registerAttention(LoweringTable &table) {
+  table.add("aten.scaled_dot_product_attention.default", lowerScaledDotProduct);
+  table.add("aten._scaled_dot_product_flash_attention_for_cpu.default", lowerFlashForCpu);
+}
