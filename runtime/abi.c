@@ -56,7 +56,7 @@ static int32_t read_options(const kiln_options *given, kiln_options *options) {
   return KILN_OK;
 }
 
-/* What the runtime relies on; a violation is an error of the compiler. */
+/* Properties that the runtime relies on; a violation is an error of the compiler. */
 static int32_t check_program(void) {
   const kiln_rt_program *program = &kiln_program;
   bool valid = program->abi == KILN_RT_ABI && program->main;

@@ -263,7 +263,7 @@ int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tens
     kiln_append(&text, "expected a tensor, got NULL");
     return KILN_INVALID_ARGUMENT;
   }
-  /* Where on a device it is, the device's functions look at. */
+  /* The device's functions look at its place on a device. */
   bool may_be_elsewhere = kiln_program.device && expected->role[0] != 'c';
   if (KILN_UNLIKELY(tensor->device.device_type != kDLCPU && !may_be_elsewhere)) {
     kiln_text text = begin(expected);

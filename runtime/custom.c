@@ -37,7 +37,7 @@ static void add_buffers(kiln_arguments *arguments, void *const *buffers) {
   }
 }
 
-/* What is written is the copies that are results. */
+/* The function writes to copies, which are results. */
 static int32_t copy_updates(kiln_arguments *arguments) {
   const kiln_extern_call *call = arguments->call;
   for (uint32_t i = 0; i < call->num_updates; ++i) {

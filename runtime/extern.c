@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What has to be installed for a library. */
+/* The package that has to be installed for a library. */
 static const char *hint(const char *library) {
   return strcmp(library, "torch") == 0
              ? "libkiln_torch.so is part of Kiln and needs PyTorch, with which it was built "

@@ -76,10 +76,9 @@ typedef struct {
   uint32_t num_operands, num_results, num_updates, num_sizes;
 } kiln_extern_call;
 
-/* What the library gives, under the name kiln_get_extern_library: a function that
- * returns this, or NULL if it does not know this version. A function that fails
- * returns a kiln_status and writes a message, cut off at `size` bytes. All may be
- * called by several threads at once. */
+/* The interface of a library, which exports a function kiln_get_extern_library that returns
+ * this, or NULL if it does not know this version. A function that fails returns a kiln_status
+ * and writes a message, cut off at `size` bytes. All may be called by several threads at once. */
 typedef struct {
   /* Looks the operator up. `call` lives until `release`. */
   int32_t (*prepare)(const kiln_extern_call *call, void **prepared, char *message, size_t size);

@@ -93,9 +93,9 @@ enum {
   KILN_RT_ERROR_FAILURE = 2 /* the first of kiln_rt_program.failures, and so on */
 };
 
-/* What was computed from constants when the model was compiled, and is computed again where one of
- * them is replaced. Comes after the folds whose results it reads. An operand that is not in the
- * blob changes whenever another operand does. */
+/* A fold: data that were computed from constants when the model was compiled, and are computed
+ * again where one of them is replaced. Comes after the folds whose results it reads. An operand
+ * that is not in the blob changes whenever another operand does. */
 typedef struct {
   kiln_rt_kernel kernel;
   int64_t grid;

@@ -133,7 +133,7 @@ static int32_t check_mutated(const kiln_context *context, const DLTensor *const 
   return KILN_OK;
 }
 
-/* What bind reads instead of the sizes alone. */
+/* The properties that bind reads instead of the sizes alone. */
 static void read_properties(const kiln_rt_tensor *input, const DLTensor *tensor,
                             const kiln_view *view, int64_t *properties) {
   if (input->flags & KILN_RT_VALUE) {
@@ -260,9 +260,9 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
   return KILN_OK;
 }
 
-/* Where main writes the caller's tensor for output `index`, which has been checked:
- * elsewhere first if it has other strides than the recorded ones, or memory that
- * inputs are read from while outputs are written. */
+/* The place where main writes the caller's tensor for output `index`, which has been checked:
+ * elsewhere first if it has other strides than the recorded ones, or memory that inputs are read
+ * from while outputs are written. */
 KILN_ENTRY static int32_t place_output(kiln_context *context, uint32_t index,
                                        uint64_t *staged_bytes) {
   const kiln_rt_tensor *tensor = &kiln_program.outputs[index];

@@ -123,14 +123,14 @@ void kiln_copy(void *to, const int64_t *to_strides, const void *from, const int6
 
 /*===-- check.c -------------------------------------------------------------===*/
 
-/* What a checked tensor boils down to. */
+/* The parts of a checked tensor that are used on. */
 typedef struct {
   char *data;             /* first element */
   uint64_t extent;        /* bytes that the elements span */
   const int64_t *strides; /* NULL: contiguous */
 } kiln_view;
 
-/* What a tensor must be. Sizes that are expressions are compared only if
+/* The properties that a tensor must have. Sizes that are expressions are compared only if
  * `symbols` is given. */
 typedef struct {
   const char *role; /* "input", "output", "constant" */
@@ -222,7 +222,7 @@ typedef struct {
                   const int64_t *from_strides, const int64_t *sizes, int64_t rank, int64_t item);
   /* To the host's. */
   int32_t (*read)(kiln_rt_run *run, void *to, const void *from, int64_t bytes);
-  /* What the function puts on the stream now comes last. */
+  /* The work that the function puts on the stream now comes last. */
   int32_t (*start)(kiln_rt_run *run);
 } kiln_custom_memory;
 
@@ -255,7 +255,7 @@ void kiln_outputs_close(kiln_model *model);
 
 /*===-- run.c ---------------------------------------------------------------===*/
 
-/* What every run reads comes first. */
+/* The fields that every run reads come first. */
 struct kiln_model {
   kiln_stack contexts;             /* kiln_context */
   kiln_pool *pool;                 /* NULL: one thread, or the host's parallel_for */
@@ -294,7 +294,7 @@ typedef struct kiln_context {
   kiln_block arena, staging, scratch;
   DLManagedTensorVersioned *const *given; /* the caller's output slots */
   void **segments;                        /* run.segments */
-  /* Of the segments, then the staging memory of each output that is bound late. */
+  /* The blocks of the segments, then the staging memory of each output that is bound late. */
   kiln_block *late_blocks;
   void *device; /* what the functions of a device keep here, NULL: nothing */
   void **kept;  /* what each library keeps for this run */
@@ -303,7 +303,7 @@ typedef struct kiln_context {
 KILN_ENTRY int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
                             DLManagedTensorVersioned **outputs);
 
-/* What a run on a device has in common with one on the CPU. */
+/* The parts that a run on a device has in common with one on the CPU. */
 kiln_expectation kiln_expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
                              const int64_t *symbols);
 /* Checks all inputs, computes the symbols and sets the inputs' slots. */

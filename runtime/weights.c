@@ -154,7 +154,7 @@ typedef struct {
 
 static const kiln_rt_constant *get_constant(int64_t cell) { return &kiln_program.constants[cell]; }
 
-/* Not 0, for which an allocator may give NULL. */
+/* At least 1: an allocator may give NULL for 0. */
 static size_t value_bytes(int64_t cell) {
   return get_constant(cell)->bytes ? get_constant(cell)->bytes : 1;
 }

@@ -53,8 +53,7 @@ typedef struct {
   /* The CUDA stream that the operator's work is to be put on; the function need not wait for
    * it. The device's context is current. On CPUs: NULL. */
   void *stream;
-  /* Where a function that fails may say why: at most this many bytes, the zero at the end
-   * included. */
+  /* A place for the reason of a failure: at most this many bytes, the zero at the end included. */
   char *message;
   size_t message_size;
   /* Calls body(arg, i) for each 0 <= i < n, on the model's threads, and waits for all. */

@@ -157,7 +157,7 @@ typedef struct DLManagedTensorVersioned {
 extern "C" {
 #endif
 
-/* What kiln_abi_version returns for the ABI that this header describes. */
+/* The value of kiln_abi_version for the ABI that this header describes. */
 #define KILN_ABI_VERSION 1
 
 /* Every function that can fail returns one of these as an int32_t. */
@@ -211,8 +211,8 @@ typedef struct kiln_options {
   void (*log)(void *ctx, int level, const char *message);
   void *log_ctx;
 
-  /* Where the weights are that were compiled with --weights=external. NULL:
-   * the path of the shared object with ".weights" appended. */
+  /* The file of the weights that were compiled with --weights=external. NULL: the path of the
+   * shared object with ".weights" appended. */
   const char *weights_path;
 } kiln_options;
 

@@ -204,8 +204,9 @@ static Value anyLane(OpBuilder &b, Location loc, Value mask) {
 
 static unsigned alignmentOf(Type storage) { return storage.getIntOrFloatBitWidth() / 8; }
 
-/// What elements are loaded and stored as. LLVM takes vectors apart that a target has no masked
-/// access for, and half precision in a way that calls a library: integers are moved as they are.
+/// The type that elements are loaded and stored as. LLVM takes vectors apart that a target has no
+/// masked access for, and half precision in a way that calls a library: integers are moved as they
+/// are.
 static Type getMemoryType(Type elementType) {
   Type storage = getStorageType(elementType);
   bool isHalf = storage.isBF16() || storage.isF16();
@@ -354,7 +355,7 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
         scalarType);
   }
   if (linear && !active && !frame.target.fastGather) {
-    // Where a gather is microcode, loads one by one are quicker.
+    // Loads one by one are quicker than a gather that is microcode.
     Value start = frame.gep(base, storage, frame.emit(linear->rest));
     Value step = frame.emit(linear->coefficient);
     SmallVector<Value> elements;

@@ -23,7 +23,7 @@ void BodyEmitter::emitReduces(ArrayRef<kernel::ReduceOp> candidates) {
       group.push_back(reduce);
   Accumulators results;
   {
-    // What is emitted inside the loops dies with them.
+    // Values that are emitted inside the loops die with them.
     Scope scope(*this);
     results = varying ? reduceVarying(group) : team ? reduceTogether(group) : reduceUniform(group);
   }
@@ -152,7 +152,7 @@ void BodyEmitter::setTeam(Team *threads) {
 }
 
 BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp> group) {
-  // What an iteration needs is its thread's own affair.
+  // An iteration belongs to one thread.
   Team *threads = std::exchange(team, nullptr);
   kernel::ReduceOp front = group.front();
   unsigned first = kernel::getDimExtents(front->getParentRegion()).size();

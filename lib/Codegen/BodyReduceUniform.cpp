@@ -122,7 +122,7 @@ private:
                           });
   }
 
-  /// What is left after them.
+  /// The elements that are left after them.
   Accumulators emitKnown(Accumulators all) {
     int64_t at = *extent / step * step, copy = 0;
     for (; at + width <= *extent; at += width)

@@ -31,7 +31,7 @@ static void initializeTarget() {
   });
 }
 
-/// What `native` is short for: this machine, or a CPU that a test names.
+/// The CPU that `native` is short for: this machine, or one that a test names.
 static StringRef getNativeName() {
   const char *name = std::getenv("KILN_TEST_CPU");
   return name && *name ? name : "native";
@@ -97,7 +97,7 @@ static Expected<CPUInfo> makeCPUInfo(StringRef cpu) {
   return info;
 }
 
-/// What a program may find in a CPU beyond the architecture, without what it is merely tuned for.
+/// The instruction sets of a CPU beyond the architecture, without what it is merely tuned for.
 static StringMap<bool> getInstructionSets(StringRef cpu) {
   if (cpu == "native")
     return sys::getHostCPUFeatures();

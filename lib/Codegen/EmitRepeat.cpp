@@ -141,7 +141,7 @@ FailureOr<KernelPlan> codegen::planRepeat(kernel::FuncOp func, const CPUInfo &ta
     return failure();
   kernel::ScheduleAttr schedule = func.getScheduleAttr();
   if (!schedule) {
-    // What is stored is i64.
+    // The results are i64.
     int64_t lanes = preferredLanes(repeat.getCount(), target) == 1 ? 1 : target.vectorBytes / 8;
     schedule = kernel::ScheduleAttr::get(func.getContext(), {lanes}, {1}, lanes, /*stage=*/false);
   }

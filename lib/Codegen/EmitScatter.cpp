@@ -146,7 +146,7 @@ private:
     return sym::linearize(element, sizes);
   }
 
-  /// Where a place writes does not depend on the column.
+  /// The target of a place does not depend on the column.
   void emitPlace() {
     SmallVector<Value> values = update.emitKnown();
     emitWrite(values,

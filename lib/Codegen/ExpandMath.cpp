@@ -18,7 +18,7 @@ static bool hasF32Form(Operation *op) {
              math::SinOp, math::CosOp, math::RsqrtOp, math::SqrtOp, math::FmaOp, arith::RemFOp>(op);
 }
 
-/// What LLVM turns into instructions.
+/// Ops that LLVM turns into instructions.
 static bool isLeftToLLVM(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::FloorOp, math::TruncOp,
              math::RoundEvenOp, math::RoundOp, math::SqrtOp, math::FmaOp, math::CopySignOp,

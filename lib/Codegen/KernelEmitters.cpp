@@ -1,4 +1,4 @@
-// What every target does with kernels that have been planned.
+// Code that every target shares for kernels that have been planned.
 #include "kiln/Codegen/KernelEmitters.h"
 #include "mlir/IR/Threading.h"
 

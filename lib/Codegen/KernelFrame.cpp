@@ -345,7 +345,7 @@ SmallVector<Value> KernelFrame::emitStridedLoop(
   total = assumptions.simplify(total);
   Value end = emit(total);
   auto run = [&](Value begin, Value limit, int64_t count, ValueRange carried) {
-    // What is carried ends with where the next iteration begins.
+    // The carried values end with the start of the next iteration.
     SmallVector<Value> values(carried);
     values.push_back(begin);
     return emitLoop(begin, limit, count * stride, values, [&](Value iv, ValueRange now) {

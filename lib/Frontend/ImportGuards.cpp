@@ -1,5 +1,5 @@
-// What export found that it had to assume of the inputs: Python conditions on their sizes, strides
-// and values.
+// Guards, the assumptions of export about the inputs: Python conditions on their sizes, strides and
+// values.
 #include "FloatCondition.h"
 #include "Importer.h"
 #include "kiln/Dialect/Torch/OpSchema.h"
@@ -78,7 +78,7 @@ private:
 
 } // namespace
 
-/// Where nothing is written, nobody can tell a view from a copy.
+/// Nobody can tell a view from a copy unless something is written.
 static bool mayWrite(Operation *op) {
   if (auto call = dyn_cast<torch::CallOp>(op)) {
     const torch::OpSchema *schema = torch::lookupSchema(call.getTarget());

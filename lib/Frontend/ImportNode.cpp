@@ -292,8 +292,8 @@ Error Importer::seeViewedTensor(const Node &node, torch::CallOp op) {
   return Error::success();
 }
 
-/// That of the node's first tensor, as attributes of its call; of a functionalized call, lists for
-/// its bases.
+/// The memory of the node's first tensor, as attributes of its call; of a functionalized call,
+/// lists for its bases.
 Error Importer::recordMemory(const Node &node, Operation *op) {
   SmallVector<Attribute> strides, offsets;
   auto record = [&](const TensorRef &tensor) -> Error {

@@ -291,7 +291,7 @@ Expected<OwningOpRef<ModuleOp>> Importer::run() {
     return error;
   if (Error error = setModuleAttributes())
     return error;
-  // What is checked above implies what the verifiers check; should it not, that is still a message.
+  // The checks above imply those of the verifiers; should they not, that is still a message.
   std::string message;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (message.empty())

@@ -17,7 +17,7 @@
 
 namespace kiln::frontend {
 
-/// What a name of a graph stands for.
+/// The value of a name of a graph.
 struct Entry {
   mlir::Value value;         // null for a number that is only an attribute
   mlir::Attribute attribute; // a constant, #sym.expr or #torch.object; arguments prefer it
@@ -102,7 +102,7 @@ private:
   void keepCorrections(llvm::StringRef result);
   void useCorrectionsOf(llvm::StringRef name);
   void useAllCorrections();
-  /// What a floordiv gives: `recorded`, unless that is wrong.
+  /// The result of a floordiv: `recorded`, unless that is wrong.
   sym::Expr computeQuotient(const Node &node, sym::Expr recorded);
 
   // ImportArguments.cpp

@@ -56,7 +56,7 @@ public:
   bool isNull() const { return kind == Null; }
   std::optional<bool> getAsBool() const { return as<Bool>(boolean); }
   std::optional<int64_t> getAsInteger() const { return as<Integer>(integer); }
-  /// Of an integer of more than 64 bits: whether it is negative.
+  /// The sign of an integer of more than 64 bits: true if it is negative.
   std::optional<bool> getAsHuge() const { return as<Huge>(boolean); }
   std::optional<double> getAsNumber() const {
     return kind == Integer ? static_cast<double>(integer) : as<Real>(real);

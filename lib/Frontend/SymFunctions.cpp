@@ -9,8 +9,8 @@ using namespace kiln;
 using namespace kiln::frontend;
 using sym::Expr;
 
-/// What keeps hostile text from using up the memory: products of sums are expanded, and every
-/// intermediate sum is kept for the life of the process.
+/// A limit that keeps hostile text from using up the memory: products of sums are expanded, and
+/// every intermediate sum is kept for the life of the process.
 static constexpr size_t maxTerms = 512;
 static constexpr int64_t maxExponent = 32;
 static constexpr Failure tooLarge = "expression is too large";

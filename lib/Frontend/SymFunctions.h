@@ -1,4 +1,4 @@
-// What the functions in torch.export's expressions mean in integers.
+// Integer meanings of the functions in torch.export's expressions.
 #ifndef KILN_LIB_FRONTEND_SYMFUNCTIONS_H
 #define KILN_LIB_FRONTEND_SYMFUNCTIONS_H
 

@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::frontend;
 using sym::Expr;
 
-/// What keeps hostile text from using up the stack.
+/// A limit that keeps hostile text from using up the stack.
 static constexpr unsigned maxNesting = 200;
 
 /// Integers up to which a product with a float constant is looked at.

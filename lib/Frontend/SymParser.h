@@ -27,7 +27,7 @@ public:
   /// An expression that is at least zero where the condition holds.
   llvm::Expected<sym::Expr> readCondition();
 
-  /// What the text was read under: at least zero.
+  /// The assumption that the text was read under: at least zero.
   const std::optional<sym::Expr> &assumption() const { return assumed; }
 
 private:

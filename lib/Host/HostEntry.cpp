@@ -1,6 +1,6 @@
-// What the runtime calls before the program: kiln_bind, the symbols' values from the shapes of the
-// inputs, as `wrapper.bind` says; kiln_sizes, what follows from them; kiln_eval, one size of a
-// table.
+// Functions that the runtime calls before the program: kiln_bind, the symbols' values from the
+// shapes of the inputs, as `wrapper.bind` says; kiln_sizes, what follows from them; kiln_eval, one
+// size of a table.
 #include "HostProgram.h"
 
 using namespace mlir;
@@ -83,7 +83,7 @@ void HostProgram::emitSizes() {
   placeAtEntry(function);
   Value symbols = function.getArgument(0);
   ExprEmitter exprs(builder, loc, [&](StringRef name) { return loadSymbol(symbols, name); });
-  // What leaves 64 bits becomes -1, which is no size.
+  // A size of more than 64 bits becomes -1, which is no size.
   for (Operation *size : entrySizes) {
     auto define = cast<DefineOp>(size);
     storeSymbol(symbols, define.getSymbol(), exprs.emitChecked(define.getExprAttr().getValue()));

@@ -31,7 +31,7 @@ enum ExternKind : int64_t {
   externDict
 };
 
-/// Of kiln_extern_call.
+/// The fields of kiln_extern_call.
 static constexpr StringLiteral callFields = "ppppppppiiiiiii";
 
 namespace {

@@ -91,7 +91,7 @@ std::optional<unsigned> HostProgram::getSymbolNumber(StringRef name) const {
 }
 
 Value HostProgram::loadSymbol(Value symbols, StringRef name) {
-  // What the program defines changes on the way.
+  // Symbols that the program defines change on the way.
   if (definedSymbols.contains(sym::Expr::symbol(name)))
     return load(i64, symbols, *getSymbolNumber(name));
   // At the function's entry, where it reaches every use.
@@ -454,7 +454,7 @@ void HostProgram::failUnless(Value holds, StringRef message, ArrayRef<sym::Expr>
 
 void HostProgram::emitAssert(AssertOp assertion) {
   sym::Expr expr = assertion.getExpr().getValue();
-  // What cannot be computed does not hold.
+  // A condition that cannot be computed does not hold.
   Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::sge, checkedNumber(expr),
                                      number(sym::Expr(0)));
   SymbolCollector used;

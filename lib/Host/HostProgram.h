@@ -94,7 +94,7 @@ private:
   /// Finds the steps that kiln_sizes does.
   void findEntrySizes();
   void storeSymbol(mlir::Value symbols, llvm::StringRef name, mlir::Value value);
-  /// What runs before anything is computed lies together (see `codegen::Globals::Place`).
+  /// Functions that run before anything is computed lie together (see `codegen::Globals::Place`).
   void placeAtEntry(mlir::LLVM::LLVMFuncOp function);
 
   /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
@@ -136,13 +136,13 @@ private:
   mlir::Location loc;
   mlir::Type ptr, i64, i32Type;
   codegen::Globals *globals = nullptr;
-  // Of the function that is being emitted.
+  // The function that is being emitted.
   mlir::LLVM::LLVMFuncOp function;
   mlir::Value symbolValues; // const int64_t *
   llvm::StringMap<mlir::Value> loadedSymbols;
   llvm::DenseMap<sym::Expr, sym::Expr> namedSizes;
   mlir::Block *errorBlock = nullptr;
-  // Of a function of steps: the program's or a nested graph's.
+  // Arguments of a function of steps: the program's or a nested graph's.
   mlir::Value run, segments, arena, weights, outputs, arguments;
   mlir::Value given; // where graphs put the addresses of what they give
   llvm::function_ref<mlir::Value(unsigned index)> getOutput;

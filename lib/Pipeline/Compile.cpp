@@ -79,11 +79,11 @@ public:
     start("plan");
     if (llvm::Error error = runPasses(Blame::Compiler, buildWrapperStage))
       return error;
-    // Not for every kernel is there code.
+    // A target may not support every kernel.
     if (llvm::Error error = runPasses(
             Blame::Model, [&](OpPassManager &pm) { buildScheduleStage(pm, *target, getHost()); }))
       return error;
-    // What the model may be at fault for here is a symbol that its inputs do not give.
+    // A symbol that the inputs do not give is the model's fault; nothing else is here.
     if (llvm::Error error = runPasses(Blame::Model, buildEntryStage))
       return error;
     if (llvm::Error error = keepText("wrapper"))
@@ -124,7 +124,7 @@ private:
   void setInt4Layout() {
     std::string layout = options.int4Layout;
     if (layout == "native") {
-      // What PyTorch finds there, even if `native` is something else to a test.
+      // PyTorch packs by the real CPU, even if `native` is something else to a test.
       llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
       auto hasAll = [&](ArrayRef<StringRef> sets) {
         return llvm::all_of(sets, [&](StringRef set) { return has.lookup(set); });

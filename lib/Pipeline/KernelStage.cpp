@@ -20,7 +20,7 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   addCleanup(pm);
   // Before anything else is done to a graph that may go away.
   pm.addPass(createKernelBatchLoops());
-  // What is inside a graph is simplified, folded and packed there.
+  // Constants are simplified, folded and packed inside the graph that uses them.
   pm.addPass(createKernelSinkConstants());
   // First of all, since a view between an op and its constant, or its user, hides one from the
   // other.
@@ -37,14 +37,14 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   // Before fusion, so that a map and its producer agree on the order of their dims.
   pm.addNestedPass<func::FuncOp>(createKernelPropagateLayouts());
   pm.addNestedPass<func::FuncOp>(createKernelFoldViews());
-  // Not yet into operands: an activation between two contracts is the first one's epilogue.
+  // Operands come later: an activation between two contracts is the first one's epilogue.
   KernelFuseMapsOptions fuse;
   fuse.operands = false;
   pm.addNestedPass<func::FuncOp>(createKernelFuseMaps(fuse));
   addCleanup(pm);
   // After maps have become as large as they get: an epilogue takes one map at a time.
   pm.addNestedPass<func::FuncOp>(createKernelFuseEpilogues());
-  // What an epilogue or an operand reads may now be computed there.
+  // Values that an epilogue or an operand reads may now be computed there.
   pm.addNestedPass<func::FuncOp>(createKernelFuseMaps());
   addCleanup(pm);
 

@@ -24,7 +24,7 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createTorchBindCustomOps(bind)); // says what they write
   // Lowerings take values: a call that writes its argument has none.
   pm.addPass(createTorchFunctionalize());
-  // What it makes has no views, and does not write.
+  // Its results have no views, and nothing writes them.
   pm.addPass(createTorchLowerAutoFunctionalized());
   pm.addPass(createTorchBindCustomOps(bind)); // the calls which that has made
   // Once no call draws by writing its argument.
@@ -32,6 +32,6 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
   pm.addPass(createTorchLowerToKernel(lower));
-  // What the passes from here on know of symbols holds only where it was checked.
+  // Passes from here on assume ranges of symbols, which hold only where they were checked.
   pm.addPass(createKernelGuardSymbols());
 }

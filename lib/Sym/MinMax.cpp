@@ -29,7 +29,7 @@ static Expr extremum(Kind kind, Expr a, Expr b) {
     return Expr::invalid();
   if (b.kind() == kind)
     std::swap(a, b);
-  // What is a min already needs no comparison among its own operands.
+  // An operand that is a min needs no comparison among its own operands.
   llvm::SmallVector<Expr, 8> operands;
   if (a.kind() == kind)
     operands.append(a.operands().begin(), a.operands().end());

@@ -206,7 +206,8 @@ Expr Expr::operator-(Expr other) const {
     return invalid();
   if (*this == other)
     return 0;
-  // Not *this + (-other): -INT64_MIN may be the coefficient that brings the sum back into range.
+  // The difference is not *this + (-other): -INT64_MIN may be the coefficient that brings the sum
+  // back into range.
   llvm::SmallVector<WideTerm, 16> wide;
   for (Term term : termsOf(*this))
     wide.push_back({term.monomial, term.coefficient});
@@ -220,7 +221,8 @@ Quotient detail::dividePolynomial(Expr expr, Expr divisor) {
   if (!expr.isValid() || !divisor.isValid() || divisor.isConstant(0))
     return result;
   Terms of = termsOf(divisor);
-  // Of highest degree: what is subtracted for it then only adds terms of lower degree.
+  // The term of highest degree leads: subtracting its multiples then only adds terms of lower
+  // degree.
   const Term &lead = *llvm::max_element(of, [](const Term &a, const Term &b) {
     return atomsOf(a.monomial).size() < atomsOf(b.monomial).size();
   });

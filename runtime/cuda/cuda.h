@@ -16,7 +16,7 @@
 #include "../runtime.h"
 #include "driver.h"
 
-/* What runs read and write is copied to places of this alignment if it has less. */
+/* Memory that runs read and write is copied to places of this alignment if it has less. */
 #define KILN_CUDA_ALIGNMENT 16
 
 /* A model's device: kiln_model.device. */
@@ -75,7 +75,7 @@ typedef struct {
 #define KILN_CUDA_GRAPHS 16     /* of a context, at most */
 #define KILN_CUDA_GRAPH_STEPS 4 /* what is shorter is launched one by one */
 
-/* What a context of runs has besides: kiln_context.device. */
+/* The device's part of a context of runs: kiln_context.device. */
 typedef struct {
   CUstream stream;
   bool is_captured;           /* the caller makes a graph of what is put on the stream */

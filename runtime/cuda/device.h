@@ -42,17 +42,17 @@ typedef struct kiln_rt_device_kernel {
   uint32_t threads;      /* of a block */
   uint32_t shared_bytes; /* of dynamic shared memory of a block */
   uint32_t number; /* below kiln_rt_device.num_kernels, of this kernel and its variant alone */
-  /* What is launched instead where the compute capability is 9.0, or NULL. */
+  /* The kernel that is launched instead where the compute capability is 9.0, or NULL. */
   const struct kiln_rt_device_kernel *variant;
-  /* Of a variant: its grid, of which no more blocks run than at the same time can; then for
-   * each map the offset of the first element, the sizes, and the strides but the innermost, which
-   * is 1. A negative number does not fit. */
+  /* A variant's grid, of which no more blocks run than at the same time can; then for each map
+   * the offset of the first element, the sizes, and the strides but the innermost, which is 1. A
+   * negative number does not fit. */
   void (*geometry)(const int64_t *symbols, int64_t *numbers);
   const kiln_rt_tensor_map *maps;
   uint32_t num_maps;
   uint32_t cluster; /* of how many neighbouring blocks the code makes one; grids are multiples */
-  /* Of a variant whose blocks share tiles: bytes of the workspace for what a block leaves to
-   * another. No more than KILN_RT_WORKSPACE_BLOCKS blocks of it are launched. */
+  /* The bytes of the workspace that blocks of a variant which share tiles leave to each other.
+   * No more than KILN_RT_WORKSPACE_BLOCKS blocks of it are launched. */
   uint32_t workspace, reserved;
 } kiln_rt_device_kernel;
 

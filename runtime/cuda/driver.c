@@ -9,9 +9,8 @@ static kiln_cuda_driver table;
 static _Atomic bool is_loaded;
 static kiln_mutex loading;
 
-/* Where the loader finds it, or the file that the variable names (for tests and
- * machines whose driver is in no usual place). The handle is kept: a driver must
- * not be unloaded. */
+/* The loader's library, or the file that the variable names (for tests and machines whose driver
+ * is in no usual place). The handle is kept: a driver must not be unloaded. */
 static void *open_driver(const char **tried) {
   const char *given = getenv("KILN_CUDA_DRIVER");
   *tried = given && *given ? given : "libcuda.so.1";

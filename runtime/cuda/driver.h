@@ -78,7 +78,7 @@ typedef struct {
   unsigned char from_port, to_port, type, reserved[5];
 } CUgraphEdgeData;
 
-/* What a kernel is told of a tensor of which it copies boxes. */
+/* The description of a tensor of which a kernel copies boxes. */
 typedef struct {
   _Alignas(64) uint64_t opaque[16];
 } CUtensorMap;
@@ -185,7 +185,7 @@ enum {
   F(cuGraphLaunch, (CUgraphExec made, CUstream stream))                                            \
   F(cuGraphExecDestroy, (CUgraphExec made))
 
-/* Of CUDA 12.3; NULL in an older driver. */
+/* Functions of CUDA 12.3; NULL in an older driver. */
 #define KILN_CUDA_NEWER_FUNCTIONS(F)                                                               \
   F(cuLaunchKernelEx,                                                                              \
     (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))          \

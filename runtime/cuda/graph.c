@@ -117,7 +117,7 @@ static uint32_t num_step_addresses(const kiln_cuda_step *step) {
   return step->kernel ? kiln_cuda_num_addresses(step->kernel) : 2;
 }
 
-/* What the driver takes: places of the parameters. */
+/* The places of the parameters, which the driver takes. */
 struct parameters {
   void *places[KILN_CUDA_MAX_PARAMETERS];
   CUtensorMap maps[KILN_RT_MAX_MAPS];

@@ -128,7 +128,7 @@ int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int6
   if (count == 0)
     return KILN_OK;
   if (dims > KILN_RT_COPY_RANK) {
-    /* What the kernel has no dims for, one after the other. */
+    /* Further dims than the kernel has are launched one after the other. */
     int32_t status = KILN_OK;
     for (int64_t i = 0; i < size[0] && status == KILN_OK; ++i)
       status = kiln_cuda_copy_strided(context, to + (CUdeviceptr)(i * to_step[0]) * item,

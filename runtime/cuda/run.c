@@ -62,7 +62,7 @@ void kiln_cuda_free_context(kiln_context *context) {
   context->device = NULL;
 }
 
-/* What kernels have reported since this was last asked. */
+/* The failures that kernels have reported since this was last asked. */
 static int32_t take_error(kiln_cuda_context *cuda) {
   return atomic_exchange((_Atomic int32_t *)cuda->error, 0);
 }
@@ -79,7 +79,7 @@ static bool is_on_device(const DLTensor *tensor) {
   return tensor->device.device_type == kDLCUDA || tensor->device.device_type == kDLCUDAManaged;
 }
 
-/* That the tensor is on this GPU or the host, and that its memory is where it says. */
+/* Checks that the tensor is on this GPU or the host, and that its memory is where it says. */
 static int32_t check_place(const kiln_context *context, const char *role, uint32_t index,
                            const char *name, const DLTensor *tensor, const kiln_view *view) {
   const struct kiln_device *device = kiln_cuda_device(context);
@@ -333,7 +333,7 @@ static int32_t copy_to_host(kiln_context *context, void *data, const int64_t *st
   return KILN_OK;
 }
 
-/* What main wrote elsewhere, to where the caller wants it. */
+/* Copies the results that main wrote elsewhere to where the caller wants them. */
 static int32_t write_back(kiln_context *context, const DLTensor *const *inputs) {
   int32_t status = KILN_OK;
   for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
@@ -468,7 +468,7 @@ static int32_t check_capture(kiln_context *context, const DLTensor *const *input
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   int capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult result = kiln_cuda_device(context)->driver->cuStreamIsCapturing(cuda->stream, &capture);
-  /* Of a default stream it fails where others are captured. */
+  /* The query fails for a default stream while others are captured. */
   if (result != CUDA_SUCCESS)
     return is_default(cuda->stream) ? KILN_OK
                                     : check(context, result, "stream: expected a CUDA stream");
@@ -534,7 +534,7 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
   return KILN_OK;
 }
 
-/* What blocks that share tiles tell each other takes in a run. */
+/* The workspace of a run, in which blocks that share tiles leave sums to each other. */
 static uint64_t count_workspace(const struct kiln_device *device) {
   uint64_t bytes = kiln_program.device->workspace, blocks = (uint64_t)device->multiprocessors;
   if (!bytes || !device->runs_variants)

@@ -78,7 +78,7 @@ static void step(int64_t n, int64_t first, int64_t last, double *d, double *e, s
 /* Makes d the eigenvalues of the tridiagonal matrix (d, e). Says if that has come to an end. */
 static bool diagonalize(int64_t n, double *d, double *e, scalar *vectors) {
   int64_t left = 60 * n;
-  /* What lies far below the rounding of the largest elements is nothing: graded matrices would have
+  /* Elements far below the rounding of the largest ones are nothing: graded matrices would have
    * steps whose every product underflows. */
   double least = DBL_MIN;
   for (int64_t i = 0; i < n; ++i)

@@ -17,7 +17,7 @@ typedef struct {
 } symmetric;
 
 static inline scalar *at(const symmetric *s, int64_t i, int64_t j) { return s->a + j * s->n + i; }
-/* What stands above the diagonal for an element below it. */
+/* The element above the diagonal that stands for one below it. */
 static inline scalar mirror(const symmetric *s, scalar x) {
   return s->is_hermitian ? conjugate(x) : x;
 }

@@ -124,7 +124,7 @@ static void step(bidiagonal *b, int64_t first, int64_t last) {
 static bool diagonalize(bidiagonal *b) {
   double *d = b->d, *e = b->e;
   int64_t left = 60 * b->n;
-  /* What lies far below the rounding of the largest elements is nothing. */
+  /* Elements far below the rounding of the largest ones are nothing. */
   double least = DBL_MIN;
   for (int64_t i = 0; i < b->n; ++i)
     least = greater(least, DBL_EPSILON * DBL_EPSILON * (magnitude(d[i]) + magnitude(e[i])));
@@ -169,7 +169,7 @@ static void swap_columns(int64_t n, scalar *vectors, int64_t i, int64_t j, scala
   copy(n, spare, vectors + j * n);
 }
 
-/* Not negative, descending. */
+/* Makes the values positive and sorts them, descending. */
 static void sort(bidiagonal *b, scalar *spare) {
   for (int64_t i = 0; i < b->n; ++i)
     if (b->d[i] < 0 || (b->d[i] == 0 && __builtin_signbit(b->d[i]))) {

@@ -204,7 +204,7 @@ public:
   }
 
 private:
-  /// What makes a tensor of nothing is not told its dtype where `out` says it.
+  /// The dtype of an operator that makes a tensor of nothing is not given where `out` has it.
   c10::IValue impliedArgument(size_t i, const c10::IValue &out) const {
     const c10::Argument &argument = functional.schema().arguments()[i];
     if (argument.name() == "dtype" && out.isTensor())

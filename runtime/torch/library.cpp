@@ -288,7 +288,7 @@ void keep(const kiln_extern_call &call, std::vector<c10::IValue> returned, void 
   results[call.num_sizes].fill_(static_cast<int64_t>(calls.size() - 1));
 }
 
-/// What the call named by `tensors[0]` has left, in the other tensors.
+/// Puts the results that the call named by `tensors[0]` has kept into the other tensors.
 void fetch(const kiln_extern_call &call, void *kept, c10::ArrayRef<at::Tensor> tensors) {
   auto number = tensors[0].item<int64_t>();
   TORCH_CHECK(kept && number >= 0 &&

@@ -139,7 +139,7 @@ Error getCudaOptions(CompileOptions &options) {
   return Error::success();
 }
 
-/// What this build does not do, although the option is known.
+/// Refuses options that are known but that this build has not.
 Error checkUnsupported() {
   auto unsupported = [](const Twine &what) {
     return createStringError(what + " is not supported by this build");
@@ -157,7 +157,7 @@ Error checkUnsupported() {
   return Error::success();
 }
 
-/// What is emitted, and where to.
+/// Reads the kind of output, and its path.
 Error getOutputOptions(CompileOptions &options) {
   struct Kind {
     StringRef name;

@@ -15,7 +15,7 @@ using namespace kiln::run;
 
 namespace {
 
-/// What a header says.
+/// The contents of a header.
 struct NpyHeader {
   std::string descr;
   bool fortranOrder = false;

@@ -163,7 +163,7 @@ static json::Object summarize(ArrayRef<double> sorted) {
                       {"p99", percentile(sorted, 99)}};
 }
 
-/// What a model takes 0 threads to mean, but for a cgroup's quota.
+/// The number of threads that a model takes 0 to mean, but for a cgroup's quota.
 static int usableCpus() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
 static json::Array describeOutputs(ArrayRef<Output> outputs) {

@@ -66,7 +66,7 @@ public:
 
   using Combine =
       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange, mlir::ValueRange)>;
-  /// What `combine` makes of the values of all threads, in every thread.
+  /// The values of all threads put together by `combine`, in every thread.
   virtual llvm::SmallVector<mlir::Value> combineAll(KernelFrame &frame, mlir::ValueRange mine,
                                                     Combine combine) = 0;
 
@@ -139,7 +139,7 @@ public:
   mlir::Value splat(mlir::Value value);
 
 private:
-  /// What must be known before an op can be emitted.
+  /// The values that must be known before an op can be emitted.
   struct Needs {
     llvm::SmallVector<unsigned> dims;
     llvm::SmallVector<mlir::Value> values;
@@ -211,7 +211,7 @@ private:
   int64_t lanes = 1;
   mlir::Value mask;
   Team *team = nullptr;
-  /// What the team's steps have read in the block `keepingBlock`, by address.
+  /// The values that the team's steps have read in the block `keepingBlock`, by address.
   llvm::DenseMap<std::pair<mlir::Value, sym::Expr>, mlir::Value> kept;
   mlir::Block *keepingBlock = nullptr;
   bool isKeeping = false;

@@ -1,4 +1,4 @@
-// What code generation wants to know about a CPU.
+// The properties of a CPU that code generation needs.
 #ifndef KILN_CODEGEN_CPUINFO_H
 #define KILN_CODEGEN_CPUINFO_H
 

@@ -14,7 +14,7 @@ class Globals {
 public:
   Globals(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
 
-  /// What the runtime reads before every run, when it may be in no cache, lies together.
+  /// Data that the runtime reads before every run, when they may be in no cache, lie together.
   enum class Place { Anywhere, Entry };
 
   /// A field of a struct: a number (of whatever integer type the struct has there), the address of

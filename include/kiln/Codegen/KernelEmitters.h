@@ -38,7 +38,7 @@ mlir::LogicalResult replaceKernels(
 /// regions.
 mlir::LogicalResult verifyValueTypes(mlir::Operation *op);
 
-/// What planning left on the kernel: attributes `grid` (#sym.expr) and `scratch` (i64, bytes).
+/// The plan that a kernel has got: attributes `grid` (#sym.expr) and `scratch` (i64, bytes).
 sym::Expr getGrid(kernel::FuncOp func);
 int64_t getScratchBytes(kernel::FuncOp func);
 

@@ -102,7 +102,7 @@ public:
   /// To be called at the function's end.
   void emitFailures();
 
-  /// What a function that kernels call is made from.
+  /// The parts of a function that kernels call.
   struct Callee {
     llvm::SmallVector<mlir::Type> parameters;
     std::function<void(KernelFrame &)> emitBody;

@@ -175,7 +175,7 @@ struct ExportedProgram {
 
 //===-- Weights -----------------------------------------------------------------------------===//
 
-/// Where a parameter, buffer or constant tensor is: data/weights/model_weights_config.json.
+/// The place of a parameter, buffer or constant tensor: data/weights/model_weights_config.json.
 struct Payload {
   std::string pathName;
   bool usePickle = false;

@@ -41,8 +41,8 @@
 
 namespace kiln::frontend {
 
-/// What a guard says of an input: `L['x'][0].size()[1]` has the path x, 0. OfBase is any property
-/// of the tensor that the input is a view of.
+/// A property of an input in a guard: `L['x'][0].size()[1]` has the path x, 0. OfBase is any
+/// property of the tensor that the input is a view of.
 struct InputProperty {
   enum Kind { Value, Size, Stride, StorageOffset, OfBase };
   llvm::SmallVector<llvm::StringRef, 2> path;
@@ -66,7 +66,7 @@ public:
   /// integer expression but that the program computes and then uses as a size.
   void define(llvm::StringRef text, sym::Expr expr) { cache[text] = defined[text] = expr; }
 
-  /// What `read` read its texts under: each at least zero.
+  /// The assumptions under which `read` read its texts: each is at least zero.
   const llvm::SetVector<sym::Expr> &assumptions() const { return assumed; }
 
   /// All symbols read so far with the ranges that their assumptions give (positive=True: min 1).

@@ -1,4 +1,4 @@
-// What a compiled model says about itself: the text of `kiln_model_info` (kiln-c/model.h).
+// A compiled model's description of itself: the text of `kiln_model_info` (kiln-c/model.h).
 #ifndef KILN_HOST_MODELINFO_H
 #define KILN_HOST_MODELINFO_H
 

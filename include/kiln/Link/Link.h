@@ -37,7 +37,7 @@ struct WeightsBlob {
   llvm::ArrayRef<WeightsPiece> pieces;
 };
 
-/// Where the weights of a model go.
+/// The place of a model's weights.
 enum class WeightsPlace {
   /// Into the shared object, 4096-byte aligned and read-only. The generated
   /// object refers to them by the hidden symbol `kiln_weights`.
@@ -58,8 +58,8 @@ struct LinkOptions {
   /// them the model is linked against the C library of this machine, and needs one that is not
   /// older; shared libraries are needed by name, and found in the model's folder too.
   std::vector<std::string> files;
-  /// Where libraries that the object loads by name are looked for, besides the loader's own places
-  /// (DT_RUNPATH); empty: nowhere else.
+  /// The folder of libraries that the object loads by name, besides the loader's own places
+  /// (DT_RUNPATH); empty: none.
   std::string libraryFolder;
   /// Path of the shared object; replaced if it exists.
   std::string output;

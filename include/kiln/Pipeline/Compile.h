@@ -18,8 +18,7 @@ namespace kiln {
 /// Name and version, as in kiln_model_info.
 std::string getCompilerVersion();
 
-/// What the output is, in the order in which a compilation gets there: the last five need less of
-/// it.
+/// The output, in the order in which a compilation gets there: the last five need less of it.
 enum class EmitKind {
   SharedObject,
   Object,   // relocatable; weights in a file beside it
@@ -45,7 +44,7 @@ struct CompileOptions {
   std::string int4Layout = "native";
   codegen::OptLevel level = codegen::OptLevel::O3;
   WeightsPlace weights = WeightsPlace::Embedded;
-  /// What runs operators without a lowering: "torch", or "none": they are errors.
+  /// The library that runs operators without a lowering: "torch", or "none": they are errors.
   std::string fallback = "none";
   /// Custom operators that C functions compute, SCHEMA=FUNCTION (torch::parseCustomOp).
   std::vector<std::string> customOps;
@@ -82,7 +81,7 @@ private:
 /// but an InternalError is the input's fault.
 llvm::Error compile(const CompileOptions &options);
 
-/// Where a reproducer of the stage that is running is put if the process crashes. Set before
+/// The file for a reproducer of the stage that is running if the process crashes. Set before
 /// `compile`; default: a new name in the folder for temporary files.
 void setCrashReproducerPath(llvm::StringRef path);
 

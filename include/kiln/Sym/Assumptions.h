@@ -1,4 +1,4 @@
-// What is known about symbols and dims, and what follows from it.
+// Facts about symbols and dims, and what follows from them.
 //
 // Symbols have inclusive integer ranges; dims run over 0 <= d < extent, where the extent is itself
 // an expression (a loop over a dynamic size). Every query is sound and incomplete: "no" means "not

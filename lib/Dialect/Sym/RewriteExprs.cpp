@@ -30,7 +30,8 @@ void sym::rewriteExprs(Operation *root, llvm::function_ref<Expr(Expr)> rewrite, 
                : attr;
   });
   replacer.addReplacement([&](RankedTensorType type) -> std::pair<Type, WalkResult> {
-    // Not its encoding alone: what has become a number is part of the plain shape.
+    // The shape changes with the encoding: a size that has become a number is part of the plain
+    // shape.
     if (!isa_and_nonnull<ShapeAttr>(type.getEncoding()))
       return {type, WalkResult::skip()};
     return {getTensorType(rewriteAll(getShape(type)), type.getElementType()), WalkResult::skip()};

@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::torch;
 
-/// What the caller says must be there. A caller that is wrong has a bug, but what reached it comes
-/// from a file: stop rather than read what is not there.
+/// A value that must be there. A caller that is wrong has a bug, but the program comes from a file:
+/// stop rather than read what is missing.
 template <typename T> static T required(std::optional<T> value, const char *complaint) {
   if (!value)
     llvm::report_fatal_error(complaint);

@@ -19,7 +19,7 @@ static std::string makeTarget(StringRef name) {
   return (space + "." + base + "." + (overload.empty() ? "default" : overload)).str();
 }
 
-/// What a function cannot be given, or does not give.
+/// The first thing in a schema that a C function cannot be given, or does not give.
 static StringRef findUnsupported(const OpSchema &schema) {
   for (const SchemaArgument &argument : schema.arguments)
     if (argument.type.base == BaseType::Other)

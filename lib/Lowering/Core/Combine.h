@@ -1,4 +1,4 @@
-// What places that several values are written to keep.
+// The value that a place keeps which several are written to.
 #ifndef KILN_LIB_LOWERING_CORE_COMBINE_H
 #define KILN_LIB_LOWERING_CORE_COMBINE_H
 
@@ -12,7 +12,7 @@ enum class Combine { Last, Sum, Product, Mean, Max, Min };
 /// `old` and `x` put together in opmath's type, rounded to their own: as often as there are writes.
 Element combined(Combine combine, Element old, Element x);
 
-/// What changes nothing when it is combined.
+/// The value that changes nothing when it is combined.
 Element identityOf(BodyBuilder &body, Combine combine, mlir::Type type);
 
 } // namespace kiln::lowering

@@ -61,8 +61,8 @@ static bool isImpure(torch::CallOp op) {
 }
 
 namespace {
-/// Where a symbol can be read when a call has come back: a size of a result, or with dim -1 the
-/// result itself, is `expr`.
+/// A place where a symbol can be read when a call has come back: a size of a result, or with dim -1
+/// the result itself, is `expr`.
 struct KnownSize {
   Expr symbol, expr;
   int64_t result, dim;
@@ -116,7 +116,8 @@ static Value solve(KernelBuilder &kernels, Value count, const KnownSize &size) {
   return kernels.map({}, kernels.b().getI64Type(), [&](BodyBuilder &body) {
     Element rest = body.read(count, ArrayRef<Expr>()) - body.index(linear.rest);
     Element coefficient = body.index(linear.coefficient);
-    // Where it does not come out even, the sizes are found to differ when the results are fetched.
+    // A quotient that does not come out even shows when the results are fetched: their sizes
+    // differ.
     return truncDiv(rest, select(coefficient == rest.constant(0), rest.constant(1), coefficient));
   });
 }

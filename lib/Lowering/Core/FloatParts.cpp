@@ -33,7 +33,7 @@ static Element fromBits(Element bits, Type type) {
 static std::pair<Element, Element> splitFloat(Element x) {
   Layout layout(x.type());
   int64_t ones = 2 * layout.bias + 1, shift = layout.mantissa + 1;
-  // What is below the normal numbers is scaled into them.
+  // Denormal numbers are scaled to normal ones.
   Element isSmall = abs(x) < x.constant(std::ldexp(1.0, 1 - layout.bias));
   Element scaled = select(isSmall, x * std::ldexp(1.0, shift), x);
   Element bits = toBits(scaled);

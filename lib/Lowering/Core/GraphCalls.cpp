@@ -104,7 +104,7 @@ GraphCalls::GraphCalls(ModuleOp module) : symbols(module) {
         entry->second &= isNumber;
     }
   });
-  // What has its value from elsewhere.
+  // Symbols that have their value from elsewhere.
   sym::SymbolCollector inputs;
   for (auto function : module.getOps<func::FuncOp>())
     if (function.isPublic())
@@ -265,7 +265,7 @@ LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrde
     return success();
   };
   auto same = [](Value value) { return cast<RankedTensorType>(value.getType()); };
-  // What is carried has the shape that the call gives it at the end.
+  // Carried values have the shape that the call gives them at the end.
   unsigned numCarried = arguments.carried.size();
   if (op->getNumResults() < numCarried)
     return refuse("it gives other results than its nested graphs");
@@ -307,12 +307,12 @@ LogicalResult GraphCalls::matchArguments(Arguments &arguments, torch::HigherOrde
   return success();
 }
 
-/// What the new op gives, and its graphs.
+/// The results of the new op, and its graphs.
 struct GraphCalls::Results {
   SmallVector<Type> types;
   /// Numbers among the results, null for tensors: symbols that are read from them.
   SmallVector<sym::ExprAttr> numbers;
-  /// Of what `scan` and `map_impl` go through.
+  /// The length of the dim that `scan` and `map_impl` go through.
   Expr length;
 };
 

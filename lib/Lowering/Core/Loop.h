@@ -8,7 +8,7 @@ namespace kiln::lowering {
 
 using namespace kernel; // elements and builders
 
-/// What the steps of a loop compute with: the tensors of its own graph, and no others.
+/// The values that the steps of a loop compute with: the tensors of its own graph, and no others.
 struct LoopStep {
   KernelBuilder &kernels;
   mlir::Value number; // of the step: a 0-d tensor of i64

@@ -21,8 +21,7 @@ static LogicalResult lowerItem(Call &call) {
   }));
 }
 
-/// Where the first element of a view lies in what it is a view of. A tensor that is no view starts
-/// its memory.
+/// The place of a view's first element in its memory. A tensor that is no view starts its memory.
 static LogicalResult lowerStorageOffset(Call &call) {
   Value tensor = call.tensor(0);
   Expr offset;

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// Of integers the whole quotient, toward zero.
+/// A quotient; of integers the whole one, toward zero.
 static LogicalResult lowerDiv(Call &call) {
   return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
     return isInt(x[0].type()) || isBool(x[0].type()) ? truncDiv(x[0], call.expectDivisor(x[1]))

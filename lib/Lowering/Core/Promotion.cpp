@@ -58,8 +58,8 @@ Type lowering::promoteTypes(Type a, Type b) {
   return promoteInts(cast<IntegerType>(a), cast<IntegerType>(b));
 }
 
-/// What a lower-priority group adds to a higher one: only its category (c10's combine_categories).
-/// A null type is a group without operands.
+/// The type of a group and one of lower priority, which adds only its category (c10's
+/// combine_categories). A null type is a group without operands.
 static Type combine(Type higher, Type lower) {
   if (!higher || !lower)
     return higher ? higher : lower;

@@ -84,7 +84,7 @@ void RandomSource::finish() {
 namespace {
 using Words = std::array<Element, 4>; // ui32
 
-/// What an operator draws: a block for each element of `shape`.
+/// The numbers that an operator draws: a block for each element of `shape`.
 class Draw {
 public:
   Draw(Call &call, ArrayRef<Expr> shape) : shape(shape) {
@@ -170,7 +170,7 @@ static LogicalResult drawn(Call &call,
   }));
 }
 
-/// Of a complex type, with parts that have half the variance each.
+/// A normal complex number, whose parts have half the variance each.
 static Element complexNormal(const Words &w, ComplexType type) {
   Type part = type.getElementType();
   Element radius = sqrt(-log(1.0 - uniform(w, part, 0))), angle = uniform(w, part, 1) * (2 * M_PI);
@@ -402,7 +402,8 @@ static LogicalResult lowerDropout(Call &call, bool features) {
   return results.empty() ? failure() : call.set(results.front());
 }
 
-/// What is left out becomes the value that keeps mean and variance of a self-normalising network.
+/// Elements that are left out become the value that keeps mean and variance of a self-normalising
+/// network.
 static LogicalResult lowerAlphaDropout(Call &call, bool features) {
   constexpr double alpha = 1.7580993408473766;
   double p = call.constantNumber("p");

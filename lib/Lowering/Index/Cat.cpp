@@ -15,7 +15,7 @@ static Value concatenate(Call &call, ArrayRef<Value> parts, int64_t dim, Type ty
     offsets.push_back(total);
     total = total + sizes[dim];
     sizes[dim] = shape[dim];
-    // That they do is not always among what export has written down.
+    // Export has not always written down that they do.
     if (!call.fits(sizes, shape,
                    "expected parts of a concatenation that agree in all other sizes")) {
       call.kernels.fail("parts that differ in another size");

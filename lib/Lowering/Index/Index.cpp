@@ -118,7 +118,7 @@ static LogicalResult lowerTake(Call &call) { // of the flattened tensor
 //===-- Advanced indexing ---------------------------------------------------------------------===//
 
 namespace {
-/// Where the parts of `self[indices]` are. The indices are broadcast together to `shape`; these
+/// The places of the parts of `self[indices]`. The indices are broadcast together to `shape`; these
 /// dims stand at `position` of the result, in place of the indexed ones when those are next to each
 /// other, and in front otherwise.
 struct AdvancedIndex {
@@ -215,7 +215,7 @@ static LogicalResult selectMasked(Call &call, Value mask, size_t dim) {
   }));
 }
 
-/// Where in `self` an element of the result is; dims without an index are the result's own.
+/// The place in `self` of an element of the result; dims without an index are the result's own.
 static Indices indicesAt(BodyBuilder &body, const AdvancedIndex &advanced, Value self,
                          Element (&place)(BodyBuilder &, Element, Expr) = wrapIndex) {
   size_t begin = advanced.position, end = begin + advanced.shape.size();

@@ -29,7 +29,7 @@ static Value countTrueBefore(Call &call, Value mask) {
 }
 
 namespace {
-/// What stands at an index of self[indices]: the dims that are not indexed, in order, and in their
+/// The part at an index of self[indices]: the dims that are not indexed, in order, and in their
 /// midst the dims of a place.
 struct Places {
   SmallVector<Value> indices; // one for each dim of self; null: all of it
@@ -283,7 +283,7 @@ static LogicalResult lowerPut(Call &call) {
   return call.set(call.kernels.reshape(call.kernels.scatter(spec, type), shapeOf(self)));
 }
 
-/// Where the mask is true, the source's elements one after the other.
+/// The places where the mask is true get the source's elements one after the other.
 static LogicalResult lowerMaskedScatter(Call &call) {
   Value self = call.tensor(0), mask = call.tensor(1), source = call.tensor(2);
   if (!isMaskType(elementType(mask)) || elementType(source) != elementType(self))

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// Where all `exprs` lie in `bounds`, `source` at `index`; elsewhere `self`.
+/// `source` at `index` where all `exprs` lie in `bounds`; elsewhere `self`.
 static LogicalResult
 overwrite(Call &call, Value source,
           function_ref<void(BodyBuilder &, Exprs &index, Exprs &exprs, Exprs &bounds)> place) {

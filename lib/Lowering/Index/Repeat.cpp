@@ -96,7 +96,7 @@ static Element coordinate(BodyBuilder &body, Element place, ArrayRef<Expr> sizes
   Expr stride = sym::product(sizes.drop_front(dim + 1));
   if (!stride.isConstant(1))
     place = truncDiv(place, body.index(stride));
-  // What is outermost does not wrap around.
+  // The outermost dim does not wrap around.
   if (dim == 0)
     return place;
   Element size = body.index(sizes[dim]);

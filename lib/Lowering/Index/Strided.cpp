@@ -76,7 +76,7 @@ static bool requireInside(Call &call, const StridedView &view, Expr count) {
     last = last + (size - 1) * stride;
     fewest = Expr::min(fewest, size);
   }
-  // Of nothing, everything lies there.
+  // A view of no elements lies inside anything.
   Expr left = Expr::max(count - 1 - last, -fewest);
   if (fewest.isConstant(0))
     return true;
@@ -144,7 +144,7 @@ static LogicalResult lowerAsStridedScatter(Call &call) {
     return call.refuse("a tensor that is a part of its memory");
   Expr count = shapeOf(memory)[0];
   auto isConstant = [](Expr expr) { return expr.isConstant(); };
-  // What is written beside the tensor is not seen. Of unknown sizes, nothing may be.
+  // Elements written beside the tensor are not seen. There may be none if sizes are unknown.
   bool isKnown = count.isConstant() && view->offset.isConstant() &&
                  llvm::all_of(view->size, isConstant) && llvm::all_of(view->stride, isConstant);
   if (!isKnown && !requireInside(call, *view, count))

@@ -186,7 +186,7 @@ Term Einsum::sumOut(const Term &term, StringRef kept) {
 }
 
 Term Einsum::multiply(const Term &a, const Term &b, StringRef kept) {
-  // What is summed over in one operand alone is summed first.
+  // Letters that only one operand has, and that are summed over, are summed first.
   auto shared = [&](const Term &term, const Term &other) {
     return sumOut(term, kept.str() + other.letters);
   };

@@ -42,7 +42,7 @@ struct Int4Part {
   Expr begin() const { return Expr(first * sums / 2); }
   Expr size() const { return Expr(columns * sums / 2); }
 
-  /// Where column n is for step k: the byte, and which half of it.
+  /// The place of column n for step k: the byte, and which half of it.
   std::pair<Expr, Expr> locate(Expr n, Expr k) const {
     Expr column = (n - first).mod(block);
     Expr byte = halves ? column.mod(block / 2) : column.floorDiv(2);
@@ -78,7 +78,7 @@ static SmallVector<Int4Part, 2> getParts(Call &call, Expr columns, Expr sums) {
   return parts;
 }
 
-/// What `compute` gives for the part in which `at` is, of which `bound` says where it ends.
+/// The value of `compute` for the part in which `at` is; `bound` says where a part ends.
 static Element selectPart(BodyBuilder &body, ArrayRef<Int4Part> parts, Expr at,
                           function_ref<Expr(const Int4Part &)> bound,
                           function_ref<Element(const Int4Part &, Element mask)> compute) {
@@ -162,7 +162,7 @@ static LogicalResult lowerProduct(Call &call) {
 
   Value bytes = unpack(call, packed, parts, columns, sums);
   Type f32 = Float32Type::get(type.getContext());
-  // Of a constant, these are laid out for vectors at compile time.
+  // The halves of a constant are laid out for vectors at compile time.
   auto separate = [&](int64_t which) {
     return call.kernels.map({Expr(*numSums / group), columns}, f32, [&](BodyBuilder &body) {
       return convert(body.read(parameters, Exprs{body.dim(0), body.dim(1), Expr(which)}), f32);

@@ -35,7 +35,7 @@ mlir::Value conjugateTranspose(Call &call, mlir::Value tensor);
 /// [batch, n, n] with ones on the diagonal.
 mlir::Value identityMatrices(Call &call, Expr batch, Expr n, mlir::Type type);
 
-/// Of triangular systems [batch, n, n] x X = B: X, [batch, n, columns].
+/// Triangular systems [batch, n, n] x X = B; the solution X is [batch, n, columns].
 struct Triangle {
   mlir::Value matrix;
   bool upper = false;
@@ -65,8 +65,8 @@ mlir::Value invertMatrices(Call &call, mlir::Value matrices, bool checked,
 /// By columns, the lower triangle of the Hermitian matrices that this triangle of [batch, n, n]
 /// says, and zeros above.
 mlir::Value takeTriangle(Call &call, mlir::Value matrices, bool upper);
-/// Of the Hermitian matrices that a triangle of [batch, n, n] says: the values [batch, n], f64,
-/// ascending, and the vectors by columns.
+/// Eigenvalues [batch, n], f64, ascending, and eigenvectors by columns of the Hermitian matrices
+/// that a triangle of [batch, n, n] says.
 mlir::Value eigenvalues(Call &call, mlir::Value matrices, bool upper);
 std::pair<mlir::Value, mlir::Value> eigenvectors(Call &call, mlir::Value matrices, bool upper);
 

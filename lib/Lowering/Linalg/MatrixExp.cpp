@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
 
-/// Of [batch, n, n]. By rows, since the transposed matrix has the transposed exponential.
+/// The exponential of [batch, n, n]. It is computed by rows, since the transposed matrix has the
+/// transposed exponential.
 static Value exponential(Call &call, Value matrices) {
   Exprs shape = shapeOf(matrices);
   Expr n = shape[1];

@@ -7,7 +7,7 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 namespace {
-/// What geqrf gives: by columns, R with the reflectors below it, and their factors.
+/// The results of geqrf: by columns, R with the reflectors below it, and their factors.
 struct Reflectors {
   Value packed; // [batch, n, m]
   Value tau;    // [batch, k]

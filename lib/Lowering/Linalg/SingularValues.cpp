@@ -19,7 +19,7 @@ static Expr smallerSize(Call &call, Value matrices) {
   return call.kernels.known().simplify(Expr::min(shape[1], shape[2]));
 }
 
-/// Of [batch, m, n]; so many columns of U and V, or none.
+/// Singular values of [batch, m, n], and so many columns of U and V, or none.
 static Svd decompose(Call &call, Value matrices,
                      std::optional<std::pair<Expr, Expr>> columns = {}) {
   Value flat = transposeMatrices(call, matrices);
@@ -70,8 +70,8 @@ static LogicalResult lowerSvdValues(Call &call) {
 //===-- Values of which some are too small ----------------------------------------------------===//
 
 namespace {
-/// What singular values are compared with: the greater of `absolute` and `relative` times the
-/// largest. A tensor, or a number.
+/// The threshold for singular values: the greater of `absolute` and `relative` times the largest. A
+/// tensor, or a number.
 struct Tolerance {
   Value absoluteTensor, relativeTensor;
   double absolute = 0, relative = 0;
@@ -126,7 +126,7 @@ static std::optional<Tolerance> readTolerance(Call &call, StringRef absolute, St
   if (!read(absolute, tolerance.absoluteTensor, tolerance.absolute) ||
       !read(relative, tolerance.relativeTensor, tolerance.relative))
     return std::nullopt;
-  // Where only an absolute tolerance has a name, the operator has no relative one.
+  // An operator that names only an absolute tolerance has no relative one.
   tolerance.relativeUnlessAbsolute = !relative.empty() && !given(relative);
   if (absolute.empty())
     tolerance.relativeUnlessAbsolute = false;
@@ -185,7 +185,7 @@ static LogicalResult matrixRank(Call &call, StringRef absolute, StringRef relati
   })));
 }
 
-/// Of the values that count, V diag(1 / values) U^H.
+/// V diag(1 / values) U^H, of the values that count.
 static LogicalResult pseudoInverse(Call &call, StringRef absolute, StringRef relative) {
   Value self = call.tensor(0);
   auto tolerance = readTolerance(call, absolute, relative);
@@ -288,7 +288,7 @@ static LogicalResult lowerCond(Call &call) {
   Value flat = flattenBatch(call, self);
   Exprs shape = shapeOf(flat);
   Type f64 = call.kernels.b().getF64Type();
-  // Of an empty matrix it is 0.
+  // It is 0 for an empty matrix.
   auto unlessEmpty = [&](BodyBuilder &body, Element x) {
     Element count = body.index(shape[1] * shape[2]);
     return select(count == count.constant(0), x.constant(0), x);

@@ -187,7 +187,7 @@ private:
   Type real;
 };
 
-/// What one of the fft functions does.
+/// One of the fft functions.
 struct FftKind {
   bool forward;
   bool realInput = false;  // gives the first half of the spectrum

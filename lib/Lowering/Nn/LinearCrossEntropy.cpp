@@ -26,7 +26,7 @@ struct LinearLoss {
     Element klass = body.read(target, Exprs{row});
     return select(isCounted(body, row), klass, klass.constant(0));
   }
-  /// What a row counts.
+  /// The weight of a row.
   Element weightOf(BodyBuilder &body, Expr row) const {
     Element counts = body.constant(wide, 1);
     if (classWeight)

@@ -222,7 +222,7 @@ static LogicalResult lowerNllBackward(Call &call) {
   }));
 }
 
-/// Of class numbers with label smoothing: each class has a share of the target.
+/// Cross entropy of class numbers with label smoothing: each class has a share of the target.
 static LogicalResult smoothedEntropy(Call &call, const Likelihood &nll, const ReducedDims &classes,
                                      double smoothing) {
   Type type = elementType(nll.logs), wide = opmath(type);
@@ -253,7 +253,7 @@ static LogicalResult smoothedEntropy(Call &call, const Likelihood &nll, const Re
   }));
 }
 
-/// Of probabilities of the classes.
+/// Cross entropy of probabilities of the classes.
 static LogicalResult probabilityEntropy(Call &call, Value logs, Value target, Value weight,
                                         const ReducedDims &classes, double smoothing) {
   Type wide = opmath(elementType(logs));

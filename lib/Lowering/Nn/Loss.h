@@ -1,4 +1,4 @@
-// What losses are written with.
+// Helpers that losses are written with.
 #ifndef KILN_LIB_LOWERING_NN_LOSS_H
 #define KILN_LIB_LOWERING_NN_LOSS_H
 

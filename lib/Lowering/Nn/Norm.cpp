@@ -204,7 +204,7 @@ static Exprs channelIndex(const BodyBuilder &inner, size_t rank) {
   return index;
 }
 
-/// What a running statistic becomes. The variance of `n` elements counts as that of n - 1.
+/// The next value of a running statistic. The variance of `n` elements counts as that of n - 1.
 static Element movedTowards(Element running, Element current, double momentum) {
   return running * (1 - momentum) + current * momentum;
 }

@@ -51,7 +51,7 @@ static Value inputGradient(Call &call, const Rows &r) {
   });
 }
 
-/// That of the weight, or of the bias, [groups * columns / each].
+/// The gradient of the weight, or of the bias, [groups * columns / each].
 static Value parameterGradient(Call &call, const Rows &r, unsigned result) {
   Type type = call.resultType(result);
   const sym::Assumptions &known = call.kernels.known();

@@ -51,7 +51,7 @@ static LogicalResult padConstant(Call &call, const Amounts &amounts, const torch
 
 static Expr absolute(Expr e) { return Expr::max(e, -e); }
 
-/// Where an index outside [0, size) is read instead.
+/// The index in [0, size) that is read in the place of one outside.
 static Expr fold(StringRef mode, Expr index, Expr size) {
   if (mode == "replicate")
     return Expr::min(Expr::max(index, Expr(0)), size - 1);
@@ -80,7 +80,7 @@ static LogicalResult padFolded(Call &call, const Amounts &amounts, StringRef mod
           Expr moved = dim - amounts.before[i];
           bool padded = !amounts.before[i].isConstant(0) || !amounts.after[i].isConstant(0);
           if (padded && mode == "circular") {
-            // What negative amounts cut off does not come around.
+            // Elements that negative amounts cut off do not come around.
             Expr first = known.simplify(Expr::max(-amounts.before[i], Expr(0)));
             Expr rest = known.simplify(shape[i] - first - Expr::max(-amounts.after[i], Expr(0)));
             index.push_back(rest.isConstant(0) ? first : first + (moved - first).mod(rest));

@@ -146,7 +146,7 @@ static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
 
 //===-- Linear and cubic ----------------------------------------------------------------------===//
 
-/// Where in the input an output lies.
+/// The place of an output in the input.
 static Element sourcePosition(BodyBuilder &body, const ResizedAxis &axis, unsigned dim, Type type) {
   Element out = outputPosition(body, dim, type);
   return axis.align ? scaled(body, out, axis) : scaled(body, out + 0.5, axis) - 0.5;

@@ -1,4 +1,4 @@
-// What the forms of interpolation share.
+// Helpers that the forms of interpolation share.
 #ifndef KILN_LIB_LOWERING_NN_UPSAMPLE_H
 #define KILN_LIB_LOWERING_NN_UPSAMPLE_H
 
@@ -28,7 +28,7 @@ std::optional<llvm::SmallVector<ResizedAxis>> axesBetween(Call &call, size_t spa
                                                           llvm::ArrayRef<Expr> out,
                                                           bool alignCorners);
 
-/// Where the output at `dim` of the body takes its elements from, by the axis, and their weights in
+/// The elements that the output at `dim` of the body is made of, by the axis, and their weights in
 /// a type. Nearest (also exact) gives one, linear two, cubic four.
 using Taps = llvm::SmallVector<Tap> (*)(BodyBuilder &, const ResizedAxis &, unsigned dim,
                                         mlir::Type);
@@ -58,7 +58,7 @@ struct ByteWindow {
   Expr count;
 };
 
-/// Of spatial dim `i` of an image of bytes whose size is known when the model runs.
+/// The window of spatial dim `i` of an image of bytes whose size is known when the model runs.
 ByteWindow byteWindowAtRun(Call &call, size_t i, std::optional<double> factor, bool isCubic,
                            bool antialias);
 

@@ -149,7 +149,7 @@ static Value resize(Call &call, Value x, size_t dim, const Axis &axis, Filter fi
       Expr j = inner.dim(inner.numDims() - 1);
       Element weight = inner.read(taps.weights, Exprs{out[dim], j});
       Indices at = indicesOf(out);
-      // What has no weight may be outside.
+      // Elements without a weight may be outside.
       at[dim] = minimum(first + inner.index(j), inner.index(axis.in - 1));
       return inner.read(x, at) * weight;
     });

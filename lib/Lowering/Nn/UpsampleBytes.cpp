@@ -163,7 +163,7 @@ static Value resize(KernelBuilder &kernels, Value x, size_t dim, Expr out,
     Element sum = body.sum({window.count}, i32, [&](BodyBuilder &inner) {
       Expr j = inner.dim(inner.numDims() - 1);
       Indices at = indicesOf(out);
-      // What has no weight may be outside.
+      // Elements without a weight may be outside.
       at[dim] = minimum(first + convert(inner.index(j), i32), convert(inner.index(in - 1), i32));
       return convert(inner.read(x, at), i32) * inner.read(window.weights, Exprs{out[dim], j});
     });

@@ -29,7 +29,7 @@ static Element conjugate(Element x) {
   return isComplex(x.type()) ? makeComplex(real(x), -imag(x)) : x;
 }
 
-/// Of a function by its result, which may be complex.
+/// The gradient of a function by its result, which may be complex.
 static Lowering ofResult(Element (*derivative)(Element y)) {
   return [derivative](Call &call) {
     Type type = elementType(call.tensor(1));

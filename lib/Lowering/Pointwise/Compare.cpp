@@ -15,7 +15,7 @@ static Element le(Element a, Element b) { return a <= b; }
 static Element gt(Element a, Element b) { return a > b; }
 static Element ge(Element a, Element b) { return a >= b; }
 
-/// Of the promoted operands; `ordered` ones have no complex form.
+/// A comparison of the promoted operands; `ordered` ones have no complex form.
 static Lowering compare(Binary compute, bool ordered) {
   return [compute, ordered](Call &call) {
     return call.pointwise({call.operand(0), call.operand(1)}, [&](BodyBuilder &, Elements x) {
@@ -32,7 +32,7 @@ static Element bitAnd(Element a, Element b) { return a & b; }
 static Element bitOr(Element a, Element b) { return a | b; }
 static Element bitXor(Element a, Element b) { return a ^ b; }
 
-/// Of the operands' truth values, each of its own dtype.
+/// A function of the operands' truth values, each of its own dtype.
 static Lowering logical(Binary compute) {
   return [compute](Call &call) {
     Type i1 = IntegerType::get(call.args.op().getContext(), 1);

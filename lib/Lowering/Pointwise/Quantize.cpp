@@ -11,8 +11,8 @@ namespace {
 
 enum class Granularity { Number, Tensor, Channel };
 
-/// Where scale and zero point come from: two numbers, two tensors of one element, or two tensors
-/// with an element for each index of dim `axis`.
+/// Scale and zero point: two numbers, two tensors of one element, or two tensors with an element
+/// for each index of dim `axis`.
 struct Parameters {
   Granularity granularity = Granularity::Number;
   double scaleNumber = 0, zeroNumber = 0;
@@ -142,7 +142,7 @@ static Lowering dequantize(Granularity granularity) {
   };
 }
 
-/// What quantizing and dequantizing leaves.
+/// The value that quantizing and dequantizing leaves.
 static Lowering fakeQuantize(Granularity granularity) {
   return [granularity](Call &call) {
     std::optional<Parameters> p = getParameters(call, granularity);

@@ -169,7 +169,7 @@ static LogicalResult lowerPdist(Call &call) {
 
 //===-- Scaled by norms -----------------------------------------------------------------------===//
 
-/// What scales a slice of norm above `most` to it.
+/// The factor that scales a slice of norm above `most` to it.
 static Element shrinking(Element norm, double most) {
   return select(norm > norm.constant(most), norm.constant(most) / (norm + 1e-7), norm.constant(1));
 }

@@ -44,7 +44,7 @@ static LogicalResult quantile(Call &call, bool ignoreNan) {
         points ? convert(body.read(points, rankOf(points) ? Exprs{body.dim(0)} : Exprs()), wide)
                : body.constant(wide, call.args.number("q"));
     Element last = body.index(length - 1);
-    // Of a row of nothing but NaN, the first one.
+    // The first element of a row of nothing but NaN counts.
     Element most = ignoreNan ? maximum(count - count.constant(1), zero) : last;
     Element rank = q * convert(most, wide);
     if (!ignoreNan)

@@ -249,7 +249,7 @@ static SmallVector<Value> variance(Call &call, const ReducedDims &reduced, bool 
                                    double correction, bool root, bool withMean) {
   Value tensor = call.tensor(0);
   Type wide = accumulatorType(type);
-  // Of complex numbers the distances are real.
+  // Distances of complex numbers are real.
   auto partOf = [](Type type) {
     return isComplex(type) ? cast<ComplexType>(type).getElementType() : type;
   };

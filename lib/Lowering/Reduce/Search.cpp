@@ -12,8 +12,8 @@ static int64_t countHalvings(const sym::Assumptions &known, Expr size) {
   return limit && *limit < (int64_t(1) << most) ? llvm::Log2_64(*limit + 1) + 1 : most;
 }
 
-/// Where each value would be put into a sorted sequence, by ATen's binary search: what it finds in
-/// a sequence with NaN depends on where it looks.
+/// The place of each value in a sorted sequence, by ATen's binary search: its answer in a sequence
+/// with NaN depends on where it looks.
 static LogicalResult search(Call &call, Value sequence, const Operand &values, bool right,
                             Value sorter) {
   Exprs shape = call.resultShape(), sizes = shapeOf(sequence);

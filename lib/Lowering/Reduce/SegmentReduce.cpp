@@ -6,7 +6,7 @@ using namespace kiln;
 using namespace kiln::lowering;
 
 namespace {
-/// Where the segments of each row end, and where the first one begins (null: at 0).
+/// The ends of the segments of each row, and the beginning of the first one (null: 0).
 struct Segments {
   Value ends, starts;
 };

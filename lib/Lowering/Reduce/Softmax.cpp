@@ -25,8 +25,8 @@ static LogicalResult lowerSoftmax(Call &call, SoftmaxKind kind) {
   }));
 }
 
-/// Of the softmax: y * g - y * sum(y * g), along argument `dim`; of its logarithm: g - exp(y) *
-/// sum(g).
+/// The gradient of the softmax: y * g - y * sum(y * g), along argument `dim`; of its logarithm: g -
+/// exp(y) * sum(g).
 static LogicalResult softmaxBackward(Call &call, bool logarithm) {
   Value gradient = call.tensor("grad_output"), output = call.tensor("output");
   Type type = elementType(output), wide = opmath(type);

@@ -92,8 +92,8 @@ private:
     return positions ? body.read(positions, Exprs{place}) : body.index(place);
   }
 
-  /// Where each row stands in order, and which row stands at each place. NaN is greatest; equal
-  /// rows keep their order.
+  /// The place of each row in order, and the row at each place. NaN is greatest; equal rows keep
+  /// their order.
   void order() {
     if (isSortedByColumns(columns))
       orderByColumns();

@@ -40,7 +40,7 @@ Element evaluate(const Chebyshev &function, Element x);
 /// sin(pi x) and cos(pi x), of f64: the argument is reduced before it is multiplied.
 Element sinPi(Element x);
 
-// Of f64.
+// Functions of f64.
 Element erfcx(Element x); // exp(x²) erfc(x)
 Element logGamma(Element x);
 Element digamma(Element x);

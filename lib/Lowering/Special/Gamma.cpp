@@ -21,7 +21,7 @@ static Element stirlingRest(Element y) {
                                                   -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12});
 }
 
-/// Of a positive number.
+/// The logarithm for a positive number.
 static Element logGammaOfPositive(Element x) {
   // Between the zeros at 1 and 2; below, from there by the recurrence.
   Element isSmall = x < x.constant(0.5);

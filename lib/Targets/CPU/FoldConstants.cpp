@@ -68,7 +68,7 @@ private:
   llvm::DenseMap<Attribute, ConstantBytes> known;
 };
 
-/// What a kernel makes of constants, and the ops that hold it, by the graph they are in.
+/// The results of a kernel of constants, and the ops that hold them, by the graph they are in.
 struct Results {
   SmallVector<ElementsAttr> values;
   /// Null if nothing that they are computed from can be replaced.

@@ -72,7 +72,7 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));
   if (frame.workspaceBytes)
     function->setAttr(workspaceAttrName, builder.getI64IntegerAttr(frame.workspaceBytes));
-  // What a launch has to find out, which main has not computed.
+  // A launch has to find out numbers that main has not computed.
   if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
     function->setAttr(variantAttrName, base);
     function->setAttr(gridAttrName, kernel->getAttr("grid"));

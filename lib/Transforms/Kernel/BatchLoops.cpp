@@ -89,7 +89,7 @@ private:
       substitution.dims.push_back(sym::Expr::dim(i < round ? i : i + 1));
     SmallVector<Value> yielded = cloneBody(builder, source.front(), substitution, inner);
     YieldOp::create(builder, source.getLoc(), yielded);
-    // What differs from round to round is read at the round.
+    // Values that differ from round to round are read at the round.
     llvm::DenseSet<Value> stacked;
     for (Value tensor : isBatched)
       stacked.insert(mapping.lookup(tensor));
@@ -187,7 +187,7 @@ struct BatchLoops : kiln::impl::KernelBatchLoopsBase<BatchLoops> {
     for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
       if (function.isPublic())
         visit(function, rewriter);
-    // What has been put into its callers is not needed any more.
+    // A function that has been put into its callers is not needed any more.
     for (auto function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
       if (batched.contains(function) && SymbolTable::symbolKnownUseEmpty(function, getOperation()))
         function.erase();

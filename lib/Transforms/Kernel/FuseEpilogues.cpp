@@ -68,8 +68,8 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
       absorbOrder(attention, rewriter);
   }
 
-  /// What would only be written once more, in another order with the features last, is written so
-  /// at once.
+  /// A result that would only be written once more, in another order with the features last, is
+  /// written so at once.
   void absorbOrder(AttentionOp attention, IRRewriter &rewriter) {
     if (attention.getPart() || !attention.getResult().hasOneUse())
       return;

@@ -19,7 +19,7 @@ constexpr int64_t maxBodyOps = 256;
 /// parallel, unless a row is short.
 constexpr int64_t minParallelRows = 16, shortRow = 16384;
 
-/// Where in a structured op a read stands, and so how often it is evaluated.
+/// A read's place in a structured op, which says how often it is evaluated.
 struct Place {
   Operation *root;                // the structured op
   SmallVector<sym::Expr> extents; // all dims in scope

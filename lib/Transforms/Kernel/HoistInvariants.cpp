@@ -36,7 +36,7 @@ bool dependsOn(Operation *op, Block *body, Dims dims) {
   return result.wasInterrupted();
 }
 
-/// What a reduction of nothing computes must not fail.
+/// True if something in `op` may fail, as a reduction of nothing must not.
 bool mayFail(Operation *op) {
   return op->walk([](ExpectOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }

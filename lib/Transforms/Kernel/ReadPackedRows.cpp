@@ -29,7 +29,7 @@ static double estimate(ArrayRef<sym::Expr> sizes) {
 
 namespace {
 
-/// What is done with a table: how products have it in panels, and where rows are gathered.
+/// The uses of a table: the panels that products have it in, and where rows are gathered.
 struct Table {
   MapOp panels;
   SmallVector<ReadOp> gathers;

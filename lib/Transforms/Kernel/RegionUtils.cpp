@@ -163,7 +163,8 @@ bool kernel::canInline(ReadOp read, MapOp producer) {
   return !result.wasInterrupted();
 }
 
-/// What every kernel reports for an index (KILN_RT_ERROR_INDEX in runtime/ir_interface.h).
+/// The failure that every kernel reports for an index (KILN_RT_ERROR_INDEX in
+/// runtime/ir_interface.h).
 static constexpr int32_t indexFailureCode = 1;
 
 /// Whether the read's own check of result `i` of its map is also made by a read of the producer.

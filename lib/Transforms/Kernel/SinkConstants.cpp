@@ -34,7 +34,7 @@ bool isSinkable(Value tensor) {
 Value cloneTensor(Value tensor, OpBuilder &builder) {
   Operation *op = tensor.getDefiningOp();
   IRMapping mapping;
-  // What a constant was folded from goes with it.
+  // A constant takes along the values that it was folded from.
   for (Value operand : isa<MapOp>(op) ? getReadTensors(op) : SmallVector<Value>(op->getOperands()))
     mapping.map(operand, cloneTensor(operand, builder));
   return builder.clone(*op, mapping)->getResult(cast<OpResult>(tensor).getResultNumber());

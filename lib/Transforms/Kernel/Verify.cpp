@@ -60,7 +60,7 @@ struct Verify : kiln::impl::KernelVerifyBase<Verify> {
     return success();
   }
 
-  /// What nested graphs use and do not define themselves.
+  /// The symbols that nested graphs use and do not define themselves.
   static void addUses(GraphCallOpInterface call, sym::SymbolCollector &used) {
     for (FlatSymbolRefAttr name : call.getGraphs()) {
       auto graph = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, name);

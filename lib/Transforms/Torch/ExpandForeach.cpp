@@ -150,7 +150,7 @@ private:
     }
     if (name == "norm" || name == "powsum") // all dims, which go away
       given.insert(given.begin() + 2, {b.getUnitAttr(), b.getBoolAttr(false)});
-    // What is left of the arguments is `alpha`.
+    // The one argument that is left is `alpha`.
     while (given.size() < base.arguments.size())
       given.push_back(b.getI64IntegerAttr(1));
     Type type = inPlace ? operands.front().getType() : call->getResult(i).getType();

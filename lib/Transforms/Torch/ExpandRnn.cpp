@@ -183,7 +183,7 @@ struct ExpandRnn : kiln::impl::TorchExpandRnnBase<ExpandRnn> {
     });
     for (CallOp call : calls) {
       Kind kind = *getKind(call.getTarget());
-      // What does not fit is left, and lowering refuses it.
+      // Calls that do not fit stay, and lowering refuses them.
       (void)(kind.isSequence ? expandSequence(call, kind) : expandCell(call, kind));
     }
   }

@@ -87,7 +87,7 @@ LogicalResult Functionalizer::visit(Operation *op) {
   if (schema && (schema->mutates() || llvm::any_of(schema->arguments, [&](auto &argument) {
                    return updatesStatistics(call, argument);
                  }))) {
-    // Of an out= form the result's dtype and shape are not known here.
+    // The result's dtype and shape of an out= form are not known here.
     StringRef functional = lookupFunctional(call.getTarget());
     if (functional.empty() || !self || !schema->arguments[0].mutated)
       return visitUpdate(call, *schema);

@@ -142,10 +142,10 @@ LogicalResult Functionalizer::visitResizingOut(CallOp call, ArrayRef<int64_t> up
   return success();
 }
 
-/// Of a custom operator whose schema is not known, which no saved program says: it is taken to
-/// write what it is given, except what then would have to be kept (weights) or handed back (inputs,
-/// and buffers, where it returns something and need not write at all). A library that runs it knows
-/// what it writes, and refuses what is not expected here.
+/// The arguments that a custom operator writes whose schema no saved program says: all, except
+/// those that then would have to be kept (weights) or handed back (inputs, and buffers, where it
+/// returns something and need not write at all). A library that runs it knows what it writes, and
+/// refuses what is not expected here.
 SmallVector<int64_t> Functionalizer::guessWrites(CallOp call) {
   SmallVector<int64_t> tensors, updates;
   llvm::SmallDenseMap<Storage *, unsigned> uses;

@@ -14,7 +14,7 @@ namespace kiln::torch {
 /// mode write running statistics.
 bool updatesStatistics(CallOp call, const SchemaArgument &argument);
 
-/// What the pass torch-functionalize does in one function.
+/// The work of the pass torch-functionalize in one function.
 class Functionalizer {
 public:
   Functionalizer(mlir::func::FuncOp function, const sym::Assumptions &known)
@@ -51,7 +51,7 @@ private:
 
   mlir::func::FuncOp function;
   const sym::Assumptions &known;
-  /// Of the program as it was, by its values.
+  /// The layouts of the program as it was, by its values.
   LayoutSources layouts;
   mlir::ImplicitLocOpBuilder builder{function.getLoc(), function.getContext()};
   TensorAliases aliases{builder};

@@ -55,7 +55,7 @@ struct InlineSubgraphs : kiln::impl::TorchInlineSubgraphsBase<InlineSubgraphs> {
     ranges = {};
     kernel::addSymbolRanges(getOperation(), ranges);
     IRRewriter rewriter(&getContext());
-    // What is inlined may call graphs that can be, too.
+    // An inlined graph may call others that can be inlined, too.
     for (bool changed = true; changed;) {
       changed = false;
       SmallVector<HigherOrderOp> calls;
@@ -91,7 +91,7 @@ struct InlineSubgraphs : kiln::impl::TorchInlineSubgraphsBase<InlineSubgraphs> {
     }
   }
 
-  /// What runs in place of `call` whatever the data are, if that is one graph.
+  /// The graph that runs in place of `call` whatever the data are, if it is always the same one.
   std::optional<Inlining> findGraph(HigherOrderOp call) {
     ArrayRef<Attribute> args = call.getArgs().getValue();
     if (call.getTarget() == "cond")

@@ -202,7 +202,7 @@ private:
                          .Cases({"reshape", "reshape_as", "contiguous", "flatten"}, true)
                          .Cases({"ravel", "_reshape_alias"}, true)
                          .Cases({"atleast_1d", "atleast_2d", "atleast_3d"}, true)
-                         // Where an element shows twice, eager mode does not write either.
+                         // Eager mode does not write either where an element shows twice.
                          .Cases({"expand", "expand_as", "broadcast_to"}, hasSameElements())
                          .Default(false);
     if (isReshape) {

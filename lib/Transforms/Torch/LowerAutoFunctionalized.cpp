@@ -131,7 +131,7 @@ private:
     return !number.getAsInteger(10, index) && find("_" + list + "_length");
   }
 
-  /// What says more of an argument with a `_base_index`.
+  /// Arguments that describe one with a `_base_index`.
   bool isPartOfView(StringRef name) {
     for (StringRef end : {"_alias", "_slice_dim", "_slice_start", "_slice_end", "_size", "_stride",
                           "_storage_offset"})
@@ -224,7 +224,7 @@ private:
     return expr.isConstant() && *expr.constant() >= least;
   }
 
-  /// Where the elements of a strided view lie.
+  /// The places of a strided view's elements.
   struct Places {
     SmallVector<sym::Expr> sizes, strides;
     sym::Expr offset;

@@ -32,7 +32,7 @@ std::optional<int64_t> getInteger(CallOp call, unsigned i) {
   return integer ? std::optional(integer.getInt()) : std::nullopt;
 }
 
-/// What stands between entering and leaving one level of vmap.
+/// The ops between entering and leaving one level of vmap.
 struct Level {
   CallOp enter, leave;
   SmallVector<CallOp> adds, removes;
@@ -103,7 +103,7 @@ struct OutlineVmap : kiln::impl::TorchOutlineVmapBase<OutlineVmap> {
       return false;
     OpBuilder builder(level.leave);
     Location loc = level.enter.getLoc();
-    // What the body uses from outside goes in as it is.
+    // Values that the body uses from outside go in as they are.
     llvm::SetVector<Value> invariants;
     llvm::SmallPtrSet<Operation *, 16> inside(level.body.begin(), level.body.end());
     inside.insert(level.adds.begin(), level.adds.end());

@@ -56,7 +56,7 @@ struct RenameSymbols : kiln::impl::TorchRenameSymbolsBase<RenameSymbols> {
         ranges.set(fresh, range);
     }
     if (!renamed.empty()) {
-      // What a graph defines, the graphs that it calls may use.
+      // A graph may use the symbols that its callers define.
       llvm::SetVector<Operation *> graphs;
       collectGraphs(function, graphs);
       for (Operation *graph : graphs)

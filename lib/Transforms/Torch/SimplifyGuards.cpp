@@ -146,7 +146,7 @@ private:
       for (NamedAttribute symbol : symbols)
         ranges[Expr::symbol(symbol.getName().getValue())] =
             readRange(cast<DictionaryAttr>(symbol.getValue()));
-    // What an input's size is made of can be replaced; a symbol that the program defines cannot.
+    // A symbol of an input's size can be replaced; one that the program defines cannot.
     AttrTypeWalker walker;
     auto learn = [&](ArrayRef<Expr> exprs) {
       for (Expr expr : exprs)
@@ -423,7 +423,7 @@ private:
     return changed;
   }
 
-  /// Of rounded quotients, to within two of the end that the guard gives.
+  /// Rounded quotients are narrowed to within two of the end that the guard gives.
   static bool narrowByLine(Expr expr, sym::Range &range) {
     constexpr double exact = 1LL << 40; // up to which the arithmetic's own rounding is below one
     std::optional<Line> line = boundByLine(expr, /*above=*/true);

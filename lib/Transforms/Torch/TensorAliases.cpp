@@ -122,7 +122,7 @@ void TensorAliases::notePending(const Alias &written) {
       continue;
     ArrayRef<ViewStep> a = written.chain, b = other->chain;
     bool isRelated = other->storage != written.storage;
-    // What both have passed makes no difference between them.
+    // Views that both have passed make no difference between them.
     while (!isRelated && !a.empty() && !b.empty() && isSame(a.front(), b.front())) {
       a = a.drop_front();
       b = b.drop_front();
@@ -167,7 +167,7 @@ Value TensorAliases::undo(const Alias &alias, Value value, StringRef *obstacle) 
   return value;
 }
 
-/// What was made by a call that may have copied becomes a storage of its own. The one it came from
+/// The result of a call that may have copied becomes a storage of its own. The one it came from
 /// must not be looked at any more.
 LogicalResult TensorAliases::cutAtUncertainStep(Alias &alias, CallOp call) {
   while (true) {

@@ -30,7 +30,7 @@ struct ViewStep {
 };
 
 struct Storage {
-  /// What the memory holds now; the value it began as.
+  /// The value that the memory holds now, and the one that it began as.
   mlir::Value base, root;
   unsigned writes = 0;
   /// May share memory with what was written elsewhere.
@@ -68,7 +68,7 @@ public:
   /// `value` is the same tensor as `alias`, from here on.
   void set(mlir::Value value, Alias &alias) { aliases[value] = &alias; }
 
-  /// What the tensor holds now; an error at `user` if that cannot be told.
+  /// The value that the tensor holds now; an error at `user` if that cannot be told.
   mlir::FailureOr<mlir::Value> getCurrent(mlir::Value value, mlir::Operation *user);
 
   /// The results of `call` are views of `source`, which the strides of arguments decide.

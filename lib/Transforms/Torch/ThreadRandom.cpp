@@ -128,7 +128,7 @@ private:
     return all;
   }
 
-  /// Where the state comes among the graph's arguments.
+  /// The state's place among the graph's arguments.
   std::optional<unsigned> findPosition(HigherOrderOp op, func::FuncOp graph) {
     std::optional<Form> form = getForm(op.getTarget());
     ArrayRef<Attribute> args = op.getArgs().getValue();

@@ -19,7 +19,7 @@ struct ViewDecision {
 /// `torch.strides` of the call.
 ViewDecision decideSharing(CallOp call, const sym::Assumptions &known);
 
-/// What the call computes depends on how argument 0 lies in memory.
+/// True if the call's results depend on how argument 0 lies in memory.
 bool computesWithStrides(CallOp call);
 
 } // namespace kiln::torch

@@ -35,7 +35,7 @@ struct InsertFrees : kiln::impl::WrapperInsertFreesBase<InsertFrees> {
             ended.insert(storage).second)
           FreeOp::create(builder, op.getLoc(), storage);
       }
-      // What nobody uses ends where it began.
+      // A buffer that nobody uses ends where it began.
       if (isa<AllocOp>(op) && ended.insert(op.getResult(0)).second)
         op.erase();
     }

@@ -100,8 +100,8 @@ struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
       // It can be in one place only.
       allocs.push_back(llvm::is_contained(allocs, owner) ? AllocOp() : owner);
     }
-    // What has its memory from elsewhere has to be copied, as the kernel does, but not beside
-    // others.
+    // A buffer that has its memory from elsewhere has to be copied, as the kernel does, but not
+    // beside others.
     auto numOwned =
         static_cast<size_t>(llvm::count_if(allocs, [](AllocOp alloc) { return alloc; }));
     if (numOwned * 2 < parts.size())

@@ -362,8 +362,8 @@ private:
            isGiven(call.getGraphs().front().getValue(), result.getResultNumber());
   }
 
-  /// What graphs give is theirs; it is copied before they run again. Its symbols are known from
-  /// here on.
+  /// Results of graphs are in memory of theirs, and are copied before they run again. Its symbols
+  /// are known from here on.
   void copyGiven(kernel::GraphCallOpInterface call, ValueRange given) {
     for (OpResult result : call->getResults()) {
       if (!isGiven(call, result))
@@ -388,7 +388,7 @@ private:
     return outs;
   }
 
-  /// What rounds of a loop write to when the results hold what they read.
+  /// The buffers that rounds of a loop write to while the results hold the values that they read.
   SmallVector<Value> createSpare(ValueRange carried) {
     return llvm::map_to_vector(carried,
                                [&](Value value) { return createAlloc(value.getLoc(), value); });

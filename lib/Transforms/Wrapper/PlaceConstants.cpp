@@ -18,7 +18,7 @@ using namespace kiln::wrapper;
 
 namespace {
 
-/// What a change of parameters and buffers changes.
+/// The constants and folds that a change of parameters and buffers changes.
 class Dependences {
 public:
   explicit Dependences(ProgramOp program) {
@@ -40,7 +40,7 @@ public:
     }
   }
 
-  /// What `fold` depends on, by number.
+  /// The constants that `fold` depends on, by number.
   llvm::BitVector of(FoldOp fold) const {
     llvm::BitVector all;
     for (Value in : fold.getIns())
@@ -69,12 +69,12 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
     ProgramOp program = *programs.begin();
     Dependences dependences(program);
     dropFolds(program, dependences);
-    // What has a name has a place wherever it is used, or nowhere.
+    // A constant with a name has a place wherever it is used, or nowhere.
     llvm::StringSet<> named;
     for (ConstantOp constant : getConstants(program))
       if (constant.getName() && needsPlace(constant, dependences))
         named.insert(*constant.getName());
-    // What is written to is never shared.
+    // Constants that are written to are never shared.
     DenseMap<Value, Attribute> identities = identify(program);
     DenseMap<Attribute, int64_t> places;
     int64_t end = 0;

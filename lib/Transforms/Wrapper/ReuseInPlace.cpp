@@ -78,8 +78,8 @@ struct ReuseInPlace : kiln::impl::WrapperReuseInPlaceBase<ReuseInPlace> {
     auto storage = getStorage(in).getDefiningOp<AllocOp>();
     if (!alloc || !storage || lastUse.lookup(storage) != call || !isFirstUse(call, alloc))
       return false;
-    // Of what is part of a larger buffer other parts may be wanted still; an operand given twice is
-    // read twice; and a result that has got the memory has it alone.
+    // A part of a larger buffer stays, since other parts may be wanted still; an operand given
+    // twice is read twice; and a result that has got the memory has it alone.
     auto inType = cast<BufferType>(in.getType());
     BufferType outType = alloc.getType();
     return storage.getType().getBytes() == inType.getBytes() &&

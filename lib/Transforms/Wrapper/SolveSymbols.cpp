@@ -18,7 +18,7 @@ namespace {
 
 enum class Property { Size, Value, Stride };
 
-/// What an input says: its property is an expression.
+/// An input's property is an expression.
 struct Equation {
   Property property;
   unsigned input;
@@ -42,7 +42,8 @@ public:
     keepCheckedStrides();
 
     OpBuilder builder = OpBuilder::atBlockBegin(&program.getBody().front());
-    // What can be read is read; the runtime then checks all other sizes with the values found.
+    // Symbols that can be read are read; the runtime then checks all other sizes with the values
+    // found.
     solve(builder, /*plainOnly=*/true);
     while (solve(builder, /*plainOnly=*/false)) {
     }

@@ -1,4 +1,4 @@
-// What nested graphs do to the symbols of their callers.
+// The symbols that functions give a value.
 #ifndef KILN_DIALECT_KERNEL_GRAPHCALLS_H
 #define KILN_DIALECT_KERNEL_GRAPHCALLS_H
 

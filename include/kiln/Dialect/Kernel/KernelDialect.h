@@ -49,8 +49,8 @@ llvm::SmallVector<sym::Expr> getDimExtents(mlir::Region *region);
 /// The tensor that one round of a `kernel.for` sees of `tensor`: a slice of its outermost dim.
 mlir::RankedTensorType getSliceType(mlir::RankedTensorType tensor);
 
-/// What is known inside `region`: the extents of its dims, and the ranges of symbols from the
-/// enclosing module's `torch.symbols`.
+/// The assumptions that hold inside `region`: the extents of its dims, and the ranges of symbols
+/// from the enclosing module's `torch.symbols`.
 sym::Assumptions getAssumptions(mlir::Region *region);
 
 /// Adds `d < extent` for all extents and, for every symbol of the module, its range.

@@ -1,4 +1,4 @@
-// What passes ask of ops that call nested graphs.
+// Questions that passes ask of ops that call nested graphs.
 #ifndef KILN_KERNEL_INTERFACES_TD
 #define KILN_KERNEL_INTERFACES_TD
 

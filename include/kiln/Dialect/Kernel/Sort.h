@@ -1,4 +1,4 @@
-// What is known of sorts beside their regions.
+// Facts about sorts beside their regions.
 #ifndef KILN_DIALECT_KERNEL_SORT_H
 #define KILN_DIALECT_KERNEL_SORT_H
 

@@ -21,8 +21,8 @@
 
 namespace kiln::wrapper {
 
-/// Of inputs of a program: the expression that an integer is, the strides in the caller's memory,
-/// and that no others will do.
+/// Attributes of a program's inputs: the expression that an integer is, the strides in the caller's
+/// memory, and that no others will do.
 inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";
 inline constexpr llvm::StringLiteral stridesAttrName = "wrapper.strides";
 inline constexpr llvm::StringLiteral checkStridesAttrName = "wrapper.check_strides";
@@ -64,8 +64,7 @@ BufferType getSliceType(BufferType buffer);
 /// The constants of the program and of the functions of its nested graphs.
 llvm::SmallVector<ConstantOp> getConstants(ProgramOp program);
 
-/// What constants of the program and of its nested graphs are computed from, each after what it
-/// reads.
+/// The folds of the program and of its nested graphs, each after those that it reads.
 llvm::SmallVector<FoldOp> getFolds(ProgramOp program);
 
 /// The program and the functions that it reaches, each after all that it calls. A function that

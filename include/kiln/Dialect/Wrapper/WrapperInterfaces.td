@@ -1,4 +1,4 @@
-// What the passes of the wrapper dialect ask of functions and of the ops that call them.
+// Questions that the passes of the wrapper dialect ask of functions and of the ops that call them.
 #ifndef KILN_WRAPPER_INTERFACES_TD
 #define KILN_WRAPPER_INTERFACES_TD
 

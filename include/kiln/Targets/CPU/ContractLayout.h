@@ -53,8 +53,8 @@ struct StageAxis {
 struct RowRun {
   int64_t size;
   sym::Expr begin, count, firstTile;
-  /// Of tiles whose size is known at run time, at most `size`: each has `share` steps, the last one
-  /// what is left of `steps`.
+  /// True of tiles whose size is known at run time, at most `size`: each has `share` steps, the
+  /// last one what is left of `steps`.
   bool isVariable = false;
   sym::Expr share = 0, steps = 0;
   /// The share of `tiles` tiles of at most `most` steps: a height there is code for.
@@ -120,7 +120,7 @@ struct ContractLayout {
     sym::Expr extent = sums.front().extent;
     return extent.isConstant(0) ? sym::Expr(1) : sym::Expr::max(extent.ceilDiv(blockSums), 1);
   }
-  /// Where unit `unit` begins on the block axis.
+  /// The beginning of unit `unit` on the block axis.
   sym::Expr unitBegin(sym::Expr unit) const;
   /// Whether the rows of one step of the block axis have a known number. Only then may the sum be
   /// cut.

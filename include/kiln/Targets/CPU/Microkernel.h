@@ -36,12 +36,12 @@ struct SumLoop {
 struct MicrokernelShape {
   /// Element types in memory, and the type of the sum. Operands narrower than the sum are extended.
   mlir::Type lhsType, rhsType, sumType;
-  /// Where each row of the tile begins, in elements from the left operand's pointer.
+  /// The beginning of each row of the tile, in elements from the left operand's pointer.
   llvm::SmallVector<int64_t> rowOffsets;
   /// Elements (i64) from row to row where no kernel alone says it: `rowOffsets` counts rows then,
   /// from 0 on, and the right operand's rows follow each other through all loops.
   mlir::Value rowStride;
-  /// Where the last `numMoved` rows really begin: this many elements (i64) further on.
+  /// The distance to where the last `numMoved` rows really begin, in elements (i64).
   mlir::Value moved;
   int64_t numMoved = 0;
   /// The tile's columns: `vectors` times `lanes`, consecutive in the right operand.

@@ -14,7 +14,8 @@ struct Architecture {
   /// 10 * major + minor of the compute capability; 0 for the emulator.
   unsigned number = 0;
 
-  /// Not a GPU but this machine: kernels are host code, which tests run (docs/cuda.md).
+  /// True of this machine in the place of a GPU: kernels are host code, which tests run
+  /// (docs/cuda.md).
   bool isEmulator() const { return number == 0; }
 };
 

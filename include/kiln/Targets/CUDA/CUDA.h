@@ -27,8 +27,8 @@ struct DeviceTensorMap {
 /// A compiled kernel, as launches know it.
 struct DeviceKernel {
   std::string name;
-  /// Of a variant: the kernel that it is launched instead of, and what the launch has to compute
-  /// of the kernel's symbols, blocks first.
+  /// The kernel that a variant is launched instead of, and what the launch has to compute of the
+  /// kernel's symbols, blocks first.
   std::string variantOf;
   std::vector<sym::Expr> geometry;
   std::vector<DeviceTensorMap> maps;

@@ -56,7 +56,7 @@ struct KernelPlan {
 /// The attribute of a kernel.func whose blocks are in clusters: `array<i64: m, n>`.
 constexpr llvm::StringLiteral clusterAttrName = "cluster";
 
-/// What the CPU's tools are to think of the machine: registers hold one element.
+/// The machine as the CPU's tools see it: registers hold one element.
 const codegen::CPUInfo &getThreadTarget();
 
 mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
@@ -94,7 +94,7 @@ struct DeviceFrame : codegen::KernelFrame {
 
   /// Bytes of the run's workspace for each block. 0: the kernel is not given it.
   int64_t workspaceBytes = 0;
-  /// What `cuda.maps` says of them: the host makes one of each for a launch.
+  /// The contents of `cuda.maps`: the host makes a map of each for a launch.
   llvm::SmallVector<mlir::Attribute> maps;
 
   /// The address of `bytes` bytes of the block's memory that nobody else has.
@@ -111,11 +111,11 @@ struct DeviceFrame : codegen::KernelFrame {
   /// A generic address of shared memory as one of that.
   mlir::Value toShared(mlir::Value address);
   void emitBarrier();
-  /// Of all threads of the cluster that have not ended.
+  /// A barrier of all threads of the cluster that have not ended.
   void emitClusterBarrier();
   /// Runs `body` in the threads for which `condition` (null: always) holds.
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
-  /// What `body` gives where `condition` (null: always) holds, else `otherwise`.
+  /// The values of `body` where `condition` (null: always) holds, else `otherwise`.
   llvm::SmallVector<mlir::Value>
   emitWhere(mlir::Value condition, mlir::ValueRange otherwise,
             llvm::function_ref<llvm::SmallVector<mlir::Value>()> body);
@@ -138,12 +138,12 @@ mlir::LogicalResult emitScan(DeviceFrame &frame, kernel::ScanOp scan);
 mlir::LogicalResult emitSort(DeviceFrame &frame, kernel::SortOp sort);
 mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 
-/// What every kernel begins with: the blocks of the next one may come where there is room (on GPUs
+/// The beginning of every kernel: the blocks of the next one may come where there is room (on GPUs
 /// of compute capability 9.0 on, where the host says so), and nothing is read or written before all
 /// kernels before this one have ended.
 void emitGridOrder(mlir::OpBuilder &builder, mlir::Location loc);
 
-/// What planning left on the kernel; 0 threads: it runs on the host.
+/// The threads that planning gave the kernel; 0: it runs on the host.
 int64_t getThreads(kernel::FuncOp func);
 /// The same of clusters; nullopt: what there is says nothing.
 std::optional<ClusterShape> getCluster(kernel::FuncOp func);

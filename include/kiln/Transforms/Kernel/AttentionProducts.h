@@ -6,7 +6,7 @@
 
 namespace kiln::kernel {
 
-/// What `kernels.attention(spec, type)` gives, with the scores in memory. Without a `scale`, that
+/// The result of `kernels.attention(spec, type)`, with the scores in memory. The default of `scale`
 /// is one over the square root of the number of features; `value`, in the place of `spec.v`, is
 /// asked for the key and the feature. Weights and values are multiplied in `weightType`.
 mlir::Value attentionOfProducts(KernelBuilder &kernels, const AttentionSpec &spec,

@@ -7,8 +7,8 @@
 
 namespace kiln::kernel {
 
-/// What the choice needs to know of a CPU: elements of the sum in a vector register, and how many
-/// registers there are.
+/// The properties of a CPU that the choice needs: elements of the sum in a vector register, and how
+/// many registers there are.
 struct ContractTarget {
   int64_t lanes = 16;
   int64_t registers = 32;

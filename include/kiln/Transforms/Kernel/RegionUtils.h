@@ -20,7 +20,7 @@
 
 namespace kiln::kernel {
 
-/// What a body's domain dims become at the place it is cloned to.
+/// The expressions that a body's domain dims become at the place it is cloned to.
 struct DimSubstitution {
   unsigned sourceDims = 0; // R
   unsigned targetDims = 0; // E
@@ -54,7 +54,7 @@ sym::IndexMap identityMap(unsigned rank, unsigned numDims);
 MapOp createView(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tensor,
                  llvm::ArrayRef<sym::Expr> shape, llvm::ArrayRef<sym::Expr> index);
 
-/// What computing one element costs, in rough units of a simple arithmetic op.
+/// The cost of computing one element, in rough units of a simple arithmetic op.
 struct BodyCost {
   int64_t arithmetic = 0;     // additions, multiplications, comparisons
   int64_t transcendental = 0; // exp, tanh, division, square root …

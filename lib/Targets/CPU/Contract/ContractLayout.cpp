@@ -66,7 +66,7 @@ static ContractAxis flatten(unsigned first, ArrayRef<sym::Expr> extents) {
 
 namespace {
 
-/// What the analyses of the operands share.
+/// The data that the analyses of the operands share.
 struct Analysis {
   explicit Analysis(kernel::ContractOp op)
       : op(op), m(op.getM().getSizes()), n(op.getN().getSizes()), k(op.getK().getSizes()),

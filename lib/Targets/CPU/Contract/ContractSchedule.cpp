@@ -24,7 +24,7 @@ using namespace kiln::cpu;
 /// Seconds a task should take, and the most tasks a kernel is cut into.
 static constexpr double taskSeconds = 100e-6;
 static constexpr int64_t maxTasks = 128;
-/// Of a block of a number of rows that is not known.
+/// The fewest rows of a block if their number is not known.
 static constexpr int64_t fewestRows = 144;
 /// Assumed for the cost model: clock, FMA units, bytes a second of one thread from far memory.
 static constexpr double clockRate = 3e9, fmaUnits = 2, memoryRate = 20e9;

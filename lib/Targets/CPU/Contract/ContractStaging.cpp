@@ -119,8 +119,8 @@ private:
     return axis.rowDim == layout.rows[layout.blockAxis].first;
   }
 
-  /// Where the task's part of a stage axis begins, and how long it is: the last block may be
-  /// shorter than the others.
+  /// The beginning and the length of the task's part of a stage axis: the last block may be shorter
+  /// than the others.
   std::pair<sym::Expr, sym::Expr> range(const StageAxis &axis) const {
     if (!axis.rowDim)
       return {0, axis.extent};

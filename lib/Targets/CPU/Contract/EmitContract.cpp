@@ -376,7 +376,7 @@ private:
     return layout.lanes == 1 ? layout.sumType : VectorType::get(layout.lanes, layout.sumType);
   }
 
-  /// Where a tile's sums lie: with a cut sum, all of the task's are kept, panel by panel.
+  /// The address of a tile's sums: with a cut sum, all of the task's are kept, panel by panel.
   Value sumAddress(sym::Expr panel, const Tile &tile) {
     sym::Expr offset = 0;
     if (isLastSumBlock) {

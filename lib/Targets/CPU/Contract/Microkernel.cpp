@@ -111,7 +111,7 @@ private:
     return before ? arith::AddIOp::create(b, loc, before, count).getResult() : count;
   }
 
-  /// What is asked for in the given innermost iteration.
+  /// The address that the given innermost iteration asks for.
   Value prefetchAddress(Value iteration) {
     if (!prefetch.pointer || !iteration)
       return prefetch.pointer;
@@ -170,7 +170,7 @@ private:
 
   //===-- Rows at a stride -------------------------------------------------------------------===//
 
-  /// What moves on from one innermost iteration to the next, whatever the loops.
+  /// Memory that moves on from one innermost iteration to the next, whatever the loops.
   struct Stream {
     Value rhs, prefetch; // null for none
   };
@@ -275,7 +275,7 @@ private:
   Location loc;
   const MicrokernelShape &shape;
   const Prefetch &prefetch;
-  /// Where rows at a stride begin, in elements from the left operand's pointer.
+  /// The beginnings of rows at a stride, in elements from the left operand's pointer.
   SmallVector<Value> rowStarts;
 };
 

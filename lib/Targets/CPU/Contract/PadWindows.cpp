@@ -23,7 +23,7 @@ namespace {
 struct PaddedDim {
   std::optional<unsigned> row, sum; // dims of the contract
   sym::Expr extent;
-  /// What the contract's dims are at a place of this dim, and what place belongs to them.
+  /// The contract's dims at a place of this dim, and the place that belongs to them.
   sym::Expr rowValue = 0, sumValue = 0, place;
 };
 

@@ -11,7 +11,7 @@
 namespace kiln::cpu {
 
 struct VariableTile {
-  /// Of the tallest tile, no row of it moved; its rows are at known offsets.
+  /// The shape of the tallest tile, no row of it moved; its rows are at known offsets.
   MicrokernelShape shape;
   /// The heights there is code for, in steps of `stepRows` rows: 1, …, the tallest. A tile of
   /// another number of steps has its last step computed twice.
@@ -22,7 +22,7 @@ struct VariableTile {
   /// Steps of this tile (i64).
   mlir::Value steps;
   mlir::Value lhs, rhs;
-  /// Where the sums lie, row by row, `sumStride` elements apart.
+  /// The address of the sums, row by row, `sumStride` elements apart.
   mlir::Value sums;
   int64_t sumStride = 1;
   /// The products are added to what is there.

@@ -21,8 +21,8 @@ struct WindowPlan {
     sym::Expr first, last, bound;
   };
   llvm::SmallVector<Test> tests;
-  /// What is then known: these results of the maps of these ops. Not those that depend on the
-  /// columns, even where all lanes of a vector agree.
+  /// The bounds that are then known: these results of the maps of these ops. Those that depend on
+  /// the columns are left out, even where all lanes of a vector agree.
   llvm::SmallVector<std::pair<kernel::InsideOp, unsigned>> insides;
 };
 

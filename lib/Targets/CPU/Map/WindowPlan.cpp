@@ -91,8 +91,8 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
   plan.steps = constant && *constant <= maxStepsTogether ? *constant : stepsTogether;
   if (!found || plan.steps < 2)
     return std::nullopt;
-  // What is left over counts as outside: no element may be computed twice, since its operands may
-  // be overwritten by it.
+  // A rest counts as outside: no element may be computed twice, since its operands may be
+  // overwritten by it.
   plan.high = plan.low + sym::Expr::max(inside, 0).floorDiv(plan.steps) * plan.steps;
   return plan;
 }

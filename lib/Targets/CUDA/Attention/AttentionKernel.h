@@ -33,9 +33,10 @@ protected:
   /// Two numbers as a register of elements of two bytes; and such as two numbers.
   mlir::Value packPair(mlir::Type type, mlir::Value first, mlir::Value second);
   std::pair<mlir::Value, mlir::Value> unpackPair(mlir::Type type, mlir::Value word);
-  /// What maxima are compared with: 0 instead of -inf, which it is if all that was seen is.
+  /// The number that maxima are compared with: 0 instead of -inf, which it is if all that was seen
+  /// is.
   mlir::Value finite(mlir::Value maximum);
-  /// What a result is divided by: the sum of weights, or 1 if all of them are 0.
+  /// The divisor of a result: the sum of weights, or 1 if all of them are 0.
   mlir::Value divisor(mlir::Value sum);
   /// `value` where `condition` (null: always) holds.
   mlir::Value emitWhere(mlir::Value condition, llvm::function_ref<mlir::Value()> value,
@@ -57,7 +58,7 @@ protected:
   /// Tensor cores' scores times `unit` are exponents of 2, once `finishScore` has scaled them and
   /// added the bias. With neither to do, the scale is part of the unit.
   mlir::Value finishScore(mlir::Value score, mlir::Value bias);
-  /// What an exponential is of: the distance from the maximum that `shift` is of.
+  /// The argument of an exponential: the distance from the maximum that `shift` is of.
   mlir::Value emitShift(mlir::Value maximum);
   mlir::Value emitExponent(mlir::Value score, mlir::Value shift);
 

@@ -18,11 +18,11 @@ static constexpr int64_t numWarps = 4, keyBlock = warpSize;
 /// Queries of a warp: keys that were read are used so often.
 static constexpr int64_t manyRows = 8, fewRows = 1;
 static constexpr int64_t maxDepth = 256;
-/// What every GPU has for a block (compute capability 8.6, 8.9 and 12.0).
+/// The memory that every GPU has for a block (compute capability 8.6, 8.9 and 12.0).
 static constexpr int64_t maxSharedBytes = 99 << 10;
 
 namespace {
-/// What a block whose warps have `rows` queries each has in shared memory.
+/// The shared memory of a block whose warps have `rows` queries each.
 struct SharedLayout {
   SharedLayout(kernel::AttentionOp op, int64_t rows)
       : blockRows(numWarps * rows), depth(*op.getD().getValue().constant()),

@@ -186,7 +186,7 @@ private:
     emitCopiesEnd(frame);
   }
 
-  /// Where a chunk of `vector` features is, and whether it is there.
+  /// The place of a chunk of `vector` features, and whether it is there.
   struct Chunk {
     sym::Expr row, feature;
     Value inside;
@@ -283,7 +283,7 @@ private:
     return next;
   }
 
-  /// Of the registers of products with these rows, those of this thread's row of this number.
+  /// The registers of this thread's row of this number, among those of products with these rows.
   SmallVector<Value *> scoresOf(MutableArrayRef<Value> products, int64_t row) {
     SmallVector<Value *> result;
     int64_t perTile = products.size() / rowTiles;
@@ -406,7 +406,7 @@ private:
   Type type;
   MatrixFragments fragments;
   int64_t numWarps, rows, rowTiles, keyBlock, keyTiles;
-  /// Of each of this thread's rows the query, or one that there is.
+  /// The query of each of this thread's rows, or one that there is.
   SmallVector<sym::Expr> insideQueries;
   Rows queries, keys, values;
   /// Registers of all queries, if they are kept.

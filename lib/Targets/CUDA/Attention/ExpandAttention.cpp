@@ -13,7 +13,7 @@ using namespace kiln;
 using namespace kiln::kernel;
 using kernel::BodyBuilder, kernel::Element, kernel::Exprs;
 
-/// What a region yields where its dims are `dims` of `body`.
+/// The value that a region yields where its dims are `dims` of `body`.
 static Element cloneRegion(BodyBuilder &body, Region &region, ArrayRef<sym::Expr> dims) {
   DimSubstitution substitution{
       static_cast<unsigned>(dims.size()), body.numDims(), llvm::to_vector(dims), {}, {}};

@@ -78,7 +78,7 @@ static std::optional<Split> findSplit(AttentionOp op) {
   split.group = findGroup(op);
   sym::Expr blocks = sym::product(op.getBatch().getSizes()).floorDiv(split.group) *
                      (split.group * m).ceilDiv(blockRows);
-  // Of few queries the results are nothing beside the keys; with many there have to be too few
+  // The results of few queries are nothing beside the keys; with many there have to be too few
   // blocks whatever the sizes are.
   if (!assumptions.isLessOrEqual(m, blockRows) && !assumptions.isLess(blocks, manyBlocks / 4))
     return std::nullopt;
@@ -91,7 +91,7 @@ static std::optional<Split> findSplit(AttentionOp op) {
   return split;
 }
 
-/// What the dims of the op become in that of the parts.
+/// The dims of the op in that of the parts.
 static DimSubstitution getSubstitution(AttentionOp op, int64_t group) {
   DimSubstitution result;
   unsigned rank = op.getExtents().size(), m = op.getNumBatch();
@@ -160,7 +160,7 @@ public:
     Value maximum = reduce(
         lowest, [&] { return read(parts.getState()[0]); },
         [&](Value x, Value y) { return arith::MaximumFOp::create(b, loc, x, y).getResult(); });
-    // Where all keys are left out nothing is to be subtracted from -inf.
+    // Nothing is to be subtracted from -inf where all keys are left out.
     Value origin = where(maximum, lowest, zero);
     auto scaled = [&](Value part) {
       return [&, part] {
@@ -203,7 +203,7 @@ private:
     return result.getResult(0);
   }
 
-  /// What the reduction's part has for the map's element.
+  /// The value of the reduction's part for the map's element.
   Value read(Value tensor) {
     unsigned numBatch = op.getNumBatch();
     SmallVector<sym::Expr> dims(op.getExtents().size());

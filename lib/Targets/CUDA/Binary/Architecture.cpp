@@ -9,7 +9,8 @@
 using namespace llvm;
 using namespace kiln::cuda;
 
-/// What LLVM writes PTX for that the kernels use: bf16 arithmetic and cp.async begin with 8.0.
+/// Architectures that LLVM writes PTX for and that have what kernels use: bf16 arithmetic and
+/// cp.async begin with 8.0.
 static constexpr unsigned known[] = {80, 86, 87, 89, 90, 100, 103, 120};
 
 Expected<SmallVector<Architecture>> kiln::cuda::parseArchitectures(StringRef list) {

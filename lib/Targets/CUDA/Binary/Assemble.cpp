@@ -32,7 +32,7 @@ static std::string read(StringRef path) {
   return buffer ? (*buffer)->getBuffer().str() : "";
 }
 
-/// Of a report of `ptxas -v`, on one function or more.
+/// Tells if a report of `ptxas -v`, on one function or more, has spills.
 static bool hasSpills(StringRef report) {
   return Regex("[1-9][0-9]* bytes spill stores").match(report);
 }

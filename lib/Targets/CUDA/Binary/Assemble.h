@@ -6,7 +6,7 @@
 
 namespace kiln::cuda {
 
-/// What `ptxas` makes of a module, with options that avoid spills where it has some by itself.
+/// The output of `ptxas` for a module, with options that avoid spills where it has some by itself.
 /// `report` gets what it says of registers and spills.
 llvm::Expected<std::string> assemble(llvm::StringRef ptxas, const Architecture &architecture,
                                      llvm::StringRef ptx, std::string &report);

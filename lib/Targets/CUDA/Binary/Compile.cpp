@@ -261,7 +261,7 @@ private:
       llvm::StringMap<std::unique_ptr<PtxCompiler>> compilers;
       for (size_t i; (i = next++) < work.size();) {
         Architecture gpu = gpus[work[i].gpu];
-        // What no later GPU runs.
+        // Code that no later GPU runs.
         bool isVariant = !kernels[work[i].kernel].variantOf.empty();
         if (isVariant)
           gpu.name += "a";

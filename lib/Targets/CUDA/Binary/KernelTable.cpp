@@ -1,4 +1,4 @@
-// What launches know of kernels, and their code, as data of the shared object.
+// The tables that launches read about kernels, and their code, as data of the shared object.
 #include "kiln/Codegen/ExprEmitter.h"
 #include "kiln/Codegen/Globals.h"
 #include "kiln/Host/Device.h"

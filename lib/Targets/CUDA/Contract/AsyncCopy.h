@@ -15,12 +15,12 @@ struct CopySource {
 /// The read that the region's result is, as it is or with zeros outside of a window; or null.
 kernel::ReadOp getCopied(mlir::Region &region);
 
-/// What the region reads, if it does nothing else and elements that follow each other along dim
-/// `along` are neighbours in memory, each `vector` of them from a multiple of that on, and all of
-/// these are there or none.
+/// The memory that the region reads, if it does nothing else and elements that follow each other
+/// along dim `along` are neighbours in memory, each `vector` of them from a multiple of that on,
+/// and all of these are there or none.
 std::optional<CopySource> findCopySource(mlir::Region &region, sym::Expr along, int64_t vector);
 
-/// What of a sum is constant: an instruction adds that to an address by itself.
+/// The constant part of a sum: an instruction adds that to an address by itself.
 int64_t getConstantTerm(sym::Expr expr);
 
 /// Starts a copy of `vectorBytes` bytes (cp.async) from the element at `position`, the values of

@@ -7,7 +7,7 @@
 
 namespace kiln::cuda {
 
-/// What the variable of each of these loops is where all of them together are at `linear`. Unless
+/// The variable of each of these loops where all of them together are at `linear`. Unless
 /// `isNamed`, what is a multiple stays one, so that wide accesses can be made of neighbours.
 llvm::SmallVector<sym::Expr> splitGroups(DeviceFrame &frame,
                                          llvm::ArrayRef<codegen::DimGroup> groups, sym::Expr linear,
@@ -25,7 +25,7 @@ protected:
   /// Binds the dims of one of the four loops to its variable's value.
   void bind(codegen::BodyEmitter &body, llvm::ArrayRef<codegen::DimGroup> groups, sym::Expr linear,
             bool isNamed);
-  /// Where the result's element at `position` is.
+  /// The place of the result's element at `position`.
   sym::Expr resultOffset();
   /// Writes it.
   void storeElement(mlir::Value value);
@@ -41,8 +41,8 @@ protected:
   /// on the batch alone is bound.
   void storeRows(llvm::ArrayRef<ContractTile::Row> rows, mlir::ValueRange sums, sym::Expr firstM,
                  sym::Expr firstN);
-  /// What the epilogue makes of sums of columns next to each other, `n` and on, which are there;
-  /// and writes that.
+  /// Computes the epilogue of sums of columns next to each other, `n` and on, which are there, and
+  /// writes the results.
   llvm::SmallVector<mlir::Value> evaluate(sym::Expr n, mlir::ValueRange sums);
   void storeValues(sym::Expr n, mlir::ValueRange values);
 

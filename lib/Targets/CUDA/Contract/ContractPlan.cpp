@@ -7,9 +7,10 @@ using namespace kiln::cuda;
 
 /// Blocks that keep a GPU busy.
 static constexpr int64_t manyBlocks = 128;
-/// Of products with few rows.
+/// Limits for products with few rows.
 static constexpr int64_t dotThreads = 256, maxDotRows = 4;
-/// Of so many warps each keeps a GPU's memory busy, with one row; with more, half of them.
+/// The number of warps that keep a GPU's memory busy, with one row each; with more rows, half of
+/// them.
 static constexpr int64_t manyWarps = 4096;
 
 static bool walksAlong(ArrayRef<codegen::Access> accesses, ArrayRef<codegen::DimGroup> groups) {
@@ -111,7 +112,7 @@ static ContractPlan choosePlan(kernel::FuncOp func, const ContractDims &dims, bo
                                              {32, 32, 64, 64, 32, 8},
                                              {16, 32, 32, 64, 32, 8},
                                              {16, 8, 16, 32, 32, 8}};
-  // Of operands whose elements come one by one.
+  // The chunks of operands whose elements come one by one.
   static constexpr ContractPlan single[] = {
       {32, 32, 64, 64, 32, 16}, {16, 32, 32, 64, 32, 16}, {16, 8, 16, 32, 32, 16}};
   auto candidates = ArrayRef(scalar);

@@ -51,7 +51,7 @@ bool isWide(kernel::FuncOp func, const ContractDims &dims, Side side);
 /// `block = [threads, columns of a warp]`, `lanes` the steps that a lane reads side by side.
 void emitDot(DeviceFrame &frame, kernel::ContractOp contract);
 
-/// What another schedule says.
+/// The plan of another schedule.
 ContractPlan readContractPlan(kernel::ScheduleAttr schedule);
 
 } // namespace kiln::cuda

@@ -7,7 +7,7 @@
 
 namespace kiln::cuda {
 
-/// What a thread computes of its block's part of a product.
+/// A thread's share of its block's part of a product.
 class ContractTile {
 public:
   virtual ~ContractTile() = default;

@@ -108,7 +108,7 @@ SmallVector<Value> MatrixFragments::loadMatrices(Value address, int64_t count, b
   return registers;
 }
 
-/// Of a padded matrix, a line of which has the rows of a step.
+/// The element of a padded matrix, a line of which has the rows of a step.
 Value MatrixFragments::loadElement(const SharedMatrix &matrix, Value memory, sym::Expr row,
                                    sym::Expr k) {
   return roundToTF32(LLVM::LoadOp::create(b, loc, b.getI32Type(),

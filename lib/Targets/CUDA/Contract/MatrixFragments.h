@@ -30,7 +30,7 @@ struct SharedMatrix {
   mlir::Value address(DeviceFrame &frame, mlir::Value memory, sym::Expr line, sym::Expr at) const;
 };
 
-/// What this thread has of matrices for the tensor cores. Lane 4*g + t of a warp holds, of the left
+/// This thread's part of matrices for the tensor cores. Lane 4*g + t of a warp holds, of the left
 /// operand, rows g and g + 8, of the right one column g, both at the steps 2t and 2t + 1 of either
 /// half of the steps (TF32: at step t of either half); and of the sums, rows g and g + 8 at columns
 /// 2t and 2t + 1. A register has two steps (TF32: one).

@@ -61,7 +61,7 @@ void OperandLoad::bind(codegen::BodyEmitter *body, ArrayRef<codegen::DimGroup> g
   bindGroups(frame, body, groups, values, position);
 }
 
-/// What is beyond the limit becomes the last there is: an address has to be valid also where
+/// A place beyond the limit becomes the last there is: an address has to be valid also where
 /// nothing is read.
 sym::Expr OperandLoad::clamp(sym::Expr value, sym::Expr limit) {
   if (frame.assumptions.isLess(value, limit))

@@ -20,7 +20,7 @@ namespace kiln::cuda {
 struct OperandPart {
   Side side;
   int64_t rows, steps;
-  /// Where element (row, k) of the part at `memory` is.
+  /// The address of element (row, k) of the part at `memory`.
   std::function<mlir::Value(mlir::Value memory, sym::Expr row, sym::Expr k)> address;
   /// The 16 bytes of elements that are neighbours in the operand's memory stay that, at a multiple
   /// of 16 bytes.
@@ -35,7 +35,7 @@ public:
 
   /// Whether parts are copied: then `copy` brings one, otherwise `evaluate` and `store` do.
   bool isCopied() const { return source.has_value(); }
-  /// What this thread has of a part: so many chunks of neighbours.
+  /// The chunks of neighbours that this thread has of a part.
   size_t numChunks() const { return chunks.size(); }
 
   /// Runs `body`, in which parts are of this batch and begin at `firstRow`.
@@ -55,7 +55,7 @@ private:
   struct Chunk {
     sym::Expr row = 0, k = 0;
     std::unique_ptr<codegen::BodyEmitter> body;
-    /// Of the tile: the row, its number in each of the loops over rows, and whether there is one
+    /// A row of the tile, its number in each of the loops over rows, and whether there is one
     /// (null: always).
     sym::Expr atRow = 0;
     llvm::SmallVector<sym::Expr> rowValues;
@@ -87,7 +87,8 @@ private:
   sym::Expr numRows;
   int64_t vector;
   std::optional<CopySource> source;
-  /// What is not there is evaluated at another place and not used, which takes no branches.
+  /// True if elements that are not there are evaluated at another place and not used, which takes
+  /// no branches.
   bool evaluatesAll;
   llvm::SmallVector<Chunk> chunks;
   llvm::SmallVector<sym::Expr> position;

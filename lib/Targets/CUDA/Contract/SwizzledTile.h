@@ -25,7 +25,7 @@ public:
   llvm::SmallVector<mlir::Value> get(sym::Expr first, sym::Expr position);
 
 private:
-  /// What is added to the offset in bytes of an element of `line`.
+  /// The number that is added to the offset in bytes of an element of `line`.
   mlir::Value key(sym::Expr line);
   void store(mlir::Value place, mlir::ValueRange values);
   mlir::Value load(mlir::Value place);

@@ -99,7 +99,7 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
                      sizes.constant(PartialSums::flagBytes), sizes.constant(bytes.getInt())});
     LLVM::CallOp::create(builder, loc, function, arguments);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
-    // What only the GPU is told.
+    // Attributes that only the GPU needs.
     for (StringRef name : {StringRef(NVVM::NVVMDialect::getKernelFuncAttrName()),
                            StringRef(NVVM::NVVMDialect::getMaxntidAttrName()),
                            StringRef(NVVM::NVVMDialect::getClusterDimAttrName()),

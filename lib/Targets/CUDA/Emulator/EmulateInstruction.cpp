@@ -88,7 +88,7 @@ private:
     return replace(call(name, i32, arguments));
   }
 
-  /// Of an instruction without a result.
+  /// Replaces an instruction without a result by a call.
   LogicalResult becomeCall(StringRef name, ValueRange arguments) {
     call(name, {}, arguments);
     op->erase();
@@ -107,7 +107,7 @@ private:
       return replaceByCall("thread", {});
     if (text.getAsmString() == readBlockText)
       return replaceByCall("block", {});
-    // What is there for the order of a GPU's instructions alone.
+    // Instructions that are there for the order of a GPU's alone.
     if (text.getNumOperands() == 1 &&
         (text.getAsmString().empty() || text.getAsmString() == copySumText))
       return replace(text.getOperand(0));

@@ -52,7 +52,8 @@ Value BarrierArray::of(Value rank) {
 }
 
 void BarrierArray::arriveAt(Value others, Value index) {
-  // Of a wider scope it would first wait for everything that the thread has written anywhere.
+  // An arrival of a wider scope would first wait for everything that the thread has written
+  // anywhere.
   NVVM::MBarrierArriveOp::create(b, loc, TypeRange(), at(others, index), Value(),
                                  NVVM::MemScopeKind::CTA, false);
 }

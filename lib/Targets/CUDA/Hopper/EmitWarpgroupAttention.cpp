@@ -22,7 +22,7 @@ using namespace kiln::cuda;
 
 namespace {
 
-/// Of two bytes.
+/// Features of two bytes.
 constexpr int64_t lineFeatures = lineBytes / 2;
 
 class WarpgroupAttentionEmitter : AttentionKernel {
@@ -58,7 +58,8 @@ public:
 
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
-  /// Of the cache that blocks share, what keys and values may take that are read at the same time.
+  /// The part of the cache that blocks share which keys and values that are read at the same time
+  /// may take.
   static constexpr int64_t cacheBytes = 32 << 20;
 
   struct Tile {
@@ -162,7 +163,7 @@ private:
       queryRing.waitEmpty(tile.index);
       Value barrier = queryRing.expectBytes(tile.index);
       load(queries, depth, tile, firstQuery, queryRing.memory(frame.constant(0)), barrier);
-      // Of the keys' step i, which counts from the last ones.
+      // Fills the keys' step i, which counts from the last ones.
       auto fill = [&](TensorLoad &part, int64_t features, Value step, Value turn) {
         turn = arith::AddIOp::create(b, loc, turn, tile.turn);
         ring.waitEmpty(turn);
@@ -232,7 +233,7 @@ private:
     });
   }
 
-  /// What a thread knows of its two rows.
+  /// A thread's numbers of its two rows.
   struct State {
     SmallVector<Value> maxima, sums; // of its own weights
     Value results;
@@ -306,7 +307,7 @@ private:
   /// Whether the last block may have keys that not all of a tile's queries see.
   bool isMaskedFirst() { return op.getCausal() || !frame.assumptions.isMultipleOf(n, plan.keys); }
 
-  /// Of both rows what is added to scores, two keys a register.
+  /// The numbers that are added to the scores of both rows, two keys a register.
   using Biases = std::array<SmallVector<Value>, 2>;
   /// While scores are computed; they are used when these are there.
   Biases readBiases(sym::Expr firstKey, bool mayBeOutside) {
@@ -369,7 +370,7 @@ private:
       state.weights.push_back(packPair(operands.type, scores[i], scores[i + 1]));
   }
 
-  /// Of the registers of a product, those of this thread's row of this number.
+  /// The registers of this thread's row of this number, among those of a product.
   static SmallVector<Value *> ofRow(MutableArrayRef<Value> products, int64_t row) {
     SmallVector<Value *> result;
     for (size_t i = 0; i < products.size(); i += 4)
@@ -432,7 +433,7 @@ private:
     }
   }
 
-  /// What a part's keys have come to: pairs of neighbouring features of every eight.
+  /// Stores the results of a part's keys: pairs of neighbouring features of every eight.
   void storePart(sym::Expr query, Value maximum, Value sum, ArrayRef<Value *> results) {
     codegen::BodyEmitter::Scope scope(q);
     q.setLanes(1);
@@ -459,7 +460,7 @@ private:
     SmallVector<Value> words;
     for (size_t i = 0; i < results.size(); i += 2)
       words.push_back(packPair(operands.type, results[i], results[i + 1]));
-    // Of every four such pairs a lane gets the four neighbours of one: 16 bytes.
+    // A lane gets the four neighbours of one of every four such pairs: 16 bytes.
     SmallVector<Value> rows = transposeQuads(words);
     codegen::BodyEmitter::Scope scope(q);
     q.setLanes(1);
@@ -472,7 +473,7 @@ private:
     });
   }
 
-  /// Of four lanes' four words each, one of each lane's to each lane, in the order of lanes.
+  /// Gives each of four lanes one word of each lane's four, in the order of lanes.
   SmallVector<Value> transposeQuads(ArrayRef<Value> words) {
     SmallVector<Value> result(words);
     Value number = frame.emit(pair);
@@ -537,7 +538,7 @@ private:
   WarpgroupProduct scoreProduct, resultProduct;
   sym::Expr numBatches, tileRows;
   sym::Expr group = 0, inGroup = 0, consumer = 0, line = 0, pair = 0;
-  /// Of a thread's rows the queries, or ones that there are.
+  /// The queries of a thread's rows, or ones that there are.
   std::array<sym::Expr, 2> insideQueries = {0, 0};
   Value isFirstLane;
   std::optional<MatrixDescriptor> queryMatrix, keyMatrix, valueMatrix;

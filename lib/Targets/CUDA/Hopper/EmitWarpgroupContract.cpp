@@ -204,7 +204,8 @@ private:
 
   void finish(const ScheduledTile &tile, Value sums) {
     SmallVector<Value> values = product.unpack(sums);
-    // What is computed of the thread's number would otherwise be in registers while it multiplies.
+    // Values that are computed of the thread's number would otherwise be in registers while it
+    // multiplies.
     sym::Expr thread = frame.addVariable(frame.readThread(), frame.numThreads);
     warp = frame.named((thread - warpgroupSize).floorDiv(warpSize), plan.consumers * warps);
     lane = frame.named(thread.mod(warpSize), warpSize);
@@ -348,11 +349,12 @@ private:
   /// Nothing: all tiles are wholes.
   std::optional<PartialSums> partials;
   WarpgroupFeed feed;
-  /// Of each warpgroup that multiplies in turns: the other one has passed the turn on.
+  /// A barrier for each warpgroup that multiplies in turns: the other one has passed the turn on.
   std::optional<BarrierArray> order;
   StageRing ring;
   WarpgroupProduct product;
-  /// Of the warpgroups that multiply this one; and of those that have a tile together.
+  /// The number of this one among the warpgroups that multiply, and among those that have a tile
+  /// together.
   sym::Expr consumer = 0, sharer = 0;
   Value isFirstLane;
   /// The lanes that let go of a place, one in each block of a cluster: null `others` are its own.
@@ -361,7 +363,8 @@ private:
   std::optional<RowExchange> exchange;
   int64_t run = 0;     // columns that a lane writes together
   bool onRuns = false; // the epilogue is evaluated
-  /// Of the warps that multiply this one, and its first row; this lane, and where its sums are.
+  /// The number of this one among the warps that multiply, and its first row; this lane, and where
+  /// its sums are.
   sym::Expr warp = 0, firstRow = 0, lane = 0, line = 0, pair = 0;
 };
 

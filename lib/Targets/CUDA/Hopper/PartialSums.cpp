@@ -75,7 +75,7 @@ void PartialSums::leave(ValueRange sums) {
     LLVM::StoreOp::create(b, loc,
                           vector::FromElementsOp::create(b, loc, type, sums.slice(i, runLength)),
                           address(block, i), /*alignment=*/vectorBytes);
-  // What the other lanes have written is released with what this one has.
+  // Data that the other lanes have written are released with this one's.
   syncWarp();
   frame.emitIf(isFirstLane, [&] { raise(flag(block)); });
 }

@@ -16,8 +16,8 @@ namespace kiln::cuda {
 /// however few blocks run at the same time, since these begin in the order of their numbers.
 class PartialSums {
 public:
-  /// What the workspace begins with: flags of this many blocks (KILN_RT_WORKSPACE_BLOCKS), each of
-  /// eight warps.
+  /// The workspace begins with flags of this many blocks (KILN_RT_WORKSPACE_BLOCKS), each of eight
+  /// warps.
   static constexpr int64_t maxBlocks = 1024, blockFlagBytes = 32,
                            flagBytes = maxBlocks * blockFlagBytes;
 
@@ -33,7 +33,7 @@ public:
 
 private:
   mlir::Value flag(mlir::Value block);
-  /// Of sums number `i` and on, of one block.
+  /// The address of sums number `i` and on, of one block.
   mlir::Value address(mlir::Value block, int64_t i);
   void raise(mlir::Value flag);
   void wait(mlir::Value flag);

@@ -11,7 +11,7 @@ namespace kiln::cuda {
 /// the warp has alone, some columns, a *piece*, at a time; no other warp is waited for.
 class RowExchange {
 public:
-  /// Of `columns` columns of `type`, for runs of `run` columns, in `warps` warps.
+  /// An exchange of `columns` columns of `type`, for runs of `run` columns, in `warps` warps.
   RowExchange(DeviceFrame &frame, mlir::Type type, int64_t columns, int64_t run, int64_t warps);
   /// This is warp number `warp` of those, and `lane` the thread's number in it.
   void begin(sym::Expr warp, sym::Expr lane);
@@ -28,7 +28,7 @@ public:
   /// Lanes meet between writing a piece and reading it.
   void meet();
 
-  /// What this lane reads of each piece: row and first column inside of the piece.
+  /// The part of each piece that this lane reads: row and first column inside of the piece.
   struct Run {
     sym::Expr row, column;
   };

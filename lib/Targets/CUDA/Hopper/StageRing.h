@@ -15,7 +15,7 @@ namespace kiln::cuda {
 /// is empty when the consumers of all blocks have let go of it, each of them in all blocks.
 class StageRing {
 public:
-  /// What fills a place: this many bytes that hardware copies, and arrivals.
+  /// The bytes that hardware copies to a place, and the arrivals, which fill it.
   struct Fill {
     int64_t bytes, arrivals;
   };

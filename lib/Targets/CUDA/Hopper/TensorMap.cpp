@@ -28,7 +28,7 @@ std::optional<sym::Expr> cuda::findStride(const codegen::DimGroup &group, sym::E
 }
 
 namespace {
-/// What a region reads that yields a tensor's elements as they are.
+/// The memory of a region that yields a tensor's elements as they are.
 struct Memory {
   BlockArgument tensor;
   sym::Expr offset; // over the region's dims
@@ -143,7 +143,7 @@ std::optional<TensorView> cuda::findTensorView(kernel::AttentionOp op, Region &r
   view.sizes = {extents[featureDim], extents[rowDim]};
   view.strides = {1, row->coefficient};
   llvm::append_range(view.batchExtents, op.getBatch().getSizes());
-  // What is left is a sum of strides times a dim, or the quotient of one where heads share keys.
+  // The rest is a sum of strides times a dim, or the quotient of one where heads share keys.
   sym::Expr rest = feature->rest;
   SmallVector<sym::Expr> terms = {rest};
   if (rest.kind() == sym::Kind::Add)
@@ -169,7 +169,7 @@ std::optional<TensorView> cuda::findTensorView(kernel::AttentionOp op, Region &r
 }
 
 bool TensorLoad::isShareable(bool alongRows, int64_t extent, int64_t blocks) {
-  // What is copied at once are whole boxes, or patterns.
+  // Copies are of whole boxes, or patterns.
   return extent % (blocks * (alongRows ? lineBytes / 2 : patternBytes / lineBytes)) == 0;
 }
 

@@ -10,7 +10,7 @@ using namespace kiln::cuda;
 /// Tiles of this many rows of tiles come before those of the next: they share operands in the
 /// cache.
 static constexpr int64_t tileRows = 8;
-/// Of a tile that is divided: the fewest steps that a block has, and the most blocks.
+/// The fewest steps that a block has of a tile that is divided, and the most blocks.
 static constexpr int64_t minSteps = 8, maxPieces = 16, maxSteps = 1 << 20;
 
 //===-- The division ------------------------------------------------------------------------===//
@@ -48,7 +48,7 @@ StreamDivision cuda::divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym
       Expr::max(1, Expr::min(Expr::min(blocks, maxPieces * divided), units.floorDiv(minSteps))),
       {1, PartialSums::maxBlocks});
   Expr mostSteps = name(units.ceilDiv(most), {0, {}});
-  // Where it takes no longer, a tile's blocks have nothing of another tile.
+  // A tile's blocks have nothing of another tile where that takes no longer.
   Expr each = name(most.floorDiv(divided), {0, PartialSums::maxBlocks});
   Expr aligned = name(Expr::min(blocks, Expr::max(1, each) * divided), {1, PartialSums::maxBlocks});
   Expr alignedSteps = name(units.ceilDiv(aligned), {0, {}});
@@ -176,8 +176,8 @@ Value TileScheduler::forEach(Value first, int64_t stride,
   b.setInsertionPointToStart(loop.getBody());
   Value number = arith::ExtUIOp::create(b, loc, b.getI64Type(), loop.getInductionVar());
   Expr item = frame.addVariable(number, sym::Range{0, INT32_MAX});
-  // Of whole tiles, in 32 bits: what is the same for all takes a register. More tiles or steps of a
-  // block than that have no room in any memory.
+  // The number of whole tiles, in 32 bits: a value that is the same for all takes a register. More
+  // tiles or steps of a block than that have no room in any memory.
   Value ofWhole = arith::SubIOp::create(b, loc, loop.getInductionVar(), narrow(frame.emit(shared)));
   auto locateWhole = [&](Value start, Expr step) -> Value {
     Value offset = arith::MulIOp::create(b, loc, ofWhole, narrow(frame.emit(step)));

@@ -24,12 +24,12 @@ namespace kiln::cuda {
 struct StreamDivision {
   /// None of them: 0. Those are the first of all tiles.
   sym::Expr tiles;
-  /// That have a part of them: the first of all blocks.
+  /// The blocks that have a part of them: the first of all.
   sym::Expr blocks;
   /// Steps that a block has of them, at most; and what the division costs besides, in steps of one
   /// block that it takes the time of.
   sym::Expr stepsOfBlock, cost;
-  /// Of whole tiles, one for each block, behind which fewer than blocks are left.
+  /// Rounds of whole tiles, one for each block, behind which fewer than blocks are left.
   sym::Expr rounds;
 
   StreamDivision() : tiles(0), blocks(1), stepsOfBlock(0), cost(0), rounds(0) {}
@@ -51,7 +51,7 @@ sym::Expr countUsefulBlocks(const WarpgroupPlan &plan, sym::Expr tiles, sym::Exp
 struct ScheduledTile {
   sym::Expr part = 0, batch = 0, firstM = 0, firstN = 0;
   mlir::Value first, end, turn;
-  /// Of the steps that are divided the number of the tile's first one.
+  /// The number of the tile's first step among those that are divided.
   mlir::Value stream;
 };
 
@@ -72,8 +72,8 @@ public:
   mlir::Value forEach(mlir::Value first, int64_t stride,
                       llvm::function_ref<void(const ScheduledTile &tile, mlir::Value before)> body);
 
-  /// Of a tile, seen by `body`, that this block does not begin with its first step: the block that
-  /// does. That one and those up to this one have the steps before.
+  /// The block that begins with the first step of a tile, seen by `body`, with which this one does
+  /// not. That one and those up to this one have the steps before.
   mlir::Value firstBlock(const ScheduledTile &tile);
 
 private:

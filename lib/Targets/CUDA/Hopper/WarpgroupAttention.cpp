@@ -12,7 +12,7 @@ static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
 /// Fewer queries are left to the path of all GPUs, whose blocks are smaller.
 static constexpr int64_t minQueries = 64;
 static constexpr int64_t maxDepth = 256;
-/// Of a bias, which each thread evaluates for 64 scores together.
+/// The most ops of a bias, which each thread evaluates for 64 scores together.
 static constexpr int64_t maxBiasOps = 24;
 
 static constexpr int64_t consumers = 2;

@@ -38,7 +38,7 @@ std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::FuncOp 
 /// A schedule for these: `tile = [64]`, `block = [queries, keys]`, `lanes` the steps of an
 /// instruction.
 KernelPlan planWarpgroupAttention(kernel::FuncOp func, const WarpgroupAttentionOperands &operands);
-/// What it says; nullopt: it is none for these operands.
+/// The plan that it says; nullopt: it is none for these operands.
 std::optional<WarpgroupAttentionPlan>
 readWarpgroupAttention(kernel::ScheduleAttr schedule, const WarpgroupAttentionOperands &operands);
 

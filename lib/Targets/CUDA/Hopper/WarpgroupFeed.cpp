@@ -91,7 +91,7 @@ void WarpgroupFeed::emitStep(StageRing &ring, Value turn, sym::Expr k) {
     ring.waitEmpty(turn);
     return emitBoxes(ring, turn, ring.memory(ring.place(turn)), k);
   }
-  // What is evaluated first, while the place may still be read.
+  // Evaluation comes first, while the place may still be read.
   auto evaluated = [&](Operand &operand) {
     return operand.threads && !operand.threads->isCopied();
   };

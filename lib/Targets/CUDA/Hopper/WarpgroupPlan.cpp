@@ -9,7 +9,7 @@ using namespace kiln::cuda;
 
 /// Shared memory of a block, less what aligns it and the barriers; and the most places of use.
 static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
-/// Of an H100.
+/// The multiprocessors of an H100.
 static constexpr int64_t multiprocessors = 132;
 /// Blocks of a cluster. Multiprocessors come in pairs: all of them are in a cluster of two.
 static constexpr int64_t maxCluster = 2;
@@ -33,7 +33,7 @@ static std::optional<WarpgroupOperand> findOperand(kernel::FuncOp func, kernel::
     bool alongRows = view->alongRows;
     return WarpgroupOperand{alongRows, std::move(view)};
   }
-  // What has loops of its own takes threads that have nothing else to do.
+  // An operand with loops of its own takes threads that have nothing else to do.
   if (!isWide(func, dims, side) ||
       llvm::any_of(region.front(), [](Operation &op) { return op.getNumRegions() > 0; }))
     return std::nullopt;
@@ -114,7 +114,7 @@ static int64_t estimateWriting(const WarpgroupPlan &plan) {
 static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
                         const WarpgroupOperands &operands) {
   int64_t tiles = codegen::estimate(plan.tiles(dims)), steps = codegen::estimate(plan.steps(dims));
-  // What is divided is divided among clusters.
+  // Steps are divided among clusters.
   int64_t clusters = multiprocessors / plan.cluster.blocks();
   StreamDivision division =
       divideSteps(plan, tiles, steps, clusters, [](sym::Expr expr, sym::Range) { return expr; });

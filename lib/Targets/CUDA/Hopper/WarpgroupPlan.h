@@ -40,7 +40,7 @@ struct WarpgroupPlan {
   int64_t boxBytes(const WarpgroupOperands &operands) const {
     return ((operands.lhs.view ? blockM() : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
   }
-  /// What a block copies itself of those.
+  /// The part of those that a block copies itself.
   int64_t copiedBytes() const { return (blockM() / cluster.n + blockN / cluster.m) * lineBytes; }
   /// As many as there is room for.
   int64_t stages() const;
@@ -64,7 +64,7 @@ std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
 /// A schedule for which `operands` allow: `tile = [64, n]`, `block = [m, n, k]`, `lanes` the steps
 /// of an instruction; and maybe a cluster.
 KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
-/// What it says; nullopt: it is none for these operands.
+/// The plan that it says; nullopt: it is none for these operands.
 std::optional<WarpgroupPlan> readWarpgroupPlan(kernel::FuncOp func,
                                                const WarpgroupOperands &operands);
 

@@ -173,7 +173,7 @@ Value WarpgroupProduct::multiply(Value sums, ValueRange left, const MatrixDescri
 
 Value WarpgroupProduct::wait(int64_t pending, Value sums) {
   NVVM::WgmmaWaitGroupSyncOp::create(b, loc, pending);
-  // What is computed of the sums does not depend on the wait by itself.
+  // Code that uses the sums does not depend on the wait by itself.
   return emitInPlace(b, loc, type, unpack(sums), {}, "", "").getResult(0);
 }
 

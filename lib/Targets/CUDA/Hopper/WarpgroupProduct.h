@@ -18,20 +18,21 @@ sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count);
 /// These values of f32, computed here, between the accesses of memory before and after.
 llvm::SmallVector<mlir::Value> emitInOrder(DeviceFrame &frame, mlir::ValueRange values);
 
-/// Of a thread, by what its warpgroup does: what is left of the registers that threads start with,
-/// and what others have of these.
+/// The registers of a thread, by what its warpgroup does: the rest of those that threads start
+/// with, and what others have of these.
 struct WarpgroupRegisters {
   uint32_t copying, multiplying;
 };
 
-/// What the first warpgroup of a block does, or its first thread alone (`oneCopies`), and what the
-/// others do; `group` and `inGroup` say where a thread is. Null `registers`: all keep theirs.
+/// Emits the work of the first warpgroup of a block, or its first thread alone (`oneCopies`), and
+/// that of the others; `group` and `inGroup` say where a thread is. Null `registers`: all keep
+/// theirs.
 void emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inGroup, bool oneCopies,
                         std::optional<WarpgroupRegisters> registers,
                         llvm::function_ref<void()> copy, llvm::function_ref<void()> multiply);
 
-/// What the tensor cores are told of an operand of two bytes in shared memory (the matrix
-/// descriptor of wgmma), as tensor maps bring it: in boxes of lines of `lineBytes`.
+/// The matrix descriptor of wgmma for an operand of two bytes in shared memory, as tensor maps
+/// bring it: in boxes of lines of `lineBytes`.
 class MatrixDescriptor {
 public:
   /// A chunk of 16 bytes is the unit of addresses.
@@ -42,7 +43,7 @@ public:
   /// `boxBytes` further where lines go on in another box.
   MatrixDescriptor(DeviceFrame &frame, mlir::Value memory, bool alongRows, int64_t boxBytes);
 
-  /// That of step `k` of what lies `offset` units further.
+  /// The descriptor of step `k`, `offset` units further.
   mlir::Value at(mlir::Value offset, int64_t k) const;
   /// The tensor cores find rows of a step side by side.
   bool isTurned() const { return alongRows; }

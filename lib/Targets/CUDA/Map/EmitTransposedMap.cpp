@@ -17,7 +17,7 @@ using namespace kiln::cuda;
 
 /// More operations than this are a loop.
 static constexpr int64_t muchCode = 512;
-/// Of what a thread reads before the threads meet and keeps until it computes with it.
+/// The most that a thread reads before the threads meet and keeps until it computes with it.
 static constexpr int64_t maxBytesAhead = 128;
 
 namespace {
@@ -71,7 +71,7 @@ private:
     }
   }
 
-  /// What the threads do together: `total` accesses, of which a thread has every `numThreads`th.
+  /// The work of all threads: `total` accesses, of which a thread has every `numThreads`th.
   struct Share {
     sym::Expr number;
     Value exists; // null: it does
@@ -126,7 +126,7 @@ private:
     return work;
   }
 
-  /// What is to be put into a tile.
+  /// A value that is to be put into a tile.
   struct Arrival {
     SwizzledTile *tile;
     Value exists;
@@ -165,8 +165,8 @@ private:
     return values;
   }
 
-  /// Where in the tile a thread computes neighbours. Lanes go along the written loop as far as they
-  /// write 128 bytes, then along the other.
+  /// The place in the tile of the neighbours that a thread computes. Lanes go along the written
+  /// loop as far as they write 128 bytes, then along the other.
   struct Place {
     sym::Expr read, written;
   };
@@ -187,7 +187,8 @@ private:
   /// Values of one of a thread's neighbours that are there already.
   using Known = SmallVector<std::pair<Value, Value>>;
 
-  /// What is read as it comes is asked for before the threads meet, if it is not too much to keep.
+  /// Elements that are read as they come are asked for before the threads meet, if they are not too
+  /// many to keep.
   SmallVector<Known> readAhead(const Share &share, int64_t numShares) {
     int64_t bytes = 0;
     for (const TransposePlan::Read &read : plan.direct)

@@ -164,7 +164,7 @@ void MapDims::findSteps(kernel::MapOp map) {
 }
 
 int64_t MapDims::countKept(int64_t threads) const {
-  // Of 64 Ki registers; the others are for what is computed.
+  // A share of 64 Ki registers; the others are for what is computed.
   int64_t registers = std::min<int64_t>(65536 / threads, 255);
   return std::min<int64_t>(2 * elementsOfLongRow,
                            registers * 3 / 5 / std::max<int64_t>(registersKept, 1));

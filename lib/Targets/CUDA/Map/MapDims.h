@@ -39,7 +39,7 @@ private:
   void findWalks(kernel::MapOp map);
   void findVector(kernel::MapOp map);
   void findSteps(kernel::MapOp map);
-  /// Of what reductions read, for one of their elements.
+  /// The registers of values that reductions read, for one of their elements.
   int64_t registersKept = 0;
   bool walksAlong(kernel::MapOp map,
                   const llvm::DenseMap<mlir::Operation *, llvm::SmallBitVector> &dependences);

@@ -13,16 +13,16 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// Of an unknown length a part is a multiple of these elements.
+/// A part of an unknown length is a multiple of these elements.
 static constexpr int64_t lineElements = 16;
 
 namespace {
-/// What a division among blocks is to be worth.
+/// The least that a division among blocks is to be worth.
 struct Bounds {
   /// As many rows as this keep a GPU busy; a part of fewer elements is not worth a block.
   int64_t manyRows = 64, minPart = 2048;
   int64_t minParts = 8, maxParts = 512;
-  /// Of the dim that is cut a part has at least so many.
+  /// The fewest elements that a part has of the dim that is cut.
   int64_t minLength = 512;
 };
 /// The dims of the map that a reduction depends on, and how one of its own is cut.
@@ -30,7 +30,7 @@ struct Split {
   SmallVector<unsigned> dims;
   unsigned cut = 0;
   sym::Expr parts = 1, part = 1;
-  /// What is left behind the parts.
+  /// The rest behind the parts.
   sym::Expr rest = 0;
   /// At least zero where the reduction is long; null: it always is.
   std::optional<sym::Expr> when;
@@ -60,7 +60,7 @@ static bool cutUnknown(Split &split, ArrayRef<sym::Expr> extents,
   if (split.cut == extents.size())
     return false;
   sym::Expr length = extents[split.cut], total = sym::product(extents);
-  // Where other dims are inside, parts begin at multiples anyway.
+  // Parts begin at multiples anyway where other dims are inside.
   int64_t line = split.cut + 1 == extents.size() ? lineElements : 1;
   sym::Expr most = sym::Expr::min(sym::Expr(total).floorDiv(bounds.minPart),
                                   length.floorDiv(line * bounds.minLength / lineElements));
@@ -110,7 +110,7 @@ static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
           if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < domain.size())
             used.set(leaf.dimIndex());
         });
-    // What the map has computed before is not there where the parts are.
+    // Values that the map has computed before are not there where the parts are.
     for (Value operand : op->getOperands())
       if (operand.getParentRegion() == &map.getBody())
         isAlone &= operand.getDefiningOp()->hasTrait<OpTrait::ConstantLike>();
@@ -239,7 +239,7 @@ static void reduceParts(OpBuilder &builder, MapOp map, ReduceOp reduce, MapOp pa
 }
 
 namespace {
-/// Of a map with reductions that are divided.
+/// The division of a map's reductions.
 struct MapSplit {
   /// At least zero where one of them is long; null: each of them always is.
   std::optional<sym::Expr> when;

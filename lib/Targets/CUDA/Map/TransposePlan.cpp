@@ -18,7 +18,7 @@ static constexpr int64_t fewElements = 1 << 15;
 /// A written loop this short leaves whole runs of what is read to the threads of a block; tiles of
 /// fewer elements do not.
 static constexpr int64_t shortLoop = 8, minTileElements = 512;
-/// Of all banks of shared memory, and of a cache; and of what memory moves at least.
+/// The line of all banks of shared memory, and of a cache; and the least that memory moves.
 static constexpr int64_t lineBytes = 128, sectorBytes = 32;
 
 /// The dim by which a loop's neighbours differ.
@@ -79,8 +79,7 @@ void TransposePlan::findReads(kernel::MapOp map) {
     (loop == along ? staged : direct).push_back(read);
 }
 
-/// Of neighbours those are taken at once that begin at a multiple of as many bytes, wherever the
-/// others are.
+/// Neighbours are taken at once that begin at a multiple of as many bytes, wherever the others are.
 void TransposePlan::findVectors(kernel::MapOp map) {
   for (Value result : map.getResults())
     resultBytes = std::max(resultBytes, getBytes(result));
@@ -109,8 +108,7 @@ void TransposePlan::findVectors(kernel::MapOp map) {
     return llvm::any_of(staged,
                         [&](const Read &staged) { return staged.value.getDefiningOp() == op; });
   };
-  // Where others do not have these neighbours, lanes that are neighbours should have elements that
-  // are.
+  // Lanes that are neighbours should have elements that are, unless others have these neighbours.
   sym::Expr written = stepDim(loops.back());
   for (const codegen::Access &access : codegen::collectAccesses(map.getBody()))
     if (codegen::Walk walk = codegen::classify(access.expr, written);

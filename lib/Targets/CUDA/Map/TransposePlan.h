@@ -49,7 +49,7 @@ private:
   void chooseThreads();
   void findLanes();
   int64_t widestBytes() const; // of an element
-  /// Of all tiles in shared memory.
+  /// The size of all tiles in shared memory.
   int64_t sharedBytes() const;
 
   int64_t resultBytes = 1; // of the widest element

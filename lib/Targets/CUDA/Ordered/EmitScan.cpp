@@ -196,7 +196,7 @@ private:
     return after;
   }
 
-  /// What comes before this warp, and after all of them.
+  /// The states before this warp, and after all of them.
   std::pair<State, State> combineWarps(ValueRange carried, ValueRange total) {
     Value isFirst =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));

@@ -22,10 +22,10 @@ static constexpr int64_t mostElements = 4096;
 static constexpr int64_t shortRow = 16;
 static constexpr int64_t mostThreads = 512;
 
-/// Of the results' memory, where no length is known to be short.
+/// The threads of a row in the results' memory, where no length is known to be short.
 static constexpr int64_t longThreads = 512;
 
-/// Of a row whose first elements are wanted: elements that a thread reads at once.
+/// The elements of a row that a thread reads at once if its first elements are wanted.
 static constexpr int64_t readAtOnce = 4;
 
 /// The elements that the network has, a power of two; nullopt: too many for shared memory, or not

@@ -32,7 +32,7 @@ struct Split {
 } // namespace
 
 static std::optional<Split> findSplit(ScanOp scan) {
-  // What parts come to is put together in any order.
+  // The results of parts are put together in any order.
   if (scan.getPart() || !cuda::isBlockScan(scan) || !cuda::isCommutative(scan))
     return std::nullopt;
   SmallVector<sym::Expr> domain = scan.getDomain();
@@ -78,7 +78,7 @@ static sym::IndexMap makeMap(ArrayRef<sym::Expr> results, unsigned numDims) {
   return map;
 }
 
-/// What each part but the last one comes to.
+/// The result of each part but the last one.
 static MapOp sumParts(OpBuilder &builder, ScanOp scan, const Split &split) {
   Location loc = scan.getLoc();
   SmallVector<sym::Expr> shape = scan.getDomain();
@@ -106,7 +106,7 @@ static MapOp sumParts(OpBuilder &builder, ScanOp scan, const Split &split) {
   return sums;
 }
 
-/// What the scan has come to behind each part but the last one.
+/// The scan's state behind each part but the last one.
 static ScanOp scanParts(OpBuilder &builder, ScanOp scan, MapOp sums) {
   Location loc = scan.getLoc();
   auto parts = ScanOp::create(builder, loc, sums->getResultTypes(), scan.getDim(),

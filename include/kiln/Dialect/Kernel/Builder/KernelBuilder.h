@@ -32,8 +32,9 @@ inline int64_t rankOf(mlir::Value tensor) {
 }
 inline Exprs shapeOf(mlir::Value tensor) { return sym::getShape(tensor); }
 
-/// Where a read looks along one dim: an expression over dims, or an integer computed from data (of
-/// any width; generated code keeps it inside the tensor and fails the run when it was outside).
+/// The place that a read has along one dim: an expression over dims, or an integer computed from
+/// data (of any width; generated code keeps it inside the tensor and fails the run when it was
+/// outside).
 class Index {
 public:
   Index(Expr expr) : index(expr) {}            // NOLINT
@@ -120,7 +121,7 @@ private:
   sym::Assumptions assumptions;
 };
 
-/// What kernel.contract computes; see KernelOps.td. Dims are numbered batch, m, n, k.
+/// A kernel.contract; see KernelOps.td. Dims are numbered batch, m, n, k.
 struct Contraction {
   Exprs batch, m, n, k;
   llvm::SmallVector<int64_t> perm; // empty: batch, m, n
@@ -129,7 +130,7 @@ struct Contraction {
   llvm::function_ref<Element(BodyBuilder &, Element)> epilogue = nullptr;
 };
 
-/// What kernel.attention computes. Dims are numbered batch, m, n, d, dv.
+/// A kernel.attention. Dims are numbered batch, m, n, d, dv.
 struct AttentionSpec {
   Exprs batch;
   Expr m, n, d, dv;
@@ -140,8 +141,8 @@ struct AttentionSpec {
   llvm::function_ref<Element(BodyBuilder &)> bias = nullptr; // null: none
 };
 
-/// What kernel.scan computes: along `dim` of `shape`, `finish` of a state that starts as `init` and
-/// takes one `body` after the other.
+/// A kernel.scan: along `dim` of `shape`, `finish` of a state that starts as `init` and takes one
+/// `body` after the other.
 struct ScanSpec {
   using Elements = BodyBuilder::Elements;
   Exprs shape;
@@ -151,7 +152,7 @@ struct ScanSpec {
   llvm::function_ref<Elements(llvm::ArrayRef<Element>)> finish = nullptr; // null: the state itself
 };
 
-/// What kernel.scatter computes. Dims are numbered batch, targets, places.
+/// A kernel.scatter. Dims are numbered batch, targets, places.
 struct ScatterSpec {
   struct Write {
     llvm::SmallVector<Element> index; // one for each target dim, of any integer type
