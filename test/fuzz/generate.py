@@ -71,6 +71,12 @@ ASSIGN = ("{a}[{q}.sum() > 0] = {c}", "{a}[({a} > 1)] = {c}", "{a}[0] = {c}", "{
           "{a}.scatter_(0, torch.zeros_like({a}, dtype=torch.int64), {c})", "{a}.index_add_(0, torch.tensor([0]), {b}[:1])")
 
 
+def repeats(tensor):
+    """True if an element lies at two places of the view, as of windows: which write comes last is not defined then."""
+    places = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size()).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return places.unique().numel() != places.numel()
+
+
 class Writer:
     """Adds random steps to a program that is being executed."""
 
@@ -199,7 +205,7 @@ class Writer:
     def _write(self):
         """Of an input, of a value, or of a new copy."""
         rng = self.rng
-        target = self._pick(lambda t: t.dtype != BOOL and t.dim() >= 1)
+        target = self._pick(lambda t: t.dtype != BOOL and t.dim() >= 1 and not repeats(t))
         lines, name = "", target
         if rng.random() < 0.6:
             name = f"v{self.count}"

@@ -1,4 +1,4 @@
-// The value that a place keeps which several are written to.
+// Ways to combine several values that are written to one place.
 #ifndef KILN_LIB_LOWERING_CORE_COMBINE_H
 #define KILN_LIB_LOWERING_CORE_COMBINE_H
 
