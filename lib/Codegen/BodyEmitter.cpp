@@ -62,7 +62,7 @@ const BodyEmitter::Needs &BodyEmitter::needs(Operation *op) {
       if (outside && region.isAncestor(definedIn))
         neededValues.insert(operand);
     }
-    auto map = inner->getAttrOfType<sym::MapAttr>("map");
+    auto map = kernel::getIndexMap(inner);
     if (!map)
       return;
     for (sym::Expr result : map.getResults())

@@ -18,7 +18,7 @@ static bool dependsOnDim(Value value, unsigned dim) {
   if (!op)
     return false;
   WalkResult walked = op->walk([&](Operation *inner) {
-    if (auto map = inner->getAttrOfType<sym::MapAttr>("map"))
+    if (auto map = kernel::getIndexMap(inner))
       for (sym::Expr result : map.getResults())
         if (result.dependsOn(sym::Expr::dim(dim)))
           return WalkResult::interrupt();

@@ -21,11 +21,9 @@ void DimGroup::bind(BodyEmitter &body, sym::Expr variable) const {
 
 SmallVector<Access> codegen::collectAccesses(Region &region) {
   SmallVector<Access> accesses;
-  region.walk([&](Operation *op) {
-    auto map = op->getAttrOfType<sym::MapAttr>("map");
-    if (!map)
-      return;
-    auto read = dyn_cast<kernel::ReadOp>(op);
+  region.walk([&](kernel::IndexedOpInterface op) {
+    sym::MapAttr map = op.getMap();
+    auto read = dyn_cast<kernel::ReadOp>(op.getOperation());
     if (read && read.getValues().empty()) {
       accesses.push_back(
           {op, true, sym::linearize(map.getResults(), sym::getShape(read.getTensor()))});

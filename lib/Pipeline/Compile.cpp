@@ -117,7 +117,7 @@ private:
     return llvm::Error::success();
   }
 
-  /// What runs the kernels that fold constants.
+  /// Runs the kernels that fold constants.
   const Target &getHost() const { return separateHost ? *separateHost : *target; }
 
   /// Archives do not say where weights have been packed: most likely on a machine like this one.

@@ -34,7 +34,7 @@ struct CompileOptions {
   std::string input;  // .pt2
   std::string output; // "-" is standard output, for kinds that are text
   EmitKind emit = EmitKind::SharedObject;
-  /// What the model runs on: the name of a registered target, or NAME{OPTIONS}
+  /// The machine that the model runs on: the name of a registered target, or NAME{OPTIONS}
   /// (kiln/Targets/Target.h).
   std::string target = "cpu";
   /// An LLVM CPU name, a level, or `native`.

@@ -61,11 +61,11 @@ private:
   codegen::CPUInfo host;
 };
 
-/// What is known of a target without making one.
+/// A target before one is made.
 struct TargetRegistration {
   llvm::StringRef name;
   llvm::StringRef summary;
-  /// What `--emit` can ask of it, beside what every target has: "llvm", "obj" or "ptx".
+  /// Kinds of `--emit` that it has beside those that all have: "llvm", "obj" or "ptx".
   llvm::SmallVector<llvm::StringRef> emits;
   /// `options` is the text between the braces, or empty.
   std::function<llvm::Expected<std::unique_ptr<Target>>(llvm::StringRef options,

@@ -1,7 +1,6 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -40,10 +39,6 @@ Type kernel::getScalarType(Type elementType) {
   return elementType;
 }
 
-bool kernel::isStructured(Operation *op) {
-  return isa_and_nonnull<MapOp, ContractOp, AttentionOp, ScanOp, ScatterOp, SortOp, RepeatOp>(op);
-}
-
 SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
   SmallVector<Region *> nest;
   for (Region *r = region; r; r = r->getParentRegion()) {
@@ -55,14 +50,10 @@ SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
   SmallVector<sym::Expr> extents;
   for (Region *r : llvm::reverse(nest)) {
     Operation *parent = r->getParentOp();
-    TypeSwitch<Operation *>(parent)
-        .Case<MapOp, ScanOp, SortOp>([&](auto op) { llvm::append_range(extents, op.getDomain()); })
-        .Case<ContractOp, AttentionOp, ScatterOp, RepeatOp>(
-            [&](auto op) { llvm::append_range(extents, op.getExtents()); })
-        .Case([&](ReduceOp reduce) {
-          if (r == &reduce.getBody())
-            llvm::append_range(extents, reduce.getExtents().getSizes());
-        });
+    if (auto structured = dyn_cast<StructuredOpInterface>(parent))
+      llvm::append_range(extents, structured.getExtents());
+    else if (auto reduce = dyn_cast<ReduceOp>(parent); reduce && r == &reduce.getBody())
+      llvm::append_range(extents, reduce.getExtents().getSizes());
   }
   return extents;
 }

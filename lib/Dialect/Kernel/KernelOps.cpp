@@ -117,7 +117,7 @@ LogicalResult IterateOp::verify() {
     return emitOpError("init has types (")
            << getInit().getTypes() << "), expected (" << getResultTypes() << ")";
   for (Operation &op : getBody().front()) // C3
-    if (op.getNumRegions() || isa<ReadOp, IndexOp, InsideOp>(op))
+    if (op.getNumRegions() || isa<IndexedOpInterface>(op))
       return emitOpError("holds ") << op.getName() << ", which is no scalar op";
   if (static_cast<int64_t>(getLimit()) < 1) // C4
     return emitOpError("makes no step");
@@ -127,6 +127,7 @@ LogicalResult IterateOp::verify() {
 //===-- Structured ops -----------------------------------------------------------------------===//
 
 SmallVector<sym::Expr> MapOp::getDomain() { return sym::getShape(getResult(0)); }
+SmallVector<sym::Expr> MapOp::getExtents() { return getDomain(); }
 
 ReadOp MapOp::getView() {
   Block &block = getBody().front();
@@ -207,6 +208,22 @@ SmallVector<int64_t> ContractOp::getResultDims() {
                     llvm::to_vector(llvm::seq<int64_t>(0, getNumBatch() + getNumM() + getNumN())));
 }
 
+/// All of `count` dims but [begin, end).
+static llvm::SmallBitVector allBut(unsigned count, unsigned begin, unsigned end) {
+  llvm::SmallBitVector dims(count, true);
+  dims.reset(begin, end);
+  return dims;
+}
+
+llvm::SmallBitVector ContractOp::getRegionDims(Region &region) {
+  unsigned m = getNumBatch(), n = m + getNumM(), k = n + getNumN(), end = k + getNumK();
+  if (&region == &getEpilogue())
+    return allBut(end, k, end);
+  return &region == &getLhs() ? allBut(end, n, k) : allBut(end, m, n);
+}
+
+bool ContractOp::isOperand(Region &region) { return &region != &getEpilogue(); }
+
 static bool isPermutation(std::optional<ArrayRef<int64_t>> perm, size_t size) {
   if (!perm)
     return true;
@@ -221,16 +238,13 @@ static bool isPermutation(std::optional<ArrayRef<int64_t>> perm, size_t size) {
   return true;
 }
 
-/// No index map in `region` (nested ones included) depends on dims in [begin, end).
-static LogicalResult verifyDimsUnused(Operation *op, Region &region, unsigned begin, unsigned end,
-                                      StringRef what) {
-  WalkResult result = region.walk([&](Operation *inner) {
-    auto map = inner->getAttrOfType<sym::MapAttr>("map");
-    if (!map)
-      return WalkResult::advance();
-    for (sym::Expr expr : map.getResults())
-      for (unsigned dim = begin; dim < end; ++dim)
-        if (expr.dependsOn(sym::Expr::dim(dim))) {
+/// No index map in `region` (nested ones included) depends on dims of `op` that it may not use.
+static LogicalResult verifyRegionDims(StructuredOpInterface op, Region &region, StringRef what) {
+  llvm::SmallBitVector allowed = op.getRegionDims(region);
+  WalkResult result = region.walk([&](IndexedOpInterface inner) {
+    for (sym::Expr expr : inner.getMap().getResults())
+      for (unsigned dim = 0; dim < allowed.size(); ++dim)
+        if (!allowed[dim] && expr.dependsOn(sym::Expr::dim(dim))) {
           op->emitOpError() << what << " depends on d" << dim << ", which is not one of its dims";
           return WalkResult::interrupt();
         }
@@ -286,9 +300,9 @@ LogicalResult ContractOp::verify() {
     return emitOpError("epilogue takes one argument, the sum");
   Type element = getScalarType(cast<RankedTensorType>(getResult().getType()).getElementType());
   if (failed(verifyYield(*this, getEpilogue(), element, "epilogue")) ||
-      failed(verifyDimsUnused(*this, getLhs(), n, k, "lhs")) || // C4
-      failed(verifyDimsUnused(*this, getRhs(), m, n, "rhs")) ||
-      failed(verifyDimsUnused(*this, getEpilogue(), k, end, "epilogue")))
+      failed(verifyRegionDims(*this, getLhs(), "lhs")) || // C4
+      failed(verifyRegionDims(*this, getRhs(), "rhs")) ||
+      failed(verifyRegionDims(*this, getEpilogue(), "epilogue")))
     return failure();
   if (std::optional<uint64_t> panel = getPanel()) { // C6
     auto read = dyn_cast<ReadOp>(getRhs().front().front());
@@ -316,6 +330,18 @@ SmallVector<int64_t> AttentionOp::getResultDims() {
   dims.push_back(batch + 3);
   return resultDims(getPerm(), dims);
 }
+
+llvm::SmallBitVector AttentionOp::getRegionDims(Region &region) {
+  unsigned m = getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
+  llvm::SmallBitVector dims(dv + 1, true);
+  if (&region == &getBias())
+    return allBut(dv + 1, d, dv + 1);
+  dims.reset(&region == &getQ() ? n : m);
+  dims.reset(&region == &getV() ? d : dv);
+  return dims;
+}
+
+bool AttentionOp::isOperand(Region &region) { return &region != &getBias(); }
 
 std::optional<sym::Expr> AttentionOp::getNumParts() {
   if (!getPart())
@@ -354,18 +380,14 @@ LogicalResult AttentionOp::verify() {
   if (failed(verifyYield(*this, getQ(), element, "q")) ||
       failed(verifyYield(*this, getK(), element, "k")) ||
       failed(verifyYield(*this, getV(), element, "v")) ||
-      failed(verifyDimsUnused(*this, getQ(), n, n + 1, "q")) ||
-      failed(verifyDimsUnused(*this, getQ(), dv, dv + 1, "q")) ||
-      failed(verifyDimsUnused(*this, getK(), m, m + 1, "k")) ||
-      failed(verifyDimsUnused(*this, getK(), dv, dv + 1, "k")) ||
-      failed(verifyDimsUnused(*this, getV(), m, m + 1, "v")) ||
-      failed(verifyDimsUnused(*this, getV(), d, d + 1, "v")))
+      failed(verifyRegionDims(*this, getQ(), "q")) ||
+      failed(verifyRegionDims(*this, getK(), "k")) || failed(verifyRegionDims(*this, getV(), "v")))
     return failure();
   if (getBias().empty())
     return success();
   if (failed(verifyYield(*this, getBias(), element, "bias")))
     return failure();
-  return verifyDimsUnused(*this, getBias(), d, dv + 1, "bias");
+  return verifyRegionDims(*this, getBias(), "bias");
 }
 
 /// `region` takes arguments of `arguments` and yields `results`.
@@ -378,6 +400,13 @@ static LogicalResult verifyFunction(Operation *op, Region &region, TypeRange arg
 }
 
 SmallVector<sym::Expr> ScanOp::getDomain() { return sym::getShape(getResult(0)); }
+SmallVector<sym::Expr> ScanOp::getExtents() { return getDomain(); }
+
+llvm::SmallBitVector ScanOp::getRegionDims(Region &region) {
+  unsigned rank = getExtents().size(), dim = getDim();
+  bool isEveryStart = &region == &getInit() && !getPart();
+  return allBut(rank, dim, isEveryStart ? dim + 1 : dim);
+}
 
 LogicalResult ScanOp::verify() {
   if (failed(verifyOneShape(*this))) // C1
@@ -387,7 +416,7 @@ LogicalResult ScanOp::verify() {
     return emitOpError("dim ") << dim << " is not one of " << rank;
   TypeRange state = getInit().front().getTerminator()->getOperandTypes();
   if (failed(verifyYield(*this, getInit(), state, "init")) || // C2
-      (!getPart() && failed(verifyDimsUnused(*this, getInit(), dim, dim + 1, "init"))) ||
+      failed(verifyRegionDims(*this, getInit(), "init")) ||
       failed(verifyYield(*this, getBody(), state, "body")))
     return failure();
   SmallVector<Type> twice(state);
@@ -411,6 +440,12 @@ SmallVector<int64_t> ScatterOp::getResultDims() {
                     llvm::to_vector(llvm::seq<int64_t>(0, getNumBatch() + getNumTargets())));
 }
 
+llvm::SmallBitVector ScatterOp::getRegionDims(Region &region) {
+  unsigned targets = getNumBatch(), places = targets + getNumTargets();
+  unsigned end = places + getNumPlaces();
+  return &region == &getInit() ? allBut(end, places, end) : allBut(end, targets, places);
+}
+
 LogicalResult ScatterOp::verify() {
   unsigned targets = getNumBatch(), places = targets + getNumTargets();
   unsigned end = places + getNumPlaces();
@@ -427,13 +462,14 @@ LogicalResult ScatterOp::verify() {
   if (failed(verifyYield(*this, getUpdate(), written, "update")))
     return failure();
   if (failed(verifyFunction(*this, getCombine(), {element, element}, element, "combine")) || // C4
-      failed(verifyDimsUnused(*this, getInit(), places, end, "init")) ||                     // C5
-      failed(verifyDimsUnused(*this, getUpdate(), targets, places, "update")))
+      failed(verifyRegionDims(*this, getInit(), "init")) ||                                  // C5
+      failed(verifyRegionDims(*this, getUpdate(), "update")))
     return failure();
   return success();
 }
 
 SmallVector<sym::Expr> SortOp::getDomain() { return sym::getShape(getPositions()); }
+SmallVector<sym::Expr> SortOp::getExtents() { return getDomain(); }
 
 LogicalResult SortOp::verify() {
   if (failed(verifyOneShape(*this))) // C1
@@ -452,6 +488,10 @@ SmallVector<sym::Expr> RepeatOp::getExtents() {
   return {getTotal().getValue().ceilDiv(chunk), chunk};
 }
 
+llvm::SmallBitVector RepeatOp::getRegionDims(Region &region) {
+  return allBut(2, 1, &region == &getStart() ? 2 : 1);
+}
+
 LogicalResult RepeatOp::verify() {
   Type i1 = IntegerType::get(getContext(), 1), i64 = IntegerType::get(getContext(), 64);
   auto yield = dyn_cast<YieldOp>(getCount().front().back());
@@ -462,7 +502,7 @@ LogicalResult RepeatOp::verify() {
   auto type = cast<RankedTensorType>(getType());
   if (type.getRank() != 1 || !type.getElementType().isInteger(64)) // C2
     return emitOpError("result is ") << type << ", not a vector of i64";
-  return verifyDimsUnused(*this, getStart(), 1, 2, "start"); // C3
+  return verifyRegionDims(*this, getStart(), "start"); // C3
 }
 
 //===-- What the host knows ------------------------------------------------------------------===//

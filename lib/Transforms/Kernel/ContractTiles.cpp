@@ -30,7 +30,7 @@ bool kernel::columnsAreBatch(ContractOp contract) {
   sym::Expr column = sym::Expr::dim(numBatch - 1);
   bool found = false;
   WalkResult result = contract.getLhs().walk([&](Operation *op) {
-    auto map = op->getAttrOfType<sym::MapAttr>("map");
+    auto map = kernel::getIndexMap(op);
     if (!map || llvm::none_of(map.getResults(), [&](sym::Expr e) { return e.dependsOn(column); }))
       return WalkResult::advance();
     auto read = dyn_cast<ReadOp>(op);

@@ -21,57 +21,22 @@ constexpr int64_t minParallelRows = 16, shortRow = 16384;
 
 /// A read's place in a structured op, which says how often it is evaluated.
 struct Place {
-  Operation *root;                // the structured op
+  StructuredOpInterface root;
   SmallVector<sym::Expr> extents; // all dims in scope
-  SmallVector<bool> evaluated;    // dims that count towards the number of evaluations
-  bool isContractOperand = false;
+  llvm::SmallBitVector evaluated; // dims that count towards the number of evaluations
+  bool isOperand = false;
 };
 
-Operation *getRoot(Operation *op) {
-  while (!isStructured(op))
-    op = op->getParentOp();
-  return op;
-}
-
 Place getPlace(ReadOp read) {
-  Place place;
-  place.root = getRoot(read);
-  place.extents = getDimExtents(read->getParentRegion());
-  place.evaluated.assign(place.extents.size(), true);
   Region *region = read->getParentRegion();
-  while (region->getParentOp() != place.root)
+  Place place;
+  place.extents = getDimExtents(region);
+  while (!isStructured(region->getParentOp()))
     region = region->getParentRegion();
-  auto skip = [&](unsigned begin, unsigned end) {
-    for (unsigned i = begin; i < end; ++i)
-      place.evaluated[i] = false;
-  };
-  if (auto contract = dyn_cast<ContractOp>(place.root)) {
-    unsigned m = contract.getNumBatch(), n = m + contract.getNumM(), k = n + contract.getNumN();
-    place.isContractOperand = region != &contract.getEpilogue();
-    if (region == &contract.getLhs())
-      skip(n, k);
-    else if (region == &contract.getRhs())
-      skip(m, n);
-    else
-      skip(k, k + contract.getNumK());
-  } else if (auto attention = dyn_cast<AttentionOp>(place.root)) {
-    unsigned m = attention.getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
-    place.isContractOperand = region != &attention.getBias();
-    if (region == &attention.getQ() || region == &attention.getBias())
-      skip(n, n + (region == &attention.getQ()));
-    if (region != &attention.getQ() && region != &attention.getBias())
-      skip(m, m + 1);
-    if (region == &attention.getV() || region == &attention.getBias())
-      skip(d, d + 1);
-    if (region != &attention.getV())
-      skip(dv, dv + 1);
-  } else if (auto scatter = dyn_cast<ScatterOp>(place.root)) {
-    unsigned targets = scatter.getNumBatch(), places = targets + scatter.getNumTargets();
-    if (region == &scatter.getInit())
-      skip(places, place.extents.size());
-    else
-      skip(targets, places);
-  }
+  place.root = cast<StructuredOpInterface>(region->getParentOp());
+  place.evaluated = place.root.getRegionDims(*region);
+  place.evaluated.resize(place.extents.size(), true);
+  place.isOperand = place.root.isOperand(*region);
   return place;
 }
 
@@ -154,9 +119,10 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     bool soleConsumer = true;
     for (Operation *user : producer->getUsers()) {
       ++uses;
-      soleConsumer &= isa<ReadOp>(user) && getRoot(user) == place.root;
+      soleConsumer &=
+          isa<ReadOp>(user) && user->getParentOfType<StructuredOpInterface>() == place.root;
     }
-    if (place.isContractOperand)
+    if (place.isOperand)
       return operands && ((isTrivial(cost) && (uses == 1 || cost.reads == 0)) ||
                           (uses == 1 && !cost.reduces && isExpanded(producer)));
     if (isTrivial(cost))
@@ -198,7 +164,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
 
   /// Every read of `producer` asks for an element that depends on leading map dims alone.
   bool isHoistable(ReadOp read, MapOp producer, const Place &place) {
-    auto map = dyn_cast<MapOp>(place.root);
+    auto map = dyn_cast<MapOp>(*place.root);
     if (!map)
       return false;
     for (Operation *user : producer->getUsers()) {

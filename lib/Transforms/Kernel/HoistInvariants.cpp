@@ -28,7 +28,7 @@ bool dependsOn(Operation *op, Block *body, Dims dims) {
     for (Value operand : inner->getOperands())
       if (operand.getParentBlock() == body)
         return WalkResult::interrupt();
-    if (auto map = inner->getAttrOfType<sym::MapAttr>("map"))
+    if (auto map = kernel::getIndexMap(inner))
       if (llvm::any_of(map.getResults(), [&](sym::Expr expr) { return dims.usedBy(expr); }))
         return WalkResult::interrupt();
     return WalkResult::advance();
@@ -44,7 +44,7 @@ bool mayFail(Operation *op) {
 /// Renumbers the maps in `op` for a place outside of the dims.
 void dropDims(Operation *op, Dims dims) {
   op->walk([&](Operation *inner) {
-    auto attr = inner->getAttrOfType<sym::MapAttr>("map");
+    auto attr = kernel::getIndexMap(inner);
     if (!attr)
       return;
     sym::IndexMap map = attr.getMap();
@@ -54,7 +54,7 @@ void dropDims(Operation *op, Dims dims) {
     for (sym::Expr &expr : map.results)
       expr = expr.substituteDims(renumbered);
     map.numDims -= dims.count;
-    inner->setAttr("map", sym::MapAttr::get(op->getContext(), map));
+    cast<kernel::IndexedOpInterface>(inner).setMap(sym::MapAttr::get(op->getContext(), map));
   });
 }
 

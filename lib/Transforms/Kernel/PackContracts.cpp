@@ -32,7 +32,7 @@ static SmallVector<Value> readTensors(Region &region) {
 static bool usesDim(Region &region, unsigned dim) {
   return region
       .walk([&](Operation *op) {
-        auto map = op->getAttrOfType<sym::MapAttr>("map");
+        auto map = kernel::getIndexMap(op);
         bool uses = map && llvm::any_of(map.getResults(), [&](sym::Expr expr) {
                       return expr.dependsOn(sym::Expr::dim(dim));
                     });

@@ -47,12 +47,12 @@ private:
       expect.getConditionMutable().assign(
           arith::OrIOp::create(builder, loc, expect.getCondition(), isOutside));
     }
-    auto map = op.getAttrOfType<sym::MapAttr>("map");
+    auto map = kernel::getIndexMap(&op);
     if (!map)
       return;
     SmallVector<Value> values = mappedValues(op.getOperands());
     auto [newMap, newValues] = rewriteMap(map, values, nested);
-    clone->setAttr("map", sym::MapAttr::get(builder.getContext(), newMap));
+    cast<kernel::IndexedOpInterface>(clone).setMap(sym::MapAttr::get(builder.getContext(), newMap));
     clone->setOperands(newValues);
     if (auto inside = dyn_cast<InsideOp>(clone))
       inside.setBoundsAttr(rewriteSizes(inside.getBounds()));
@@ -154,7 +154,7 @@ SmallVector<Value> kernel::cloneBody(OpBuilder &builder, Block &source,
 bool kernel::canInline(ReadOp read, MapOp producer) {
   ArrayRef<sym::Expr> dims = read.getMap().getResults();
   WalkResult result = producer->walk([&](Operation *op) {
-    auto map = op->getAttrOfType<sym::MapAttr>("map");
+    auto map = kernel::getIndexMap(op);
     bool valid = !map || llvm::all_of(map.getResults(), [&](sym::Expr expr) {
       return expr.substituteDims(dims).isValid();
     });

@@ -20,7 +20,7 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
     sym::Assumptions assumptions;
     SmallVector<Operation *> ops;
     getOperation()->walk([&](Operation *op) {
-      if (isa<ReadOp, IndexOp, InsideOp, arith::AddIOp, arith::MulIOp, arith::CmpIOp>(op))
+      if (isa<IndexedOpInterface, arith::AddIOp, arith::MulIOp, arith::CmpIOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -32,8 +32,9 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
         foldIndexArithmetic(op, assumptions);
         continue;
       }
-      absorbValues(op, assumptions);
-      simplifyMap(op, assumptions);
+      auto indexed = cast<IndexedOpInterface>(op);
+      absorbValues(indexed, assumptions);
+      simplifyMap(indexed, assumptions);
       if (auto inside = dyn_cast<InsideOp>(op))
         simplifyInside(inside, assumptions);
       else if (auto read = dyn_cast<ReadOp>(op))
@@ -107,12 +108,10 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
 
   /// An index that was taken for data and is an expression joins the map, where it is proved to lie
   /// inside the tensor (data is checked when it runs, expressions are not).
-  void absorbValues(Operation *op, const sym::Assumptions &assumptions) {
-    sym::IndexMap map = op->getAttrOfType<sym::MapAttr>("map").getMap();
-    auto read = dyn_cast<ReadOp>(op);
-    ValueRange values = read               ? ValueRange(read.getValues())
-                        : isa<IndexOp>(op) ? ValueRange(cast<IndexOp>(op).getValues())
-                                           : ValueRange(cast<InsideOp>(op).getValues());
+  void absorbValues(IndexedOpInterface op, const sym::Assumptions &assumptions) {
+    sym::IndexMap map = op.getMap().getMap();
+    auto read = dyn_cast<ReadOp>(op.getOperation());
+    ValueRange values = op.getValues();
     unsigned dims = map.numDims - values.size();
     for (auto [i, value] : llvm::enumerate(values)) {
       std::optional<sym::Expr> expr = getExpr(value);
@@ -132,23 +131,20 @@ struct SimplifyIndices : kiln::impl::KernelSimplifyIndicesBase<SimplifyIndices> 
       if (isInside)
         map.results = results;
     }
-    op->setAttr("map", sym::MapAttr::get(&getContext(), map));
+    op.setMap(sym::MapAttr::get(&getContext(), map));
   }
 
-  void simplifyMap(Operation *op, const sym::Assumptions &assumptions) {
-    auto attr = op->getAttrOfType<sym::MapAttr>("map");
-    sym::IndexMap map = attr.getMap();
+  void simplifyMap(IndexedOpInterface op, const sym::Assumptions &assumptions) {
+    sym::IndexMap map = op.getMap().getMap();
     for (sym::Expr &expr : map.results)
       expr = assumptions.simplify(expr);
     dropUnusedValues(op, map);
-    op->setAttr("map", sym::MapAttr::get(op->getContext(), map));
+    op.setMap(sym::MapAttr::get(op->getContext(), map));
   }
 
   /// Values that no result uses any more would keep their computation alive.
-  void dropUnusedValues(Operation *op, sym::IndexMap &map) {
-    MutableOperandRange values = isa<ReadOp>(op)    ? cast<ReadOp>(op).getValuesMutable()
-                                 : isa<IndexOp>(op) ? cast<IndexOp>(op).getValuesMutable()
-                                                    : cast<InsideOp>(op).getValuesMutable();
+  void dropUnusedValues(IndexedOpInterface op, sym::IndexMap &map) {
+    MutableOperandRange values = op.getValuesMutable();
     unsigned dims = map.numDims - values.size();
     SmallVector<Value> kept;
     SmallVector<sym::Expr> renumbered;

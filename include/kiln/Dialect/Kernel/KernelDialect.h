@@ -13,6 +13,7 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 #include "kiln/Dialect/Kernel/KernelDialect.h.inc"
 
@@ -35,8 +36,16 @@ inline constexpr llvm::StringLiteral mutatedAttrName = "kernel.mutated";
 inline constexpr llvm::StringLiteral failuresAttrName = "kernel.failures";
 inline constexpr int32_t firstFailureCode = 2;
 
-/// An op that is compiled on its own: kernel.map, contract, attention, scan, scatter, sort, repeat.
-bool isStructured(mlir::Operation *op);
+/// An op that is compiled on its own.
+inline bool isStructured(mlir::Operation *op) {
+  return mlir::isa_and_nonnull<StructuredOpInterface>(op);
+}
+
+/// The map of an op that looks at dims; null for other ops.
+inline sym::MapAttr getIndexMap(mlir::Operation *op) {
+  auto indexed = mlir::dyn_cast<IndexedOpInterface>(op);
+  return indexed ? indexed.getMap() : sym::MapAttr();
+}
 
 /// The type in which region code holds an element of this type: integers lose their sign, 8-bit
 /// floating-point numbers are their bits.

@@ -8,7 +8,8 @@ include "kiln/Dialect/Kernel/KernelDialect.td"
 
 //===-- Inside regions --------------------------------------------------------------------------===//
 
-def Kernel_ReadOp : Kernel_Op<"read", [Pure, AttrSizedOperandSegments]> {
+def Kernel_ReadOp : Kernel_Op<"read",
+    [Pure, AttrSizedOperandSegments, Kernel_IndexedOpInterface]> {
   let summary = "one element of a tensor";
   let description = [{
     ```mlir
@@ -41,7 +42,8 @@ def Kernel_ReadOp : Kernel_Op<"read", [Pure, AttrSizedOperandSegments]> {
       CArg<"::mlir::Value", "{}">:$other)>];
 }
 
-def Kernel_IndexOp : Kernel_Op<"index", [Pure]> {
+def Kernel_IndexOp : Kernel_Op<"index",
+    [Pure, Kernel_IndexedOpInterface]> {
   let summary = "the value of an index expression, as i64";
   let description = [{
     `%i = kernel.index (d0, d1) -> (2*d0 + 1)`. Constraint (C1): one result, dims as `kernel.read`.
@@ -52,7 +54,8 @@ def Kernel_IndexOp : Kernel_Op<"index", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Kernel_InsideOp : Kernel_Op<"inside", [Pure]> {
+def Kernel_InsideOp : Kernel_Op<"inside",
+    [Pure, Kernel_IndexedOpInterface]> {
   let summary = "whether every expression lies in its bounds";
   let description = [{
     `%m = kernel.inside (d0, d1) -> (d0 - 1, d1) bounds [8, 4]`: 0 <= d0 - 1 < 8 and 0 <= d1 < 4.
@@ -187,7 +190,8 @@ def Kernel_ConstantOp : Kernel_Op<"constant",
   let hasVerifier = 1;
 }
 
-def Kernel_MapOp : Kernel_Op<"map", [RecursiveMemoryEffects]> {
+def Kernel_MapOp : Kernel_Op<"map",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface>]> {
   let summary = "every element of its results, in parallel";
   let description = [{
     ```mlir
@@ -217,7 +221,8 @@ def Kernel_MapOp : Kernel_Op<"map", [RecursiveMemoryEffects]> {
   }];
 }
 
-def Kernel_ContractOp : Kernel_Op<"contract", [RecursiveMemoryEffects]> {
+def Kernel_ContractOp : Kernel_Op<"contract",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface, ["getResultDims", "getRegionDims", "isOperand"]>]> {
   let summary = "a sum of products";
   let description = [{
     ```mlir
@@ -273,20 +278,17 @@ def Kernel_ContractOp : Kernel_Op<"contract", [RecursiveMemoryEffects]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// batch, m, n and k extents in dim order.
-    llvm::SmallVector<::kiln::sym::Expr> getExtents();
     unsigned getNumBatch() { return getBatch().getSizes().size(); }
     unsigned getNumM() { return getM().getSizes().size(); }
     unsigned getNumN() { return getN().getSizes().size(); }
     unsigned getNumK() { return getK().getSizes().size(); }
     /// The size of the result's first dim; null if there is no `part`.
     std::optional<::kiln::sym::Expr> getNumParts();
-    /// Result dim i, not counting that of parts, is loop dim getResultDims()[i].
-    llvm::SmallVector<int64_t> getResultDims();
   }];
 }
 
-def Kernel_AttentionOp : Kernel_Op<"attention", [RecursiveMemoryEffects]> {
+def Kernel_AttentionOp : Kernel_Op<"attention",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface, ["getResultDims", "getRegionDims", "isOperand"]>]> {
   let summary = "softmax(scale * q kᵀ + bias) v";
   let description = [{
     ```mlir
@@ -326,16 +328,14 @@ def Kernel_AttentionOp : Kernel_Op<"attention", [RecursiveMemoryEffects]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    llvm::SmallVector<::kiln::sym::Expr> getExtents(); // batch, m, n, d, dv
     unsigned getNumBatch() { return getBatch().getSizes().size(); }
     /// The size of the results' first dim; null if there is no `part`.
     std::optional<::kiln::sym::Expr> getNumParts();
-    /// Result dim i, not counting that of parts, is loop dim getResultDims()[i].
-    llvm::SmallVector<int64_t> getResultDims();
   }];
 }
 
-def Kernel_ScanOp : Kernel_Op<"scan", [RecursiveMemoryEffects]> {
+def Kernel_ScanOp : Kernel_Op<"scan",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface, ["getRegionDims"]>]> {
   let summary = "running reductions along one dim";
   let description = [{
     ```mlir
@@ -390,7 +390,8 @@ def Kernel_ScanOp : Kernel_Op<"scan", [RecursiveMemoryEffects]> {
   }];
 }
 
-def Kernel_ScatterOp : Kernel_Op<"scatter", [RecursiveMemoryEffects]> {
+def Kernel_ScatterOp : Kernel_Op<"scatter",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface, ["getResultDims", "getRegionDims"]>]> {
   let summary = "a tensor with writes at places that data gives";
   let description = [{
     ```mlir
@@ -434,16 +435,14 @@ def Kernel_ScatterOp : Kernel_Op<"scatter", [RecursiveMemoryEffects]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    llvm::SmallVector<::kiln::sym::Expr> getExtents(); // batch, targets, places
     unsigned getNumBatch() { return getBatch().getSizes().size(); }
     unsigned getNumTargets() { return getTargets().getSizes().size(); }
     unsigned getNumPlaces() { return getPlaces().getSizes().size(); }
-    /// Result dim i is loop dim getResultDims()[i].
-    llvm::SmallVector<int64_t> getResultDims();
   }];
 }
 
-def Kernel_SortOp : Kernel_Op<"sort", [RecursiveMemoryEffects]> {
+def Kernel_SortOp : Kernel_Op<"sort",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface>]> {
   let summary = "the order of the last dim";
   let description = [{
     ```mlir
@@ -471,7 +470,8 @@ def Kernel_SortOp : Kernel_Op<"sort", [RecursiveMemoryEffects]> {
   }];
 }
 
-def Kernel_RepeatOp : Kernel_Op<"repeat", [RecursiveMemoryEffects]> {
+def Kernel_RepeatOp : Kernel_Op<"repeat",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface, ["getRegionDims"]>]> {
   let summary = "the numbers of elements, each as often as its count says";
   let description = [{
     ```mlir
@@ -502,9 +502,6 @@ def Kernel_RepeatOp : Kernel_Op<"repeat", [RecursiveMemoryEffects]> {
     `count` $count `start` $start `:` type($result)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    llvm::SmallVector<::kiln::sym::Expr> getExtents(); // chunks, places in a chunk
-  }];
 }
 
 //===-- What the host knows ---------------------------------------------------------------------===//

@@ -166,7 +166,7 @@ std::optional<SmallVector<std::optional<StageAxis>>> cpu::findWindows(kernel::Co
   SmallVector<std::optional<unsigned>> rowOf(op.getNumK());
   SmallVector<Access> accesses;
   op.getLhs().walk([&](Operation *inner) {
-    auto map = inner->getAttrOfType<sym::MapAttr>("map");
+    auto map = kernel::getIndexMap(inner);
     for (sym::Expr result : map ? map.getResults() : ArrayRef<sym::Expr>())
       accesses.push_back({inner, false, result});
   });

@@ -116,7 +116,7 @@ private:
   static bool uses(Region &region, unsigned dim) {
     return region
         .walk([&](Operation *op) {
-          auto map = op->getAttrOfType<sym::MapAttr>("map");
+          auto map = kernel::getIndexMap(op);
           bool found = map && llvm::any_of(map.getResults(), [&](sym::Expr expr) {
                          return expr.dependsOn(sym::Expr::dim(dim));
                        });

@@ -101,7 +101,7 @@ private:
   void computeDims(Operation *op) {
     llvm::SmallBitVector used(domain.size());
     op->walk([&](Operation *inner) {
-      if (auto indexMap = inner->getAttrOfType<sym::MapAttr>("map"))
+      if (auto indexMap = kernel::getIndexMap(inner))
         for (sym::Expr result : indexMap.getResults())
           result.walkLeaves([&](sym::Expr leaf) {
             if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < domain.size() &&
@@ -132,7 +132,7 @@ private:
   double costOf(Operation *op, const DimGroup *vector) const {
     if (op->getDialect()->getNamespace() == math::MathDialect::getDialectNamespace())
       return functionCost;
-    if (!isa<kernel::ReadOp, kernel::IndexOp, kernel::InsideOp>(op))
+    if (!isa<kernel::IndexedOpInterface>(op))
       return op->getNumRegions() || isa<kernel::YieldOp, arith::ConstantOp>(op) ? 0 : opCost;
     double total = 0;
     for (const Access &access : accesses) {

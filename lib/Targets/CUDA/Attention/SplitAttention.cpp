@@ -32,7 +32,7 @@ struct Split {
 /// Whether `region` is the same for heads h with one h floordiv group.
 static bool isSharedBy(Region &region, unsigned head, int64_t group) {
   WalkResult result = region.walk([&](Operation *op) {
-    auto map = op->getAttrOfType<sym::MapAttr>("map");
+    auto map = kernel::getIndexMap(op);
     if (!map)
       return WalkResult::advance();
     for (sym::Expr expr : map.getResults()) {

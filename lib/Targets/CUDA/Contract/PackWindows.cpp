@@ -74,13 +74,13 @@ private:
     for (unsigned i = 0; i < rank; ++i)
       dims.push_back(sym::Expr::dim(i < moved ? i : i == moved ? rank - 1 : i - 1));
     auto renumber = [&](Operation *op) {
-      auto map = op->getAttrOfType<sym::MapAttr>("map");
+      auto map = kernel::getIndexMap(op);
       if (!map)
         return;
       sym::IndexMap next = map.getMap();
       for (sym::Expr &result : next.results)
         result = result.substituteDims(dims);
-      op->setAttr("map", sym::MapAttr::get(op->getContext(), next));
+      cast<kernel::IndexedOpInterface>(op).setMap(sym::MapAttr::get(op->getContext(), next));
     };
     window.contract.getLhs().walk(renumber);
     window.contract.getRhs().walk(renumber);

@@ -30,7 +30,7 @@ static DenseMap<Operation *, llvm::SmallBitVector> findDependences(kernel::MapOp
   for (Operation &op : map.getBody().front()) {
     llvm::SmallBitVector dims(rank);
     op.walk([&](Operation *inner) {
-      if (auto indices = inner->getAttrOfType<sym::MapAttr>("map"))
+      if (auto indices = kernel::getIndexMap(inner))
         for (sym::Expr expr : indices.getResults())
           expr.walkLeaves([&](sym::Expr leaf) {
             if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < rank)

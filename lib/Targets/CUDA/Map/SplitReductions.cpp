@@ -104,7 +104,7 @@ static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
   llvm::SmallBitVector used(domain.size());
   bool isAlone = true;
   reduce->walk([&](Operation *op) {
-    if (auto indices = op->getAttrOfType<sym::MapAttr>("map"))
+    if (auto indices = kernel::getIndexMap(op))
       for (sym::Expr expr : indices.getResults())
         expr.walkLeaves([&](sym::Expr leaf) {
           if (leaf.kind() == sym::Kind::Dim && leaf.dimIndex() < domain.size())

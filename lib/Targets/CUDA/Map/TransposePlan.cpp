@@ -42,7 +42,7 @@ static bool isOfDims(Value value) {
 
 static bool dependsOn(Value value, const codegen::DimGroup &group) {
   Operation *op = value.getDefiningOp();
-  if (auto map = op->getAttrOfType<sym::MapAttr>("map"))
+  if (auto map = kernel::getIndexMap(op))
     for (sym::Expr expr : map.getResults())
       for (unsigned i = 0; i < group.count; ++i)
         if (expr.dependsOn(sym::Expr::dim(group.first + i)))
