@@ -139,7 +139,7 @@ FailureOr<KernelPlan> codegen::planRepeat(kernel::FuncOp func, const CPUInfo &ta
   auto repeat = cast<kernel::RepeatOp>(func.getRoot());
   if (failed(verifyValueTypes(repeat)))
     return failure();
-  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func);
   if (!schedule) {
     // The results are i64.
     int64_t lanes = preferredLanes(repeat.getCount(), target) == 1 ? 1 : target.vectorBytes / 8;
@@ -149,6 +149,6 @@ FailureOr<KernelPlan> codegen::planRepeat(kernel::FuncOp func, const CPUInfo &ta
 }
 
 LogicalResult codegen::emitRepeat(KernelFrame &frame, kernel::RepeatOp repeat) {
-  RepeatEmitter(frame, repeat, frame.func.getScheduleAttr().getLanes()).emit();
+  RepeatEmitter(frame, repeat, getSchedule<kernel::ScheduleAttr>(frame.func).getLanes()).emit();
   return success();
 }

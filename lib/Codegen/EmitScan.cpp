@@ -41,7 +41,7 @@ public:
         finish(frame, scan.getFinish()), position(dims.domain.size()) {}
 
   void emit() {
-    kernel::ScheduleAttr schedule = frame.func.getScheduleAttr();
+    kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(frame.func);
     lanes = schedule.getLanes();
     RowTasks tasks{sym::product(dims.rowExtents()), dims.numColumns(), schedule.getBlock()[0],
                    schedule.getBlock()[1]};
@@ -121,7 +121,7 @@ FailureOr<KernelPlan> codegen::planScan(kernel::FuncOp func, const CPUInfo &targ
     return failure();
   ScanDims dims(scan);
   sym::Expr numRows = sym::product(dims.rowExtents());
-  if (kernel::ScheduleAttr schedule = func.getScheduleAttr()) {
+  if (kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func)) {
     if (schedule.getBlock().size() != 2 || schedule.getBlock()[0] < 1 || schedule.getLanes() < 1)
       return func.emitError("a scan's schedule needs block = [rows, columns]");
     RowTasks tasks{numRows, dims.numColumns(), schedule.getBlock()[0], schedule.getBlock()[1]};

@@ -75,7 +75,7 @@ public:
         position(dims.places) {}
 
   void emit() {
-    kernel::ScheduleAttr schedule = frame.func.getScheduleAttr();
+    kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(frame.func);
     lanes = schedule.getLanes();
     RowTasks tasks{sym::product(dims.rowExtents()), dims.numColumns(), schedule.getBlock()[0],
                    schedule.getBlock()[1]};
@@ -206,7 +206,7 @@ FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &t
     return failure();
   ScatterDims dims(scatter);
   sym::Expr numRows = sym::product(dims.rowExtents());
-  if (kernel::ScheduleAttr schedule = func.getScheduleAttr()) {
+  if (kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func)) {
     if (schedule.getBlock().size() != 2 || schedule.getBlock()[0] < 1 || schedule.getLanes() < 1)
       return func.emitError("a scatter's schedule needs block = [rows, columns]");
     RowTasks tasks{numRows, dims.numColumns(), schedule.getBlock()[0], schedule.getBlock()[1]};

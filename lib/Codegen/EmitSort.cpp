@@ -255,7 +255,7 @@ public:
         domain(sort.getDomain()), first(kernel::getFirst(sort)) {}
 
   void emit() {
-    kernel::ScheduleAttr schedule = frame.func.getScheduleAttr();
+    kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(frame.func);
     lanes = schedule.getLanes();
     SmallVector<sym::Expr> rows(ArrayRef(domain).drop_back());
     RowTasks tasks{sym::product(rows), 1, schedule.getBlock()[0], 0};
@@ -339,7 +339,7 @@ FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &targ
     return failure();
   SmallVector<sym::Expr> domain = sort.getDomain();
   sym::Expr numRows = sym::product(ArrayRef(domain).drop_back());
-  if (kernel::ScheduleAttr schedule = func.getScheduleAttr()) {
+  if (kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func)) {
     if (schedule.getBlock().size() != 1 || schedule.getBlock()[0] < 1 || schedule.getLanes() < 1)
       return func.emitError("a sort's schedule needs block = [rows]");
     return KernelPlan{schedule, numRows.ceilDiv(schedule.getBlock()[0]), 0};

@@ -7,13 +7,13 @@ using namespace kiln;
 using namespace kiln::codegen;
 
 sym::Expr codegen::getGrid(kernel::FuncOp func) {
-  auto grid = func->getAttrOfType<sym::ExprAttr>("grid");
-  return grid ? grid.getValue() : sym::Expr::invalid();
+  kernel::LaunchAttr launch = func.getLaunchAttr();
+  return launch ? launch.getGrid().getValue() : sym::Expr::invalid();
 }
 
 int64_t codegen::getScratchBytes(kernel::FuncOp func) {
-  auto scratch = func->getAttrOfType<IntegerAttr>("scratch");
-  return scratch ? scratch.getInt() : 0;
+  kernel::LaunchAttr launch = func.getLaunchAttr();
+  return launch ? launch.getScratch() : 0;
 }
 
 LogicalResult

@@ -16,7 +16,7 @@
 // CHECK-NEXT: wrapper.assert
 module attributes {torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64}}} {
   kernel.func @k(%x: tensor<?x?xf32, #sym.shape<[s0 + 1, 2*s1]>>) -> tensor<?xf32, #sym.shape<[s0 floordiv 2]>>
-      attributes {grid = #sym.expr<(s0 + 6) floordiv 8>} {
+      attributes {launch = #kernel.launch<grid = <(s0 + 6) floordiv 8>>} {
     %y = kernel.map {
       %a = kernel.read %x (d0) -> (d0, d0 + max(s1 - s0, 0)) : tensor<?x?xf32, #sym.shape<[s0 + 1, 2*s1]>> -> f32
       kernel.yield %a : f32
@@ -45,7 +45,7 @@ module attributes {torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64}}}
 // CHECK-NEXT: wrapper.define "size.2" = s0*u0
 // CHECK-NEXT: wrapper.assert
 module attributes {torch.symbols = {s0 = {}, size.0 = {}, u0 = {}}} {
-  kernel.func @k() -> tensor<?xf32, #sym.shape<[s0*u0]>> attributes {grid = #sym.expr<(s0*u0) ceildiv 64>} {
+  kernel.func @k() -> tensor<?xf32, #sym.shape<[s0*u0]>> attributes {launch = #kernel.launch<grid = <(s0*u0) ceildiv 64>>} {
     %y = kernel.map {
       %a = arith.constant 1.0 : f32
       kernel.yield %a : f32

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --wrapper-lower-to-llvm="name=tiny compiler=kiln" --split-input-file | FileCheck %s
 // RUN: kiln-opt %s --wrapper-lower-to-llvm="external-weights weights-hash=77" --split-input-file | FileCheck %s --check-prefix=EXTERNAL
 
-kernel.func @k(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attributes {grid = #sym.expr<3>, scratch = 128 : i64} {
+kernel.func @k(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attributes {launch = #kernel.launch<grid = <3>, scratch = 128>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
     %b = kernel.read %w (d0) -> (d0) : tensor<4xf32> -> f32
@@ -58,7 +58,7 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
 // Symbols: s0 is read, s1 solved from 2*s1 + s0, sizes are numbered expressions.
 module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 = {}}} {
   kernel.func @k(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0 * s1]>>
-      attributes {grid = #sym.expr<s0 ceildiv 4>} {
+      attributes {launch = #kernel.launch<grid = <s0 ceildiv 4>>} {
     %y = kernel.map {
       %a = kernel.read %x (d0) -> (d0 floordiv s1) : tensor<?xf32, #sym.shape<[s0]>> -> f32
       kernel.yield %a : f32
@@ -108,14 +108,14 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 
 // CHECK: llvm.mlir.addressof @[[SECOND]]
 // CHECK: @kiln_constants()
 module attributes {torch.constants = [{name = "w", type = tensor<4xf32>}, {name = "s", type = tensor<f32>}]} {
-  kernel.func @pack(%x: tensor<4xf32>) -> tensor<4xf32> attributes {grid = #sym.expr<5>, scratch = 0 : i64} {
+  kernel.func @pack(%x: tensor<4xf32>) -> tensor<4xf32> attributes {launch = #kernel.launch<grid = <5>>} {
     %y = kernel.map {
       %a = kernel.read %x (d0) -> (3 - d0) : tensor<4xf32> -> f32
       kernel.yield %a : f32
     } : tensor<4xf32>
     kernel.return %y : tensor<4xf32>
   }
-  kernel.func @scale(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> attributes {grid = #sym.expr<1>, scratch = 0 : i64} {
+  kernel.func @scale(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> attributes {launch = #kernel.launch<grid = <1>>} {
     %y = kernel.map {
       %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
       %b = kernel.read %s (d0) -> () : tensor<f32> -> f32

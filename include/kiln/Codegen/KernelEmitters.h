@@ -38,12 +38,14 @@ mlir::LogicalResult replaceKernels(
 /// regions.
 mlir::LogicalResult verifyValueTypes(mlir::Operation *op);
 
-/// The plan that a kernel has got: attributes `grid` (#sym.expr) and `scratch` (i64, bytes).
+/// The kernel's launch: invalid, or 0 bytes, before it is planned.
 sym::Expr getGrid(kernel::FuncOp func);
 int64_t getScratchBytes(kernel::FuncOp func);
 
-/// The attribute of a kernel.func that is planned for a device: threads of a block.
-inline constexpr llvm::StringLiteral threadsAttrName = "threads";
+/// The kernel's schedule; null if it has none, or one of another kind.
+template <typename Schedule> Schedule getSchedule(kernel::FuncOp func) {
+  return llvm::dyn_cast_if_present<Schedule>(func.getScheduleAttr());
+}
 
 } // namespace kiln::codegen
 

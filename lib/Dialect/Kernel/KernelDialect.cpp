@@ -1,12 +1,16 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
 #include "kiln/Dialect/Kernel/KernelDialect.cpp.inc"
+
+#include "kiln/Dialect/Kernel/KernelAttrInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "kiln/Dialect/Kernel/KernelAttributes.cpp.inc"
@@ -30,6 +34,35 @@ void KernelDialect::initialize() {
 #include "kiln/Dialect/Kernel/KernelOps.cpp.inc"
       >();
 }
+
+//===-- Attributes
+//-----------------------------------------------------------------------------===//
+
+ParseResult kernel::parseSizes(AsmParser &parser, SmallVectorImpl<int64_t> &sizes) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&] { return parser.parseInteger(sizes.emplace_back()); });
+}
+
+void kernel::printSizes(AsmPrinter &printer, ArrayRef<int64_t> sizes) {
+  printer << llvm::interleaved_array(sizes);
+}
+
+bool ScheduleAttr::appliesTo(Operation *) const { return true; }
+
+LogicalResult LaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, sym::ExprAttr grid,
+                                 int64_t threads, int64_t scratch, ArrayRef<int64_t> cluster) {
+  if (!grid.getValue().isValid()) // C1
+    return emitError() << "the number of tasks does not fit 64 bits";
+  if (threads < 0 || scratch < 0) // C2
+    return emitError() << "a launch with " << threads << " threads and " << scratch
+                       << " bytes of scratch memory";
+  if (llvm::any_of(cluster, [](int64_t blocks) { return blocks < 1; })) // C3
+    return emitError() << "a cluster of [" << cluster << "] blocks";
+  return success();
+}
+
+//===-- Regions
+//--------------------------------------------------------------------------------===//
 
 Type kernel::getScalarType(Type elementType) {
   if (auto integer = dyn_cast<IntegerType>(elementType))

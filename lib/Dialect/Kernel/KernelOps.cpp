@@ -561,6 +561,10 @@ LogicalResult FuncOp::verify() {
            << terminator.getOperandTypes() << "), declared (" << getResultTypes() << ")";
   if (!llvm::hasNItems(body, 2) || !isStructured(&body.front()))
     return emitOpError("holds one structured op and kernel.return");
+  if (ScheduleAttrInterface schedule = getScheduleAttr();
+      schedule && !schedule.appliesTo(getRoot())) // C1
+    return emitOpError("has a schedule ")
+           << schedule << " that is not for " << getRoot()->getName();
   return success();
 }
 

@@ -39,7 +39,7 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
 
   void runOnOperation() override {
     kernel::FuncOp func = getOperation();
-    if (func->hasAttr(threadsAttrName))
+    if (kernel::LaunchAttr launch = func.getLaunchAttr(); launch && launch.getThreads())
       return; // planned for a device
     Operation *root = func.getRoot();
     using Planned = FailureOr<KernelPlan>;
@@ -60,8 +60,8 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
     }
     func.setScheduleAttr(plan->schedule);
     sym::Expr grid = withoutEmpty(func, plan->grid);
-    func->setAttr("grid", sym::ExprAttr::get(&getContext(), grid));
-    func->setAttr("scratch", Builder(&getContext()).getI64IntegerAttr(plan->scratchBytes));
+    func.setLaunchAttr(kernel::LaunchAttr::get(sym::ExprAttr::get(&getContext(), grid),
+                                               /*threads=*/0, plan->scratchBytes));
   }
 
   CPUInfo target;

@@ -88,7 +88,7 @@ static void markAligned(ModuleOp module) {
   });
   for (auto func : module.getOps<kernel::FuncOp>())
     if (aligned.lookup(func.getSymNameAttr()))
-      func->setAttr(alignedAttrName, UnitAttr::get(module.getContext()));
+      func.setAligned(true);
 }
 
 namespace {
@@ -132,10 +132,8 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
       return failure();
     if (!plan->grid.isValid())
       return func.emitError("the number of blocks does not fit 64 bits");
-    Builder builder(func.getContext());
     func.setScheduleAttr(plan->schedule);
-    func->setAttr("grid", sym::ExprAttr::get(func.getContext(), plan->grid));
-    func->setAttr(codegen::threadsAttrName, builder.getI64IntegerAttr(plan->threads));
+    func.setLaunchAttr(plan->launch());
     return success();
   }
 };

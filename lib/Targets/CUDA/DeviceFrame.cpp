@@ -16,19 +16,25 @@ const codegen::CPUInfo &cuda::getThreadTarget() {
   return target;
 }
 
+kernel::LaunchAttr KernelPlan::launch() const {
+  auto exprAttr = sym::ExprAttr::get(schedule.getContext(), grid);
+  if (cluster.blocks() == 1)
+    return kernel::LaunchAttr::get(exprAttr, threads);
+  return kernel::LaunchAttr::get(exprAttr, threads, /*scratch=*/0, {cluster.m, cluster.n});
+}
+
 int64_t cuda::getThreads(kernel::FuncOp func) {
-  auto threads = func->getAttrOfType<IntegerAttr>(codegen::threadsAttrName);
-  return threads ? threads.getInt() : 0;
+  kernel::LaunchAttr launch = func.getLaunchAttr();
+  return launch ? launch.getThreads() : 0;
 }
 
 std::optional<ClusterShape> cuda::getCluster(kernel::FuncOp func) {
-  Attribute attribute = func->getAttr(clusterAttrName);
-  if (!attribute)
+  kernel::LaunchAttr launch = func.getLaunchAttr();
+  if (!launch || launch.getCluster().empty())
     return ClusterShape();
-  auto sizes = dyn_cast<DenseI64ArrayAttr>(attribute);
-  if (!sizes || sizes.size() != 2 || sizes[0] < 1 || sizes[1] < 1)
+  if (launch.getCluster().size() != 2)
     return std::nullopt;
-  return ClusterShape{sizes[0], sizes[1]};
+  return ClusterShape{launch.getCluster()[0], launch.getCluster()[1]};
 }
 
 int64_t cuda::getCluster(LLVM::LLVMFuncOp function) {

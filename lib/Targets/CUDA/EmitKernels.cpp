@@ -63,7 +63,7 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   };
   llvm::for_each(kernel.getArgumentTypes(), addBuffer);
   llvm::for_each(kernel.getResultTypes(), addBuffer);
-  if (kernel->hasAttr(alignedAttrName))
+  if (kernel.getAligned())
     for (size_t i = 0; i < buffers.size(); ++i)
       function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
                           builder.getI64IntegerAttr(vectorBytes));
@@ -75,7 +75,7 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   // A launch has to find out numbers that main has not computed.
   if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
     function->setAttr(variantAttrName, base);
-    function->setAttr(gridAttrName, kernel->getAttr("grid"));
+    function->setAttr(gridAttrName, kernel.getLaunchAttr().getGrid());
     function->setAttr(mapsAttrName, builder.getArrayAttr(frame.maps));
   }
 }

@@ -2,9 +2,8 @@
 
 // The innermost dim in vectors of two registers; the work makes one task.
 // CHECK-LABEL: kernel.func @bias
-// CHECK-SAME: grid = #sym.expr<1>
+// CHECK-SAME: launch = #kernel.launch<grid = <1>>,
 // CHECK-SAME: schedule = #kernel.schedule<tile = [32, 1, 1], block = [8, 0], lanes = 32, stage = false>
-// CHECK-SAME: scratch = 0 : i64
 kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
@@ -40,7 +39,7 @@ kernel.func @row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
 
 // A long vector is cut; the number of tasks is an expression.
 // CHECK-LABEL: kernel.func @long
-// CHECK-SAME: grid = #sym.expr<s0 ceildiv
+// CHECK-SAME: launch = #kernel.launch<grid = <s0 ceildiv
 module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
 kernel.func @long(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>) -> tensor<?x4096xf32, #sym.shape<[s0, 4096]>> {
   %y = kernel.map {
@@ -56,9 +55,8 @@ kernel.func @long(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>) -> tensor<?x40
 // 128 rows are tiles of 12 and 11, in one block; the columns make the tasks, in pairs of panels. What
 // is packed is read as it is: no scratch.
 // CHECK-LABEL: kernel.func @linear
-// CHECK-SAME: grid = #sym.expr<24>
+// CHECK-SAME: launch = #kernel.launch<grid = <24>>,
 // CHECK-SAME: schedule = #kernel.schedule<tile = [12, 32], block = [132, 128, 768], lanes = 16, stage = false>
-// CHECK-SAME: scratch = 0 : i64
 kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tensor<3072xf32>) -> tensor<128x3072xf32> {
   %y = kernel.contract batch [] m [128] n [3072] k [768] panel 32 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
@@ -80,7 +78,7 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 // Rows of a number that is not known are not cut finely, however many there may be: 128 of them would read
 // the right operand as often as there are blocks.
 // CHECK-LABEL: kernel.func @linear_of_any_rows
-// CHECK-SAME: grid = #sym.expr<5*((s0*s1) ceildiv 144)>
+// CHECK-SAME: launch = #kernel.launch<grid = <5*((s0*s1) ceildiv 144)>
 // CHECK-SAME: schedule = #kernel.schedule<tile = [12, 32], block = [144, 640, 768], lanes = 16, stage = false>
 module attributes {torch.symbols = {s0 = {min = 1, max = 64}, s1 = {min = 2, max = 512}}} {
 kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>> {
@@ -102,9 +100,8 @@ kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]
 
 // Two vectors of queries to a panel, all keys in one block; queries, scores and output are in scratch.
 // CHECK-LABEL: kernel.func @attention
-// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: launch = #kernel.launch<grid = <8>, scratch = 26880
 // CHECK-SAME: schedule = #kernel.schedule<tile = [10, 32], block = [32, 70], lanes = 16, stage = false>
-// CHECK-SAME: scratch = 26880 : i64
 kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x100x64xf32> {
   %o = kernel.attention batch [2] m <100> n <70> d <64> dv <64> scale 1.250000e-01 q {
     %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x100x64xf32> -> f32
@@ -124,9 +121,8 @@ kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: te
 
 // Few queries are a task each; a block of scores, the query and its output are in scratch.
 // CHECK-LABEL: kernel.func @attention_of_few_queries
-// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: launch = #kernel.launch<grid = <8>, scratch = 2624
 // CHECK-SAME: schedule = #kernel.schedule<tile = [16, 1], block = [1, 512], lanes = 16, stage = false>
-// CHECK-SAME: scratch = 2624 : i64
 kernel.func @attention_of_few_queries(%q: tensor<2x4x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x4x64xf32> {
   %o = kernel.attention batch [2] m <4> n <70> d <64> dv <64> scale 1.250000e-01 q {
     %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x4x64xf32> -> f32
@@ -167,7 +163,7 @@ kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) 
 
 // Results without elements have no tasks.
 // CHECK-LABEL: kernel.func @maybe_empty
-// CHECK-SAME: grid = #sym.expr<min({{.*}}s0{{.*}})>
+// CHECK-SAME: launch = #kernel.launch<grid = <min({{.*}}s0{{.*}})>
 module attributes {torch.symbols = {s0 = {min = 0, max = 20}}} {
   kernel.func @maybe_empty(%x: tensor<2x8x?xf32, #sym.shape<[2, 8, s0]>>, %w: tensor<4x8xf32>) -> tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>> {
     %y = kernel.contract batch [] m [2, s0] n [4] k [8] lhs {

@@ -3,9 +3,8 @@
 
 // A block has a line; its lanes meet in five steps, its warps through shared memory.
 // PLAN-LABEL: kernel.func @lines
-// PLAN-SAME: grid = #sym.expr<s0>
+// PLAN-SAME: launch = #kernel.launch<grid = <s0>, threads = 256
 // PLAN-SAME: tile = [256], block = [1024]
-// PLAN-SAME: threads = 256 : i64
 // CHECK-LABEL: llvm.func @lines
 // CHECK-SAME: cuda.shared = 32
 // CHECK: nvvm.shfl.sync bfly
@@ -40,8 +39,7 @@ kernel.func @lines(%x: tensor<?x3000xi32, #sym.shape<[s0, 3000]>>) -> tensor<?x3
 
 // What does not depend on the order of elements alone takes one after the other.
 // PLAN-LABEL: kernel.func @ordered
-// PLAN-SAME: grid = #sym.expr<1>
-// PLAN-SAME: threads = 64 : i64
+// PLAN-SAME: launch = #kernel.launch<grid = <1>, threads = 64
 // CHECK-LABEL: llvm.func @ordered
 // CHECK-NOT: nvvm.shfl
 // CHECK: llvm.return
@@ -69,8 +67,7 @@ kernel.func @ordered(%x: tensor<3000xf32>) -> tensor<3000xf32> {
 
 // Many lines side by side are read side by side by a thread each.
 // PLAN-LABEL: kernel.func @columns
-// PLAN-SAME: grid = #sym.expr<128>
-// PLAN-SAME: threads = 64 : i64
+// PLAN-SAME: launch = #kernel.launch<grid = <128>, threads = 64
 // CHECK-LABEL: llvm.func @columns
 // CHECK-NOT: nvvm.shfl
 // CHECK: llvm.return
@@ -96,7 +93,7 @@ kernel.func @columns(%x: tensor<3000x8192xf32>) -> tensor<3000x8192xf32> {
 
 // A state of two values that may be combined in any grouping, though not in any order: lower lanes come first.
 // PLAN-LABEL: kernel.func @extremes
-// PLAN-SAME: threads = 256 : i64
+// PLAN-SAME: threads = 256
 // CHECK-LABEL: llvm.func @extremes
 // CHECK-SAME: cuda.shared = 96
 // CHECK-COUNT-15: nvvm.shfl.sync bfly

@@ -3,8 +3,7 @@
 
 // A block has a row: 128 keys and positions in shared memory, of which 28 are behind the row's end.
 // PLAN-LABEL: kernel.func @rows
-// PLAN-SAME: grid = #sym.expr<s0>
-// PLAN-SAME: threads = 64 : i64
+// PLAN-SAME: launch = #kernel.launch<grid = <s0>, threads = 64
 // CHECK-LABEL: llvm.func @rows
 // CHECK-SAME: cuda.shared = 1536
 // CHECK: nvvm.barrier
@@ -21,8 +20,7 @@ kernel.func @rows(%x: tensor<?x100xi64, #sym.shape<[s0, 100]>>) -> (tensor<?x100
 
 // A row of any length is sorted where its results are, by as many stages as its length has bits.
 // PLAN-LABEL: kernel.func @any
-// PLAN-SAME: grid = #sym.expr<1>
-// PLAN-SAME: threads = 512 : i64
+// PLAN-SAME: launch = #kernel.launch<grid = <1>, threads = 512
 // CHECK-LABEL: llvm.func @any
 // CHECK-SAME: cuda.shared = 0
 // CHECK: llvm.intr.ctlz

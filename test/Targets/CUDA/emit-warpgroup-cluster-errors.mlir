@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --cuda-emit-kernels --split-input-file --verify-diagnostics
 
 // expected-error@+1 {{clusters of two blocks at most}}
-kernel.func @four(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cluster = array<i64: 2, 2>, cuda.variant_of = @base, grid = #sym.expr<16>, schedule = #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16, stage = false>, threads = 384 : i64} {
+kernel.func @four(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <16>, threads = 384, cluster = [2, 2]>, schedule = #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16, stage = false>} {
   %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xbf16> -> bf16
     kernel.yield %a : bf16
@@ -19,7 +19,7 @@ kernel.func @four(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<51
 
 // What threads bring cannot be shared.
 // expected-error@+1 {{which share what comes in boxes}}
-kernel.func @computed(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cluster = array<i64: 1, 2>, cuda.variant_of = @base, grid = #sym.expr<16>, schedule = #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16, stage = false>, threads = 384 : i64} {
+kernel.func @computed(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <16>, threads = 384, cluster = [1, 2]>, schedule = #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16, stage = false>} {
   %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xbf16> -> bf16
     %n = arith.negf %a : bf16
@@ -38,7 +38,7 @@ kernel.func @computed(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tenso
 
 // Half of 64 neighbours is no box.
 // expected-error@+1 {{which share what comes in boxes}}
-kernel.func @half(%x: tensor<512x64xbf16>, %w: tensor<64x512xbf16>) -> tensor<512x512xf32> attributes {aligned, cluster = array<i64: 2, 1>, cuda.variant_of = @base, grid = #sym.expr<32>, schedule = #kernel.schedule<tile = [64, 64], block = [128, 64, 64], lanes = 16, stage = false>, threads = 384 : i64} {
+kernel.func @half(%x: tensor<512x64xbf16>, %w: tensor<64x512xbf16>) -> tensor<512x512xf32> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <32>, threads = 384, cluster = [2, 1]>, schedule = #kernel.schedule<tile = [64, 64], block = [128, 64, 64], lanes = 16, stage = false>} {
   %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xbf16> -> bf16
     kernel.yield %a : bf16
@@ -55,7 +55,7 @@ kernel.func @half(%x: tensor<512x64xbf16>, %w: tensor<64x512xbf16>) -> tensor<51
 // -----
 
 // expected-error@+1 {{a schedule for warpgroups needs}}
-kernel.func @nothing(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cluster = array<i64: 0, 2>, cuda.variant_of = @base, grid = #sym.expr<16>, schedule = #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16, stage = false>, threads = 384 : i64} {
+kernel.func @nothing(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <16>, threads = 384, cluster = [2]>, schedule = #kernel.schedule<tile = [64, 128], block = [128, 128, 64], lanes = 16, stage = false>} {
   %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xbf16> -> bf16
     kernel.yield %a : bf16

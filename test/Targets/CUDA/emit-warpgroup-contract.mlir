@@ -217,7 +217,7 @@ kernel.func @prologue(%x: tensor<2048x1024xf32>, %w: tensor<2048x1024xbf16>) -> 
 
 // expected-error @+1 {{a schedule for warpgroups needs tile = [64, n] and block = [m, n, 64], for operands that come 16 bytes at a time}}
 kernel.func @wrong(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xf32>
-    attributes {aligned, cuda.variant_of = @other, schedule = #kernel.schedule<tile = [64, 64], block = [128, 128, 32], lanes = 16, stage = false>, grid = #sym.expr<256>, threads = 128 : i64} {
+    attributes {aligned, cuda.variant_of = @other, schedule = #kernel.schedule<tile = [64, 64], block = [128, 128, 32], lanes = 16, stage = false>, launch = #kernel.launch<grid = <256>, threads = 128>} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
     kernel.yield %a : bf16

@@ -4,11 +4,9 @@
 // each of the 128, whose 16 steps are enough for that.
 // CHECK-LABEL: kernel.func @product(
 // CHECK: kernel.func @product_sm_90a(
-// CHECK-SAME: cluster = array<i64: 2, 1>
 // CHECK-SAME: cuda.variant_of = @product
-// CHECK-SAME: grid = #sym.expr<256>
+// CHECK-SAME: launch = #kernel.launch<grid = <256>, threads = 384, cluster = [2, 1]
 // CHECK-SAME: #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16,
-// CHECK-SAME: threads = 384
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
@@ -135,9 +133,8 @@ kernel.func @floats(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<
 // Attention of many queries over memory as it is has one, too; with few, or over what is computed, it has none.
 // CHECK-LABEL: kernel.func @attention(
 // CHECK: kernel.func @attention_sm_90a(
-// CHECK-SAME: grid = #sym.expr<8>
+// CHECK-SAME: launch = #kernel.launch<grid = <8>, threads = 384
 // CHECK-SAME: #kernel.schedule<tile = [64], block = [128, 128], lanes = 16,
-// CHECK-SAME: threads = 384
 // CHECK: kernel.func @few(
 // CHECK-NOT: sm_90a
 kernel.func @attention(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attributes {aligned} {
@@ -188,7 +185,7 @@ kernel.func @computed(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attribut
 
 // Keys in parts as well, in blocks that divide a part.
 // CHECK-LABEL: kernel.func @keys_in_parts_sm_90a(
-// CHECK-SAME: grid = #sym.expr<8*(s0 ceildiv 192)>
+// CHECK-SAME: launch = #kernel.launch<grid = <8*(s0 ceildiv 192)>
 // CHECK-SAME: #kernel.schedule<tile = [64], block = [128, 64], lanes = 16,
 kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym.shape<[2, s0, 64]>>)
     -> (tensor<?x2x512x64xf32, #sym.shape<[s0 ceildiv 192, 2, 512, 64]>>, tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>,

@@ -2,7 +2,7 @@
 
 // A block has 32 elements of a row of the source by 64 of a row of the result, of which a thread writes four at once.
 // CHECK-LABEL: kernel.func @transpose
-// CHECK-SAME: grid = #sym.expr<1024>
+// CHECK-SAME: launch = #kernel.launch<grid = <1024>
 // CHECK-SAME: schedule = #kernel.schedule<tile = [32, 64], block = [256], lanes = 4, stage = true>
 kernel.func @transpose(%x: tensor<2048x1024xf32>) -> tensor<1024x2048xf32> attributes {aligned} {
   %y = kernel.map {
@@ -29,7 +29,7 @@ kernel.func @unaligned(%x: tensor<2048x1024xbf16>) -> tensor<1024x2048xbf16> {
 
 // Images of unknown size to channels first: height and width are one loop, and the tile has all of the three channels.
 // CHECK-LABEL: kernel.func @channels_first
-// CHECK-SAME: grid = #sym.expr<s0*((s1*s2) ceildiv 512)>
+// CHECK-SAME: launch = #kernel.launch<grid = <s0*((s1*s2) ceildiv 512)>
 // CHECK-SAME: schedule = #kernel.schedule<tile = [3, 512], block = [256], lanes = 1, stage = true>
 kernel.func @channels_first(%x: tensor<?x?x?x3xf32, #sym.shape<[s0, s1, s2, 3]>>) -> tensor<?x3x?x?xf32, #sym.shape<[s0, 3, s1, s2]>> attributes {aligned} {
   %y = kernel.map {
@@ -74,7 +74,7 @@ kernel.func @sum(%x: tensor<512x512xbf16>, %y: tensor<512x512xf32>, %z: tensor<5
 
 // Heads of a decoder's keys: batch and head are where the tile is.
 // CHECK-LABEL: kernel.func @keys
-// CHECK-SAME: grid = #sym.expr<8*s0*(s1 ceildiv 64)>
+// CHECK-SAME: launch = #kernel.launch<grid = <8*s0*(s1 ceildiv 64)>
 // CHECK-SAME: schedule = #kernel.schedule<tile = [64, 64], block = [256], lanes = 1, stage = true>
 kernel.func @keys(%x: tensor<?x8x?x64xf16, #sym.shape<[s0, 8, s1, 64]>>) -> tensor<?x8x64x?xf16, #sym.shape<[s0, 8, 64, s1]>> attributes {aligned} {
   %y = kernel.map {

@@ -17,6 +17,8 @@
 
 #include "kiln/Dialect/Kernel/KernelDialect.h.inc"
 
+#include "kiln/Dialect/Kernel/KernelAttrInterfaces.h.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "kiln/Dialect/Kernel/KernelAttributes.h.inc"
 
@@ -26,6 +28,10 @@
 #include "kiln/Dialect/Kernel/KernelOps.h.inc"
 
 namespace kiln::kernel {
+
+// Custom assembly of attributes: `[2, 1]`.
+mlir::ParseResult parseSizes(mlir::AsmParser &parser, llvm::SmallVectorImpl<int64_t> &sizes);
+void printSizes(mlir::AsmPrinter &printer, llvm::ArrayRef<int64_t> sizes);
 
 /// On a kernel.constant: a buffer that the program assigns. Its value is only what the first run
 /// begins with, so nothing may be computed from it ahead of time.

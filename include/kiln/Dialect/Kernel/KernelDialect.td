@@ -55,7 +55,8 @@ class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, m
 
 //===-- Attributes ------------------------------------------------------------------------------===//
 
-def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
+def Kernel_ScheduleAttr
+    : AttrDef<Kernel_Dialect, "Schedule", [DeclareAttrInterfaceMethods<Kernel_ScheduleAttrInterface>]> {
   let mnemonic = "schedule";
   let summary = "how a kernel's loops are run";
   let description = [{
@@ -76,6 +77,35 @@ def Kernel_ScheduleAttr : AttrDef<Kernel_Dialect, "Schedule"> {
   let assemblyFormat =
       "`<` `tile` `=` `[` $tile `]` `,` `block` `=` `[` $block `]` `,` `lanes` `=` $lanes `,` "
       "`stage` `=` $stage `>`";
+}
+
+def Kernel_LaunchAttr : AttrDef<Kernel_Dialect, "Launch"> {
+  let mnemonic = "launch";
+  let summary = "what a launch of a kernel takes";
+  let description = [{
+    It follows from the kernel and its schedule, and is set together with that: the host program needs
+    it without knowing the target's schedules.
+
+    `#kernel.launch<grid = <s0 ceildiv 4>, scratch = 128>`
+
+    - `grid`: the number of tasks, or of blocks of threads, over symbols.
+    - `threads`: of a block, on a device; 0 where a task is one thread's.
+    - `scratch`: bytes of private memory of a task.
+    - `cluster`: blocks that run at the same time, along each dim of the result's blocks; nothing where
+      each block is by itself.
+
+    Constraints. (C1) `grid` is a valid expression. (C2) `threads` and `scratch` are not negative.
+    (C3) `cluster` has one or more sizes, all of them positive, or none.
+  }];
+  let parameters = (ins "::kiln::sym::ExprAttr":$grid, DefaultValuedParameter<"int64_t", "0">:$threads,
+                        DefaultValuedParameter<"int64_t", "0">:$scratch,
+                        OptionalArrayRefParameter<"int64_t">:$cluster);
+  let assemblyFormat = "`<` struct($grid, $threads, $scratch, custom<Sizes>($cluster)) `>`";
+  let builders = [AttrBuilderWithInferredContext<
+      (ins "::kiln::sym::ExprAttr":$grid, CArg<"int64_t", "0">:$threads,
+           CArg<"int64_t", "0">:$scratch, CArg<"::llvm::ArrayRef<int64_t>", "{}">:$cluster),
+      [{ return $_get(grid.getContext(), grid, threads, scratch, cluster); }]>];
+  let genVerifyDecl = 1;
 }
 
 #endif // KILN_KERNEL_DIALECT_TD

@@ -1,4 +1,4 @@
-// Questions that passes ask of ops, so that they need not know each of them.
+// Questions that passes ask of ops and of schedules, so that they need not know each of them.
 #ifndef KILN_KERNEL_INTERFACES_TD
 #define KILN_KERNEL_INTERFACES_TD
 
@@ -48,6 +48,19 @@ def Kernel_IndexedOpInterface : OpInterface<"IndexedOpInterface"> {
                     [{ $_op.setMapAttr(map); }]>,
     InterfaceMethod<"what the map takes after the dims", "::mlir::OperandRange", "getValues">,
     InterfaceMethod<"", "::mlir::MutableOperandRange", "getValuesMutable">
+  ];
+}
+
+def Kernel_ScheduleAttrInterface : AttrInterface<"ScheduleAttrInterface"> {
+  let cppNamespace = "::kiln::kernel";
+  let description = [{
+    How a target runs a kernel: every decision that its code generator does not make again. Each strategy
+    of a target is an attribute of its own, with named parameters, whose verifier refuses numbers that
+    can be run with no kernel. The target's planner refuses those that cannot be run with this one.
+  }];
+  let methods = [
+    InterfaceMethod<"whether it is a schedule for ops of this kind", "bool", "appliesTo",
+                    (ins "::mlir::Operation *":$root)>
   ];
 }
 

@@ -547,14 +547,17 @@ def Kernel_FuncOp : Kernel_Op<"func", [IsolatedFromAbove, FunctionOpInterface, O
   let summary = "one kernel: a structured op that a target compiles on its own";
   let description = [{
     Takes and returns tensors; a launch passes the operand buffers, then the result buffers. Body: one
-    structured op and `kernel.return`. `schedule` says how it is run, `grid` how many tasks it has and
-    `scratch` how many bytes of private memory a task needs (both set by the target).
+    structured op and `kernel.return`. `schedule` says how it is run, and `launch` what follows from that
+    for the host program: the number of tasks and the memory they need. A target sets both. With
+    `aligned`, all launches pass buffers that begin at multiples of 16 bytes.
+    Constraint (C1): `schedule` is for structured ops of this kind.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
-                       OptionalAttr<Kernel_ScheduleAttr>:$schedule);
+                       OptionalAttr<Kernel_ScheduleAttrInterface>:$schedule,
+                       OptionalAttr<Kernel_LaunchAttr>:$launch, UnitAttr:$aligned);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{

@@ -14,8 +14,6 @@ constexpr int64_t warpSize = 32;
 
 /// Bytes that a thread reads or writes at once, at most.
 constexpr int64_t vectorBytes = 16;
-/// The attribute of a kernel.func whose buffers all begin at multiples of `vectorBytes`.
-constexpr llvm::StringLiteral alignedAttrName = "aligned";
 
 /// Names of attributes of the function that a kernel becomes.
 constexpr llvm::StringLiteral symbolsAttrName = "cuda.symbols";
@@ -51,10 +49,13 @@ struct KernelPlan {
   sym::Expr grid; // blocks, over symbols
   int64_t threads = 0;
   ClusterShape cluster = {};
+
+  kernel::LaunchAttr launch() const;
 };
 
-/// The attribute of a kernel.func whose blocks are in clusters: `array<i64: m, n>`.
-constexpr llvm::StringLiteral clusterAttrName = "cluster";
+inline kernel::ScheduleAttr getSchedule(kernel::FuncOp func) {
+  return codegen::getSchedule<kernel::ScheduleAttr>(func);
+}
 
 /// The machine as the CPU's tools see it: registers hold one element.
 const codegen::CPUInfo &getThreadTarget();

@@ -187,7 +187,7 @@ FailureOr<KernelPlan> cpu::planAttention(kernel::FuncOp func, const CPUInfo &tar
   if (op.getPart())
     return op.emitError("cannot be compiled for CPUs: attention in parts");
   KernelPlan plan;
-  plan.schedule = func.getScheduleAttr();
+  plan.schedule = getSchedule<kernel::ScheduleAttr>(func);
   if (!plan.schedule) {
     FailureOr<AttentionLayout> layout = AttentionLayout::get(op, target);
     if (failed(layout))

@@ -510,7 +510,7 @@ void cpu::emitAttentionResult(KernelFrame &frame, BodyEmitter &values, kernel::A
 
 LogicalResult cpu::emitAttention(KernelFrame &frame, kernel::AttentionOp attention) {
   FailureOr<AttentionLayout> layout =
-      getScheduledLayout(attention, frame.func.getScheduleAttr(), frame.target);
+      getScheduledLayout(attention, getSchedule<kernel::ScheduleAttr>(frame.func), frame.target);
   if (failed(layout))
     return failure();
   if (layout->byQuery)

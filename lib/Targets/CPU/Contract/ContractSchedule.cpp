@@ -149,7 +149,7 @@ FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const CPUInfo &targ
   if (op.getPart())
     return op.emitError("cannot be compiled for CPUs: a product in parts");
   KernelPlan plan;
-  plan.schedule = func.getScheduleAttr();
+  plan.schedule = getSchedule<kernel::ScheduleAttr>(func);
   if (!plan.schedule) {
     FailureOr<ContractLayout> layout = ContractLayout::get(op, target);
     if (failed(layout))

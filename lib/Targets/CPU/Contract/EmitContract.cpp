@@ -482,7 +482,7 @@ private:
 
 LogicalResult cpu::emitContract(KernelFrame &frame, kernel::ContractOp contract) {
   FailureOr<ContractLayout> layout =
-      getScheduledLayout(contract, frame.func.getScheduleAttr(), frame.target);
+      getScheduledLayout(contract, getSchedule<kernel::ScheduleAttr>(frame.func), frame.target);
   if (failed(layout))
     return failure();
   ContractEmitter(frame, contract, std::move(*layout)).emit();

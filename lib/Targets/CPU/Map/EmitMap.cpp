@@ -14,7 +14,7 @@ public:
   MapEmitter(KernelFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()), domain(map.getDomain()),
         position(domain.size()),
-        plan(makeMapPlan(map, frame.func.getScheduleAttr(), frame.target)) {}
+        plan(makeMapPlan(map, getSchedule<kernel::ScheduleAttr>(frame.func), frame.target)) {}
 
   void emit() {
     // Known from the start, whatever loop they are part of.

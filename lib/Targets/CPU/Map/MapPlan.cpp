@@ -313,7 +313,7 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
   auto map = cast<kernel::MapOp>(func.getRoot());
   if (failed(verifyValueTypes(map)))
     return failure();
-  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func);
   if (schedule && (schedule.getTile().empty() || schedule.getBlock().size() != 2 ||
                    schedule.getBlock()[0] < 1 || schedule.getTile()[0] < 1))
     return func.emitError("a map's schedule needs tile = [lanes, dim, count] and block = [rows, "

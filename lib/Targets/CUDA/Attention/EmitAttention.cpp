@@ -76,7 +76,7 @@ FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
     return op.emitError("cannot be compiled for CUDA: attention with heads of ")
            << op.getD().getValue().str() << " and " << op.getDv().getValue().str()
            << " features, which cuda-expand-attention makes products of";
-  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  kernel::ScheduleAttr schedule = getSchedule(func);
   if (!schedule && mayUseTensorCores(op))
     schedule = chooseMatrixAttention(op);
   if (!schedule)
@@ -102,8 +102,8 @@ namespace {
 class AttentionEmitter : AttentionKernel {
 public:
   AttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
-      : AttentionKernel(frame, op), rows(frame.func.getScheduleAttr().getTile()[0]),
-        layout(op, rows), vector(layout.vector) {}
+      : AttentionKernel(frame, op), rows(getSchedule(frame.func).getTile()[0]), layout(op, rows),
+        vector(layout.vector) {}
 
   void emit() {
     bindBlock(layout.blockRows);
@@ -301,7 +301,7 @@ private:
 LogicalResult cuda::emitAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
   if (frame.func->hasAttr(variantAttrName))
     return emitWarpgroupAttention(frame, attention);
-  if (isMatrixAttention(frame.func.getScheduleAttr()))
+  if (isMatrixAttention(getSchedule(frame.func)))
     emitMatrixAttention(frame, attention);
   else
     AttentionEmitter(frame, attention).emit();

@@ -93,8 +93,8 @@ class MatrixAttentionEmitter : AttentionKernel {
 public:
   MatrixAttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
       : AttentionKernel(frame, op), type(getOperandType(op.getQ())), fragments(frame, type),
-        numWarps(frame.numThreads / warpSize), rows(frame.func.getScheduleAttr().getTile()[0]),
-        rowTiles(rows / mmaM), keyBlock(frame.func.getScheduleAttr().getBlock()[1]),
+        numWarps(frame.numThreads / warpSize), rows(getSchedule(frame.func).getTile()[0]),
+        rowTiles(rows / mmaM), keyBlock(getSchedule(frame.func).getBlock()[1]),
         keyTiles(keyBlock / mmaN),
         queries(makeRows(q, op.getQ(), numBatch, numBatch + 2, m, depth, numWarps * rows)),
         keys(makeRows(k, op.getK(), numBatch + 1, numBatch + 2, n, depth, keyBlock)),
@@ -153,7 +153,7 @@ private:
                 sym::Expr limit, int64_t features, int64_t count) {
     int64_t line = llvm::PowerOf2Ceil(llvm::alignTo(features, depthOfStep));
     SharedMatrix matrix{type, count, line};
-    bool fits = frame.func->hasAttr(alignedAttrName) && features % matrix.chunk() == 0;
+    bool fits = frame.func.getAligned() && features % matrix.chunk() == 0;
     std::optional<CopySource> copied;
     if (fits)
       copied = findCopySource(region, sym::Expr::dim(featureDim), matrix.chunk());

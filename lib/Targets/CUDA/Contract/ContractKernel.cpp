@@ -69,7 +69,7 @@ void ContractKernel::storeValues(sym::Expr n, ValueRange values) {
     bind(epilogue, dims.nGroups, n + i, /*isNamed=*/false);
     offsets.push_back(frame.assumptions.simplify(resultOffset()));
   }
-  bool areOne = isa<FloatType>(type) && frame.func->hasAttr(alignedAttrName) &&
+  bool areOne = isa<FloatType>(type) && frame.func.getAligned() &&
                 frame.assumptions.isMultipleOf(offsets[0], count);
   for (int64_t i = 1; i < count; ++i)
     areOne &= frame.assumptions.simplify(offsets[i] - offsets[0]).isConstant(i);
@@ -86,7 +86,7 @@ void ContractKernel::storeValues(sym::Expr n, ValueRange values) {
 
 bool ContractKernel::hasRuns(int64_t count) {
   const sym::Assumptions &assumptions = frame.assumptions;
-  if (!frame.func->hasAttr(alignedAttrName) || dims.nGroups.empty() ||
+  if (!frame.func.getAligned() || dims.nGroups.empty() ||
       !assumptions.isMultipleOf(dims.nGroups.back().extent, count))
     return false;
   SmallVector<sym::Expr> index;

@@ -96,7 +96,7 @@ bool cuda::isWide(kernel::FuncOp func, const ContractDims &dims, Side side) {
   ArrayRef<codegen::DimGroup> groups = !dims.isAlongRows(side) ? dims.kGroups
                                        : side == Side::Left    ? dims.mGroups
                                                                : dims.nGroups;
-  return func->hasAttr(alignedAttrName) && !groups.empty() &&
+  return func.getAligned() && !groups.empty() &&
          assumptions.isMultipleOf(groups.back().extent, elements);
 }
 
@@ -152,7 +152,7 @@ static kernel::ScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op
         bytes = std::min<int64_t>(bytes, storage.getIntOrFloatBitWidth() / 8);
     });
   int64_t lanes = vectorBytes / bytes;
-  while (lanes > 1 && (!func->hasAttr(alignedAttrName) || dims.kGroups.empty() ||
+  while (lanes > 1 && (!func.getAligned() || dims.kGroups.empty() ||
                        !assumptions.isMultipleOf(dims.kGroups.back().extent, lanes)))
     lanes /= 2;
   int64_t rows = *dims.m.constant(), columns = 1, enough = rows == 1 ? manyWarps : manyWarps / 2;
@@ -174,7 +174,7 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
       dims.operandType.getIntOrFloatBitWidth() > dims.sumType.getIntOrFloatBitWidth())
     return op.emitError("cannot be compiled for CUDA: a product of ")
            << dims.operandType << " summed in " << dims.sumType;
-  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  kernel::ScheduleAttr schedule = getSchedule(func);
   if (!schedule && isDot(dims))
     schedule = chooseDot(func, op, dims);
   if (schedule && schedule.getTile().size() == 1) {

@@ -28,7 +28,7 @@ struct Operand {
 class ContractEmitter : ContractKernel {
 public:
   ContractEmitter(DeviceFrame &frame, kernel::ContractOp op)
-      : ContractKernel(frame, op), plan(readContractPlan(frame.func.getScheduleAttr())),
+      : ContractKernel(frame, op), plan(readContractPlan(getSchedule(frame.func))),
         tile(plan.depth == 1 ? makeScalarTile(frame, plan, dims)
                              : makeMatrixTile(frame, plan, dims)),
         thread(frame.addVariable(frame.thread, frame.numThreads)),
@@ -160,7 +160,7 @@ private:
 LogicalResult cuda::emitContract(DeviceFrame &frame, kernel::ContractOp contract) {
   if (frame.func->hasAttr(variantAttrName))
     return emitWarpgroupContract(frame, contract);
-  if (frame.func.getScheduleAttr().getTile().size() == 1)
+  if (getSchedule(frame.func).getTile().size() == 1)
     emitDot(frame, contract);
   else
     ContractEmitter(frame, contract).emit();

@@ -15,8 +15,8 @@ public:
   DotEmitter(DeviceFrame &frame, kernel::ContractOp op)
       : ContractKernel(frame, op), lhs(frame, op.getLhs()), rhs(frame, op.getRhs()),
         warp(frame, warpSize), numRows(*dims.m.constant()),
-        numColumns(frame.func.getScheduleAttr().getBlock()[1]),
-        vector(frame.func.getScheduleAttr().getLanes()) {}
+        numColumns(getSchedule(frame.func).getBlock()[1]),
+        vector(getSchedule(frame.func).getLanes()) {}
 
   void emit() {
     int64_t numWarps = frame.numThreads / warpSize;

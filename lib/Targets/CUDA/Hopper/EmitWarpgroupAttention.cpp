@@ -548,8 +548,7 @@ private:
 
 LogicalResult cuda::emitWarpgroupAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
   auto operands = findWarpgroupAttention(frame.func);
-  auto plan =
-      operands ? readWarpgroupAttention(frame.func.getScheduleAttr(), *operands) : std::nullopt;
+  auto plan = operands ? readWarpgroupAttention(getSchedule(frame.func), *operands) : std::nullopt;
   if (!plan)
     return frame.func.emitError("a schedule for warpgroups needs tile = [64] and block = "
                                 "[queries, keys], for operands that are memory as it is");

@@ -32,11 +32,7 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     variant.setSymName((func.getSymName() + "_sm_90a").str());
     variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
     variant.setScheduleAttr(plan.schedule);
-    variant->setAttr("grid", sym::ExprAttr::get(func.getContext(), plan.grid));
-    variant->setAttr(codegen::threadsAttrName, builder.getI64IntegerAttr(plan.threads));
-    if (plan.cluster.blocks() > 1)
-      variant->setAttr(clusterAttrName,
-                       builder.getDenseI64ArrayAttr({plan.cluster.m, plan.cluster.n}));
+    variant.setLaunchAttr(plan.launch());
   }
 };
 

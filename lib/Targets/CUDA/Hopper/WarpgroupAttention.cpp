@@ -59,7 +59,7 @@ static bool isShort(Region &bias) {
 
 std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func) {
   auto op = dyn_cast<kernel::AttentionOp>(func.getRoot());
-  if (!op || !func->hasAttr(alignedAttrName) || !isShort(op.getBias()) ||
+  if (!op || !func.getAligned() || !isShort(op.getBias()) ||
       codegen::estimate(op.getM().getValue()) < minQueries)
     return std::nullopt;
   auto typeOf = [](Region &region) {

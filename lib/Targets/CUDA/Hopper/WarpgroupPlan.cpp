@@ -42,7 +42,7 @@ static std::optional<WarpgroupOperand> findOperand(kernel::FuncOp func, kernel::
 
 std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func) {
   auto op = dyn_cast<kernel::ContractOp>(func.getRoot());
-  if (!op || !func->hasAttr(alignedAttrName) || op.getPanel())
+  if (!op || !func.getAligned() || op.getPanel())
     return std::nullopt;
   ContractDims dims(op);
   if (!dims.sumType.isF32() || !(dims.operandType.isF16() || dims.operandType.isBF16()) ||
@@ -157,7 +157,7 @@ KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOpera
 
 std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::FuncOp func,
                                                      const WarpgroupOperands &operands) {
-  auto schedule = func.getScheduleAttr();
+  auto schedule = getSchedule(func);
   auto tile = schedule.getTile(), block = schedule.getBlock();
   if (tile.size() != 2 || block.size() != 3 || tile[0] != wgmmaM || tile[1] != block[1] ||
       (block[0] != wgmmaM && block[0] != WarpgroupPlan::consumers * wgmmaM) ||

@@ -18,9 +18,8 @@ class MapEmitter {
 public:
   MapEmitter(DeviceFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()), dims(map), position(dims.domain.size()),
-        team(frame, frame.func.getScheduleAttr().getTile()[0]),
-        numSteps(frame.func.getScheduleAttr().getTile()[1]),
-        vector(frame.func.getScheduleAttr().getLanes()) {
+        team(frame, getSchedule(frame.func).getTile()[0]),
+        numSteps(getSchedule(frame.func).getTile()[1]), vector(getSchedule(frame.func).getLanes()) {
     if (!dims.reduced)
       return;
     team.vector = vector;
@@ -209,7 +208,7 @@ private:
 } // namespace
 
 LogicalResult cuda::emitMap(DeviceFrame &frame, kernel::MapOp map) {
-  if (frame.func.getScheduleAttr().getStage()) {
+  if (getSchedule(frame.func).getStage()) {
     emitTransposedMap(frame, map);
     return success();
   }

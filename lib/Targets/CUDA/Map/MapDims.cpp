@@ -77,7 +77,7 @@ MapDims::MapDims(kernel::MapOp map) : domain(map.getDomain()) {
     i = end;
   }
   findWalks(map);
-  if (map->getParentOp()->hasAttr(alignedAttrName) && walksAlong(map, dependences))
+  if (map->getParentOfType<kernel::FuncOp>().getAligned() && walksAlong(map, dependences))
     findVector(map);
   findSteps(map);
 }
@@ -214,7 +214,7 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
   if (failed(codegen::verifyValueTypes(map)))
     return failure();
   MapDims dims(map);
-  kernel::ScheduleAttr schedule = func.getScheduleAttr();
+  kernel::ScheduleAttr schedule = getSchedule(func);
   if (!schedule)
     if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims))
       schedule = plan->schedule(func.getContext());

@@ -83,7 +83,7 @@ void TransposePlan::findReads(kernel::MapOp map) {
 void TransposePlan::findVectors(kernel::MapOp map) {
   for (Value result : map.getResults())
     resultBytes = std::max(resultBytes, getBytes(result));
-  if (!map->getParentOp()->hasAttr(alignedAttrName))
+  if (!map->getParentOfType<kernel::FuncOp>().getAligned())
     return;
   sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
   auto widest = [&](int64_t bytes, sym::Expr extent, sym::Expr rest) {
