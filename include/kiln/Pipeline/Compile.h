@@ -4,7 +4,6 @@
 
 #include "kiln/Codegen/CPUInfo.h"
 #include "kiln/Link/Link.h"
-#include "kiln/Targets/CUDA/Architecture.h"
 #include "llvm/Support/Error.h"
 #include <functional>
 #include <string>

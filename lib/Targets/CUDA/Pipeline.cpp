@@ -1,6 +1,5 @@
 // The CUDA target's stage, from kernels to functions in the LLVM and NVVM dialects.
 #include "kiln/Codegen/Passes.h"
-#include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"

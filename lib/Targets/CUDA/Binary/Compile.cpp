@@ -4,7 +4,6 @@
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "kiln/Codegen/Passes.h"
 #include "kiln/Link/Link.h"
-#include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Targets/CUDA/CUDA.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
