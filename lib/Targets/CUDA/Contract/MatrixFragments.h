@@ -15,6 +15,21 @@ constexpr int64_t mmaM = 16, mmaN = 8, mmaStepBytes = 32;
 /// that those of 8 neighbouring lines are in different banks (a swizzle): no instruction that reads
 /// or writes them waits for another's bank. `padded` lines are as they are, 32 bytes apart modulo
 /// the banks, for loads of single elements.
+///
+/// Lines of 8 chunks, which are all banks: the chunk that lies at each place. Chunk 2 of 8 lines,
+/// which one ldmatrix reads, is at 8 different places. Of shorter lines, as many as fill the banks
+/// have one key.
+///
+///   line | key | banks 0-3  4-7  8-11 12-15 16-19 20-23 24-27 28-31
+///   -----+-----+----------------------------------------------------
+///     0  |  0  |      0     1    [2]    3     4     5     6     7
+///     1  |  1  |      1     0     3    [2]    5     4     7     6
+///     2  |  2  |     [2]    3     0     1     6     7     4     5
+///     3  |  3  |      3    [2]    1     0     7     6     5     4
+///     4  |  4  |      4     5     6     7     0     1    [2]    3
+///     5  |  5  |      5     4     7     6     1     0     3    [2]
+///     6  |  6  |      6     7     4     5    [2]    3     0     1
+///     7  |  7  |      7     6     5     4     3    [2]    1     0
 struct SharedMatrix {
   mlir::Type type;
   int64_t lines, length;
@@ -34,6 +49,18 @@ struct SharedMatrix {
 /// operand, rows g and g + 8, of the right one column g, both at the steps 2t and 2t + 1 of either
 /// half of the steps (TF32: at step t of either half); and of the sums, rows g and g + 8 at columns
 /// 2t and 2t + 1. A register has two steps (TF32: one).
+///
+/// Lanes that hold the left operand (elements of two bytes), in registers a0 to a3, and the sums,
+/// in c0 to c3; the right operand's column g is as the left one's row g, in b0 and b1:
+///
+///           steps 0-1 2-3 4-5 6-7 | 8-9 10-11 12-13 14-15        columns 0 1 | 2 3 | 4 5 | 6 7
+///   row 0       a0: 0   1   2   3 | a2: 0   1     2     3    row 0   c0 c1: 0     1     2     3
+///   row 1           4   5   6   7 |     4   5     6     7    row 1          4     5     6     7
+///    ...                          |                           ...
+///   row 7          28  29  30  31 |    28  29    30    31    row 7         28    29    30    31
+///   row 8       a1: 0   1   2   3 | a3: 0   1     2     3    row 8   c2 c3: 0     1     2     3
+///    ...                          |                           ...
+///   row 15         28  29  30  31 |    28  29    30    31    row 15        28    29    30    31
 class MatrixFragments {
 public:
   MatrixFragments(DeviceFrame &frame, mlir::Type type);

@@ -14,6 +14,17 @@ namespace kiln::cuda {
 /// side by side should have of 128 bytes (all banks): the number of the lane that reads a line is
 /// added (xor) to those of the granules. Neighbouring lanes then read from banks of their own, and
 /// so do lanes of one line, whose granules are still all the same ones.
+///
+/// Four lines of 128 bytes in granules of 32 bytes, read by four lanes a line each (`vector` 1):
+/// the granule that lies at each place. What the lanes read at position 0, [0], is in banks of its
+/// own.
+///
+///   line | key | bytes 0-31  32-63  64-95  96-127
+///   -----+-----+---------------------------------
+///     0  |  0  |     [0]      1      2      3
+///     1  |  1  |      1      [0]     3      2
+///     2  |  2  |      2       3     [0]     1
+///     3  |  3  |      3       2      1     [0]
 class SwizzledTile {
 public:
   SwizzledTile(DeviceFrame &frame, const TransposePlan &plan, const TransposePlan::Read &read);
