@@ -64,7 +64,7 @@ def indices():
 
     def column(i):
         return i[:, None].expand(3, 4)
-    functions = [lambda a, i: a.index_select(0, i), lambda a, i: a.gather(0, column(i)), lambda a, i: a.take(i), lambda a, i: F.embedding(i, a), lambda a, i: a[i],
+    functions = [lambda a, i: a.index_select(0, i), lambda a, i: a.gather(0, column(i)), lambda a, i: a.take(i), lambda a, i: torch.take_along_dim(a, i), lambda a, i: F.embedding(i, a), lambda a, i: a[i],
                  lambda a, i: a.index_add(0, i, ones), lambda a, i: a.index_copy(0, i, ones), lambda a, i: a.index_fill(0, i, 2.0),
                  lambda a, i: a.scatter(0, column(i), ones), lambda a, i: a.scatter_add(0, column(i), ones), lambda a, i: torch.index_put(a, (i,), ones),
                  lambda a, i: torch.index_put(a, (i,), ones, accumulate=True), lambda a, i: a.put(i, torch.ones(3)), lambda a, i: F.embedding_bag(i[None], a),

@@ -51,6 +51,7 @@ def areas(x, y, v):
     far = torch.where(x[:2] > 100, INF, x[:2].float())
     return (*[f(t, *at) for f in (torch.trapezoid, torch.cumulative_trapezoid) for t in (x, y, far) for at in ((), (v,), (v.float(),), (x[1],))],
             *torch.gradient(y, edge_order=2), *torch.gradient(v), *torch.gradient(v, spacing=0.5, edge_order=2), *torch.gradient(v, spacing=(torch.tensor([0, 1, 3, 4, 9]),), edge_order=2),
+            *torch.gradient(v[:3], spacing=(torch.tensor([36, 104, -45], dtype=torch.int8),), edge_order=2),
             *torch.gradient(far[1], spacing=(torch.tensor([0.0, 1.0, 3.0, 4.0, 9.0]),)),
             F.poisson_nll_loss(v, v.flip(0), reduction="none"), F.poisson_nll_loss(y, y.flip(0).abs(), log_input=False), F.cosine_embedding_loss(y, y.flip(0), torch.tensor([1, -1, 1]), reduction="none"),
             *[F.pairwise_distance(t, t.flip(0), eps=eps) for t in (x, y, far) for eps in (1e-6, 0.0)], F.triplet_margin_loss(x, x.flip(0), x.flip(1), reduction="none"),

@@ -34,6 +34,9 @@ def test_index(check_calls):
 
 def test_take(check_calls):
     check_calls(lambda x, i: (x.flatten()[i], torch.take_along_dim(x, i[None, :3], 1)), (some(4, 9), indices(9, 5)), rtol=0, atol=0)
+    # Along a dim they count modulo its size.
+    far = torch.tensor([[7, -9, 2**62 + 1, -(2**63), 2**63 - 1, 4, -5, -6, 5]])
+    check_calls(lambda x, i: (torch.take_along_dim(x, i, 0), torch.take_along_dim(x, i.mT[:5] - 2**61, 1)), (some(5, 9), far), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("bad", [5, -6, 1 << 40, -(1 << 63), (1 << 63) - 1])

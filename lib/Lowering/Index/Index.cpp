@@ -74,7 +74,8 @@ static LogicalResult lowerIndexSelect(Call &call) {
   }));
 }
 
-/// gather with the other dims broadcast; without a dim, of the flattened tensors.
+/// gather with the other dims broadcast. Along a dim ATen takes indices modulo its size; without
+/// one it gathers from the flattened tensor, and takes no index outside of it.
 static LogicalResult lowerTakeAlongDim(Call &call) {
   Value self = call.tensor(0), index = call.tensor(1);
   if (!isIndexType(elementType(index)))
@@ -91,10 +92,14 @@ static LogicalResult lowerTakeAlongDim(Call &call) {
     return call.refuse("tensors of different ranks");
   return call.set(call.kernels.map(shape, call.resultType(), [&](BodyBuilder &body) {
     Element place = body.broadcast(index);
+    if (!call.args.isNone("dim")) {
+      Element size = body.index(sizes[dim]);
+      place = remainder(convert(place, size.type()), size);
+    }
     Indices at = indicesOf(body.ownDims());
     for (int64_t i = 0; i < rank; ++i) {
       if (i == dim)
-        at[i] = wrapIndex(body, place, sizes[i]);
+        at[i] = place;
       else if (sizes[i].isConstant(1))
         at[i] = Expr(0);
       else if (!call.kernels.isSame(sizes[i], shape[i]))

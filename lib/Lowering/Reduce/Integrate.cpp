@@ -216,7 +216,7 @@ static Value derivative(Call &call, Value self, int64_t dim, Value positions,
       left = -(widened(ab) * 2.0 + widened(bc)) / abSum * widened(a) +
              widened(sum) / abBc * widened(b) - widened(ab) / bcSum * widened(c);
       right = widened(bc) / abSum * widened(a) - widened(sum) / abBc * widened(b) +
-              (widened(ab) + widened(bc) * 2.0) / bcSum * widened(c);
+              widened(sum + bc) / bcSum * widened(c);
     }
     return chosen();
   });
