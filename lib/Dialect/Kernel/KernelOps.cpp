@@ -281,7 +281,7 @@ std::optional<sym::Expr> ContractOp::getNumParts() {
 }
 
 LogicalResult ContractOp::verify() {
-  unsigned m = getNumBatch(), n = m + getNumM(), k = n + getNumN(), end = k + getNumK();
+  unsigned m = getNumBatch(), n = m + getNumM(), k = n + getNumN();
   if (!isPermutation(getPerm(), k)) // C5
     return emitOpError("perm is not a permutation of the ") << k << " batch, m and n dims";
   if (failed(verifyPart(*this, getPartAttr()))) // C7
@@ -350,7 +350,7 @@ std::optional<sym::Expr> AttentionOp::getNumParts() {
 }
 
 LogicalResult AttentionOp::verify() {
-  unsigned m = getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
+  unsigned m = getNumBatch();
   if (!isPermutation(getPerm(), m + 2))
     return emitOpError("perm is not a permutation of the ") << m + 2 << " batch, m and dv dims";
   if (failed(verifyPart(*this, getPartAttr())) || // C7
@@ -448,7 +448,6 @@ llvm::SmallBitVector ScatterOp::getRegionDims(Region &region) {
 
 LogicalResult ScatterOp::verify() {
   unsigned targets = getNumBatch(), places = targets + getNumTargets();
-  unsigned end = places + getNumPlaces();
   if (!isPermutation(getPerm(), places)) // C6
     return emitOpError("perm is not a permutation of the ") << places << " batch and target dims";
   if (failed(
