@@ -139,16 +139,19 @@ FailureOr<KernelPlan> codegen::planRepeat(kernel::FuncOp func, const CPUInfo &ta
   auto repeat = cast<kernel::RepeatOp>(func.getRoot());
   if (failed(verifyValueTypes(repeat)))
     return failure();
-  kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func);
-  if (!schedule) {
-    // The results are i64.
-    int64_t lanes = preferredLanes(repeat.getCount(), target) == 1 ? 1 : target.vectorBytes / 8;
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {lanes}, {1}, lanes, /*stage=*/false);
-  }
-  return KernelPlan{schedule, repeat.getExtents()[0], 0};
+  FailureOr<RepeatAttr> schedule = getGivenSchedule<RepeatAttr>(func);
+  if (failed(schedule))
+    return failure();
+  if (*schedule)
+    return KernelPlan{*schedule, repeat.getExtents()[0]};
+  // The results are i64.
+  int64_t lanes = preferredLanes(repeat.getCount(), target) == 1 ? 1 : target.vectorBytes / 8;
+  KernelPlan plan{RepeatAttr::get(func.getContext(), lanes), repeat.getExtents()[0]};
+  plan.reason = lanes == 1 ? "counts come one by one" : "vectors of the numbers that are stored";
+  return plan;
 }
 
 LogicalResult codegen::emitRepeat(KernelFrame &frame, kernel::RepeatOp repeat) {
-  RepeatEmitter(frame, repeat, getSchedule<kernel::ScheduleAttr>(frame.func).getLanes()).emit();
+  RepeatEmitter(frame, repeat, getSchedule<RepeatAttr>(frame.func).getLanes()).emit();
   return success();
 }

@@ -41,10 +41,10 @@ public:
         finish(frame, scan.getFinish()), position(dims.domain.size()) {}
 
   void emit() {
-    kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(frame.func);
+    auto schedule = getSchedule<ScanAttr>(frame.func);
     lanes = schedule.getLanes();
-    RowTasks tasks{sym::product(dims.rowExtents()), dims.numColumns(), schedule.getBlock()[0],
-                   schedule.getBlock()[1]};
+    RowTasks tasks{sym::product(dims.rowExtents()), dims.numColumns(), schedule.getRows(),
+                   schedule.getColumns()};
     tasks.emit(frame, lanes, [&](sym::Expr row, sym::Expr first, sym::Expr end) {
       BodyEmitter::Scope initScope(init), bodyScope(body);
       for (auto [dim, value] : llvm::zip(dims.rows, sym::delinearize(row, dims.rowExtents())))
@@ -121,11 +121,14 @@ FailureOr<KernelPlan> codegen::planScan(kernel::FuncOp func, const CPUInfo &targ
     return failure();
   ScanDims dims(scan);
   sym::Expr numRows = sym::product(dims.rowExtents());
-  if (kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func)) {
-    if (schedule.getBlock().size() != 2 || schedule.getBlock()[0] < 1 || schedule.getLanes() < 1)
-      return func.emitError("a scan's schedule needs block = [rows, columns]");
-    RowTasks tasks{numRows, dims.numColumns(), schedule.getBlock()[0], schedule.getBlock()[1]};
-    return KernelPlan{schedule, tasks.grid(), 0};
+  FailureOr<ScanAttr> given = getGivenSchedule<ScanAttr>(func);
+  if (failed(given))
+    return failure();
+  if (ScanAttr schedule = *given) {
+    if (!dims.column && schedule.getLanes() != 1)
+      return func.emitError() << schedule << " has lanes, but the scan has no columns";
+    RowTasks tasks{numRows, dims.numColumns(), schedule.getRows(), schedule.getColumns()};
+    return KernelPlan{schedule, tasks.grid()};
   }
   int64_t lanes = 1;
   if (dims.column) {
@@ -136,9 +139,8 @@ FailureOr<KernelPlan> codegen::planScan(kernel::FuncOp func, const CPUInfo &targ
   double vectors = std::ceil(double(estimate(dims.numColumns())) / lanes);
   double rowCycles = estimate(dims.domain[dims.along]) * vectors * stepCycles;
   RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes);
-  auto schedule = kernel::ScheduleAttr::get(
-      func.getContext(), {lanes}, {tasks.rowBlock, tasks.columnBlock}, lanes, /*stage=*/false);
-  return KernelPlan{schedule, tasks.grid(), 0};
+  auto schedule = ScanAttr::get(func.getContext(), tasks.rowBlock, tasks.columnBlock, lanes);
+  return planRows(schedule, tasks, rowCycles);
 }
 
 LogicalResult codegen::emitScan(KernelFrame &frame, kernel::ScanOp scan) {

@@ -75,10 +75,10 @@ public:
         position(dims.places) {}
 
   void emit() {
-    kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(frame.func);
+    auto schedule = getSchedule<ScatterAttr>(frame.func);
     lanes = schedule.getLanes();
-    RowTasks tasks{sym::product(dims.rowExtents()), dims.numColumns(), schedule.getBlock()[0],
-                   schedule.getBlock()[1]};
+    RowTasks tasks{sym::product(dims.rowExtents()), dims.numColumns(), schedule.getRows(),
+                   schedule.getColumns()};
     init.setLanes(1);
     update.setLanes(1);
     tasks.emit(frame, lanes, [&](sym::Expr row, sym::Expr first, sym::Expr end) {
@@ -206,11 +206,14 @@ FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &t
     return failure();
   ScatterDims dims(scatter);
   sym::Expr numRows = sym::product(dims.rowExtents());
-  if (kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func)) {
-    if (schedule.getBlock().size() != 2 || schedule.getBlock()[0] < 1 || schedule.getLanes() < 1)
-      return func.emitError("a scatter's schedule needs block = [rows, columns]");
-    RowTasks tasks{numRows, dims.numColumns(), schedule.getBlock()[0], schedule.getBlock()[1]};
-    return KernelPlan{schedule, tasks.grid(), 0};
+  FailureOr<ScatterAttr> given = getGivenSchedule<ScatterAttr>(func);
+  if (failed(given))
+    return failure();
+  if (ScatterAttr schedule = *given) {
+    if (!dims.column && schedule.getLanes() != 1)
+      return func.emitError() << schedule << " has lanes, but the scatter has no columns";
+    RowTasks tasks{numRows, dims.numColumns(), schedule.getRows(), schedule.getColumns()};
+    return KernelPlan{schedule, tasks.grid()};
   }
   int64_t lanes = 1;
   Type element = getStorageType(cast<RankedTensorType>(scatter.getType()).getElementType());
@@ -221,9 +224,8 @@ FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &t
                       double(estimate(sym::product(dims.placeExtents())))) *
                      vectors * stepCycles;
   RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes);
-  auto schedule = kernel::ScheduleAttr::get(
-      func.getContext(), {lanes}, {tasks.rowBlock, tasks.columnBlock}, lanes, /*stage=*/false);
-  return KernelPlan{schedule, tasks.grid(), 0};
+  auto schedule = ScatterAttr::get(func.getContext(), tasks.rowBlock, tasks.columnBlock, lanes);
+  return planRows(schedule, tasks, rowCycles);
 }
 
 LogicalResult codegen::emitScatter(KernelFrame &frame, kernel::ScatterOp scatter) {

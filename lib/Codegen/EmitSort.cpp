@@ -18,9 +18,11 @@ using namespace kiln::codegen;
 
 /// Cycles of one element in one pass.
 static constexpr double mergeCycles = 8;
-/// Rows of as many elements are sorted by digits; those with keys that take twice as many passes,
-/// all over memory, from the second length on.
-static constexpr int64_t longRow = 64, longRowOfWideKeys = 256;
+/// Rows of as many elements are sorted by digits.
+static constexpr int64_t longRow = 64;
+/// Of those, the ones with keys that take twice as many passes, all over memory, are as short as
+/// this merged nevertheless.
+static constexpr int64_t longRowOfWideKeys = 256;
 static constexpr int64_t digitBits = 8, numDigits = int64_t(1) << digitBits;
 /// The first of a row are picked out of rows of as many times their number.
 static constexpr int64_t manyTimesFirst = 16;
@@ -252,13 +254,12 @@ class SortEmitter {
 public:
   SortEmitter(KernelFrame &frame, kernel::SortOp sort)
       : frame(frame), b(frame.builder), loc(frame.loc), body(frame, sort.getBody()),
-        domain(sort.getDomain()), first(kernel::getFirst(sort)) {}
+        domain(sort.getDomain()), first(kernel::getFirst(sort)),
+        schedule(getSchedule<SortAttr>(frame.func)) {}
 
   void emit() {
-    kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(frame.func);
-    lanes = schedule.getLanes();
     SmallVector<sym::Expr> rows(ArrayRef(domain).drop_back());
-    RowTasks tasks{sym::product(rows), 1, schedule.getBlock()[0], 0};
+    RowTasks tasks{sym::product(rows), 1, schedule.getRows(), 0};
     tasks.emit(frame, 1, [&](sym::Expr row, sym::Expr, sym::Expr) {
       BodyEmitter::Scope scope(body);
       SmallVector<sym::Expr> position = sym::delinearize(row, rows);
@@ -274,6 +275,7 @@ private:
     Type i64 = b.getI64Type();
     position.push_back(0);
     body.emitAvailable();
+    int64_t lanes = schedule.getLanes();
     emitVectorLoop(frame, 0, size, size, lanes, [&](sym::Expr base, Value mask) {
       BodyEmitter::Scope scope(body);
       position.back() = base + body.setLanes(lanes, mask);
@@ -310,8 +312,8 @@ private:
       b.setInsertionPointToStart(choice.elseBlock());
       ofShort();
     };
-    auto all = [&] { byLength(longRow, byDigits, byMerging); };
-    if (!first)
+    auto all = [&] { byLength(schedule.getDigitsFrom(), byDigits, byMerging); };
+    if (!first || !schedule.getPickFrom())
       return all();
     auto picked = [&] {
       frame.call("first_" + std::to_string(*first) + "_of_long_row", arguments,
@@ -320,7 +322,7 @@ private:
                    RowOrder(function, next[0], next[1], next[2], next[3]).emitFirst(number);
                  });
     };
-    byLength(std::max(manyTimesFirst * *first, 2 * numCandidates(*first)), picked, all);
+    byLength(schedule.getPickFrom(), picked, all);
   }
 
   KernelFrame &frame;
@@ -329,9 +331,15 @@ private:
   BodyEmitter body;
   SmallVector<sym::Expr> domain;
   std::optional<int64_t> first;
-  int64_t lanes = 1;
+  SortAttr schedule;
 };
 } // namespace
+
+SortAttr codegen::getSortSchedule(kernel::SortOp sort, int64_t rows, int64_t lanes) {
+  std::optional<int64_t> first = kernel::getFirst(sort);
+  int64_t pickFrom = first ? std::max(manyTimesFirst * *first, 2 * numCandidates(*first)) : 0;
+  return SortAttr::get(sort.getContext(), rows, lanes, longRow, pickFrom);
+}
 
 FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &target) {
   auto sort = cast<kernel::SortOp>(func.getRoot());
@@ -339,18 +347,21 @@ FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &targ
     return failure();
   SmallVector<sym::Expr> domain = sort.getDomain();
   sym::Expr numRows = sym::product(ArrayRef(domain).drop_back());
-  if (kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func)) {
-    if (schedule.getBlock().size() != 1 || schedule.getBlock()[0] < 1 || schedule.getLanes() < 1)
-      return func.emitError("a sort's schedule needs block = [rows]");
-    return KernelPlan{schedule, numRows.ceilDiv(schedule.getBlock()[0]), 0};
+  std::optional<int64_t> first = kernel::getFirst(sort);
+  FailureOr<SortAttr> given = getGivenSchedule<SortAttr>(func);
+  if (failed(given))
+    return failure();
+  if (SortAttr schedule = *given) {
+    if (schedule.getPickFrom() && (!first || schedule.getPickFrom() <= numCandidates(*first)))
+      return func.emitError() << schedule << " picks the first out of rows that are too short";
+    return KernelPlan{schedule, numRows.ceilDiv(schedule.getRows())};
   }
   double length = std::max<int64_t>(2, estimate(domain.back()));
-  double passes = kernel::getFirst(sort) ? 1 : std::log2(length);
-  RowTasks tasks = RowTasks::make(numRows, 1, length * passes * mergeCycles, 1);
+  double rowCycles = length * (first ? 1 : std::log2(length)) * mergeCycles;
+  RowTasks tasks = RowTasks::make(numRows, 1, rowCycles, 1);
   int64_t lanes = std::min<int64_t>(preferredLanes(sort.getBody(), target), target.vectorBytes / 8);
-  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {lanes}, {tasks.rowBlock}, lanes,
-                                            /*stage=*/false);
-  return KernelPlan{schedule, tasks.grid(), 0};
+  SortAttr schedule = getSortSchedule(sort, tasks.rowBlock, lanes);
+  return planRows(schedule, tasks, rowCycles);
 }
 
 LogicalResult codegen::emitSort(KernelFrame &frame, kernel::SortOp sort) {

@@ -1,6 +1,9 @@
 // Code that every target shares for kernels that have been planned.
 #include "kiln/Codegen/KernelEmitters.h"
+#include "kiln/Codegen/LoopNest.h"
 #include "mlir/IR/Threading.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -14,6 +17,25 @@ sym::Expr codegen::getGrid(kernel::FuncOp func) {
 int64_t codegen::getScratchBytes(kernel::FuncOp func) {
   kernel::LaunchAttr launch = func.getLaunchAttr();
   return launch ? launch.getScratch() : 0;
+}
+
+KernelPlan codegen::planRows(kernel::ScheduleAttrInterface schedule, const RowTasks &tasks,
+                             double rowCycles) {
+  KernelPlan plan{schedule, tasks.grid()};
+  plan.cycles = rowCycles * double(estimate(tasks.numRows));
+  plan.reason = llvm::formatv("a row takes about {0:f0} cycles: {1} a task", rowCycles,
+                              tasks.columnBlock ? "parts of one" : std::to_string(tasks.rowBlock));
+  return plan;
+}
+
+kernel::ScheduleAttrInterface codegen::getSmallestTasks(Operation *root) {
+  MLIRContext *context = root->getContext();
+  return llvm::TypeSwitch<Operation *, kernel::ScheduleAttrInterface>(root)
+      .Case([&](kernel::ScanOp) { return ScanAttr::get(context, 1, 1, 1); })
+      .Case([&](kernel::ScatterOp) { return ScatterAttr::get(context, 1, 1, 1); })
+      .Case([&](kernel::SortOp sort) { return getSortSchedule(sort, 1, 1); })
+      .Case([&](kernel::RepeatOp) { return RepeatAttr::get(context, 1); })
+      .DefaultUnreachable("an ordered op");
 }
 
 LogicalResult

@@ -1,6 +1,6 @@
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "CheckObject.h"
-#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Codegen/CodegenDialect.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -28,9 +28,9 @@ using namespace kiln::codegen;
 void codegen::registerTranslations(DialectRegistry &registry) {
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
-  registry
-      .insert<kernel::KernelDialect, LLVM::LLVMDialect, arith::ArithDialect, cf::ControlFlowDialect,
-              complex::ComplexDialect, math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  registry.insert<kernel::KernelDialect, CodegenDialect, LLVM::LLVMDialect, arith::ArithDialect,
+                  cf::ControlFlowDialect, complex::ComplexDialect, math::MathDialect,
+                  scf::SCFDialect, vector::VectorDialect>();
 }
 
 ObjectCompiler::ObjectCompiler(const CPUInfo &target, const ObjectOptions &options)

@@ -3,17 +3,41 @@
 #ifndef KILN_CODEGEN_KERNELEMITTERS_H
 #define KILN_CODEGEN_KERNELEMITTERS_H
 
+#include "kiln/Codegen/CodegenDialect.h"
 #include "kiln/Codegen/KernelFrame.h"
 
 namespace kiln::codegen {
 
 struct KernelPlan {
-  kernel::ScheduleAttr schedule;
+  kernel::ScheduleAttrInterface schedule;
   /// Number of tasks, over symbols.
-  sym::Expr grid;
+  sym::Expr grid = {};
   /// Private memory of a task.
   int64_t scratchBytes = 0;
+  /// Estimated cycles of all tasks together; 0: the schedule was given, or nobody estimates.
+  double cycles = 0;
+  /// Why this schedule was chosen, in a few words; empty: it was given.
+  std::string reason = {};
 };
+
+/// The kernel's schedule if it has one: null if not, a failure that is reported on `func` if it is
+/// one of another kind.
+template <typename Schedule> mlir::FailureOr<Schedule> getGivenSchedule(kernel::FuncOp func) {
+  kernel::ScheduleAttrInterface given = func.getScheduleAttr();
+  auto schedule = llvm::dyn_cast_if_present<Schedule>(given);
+  if (given && !schedule)
+    return func.emitError() << "has schedule " << given << ", expected #" << Schedule::name;
+  return schedule;
+}
+
+struct RowTasks;
+/// The plan of rows that take about `rowCycles`.
+KernelPlan planRows(kernel::ScheduleAttrInterface schedule, const RowTasks &tasks,
+                    double rowCycles);
+/// Tasks of as little as can be by itself: a row, and a column where they are independent.
+kernel::ScheduleAttrInterface getSmallestTasks(mlir::Operation *root);
+/// How rows are sorted, of which a task has `rows`.
+SortAttr getSortSchedule(kernel::SortOp sort, int64_t rows, int64_t lanes);
 
 // Each plans the kernel's root; a `schedule` that is already there is kept, and decides the rest.
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func, const CPUInfo &target);

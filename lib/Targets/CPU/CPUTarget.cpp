@@ -51,7 +51,10 @@ void cpu::registerCPUTarget() {
       return options.takeError();
     return std::make_unique<CPUTarget>(std::move(cpu));
   };
-  target.registerDialects = codegen::registerTranslations;
+  target.registerDialects = [](DialectRegistry &registry) {
+    codegen::registerTranslations(registry);
+    registry.insert<CPUDialect>();
+  };
   target.registerPasses = [] {
     registerCPUPasses();
     registerCPUPipelines();

@@ -1,5 +1,6 @@
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
+#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln::cpu {
@@ -59,6 +60,11 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
       return signalPassFailure();
     }
     func.setScheduleAttr(plan->schedule);
+    if (!plan->reason.empty())
+      remark::passed(
+          func.getLoc(),
+          remark::RemarkOpts::name("Schedule").category(getArgument()).function(func.getSymName()))
+          << remark::reason("{0}", plan->reason);
     sym::Expr grid = withoutEmpty(func, plan->grid);
     func.setLaunchAttr(kernel::LaunchAttr::get(sym::ExprAttr::get(&getContext(), grid),
                                                /*threads=*/0, plan->scratchBytes));

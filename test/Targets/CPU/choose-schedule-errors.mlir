@@ -11,11 +11,133 @@ kernel.func @type(%x: tensor<8xf128>) -> tensor<8xf128> {
 
 // -----
 
-// expected-error @below {{a map's schedule needs tile = [lanes, dim, count]}}
-kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [8, 0, 1], block = [1], lanes = 8, stage = false>} {
+// expected-error @below {{cannot be run with #cpu.map<vector = [1], lanes = 8>: its dims are not whole loops}}
+kernel.func @no_such_loop(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 8>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
     kernel.yield %a : f32
   } : tensor<8xf32>
   kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{cannot be run with #cpu.map<vector = [1], lanes = 8, steps = 4>: its dims are not whole loops, or there is no window}}
+kernel.func @no_window(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 8, steps = 4>} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<8x8xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<8x8xf32>
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+// expected-error @below {{has schedule #kernel.schedule<tile = [1], block = [1, 0], lanes = 1, stage = false>, expected #cpu.map}}
+kernel.func @of_another_target(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [1], block = [1, 0], lanes = 1, stage = false>} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+kernel.func @panel(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 2, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64>} {
+  // expected-error @below {{the right operand has panels of 16 columns}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+kernel.func @cut_sum(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 32>} {
+  // expected-error @below {{the sum is cut, and the epilogue is on registers}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+kernel.func @no_window_of_rows(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, lhs = window>} {
+  // expected-error @below {{has no left operand that can be read as lhs = window}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+kernel.func @no_tiles_to_share(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, share_tiles = true>} {
+  // expected-error @below {{there are no tiles of unknown height to share code}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+// expected-error @below {{#codegen.sort<lanes = 8, digits_from = 64, pick_from = 128> picks the first out of rows that are too short}}
+kernel.func @no_first(%x: tensor<4x512xi64>) -> (tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>) attributes {schedule = #codegen.sort<lanes = 8, digits_from = 64, pick_from = 128>} {
+  %p, %k, %s = kernel.sort {
+    %key = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x512xi64> -> i64
+    kernel.yield %key : i64
+  } : tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>
+  kernel.return %p, %k, %s : tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>
+}
+
+// -----
+
+// expected-error @below {{#codegen.scan<lanes = 8> has lanes, but the scan has no columns}}
+kernel.func @no_columns(%x: tensor<3000xi32>) -> tensor<3000xi32> attributes {schedule = #codegen.scan<lanes = 8>} {
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0 : i32
+    kernel.yield %zero : i32
+  } body {
+    %v = kernel.read %x (d0) -> (d0) : tensor<3000xi32> -> i32
+    kernel.yield %v : i32
+  } combine {
+  ^bb0(%sum: i32, %next: i32):
+    %s = arith.addi %sum, %next : i32
+    kernel.yield %s : i32
+  } finish {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<3000xi32>
+  kernel.return %y : tensor<3000xi32>
 }

@@ -3,7 +3,7 @@
 // The innermost dim in vectors of two registers; the work makes one task.
 // CHECK-LABEL: kernel.func @bias
 // CHECK-SAME: launch = #kernel.launch<grid = <1>>,
-// CHECK-SAME: schedule = #kernel.schedule<tile = [32, 1, 1], block = [8, 0], lanes = 32, stage = false>
+// CHECK-SAME: schedule = #cpu.map<vector = [1], lanes = 32, rows = 8>
 kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
@@ -18,7 +18,7 @@ kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
 
 // A sum along rows is vectorised itself: the rows stay scalar.
 // CHECK-LABEL: kernel.func @row_sums
-// CHECK-SAME: tile = [1]
+// CHECK-SAME: schedule = #cpu.map<rows = 8>
 kernel.func @row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -56,7 +56,7 @@ kernel.func @long(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>) -> tensor<?x40
 // is packed is read as it is: no scratch.
 // CHECK-LABEL: kernel.func @linear
 // CHECK-SAME: launch = #kernel.launch<grid = <24>>,
-// CHECK-SAME: schedule = #kernel.schedule<tile = [12, 32], block = [132, 128, 768], lanes = 16, stage = false>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, prefetch = true>
 kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tensor<3072xf32>) -> tensor<128x3072xf32> {
   %y = kernel.contract batch [] m [128] n [3072] k [768] panel 32 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
@@ -79,7 +79,7 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 // the right operand as often as there are blocks.
 // CHECK-LABEL: kernel.func @linear_of_any_rows
 // CHECK-SAME: launch = #kernel.launch<grid = <5*((s0*s1) ceildiv 144)>
-// CHECK-SAME: schedule = #kernel.schedule<tile = [12, 32], block = [144, 640, 768], lanes = 16, stage = false>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 144, block_columns = 640, block_sums = 768, share_tiles = true, prefetch = true>
 module attributes {torch.symbols = {s0 = {min = 1, max = 64}, s1 = {min = 2, max = 512}}} {
 kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>> {
   %y = kernel.contract batch [] m [s0, s1] n [3072] k [768] panel 32 lhs {
@@ -101,7 +101,7 @@ kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]
 // Two vectors of queries to a panel, all keys in one block; queries, scores and output are in scratch.
 // CHECK-LABEL: kernel.func @attention
 // CHECK-SAME: launch = #kernel.launch<grid = <8>, scratch = 26880
-// CHECK-SAME: schedule = #kernel.schedule<tile = [10, 32], block = [32, 70], lanes = 16, stage = false>
+// CHECK-SAME: schedule = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70>
 kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x100x64xf32> {
   %o = kernel.attention batch [2] m <100> n <70> d <64> dv <64> scale 1.250000e-01 q {
     %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x100x64xf32> -> f32
@@ -122,7 +122,7 @@ kernel.func @attention(%q: tensor<2x100x64xf32>, %k: tensor<2x70x64xf32>, %v: te
 // Few queries are a task each; a block of scores, the query and its output are in scratch.
 // CHECK-LABEL: kernel.func @attention_of_few_queries
 // CHECK-SAME: launch = #kernel.launch<grid = <8>, scratch = 2624
-// CHECK-SAME: schedule = #kernel.schedule<tile = [16, 1], block = [1, 512], lanes = 16, stage = false>
+// CHECK-SAME: schedule = #cpu.attention_by_query<lanes = 16, block_keys = 512>
 kernel.func @attention_of_few_queries(%q: tensor<2x4x64xf32>, %k: tensor<2x70x64xf32>, %v: tensor<2x70x64xf32>) -> tensor<2x4x64xf32> {
   %o = kernel.attention batch [2] m <4> n <70> d <64> dv <64> scale 1.250000e-01 q {
     %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x4x64xf32> -> f32
@@ -142,7 +142,7 @@ kernel.func @attention_of_few_queries(%q: tensor<2x4x64xf32>, %k: tensor<2x70x64
 
 // Both operands are computed: few blocks of rows, since each would compute the right one again.
 // CHECK-LABEL: kernel.func @both_computed
-// CHECK-SAME: block = [36, 160, 4096], lanes = 16, stage = true>
+// CHECK-SAME: block_rows = 36, block_columns = 160, block_sums = 4096, lhs = matrix
 kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) -> tensor<128x4096xf32> {
   %y = kernel.contract batch [] m [128] n [4096] k [4096] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x4096xbf16> -> bf16
@@ -178,4 +178,65 @@ module attributes {torch.symbols = {s0 = {min = 0, max = 20}}} {
     } : tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>
     kernel.return %y : tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>
   }
+}
+
+// -----
+
+// A pool's window slides over rows of channels: four steps of it share what they read.
+// CHECK-LABEL: kernel.func @window
+// CHECK-SAME: schedule = #cpu.map<vector = [1, 2], lanes = 16, columns = 176, steps = 4>
+kernel.func @window(%x: tensor<64x64x16xf32>) -> tensor<62x62x16xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [3, 3] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0 + d3, d1 + d4, d2) : tensor<64x64x16xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<62x62x16xf32>
+  kernel.return %y : tensor<62x62x16xf32>
+}
+
+// -----
+
+// A short scan in vectors of columns.
+// CHECK-LABEL: kernel.func @scan
+// CHECK-SAME: launch = #kernel.launch<grid = <1>>,
+// CHECK-SAME: schedule = #codegen.scan<lanes = 16>
+kernel.func @scan(%x: tensor<30x64xf32>) -> tensor<30x64xf32> {
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0.0 : f32
+    kernel.yield %zero : f32
+  } body {
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<30x64xf32> -> f32
+    kernel.yield %v : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<30x64xf32>
+  kernel.return %y : tensor<30x64xf32>
+}
+
+// -----
+
+// A schedule that is there stays, and decides the number of tasks.
+// CHECK-LABEL: kernel.func @kept
+// CHECK-SAME: launch = #kernel.launch<grid = <32>>,
+// CHECK-SAME: schedule = #cpu.map<vector = [1], lanes = 4, rows = 2, columns = 96>
+kernel.func @kept(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 4, rows = 2, columns = 96>} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+    %c = kernel.read %b (d0, d1) -> (d1) : tensor<768xf32> -> f32
+    %s = arith.addf %a, %c : f32
+    kernel.yield %s : f32
+  } : tensor<8x768xf32>
+  kernel.return %y : tensor<8x768xf32>
 }

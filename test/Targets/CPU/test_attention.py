@@ -32,7 +32,7 @@ def attention(b, h, m, n, d, dv, causal=False, bias=None, heads_last=False, kv_h
         body = f"%x = {read('bias', bias[0], bias[1], 6, element)}\n    kernel.yield %x : {element}"
     result = tensor(order(b, h, m, dv), element)
     perm = "perm [0, 2, 1, 3]" if heads_last else ""
-    attributes = f" attributes {{schedule = #kernel.schedule<{schedule}>}}" if schedule else ""
+    attributes = f" attributes {{schedule = #cpu.{schedule}}}" if schedule else ""
     table = join(f"{s} = {{min = 1, max = 4096}}" for s in symbols)
     expr = lambda e: f"#sym.expr<{e}>"
     return f"""module attributes {{torch.symbols = {{{table}}}}} {{
@@ -149,11 +149,11 @@ def test_few_queries(run, n, d, dv):
 
 
 @pytest.mark.parametrize("schedule", [
-    "tile = [8, 1], block = [1, 24], lanes = 8, stage = false",
-    "tile = [16, 1], block = [1, 32], lanes = 16, stage = false",
-    "tile = [4, 16], block = [16, 20], lanes = 8, stage = false",
-    "tile = [5, 32], block = [96, 40], lanes = 16, stage = false",
-    "tile = [3, 8], block = [8, 30], lanes = 1, stage = false",
+    "attention_by_query<lanes = 8, block_keys = 24>",
+    "attention_by_query<lanes = 16, block_keys = 32, sums = 3, keys = 2>",
+    "attention<tile_keys = 4, vectors = 2, lanes = 8, block_panels = 1, block_keys = 20>",
+    "attention<tile_keys = 5, vectors = 2, lanes = 16, block_panels = 3, block_keys = 40>",
+    "attention<tile_keys = 3, vectors = 8, lanes = 1, block_panels = 1, block_keys = 30, tile_values = 5>",
 ])
 @pytest.mark.parametrize("causal", [False, True])
 def test_schedules(run, schedule, causal):

@@ -23,7 +23,7 @@ def contract(arguments, result, batch, m, n, k, lhs, rhs, epilogue="", perm=None
              schedule=None, sum_type="f32", element="f32", symbols=()):
     """`lhs` and `rhs` compute %a and %b, `epilogue` %y from %s (or nothing)."""
     sizes = lambda dims: "[" + ", ".join(map(str, dims)) + "]"
-    attributes = f" attributes {{schedule = #kernel.schedule<{schedule}>}}" if schedule else ""
+    attributes = f" attributes {{schedule = #cpu.contract<{schedule}>}}" if schedule else ""
     extra = f" perm {list(perm)}" if perm else ""
     extra += f" panel {panel}" if panel else ""
     header = ", ".join(f"%{name}: {tensor(*t)}" for name, t in arguments.items())
@@ -92,20 +92,29 @@ def test_linear(run, m, n, k, form):
     check(run(linear(m, n, k, panel, transposed=form == "columns"), [x, data]), x @ w.T)
 
 
+def cut(tile, lanes, block, **others):
+    """A schedule: `tile` are rows and columns, `block` rows, columns and steps of the sum."""
+    numbers = dict(tile_rows=tile[0], vectors=tile[1] // lanes, lanes=lanes, block_rows=block[0],
+                   block_columns=block[1], block_sums=block[2], **others)
+    return ", ".join(f"{name} = {value}" for name, value in numbers.items())
+
+
 # Lanes of other instruction sets, cut sums, narrow blocks, tiles that do not divide anything.
-@pytest.mark.parametrize("schedule", [
-    "tile = [6, 16], block = [12, 16, 100], lanes = 8, stage = false",
-    "tile = [4, 32], block = [8, 32, 32], lanes = 16, stage = false",
-    "tile = [14, 32], block = [1000, 1000, 33], lanes = 16, stage = false",
-    "tile = [1, 32], block = [1, 32, 100], lanes = 4, stage = false",
-    "tile = [3, 32], block = [7, 64, 100], lanes = 1, stage = false",
+@pytest.mark.parametrize("tile,lanes,block,others", [
+    ((6, 16), 8, (12, 16, 100), {}),
+    ((4, 32), 16, (8, 32, 32), {"epilogue": "memory"}),
+    ((14, 32), 16, (1000, 1000, 33), {"epilogue": "memory"}),
+    ((1, 32), 4, (1, 32, 100), {"epilogue": "memory"}),
+    ((3, 32), 1, (7, 64, 100), {}),
+    ((5, 32), 8, (1000, 64, 40), {"epilogue": "memory", "lhs": "matrix"}),
 ])
 @pytest.mark.parametrize("form", ["packed", "rows", "columns"])
-def test_schedules(run, schedule, form):
+def test_schedules(run, tile, lanes, block, others, form):
     rng = np.random.default_rng(1)
     m, n, k = 29, 83, 100
     x, w = random(rng, m, k), random(rng, n, k)
-    panel = int(schedule.split(", ")[1].split("]")[0])
+    panel = tile[1]
+    schedule = cut(tile, lanes, block, **others, prefetch="true" if form == "packed" else "false")
     data = {"packed": pack(w, panel), "rows": w, "columns": w.T}[form]
     text = linear(m, n, k, panel if form == "packed" else None, schedule,
                   transposed=form == "columns")
@@ -122,7 +131,7 @@ GELU = """%h = arith.constant 0.5 : f32
 
 
 @pytest.mark.parametrize("schedule", [
-    None, "tile = [12, 32], block = [24, 32, 64], lanes = 16, stage = false"])
+    None, cut((12, 32), 16, (24, 32, 64), epilogue="memory"), cut((12, 32), 16, (24, 32, 150))])
 def test_long_epilogue(run, schedule):
     rng = np.random.default_rng(2)
     x, w = random(rng, 40, 150), random(rng, 70, 150)
@@ -168,7 +177,7 @@ def test_prologue(run):
     %v = {read("x", "d0, d2", (m, k), 3)}
     %a = arith.mulf %v, %root : f32"""
     expected = x / np.linalg.norm(x, axis=1, keepdims=True) @ w.T
-    for schedule in (None, "tile = [12, 32], block = [12, 32, 48], lanes = 16, stage = true"):
+    for schedule in (None, cut((12, 32), 16, (12, 32, 48), lhs="matrix", epilogue="memory")):
         text = contract({"x": ((m, k),), "w": ((n, k),)}, ((m, n),), [], [m], [n], [k], lhs,
                         "%b = " + read("w", "d1, d2", (n, k), 3), schedule=schedule)
         check(run(text, [x, w]), expected)
@@ -232,7 +241,9 @@ def test_too_narrow_sum(run):
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 7, 11, 12, 13, 14, 23, 24, 25, 28, 29, 31, 97, 128, 251])
-@pytest.mark.parametrize("k,schedule", [(17, ""), (64, "tile = [12, 16], block = [36, 16, 16], lanes = 8, stage = false")])
+@pytest.mark.parametrize("k,schedule", [
+    (17, ""), (64, cut((12, 16), 8, (36, 16, 16), epilogue="memory")),
+    (64, cut((12, 16), 8, (36, 16, 16), epilogue="memory", share_tiles="true"))])
 def test_symbolic_rows(run, m, k, schedule):
     """Tiles of every height, the sum in one block or cut, rows in one task or in several."""
     rng = np.random.default_rng(m)

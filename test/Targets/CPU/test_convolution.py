@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_contract import check, contract, pack, random, read
+from test_contract import check, contract, cut, pack, random, read
 
 torch = pytest.importorskip("torch")
 
@@ -97,10 +97,12 @@ def test_prologue(run, name):
     compare(run, **CASES[name], prologue=True)
 
 
-@pytest.mark.parametrize("block", ["[20, 32, 10000]", "[60, 32, 48]", "[7, 32, 1]"])
-@pytest.mark.parametrize("name", ["3x3, padding", "small image", "3x3"])
-def test_blocks(run, block, name):
-    schedule = f"tile = [14, 32], block = {block}, lanes = 16, stage = true"
+@pytest.mark.parametrize("block,epilogue", [
+    ((20, 32, 10000), "registers"), ((60, 32, 48), "memory"), ((7, 32, 1), "memory")])
+@pytest.mark.parametrize("name,lhs", [
+    ("3x3, padding", "window"), ("small image", "window"), ("3x3", "direct"), ("3x3", "window")])
+def test_blocks(run, block, epilogue, name, lhs):
+    schedule = cut((14, 32), 16, block, lhs=lhs, epilogue=epilogue)
     compare(run, **CASES[name], schedule=schedule)
 
 

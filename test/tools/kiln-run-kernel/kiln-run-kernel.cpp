@@ -7,6 +7,7 @@
 #include "Npy.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
+#include "kiln/Targets/CPU/CPUDialect.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -77,6 +78,7 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "Runs a kernel\n");
   DialectRegistry registry;
   codegen::registerTranslations(registry);
+  registry.insert<cpu::CPUDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(file, &context);

@@ -24,6 +24,7 @@
 #define KILN_TARGETS_CPU_ATTENTIONLAYOUT_H
 
 #include "kiln/Codegen/LoopNest.h"
+#include "kiln/Targets/CPU/CPUDialect.h"
 
 namespace kiln::cpu {
 
@@ -49,8 +50,10 @@ struct AttentionLayout {
   bool byQuery = false;
   int64_t lanes = 1, vectors = 1;
   int64_t keyTile = 1;   // rows of the microkernel of the first product
+  int64_t valueTile = 1; // the most rows of that of the second
   int64_t blockKeys = 1; // a multiple of keyTile
   int64_t blockPanels = 1;
+  int64_t sumsAtOnce = 1, keysAtOnce = 1; // by query
 
   static mlir::FailureOr<AttentionLayout> get(kernel::AttentionOp op,
                                               const codegen::CPUInfo &target);
@@ -81,8 +84,14 @@ struct AttentionLayout {
   int64_t scratchBytes() const { return valueOffset() + valueBytes(); }
 };
 
+mlir::FailureOr<AttentionLayout> getScheduledLayout(kernel::AttentionOp op, AttentionAttr schedule,
+                                                    const codegen::CPUInfo &target);
 mlir::FailureOr<AttentionLayout> getScheduledLayout(kernel::AttentionOp op,
-                                                    kernel::ScheduleAttr schedule,
+                                                    AttentionByQueryAttr schedule,
+                                                    const codegen::CPUInfo &target);
+/// Either of them; an error if `schedule` is another.
+mlir::FailureOr<AttentionLayout> getScheduledLayout(kernel::AttentionOp op,
+                                                    kernel::ScheduleAttrInterface schedule,
                                                     const codegen::CPUInfo &target);
 
 /// Stores the features [first, first + lanes) of a query's result, in the type of sums: those in

@@ -27,6 +27,7 @@
 #define KILN_TARGETS_CPU_CONTRACTLAYOUT_H
 
 #include "kiln/Codegen/LoopNest.h"
+#include "kiln/Targets/CPU/CPUDialect.h"
 
 namespace kiln::cpu {
 
@@ -65,12 +66,10 @@ struct RowRun {
 };
 
 struct ContractLayout {
-  enum class Lhs { Direct, Window, Matrix };
-
   kernel::ContractOp op;
   mlir::Type lhsType, rhsType, sumType;
 
-  Lhs lhs = Lhs::Matrix;
+  LeftOperand lhs = LeftOperand::Matrix;
   mlir::Value lhsTensor;              // Direct
   sym::Expr lhsBase;                  // Direct: the offset's part in the batch dims
   llvm::SmallVector<StageAxis> stage; // Window: outermost first
@@ -96,10 +95,18 @@ struct ContractLayout {
   int64_t blockPanels = 1;
   /// Steps of the outermost sum axis for which accumulators stay in registers.
   int64_t blockSums = 1;
+  /// The epilogue runs over rows in memory instead of on registers.
+  bool epilogueInMemory = false;
+  /// Tiles of all heights run through the same code, with their epilogue in memory.
+  bool tilesShareCode = false;
+  /// The next panel is fetched while one is at work.
+  bool prefetches = false;
 
-  /// Finds the structure; what the schedule decides is not set. Fails, reporting on the op, on
-  /// types that are not multiplied here and sizes out of range.
-  static mlir::FailureOr<ContractLayout> get(kernel::ContractOp op, const codegen::CPUInfo &target);
+  /// Finds the structure; what the schedule decides is not set, but for the way to read the left
+  /// operand: `lhs`, or the first one that there is. Fails, reporting on the op, on types that are
+  /// not multiplied here, sizes out of range, and left operands that cannot be read so.
+  static mlir::FailureOr<ContractLayout> get(kernel::ContractOp op, const codegen::CPUInfo &target,
+                                             std::optional<LeftOperand> lhs = std::nullopt);
 
   /// Batch dims that are not the columns.
   unsigned numOuterBatch() const {
@@ -137,14 +144,14 @@ struct ContractLayout {
   /// Fixes the block of rows and with it the strides of a staged left operand.
   void setRowBlock(int64_t units);
 
-  bool isStaged() const { return lhs != Lhs::Direct; }
+  /// Does what `schedule` says, limited to what there is.
+  void apply(ContractAttr schedule);
+
+  bool isStaged() const { return lhs != LeftOperand::Direct; }
   /// The copy holds one block of the sum at a time.
   bool stagesPerSumBlock() const;
-  /// The epilogue runs over rows in memory instead of on registers: it is long, or the sum is cut.
-  bool epilogueInMemory() const;
-  /// Tiles of all heights run through the same code, with their epilogue in memory: what that costs
-  /// does not count beside a long sum, and there is one microkernel less.
-  bool tilesShareCode() const;
+  /// The most tiles of a task.
+  int64_t maxTiles() const { return maxBlockRows() / maxTileRows(); }
 
   /// Elements that the windows of all rows slide over, before the rows are cut into blocks; 1 if
   /// there are no windows.
@@ -171,8 +178,7 @@ std::optional<llvm::SmallVector<std::optional<StageAxis>>> findWindows(kernel::C
 bool readsInPlace(kernel::ContractOp op);
 
 /// The layout with the schedule put in.
-mlir::FailureOr<ContractLayout> getScheduledLayout(kernel::ContractOp op,
-                                                   kernel::ScheduleAttr schedule,
+mlir::FailureOr<ContractLayout> getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
                                                    const codegen::CPUInfo &target);
 
 } // namespace kiln::cpu

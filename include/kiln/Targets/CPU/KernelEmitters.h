@@ -5,6 +5,7 @@
 #define KILN_TARGETS_CPU_KERNELEMITTERS_H
 
 #include "kiln/Codegen/KernelEmitters.h"
+#include "kiln/Targets/CPU/CPUDialect.h"
 
 namespace kiln::cpu {
 

@@ -3,7 +3,7 @@
 #define KILN_TARGETS_CPU_PASSES_H
 
 #include "kiln/Codegen/CPUInfo.h"
-#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Targets/CPU/CPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/Pass.h"
 #include <memory>

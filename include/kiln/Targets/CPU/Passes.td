@@ -62,13 +62,12 @@ def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
 def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
   let summary = "Decide how each kernel's loops are run";
   let description = [{
-    Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of tasks
-    as an expression over symbols, and `scratch`, the bytes of private memory of a task. A map's
-    schedule is `tile = [lanes, first dim, number of dims]` (the dims that are one loop in vectors;
-    `[1]` when there is none) and `block = [rows, columns]`, 0 columns being all of them.
+    Sets `schedule`, an attribute of the `cpu` or `codegen` dialect, unless the kernel has one, and what
+    follows from it: `launch`. A schedule with which the kernel cannot be run is an error. A remark says why
+    each schedule was chosen (`kiln-opt --remarks-filter=cpu-choose-schedule`).
   }];
   let options = CpuOption;
-  let dependentDialects = ["::kiln::sym::SymDialect"];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect", "::kiln::cpu::CPUDialect"];
 }
 
 def CpuEmitKernels : Pass<"cpu-emit-kernels", "::mlir::ModuleOp"> {

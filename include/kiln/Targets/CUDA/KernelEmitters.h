@@ -45,7 +45,7 @@ struct ClusterShape {
 };
 
 struct KernelPlan {
-  kernel::ScheduleAttr schedule;
+  kernel::ScheduleAttrInterface schedule;
   sym::Expr grid; // blocks, over symbols
   int64_t threads = 0;
   ClusterShape cluster = {};

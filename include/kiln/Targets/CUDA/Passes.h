@@ -2,7 +2,7 @@
 #ifndef KILN_TARGETS_CUDA_PASSES_H
 #define KILN_TARGETS_CUDA_PASSES_H
 
-#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Codegen/CodegenDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -102,8 +102,8 @@ def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
 def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let summary = "Decide which threads of a GPU run each kernel";
   let description = [{
-    Sets `schedule`, unless the kernel has one, and what follows from it: `grid`, the number of blocks as an
-    expression over symbols, and `threads`, the number of threads in a block.
+    Sets `schedule`, unless the kernel has one, and what follows from it: `launch`, with the number of blocks as
+    an expression over symbols, and the number of threads in a block.
 
     | op | `tile` | `block` | `lanes` |
     | --- | --- | --- | --- |
@@ -121,7 +121,7 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let options = [
     Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
   ];
-  let dependentDialects = ["::kiln::sym::SymDialect"];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect"];
 }
 
 def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {

@@ -1,6 +1,7 @@
 #include "kiln/Targets/CPU/AttentionLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -12,6 +13,13 @@ using namespace kiln::cpu;
 static constexpr int64_t maxDepth = 4096;
 /// Keys of a block: 128 keys by 32 queries of scores are 16 KiB.
 static constexpr int64_t usualBlockKeys = 128;
+/// The most rows of a tile: with two vectors of columns, more are no faster.
+static constexpr int64_t tallest = 12;
+/// For one query: as many sums at once as hide an FMA's latency, and a few keys where the values
+/// are short.
+static constexpr int64_t sumsAtOnce = 8, keysAtOnce = 4;
+/// Assumed for the cost model, in cycles a second.
+static constexpr double clockRate = 3e9;
 /// Keys of a block for one query: few rescalings, and scores that stay in level 1 cache.
 static constexpr int64_t queryBlockKeys = 512;
 
@@ -99,27 +107,17 @@ int64_t AttentionLayout::valueBytes() const {
              : alignToLine(blockKeys * paddedValueDepth() * bytesOf(elementType));
 }
 
-FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
-                                                   kernel::ScheduleAttr schedule,
+FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op, AttentionAttr schedule,
                                                    const CPUInfo &target) {
   FailureOr<AttentionLayout> layout = AttentionLayout::get(op, target);
   if (failed(layout))
     return failure();
-  ArrayRef<int64_t> tile = schedule.getTile(), block = schedule.getBlock();
-  auto positive = [](int64_t x) { return x > 0; };
-  if (tile.size() != 2 || block.size() != 2 || !llvm::all_of(tile, positive) ||
-      !llvm::all_of(block, positive) || schedule.getLanes() <= 0 || block[1] % tile[0] != 0)
-    return op.emitOpError("cannot be run with ") << schedule;
   layout->lanes = schedule.getLanes();
-  layout->byQuery = tile[1] == 1 && layout->lanes > 1;
-  if (layout->byQuery ? tile[0] != layout->lanes || block[0] != 1 : tile[1] % layout->lanes != 0)
-    return op.emitOpError("cannot be run with ") << schedule;
-  layout->keyTile = tile[0];
-  layout->blockKeys = block[1];
-  if (layout->byQuery)
-    return layout;
-  layout->vectors = tile[1] / layout->lanes;
-  layout->blockPanels = std::max<int64_t>(block[0] / layout->panel(), 1);
+  layout->vectors = schedule.getVectors();
+  layout->keyTile = schedule.getTileKeys();
+  layout->valueTile = schedule.getTileValues();
+  layout->blockKeys = schedule.getBlockKeys();
+  layout->blockPanels = schedule.getBlockPanels();
   // Strides of what is evaluated into scratch.
   auto stage = [](AttentionOperand &operand, int64_t features) {
     if (operand.direct)
@@ -129,6 +127,21 @@ FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
   };
   stage(layout->keys, layout->paddedDepth());
   stage(layout->values, layout->paddedValueDepth());
+  return layout;
+}
+
+FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
+                                                   AttentionByQueryAttr schedule,
+                                                   const CPUInfo &target) {
+  FailureOr<AttentionLayout> layout = AttentionLayout::get(op, target);
+  if (failed(layout))
+    return failure();
+  layout->byQuery = true;
+  layout->lanes = schedule.getLanes();
+  layout->keyTile = schedule.getLanes();
+  layout->blockKeys = schedule.getBlockKeys();
+  layout->sumsAtOnce = schedule.getSums();
+  layout->keysAtOnce = schedule.getKeys();
   return layout;
 }
 
@@ -147,14 +160,23 @@ static int64_t chooseKeyTile(sym::Expr n, bool causal, int64_t most) {
   return std::min(best, *keys);
 }
 
-static kernel::ScheduleAttr choose(AttentionLayout layout, const CPUInfo &target) {
+/// Panels of a task. As for contracts: tasks of about 100 µs; at least eight.
+static int64_t chooseBlockPanels(const AttentionLayout &layout, double panelSeconds) {
   kernel::AttentionOp op = layout.op;
-  // From a quarter of the lanes on, keys that are read for all queries at once are worth more.
-  if (std::optional<int64_t> m = layout.m.constant(); m && *m * 4 <= layout.lanes)
-    return kernel::ScheduleAttr::get(op.getContext(), {layout.lanes, 1}, {1, queryBlockKeys},
-                                     layout.lanes, /*staged=*/false);
+  int64_t panels = std::max<int64_t>(estimate(layout.numPanels()), 1), batch = 1;
+  for (sym::Expr size : op.getBatch().getSizes())
+    batch *= std::clamp<int64_t>(estimate(size), 1, 1 << 20);
+  constexpr int64_t mostPanels = 8, fewestTasks = 8;
+  auto blockPanels = static_cast<int64_t>(100e-6 / panelSeconds);
+  blockPanels = std::clamp<int64_t>(blockPanels, 1, mostPanels);
+  blockPanels = std::min(blockPanels, std::max<int64_t>(panels * batch / fewestTasks, 1));
+  // Even shares.
+  return llvm::divideCeilSigned(panels, llvm::divideCeilSigned(panels, blockPanels));
+}
+
+static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {
+  kernel::AttentionOp op = layout.op;
   layout.vectors = estimate(layout.m) <= layout.lanes ? 1 : 2;
-  constexpr int64_t tallest = 12;
   int64_t most = std::min(maxTileRows(target, layout.vectors), tallest);
   int64_t tile = std::max<int64_t>(chooseKeyTile(layout.n, op.getCausal(), most), 1);
 
@@ -164,35 +186,53 @@ static kernel::ScheduleAttr choose(AttentionLayout layout, const CPUInfo &target
   if (op.getCausal() || !layout.n.isConstant())
     blockKeys = llvm::alignTo(std::min(keys, usualBlockKeys), tile);
 
-  // As for contracts: tasks of about 100 µs, at 2 * lanes FMAs a cycle of 3 GHz; at least eight.
+  // At 2 * lanes FMAs a cycle.
   double panelSeconds = double(layout.panel()) * double(keys) *
                         double(layout.depth + layout.valueDepth) /
-                        (2.0 * double(layout.lanes) * 3e9);
-  int64_t panels = std::max<int64_t>(estimate(layout.numPanels()), 1), batch = 1;
+                        (2.0 * double(layout.lanes) * clockRate);
+  int64_t blockPanels = chooseBlockPanels(layout, panelSeconds);
+  KernelPlan plan{AttentionAttr::get(op.getContext(), tile, layout.vectors, layout.lanes,
+                                     blockPanels, blockKeys, tallest)};
+  plan.cycles = panelSeconds * clockRate * double(estimate(layout.numPanels()));
   for (sym::Expr size : op.getBatch().getSizes())
-    batch *= std::clamp<int64_t>(estimate(size), 1, 1 << 20);
-  constexpr int64_t mostPanels = 8, fewestTasks = 8;
-  auto blockPanels = static_cast<int64_t>(100e-6 / panelSeconds);
-  blockPanels = std::clamp<int64_t>(blockPanels, 1, mostPanels);
-  blockPanels = std::min(blockPanels, std::max<int64_t>(panels * batch / fewestTasks, 1));
-  // Even shares.
-  blockPanels = llvm::divideCeilSigned(panels, llvm::divideCeilSigned(panels, blockPanels));
-  return kernel::ScheduleAttr::get(op.getContext(), {tile, layout.panel()},
-                                   {blockPanels * layout.panel(), blockKeys}, layout.lanes,
-                                   !layout.keys.direct || !layout.values.direct);
+    plan.cycles *= double(estimate(size));
+  plan.reason = llvm::formatv("a panel of {0} queries takes about {1:f1} µs", layout.panel(),
+                              panelSeconds * 1e6);
+  return plan;
+}
+
+static KernelPlan choose(const AttentionLayout &layout, const CPUInfo &target) {
+  // From a quarter of the lanes on, keys that are read for all queries at once are worth more.
+  std::optional<int64_t> m = layout.m.constant();
+  if (!m || *m * 4 > layout.lanes)
+    return planPanels(layout, target);
+  KernelPlan plan{AttentionByQueryAttr::get(layout.elementType.getContext(), layout.lanes,
+                                            queryBlockKeys, sumsAtOnce, keysAtOnce)};
+  plan.reason =
+      llvm::formatv("{0} queries would fill less than a quarter of {1} lanes", *m, layout.lanes);
+  return plan;
+}
+
+FailureOr<AttentionLayout> cpu::getScheduledLayout(kernel::AttentionOp op,
+                                                   kernel::ScheduleAttrInterface schedule,
+                                                   const CPUInfo &target) {
+  if (auto byQuery = dyn_cast<AttentionByQueryAttr>(schedule))
+    return getScheduledLayout(op, byQuery, target);
+  if (auto panels = dyn_cast<AttentionAttr>(schedule))
+    return getScheduledLayout(op, panels, target);
+  return op.emitOpError("cannot be run on CPUs with ") << schedule;
 }
 
 FailureOr<KernelPlan> cpu::planAttention(kernel::FuncOp func, const CPUInfo &target) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
   if (op.getPart())
     return op.emitError("cannot be compiled for CPUs: attention in parts");
-  KernelPlan plan;
-  plan.schedule = getSchedule<kernel::ScheduleAttr>(func);
+  KernelPlan plan{func.getScheduleAttr()};
   if (!plan.schedule) {
     FailureOr<AttentionLayout> layout = AttentionLayout::get(op, target);
     if (failed(layout))
       return failure();
-    plan.schedule = choose(*layout, target);
+    plan = choose(*layout, target);
   }
   FailureOr<AttentionLayout> layout = getScheduledLayout(op, plan.schedule, target);
   if (failed(layout))

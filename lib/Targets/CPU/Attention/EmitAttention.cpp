@@ -400,7 +400,7 @@ private:
   /// Output = factor * output + Vᵀ * weights; without factors there is no output yet.
   void emitOutput(const Panel &panel, const KeyBlock &block, ArrayRef<Value> factor) {
     Value scores = scoreBase(), output = outputBase(panel);
-    int64_t most = std::min<int64_t>(maxTileRows(frame.target, panel.vectors), 12);
+    int64_t most = std::min(maxTileRows(frame.target, panel.vectors), layout.valueTile);
     int64_t tiles = llvm::divideCeilSigned(layout.valueDepth, most);
     // Scaling the output is half of a tile's code: one size of tiles is enough if it is not small.
     constexpr int64_t smallTile = 6;
@@ -510,7 +510,7 @@ void cpu::emitAttentionResult(KernelFrame &frame, BodyEmitter &values, kernel::A
 
 LogicalResult cpu::emitAttention(KernelFrame &frame, kernel::AttentionOp attention) {
   FailureOr<AttentionLayout> layout =
-      getScheduledLayout(attention, getSchedule<kernel::ScheduleAttr>(frame.func), frame.target);
+      getScheduledLayout(attention, frame.func.getScheduleAttr(), frame.target);
   if (failed(layout))
     return failure();
   if (layout->byQuery)

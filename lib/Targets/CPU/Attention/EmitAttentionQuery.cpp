@@ -226,13 +226,11 @@ private:
 
   /// Output = factor * output + weights * V.
   void emitOutput(sym::Expr first, sym::Expr count, Value factor) {
-    // As many sums at once as hide an FMA's latency, and a few keys where the values are short.
-    constexpr int64_t mostVectors = 8;
     int64_t vectors = llvm::divideCeilSigned(layout.valueDepth, lanes);
-    for (int64_t from = 0; from < vectors; from += mostVectors) {
-      int64_t width = std::min(mostVectors, vectors - from);
-      int64_t keysAtOnce = std::max<int64_t>(mostVectors / width, 1);
-      emitOutputColumns(first, count, factor, from, width, std::min<int64_t>(keysAtOnce, 4));
+    for (int64_t from = 0; from < vectors; from += layout.sumsAtOnce) {
+      int64_t width = std::min(layout.sumsAtOnce, vectors - from);
+      int64_t keysAtOnce = std::max<int64_t>(layout.sumsAtOnce / width, 1);
+      emitOutputColumns(first, count, factor, from, width, std::min(keysAtOnce, layout.keysAtOnce));
     }
   }
 

@@ -138,7 +138,7 @@ bool Analysis::direct(ContractLayout &layout) const {
   for (const ContractAxis &axis : ArrayRef(sums).drop_front())
     if (!axis.extent.isConstant())
       return false;
-  layout.lhs = ContractLayout::Lhs::Direct;
+  layout.lhs = LeftOperand::Direct;
   layout.lhsTensor = read.getTensor();
   layout.lhsBase = rest;
   layout.rows = std::move(rows);
@@ -239,7 +239,7 @@ bool Analysis::window(ContractLayout &layout) const {
     layout.stage.clear();
     return false;
   }
-  layout.lhs = ContractLayout::Lhs::Window;
+  layout.lhs = LeftOperand::Window;
   for (unsigned i = 0; i < m.size(); ++i)
     layout.rows.push_back({{firstM + i, 1, m[i], {m[i]}}, 0});
   // Which sum axes are one follows from the copy's strides, which follow from the block of rows.
@@ -249,7 +249,7 @@ bool Analysis::window(ContractLayout &layout) const {
 }
 
 void Analysis::matrix(ContractLayout &layout) const {
-  layout.lhs = ContractLayout::Lhs::Matrix;
+  layout.lhs = LeftOperand::Matrix;
   layout.rows = {flatten(firstM, m)};
   layout.sums = {flatten(firstK, k)};
 }
@@ -291,7 +291,8 @@ bool cpu::readsInPlace(kernel::ContractOp op) {
   return Analysis(op).direct(layout);
 }
 
-FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUInfo &target) {
+FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUInfo &target,
+                                              std::optional<LeftOperand> lhs) {
   ContractLayout layout;
   layout.op = op;
   layout.lhsType = op.getLhs().front().getTerminator()->getOperand(0).getType();
@@ -311,7 +312,13 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
     return op.emitOpError("is too large");
   layout.lanes = std::max<int64_t>(target.lanes(layout.sumType), 1);
   layout.depthwise = kernel::columnsAreBatch(op);
-  if (!analysis.direct(layout) && !analysis.window(layout)) {
+  auto mayBe = [&](LeftOperand way) { return !lhs || *lhs == way; };
+  bool found = (mayBe(LeftOperand::Direct) && analysis.direct(layout)) ||
+               (mayBe(LeftOperand::Window) && analysis.window(layout));
+  if (!found) {
+    if (!mayBe(LeftOperand::Matrix))
+      return op.emitOpError("has no left operand that can be read as lhs = ")
+             << stringifyLeftOperand(*lhs);
     analysis.matrix(layout);
     layout.depthwise = false;
   }
@@ -345,7 +352,7 @@ void ContractLayout::setTile(int64_t maxRows) {
   tileInner = 1;
   // A task's tiles and blocks lie on axes that windows slide along: its copy is of one image.
   unsigned outermost = 0;
-  if (lhs == Lhs::Window)
+  if (lhs == LeftOperand::Window)
     outermost = rows.size() - llvm::count_if(stage, [](const StageAxis &axis) {
                   return axis.rowDim.has_value();
                 });
@@ -374,7 +381,8 @@ void ContractLayout::setTile(int64_t maxRows) {
                     RowRun::shareOf(left, sym::Expr::max(last, 1), limit), left});
   }
   std::optional<int64_t> steps = extent.constant();
-  bool isShort = steps ? *steps <= longAxis : lhs == Lhs::Direct && sumExtent().isConstant();
+  bool isShort =
+      steps ? *steps <= longAxis : lhs == LeftOperand::Direct && sumExtent().isConstant();
   bool blockOutside = tileAxis > outermost && tileInner == 1 && isShort;
   blockAxis = blockOutside ? tileAxis - 1 : tileAxis;
 }
@@ -425,7 +433,7 @@ int64_t ContractLayout::maxBlockRows() const {
 
 void ContractLayout::setRowBlock(int64_t units) {
   blockUnits = units;
-  if (lhs != Lhs::Window)
+  if (lhs != LeftOperand::Window)
     return;
   unsigned firstM = rows.front().first, firstK = op.getExtents().size() - op.getNumK();
   // A depthwise convolution's copy has the columns of a panel innermost.
@@ -473,24 +481,7 @@ sym::Expr ContractLayout::sumInner() const {
 sym::Expr ContractLayout::sumExtent() const { return sums.front().extent * sumInner(); }
 
 bool ContractLayout::stagesPerSumBlock() const {
-  return lhs == Lhs::Matrix && !numSumBlocks().isConstant(1);
-}
-
-bool ContractLayout::epilogueInMemory() const {
-  if (!numSumBlocks().isConstant(1))
-    return true;
-  kernel::BodyCost cost = kernel::getCost(kernel::ContractOp(op).getEpilogue());
-  // Once for each accumulator: code for a hundred exponentials is not worth its size.
-  int64_t accumulators = maxTileRows() * vectors;
-  return accumulators * (cost.arithmetic + cost.reads + 20 * (cost.transcendental + cost.gathers)) >
-             400 ||
-         cost.reduces;
-}
-
-bool ContractLayout::tilesShareCode() const {
-  constexpr int64_t longSum = 256;
-  return hasVariableTiles() &&
-         (epilogueInMemory() || sumExtent().constant().value_or(longSum) >= longSum);
+  return lhs == LeftOperand::Matrix && !numSumBlocks().isConstant(1);
 }
 
 int64_t ContractLayout::stageEstimate() const {
@@ -507,9 +498,9 @@ int64_t ContractLayout::stageEstimate() const {
 
 int64_t ContractLayout::lhsScratchBytes() const {
   int64_t elements = 0;
-  if (lhs == Lhs::Window)
+  if (lhs == LeftOperand::Window)
     elements = stage.front().stride * stage.front().extent;
-  else if (lhs == Lhs::Matrix)
+  else if (lhs == LeftOperand::Matrix)
     elements = maxBlockRows() * *rows.front().lhsStride.constant();
   return alignToLine(elements * bytesOf(lhsType));
 }
@@ -523,49 +514,66 @@ int64_t ContractLayout::rhsScratchBytes() const {
 }
 
 int64_t ContractLayout::sumScratchBytes() const {
-  if (!epilogueInMemory() && !hasVariableTiles())
+  if (!epilogueInMemory && !hasVariableTiles())
     return 0;
   int64_t elements = numSumBlocks().isConstant(1) ? maxTileRows() * panel()
                                                   : maxBlockRows() * blockPanels * panel();
   return alignToLine(elements * bytesOf(sumType));
 }
 
-FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op,
-                                                  kernel::ScheduleAttr schedule,
-                                                  const CPUInfo &target) {
-  FailureOr<ContractLayout> layout = ContractLayout::get(op, target);
-  if (failed(layout))
-    return failure();
-  ArrayRef<int64_t> tile = schedule.getTile(), block = schedule.getBlock();
-  if (tile.size() != 2 || block.size() != 3 ||
-      llvm::any_of(tile, [](int64_t x) { return x <= 0; }) ||
-      llvm::any_of(block, [](int64_t x) { return x <= 0; }) || schedule.getLanes() <= 0 ||
-      tile[1] % schedule.getLanes() != 0 ||
-      (layout->packed && static_cast<uint64_t>(tile[1]) != op.getPanel()))
-    return op.emitOpError("cannot be run with ") << schedule;
-  layout->lanes = schedule.getLanes();
-  layout->vectors = tile[1] / layout->lanes;
-  layout->setTile(tile[0]);
-  int64_t unitRows = layout->blockAxis == layout->tileAxis ? layout->maxTileRows() : 1;
-  if (layout->blockAxis != layout->tileAxis)
-    for (const ContractAxis &axis : ArrayRef(layout->rows).drop_front(layout->blockAxis + 1))
+void ContractLayout::apply(ContractAttr schedule) {
+  lanes = schedule.getLanes();
+  vectors = schedule.getVectors();
+  setTile(schedule.getTileRows());
+  int64_t unitRows = blockAxis == tileAxis ? maxTileRows() : 1;
+  if (blockAxis != tileAxis)
+    for (const ContractAxis &axis : ArrayRef(rows).drop_front(blockAxis + 1))
       unitRows *= axis.extent.constant().value_or(1);
   auto clamp = [](int64_t count, sym::Expr limit) {
     return std::max<int64_t>(std::min(count, limit.constant().value_or(count)), 1);
   };
-  layout->setRowBlock(clamp(block[0] / unitRows, layout->numUnits()));
-  layout->blockPanels = clamp(block[1] / layout->panel(), layout->numPanels());
-  int64_t inner = std::max<int64_t>(layout->sumInner().constant().value_or(1), 1);
-  layout->blockSums = clamp(block[2] / inner, layout->sums.front().extent);
-  // The sums of all of a task's rows are kept.
-  if (!layout->hasBoundedBlocks() && !layout->numSumBlocks().isConstant(1))
-    return op.emitOpError("cannot be run with ") << schedule;
-  if (layout->lhs == ContractLayout::Lhs::Matrix) {
+  setRowBlock(clamp(schedule.getBlockRows() / unitRows, numUnits()));
+  blockPanels = clamp(schedule.getBlockColumns() / panel(), numPanels());
+  int64_t inner = std::max<int64_t>(sumInner().constant().value_or(1), 1);
+  blockSums = clamp(schedule.getBlockSums() / inner, sums.front().extent);
+  if (lhs == LeftOperand::Matrix) {
     // Rows that lie a power of two apart would share a few sets of the cache.
-    int64_t stride = llvm::alignTo(layout->blockSums, layout->lanes);
-    if (stride * bytesOf(layout->lhsType) % 512 == 0)
-      stride += 64 / bytesOf(layout->lhsType);
-    layout->rows.front().lhsStride = stride;
+    int64_t stride = llvm::alignTo(blockSums, lanes);
+    if (stride * bytesOf(lhsType) % 512 == 0)
+      stride += 64 / bytesOf(lhsType);
+    rows.front().lhsStride = stride;
   }
+  epilogueInMemory = schedule.getEpilogue() == EpiloguePlace::Memory;
+  tilesShareCode = schedule.getShareTiles();
+  prefetches = schedule.getPrefetch();
+}
+
+FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
+                                                  const CPUInfo &target) {
+  FailureOr<ContractLayout> layout = ContractLayout::get(op, target, schedule.getLhs());
+  if (failed(layout))
+    return failure();
+  auto refuse = [&](const Twine &reason) {
+    return op.emitOpError("cannot be run with ") << schedule << ": " << reason;
+  };
+  int64_t panel = schedule.getVectors() * schedule.getLanes();
+  if (layout->packed && panel != static_cast<int64_t>(*op.getPanel()))
+    return refuse("the right operand has panels of " + Twine(*op.getPanel()) + " columns");
+  if (layout->depthwise && layout->lhs == LeftOperand::Direct &&
+      !kernel::getAssumptions(&op.getLhs())
+           .isMultipleOf(layout->columns.extent, schedule.getLanes()))
+    return refuse("the columns are no multiple of the lanes");
+  layout->apply(schedule);
+  if (!layout->numSumBlocks().isConstant(1)) {
+    // The sums of all of a task's rows are kept.
+    if (!layout->hasBoundedBlocks())
+      return refuse("the sum is cut, and a task has rows of an unknown number");
+    if (!layout->epilogueInMemory)
+      return refuse("the sum is cut, and the epilogue is on registers");
+  }
+  if (layout->tilesShareCode && !layout->hasVariableTiles())
+    return refuse("there are no tiles of unknown height to share code");
+  if (layout->prefetches && (!layout->packed || layout->depthwise || layout->maxTiles() < 1))
+    return refuse("there are no panels to fetch ahead of use");
   return layout;
 }

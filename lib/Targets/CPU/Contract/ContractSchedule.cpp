@@ -13,6 +13,8 @@
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 
@@ -48,15 +50,45 @@ static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   return most;
 }
 
-static int64_t chooseTasks(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
-                           int64_t batch, int64_t bytes) {
+static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                              int64_t batch, int64_t bytes) {
   double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
   // Every product loads both of its operands, and the copy is not small beside so short a sum.
   if (layout.depthwise)
     flops *= 3;
-  double seconds = std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
-                            double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
-  return static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
+  return std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
+                  double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
+}
+
+/// The epilogue is done in memory if it is long, or if the sum is cut.
+static bool isEpilogueInMemory(const ContractLayout &layout) {
+  if (!layout.numSumBlocks().isConstant(1))
+    return true;
+  kernel::BodyCost cost = kernel::getCost(kernel::ContractOp(layout.op).getEpilogue());
+  // Once for each accumulator: code for a hundred exponentials is not worth its size.
+  int64_t accumulators = layout.maxTileRows() * layout.vectors;
+  return accumulators * (cost.arithmetic + cost.reads + 20 * (cost.transcendental + cost.gathers)) >
+             400 ||
+         cost.reduces;
+}
+
+/// What sharing tiles' code costs does not count beside a long sum, and there is one microkernel
+/// less.
+static bool doTilesShareCode(const ContractLayout &layout) {
+  constexpr int64_t longSum = 256;
+  return layout.hasVariableTiles() &&
+         (isEpilogueInMemory(layout) || layout.sumExtent().constant().value_or(longSum) >= longSum);
+}
+
+/// A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
+static bool arePanelsPrefetched(const ContractLayout &layout, const CPUInfo &target) {
+  constexpr int64_t shortSum = 64;
+  std::optional<int64_t> sums = layout.sumExtent().constant();
+  int64_t panelRowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
+  return layout.packed && !layout.depthwise && sums && *sums >= shortSum &&
+         layout.maxTiles() >= 1 &&
+         *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
+             target.l2Bytes / 4;
 }
 
 /// The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
@@ -66,7 +98,7 @@ static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k
   int64_t panelBytes = layout.panel() * bytes;
   if (m <= layout.maxTileRows() && layout.packed)
     panelBytes = 1;
-  if (layout.lhs == ContractLayout::Lhs::Matrix)
+  if (layout.lhs == LeftOperand::Matrix)
     panelBytes = std::max(panelBytes, layout.maxTileRows() * bytes);
   int64_t sumBlocks = llvm::divideCeilSigned(k * panelBytes, cache);
   int64_t blockSum = llvm::divideCeilSigned(k, sumBlocks);
@@ -79,7 +111,7 @@ static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k
   return blockSum;
 }
 
-static kernel::ScheduleAttr choose(ContractLayout layout, const CPUInfo &target) {
+static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractOp op = layout.op;
   int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
   int64_t k = estimate(op.getK().getSizes());
@@ -96,7 +128,9 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const CPUInfo &target)
   int64_t outer = batch;
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
     outer *= std::max<int64_t>(codegen::estimate(axis.extent), 1);
-  int64_t tasks = llvm::divideCeilSigned(chooseTasks(layout, m, n, k, batch, bytes), outer);
+  double seconds = estimateSeconds(layout, m, n, k, batch, bytes);
+  int64_t allTasks = static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
+  int64_t tasks = llvm::divideCeilSigned(allTasks, outer);
 
   int64_t units = std::max<int64_t>(codegen::estimate(layout.numUnits()), 1);
   int64_t panels = std::max<int64_t>(codegen::estimate(layout.numPanels()), 1);
@@ -108,12 +142,12 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const CPUInfo &target)
     double stageBytes = double(layout.stageEstimate()) * double(bytes);
     if (layout.depthwise)
       stageBytes *= double(layout.panel());
-    if (layout.lhs == ContractLayout::Lhs::Matrix)
+    if (layout.lhs == LeftOperand::Matrix)
       stageBytes *= double(m) / double(outer / batch) * double(blockSum);
     int64_t cacheBlocks = static_cast<int64_t>(stageBytes / double(cache)) + 1;
     int64_t cuts = tasks;
     // Each block of rows copies the right operand again, as each block of columns does the left.
-    if (layout.lhs == ContractLayout::Lhs::Matrix && !layout.packed)
+    if (layout.lhs == LeftOperand::Matrix && !layout.packed)
       cuts = std::max<int64_t>(std::llround(std::sqrt(double(tasks) * double(m) / double(n))), 1);
     rowBlocks = std::min(units, std::max(std::min(cuts, tasks), cacheBlocks));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
@@ -139,24 +173,37 @@ static kernel::ScheduleAttr choose(ContractLayout layout, const CPUInfo &target)
   }
   int64_t blockRows = llvm::divideCeilSigned(units, rowBlocks) * unitRows;
   int64_t blockColumns = llvm::divideCeilSigned(panels, columnBlocks) * layout.panel();
-  return kernel::ScheduleAttr::get(op.getContext(), {layout.maxTileRows(), layout.panel()},
-                                   {blockRows, blockColumns, blockSum}, layout.lanes,
-                                   layout.isStaged());
+  int64_t tileRows = layout.maxTileRows(), vectors = layout.vectors;
+  auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, bool prefetch) {
+    return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
+                             blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch);
+  };
+  // The rest follows from the tiles that there are.
+  layout.apply(makeSchedule(EpiloguePlace::Registers, false, false));
+  KernelPlan plan{
+      makeSchedule(isEpilogueInMemory(layout) ? EpiloguePlace::Memory : EpiloguePlace::Registers,
+                   doTilesShareCode(layout), arePanelsPrefetched(layout, target))};
+  plan.cycles = seconds * clockRate;
+  plan.reason = llvm::formatv("about {0:f1} µs, worth {1} tasks", seconds * 1e6, allTasks);
+  return plan;
 }
 
 FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const CPUInfo &target) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
   if (op.getPart())
     return op.emitError("cannot be compiled for CPUs: a product in parts");
-  KernelPlan plan;
-  plan.schedule = getSchedule<kernel::ScheduleAttr>(func);
+  FailureOr<ContractAttr> given = getGivenSchedule<ContractAttr>(func);
+  if (failed(given))
+    return failure();
+  KernelPlan plan{*given};
   if (!plan.schedule) {
     FailureOr<ContractLayout> layout = ContractLayout::get(op, target);
     if (failed(layout))
       return failure();
-    plan.schedule = choose(*layout, target);
+    plan = choose(*layout, target);
   }
-  FailureOr<ContractLayout> layout = getScheduledLayout(op, plan.schedule, target);
+  FailureOr<ContractLayout> layout =
+      getScheduledLayout(op, cast<ContractAttr>(plan.schedule), target);
   if (failed(layout))
     return failure();
   plan.grid = sym::product(layout->gridSizes());

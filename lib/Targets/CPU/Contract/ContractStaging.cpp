@@ -226,7 +226,7 @@ private:
 void cpu::emitLhsStage(KernelFrame &frame, const ContractLayout &layout, const ContractTask &task,
                        Value base, sym::Expr panel, int64_t vectors) {
   LhsStager stager(frame, layout, task, base, panel, vectors);
-  if (layout.lhs == ContractLayout::Lhs::Window)
+  if (layout.lhs == LeftOperand::Window)
     stager.emitWindow();
   else
     stager.emitMatrix();

@@ -42,7 +42,7 @@ public:
     task.bindBatch(epilogue);
     epilogue.emitAvailable();
     sym::Expr blocks = layout.numSumBlocks(), extent = layout.sums.front().extent;
-    if (layout.epilogueInMemory() && !blocks.isConstant(1))
+    if (layout.epilogueInMemory && !blocks.isConstant(1))
       clearSums();
     if (layout.isStaged() && !layout.stagesPerSumBlock() && !layout.depthwise) {
       task.numSums = extent;
@@ -109,7 +109,7 @@ private:
     task.endStep = frame.named(layout.unitBegin(task.endUnit), steps + 1);
     task.firstPanel = frame.named(values.back() * layout.blockPanels, panels);
     task.endPanel = namedEnd(task.firstPanel, layout.blockPanels, panels);
-    if (prefetches())
+    if (layout.prefetches)
       namePrefetchStride();
   }
 
@@ -200,7 +200,7 @@ private:
         tile.position.push_back(0);
       emitTile(panel, vectors, tile, number - zero);
     };
-    if (layout.tilesShareCode()) {
+    if (layout.tilesShareCode) {
       const RowRun &whole = layout.runs.front(), &last = layout.runs.back();
       emitRange(frame, begin, end, layout.numTiles(), [&](sym::Expr number) {
         sym::Expr before = last.share * sym::Expr::max(number - whole.count, 0);
@@ -282,7 +282,7 @@ private:
     Value base = layout.isStaged() ? frame.scratch : frame.buffer(layout.lhsTensor);
     Value lhs = frame.gep(base, layout.lhsType, frame.simplifyAndEmit(lhsOffset(panel, tile)));
     Prefetch prefetch = makePrefetch(number);
-    bool inMemory = layout.epilogueInMemory() || tile.steps;
+    bool inMemory = layout.epilogueInMemory || tile.steps;
     Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
     MicrokernelShape shape = getShape(tile.size, vectors);
     if (tile.steps) {
@@ -327,23 +327,11 @@ private:
     return layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
   }
 
-  /// Whether the next panel is fetched while one is at work.
-  bool prefetches() const {
-    // A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
-    constexpr int64_t shortSum = 64;
-    std::optional<int64_t> sums = layout.sumExtent().constant();
-    return layout.packed && !layout.depthwise && sums && *sums >= shortSum && maxTiles() >= 1 &&
-           *sums * panelRowBytes() * layout.numPanels().constant().value_or(1 << 20) >=
-               static_cast<int64_t>(frame.target.l2Bytes) / 4;
-  }
-
-  int64_t maxTiles() const { return layout.maxBlockRows() / layout.maxTileRows(); }
-
   /// Bytes that a tile fetches for each step of the sum: its share, but no more than a line.
   void namePrefetchStride() {
     if (!layout.hasVariableTiles()) {
       int64_t stride = 8;
-      while (stride < 64 && stride * maxTiles() < panelRowBytes())
+      while (stride < 64 && stride * layout.maxTiles() < panelRowBytes())
         stride *= 2;
       prefetchStride = stride;
       return;
@@ -358,11 +346,11 @@ private:
   /// Spreads the fetching of the next panel over the task's tiles.
   Prefetch makePrefetch(sym::Expr number) {
     Prefetch prefetch;
-    if (!prefetches())
+    if (!layout.prefetches)
       return prefetch;
     prefetch.stride = frame.emit(prefetchStride);
     // With few tiles the panel is needed at once.
-    prefetch.locality = maxTiles() <= 2 ? 3 : 2;
+    prefetch.locality = layout.maxTiles() <= 2 ? 3 : 2;
     sym::Expr sums = layout.sumExtent();
     sym::Expr offset =
         sums * panelRowBytes() + number * (layout.blockSums * layout.sumInner() * prefetchStride);
@@ -482,7 +470,7 @@ private:
 
 LogicalResult cpu::emitContract(KernelFrame &frame, kernel::ContractOp contract) {
   FailureOr<ContractLayout> layout =
-      getScheduledLayout(contract, getSchedule<kernel::ScheduleAttr>(frame.func), frame.target);
+      getScheduledLayout(contract, getSchedule<ContractAttr>(frame.func), frame.target);
   if (failed(layout))
     return failure();
   ContractEmitter(frame, contract, std::move(*layout)).emit();

@@ -37,7 +37,7 @@ struct PackOperands : kiln::cpu::impl::CpuPackOperandsBase<PackOperands> {
   }
 
   static void packOperands(kernel::MapOp map, const CPUInfo &target) {
-    MapPlan plan = makeMapPlan(map, {}, target);
+    MapPlan plan = makeMapPlan(map, target);
     if (!plan.columns)
       return;
     kernel::moveLast(map, map.getBody(), plan.columns->lastDim());

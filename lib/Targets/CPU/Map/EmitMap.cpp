@@ -11,10 +11,9 @@ namespace {
 
 class MapEmitter {
 public:
-  MapEmitter(KernelFrame &frame, kernel::MapOp map)
+  MapEmitter(KernelFrame &frame, kernel::MapOp map, MapPlan mapPlan)
       : frame(frame), map(map), body(frame, map.getBody()), domain(map.getDomain()),
-        position(domain.size()),
-        plan(makeMapPlan(map, getSchedule<kernel::ScheduleAttr>(frame.func), frame.target)) {}
+        position(domain.size()), plan(std::move(mapPlan)) {}
 
   void emit() {
     // Known from the start, whatever loop they are part of.
@@ -212,6 +211,9 @@ private:
 } // namespace
 
 LogicalResult cpu::emitMap(KernelFrame &frame, kernel::MapOp map) {
-  MapEmitter(frame, map).emit();
+  std::optional<MapPlan> plan = makeMapPlan(map, getSchedule<MapAttr>(frame.func), frame.target);
+  if (!plan)
+    return frame.func.emitError("cannot be run with its schedule");
+  MapEmitter(frame, map, std::move(*plan)).emit();
   return success();
 }

@@ -1,6 +1,7 @@
 // Chooses how a kernel.map is run: which dim in vectors, what a task is.
 #include "CPU/Map/MapPlan.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -191,58 +192,75 @@ static DimGroup merge(const DimGroup &outer, const DimGroup &inner) {
   return result;
 }
 
-MapPlan cpu::makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule, const CPUInfo &target) {
-  MapCost model(map, target);
-  SmallVector<DimGroup> loops = model.groups();
-  std::optional<size_t> vector;
+namespace {
+/// The loops of a map, one of them perhaps in vectors.
+struct MapLoops {
+  SmallVector<DimGroup> loops;
+  std::optional<size_t> vector = {};
+};
+} // namespace
 
-  // tile = [lanes, first dim, number of dims]; 1 lane has no dims.
-  if (schedule) {
-    ArrayRef<int64_t> tile = schedule.getTile();
-    if (tile.size() == 3) {
-      unsigned first = tile[1], end = tile[1] + tile[2];
-      for (size_t i = 0; i < loops.size(); ++i) {
-        while (i + 1 < loops.size() && loops[i].first == first && loops[i + 1].first < end) {
-          loops[i] = merge(loops[i], loops[i + 1]);
-          loops.erase(loops.begin() + i + 1);
-        }
-        if (loops[i].first == first)
-          vector = i;
-      }
-    }
-  } else {
-    double best = model.cost(loops, std::nullopt);
-    auto consider = [&](ArrayRef<DimGroup> candidate, size_t i) {
-      double cost = model.cost(candidate, i);
-      if (cost >= best)
-        return false;
-      best = cost;
-      vector = i;
-      return true;
-    };
-    if (model.nativeLanes > 1) {
-      for (size_t i = loops.size(); i-- > 0;)
-        consider(loops, i);
-      // Innermost dims too short for a vector run together with the next ones, at the price of
-      // gathers.
-      SmallVector<DimGroup> merged(loops);
-      while (merged.size() > 1 && estimate(merged.back().extent) < model.nativeLanes) {
-        DimGroup inner = merged.pop_back_val();
-        merged.back() = merge(merged.back(), inner);
-        if (consider(merged, merged.size() - 1))
-          loops = merged;
-      }
-    }
+/// The loops that take the fewest cycles.
+static MapLoops chooseLoops(const MapCost &model, MapPlan &plan) {
+  MapLoops result{model.groups()};
+  double &best = plan.cycles;
+  best = plan.scalarCycles = model.cost(result.loops, std::nullopt);
+  auto consider = [&](ArrayRef<DimGroup> candidate, size_t i) {
+    double cost = model.cost(candidate, i);
+    if (cost >= best)
+      return false;
+    best = cost;
+    result.vector = i;
+    return true;
+  };
+  if (model.nativeLanes == 1)
+    return result;
+  for (size_t i = result.loops.size(); i-- > 0;)
+    consider(result.loops, i);
+  // Innermost dims too short for a vector run together with the next ones, at the price of gathers.
+  SmallVector<DimGroup> merged(result.loops);
+  while (merged.size() > 1 && estimate(merged.back().extent) < model.nativeLanes) {
+    DimGroup inner = merged.pop_back_val();
+    merged.back() = merge(merged.back(), inner);
+    if (consider(merged, merged.size() - 1))
+      result.loops = merged;
   }
+  return result;
+}
 
-  MapPlan plan;
-  SmallVector<DimGroup> outer(loops);
-  if (vector) {
-    plan.columns = loops[*vector];
-    outer.erase(outer.begin() + *vector);
+/// The loops with dims [first, first + count) in vectors; none if these are not whole loops.
+static std::optional<MapLoops> findLoops(const MapCost &model, ArrayRef<int64_t> dims) {
+  MapLoops result{model.groups()};
+  if (dims.empty())
+    return result;
+  SmallVector<DimGroup> &loops = result.loops;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (loops[i].first != dims.front())
+      continue;
+    while (i + 1 < loops.size() && loops[i].count < dims.size()) {
+      loops[i] = merge(loops[i], loops[i + 1]);
+      loops.erase(loops.begin() + i + 1);
+    }
+    if (loops[i].count != dims.size())
+      return std::nullopt;
+    result.vector = i;
+    return result;
+  }
+  return std::nullopt;
+}
+
+/// Deals the loops out: those of a row number, those inside a row, the one in vectors. `steps` are
+/// those of a window; none: as many as are best.
+static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops &chosen,
+                        std::optional<int64_t> steps, MapPlan &plan) {
+  SmallVector<DimGroup> outer(chosen.loops);
+  if (chosen.vector) {
+    plan.columns = outer[*chosen.vector];
+    outer.erase(outer.begin() + *chosen.vector);
   }
   // A row holds the loops inside of which no reduction would be repeated.
   SmallVector<kernel::ReduceOp> reduces = model.uniformReduces(plan.columns);
+  plan.hasUniformReduces = !reduces.empty();
   size_t numRowLoops = outer.size();
   for (kernel::ReduceOp reduce : reduces) {
     size_t known = 0;
@@ -251,22 +269,37 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule, const
         known = i + 1;
     numRowLoops = std::min(numRowLoops, known);
   }
-  if (vector && reduces.empty() && !outer.empty())
-    if ((plan.window = makeWindowPlan(map, *plan.columns, outer.back())))
+  if (plan.columns && reduces.empty() && !outer.empty() && steps != 1)
+    if ((plan.window = makeWindowPlan(map, *plan.columns, outer.back(), steps)))
       numRowLoops = outer.size() - 1;
   plan.rows.assign(outer.begin(), outer.begin() + numRowLoops);
   plan.inner.assign(outer.begin() + numRowLoops, outer.end());
+}
 
-  if (schedule) {
-    plan.lanes = vector ? schedule.getTile()[0] : 1;
-    plan.rowBlock = schedule.getBlock()[0];
-    plan.columnBlock = vector ? schedule.getBlock()[1] : 0;
-    return plan;
-  }
+std::optional<MapPlan> cpu::makeMapPlan(kernel::MapOp map, MapAttr schedule,
+                                        const CPUInfo &target) {
+  MapCost model(map, target);
+  std::optional<MapLoops> loops = findLoops(model, schedule.getVector());
+  if (!loops)
+    return std::nullopt;
+  MapPlan plan;
+  divideLoops(model, map, *loops, schedule.getSteps(), plan);
+  if (plan.window.has_value() != (schedule.getSteps() > 1))
+    return std::nullopt;
+  plan.lanes = schedule.getLanes();
+  plan.rowBlock = schedule.getRows();
+  plan.columnBlock = schedule.getColumns();
+  return plan;
+}
 
+MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
+  MapCost model(map, target);
+  MapPlan plan;
+  MapLoops loops = chooseLoops(model, plan);
+  divideLoops(model, map, loops, /*steps=*/std::nullopt, plan);
   double numRows = std::max<int64_t>(1, estimate(plan.numRows()));
-  double rowCycles = model.cost(loops, vector) / numRows;
-  if (vector) {
+  double rowCycles = model.cost(loops.loops, loops.vector) / numRows;
+  if (plan.columns) {
     int64_t columns = estimate(plan.columns->extent);
     plan.lanes = model.nativeLanes;
     // Two registers at a time hide latencies where a body is short.
@@ -278,7 +311,7 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule, const
         plan.lanes /= 2;
     // A single row of unknown length may be all there is to divide.
     bool isOnlyRow = plan.numRows().isConstant(1) && !plan.columns->extent.isConstant();
-    if ((rowCycles > maxRowCycles || isOnlyRow) && reduces.empty()) {
+    if ((rowCycles > maxRowCycles || isOnlyRow) && !plan.hasUniformReduces) {
       int64_t part = std::max<int64_t>(1, columns * (minTaskCycles / rowCycles));
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
@@ -313,19 +346,26 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
   auto map = cast<kernel::MapOp>(func.getRoot());
   if (failed(verifyValueTypes(map)))
     return failure();
-  kernel::ScheduleAttr schedule = getSchedule<kernel::ScheduleAttr>(func);
-  if (schedule && (schedule.getTile().empty() || schedule.getBlock().size() != 2 ||
-                   schedule.getBlock()[0] < 1 || schedule.getTile()[0] < 1))
-    return func.emitError("a map's schedule needs tile = [lanes, dim, count] and block = [rows, "
-                          "columns]");
-  MapPlan plan = makeMapPlan(map, schedule, target);
-  if (!schedule) {
-    SmallVector<int64_t> tile{plan.lanes};
-    if (plan.columns)
-      llvm::append_values(tile, int64_t(plan.columns->first), int64_t(plan.columns->count));
-    schedule = kernel::ScheduleAttr::get(func.getContext(), tile, {plan.rowBlock, plan.columnBlock},
-                                         plan.lanes,
-                                         /*stage=*/false);
+  FailureOr<MapAttr> given = getGivenSchedule<MapAttr>(func);
+  if (failed(given))
+    return failure();
+  if (*given) {
+    std::optional<MapPlan> plan = makeMapPlan(map, *given, target);
+    if (!plan)
+      return func.emitError("cannot be run with ")
+             << *given << ": its dims are not whole loops, or there is no window";
+    return KernelPlan{*given, plan->grid()};
   }
-  return KernelPlan{schedule, plan.grid(), 0};
+  MapPlan plan = makeMapPlan(map, target);
+  SmallVector<int64_t> dims;
+  if (plan.columns)
+    llvm::append_range(
+        dims, llvm::seq<int64_t>(plan.columns->first, plan.columns->first + plan.columns->count));
+  auto schedule = MapAttr::get(func.getContext(), dims, plan.lanes, plan.rowBlock, plan.columnBlock,
+                               plan.window ? plan.window->steps : 1);
+  KernelPlan result{schedule, plan.grid()};
+  result.cycles = plan.cycles;
+  result.reason = llvm::formatv("{0:f0} cycles, of {1:f0} one element at a time", plan.cycles,
+                                plan.scalarCycles);
+  return result;
 }

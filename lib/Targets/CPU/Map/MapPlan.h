@@ -37,10 +37,14 @@ struct MapPlan {
   std::optional<codegen::DimGroup> columns;
   /// How the last of the inner loops is run.
   std::optional<WindowPlan> window;
+  /// There are reductions that do not depend on the columns.
+  bool hasUniformReduces = false;
   int64_t lanes = 1;
   int64_t rowBlock = 1;
   /// Columns of one task; 0: all.
   int64_t columnBlock = 0;
+  /// Estimated cycles of the whole map, and what they would be without vectors.
+  double cycles = 0, scalarCycles = 0;
 
   sym::Expr numRows() const;
   sym::Expr numRowBlocks() const { return numRows().ceilDiv(rowBlock); }
@@ -48,14 +52,17 @@ struct MapPlan {
   sym::Expr grid() const { return numRowBlocks() * numColumnBlocks(); }
 };
 
-/// The plan that `schedule` asks for, or the cheapest one if it is null.
-MapPlan makeMapPlan(kernel::MapOp map, kernel::ScheduleAttr schedule,
-                    const codegen::CPUInfo &target);
+/// The cheapest plan.
+MapPlan makeMapPlan(kernel::MapOp map, const codegen::CPUInfo &target);
+/// The plan that `schedule` asks for; none if the map has no such loops, or no window.
+std::optional<MapPlan> makeMapPlan(kernel::MapOp map, MapAttr schedule,
+                                   const codegen::CPUInfo &target);
 
 /// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
-/// around.
+/// around, `steps` of which are written out together, or as many as are best.
 std::optional<WindowPlan> makeWindowPlan(kernel::MapOp map, const codegen::DimGroup &columns,
-                                         const codegen::DimGroup &loop);
+                                         const codegen::DimGroup &loop,
+                                         std::optional<int64_t> steps = std::nullopt);
 
 } // namespace kiln::cpu
 

@@ -39,7 +39,7 @@ static std::optional<Extremes> extremes(sym::Expr expr, kernel::ReduceOp reduce)
 }
 
 std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup &columns,
-                                              const DimGroup &loop) {
+                                              const DimGroup &loop, std::optional<int64_t> steps) {
   if (loop.count != 1)
     return std::nullopt;
   auto dependsOnColumns = [&](sym::Expr expr) {
@@ -88,7 +88,9 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
   }
   sym::Expr inside = plan.high - plan.low;
   std::optional<int64_t> constant = inside.constant();
-  plan.steps = constant && *constant <= maxStepsTogether ? *constant : stepsTogether;
+  plan.steps = steps                                       ? *steps
+               : constant && *constant <= maxStepsTogether ? *constant
+                                                           : stepsTogether;
   if (!found || plan.steps < 2)
     return std::nullopt;
   // A rest counts as outside: no element may be computed twice, since its operands may be

@@ -9,31 +9,16 @@ using namespace kiln::cuda;
 
 static constexpr int64_t taskThreads = 64;
 
-/// The plan of the CPU's kernel, with a schedule that makes every row, and every column where they
-/// are independent, a task.
+/// The plan of the CPU's kernel with tasks as small as can be.
 static FailureOr<codegen::KernelPlan> planCpu(kernel::FuncOp func) {
   const codegen::CPUInfo &target = getThreadTarget();
-  auto schedule = [&](ArrayRef<int64_t> block) {
-    func.setScheduleAttr(
-        kernel::ScheduleAttr::get(func.getContext(), {1}, block, 1, /*stage=*/false));
-  };
+  if (!func.getScheduleAttr())
+    func.setScheduleAttr(codegen::getSmallestTasks(func.getRoot()));
   return llvm::TypeSwitch<Operation *, FailureOr<codegen::KernelPlan>>(func.getRoot())
-      .Case([&](kernel::ScanOp) {
-        schedule({1, 1});
-        return codegen::planScan(func, target);
-      })
-      .Case([&](kernel::ScatterOp) {
-        schedule({1, 1});
-        return codegen::planScatter(func, target);
-      })
-      .Case([&](kernel::SortOp) {
-        schedule({1});
-        return codegen::planSort(func, target);
-      })
-      .Case([&](kernel::RepeatOp) {
-        schedule({1});
-        return codegen::planRepeat(func, target);
-      })
+      .Case([&](kernel::ScanOp) { return codegen::planScan(func, target); })
+      .Case([&](kernel::ScatterOp) { return codegen::planScatter(func, target); })
+      .Case([&](kernel::SortOp) { return codegen::planSort(func, target); })
+      .Case([&](kernel::RepeatOp) { return codegen::planRepeat(func, target); })
       .Default([](Operation *) -> FailureOr<codegen::KernelPlan> { llvm_unreachable("a task"); });
 }
 

@@ -1,0 +1,135 @@
+// Schedules of the CPU target: one attribute for each way to run a structured op.
+#ifndef KILN_TARGETS_CPU_CPUATTRIBUTES_TD
+#define KILN_TARGETS_CPU_CPUATTRIBUTES_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+include "kiln/Dialect/Kernel/KernelInterfaces.td"
+
+def CPU_Dialect : Dialect {
+  let name = "cpu";
+  let cppNamespace = "::kiln::cpu";
+  let summary = "How kernels are run on CPUs";
+  let description = [{
+    Attributes only: each is the `schedule` of a `kernel.func`. `cpu-choose-schedule` sets one where there is
+    none, and `cpu-emit-kernels` writes the code that it describes. Schedules of the ordered ops are in
+    the `codegen` dialect.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+class CPU_ScheduleAttr<string name, string mnemonic_>
+    : AttrDef<CPU_Dialect, name, [DeclareAttrInterfaceMethods<Kernel_ScheduleAttrInterface>]> {
+  let mnemonic = mnemonic_;
+  let genVerifyDecl = 1;
+}
+
+class CPU_Enum<string name, string summary, list<string> cases>
+    : I32Enum<name, summary, !foreach(i, !range(cases), I32EnumCase<
+          !toupper(!substr(cases[i], 0, 1)) # !substr(cases[i], 1), i, cases[i]>)> {
+  let cppNamespace = "::kiln::cpu";
+}
+
+def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
+  let summary = "how a `kernel.map` is run";
+  let description = [{
+    `#cpu.map<vector = [1], lanes = 32, rows = 8>`
+
+    A row is one position of the dims outside the loop in vectors; loops inside of which a reduction
+    would be repeated are part of the row.
+
+    - `vector`: dims that are one loop in vectors; none: elements are computed one by one.
+    - `lanes`: elements of that loop that are computed together.
+    - `rows`: of a task.
+    - `columns`: elements of the loop in vectors in a task; 0: all of them.
+    - `steps`: of the loop around a window (a pool, a depthwise convolution) that are written out
+      together and share what they read; 1: the window is computed for each on its own.
+
+    Constraints. (C1) `vector` has adjacent dims in order. (C2) There is a row. (C3) `lanes` is a power of
+    two up to 256. (C4) `columns` is a multiple of `lanes`. (C5) There is a step. (C6) Without `vector` there
+    is one lane, one step, and no `columns`.
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"int64_t">:$vector,
+                        DefaultValuedParameter<"int64_t", "1">:$lanes,
+                        DefaultValuedParameter<"int64_t", "1">:$rows,
+                        DefaultValuedParameter<"int64_t", "0">:$columns,
+                        DefaultValuedParameter<"int64_t", "1">:$steps);
+  let assemblyFormat = "`<` struct(custom<Sizes>($vector), $lanes, $rows, $columns, $steps) `>`";
+}
+
+def CPU_LeftOperand : CPU_Enum<"LeftOperand", "how a contract reads its left operand",
+                               ["direct", "window", "matrix"]>;
+def CPU_EpiloguePlace : CPU_Enum<"EpiloguePlace", "where a contract's sums are when it ends",
+                                 ["registers", "memory"]>;
+
+def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
+  let summary = "how a `kernel.contract` is run";
+  let description = [{
+    `#cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768>`
+
+    - `tile_rows`: the most rows whose sums are in registers together.
+    - `vectors`, `lanes`: the columns of a tile, and so of a panel: `vectors` registers of `lanes` elements.
+    - `block_rows`, `block_columns`: of a task.
+    - `block_sums`: steps of the sum that a task makes before it goes on to the next tile.
+    - `lhs`: `direct` reads the left operand where it is, `window` copies what a convolution's windows slide
+      over to the task's memory, `matrix` copies its rows.
+    - `epilogue`: it is computed on `registers`, or on sums in `memory`.
+    - `share_tiles`: tiles of all heights run through the same code.
+    - `prefetch`: the next panel of the right operand is fetched while one is at work.
+
+    Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
+    most 512 vectors.
+  }];
+  let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
+                        "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
+                        DefaultValuedParameter<"LeftOperand", "LeftOperand::Direct">:$lhs,
+                        DefaultValuedParameter<"EpiloguePlace", "EpiloguePlace::Registers">:$epilogue,
+                        DefaultValuedParameter<"bool", "false">:$share_tiles,
+                        DefaultValuedParameter<"bool", "false">:$prefetch);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def CPU_AttentionAttr : CPU_ScheduleAttr<"Attention", "attention"> {
+  let summary = "how a `kernel.attention` of many queries is run";
+  let description = [{
+    `#cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70>`
+
+    Queries lie along the lanes. A panel is `vectors` registers of `lanes` queries.
+
+    - `tile_keys`: keys of a panel whose scores are in registers together.
+    - `tile_values`: the most features of the result whose sums are, as far as there are registers.
+    - `block_panels`: panels of a task.
+    - `block_keys`: keys between two corrections of the maximum.
+
+    Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
+    most 512 vectors. (C4) `block_keys` is a multiple of `tile_keys`.
+  }];
+  let parameters = (ins "int64_t":$tile_keys, "int64_t":$vectors, "int64_t":$lanes,
+                        "int64_t":$block_panels, "int64_t":$block_keys,
+                        DefaultValuedParameter<"int64_t", "12">:$tile_values);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def CPU_AttentionByQueryAttr : CPU_ScheduleAttr<"AttentionByQuery", "attention_by_query"> {
+  let summary = "how a `kernel.attention` of few queries is run";
+  let description = [{
+    `#cpu.attention_by_query<lanes = 16, block_keys = 512>`
+
+    A task is one query. Features lie along the lanes.
+
+    - `block_keys`: keys between two corrections of the maximum.
+    - `sums`: vectors of the result that are summed up at the same time.
+    - `keys`: the most keys that are, for results of fewer vectors than that.
+
+    Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256, and there are two or
+    more. (C3) `block_keys` is a multiple of `lanes`. (C4) `sums` and `keys` are at most 64.
+  }];
+  let parameters = (ins "int64_t":$lanes, "int64_t":$block_keys,
+                        DefaultValuedParameter<"int64_t", "8">:$sums,
+                        DefaultValuedParameter<"int64_t", "4">:$keys);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+#endif // KILN_TARGETS_CPU_CPUATTRIBUTES_TD

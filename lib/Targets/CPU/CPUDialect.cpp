@@ -1,0 +1,125 @@
+// The cpu dialect and the verifiers of its schedules. Labels (C1) … are those of the constraints in
+// CPUAttributes.td.
+#include "kiln/Targets/CPU/CPUDialect.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cpu;
+
+namespace kiln::cpu {
+using kernel::parseSizes;
+using kernel::printSizes;
+} // namespace kiln::cpu
+
+#include "kiln/Targets/CPU/CPUDialect.cpp.inc"
+#include "kiln/Targets/CPU/CPUEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kiln/Targets/CPU/CPUAttributes.cpp.inc"
+
+void CPUDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "kiln/Targets/CPU/CPUAttributes.cpp.inc"
+      >();
+}
+
+bool MapAttr::appliesTo(Operation *root) const { return isa<kernel::MapOp>(root); }
+bool ContractAttr::appliesTo(Operation *root) const { return isa<kernel::ContractOp>(root); }
+bool AttentionAttr::appliesTo(Operation *root) const { return isa<kernel::AttentionOp>(root); }
+bool AttentionByQueryAttr::appliesTo(Operation *root) const {
+  return isa<kernel::AttentionOp>(root);
+}
+
+/// The most vectors of a tile: far more than there are registers, and no more code than compiles.
+static constexpr int64_t maxTileVectors = 512;
+
+static LogicalResult verifySizes(function_ref<InFlightDiagnostic()> emitError,
+                                 ArrayRef<std::pair<StringRef, int64_t>> sizes) {
+  for (auto [name, size] : sizes)
+    if (size < 1)
+      return emitError() << name << " is " << size << ", expected a positive number";
+  return success();
+}
+
+static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
+                                int64_t vectors) {
+  if (rows <= maxTileVectors && vectors <= maxTileVectors && rows * vectors <= maxTileVectors)
+    return success();
+  return emitError() << "a tile of " << rows << " times " << vectors << " vectors, expected up to "
+                     << maxTileVectors;
+}
+
+LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                              ArrayRef<int64_t> vector, int64_t lanes, int64_t rows,
+                              int64_t columns, int64_t steps) {
+  for (auto [i, dim] : llvm::enumerate(vector)) // C1
+    if (dim < 0 || dim != vector.front() + static_cast<int64_t>(i))
+      return emitError() << "the loop in vectors has dims [" << vector
+                         << "], expected adjacent ones in order";
+  if (failed(verifySizes(emitError, {{"rows", rows}})) || // C2
+      failed(codegen::verifyLanes(emitError, lanes)))     // C3
+    return failure();
+  if (columns < 0 || columns % lanes != 0) // C4
+    return emitError() << columns << " columns, expected a multiple of the " << lanes << " lanes";
+  if (failed(verifySizes(emitError, {{"steps", steps}}))) // C5
+    return failure();
+  if (vector.empty() && (lanes != 1 || columns != 0 || steps != 1)) // C6
+    return emitError() << "lanes, columns and steps are those of a loop in vectors, of which there "
+                          "is none";
+  return success();
+}
+
+LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileRows,
+                                   int64_t vectors, int64_t lanes, int64_t blockRows,
+                                   int64_t blockColumns, int64_t blockSums, LeftOperand,
+                                   EpiloguePlace, bool, bool) {
+  if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
+                                     {"vectors", vectors},
+                                     {"block_rows", blockRows},
+                                     {"block_columns", blockColumns},
+                                     {"block_sums", blockSums}})) ||
+      failed(codegen::verifyLanes(emitError, lanes))) // C2
+    return failure();
+  return verifyTile(emitError, tileRows, vectors); // C3
+}
+
+LogicalResult AttentionAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileKeys,
+                                    int64_t vectors, int64_t lanes, int64_t blockPanels,
+                                    int64_t blockKeys, int64_t tileValues) {
+  if (failed(verifySizes(emitError, {{"tile_keys", tileKeys}, // C1
+                                     {"vectors", vectors},
+                                     {"block_panels", blockPanels},
+                                     {"block_keys", blockKeys},
+                                     {"tile_values", tileValues}})) ||
+      failed(codegen::verifyLanes(emitError, lanes)) ||   // C2
+      failed(verifyTile(emitError, tileKeys, vectors)) || // C3
+      failed(verifyTile(emitError, tileValues, vectors)))
+    return failure();
+  if (blockKeys % tileKeys != 0) // C4
+    return emitError() << "blocks of " << blockKeys << " keys, expected a multiple of the "
+                       << tileKeys << " of a tile";
+  return success();
+}
+
+LogicalResult AttentionByQueryAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                           int64_t lanes, int64_t blockKeys, int64_t sums,
+                                           int64_t keys) {
+  constexpr int64_t most = 64;
+  if (failed(verifySizes(emitError, {{"block_keys", blockKeys}, // C1
+                                     {"sums", sums},
+                                     {"keys", keys}})) ||
+      failed(codegen::verifyLanes(emitError, lanes))) // C2
+    return failure();
+  if (lanes == 1) // C2
+    return emitError() << "features lie along the lanes, of which there is one";
+  if (blockKeys % lanes != 0) // C3
+    return emitError() << "blocks of " << blockKeys << " keys, expected a multiple of the " << lanes
+                       << " lanes";
+  if (sums > most || keys > most) // C4
+    return emitError() << sums << " sums and " << keys << " keys at a time, expected up to "
+                       << most;
+  return success();
+}

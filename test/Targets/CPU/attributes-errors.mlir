@@ -1,0 +1,84 @@
+// RUN: kiln-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{the loop in vectors has dims [2, 1], expected adjacent ones in order}}
+#map_c1 = #cpu.map<vector = [2, 1], lanes = 8>
+
+// -----
+
+// expected-error@+1 {{rows is 0, expected a positive number}}
+#map_c2 = #cpu.map<rows = 0>
+
+// -----
+
+// expected-error@+1 {{12 lanes, expected a power of two up to 256}}
+#map_c3 = #cpu.map<vector = [0], lanes = 12>
+
+// -----
+
+// expected-error@+1 {{12 columns, expected a multiple of the 8 lanes}}
+#map_c4 = #cpu.map<vector = [0], lanes = 8, columns = 12>
+
+// -----
+
+// expected-error@+1 {{steps is 0, expected a positive number}}
+#map_c5 = #cpu.map<vector = [0], lanes = 8, steps = 0>
+
+// -----
+
+// expected-error@+1 {{are those of a loop in vectors, of which there is none}}
+#map_c6 = #cpu.map<lanes = 8>
+
+// -----
+
+// expected-error@+1 {{block_sums is 0, expected a positive number}}
+#contract_c1 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 0>
+
+// -----
+
+// expected-error@+1 {{512 lanes, expected a power of two up to 256}}
+#contract_c2 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 512, block_rows = 12, block_columns = 32, block_sums = 1>
+
+// -----
+
+// expected-error@+1 {{a tile of 300 times 2 vectors, expected up to 512}}
+#contract_c3 = #cpu.contract<tile_rows = 300, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1>
+
+// -----
+
+// expected-error@+1 {{block_panels is -1, expected a positive number}}
+#attention_c1 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = -1, block_keys = 70>
+
+// -----
+
+// expected-error@+1 {{0 lanes, expected a power of two up to 256}}
+#attention_c2 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 0, block_panels = 1, block_keys = 70>
+
+// -----
+
+// expected-error@+1 {{a tile of 257 times 2 vectors, expected up to 512}}
+#attention_c3 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70, tile_values = 257>
+
+// -----
+
+// expected-error@+1 {{blocks of 75 keys, expected a multiple of the 10 of a tile}}
+#attention_c4 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 75>
+
+// -----
+
+// expected-error@+1 {{block_keys is 0, expected a positive number}}
+#by_query_c1 = #cpu.attention_by_query<lanes = 16, block_keys = 0>
+
+// -----
+
+// expected-error@+1 {{features lie along the lanes, of which there is one}}
+#by_query_c2 = #cpu.attention_by_query<lanes = 1, block_keys = 16>
+
+// -----
+
+// expected-error@+1 {{blocks of 24 keys, expected a multiple of the 16 lanes}}
+#by_query_c3 = #cpu.attention_by_query<lanes = 16, block_keys = 24>
+
+// -----
+
+// expected-error@+1 {{8 sums and 65 keys at a time, expected up to 64}}
+#by_query_c4 = #cpu.attention_by_query<lanes = 16, block_keys = 32, keys = 65>

@@ -1,0 +1,17 @@
+// RUN: kiln-opt %s | kiln-opt | FileCheck %s
+
+// What a parameter has if nobody says it is not printed.
+// CHECK: map = [#cpu.map<>, #cpu.map<vector = [1, 2], lanes = 32, columns = 64>, #cpu.map<vector = [0], lanes = 8, rows = 4, steps = 6>]
+func.func private @map() attributes {map = [#cpu.map<>, #cpu.map<vector = [1, 2], lanes = 32, rows = 1, columns = 64>, #cpu.map<steps = 6, rows = 4, vector = [0], lanes = 8>]}
+
+// CHECK: plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768>
+// CHECK-SAME: whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = true>
+func.func private @contract() attributes {
+  plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, lhs = direct, epilogue = registers, share_tiles = false, prefetch = false>,
+  whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = true>}
+
+// CHECK: by_query = #cpu.attention_by_query<lanes = 16, block_keys = 512>
+// CHECK-SAME: panels = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70>
+func.func private @attention() attributes {
+  by_query = #cpu.attention_by_query<lanes = 16, block_keys = 512, sums = 8, keys = 4>,
+  panels = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70, tile_values = 12>}

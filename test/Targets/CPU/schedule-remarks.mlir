@@ -1,0 +1,13 @@
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}))' --remarks-filter=cpu-choose-schedule -o /dev/null 2>&1 | FileCheck %s
+
+// CHECK: cpu-choose-schedule | Function=bias
+// CHECK-SAME: cycles, of
+kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+    %c = kernel.read %b (d0, d1) -> (d1) : tensor<768xf32> -> f32
+    %s = arith.addf %a, %c : f32
+    kernel.yield %s : f32
+  } : tensor<8x768xf32>
+  kernel.return %y : tensor<8x768xf32>
+}
