@@ -167,6 +167,7 @@ void registerFft(LoweringTable &table);
 void registerFloatParts(LoweringTable &table);
 void registerGamma(LoweringTable &table);
 void registerGridSample(LoweringTable &table);
+void registerGroupedMatmul(LoweringTable &table);
 void registerHistogram(LoweringTable &table);
 void registerIm2col(LoweringTable &table);
 void registerIndex(LoweringTable &table);

@@ -51,6 +51,7 @@ const LoweringTable &lowering::loweringTable() {
     registerFloatParts(all);
     registerGamma(all);
     registerGridSample(all);
+    registerGroupedMatmul(all);
     registerHistogram(all);
     registerIm2col(all);
     registerIndex(all);

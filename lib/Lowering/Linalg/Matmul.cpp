@@ -210,39 +210,6 @@ static LogicalResult lowerIntMm(Call &call) {
   return result ? call.set(result) : failure();
 }
 
-/// Rows of `input`, sorted by group, each by the matrix of its group, whose rows end at
-/// offs[group]; rows past the last group are 0. The custom operator of transformers for mixtures of
-/// experts.
-static LogicalResult lowerGroupedMm(Call &call) {
-  if (call.args.size() != 3 || !call.tensor(0) || !call.tensor(1) || !call.tensor(2))
-    return call.refuse("other arguments than three tensors");
-  Value input = call.tensor(0), weight = call.tensor(1), ends = call.tensor(2);
-  Type type = elementType(input), wide = opmath(type);
-  Type i64 = IntegerType::get(type.getContext(), 64);
-  if (rankOf(input) != 2 || rankOf(weight) != 3 || rankOf(ends) != 1 || !isFloat(type) ||
-      elementType(weight) != type || !isInt(elementType(ends)))
-    return call.refuse("these dtypes or ranks");
-  Exprs rows = shapeOf(input), shape = shapeOf(weight);
-  if (!call.fits({rows[1], shape[0]}, {shape[1], shapeOf(ends)[0]}, "shapes that have no product"))
-    return call.refuse("shapes that have no product");
-  Value groups = call.kernels.map({rows[0]}, i64, [&](BodyBuilder &body) {
-    Element row = body.index(body.dim(0));
-    return body.sum({shape[0]}, i64, [&](BodyBuilder &inner) {
-      return convert(convert(inner.read(ends, inner.ownDims()), i64) <= row, i64);
-    });
-  });
-  return call.set(call.kernels.map({rows[0], shape[2]}, type, [&](BodyBuilder &body) {
-    Element group = body.read(groups, Exprs{body.dim(0)});
-    Element some = group < body.index(shape[0]);
-    return body.sum({rows[1]}, wide, [&](BodyBuilder &inner) {
-      Element x = inner.read(input, Exprs{inner.dim(0), inner.dim(2)});
-      Element w = inner.read(weight, Indices{group, inner.dim(2), inner.dim(1)}, some,
-                             inner.constant(type, 0));
-      return convert(x, wide) * convert(w, wide);
-    });
-  }));
-}
-
 void lowering::registerMatmul(LoweringTable &table) {
   table.add("aten.linear.default", lowerLinear);
   table.add({"aten.matmul.default", "aten.mm.default", "aten.bmm.default", "aten.mv.default",
@@ -251,6 +218,5 @@ void lowering::registerMatmul(LoweringTable &table) {
   table.add({"aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default"}, lowerAddProduct);
   table.add("aten.addbmm.default", lowerAddbmm);
   table.add("aten._int_mm.default", lowerIntMm);
-  table.add("transformers.grouped_mm_fallback.default", lowerGroupedMm);
   table.add({"aten.outer.default", "aten.ger.default"}, lowerOuter);
 }
