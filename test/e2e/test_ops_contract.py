@@ -1,4 +1,7 @@
 """Matrix products, convolutions, pooling and attention."""
+import math
+
+import kiln
 import pytest
 import torch
 import torch.nn.functional as F
@@ -117,6 +120,36 @@ def test_convolution_without_channels(check_calls):
     line, image = torch.nn.Conv1d(0, 9, 3, padding=1), torch.nn.Conv2d(0, 4, 3)
     check_calls(lambda x, y, z: (line(x), line(x[0]), line(x[:0]), image(y), image(y[0]), line(z.logsumexp(2))), (torch.ones(2, 0, 8), torch.ones(2, 0, 5, 6), torch.ones(0, 8, 0)),
                 modules=[line, image])
+
+
+def test_convolution_of_time_batch_channels(compile_and_compare):
+    class Convolve(torch.nn.Module):
+        def forward(self, x, w, b):
+            return (*[torch.conv_tbc(t, w, b, pad) for t in (x, x[:, :0]) for pad in (0, 1, 5)], torch.conv_tbc(x.double(), w.double(), b.double(), 2), torch.conv_tbc(x[..., :0], w[:, :0], b), torch.conv_tbc(x, w.transpose(1, 2).contiguous().transpose(1, 2), b))
+    compile_and_compare(Convolve(), (some(5, 4, 3), some(3, 3, 20), some(20)))
+
+
+class Groups(torch.nn.Module):
+    def forward(self, x, stack, ends):
+        return (torch._grouped_mm(x, stack, offs=ends), torch._grouped_mm(x, stack.transpose(1, 2).contiguous().transpose(1, 2), offs=ends), torch._grouped_mm(stack, x.t().contiguous(), offs=ends),
+                torch._grouped_mm(x.t().contiguous(), x, offs=ends), torch._grouped_mm(stack.transpose(1, 2).contiguous(), stack.contiguous()))
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
+def test_products_of_groups(compile_and_compare, is_dynamic):
+    """Groups of rows, columns or steps, which end where data says. Steps past the last group count nowhere."""
+    def inputs(rows, *ends):
+        x = some(rows, 16).bfloat16()
+        return x, some(3, 16, 16, seed=1).bfloat16(), torch.tensor(ends, dtype=torch.int32)
+    cases = [inputs(16, *ends) for ends in ((5, 8, 16), (5, 5, 16), (0, 16, 16), (16, 16, 16), (8, 5, 16), (8, 9, 20))]
+    n = torch.export.Dim("n", min=1, max=25)
+    model = compile_and_compare(Groups(), cases[0], dynamic_shapes=({0: 8 * n}, {}, {}) if is_dynamic else None, more_inputs=cases[1:] + ([inputs(96, 50, 51, 96)] if is_dynamic else []), rtol=2e-2, atol=2e-2).model
+    short = inputs(16, 2, 9, 13)
+    short[0][13:] = math.inf
+    rows, _, columns, steps, _ = (torch.as_tensor(value).float() for value in model.run(list(short)))
+    assert (rows[13:] == 0).all() and (columns[:, 13:] == 0).all() and steps.isfinite().all()
+    with pytest.raises(kiln.KilnError, match="a group that ends before the first element"):
+        model.run(list(inputs(16, -1, 8, 16)))
 
 
 def test_convolution_block(check_calls):

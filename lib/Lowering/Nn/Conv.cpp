@@ -308,6 +308,39 @@ static LogicalResult lowerAnyConvolution(Call &call) { // convolution, _convolut
   return lowerConvolution(call, rank - 2, call.args.boolean("transposed"));
 }
 
+/// Time, batch and channels in this order: x[t, b, c] with weights [kernel, in, out].
+static LogicalResult lowerConvTbc(Call &call) {
+  Value x = call.tensor("self"), weight = call.tensor("weight"), bias = call.tensor("bias");
+  Type type = elementType(x);
+  int64_t padding = call.args.integer("pad");
+  if (!isFloat(type) || elementType(weight) != type || elementType(bias) != type)
+    return call.refuse("dtypes other than one of floating-point numbers");
+  if (rankOf(x) != 3 || rankOf(weight) != 3 || rankOf(bias) != 1)
+    return call.refuse("input, weight and bias of these ranks");
+  Exprs shape = shapeOf(x), weights = shapeOf(weight);
+  constexpr StringLiteral unfit = "channels of input, weight and bias that do not fit";
+  if (!call.fits(shape[2], weights[1], unfit) || !call.fits(shapeOf(bias)[0], weights[2], unfit))
+    return call.refuse(unfit);
+  Contraction c;
+  c.m = {shape[0] - weights[0] + 1 + 2 * padding, shape[1]};
+  c.n = {weights[2]};
+  c.k = {weights[0], weights[1]};
+  auto lhs = [&](BodyBuilder &body) {
+    Exprs at = {body.dim(0) + body.dim(3) - padding, body.dim(1), body.dim(4)};
+    return body.readPadded(x, at, body.constant(type, 0));
+  };
+  auto rhs = [&](BodyBuilder &body) {
+    return body.read(weight, Exprs{body.dim(3), body.dim(4), body.dim(2)});
+  };
+  auto epilogue = [&](BodyBuilder &body, Element sum) {
+    return sum + convert(body.read(bias, Exprs{body.dim(2)}), sum.type());
+  };
+  c.lhs = lhs;
+  c.rhs = rhs;
+  c.epilogue = epilogue;
+  return call.set(call.kernels.contract(c, type));
+}
+
 //===-- Backward ------------------------------------------------------------------------------===//
 
 /// The gradient of the weights: for each of them, the products of what it was multiplied with and
@@ -409,5 +442,6 @@ void lowering::registerConv(LoweringTable &table) {
   table.add(
       {"aten.convolution.default", "aten._convolution.default", "aten._convolution.deprecated"},
       lowerAnyConvolution);
+  table.add("aten.conv_tbc.default", lowerConvTbc);
   table.add("aten.convolution_backward.default", lowerConvolutionBackward);
 }

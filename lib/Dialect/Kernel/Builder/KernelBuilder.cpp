@@ -84,6 +84,8 @@ Value KernelBuilder::contract(const Contraction &c, Type type) {
   Exprs sizes = llvm::to_vector(llvm::concat<const Expr>(c.batch, c.m, c.n));
   if (isComplex(type))
     return contractAsMap(*this, c, sizes, type);
+  if (llvm::any_of(sizes, [](Expr size) { return size.isConstant(0); }))
+    return full(permuted(sizes, c.perm), type, 0); // no element, and so no schedule
   Exprs extents = llvm::to_vector(llvm::concat<const Expr>(sizes, c.k));
   auto perm = isIdentity(c.perm) ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(c.perm);
   auto op = kernel::ContractOp::create(builder, sym::getTensorType(permuted(sizes, c.perm), type),

@@ -357,7 +357,7 @@ void ContractLayout::setTile(int64_t maxRows) {
                   return axis.rowDim.has_value();
                 });
   std::optional<int64_t> inner = rows.back().extent.constant();
-  if (tileAxis > outermost && inner && *inner * 2 <= maxRows) {
+  if (tileAxis > outermost && inner && *inner > 0 && *inner * 2 <= maxRows) {
     tileInner = *inner;
     --tileAxis;
   }
