@@ -16,7 +16,7 @@ def random(*shape, dtype=torch.float32):
 
 def staged(compiled):
     """How many kernels bring what they read through shared memory."""
-    return run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=wrapper", *EMULATED).stdout.count("stage = true")
+    return run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=wrapper", *EMULATED).stdout.count("#cuda.transposed_map<")
 
 
 class Copies(torch.nn.Module):

@@ -103,10 +103,17 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     module.walk([&](wrapper::FoldOp fold) { folds.insert(symbols.lookup(fold.getKernel())); });
     markAligned(module);
     bool isWrong = false;
+    // Variants have been planned by the pass that makes them.
     for (auto func : module.getOps<kernel::FuncOp>())
-      isWrong |= !folds.contains(func) && failed(plan(func));
+      isWrong |= !folds.contains(func) && !func->hasAttr(variantAttrName) && failed(plan(func));
     if (isWrong)
       signalPassFailure();
+  }
+
+  /// A schedule that is there decides.
+  static bool isTasks(kernel::FuncOp func, bool otherwise) {
+    Attribute given = func.getScheduleAttr();
+    return given ? isa<TasksScheduleAttr>(given) : otherwise;
   }
 
   LogicalResult plan(kernel::FuncOp func) {
@@ -118,10 +125,10 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
             .Case([&](kernel::ContractOp) { return planContract(func, tf32); })
             .Case([&](kernel::AttentionOp) { return planAttention(func); })
             .Case([&](kernel::ScanOp scan) {
-              return isBlockScan(scan) ? planScan(func) : planTasks(func);
+              return isTasks(func, !isBlockScan(scan)) ? planTasks(func) : planScan(func);
             })
             .Case([&](kernel::SortOp sort) {
-              return isBlockSort(sort) ? planSort(func) : planTasks(func);
+              return isTasks(func, !isBlockSort(sort)) ? planTasks(func) : planSort(func);
             })
             .Case<kernel::ScatterOp, kernel::RepeatOp>([&](auto) { return planTasks(func); })
             .Default([&](Operation *op) -> Planned {
@@ -134,6 +141,8 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
       return func.emitError("the number of blocks does not fit 64 bits");
     func.setScheduleAttr(plan->schedule);
     func.setLaunchAttr(plan->launch());
+    if (remarks)
+      func.emitRemark() << "runs as " << plan->schedule << ": " << plan->reason;
     return success();
   }
 };

@@ -16,25 +16,13 @@ const codegen::CPUInfo &cuda::getThreadTarget() {
   return target;
 }
 
-kernel::LaunchAttr KernelPlan::launch() const {
-  auto exprAttr = sym::ExprAttr::get(schedule.getContext(), grid);
-  if (cluster.blocks() == 1)
-    return kernel::LaunchAttr::get(exprAttr, threads);
-  return kernel::LaunchAttr::get(exprAttr, threads, /*scratch=*/0, {cluster.m, cluster.n});
-}
-
 int64_t cuda::getThreads(kernel::FuncOp func) {
   kernel::LaunchAttr launch = func.getLaunchAttr();
   return launch ? launch.getThreads() : 0;
 }
 
-std::optional<ClusterShape> cuda::getCluster(kernel::FuncOp func) {
-  kernel::LaunchAttr launch = func.getLaunchAttr();
-  if (!launch || launch.getCluster().empty())
-    return ClusterShape();
-  if (launch.getCluster().size() != 2)
-    return std::nullopt;
-  return ClusterShape{launch.getCluster()[0], launch.getCluster()[1]};
+InFlightDiagnostic cuda::emitUnknownSchedule(kernel::FuncOp func) {
+  return func.emitError("cannot be run on a GPU with the schedule ") << func.getScheduleAttr();
 }
 
 int64_t cuda::getCluster(LLVM::LLVMFuncOp function) {

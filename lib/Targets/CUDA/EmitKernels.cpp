@@ -24,16 +24,23 @@ static LogicalResult emitRoot(DeviceFrame &frame) {
   // Nothing runs, and nothing could be divided by the number of blocks.
   if (codegen::getGrid(frame.func).isConstant(0))
     return success();
+  Attribute schedule = frame.func.getScheduleAttr();
+  // Only a variant is launched with as many blocks as the GPU has multiprocessors.
+  if (isa<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(schedule) !=
+      frame.func->hasAttr(variantAttrName))
+    return frame.func.emitError("variants for Hopper, and they alone, are run by warpgroups, not "
+                                "with the schedule ")
+           << schedule;
   if (auto map = dyn_cast<kernel::MapOp>(root))
     return emitMap(frame, map);
   if (auto contract = dyn_cast<kernel::ContractOp>(root))
     return emitContract(frame, contract);
   if (auto attention = dyn_cast<kernel::AttentionOp>(root))
     return emitAttention(frame, attention);
-  if (auto scan = dyn_cast<kernel::ScanOp>(root); scan && isBlockScan(scan))
-    return emitScan(frame, scan);
-  if (auto sort = dyn_cast<kernel::SortOp>(root); sort && isBlockSort(sort))
-    return emitSort(frame, sort);
+  if (isa<ScanScheduleAttr>(schedule))
+    return emitScan(frame, cast<kernel::ScanOp>(root));
+  if (isa<SortScheduleAttr>(schedule))
+    return emitSort(frame, cast<kernel::SortOp>(root));
   return emitTasks(frame, root);
 }
 
@@ -98,7 +105,7 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
 
   void runOnOperation() override {
     auto emit = [](kernel::FuncOp kernel, LLVM::LLVMFuncOp &function) -> LogicalResult {
-      if (!getThreads(kernel))
+      if (!kernel.getScheduleAttr() || !getThreads(kernel))
         return kernel.emitError("has no schedule: run cuda-choose-schedule first");
       SmallVector<sym::Expr> symbols = getSymbols(kernel);
       if (failed(checkOperands(kernel, symbols.size())))

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --split-input-file --verify-diagnostics
 
-// expected-error @below {{needs a power of two of threads, 32 to 1024, and a team of one, a warp or all of them}}
-kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [8, 1], block = [64], lanes = 1, stage = false>} {
+// expected-error @below {{a map without reductions has no rows for a team of 32}}
+kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #cuda.map<threads = 64, team = 32>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
     kernel.yield %a : f32
@@ -11,8 +11,8 @@ kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule =
 
 // -----
 
-// expected-error @below {{a contract's schedule needs tile = [m, n] and block = [m, n, k], which fit each other}}
-kernel.func @product(%x: tensor<8x16xf32>, %w: tensor<40x16xf32>) -> tensor<8x40xf32> attributes {schedule = #kernel.schedule<tile = [3, 8], block = [64, 64, 8], lanes = 1, stage = false>} {
+// expected-error @below {{tensor cores do not multiply 'f32' by 16 steps, summed in 'f32'}}
+kernel.func @product(%x: tensor<8x16xf32>, %w: tensor<40x16xf32>) -> tensor<8x40xf32> attributes {schedule = #cuda.mma<m = 32, n = 64, k = 64, warp = [16, 32], step = 16, stages = 4>} {
   %y = kernel.contract batch [] m [8] n [40] k [16] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xf32> -> f32
     kernel.yield %a : f32
@@ -45,8 +45,8 @@ kernel.func @bits(%x: tensor<8x16xi1>, %w: tensor<40x16xi1>) -> tensor<8x40xi32>
 
 // -----
 
-// expected-error @below {{a contract's schedule needs tile = [m, n] and block = [m, n, k], which fit each other}}
-kernel.func @lines(%x: tensor<8x16xf16>, %w: tensor<40x16xf16>) -> tensor<8x40xf32> attributes {schedule = #kernel.schedule<tile = [16, 24], block = [16, 48, 32], lanes = 16, stage = false>} {
+// expected-error @below {{a schedule of 4 rows is for a contract of so few, whose steps lie side by side in the right operand}}
+kernel.func @lines(%x: tensor<8x16xf16>, %w: tensor<40x16xf16>) -> tensor<8x40xf32> attributes {schedule = #cuda.dot<threads = 256, rows = 4, columns = 2>} {
   %y = kernel.contract batch [] m [8] n [40] k [16] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x16xf16> -> f16
     kernel.yield %a : f16
@@ -62,8 +62,8 @@ kernel.func @lines(%x: tensor<8x16xf16>, %w: tensor<40x16xf16>) -> tensor<8x40xf
 
 // -----
 
-// expected-error @below {{an attention's schedule needs tile = [queries of a warp] and block = [128], or, on tensor cores}}
-kernel.func @attention(%q: tensor<100x64xf32>) -> tensor<100x64xf32> attributes {schedule = #kernel.schedule<tile = [16], block = [128, 64], lanes = 16, stage = false>} {
+// expected-error @below {{attention runs on tensor cores with operands of bf16 or f16 and 16 to 256 features}}
+kernel.func @attention(%q: tensor<100x64xf32>) -> tensor<100x64xf32> attributes {schedule = #cuda.mma_attention<warps = 4, rows = 16, keys = 64>} {
   %o = kernel.attention batch [] m <100> n <100> d <64> dv <64> scale 0.125 q {
     %a = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<100x64xf32> -> f32
     kernel.yield %a : f32
@@ -81,7 +81,7 @@ kernel.func @attention(%q: tensor<100x64xf32>) -> tensor<100x64xf32> attributes 
 // -----
 
 // expected-error @below {{a contract's part has to be a multiple of 32 steps}}
-kernel.func @part(%x: tensor<100x8xf32>) -> tensor<3x4x8xf32> attributes {schedule = #kernel.schedule<tile = [2, 2], block = [16, 32, 32], lanes = 1, stage = false>} {
+kernel.func @part(%x: tensor<100x8xf32>) -> tensor<3x4x8xf32> attributes {schedule = #cuda.fma<m = 16, n = 32, k = 32, thread = [2, 2]>} {
   %y = kernel.contract batch [] m [4] n [8] k [100] part 40 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<100x8xf32> -> f32
     kernel.yield %a : f32

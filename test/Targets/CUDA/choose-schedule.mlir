@@ -3,7 +3,7 @@
 // A thread for each element.
 // CHECK-LABEL: kernel.func @bias
 // CHECK-SAME: launch = #kernel.launch<grid = <24>, threads = 256
-// CHECK-SAME: schedule = #kernel.schedule<tile = [1, 1], block = [256], lanes = 1, stage = false>
+// CHECK-SAME: schedule = #cuda.map<threads = 256>
 kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
@@ -19,7 +19,7 @@ kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
 // Few rows: a block for each.
 // CHECK-LABEL: kernel.func @few_row_sums
 // CHECK-SAME: launch = #kernel.launch<grid = <8>
-// CHECK-SAME: tile = [256, 1], block = [256]
+// CHECK-SAME: schedule = #cuda.map<threads = 256, team = 256, keep = 64>
 kernel.func @few_row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -41,7 +41,7 @@ kernel.func @few_row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
 // A warp for each row where there are many; as many blocks as the batch asks for.
 // CHECK-LABEL: kernel.func @normalise
 // CHECK-SAME: launch = #kernel.launch<grid = <128*s0>
-// CHECK-SAME: tile = [32, 1], block = [256]
+// CHECK-SAME: schedule = #cuda.map<threads = 256, team = 32, keep = 64>
 kernel.func @normalise(%x: tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>) -> tensor<?x768xf32, #sym.shape<[1024*s0, 768]>> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -65,7 +65,7 @@ kernel.func @normalise(%x: tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>) -> ten
 // Columns are summed by a thread each: its neighbours read its neighbours' memory.
 // CHECK-LABEL: kernel.func @column_sums
 // CHECK-SAME: launch = #kernel.launch<grid = <3>
-// CHECK-SAME: tile = [1, 1], block = [256]
+// CHECK-SAME: schedule = #cuda.map<threads = 256>
 kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -87,7 +87,7 @@ kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
 // So are parts of columns, although the result has the parts of a column side by side.
 // CHECK-LABEL: kernel.func @column_parts
 // CHECK-SAME: launch = #kernel.launch<grid = <24>
-// CHECK-SAME: tile = [1, 1], block = [256]
+// CHECK-SAME: schedule = #cuda.map<threads = 256>
 kernel.func @column_parts(%x: tensor<512x768xf32>) -> tensor<768x8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -108,7 +108,7 @@ kernel.func @column_parts(%x: tensor<512x768xf32>) -> tensor<768x8xf32> {
 
 // Where the order matters a thread has a line of its own.
 // CHECK-LABEL: kernel.func @running_sum
-// CHECK-SAME: launch = #kernel.launch<grid = <2>, threads = 64
+// CHECK-SAME: launch = #kernel.launch<grid = <2>, threads = 64>, schedule = #cuda.tasks<threads = 64>
 kernel.func @running_sum(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
   %y = kernel.scan dim 0 init {
     %zero = arith.constant 0.0 : f32
@@ -132,7 +132,7 @@ kernel.func @running_sum(%x: tensor<8x100xf32>) -> tensor<8x100xf32> {
 // Of a row that lies at multiples of 16 bytes a lane takes as many at once.
 // CHECK-LABEL: kernel.func @aligned_rows
 // CHECK-SAME: launch = #kernel.launch<grid = <128>
-// CHECK-SAME: tile = [32, 1], block = [256], lanes = 8
+// CHECK-SAME: schedule = #cuda.map<threads = 256, team = 32, vector = 8, keep = 64>
 kernel.func @aligned_rows(%x: tensor<1024x768xf16>) -> tensor<1024x768xf16> attributes {aligned} {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f16
@@ -156,7 +156,7 @@ kernel.func @aligned_rows(%x: tensor<1024x768xf16>) -> tensor<1024x768xf16> attr
 // A warp has as many queries as fit beside keys and values into the shared memory of every GPU.
 // CHECK-LABEL: kernel.func @many_features
 // CHECK-SAME: launch = #kernel.launch<grid = <7>
-// CHECK-SAME: schedule = #kernel.schedule<tile = [4], block = [128], lanes = 1, stage = false>
+// CHECK-SAME: schedule = #cuda.scalar_attention<warps = 4, rows = 4>
 kernel.func @many_features(%x: tensor<100x256xf32>) -> tensor<100x256xf32> {
   %o = kernel.attention batch [] m <100> n <100> d <256> dv <256> scale 0.125 q {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d2) : tensor<100x256xf32> -> f32

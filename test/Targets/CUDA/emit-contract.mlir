@@ -109,7 +109,7 @@ kernel.func @columns(%x: tensor<64x64xf16>, %w: tensor<64x64xf16>) -> tensor<64x
 // CHECK: nvvm.convert.float.to.tf32 {{.*}}rna
 // CHECK: nvvm.mma.sync{{.*}}tf32{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 8>
 kernel.func @rounded(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32>
-    attributes {aligned, schedule = #kernel.schedule<tile = [16, 32], block = [32, 64, 16], lanes = 8, stage = false>} {
+    attributes {aligned, schedule = #cuda.mma<m = 32, n = 64, k = 16, warp = [16, 32], step = 8, stages = 4>} {
   %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
     kernel.yield %a : f32

@@ -4,7 +4,7 @@
 // A block has a line; its lanes meet in five steps, its warps through shared memory.
 // PLAN-LABEL: kernel.func @lines
 // PLAN-SAME: launch = #kernel.launch<grid = <s0>, threads = 256
-// PLAN-SAME: tile = [256], block = [1024]
+// PLAN-SAME: schedule = #cuda.scan<threads = 256, elements = 4>
 // CHECK-LABEL: llvm.func @lines
 // CHECK-SAME: cuda.shared = 32
 // CHECK: nvvm.shfl.sync bfly

@@ -26,7 +26,7 @@
 // CHECK-COUNT-4: math.absf
 // CHECK-COUNT-4: llvm.store
 // CHECK-NOT: llvm.store
-kernel.func @transpose(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {aligned, schedule = #kernel.schedule<tile = [32, 32], block = [256], lanes = 4, stage = true>} {
+kernel.func @transpose(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {aligned, schedule = #cuda.transposed_map<threads = 256, read = 32, written = 32, vector = 4>} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<64x64xf32> -> f32
     %n = math.absf %a : f32
@@ -54,7 +54,7 @@ kernel.func @transpose(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {a
 // CHECK: scf.if {{.*}} {
 // CHECK: llvm.getelementptr %[[Z]][
 // CHECK: llvm.getelementptr %[[Y]][
-kernel.func @edges(%x: tensor<70x?xi8, #sym.shape<[70, 16*s0]>>, %z: tensor<?x70xi8, #sym.shape<[16*s0, 70]>>) -> tensor<?x70xi8, #sym.shape<[16*s0, 70]>> attributes {schedule = #kernel.schedule<tile = [16, 16], block = [256], lanes = 1, stage = true>} {
+kernel.func @edges(%x: tensor<70x?xi8, #sym.shape<[70, 16*s0]>>, %z: tensor<?x70xi8, #sym.shape<[16*s0, 70]>>) -> tensor<?x70xi8, #sym.shape<[16*s0, 70]>> attributes {schedule = #cuda.transposed_map<threads = 256, read = 16, written = 16>} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<70x?xi8, #sym.shape<[70, 16*s0]>> -> i8
     %b = kernel.read %z (d0, d1) -> (d0, d1) : tensor<?x70xi8, #sym.shape<[16*s0, 70]>> -> i8
@@ -74,7 +74,7 @@ kernel.func @edges(%x: tensor<70x?xi8, #sym.shape<[70, 16*s0]>>, %z: tensor<?x70
 // CHECK: } else {
 // CHECK: scf.yield %{{.*}} : f32
 // CHECK: nvvm.barrier0
-kernel.func @padded(%x: tensor<60x64xf32>) -> tensor<64x64xf32> attributes {schedule = #kernel.schedule<tile = [64, 64], block = [1024], lanes = 1, stage = true>} {
+kernel.func @padded(%x: tensor<60x64xf32>) -> tensor<64x64xf32> attributes {schedule = #cuda.transposed_map<threads = 1024, read = 64, written = 64>} {
   %y = kernel.map {
     %two = arith.constant 2.0 : f32
     %in = kernel.inside (d0, d1) -> (d1) bounds [60]

@@ -135,9 +135,9 @@ kernel.func @masked(%q: tensor<2x4x1000x256xbf16>, %k: tensor<2x4x1000x256xbf16>
 
 // -----
 
-// expected-error @+1 {{a schedule for warpgroups needs tile = [64] and block = [queries, keys]}}
+// expected-error @+1 {{stages = 8, of which shared memory has room for 4}}
 kernel.func @wrong(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16>
-    attributes {aligned, cuda.variant_of = @other, schedule = #kernel.schedule<tile = [32], block = [128, 64], lanes = 16, stage = false>, launch = #kernel.launch<grid = <8>, threads = 128>} {
+    attributes {aligned, cuda.variant_of = @other, schedule = #cuda.wgmma_attention<consumers = 2, keys = 256, stages = 8, cached = 33554432>, launch = #kernel.launch<grid = <8>, threads = 384>} {
   %o = kernel.attention batch [2] m <512> n <512> d <64> dv <64> scale 0.125 q {
     %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x512x64xf16> -> f16
     kernel.yield %a : f16

@@ -33,7 +33,7 @@
 // CHECK: nvvm.cluster.arrive
 // CHECK-NEXT: nvvm.cluster.wait
 // CHECK-NEXT: llvm.return
-kernel.func @columns(%x: tensor<2000x64xbf16>, %w: tensor<2048x64xbf16>) -> tensor<2000x2048xbf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <128>, threads = 384, cluster = [2, 1]>, schedule = #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16, stage = false>} {
+kernel.func @columns(%x: tensor<2000x64xbf16>, %w: tensor<2048x64xbf16>) -> tensor<2000x2048xbf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <128>, threads = 384>, schedule = #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>} {
   %y = kernel.contract batch [] m [2000] n [2048] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2000x64xbf16> -> bf16
     kernel.yield %a : bf16
@@ -58,7 +58,7 @@ kernel.func @columns(%x: tensor<2000x64xbf16>, %w: tensor<2048x64xbf16>) -> tens
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global
 // CHECK-NOT: multicast_mask
 // CHECK: llvm.return
-kernel.func @rows(%x: tensor<64x2048xf16>, %w: tensor<2048x64xf16>) -> tensor<2048x2048xf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <512>, threads = 384, cluster = [1, 2]>, schedule = #kernel.schedule<tile = [64, 64], block = [128, 64, 64], lanes = 16, stage = false>} {
+kernel.func @rows(%x: tensor<64x2048xf16>, %w: tensor<2048x64xf16>) -> tensor<2048x2048xf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <512>, threads = 384>, schedule = #cuda.wgmma<m = 128, n = 64, stages = 4, registers = [56, 224], cluster = [1, 2], sharing = [4, 2]>} {
   %y = kernel.contract batch [] m [2048] n [2048] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<64x2048xf16> -> f16
     kernel.yield %a : f16
@@ -84,7 +84,7 @@ kernel.func @rows(%x: tensor<64x2048xf16>, %w: tensor<2048x64xf16>) -> tensor<20
 // CHECK-NOT: nvvm.mapa
 // CHECK-NOT: nvvm.cluster
 // CHECK: llvm.return
-kernel.func @alone(%x: tensor<2000x64xbf16>, %w: tensor<2048x64xbf16>) -> tensor<2000x2048xbf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <128>, threads = 384>, schedule = #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16, stage = false>} {
+kernel.func @alone(%x: tensor<2000x64xbf16>, %w: tensor<2048x64xbf16>) -> tensor<2000x2048xbf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <128>, threads = 384>, schedule = #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], sharing = [4, 2]>} {
   %y = kernel.contract batch [] m [2000] n [2048] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2000x64xbf16> -> bf16
     kernel.yield %a : bf16

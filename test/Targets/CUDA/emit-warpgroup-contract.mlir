@@ -215,9 +215,9 @@ kernel.func @prologue(%x: tensor<2048x1024xf32>, %w: tensor<2048x1024xbf16>) -> 
 
 // -----
 
-// expected-error @+1 {{a schedule for warpgroups needs tile = [64, n] and block = [m, n, 64], for operands that come 16 bytes at a time}}
+// expected-error @+1 {{stages = 8, of which shared memory has room for 4}}
 kernel.func @wrong(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xf32>
-    attributes {aligned, cuda.variant_of = @other, schedule = #kernel.schedule<tile = [64, 64], block = [128, 128, 32], lanes = 16, stage = false>, launch = #kernel.launch<grid = <256>, threads = 128>} {
+    attributes {aligned, cuda.variant_of = @other, schedule = #cuda.wgmma<m = 128, n = 256, stages = 8, sharing = [4, 2]>, launch = #kernel.launch<grid = <256>, threads = 384>} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
     kernel.yield %a : bf16

@@ -5,8 +5,8 @@
 // CHECK-LABEL: kernel.func @product(
 // CHECK: kernel.func @product_sm_90a(
 // CHECK-SAME: cuda.variant_of = @product
-// CHECK-SAME: launch = #kernel.launch<grid = <256>, threads = 384, cluster = [2, 1]
-// CHECK-SAME: #kernel.schedule<tile = [64, 256], block = [128, 256, 64], lanes = 16,
+// CHECK-SAME: launch = #kernel.launch<grid = <256>, threads = 384>
+// CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
@@ -27,7 +27,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 // Few rows of unknown number, dims of the rows that are one in memory, weights whose columns are neighbours.
 // CHECK-LABEL: kernel.func @rows(
 // CHECK: kernel.func @rows_sm_90a(
-// CHECK-SAME: #kernel.schedule<tile = [64, 64], block = [64, 64, 64], lanes = 16,
+// CHECK-SAME: #cuda.wgmma<m = 64, n = 64, stages = 8, registers = [56, 224], sharing = [5, 1]>
 kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<512x1024xf16>) -> tensor<1024x?x4xf16, #sym.shape<[1024, s0, 4]>> attributes {aligned} {
   %y = kernel.contract batch [] m [s0, 4] n [1024] k [512] perm [2, 0, 1] lhs {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>> -> f16
@@ -47,7 +47,7 @@ kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<
 
 // Threads evaluate what is computed on the way, and copy windows.
 // CHECK: kernel.func @window_sm_90a(
-// CHECK-SAME: #kernel.schedule<tile = [64, 128], block = [64, 128, 64], lanes = 16,
+// CHECK-SAME: #cuda.wgmma<m = 64, n = 128, stages = 8, cluster = [2, 1], sharing = [5, 2]>
 // CHECK: kernel.func @prologue_sm_90a(
 kernel.func @window(%x: tensor<32x28x28x64xbf16>, %w: tensor<128x3x3x64xbf16>) -> tensor<32x28x28x128xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [32, 28, 28] n [128] k [3, 3, 64] lhs {
@@ -134,7 +134,7 @@ kernel.func @floats(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<
 // CHECK-LABEL: kernel.func @attention(
 // CHECK: kernel.func @attention_sm_90a(
 // CHECK-SAME: launch = #kernel.launch<grid = <8>, threads = 384
-// CHECK-SAME: #kernel.schedule<tile = [64], block = [128, 128], lanes = 16,
+// CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 128, stages = 8, registers = [40, 232], cached = 33554432>
 // CHECK: kernel.func @few(
 // CHECK-NOT: sm_90a
 kernel.func @attention(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attributes {aligned} {
@@ -186,7 +186,7 @@ kernel.func @computed(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attribut
 // Keys in parts as well, in blocks that divide a part.
 // CHECK-LABEL: kernel.func @keys_in_parts_sm_90a(
 // CHECK-SAME: launch = #kernel.launch<grid = <8*(s0 ceildiv 192)>
-// CHECK-SAME: #kernel.schedule<tile = [64], block = [128, 64], lanes = 16,
+// CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 64, stages = 8, registers = [56, 224], cached = 33554432>
 kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym.shape<[2, s0, 64]>>)
     -> (tensor<?x2x512x64xf32, #sym.shape<[s0 ceildiv 192, 2, 512, 64]>>, tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>,
         tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>) attributes {aligned, torch.symbols = {s0 = {min = 1 : i64, max = 100000 : i64}}} {

@@ -3,7 +3,7 @@
 // A block has 32 elements of a row of the source by 64 of a row of the result, of which a thread writes four at once.
 // CHECK-LABEL: kernel.func @transpose
 // CHECK-SAME: launch = #kernel.launch<grid = <1024>
-// CHECK-SAME: schedule = #kernel.schedule<tile = [32, 64], block = [256], lanes = 4, stage = true>
+// CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 32, written = 64, vector = 4>
 kernel.func @transpose(%x: tensor<2048x1024xf32>) -> tensor<1024x2048xf32> attributes {aligned} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<2048x1024xf32> -> f32
@@ -16,7 +16,7 @@ kernel.func @transpose(%x: tensor<2048x1024xf32>) -> tensor<1024x2048xf32> attri
 
 // Where buffers may begin anywhere, elements come one by one.
 // CHECK-LABEL: kernel.func @unaligned
-// CHECK-SAME: schedule = #kernel.schedule<tile = [64, 64], block = [256], lanes = 1, stage = true>
+// CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 64, written = 64>
 kernel.func @unaligned(%x: tensor<2048x1024xbf16>) -> tensor<1024x2048xbf16> {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<2048x1024xbf16> -> bf16
@@ -30,7 +30,7 @@ kernel.func @unaligned(%x: tensor<2048x1024xbf16>) -> tensor<1024x2048xbf16> {
 // Images of unknown size to channels first: height and width are one loop, and the tile has all of the three channels.
 // CHECK-LABEL: kernel.func @channels_first
 // CHECK-SAME: launch = #kernel.launch<grid = <s0*((s1*s2) ceildiv 512)>
-// CHECK-SAME: schedule = #kernel.schedule<tile = [3, 512], block = [256], lanes = 1, stage = true>
+// CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 3, written = 512>
 kernel.func @channels_first(%x: tensor<?x?x?x3xf32, #sym.shape<[s0, s1, s2, 3]>>) -> tensor<?x3x?x?xf32, #sym.shape<[s0, 3, s1, s2]>> attributes {aligned} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d2, d3, d1) : tensor<?x?x?x3xf32, #sym.shape<[s0, s1, s2, 3]>> -> f32
@@ -43,7 +43,7 @@ kernel.func @channels_first(%x: tensor<?x?x?x3xf32, #sym.shape<[s0, s1, s2, 3]>>
 
 // To channels last: the threads of a block read whole runs of three rows as they come.
 // CHECK-LABEL: kernel.func @channels_last
-// CHECK-SAME: stage = false
+// CHECK-SAME: schedule = #cuda.map<threads = 256, steps = 4>
 kernel.func @channels_last(%x: tensor<8x3x224x224xf32>) -> tensor<8x224x224x3xf32> attributes {aligned} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d3, d1, d2) : tensor<8x3x224x224xf32> -> f32
@@ -56,7 +56,7 @@ kernel.func @channels_last(%x: tensor<8x3x224x224xf32>) -> tensor<8x224x224x3xf3
 
 // Two tiles, of two reads; the third read is along the result. The widest element says how large tiles are.
 // CHECK-LABEL: kernel.func @sum
-// CHECK-SAME: schedule = #kernel.schedule<tile = [32, 64], block = [256], lanes = 4, stage = true>
+// CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 32, written = 64, vector = 4>
 kernel.func @sum(%x: tensor<512x512xbf16>, %y: tensor<512x512xf32>, %z: tensor<512x512xf32>) -> tensor<512x512xf32> attributes {aligned} {
   %r = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<512x512xbf16> -> bf16
@@ -75,7 +75,7 @@ kernel.func @sum(%x: tensor<512x512xbf16>, %y: tensor<512x512xf32>, %z: tensor<5
 // Heads of a decoder's keys: batch and head are where the tile is.
 // CHECK-LABEL: kernel.func @keys
 // CHECK-SAME: launch = #kernel.launch<grid = <8*s0*(s1 ceildiv 64)>
-// CHECK-SAME: schedule = #kernel.schedule<tile = [64, 64], block = [256], lanes = 1, stage = true>
+// CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 64, written = 64>
 kernel.func @keys(%x: tensor<?x8x?x64xf16, #sym.shape<[s0, 8, s1, 64]>>) -> tensor<?x8x64x?xf16, #sym.shape<[s0, 8, 64, s1]>> attributes {aligned} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3, d2) : tensor<?x8x?x64xf16, #sym.shape<[s0, 8, s1, 64]>> -> f16
@@ -88,7 +88,7 @@ kernel.func @keys(%x: tensor<?x8x?x64xf16, #sym.shape<[s0, 8, s1, 64]>>) -> tens
 
 // What fits a few blocks is not worth tiles.
 // CHECK-LABEL: kernel.func @small
-// CHECK-SAME: stage = false
+// CHECK-SAME: schedule = #cuda.map<threads = 256>
 kernel.func @small(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {aligned} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<64x64xf32> -> f32
@@ -101,7 +101,7 @@ kernel.func @small(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {align
 
 // Of a batch of unknown size only so much is the tile's as there may be.
 // CHECK-LABEL: kernel.func @few
-// CHECK-SAME: schedule = #kernel.schedule<tile = [128, 16], block = [256], lanes = 1, stage = true>
+// CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 128, written = 16>
 module attributes {torch.symbols = {s0 = {min = 1 : i64, max = 12 : i64}, s1 = {min = 1 : i64}}} {
   kernel.func @few(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>) -> tensor<?x?xf32, #sym.shape<[s1, s0]>> attributes {aligned} {
     %y = kernel.map {

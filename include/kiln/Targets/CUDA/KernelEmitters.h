@@ -7,13 +7,9 @@
 #define KILN_TARGETS_CUDA_KERNELEMITTERS_H
 
 #include "kiln/Codegen/KernelEmitters.h"
+#include "kiln/Targets/CUDA/CUDADialect.h"
 
 namespace kiln::cuda {
-
-constexpr int64_t warpSize = 32;
-
-/// Bytes that a thread reads or writes at once, at most.
-constexpr int64_t vectorBytes = 16;
 
 /// Names of attributes of the function that a kernel becomes.
 constexpr llvm::StringLiteral symbolsAttrName = "cuda.symbols";
@@ -36,26 +32,29 @@ constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;",
 /// Shared memory of a block, whose size the launch gives.
 constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
 
-/// Blocks that run at the same time, with neighbouring blocks of the result: those of a column need
-/// the same part of the right operand, those of a row the same of the left one. Each copies a share
-/// of it to all.
-struct ClusterShape {
-  int64_t m = 1, n = 1;
-  int64_t blocks() const { return m * n; }
-};
-
 struct KernelPlan {
   kernel::ScheduleAttrInterface schedule;
   sym::Expr grid; // blocks, over symbols
   int64_t threads = 0;
-  ClusterShape cluster = {};
+  /// Why this schedule, in words.
+  llvm::StringRef reason;
+  /// An estimate of how long the kernel takes, where the planner compares some.
+  std::optional<int64_t> cycles = std::nullopt;
 
-  kernel::LaunchAttr launch() const;
+  kernel::LaunchAttr launch() const {
+    return kernel::LaunchAttr::get(sym::ExprAttr::get(schedule.getContext(), grid), threads);
+  }
 };
 
-inline kernel::ScheduleAttr getSchedule(kernel::FuncOp func) {
-  return codegen::getSchedule<kernel::ScheduleAttr>(func);
+/// The reason for a schedule that the kernel has had before.
+constexpr llvm::StringLiteral givenReason = "it was given";
+
+/// The kernel's schedule, which is of this kind.
+template <typename Schedule> Schedule getSchedule(kernel::FuncOp func) {
+  return llvm::cast<Schedule>(func.getScheduleAttr());
 }
+/// Fails: the schedule is not one that this target's planner of `root` knows.
+mlir::InFlightDiagnostic emitUnknownSchedule(kernel::FuncOp func);
 
 /// The machine as the CPU's tools see it: registers hold one element.
 const codegen::CPUInfo &getThreadTarget();
@@ -146,8 +145,6 @@ void emitGridOrder(mlir::OpBuilder &builder, mlir::Location loc);
 
 /// The threads that planning gave the kernel; 0: it runs on the host.
 int64_t getThreads(kernel::FuncOp func);
-/// The same of clusters; nullopt: what there is says nothing.
-std::optional<ClusterShape> getCluster(kernel::FuncOp func);
 
 /// Blocks that the code of a function makes a cluster of (`nvvm.cluster_dim`): they run at the same
 /// time and reach each other's shared memory. 1: each is by itself. What is launched are whole

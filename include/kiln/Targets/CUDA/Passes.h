@@ -4,6 +4,7 @@
 
 #include "kiln/Codegen/CodegenDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Targets/CUDA/CUDADialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/Pass.h"

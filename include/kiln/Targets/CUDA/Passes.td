@@ -30,7 +30,8 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
     enough, there is a graph for either case, and a `kernel.cond` chooses.
   }];
   let dependentDialects = [
-    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::func::FuncDialect"
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::func::FuncDialect",
+    "::kiln::cuda::CUDADialect"
   ];
 }
 
@@ -45,7 +46,7 @@ def CudaSplitScans : Pass<"cuda-split-scans", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
-    "::mlir::func::FuncDialect"
+    "::mlir::func::FuncDialect", "::kiln::cuda::CUDADialect"
   ];
 }
 
@@ -60,7 +61,7 @@ def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
-    "::mlir::func::FuncDialect"
+    "::mlir::func::FuncDialect", "::kiln::cuda::CUDADialect"
   ];
 }
 
@@ -73,7 +74,8 @@ def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
     query, heads that share keys and values become the rows of one product, so that these are read once.
   }];
   let dependentDialects = [
-    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+    "::mlir::math::MathDialect", "::kiln::cuda::CUDADialect"
   ];
 }
 
@@ -102,39 +104,35 @@ def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
 def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let summary = "Decide which threads of a GPU run each kernel";
   let description = [{
-    Sets `schedule`, unless the kernel has one, and what follows from it: `launch`, with the number of blocks as
-    an expression over symbols, and the number of threads in a block.
-
-    | op | `tile` | `block` | `lanes` |
-    | --- | --- | --- | --- |
-    | map | [threads that share a row: 1, a warp or a block; steps] | [threads] | neighbouring elements of a thread |
-    | map with `stage` | a block's tile: elements of the loop that it reads along, of the one it writes along | [threads] | the same |
-    | contract | [m, n] of a thread | [m, n, k] | 1 |
-    | contract on tensor cores | [m, n] of a warp | [m, n, k] | steps that a tensor core takes at once |
-    | attention on tensor cores | [queries of a warp] | [threads, keys] | the same |
-
-    `aligned` says that all buffers are at multiples of 16 bytes. `stage` says that reads of a map which have other
-    neighbours in memory than its result come through shared memory.
+    Sets `schedule`, unless the kernel has one, to an attribute of the `cuda` dialect, and what follows from
+    it: `launch`, with the number of blocks as an expression over symbols and the threads of a block. Marks
+    kernels whose buffers are all at multiples of 16 bytes as `aligned`.
     Kernels that fold constants (`wrapper.fold`) run on the host and are scheduled for it.
     A kernel that no code can be generated for is an error.
   }];
   let options = [
-    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
+    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">,
+    Option<"remarks", "remarks", "bool", "false", "remark on each kernel's schedule and the reason for it">
   ];
-  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect"];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect", "::kiln::cuda::CUDADialect"
+  ];
 }
 
 def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {
   let summary = "Give products and attention a variant for Hopper";
   let description = [{
     A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
-    for warpgroups: `tile = [64, n]`, `block = [m, n, 64]`, `lanes` the steps of an instruction. Its attribute
+    for warpgroups, `#cuda.wgmma`. Its attribute
     `cuda.variant_of` names the kernel in whose place it is launched on GPUs that run it. Its `grid` is how many
     blocks have something to do; no more run than the GPU has multiprocessors, and each goes through tiles. Where whole tiles
     would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
-    `tile = [64]` and `block = [queries, keys]`, unless its bias takes long to compute.
+    `#cuda.wgmma_attention`, unless its bias takes long to compute.
   }];
-  let dependentDialects = ["::kiln::sym::SymDialect"];
+  let options = [
+    Option<"remarks", "remarks", "bool", "false", "remark on each variant's schedule, the reason for it, and the cycles that it is estimated to take">
+  ];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::cuda::CUDADialect"];
 }
 
 def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
@@ -152,9 +150,9 @@ def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = [
     "::kiln::wrapper::WrapperDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
-    "::mlir::arith::ArithDialect",
-    "::mlir::complex::ComplexDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
-    "::mlir::vector::VectorDialect"
+    "::mlir::arith::ArithDialect", "::mlir::complex::ComplexDialect", "::mlir::math::MathDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect", "::kiln::codegen::CodegenDialect",
+    "::kiln::cuda::CUDADialect"
   ];
 }
 

@@ -91,11 +91,9 @@ bool fitsInBlock(kernel::AttentionOp op);
 /// Blocks of a kernel whose blocks have so many queries.
 sym::Expr getGrid(kernel::AttentionOp op, int64_t blockRows);
 
-/// With operands of two bytes, on tensor cores. Its schedule is `tile = [queries of a warp]`,
-/// `block = [threads, keys]` and `lanes` the steps that a tensor core takes at once.
+/// With operands of two bytes, on tensor cores.
 bool mayUseTensorCores(kernel::AttentionOp op);
-kernel::ScheduleAttr chooseMatrixAttention(kernel::AttentionOp op);
-bool isMatrixAttention(kernel::ScheduleAttr schedule);
+MmaAttentionScheduleAttr chooseMatrixAttention(kernel::AttentionOp op);
 void emitMatrixAttention(DeviceFrame &frame, kernel::AttentionOp op);
 
 } // namespace kiln::cuda

@@ -9,23 +9,22 @@
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-static constexpr int64_t numWarps = 4, keyBlock = warpSize;
+static constexpr int64_t usualWarps = 4, keyBlock = warpSize;
 /// Queries of a warp: keys that were read are used so often.
 static constexpr int64_t manyRows = 8, fewRows = 1;
 static constexpr int64_t maxDepth = 256;
-/// The memory that every GPU has for a block (compute capability 8.6, 8.9 and 12.0).
-static constexpr int64_t maxSharedBytes = 99 << 10;
 
 namespace {
-/// The shared memory of a block whose warps have `rows` queries each.
+/// The shared memory of a block of `warps` warps that have `rows` queries each.
 struct SharedLayout {
-  SharedLayout(kernel::AttentionOp op, int64_t rows)
-      : blockRows(numWarps * rows), depth(*op.getD().getValue().constant()),
+  SharedLayout(kernel::AttentionOp op, int64_t warps, int64_t rows)
+      : blockRows(warps * rows), depth(*op.getD().getValue().constant()),
         valueSteps(llvm::divideCeil(*op.getDv().getValue().constant(), warpSize)),
         elementBytes(cuda::getSumType(op).getIntOrFloatBitWidth() / 8) {
     int64_t many = vectorBytes / elementBytes;
@@ -41,7 +40,7 @@ struct SharedLayout {
   int64_t values() const { return keyBlock * paddedValues(); }
   int64_t weights() const { return blockRows * keyBlock; }
   bool fits() const {
-    return (queries() + keys() + values() + weights()) * elementBytes <= maxSharedBytes;
+    return (queries() + keys() + values() + weights()) * elementBytes <= getLeastSharedBytes();
   }
 
   int64_t blockRows, depth, valueSteps, elementBytes;
@@ -53,8 +52,8 @@ struct SharedLayout {
 /// As many as may be; nullopt if a block has no room for one.
 static std::optional<int64_t> chooseRows(kernel::AttentionOp op) {
   auto queries = op.getM().getValue().constant();
-  for (int64_t rows = queries && *queries <= numWarps ? fewRows : manyRows; rows >= 1; rows /= 2)
-    if (SharedLayout(op, rows).fits())
+  for (int64_t rows = queries && *queries <= usualWarps ? fewRows : manyRows; rows >= 1; rows /= 2)
+    if (SharedLayout(op, usualWarps, rows).fits())
       return rows;
   return std::nullopt;
 }
@@ -63,6 +62,36 @@ bool cuda::fitsInBlock(kernel::AttentionOp op) {
   auto isFew = [](std::optional<int64_t> depth) { return depth && *depth <= maxDepth; };
   return isFew(op.getD().getValue().constant()) && isFew(op.getDv().getValue().constant()) &&
          (mayUseTensorCores(op) || chooseRows(op));
+}
+
+/// A block's part begins with keys that it goes through together.
+static LogicalResult verifyPart(kernel::FuncOp func, kernel::AttentionOp op, int64_t keys) {
+  if (op.getPart() &&
+      !kernel::getAssumptions(&op.getK()).isMultipleOf(op.getPartAttr().getValue(), keys))
+    return func.emitError("an attention's part has to be a multiple of ") << keys << " keys";
+  return success();
+}
+
+static FailureOr<KernelPlan> planWith(ScalarAttentionScheduleAttr schedule, kernel::FuncOp func,
+                                      kernel::AttentionOp op, StringRef reason) {
+  int64_t warps = schedule.getWarps(), rows = schedule.getRows();
+  if (failed(verifyPart(func, op, keyBlock)))
+    return failure();
+  if (!SharedLayout(op, warps, rows).fits())
+    return func.emitError("shared memory has no room for ")
+           << warps << " warps of " << rows << " queries with so many features";
+  return KernelPlan{schedule, getGrid(op, warps * rows), schedule.getThreads(), reason};
+}
+
+static FailureOr<KernelPlan> planWith(MmaAttentionScheduleAttr schedule, kernel::FuncOp func,
+                                      kernel::AttentionOp op, StringRef reason) {
+  if (failed(verifyPart(func, op, schedule.getKeys())))
+    return failure();
+  if (!mayUseTensorCores(op))
+    return func.emitError("attention runs on tensor cores with operands of bf16 or f16 and 16 to "
+                          "256 features");
+  return KernelPlan{schedule, getGrid(op, schedule.getWarps() * schedule.getRows()),
+                    schedule.getThreads(), reason};
 }
 
 FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
@@ -76,34 +105,24 @@ FailureOr<KernelPlan> cuda::planAttention(kernel::FuncOp func) {
     return op.emitError("cannot be compiled for CUDA: attention with heads of ")
            << op.getD().getValue().str() << " and " << op.getDv().getValue().str()
            << " features, which cuda-expand-attention makes products of";
-  kernel::ScheduleAttr schedule = getSchedule(func);
-  if (!schedule && mayUseTensorCores(op))
-    schedule = chooseMatrixAttention(op);
-  if (!schedule)
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {*chooseRows(op)},
-                                         {numWarps * warpSize}, 1, /*stage=*/false);
-  int64_t rows = schedule.getTile().empty() ? 0 : schedule.getTile()[0];
-  int64_t keys = schedule.getBlock().size() == 2 ? schedule.getBlock()[1] : keyBlock;
-  if (op.getPart() &&
-      !kernel::getAssumptions(&op.getK()).isMultipleOf(op.getPartAttr().getValue(), keys))
-    return func.emitError("an attention's part has to be a multiple of ") << keys << " keys";
-  bool isPlain = schedule.getBlock() == ArrayRef<int64_t>{numWarps * warpSize} && rows <= 16 &&
-                 schedule.getLanes() == 1;
-  if (schedule.getTile().size() != 1 || rows < 1 ||
-      (!isPlain && !(isMatrixAttention(schedule) && mayUseTensorCores(op))))
-    return func.emitError("an attention's schedule needs tile = [queries of a warp] and "
-                          "block = [128], or, on tensor cores, tile = [16] or [32], "
-                          "block = [threads, keys] and lanes = 16");
-  int64_t threads = schedule.getBlock()[0];
-  return KernelPlan{schedule, getGrid(op, threads / warpSize * rows), threads};
+  kernel::ScheduleAttrInterface given = func.getScheduleAttr();
+  if (auto schedule = dyn_cast_if_present<ScalarAttentionScheduleAttr>(given))
+    return planWith(schedule, func, op, givenReason);
+  if (auto schedule = dyn_cast_if_present<MmaAttentionScheduleAttr>(given))
+    return planWith(schedule, func, op, givenReason);
+  if (given)
+    return emitUnknownSchedule(func);
+  if (mayUseTensorCores(op))
+    return planWith(chooseMatrixAttention(op), func, op, "tensor cores multiply the operands");
+  return planWith(ScalarAttentionScheduleAttr::get(func.getContext(), usualWarps, *chooseRows(op)),
+                  func, op, "tensor cores do not multiply the operands");
 }
 
 namespace {
 class AttentionEmitter : AttentionKernel {
 public:
   AttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
-      : AttentionKernel(frame, op), rows(getSchedule(frame.func).getTile()[0]), layout(op, rows),
-        vector(layout.vector) {}
+      : AttentionEmitter(frame, op, getSchedule<ScalarAttentionScheduleAttr>(frame.func)) {}
 
   void emit() {
     bindBlock(layout.blockRows);
@@ -133,6 +152,10 @@ public:
   }
 
 private:
+  AttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op, ScalarAttentionScheduleAttr schedule)
+      : AttentionKernel(frame, op), rows(schedule.getRows()), layout(op, schedule.getWarps(), rows),
+        vector(layout.vector) {}
+
   /// exp(x - y), where y is a maximum.
   Value expDifference(Value x, Value y) { return math::ExpOp::create(b, loc, sub(x, finite(y))); }
   Value load(Value memory, sym::Expr offset) { return q.load(memory, sumType, offset); }
@@ -299,11 +322,15 @@ private:
 } // namespace
 
 LogicalResult cuda::emitAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
-  if (frame.func->hasAttr(variantAttrName))
-    return emitWarpgroupAttention(frame, attention);
-  if (isMatrixAttention(getSchedule(frame.func)))
-    emitMatrixAttention(frame, attention);
-  else
-    AttentionEmitter(frame, attention).emit();
-  return success();
+  return llvm::TypeSwitch<Attribute, LogicalResult>(frame.func.getScheduleAttr())
+      .Case([&](WgmmaAttentionScheduleAttr) { return emitWarpgroupAttention(frame, attention); })
+      .Case([&](MmaAttentionScheduleAttr) {
+        emitMatrixAttention(frame, attention);
+        return success();
+      })
+      .Case([&](ScalarAttentionScheduleAttr) {
+        AttentionEmitter(frame, attention).emit();
+        return success();
+      })
+      .Default([&](Attribute) { return emitUnknownSchedule(frame.func); });
 }

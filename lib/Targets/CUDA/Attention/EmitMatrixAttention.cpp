@@ -25,8 +25,6 @@ static constexpr int64_t manyRows = 32, fewRows = 16;
 static constexpr int64_t manyKeys = 64, fewKeys = 32, fewestKeys = 16;
 static constexpr int64_t depthOfStep = 16;
 static constexpr int64_t minDepth = 16, maxDepth = 256;
-/// Blocks that keep a GPU busy.
-static constexpr int64_t manyBlocks = 128;
 
 static Type getOperandType(Region &region) {
   return region.front().getTerminator()->getOperand(0).getType();
@@ -42,14 +40,15 @@ bool cuda::mayUseTensorCores(kernel::AttentionOp op) {
          fits(op.getDv().getValue().constant());
 }
 
-kernel::ScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
+MmaAttentionScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
   sym::Expr m = op.getM().getValue(), blocks = m.ceilDiv(maxWarps * manyRows);
   int64_t features = std::max(*op.getD().getValue().constant(), *op.getDv().getValue().constant());
   // Sums of many features, and terms of a bias, leave no registers for more rows; masks leave some
   // for fewer keys.
   bool isLarge = op.getBias().empty() && features <= 64 &&
                  codegen::estimate(m) > maxWarps * fewRows &&
-                 codegen::estimate(sym::product(op.getBatch().getSizes()) * blocks) >= manyBlocks;
+                 codegen::estimate(sym::product(op.getBatch().getSizes()) * blocks) >=
+                     getTarget(op).getBusyBlocks();
   int64_t keys = features > 192                                  ? fewestKeys
                  : features > 128 || (isLarge && op.getCausal()) ? fewKeys
                                                                  : manyKeys;
@@ -57,19 +56,7 @@ kernel::ScheduleAttr cuda::chooseMatrixAttention(kernel::AttentionOp op) {
   int64_t warps = maxWarps;
   while (warps > 1 && m.constant() && *m.constant() <= warps / 2 * fewRows)
     warps /= 2;
-  return kernel::ScheduleAttr::get(op.getContext(), {isLarge ? manyRows : fewRows},
-                                   {warps * warpSize, keys}, depthOfStep,
-                                   /*stage=*/false);
-}
-
-bool cuda::isMatrixAttention(kernel::ScheduleAttr schedule) {
-  return schedule.getTile().size() == 1 &&
-         llvm::is_contained({fewRows, manyRows}, schedule.getTile()[0]) &&
-         schedule.getBlock().size() == 2 &&
-         llvm::is_contained({warpSize, 2 * warpSize, maxWarps * warpSize},
-                            schedule.getBlock()[0]) &&
-         llvm::is_contained({fewestKeys, fewKeys, manyKeys}, schedule.getBlock()[1]) &&
-         schedule.getLanes() == depthOfStep;
+  return MmaAttentionScheduleAttr::get(op.getContext(), warps, isLarge ? manyRows : fewRows, keys);
 }
 
 namespace {
@@ -91,11 +78,11 @@ struct Rows {
 
 class MatrixAttentionEmitter : AttentionKernel {
 public:
-  MatrixAttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op)
+  MatrixAttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op,
+                         MmaAttentionScheduleAttr schedule)
       : AttentionKernel(frame, op), type(getOperandType(op.getQ())), fragments(frame, type),
-        numWarps(frame.numThreads / warpSize), rows(getSchedule(frame.func).getTile()[0]),
-        rowTiles(rows / mmaM), keyBlock(getSchedule(frame.func).getBlock()[1]),
-        keyTiles(keyBlock / mmaN),
+        numWarps(schedule.getWarps()), rows(schedule.getRows()), rowTiles(rows / mmaM),
+        keyBlock(schedule.getKeys()), keyTiles(keyBlock / mmaN),
         queries(makeRows(q, op.getQ(), numBatch, numBatch + 2, m, depth, numWarps * rows)),
         keys(makeRows(k, op.getK(), numBatch + 1, numBatch + 2, n, depth, keyBlock)),
         values(makeRows(v, op.getV(), numBatch + 1, numBatch + 3, n, valueDepth, keyBlock)) {}
@@ -415,5 +402,5 @@ private:
 } // namespace
 
 void cuda::emitMatrixAttention(DeviceFrame &frame, kernel::AttentionOp op) {
-  MatrixAttentionEmitter(frame, op).emit();
+  MatrixAttentionEmitter(frame, op, getSchedule<MmaAttentionScheduleAttr>(frame.func)).emit();
 }

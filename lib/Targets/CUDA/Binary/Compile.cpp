@@ -5,6 +5,7 @@
 #include "kiln/Codegen/Passes.h"
 #include "kiln/Link/Link.h"
 #include "kiln/Targets/CUDA/CUDA.h"
+#include "kiln/Targets/CUDA/CUDADialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
@@ -28,7 +29,7 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 void cuda::registerTranslations(DialectRegistry &registry) {
-  registry.insert<NVVM::NVVMDialect>();
+  registry.insert<CUDADialect, NVVM::NVVMDialect>();
   registerNVVMDialectTranslation(registry);
 }
 

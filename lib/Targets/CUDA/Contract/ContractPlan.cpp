@@ -5,13 +5,13 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Blocks that keep a GPU busy.
-static constexpr int64_t manyBlocks = 128;
-/// Limits for products with few rows.
-static constexpr int64_t dotThreads = 256, maxDotRows = 4;
-/// The number of warps that keep a GPU's memory busy, with one row each; with more rows, half of
-/// them.
-static constexpr int64_t manyWarps = 4096;
+/// Limits for products with few rows; and reads of the right operand that a lane has under way.
+static constexpr int64_t dotThreads = 256, maxDotRows = 4, readsAhead = 4;
+/// Warps of a multiprocessor that keep its share of the memory busy, with one row each; with more
+/// rows, half of them.
+static constexpr int64_t manyWarps = 32;
+/// Places of parts that are copied asynchronously.
+static constexpr int64_t copyStages = 4;
 
 static bool walksAlong(ArrayRef<codegen::Access> accesses, ArrayRef<codegen::DimGroup> groups) {
   return !groups.empty() && llvm::any_of(accesses, [&](const codegen::Access &access) {
@@ -50,38 +50,10 @@ ContractDims::ContractDims(kernel::ContractOp op)
   rhsAlongN = walksAlong(rhs, nGroups) && !walksAlong(rhs, kGroups);
 }
 
-ContractPlan cuda::readContractPlan(kernel::ScheduleAttr schedule) {
-  auto tile = schedule.getTile(), block = schedule.getBlock();
-  return {tile[0], tile[1], block[0], block[1], block[2], schedule.getLanes()};
-}
-
 /// bf16 and f16, and f32 that may be rounded, summed in f32.
 static bool mayUseTensorCores(const ContractDims &dims, bool tf32) {
   return dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16() ||
                                   (tf32 && dims.operandType.isF32()));
-}
-
-static bool isValid(kernel::ScheduleAttr schedule, const ContractDims &dims) {
-  if (schedule.getTile().size() != 2 || schedule.getBlock().size() != 3 ||
-      llvm::any_of(schedule.getTile(), [](int64_t size) { return size < 1; }) ||
-      llvm::any_of(schedule.getBlock(), [](int64_t size) { return size < 1; }))
-    return false;
-  ContractPlan plan = readContractPlan(schedule);
-  if (plan.blockM % plan.tileM || plan.blockN % plan.tileN)
-    return false;
-  if (plan.depth != 1) {
-    int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
-    auto isLine = [&](int64_t length) {
-      return llvm::isPowerOf2_64(length) && length * bytes >= vectorBytes;
-    };
-    if (!mayUseTensorCores(dims, /*tf32=*/true) || plan.depth * bytes != mmaStepBytes ||
-        plan.tileM % mmaM || plan.tileN % mmaN || plan.blockK % plan.depth ||
-        !isLine(plan.blockM) || !isLine(plan.blockN) || !isLine(plan.blockK))
-      return false;
-  }
-  int64_t threads = plan.threads();
-  return threads >= warpSize && threads <= 1024 && threads % warpSize == 0 &&
-         plan.blockM * plan.blockK % threads == 0 && plan.blockN * plan.blockK % threads == 0;
 }
 
 bool cuda::isDot(const ContractDims &dims) {
@@ -100,25 +72,43 @@ bool cuda::isWide(kernel::FuncOp func, const ContractDims &dims, Side side) {
          assumptions.isMultipleOf(groups.back().extent, elements);
 }
 
+namespace {
+/// A block and its tiles, of threads or of warps.
+struct BlockCandidate {
+  TileShape tile;
+  ContractBlock block;
+};
+/// Blocks on tensor cores that take `step` steps at once, or with ordinary multiplications (1).
+struct BlockChoice {
+  BlockCandidate plan;
+  int64_t step;
+  StringRef reason;
+};
+} // namespace
+
 /// The largest block of which there are enough.
-static ContractPlan choosePlan(kernel::FuncOp func, const ContractDims &dims, bool tf32) {
-  static constexpr ContractPlan scalar[] = {
-      {8, 8, 128, 128, 8, 1}, {4, 4, 64, 64, 16, 1}, {2, 4, 32, 64, 16, 1}, {2, 2, 16, 32, 32, 1}};
-  static constexpr ContractPlan halves[] = {{64, 64, 128, 128, 32, 16},
-                                            {32, 32, 64, 64, 64, 16},
-                                            {16, 32, 32, 64, 64, 16},
-                                            {16, 8, 16, 32, 64, 16}};
-  static constexpr ContractPlan rounded[] = {{64, 64, 128, 128, 16, 8},
-                                             {32, 32, 64, 64, 32, 8},
-                                             {16, 32, 32, 64, 32, 8},
-                                             {16, 8, 16, 32, 32, 8}};
+static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, bool tf32) {
+  static constexpr BlockCandidate scalar[] = {{{8, 8}, {128, 128, 8}},
+                                              {{4, 4}, {64, 64, 16}},
+                                              {{2, 4}, {32, 64, 16}},
+                                              {{2, 2}, {16, 32, 32}}};
+  static constexpr BlockCandidate halves[] = {{{64, 64}, {128, 128, 32}},
+                                              {{32, 32}, {64, 64, 64}},
+                                              {{16, 32}, {32, 64, 64}},
+                                              {{16, 8}, {16, 32, 64}}};
+  static constexpr BlockCandidate rounded[] = {{{64, 64}, {128, 128, 16}},
+                                               {{32, 32}, {64, 64, 32}},
+                                               {{16, 32}, {32, 64, 32}},
+                                               {{16, 8}, {16, 32, 32}}};
   // The chunks of operands whose elements come one by one.
-  static constexpr ContractPlan single[] = {
-      {32, 32, 64, 64, 32, 16}, {16, 32, 32, 64, 32, 16}, {16, 8, 16, 32, 32, 16}};
+  static constexpr BlockCandidate single[] = {
+      {{32, 32}, {64, 64, 32}}, {{16, 32}, {32, 64, 32}}, {{16, 8}, {16, 32, 32}}};
   auto candidates = ArrayRef(scalar);
+  int64_t step = 1;
   if (mayUseTensorCores(dims, tf32)) {
     // Otherwise the elements that threads hold take a register each.
     bool wide = isWide(func, dims, Side::Left) && isWide(func, dims, Side::Right);
+    step = mmaStepBytes * 8 / dims.operandType.getIntOrFloatBitWidth();
     if (dims.operandType.isF32())
       candidates = ArrayRef(rounded).drop_front(wide ? 0 : 1);
     else
@@ -127,19 +117,21 @@ static ContractPlan choosePlan(kernel::FuncOp func, const ContractDims &dims, bo
   // Wide sums take two registers.
   if (dims.sumType.getIntOrFloatBitWidth() > 32)
     candidates = candidates.drop_front();
-  auto isGood = [&](const ContractPlan &plan) {
-    return codegen::estimate(plan.grid(dims)) >= manyBlocks &&
-           codegen::estimate(dims.m) > plan.blockM / 2 &&
-           codegen::estimate(dims.n) > plan.blockN / 2;
+  auto isGood = [&](const BlockCandidate &plan) {
+    return codegen::estimate(plan.block.grid(dims)) >= getTarget(func).getBusyBlocks() &&
+           codegen::estimate(dims.m) > plan.block.m / 2 &&
+           codegen::estimate(dims.n) > plan.block.n / 2;
   };
-  const ContractPlan *plan = llvm::find_if(candidates, isGood);
-  return plan == candidates.end() ? candidates.back() : *plan;
+  const BlockCandidate *plan = llvm::find_if(candidates, isGood);
+  if (plan == candidates.end())
+    return {candidates.back(), step, "no blocks are enough to fill a GPU: the smallest"};
+  return {*plan, step, "the largest blocks of which enough fill a GPU"};
 }
 
 /// A lane reads 16 bytes of the right operand at a time, and what it has converted of the left one
 /// serves some columns, if warps are enough.
-static kernel::ScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
-                                      const ContractDims &dims) {
+static DotScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
+                                 const ContractDims &dims) {
   auto assumptions = kernel::getAssumptions(&op.getRhs());
   int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
   if (!dims.kGroups.empty())
@@ -155,12 +147,52 @@ static kernel::ScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op
   while (lanes > 1 && (!func.getAligned() || dims.kGroups.empty() ||
                        !assumptions.isMultipleOf(dims.kGroups.back().extent, lanes)))
     lanes /= 2;
-  int64_t rows = *dims.m.constant(), columns = 1, enough = rows == 1 ? manyWarps : manyWarps / 2;
+  int64_t rows = *dims.m.constant(), columns = 1;
+  int64_t enough = getTarget(func).getBusyBlocks() * (rows == 1 ? manyWarps : manyWarps / 2);
   while (columns < (rows == 1 ? 2 : 4) && assumptions.isMultipleOf(dims.n, 2 * columns) &&
          codegen::estimate(dims.numBatch * dims.n) >= 2 * columns * enough)
     columns *= 2;
-  return kernel::ScheduleAttr::get(func.getContext(), {rows}, {dotThreads, columns}, lanes,
-                                   /*stage=*/false);
+  int64_t ahead = std::max<int64_t>(1, readsAhead / columns);
+  return DotScheduleAttr::get(func.getContext(), dotThreads, rows, columns, lanes, ahead);
+}
+
+static FailureOr<KernelPlan> planWith(DotScheduleAttr schedule, kernel::FuncOp func,
+                                      const ContractDims &dims, StringRef reason) {
+  auto assumptions = kernel::getAssumptions(&cast<kernel::ContractOp>(func.getRoot()).getRhs());
+  int64_t columns = schedule.getColumns();
+  if (!isDot(dims) || schedule.getRows() != dims.m.constant())
+    return func.emitError("a schedule of ")
+           << schedule.getRows() << " rows is for a contract of so few, whose steps lie side by "
+           << "side in the right operand";
+  if (!assumptions.isMultipleOf(dims.n, columns) ||
+      !assumptions.isMultipleOf(dims.k, schedule.getVector()))
+    return func.emitError("a warp's ")
+           << columns << " columns, " << schedule.getVector()
+           << " steps of which are read at once, do not divide the contract's";
+  int64_t threads = schedule.getThreads();
+  sym::Expr warps = (dims.numBatch * dims.n).floorDiv(columns);
+  return KernelPlan{schedule, warps.ceilDiv(threads / warpSize), threads, reason};
+}
+
+/// Blocks of a product that is run like this; fails where a part does not begin with a step of one.
+template <typename Schedule>
+static FailureOr<KernelPlan> planBlocks(Schedule schedule, kernel::FuncOp func,
+                                        const ContractDims &dims, StringRef reason) {
+  auto op = cast<kernel::ContractOp>(func.getRoot());
+  ContractBlock block = ContractBlock::of(schedule);
+  if (op.getPart() && !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, block.k))
+    return func.emitError("a contract's part has to be a multiple of ") << block.k << " steps";
+  return KernelPlan{schedule, block.grid(dims), schedule.getThreads(), reason};
+}
+
+static FailureOr<KernelPlan> planWith(MmaScheduleAttr schedule, kernel::FuncOp func,
+                                      const ContractDims &dims, StringRef reason) {
+  int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
+  if (!mayUseTensorCores(dims, /*tf32=*/true) || schedule.getStep() * bytes != mmaStepBytes)
+    return func.emitError("tensor cores do not multiply ")
+           << dims.operandType << " by " << schedule.getStep() << " steps, summed in "
+           << dims.sumType;
+  return planBlocks(schedule, func, dims, reason);
 }
 
 FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
@@ -174,31 +206,24 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
       dims.operandType.getIntOrFloatBitWidth() > dims.sumType.getIntOrFloatBitWidth())
     return op.emitError("cannot be compiled for CUDA: a product of ")
            << dims.operandType << " summed in " << dims.sumType;
-  kernel::ScheduleAttr schedule = getSchedule(func);
-  if (!schedule && isDot(dims))
-    schedule = chooseDot(func, op, dims);
-  if (schedule && schedule.getTile().size() == 1) {
-    auto assumptions = kernel::getAssumptions(&op.getRhs());
-    if (!isDot(dims) || schedule.getTile()[0] != dims.m.constant() ||
-        schedule.getBlock().size() != 2 || schedule.getBlock()[0] != dotThreads ||
-        schedule.getBlock()[1] < 1 || schedule.getBlock()[1] > 8 ||
-        !assumptions.isMultipleOf(dims.n, schedule.getBlock()[1]) || schedule.getLanes() < 1 ||
-        !assumptions.isMultipleOf(dims.k, schedule.getLanes()))
-      return func.emitError("a schedule tile = [m] is for contracts of few rows");
-    sym::Expr warps = (dims.numBatch * dims.n).floorDiv(schedule.getBlock()[1]);
-    return KernelPlan{schedule, warps.ceilDiv(dotThreads / warpSize), dotThreads};
-  }
-  if (!schedule) {
-    ContractPlan plan = choosePlan(func, dims, tf32);
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {plan.tileM, plan.tileN},
-                                         {plan.blockM, plan.blockN, plan.blockK}, plan.depth,
-                                         /*stage=*/false);
-  }
-  if (!isValid(schedule, dims))
-    return func.emitError("a contract's schedule needs tile = [m, n] and block = [m, n, k], which "
-                          "fit each other and a block's threads");
-  ContractPlan plan = readContractPlan(schedule);
-  if (op.getPart() && !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, plan.blockK))
-    return func.emitError("a contract's part has to be a multiple of ") << plan.blockK << " steps";
-  return KernelPlan{schedule, plan.grid(dims), plan.threads()};
+  MLIRContext *context = func.getContext();
+  kernel::ScheduleAttrInterface given = func.getScheduleAttr();
+  if (auto schedule = dyn_cast_if_present<DotScheduleAttr>(given))
+    return planWith(schedule, func, dims, givenReason);
+  if (auto schedule = dyn_cast_if_present<FmaScheduleAttr>(given))
+    return planBlocks(schedule, func, dims, givenReason);
+  if (auto schedule = dyn_cast_if_present<MmaScheduleAttr>(given))
+    return planWith(schedule, func, dims, givenReason);
+  if (given)
+    return emitUnknownSchedule(func);
+  if (isDot(dims))
+    return planWith(chooseDot(func, op, dims), func, dims, "rows are few: memory is the limit");
+  BlockChoice choice = chooseBlock(func, dims, tf32);
+  auto [tile, block] = choice.plan;
+  if (choice.step == 1)
+    return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile), func, dims,
+                      choice.reason);
+  return planWith(
+      MmaScheduleAttr::get(context, block.m, block.n, block.k, tile, choice.step, copyStages), func,
+      dims, choice.reason);
 }

@@ -23,21 +23,17 @@ struct ContractDims {
   mlir::Type operandType, sumType;
 };
 
-/// A block computes `blockM` x `blockN` elements, `blockK` steps of the sum at a time: both
-/// operands' parts are evaluated into shared memory.
-///
-/// With `depth` 1 a thread's elements are `tileM` consecutive rows and every (blockN / tileN)-th
-/// column, so that neighbours write next to each other. Otherwise a warp has a tile of `tileM` x
-/// `tileN`, made of products of 16 x 8 elements, `depth` steps at a time, on tensor cores: 16, or 8
-/// of f32, which is rounded to TF32.
-struct ContractPlan {
-  int64_t tileM, tileN, blockM, blockN, blockK, depth;
+/// A block computes `m` x `n` elements, `k` steps of the sum at a time: both operands' parts are
+/// evaluated into shared memory.
+struct ContractBlock {
+  int64_t m, n, k;
 
-  int64_t rowTiles() const { return blockM / tileM; }
-  int64_t columnTiles() const { return blockN / tileN; }
-  int64_t threads() const { return rowTiles() * columnTiles() * (depth == 1 ? 1 : warpSize); }
+  /// Of a schedule with such blocks: #cuda.fma or #cuda.mma.
+  template <typename Schedule> static ContractBlock of(Schedule schedule) {
+    return {schedule.getM(), schedule.getN(), schedule.getK()};
+  }
   sym::Expr grid(const ContractDims &dims) const {
-    return dims.numParts * dims.numBatch * dims.m.ceilDiv(blockM) * dims.n.ceilDiv(blockN);
+    return dims.numParts * dims.numBatch * dims.m.ceilDiv(m) * dims.n.ceilDiv(n);
   }
 };
 
@@ -47,12 +43,8 @@ bool isDot(const ContractDims &dims);
 /// Whether 16 bytes of an operand are loaded at once: neighbours in its innermost loop.
 bool isWide(kernel::FuncOp func, const ContractDims &dims, Side side);
 
-/// A schedule of one tile size is that of a product with few rows (EmitDot.cpp): `tile = [m]`,
-/// `block = [threads, columns of a warp]`, `lanes` the steps that a lane reads side by side.
+/// Writes a product with few rows, whose schedule is #cuda.dot.
 void emitDot(DeviceFrame &frame, kernel::ContractOp contract);
-
-/// The plan of another schedule.
-ContractPlan readContractPlan(kernel::ScheduleAttr schedule);
 
 } // namespace kiln::cuda
 

@@ -38,10 +38,10 @@ public:
   virtual llvm::SmallVector<Row> rows(sym::Expr band) const = 0;
 };
 
-/// With ordinary multiplications, or on tensor cores, as the plan says.
-std::unique_ptr<ContractTile> makeScalarTile(DeviceFrame &frame, const ContractPlan &plan,
+/// With ordinary multiplications, or on tensor cores.
+std::unique_ptr<ContractTile> makeScalarTile(DeviceFrame &frame, FmaScheduleAttr schedule,
                                              const ContractDims &dims);
-std::unique_ptr<ContractTile> makeMatrixTile(DeviceFrame &frame, const ContractPlan &plan,
+std::unique_ptr<ContractTile> makeMatrixTile(DeviceFrame &frame, MmaScheduleAttr schedule,
                                              const ContractDims &dims);
 
 } // namespace kiln::cuda

@@ -10,6 +10,7 @@
 #include "CUDA/Contract/ContractKernel.h"
 #include "CUDA/Contract/OperandLoad.h"
 #include "CUDA/Hopper/WarpgroupPlan.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -19,52 +20,60 @@ namespace {
 /// An operand's places in shared memory, and what brings its parts there.
 struct Operand {
   OperandLoad load;
+  int64_t places;
   int64_t size; // elements of a place
   Value memory;
-  int64_t places() const { return load.isCopied() ? copyPlaces : loadPlaces; }
-  static constexpr int64_t loadPlaces = 2, copyPlaces = 4;
 };
 
 class ContractEmitter : ContractKernel {
 public:
-  ContractEmitter(DeviceFrame &frame, kernel::ContractOp op)
-      : ContractKernel(frame, op), plan(readContractPlan(getSchedule(frame.func))),
-        tile(plan.depth == 1 ? makeScalarTile(frame, plan, dims)
-                             : makeMatrixTile(frame, plan, dims)),
-        thread(frame.addVariable(frame.thread, frame.numThreads)),
-        lhs(makeOperand(Side::Left, plan.blockM)), rhs(makeOperand(Side::Right, plan.blockN)) {}
+  ContractEmitter(DeviceFrame &frame, kernel::ContractOp op, FmaScheduleAttr schedule)
+      : ContractEmitter(frame, op, ContractBlock::of(schedule), /*stages=*/1,
+                        [&] { return makeScalarTile(frame, schedule, dims); }) {}
+  ContractEmitter(DeviceFrame &frame, kernel::ContractOp op, MmaScheduleAttr schedule)
+      : ContractEmitter(frame, op, ContractBlock::of(schedule), schedule.getStages(),
+                        [&] { return makeMatrixTile(frame, schedule, dims); }) {}
 
   void emit() {
     bindBlock();
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
     SmallVector<Value> sums(tile->numSums(), zero);
-    steps = frame.assumptions.simplify((endK - firstK).ceilDiv(plan.blockK));
+    steps = frame.assumptions.simplify((endK - firstK).ceilDiv(block.k));
     lhs.load.emitTile(batch, firstM,
                       [&] { rhs.load.emitTile(batch, firstN, [&] { sums = run(sums); }); });
     finish(sums);
   }
 
 private:
+  /// What is copied asynchronously has `stages` places.
+  ContractEmitter(DeviceFrame &frame, kernel::ContractOp op, ContractBlock block, int64_t stages,
+                  function_ref<std::unique_ptr<ContractTile>()> makeTile)
+      : ContractKernel(frame, op), block(block), stages(stages), tile(makeTile()),
+        thread(frame.addVariable(frame.thread, frame.numThreads)),
+        lhs(makeOperand(Side::Left, block.m)), rhs(makeOperand(Side::Right, block.n)) {}
+
   Operand makeOperand(Side side, int64_t rows) {
-    OperandPart part{side, rows, plan.blockK,
+    OperandPart part{side, rows, block.k,
                      [this, side](Value memory, sym::Expr row, sym::Expr k) {
                        return tile->address(memory, side, row, k);
                      },
                      tile->keepsNeighbours(side)};
-    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), tile->size(side),
-                    Value()};
+    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), evaluatePlaces,
+                    tile->size(side), Value()};
+    if (operand.load.isCopied())
+      operand.places = stages;
     int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
-    operand.memory = frame.allocateShared(operand.places() * operand.size * bytes);
+    operand.memory = frame.allocateShared(operand.places * operand.size * bytes);
     return operand;
   }
 
   /// Gives the sums.
   SmallVector<Value> run(ArrayRef<Value> sums) {
-    constexpr int64_t ahead = Operand::copyPlaces - 1;
+    int64_t ahead = stages - 1;
     bool copies = lhs.load.isCopied() || rhs.load.isCopied();
     if (copies)
       for (int64_t i = 0; i < ahead; ++i)
-        copy(firstK + i * plan.blockK, frame.constant(i));
+        copy(firstK + i * block.k, frame.constant(i));
     SmallVector<Value> carried = evaluate(lhs, firstK);
     size_t numLhs = carried.size();
     llvm::append_range(carried, evaluate(rhs, firstK));
@@ -79,9 +88,9 @@ private:
           frame.emitBarrier();
           sym::Expr step = frame.addVariable(iv, steps);
           if (copies)
-            copy(firstK + plan.blockK * (step + ahead),
+            copy(firstK + block.k * (step + ahead),
                  arith::AddIOp::create(b, loc, iv, frame.constant(ahead)));
-          sym::Expr next = firstK + plan.blockK * (step + 1);
+          sym::Expr next = firstK + block.k * (step + 1);
           SmallVector<Value> results = evaluate(lhs, next);
           llvm::append_range(results, evaluate(rhs, next));
           llvm::append_range(results, tile->multiply(place(lhs, iv), place(rhs, iv),
@@ -99,21 +108,21 @@ private:
 
   /// Which block this is, and what of the epilogue depends on the batch alone.
   void bindBlock() {
-    sym::Expr blocksM = dims.m.ceilDiv(plan.blockM), blocksN = dims.n.ceilDiv(plan.blockN);
-    sym::Expr block = frame.addVariable(frame.block, plan.grid(dims));
+    sym::Expr blocksM = dims.m.ceilDiv(block.m), blocksN = dims.n.ceilDiv(block.n);
+    sym::Expr number = frame.addVariable(frame.block, block.grid(dims));
     endK = dims.k;
     if (op.getPart()) {
       sym::Expr ofPart = dims.numBatch * blocksM * blocksN;
-      partNumber = frame.named(block.floorDiv(ofPart), dims.numParts);
-      block = frame.named(block.mod(ofPart), ofPart);
+      partNumber = frame.named(number.floorDiv(ofPart), dims.numParts);
+      number = frame.named(number.mod(ofPart), ofPart);
       firstK = frame.assumptions.simplify(dims.part * partNumber);
       endK = frame.named(sym::Expr::min(dims.k, firstK + dims.part), dims.k + 1);
     }
-    sym::Expr part = frame.named(block.mod(blocksM * blocksN), blocksM * blocksN);
-    batch = frame.named(block.floorDiv(blocksM * blocksN), dims.numBatch);
+    sym::Expr part = frame.named(number.mod(blocksM * blocksN), blocksM * blocksN);
+    batch = frame.named(number.floorDiv(blocksM * blocksN), dims.numBatch);
     // Neighbouring blocks share rows of the left operand.
-    firstM = plan.blockM * frame.named(part.floorDiv(blocksN), blocksM);
-    firstN = plan.blockN * frame.named(part.mod(blocksN), blocksN);
+    firstM = block.m * frame.named(part.floorDiv(blocksN), blocksM);
+    firstN = block.n * frame.named(part.mod(blocksN), blocksN);
     epilogue.setLanes(1);
     bind(epilogue, dims.batchGroups, batch, /*isNamed=*/true);
     epilogue.emitAvailable();
@@ -142,12 +151,16 @@ private:
 
   /// The address of an operand's place for this step's part.
   Value place(const Operand &operand, Value step) {
-    Value number = arith::RemUIOp::create(b, loc, step, frame.constant(operand.places()));
+    Value number = arith::RemUIOp::create(b, loc, step, frame.constant(operand.places));
     Value offset = arith::MulIOp::create(b, loc, number, frame.constant(operand.size));
     return frame.gep(operand.memory, dims.operandType, offset);
   }
 
-  ContractPlan plan;
+  /// Of what threads evaluate.
+  static constexpr int64_t evaluatePlaces = 2;
+
+  ContractBlock block;
+  int64_t stages;
   std::unique_ptr<ContractTile> tile;
   sym::Expr thread;
   Operand lhs, rhs;
@@ -158,11 +171,15 @@ private:
 } // namespace
 
 LogicalResult cuda::emitContract(DeviceFrame &frame, kernel::ContractOp contract) {
-  if (frame.func->hasAttr(variantAttrName))
-    return emitWarpgroupContract(frame, contract);
-  if (getSchedule(frame.func).getTile().size() == 1)
-    emitDot(frame, contract);
-  else
-    ContractEmitter(frame, contract).emit();
-  return success();
+  return llvm::TypeSwitch<Attribute, LogicalResult>(frame.func.getScheduleAttr())
+      .Case([&](WgmmaScheduleAttr) { return emitWarpgroupContract(frame, contract); })
+      .Case([&](DotScheduleAttr) {
+        emitDot(frame, contract);
+        return success();
+      })
+      .Case<FmaScheduleAttr, MmaScheduleAttr>([&](auto schedule) {
+        ContractEmitter(frame, contract, schedule).emit();
+        return success();
+      })
+      .Default([&](Attribute) { return emitUnknownSchedule(frame.func); });
 }

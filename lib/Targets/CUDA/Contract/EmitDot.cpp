@@ -14,9 +14,9 @@ class DotEmitter : ContractKernel {
 public:
   DotEmitter(DeviceFrame &frame, kernel::ContractOp op)
       : ContractKernel(frame, op), lhs(frame, op.getLhs()), rhs(frame, op.getRhs()),
-        warp(frame, warpSize), numRows(*dims.m.constant()),
-        numColumns(getSchedule(frame.func).getBlock()[1]),
-        vector(getSchedule(frame.func).getLanes()) {}
+        warp(frame, warpSize), schedule(getSchedule<DotScheduleAttr>(frame.func)),
+        numRows(schedule.getRows()), numColumns(schedule.getColumns()),
+        vector(schedule.getVector()) {}
 
   void emit() {
     int64_t numWarps = frame.numThreads / warpSize;
@@ -27,9 +27,6 @@ public:
   }
 
 private:
-  /// Reads of the right operand that a lane has under way.
-  static constexpr int64_t readsAhead = 4;
-
   void emitColumns(sym::Expr number) {
     sym::Expr ofBatch = frame.assumptions.simplify(dims.n.floorDiv(numColumns));
     sym::Expr batch = frame.named(number.floorDiv(ofBatch), dims.numBatch);
@@ -45,7 +42,7 @@ private:
     SmallVector<Value> sums(numRows * numColumns, zero);
     sym::Expr steps = frame.assumptions.simplify(dims.k.floorDiv(vector));
     sums = frame.emitStridedLoop(
-        warp.rank, steps, warpSize, std::max<int64_t>(1, readsAhead / numColumns), sums,
+        warp.rank, steps, warpSize, schedule.getAhead(), sums,
         [&](ArrayRef<sym::Expr> numbers, ValueRange carried) {
           SmallVector<Value> right, next(carried);
           for (sym::Expr step : numbers)
@@ -111,6 +108,7 @@ private:
 
   codegen::BodyEmitter lhs, rhs;
   ThreadTeam warp;
+  DotScheduleAttr schedule;
   int64_t numRows, numColumns, vector;
   sym::Expr firstN = 0;
 };

@@ -13,16 +13,17 @@ using namespace kiln::cuda;
 namespace {
 class MatrixTile : public ContractTile {
 public:
-  MatrixTile(DeviceFrame &frame, const ContractPlan &plan, const ContractDims &dims)
-      : frame(&frame), plan(plan), fragments(frame, dims.operandType),
-        left(makeMatrix(plan.blockM, dims.lhsAlongM, dims)),
-        right(makeMatrix(plan.blockN, dims.rhsAlongN, dims)), rowProducts(plan.tileM / mmaM),
-        columnProducts(plan.tileN / mmaN), leftAlongSteps(!dims.lhsAlongM),
+  MatrixTile(DeviceFrame &frame, MmaScheduleAttr schedule, const ContractDims &dims)
+      : frame(&frame), block(ContractBlock::of(schedule)), tile(schedule.getWarp()),
+        fragments(frame, dims.operandType), left(makeMatrix(block.m, dims.lhsAlongM, dims)),
+        right(makeMatrix(block.n, dims.rhsAlongN, dims)), rowProducts(tile.m / mmaM),
+        columnProducts(tile.n / mmaN), leftAlongSteps(!dims.lhsAlongM),
         rightAlongSteps(!dims.rhsAlongN) {
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     sym::Expr warp = frame.named(thread.floorDiv(warpSize), frame.numThreads / warpSize);
-    warpColumn = frame.named(warp.mod(plan.columnTiles()), plan.columnTiles());
-    warpRow = frame.named(warp.floorDiv(plan.columnTiles()), plan.rowTiles());
+    int64_t rowTiles = block.m / tile.m, columnTiles = block.n / tile.n;
+    warpColumn = frame.named(warp.mod(columnTiles), columnTiles);
+    warpRow = frame.named(warp.floorDiv(columnTiles), rowTiles);
   }
 
   int64_t size(Side side) const override { return matrix(side).size(); }
@@ -35,15 +36,15 @@ public:
 
   SmallVector<Value> multiply(Value lhs, Value rhs, ValueRange sums) override {
     SmallVector<Value> next(sums);
-    for (int64_t k = 0; k < plan.blockK; k += fragments.steps()) {
+    for (int64_t k = 0; k < block.k; k += fragments.steps()) {
       SmallVector<Value> columns;
       for (int64_t j = 0; j < columnProducts; j += 2)
         llvm::append_range(columns, fragments.loadRight(right, rightAlongSteps, rhs,
-                                                        warpColumn * plan.tileN + j * mmaN, k,
+                                                        warpColumn * tile.n + j * mmaN, k,
                                                         std::min<int64_t>(2, columnProducts - j)));
       for (int64_t i = 0; i < rowProducts; ++i) {
         SmallVector<Value> row =
-            fragments.loadLeft(left, leftAlongSteps, lhs, warpRow * plan.tileM + i * mmaM, k);
+            fragments.loadLeft(left, leftAlongSteps, lhs, warpRow * tile.m + i * mmaM, k);
         for (int64_t j = 0; j < columnProducts; ++j)
           fragments.multiplyAdd(row, ArrayRef(columns).slice(2 * j, 2),
                                 MutableArrayRef(next).slice(4 * (i * columnProducts + j), 4));
@@ -58,10 +59,10 @@ public:
     for (int64_t below : {0, 1}) {
       Row &line = result.emplace_back();
       line.neighbours = 2;
-      line.row = warpRow * plan.tileM + band * mmaM + fragments.group + 8 * below;
+      line.row = warpRow * tile.m + band * mmaM + fragments.group + 8 * below;
       for (int64_t j = 0; j < columnProducts; ++j)
         for (int64_t next : {0, 1})
-          line.columns.push_back({warpColumn * plan.tileN + j * mmaN + 2 * fragments.step + next,
+          line.columns.push_back({warpColumn * tile.n + j * mmaN + 2 * fragments.step + next,
                                   4 * j + 2 * below + next});
     }
     return result;
@@ -70,13 +71,14 @@ public:
 private:
   SharedMatrix makeMatrix(int64_t extent, bool alongRows, const ContractDims &dims) const {
     if (!alongRows)
-      return {dims.operandType, extent, plan.blockK};
-    return {dims.operandType, plan.blockK, extent, /*isPadded=*/dims.operandType.isF32()};
+      return {dims.operandType, extent, block.k};
+    return {dims.operandType, block.k, extent, /*isPadded=*/dims.operandType.isF32()};
   }
   const SharedMatrix &matrix(Side side) const { return side == Side::Left ? left : right; }
 
   DeviceFrame *frame;
-  ContractPlan plan;
+  ContractBlock block;
+  TileShape tile; // of a warp
   MatrixFragments fragments;
   SharedMatrix left, right;
   int64_t rowProducts, columnProducts;
@@ -85,7 +87,7 @@ private:
 };
 } // namespace
 
-std::unique_ptr<ContractTile> cuda::makeMatrixTile(DeviceFrame &frame, const ContractPlan &plan,
+std::unique_ptr<ContractTile> cuda::makeMatrixTile(DeviceFrame &frame, MmaScheduleAttr schedule,
                                                    const ContractDims &dims) {
-  return std::make_unique<MatrixTile>(frame, plan, dims);
+  return std::make_unique<MatrixTile>(frame, schedule, dims);
 }

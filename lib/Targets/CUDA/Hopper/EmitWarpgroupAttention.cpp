@@ -28,15 +28,16 @@ constexpr int64_t lineFeatures = lineBytes / 2;
 class WarpgroupAttentionEmitter : AttentionKernel {
 public:
   WarpgroupAttentionEmitter(DeviceFrame &frame, kernel::AttentionOp op,
-                            const WarpgroupAttentionPlan &plan,
+                            WgmmaAttentionScheduleAttr schedule,
                             const WarpgroupAttentionOperands &operands)
-      : AttentionKernel(frame, op), plan(plan), operands(operands),
+      : AttentionKernel(frame, op), schedule(schedule),
+        plan{schedule.getConsumers(), schedule.getKeys()}, operands(operands),
         queries(frame, operands.q, operands.type, plan.queries()),
         keys(frame, operands.k, operands.type, plan.keys),
         values(frame, operands.v, operands.type, plan.keys),
         queryRing(frame, 1, plan.bytes(plan.queries(), depth),
                   {plan.bytes(plan.queries(), depth), /*arrivals=*/1}, plan.consumers * warps),
-        ring(frame, plan.stages(operands), plan.stageBytes(operands),
+        ring(frame, schedule.getStages(), plan.stageBytes(operands),
              {plan.stageBytes(operands), /*arrivals=*/1}, plan.consumers * warps),
         scoreProduct(frame, operands.type, plan.keys),
         resultProduct(frame, operands.type, valueDepth),
@@ -46,21 +47,13 @@ public:
     sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
     group = emitWarpgroupNumber(frame, plan.consumers + 1);
     inGroup = frame.named(thread.mod(warpgroupSize), warpgroupSize);
-    // With a single consumer there are registers enough. Where a part is takes the copying thread
-    // some.
-    std::optional<WarpgroupRegisters> registers;
-    if (plan.consumers > 1)
-      registers = isPart() ? WarpgroupRegisters{56, 224} : WarpgroupRegisters{40, 232};
     emitWarpgroupRoles(
-        frame, group, inGroup, /*oneCopies=*/true, registers, [&] { produce(); },
+        frame, group, inGroup, /*oneCopies=*/true, schedule.getRegisters(), [&] { produce(); },
         [&] { consume(); });
   }
 
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
-  /// The part of the cache that blocks share which keys and values that are read at the same time
-  /// may take.
-  static constexpr int64_t cacheBytes = 32 << 20;
 
   struct Tile {
     Value index;     // of the block's tiles
@@ -116,7 +109,8 @@ private:
     } else {
       sym::Expr headBytes = (n + 1) * (2 * (depth + valueDepth));
       // One more than a variable: a divisor that is known to be positive takes no guard.
-      sym::Expr held = sym::Expr::min(numBatches, sym::Expr(cacheBytes).floorDiv(headBytes));
+      sym::Expr held =
+          sym::Expr::min(numBatches, sym::Expr(schedule.getCached()).floorDiv(headBytes));
       sym::Expr heads = frame.named(sym::Expr::max(1, held) - 1, numBatches) + 1;
       sym::Expr inSection = heads * tileRows;
       sym::Expr section = frame.named(tile.floorDiv(inSection), numBatches);
@@ -531,6 +525,7 @@ private:
     }
   }
 
+  WgmmaAttentionScheduleAttr schedule;
   WarpgroupAttentionPlan plan;
   const WarpgroupAttentionOperands &operands;
   TensorLoad queries, keys, values;
@@ -547,11 +542,16 @@ private:
 } // namespace
 
 LogicalResult cuda::emitWarpgroupAttention(DeviceFrame &frame, kernel::AttentionOp attention) {
+  auto schedule = getSchedule<WgmmaAttentionScheduleAttr>(frame.func);
   auto operands = findWarpgroupAttention(frame.func);
-  auto plan = operands ? readWarpgroupAttention(getSchedule(frame.func), *operands) : std::nullopt;
-  if (!plan)
-    return frame.func.emitError("a schedule for warpgroups needs tile = [64] and block = "
-                                "[queries, keys], for operands that are memory as it is");
-  WarpgroupAttentionEmitter(frame, attention, *plan, *operands).emit();
+  if (!operands)
+    return frame.func.emitError("warpgroups run attention of bf16 or f16 whose operands are memory "
+                                "as it is, aligned, with many queries");
+  WarpgroupAttentionPlan plan{schedule.getConsumers(), schedule.getKeys()};
+  int64_t most = countStages(plan, *operands, getTarget(frame.func));
+  if (schedule.getStages() > most)
+    return frame.func.emitError("stages = ")
+           << schedule.getStages() << ", of which shared memory has room for " << most;
+  WarpgroupAttentionEmitter(frame, attention, schedule, *operands).emit();
   return success();
 }

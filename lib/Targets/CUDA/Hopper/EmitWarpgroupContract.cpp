@@ -45,17 +45,17 @@ public:
         tiles(frame, dims, plan, rank), steps(tiles.steps()),
         partials(makePartials(frame, plan, tiles)),
         feed(frame, op, dims, plan, operands, inGroup, rank), order(makeOrder(frame, plan)),
-        ring(frame, plan.stages(), plan.stageBytes(), makeFill(plan, operands),
-             plan.sharers() * warps, plan.cluster.blocks()),
+        ring(frame, plan.stages, plan.stageBytes(), makeFill(plan, operands),
+             plan.sharers() * warps, plan.cluster.count()),
         product(frame, dims.operandType, plan.blockN) {}
 
   void emit() {
     makeExchange();
     emitWarpgroupRoles(
-        frame, group, inGroup, /*oneCopies=*/!operands.haveThreads(), chooseRegisters(),
+        frame, group, inGroup, /*oneCopies=*/!operands.haveThreads(), plan.registers,
         [&] { produce(); }, [&] { consume(); });
-    if (plan.cluster.blocks() > 1) {
-      setCluster(frame.function, plan.cluster.blocks());
+    if (plan.cluster.count() > 1) {
+      setCluster(frame.function, plan.cluster.count());
       // A block's memory stays while another one may still arrive at its barriers.
       frame.emitClusterBarrier();
     }
@@ -64,24 +64,13 @@ public:
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
 
-  /// One thread that copies boxes needs few. Threads that find windows need more than what is left
-  /// by many sums: with few of these all keep their share.
-  std::optional<WarpgroupRegisters> chooseRegisters() const {
-    constexpr int64_t manyColumns = 128;
-    if (!operands.haveThreads())
-      return WarpgroupRegisters{56, 224};
-    if (plan.blockN > manyColumns)
-      return operands.areOpen ? WarpgroupRegisters{152, 176} : WarpgroupRegisters{120, 192};
-    return std::nullopt;
-  }
-
   static sym::Expr makeRank(DeviceFrame &frame, const WarpgroupPlan &plan) {
-    if (plan.cluster.blocks() == 1)
+    if (plan.cluster.count() == 1)
       return 0;
     OpBuilder &b = frame.builder;
     Value rank = NVVM::ClusterId::create(b, frame.loc, b.getI32Type());
     return frame.addVariable(arith::ExtUIOp::create(b, frame.loc, b.getI64Type(), rank),
-                             plan.cluster.blocks());
+                             plan.cluster.count());
   }
 
   static std::optional<BarrierArray> makeOrder(DeviceFrame &frame, const WarpgroupPlan &plan) {
@@ -96,7 +85,7 @@ private:
     if (!tiles.dividesSteps())
       return std::nullopt;
     return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize,
-                       plan.cluster.blocks());
+                       plan.cluster.count());
   }
 
   static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
@@ -126,7 +115,7 @@ private:
     sharer = plan.inTurns ? sym::Expr(0) : consumer;
     sym::Expr lane = frame.named(inGroup.mod(warpSize), warpSize);
     isFirstLane = releases = emitIsZero(frame, frame.emit(lane));
-    if (int64_t blocks = plan.cluster.blocks(); blocks > 1) {
+    if (int64_t blocks = plan.cluster.count(); blocks > 1) {
       releases = frame.emitLess(lane, blocks);
       others = ring.emptyIn(
           arith::TruncIOp::create(b, loc, b.getI32Type(), frame.simplifyAndEmit(lane.mod(blocks))));
@@ -371,12 +360,13 @@ private:
 } // namespace
 
 LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract) {
+  WarpgroupPlan plan(getSchedule<WgmmaScheduleAttr>(frame.func));
   auto operands = findWarpgroupOperands(frame.func);
-  auto plan = operands ? readWarpgroupPlan(frame.func, *operands) : std::nullopt;
-  if (!plan)
-    return frame.func.emitError("a schedule for warpgroups needs tile = [64, n] and block = "
-                                "[m, n, 64], for operands that come 16 bytes at a time, and "
-                                "clusters of two blocks at most, which share what comes in boxes");
-  WarpgroupEmitter(frame, contract, *plan, *operands).emit();
+  if (!operands)
+    return frame.func.emitError("warpgroups multiply bf16 or f16, summed in f32, of aligned "
+                                "operands that come 16 bytes at a time");
+  if (failed(verifyPlan(frame.func, plan, *operands)))
+    return failure();
+  WarpgroupEmitter(frame, contract, plan, *operands).emit();
   return success();
 }

@@ -14,6 +14,8 @@ using namespace kiln::cuda;
 namespace {
 
 struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<SpecializeKernels> {
+  using CudaSpecializeKernelsBase::CudaSpecializeKernelsBase;
+
   void runOnOperation() override {
     for (auto func : llvm::to_vector(getOperation().getOps<kernel::FuncOp>())) {
       if (func->hasAttr(variantAttrName))
@@ -33,6 +35,12 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
     variant.setScheduleAttr(plan.schedule);
     variant.setLaunchAttr(plan.launch());
+    if (!remarks)
+      return;
+    InFlightDiagnostic remark = variant.emitRemark();
+    remark << "runs as " << plan.schedule << ": " << plan.reason;
+    if (plan.cycles)
+      remark << ", about " << *plan.cycles;
   }
 };
 

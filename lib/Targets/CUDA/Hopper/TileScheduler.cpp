@@ -15,27 +15,11 @@ static constexpr int64_t minSteps = 8, maxPieces = 16, maxSteps = 1 << 20;
 
 //===-- The division ------------------------------------------------------------------------===//
 
-namespace {
-/// In steps: of leaving sums to another block, and of adding those of one.
-struct SharingCost {
-  explicit SharingCost(const WarpgroupPlan &plan) {
-    constexpr int64_t productsPerCycle = 2048, operandBytesPerCycle = 40, bytesPerCycle = 64;
-    constexpr int64_t latency = 1500;
-    int64_t step = std::max(plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle,
-                            plan.copiedBytes() / operandBytesPerCycle);
-    int64_t move = plan.partialBytes() / bytesPerCycle;
-    leave = llvm::divideCeil(move + latency, step);
-    add = llvm::divideCeil(move, step);
-  }
-  int64_t leave, add;
-};
-} // namespace
-
 StreamDivision cuda::divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym::Expr steps,
                                  sym::Expr blocks,
                                  function_ref<sym::Expr(sym::Expr, sym::Range)> name) {
   using sym::Expr;
-  SharingCost sharing(plan);
+  SharingCost sharing = plan.sharing;
   auto isPositive = [](Expr expr) { return Expr::min(1, Expr::max(0, expr)); };
   // Rounds of whole tiles, and what is behind all of these but the last.
   Expr rounds = name(tiles.floorDiv(blocks), {0, {}});
@@ -73,8 +57,7 @@ StreamDivision cuda::divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym
 bool cuda::mayDivideSteps(const WarpgroupPlan &plan, sym::Expr steps,
                           const sym::Assumptions &assumptions) {
   // Less than those of a tile are saved.
-  SharingCost sharing(plan);
-  return !assumptions.isLessOrEqual(steps, sharing.leave + sharing.add);
+  return !assumptions.isLessOrEqual(steps, plan.sharing.leave + plan.sharing.add);
 }
 
 sym::Expr cuda::countUsefulBlocks(const WarpgroupPlan &plan, sym::Expr tiles, sym::Expr steps,
@@ -134,7 +117,7 @@ Value TileScheduler::forEach(Value first, int64_t stride,
   Value gridDim = arith::ExtUIOp::create(b, loc, b.getI64Type(),
                                          NVVM::GridDimXOp::create(b, loc, b.getI32Type()));
   auto ofCluster = [&](Value number) -> Value {
-    int64_t size = plan.cluster.blocks();
+    int64_t size = plan.cluster.count();
     return size == 1 ? number : arith::DivUIOp::create(b, loc, number, frame.constant(size));
   };
   Expr blocks = frame.addVariable(ofCluster(gridDim), sym::Range{1, PartialSums::maxBlocks});
@@ -222,7 +205,7 @@ Value TileScheduler::firstBlock(const ScheduledTile &tile) {
   sym::Expr step = frame.addVariable(tile.stream, sym::Range{0, {}});
   sym::Expr all = named(sym::Expr::max(1, units), {1, {}});
   sym::Expr cluster = (workers * (step + 1) - 1).floorDiv(all);
-  return frame.simplifyAndEmit(plan.cluster.blocks() * cluster + rank);
+  return frame.simplifyAndEmit(plan.cluster.count() * cluster + rank);
 }
 
 ScheduledTile TileScheduler::locate(sym::Expr tile) {

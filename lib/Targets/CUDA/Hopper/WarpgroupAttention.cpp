@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Shared memory of a block, less what aligns it and the barriers; and the most places of use.
-static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
+/// Shared memory of a block that alignment and barriers take; and the most places of use.
+static constexpr int64_t overheadBytes = 2048, maxStages = 8;
 /// Fewer queries are left to the path of all GPUs, whose blocks are smaller.
 static constexpr int64_t minQueries = 64;
 static constexpr int64_t maxDepth = 256;
@@ -46,9 +46,19 @@ static int64_t chooseKeys(kernel::AttentionOp op, int64_t features) {
   return keys;
 }
 
-int64_t WarpgroupAttentionPlan::stages(const WarpgroupAttentionOperands &operands) const {
-  int64_t room = sharedMemory - bytes(queries(), operands.depth);
-  return std::min<int64_t>(maxStages, llvm::bit_floor<uint64_t>(room / stageBytes(operands)));
+int64_t cuda::countStages(const WarpgroupAttentionPlan &plan,
+                          const WarpgroupAttentionOperands &operands, TargetAttr target) {
+  int64_t room = target.getShared() - overheadBytes - plan.bytes(plan.queries(), operands.depth);
+  return std::min<int64_t>(maxStages, llvm::bit_floor<uint64_t>(room / plan.stageBytes(operands)));
+}
+
+/// With a single warpgroup that multiplies there are registers enough. Where a part is takes the
+/// copying thread some.
+static std::optional<WarpgroupRegisters> chooseRegisters(kernel::AttentionOp op,
+                                                         const WarpgroupAttentionPlan &plan) {
+  if (plan.consumers == 1)
+    return std::nullopt;
+  return op.getPart() ? WarpgroupRegisters{56, 224} : WarpgroupRegisters{40, 232};
 }
 
 static bool isShort(Region &bias) {
@@ -86,20 +96,12 @@ KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
   auto op = cast<kernel::AttentionOp>(func.getRoot());
   int64_t features = std::max(operands.depth, operands.valueDepth);
   WarpgroupAttentionPlan plan{consumers, chooseKeys(op, features)};
-  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM},
-                                            {plan.queries(), plan.keys}, wgmmaK, /*stage=*/false);
-  return {schedule, getGrid(op, plan.queries()), plan.threads()};
-}
-
-std::optional<WarpgroupAttentionPlan>
-cuda::readWarpgroupAttention(kernel::ScheduleAttr schedule,
-                             const WarpgroupAttentionOperands &operands) {
-  auto tile = schedule.getTile(), block = schedule.getBlock();
-  if (tile.size() != 1 || block.size() != 2 || tile[0] != wgmmaM || block[0] % wgmmaM ||
-      schedule.getLanes() != wgmmaK)
-    return std::nullopt;
-  WarpgroupAttentionPlan plan{block[0] / wgmmaM, block[1]};
-  bool isValid = plan.consumers >= 1 && plan.consumers <= 2 && plan.keys >= wgmmaK &&
-                 plan.keys <= 256 && plan.keys % wgmmaK == 0 && plan.stages(operands) >= 2;
-  return isValid ? std::optional(plan) : std::nullopt;
+  TargetAttr target = getTarget(func);
+  // The rest of the cache is for what else is read and written.
+  int64_t cached = llvm::bit_floor<uint64_t>(target.getCache());
+  auto schedule = WgmmaAttentionScheduleAttr::get(func.getContext(), plan.consumers, plan.keys,
+                                                  countStages(plan, operands, target),
+                                                  chooseRegisters(op, plan), cached);
+  return {schedule, getGrid(op, plan.queries()), schedule.getThreads(),
+          "as many keys at a time as registers hold scores of"};
 }

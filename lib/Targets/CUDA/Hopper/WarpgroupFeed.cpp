@@ -23,7 +23,7 @@ WarpgroupFeed::WarpgroupFeed(DeviceFrame &frame, kernel::ContractOp op, const Co
   rhs.offset = lhsBytes();
   for (const Operand *operand : {&lhs, &rhs})
     if (operand->threads && operand->threads->isCopied())
-      behind = plan.stages() / 2;
+      behind = plan.stages / 2;
 }
 
 void WarpgroupFeed::prepare(Operand &operand, Side side, const WarpgroupOperand &source,

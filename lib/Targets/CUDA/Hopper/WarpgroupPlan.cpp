@@ -7,18 +7,28 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Shared memory of a block, less what aligns it and the barriers; and the most places of use.
-static constexpr int64_t sharedMemory = (227 << 10) - 2048, maxStages = 8;
-/// The multiprocessors of an H100.
-static constexpr int64_t multiprocessors = 132;
-/// Blocks of a cluster. Multiprocessors come in pairs: all of them are in a cluster of two.
-static constexpr int64_t maxCluster = 2;
+/// Shared memory of a block that alignment and barriers take; and the most places of use.
+static constexpr int64_t overheadBytes = 2048, maxStages = 8;
 /// Products with less are left to the path of all GPUs.
 static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
-int64_t WarpgroupPlan::stages() const {
-  constexpr int64_t exchange = consumers * (warpgroupSize / warpSize) * RowExchange::warpBytes;
-  return std::min(maxStages, (sharedMemory - exchange) / stageBytes());
+/// Places that there is room for.
+static int64_t countStages(const WarpgroupPlan &plan, TargetAttr target) {
+  constexpr int64_t warps = WarpgroupPlan::consumers * (warpgroupSize / warpSize);
+  constexpr int64_t exchange = warps * RowExchange::warpBytes;
+  return std::min(maxStages, (target.getShared() - overheadBytes - exchange) / plan.stageBytes());
+}
+
+/// One thread that copies boxes needs few. Threads that find windows need more than what is left by
+/// many sums: with few of these all keep their share.
+static std::optional<WarpgroupRegisters> chooseRegisters(const WarpgroupPlan &plan,
+                                                         const WarpgroupOperands &operands) {
+  constexpr int64_t manyColumns = 128;
+  if (!operands.haveThreads())
+    return WarpgroupRegisters{56, 224};
+  if (plan.blockN > manyColumns)
+    return operands.areOpen ? WarpgroupRegisters{152, 176} : WarpgroupRegisters{120, 192};
+  return std::nullopt;
 }
 
 static Region &getRegion(kernel::ContractOp op, Side side) {
@@ -60,18 +70,47 @@ std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func
   return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen};
 }
 
-static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+/// The columns of a tile: there are no registers for finding windows among unknown numbers beside
+/// more sums.
+static int64_t findMostColumns(const WarpgroupOperands &operands) {
+  return operands.haveThreads() && operands.areOpen ? 192 : 256;
+}
+
+/// Columns that a tile has a multiple of.
+static int64_t findColumnStep(const WarpgroupOperands &operands) {
+  return operands.rhs.alongRows ? lineBytes / 2 : 8;
+}
+
+/// Whether what the blocks of a cluster share comes in boxes that can be shared out.
+static bool isShareable(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
   auto isShared = [](const WarpgroupOperand &operand, int64_t rows, int64_t blocks) {
     return blocks == 1 ||
            (operand.view && TensorLoad::isShareable(operand.alongRows, rows, blocks));
   };
-  // There are no registers for finding windows among unknown numbers beside more sums.
-  int64_t mostColumns = operands.haveThreads() && operands.areOpen ? 192 : 256;
-  return plan.blockN >= 8 && plan.blockN <= mostColumns &&
-         plan.blockN % (operands.rhs.alongRows ? lineBytes / 2 : 8) == 0 &&
-         plan.cluster.blocks() <= maxCluster &&
-         isShared(operands.lhs, plan.blockM(), plan.cluster.n) &&
+  return isShared(operands.lhs, plan.blockM(), plan.cluster.n) &&
          isShared(operands.rhs, plan.blockN, plan.cluster.m);
+}
+
+static bool isValid(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
+  return plan.blockN <= findMostColumns(operands) && plan.blockN % findColumnStep(operands) == 0 &&
+         isShareable(plan, operands);
+}
+
+LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
+                               const WarpgroupOperands &operands) {
+  if (plan.blockN > findMostColumns(operands) || plan.blockN % findColumnStep(operands))
+    return func.emitError("tiles of n = ")
+           << plan.blockN << " columns, which have to be a multiple of " << findColumnStep(operands)
+           << " up to " << findMostColumns(operands) << " for these operands";
+  if (!isShareable(plan, operands))
+    return func.emitError("a cluster = ")
+           << plan.cluster << ", whose blocks share an operand that does not come in boxes which "
+           << "can be shared out";
+  int64_t most = countStages(plan, getTarget(func));
+  if (plan.stages > most)
+    return func.emitError("stages = ")
+           << plan.stages << ", of which shared memory has room for " << most;
+  return success();
 }
 
 /// Cycles in which a warpgroup brings its part of an operand.
@@ -87,22 +126,22 @@ static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows) {
 }
 
 /// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
-/// the operands come. The cache gives so many bytes to all multiprocessors, of which `blocks` want
-/// some, and one takes so many.
+/// the operands come: `blocks` multiprocessors want some of what the cache gives.
 static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
-                            const WarpgroupOperands &operands, int64_t blocks) {
-  constexpr int64_t productsPerCycle = 2048, cacheBytesPerCycle = 40 * multiprocessors;
-  constexpr int64_t bytesPerCycle = 64, latency = 64, meeting = 16;
-  int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / productsPerCycle;
+                            const WarpgroupOperands &operands, TargetAttr target, int64_t blocks) {
+  constexpr int64_t latency = 64, meeting = 16;
+  int64_t multiprocessors = target.getMultiprocessors();
+  int64_t cacheBytesPerCycle = target.getCacheRate() * multiprocessors;
+  int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts();
   int64_t leave = plan.copiedBytes() * std::min(blocks, multiprocessors) / cacheBytesPerCycle;
-  int64_t come = std::max(leave, plan.stageBytes() / bytesPerCycle), threads = 0;
+  int64_t come = std::max(leave, plan.stageBytes() / target.getCopyRate()), threads = 0;
   if (!operands.lhs.view)
     threads += estimateThreads(op, Side::Left, plan.blockM());
   if (!operands.rhs.view)
     threads += estimateThreads(op, Side::Right, plan.blockN);
   // The other warpgroup's products fill the gaps.
   return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : latency) +
-         (plan.cluster.blocks() > 1 ? meeting : 0);
+         (plan.cluster.count() > 1 ? meeting : 0);
 }
 
 /// Cycles for writing a tile.
@@ -112,60 +151,65 @@ static int64_t estimateWriting(const WarpgroupPlan &plan) {
 }
 
 static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
-                        const WarpgroupOperands &operands) {
+                        const WarpgroupOperands &operands, TargetAttr target) {
   int64_t tiles = codegen::estimate(plan.tiles(dims)), steps = codegen::estimate(plan.steps(dims));
   // Steps are divided among clusters.
-  int64_t clusters = multiprocessors / plan.cluster.blocks();
+  int64_t clusters = target.getMultiprocessors() / plan.cluster.count();
   StreamDivision division =
       divideSteps(plan, tiles, steps, clusters, [](sym::Expr expr, sym::Range) { return expr; });
   int64_t divided = *division.tiles.constant(), blocks = *division.blocks.constant();
   int64_t rounds = llvm::divideCeil(tiles - divided, clusters);
-  int64_t busy = plan.cluster.blocks() * std::max(tiles - divided, divided ? blocks : 0);
+  int64_t busy = plan.cluster.count() * std::max(tiles - divided, divided ? blocks : 0);
   int64_t stepsOfBlock =
       rounds * steps + *division.stepsOfBlock.constant() + *division.cost.constant();
   int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, clusters);
-  return stepsOfBlock * estimateStep(plan, op, operands, busy) + written * estimateWriting(plan);
+  return stepsOfBlock * estimateStep(plan, op, operands, target, busy) +
+         written * estimateWriting(plan);
+}
+
+static SharingCost estimateSharing(const WarpgroupPlan &plan, TargetAttr target) {
+  constexpr int64_t latency = 1500;
+  int64_t step =
+      std::max(plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts(),
+               plan.copiedBytes() / target.getCacheRate());
+  int64_t move = plan.partialBytes() / target.getCopyRate();
+  return {static_cast<int64_t>(llvm::divideCeil(move + latency, step)),
+          static_cast<int64_t>(llvm::divideCeil(move, step))};
+}
+
+static WgmmaScheduleAttr makeSchedule(MLIRContext *context, const WarpgroupPlan &plan) {
+  return WgmmaScheduleAttr::get(context, plan.blockM(), plan.blockN, plan.stages, plan.registers,
+                                plan.cluster, plan.sharing);
 }
 
 KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
   static constexpr WarpgroupPlan candidates[] = {
       {false, 256}, {false, 192}, {false, 128}, {true, 256}, {true, 192},
       {false, 64},  {true, 128},  {true, 64},   {false, 32}, {true, 32}};
-  static constexpr ClusterShape clusters[] = {{1, 1}, {2, 1}, {1, 2}};
+  // Multiprocessors come in pairs: all of them are in a cluster of two.
+  static constexpr TileShape clusters[] = {{1, 1}, {2, 1}, {1, 2}};
   auto op = cast<kernel::ContractOp>(func.getRoot());
+  TargetAttr target = getTarget(func);
   ContractDims dims(op);
   std::optional<WarpgroupPlan> best;
   int64_t least = 0;
   for (WarpgroupPlan plan : candidates)
-    for (ClusterShape cluster : clusters) {
+    for (TileShape cluster : clusters) {
       plan.cluster = cluster;
       if (!isValid(plan, operands))
         continue;
-      int64_t cycles = estimate(plan, op, dims, operands);
+      plan.sharing = estimateSharing(plan, target);
+      int64_t cycles = estimate(plan, op, dims, operands, target);
       if (!best || cycles < least) {
         best = plan;
         least = cycles;
       }
     }
-  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {wgmmaM, best->blockN},
-                                            {best->blockM(), best->blockN, WarpgroupPlan::blockK},
-                                            wgmmaK, /*stage=*/false);
+  best->stages = countStages(*best, target);
+  best->registers = chooseRegisters(*best, operands);
+  WgmmaScheduleAttr schedule = makeSchedule(func.getContext(), *best);
   sym::Expr blocks = countUsefulBlocks(*best, best->tiles(dims), best->steps(dims),
                                        kernel::getAssumptions(&op.getLhs()));
-  return {schedule, best->cluster.blocks() * blocks, WarpgroupPlan::threads, best->cluster};
-}
-
-std::optional<WarpgroupPlan> cuda::readWarpgroupPlan(kernel::FuncOp func,
-                                                     const WarpgroupOperands &operands) {
-  auto schedule = getSchedule(func);
-  auto tile = schedule.getTile(), block = schedule.getBlock();
-  if (tile.size() != 2 || block.size() != 3 || tile[0] != wgmmaM || tile[1] != block[1] ||
-      (block[0] != wgmmaM && block[0] != WarpgroupPlan::consumers * wgmmaM) ||
-      block[2] != WarpgroupPlan::blockK || schedule.getLanes() != wgmmaK)
-    return std::nullopt;
-  auto cluster = getCluster(func);
-  if (!cluster)
-    return std::nullopt;
-  WarpgroupPlan plan{block[0] == wgmmaM, block[1], *cluster};
-  return isValid(plan, operands) ? std::optional(plan) : std::nullopt;
+  return {schedule, best->cluster.count() * blocks, schedule.getThreads(),
+          "of all tiles these take the fewest cycles", least};
 }

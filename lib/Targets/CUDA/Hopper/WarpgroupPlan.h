@@ -21,17 +21,27 @@ struct WarpgroupOperands {
   bool haveThreads() const { return !lhs.view || !rhs.view; }
 };
 
-/// A block has one warpgroup that copies and two that multiply, each `wgmmaM` rows by `blockN`
-/// columns. Either both have half of a tile, or each has tiles of its own, and multiplies while the
-/// other writes what it has (`inTurns`). As many blocks as the GPU has multiprocessors go through
-/// all tiles; those of a cluster through neighbouring ones together.
+/// A schedule #cuda.wgmma, and what follows from it. As many blocks as the GPU has multiprocessors
+/// go through all tiles; those of a cluster through neighbouring ones together.
 struct WarpgroupPlan {
+  explicit WarpgroupPlan(WgmmaScheduleAttr schedule)
+      : inTurns(schedule.getM() == wgmmaM), blockN(schedule.getN()), cluster(schedule.getCluster()),
+        stages(schedule.getStages()), registers(schedule.getRegisters()),
+        sharing(schedule.getSharing()) {}
+  /// One that is not a schedule yet.
+  constexpr WarpgroupPlan(bool inTurns, int64_t blockN) : inTurns(inTurns), blockN(blockN) {}
+
+  /// The warpgroups that multiply have tiles of their own, in turns; otherwise each has half of
+  /// one.
   bool inTurns;
   int64_t blockN;
-  ClusterShape cluster = {};
+  TileShape cluster = {};
+  int64_t stages = 0;
+  std::optional<WarpgroupRegisters> registers = std::nullopt;
+  SharingCost sharing = {0, 0};
 
   static constexpr int64_t blockK = lineBytes / 2; // of two bytes
-  static constexpr int64_t consumers = 2, threads = (1 + consumers) * warpgroupSize;
+  static constexpr int64_t consumers = WgmmaScheduleAttr::consumers;
   /// Warpgroups that have a tile together.
   int64_t sharers() const { return inTurns ? 1 : consumers; }
   int64_t blockM() const { return sharers() * wgmmaM; }
@@ -42,8 +52,6 @@ struct WarpgroupPlan {
   }
   /// The part of those that a block copies itself.
   int64_t copiedBytes() const { return (blockM() / cluster.n + blockN / cluster.m) * lineBytes; }
-  /// As many as there is room for.
-  int64_t stages() const;
   /// A tile's sums.
   int64_t partialBytes() const { return blockM() * blockN * 4; }
   /// Steps of a tile. Past the last part's there are zeros.
@@ -61,12 +69,11 @@ struct WarpgroupPlan {
 /// bytes at a time, or too small.
 std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
 
-/// A schedule for which `operands` allow: `tile = [64, n]`, `block = [m, n, k]`, `lanes` the steps
-/// of an instruction; and maybe a cluster.
+/// A schedule for these.
 KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
-/// The plan that it says; nullopt: it is none for these operands.
-std::optional<WarpgroupPlan> readWarpgroupPlan(kernel::FuncOp func,
-                                               const WarpgroupOperands &operands);
+/// Fails, with an error on the kernel, if the schedule is not one for these operands.
+mlir::LogicalResult verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
+                               const WarpgroupOperands &operands);
 
 mlir::LogicalResult emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract);
 

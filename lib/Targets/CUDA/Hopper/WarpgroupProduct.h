@@ -18,12 +18,6 @@ sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count);
 /// These values of f32, computed here, between the accesses of memory before and after.
 llvm::SmallVector<mlir::Value> emitInOrder(DeviceFrame &frame, mlir::ValueRange values);
 
-/// The registers of a thread, by what its warpgroup does: the rest of those that threads start
-/// with, and what others have of these.
-struct WarpgroupRegisters {
-  uint32_t copying, multiplying;
-};
-
 /// Emits the work of the first warpgroup of a block, or its first thread alone (`oneCopies`), and
 /// that of the others; `group` and `inGroup` say where a thread is. Null `registers`: all keep
 /// theirs.

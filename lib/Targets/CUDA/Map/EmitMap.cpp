@@ -18,12 +18,12 @@ class MapEmitter {
 public:
   MapEmitter(DeviceFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()), dims(map), position(dims.domain.size()),
-        team(frame, getSchedule(frame.func).getTile()[0]),
-        numSteps(getSchedule(frame.func).getTile()[1]), vector(getSchedule(frame.func).getLanes()) {
+        schedule(getSchedule<MapScheduleAttr>(frame.func)), team(frame, schedule.getTeam()),
+        numSteps(schedule.getSteps()), vector(schedule.getVector()) {
     if (!dims.reduced)
       return;
     team.vector = vector;
-    team.maxKept = dims.countKept(frame.numThreads);
+    team.maxKept = schedule.getKeep();
   }
 
   void emit() {
@@ -202,16 +202,16 @@ private:
   codegen::BodyEmitter body;
   MapDims dims;
   SmallVector<sym::Expr> position;
+  MapScheduleAttr schedule;
   ThreadTeam team;
   int64_t numSteps, vector;
 };
 } // namespace
 
 LogicalResult cuda::emitMap(DeviceFrame &frame, kernel::MapOp map) {
-  if (getSchedule(frame.func).getStage()) {
+  if (isa<TransposedMapScheduleAttr>(frame.func.getScheduleAttr()))
     emitTransposedMap(frame, map);
-    return success();
-  }
-  MapEmitter(frame, map).emit();
+  else
+    MapEmitter(frame, map).emit();
   return success();
 }

@@ -25,7 +25,8 @@ class TransposedMapEmitter {
 public:
   TransposedMapEmitter(DeviceFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()),
-        plan(*TransposePlan::make(map, MapDims(map), getSchedule(frame.func))),
+        plan(*TransposePlan::make(map, MapDims(map),
+                                  getSchedule<TransposedMapScheduleAttr>(frame.func))),
         domain(map.getDomain()), position(domain.size()) {}
 
   void emit() {

@@ -9,12 +9,10 @@ using namespace kiln::cuda;
 static constexpr int64_t usualThreads = 256;
 /// A row of fewer elements is one thread's, of more than the second number a block's.
 static constexpr int64_t minWarpRow = 16, maxWarpRow = 2048;
-/// Threads that fill a GPU.
-static constexpr int64_t manyElements = 1 << 15;
 /// Elements of a row that a thread takes at once, at most.
 static constexpr int64_t maxRowVector = 8;
-/// Fewer rows than this do not fill a GPU with a warp each.
-static constexpr int64_t fewRows = 512;
+/// Fewer rows than this do not fill a multiprocessor with a warp each.
+static constexpr int64_t fewRows = 4;
 /// Elements of a long row that a thread of a block has, which its registers hold.
 static constexpr int64_t elementsOfLongRow = 32;
 /// Bytes that a thread should have asked for before it waits for the first, and how many accesses
@@ -22,6 +20,11 @@ static constexpr int64_t elementsOfLongRow = 32;
 static constexpr int64_t bytesAhead = 64, maxSteps = 4;
 /// More than this is computed of an element: what a thread does takes longer than its memory.
 static constexpr int64_t muchWork = 48;
+
+/// Threads that fill a GPU.
+static int64_t countBusyThreads(kernel::MapOp map) {
+  return usualThreads * getTarget(map).getBusyBlocks();
+}
 
 /// The dims of the map on which each of its values depends.
 static DenseMap<Operation *, llvm::SmallBitVector> findDependences(kernel::MapOp map) {
@@ -129,7 +132,7 @@ void MapDims::findVector(kernel::MapOp map) {
   }
   int64_t elements = vectorBytes / widest;
   if (!columns.empty() || rows.empty() ||
-      codegen::estimate(sym::product(rowExtents())) < manyElements * elements)
+      codegen::estimate(sym::product(rowExtents())) < countBusyThreads(map) * elements)
     return;
   bool isMultiple = assumptions.isMultipleOf(rows.back().extent, elements);
   if (!isMultiple && rows.size() > 1)
@@ -159,13 +162,14 @@ void MapDims::findSteps(kernel::MapOp map) {
     work += isa<math::MathDialect>(op->getDialect()) ? 20 : 1;
   });
   while (steps < maxSteps && 2 * steps * work <= muchWork && bytes * vector * steps < bytesAhead &&
-         codegen::estimate(sym::product(rowExtents())) >= manyElements * vector * 8 * steps)
+         codegen::estimate(sym::product(rowExtents())) >=
+             countBusyThreads(map) * vector * 8 * steps)
     steps *= 2;
 }
 
 int64_t MapDims::countKept(int64_t threads) const {
-  // A share of 64 Ki registers; the others are for what is computed.
-  int64_t registers = std::min<int64_t>(65536 / threads, 255);
+  // A share of the registers; the others are for what is computed.
+  int64_t registers = std::min(registersOfBlock / threads, maxRegisters);
   return std::min<int64_t>(2 * elementsOfLongRow,
                            registers * 3 / 5 / std::max<int64_t>(registersKept, 1));
 }
@@ -196,17 +200,57 @@ void MapDims::findWalks(kernel::MapOp map) {
     }
 }
 
-static int64_t chooseTeam(const MapDims &dims) {
+namespace {
+/// How many threads share a row, and why.
+struct TeamChoice {
+  int64_t threads;
+  StringRef reason;
+};
+} // namespace
+
+static TeamChoice chooseTeam(const MapDims &dims, TargetAttr target) {
   int64_t elements = std::max(dims.reduced, codegen::estimate(sym::product(dims.columnExtents())));
-  if (!dims.reduced || dims.rowsAreConsecutive || elements < minWarpRow)
-    return 1;
+  if (!dims.reduced)
+    return {1, "elements do not depend on each other"};
+  if (dims.rowsAreConsecutive)
+    return {1, "neighbouring rows are neighbours in memory"};
+  if (elements < minWarpRow)
+    return {1, "rows are too short for a warp"};
   int64_t numRows = codegen::estimate(sym::product(dims.rowExtents()));
-  if (numRows < fewRows && elements >= 2 * usualThreads)
-    return elements >= 16 * usualThreads ? 2 * usualThreads : usualThreads;
+  if (numRows < fewRows * target.getBusyBlocks() && elements >= 2 * usualThreads)
+    return {elements >= 16 * usualThreads ? 2 * usualThreads : usualThreads,
+            "rows are too few for a warp each"};
   if (elements <= maxWarpRow)
-    return warpSize;
-  return std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(elements, elementsOfLongRow)),
-                             usualThreads / 2, 4 * usualThreads);
+    return {warpSize, "a row is as long as a warp's registers hold"};
+  return {std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(elements, elementsOfLongRow)),
+                              usualThreads / 2, 4 * usualThreads),
+          "a row is too long for a warp's registers"};
+}
+
+static MapScheduleAttr makeSchedule(MLIRContext *context, const MapDims &dims, int64_t team) {
+  int64_t threads = team > warpSize ? team : usualThreads;
+  int64_t vector = dims.reduced && team == 1 ? 1 : dims.vector;
+  int64_t keep = team > 1 ? dims.countKept(threads) : 0;
+  return MapScheduleAttr::get(context, threads, team, dims.steps, vector, keep);
+}
+
+/// Blocks of a map that is run like this; fails where it cannot be.
+static FailureOr<KernelPlan> planWith(MapScheduleAttr schedule, kernel::FuncOp func,
+                                      const MapDims &dims, StringRef reason) {
+  bool isInRow = dims.reduced;
+  int64_t team = schedule.getTeam(), steps = schedule.getSteps(), vector = schedule.getVector();
+  if (!isInRow && team > 1)
+    return func.emitError("a map without reductions has no rows for a team of ") << team;
+  if (isInRow && steps > 1)
+    return func.emitError("a map with reductions has one step, not ") << steps;
+  if (vector != 1 && (isInRow == (team == 1) || vector != dims.vector))
+    return func.emitError("a map's vector of ")
+           << vector << " elements, of which its loops are no multiple";
+  sym::Expr numRows = sym::product(dims.rowExtents());
+  if (!isInRow)
+    numRows = numRows.ceilDiv(vector * steps);
+  return KernelPlan{schedule, numRows.ceilDiv(schedule.getThreads() / team), schedule.getThreads(),
+                    reason};
 }
 
 FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
@@ -214,36 +258,18 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
   if (failed(codegen::verifyValueTypes(map)))
     return failure();
   MapDims dims(map);
-  kernel::ScheduleAttr schedule = getSchedule(func);
-  if (!schedule)
-    if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims))
-      schedule = plan->schedule(func.getContext());
-  if (schedule && schedule.getStage())
-    return planTransposedMap(func, dims, schedule);
-  if (!schedule) {
-    int64_t team = chooseTeam(dims);
-    int64_t threads = team > warpSize ? team : usualThreads;
-    int64_t lanes = dims.reduced && team == 1 ? 1 : dims.vector;
-    schedule = kernel::ScheduleAttr::get(func.getContext(), {team, dims.steps}, {threads}, lanes,
-                                         /*stage=*/false);
-  }
-  if (schedule.getTile().size() != 2 || schedule.getBlock().size() != 1)
-    return func.emitError("a map's schedule needs tile = [team, steps] and block = [threads]");
-  int64_t team = schedule.getTile()[0], steps = schedule.getTile()[1],
-          threads = schedule.getBlock()[0];
-  if (threads < warpSize || threads > 1024 || !llvm::isPowerOf2_64(threads) ||
-      !llvm::is_contained({int64_t(1), warpSize, threads}, team))
-    return func.emitError("a map's schedule needs a power of two of threads, 32 to 1024, and a "
-                          "team of one, a warp or all of them");
-  bool isInRow = dims.reduced;
-  if (schedule.getLanes() != 1 && (isInRow == (team == 1) || schedule.getLanes() != dims.vector))
-    return func.emitError("a map's schedule has lanes that its loops are no multiple of");
-  if (steps < 1 || steps > 16 || (steps != 1 && isInRow))
-    return func.emitError("a map's schedule has up to 16 steps, and one where there are rows");
-  sym::Expr numRows = sym::product(dims.rowExtents());
-  if (!isInRow)
-    numRows = numRows.ceilDiv(schedule.getLanes() * steps);
-  return KernelPlan{schedule, numRows.ceilDiv(threads / team), threads};
+  kernel::ScheduleAttrInterface given = func.getScheduleAttr();
+  if (auto schedule = dyn_cast_if_present<MapScheduleAttr>(given))
+    return planWith(schedule, func, dims, givenReason);
+  if (auto schedule = dyn_cast_if_present<TransposedMapScheduleAttr>(given))
+    return planTransposedMap(func, dims, schedule, givenReason);
+  if (given)
+    return emitUnknownSchedule(func);
+  if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims))
+    return planTransposedMap(func, dims, plan->schedule(func.getContext()),
+                             "reads have other neighbours in memory than the result");
+  TeamChoice team = chooseTeam(dims, getTarget(func));
+  return planWith(makeSchedule(func.getContext(), dims, team.threads), func, dims, team.reason);
 }
 
 void cuda::storeResults(DeviceFrame &frame, kernel::MapOp map, codegen::BodyEmitter &body,

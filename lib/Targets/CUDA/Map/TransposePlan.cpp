@@ -13,8 +13,6 @@ static constexpr int64_t tileBytes = 2 * usualThreads * vectorBytes;
 static constexpr int64_t maxTileElements = 4096, usualSide = 64, maxWrittenSide = 1024;
 /// Shared memory that all tiles of a block may have, so that four blocks have room.
 static constexpr int64_t maxSharedBytes = 48 << 10;
-/// Fewer elements do not fill a GPU with tiles.
-static constexpr int64_t fewElements = 1 << 15;
 /// A written loop this short leaves whole runs of what is read to the threads of a block; tiles of
 /// fewer elements do not.
 static constexpr int64_t shortLoop = 8, minTileElements = 512;
@@ -209,8 +207,10 @@ std::optional<TransposePlan> TransposePlan::find(kernel::MapOp map, const MapDim
 std::optional<TransposePlan> TransposePlan::choose(kernel::MapOp map, const MapDims &dims) {
   sym::Assumptions assumptions = kernel::getAssumptions(&map.getBody());
   std::optional<TransposePlan> plan = find(map, dims);
+  // Fewer elements do not fill a GPU with tiles.
   if (!plan || findMost(plan->writtenLoop().extent, assumptions) < shortLoop ||
-      findMost(sym::product(dims.rowExtents()), assumptions) < fewElements)
+      findMost(sym::product(dims.rowExtents()), assumptions) <
+          usualThreads * getTarget(map).getBusyBlocks())
     return std::nullopt;
   plan->chooseTile(assumptions);
   int64_t elements = plan->readSide * plan->writtenSide;
@@ -222,17 +222,16 @@ std::optional<TransposePlan> TransposePlan::choose(kernel::MapOp map, const MapD
 }
 
 std::optional<TransposePlan> TransposePlan::make(kernel::MapOp map, const MapDims &dims,
-                                                 kernel::ScheduleAttr schedule) {
+                                                 TransposedMapScheduleAttr schedule) {
   std::optional<TransposePlan> plan = find(map, dims);
   if (!plan)
     return std::nullopt;
-  plan->readSide = schedule.getTile()[0];
-  plan->writtenSide = schedule.getTile()[1];
-  plan->threads = schedule.getBlock()[0];
-  int64_t lanes = schedule.getLanes();
-  if (plan->vector % lanes || plan->writtenSide % lanes || plan->sharedBytes() > maxSharedBytes)
+  plan->readSide = schedule.getRead();
+  plan->writtenSide = schedule.getWritten();
+  plan->threads = schedule.getThreads();
+  if (plan->vector % schedule.getVector() || plan->sharedBytes() > maxSharedBytes)
     return std::nullopt;
-  plan->vector = lanes;
+  plan->vector = schedule.getVector();
   for (Read &read : plan->staged)
     while (plan->readSide % read.vector)
       read.vector /= 2;
@@ -255,24 +254,18 @@ int64_t TransposePlan::sharedBytes() const {
 }
 
 FailureOr<KernelPlan> cuda::planTransposedMap(kernel::FuncOp func, const MapDims &dims,
-                                              kernel::ScheduleAttr schedule) {
-  ArrayRef<int64_t> tile = schedule.getTile(), block = schedule.getBlock();
-  if (tile.size() != 2 || tile[0] < 1 || tile[1] < 1 || block.size() != 1 ||
-      !llvm::isPowerOf2_64(block[0]) || block[0] < warpSize || block[0] > 1024 ||
-      schedule.getLanes() < 1)
-    return func.emitError(
-        "a map's schedule that stages reads needs tile = [elements read, elements "
-        "written] and block = [threads], a power of two, 32 to 1024");
+                                              TransposedMapScheduleAttr schedule,
+                                              StringRef reason) {
   auto plan = TransposePlan::make(cast<kernel::MapOp>(func.getRoot()), dims, schedule);
   if (!plan)
-    return func.emitError("a map's schedule stages reads, but the tile fits none that goes along "
-                          "another loop than the result");
-  return KernelPlan{schedule, sym::product(plan->tiles()), plan->threads};
+    return func.emitError("a tile of ")
+           << schedule.getRead() << " x " << schedule.getWritten()
+           << " elements fits no read that goes along another loop than the result";
+  return KernelPlan{schedule, sym::product(plan->tiles()), plan->threads, reason};
 }
 
-kernel::ScheduleAttr TransposePlan::schedule(MLIRContext *context) const {
-  return kernel::ScheduleAttr::get(context, {readSide, writtenSide}, {threads}, vector,
-                                   /*stage=*/true);
+TransposedMapScheduleAttr TransposePlan::schedule(MLIRContext *context) const {
+  return TransposedMapScheduleAttr::get(context, threads, readSide, writtenSide, vector);
 }
 
 SmallVector<sym::Expr> TransposePlan::tiles() const {

@@ -15,7 +15,7 @@ struct TransposePlan {
   static std::optional<TransposePlan> choose(kernel::MapOp map, const MapDims &dims);
   /// The plan with this schedule; nullopt: it fits no such read.
   static std::optional<TransposePlan> make(kernel::MapOp map, const MapDims &dims,
-                                           kernel::ScheduleAttr schedule);
+                                           TransposedMapScheduleAttr schedule);
 
   struct Read {
     mlir::Value value; // of a kernel.read
@@ -36,7 +36,7 @@ struct TransposePlan {
   /// Neighbours that a thread writes at once, and how many lanes of a warp write side by side.
   int64_t vector = 1, lanesAlong = 1;
 
-  kernel::ScheduleAttr schedule(mlir::MLIRContext *context) const;
+  TransposedMapScheduleAttr schedule(mlir::MLIRContext *context) const;
   /// How many tiles there are along each loop, of one element but for the two.
   llvm::SmallVector<sym::Expr> tiles() const;
 
@@ -56,7 +56,8 @@ private:
 };
 
 mlir::FailureOr<KernelPlan> planTransposedMap(kernel::FuncOp func, const MapDims &dims,
-                                              kernel::ScheduleAttr schedule);
+                                              TransposedMapScheduleAttr schedule,
+                                              llvm::StringRef reason);
 /// Writes the body of such a map, which has been planned.
 void emitTransposedMap(DeviceFrame &frame, kernel::MapOp map);
 

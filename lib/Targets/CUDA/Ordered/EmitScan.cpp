@@ -9,11 +9,12 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 /// Elements of a piece that a thread has.
-static constexpr int64_t perThread = 4;
+static constexpr int64_t usualElements = 4;
 /// Lines that are shorter than this are left to a thread each.
 static constexpr int64_t shortLine = 64;
-/// So many lines that go side by side occupy a GPU with a thread each, which reads side by side.
-static constexpr int64_t manyLines = 4096;
+/// So many lines that go side by side occupy a multiprocessor with a thread each, which reads side
+/// by side.
+static constexpr int64_t manyLines = 32;
 static constexpr int64_t mostThreads = 256;
 
 static bool isLine(kernel::ScanOp scan, unsigned dim) { return dim != scan.getDim(); }
@@ -50,16 +51,22 @@ bool cuda::isCommutative(kernel::ScanOp scan) {
                           arith::MaxUIOp, arith::MinUIOp, arith::MaximumFOp, arith::MinimumFOp>(op);
 }
 
-bool cuda::isBlockScan(kernel::ScanOp scan) {
+/// Whether threads may each combine some elements of a line.
+static bool mayBeShared(kernel::ScanOp scan) {
   auto isNumber = [](Type type) { return type.isIntOrFloat() || isa<ComplexType>(type); };
-  if (!llvm::all_of(scan.getInit().front().getTerminator()->getOperandTypes(), isNumber) ||
-      (!scan.getAssociative() && !isCommutative(scan)))
+  return llvm::all_of(scan.getInit().front().getTerminator()->getOperandTypes(), isNumber) &&
+         (scan.getAssociative() || isCommutative(scan));
+}
+
+bool cuda::isBlockScan(kernel::ScanOp scan) {
+  if (!mayBeShared(scan))
     return false;
   SmallVector<sym::Expr> domain = scan.getDomain();
   int64_t length = codegen::estimate(domain[scan.getDim()]);
   bool sideBySide = scan.getDim() + 1 != domain.size() && !domain.back().isConstant(1);
   if (sideBySide)
-    return length >= 8 * shortLine && codegen::estimate(sym::product(getLines(scan))) < manyLines;
+    return length >= 8 * shortLine && codegen::estimate(sym::product(getLines(scan))) <
+                                          manyLines * getTarget(scan).getBusyBlocks();
   return length >= shortLine;
 }
 
@@ -67,13 +74,24 @@ FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
   auto scan = cast<kernel::ScanOp>(func.getRoot());
   if (failed(codegen::verifyValueTypes(scan)))
     return failure();
+  auto plan = [&](ScanScheduleAttr schedule, StringRef reason) {
+    return KernelPlan{schedule, sym::product(getLines(scan)) * getNumParts(scan),
+                      schedule.getThreads(), reason};
+  };
+  if (kernel::ScheduleAttrInterface given = func.getScheduleAttr()) {
+    auto schedule = dyn_cast<ScanScheduleAttr>(given);
+    if (!schedule)
+      return emitUnknownSchedule(func);
+    if (!mayBeShared(scan))
+      return func.emitError("a block has no line of a scan whose elements are combined in order");
+    return plan(schedule, givenReason);
+  }
   int64_t length = codegen::estimate(scan.getDomain()[scan.getDim()]);
   int64_t threads = warpSize;
-  while (threads < mostThreads && threads * perThread < length)
+  while (threads < mostThreads && threads * usualElements < length)
     threads *= 2;
-  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {threads}, {threads * perThread}, 1,
-                                            /*stage=*/false);
-  return KernelPlan{schedule, sym::product(getLines(scan)) * getNumParts(scan), threads};
+  return plan(ScanScheduleAttr::get(func.getContext(), threads, usualElements),
+              "lines are long, and their elements are combined in any groups");
 }
 
 namespace {
@@ -81,7 +99,8 @@ class BlockScan {
 public:
   BlockScan(DeviceFrame &frame, kernel::ScanOp scan)
       : frame(frame), b(frame.builder), loc(frame.loc), scan(scan), domain(scan.getDomain()),
-        warp(frame, warpSize), init(frame, scan.getInit()), body(frame, scan.getBody()),
+        perThread(getSchedule<ScanScheduleAttr>(frame.func).getElements()), warp(frame, warpSize),
+        init(frame, scan.getInit()), body(frame, scan.getBody()),
         combiner(frame, scan.getCombine()), finish(frame, scan.getFinish()), memory(frame, nothing),
         position(domain.size()) {
     memory.setLanes(1);
@@ -243,6 +262,7 @@ private:
   Location loc;
   kernel::ScanOp scan;
   SmallVector<sym::Expr> domain;
+  int64_t perThread;
   ThreadTeam warp;
   codegen::BodyEmitter init, body, combiner, finish;
   Region nothing; // an emitter for memory accesses alone

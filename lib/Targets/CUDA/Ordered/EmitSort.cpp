@@ -41,14 +41,50 @@ bool cuda::isBlockSort(kernel::SortOp sort) {
   return sort.getDomain().back().constant().value_or(shortRow) >= shortRow;
 }
 
+/// The places that a row takes in shared memory, and why.
+static std::pair<int64_t, StringRef> choosePlaces(kernel::SortOp sort) {
+  if (std::optional<int64_t> width = getWidth(sort))
+    return {*width, "a row fits shared memory"};
+  if (kernel::getFirst(sort))
+    return {mostElements, "a few elements at the front of long rows are wanted"};
+  return {0, "a row is too long for shared memory, or of unknown length"};
+}
+
+/// Places of the first elements so far, of which all threads have the rest.
+static int64_t countKept(int64_t first) {
+  return std::max<int64_t>(llvm::PowerOf2Ceil(first), warpSize);
+}
+
+/// Fails where rows are not sorted in so many places.
+static LogicalResult verifyPlaces(SortScheduleAttr schedule, kernel::FuncOp func,
+                                  kernel::SortOp sort) {
+  int64_t places = schedule.getPlaces();
+  auto length = sort.getDomain().back().constant(), first = kernel::getFirst(sort);
+  if (!places || (length && *length <= places))
+    return success();
+  if (!first || (places - countKept(*first)) / schedule.getThreads() < readAtOnce)
+    return func.emitError("places = ") << places << ", which is too few for the rows of this sort";
+  return success();
+}
+
 FailureOr<KernelPlan> cuda::planSort(kernel::FuncOp func) {
   auto sort = cast<kernel::SortOp>(func.getRoot());
   if (failed(codegen::verifyValueTypes(sort)))
     return failure();
+  sym::Expr rows = sym::product(ArrayRef(sort.getDomain()).drop_back());
+  if (kernel::ScheduleAttrInterface given = func.getScheduleAttr()) {
+    auto schedule = dyn_cast<SortScheduleAttr>(given);
+    if (!schedule)
+      return emitUnknownSchedule(func);
+    if (failed(verifyPlaces(schedule, func, sort)))
+      return failure();
+    return KernelPlan{schedule, rows, schedule.getThreads(), givenReason};
+  }
+  auto [places, reason] = choosePlaces(sort);
   auto width = getWidth(sort);
   int64_t threads = width ? std::clamp(*width / 2, warpSize, mostThreads) : longThreads;
-  auto schedule = kernel::ScheduleAttr::get(func.getContext(), {threads}, {1}, 1, /*stage=*/false);
-  return KernelPlan{schedule, sym::product(ArrayRef(sort.getDomain()).drop_back()), threads};
+  return KernelPlan{SortScheduleAttr::get(func.getContext(), threads, places), rows, threads,
+                    reason};
 }
 
 namespace {
@@ -67,12 +103,14 @@ public:
     length = frame.emit(domain.back());
     Value start = frame.simplifyAndEmit(row * domain.back());
     Value results = frame.gep(frame.resultBuffer(0), b.getI64Type(), start);
-    if (std::optional<int64_t> width = getWidth(sort))
-      sortShared(*width, results);
-    else if (std::optional<int64_t> first = kernel::getFirst(sort))
-      pickFirst(*first, results);
-    else
+    int64_t places = getSchedule<SortScheduleAttr>(frame.func).getPlaces();
+    auto known = domain.back().constant();
+    if (!places)
       sortResults(results, frame.gep(frame.resultBuffer(1), b.getI64Type(), start));
+    else if (known && *known <= places)
+      sortShared(places, results);
+    else
+      pickFirst(*kernel::getFirst(sort), places, results);
   }
 
 private:
@@ -88,13 +126,13 @@ private:
     });
   }
 
-  void pickFirst(int64_t first, Value results) {
+  void pickFirst(int64_t first, int64_t places, Value results) {
     // The first ones so far, then the places of each thread.
-    int64_t kept = std::max<int64_t>(llvm::PowerOf2Ceil(first), warpSize);
-    int64_t own = (mostElements - kept) / frame.numThreads;
+    int64_t kept = countKept(first);
+    int64_t own = (places - kept) / frame.numThreads;
     positionType = b.getI32Type();
-    keys = frame.allocateShared(mostElements * 8);
-    positions = frame.allocateShared(mostElements * 4);
+    keys = frame.allocateShared(places * 8);
+    positions = frame.allocateShared(places * 4);
     Value isFull = frame.allocateShared(4);
     Value zero = arith::ConstantIntOp::create(b, loc, 0, 32);
     Value one = arith::ConstantIntOp::create(b, loc, 1, 32);
@@ -103,7 +141,7 @@ private:
     Value nowhere = arith::ConstantIntOp::create(b, loc, std::numeric_limits<int32_t>::max(), 32);
     Value most = frame.constant(std::numeric_limits<int64_t>::max());
     auto clear = [&](int64_t from) {
-      forEach(frame.constant(mostElements - from), [&](Value i) {
+      forEach(frame.constant(places - from), [&](Value i) {
         Value at = arith::AddIOp::create(b, loc, i, frame.constant(from));
         store(keys, most, at);
         store(positions, nowhere, at);
@@ -150,14 +188,14 @@ private:
           frame.emitBarrier(); // before a thread that is ahead says that it has none left
           return frame.emitWhere(
               compare(arith::CmpIPredicate::ne, full, zero), {now[0], now[1], used}, [&] {
-                sortPlaces(mostElements);
+                sortPlaces(places);
                 Value key = load(keys, b.getI64Type(), frame.constant(first - 1));
                 frame.emitBarrier();
                 clear(first);
                 return SmallVector<Value>{key, yes, frame.constant(0)};
               });
         });
-    sortPlaces(mostElements);
+    sortPlaces(places);
     forEach(arith::MinSIOp::create(b, loc, length, frame.constant(first)), [&](Value i) {
       Value position = load(positions, positionType, i);
       store(results, arith::ExtUIOp::create(b, loc, b.getI64Type(), position), i);

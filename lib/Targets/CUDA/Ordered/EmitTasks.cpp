@@ -12,8 +12,7 @@ static constexpr int64_t taskThreads = 64;
 /// The plan of the CPU's kernel with tasks as small as can be.
 static FailureOr<codegen::KernelPlan> planCpu(kernel::FuncOp func) {
   const codegen::CPUInfo &target = getThreadTarget();
-  if (!func.getScheduleAttr())
-    func.setScheduleAttr(codegen::getSmallestTasks(func.getRoot()));
+  func.setScheduleAttr(codegen::getSmallestTasks(func.getRoot()));
   return llvm::TypeSwitch<Operation *, FailureOr<codegen::KernelPlan>>(func.getRoot())
       .Case([&](kernel::ScanOp) { return codegen::planScan(func, target); })
       .Case([&](kernel::ScatterOp) { return codegen::planScatter(func, target); })
@@ -23,10 +22,19 @@ static FailureOr<codegen::KernelPlan> planCpu(kernel::FuncOp func) {
 }
 
 FailureOr<KernelPlan> cuda::planTasks(kernel::FuncOp func) {
+  kernel::ScheduleAttrInterface given = func.getScheduleAttr();
+  auto schedule = dyn_cast_if_present<TasksScheduleAttr>(given);
+  if (given && !schedule)
+    return emitUnknownSchedule(func);
+  StringRef reason =
+      given ? givenReason : "nothing is known of the order but that of the CPU's code";
+  if (!schedule)
+    schedule = TasksScheduleAttr::get(func.getContext(), taskThreads);
   FailureOr<codegen::KernelPlan> plan = planCpu(func);
   if (failed(plan))
     return failure();
-  return KernelPlan{plan->schedule, plan->grid.ceilDiv(taskThreads), taskThreads};
+  int64_t threads = schedule.getThreads();
+  return KernelPlan{schedule, plan->grid.ceilDiv(threads), threads, reason};
 }
 
 LogicalResult cuda::emitTasks(DeviceFrame &frame, Operation *root) {

@@ -1,0 +1,78 @@
+// GPUs that kernels are planned for: #cuda.target.
+#include "kiln/Targets/CUDA/CUDADialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+namespace {
+struct KnownTarget {
+  StringLiteral arch;
+  int64_t multiprocessors, shared, cache, products, cacheRate, copyRate;
+};
+} // namespace
+
+/// Shared memory as in table "Technical Specifications per Compute Capability" of the CUDA C++
+/// Programming Guide: all but 1 KiB of a multiprocessor's. Multiprocessors, caches and products
+/// (dense f16, summed in f32: operations per second, over two, multiprocessors and the boost clock)
+/// as in NVIDIA's papers on the architectures: of A100, A40, L40S, H100 SXM, B200 and RTX 5090. The
+/// rates, which NVIDIA does not give, are those that plans for H100 have been made with.
+static constexpr KnownTarget knownTargets[] = {
+    {"sm_80", 108, 163 << 10, 40 << 20, 1024, 40, 64},
+    {"sm_86", 84, 99 << 10, 6 << 20, 512, 40, 64},
+    {"sm_89", 142, 99 << 10, 96 << 20, 512, 40, 64},
+    {"sm_90", 132, 227 << 10, 50 << 20, 2048, 40, 64},
+    {"sm_100", 148, 227 << 10, 126 << 20, 4096, 40, 64},
+    {"sm_120", 170, 99 << 10, 96 << 20, 256, 40, 64},
+};
+
+TargetAttr cuda::getTarget(MLIRContext *context, StringRef architecture) {
+  auto *known = llvm::find_if(
+      knownTargets, [&](const KnownTarget &target) { return target.arch == architecture; });
+  if (known == std::end(knownTargets))
+    return {};
+  return TargetAttr::get(context, known->arch, known->multiprocessors, known->shared, known->cache,
+                         known->products, known->cacheRate, known->copyRate);
+}
+
+SmallVector<StringRef> cuda::getKnownArchitectures() {
+  return llvm::map_to_vector(knownTargets,
+                             [](const KnownTarget &target) -> StringRef { return target.arch; });
+}
+
+TargetAttr cuda::getTarget(Operation *op) {
+  auto module = isa<ModuleOp>(op) ? cast<ModuleOp>(op) : op->getParentOfType<ModuleOp>();
+  if (module)
+    if (auto target = module->getAttrOfType<TargetAttr>(targetAttrName))
+      return target;
+  return getTarget(op->getContext(), defaultArchitecture);
+}
+
+int64_t cuda::getLeastSharedBytes() {
+  int64_t least = knownTargets[0].shared;
+  for (const KnownTarget &target : knownTargets)
+    least = std::min(least, target.shared);
+  return least;
+}
+
+int64_t TargetAttr::getBusyBlocks() const {
+  constexpr int64_t multiple = 32;
+  return getMultiprocessors() < multiple ? getMultiprocessors()
+                                         : llvm::alignDown(getMultiprocessors(), multiple);
+}
+
+LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef arch,
+                                 int64_t multiprocessors, int64_t shared, int64_t cache,
+                                 int64_t products, int64_t cacheRate, int64_t copyRate) {
+  for (auto [name, value] : {std::pair("multiprocessors", multiprocessors),
+                             {"cache", cache},
+                             {"products", products},
+                             {"cache_rate", cacheRate},
+                             {"copy_rate", copyRate}})
+    if (value < 1)
+      return emitError() << name << " = " << value << ", which has to be positive";
+  if (shared < getLeastSharedBytes())
+    return emitError() << "shared = " << shared << " bytes, of which every GPU has at least "
+                       << getLeastSharedBytes();
+  return success();
+}
