@@ -879,6 +879,7 @@ def test_refusals(parts, tmp_path):
     assert_user_error(compile_("--target=cuda", "--gpu-arch=sm_70"), "--gpu-arch=sm_70: expected a list of sm_80")
     assert_user_error(compile_("--target=cuda", "--ptxas=/none"), "--ptxas=/none: not a program")
     assert_user_error(compile_("--gpu-arch=sm_80"), "--gpu-arch is for --target=cuda")
+    assert_user_error(compile_("--target=cuda", "--gpu-tune=sm_70"), "planned for 'sm_70': expected one of sm_80, sm_86")
     assert not out.exists()
 
 

@@ -51,6 +51,10 @@ cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), 
 cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(category),
                              cl::desc("sm_80,sm_90,...: one cubin each, and PTX of the newest "
                                       "(--target=cuda)"));
+cl::opt<std::string> gpuTune("gpu-tune", cl::init("sm_90"), cl::value_desc("arch"),
+                             cl::cat(category),
+                             cl::desc("the GPU that tiles and parts are chosen for; default sm_90 "
+                                      "(--target=cuda)"));
 cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
                            cl::desc("assembles PTX; default: $CUDA_HOME/bin/ptxas, or as found"));
 cl::opt<bool> tf32("tf32", cl::cat(category),
@@ -134,8 +138,8 @@ Error getCudaOptions(CompileOptions &options) {
       any_of(*architectures, [](const cuda::Architecture &gpu) { return !gpu.isEmulator(); }))
     errs() << "aot-compile: warning: no ptxas (--ptxas): the model carries PTX alone, which the "
               "driver compiles when it is loaded\n";
-  options.target =
-      formatv("cuda{{arch={0} ptxas='{1}' tf32={2}}", names, assembler, tf32.getValue());
+  options.target = formatv("cuda{{arch={0} tune={1} ptxas='{2}' tf32={3}}", names,
+                           gpuTune.getValue(), assembler, tf32.getValue());
   return Error::success();
 }
 
@@ -232,7 +236,7 @@ Expected<CompileOptions> getOptions() {
   }
   options.target = target;
   for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{&gpuArch, &ptxas, &tf32})
+       std::initializer_list<const cl::Option *>{&gpuArch, &gpuTune, &ptxas, &tf32})
     if (target != "cuda" && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is for --target=cuda");
   if (Error problem = checkUnsupported())

@@ -14,6 +14,8 @@ struct Options : PassPipelineOptions<Options> {
   ListOption<std::string> arch{*this, "arch", llvm::cl::desc("sm_80,sm_90,... or emulator")};
   Option<std::string> ptxas{*this, "ptxas", llvm::cl::desc("assembles PTX; none: drivers do"),
                             llvm::cl::init("")};
+  Option<std::string> tune{*this, "tune", llvm::cl::desc("the GPU that kernels are planned for"),
+                           llvm::cl::init(defaultArchitecture.str())};
   Option<bool> tf32{*this, "tf32", llvm::cl::desc("round f32 operands of products to TF32"),
                     llvm::cl::init(false)};
 };
@@ -23,9 +25,10 @@ public:
   CUDATarget(llvm::SmallVector<Architecture> architectures, const Options &options,
              codegen::CPUInfo host)
       : Target("cuda", std::move(host)), architectures(std::move(architectures)),
-        ptxas(options.ptxas), tf32(options.tf32) {}
+        ptxas(options.ptxas), tune(options.tune), tf32(options.tf32) {}
 
   void buildPrepareKernels(OpPassManager &pm) const override {
+    pm.addPass(createCudaSetTarget({tune}));
     // Before what divides and packs products, and after fusion into operands.
     pm.addPass(createCudaExpandAttention());
     // After fusion, which would put the parts back together.
@@ -92,7 +95,7 @@ private:
   }
 
   llvm::SmallVector<Architecture> architectures;
-  std::string ptxas;
+  std::string ptxas, tune;
   bool tf32;
 };
 
@@ -113,6 +116,10 @@ void cuda::registerCUDATarget() {
     auto architectures = parseArchitectures(names);
     if (!architectures)
       return architectures.takeError();
+    if (!llvm::is_contained(getKnownArchitectures(), (*options)->tune.getValue()))
+      return llvm::createStringError("kernels cannot be planned for '" +
+                                     (*options)->tune.getValue() + "': expected one of " +
+                                     llvm::join(getKnownArchitectures(), ", "));
     return std::make_unique<CUDATarget>(std::move(*architectures), **options, std::move(host));
   };
   target.registerDialects = registerTranslations;

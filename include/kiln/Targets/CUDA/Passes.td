@@ -5,6 +5,18 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CudaSetTarget : Pass<"cuda-set-target", "::mlir::ModuleOp"> {
+  let summary = "Say which GPU kernels are planned for";
+  let description = [{
+    Sets the module's `cuda.target`, unless it has one, to what is known of GPUs of an architecture. The
+    passes that divide work and planners read it; kernels run on other GPUs as well.
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "the GPU's architecture">
+  ];
+  let dependentDialects = ["::kiln::cuda::CUDADialect"];
+}
+
 def CudaExpandAttention : Pass<"cuda-expand-attention", "::mlir::ModuleOp"> {
   let summary = "Make products of attention with too many features for a block";
   let description = [{

@@ -1,6 +1,7 @@
 // Divides the keys of attention with few queries (Dao et al., "Flash-Decoding for long-context
 // inference", 2023).
 #include "kiln/Codegen/LoopNest.h"
+#include "kiln/Targets/CUDA/CUDADialect.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,8 +16,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// Queries of a block, and how many blocks keep a GPU busy.
-static constexpr int64_t blockRows = 64, manyBlocks = 512;
+/// Queries of a block, and how many blocks keep a multiprocessor busy.
+static constexpr int64_t blockRows = 64, blocksOfMultiprocessor = 4;
 /// A part has a multiple of so many keys, and at least these; what is written for each costs
 /// memory.
 static constexpr int64_t keyMultiple = 64, minKeys = 128, maxParts = 64;
@@ -74,16 +75,19 @@ static std::optional<Split> findSplit(AttentionOp op) {
   sym::Expr m = op.getM().getValue(), n = op.getN().getValue();
   if (op.getPart() || assumptions.isLess(n, 2 * minKeys))
     return std::nullopt;
+  int64_t busyBlocks = cuda::getTarget(op).getBusyBlocks();
   Split split;
   split.group = findGroup(op);
   sym::Expr blocks = sym::product(op.getBatch().getSizes()).floorDiv(split.group) *
                      (split.group * m).ceilDiv(blockRows);
   // The results of few queries are nothing beside the keys; with many there have to be too few
   // blocks whatever the sizes are.
-  if (!assumptions.isLessOrEqual(m, blockRows) && !assumptions.isLess(blocks, manyBlocks / 4))
+  if (!assumptions.isLessOrEqual(m, blockRows) && !assumptions.isLess(blocks, busyBlocks))
     return std::nullopt;
   sym::Expr parts = sym::Expr::max(
-      1, sym::Expr::min(maxParts, sym::Expr(manyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
+      1, sym::Expr::min(
+             maxParts,
+             sym::Expr(blocksOfMultiprocessor * busyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
   split.part =
       assumptions.simplify(sym::Expr::max(minKeys, keyMultiple * n.ceilDiv(keyMultiple * parts)));
   if (assumptions.isLessOrEqual(n, split.part))

@@ -14,8 +14,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// Rows and columns of a block that multiplies well, and how many such blocks keep a GPU busy.
-static constexpr int64_t blockExtent = 64, manyBlocks = 128;
+/// Rows and columns of a block that multiplies well.
+static constexpr int64_t blockExtent = 64;
 /// Sums shorter than this are not worth a block; and what is written for each part costs memory.
 static constexpr int64_t minSteps = 256, maxParts = 16;
 /// A part is a multiple of the steps that blocks take at once.
@@ -37,7 +37,7 @@ static std::optional<Split> findSplit(ContractOp op) {
     return std::nullopt;
   sym::Assumptions assumptions = getAssumptions(&op.getLhs());
   sym::Expr blocks = dims.numBatch * dims.m.ceilDiv(blockExtent) * dims.n.ceilDiv(blockExtent);
-  constexpr int64_t few = manyBlocks / 2 - 1;
+  int64_t manyBlocks = cuda::getTarget(op).getBusyBlocks(), few = manyBlocks / 2 - 1;
   if (assumptions.isLess(few, blocks) || assumptions.isLess(dims.k, 2 * minSteps))
     return std::nullopt;
   // At least one also where blocks are many: sizes of memory are computed for either graph.

@@ -20,7 +20,7 @@ namespace {
 /// The least that a division among blocks is to be worth.
 struct Bounds {
   /// As many rows as this keep a GPU busy; a part of fewer elements is not worth a block.
-  int64_t manyRows = 64, minPart = 2048;
+  int64_t manyRows, minPart = 2048;
   int64_t minParts = 8, maxParts = 512;
   /// The fewest elements that a part has of the dim that is cut.
   int64_t minLength = 512;
@@ -88,11 +88,13 @@ static bool areColumns(ReduceOp reduce, unsigned lastDim, unsigned rank) {
   return alongRows && !alongReduced;
 }
 
-static Bounds getColumnBounds(int64_t rows) {
-  constexpr int64_t threads = 256, manyBlocks = 1024, minPart = 64;
+static Bounds getColumnBounds(int64_t rows, int64_t busyBlocks) {
+  constexpr int64_t threads = 256, minPart = 64;
+  int64_t manyBlocks = 8 * busyBlocks;
   int64_t blocks = llvm::divideCeil(std::max<int64_t>(rows, 1), threads);
   int64_t parts = llvm::divideCeil(manyBlocks, blocks);
-  return rows < threads ? Bounds() : Bounds{manyBlocks / 4 * threads, minPart, 4, parts, minPart};
+  return rows < threads ? Bounds{busyBlocks / 2}
+                        : Bounds{2 * busyBlocks * threads, minPart, 4, parts, minPart};
 }
 
 /// Nullopt: the reduction is left as it is.
@@ -121,9 +123,10 @@ static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
     split.dims.push_back(dim);
     rows = rows * domain[dim];
   }
+  int64_t busyBlocks = cuda::getTarget(map).getBusyBlocks();
   Bounds bounds = used.any() && areColumns(reduce, used.find_last(), domain.size())
-                      ? getColumnBounds(codegen::estimate(rows))
-                      : Bounds();
+                      ? getColumnBounds(codegen::estimate(rows), busyBlocks)
+                      : Bounds{busyBlocks / 2};
   if (!isAlone || codegen::estimate(rows) >= bounds.manyRows)
     return std::nullopt;
   std::optional<int64_t> total = sym::product(extents).constant();

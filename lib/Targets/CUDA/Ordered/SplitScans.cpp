@@ -15,8 +15,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// As many lines as this keep a GPU busy.
-static constexpr int64_t manyLines = 64;
 /// A part is a multiple of what a block takes at once, and not shorter than this; there are so many
 /// of them at most.
 static constexpr int64_t partMultiple = 1024, minPart = 4096, maxParts = 128;
@@ -42,6 +40,8 @@ static std::optional<Split> findSplit(ScanOp scan) {
       lines = lines * size;
   sym::Assumptions assumptions = getAssumptions(&scan.getBody());
   sym::Expr enough = assumptions.simplify(length - minLength);
+  // So many lines keep a GPU busy.
+  int64_t manyLines = cuda::getTarget(scan).getBusyBlocks() / 2;
   if (codegen::estimate(lines) >= manyLines || assumptions.isLess(enough, 0) ||
       !arith::getNeutralElement(&scan.getCombine().front().front()))
     return std::nullopt;

@@ -1,0 +1,77 @@
+// RUN: kiln-opt %s --cuda-choose-schedule=remarks --split-input-file --verify-diagnostics -o /dev/null
+
+// 400 rows fill a GPU of 16 multiprocessors with a warp each, and not one of 132.
+module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16, shared = 166912, cache = 4194304, products = 1024, cache_rate = 40, copy_rate = 64>} {
+  // expected-remark @below {{runs as #cuda.map<threads = 256, team = 32, keep = 64>: a row is as long as a warp's registers hold}}
+  kernel.func @few(%x: tensor<400x1024xf32>) -> tensor<400xf32> {
+    %y = kernel.map {
+      %zero = arith.constant 0.0 : f32
+      %s = kernel.reduce [1024] init(%zero : f32) {
+        %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<400x1024xf32> -> f32
+        kernel.yield %a : f32
+      } combine {
+      ^bb0(%p: f32, %q: f32):
+        %r = arith.addf %p, %q : f32
+        kernel.yield %r : f32
+      } : f32
+      kernel.yield %s : f32
+    } : tensor<400xf32>
+    kernel.return %y : tensor<400xf32>
+  }
+}
+
+// -----
+
+// expected-remark @below {{runs as #cuda.map<threads = 256, team = 256, keep = 64>: rows are too few for a warp each}}
+kernel.func @few(%x: tensor<400x1024xf32>) -> tensor<400xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [1024] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<400x1024xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%p: f32, %q: f32):
+      %r = arith.addf %p, %q : f32
+      kernel.yield %r : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<400xf32>
+  kernel.return %y : tensor<400xf32>
+}
+
+// -----
+
+// A product of 512 x 512 has enough blocks of 128 x 128 for the one, and for the other only of 32 x 64.
+module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16, shared = 166912, cache = 4194304, products = 1024, cache_rate = 40, copy_rate = 64>} {
+  // expected-remark @below {{runs as #cuda.fma<m = 128, n = 128, k = 8, thread = [8, 8]>: the largest blocks of which enough fill a GPU}}
+  kernel.func @product(%x: tensor<512x64xf32>, %w: tensor<512x64xf32>) -> tensor<512x512xf32> {
+    %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xf32> -> f32
+      kernel.yield %a : f32
+    } rhs {
+      %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<512x64xf32> -> f32
+      kernel.yield %b : f32
+    } epilogue {
+    ^bb0(%sum: f32):
+      kernel.yield %sum : f32
+    } : tensor<512x512xf32>
+    kernel.return %y : tensor<512x512xf32>
+  }
+}
+
+// -----
+
+// expected-remark @below {{runs as #cuda.fma<m = 32, n = 64, k = 16, thread = [2, 4]>: the largest blocks of which enough fill a GPU}}
+kernel.func @product(%x: tensor<512x64xf32>, %w: tensor<512x64xf32>) -> tensor<512x512xf32> {
+  %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<512x64xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<512x512xf32>
+  kernel.return %y : tensor<512x512xf32>
+}

@@ -1,0 +1,23 @@
+// RUN: kiln-opt %s --cuda-set-target=arch=sm_70 --split-input-file --verify-diagnostics
+
+// expected-error @below {{kernels cannot be planned for 'sm_70': known GPUs are those of sm_80, sm_86, sm_89, sm_90, sm_100, sm_120}}
+module {
+}
+
+// -----
+
+// expected-error @below {{shared = 1024 bytes, of which every GPU has at least 101376}}
+module attributes {cuda.target = #cuda.target<arch = "sm_90", multiprocessors = 132, shared = 1024, cache = 52428800, products = 2048, cache_rate = 40, copy_rate = 64>} {
+}
+
+// -----
+
+// expected-error @below {{multiprocessors = 0, which has to be positive}}
+module attributes {cuda.target = #cuda.target<arch = "sm_90", multiprocessors = 0, shared = 232448, cache = 52428800, products = 2048, cache_rate = 40, copy_rate = 64>} {
+}
+
+// -----
+
+// expected-error @below {{cuda.target is a #cuda.target of a module}}
+module attributes {cuda.target = "sm_90"} {
+}

@@ -1,0 +1,15 @@
+// RUN: kiln-opt %s --cuda-set-target --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --cuda-set-target=arch=sm_80 --split-input-file | FileCheck %s --check-prefix=A100
+
+// CHECK: module attributes {cuda.target = #cuda.target<arch = "sm_90", multiprocessors = 132, shared = 232448, cache = 52428800, products = 2048, cache_rate = 40, copy_rate = 64>}
+// A100: module attributes {cuda.target = #cuda.target<arch = "sm_80", multiprocessors = 108, shared = 166912,
+module {
+}
+
+// -----
+
+// A module's own is kept.
+// CHECK: module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16,
+// A100: module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16,
+module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16, shared = 166912, cache = 4194304, products = 1024, cache_rate = 40, copy_rate = 64>} {
+}
