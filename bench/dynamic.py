@@ -101,8 +101,7 @@ class Sequences:
     """Tokens with their mask, and the target's tokens."""
 
     def inputs(config, sizes, generator):
-        batch, length = sizes["batch"], sizes["length"]
-        return (*Text.inputs(config, sizes, generator), _ids(config, batch, sizes["target"], generator))
+        return (*Text.inputs(config, sizes, generator), _ids(config, sizes["batch"], sizes["target"], generator))
 
     def shapes(config, dims):
         return (*Text.shapes(config, dims), {0: dims["batch"], 1: dims["target"]})
@@ -243,6 +242,7 @@ def export(name, tiny=False, row=None, folder=None, force=False):
 def compare(name, library, tiny=False, threads=0):
     """Yields (sizes, largest difference from eager as a share of the output's range) for all sizes that are compared."""
     import torch
+
     import kiln
     module, config = build(name, tiny)
     model = kiln.load(library, threads=threads)

@@ -8,6 +8,7 @@ import time
 import zlib
 
 import torch
+
 from kiln import _abi
 from kiln._model import Model, _describe
 

@@ -81,7 +81,7 @@ def peers(program, module, inputs, machine, wanted):
             call(*inputs)
             machine.synchronize()
             works[name] = lambda call=call: call(*inputs)
-        except Exception as problem:  # noqa: BLE001 (what a peer throws is no concern of ours)
+        except Exception as problem:  # whatever a peer throws
             failed[name] = f"{type(problem).__name__}: {str(problem).splitlines()[0][:200]}" if str(problem) else type(problem).__name__
             if name == "aoti" and "max-autotune" not in {**works, **failed}:  # it needs a compiler of C++, Triton's kernels do not
                 calls["max-autotune"] = lambda: torch.compile(module, mode="max-autotune-no-cudagraphs")

@@ -114,7 +114,7 @@ class Decoder(torch.nn.Module):
         visible = torch.arange(keys.shape[3], device=x.device)[None, :] <= position[:, None]
         for i, layer in enumerate(self.layers):
             y = rms_norm(x, layer.first)
-            split = lambda z, heads: z.view(1, t, heads, self.depth).transpose(1, 2)  # noqa: E731
+            split = lambda z, heads: z.view(1, t, heads, self.depth).transpose(1, 2)
             q = self.rotate(split(layer.query(y), self.heads), position)
             keys[i].index_copy_(2, position, self.rotate(split(layer.key(y), self.kv_heads), position))
             values[i].index_copy_(2, position, split(layer.value(y), self.kv_heads))

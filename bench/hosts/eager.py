@@ -4,9 +4,9 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import torch  # noqa: E402
+import torch
 
-import models  # noqa: E402
+import models
 
 
 def main():

@@ -66,7 +66,7 @@ def _with_plain_tensors(program):
 
 def _custom_op_flags(custom_ops, link):
     """`custom_ops` maps operators that are registered in this process to C functions."""
-    for name, function in custom_ops.items():
+    for name, function in (custom_ops or {}).items():
         import torch
         space, _, rest = name.partition("::")
         base, _, overload = rest.partition(".")
@@ -76,7 +76,7 @@ def _custom_op_flags(custom_ops, link):
         yield f"--link={os.fspath(file)}"
 
 
-def compile(program, output=None, *, threads=0, custom_ops={}, link=(), **options):  # noqa: A001
+def compile(program, output=None, *, threads=0, custom_ops=None, link=(), **options):
     """Compiles an exported program (or a saved `.pt2`) and loads the result.
 
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:

@@ -4,11 +4,12 @@ import re
 import struct
 import zipfile
 
-import programs
 import pytest
 import torch
-from conftest import Archive, import_all, import_module
 from torch import nn
+
+import programs
+from conftest import Archive, import_all, import_module
 
 
 def calls(text):
@@ -249,7 +250,7 @@ def test_compression_and_root_do_not_matter(layers, tmp_path, compression):
     first = layers.write(tmp_path / "a.pt2", compression=compression, root="some name/")
     second = layers.write(tmp_path / "b.pt2", compression=compression, root="some name/")
     assert import_module(first) == import_module(second)
-    strip = lambda text: re.sub(r"torch\.program = \"[^\"]*\"|0[xX]\w+", "", text)  # noqa: E731
+    strip = lambda text: re.sub(r"torch\.program = \"[^\"]*\"|0[xX]\w+", "", text)
     assert strip(import_module(first)) == strip(import_module(layers.path))
     assert resource(import_module(first), "turned") == resource(import_module(layers.path), "turned")
 

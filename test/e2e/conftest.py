@@ -22,10 +22,10 @@ TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from ptxas_reports import find_problems  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 from guarded import GuardedModel  # noqa: E402
-from ptxas_reports import find_problems  # noqa: E402
 
 torch.set_num_threads(1)  # the test runner already uses every core
 
@@ -107,7 +107,7 @@ class Compiled:
         eager_inputs, inputs = clone(inputs), clone(inputs)
         with torch.no_grad():
             expected = leaves(self.module(*eager_inputs))
-        flat = [leaf for leaf in leaves(inputs)]
+        flat = list(leaves(inputs))
         actual = [output for output in self.model.run(flat) if output is not None]
         self.model.allocator.check()
         assert len(actual) == len(expected)

@@ -3,7 +3,6 @@ import ctypes
 import threading
 
 import kiln
-from kiln import _abi
 
 GUARD = 4096  # bytes before and behind each block
 PATTERN = 0xA5

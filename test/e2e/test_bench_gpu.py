@@ -143,7 +143,7 @@ def test_tools(tmp_path, monkeypatch):
                 "peers": {"eager": 0.18, "cublaslt": 0.17}}
     memory = {"name": "pointwise", "part": "memory", "flops": 0, "bytes": 1e9, "error": 0, "right": True, "repeats": True, "ms": 0.4, "peers": {"copy": 0.25, "eager": 0.5},
               "copied": 1e9}
-    goals = lambda rows, **machine: [(value, goal, met) for _, value, goal, met in report.goals({"rows": rows, "machine": machine})]  # noqa: E731
+    goals = lambda rows, **machine: [(value, goal, met) for _, value, goal, met in report.goals({"rows": rows, "machine": machine})]
     assert goals([contract, memory]) == [(0.17 / 0.2, 0.85, True), (0.25 / 0.4, 0.9, False)]
     decode = {**memory, "name": "decode", "part": "decode", "peers": {}}
     assert goals([decode]) == [] and goals([decode], copy_gb_s=5000) == [(0.5, 0.8, False)]

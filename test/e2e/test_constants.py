@@ -176,7 +176,7 @@ def check(model, module, inputs, seed):
         kind, _, _, use = module.chains[number]
         wide = want.dtype == torch.bfloat16
         torch.testing.assert_close(got, want, rtol=3e-2 if wide else 1e-4, atol=1e-1 if wide else 1e-4, equal_nan=True,
-                                   msg=lambda text: f"seed {seed}, constant {number} ({kind}) as {use}: {text}")
+                                   msg=lambda text, case=f"seed {seed}, constant {number} ({kind}) as {use}": f"{case}: {text}")
 
 
 @pytest.mark.parametrize("seed", range(4))

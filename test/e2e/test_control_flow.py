@@ -4,7 +4,6 @@ import threading
 import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.invoke_subgraph import mark_compile_region
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
@@ -12,7 +11,6 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
 import kiln
-from conftest import assert_user_error, run_tool
 
 DYNAMIC = Dim.DYNAMIC
 

@@ -33,7 +33,8 @@ def calls_of(dtype):
         if dtype not in entry.dtypes or entry.name.startswith(SKIPPED):
             continue
         if isinstance(entry, UnaryUfuncInfo):
-            yield lambda x, y, op=entry.op, options=arguments(entry): op(x, **options)
+            options = arguments(entry)
+            yield lambda x, y, op=entry.op, options=options: op(x, **options)
         elif isinstance(entry, BinaryUfuncInfo):
             yield lambda x, y, op=entry.op: op(x, y)
         elif isinstance(entry, ReductionOpInfo):

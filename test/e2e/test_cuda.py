@@ -5,12 +5,12 @@ import re
 import subprocess
 import sys
 
-import kiln
 import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import BUILD, EMULATED, EMULATOR, PTXAS, ROOT, Compiled, GuardedModel, assert_assembles, assert_user_error, run_tool
+import kiln
+from conftest import BUILD, EMULATED, PTXAS, ROOT, Compiled, GuardedModel, assert_assembles, assert_user_error, run_tool
 
 
 class Parts(torch.nn.Module):
@@ -843,7 +843,7 @@ def test_cubins(parts, tmp_path):
     message = probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_VERSION="12020")
     assert re.match(r"5 emulated GPU 0 has compute capability 9.0; the model has code for sm_80, code for sm_90, PTX for sm_90; "
                     r"the driver, one of CUDA 12.2, does not load it: .*; a newer driver may", message), message
-    loads = lambda: [line for line in log.read_text().split("\n") if line.startswith("load")]  # noqa: E731
+    loads = lambda: [line for line in log.read_text().split("\n") if line.startswith("load")]
     assert loads() == ["load cubin", "load PTX"]
     assert "compile it with --gpu-arch=sm_75" in probe(path, KILN_EMULATOR_CAPABILITY="75")
     probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_CAPABILITY="120")
@@ -875,7 +875,7 @@ def test_ptx_without_ptxas(parts, tmp_path):
 
 def test_refusals(parts, tmp_path):
     out = tmp_path / "parts.so"
-    compile_ = lambda *options: run_tool("aot-compile", parts.archive, "-o", out, *options)  # noqa: E731
+    compile_ = lambda *options: run_tool("aot-compile", parts.archive, "-o", out, *options)
     assert_user_error(compile_("--target=cuda", "--gpu-arch=sm_70"), "--gpu-arch=sm_70: expected a list of sm_80")
     assert_user_error(compile_("--target=cuda", "--ptxas=/none"), "--ptxas=/none: not a program")
     assert_user_error(compile_("--gpu-arch=sm_80"), "--gpu-arch is for --target=cuda")

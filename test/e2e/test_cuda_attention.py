@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 from conftest import EMULATED, PTXAS, assert_assembles, run_tool
 
-
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 2e-2}
 
 

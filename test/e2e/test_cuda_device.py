@@ -1,5 +1,4 @@
 """Models for CUDA whose inputs and outputs are in the memory of the (emulated) GPU."""
-import ctypes as C
 import json
 import os
 import subprocess

@@ -3,11 +3,10 @@ import re
 
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the operators
+import torch.ao.quantization.fx._decomposed  # registers the operators
 import torch.nn.functional as F
 
 from conftest import EMULATED
-
 
 DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_channel
 

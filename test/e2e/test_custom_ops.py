@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.export import Dim
 
 import kiln
-from conftest import BUILD, EMULATED, ROOT, assert_user_error, run_tool
+from conftest import EMULATED, ROOT, assert_user_error, run_tool
 
 SOURCE = pathlib.Path(__file__).with_name("custom_ops.c")
 CC = ["cc", "-std=gnu99", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]

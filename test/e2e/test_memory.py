@@ -135,7 +135,7 @@ def test_input_in_other_strides(name):
     for strides in ((4, 1), (1, 4), (8, 1)):
         mine, theirs = same_values(x, strides), same_values(x, strides)
         if strides != (4, 1):
-            with pytest.raises(kiln.KilnError, match=r'input 0 "\w+": expected strides \[4, 1\], got \[%d, %d\]' % strides) as error:
+            with pytest.raises(kiln.KilnError, match=rf'input 0 "\w+": expected strides \[4, 1\], got \[{strides[0]}, {strides[1]}\]') as error:
                 model(mine)
             assert error.value.status == 2
             continue

@@ -14,5 +14,5 @@ def test_matches_eager_at_every_size(name, tmp_path):
     assert process.returncode == 0, process.stderr[-4000:]
     rows = dynamic.rows(name, tiny=True)
     assert len({tuple(row.values()) for row in rows}) >= 8
-    errors = dict((str(row), error) for row, error in dynamic.compare(name, output, tiny=True, threads=1))
+    errors = {str(row): error for row, error in dynamic.compare(name, output, tiny=True, threads=1)}
     assert {row: error for row, error in errors.items() if not error < TOLERANCE} == {}

@@ -176,7 +176,7 @@ def test_linear_cross_entropy(compile_and_compare):
     class Losses(torch.nn.Module):
         def forward(self, x, w, t, b, c):
             options = torch.nn.modules.linear_cross_entropy_options.LinearCrossEntropyOptions(batch_chunk_size=4)
-            loss = lambda *args, **named: F.linear_cross_entropy(*args, **named, options=options)  # noqa: E731
+            loss = lambda *args, **named: F.linear_cross_entropy(*args, **named, options=options)
             return (loss(x, w, t), loss(x, w, t, linear_bias=b, weight=c, reduction="sum"), loss(x, w, t, weight=c, ignore_index=2), loss(x[0], w, t[0]),
                     loss(x, w, t, linear_bias=b, weight=c, reduction="none"), loss(x, w, t, ignore_index=1, reduction="none"), loss(x.double(), w.double(), t))
     classes = torch.randint(0, 6, (11,), generator=torch.Generator().manual_seed(0))

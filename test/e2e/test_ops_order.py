@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from test_ops import Group, ints, rand, unit, with_
+from test_ops import Group, ints, rand, with_
 
 INF, NAN = math.inf, math.nan
 

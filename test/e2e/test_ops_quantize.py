@@ -1,7 +1,7 @@
 """Numbers as small integers."""
 import pytest
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the operators
+import torch.ao.quantization.fx._decomposed  # registers the operators
 
 q = torch.ops.quantized_decomposed
 

@@ -4,8 +4,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import TARGET, leaves
 from torch import special
+
+from conftest import TARGET, leaves
 
 INF, NAN = math.inf, math.nan
 BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16}

@@ -62,7 +62,7 @@ def test_masks(compile_and_compare):
         return x[pairs], x[:, columns], x[rows], x[rows][:, columns], x.masked_select(one), x[x > 0]
 
     def inputs(seed, density):
-        m = lambda *shape: mask(*shape, density=density, seed=seed)  # noqa: E731
+        m = lambda *shape: mask(*shape, density=density, seed=seed)
         return some(4, 5, 6, seed=seed), m(4, 5), m(4), m(5), mask(5, 1, density=density, seed=seed + 1)
     exact(compile_and_compare, function, inputs(0, 0.5), inputs(1, 0.0), inputs(2, 1.0))
 
@@ -153,7 +153,7 @@ def test_rows_of_a_selection(compile_model):
 
 def test_split_at_indices_in_a_tensor(compile_model):
     """Negative ones count from the end; parts may be empty."""
-    function = lambda x, at: torch.tensor_split(x, at) + torch.tensor_split(x, torch.tensor(3), 1) + torch.tensor_split(x.T, torch.tensor([1, 2]), -1)  # noqa: E731
+    function = lambda x, at: torch.tensor_split(x, at) + torch.tensor_split(x, torch.tensor(3), 1) + torch.tensor_split(x.T, torch.tensor([1, 2]), -1)
     compiled = compile_model(Function(function), (some(6, 4), torch.tensor([1, 3])), (({0: Dim.AUTO}, None),))
     for n, at in ((6, [1, 3]), (9, [-4, -2]), (6, [5, 2]), (7, [0, 100])):
         inputs = some(n, 4), torch.tensor(at)
@@ -271,7 +271,7 @@ def test_parts(compile_and_compare):
         torch._check(a + b == x.shape[0])
         first, second = torch.split(x, [a, b])
         return first, second, x[at.item()], x.narrow(0, at.item(), 2)
-    inputs = lambda a, at: (some(10, 3), torch.tensor([a, 10 - a]), torch.tensor(at))  # noqa: E731
+    inputs = lambda a, at: (some(10, 3), torch.tensor([a, 10 - a]), torch.tensor(at))
     compiled = exact(compile_and_compare, function, inputs(3, 4), inputs(0, 8), inputs(10, -2), inputs(5, -10))
     with pytest.raises(kiln.KilnError, match=r"u0 \+ u1, 10"):
         compiled.model(some(10, 3), torch.tensor([3, 8]), torch.tensor(0))
@@ -373,7 +373,7 @@ def test_threads(compacted):
                 x = some(1 + (seed * 7919 + i * 104729) % 5000, seed=seed * 100 + i)
                 doubled, _, zeros = compacted.model(x)
                 assert torch.equal(torch.as_tensor(doubled), x[x > 0] * 2) and zeros.shape == (int((x > 0).sum()), 3)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             problems.append(error)
     threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
     for thread in threads:

@@ -228,10 +228,10 @@ class Writer:
         return Step(lines + line, name if lines else "", True, decides) if tensor.dim() else None
 
     def propose(self):
-        number = lambda t: t.dtype != BOOL  # noqa: E731
-        real = lambda t: t.is_floating_point()  # noqa: E731
-        whole = lambda t: not t.is_floating_point() and t.dtype != BOOL  # noqa: E731
-        matrix = lambda t: t.dtype in (F32, F64) and t.dim() >= 2  # noqa: E731
+        number = lambda t: t.dtype != BOOL
+        real = lambda t: t.is_floating_point()
+        whole = lambda t: not t.is_floating_point() and t.dtype != BOOL
+        matrix = lambda t: t.dtype in (F32, F64) and t.dim() >= 2
         kinds = (
             (8, lambda: self._apply(UNARY_EXACT, number, True)),
             (6, lambda: self._apply(UNARY_ROUNDED, real)),

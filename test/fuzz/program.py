@@ -161,7 +161,7 @@ class Execution:
         of_exact = step.is_exact and all(self.exact[name] for name in operands)
         for name in changed:
             tensors = self.values(name)
-            for given, wide in tensors:
+            for given, _ in tensors:
                 if not isinstance(given, torch.Tensor) or given.numel() > MAX_ELEMENTS or given.dim() > MAX_DIMS:
                     raise Unsuitable("not a small tensor")
             self.exact[name] = of_exact and all(looks_exact(*pair) for pair in tensors)

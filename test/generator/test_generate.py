@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "generator"))
 import schema_table  # noqa: E402
 import variants  # noqa: E402
 from files import Files  # noqa: E402
-from native_functions import native_functions, qualified  # noqa: E402
+from native_functions import native_functions  # noqa: E402
 
 TABLE = "lib/Dialect/Torch/AtenSchema.inc"
 

@@ -7,8 +7,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "generator"))
 
-from native_functions import native_functions  # noqa: E402
-from ops_yaml import OpsError, read_ops  # noqa: E402
+from native_functions import native_functions
+from ops_yaml import OpsError, read_ops
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-import torch  # noqa: E402
+import torch
 
-import inputs  # noqa: E402
+import inputs
 
 SMALL = dict(
     # text

@@ -62,6 +62,7 @@ def wrap(model, names):
 def export(name, kind, folder):
     """Writes model.pt2, and inputs and expected outputs for each size."""
     import torch
+
     import architectures
     architecture = architectures.ARCHITECTURES[name]
     model, config = architecture.build()
@@ -130,6 +131,7 @@ def key_of(name, kind):
     """What an exported program depends on."""
     import torch
     import transformers
+
     import architectures
     architecture = architectures.ARCHITECTURES[name]
     texts = [repr(architecture.options), repr(architectures.SMALL), architecture.model, inspect.getsource(architecture.inputs), repr(SIZES[kind]),
@@ -193,8 +195,9 @@ def is_exported(name, kind):
 
 
 def document(results):
-    import architectures
     import transformers
+
+    import architectures
     known = architectures.ARCHITECTURES
     right = {kind: sum(results.get(f"{name} {kind}", {}).get("state") == "right" for name in known) for kind in SIZES}
     exported = {kind: sum(results.get(f"{name} {kind}", {}).get("state") not in (None, "not exported") for name in known) for kind in SIZES}
@@ -234,6 +237,7 @@ def main():
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)
     import torch
+
     import architectures
     torch.set_num_threads(1)  # a process that has threads cannot be forked
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -14,7 +14,7 @@ import child
 import prepare
 
 sys.path.insert(0, str(prepare.ROOT / "python"))
-import kiln  # noqa: E402
+import kiln
 
 NATIVE, FALLBACK, WRONG, REFUSED, CRASH, NOT_EXPORTED = "native", "fallback", "wrong", "refused", "crash", "not exported"
 COMPILE_SECONDS = 300  # of CPU time

@@ -494,12 +494,12 @@ class Workspace:
         while pending:
             group = pending.pop()
             try:
-                cases = child.call(lambda: [self.resized(one, known[one.name]) for one in group])
+                cases = child.call(lambda group=group: [self.resized(one, known[one.name]) for one in group])
             except (ChildProcessError, RuntimeError):  # not every operator looks at sizes before it reads
                 pending += [[one] for one in group] if len(group) > 1 else []
                 continue
-            for one, one.resized in zip(group, cases):
-                pass
+            for one, case in zip(group, cases):
+                one.resized = case
 
     def resized(self, one, known):
         call, calls = self.calls()[one.name], list(self.calls().values())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from test_contract import check, random, read, tensor
 
 torch = pytest.importorskip("torch")

@@ -32,7 +32,7 @@ def convolution(image, channels, out, window, stride, padding, dilation, channel
         if not any(padding):
             lhs = "%a = " + read("x", ", ".join(index), sizes, dims)
     linear, total = "", int(np.prod(k))
-    for i, size in enumerate(k):
+    for i in range(len(k)):
         stride_k = int(np.prod(k[i + 1:]))
         linear += (" + " if linear else "") + f"{stride_k}*d{first + i}"
     packed = (-(-out // panel), total, panel)
