@@ -1,0 +1,24 @@
+// RUN: kiln-opt %s --torch-lower-to-kernel --split-input-file | FileCheck %s
+
+// Each element tells whether it lies in the slice; nothing is copied first.
+// CHECK-LABEL: func.func @slice_scatter(
+// CHECK: kernel.map
+// CHECK: kernel.inside (d0, d1) -> (d0 ceildiv 2 - 1, (d0 + 1) mod 2) bounds [2, 1]
+// CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1)
+// CHECK: kernel.read %arg1 (d0, d1) -> (d0 ceildiv 2 - 1, d1) if %{{.*}} else(%{{.*}}
+func.func @slice_scatter(%x: tensor<6x3xf32>, %y: tensor<2x3xf32>) -> tensor<6x3xf32> {
+  %0 = torch.call "aten.slice_scatter.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 0, 1, 5, 2] {node = "slice_scatter"} : (tensor<6x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>
+  return %0 : tensor<6x3xf32>
+}
+
+// -----
+
+// A row of the first argument is read from the second one.
+// CHECK-LABEL: func.func @select_scatter(
+// CHECK: kernel.inside (d0, d1) -> (d0 - 2) bounds [1]
+// CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1)
+// CHECK: kernel.read %arg1 (d0, d1) -> (d1) if %{{.*}} else(%{{.*}}
+func.func @select_scatter(%x: tensor<6x3xf32>, %y: tensor<3xf32>) -> tensor<6x3xf32> {
+  %0 = torch.call "aten.select_scatter.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 0, 2] {node = "select_scatter"} : (tensor<6x3xf32>, tensor<3xf32>) -> tensor<6x3xf32>
+  return %0 : tensor<6x3xf32>
+}
