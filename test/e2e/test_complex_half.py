@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+
 from conftest import TARGET
 
 INF, NAN = math.inf, math.nan
