@@ -6,7 +6,6 @@
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/CUDADialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Pass/Pass.h"
 #include <memory>
 
