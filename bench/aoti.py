@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compiles an exported model with AOTInductor: aoti.py MODEL.pt2 PACKAGE.pt2 default|freezing
 Prints the seconds that the compilation itself took, with empty caches; importing and loading are not counted."""
+
 import os
 import sys
 import tempfile
@@ -12,9 +13,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="aoti-") as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         import models
+
         models.quiet()
         import torch
         import torch._inductor
+
         program = torch.export.load(source)
         torch._inductor.config.freezing = setting == "freezing"
         start = time.perf_counter()

@@ -1,4 +1,5 @@
 """What scripts/demo shows: BERT-base from PyTorch to one shared object, beside PyTorch and AOTInductor."""
+
 import argparse
 import os
 import sys
@@ -67,13 +68,23 @@ def main():
         latency = measure(systems, name, options.tiny, options.seconds, threads)
 
     titles = {"kiln": "Kiln", "eager": "PyTorch", "aoti-default": "AOTInductor"}
-    rows = [[titles[system], table.number(error, 2) if system == "kiln" else "-" if system != "eager" else "0", table.milliseconds(latency[system]),
-             table.ratio(latency[system] / latency["kiln"]), table.number(compile_seconds.get(system)) if system in compile_seconds else "-",
-             table.megabytes(size.get(system))] for system in systems]
+    rows = [
+        [
+            titles[system],
+            table.number(error, 2) if system == "kiln" else "-" if system != "eager" else "0",
+            table.milliseconds(latency[system]),
+            table.ratio(latency[system] / latency["kiln"]),
+            table.number(compile_seconds.get(system)) if system in compile_seconds else "-",
+            table.megabytes(size.get(system)),
+        ]
+        for system in systems
+    ]
     print(f"\n{name}, fp32, {threads} threads; weights {table.megabytes(peers.weight_bytes(folder))} MB\n")
     print(table.render(["", "max error", "latency ms", "of Kiln's", "compile s", "file MB"], rows))
-    print(f"\nmax error: largest difference from eager PyTorch, as a share of the output's range; from an fp64 run it is "
-          f"{table.number(error64, 2)},\nand eager's own {table.number(eager64, 2)}. The compiled model is {os.path.relpath(library)}.")
+    print(
+        f"\nmax error: largest difference from eager PyTorch, as a share of the output's range; from an fp64 run it is "
+        f"{table.number(error64, 2)},\nand eager's own {table.number(eager64, 2)}. The compiled model is {os.path.relpath(library)}."
+    )
     if min(error, error64) > TOLERANCE:
         print(f"demo: error: the outputs differ by more than {TOLERANCE}", file=sys.stderr)
         return 1

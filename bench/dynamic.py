@@ -8,6 +8,7 @@ Architectures, dimensions and weights are those of `models.py`; batch and sequen
 Prefill gives logits and the key/value cache of all tokens; decode takes one token more and a cache of any length. The same models
 exported for one combination of sizes alone are what the dynamic ones are timed against.
 """
+
 import argparse
 import dataclasses
 import pathlib
@@ -34,6 +35,7 @@ def _prefill(self, input_ids, attention_mask):
 
 def _decode(self, input_ids, attention_mask, past):
     from transformers import DynamicCache
+
     cache = DynamicCache()
     for layer, (keys, values) in enumerate(zip(past[::2], past[1::2])):
         cache.update(keys, values, layer)
@@ -55,16 +57,18 @@ def _classify(self, pixel_values):
 
 def _ids(config, batch, length, generator):
     import torch
+
     return torch.randint(3, config.vocab_size - 1, (batch, length), generator=generator)
 
 
 def _padding(batch, length, padded, at_end):
     """A mask of ones; row r has r mod 5 zeros, but at least one 1."""
     import torch
+
     mask = torch.ones(batch, length, dtype=torch.int64)
     for row in range(batch):
         zeros = min(row % 5, padded - 1)
-        mask[row, length - zeros:length] = 0 if at_end else 1
+        mask[row, length - zeros : length] = 0 if at_end else 1
         mask[row, :zeros] = 1 if at_end else 0
     return mask
 
@@ -86,6 +90,7 @@ class Cached:
 
     def inputs(config, sizes, generator):
         import torch
+
         batch, past = sizes["batch"], sizes["past"]
         heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
         width = config.hidden_size // config.num_attention_heads
@@ -112,9 +117,12 @@ class Speech:
 
     def inputs(config, sizes, generator):
         import torch
+
         batch = sizes["batch"]
-        return (torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions, generator=generator),
-                _ids(config, batch, sizes["target"], generator))
+        return (
+            torch.randn(batch, config.num_mel_bins, 2 * config.max_source_positions, generator=generator),
+            _ids(config, batch, sizes["target"], generator),
+        )
 
     def shapes(config, dims):
         return {0: dims["batch"]}, {0: dims["batch"], 1: dims["target"]}
@@ -125,6 +133,7 @@ class Image:
 
     def inputs(config, sizes, generator):
         import torch
+
         height, width = (sizes.get(name) or config.image_size for name in ("height", "width"))
         return (torch.randn(sizes["batch"], 3, height, width, generator=generator),)
 
@@ -134,14 +143,14 @@ class Image:
 
 @dataclasses.dataclass
 class Model:
-    base: str                # of models.TRANSFORMERS, or of WHOLE
+    base: str  # of models.TRANSFORMERS, or of WHOLE
     forward: typing.Callable
-    kind: type               # what makes its inputs
-    dims: dict               # name: (smallest, largest)
-    sizes: list              # what is compared, a tuple in the order of `dims` each
-    timed: list              # what is timed
+    kind: type  # what makes its inputs
+    dims: dict  # name: (smallest, largest)
+    sizes: list  # what is compared, a tuple in the order of `dims` each
+    timed: list  # what is timed
     largest: dict = dataclasses.field(default_factory=dict)  # of the small configuration, where less than `dims`
-    strict: bool = False     # export through dynamo: the other way guards on what it cannot prove
+    strict: bool = False  # export through dynamo: the other way guards on what it cannot prove
 
 
 _TEXT = {"batch": (1, 64), "length": (2, 512)}
@@ -162,17 +171,27 @@ MODELS = {
     "gpt2-decode": Model("gpt2-small", _decode, Cached, _CACHE, _CACHE_SIZES, _CACHE_TIMED, {"past": 127}),
     "llama-prefill": Model("llama", _prefill, Text, _TEXT, _TEXT_SIZES, _TEXT_TIMED, {"length": 128}),
     "llama-decode": Model("llama", _decode, Cached, _CACHE, _CACHE_SIZES, _CACHE_TIMED, {"past": 127}, strict=True),
-    "t5-small": Model("t5", _translate, Sequences, _SEQUENCES, _SEQUENCES_SIZES, [(1, 128, 16), (1, 31, 31), (4, 64, 12)],
-                      {"length": 128, "target": 128}),
-    "whisper-tiny": Model("whisper", _transcribe, Speech, {"batch": (1, 16), "target": (2, 448)}, _SPEECH_SIZES,
-                          [(1, 4), (1, 64), (2, 17)], {"target": 64}),
+    "t5-small": Model(
+        "t5", _translate, Sequences, _SEQUENCES, _SEQUENCES_SIZES, [(1, 128, 16), (1, 31, 31), (4, 64, 12)], {"length": 128, "target": 128}
+    ),
+    "whisper-tiny": Model(
+        "whisper", _transcribe, Speech, {"batch": (1, 16), "target": (2, 448)}, _SPEECH_SIZES, [(1, 4), (1, 64), (2, 17)], {"target": 64}
+    ),
     "vit-b16": Model("vit-b16", _classify, Image, {"batch": (1, 64)}, _BATCH_SIZES, [(1,), (2,), (5,)]),
-    "resnet50": Model("resnet50", _classify, Image, {"batch": (1, 64), "height": (33, 1024), "width": (33, 1024)}, _IMAGE_SIZES,
-                      [(1, 224, 224), (2, 127, 160), (1, 331, 97)]),
+    "resnet50": Model(
+        "resnet50",
+        _classify,
+        Image,
+        {"batch": (1, 64), "height": (33, 1024), "width": (33, 1024)},
+        _IMAGE_SIZES,
+        [(1, 224, 224), (2, 127, 160), (1, 331, 97)],
+    ),
 }
 # Whole models where models.py has the encoder alone: (model class, the encoder's name, more of the configuration).
-WHOLE = {"t5": ("T5ForConditionalGeneration", "t5-encoder", dict(decoder_start_token_id=0)),
-         "whisper": ("WhisperForConditionalGeneration", "whisper-encoder", {})}
+WHOLE = {
+    "t5": ("T5ForConditionalGeneration", "t5-encoder", dict(decoder_start_token_id=0)),
+    "whisper": ("WhisperForConditionalGeneration", "whisper-encoder", {}),
+}
 
 
 def limits(name, tiny):
@@ -184,14 +203,17 @@ def limits(name, tiny):
 def rows(name, tiny, timed=False):
     """The combinations of sizes that are compared, or timed, as dictionaries."""
     most = limits(name, tiny)
-    return [{dim: min(size, most[dim][1]) for dim, size in zip(most, row, strict=True)}
-            for row in (MODELS[name].timed if timed else MODELS[name].sizes)]
+    return [
+        {dim: min(size, most[dim][1]) for dim, size in zip(most, row, strict=True)}
+        for row in (MODELS[name].timed if timed else MODELS[name].sizes)
+    ]
 
 
 def build(name, tiny=False):
     """(module in eval mode, its configuration)"""
     import torch
     import transformers
+
     torch.manual_seed(0)
     model = MODELS[name]
     whole_class, base, more = WHOLE.get(model.base, (None, model.base, {}))
@@ -206,18 +228,21 @@ def build(name, tiny=False):
         def __init__(self):
             super().__init__()
             self.model = instance
+
     return Wrapper().eval().requires_grad_(False), config
 
 
 def inputs(name, config, row, seed=1):
     """Nested inputs of the given sizes."""
     import torch
+
     return MODELS[name].kind.inputs(config, row, torch.Generator().manual_seed(seed))
 
 
 def export(name, tiny=False, row=None, folder=None, force=False):
     """Exports one model into the cache unless it is there already, for the sizes of `row` alone if that is given; returns its folder."""
     import torch
+
     title = "-".join([*(["tiny"] if tiny else []), name, *(map(str, row.values()) if row else ["dynamic"])])
     folder = pathlib.Path(folder) if folder else CACHE / title
     stamp, current = folder / "stamp", models.stamp_of(models.__file__, __file__)
@@ -244,6 +269,7 @@ def compare(name, library, tiny=False, threads=0):
     import torch
 
     import kiln
+
     module, config = build(name, tiny)
     model = kiln.load(library, threads=threads)
     for row in rows(name, tiny):
@@ -252,7 +278,12 @@ def compare(name, library, tiny=False, threads=0):
             expected = models.flatten(module(*example))
         actual = model.run(models.flatten(example))
         same = [a.shape for a in actual] == [e.shape for e in expected]
-        yield row, max(float((a - e).abs().max() / (e.max() - e.min()).clamp(min=1e-30)) for a, e in zip(actual, expected)) if same else float("inf")
+        yield (
+            row,
+            max(float((a - e).abs().max() / (e.max() - e.min()).clamp(min=1e-30)) for a, e in zip(actual, expected))
+            if same
+            else float("inf"),
+        )
 
 
 def main():
@@ -263,13 +294,17 @@ def main():
     options = parser.parse_args()
     sys.path.insert(0, str(models.ROOT / "python"))
     import peers
+
     failures = 0
     for name in options.only:
         library, seconds = peers.kiln(export(name, options.tiny))
         print(f"{name}: compiled in {seconds:.1f} s", flush=True)
         for row, error in compare(name, library, options.tiny):
             failures += not error <= options.tolerance
-            print(f"  {' '.join(f'{dim} {size}' for dim, size in row.items())}: {error:.1e}{'' if error <= options.tolerance else ' WRONG'}", flush=True)
+            print(
+                f"  {' '.join(f'{dim} {size}' for dim, size in row.items())}: {error:.1e}{'' if error <= options.tolerance else ' WRONG'}",
+                flush=True,
+            )
     return 1 if failures else 0
 
 

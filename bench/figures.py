@@ -1,4 +1,5 @@
 """The figures that Kiln is measured by. Each function measures, and returns a dictionary for the JSON file; `show_...` prints it."""
+
 import os
 import re
 import statistics
@@ -71,19 +72,35 @@ def show_latency(results, goals):
             ratio = ours / peer if ours and peer else None
             ratios += [ratio] if ratio else []
             errors = result.get("errors")
-            rows.append([name, *(table.milliseconds(medians.get(system)) for system in SYSTEMS), table.ratio(ratio),
-                         table.ratio(ours / medians["eager"] if ours and "eager" in medians else None),
-                         table.number(min(errors[0], errors[1]), 2) if errors else "-"])
+            rows.append(
+                [
+                    name,
+                    *(table.milliseconds(medians.get(system)) for system in SYSTEMS),
+                    table.ratio(ratio),
+                    table.ratio(ours / medians["eager"] if ours and "eager" in medians else None),
+                    table.number(min(errors[0], errors[1]), 2) if errors else "-",
+                ]
+            )
         mean = table.geometric_mean(ratios)
         rows.append(["geometric mean", *[""] * len(SYSTEMS), table.ratio(mean), "", ""])
         print(f"\nLatency in ms, median, {threads.replace('-', ' ')}\n")
-        print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen", "eager", "of better AOTI", "of eager", "max error"], rows))
+        print(
+            table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen", "eager", "of better AOTI", "of eager", "max error"], rows)
+        )
         count = int(threads.removeprefix("threads-"))
         complete = len(ratios) == len(results)
-        goals.add(f"latency, geometric mean, {count} thread{'s' if count > 1 else ''}", mean if complete else None, 0.9,
-                  "of the better AOTInductor")
-        goals.add(f"latency, worst model, {count} thread{'s' if count > 1 else ''}", max(ratios) if complete else None, 1.1,
-                  "of the better AOTInductor")
+        goals.add(
+            f"latency, geometric mean, {count} thread{'s' if count > 1 else ''}",
+            mean if complete else None,
+            0.9,
+            "of the better AOTInductor",
+        )
+        goals.add(
+            f"latency, worst model, {count} thread{'s' if count > 1 else ''}",
+            max(ratios) if complete else None,
+            1.1,
+            "of the better AOTInductor",
+        )
     errors = [min(result["errors"][:2]) for result in results.values() if "errors" in result]
     goals.add("largest error of any model", max(errors) if len(errors) == len(results) else None, 1e-4, "of the output's range")
 
@@ -98,7 +115,9 @@ def show_memory(results, goals):
         rows.append([name, *(table.megabytes(memory.get(system)) for system in SYSTEMS)])
     print("\nPeak resident memory of the process in MB, less the weights\n")
     print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen", "eager"], rows))
-    goals.add("peak memory beyond weights, worst model", max(ratios) if len(ratios) == len(results) else None, 1.0, "of the better AOTInductor")
+    goals.add(
+        "peak memory beyond weights, worst model", max(ratios) if len(ratios) == len(results) else None, 1.0, "of the better AOTInductor"
+    )
 
 
 def contracts(options):
@@ -113,15 +132,24 @@ def contracts(options):
         finally:
             close(workers)
         peak = int(workers["peak"].preamble[0]) / medians.pop("peak")
-        results[name] = {"peak_flops": peak, "seconds": medians,
-                         "share": {system: 2 * m * n * k / seconds / peak for system, seconds in medians.items()}}
+        results[name] = {
+            "peak_flops": peak,
+            "seconds": medians,
+            "share": {system: 2 * m * n * k / seconds / peak for system, seconds in medians.items()},
+        }
     return results
 
 
 def show_contracts(results, goals):
     systems = ["kiln", "kiln-reuse", "eager", "aoti-freezing"]
-    rows = [[name.removeprefix("contract-"), *(table.number(result["share"].get(system)) for system in systems),
-             table.number(result["peak_flops"] / 1e9)] for name, result in results.items()]
+    rows = [
+        [
+            name.removeprefix("contract-"),
+            *(table.number(result["share"].get(system)) for system in systems),
+            table.number(result["peak_flops"] / 1e9),
+        ]
+        for name, result in results.items()
+    ]
     print("\nContract, one thread, share of the measured FMA peak\n")
     print(table.render(["M x N x K", "Kiln", "outputs reused", "PyTorch", "AOTI frozen", "peak GFLOP/s"], rows))
     for name, result in results.items():
@@ -149,11 +177,18 @@ def overhead(options):
 
 def show_overhead(results, goals):
     systems = ["kiln", "kiln-reuse", "aoti-default", "aoti-freezing"]
-    rows = [[title, *(table.number(results[key][system] * 1e6) if system in results[key] else "-" for system in systems)]
-            for title, key in (("784-512-512-10, batch 1", "mlp"), ("beyond its arithmetic", "beyond"), ("8-8-8-8, batch 1", "mlp-narrow"))]
+    rows = [
+        [title, *(table.number(results[key][system] * 1e6) if system in results[key] else "-" for system in systems)]
+        for title, key in (("784-512-512-10, batch 1", "mlp"), ("beyond its arithmetic", "beyond"), ("8-8-8-8, batch 1", "mlp-narrow"))
+    ]
     print(f"\nCall of an MLP in us, one thread (the arithmetic alone: {table.number(results['mlp']['arithmetic'] * 1e6)})\n")
     print(table.render(["", "Kiln", "outputs reused", "AOTInductor", "frozen"], rows))
-    goals.add("call overhead of the MLP beyond its arithmetic, us", results["beyond"]["kiln"] * 1e6 if "kiln" in results["beyond"] else None, 5, "")
+    goals.add(
+        "call overhead of the MLP beyond its arithmetic, us",
+        results["beyond"]["kiln"] * 1e6 if "kiln" in results["beyond"] else None,
+        5,
+        "",
+    )
 
 
 def compile_time(options):
@@ -175,15 +210,24 @@ def compile_time(options):
 
 
 def show_compile_time(results, goals):
-    rows = [[name, *(table.number(row.get(system)) for system in ("kiln", *PEERS)),
-             table.ratio(row["kiln"] / row["aoti-default"] if "kiln" in row and "aoti-default" in row else None)]
-            for name, row in results.items()]
+    rows = [
+        [
+            name,
+            *(table.number(row.get(system)) for system in ("kiln", *PEERS)),
+            table.ratio(row["kiln"] / row["aoti-default"] if "kiln" in row and "aoti-default" in row else None),
+        ]
+        for name, row in results.items()
+    ]
     print("\nCompile time in seconds\n")
     print(table.render(["", "Kiln", "AOTInductor", "frozen", "of AOTI"], rows))
     for name in ("bert-base",):
         row = results.get(name, {})
-        goals.add(f"compile time, {name}", row["kiln"] / row["aoti-default"] if "kiln" in row and "aoti-default" in row else None, 0.1,
-                  "of AOTInductor's")
+        goals.add(
+            f"compile time, {name}",
+            row["kiln"] / row["aoti-default"] if "kiln" in row and "aoti-default" in row else None,
+            0.1,
+            "of AOTInductor's",
+        )
 
 
 def size(options):

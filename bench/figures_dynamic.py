@@ -1,4 +1,5 @@
 """What dynamic dimensions cost: latency, compile time and the start of a run, beside static models and AOTInductor's dynamic ones."""
+
 import statistics
 
 import dynamic
@@ -23,7 +24,7 @@ def _title(row):
 
 
 def _rows(options, name):
-    return dynamic.rows(name, options.tiny, timed=True)[:options.sizes]
+    return dynamic.rows(name, options.tiny, timed=True)[: options.sizes]
 
 
 def _start_workers(commands, name):
@@ -60,7 +61,9 @@ def latency(options):
             workers = _start_workers({system: [*command, inputs, 1] for system, command in commands.items()}, name)
             try:
                 medians = interleave(workers, options.seconds / 2)
-                results[name].append({"sizes": row, "median": medians, "min": {system: min(worker.times) for system, worker in workers.items()}})
+                results[name].append(
+                    {"sizes": row, "median": medians, "min": {system: min(worker.times) for system, worker in workers.items()}}
+                )
             finally:
                 _close(workers)
     return results
@@ -71,11 +74,18 @@ def show_latency(results, goals):
     for name, entries in results.items():
         for entry in entries:
             medians = entry["median"]
-            quotients = {system: medians["dynamic"] / medians[system] if {"dynamic", system} <= medians.keys() else None for system in ratios}
+            quotients = {
+                system: medians["dynamic"] / medians[system] if {"dynamic", system} <= medians.keys() else None for system in ratios
+            }
             for system, quotient in quotients.items():
                 ratios[system].append(quotient)
-            lines.append([f"{name}: {_title(entry['sizes'])}", *(table.milliseconds(medians.get(system)) for system in systems),
-                          *map(table.ratio, quotients.values())])
+            lines.append(
+                [
+                    f"{name}: {_title(entry['sizes'])}",
+                    *(table.milliseconds(medians.get(system)) for system in systems),
+                    *map(table.ratio, quotients.values()),
+                ]
+            )
     means = {system: table.geometric_mean(values) if all(values) else None for system, values in ratios.items()}
     lines.append(["geometric mean", "", "", "", *map(table.ratio, means.values())])
     print("\nLatency of dynamic models in ms, median, 1 thread\n")
@@ -102,8 +112,12 @@ def compile_time(options):
 def show_compile_time(results, goals):
     ratios = {name: row["dynamic"] / row["static"] for name, row in results.items()}
     print("\nCompile time of dynamic models in seconds\n")
-    print(table.render(["", "dynamic", "static", "of static"], [
-        [name, table.number(row["dynamic"]), table.number(row["static"]), table.ratio(ratios[name])] for name, row in results.items()]))
+    print(
+        table.render(
+            ["", "dynamic", "static", "of static"],
+            [[name, table.number(row["dynamic"]), table.number(row["static"]), table.ratio(ratios[name])] for name, row in results.items()],
+        )
+    )
     goals.add("dynamic compile time, worst model", max(ratios.values()), 1.3, "of static")
 
 
@@ -131,8 +145,14 @@ def entry(options, rounds=10, runs=8):
 
 def show_entry(results, goals):
     print("\nThe beginning of a dynamic model's run in us: median, least\n")
-    print(table.render(["", *ENTRY.values()], [
-        [name, *(f"{table.number(row[mode]['median'] * 1e6)}, {table.number(row[mode]['min'] * 1e6)}" for mode in ENTRY)]
-        for name, row in results.items()]))
+    print(
+        table.render(
+            ["", *ENTRY.values()],
+            [
+                [name, *(f"{table.number(row[mode]['median'] * 1e6)}, {table.number(row[mode]['min'] * 1e6)}" for mode in ENTRY)]
+                for name, row in results.items()
+            ],
+        )
+    )
     checks = results.get("bert-base", {}).get("checks", {}).get("median")
     goals.add("entry checks and sizes of dynamic bert-base, us", checks and checks * 1e6, 2, "")

@@ -1,4 +1,5 @@
 """One run of the benchmarks: measures, prints tables, compares with the goals, writes JSON."""
+
 import argparse
 import json
 import os
@@ -30,9 +31,21 @@ class Goals:
     def show(self):
         words = {True: "met", False: "missed", None: "not measured"}
         print("\nGoals\n")
-        print(table.render(["", "measured", "goal", "", ""], [
-            [row["figure"], table.number(row["value"]), f"{'>=' if row['at_least'] else '<='} {row['goal']:g}", row["unit"], words[row["met"]]]
-            for row in self.rows]))
+        print(
+            table.render(
+                ["", "measured", "goal", "", ""],
+                [
+                    [
+                        row["figure"],
+                        table.number(row["value"]),
+                        f"{'>=' if row['at_least'] else '<='} {row['goal']:g}",
+                        row["unit"],
+                        words[row["met"]],
+                    ]
+                    for row in self.rows
+                ],
+            )
+        )
 
 
 def machine():
@@ -53,8 +66,14 @@ def parse_options():
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=f"any of: {' '.join(PARTS)}")
     parser.add_argument("--models", nargs="+", choices=models.NAMES, default=models.NAMES, metavar="NAME", help="default: all ten")
-    parser.add_argument("--dynamic", nargs="+", choices=dynamic.MODELS, default=list(dynamic.MODELS), metavar="NAME",
-                        help="models with dynamic dimensions (default: all)")
+    parser.add_argument(
+        "--dynamic",
+        nargs="+",
+        choices=dynamic.MODELS,
+        default=list(dynamic.MODELS),
+        metavar="NAME",
+        help="models with dynamic dimensions (default: all)",
+    )
     parser.add_argument("--sizes", type=int, metavar="N", help="of each of them, the first so many combinations of sizes (default: all)")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=6, help="how long each system is timed on each model")
@@ -78,11 +97,22 @@ def main():
     options = parse_options()
     results, goals = {"machine": machine(), "tiny": options.tiny}, Goals()
     results |= former(options, results["machine"])
-    print("== " + ", ".join(f"{key} {value if isinstance(value, (str, int)) else ' '.join(value)}" for key, value in results["machine"].items()),
-          flush=True)
-    measures = {"contracts": figures.contracts, "overhead": figures.overhead, "latency": figures.latency, "compile": figures.compile_time,
-                "size": figures.size, "start": figures.start, "dynamic": figures_dynamic.latency, "dynamic-compile": figures_dynamic.compile_time,
-                "dynamic-entry": figures_dynamic.entry}
+    print(
+        "== "
+        + ", ".join(f"{key} {value if isinstance(value, (str, int)) else ' '.join(value)}" for key, value in results["machine"].items()),
+        flush=True,
+    )
+    measures = {
+        "contracts": figures.contracts,
+        "overhead": figures.overhead,
+        "latency": figures.latency,
+        "compile": figures.compile_time,
+        "size": figures.size,
+        "start": figures.start,
+        "dynamic": figures_dynamic.latency,
+        "dynamic-compile": figures_dynamic.compile_time,
+        "dynamic-entry": figures_dynamic.entry,
+    }
     failed = []
     for part in (part for part in PARTS if part in options.only):
         try:
@@ -90,10 +120,17 @@ def main():
         except peers.Unavailable as error:
             failed.append(part)
             print(f"   {part}: {error}", flush=True)
-    shows = {"contracts": figures.show_contracts, "overhead": figures.show_overhead, "latency": figures.show_latency,
-             "compile": figures.show_compile_time, "size": lambda r, g: figures.show_size(r, g, max(len(r), len(options.models))),
-             "start": figures.show_start, "dynamic": figures_dynamic.show_latency, "dynamic-compile": figures_dynamic.show_compile_time,
-             "dynamic-entry": figures_dynamic.show_entry}
+    shows = {
+        "contracts": figures.show_contracts,
+        "overhead": figures.show_overhead,
+        "latency": figures.show_latency,
+        "compile": figures.show_compile_time,
+        "size": lambda r, g: figures.show_size(r, g, max(len(r), len(options.models))),
+        "start": figures.show_start,
+        "dynamic": figures_dynamic.show_latency,
+        "dynamic-compile": figures_dynamic.show_compile_time,
+        "dynamic-entry": figures_dynamic.show_entry,
+    }
     for part in PARTS:
         if part in results:
             shows[part](results[part], goals)

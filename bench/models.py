@@ -13,6 +13,7 @@ A folder of the cache holds
     expected.npz     outputs of eager PyTorch in fp32
     reference.npz    outputs of the same weights and inputs in fp64: says whether eager itself is the worse one
 """
+
 import argparse
 import collections
 import hashlib
@@ -36,32 +37,78 @@ _TEXT = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, interme
 _STAGES = dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1], num_labels=10)
 TRANSFORMERS = {
     "bert-base": ("BertModel", "BertConfig", {}, dict(_TEXT, max_position_embeddings=128), "text"),
-    "gpt2-small": ("GPT2LMHeadModel", "GPT2Config", {},
-                   dict(n_embd=64, n_layer=2, n_head=4, vocab_size=200, n_positions=128), "text"),
-    "vit-b16": ("ViTForImageClassification", "ViTConfig", dict(num_labels=1000),
-                dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=32,
-                     patch_size=8, num_labels=10), "image"),
-    "resnet50": ("ResNetForImageClassification", "ResNetConfig", dict(num_labels=1000),
-                 dict(_STAGES, embedding_size=16), "image"),
-    "mobilenet-v2": ("MobileNetV2ForImageClassification", "MobileNetV2Config", dict(num_labels=1001),
-                     dict(depth_multiplier=0.25, image_size=64, num_labels=10), "image"),
-    "llama": ("LlamaForCausalLM", "LlamaConfig",
-              dict(hidden_size=2048, intermediate_size=8192, num_hidden_layers=4, num_attention_heads=32,
-                   num_key_value_heads=8, vocab_size=32000, max_position_embeddings=4096),
-              dict(_TEXT, num_key_value_heads=2, max_position_embeddings=128), "text"),
-    "t5-encoder": ("T5EncoderModel", "T5Config", dict(d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8),
-                   dict(d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=200), "text"),
-    "whisper-encoder": ("WhisperModel", "WhisperConfig",
-                        dict(d_model=384, encoder_layers=4, encoder_attention_heads=6, encoder_ffn_dim=1536,
-                             decoder_layers=4, decoder_attention_heads=6, decoder_ffn_dim=1536),
-                        dict(d_model=64, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4,
-                             decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, vocab_size=200,
-                             max_source_positions=30, max_target_positions=64, num_mel_bins=16, pad_token_id=0,
-                             bos_token_id=1, eos_token_id=2, decoder_start_token_id=3), "audio"),
+    "gpt2-small": ("GPT2LMHeadModel", "GPT2Config", {}, dict(n_embd=64, n_layer=2, n_head=4, vocab_size=200, n_positions=128), "text"),
+    "vit-b16": (
+        "ViTForImageClassification",
+        "ViTConfig",
+        dict(num_labels=1000),
+        dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=32, patch_size=8, num_labels=10),
+        "image",
+    ),
+    "resnet50": ("ResNetForImageClassification", "ResNetConfig", dict(num_labels=1000), dict(_STAGES, embedding_size=16), "image"),
+    "mobilenet-v2": (
+        "MobileNetV2ForImageClassification",
+        "MobileNetV2Config",
+        dict(num_labels=1001),
+        dict(depth_multiplier=0.25, image_size=64, num_labels=10),
+        "image",
+    ),
+    "llama": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        dict(
+            hidden_size=2048,
+            intermediate_size=8192,
+            num_hidden_layers=4,
+            num_attention_heads=32,
+            num_key_value_heads=8,
+            vocab_size=32000,
+            max_position_embeddings=4096,
+        ),
+        dict(_TEXT, num_key_value_heads=2, max_position_embeddings=128),
+        "text",
+    ),
+    "t5-encoder": (
+        "T5EncoderModel",
+        "T5Config",
+        dict(d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8),
+        dict(d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=200),
+        "text",
+    ),
+    "whisper-encoder": (
+        "WhisperModel",
+        "WhisperConfig",
+        dict(
+            d_model=384,
+            encoder_layers=4,
+            encoder_attention_heads=6,
+            encoder_ffn_dim=1536,
+            decoder_layers=4,
+            decoder_attention_heads=6,
+            decoder_ffn_dim=1536,
+        ),
+        dict(
+            d_model=64,
+            encoder_layers=2,
+            decoder_layers=1,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=128,
+            decoder_ffn_dim=128,
+            vocab_size=200,
+            max_source_positions=30,
+            max_target_positions=64,
+            num_mel_bins=16,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            decoder_start_token_id=3,
+        ),
+        "audio",
+    ),
     "convnext-tiny": ("ConvNextForImageClassification", "ConvNextConfig", dict(num_labels=1000), _STAGES, "image"),
 }
-NAMES = ["bert-base", "gpt2-small", "vit-b16", "resnet50", "mobilenet-v2", "llama", "t5-encoder", "whisper-encoder",
-         "convnext-tiny", "mlp"]
+NAMES = ["bert-base", "gpt2-small", "vit-b16", "resnet50", "mobilenet-v2", "llama", "t5-encoder", "whisper-encoder", "convnext-tiny", "mlp"]
 # Variants for the tests. Without an attention mask, attention takes another path (`is_causal`, no bias); exported outside
 # of `no_grad`, code under a local `no_grad` becomes a nested graph (`wrap_with_set_grad_enabled`).
 VARIANTS = ["bert-base-unmasked", "gpt2-small-unmasked", "llama-unmasked", "t5-encoder-unmasked", "llama-grad"]
@@ -79,6 +126,7 @@ def randomise_constants(module):
     """Gives every parameter and statistic that initialises to one value (biases, norm scales, layer scales of 1e-6)
     random values: as they are, they would hide whole blocks from a comparison and invite folding them away."""
     import torch
+
     with torch.no_grad():
         for name, tensor in list(module.named_parameters()) + list(module.named_buffers()):
             if not tensor.is_floating_point() or tensor.numel() < 2 or not bool((tensor == tensor.flatten()[0]).all()):
@@ -131,6 +179,7 @@ def _wrap(model, kind):
 def build(name, tiny=False):
     """(module in eval mode, tuple of inputs) of one model or variant."""
     import torch
+
     torch.manual_seed(0)
     if name in CONTRACTS:
         m, n, k = CONTRACTS[name]
@@ -142,6 +191,7 @@ def build(name, tiny=False):
             layers += [torch.nn.ReLU(), torch.nn.Linear(fan_in, fan_out)]
         return torch.nn.Sequential(*layers).eval().requires_grad_(False), (torch.randn(1, sizes[0]),)
     import transformers
+
     base = name.removesuffix("-unmasked").removesuffix("-grad")
     model_class, config_class, published, small, kind = TRANSFORMERS[base]
     config = getattr(transformers, config_class)(**(small if tiny else published))
@@ -155,7 +205,7 @@ def build(name, tiny=False):
         length = TINY_SEQUENCE if tiny else SEQUENCE
         ids = torch.randint(3, config.vocab_size - 1, (1, length), generator=generator)
         mask = torch.ones(1, length, dtype=torch.int64)
-        mask[:, -length // 8:] = 0
+        mask[:, -length // 8 :] = 0
         inputs = (ids, mask)
         if name.endswith("-unmasked"):
             kind, inputs = "unmasked", (ids,)
@@ -170,6 +220,7 @@ def build(name, tiny=False):
 def flatten(outputs):
     """The tensors of a result, in order."""
     from torch.utils import _pytree
+
     return [x for x in _pytree.tree_leaves(outputs) if x is not None]
 
 
@@ -180,6 +231,7 @@ def _double(x):
 def stamp_of(*files):
     """What an export depends on: the files that make it, and PyTorch."""
     import torch
+
     text = b"".join(pathlib.Path(file).read_bytes() for file in files) + torch.__version__.encode()
     return hashlib.sha256(text).hexdigest()
 
@@ -188,6 +240,7 @@ def export(name, tiny=False, folder=None, force=False):
     """Exports one model into the cache unless it is there already; returns its folder."""
     import numpy
     import torch
+
     folder = pathlib.Path(folder) if folder else CACHE / (("tiny-" if tiny else "") + name)
     stamp = folder / "stamp"
     if not force and stamp.exists() and stamp.read_text() == stamp_of(__file__):
@@ -210,6 +263,7 @@ def export(name, tiny=False, folder=None, force=False):
 def load_arrays(path):
     """The arrays of an .npz keyed "0", "1", ... in order."""
     import numpy
+
     with numpy.load(path) as archive:
         return [archive[str(i)] for i in range(len(archive.files))]
 
@@ -225,6 +279,7 @@ def _nodes(module, prefix=""):
 def _describe(value):
     """An argument as short text: tensors as `f32[1, 128]`, everything else as it is."""
     import torch
+
     if isinstance(value, torch.fx.Node):
         value = value.meta.get("val", value)
     if isinstance(value, torch.Tensor):
@@ -260,6 +315,7 @@ def main():
     parser.add_argument("--calls", action="store_true", help="print every distinct operator call")
     options = parser.parse_args()
     import torch
+
     for name in options.only or NAMES:
         folder = export(name, options.tiny, options.out / (("tiny-" if options.tiny else "") + name), options.force)
         size = (folder / "model.pt2").stat().st_size

@@ -1,4 +1,5 @@
 """What is measured, made ready: Kiln's objects, AOTInductor's packages, the programs that run them. All of it is cached."""
+
 import hashlib
 import importlib.util
 import json
@@ -72,8 +73,13 @@ def host(name):
     flags = ["-O2", f"-I{ROOT / 'include'}"]
     if name == "aoti":
         torch = pathlib.Path(importlib.util.find_spec("torch").origin).parent  # importing it takes seconds
-        flags += ["-std=c++20", f"-isystem{torch}/include", f"-isystem{torch}/include/torch/csrc/api/include", f"-L{torch}/lib",
-                  f"-Wl,-rpath,{torch}/lib"]
+        flags += [
+            "-std=c++20",
+            f"-isystem{torch}/include",
+            f"-isystem{torch}/include/torch/csrc/api/include",
+            f"-L{torch}/lib",
+            f"-Wl,-rpath,{torch}/lib",
+        ]
         libraries, compiler = ["-ltorch", "-ltorch_cpu", "-lc10"], "c++"
     else:
         flags += ["-std=gnu11", "-D_GNU_SOURCE", "-O3", "-march=native", "-ffast-math"]
@@ -99,8 +105,9 @@ def _compile(folder, output, weights="embed", options=()):
         while file.read(1 << 24):
             pass
     start = time.perf_counter()
-    _call([compiler, folder / "model.pt2", "-o", output, f"--weights={weights}", "--progress=never", *options],
-          f"aot-compile {folder.name}")
+    _call(
+        [compiler, folder / "model.pt2", "-o", output, f"--weights={weights}", "--progress=never", *options], f"aot-compile {folder.name}"
+    )
     return time.perf_counter() - start
 
 
@@ -139,8 +146,9 @@ def aoti(folder, setting):
             return package, cached["seconds"]
     package.parent.mkdir(parents=True, exist_ok=True)
     record.unlink(missing_ok=True)
-    output = _call([sys.executable, HOSTS.parent / "aoti.py", folder / "model.pt2", package, setting],
-                   f"AOTInductor ({setting}) on {folder.name}")
+    output = _call(
+        [sys.executable, HOSTS.parent / "aoti.py", folder / "model.pt2", package, setting], f"AOTInductor ({setting}) on {folder.name}"
+    )
     seconds = float(output.split()[-1])
     record.write_text(json.dumps({"key": key, "seconds": seconds}))
     return package, seconds
@@ -159,20 +167,24 @@ def command(system, name, tiny, threads):
 def weight_bytes(folder):
     """Bytes of all distinct weights of an exported model."""
     import zipfile
+
     with zipfile.ZipFile(folder / "model.pt2") as archive:
-        return sum(info.file_size for info in archive.infolist()
-                   if re.search(r"/data/(weights/weight_|constants/tensor_)\d+$", info.filename))
+        return sum(
+            info.file_size for info in archive.infolist() if re.search(r"/data/(weights/weight_|constants/tensor_)\d+$", info.filename)
+        )
 
 
 def errors(folder, threads=0):
     """(largest difference of Kiln's outputs from eager, from fp64, and eager's own from fp64), as shares of the output's range."""
     outputs = CACHE / "kiln" / f"{folder.name}-embed" / "outputs.npz"
-    _call([BIN / "aot-run", kiln(folder)[0], "--inputs", folder / "inputs.npz", "--outputs", outputs, "--threads", threads],
-          f"aot-run {folder.name}")
+    _call(
+        [BIN / "aot-run", kiln(folder)[0], "--inputs", folder / "inputs.npz", "--outputs", outputs, "--threads", threads],
+        f"aot-run {folder.name}",
+    )
     actual, expected, reference = (models.load_arrays(path) for path in (outputs, folder / "expected.npz", folder / "reference.npz"))
     spans = [max(float(r.max() - r.min()), 1e-30) for r in reference]
 
     def worst(left, right):
-        return max(float(numpy.abs(a - b).max()) / span if a.shape == b.shape else float("inf")
-                   for a, b, span in zip(left, right, spans))
+        return max(float(numpy.abs(a - b).max()) / span if a.shape == b.shape else float("inf") for a, b, span in zip(left, right, spans))
+
     return worst(actual, expected), worst(actual, reference), worst(expected, reference)

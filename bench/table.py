@@ -1,4 +1,5 @@
 """Plain text tables."""
+
 import math
 
 
@@ -6,8 +7,10 @@ def render(headings, rows):
     """A table with the first column to the left and the others to the right."""
     cells = [[str(cell) for cell in row] for row in [headings, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
-    lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
-             for row in cells]
+    lines = [
+        "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
+        for row in cells
+    ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
 

@@ -1,4 +1,5 @@
 """Processes that are measured, and turns among them."""
+
 import os
 import statistics
 import subprocess
@@ -16,8 +17,15 @@ class Worker:
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         cores = sorted(os.sched_getaffinity(0))[:threads]
         self.command = list(map(str, command))
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env=environment, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        )
         self.times = []
         self.preamble = [self._answer() for _ in range(preamble)]
         self._answer()

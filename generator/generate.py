@@ -1,8 +1,8 @@
 """Writes everything in this repository that is made from PyTorch's operator definitions.
 
-    python generator/generate.py              write what has changed
-    python generator/generate.py --dry-run    list what would be written
-    python generator/generate.py --check      exit with 1 if anything would be
+python generator/generate.py              write what has changed
+python generator/generate.py --dry-run    list what would be written
+python generator/generate.py --check      exit with 1 if anything would be
 """
 
 import argparse

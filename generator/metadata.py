@@ -59,15 +59,17 @@ def describe(natives: NativeFunctions, ops: Ops, status: dict[str, str], dtypes:
         functional = functional_form(function, natives) if writes else None
         target = qualified(name).removeprefix("aten.")
         returning = qualified(str(functional.func.name)).removeprefix("aten.") if functional else None
-        entries.append({
-            "op": target.rpartition(".")[0],
-            "overload": target.rpartition(".")[2],
-            "status": status[f"aten.{target}"],
-            "key": keys.get(name),
-            "functional": returning,
-            "dtypes": dtypes.get((returning or target).rpartition(".")[0]),
-            "dynamic_shapes": not function.tags & DATA_DEPENDENT,
-        })
+        entries.append(
+            {
+                "op": target.rpartition(".")[0],
+                "overload": target.rpartition(".")[2],
+                "status": status[f"aten.{target}"],
+                "key": keys.get(name),
+                "functional": returning,
+                "dtypes": dtypes.get((returning or target).rpartition(".")[0]),
+                "dynamic_shapes": not function.tags & DATA_DEPENDENT,
+            }
+        )
     return entries
 
 

@@ -5,6 +5,7 @@ lib/Lowering/Special/SpecialTables.inc.
 
 Each table is a smooth function on an interval: what is left of a special function when its zeros, its singularities and its
 growth are divided out. How it is put together again is in Bessel.cpp, Gamma.cpp and ErrorFunction.cpp beside it."""
+
 import pathlib
 
 from mpmath import mp, mpf
@@ -47,18 +48,24 @@ def j_small(order):
 
 def y_small(order):
     """Of x²: Y without its logarithm and its pole."""
+
     def function(s):
         x = mp.sqrt(s)
         rest = mp.bessely(order, x) - 2 / mp.pi * mp.log(x) * mp.besselj(order, x)
         return rest if order == 0 else (rest + 2 / (mp.pi * x)) / x
+
     return function
 
 
 def k_small(order):
     """Of x²: K without its logarithm and its pole."""
+
     def function(s):
         x = mp.sqrt(s)
-        return mp.besselk(0, x) + mp.log(x / 2) * mp.besseli(0, x) if order == 0 else x * (mp.besselk(1, x) - mp.log(x / 2) * mp.besseli(1, x))
+        return (
+            mp.besselk(0, x) + mp.log(x / 2) * mp.besseli(0, x) if order == 0 else x * (mp.besselk(1, x) - mp.log(x / 2) * mp.besseli(1, x))
+        )
+
     return function
 
 
@@ -69,6 +76,7 @@ def of_inverse(function):
 
 def airy(part):
     """Of 1/zeta: F and G / (1/zeta) for negative arguments, the decay taken out for positive ones."""
+
     def function(t):
         zeta = 1 / t
         x = (mpf(3) / 2 * zeta) ** (mpf(2) / 3)
@@ -77,6 +85,7 @@ def airy(part):
             return 2 * root * mp.exp(zeta) * mp.airyai(x)
         c, ai, bi = zeta + mp.pi / 4, mp.airyai(-x), mp.airybi(-x)
         return root * (ai * mp.sin(c) + bi * mp.cos(c)) if part == "f" else root * (bi * mp.sin(c) - ai * mp.cos(c)) / t
+
     return function
 
 
@@ -152,10 +161,13 @@ def main():
         coefficients = fit(function, low, high)
         print(f"{name}: {len(coefficients)} terms", flush=True)
         lines.append(f"[[maybe_unused]] static constexpr double {name}Terms[] = {{")
-        lines += ["    " + ", ".join(repr(float(c)) for c in coefficients[i:i + 4]) + "," for i in range(0, len(coefficients), 4)]
+        lines += ["    " + ", ".join(repr(float(c)) for c in coefficients[i : i + 4]) + "," for i in range(0, len(coefficients), 4)]
         lines.append("};")
         lines.append(f"[[maybe_unused]] static const Chebyshev {name}{{{float(low)!r}, {float(high)!r}, {name}Terms}};")
-    lines += [f"[[maybe_unused]] static constexpr double besselZeros{order}[] = {{{', '.join(repr(float(z)) for z in zeros(order, 2))}}}; // squared" for order in (0, 1)]
+    lines += [
+        f"[[maybe_unused]] static constexpr double besselZeros{order}[] = {{{', '.join(repr(float(z)) for z in zeros(order, 2))}}}; // squared"
+        for order in (0, 1)
+    ]
     rows = temme(7, 18)
     lines.append(f"[[maybe_unused]] static constexpr double temmeTerms[][{len(rows[0])}] = {{")
     lines += ["    {" + ", ".join(repr(float(c)) for c in row) + "}," for row in rows]

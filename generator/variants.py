@@ -22,7 +22,9 @@ def by_name(function: NativeFunction, natives: NativeFunctions) -> NativeFunctio
     if functional is None or functional.func.kind() != SchemaKind.functional:
         return None
     ours, theirs = function.func.arguments.flat_all, functional.func.arguments.flat_all
-    same = len(ours) == len(theirs) and all(str(a.type) == str(b.type) and (i == 0 or a.name == b.name) for i, (a, b) in enumerate(zip(ours, theirs)))
+    same = len(ours) == len(theirs) and all(
+        str(a.type) == str(b.type) and (i == 0 or a.name == b.name) for i, (a, b) in enumerate(zip(ours, theirs))
+    )
     return functional if same else None
 
 

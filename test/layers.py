@@ -1,6 +1,7 @@
 """Checks what the compiler's folders include of each other: each only folders above it in this list, and no private header of another.
 
 `--graph` prints the includes between folders in Graphviz's language instead."""
+
 import collections
 import pathlib
 import re

@@ -1,4 +1,5 @@
 """The machine that a program runs on: a GPU, or the emulator with PyTorch on the CPU beside it."""
+
 import ctypes as C
 import os
 import platform
@@ -19,11 +20,19 @@ class Gpu:
     def describe(self):
         properties = torch.cuda.get_device_properties(0)
         try:
-            query = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+            query = subprocess.run(
+                ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"], capture_output=True, text=True
+            ).stdout.strip()
         except OSError:
             query = "no nvidia-smi"
-        return {"gpu": properties.name, "memory_gib": round(properties.total_memory / (1 << 30), 1), "multiprocessors": properties.multi_processor_count,
-                "l2_mib": properties.L2_cache_size >> 20, "driver, clocks": query, "copy_gb_s": self.measure_copy()}
+        return {
+            "gpu": properties.name,
+            "memory_gib": round(properties.total_memory / (1 << 30), 1),
+            "multiprocessors": properties.multi_processor_count,
+            "l2_mib": properties.L2_cache_size >> 20,
+            "driver, clocks": query,
+            "copy_gb_s": self.measure_copy(),
+        }
 
     def measure_copy(self):
         """GB/s of a copy of 1 GiB, read and written bytes together."""
@@ -69,8 +78,14 @@ class Emulated:
 
 
 def describe(machine):
-    return {**machine.describe(), "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(), "cpu cores": len(os.sched_getaffinity(0)),
-            "time": time.strftime("%Y-%m-%d %H:%M")}
+    return {
+        **machine.describe(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "cpu cores": len(os.sched_getaffinity(0)),
+        "time": time.strftime("%Y-%m-%d %H:%M"),
+    }
 
 
 class Compiled:
@@ -111,7 +126,9 @@ class Compiled:
         return outputs
 
     def __call__(self):
-        status = self.model._library.kiln_model_run(self.model._handle, self.pointers, len(self.inputs), self.slots, len(self.slots), self.machine.stream())
+        status = self.model._library.kiln_model_run(
+            self.model._handle, self.pointers, len(self.inputs), self.slots, len(self.slots), self.machine.stream()
+        )
         if status:
             self.model._check(status)
 

@@ -1,4 +1,5 @@
 """One program: compared with PyTorch in higher precision, then timed beside PyTorch's own ways."""
+
 import contextlib
 import copy
 
@@ -32,6 +33,7 @@ def error(got, want):
 @contextlib.contextmanager
 def attention_backend(name):
     from torch.nn.attention import SDPBackend, sdpa_kernel
+
     with sdpa_kernel(getattr(SDPBackend, name)):
         yield
 
@@ -54,18 +56,22 @@ def peers(program, module, inputs, machine, wanted):
         calls["copy"] = lambda: lambda *_: target.copy_(copied)
     if not machine.emulated:
         if program.part == "contracts":
+
             def cublaslt(*inputs):
                 torch.backends.cuda.preferred_blas_library("cublaslt")
                 try:
                     return module(*inputs)
                 finally:
                     torch.backends.cuda.preferred_blas_library("default")
+
             calls["cublaslt"] = lambda: cublaslt
         if program.part == "attention":
             for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION"):
+
                 def attend(*inputs, name=name):
                     with attention_backend(name):
                         return module(*inputs)
+
                 calls[name.lower()] = lambda attend=attend: attend
         if program.part in ("memory", "models", "decode"):
             calls["torch.compile"] = lambda: torch.compile(module)
@@ -118,8 +124,12 @@ def compare(program, module, inputs, compiled, machine):
             a.copy_(b)
     compiled()
     machine.synchronize()
-    return {"error": worst, "tolerance": program.tolerance, "right": worst <= program.tolerance,
-            "repeats": all(error(a, b) <= program.tolerance for a, b in zip(got, first))}
+    return {
+        "error": worst,
+        "tolerance": program.tolerance,
+        "right": worst <= program.tolerance,
+        "repeats": all(error(a, b) <= program.tolerance for a, b in zip(got, first)),
+    }
 
 
 def measure(program, entry, package, machine, scratch, options):
@@ -127,8 +137,13 @@ def measure(program, entry, package, machine, scratch, options):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     with torch.no_grad():
         module, inputs, compiled = prepare(program, entry, package, machine, scratch)
-        row = {"name": entry["name"], "part": program.part, "flops": program.flops, "bytes": program.bytes,
-               **compare(program, module, inputs, compiled, machine)}
+        row = {
+            "name": entry["name"],
+            "part": program.part,
+            "flops": program.flops,
+            "bytes": program.bytes,
+            **compare(program, module, inputs, compiled, machine),
+        }
         yield row
         if program.part == "check" or options.no_times:
             return

@@ -2,6 +2,7 @@
 
 The package has no weights: parameters are filled with constants before compilation, which leaves the file of weights next
 to nothing when it is compressed, and bench/gpu/run sets them to the values that the programs have there."""
+
 import argparse
 import json
 import pathlib
@@ -32,7 +33,9 @@ def compile_program(program, name, out, options, compiler):
     archive, library = out / f"{name}.pt2", out / f"{name}.so"
     torch.export.save(exported, archive)
     start = time.monotonic()
-    process = subprocess.run([compiler, archive, "-o", library, "--target=cuda", "--weights=external", *options], capture_output=True, text=True)
+    process = subprocess.run(
+        [compiler, archive, "-o", library, "--target=cuda", "--weights=external", *options], capture_output=True, text=True
+    )
     seconds = time.monotonic() - start
     archive.unlink()
     if process.returncode:
@@ -45,12 +48,19 @@ def compile_program(program, name, out, options, compiler):
                 target.write(squeeze.compress(chunk))
             target.write(squeeze.flush())
         weights.unlink()
-    return {"name": name, "compile_s": round(seconds, 2), "bytes": library.stat().st_size, "has_weights": (out / f"{name}.weights.z").exists()}
+    return {
+        "name": name,
+        "compile_s": round(seconds, 2),
+        "bytes": library.stat().st_size,
+        "has_weights": (out / f"{name}.weights.z").exists(),
+    }
 
 
 def parse_options():
     parser = argparse.ArgumentParser(prog="bench/gpu/pack", description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "gpu-package", help="the folder to make (default: build/gpu-package)")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=ROOT / "build" / "gpu-package", help="the folder to make (default: build/gpu-package)"
+    )
     parser.add_argument("--compiler", default=str(ROOT / "build" / "bin" / "aot-compile"))
     parser.add_argument("--arch", default="sm_90", help="GPUs, as for aot-compile (default: sm_90)")
     parser.add_argument("--only", default="", metavar="REGEX", help="programs whose name has this in it")
@@ -70,7 +80,9 @@ def main():
             made.append(compile_program(program, name, options.out, [f"--gpu-arch={arch}"], options.compiler))
             print(json.dumps(made[-1]), flush=True)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    (options.out / "manifest.json").write_text(json.dumps({"tiny": options.tiny, "arch": arch, "commit": commit, "programs": made}, indent=1))
+    (options.out / "manifest.json").write_text(
+        json.dumps({"tiny": options.tiny, "arch": arch, "commit": commit, "programs": made}, indent=1)
+    )
     shutil.copytree(ROOT / "python" / "kiln", options.out / "kiln", ignore=shutil.ignore_patterns("__pycache__"))
     for script in ("run", "programs.py", "machine.py", "measure.py", "tools.py", "report.py"):
         shutil.copy(FOLDER / script, options.out)

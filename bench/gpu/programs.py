@@ -2,6 +2,7 @@
 
 Each has full sizes and tiny ones, which the emulator can run. Weights get their values when a program is made; the
 package carries none."""
+
 import dataclasses
 import functools
 
@@ -35,14 +36,26 @@ def product(m, n, k, dtype=torch.bfloat16, epilogue=None):
     def function(a, b):
         y = a @ b.t()
         return epilogue(y) if epilogue else y
-    return Program("contracts", lambda: (Function(function), (torch.randn(m, k, dtype=dtype), torch.randn(n, k, dtype=dtype))), flops=2.0 * m * n * k,
-                   bytes=dtype.itemsize * (m * k + n * k + m * n), tolerance=1e-2 if dtype.itemsize == 2 else 1e-4, bf16=dtype == torch.bfloat16)
+
+    return Program(
+        "contracts",
+        lambda: (Function(function), (torch.randn(m, k, dtype=dtype), torch.randn(n, k, dtype=dtype))),
+        flops=2.0 * m * n * k,
+        bytes=dtype.itemsize * (m * k + n * k + m * n),
+        tolerance=1e-2 if dtype.itemsize == 2 else 1e-4,
+        bf16=dtype == torch.bfloat16,
+    )
 
 
 def batched(batch, m, n, k):
     dtype = torch.bfloat16
-    return Program("contracts", lambda: (Function(torch.bmm), (torch.randn(batch, m, k, dtype=dtype), torch.randn(batch, k, n, dtype=dtype))),
-                   flops=2.0 * batch * m * n * k, tolerance=1e-2, bf16=True)
+    return Program(
+        "contracts",
+        lambda: (Function(torch.bmm), (torch.randn(batch, m, k, dtype=dtype), torch.randn(batch, k, n, dtype=dtype))),
+        flops=2.0 * batch * m * n * k,
+        tolerance=1e-2,
+        bf16=True,
+    )
 
 
 # ---- Attention
@@ -56,10 +69,20 @@ def attention(heads, queries, keys, depth, causal=False, kv_heads=None):
         return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=kv_heads != heads)
 
     def make():
-        return Function(function), (torch.randn(1, heads, queries, depth, dtype=dtype), torch.randn(1, kv_heads, keys, depth, dtype=dtype),
-                                    torch.randn(1, kv_heads, keys, depth, dtype=dtype))
-    return Program("attention", make, flops=4.0 * heads * queries * keys * depth * (0.5 if causal else 1), bytes=4.0 * kv_heads * keys * depth, tolerance=2e-2,
-                   bf16=True)
+        return Function(function), (
+            torch.randn(1, heads, queries, depth, dtype=dtype),
+            torch.randn(1, kv_heads, keys, depth, dtype=dtype),
+            torch.randn(1, kv_heads, keys, depth, dtype=dtype),
+        )
+
+    return Program(
+        "attention",
+        make,
+        flops=4.0 * heads * queries * keys * depth * (0.5 if causal else 1),
+        bytes=4.0 * kv_heads * keys * depth,
+        tolerance=2e-2,
+        bf16=True,
+    )
 
 
 # ---- What memory limits
@@ -67,10 +90,18 @@ def attention(heads, queries, keys, depth, causal=False, kv_heads=None):
 
 def memory(function, shape, dtype=torch.float32, outputs=1.0, extra=()):
     """`outputs`: bytes written, as a share of those read."""
+
     def make():
         return Function(function), (torch.randn(shape, dtype=dtype), *(torch.randn(other, dtype=dtype) for other in extra))
+
     count = functools.reduce(lambda a, b: a * b, shape)
-    return Program("memory", make, bytes=dtype.itemsize * count * (1 + outputs), tolerance=1e-2 if dtype.itemsize == 2 else 1e-4, bf16=dtype == torch.bfloat16)
+    return Program(
+        "memory",
+        make,
+        bytes=dtype.itemsize * count * (1 + outputs),
+        tolerance=1e-2 if dtype.itemsize == 2 else 1e-4,
+        bf16=dtype == torch.bfloat16,
+    )
 
 
 def rms_norm(x, weight):
@@ -131,6 +162,7 @@ def decoder(part, tokens, length, layers, hidden, inner, heads, kv_heads, words)
         caches = [torch.randn(layers, 1, kv_heads, length, hidden // heads, dtype=torch.bfloat16) for _ in range(2)]
         first = 0 if tokens > 1 else length - 1
         return module, (torch.randint(0, words, (1, tokens)), torch.arange(first, first + tokens), *caches)
+
     weights = layers * (2 * hidden * hidden + 2 * hidden * hidden * kv_heads // heads + 3 * hidden * inner) + words * hidden
     caches = 2 * layers * kv_heads * length * hidden // heads
     return Program(part, make, flops=2.0 * tokens * weights, bytes=2.0 * (weights + caches), tolerance=4e-2, bf16=True)
@@ -173,18 +205,36 @@ def encoder(batch, count, dtype=torch.float32, image=0, **sizes):
     def make():
         module = Encoder(image=image, **sizes).to(dtype)
         return module, (torch.randn(batch, 3, image, image, dtype=dtype) if image else torch.randint(0, sizes["words"], (batch, count)),)
+
     tokens = batch * (count or (image // sizes.get("patch", 16)) ** 2)
-    return Program("models", make, flops=2.0 * tokens * sizes["layers"] * 12 * sizes["hidden"] ** 2, tolerance=4e-2 if dtype.itemsize == 2 else 1e-3,
-                   bf16=dtype == torch.bfloat16)
+    return Program(
+        "models",
+        make,
+        flops=2.0 * tokens * sizes["layers"] * 12 * sizes["hidden"] ** 2,
+        tolerance=4e-2 if dtype.itemsize == 2 else 1e-3,
+        bf16=dtype == torch.bfloat16,
+    )
 
 
 class Bottleneck(torch.nn.Module):
     def __init__(self, inner, outer, width, stride):
         super().__init__()
         conv = functools.partial(torch.nn.Conv2d, bias=False)
-        self.body = torch.nn.Sequential(conv(inner, width, 1), torch.nn.BatchNorm2d(width), torch.nn.ReLU(), conv(width, width, 3, stride, 1),
-                                        torch.nn.BatchNorm2d(width), torch.nn.ReLU(), conv(width, outer, 1), torch.nn.BatchNorm2d(outer))
-        self.side = torch.nn.Sequential(conv(inner, outer, 1, stride), torch.nn.BatchNorm2d(outer)) if stride > 1 or inner != outer else torch.nn.Identity()
+        self.body = torch.nn.Sequential(
+            conv(inner, width, 1),
+            torch.nn.BatchNorm2d(width),
+            torch.nn.ReLU(),
+            conv(width, width, 3, stride, 1),
+            torch.nn.BatchNorm2d(width),
+            torch.nn.ReLU(),
+            conv(width, outer, 1),
+            torch.nn.BatchNorm2d(outer),
+        )
+        self.side = (
+            torch.nn.Sequential(conv(inner, outer, 1, stride), torch.nn.BatchNorm2d(outer))
+            if stride > 1 or inner != outer
+            else torch.nn.Identity()
+        )
 
     def forward(self, x):
         return F.relu(self.body(x) + self.side(x))
@@ -192,13 +242,17 @@ class Bottleneck(torch.nn.Module):
 
 def resnet(batch, image, width, depths):
     def make():
-        layers, inner = [torch.nn.Conv2d(3, width, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(width), torch.nn.ReLU(), torch.nn.MaxPool2d(3, 2, 1)], width
+        layers, inner = (
+            [torch.nn.Conv2d(3, width, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(width), torch.nn.ReLU(), torch.nn.MaxPool2d(3, 2, 1)],
+            width,
+        )
         for stage, depth in enumerate(depths):
             for i in range(depth):
                 layers.append(Bottleneck(inner, 4 * width << stage, width << stage, 2 if stage and not i else 1))
                 inner = 4 * width << stage
         layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(inner, 1000)]
         return torch.nn.Sequential(*layers).eval(), (torch.randn(batch, 3, image, image),)
+
     return Program("models", make, tolerance=1e-3)
 
 
@@ -207,20 +261,46 @@ def resnet(batch, image, width, depths):
 
 def parts(x, tokens, table):
     y = F.layer_norm(x, x.shape[-1:]) + F.gelu(x) + table[tokens]
-    return (y, torch.softmax(y, -1), y.t().contiguous(), x.cumsum(0), x.cumsum(1), x.sort(-1, descending=True)[0], x.topk(3)[1], x.sum((0, 1)), x.argmax(-1),
-            torch.zeros_like(x).index_add(0, tokens % x.shape[0], x), x.to(torch.float64).exp().to(torch.complex128).abs(), x.flatten().cumsum(0), x.flatten().sort()[0])
+    return (
+        y,
+        torch.softmax(y, -1),
+        y.t().contiguous(),
+        x.cumsum(0),
+        x.cumsum(1),
+        x.sort(-1, descending=True)[0],
+        x.topk(3)[1],
+        x.sum((0, 1)),
+        x.argmax(-1),
+        torch.zeros_like(x).index_add(0, tokens % x.shape[0], x),
+        x.to(torch.float64).exp().to(torch.complex128).abs(),
+        x.flatten().cumsum(0),
+        x.flatten().sort()[0],
+    )
 
 
 def small_products(a, b, images, filters):
     half = a.to(torch.float16), b.to(torch.float16)
-    return (a @ b.t(), a[:2] @ b.t(), half[0] @ half[1].t(), (a.to(torch.bfloat16) @ b.to(torch.bfloat16).t()).float(),
-            F.relu(torch.bmm(a.expand(3, *a.shape), b.t().expand(3, *b.t().shape))), F.conv2d(images, filters, padding=1, stride=2))
+    return (
+        a @ b.t(),
+        a[:2] @ b.t(),
+        half[0] @ half[1].t(),
+        (a.to(torch.bfloat16) @ b.to(torch.bfloat16).t()).float(),
+        F.relu(torch.bmm(a.expand(3, *a.shape), b.t().expand(3, *b.t().shape))),
+        F.conv2d(images, filters, padding=1, stride=2),
+    )
 
 
 def small_attention(q, k, v, mask):
     attend = F.scaled_dot_product_attention
     half = [t.to(torch.bfloat16) for t in (q, k, v)]
-    return attend(q, k, v), attend(q, q, q, is_causal=True), attend(q, k, v, attn_mask=mask), attend(q[:, :, :1], k, v), attend(*half), attend(half[0], half[0], half[0], is_causal=True)
+    return (
+        attend(q, k, v),
+        attend(q, q, q, is_causal=True),
+        attend(q, k, v, attn_mask=mask),
+        attend(q[:, :, :1], k, v),
+        attend(*half),
+        attend(half[0], half[0], half[0], is_causal=True),
+    )
 
 
 def checks(rows):
@@ -231,10 +311,18 @@ def checks(rows):
         return Function(small_products), (torch.randn(rows + 3, 96), torch.randn(70, 96), torch.randn(2, 3, 9, 11), torch.randn(8, 3, 3, 3))
 
     def make_attention():
-        return Function(small_attention), (torch.randn(2, 3, rows, 64), torch.randn(2, 3, rows + 5, 64), torch.randn(2, 3, rows + 5, 64),
-                                           torch.randn(rows, rows + 5))
-    return {"check-parts": Program("check", make_parts, tolerance=1e-4), "check-products": Program("check", make_products, tolerance=1e-2),
-            "check-attention": Program("check", make_attention, tolerance=1e-2)}
+        return Function(small_attention), (
+            torch.randn(2, 3, rows, 64),
+            torch.randn(2, 3, rows + 5, 64),
+            torch.randn(2, 3, rows + 5, 64),
+            torch.randn(rows, rows + 5),
+        )
+
+    return {
+        "check-parts": Program("check", make_parts, tolerance=1e-4),
+        "check-products": Program("check", make_products, tolerance=1e-2),
+        "check-attention": Program("check", make_attention, tolerance=1e-2),
+    }
 
 
 def programs(tiny=False):
@@ -242,30 +330,64 @@ def programs(tiny=False):
     bf16, f32 = torch.bfloat16, torch.float32
     if tiny:
         return {
-            "contract-64x64x64": product(64, 64, 64), "contract-f32-20x30x40": product(20, 30, 40, f32), "contract-gelu-16x64x32": product(16, 64, 32, epilogue=F.gelu),
-            "attention-32": attention(2, 32, 32, 32), "attention-32-causal": attention(2, 32, 32, 32, causal=True), "attention-step": attention(4, 1, 40, 32, kv_heads=2),
-            "pointwise": memory(lambda x: F.gelu(x) * 2 + 1, (64, 64)), "softmax": memory(lambda x: x.softmax(-1), (8, 100)), "transpose": memory(lambda x: x.t().contiguous(), (260, 130)),
-            "cumsum": memory(lambda x: x.cumsum(-1), (3, 200)), "sort": memory(lambda x: x.sort(-1)[0], (3, 100)),
-            "decode-step": decoder("decode", 1, 20, 2, 64, 128, 4, 2, 50), "llama-prefill": decoder("models", 7, 7, 2, 64, 128, 4, 2, 50),
-            "bert": encoder(1, 9, layers=1, hidden=32, heads=2, words=50), "gpt2": encoder(1, 9, layers=1, hidden=32, heads=2, words=50, causal=True), "resnet": resnet(1, 32, 4, (1, 1)), **checks(9)}
+            "contract-64x64x64": product(64, 64, 64),
+            "contract-f32-20x30x40": product(20, 30, 40, f32),
+            "contract-gelu-16x64x32": product(16, 64, 32, epilogue=F.gelu),
+            "attention-32": attention(2, 32, 32, 32),
+            "attention-32-causal": attention(2, 32, 32, 32, causal=True),
+            "attention-step": attention(4, 1, 40, 32, kv_heads=2),
+            "pointwise": memory(lambda x: F.gelu(x) * 2 + 1, (64, 64)),
+            "softmax": memory(lambda x: x.softmax(-1), (8, 100)),
+            "transpose": memory(lambda x: x.t().contiguous(), (260, 130)),
+            "cumsum": memory(lambda x: x.cumsum(-1), (3, 200)),
+            "sort": memory(lambda x: x.sort(-1)[0], (3, 100)),
+            "decode-step": decoder("decode", 1, 20, 2, 64, 128, 4, 2, 50),
+            "llama-prefill": decoder("models", 7, 7, 2, 64, 128, 4, 2, 50),
+            "bert": encoder(1, 9, layers=1, hidden=32, heads=2, words=50),
+            "gpt2": encoder(1, 9, layers=1, hidden=32, heads=2, words=50, causal=True),
+            "resnet": resnet(1, 32, 4, (1, 1)),
+            **checks(9),
+        }
     gib = 1 << 30
     return {
-        "contract-4096": product(4096, 4096, 4096), "contract-8192": product(8192, 8192, 8192), "contract-gelu-4096": product(4096, 4096, 4096, epilogue=F.gelu),
-        "contract-128x4096x4096": product(128, 4096, 4096), "contract-128x14336x4096": product(128, 14336, 4096), "contract-16x4096x4096": product(16, 4096, 4096),
-        "contract-1x4096x14336": product(1, 4096, 14336), "contract-512x512x16384": product(512, 512, 16384),
-        "contract-4096x4096x512": product(4096, 4096, 512), "contract-3072x3072x4096": product(3072, 3072, 4096), "contract-batch-64x512": batched(64, 512, 512, 512),
+        "contract-4096": product(4096, 4096, 4096),
+        "contract-8192": product(8192, 8192, 8192),
+        "contract-gelu-4096": product(4096, 4096, 4096, epilogue=F.gelu),
+        "contract-128x4096x4096": product(128, 4096, 4096),
+        "contract-128x14336x4096": product(128, 14336, 4096),
+        "contract-16x4096x4096": product(16, 4096, 4096),
+        "contract-1x4096x14336": product(1, 4096, 14336),
+        "contract-512x512x16384": product(512, 512, 16384),
+        "contract-4096x4096x512": product(4096, 4096, 512),
+        "contract-3072x3072x4096": product(3072, 3072, 4096),
+        "contract-batch-64x512": batched(64, 512, 512, 512),
         "contract-f32-2048": product(2048, 2048, 2048, f32),
-        "attention-4096": attention(16, 4096, 4096, 128), "attention-4096-causal": attention(16, 4096, 4096, 128, causal=True),
-        "attention-16384": attention(16, 16384, 16384, 128), "attention-16384-causal": attention(16, 16384, 16384, 128, causal=True),
-        "attention-gqa-4096-causal": attention(32, 4096, 4096, 128, causal=True, kv_heads=8), "attention-step-8192": attention(32, 1, 8192, 128, kv_heads=8),
-        "pointwise-f32": memory(lambda x: F.gelu(x) * 2 + 1, (gib // 8,)), "pointwise-bf16": memory(lambda x: F.silu(x), (gib // 4,), bf16),
-        "transpose-f32": memory(lambda x: x.t().contiguous(), (16384, 8192)), "transpose-bf16": memory(lambda x: x.t().contiguous(), (16384, 16384), bf16),
-        "channels-last-bf16": memory(lambda x: x.permute(0, 2, 3, 1).contiguous() + 1, (64, 256, 128, 128), bf16), "layernorm-bf16": memory(lambda x: F.layer_norm(x, (4096,)), (65536, 4096), bf16),
-        "rmsnorm-bf16": memory(rms_norm, (65536, 4096), bf16, extra=((4096,),)), "softmax-f32": memory(lambda x: x.softmax(-1), (32768, 4096)),
-        "sum-f32": memory(lambda x: x.sum(), (gib // 4,), outputs=0), "row-sums-f32": memory(lambda x: x.sum(-1), (65536, 4096), outputs=0),
-        "cumsum-rows-f32": memory(lambda x: x.cumsum(-1), (4096, 32768)), "cumsum-long-f32": memory(lambda x: x.cumsum(-1), (1 << 24,)),
-        "sort-rows-f32": memory(lambda x: x.sort(-1)[0], (4096, 4096)), "sort-long-f32": memory(lambda x: x.sort(-1)[0], (1 << 20,)),
+        "attention-4096": attention(16, 4096, 4096, 128),
+        "attention-4096-causal": attention(16, 4096, 4096, 128, causal=True),
+        "attention-16384": attention(16, 16384, 16384, 128),
+        "attention-16384-causal": attention(16, 16384, 16384, 128, causal=True),
+        "attention-gqa-4096-causal": attention(32, 4096, 4096, 128, causal=True, kv_heads=8),
+        "attention-step-8192": attention(32, 1, 8192, 128, kv_heads=8),
+        "pointwise-f32": memory(lambda x: F.gelu(x) * 2 + 1, (gib // 8,)),
+        "pointwise-bf16": memory(lambda x: F.silu(x), (gib // 4,), bf16),
+        "transpose-f32": memory(lambda x: x.t().contiguous(), (16384, 8192)),
+        "transpose-bf16": memory(lambda x: x.t().contiguous(), (16384, 16384), bf16),
+        "channels-last-bf16": memory(lambda x: x.permute(0, 2, 3, 1).contiguous() + 1, (64, 256, 128, 128), bf16),
+        "layernorm-bf16": memory(lambda x: F.layer_norm(x, (4096,)), (65536, 4096), bf16),
+        "rmsnorm-bf16": memory(rms_norm, (65536, 4096), bf16, extra=((4096,),)),
+        "softmax-f32": memory(lambda x: x.softmax(-1), (32768, 4096)),
+        "sum-f32": memory(lambda x: x.sum(), (gib // 4,), outputs=0),
+        "row-sums-f32": memory(lambda x: x.sum(-1), (65536, 4096), outputs=0),
+        "cumsum-rows-f32": memory(lambda x: x.cumsum(-1), (4096, 32768)),
+        "cumsum-long-f32": memory(lambda x: x.cumsum(-1), (1 << 24,)),
+        "sort-rows-f32": memory(lambda x: x.sort(-1)[0], (4096, 4096)),
+        "sort-long-f32": memory(lambda x: x.sort(-1)[0], (1 << 20,)),
         "decode-step": decoder("decode", 1, 1024, 8, 2048, 8192, 32, 8, 32000),
         "llama-prefill": decoder("models", 512, 512, 8, 2048, 8192, 32, 8, 32000),
-        "bert-base-f32": encoder(1, 128, layers=12, hidden=768, heads=12, words=30522), "bert-base-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=30522),
-        "gpt2-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=50257, causal=True), "vit-b16-bf16": encoder(8, 0, bf16, image=224, layers=12, hidden=768, heads=12), "resnet50-f32": resnet(8, 224, 64, (3, 4, 6, 3)), **checks(130)}
+        "bert-base-f32": encoder(1, 128, layers=12, hidden=768, heads=12, words=30522),
+        "bert-base-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=30522),
+        "gpt2-bf16": encoder(8, 128, bf16, layers=12, hidden=768, heads=12, words=50257, causal=True),
+        "vit-b16-bf16": encoder(8, 0, bf16, image=224, layers=12, hidden=768, heads=12),
+        "resnet50-f32": resnet(8, 224, 64, (3, 4, 6, 3)),
+        **checks(130),
+    }

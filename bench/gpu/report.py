@@ -1,4 +1,5 @@
 """The page of results: tables of what results.json holds, with the goals beside what was measured."""
+
 import math
 
 
@@ -67,13 +68,28 @@ def goals(results):
 
 def page(results):
     rows, machine = results["rows"], results["machine"]
-    text = [f"# {machine.get('gpu')}, {machine.get('time')}", "",
-            "Written by `bench/gpu/run`" + (" in its dry mode: sizes are tiny, the GPU is emulated, and no time means anything." if results["tiny"] else ".") +
-            f" Commit {results['commit']}, compiled for {results['arch']}; torch {machine.get('torch')}, CUDA {machine.get('cuda')}; {machine.get('driver, clocks', 'no driver')}" +
-            (f"; a copy moves {machine['copy_gb_s']} GB/s." if "copy_gb_s" in machine else "."), ""]
+    text = [
+        f"# {machine.get('gpu')}, {machine.get('time')}",
+        "",
+        "Written by `bench/gpu/run`"
+        + (" in its dry mode: sizes are tiny, the GPU is emulated, and no time means anything." if results["tiny"] else ".")
+        + f" Commit {results['commit']}, compiled for {results['arch']}; torch {machine.get('torch')}, CUDA {machine.get('cuda')}; {machine.get('driver, clocks', 'no driver')}"
+        + (f"; a copy moves {machine['copy_gb_s']} GB/s." if "copy_gb_s" in machine else "."),
+        "",
+    ]
     if not results["tiny"]:
-        text += ["## Goals", "", table(["figure", "measured", "goal", ""], [(f, number(v), g, "met" if met else "missed") for f, v, g, met in goals(results)]), ""]
-    text += ["## Programs", "", "Times are medians of rounds in which all systems take turns. Errors are relative, in the Euclidean norm, against float32 or wider.", ""]
+        text += [
+            "## Goals",
+            "",
+            table(["figure", "measured", "goal", ""], [(f, number(v), g, "met" if met else "missed") for f, v, g, met in goals(results)]),
+            "",
+        ]
+    text += [
+        "## Programs",
+        "",
+        "Times are medians of rounds in which all systems take turns. Errors are relative, in the Euclidean norm, against float32 or wider.",
+        "",
+    ]
     packed = {entry["name"]: entry for entry in results.get("package", [])}
     body = [(name, "not compiled: " + one_line(entry["failed"]), "", "", "", "", "") for name, entry in packed.items() if "failed" in entry]
     for row in rows:
@@ -82,19 +98,44 @@ def page(results):
         if "failed" in row:
             body.append((row["name"], "failed: " + one_line(row["failed"]), "", "", "", "", compiled))
             continue
-        peers = ", ".join([*(f"{name} {number(ms)}" for name, ms in row.get("peers", {}).items()), *(f"{name} failed" for name in row.get("failed_peers", {}))])
+        peers = ", ".join(
+            [
+                *(f"{name} {number(ms)}" for name, ms in row.get("peers", {}).items()),
+                *(f"{name} failed" for name in row.get("failed_peers", {})),
+            ]
+        )
         state = "right" if row["right"] and row["repeats"] else "WRONG"
-        body.append((row["name"], state + (", " + one_line(row["unfinished"]) if "unfinished" in row else ""), f"{row['error']:.1e}", number(row.get("ms")), rate(row) if "ms" in row else "", peers, compiled))
+        body.append(
+            (
+                row["name"],
+                state + (", " + one_line(row["unfinished"]) if "unfinished" in row else ""),
+                f"{row['error']:.1e}",
+                number(row.get("ms")),
+                rate(row) if "ms" in row else "",
+                peers,
+                compiled,
+            )
+        )
     text += [table(["program", "", "error", "ms", "", "others, ms", "compiled in, size"], body), ""]
-    for title, key, head in (("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")), ("Nsight Compute", "profile", ("program", "kernel", "figures"))):
+    for title, key, head in (
+        ("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")),
+        ("Nsight Compute", "profile", ("program", "kernel", "figures")),
+    ):
         entries = results.get(key)
         text += [f"## {title}", ""]
         if isinstance(entries, str):
             text += [entries, ""]
         elif key == "sanitizer":
-            text += [table(head, [(e["name"], e["tool"], e["state"], "" if e["errors"] is None else e["errors"]) for e in entries or []]), ""]
+            text += [
+                table(head, [(e["name"], e["tool"], e["state"], "" if e["errors"] is None else e["errors"]) for e in entries or []]),
+                "",
+            ]
         else:
-            lines = [(e["name"], k["kernel"], ", ".join(f"{label} {value}" for label, value in k.items() if label != "kernel")) for e in entries or [] for k in e["kernels"]]
+            lines = [
+                (e["name"], k["kernel"], ", ".join(f"{label} {value}" for label, value in k.items() if label != "kernel"))
+                for e in entries or []
+                for k in e["kernels"]
+            ]
             lines += [(e["name"], e["state"], "") for e in entries or [] if not e["kernels"]]
             text += [table(head, lines), ""]
     return "\n".join(text)

@@ -1,4 +1,5 @@
 """compute-sanitizer and Nsight Compute on programs of the package, each in a process of its own."""
+
 import csv
 import io
 import os
@@ -7,10 +8,19 @@ import shutil
 import subprocess
 
 # Statuses of the driver that a program asks for and deals with are no errors; memory comes and goes in the order of streams.
-SANITIZERS = {"memcheck": ["--padding", "32", "--report-api-errors", "no", "--track-stream-ordered-races", "all"], "racecheck": ["--racecheck-report", "all"],
-              "synccheck": [], "initcheck": []}
-METRICS = {"gpu__time_duration.sum": "ns", "dram__throughput.avg.pct_of_peak_sustained_elapsed": "memory %", "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute %",
-           "launch__registers_per_thread": "registers", "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy %"}
+SANITIZERS = {
+    "memcheck": ["--padding", "32", "--report-api-errors", "no", "--track-stream-ordered-races", "all"],
+    "racecheck": ["--racecheck-report", "all"],
+    "synccheck": [],
+    "initcheck": [],
+}
+METRICS = {
+    "gpu__time_duration.sum": "ns",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "memory %",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute %",
+    "launch__registers_per_thread": "registers",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy %",
+}
 # What not every GPU counts under this name.
 MORE_METRICS = {"sm__inst_executed_pipe_tensor.sum": "tensor instructions"}
 KERNELS = "regex:^(map|contract|attention|scan|sort|scatter|repeat|strided_copy)"
@@ -41,9 +51,24 @@ def sanitize(path, programs, child, timeout):
                 code, out, err = run([path, *general[:4], *child(name)], timeout)
             text = out + err
             found = re.search(r"ERROR SUMMARY: (\d+) error", text) or re.search(r"RACECHECK SUMMARY: (\d+) hazard", text)
-            state = "timed out" if code is None else "clean" if code == 0 and found and found[1] == "0" else "found" if code == 86 or found and found[1] != "0" else "failed"
-            rows.append({"tool": tool, "name": name, "state": state, "errors": int(found[1]) if found else None,
-                         "text": "" if state == "clean" else text.strip()[-1500:]})
+            state = (
+                "timed out"
+                if code is None
+                else "clean"
+                if code == 0 and found and found[1] == "0"
+                else "found"
+                if code == 86 or found and found[1] != "0"
+                else "failed"
+            )
+            rows.append(
+                {
+                    "tool": tool,
+                    "name": name,
+                    "state": state,
+                    "errors": int(found[1]) if found else None,
+                    "text": "" if state == "clean" else text.strip()[-1500:],
+                }
+            )
     return rows
 
 
@@ -51,7 +76,9 @@ def read_kernels(text, metrics):
     """The rows of ncu's table, which other lines may surround; the first has the units."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = [line for line in csv.DictReader(io.StringIO("\n".join(lines))) if (line.get("ID") or "").isdigit()]
-    return [{"kernel": row.get("Kernel Name", "?")[:60], **{label: row.get(metric) or "" for metric, label in metrics.items()}} for row in rows]
+    return [
+        {"kernel": row.get("Kernel Name", "?")[:60], **{label: row.get(metric) or "" for metric, label in metrics.items()}} for row in rows
+    ]
 
 
 def profile(path, programs, child, timeout):
@@ -59,12 +86,33 @@ def profile(path, programs, child, timeout):
     rows = []
     for name in programs:
         for metrics in ({**METRICS, **MORE_METRICS}, METRICS):
-            command = [path, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(metrics), "--kernel-name", KERNELS,
-                       "--launch-count", "40", *child(name)]
+            command = [
+                path,
+                "--clock-control",
+                "none",
+                "--csv",
+                "--page",
+                "raw",
+                "--print-units",
+                "base",
+                "--metrics",
+                ",".join(metrics),
+                "--kernel-name",
+                KERNELS,
+                "--launch-count",
+                "40",
+                *child(name),
+            ]
             code, out, err = run(command, timeout)
             kernels = read_kernels(out, metrics)
             if kernels or code is None:
                 break
-        rows.append({"name": name, "state": "timed out" if code is None else "profiled" if kernels else "failed", "kernels": kernels,
-                     "text": "" if kernels else (out + err).strip()[-1500:]})
+        rows.append(
+            {
+                "name": name,
+                "state": "timed out" if code is None else "profiled" if kernels else "failed",
+                "kernels": kernels,
+                "text": "" if kernels else (out + err).strip()[-1500:],
+            }
+        )
     return rows

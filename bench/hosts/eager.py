@@ -1,4 +1,5 @@
 """Runs a model in eager PyTorch under the commands of protocol.h. Usage: eager.py NAME tiny|published THREADS"""
+
 import pathlib
 import sys
 import time

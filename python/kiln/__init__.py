@@ -8,6 +8,7 @@
 Inputs are torch tensors, numpy arrays or Python scalars and are borrowed, not copied; an input that the program mutates is
 written in place. Outputs are torch tensors when any input is one, numpy arrays otherwise; they own their memory.
 """
+
 from ._compile import compile  # the name that users expect
 from ._model import KilnError, Model, load
 

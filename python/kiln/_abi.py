@@ -1,4 +1,5 @@
 """The C ABI of a compiled model (include/kiln-c/model.h) in ctypes, and DLPack 1.x beneath it."""
+
 import ctypes as C
 
 CPU, CUDA = 1, 2
@@ -6,11 +7,26 @@ STATUS = ["ok", "invalid argument", "shape mismatch", "unsupported", "out of mem
 
 # dtype name as PyTorch spells it -> DLPack (type code, bits)
 DTYPES = {
-    "bool": (6, 8), "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "uint64": (1, 64),
-    "int8": (0, 8), "int16": (0, 16), "int32": (0, 32), "int64": (0, 64),
-    "float16": (2, 16), "float32": (2, 32), "float64": (2, 64), "bfloat16": (4, 16),
-    "complex32": (5, 32), "complex64": (5, 64), "complex128": (5, 128),
-    "float8_e4m3fn": (10, 8), "float8_e4m3fnuz": (11, 8), "float8_e5m2": (12, 8), "float8_e5m2fnuz": (13, 8),
+    "bool": (6, 8),
+    "uint8": (1, 8),
+    "uint16": (1, 16),
+    "uint32": (1, 32),
+    "uint64": (1, 64),
+    "int8": (0, 8),
+    "int16": (0, 16),
+    "int32": (0, 32),
+    "int64": (0, 64),
+    "float16": (2, 16),
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "bfloat16": (4, 16),
+    "complex32": (5, 32),
+    "complex64": (5, 64),
+    "complex128": (5, 128),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
 }
 DTYPE_NAMES = {value: name for name, value in DTYPES.items()}
 
@@ -24,8 +40,15 @@ class DLDataType(C.Structure):
 
 
 class DLTensor(C.Structure):
-    _fields_ = [("data", C.c_void_p), ("device", DLDevice), ("ndim", C.c_int32), ("dtype", DLDataType),
-                ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)), ("byte_offset", C.c_uint64)]
+    _fields_ = [
+        ("data", C.c_void_p),
+        ("device", DLDevice),
+        ("ndim", C.c_int32),
+        ("dtype", DLDataType),
+        ("shape", C.POINTER(C.c_int64)),
+        ("strides", C.POINTER(C.c_int64)),
+        ("byte_offset", C.c_uint64),
+    ]
 
 
 class DLManagedTensorVersioned(C.Structure):
@@ -34,8 +57,13 @@ class DLManagedTensorVersioned(C.Structure):
 
 ManagedPointer = C.POINTER(DLManagedTensorVersioned)
 DLManagedTensorVersioned._fields_ = [
-    ("major", C.c_uint32), ("minor", C.c_uint32), ("context", C.c_void_p), ("deleter", C.CFUNCTYPE(None, ManagedPointer)),
-    ("flags", C.c_uint64), ("tensor", DLTensor)]
+    ("major", C.c_uint32),
+    ("minor", C.c_uint32),
+    ("context", C.c_void_p),
+    ("deleter", C.CFUNCTYPE(None, ManagedPointer)),
+    ("flags", C.c_uint64),
+    ("tensor", DLTensor),
+]
 
 
 # Errors are raised, so the model need not write them to stderr as well.
@@ -44,17 +72,30 @@ SILENT = _LogFunction(lambda context, level, message: None)
 
 
 class Options(C.Structure):
-    _fields_ = [("struct_size", C.c_uint32), ("num_threads", C.c_int32), ("device_index", C.c_int32), ("reserved", C.c_int32),
-                ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p), ("alloc", C.c_void_p), ("dealloc", C.c_void_p),
-                ("alloc_ctx", C.c_void_p), ("log", _LogFunction), ("log_ctx", C.c_void_p), ("weights_path", C.c_char_p)]
+    _fields_ = [
+        ("struct_size", C.c_uint32),
+        ("num_threads", C.c_int32),
+        ("device_index", C.c_int32),
+        ("reserved", C.c_int32),
+        ("parallel_for", C.c_void_p),
+        ("parallel_ctx", C.c_void_p),
+        ("alloc", C.c_void_p),
+        ("dealloc", C.c_void_p),
+        ("alloc_ctx", C.c_void_p),
+        ("log", _LogFunction),
+        ("log_ctx", C.c_void_p),
+        ("weights_path", C.c_char_p),
+    ]
 
 
 _FUNCTIONS = {
     "kiln_abi_version": (C.c_uint32, []),
     "kiln_model_info": (C.c_char_p, []),
     "kiln_model_create": (C.c_int32, [C.POINTER(Options), C.POINTER(C.c_void_p)]),
-    "kiln_model_run": (C.c_int32, [C.c_void_p, C.POINTER(C.POINTER(DLTensor)), C.c_size_t, C.POINTER(ManagedPointer),
-                                   C.c_size_t, C.c_void_p]),
+    "kiln_model_run": (
+        C.c_int32,
+        [C.c_void_p, C.POINTER(C.POINTER(DLTensor)), C.c_size_t, C.POINTER(ManagedPointer), C.c_size_t, C.c_void_p],
+    ),
     "kiln_model_set_constant": (C.c_int32, [C.c_void_p, C.c_char_p, C.POINTER(DLTensor)]),
     "kiln_model_destroy": (None, [C.c_void_p]),
     "kiln_last_error": (C.c_char_p, []),
@@ -74,8 +115,9 @@ def make_tensor(address, dtype, shape, strides, device=(CPU, 0)):
     """A DLTensor over borrowed memory; strides are in elements. The structure keeps its shape and strides alive."""
     code, bits = DTYPES[dtype]
     rank = len(shape)
-    return DLTensor(address, DLDevice(*device), rank, DLDataType(code, bits, 1), (C.c_int64 * rank)(*shape),
-                    (C.c_int64 * rank)(*strides), 0)
+    return DLTensor(
+        address, DLDevice(*device), rank, DLDataType(code, bits, 1), (C.c_int64 * rank)(*shape), (C.c_int64 * rank)(*strides), 0
+    )
 
 
 _new_capsule = C.pythonapi.PyCapsule_New

@@ -1,4 +1,5 @@
 """Calling the compiler."""
+
 import copy
 import os
 import pathlib
@@ -30,20 +31,27 @@ def _flags(options):
 def _writes_unseen(program):
     """A custom operator writes its arguments: a saved program has no schema that says so."""
     import torch
+
     nodes = (node for module in program.graph_module.modules() for node in getattr(module, "graph", torch.fx.Graph()).nodes)
-    return any(isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in ("aten", "prims") and node.target._schema.is_mutable
-               for node in nodes)
+    return any(
+        isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in ("aten", "prims") and node.target._schema.is_mutable
+        for node in nodes
+    )
 
 
 def _tensors(program):
     """Parameters, buffers and constants by name."""
     import torch
-    return {name: value for held in (program.state_dict, program.constants) for name, value in held.items() if isinstance(value, torch.Tensor)}
+
+    return {
+        name: value for held in (program.state_dict, program.constants) for name, value in held.items() if isinstance(value, torch.Tensor)
+    }
 
 
 def _has_wrappers(program):
     """A tensor made of tensors: decomposition leaves those, and what the program does with them."""
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
     return any(map(is_traceable_wrapper_subclass, _tensors(program).values()))
 
 
@@ -51,6 +59,7 @@ def _with_plain_tensors(program):
     """`program` with tensors for those of subclasses, which would be saved as pickled Python objects."""
     import torch
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
     plain = {}
     for name, value in _tensors(program).items():
         if type(value.data) is not torch.Tensor and not is_traceable_wrapper_subclass(value):
@@ -68,6 +77,7 @@ def _custom_op_flags(custom_ops, link):
     """`custom_ops` maps operators that are registered in this process to C functions."""
     for name, function in (custom_ops or {}).items():
         import torch
+
         space, _, rest = name.partition("::")
         base, _, overload = rest.partition(".")
         schema = getattr(getattr(getattr(torch.ops, space), base), overload or "default")._schema
@@ -88,6 +98,7 @@ def compile(program, output=None, *, threads=0, custom_ops=None, link=(), **opti
             source = os.fspath(program)
         else:
             import torch
+
             source = os.path.join(folder, "model.pt2")
             if _writes_unseen(program) or _has_wrappers(program):
                 program = program.run_decompositions({})
@@ -96,11 +107,20 @@ def compile(program, output=None, *, threads=0, custom_ops=None, link=(), **opti
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")
             output = os.path.join(kept.name, "model.so")
-        command = [find_compiler(), source, "-o", os.fspath(output), "--progress=never", *_flags(options),
-                   *_custom_op_flags(custom_ops, link)]
+        command = [
+            find_compiler(),
+            source,
+            "-o",
+            os.fspath(output),
+            "--progress=never",
+            *_flags(options),
+            *_custom_op_flags(custom_ops, link),
+        ]
         result = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if result.returncode:
-            raise KilnError(1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}")
+            raise KilnError(
+                1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}"
+            )
     model = load(output, threads)
     model._kept = kept
     return model

@@ -1,4 +1,5 @@
 """Loading and calling a compiled model."""
+
 import ctypes as C
 import json
 import os
@@ -32,8 +33,12 @@ class _Memory:
         kind = "V" if _is_raw(tensor.dtype) else {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}[tensor.dtype.code]
         strides = [tensor.strides[i] * size for i in range(tensor.ndim)] if tensor.strides else None
         self.__array_interface__ = {
-            "version": 3, "shape": tuple(tensor.shape[: tensor.ndim]), "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
-            "data": (tensor.data + tensor.byte_offset, False), "strides": tuple(strides) if strides is not None else None}
+            "version": 3,
+            "shape": tuple(tensor.shape[: tensor.ndim]),
+            "typestr": f"{'|' if size == 1 else '<'}{kind}{size}",
+            "data": (tensor.data + tensor.byte_offset, False),
+            "strides": tuple(strides) if strides is not None else None,
+        }
 
     def __del__(self):
         _release(self.managed)
@@ -56,6 +61,7 @@ def _to_numpy(managed):
     if array.dtype.kind == "V":
         try:
             import ml_dtypes
+
             array = array.view(getattr(ml_dtypes, name))
         except (ImportError, AttributeError):
             pass  # raw bytes are the best that numpy alone can do
@@ -64,6 +70,7 @@ def _to_numpy(managed):
 
 def _to_torch(managed):
     import torch
+
     if managed.contents.tensor.device.type == _abi.CPU and 0 in managed.contents.tensor.shape[: managed.contents.tensor.ndim]:
         tensor = managed.contents.tensor
         dtype = getattr(torch, _abi.DTYPE_NAMES[tensor.dtype.code, tensor.dtype.bits])
@@ -125,8 +132,12 @@ class Model:
         self._check(self._library.kiln_model_create(C.byref(options), C.byref(self._handle)))
 
     def _make_options(self, threads, weights):
-        return _abi.Options(struct_size=C.sizeof(_abi.Options), num_threads=threads, log=_abi.SILENT,
-                            weights_path=os.fsencode(weights) if weights is not None else None)
+        return _abi.Options(
+            struct_size=C.sizeof(_abi.Options),
+            num_threads=threads,
+            log=_abi.SILENT,
+            weights_path=os.fsencode(weights) if weights is not None else None,
+        )
 
     def _check(self, status):
         if status:
@@ -168,6 +179,7 @@ class Model:
     def __repr__(self):
         def text(entries):
             return ", ".join(f"{entry['name']}: {entry['dtype']}{entry['shape']}" for entry in entries)
+
         return f"<kiln.Model {self.info['name']} ({text(self.inputs)}) -> ({text(self.outputs)})>"
 
 

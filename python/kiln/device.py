@@ -1,9 +1,10 @@
 """The device "kiln" for eager PyTorch: every operator of generator/ops.yaml, registered with PyTorch's dispatcher.
 
-    import kiln.device
-    kiln.device.register()
-    x = torch.randn(3, 4, device="kiln")
+import kiln.device
+kiln.device.register()
+x = torch.randn(3, 4, device="kiln")
 """
+
 import os
 import pathlib
 import types
@@ -21,6 +22,7 @@ def find_library():
 def register():
     """Makes the device known to this process. Does nothing the second time."""
     import torch
+
     if hasattr(torch, "kiln"):
         return
     torch.ops.load_library(find_library())

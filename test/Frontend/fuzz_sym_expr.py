@@ -104,8 +104,27 @@ class Generator:
         a, b = self.integer(depth - 1), self.integer(depth - 1)
         divisor = ("Integer", rng.choice([-7, -3, -1, 1, 2, 3, 4, 6, 8]))
         count = self.constant(0, 4)
-        name = rng.choice(["Add", "Mul", "Pow", "FloorDiv", "CeilDiv", "Mod", "PythonMod", "ModularIndexing",
-                           "Max", "Min", "Abs", "Identity", "LShift", "RShift", "Where", "Piecewise", "round"])
+        name = rng.choice(
+            [
+                "Add",
+                "Mul",
+                "Pow",
+                "FloorDiv",
+                "CeilDiv",
+                "Mod",
+                "PythonMod",
+                "ModularIndexing",
+                "Max",
+                "Min",
+                "Abs",
+                "Identity",
+                "LShift",
+                "RShift",
+                "Where",
+                "Piecewise",
+                "round",
+            ]
+        )
         if name == "round":
             return (rng.choice(["floor", "ceiling", "TruncToInt", "RoundToInt"]), self.fraction(depth - 1))
         if name == "Piecewise":
@@ -127,16 +146,22 @@ class Generator:
     def fraction(self, depth):
         a = self.integer(depth)
         divisor = self.constant(1, 9)
-        return self.rng.choice([
-            ("IntTrueDiv", a, divisor),
-            ("FloatTrueDiv", ("ToFloat", a), divisor),
-            ("Mul", ("Rational", self.constant(-9, 9), divisor), a),
-            ("Add", ("Mul", ("Rational", self.constant(1, 9), divisor), a), ("Mul", ("Rational", self.constant(1, 9), ("Integer", 4)), a)),
-            ("Mul", ("Float", self.rng.choice([0.5, 0.25, 1.5, 2.0, -0.375])), ("ToFloat", a)),
-            ("Add", ("FloatTrueDiv", ("ToFloat", a), divisor), ("Float", self.rng.choice([0.5, 1.0]))),
-            ("Mul", a, ("Pow", divisor, ("Integer", -1))),
-            ("IntTrueDiv", a, ("symbol", self.rng.choice(BACKED))),
-        ])
+        return self.rng.choice(
+            [
+                ("IntTrueDiv", a, divisor),
+                ("FloatTrueDiv", ("ToFloat", a), divisor),
+                ("Mul", ("Rational", self.constant(-9, 9), divisor), a),
+                (
+                    "Add",
+                    ("Mul", ("Rational", self.constant(1, 9), divisor), a),
+                    ("Mul", ("Rational", self.constant(1, 9), ("Integer", 4)), a),
+                ),
+                ("Mul", ("Float", self.rng.choice([0.5, 0.25, 1.5, 2.0, -0.375])), ("ToFloat", a)),
+                ("Add", ("FloatTrueDiv", ("ToFloat", a), divisor), ("Float", self.rng.choice([0.5, 1.0]))),
+                ("Mul", a, ("Pow", divisor, ("Integer", -1))),
+                ("IntTrueDiv", a, ("symbol", self.rng.choice(BACKED))),
+            ]
+        )
 
     def condition(self, depth):
         kind = self.rng.random()
@@ -162,12 +187,29 @@ class Guards:
     def integer(self, depth):
         rng = self.rng
         if depth == 0 or rng.random() < 0.2:
-            return rng.choice(["L['x'].size()[0]", "L['x'].size()[1]", "L['x'].stride()[0]", "L['n']", str(rng.randint(0, 9)), f"(-{rng.randint(1, 9)})"])
+            return rng.choice(
+                ["L['x'].size()[0]", "L['x'].size()[1]", "L['x'].stride()[0]", "L['n']", str(rng.randint(0, 9)), f"(-{rng.randint(1, 9)})"]
+            )
         a, b = self.integer(depth - 1), self.integer(depth - 1)
         divisor = rng.choice([2, 3, 4, 8, "L['x'].size()[0]"])
-        return rng.choice([f"{a} + {b}", f"({a})*({b})", f"(({a}) // {divisor})", f"(({a}) % {divisor})", f"max({a}, {b})", f"min({a}, {b}, 7)",
-                           f"math.floor(({a}) / {divisor})", f"math.ceil(({a}) / {divisor})", f"math.trunc(2.5*torch.sym_float({a}))", f"math.floor(0.2*torch.sym_float({rng.choice(SIZES)}))", f"round(({a}) / {divisor})",
-                           f"abs({a})", f"({a} if {self.condition(depth - 1)} else {b})", f"({a})*({a})"])
+        return rng.choice(
+            [
+                f"{a} + {b}",
+                f"({a})*({b})",
+                f"(({a}) // {divisor})",
+                f"(({a}) % {divisor})",
+                f"max({a}, {b})",
+                f"min({a}, {b}, 7)",
+                f"math.floor(({a}) / {divisor})",
+                f"math.ceil(({a}) / {divisor})",
+                f"math.trunc(2.5*torch.sym_float({a}))",
+                f"math.floor(0.2*torch.sym_float({rng.choice(SIZES)}))",
+                f"round(({a}) / {divisor})",
+                f"abs({a})",
+                f"({a} if {self.condition(depth - 1)} else {b})",
+                f"({a})*({a})",
+            ]
+        )
 
     def condition(self, depth):
         rng = self.rng
@@ -201,10 +243,30 @@ class Floats:
         a, b = self.number(depth - 1), self.number(depth - 1)
         divisor = rng.choice(["2", "3", "(-7)", "0.3", "(-1.5)", "L['n']"])
         power = rng.choice(["0.5", "1.5", "0.3333333333333333", "(-0.5)", "2", "(-1)"])
-        return rng.choice([f"{a} + {b}", f"{a} - {b}", f"({a})*({b})", f"({a}) / {divisor}", f"({a}) // {divisor}", f"({a}) % {divisor}",
-                           f"abs({a}) ** {power}", f"1.05 ** ({divisor})", f"-({a})", f"math.trunc({a})", f"math.floor({a})", f"math.ceil({a})", f"round({a})",
-                           f"torch.sym_float({a})", f"min({a}, {b}, 7)", f"max({a}, {b})", f"math.sqrt(abs({a}))", f"math.log(abs({a}) + 1)",
-                           f"math.exp(min({a}, 9))", f"({a} if {self.condition(depth - 1)} else {b})"])
+        return rng.choice(
+            [
+                f"{a} + {b}",
+                f"{a} - {b}",
+                f"({a})*({b})",
+                f"({a}) / {divisor}",
+                f"({a}) // {divisor}",
+                f"({a}) % {divisor}",
+                f"abs({a}) ** {power}",
+                f"1.05 ** ({divisor})",
+                f"-({a})",
+                f"math.trunc({a})",
+                f"math.floor({a})",
+                f"math.ceil({a})",
+                f"round({a})",
+                f"torch.sym_float({a})",
+                f"min({a}, {b}, 7)",
+                f"max({a}, {b})",
+                f"math.sqrt(abs({a}))",
+                f"math.log(abs({a}) + 1)",
+                f"math.exp(min({a}, 9))",
+                f"({a} if {self.condition(depth - 1)} else {b})",
+            ]
+        )
 
     def condition(self, depth):
         rng = self.rng

@@ -23,9 +23,25 @@ PROGRAMS = {
     "mutating": lambda: (programs.Mutating(), (torch.ones(3),), {"decompose": True}),
 }
 # What a program may do without: arguments that have a default, and fields that newer writers added.
-OPTIONAL = {"kind", "is_hop_single_tensor_return", "name", "is_single_tensor_return", "custom_obj_values",
-            "sym_float_values", "metadata", "treespec_namedtuple_fields", "verifiers", "torch_version", "guards_code",
-            "hint", "index", "min_val", "max_val", "forward_arg_names", "signature"}
+OPTIONAL = {
+    "kind",
+    "is_hop_single_tensor_return",
+    "name",
+    "is_single_tensor_return",
+    "custom_obj_values",
+    "sym_float_values",
+    "metadata",
+    "treespec_namedtuple_fields",
+    "verifiers",
+    "torch_version",
+    "guards_code",
+    "hint",
+    "index",
+    "min_val",
+    "max_val",
+    "forward_arg_names",
+    "signature",
+}
 
 
 @pytest.fixture(params=PROGRAMS)
@@ -36,8 +52,10 @@ def archive(request, export):
 
 def check(archive, folder, changes):
     """Imports an archive for each (description, member, document) and returns the answers."""
-    paths = [archive.write(folder / f"{i}.pt2", {member: document, "data/sample_inputs/model.pt": b""})
-             for i, (_, member, document) in enumerate(changes)]
+    paths = [
+        archive.write(folder / f"{i}.pt2", {member: document, "data/sample_inputs/model.pt": b""})
+        for i, (_, member, document) in enumerate(changes)
+    ]
     answers = import_all(paths)
     for path, answer in zip(paths, answers):
         assert answer == "ok" or answer.startswith(f"{path}: "), answer
@@ -54,11 +72,17 @@ def test_every_kind_of_damage(archive, tmp_path):
 
 def test_missing_fields_are_named(archive, tmp_path):
     document = archive.json()
-    places = [path for path in mutate.paths(document)
-              if isinstance(path[-1], str) and path[-1] not in OPTIONAL and "metadata" not in path
-              and "module_call_graph" not in path and path[-2:-1] not in [("tensor_values",), ("opset_version",)]
-              and path[-2:-1] not in [("range_constraints",), ("sym_int_values",), ("sym_bool_values",)]
-              and path[-2:-1] not in [("sym_float_values",)]]
+    places = [
+        path
+        for path in mutate.paths(document)
+        if isinstance(path[-1], str)
+        and path[-1] not in OPTIONAL
+        and "metadata" not in path
+        and "module_call_graph" not in path
+        and path[-2:-1] not in [("tensor_values",), ("opset_version",)]
+        and path[-2:-1] not in [("range_constraints",), ("sym_int_values",), ("sym_bool_values",)]
+        and path[-2:-1] not in [("sym_float_values",)]
+    ]
     places = random.Random(1).sample(places, min(len(places), 300))
     answers = check(archive, tmp_path, [(path, MEMBERS[0], mutate.remove(document, path)) for path in places])
     for path, answer in zip(places, answers):
@@ -123,11 +147,14 @@ def test_missing_member(layers, tmp_path, member):
     assert member in answer or "no exported program" in answer
 
 
-@pytest.mark.parametrize("member, text, reason", [
-    ("byteorder", b"big", "byteorder is 'big'"),
-    ("archive_version", b"7", "archive_version is '7'"),
-    ("archive_format", b"zip", "archive_format is 'zip'"),
-])
+@pytest.mark.parametrize(
+    "member, text, reason",
+    [
+        ("byteorder", b"big", "byteorder is 'big'"),
+        ("archive_version", b"7", "archive_version is '7'"),
+        ("archive_format", b"zip", "archive_format is 'zip'"),
+    ],
+)
 def test_foreign_archive(layers, tmp_path, member, text, reason):
     assert reason in refusal(layers, tmp_path, {member: text})
 
@@ -141,19 +168,22 @@ def test_schema_version(layers, tmp_path):
     assert answer == "ok"
 
 
-@pytest.mark.parametrize("text, reason", [
-    (b"", "unexpected end"),
-    (b"{", "expected a key"),
-    (b'{"a": 1} x', "unexpected text"),
-    (b'{"a": 01}', "expected a value"),
-    (b'{"schema_version": {"major": 99999999999999999999, "minor": 0}}', "more than 64 bits"),
-    (b'{"a": "\xff"}', "invalid UTF-8"),
-    (b'{"a": "\n"}', "control character"),
-    (b'{"a": "\\x"}', "bad escape"),
-    (b"[" * 100000, "nested too deeply"),
-    (b'{"a":' * 100000, "nested too deeply"),
-    (b"[]", "expected object"),
-])
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (b"", "unexpected end"),
+        (b"{", "expected a key"),
+        (b'{"a": 1} x', "unexpected text"),
+        (b'{"a": 01}', "expected a value"),
+        (b'{"schema_version": {"major": 99999999999999999999, "minor": 0}}', "more than 64 bits"),
+        (b'{"a": "\xff"}', "invalid UTF-8"),
+        (b'{"a": "\n"}', "control character"),
+        (b'{"a": "\\x"}', "bad escape"),
+        (b"[" * 100000, "nested too deeply"),
+        (b'{"a":' * 100000, "nested too deeply"),
+        (b"[]", "expected object"),
+    ],
+)
 def test_bad_json(layers, tmp_path, text, reason):
     answer = refusal(layers, tmp_path, {MEMBERS[0]: text})
     assert answer.startswith("models/model.json: ") and reason in answer
@@ -172,19 +202,25 @@ def test_short_weight(layers, tmp_path):
     assert "'table': needs 12 elements of 4 bytes" in answer and "has 47 bytes" in answer
 
 
-@pytest.mark.parametrize("change, reason", [
-    (lambda meta: meta.update(use_pickle=True), "a tensor subclass, which the archive holds pickled: save program.run_decompositions({})"),
-    (lambda meta: meta.update(path_name="weight_99"), "no member 'data/weights/weight_99'"),
-    (lambda meta: meta.update(path_name="../../etc/passwd"), "no member"),
-    (lambda meta: meta["tensor_meta"].update(dtype=8), "the graph expects"),
-    (lambda meta: meta["tensor_meta"].update(sizes=[{"as_int": 4}, {"as_int": 3}]), "the graph expects"),
-    (lambda meta: meta["tensor_meta"].update(storage_offset={"as_int": 1}), "needs 13 elements"),
-    (lambda meta: meta["tensor_meta"].update(storage_offset={"as_int": -1}), "storage offset"),
-    (lambda meta: meta["tensor_meta"].update(strides=[{"as_int": 2**62}, {"as_int": 1}]), "more than 2^63"),
-    (lambda meta: meta["tensor_meta"].update(strides=[{"as_int": -4}, {"as_int": 1}]), "stride"),
-    (lambda meta: meta["tensor_meta"].update(layout=1), "not strided"),
-    (lambda meta: meta["tensor_meta"].update(dtype=0), "scalar type 0"),
-])
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (
+            lambda meta: meta.update(use_pickle=True),
+            "a tensor subclass, which the archive holds pickled: save program.run_decompositions({})",
+        ),
+        (lambda meta: meta.update(path_name="weight_99"), "no member 'data/weights/weight_99'"),
+        (lambda meta: meta.update(path_name="../../etc/passwd"), "no member"),
+        (lambda meta: meta["tensor_meta"].update(dtype=8), "the graph expects"),
+        (lambda meta: meta["tensor_meta"].update(sizes=[{"as_int": 4}, {"as_int": 3}]), "the graph expects"),
+        (lambda meta: meta["tensor_meta"].update(storage_offset={"as_int": 1}), "needs 13 elements"),
+        (lambda meta: meta["tensor_meta"].update(storage_offset={"as_int": -1}), "storage offset"),
+        (lambda meta: meta["tensor_meta"].update(strides=[{"as_int": 2**62}, {"as_int": 1}]), "more than 2^63"),
+        (lambda meta: meta["tensor_meta"].update(strides=[{"as_int": -4}, {"as_int": 1}]), "stride"),
+        (lambda meta: meta["tensor_meta"].update(layout=1), "not strided"),
+        (lambda meta: meta["tensor_meta"].update(dtype=0), "scalar type 0"),
+    ],
+)
 def test_bad_weight(layers, tmp_path, change, reason):
     assert reason in refusal(layers, tmp_path, weight(layers, change))
 
@@ -214,7 +250,7 @@ def test_inflated_size_is_not_believed(layers, tmp_path):
     path = layers.write(tmp_path / "deflated.pt2", compression=zipfile.ZIP_DEFLATED)
     data = bytearray(path.read_bytes())
     header = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02"))
-    while b"models/model.json" not in data[header:header + 100]:
+    while b"models/model.json" not in data[header : header + 100]:
         header = data.index(b"PK\x01\x02", header + 4)
     struct.pack_into("<I", data, header + 24, 0xFFFFFFF0)
     path.write_bytes(data)
@@ -232,22 +268,28 @@ def broken(layers, change):
     return {MEMBERS[0]: program}
 
 
-@pytest.mark.parametrize("change, parts", [
-    (lambda p: node(p, "relu.default")["inputs"][0]["arg"]["as_tensor"].update(name="nowhere"),
-     ["node 'relu' (", "programs.py:", "refers to 'nowhere', which is not defined", "'self' of aten.relu.default"]),
-    (lambda p: node(p, "relu.default")["outputs"][0]["as_tensor"].update(name="linear"), ["'linear' is defined twice"]),
-    (lambda p: node(p, "relu.default")["outputs"][0]["as_tensor"].update(name="nowhere"),
-     ["'nowhere' is not in tensor_values"]),
-    (lambda p: node(p, "relu.default")["inputs"].clear(), ["argument 'self' of aten.relu.default is missing"]),
-    (lambda p: node(p, "relu.default")["inputs"][0].update(name="x"), ["aten.relu.default has no argument 'x'"]),
-    (lambda p: node(p, "relu.default")["inputs"].append(node(p, "relu.default")["inputs"][0]), ["is given twice"]),
-    (lambda p: node(p, "split.Tensor")["inputs"][1].update(arg={"as_string": "two"}),
-     ["argument 'split_size' of aten.split.Tensor cannot be \"two\""]),
-    (lambda p: node(p, "cat.default")["inputs"][0].update(arg={"as_ints": [1, 2]}), ["ok"]),
-    (lambda p: p["graph_module"]["graph"]["outputs"][0]["as_tensor"].update(name="nowhere"), ["refers to 'nowhere'"]),
-    (lambda p: p["graph_module"]["graph"]["inputs"].pop(), ["expected one for each input of the graph"]),
-    (lambda p: p["graph_module"]["graph"]["inputs"].reverse(), ["input_specs[0]"]),
-])
+@pytest.mark.parametrize(
+    "change, parts",
+    [
+        (
+            lambda p: node(p, "relu.default")["inputs"][0]["arg"]["as_tensor"].update(name="nowhere"),
+            ["node 'relu' (", "programs.py:", "refers to 'nowhere', which is not defined", "'self' of aten.relu.default"],
+        ),
+        (lambda p: node(p, "relu.default")["outputs"][0]["as_tensor"].update(name="linear"), ["'linear' is defined twice"]),
+        (lambda p: node(p, "relu.default")["outputs"][0]["as_tensor"].update(name="nowhere"), ["'nowhere' is not in tensor_values"]),
+        (lambda p: node(p, "relu.default")["inputs"].clear(), ["argument 'self' of aten.relu.default is missing"]),
+        (lambda p: node(p, "relu.default")["inputs"][0].update(name="x"), ["aten.relu.default has no argument 'x'"]),
+        (lambda p: node(p, "relu.default")["inputs"].append(node(p, "relu.default")["inputs"][0]), ["is given twice"]),
+        (
+            lambda p: node(p, "split.Tensor")["inputs"][1].update(arg={"as_string": "two"}),
+            ["argument 'split_size' of aten.split.Tensor cannot be \"two\""],
+        ),
+        (lambda p: node(p, "cat.default")["inputs"][0].update(arg={"as_ints": [1, 2]}), ["ok"]),
+        (lambda p: p["graph_module"]["graph"]["outputs"][0]["as_tensor"].update(name="nowhere"), ["refers to 'nowhere'"]),
+        (lambda p: p["graph_module"]["graph"]["inputs"].pop(), ["expected one for each input of the graph"]),
+        (lambda p: p["graph_module"]["graph"]["inputs"].reverse(), ["input_specs[0]"]),
+    ],
+)
 def test_bad_reference(layers, tmp_path, change, parts):
     (answer,) = import_all([layers.write(tmp_path / "changed.pt2", broken(layers, change))])
     for part in parts:
@@ -262,13 +304,25 @@ def test_messages_are_one_sane_line(layers, tmp_path):
     assert len(answer) < 3000 and "\x1b" not in answer and "a b" in answer
 
 
-@pytest.mark.parametrize("text", [
-    "Add(" * 5000 + ")" * 5000, "Symbol('d0', integer=True)", "Pow(Symbol('s0'), Integer(1000000))",
-    "Mul(" + ", ".join(f"Add(Symbol('a{i}'), Symbol('b{i}'))" for i in range(40)) + ")",
-    "Max(" + ", ".join(f"Symbol('s{i}')" for i in range(2000)) + ")", "Integer(99999999999999999999)", "Symbol('s0'",
-    "sqrt(Symbol('s0'))", "FloorDiv(Symbol('s0'), Integer(0))", "Float('1.5', precision=53)",
-    "Symbol('min')", "", "(" * 10**6,
-], ids=lambda text: text[:20])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Add(" * 5000 + ")" * 5000,
+        "Symbol('d0', integer=True)",
+        "Pow(Symbol('s0'), Integer(1000000))",
+        "Mul(" + ", ".join(f"Add(Symbol('a{i}'), Symbol('b{i}'))" for i in range(40)) + ")",
+        "Max(" + ", ".join(f"Symbol('s{i}')" for i in range(2000)) + ")",
+        "Integer(99999999999999999999)",
+        "Symbol('s0'",
+        "sqrt(Symbol('s0'))",
+        "FloorDiv(Symbol('s0'), Integer(0))",
+        "Float('1.5', precision=53)",
+        "Symbol('min')",
+        "",
+        "(" * 10**6,
+    ],
+    ids=lambda text: text[:20],
+)
 def test_bad_expression(export, tmp_path, text):
     module, inputs, options = programs.dynamic()
     archive = export(module, inputs, **options)

@@ -55,10 +55,16 @@ def test_arguments(layers):
     assert '"aten.split.Tensor"(%10) args = [#torch.arg<0>, 2, 1]' in text
     assert re.search(r'%\d+:2 = torch\.call "aten\.split\.Tensor"', text)
     assert re.search(r'"aten\.cat\.default"\(%11#0, %11#1\) args = \[\[#torch\.arg<0>, #torch\.arg<1>\], 1\]', text)
-    assert re.search(r'"aten\.to\.dtype"\(%\d+\) args = '
-                     r'\[#torch\.arg<0>, #torch\.dtype<f64>, false, false, #torch\.memory_format<contiguous>\]', text)
-    assert re.search(r'"aten\.full\.default"\(\) args = '
-                     r'\[\[2, 4\], 0x7FF0000000000000 : f64, unit, unit, #torch\.device<"cpu">, false\]', text)
+    assert re.search(
+        r'"aten\.to\.dtype"\(%\d+\) args = '
+        r"\[#torch\.arg<0>, #torch\.dtype<f64>, false, false, #torch\.memory_format<contiguous>\]",
+        text,
+    )
+    assert re.search(
+        r'"aten\.full\.default"\(\) args = '
+        r'\[\[2, 4\], 0x7FF0000000000000 : f64, unit, unit, #torch\.device<"cpu">, false\]',
+        text,
+    )
     assert re.search(r'"aten\.index\.Tensor"\(%\d+, %\d+\) args = \[#torch\.arg<0>, \[#torch\.arg<1>\]\]', text)
     assert re.search(r'"aten\.add\.Tensor"\(%\d+, %\d+\) args = \[#torch\.arg<0>, #torch\.arg<1>, 1\]', text)
 
@@ -79,13 +85,19 @@ def test_symbols(export):
     assert re.search(rf"torch\.ranges = \[\{{expr = #sym\.expr<2\*{batch}>, max = 128 : i64, min = 4 : i64\}}\]", text)
     assert not [target for target in calls(text) if "sym_size" in target or target == "_operator.floordiv"]
     assert f"#sym.expr<(2*{batch}) mod 3>" in text
-    assert re.search(r'"aten\.item\.default".* \{defines = \["u0"\], node = "item", values = \[#sym\.expr<u0>\]\} : '
-                     r"\(tensor<i64>\) -> tensor<i64>", text)
+    assert re.search(
+        r'"aten\.item\.default".* \{defines = \["u0"\], node = "item", values = \[#sym\.expr<u0>\]\} : '
+        r"\(tensor<i64>\) -> tensor<i64>",
+        text,
+    )
     assert re.search(r'"aten\.nonzero\.default".* \{defines = \["u1"\], node = "nonzero"\}', text)
     assert re.search(r'"_operator\.ge"\(\) args = \[#sym\.expr<u0>, 1\].* : \(\) -> tensor<i1>', text)
     assert re.search(r'"aten\._assert_scalar\.default"\(%\d+\) args = \[#torch\.scalar<0>, "', text)
-    assert re.search(r'"aten\.mul\.Tensor"\(%arg0, %\d+\) args = \[#torch\.arg<0>, #torch\.scalar<1>\]'
-                     r".*tensor<f64>\)", text)
+    assert re.search(
+        r'"aten\.mul\.Tensor"\(%arg0, %\d+\) args = \[#torch\.arg<0>, #torch\.scalar<1>\]'
+        r".*tensor<f64>\)",
+        text,
+    )
     assert re.search(rf"torch\.number #sym\.expr<4\*{batch} \+ 1> -> tensor<i64>", text)
 
 
@@ -107,10 +119,13 @@ def test_what_is_assumed_of_strides(export):
     def columns(x):
         return x[:, :, :4]
 
-    for module, view, assumed, is_kept in ((Sum(), rows, "stride", False), (Sum(), columns, "_base", False),
-                                           (Stride(), rows, "stride", True), (Stride(), columns, "_base", False)):
-        archive = export(module, (view(torch.randn(5, 6, 8)), view(torch.randn(5, 6, 8))),
-                         dynamic_shapes=({0: auto, 1: auto},) * 2)
+    for module, view, assumed, is_kept in (
+        (Sum(), rows, "stride", False),
+        (Sum(), columns, "_base", False),
+        (Stride(), rows, "stride", True),
+        (Stride(), columns, "_base", False),
+    ):
+        archive = export(module, (view(torch.randn(5, 6, 8)), view(torch.randn(5, 6, 8))), dynamic_shapes=({0: auto, 1: auto},) * 2)
         assert any(assumed in guard for guard in archive.json()["guards_code"]), "export assumes no such thing"
         (guards,) = re.findall(r"torch\.guards = \[(.*?)\], ", import_module(archive.path))
         assert (assumed in guards) == is_kept, guards
@@ -143,6 +158,7 @@ def test_guards_on_what_an_input_is_a_view_of(export):
 
 def test_integers_beyond_64_bits(export):
     """As bounds they say nothing."""
+
     class Kept(nn.Module):
         def forward(self, x):
             kept = x[x.sum(1) > 0]
@@ -153,10 +169,10 @@ def test_integers_beyond_64_bits(export):
     ranges = document["range_constraints"]
     (name,) = [name for name, value in ranges.items() if value["max_val"] and value["max_val"] > 2**63]
     assert f"{name} = {{min = 0 : i64}}" in import_module(archive.path)
-    ranges[name] = {"min_val": -2**80, "max_val": 2**63}
+    ranges[name] = {"min_val": -(2**80), "max_val": 2**63}
     other = archive.write(archive.path.parent / "other.pt2", {"models/model.json": document})
     assert f"{name} = {{}}" in import_module(other)
-    for wrong in ({"min_val": 2**64, "max_val": None}, {"min_val": 0, "max_val": -2**64}):
+    for wrong in ({"min_val": 2**64, "max_val": None}, {"min_val": 0, "max_val": -(2**64)}):
         ranges[name] = wrong
         (answer,) = import_all([archive.write(archive.path.parent / "wrong.pt2", {"models/model.json": document})])
         assert f"an integer of more than 64 bits at range_constraints.{name}." in answer
@@ -177,10 +193,16 @@ def test_nested_graphs(export):
     text = import_module(export(programs.Branches(), (torch.ones(3),)).path)
     functions = re.findall(r"func\.func private @(\w+)", text)
     assert len(functions) == len(set(functions)) == 6
-    assert re.search(r'torch\.higher_order "cond"\(%\d+, %arg0\) args = '
-                     r"\[#torch\.arg<0>, @\w+, @\w+, \[#torch\.arg<1>\]\]", text)
-    assert re.search(r'torch\.higher_order "while_loop"\(%\d+, %\d+\) args = '
-                     r"\[@\w+, @\w+, \[#torch\.arg<0>, #torch\.arg<1>\], \[\]\]", text)
+    assert re.search(
+        r'torch\.higher_order "cond"\(%\d+, %arg0\) args = '
+        r"\[#torch\.arg<0>, @\w+, @\w+, \[#torch\.arg<1>\]\]",
+        text,
+    )
+    assert re.search(
+        r'torch\.higher_order "while_loop"\(%\d+, %\d+\) args = '
+        r"\[@\w+, @\w+, \[#torch\.arg<0>, #torch\.arg<1>\], \[\]\]",
+        text,
+    )
 
 
 def test_symbolic_operand_of_branch(export):
@@ -221,12 +243,20 @@ def test_custom_operator(export):
             return twice(x, 2)
 
     text = import_module(export(Custom(), (torch.ones(3),)).path)
-    assert ('torch.call "kiln_test.twice.default"(%arg0) args = [#torch.arg<0>, 2] '
-            '{names = ["x", "times"], node = "twice"}') in text
+    assert ('torch.call "kiln_test.twice.default"(%arg0) args = [#torch.arg<0>, 2] {names = ["x", "times"], node = "twice"}') in text
 
 
-ELEMENT_TYPES = {torch.uint8: "ui8", torch.int8: "i8", torch.int16: "i16", torch.float16: "f16", torch.bfloat16: "bf16",
-                 torch.float8_e4m3fn: "f8E4M3FN", torch.complex64: "complex<f32>", torch.bool: "i1", torch.float64: "f64"}
+ELEMENT_TYPES = {
+    torch.uint8: "ui8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "f8E4M3FN",
+    torch.complex64: "complex<f32>",
+    torch.bool: "i1",
+    torch.float64: "f64",
+}
 
 
 @pytest.mark.parametrize("dtype", ELEMENT_TYPES, ids=str)

@@ -1,4 +1,5 @@
 """Fixtures of the end-to-end tests: export a module, compile it, run it through the C ABI, compare with eager PyTorch."""
+
 import os
 import pathlib
 import shutil
@@ -17,7 +18,11 @@ for folder in ("python", "bench", "test"):
 EMULATOR = BUILD / "test" / "Targets" / "CUDA" / "emulator" / "libcuda.so.1"
 os.environ.setdefault("KILN_CUDA_DRIVER", str(EMULATOR))
 EMULATED = ("--target=cuda", "--gpu-arch=emulator")
-PTXAS = os.environ.get("PTXAS") or shutil.which("ptxas") or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
+PTXAS = (
+    os.environ.get("PTXAS")
+    or shutil.which("ptxas")
+    or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
+)
 TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
 
 import pytest  # noqa: E402
@@ -33,8 +38,9 @@ torch.set_num_threads(1)  # the test runner already uses every core
 def run_tool(tool, *arguments, cwd=None, timeout=300, env=None):
     """Runs a tool of the build and returns the finished process with its text output."""
     command = [str(BIN / tool), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=cwd, timeout=timeout,
-                          env={**os.environ, **(env or {})})
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", cwd=cwd, timeout=timeout, env={**os.environ, **(env or {})}
+    )
 
 
 def assert_user_error(process, *parts):
@@ -54,6 +60,7 @@ def leaves(value):
 
 def clone(value):
     """A copy of every tensor, in memory of the same strides."""
+
     def one(leaf):
         if not isinstance(leaf, torch.Tensor):
             return leaf
@@ -61,6 +68,7 @@ def clone(value):
             return leaf.clone()
         storage = leaf.untyped_storage().clone()
         return torch.empty(0, dtype=leaf.dtype).set_(storage, leaf.storage_offset(), leaf.shape, leaf.stride())
+
     return pytree.tree_map(one, value)
 
 
@@ -75,7 +83,9 @@ def assert_assembles(archive, folder, options=()):
     """ptxas makes machine code of all kernels, and keeps what products, attention and maps hold in registers. Returns the folder
     of what is on the way."""
     temps = folder / "gpu"
-    process = run_tool("aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options)
+    process = run_tool(
+        "aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options
+    )
     assert process.returncode == 0 and not process.stderr, process.stderr
     assert not (problems := find_problems(temps)), problems
     return temps
@@ -100,8 +110,11 @@ class Compiled:
     def recorded_outputs(self):
         (output,) = [node for node in self.program.graph.nodes if node.op == "output"]
         kinds = [spec.kind.name for spec in self.program.graph_signature.output_specs]
-        return [node.meta.get("val") if node is not None and hasattr(node, "meta") else node
-                for node, kind in zip(output.args[0], kinds) if kind == "USER_OUTPUT"]
+        return [
+            node.meta.get("val") if node is not None and hasattr(node, "meta") else node
+            for node, kind in zip(output.args[0], kinds)
+            if kind == "USER_OUTPUT"
+        ]
 
     def check(self, inputs, rtol, atol):
         eager_inputs, inputs = clone(inputs), clone(inputs)
@@ -112,8 +125,9 @@ class Compiled:
         self.model.allocator.check()
         assert len(actual) == len(expected)
         for got, want in zip(actual, expected):
-            want = torch.as_tensor(want, dtype=None if isinstance(want, (torch.Tensor, bool)) else
-                                   torch.float64 if isinstance(want, float) else torch.int64)
+            want = torch.as_tensor(
+                want, dtype=None if isinstance(want, (torch.Tensor, bool)) else torch.float64 if isinstance(want, float) else torch.int64
+            )
             got = torch.as_tensor(got)
             torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
         for got, recorded in zip(actual, (r for r in self.recorded_outputs() if r is not None)):
@@ -132,17 +146,20 @@ def compile_model(tmp_path):
 
     def compile_one(module, inputs, dynamic_shapes=None, options=(), threads=0):
         return Compiled(module.eval(), inputs, tmp_path / f"compiled-{next(count)}", dynamic_shapes, options, threads)
+
     return compile_one
 
 
 @pytest.fixture
 def compile_and_compare(compile_model):
     """Compiles a module and compares it with eager on `inputs` and on each tuple of `more_inputs`."""
+
     def compare(module, inputs, dynamic_shapes=None, rtol=1e-5, atol=1e-5, more_inputs=(), options=(), threads=0):
         compiled = compile_model(module, inputs, dynamic_shapes, options, threads)
         for one in (inputs, *more_inputs):
             compiled.check(one, rtol, atol)
         return compiled
+
     return compare
 
 
@@ -168,10 +185,12 @@ class Calls(torch.nn.Module):
 @pytest.fixture
 def check_calls(compile_and_compare):
     """check_calls(function, [arguments...], modules=(), **tolerances): compares each call with eager."""
+
     def check(function, *cases, modules=(), **tolerances):
         torch.manual_seed(0)
         module = Calls(function, [case if isinstance(case, tuple) else (case,) for case in cases], modules)
         return compile_and_compare(module, module.inputs(), **tolerances)
+
     return check
 
 

@@ -1,4 +1,5 @@
 """A model whose memory is watched: writes outside of what it allocated, and reads of what nothing wrote, show up in its tests."""
+
 import ctypes
 import threading
 

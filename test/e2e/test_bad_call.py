@@ -1,4 +1,5 @@
 """Wrong calls of a compiled model: a status and a message that names the input, never a crash, nothing written."""
+
 import ctypes
 
 import pytest
@@ -160,8 +161,20 @@ def test_output_in_place(caller, small_mlp):
     assert set(memory[12:]) == {-1.0}
 
 
-@pytest.mark.parametrize("wrong", [dict(shape=(3, 5), strides=(5, 1)), dict(shape=(12,), strides=(1,)), dict(shape=(2, 4)), dict(dtype="float64"),
-                                   dict(dtype="int32"), dict(device=(2, 0)), dict(data=False), dict(strides=(-4, 1)), dict(strides=(0, 1))])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(shape=(3, 5), strides=(5, 1)),
+        dict(shape=(12,), strides=(1,)),
+        dict(shape=(2, 4)),
+        dict(dtype="float64"),
+        dict(dtype="int32"),
+        dict(device=(2, 0)),
+        dict(data=False),
+        dict(strides=(-4, 1)),
+        dict(strides=(0, 1)),
+    ],
+)
 def test_wrong_output(caller, wrong):
     managed, memory = output(**wrong)
     caller.refuses((INVALID, MISMATCH, UNSUPPORTED, 5), [caller.tensor()], [managed])
@@ -192,6 +205,7 @@ def test_options_size(small_mlp):
 
 def test_aliased_inputs(compile_model):
     """One tensor given twice is two inputs."""
+
     class Sum(torch.nn.Module):
         def forward(self, x, y):
             return x * 2 + y

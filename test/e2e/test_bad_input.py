@@ -1,4 +1,5 @@
 """Everything in an archive is hostile: the compiler refuses it in one line, never crashes, leaves no output behind."""
+
 import concurrent.futures
 import copy
 import io
@@ -34,8 +35,7 @@ class Archive:
             for name, data in self.members.items():
                 data = changes.get(name, data)
                 if data is not None:
-                    archive.writestr(zipfile.ZipInfo(name), json.dumps(data) if isinstance(data, dict) else data,
-                                     compression)
+                    archive.writestr(zipfile.ZipInfo(name), json.dumps(data) if isinstance(data, dict) else data, compression)
         return path
 
 
@@ -50,11 +50,13 @@ def archive(tmp_path_factory):
 @pytest.fixture
 def refuse(tmp_path):
     """Compiles a file, expects a user error that names the file, and no output."""
+
     def check(path, *parts):
         output = tmp_path / "out" / "model.so"
         output.parent.mkdir(exist_ok=True)
         assert_user_error(run_tool("aot-compile", path, "-o", output), os.path.basename(path), *parts)
         assert os.listdir(output.parent) == []
+
     return check
 
 
@@ -108,8 +110,22 @@ def test_missing_member(archive, refuse, tmp_path, member):
     refuse(archive.write(tmp_path / "model.pt2", {member: None}), member.split("/")[-2] if member.endswith(".json") else "weight_0")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"graph_module": ', "{}", "\0\0", "{\"a\": \"\ud800\"}".encode("utf-8", "surrogatepass"),
-                                  "[" * 100000, '{"a":' * 100000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "3",
+        '{"graph_module": ',
+        "{}",
+        "\0\0",
+        '{"a": "\ud800"}'.encode("utf-8", "surrogatepass"),
+        "[" * 100000,
+        '{"a":' * 100000,
+    ],
+)
 def test_broken_json(archive, refuse, tmp_path, text):
     refuse(archive.write(tmp_path / "model.pt2", {"models/model.json": text}), "model.json")
 
@@ -127,11 +143,21 @@ def test_weight_shorter_than_its_shape(archive, refuse, tmp_path, size):
     refuse(archive.write(tmp_path / "model.pt2", {"weights/weight_0": b"\0" * size}), "weight_0")
 
 
-@pytest.mark.parametrize("field,value", [
-    ("sizes", [{"as_int": 1 << 40}, {"as_int": 1 << 40}]), ("sizes", [{"as_int": -4}, {"as_int": 6}]),
-    ("strides", [{"as_int": 1 << 62}, {"as_int": 1}]), ("strides", [{"as_int": -6}, {"as_int": 1}]),
-    ("storage_offset", {"as_int": 1}), ("storage_offset", {"as_int": -1}), ("storage_offset", {"as_int": (1 << 63) - 1}),
-    ("dtype", 99), ("dtype", 0), ("dtype", -1)])
+@pytest.mark.parametrize(
+    "field,value",
+    [
+        ("sizes", [{"as_int": 1 << 40}, {"as_int": 1 << 40}]),
+        ("sizes", [{"as_int": -4}, {"as_int": 6}]),
+        ("strides", [{"as_int": 1 << 62}, {"as_int": 1}]),
+        ("strides", [{"as_int": -6}, {"as_int": 1}]),
+        ("storage_offset", {"as_int": 1}),
+        ("storage_offset", {"as_int": -1}),
+        ("storage_offset", {"as_int": (1 << 63) - 1}),
+        ("dtype", 99),
+        ("dtype", 0),
+        ("dtype", -1),
+    ],
+)
 def test_weight_outside_of_its_bytes(archive, refuse, tmp_path, field, value):
     weights = archive.json("model_weights_config.json")
     weights["config"]["layers.0.weight"]["tensor_meta"][field] = value
@@ -168,8 +194,7 @@ class Unsupported(torch.nn.Module):
 @pytest.fixture(scope="session")
 def unsupported(tmp_path_factory):
     for name in ("first", "second"):
-        operator = torch.library.custom_op(f"kiln_test::{name}", lambda x: x.clone(), mutates_args=(),
-                                           schema="(Tensor x) -> Tensor")
+        operator = torch.library.custom_op(f"kiln_test::{name}", lambda x: x.clone(), mutates_args=(), schema="(Tensor x) -> Tensor")
         operator.register_fake(torch.empty_like)
     path = tmp_path_factory.mktemp("unsupported") / "unsupported.pt2"
     torch.export.save(torch.export.export(Unsupported(), (torch.randn(3),)), path)
@@ -228,8 +253,19 @@ def changed(value, path, replacement):
 
 REMOVED = object()
 REPLACEMENTS = {
-    "removed": REMOVED, "null": None, "string": "surprise", "empty string": "", "negative": -1, "large": (1 << 63) - 1, "too large": 1 << 70,
-    "float": 1.5, "boolean": True, "list": [], "list of lists": [[[]]], "object": {}, "other object": {"as_surprise": {"name": "x"}},
+    "removed": REMOVED,
+    "null": None,
+    "string": "surprise",
+    "empty string": "",
+    "negative": -1,
+    "large": (1 << 63) - 1,
+    "too large": 1 << 70,
+    "float": 1.5,
+    "boolean": True,
+    "list": [],
+    "list of lists": [[[]]],
+    "object": {},
+    "other object": {"as_surprise": {"name": "x"}},
 }
 FILES = ["models/model.json", "model_weights_config.json", "model_constants_config.json"]
 BATCH = 2  # processes at a time
@@ -238,6 +274,7 @@ BATCH = 2  # processes at a time
 def run_all(folder, cases, accepted):
     """Compiles every (label, archive bytes), a process each; returns a line for each that did anything but be refused in one
     line (or, where `accepted`, compile) and leave nothing behind but the output of a success."""
+
     def one(case):
         number, (label, data) = case
         scratch = folder / f"case-{number}"
@@ -259,6 +296,7 @@ def run_all(folder, cases, accepted):
             for name in os.listdir(scratch):
                 os.unlink(scratch / name)
             scratch.rmdir()
+
     with concurrent.futures.ThreadPoolExecutor(BATCH) as pool:
         return [line for line in pool.map(one, enumerate(cases)) if line]
 
@@ -274,17 +312,32 @@ def packed(archive, suffix, text):
 def test_every_field(archive, tmp_path, suffix, kind):
     whole = archive.json(suffix)
     replacement = REPLACEMENTS[kind]
-    cases = [(f"{suffix} {'.'.join(map(str, path))} {kind}", packed(archive, suffix, json.dumps(changed(whole, path, replacement))))
-             for path in places(whole)]
+    cases = [
+        (f"{suffix} {'.'.join(map(str, path))} {kind}", packed(archive, suffix, json.dumps(changed(whole, path, replacement))))
+        for path in places(whole)
+    ]
     assert run_all(tmp_path, cases, accepted=True) == []
 
 
 # Without these a program means nothing: removed or of the wrong type, they must be refused, not guessed.
-REQUIRED = ["graph_module", "graph_module.graph", "graph_module.graph.inputs", "graph_module.graph.outputs", "graph_module.graph.nodes",
-            "graph_module.graph.tensor_values", "graph_module.graph.nodes.0.target", "graph_module.graph.nodes.0.inputs",
-            "graph_module.graph.nodes.0.outputs", "graph_module.graph.tensor_values.x.dtype", "graph_module.graph.tensor_values.x.sizes",
-            "graph_module.signature", "graph_module.signature.input_specs", "graph_module.signature.output_specs", "schema_version",
-            "schema_version.major"]
+REQUIRED = [
+    "graph_module",
+    "graph_module.graph",
+    "graph_module.graph.inputs",
+    "graph_module.graph.outputs",
+    "graph_module.graph.nodes",
+    "graph_module.graph.tensor_values",
+    "graph_module.graph.nodes.0.target",
+    "graph_module.graph.nodes.0.inputs",
+    "graph_module.graph.nodes.0.outputs",
+    "graph_module.graph.tensor_values.x.dtype",
+    "graph_module.graph.tensor_values.x.sizes",
+    "graph_module.signature",
+    "graph_module.signature.input_specs",
+    "graph_module.signature.output_specs",
+    "schema_version",
+    "schema_version.major",
+]
 
 
 @pytest.mark.parametrize("field", REQUIRED)
@@ -330,7 +383,11 @@ def test_zip_sizes_that_lie(archive, tmp_path):
     """Local and central headers that claim more bytes than there are."""
     whole = archive.write(tmp_path / "whole.pt2").read_bytes()
     cases = []
-    for signature, offsets in ((b"PK\x01\x02", (20, 24, 28, 30, 42)), (b"PK\x03\x04", (18, 22, 26, 28)), (b"PK\x05\x06", (8, 10, 12, 16, 20))):
+    for signature, offsets in (
+        (b"PK\x01\x02", (20, 24, 28, 30, 42)),
+        (b"PK\x03\x04", (18, 22, 26, 28)),
+        (b"PK\x05\x06", (8, 10, 12, 16, 20)),
+    ):
         start = whole.find(signature)
         for offset in offsets:
             for value in (0xFFFF, 0x7FFF):
@@ -342,8 +399,21 @@ def test_zip_sizes_that_lie(archive, tmp_path):
 
 def test_symbolic_sizes(archive, tmp_path):
     """Sizes written as expressions that are no expressions."""
-    texts = ["", "Symbol(", "Symbol('s0')", "Integer(1, 2)", "Integer('x')", "Add()" * 3, "Mul(" * 5000, "Pow(Integer(2), Integer(100000))",
-             "FloorDiv(Integer(1), Integer(0))", "Mod(Integer(1), Integer(0))", "__import__('os')", "Symbol('\0')", "Integer(" + "9" * 5000 + ")"]
+    texts = [
+        "",
+        "Symbol(",
+        "Symbol('s0')",
+        "Integer(1, 2)",
+        "Integer('x')",
+        "Add()" * 3,
+        "Mul(" * 5000,
+        "Pow(Integer(2), Integer(100000))",
+        "FloorDiv(Integer(1), Integer(0))",
+        "Mod(Integer(1), Integer(0))",
+        "__import__('os')",
+        "Symbol('\0')",
+        "Integer(" + "9" * 5000 + ")",
+    ]
     cases = []
     for text in texts:
         model = archive.json("models/model.json")

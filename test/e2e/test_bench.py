@@ -1,4 +1,5 @@
 """The programs of the benchmark do what they say; nothing is timed here."""
+
 import os
 import subprocess
 
@@ -68,5 +69,12 @@ def test_export_is_cached():
 
 def test_tables():
     assert table.render(["", "a"], [["x", "1"], ["long", "22"]]) == "       a\n----  --\nx      1\nlong  22"
-    assert [table.number(value) for value in (None, 0, 1.23456, 123456, 0.0123, 1.5e-7)] == ["-", "0", "1.23", "123456", "0.0123", "1.50e-07"]
+    assert [table.number(value) for value in (None, 0, 1.23456, 123456, 0.0123, 1.5e-7)] == [
+        "-",
+        "0",
+        "1.23",
+        "123456",
+        "0.0123",
+        "1.50e-07",
+    ]
     assert table.geometric_mean([1, 4]) == 2 and table.geometric_mean([]) is None

@@ -1,4 +1,5 @@
 """bench/gpu: the package is made and run with tiny programs in the emulator; nothing that is timed here means anything."""
+
 import json
 import os
 import shutil
@@ -15,8 +16,11 @@ FOLDER = ROOT / "bench" / "gpu"
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     out = tmp_path_factory.mktemp("gpu") / "package"
-    process = subprocess.run([sys.executable, FOLDER / "pack.py", "--tiny", "--out", out, "--compiler", BIN / "aot-compile", "--only", "^cumsum|^bert|f32"],
-                             capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, FOLDER / "pack.py", "--tiny", "--out", out, "--compiler", BIN / "aot-compile", "--only", "^cumsum|^bert|f32"],
+        capture_output=True,
+        text=True,
+    )
     assert process.returncode == 0, process.stderr[-3000:]
     assert "MiB of at most 64" in process.stdout
     return out
@@ -24,8 +28,13 @@ def package(tmp_path_factory):
 
 def run(package, out, *options):
     """The package's own copy of the script, as on a machine that has nothing of this repository."""
-    process = subprocess.run([sys.executable, package / "run", "--seconds", "0.02", "--out", out, "--name", "dry", *options], capture_output=True, text=True,
-                             cwd=out, env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"})
+    process = subprocess.run(
+        [sys.executable, package / "run", "--seconds", "0.02", "--out", out, "--name", "dry", *options],
+        capture_output=True,
+        text=True,
+        cwd=out,
+        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+    )
     results = json.loads((out / "dry.json").read_text()) if (out / "dry.json").exists() else None
     return process, results
 
@@ -101,6 +110,7 @@ def test_peers(monkeypatch):
 
     def fail(module, inputs):
         raise RuntimeError("no compiler\nanywhere")
+
     monkeypatch.setattr(measure, "compile_aoti", fail)
     monkeypatch.setattr(measure.torch, "compile", lambda module, mode=None: module)
     works, failed = measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), ["aoti"])
@@ -128,29 +138,99 @@ def test_tools(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     import report
     import tools
+
     for name, text in (("sanitizer", TOOL), ("profiler", PROFILER)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     rows = tools.sanitize(str(tmp_path / "sanitizer"), ["check-parts"], lambda name: ["true", name], 2)
     assert [(row["tool"], row["state"], row["errors"]) for row in rows] == [
-        ("memcheck", "clean", 0), ("racecheck", "found", 2), ("synccheck", "failed", None), ("initcheck", "timed out", None)]
+        ("memcheck", "clean", 0),
+        ("racecheck", "found", 2),
+        ("synccheck", "failed", None),
+        ("initcheck", "timed out", None),
+    ]
     profiles = tools.profile(str(tmp_path / "profiler"), ["contract"], lambda name: ["true", name], 2)
-    assert len(profiles[0]["kernels"]) == 1 and profiles[0]["state"] == "profiled" and profiles[0]["kernels"][0]["ns"] == "1234" and profiles[0]["kernels"][0]["registers"] == "126"
-    attention = {"name": "attention-4096", "part": "attention", "flops": 4e11, "bytes": 1e8, "error": 1e-3, "right": True, "repeats": True, "ms": 1.0, "peers": {}}
-    model = {"name": "bert", "part": "models", "flops": 0, "bytes": 0, "error": 1e-3, "right": True, "repeats": True, "ms": 2.0, "peers": {"eager": 9.0, "torch.compile": 4.0},
-             "failed_peers": {"aoti": "RuntimeError"}}
-    contract = {"name": "contract-4096", "part": "contracts", "flops": 2.0 * 4096**3, "bytes": 1e8, "error": 1e-3, "right": True, "repeats": True, "ms": 0.2,
-                "peers": {"eager": 0.18, "cublaslt": 0.17}}
-    memory = {"name": "pointwise", "part": "memory", "flops": 0, "bytes": 1e9, "error": 0, "right": True, "repeats": True, "ms": 0.4, "peers": {"copy": 0.25, "eager": 0.5},
-              "copied": 1e9}
+    assert (
+        len(profiles[0]["kernels"]) == 1
+        and profiles[0]["state"] == "profiled"
+        and profiles[0]["kernels"][0]["ns"] == "1234"
+        and profiles[0]["kernels"][0]["registers"] == "126"
+    )
+    attention = {
+        "name": "attention-4096",
+        "part": "attention",
+        "flops": 4e11,
+        "bytes": 1e8,
+        "error": 1e-3,
+        "right": True,
+        "repeats": True,
+        "ms": 1.0,
+        "peers": {},
+    }
+    model = {
+        "name": "bert",
+        "part": "models",
+        "flops": 0,
+        "bytes": 0,
+        "error": 1e-3,
+        "right": True,
+        "repeats": True,
+        "ms": 2.0,
+        "peers": {"eager": 9.0, "torch.compile": 4.0},
+        "failed_peers": {"aoti": "RuntimeError"},
+    }
+    contract = {
+        "name": "contract-4096",
+        "part": "contracts",
+        "flops": 2.0 * 4096**3,
+        "bytes": 1e8,
+        "error": 1e-3,
+        "right": True,
+        "repeats": True,
+        "ms": 0.2,
+        "peers": {"eager": 0.18, "cublaslt": 0.17},
+    }
+    memory = {
+        "name": "pointwise",
+        "part": "memory",
+        "flops": 0,
+        "bytes": 1e9,
+        "error": 0,
+        "right": True,
+        "repeats": True,
+        "ms": 0.4,
+        "peers": {"copy": 0.25, "eager": 0.5},
+        "copied": 1e9,
+    }
     goals = lambda rows, **machine: [(value, goal, met) for _, value, goal, met in report.goals({"rows": rows, "machine": machine})]
     assert goals([contract, memory]) == [(0.17 / 0.2, 0.85, True), (0.25 / 0.4, 0.9, False)]
     decode = {**memory, "name": "decode", "part": "decode", "peers": {}}
     assert goals([decode]) == [] and goals([decode], copy_gb_s=5000) == [(0.5, 0.8, False)]
     assert goals([attention, model, {**model, "ms": 32.0}]) == [
-        (400.0, 500, False), (2.0, 1.0, True), (0.125, 1.0, False), (pytest.approx(0.5), 1.0, False)]
-    package = [{"name": "bert", "compile_s": 4.4, "bytes": 3 << 19, "has_weights": True}, {"name": "vit", "failed": "an error\nof two lines"}]
-    page = report.page({"tiny": False, "arch": "sm_90", "commit": "none", "machine": {"gpu": "a GPU", "time": "now"}, "package": package, "rows": [contract, memory, model, {**memory, "name": "late", "unfinished": "it was\nended"}], "sanitizer": rows, "profile": profiles})
+        (400.0, 500, False),
+        (2.0, 1.0, True),
+        (0.125, 1.0, False),
+        (pytest.approx(0.5), 1.0, False),
+    ]
+    package = [
+        {"name": "bert", "compile_s": 4.4, "bytes": 3 << 19, "has_weights": True},
+        {"name": "vit", "failed": "an error\nof two lines"},
+    ]
+    page = report.page(
+        {
+            "tiny": False,
+            "arch": "sm_90",
+            "commit": "none",
+            "machine": {"gpu": "a GPU", "time": "now"},
+            "package": package,
+            "rows": [contract, memory, model, {**memory, "name": "late", "unfinished": "it was\nended"}],
+            "sanitizer": rows,
+            "profile": profiles,
+        }
+    )
     assert "| late | right, it was ended |" in page
     assert "687 TFLOP/s" in page and "2500 GB/s" in page and "| check-parts | racecheck | found | 2 |" in page and "registers 126" in page
-    assert "| bert | right | 1.0e-03 | 2 |  | eager 9, torch.compile 4, aoti failed | 4.4 s, 1.50 MiB |" in page and "| vit | not compiled: an error of two lines |" in page
+    assert (
+        "| bert | right | 1.0e-03 | 2 |  | eager 9, torch.compile 4, aoti failed | 4.4 s, 1.50 MiB |" in page
+        and "| vit | not compiled: an error of two lines |" in page
+    )

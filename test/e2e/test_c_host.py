@@ -1,4 +1,5 @@
 """A C program loads a model with dlopen alone."""
+
 import pathlib
 import subprocess
 

@@ -1,5 +1,6 @@
 """Constants behind random chains of views and maps, in front of everything that reads tensors: folded when the model is compiled,
 and again when they are replaced."""
+
 import random
 
 import pytest
@@ -25,6 +26,7 @@ def make_value(shape, dtype):
 
 
 # Each takes (a generator, a tensor of at least one dim) and returns a function of such a tensor.
+
 
 def permute(pick, t):
     order = pick.sample(range(t.dim()), t.dim())
@@ -107,7 +109,10 @@ PRODUCTS = {
     "query": (lambda r, c: (1, 2, 6, c), lambda t, x: F.scaled_dot_product_attention(t.expand(1, 2, *t.shape), x, x)),
     "key": (lambda r, c: (1, 2, r, c), lambda t, x: F.scaled_dot_product_attention(x, t.expand(1, 2, *t.shape), x)),
     "value": (lambda r, c: (1, 2, r, 4), lambda t, x: F.scaled_dot_product_attention(x, x, t.expand(1, 2, *t.shape))),
-    "mask": (lambda r, c: (1, 2, max(r, c), 4), lambda t, x: F.scaled_dot_product_attention(x[:, :, :t.shape[0]], x[:, :, :t.shape[1]], x[:, :, :t.shape[1]], t)),
+    "mask": (
+        lambda r, c: (1, 2, max(r, c), 4),
+        lambda t, x: F.scaled_dot_product_attention(x[:, :, : t.shape[0]], x[:, :, : t.shape[1]], x[:, :, : t.shape[1]], t),
+    ),
     "softmax": (lambda r, c: (r, c), lambda t, x: (t + x).softmax(0)),
 }
 READS = {
@@ -117,10 +122,18 @@ READS = {
     "index": (lambda r, c: (r, c), lambda t, x: t[(real(x)[:, 0] * 7).long().abs() % t.shape[0]]),
     "scatter": (lambda r, c: (r, c), lambda t, x: t.scatter(0, (real(x) * 7).long().abs() % t.shape[0], x.to(t.dtype))),
     "target": (lambda r, c: (r, c), lambda t, x: x.index_add(0, real(t)[:, 0].long().abs() % t.shape[0], x)),
-    "while": (lambda r, c: (r, c), lambda t, x: while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, (y + t.flip(0)).to(y.dtype)), (torch.tensor(0), x))[1]),
+    "while": (
+        lambda r, c: (r, c),
+        lambda t, x: while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, (y + t.flip(0)).to(y.dtype)), (torch.tensor(0), x))[1],
+    ),
     "scan": (lambda r, c: (4, r, c), lambda t, x: scan(lambda y, one: (y + one, (y * 2 + t.flip(0)).to(y.dtype)), x[0].clone(), x)[1]),
     "map": (lambda r, c: (4, r, c), lambda t, x: map_loop(lambda one, u: one + u.flip(0), x, t)),
-    "cond": (lambda r, c: (r, c), lambda t, x: torch.cond(real(x).sum() > 0, lambda t, x: (t.flip(0) + x).contiguous(), lambda t, x: (x + t.flip(0) * 2).contiguous(), (t, x))),
+    "cond": (
+        lambda r, c: (r, c),
+        lambda t, x: torch.cond(
+            real(x).sum() > 0, lambda t, x: (t.flip(0) + x).contiguous(), lambda t, x: (x + t.flip(0) * 2).contiguous(), (t, x)
+        ),
+    ),
 }
 
 
@@ -175,8 +188,14 @@ def check(model, module, inputs, seed):
     for number, (got, want) in enumerate(zip(model(*inputs), expected)):
         kind, _, _, use = module.chains[number]
         wide = want.dtype == torch.bfloat16
-        torch.testing.assert_close(got, want, rtol=3e-2 if wide else 1e-4, atol=1e-1 if wide else 1e-4, equal_nan=True,
-                                   msg=lambda text, case=f"seed {seed}, constant {number} ({kind}) as {use}": f"{case}: {text}")
+        torch.testing.assert_close(
+            got,
+            want,
+            rtol=3e-2 if wide else 1e-4,
+            atol=1e-1 if wide else 1e-4,
+            equal_nan=True,
+            msg=lambda text, case=f"seed {seed}, constant {number} ({kind}) as {use}": f"{case}: {text}",
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,4 +1,5 @@
 """Branches, loops and nested graphs against PyTorch: static and dynamic sizes, both branches, no rounds and many."""
+
 import threading
 
 import pytest
@@ -99,7 +100,9 @@ class Loops(nn.Module):
             while_loop(lambda i, x: i.sum() < 40, lambda i, x: (i + n.abs() + 1, x.clone()), (ints, x)),
             while_loop(lambda n, m, x: n > 0, inner, (n, torch.zeros((), dtype=torch.int64), x)),
             # What the body does not change is carried all the same.
-            while_loop(lambda d, x: d["n"] > 1, lambda d, x: ({"n": d["n"] - 1, "flag": ~d["flag"]}, x.clone()), ({"n": n, "flag": x > 0}, x)),
+            while_loop(
+                lambda d, x: d["n"] > 1, lambda d, x: ({"n": d["n"] - 1, "flag": ~d["flag"]}, x.clone()), ({"n": n, "flag": x > 0}, x)
+            ),
         ]
 
 
@@ -186,13 +189,17 @@ class Sizes(nn.Module):
             return n - 1, total + rows.sum(0) + torch.arange(k).sum()
 
         first = torch.cond(p[0], lambda x: x[2:].sin(), lambda x: x[:2] * 2, (x,))
-        found = torch.cond(p[2], lambda x: torch.ones(x.nonzero().size(0), 3).cos(), lambda x: torch.ones((x > 0).nonzero().size(0), 3).sin(), (x,))
+        found = torch.cond(
+            p[2], lambda x: torch.ones(x.nonzero().size(0), 3).cos(), lambda x: torch.ones((x > 0).nonzero().size(0), 3).sin(), (x,)
+        )
         number = torch.cond(p[1], lambda: 3, lambda: 5, ())
         return [
-            first + 1, first.shape[0],
+            first + 1,
+            first.shape[0],
             torch.cond(p[0], nested, lambda x: x[:1] * 2, (x,)),
             torch.cond(p[2], product, other, (x,)),
-            found, torch.ones(number),
+            found,
+            torch.ones(number),
             while_loop(lambda n, total: n > 0, step, (torch.tensor(4), torch.zeros(3))),
         ]
 
@@ -257,9 +264,16 @@ class Draws(nn.Module):
         def step(carry, row):
             return carry + torch.rand_like(row), torch.rand_like(row)
 
-        return (torch.cond(p, lambda x: torch.rand_like(x), lambda x: x * 0 + 2, (x,)), torch.rand_like(x),
-                *while_loop(lambda i, x, sum: i < rounds, noisy, (torch.tensor(0), x, x * 0))[1:], *scan(step, x[0] * 0, x), map_over(lambda row: torch.rand_like(row), x),
-                self.twice(x), self.twice(x), torch.cond(p, lambda x: nn.functional.dropout(x * 0 + 1, 0.5), lambda x: x + 0, (x,)))
+        return (
+            torch.cond(p, lambda x: torch.rand_like(x), lambda x: x * 0 + 2, (x,)),
+            torch.rand_like(x),
+            *while_loop(lambda i, x, sum: i < rounds, noisy, (torch.tensor(0), x, x * 0))[1:],
+            *scan(step, x[0] * 0, x),
+            map_over(lambda row: torch.rand_like(row), x),
+            self.twice(x),
+            self.twice(x),
+            torch.cond(p, lambda x: nn.functional.dropout(x * 0 + 1, 0.5), lambda x: x + 0, (x,)),
+        )
 
 
 def test_random_numbers(compile_model):
@@ -274,7 +288,11 @@ def test_random_numbers(compile_model):
         model.set_constant("kiln.random", torch.tensor([7, 0]))
         assert all(torch.equal(a, b) for a, b in zip(first, model(*inputs)))
         branch, own, last, sum, carried, rows_drawn, mapped, one, other, dropped = first
-        uniform = [own, rows_drawn, mapped, one, other, second[1], second[5], second[6]] + ([branch, second[0]] if taken else []) + ([last] if taken and rounds else [])
+        uniform = (
+            [own, rows_drawn, mapped, one, other, second[1], second[5], second[6]]
+            + ([branch, second[0]] if taken else [])
+            + ([last] if taken and rounds else [])
+        )
         for drawn in uniform:
             assert drawn.min() >= 0 and drawn.max() < 1 and abs(drawn.mean() - 0.5) < 0.05 and abs(drawn.var() - 1 / 12) < 0.02
         every = torch.cat([drawn.reshape(-1) for drawn in uniform])

@@ -1,6 +1,7 @@
 """Code for every level of x86-64 refers to the runtime alone: each operator on each dtype is compiled, for CPUs that this machine need not be.
 
 What a CPU has no instruction for, LLVM computes in a library that models do not carry."""
+
 import functools
 import subprocess
 import warnings
@@ -27,8 +28,10 @@ KNOWN = {"memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}
 
 def calls_of(dtype):
     """Functions of two matrices, each an operator that PyTorch may have for `dtype`."""
+
     def arguments(entry):
         return entry.sample_kwargs("cpu", dtype, torch.ones((), dtype=dtype))[0] if isinstance(entry, UnaryUfuncInfo) else {}
+
     for entry in op_db:
         if dtype not in entry.dtypes or entry.name.startswith(SKIPPED):
             continue
@@ -124,6 +127,7 @@ def is_known(call, inputs):
 @pytest.fixture(scope="session")
 def export(tmp_path_factory):
     """export(dtype, is_dynamic) -> the archive of one program with all calls, whose second size is open if `is_dynamic`"""
+
     @functools.cache
     def make(dtype, is_dynamic):
         inputs = (torch.ones(6, 48).to(dtype), torch.ones(6, 48).to(dtype))
@@ -134,8 +138,11 @@ def export(tmp_path_factory):
             program = torch.export.export(Program(calls), inputs, dynamic_shapes=(sizes, sizes) if is_dynamic else None)
             path = tmp_path_factory.mktemp("levels") / "model.pt2"
             torch.export.save(program, path)
-        assert is_dynamic == any(isinstance(size, torch.SymInt) for node in program.graph.find_nodes(op="placeholder") for size in node.meta["val"].shape)
+        assert is_dynamic == any(
+            isinstance(size, torch.SymInt) for node in program.graph.find_nodes(op="placeholder") for size in node.meta["val"].shape
+        )
         return path
+
     return make
 
 
@@ -154,7 +161,9 @@ def test_symbols(export, tmp_path, dtype, is_dynamic, level):
     output = tmp_path / "model.o"
     process = run_tool("aot-compile", export(dtype, is_dynamic), "-o", output, "--emit=obj", "--fallback=torch", f"--cpu={level}")
     assert process.returncode == 0, process.stderr[-2000:]
-    listing = subprocess.run(["/usr/lib/llvm-22/bin/llvm-nm", "--undefined-only", "--just-symbol-name", output], capture_output=True, text=True, check=True)
+    listing = subprocess.run(
+        ["/usr/lib/llvm-22/bin/llvm-nm", "--undefined-only", "--just-symbol-name", output], capture_output=True, text=True, check=True
+    )
     unknown = [name for name in listing.stdout.split() if not name.startswith("kiln_") and name not in KNOWN]
     assert not unknown
 

@@ -1,4 +1,5 @@
 """Attention on GPUs with more features than a block has room for, which is products with a softmax between them; and with keys divided among Hopper's blocks."""
+
 import re
 
 import pytest
@@ -16,8 +17,14 @@ class WideAttention(torch.nn.Module):
     def forward(self, q, k, v, mask, keep):
         attend, shared = F.scaled_dot_product_attention, dict(enable_gqa=True)
         few = q[:, :2]
-        return (attend(few, k, v), attend(q, k, v, is_causal=True, **shared), attend(q, k, v, attn_mask=mask, **shared), attend(few, k, v, attn_mask=keep),
-                attend(q.sum(2, keepdim=True) / 8, k, v, **shared), attend(torch.relu(few), k * 2, v + 1, scale=-0.1).transpose(1, 2).flatten(2))
+        return (
+            attend(few, k, v),
+            attend(q, k, v, is_causal=True, **shared),
+            attend(q, k, v, attn_mask=mask, **shared),
+            attend(few, k, v, attn_mask=keep),
+            attend(q.sum(2, keepdim=True) / 8, k, v, **shared),
+            attend(torch.relu(few), k * 2, v + 1, scale=-0.1).transpose(1, 2).flatten(2),
+        )
 
 
 def example(queries, keys, depth, value_depth, dtype):
@@ -30,8 +37,11 @@ def example(queries, keys, depth, value_depth, dtype):
     return *[tensor.to(dtype) for tensor in tensors], keep
 
 
-@pytest.mark.parametrize("dtype, depth, value_depth", [(torch.float32, 257, 257), (torch.bfloat16, 320, 512), (torch.float16, 512, 40), (torch.bfloat16, 24, 264),
-                                                       (torch.float64, 256, 256)], ids=str)
+@pytest.mark.parametrize(
+    "dtype, depth, value_depth",
+    [(torch.float32, 257, 257), (torch.bfloat16, 320, 512), (torch.float16, 512, 40), (torch.bfloat16, 24, 264), (torch.float64, 256, 256)],
+    ids=str,
+)
 def test_wide_heads(compile_model, dtype, depth, value_depth):
     inputs = example(19, 37, depth, value_depth, dtype)
     compiled = compile_model(WideAttention(), inputs, options=EMULATED)
@@ -68,13 +78,21 @@ class PartsOfWarpgroups(torch.nn.Module):
 
     def forward(self, q, k, v, mask, padding):
         attend, shared, few = F.scaled_dot_product_attention, dict(enable_gqa=True), q[:, :2]
-        return (attend(few, k, v), attend(q, k, v, is_causal=True, **shared), attend(few, k, v, attn_mask=mask), attend(q, k, v, attn_mask=padding, **shared),
-                attend(few, k, v, scale=-0.2).transpose(1, 2).flatten(2))
+        return (
+            attend(few, k, v),
+            attend(q, k, v, is_causal=True, **shared),
+            attend(few, k, v, attn_mask=mask),
+            attend(q, k, v, attn_mask=padding, **shared),
+            attend(few, k, v, scale=-0.2).transpose(1, 2).flatten(2),
+        )
 
 
-@pytest.mark.parametrize("dtype, depth, value_depth", [(torch.bfloat16, 64, 64), (torch.float16, 128, 72), (torch.bfloat16, 200, 256)], ids=str)
+@pytest.mark.parametrize(
+    "dtype, depth, value_depth", [(torch.bfloat16, 64, 64), (torch.float16, 128, 72), (torch.bfloat16, 200, 256)], ids=str
+)
 def test_parts_of_warpgroups(compile_model, dtype, depth, value_depth, tmp_path, monkeypatch):
     """Keys that no part divides, fewer than a part has, parts that a mask hides, and parts behind all queries."""
+
     def example(keys):
         torch.manual_seed(keys)
         mask, padding = torch.randn(2, 1, 150, keys), torch.rand(2, 1, 1, keys) < 0.8
@@ -83,7 +101,9 @@ def test_parts_of_warpgroups(compile_model, dtype, depth, value_depth, tmp_path,
         return *[tensor.to(dtype) for tensor in tensors], padding
 
     keys = torch.export.Dim("keys", min=2, max=4000)
-    compiled = compile_model(PartsOfWarpgroups(), example(700), dynamic_shapes=(None, {2: keys}, {2: keys}, {3: keys}, {3: keys}), options=EMULATED)
+    compiled = compile_model(
+        PartsOfWarpgroups(), example(700), dynamic_shapes=(None, {2: keys}, {2: keys}, {3: keys}, {3: keys}), options=EMULATED
+    )
     log = tmp_path / "log"
     monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
     for number in (700, 2, 128, 1025):

@@ -1,4 +1,5 @@
 """Models for CUDA whose inputs and outputs are in the memory of the (emulated) GPU."""
+
 import json
 import os
 import subprocess
@@ -19,7 +20,9 @@ class Shift(torch.nn.Module):
 @pytest.fixture(scope="module")
 def shift(tmp_path_factory):
     rows = torch.export.Dim("rows", min=1, max=1000)
-    return Compiled(Shift().eval(), (torch.randn(5, 3), torch.zeros(4)), tmp_path_factory.mktemp("shift"), ({0: rows}, None), options=EMULATED)
+    return Compiled(
+        Shift().eval(), (torch.randn(5, 3), torch.zeros(4)), tmp_path_factory.mktemp("shift"), ({0: rows}, None), options=EMULATED
+    )
 
 
 # In a process of its own, which has two GPUs.
@@ -73,14 +76,20 @@ expected = x * 2 + 4
 
 def execute(model, body):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "KILN_EMULATOR_DEVICES": "2"}
-    process = subprocess.run([sys.executable, "-c", PROLOGUE + body, str(model.path), os.environ["KILN_CUDA_DRIVER"]], capture_output=True, text=True,
-                             env=environment)
+    process = subprocess.run(
+        [sys.executable, "-c", PROLOGUE + body, str(model.path), os.environ["KILN_CUDA_DRIVER"]],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert process.returncode == 0, process.stderr[-3000:]
     return json.loads(process.stdout)
 
 
 def test_everything_on_the_gpu(shift):
-    assert execute(shift, """
+    assert execute(
+        shift,
+        """
 slots = run(model, [tensor(put(x), x.shape), tensor(held := put(state), state.shape)])
 first, second = (slot.contents.tensor for slot in slots)
 checks = [first.device.type, first.device.id, numpy.array_equal(get(first.data, (5, 3)), expected), list(second.strides[:2]),
@@ -90,30 +99,39 @@ checks.append(numpy.array_equal(get(first.data, (5, 3)), expected + 4))
 for slot in (*slots, again[1]):
     slot.contents.deleter(slot)
 print(json.dumps(checks))
-""") == [2, 0, True, [1, 3], True, [1, 1, 1, 1], True]
+""",
+    ) == [2, 0, True, [1, 3], True, [1, 1, 1, 1], True]
 
 
 def test_strides_and_alignment(shift):
-    assert execute(shift, """
+    assert execute(
+        shift,
+        """
 wide, shifted = put(numpy.ascontiguousarray(x.T)), put(numpy.concatenate([[9], state]).astype("float32"))
 target = put(numpy.zeros(30, "float32"))
 slots = run(model, [tensor(wide, x.shape, [1, 5]), tensor(shifted + 4, state.shape)], [tensor(target, (5, 3), [6, 2]), None])
 print(json.dumps([get(target, (5, 3, 2))[:, :, 0].tolist() == expected.tolist(), bool((get(target, (5, 3, 2))[:, :, 1] == 0).all()),
                   get(shifted, 5).tolist(), numpy.array_equal(get(slots[1].contents.tensor.data, (5, 3)), x)]))
-""") == [True, True, [9, 1, 1, 1, 1], True]
+""",
+    ) == [True, True, [9, 1, 1, 1, 1], True]
 
 
 def test_mixtures(shift):
-    assert execute(shift, """
+    assert execute(
+        shift,
+        """
 own = numpy.zeros((5, 3), "float32")
 run(model, [tensor(put(x), x.shape), tensor(state.ctypes.data, state.shape, device=(_abi.CPU, 0))],
     [tensor(own.ctypes.data, own.shape, device=(_abi.CPU, 0)), None])
 print(json.dumps([numpy.array_equal(own, expected), state.tolist()]))
-""") == [True, [1, 1, 1, 1]]
+""",
+    ) == [True, [1, 1, 1, 1]]
 
 
 def test_refusals(shift):
-    messages = execute(shift, """
+    messages = execute(
+        shift,
+        """
 good = tensor(put(state), state.shape)
 other = C.c_void_p()
 driver.cuCtxPushCurrent_v2(contexts[1])
@@ -129,12 +147,19 @@ print(json.dumps([
     message(model, [tensor(put(x), x.shape), good], [tensor(x.ctypes.data, x.shape), None]),
     message(model, [tensor(put(x), x.shape), good]),
     kiln.load(sys.argv[1], device=1)._handle is not None]))
-""")
-    for got, text in zip(messages, (
+""",
+    )
+    for got, text in zip(
+        messages,
+        (
             '1 input 0 "x": is said to be on cuda:0, but its memory is the host\'s: say that the tensor is on the cpu, or copy it to the GPU',
             '1 input 0 "x": expected device cuda:0 or cpu, got cuda:1',
             '1 input 0 "x": is said to be on cuda:0, but its memory is that of cuda:1',
             '1 input 0 "x": expected device cuda:0 or cpu, got rocm:0',
             "1 stream: expected a stream of cuda:0's primary context, got one of another device or context",
-            '1 output 0 "', None, True)):
+            '1 output 0 "',
+            None,
+            True,
+        ),
+    ):
         assert got == text or (isinstance(text, str) and got.startswith(text)), (got, text)

@@ -1,4 +1,5 @@
 """Products on Hopper's tensor cores whose operands threads bring: windows, and what is computed on the way."""
+
 import re
 
 import pytest
@@ -23,15 +24,27 @@ class Convolutions(torch.nn.Module):
     def __init__(self):
         super().__init__()
         conv = torch.nn.Conv2d
-        self.first, self.strided, self.holes = conv(16, 64, 3, padding=1), conv(64, 72, 3, stride=2, padding=(0, 1)), conv(64, 32, 3, padding=2, dilation=2)
+        self.first, self.strided, self.holes = (
+            conv(16, 64, 3, padding=1),
+            conv(64, 72, 3, stride=2, padding=(0, 1)),
+            conv(64, 32, 3, padding=2, dilation=2),
+        )
         self.groups, self.points, self.sparse = conv(64, 128, 3, padding=1, groups=2), conv(64, 40, 1), conv(64, 48, 1, stride=2)
         self.patches, self.line = conv(16, 64, 4, stride=4), torch.nn.Conv1d(64, 40, 5, padding=2)
 
     def forward(self, images):
         x = F.relu(self.first(images))
         y = self.points(x)
-        return (self.strided(x), F.gelu(self.holes(x)), self.groups(x), y, self.sparse(x), self.patches(images),
-                self.line(x.flatten(2)), F.relu(self.points(x) + y))
+        return (
+            self.strided(x),
+            F.gelu(self.holes(x)),
+            self.groups(x),
+            y,
+            self.sparse(x),
+            self.patches(images),
+            self.line(x.flatten(2)),
+            F.relu(self.points(x) + y),
+        )
 
 
 def sizes(batch, height, width, dtype):
@@ -65,8 +78,13 @@ class Prologues(torch.nn.Module):
     def forward(self, x, w, wide, long):
         dtype = x.dtype
         weight = DEQUANTIZE(self.codes, self.scales, None, 0, -127, 127, torch.int8, out_dtype=dtype)
-        return ((wide + 1).to(dtype) @ w.to(dtype), F.linear(x, weight), (wide - 1).to(dtype).t() @ x[:, :64], (long * 2).to(dtype) @ (long - 3).to(dtype).t(),
-                torch.bmm((wide * 3).to(dtype).expand(2, *x.shape), (w + 2).to(dtype).expand(2, *w.shape)))
+        return (
+            (wide + 1).to(dtype) @ w.to(dtype),
+            F.linear(x, weight),
+            (wide - 1).to(dtype).t() @ x[:, :64],
+            (long * 2).to(dtype) @ (long - 3).to(dtype).t(),
+            torch.bmm((wide * 3).to(dtype).expand(2, *x.shape), (w + 2).to(dtype).expand(2, *w.shape)),
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -1,4 +1,5 @@
 """Products on Hopper's tensor cores whose last tiles several blocks have together (stream-K), in the emulator with as many multiprocessors as a case asks for."""
+
 import re
 import threading
 
@@ -16,16 +17,31 @@ class Shared(torch.nn.Module):
         self.bias, self.conv = torch.nn.Parameter(torch.randn(512)), torch.nn.Conv2d(128, 128, 3, padding=1)
 
     def forward(self, x, w, odd, residual, stack, other, images):
-        return (F.relu(x @ w + self.bias), x @ odd[:512].t() + residual, F.gelu(x[:, 8:] @ odd[:509, 8:].t()), torch.bmm(stack, other).float() * 2,
-                F.relu(self.conv(images)), (x.float() + 1).to(x.dtype) @ odd[512:1024].t())
+        return (
+            F.relu(x @ w + self.bias),
+            x @ odd[:512].t() + residual,
+            F.gelu(x[:, 8:] @ odd[:509, 8:].t()),
+            torch.bmm(stack, other).float() * 2,
+            F.relu(self.conv(images)),
+            (x.float() + 1).to(x.dtype) @ odd[512:1024].t(),
+        )
 
 
 def example(dtype, rows=512, steps=1032, batch=66):
     torch.manual_seed(rows)
+
     def scaled(*shape):
-        return (torch.randn(*shape) / steps ** 0.25).to(dtype)
-    return (scaled(rows, steps), scaled(steps, 512), scaled(1024, steps), torch.randn(rows, 512).to(dtype), scaled(batch, 20, steps),
-            scaled(batch, steps, 40), torch.randn(1, 128, 46, 46).to(dtype))
+        return (torch.randn(*shape) / steps**0.25).to(dtype)
+
+    return (
+        scaled(rows, steps),
+        scaled(steps, 512),
+        scaled(1024, steps),
+        torch.randn(rows, 512).to(dtype),
+        scaled(batch, 20, steps),
+        scaled(batch, steps, 40),
+        torch.randn(1, 128, 46, 46).to(dtype),
+    )
 
 
 def shares(log):
@@ -82,9 +98,15 @@ def test_sizes_of_the_run(tmp_path, monkeypatch):
     def inputs(rows, steps, batch):
         torch.manual_seed(rows)
         return tuple((torch.randn(*size) / 6).half() for size in ((rows, steps), (steps, 256), (batch, 40, steps)))
+
     rows, steps, batch = (factor * torch.export.Dim(name, min=1, max=500) for name, factor in (("rows", 8), ("steps", 8), ("batch", 1)))
-    compiled = Compiled(Unknown().eval(), inputs(1000, 1200, 70), tmp_path / "model", options=EMULATED,
-                        dynamic_shapes=({0: rows, 1: steps}, {0: steps}, {0: batch, 2: steps}))
+    compiled = Compiled(
+        Unknown().eval(),
+        inputs(1000, 1200, 70),
+        tmp_path / "model",
+        options=EMULATED,
+        dynamic_shapes=({0: rows, 1: steps}, {0: steps}, {0: batch, 2: steps}),
+    )
     log = load(compiled, 50, tmp_path, monkeypatch)
     for sizes, least in (((1040, 1288, 66), 1), ((16, 520, 2), 0), ((520, 1032, 2), 0), ((16, 56, 3), 0)):
         log.write_text("")

@@ -1,4 +1,5 @@
 """Custom operators that are C functions (--custom-op, --link), on CPUs and in the emulator."""
+
 import pathlib
 import shutil
 import subprocess
@@ -42,9 +43,20 @@ def _(x, by):
 
 
 @custom_op("arguments")
-def arguments(x: Tensor, other: Optional[Tensor], many: Sequence[Tensor], sizes: Sequence[int], factor: float, flag: bool, name: str,
-              dtype: torch.dtype, bias: Union[int, float, bool], floats: Optional[Sequence[float]] = None, count: int = 3,
-              device: Optional[torch.device] = None) -> Tensor:
+def arguments(
+    x: Tensor,
+    other: Optional[Tensor],
+    many: Sequence[Tensor],
+    sizes: Sequence[int],
+    factor: float,
+    flag: bool,
+    name: str,
+    dtype: torch.dtype,
+    bias: Union[int, float, bool],
+    floats: Optional[Sequence[float]] = None,
+    count: int = 3,
+    device: Optional[torch.device] = None,
+) -> Tensor:
     total = sum(sizes) + sum(one.double().sum() for one in many) + bias + sum(i * one for i, one in enumerate(floats or ())) + count
     result = x * factor + total
     if other is not None:
@@ -93,8 +105,15 @@ def _(x):
     return x.new_empty(x.shape)
 
 
-FUNCTIONS = {"scale": "test_scale", "shift": "test_shift", "arguments": "test_arguments", "several": "test_several", "add_": "test_add", "total": "test_total",
-             "positive": "test_positive"}
+FUNCTIONS = {
+    "scale": "test_scale",
+    "shift": "test_shift",
+    "arguments": "test_arguments",
+    "several": "test_several",
+    "add_": "test_add",
+    "total": "test_total",
+    "positive": "test_positive",
+}
 
 
 def declare(*names):
@@ -123,16 +142,22 @@ class Scale(torch.nn.Module):
 def test_defaults_and_sizes(compile_and_compare, objects, target, dynamic):
     """Defaults, arguments by name, sizes as arguments; operands that are computed and views; empty and of size one."""
     rows = Dim("rows", min=0, max=64)
-    compile_and_compare(Scale(), (torch.rand(5, 7),), {"x": {0: rows}} if dynamic else None, rtol=1e-4,
-                        options=[*declare("scale"), f"--link={objects}", *target],
-                        more_inputs=[(torch.rand(n, 7),) for n in (0, 1, 64)] if dynamic else [])
+    compile_and_compare(
+        Scale(),
+        (torch.rand(5, 7),),
+        {"x": {0: rows}} if dynamic else None,
+        rtol=1e-4,
+        options=[*declare("scale"), f"--link={objects}", *target],
+        more_inputs=[(torch.rand(n, 7),) for n in (0, 1, 64)] if dynamic else [],
+    )
 
 
 class Arguments(torch.nn.Module):
     def forward(self, x, y):
         op = torch.ops.kilnc.arguments
-        a = op(x.relu(), y, [x, y * 2, x[0]], [x.shape[0], 4], 1.5, True, "a name", torch.float64, 2.5, [0.5, 2.0],
-               device=torch.device("cpu"))
+        a = op(
+            x.relu(), y, [x, y * 2, x[0]], [x.shape[0], 4], 1.5, True, "a name", torch.float64, 2.5, [0.5, 2.0], device=torch.device("cpu")
+        )
         b = op(a, None, [], [], -2.0, False, "a name", torch.float64, x.shape[0], count=x.shape[0] * 2)
         first, (second, third), fourth = torch.ops.kilnc.several(b)
         return first + 1, second, third.sum(1), fourth
@@ -143,9 +168,15 @@ def test_arguments_and_results(compile_and_compare, objects, target, dynamic):
     """Every kind of argument; several results, a list among them, one of which nobody uses."""
     rows = Dim("rows", min=1, max=64)
     inputs = lambda n: (torch.randn(n, 6), torch.randn(n, 6))
-    compile_and_compare(Arguments(), inputs(4), {"x": {0: rows}, "y": {0: rows}} if dynamic else None, rtol=1e-4, atol=1e-4,
-                        options=[*declare("arguments", "several"), f"--link={objects}", *target],
-                        more_inputs=[inputs(1), inputs(64)] if dynamic else [])
+    compile_and_compare(
+        Arguments(),
+        inputs(4),
+        {"x": {0: rows}, "y": {0: rows}} if dynamic else None,
+        rtol=1e-4,
+        atol=1e-4,
+        options=[*declare("arguments", "several"), f"--link={objects}", *target],
+        more_inputs=[inputs(1), inputs(64)] if dynamic else [],
+    )
 
 
 class Item(torch.nn.Module):
@@ -176,7 +207,9 @@ def test_writes(compile_model, objects, target, decomposed, monkeypatch):
     if decomposed:
         export = torch.export.export
         monkeypatch.setattr(torch.export, "export", lambda *args, **options: export(*args, **options).run_decompositions({}))
-    compiled = compile_model(Writes(), (torch.randn(3, 4), torch.randn(3, 4)), options=[*declare("add_", "total"), f"--link={objects}", *target])
+    compiled = compile_model(
+        Writes(), (torch.randn(3, 4), torch.randn(3, 4)), options=[*declare("add_", "total"), f"--link={objects}", *target]
+    )
     for _ in range(3):
         compiled.check((torch.randn(3, 4), torch.randn(3, 4)), 1e-5, 1e-5)
 
@@ -190,7 +223,9 @@ def test_failures(compile_model, objects, target):
     """What a function returns is the run's status, and its message names the node and the line."""
     compiled = compile_model(Positive(), (torch.ones(4),), options=[*declare("positive"), f"--link={objects}", *target])
     compiled.check((torch.rand(4),), 0, 0)
-    with pytest.raises(kiln.KilnError, match=r"node 'positive' \(.*test_custom_ops.py:\d+\): test_positive: the sum is -8, which is negative") as error:
+    with pytest.raises(
+        kiln.KilnError, match=r"node 'positive' \(.*test_custom_ops.py:\d+\): test_positive: the sum is -8, which is negative"
+    ) as error:
         compiled.model.run([-torch.ones(4)])
     assert error.value.status == 1
     with pytest.raises(kiln.KilnError, match="test_positive returned status 99") as error:
@@ -231,20 +266,23 @@ def test_from_python(objects):
         torch.testing.assert_close(got, want)
 
 
-@pytest.mark.parametrize("declaration, problem", [
-    ("lib::op(Tensor x) -> Tensor", "no name of a C function"),
-    ("lib::op(Tensor x) -> Tensor=", "no name of a C function"),
-    ("lib::op(Tensor x) -> Tensor=a-b", "no name of a C function"),
-    ("lib::op(Tensor x) -> Tensor=kiln_model_run", "begin with kiln_"),
-    ("op(Tensor x) -> Tensor=f", "no name of an operator"),
-    ("lib::op=f", "no name of an operator"),
-    ("lib::op(Tensor x=f", "expected 'name(arguments) -> results'"),
-    ("lib::op(Tensor) -> Tensor=f", "argument 'Tensor' has no name"),
-    ("lib::op(Generator g) -> Tensor=f", "a C function cannot have g"),
-    ("lib::op(Tensor x) -> int=f", "a C function cannot have a result that is no tensor"),
-    ("lib::op(Tensor(a!) x) -> Tensor(a!)=f", "a C function cannot have a result that is an argument"),
-    ("aten::relu(Tensor self) -> Tensor=f", "an operator of PyTorch's own"),
-])
+@pytest.mark.parametrize(
+    "declaration, problem",
+    [
+        ("lib::op(Tensor x) -> Tensor", "no name of a C function"),
+        ("lib::op(Tensor x) -> Tensor=", "no name of a C function"),
+        ("lib::op(Tensor x) -> Tensor=a-b", "no name of a C function"),
+        ("lib::op(Tensor x) -> Tensor=kiln_model_run", "begin with kiln_"),
+        ("op(Tensor x) -> Tensor=f", "no name of an operator"),
+        ("lib::op=f", "no name of an operator"),
+        ("lib::op(Tensor x=f", "expected 'name(arguments) -> results'"),
+        ("lib::op(Tensor) -> Tensor=f", "argument 'Tensor' has no name"),
+        ("lib::op(Generator g) -> Tensor=f", "a C function cannot have g"),
+        ("lib::op(Tensor x) -> int=f", "a C function cannot have a result that is no tensor"),
+        ("lib::op(Tensor(a!) x) -> Tensor(a!)=f", "a C function cannot have a result that is an argument"),
+        ("aten::relu(Tensor self) -> Tensor=f", "an operator of PyTorch's own"),
+    ],
+)
 def test_bad_declarations(tmp_path, declaration, problem):
     output = tmp_path / "model.so"
     process = run_tool("aot-compile", tmp_path / "none.pt2", "-o", output, f"--custom-op={declaration}")
@@ -259,18 +297,29 @@ def test_bad_calls(tmp_path, objects):
     def refuse(*arguments, parts):
         assert_user_error(run_tool("aot-compile", program, "-o", output, *arguments), *parts)
         assert not output.exists()
+
     declaration = "--custom-op=kilnc::scale"
-    refuse(f"{declaration}(Tensor x) -> Tensor=test_scale", f"--link={objects}",
-           parts=["kilnc.scale.default: its declared schema has no argument 'factor'", "test_custom_ops.py:"])
-    refuse(f"{declaration}(Tensor x, int factor=1, int power=1) -> Tensor=test_scale", f"--link={objects}",
-           parts=["argument 'factor' does not fit its declared schema"])
-    refuse(f"{declaration}(Tensor x, float factor=1., int power=1, *, Tensor y) -> Tensor=test_scale", f"--link={objects}",
-           parts=["argument 'y' is missing"])
-    refuse(f"{declaration}(Tensor x, float factor=1., SymInt power=1) -> (Tensor, Tensor)=test_scale", f"--link={objects}",
-           parts=["its declared schema has another number of results"])
+    refuse(
+        f"{declaration}(Tensor x) -> Tensor=test_scale",
+        f"--link={objects}",
+        parts=["kilnc.scale.default: its declared schema has no argument 'factor'", "test_custom_ops.py:"],
+    )
+    refuse(
+        f"{declaration}(Tensor x, int factor=1, int power=1) -> Tensor=test_scale",
+        f"--link={objects}",
+        parts=["argument 'factor' does not fit its declared schema"],
+    )
+    refuse(
+        f"{declaration}(Tensor x, float factor=1., int power=1, *, Tensor y) -> Tensor=test_scale",
+        f"--link={objects}",
+        parts=["argument 'y' is missing"],
+    )
+    refuse(
+        f"{declaration}(Tensor x, float factor=1., SymInt power=1) -> (Tensor, Tensor)=test_scale",
+        f"--link={objects}",
+        parts=["its declared schema has another number of results"],
+    )
     refuse(*declare("scale"), parts=["linking failed: undefined symbol: test_scale"])
     refuse(*declare("scale"), f"--link={tmp_path / 'none.o'}", parts=["--link=", "there is no such file"])
     refuse(*declare("scale"), f"--link={program}", parts=["linking failed: ", "model.pt2"])
     refuse(*declare("scale"), *declare("scale"), parts=["kilnc.scale.default is declared twice"])
-
-

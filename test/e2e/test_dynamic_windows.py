@@ -1,4 +1,5 @@
 """Convolutions and pools over images whose size is known when the model runs."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -33,8 +34,15 @@ class Convolutions(torch.nn.Module):
 
 class Pools(torch.nn.Module):
     def forward(self, x):
-        return (F.max_pool2d(x, 3, stride=2, padding=1), F.max_pool2d(x, 2), F.max_pool2d(x, 3, stride=1, padding=1), F.avg_pool2d(x, 3, stride=2, padding=1),
-                F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False), F.max_pool2d(x, 5, stride=3, padding=2), F.avg_pool2d(x, (2, 3)))
+        return (
+            F.max_pool2d(x, 3, stride=2, padding=1),
+            F.max_pool2d(x, 2),
+            F.max_pool2d(x, 3, stride=1, padding=1),
+            F.avg_pool2d(x, 3, stride=2, padding=1),
+            F.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False),
+            F.max_pool2d(x, 5, stride=3, padding=2),
+            F.avg_pool2d(x, (2, 3)),
+        )
 
 
 SIZES = [(1, 11, 11), (2, 12, 37), (1, 64, 17), (3, 33, 34), (1, 13, 61), (2, 97, 40)]
@@ -64,14 +72,18 @@ def test_sequence(compile_model):
     """One dimension, of any length."""
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Conv1d(8, 10, 5, padding=2), torch.nn.GELU(), torch.nn.Conv1d(10, 48, 3, stride=2, padding=1))
-    compiled = compile_model(layers, (torch.randn(2, 8, 30),), dynamic_shapes=({0: Dim("batch", min=1, max=8), 2: Dim("length", min=4, max=4000)},))
+    compiled = compile_model(
+        layers, (torch.randn(2, 8, 30),), dynamic_shapes=({0: Dim("batch", min=1, max=8), 2: Dim("length", min=4, max=4000)},)
+    )
     for batch, length in [(1, 4), (2, 5), (3, 31), (1, 256), (1, 1021)]:
         compiled.check((torch.randn(batch, 8, length),), **CLOSE)
 
 
 def test_only_width_is_open(compile_model):
     torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(16, 16, 3, padding=1, stride=2), torch.nn.MaxPool2d(2))
+    layers = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(16, 16, 3, padding=1, stride=2), torch.nn.MaxPool2d(2)
+    )
     for open_dim, rows in ((3, [(20, 9), (20, 33), (20, 120)]), (2, [(8, 24), (18, 24), (65, 24)])):
         compiled = compile_model(layers, (torch.randn(1, 4, 20, 24),), dynamic_shapes=({open_dim: Dim("size", min=8, max=400)},))
         for height, width in rows:
@@ -84,7 +96,12 @@ class Resizes(torch.nn.Module):
     def forward(self, x, like):
         sizes = [(5, 9), like.shape[2:]]
         answer = [F.interpolate(x, size, mode=mode) for mode in ("nearest", "nearest-exact", "area") for size in sizes]
-        answer += [F.interpolate(x, size, mode=mode, align_corners=corners) for mode in ("bilinear", "bicubic") for corners in (False, True) for size in sizes]
+        answer += [
+            F.interpolate(x, size, mode=mode, align_corners=corners)
+            for mode in ("bilinear", "bicubic")
+            for corners in (False, True)
+            for size in sizes
+        ]
         answer += [F.interpolate(x, scale_factor=2.0, mode=mode) for mode in ("nearest", "bilinear")]
         answer += [F.interpolate(x, scale_factor=1.7, mode=mode) for mode in ("nearest", "nearest-exact", "bicubic")]
         answer += [F.interpolate(x, size, mode=mode, antialias=True) for mode in ("bilinear", "bicubic") for size in sizes]
@@ -96,7 +113,9 @@ def test_resizes(compile_model):
     """Which inputs an antialiased output covers depends on the last bit of 4.2 * 3.5 - 4.2, from 21 to 5."""
     torch.manual_seed(0)
     auto = torch.export.Dim.AUTO
-    compiled = compile_model(Resizes(), (torch.randn(2, 3, 8, 11), torch.randn(1, 1, 6, 17)), dynamic_shapes=({0: auto, 2: auto, 3: auto}, {2: auto, 3: auto}))
+    compiled = compile_model(
+        Resizes(), (torch.randn(2, 3, 8, 11), torch.randn(1, 1, 6, 17)), dynamic_shapes=({0: auto, 2: auto, 3: auto}, {2: auto, 3: auto})
+    )
     for batch, height, width, *like in [(2, 8, 11, 6, 17), (3, 13, 21, 5, 5), (7, 13, 21, 2, 40), (2, 100, 3, 33, 7), (2, 2, 2, 64, 64)]:
         compiled.check((torch.randn(batch, 3, height, width), torch.randn(1, 1, *like)), rtol=1e-4, atol=2e-5)
 
@@ -111,22 +130,41 @@ def padded(x):
 
 # A call, the shape of its input and the dim that may be empty; it is refused, or computed, as in eager mode.
 SMALL = {
-    "conv1d": (padded, (2, 8, 9), 2), "conv1d_batch": (padded, (2, 8, 9), 0), "conv2d": (lambda x: F.conv2d(x, torch.ones(4, 3, 3, 3), padding=2), (2, 3, 8, 8), 2),
-    "depthwise": (lambda x: F.conv2d(x, torch.ones(3, 1, 3, 3), padding=2, groups=3), (2, 3, 8, 8), 3), "conv_transpose2d": (lambda x: F.conv_transpose2d(x, torch.ones(3, 4, 3, 3), padding=1), (2, 3, 8, 8), 2),
-    "max_pool1d_channels": (lambda x: F.max_pool1d(x, 2), (2, 3, 9), 1), "avg_pool1d": (lambda x: F.avg_pool1d(x, 2, padding=1), (2, 3, 9), 2),
-    "max_pool2d": (lambda x: F.max_pool2d(x, 2, padding=1), (2, 3, 8, 8), 3), "max_pool2d_channels": (lambda x: F.max_pool2d(x, 2), (2, 3, 8, 8), 1),
-    "max_pool2d_batch": (lambda x: F.max_pool2d(x, 2), (2, 3, 8, 8), 0), "max_pool2d_indices": (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], (3, 8, 8), 0),
-    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2, padding=1), (2, 3, 8, 8), 2), "avg_pool2d_channels": (lambda x: F.avg_pool2d(x, 2), (2, 3, 8, 8), 1), "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (3, 4, 4, 4), 1),
-    "adaptive_avg_pool1d": (lambda x: F.adaptive_avg_pool1d(x, 2), (2, 3, 9), 2), "adaptive_avg_pool1d_mean": (lambda x: F.adaptive_avg_pool1d(x, 1), (2, 3, 9), 2),
-    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (2, 3, 8, 8), 2), "adaptive_avg_pool2d_mean": (lambda x: F.adaptive_avg_pool2d(x, 1), (2, 3, 8, 8), 3),
-    "adaptive_avg_pool2d_channels": (lambda x: F.adaptive_avg_pool2d(x, 2), (2, 3, 8, 8), 1), "adaptive_avg_pool3d_channels": (lambda x: F.adaptive_avg_pool3d(x, 2), (2, 3, 4, 4, 4), 1),
-    "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x, 2), (2, 3, 9), 2), "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), (2, 3, 8, 8), 2),
-    "adaptive_max_pool2d_channels": (lambda x: F.adaptive_max_pool2d(x, 2), (2, 3, 8, 8), 1), "replicate": (lambda x: F.pad(x, (3, 2), mode="replicate"), (2, 3, 9), 2),
-    "unfold": (lambda x: F.unfold(x, 3), (2, 3, 8, 8), 1), "nearest_channels": (lambda x: F.interpolate(x, scale_factor=2), (2, 3, 8, 8), 1),
-    "bilinear_channels": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear"), (2, 3, 8, 8), 1), "bilinear_batch": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear"), (2, 3, 8, 8), 0),
+    "conv1d": (padded, (2, 8, 9), 2),
+    "conv1d_batch": (padded, (2, 8, 9), 0),
+    "conv2d": (lambda x: F.conv2d(x, torch.ones(4, 3, 3, 3), padding=2), (2, 3, 8, 8), 2),
+    "depthwise": (lambda x: F.conv2d(x, torch.ones(3, 1, 3, 3), padding=2, groups=3), (2, 3, 8, 8), 3),
+    "conv_transpose2d": (lambda x: F.conv_transpose2d(x, torch.ones(3, 4, 3, 3), padding=1), (2, 3, 8, 8), 2),
+    "max_pool1d_channels": (lambda x: F.max_pool1d(x, 2), (2, 3, 9), 1),
+    "avg_pool1d": (lambda x: F.avg_pool1d(x, 2, padding=1), (2, 3, 9), 2),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2, padding=1), (2, 3, 8, 8), 3),
+    "max_pool2d_channels": (lambda x: F.max_pool2d(x, 2), (2, 3, 8, 8), 1),
+    "max_pool2d_batch": (lambda x: F.max_pool2d(x, 2), (2, 3, 8, 8), 0),
+    "max_pool2d_indices": (lambda x: F.max_pool2d(x, 2, return_indices=True)[1], (3, 8, 8), 0),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2, padding=1), (2, 3, 8, 8), 2),
+    "avg_pool2d_channels": (lambda x: F.avg_pool2d(x, 2), (2, 3, 8, 8), 1),
+    "avg_pool3d": (lambda x: F.avg_pool3d(x, 2, padding=1), (3, 4, 4, 4), 1),
+    "adaptive_avg_pool1d": (lambda x: F.adaptive_avg_pool1d(x, 2), (2, 3, 9), 2),
+    "adaptive_avg_pool1d_mean": (lambda x: F.adaptive_avg_pool1d(x, 1), (2, 3, 9), 2),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (2, 3, 8, 8), 2),
+    "adaptive_avg_pool2d_mean": (lambda x: F.adaptive_avg_pool2d(x, 1), (2, 3, 8, 8), 3),
+    "adaptive_avg_pool2d_channels": (lambda x: F.adaptive_avg_pool2d(x, 2), (2, 3, 8, 8), 1),
+    "adaptive_avg_pool3d_channels": (lambda x: F.adaptive_avg_pool3d(x, 2), (2, 3, 4, 4, 4), 1),
+    "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x, 2), (2, 3, 9), 2),
+    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), (2, 3, 8, 8), 2),
+    "adaptive_max_pool2d_channels": (lambda x: F.adaptive_max_pool2d(x, 2), (2, 3, 8, 8), 1),
+    "replicate": (lambda x: F.pad(x, (3, 2), mode="replicate"), (2, 3, 9), 2),
+    "unfold": (lambda x: F.unfold(x, 3), (2, 3, 8, 8), 1),
+    "nearest_channels": (lambda x: F.interpolate(x, scale_factor=2), (2, 3, 8, 8), 1),
+    "bilinear_channels": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear"), (2, 3, 8, 8), 1),
+    "bilinear_batch": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear"), (2, 3, 8, 8), 0),
     "antialias_channels": (lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True), (2, 3, 8, 8), 1),
-    "grid_sample": (lambda x: F.grid_sample(x, torch.zeros(2, 2, 2, 2), align_corners=False), (2, 3, 8, 8), 2), "fft": (lambda x: torch.fft.fft(x).real, (3, 9), 1),
-    "rfft": (lambda x: torch.fft.rfft(x).imag, (3, 9), 1), "quantile": (lambda x: x.quantile(0.5, 1), (3, 9), 0), "topk": (lambda x: x.topk(1, 1)[0], (3, 9), 1), "argmax": (lambda x: x.argmax(1), (3, 9), 1),
+    "grid_sample": (lambda x: F.grid_sample(x, torch.zeros(2, 2, 2, 2), align_corners=False), (2, 3, 8, 8), 2),
+    "fft": (lambda x: torch.fft.fft(x).real, (3, 9), 1),
+    "rfft": (lambda x: torch.fft.rfft(x).imag, (3, 9), 1),
+    "quantile": (lambda x: x.quantile(0.5, 1), (3, 9), 0),
+    "topk": (lambda x: x.topk(1, 1)[0], (3, 9), 1),
+    "argmax": (lambda x: x.argmax(1), (3, 9), 1),
     "linear_of_transposed": (lambda x: F.linear(x.transpose(1, 2), torch.ones(4, 8)).relu(), (2, 8, 9), 2),
 }
 
@@ -142,7 +180,7 @@ def test_empty_dims(name):
     program = torch.export.export(Small(), (torch.rand(shape),), dynamic_shapes=({dim: torch.export.Dim("size", min=0, max=100)},))
     model = kiln.compile(program)
     for size in (1, 0):
-        x = torch.rand(*shape[:dim], size, *shape[dim + 1:])
+        x = torch.rand(*shape[:dim], size, *shape[dim + 1 :])
         try:
             expected = program.module()(x)
         except (RuntimeError, IndexError):
@@ -155,14 +193,19 @@ def test_empty_dims(name):
 
 def test_gradients_of_a_maximum_at_indices_of_other_sizes(compile_and_compare):
     """The sizes are the same when the model runs, or it says that they are not."""
+
     class Backward(torch.nn.Module):
         def forward(self, gradient, x, indices):
             return torch.ops.aten.max_pool2d_with_indices_backward(gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices)
+
     def inputs(batch, images):
         x = torch.rand(batch, 3, 8, 8)
         return torch.rand(batch, 3, 4, 4), x, F.max_pool2d(torch.rand(images, 3, 8, 8), 2, return_indices=True)[1]
+
     batch = torch.export.Dim("batch", max=9)
-    compiled = compile_and_compare(Backward(), inputs(2, 2), dynamic_shapes=({0: batch}, {0: batch}, {0: torch.export.Dim.AUTO}), more_inputs=[inputs(4, 4)])
+    compiled = compile_and_compare(
+        Backward(), inputs(2, 2), dynamic_shapes=({0: batch}, {0: batch}, {0: torch.export.Dim.AUTO}), more_inputs=[inputs(4, 4)]
+    )
     for images in (2, 4):
         with pytest.raises(kiln.KilnError, match="indices of another shape"):
             kiln.load(compiled.path)(*inputs(3, images))

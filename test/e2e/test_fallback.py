@@ -2,6 +2,7 @@
 
 Most calls here are of operators that are registered by this file, with every kind of argument and result a schema can
 have: no lowering for them will ever come."""
+
 import os
 import shutil
 import subprocess
@@ -23,8 +24,19 @@ pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="this build has no 
 
 
 @torch.library.custom_op("kilntest::arguments", mutates_args=())
-def arguments(x: Tensor, other: Optional[Tensor], many: Sequence[Tensor], sizes: Sequence[int], factor: float, flag: bool, name: str,
-              dtype: torch.dtype, floats: Optional[Sequence[float]] = None, count: int = 3, device: Optional[torch.device] = None) -> Tensor:
+def arguments(
+    x: Tensor,
+    other: Optional[Tensor],
+    many: Sequence[Tensor],
+    sizes: Sequence[int],
+    factor: float,
+    flag: bool,
+    name: str,
+    dtype: torch.dtype,
+    floats: Optional[Sequence[float]] = None,
+    count: int = 3,
+    device: Optional[torch.device] = None,
+) -> Tensor:
     assert name == "a name" and dtype == torch.float64 and device in (None, torch.device("cpu"))
     result = x * factor + sum(sizes) + count
     if other is not None:
@@ -65,7 +77,9 @@ def _(x):
 class Custom(torch.nn.Module):
     def forward(self, x, y):
         op = torch.ops.kilntest
-        a = op.arguments(x.relu(), y, [x, y * 2, x[0]], [x.shape[0], 4], 1.5, True, "a name", torch.float64, [0.5, 2.0], device=torch.device("cpu"))
+        a = op.arguments(
+            x.relu(), y, [x, y * 2, x[0]], [x.shape[0], 4], 1.5, True, "a name", torch.float64, [0.5, 2.0], device=torch.device("cpu")
+        )
         b = op.arguments(a, None, [], [], -2.0, False, "a name", torch.float64, count=x.shape[0] * 2)
         first, (second, third), fourth = op.several(b)
         return first + 1, second, third.sum(1), fourth, op.strided(a).t() + 1
@@ -76,14 +90,18 @@ def test_arguments_and_results(compile_and_compare):
     rows = Dim("rows", min=1, max=64)
     inputs = lambda n: (torch.randn(n, 6), torch.randn(n, 6))
     compile_and_compare(Custom(), inputs(4), options=FALLBACK)
-    compile_and_compare(Custom(), inputs(4), {"x": {0: rows}, "y": {0: rows}}, options=FALLBACK, more_inputs=[inputs(1), inputs(64), inputs(7)])
+    compile_and_compare(
+        Custom(), inputs(4), {"x": {0: rows}, "y": {0: rows}}, options=FALLBACK, more_inputs=[inputs(1), inputs(64), inputs(7)]
+    )
 
 
 def test_on_a_gpu(compile_and_compare):
     """On copies in the host's memory, between kernels on the (emulated) GPU."""
     rows = Dim("rows", min=1, max=64)
     inputs = lambda n: (torch.randn(n, 6), torch.randn(n, 6))
-    compile_and_compare(Custom(), inputs(4), {"x": {0: rows}, "y": {0: rows}}, options=[*FALLBACK, *EMULATED], more_inputs=[inputs(1), inputs(7)] * 3)
+    compile_and_compare(
+        Custom(), inputs(4), {"x": {0: rows}, "y": {0: rows}}, options=[*FALLBACK, *EMULATED], more_inputs=[inputs(1), inputs(7)] * 3
+    )
 
 
 class Aten(torch.nn.Module):
@@ -100,9 +118,21 @@ class Aten(torch.nn.Module):
         lu, pivots, info = torch.linalg.lu_factor_ex(x + 5 * torch.eye(5))
         histogram = torch.histogramdd(y, bins=[2, 3])
         sums = torch._foreach_norm([x, y, self.weight])
-        return ((q @ r).abs(), values, vectors.abs() + 1, torch.lu_solve(y[:5], lu, pivots), histogram.hist, histogram.bin_edges, sums,
-                torch.cdist(y, y * 2.5), torch.special.airy_ai(y), torch.polar(x, x.t()).real, torch.linalg.matrix_exp(x * 0.1),
-                torch.block_diag(x, y), torch.cartesian_prod(y[0], y[1]))
+        return (
+            (q @ r).abs(),
+            values,
+            vectors.abs() + 1,
+            torch.lu_solve(y[:5], lu, pivots),
+            histogram.hist,
+            histogram.bin_edges,
+            sums,
+            torch.cdist(y, y * 2.5),
+            torch.special.airy_ai(y),
+            torch.polar(x, x.t()).real,
+            torch.linalg.matrix_exp(x * 0.1),
+            torch.block_diag(x, y),
+            torch.cartesian_prod(y[0], y[1]),
+        )
 
 
 def test_aten(compile_and_compare):
@@ -121,8 +151,13 @@ class Nested(torch.nn.Module):
 
 def test_nested_graphs(compile_and_compare):
     inputs = lambda p, n, rows: (torch.tensor(p), torch.tensor(n), torch.rand(rows, 4))
-    compile_and_compare(Nested(), inputs(True, 2, 3), dynamic_shapes=({}, {}, {0: Dim.DYNAMIC}), options=FALLBACK,
-                        more_inputs=[inputs(False, 0, 9), inputs(False, 3, 2), inputs(True, 5, 4)])
+    compile_and_compare(
+        Nested(),
+        inputs(True, 2, 3),
+        dynamic_shapes=({}, {}, {0: Dim.DYNAMIC}),
+        options=FALLBACK,
+        more_inputs=[inputs(False, 0, 9), inputs(False, 3, 2), inputs(True, 5, 4)],
+    )
 
 
 class InPlace(torch.nn.Module):
@@ -191,14 +226,27 @@ class SizesOfResults(torch.nn.Module):
         count = torch.ops.kilntest.howmany(x)
         again = torch.ops.kilntest.rising(values + 1)[0]
         torch.ops.kilntest.rising(x)  # nobody asks for it
-        return values.relu().sum(), places.squeeze(1) + 1, threes * count, x.new_ones(count), zeros, again, torch.ops.kilntest.doubled(x) - 1
+        return (
+            values.relu().sum(),
+            places.squeeze(1) + 1,
+            threes * count,
+            x.new_ones(count),
+            zeros,
+            again,
+            torch.ops.kilntest.doubled(x) - 1,
+        )
 
 
 def test_sizes_that_results_say(compile_and_compare):
     x = torch.randn(20)
     late = torch.full((40,), -1.0)
-    compile_and_compare(SizesOfResults(), (x,), dynamic_shapes=({0: Dim("n", min=3, max=100)},), options=FALLBACK,
-                        more_inputs=[(torch.arange(50.0),), (-torch.arange(100.0),), (late,), (torch.randn(3),)])
+    compile_and_compare(
+        SizesOfResults(),
+        (x,),
+        dynamic_shapes=({0: Dim("n", min=3, max=100)},),
+        options=FALLBACK,
+        more_inputs=[(torch.arange(50.0),), (-torch.arange(100.0),), (late,), (torch.randn(3),)],
+    )
 
 
 class SizesInGraphs(torch.nn.Module):
@@ -213,6 +261,7 @@ def test_sizes_that_results_say_in_a_branch(compile_and_compare):
 
 def test_sizes_out_of_range(compile_model):
     """What the program may assume of a size is asserted before its memory is used; the next run is not the worse for it."""
+
     class Few(torch.nn.Module):
         def forward(self, x):
             found = torch.ops.kilntest.doubled(x)
@@ -268,6 +317,7 @@ def test_random(compile_model):
 
 def test_a_lowering_that_refuses(compile_and_compare):
     """A case that a lowering refuses is left to the library too."""
+
     class Cases(torch.nn.Module):
         def forward(self, x):
             return torch.stft(x, 4, window=torch.hann_window(4), return_complex=True, center=True).abs(), torch.cdist(x, x, p=0.5)
@@ -349,7 +399,14 @@ def test_where_the_library_is_found(compile_model, tmp_path):
     assert works in run_without_torch(path, {"KILN_TORCH_LIBRARY": str(LIBRARY)}).stdout
 
     missing = run_without_torch(path, {"KILN_TORCH_LIBRARY": "/nowhere/libkiln_torch.so"}).stdout
-    for part in ("3 ", "cannot load libkiln_torch.so", "aten._add_relu", "/nowhere/libkiln_torch.so", "pip install torch", "KILN_TORCH_LIBRARY"):
+    for part in (
+        "3 ",
+        "cannot load libkiln_torch.so",
+        "aten._add_relu",
+        "/nowhere/libkiln_torch.so",
+        "pip install torch",
+        "KILN_TORCH_LIBRARY",
+    ):
         assert part in missing, missing
 
     # A compiler that was moved away from its libraries.
@@ -564,5 +621,12 @@ def test_dictionaries(compile_and_compare):
     class Named(torch.nn.Module):
         def forward(self, x, y):
             return torch.ops.kilntest.named({"z": x, "a": y.exp(), "": x + y}, {"a": 0.5, "": 2.0, "z": -1.0}) + 1
+
     rows = {0: Dim("rows", min=2, max=9)}
-    compile_and_compare(Named(), (torch.randn(3, 2), torch.randn(3, 2)), dynamic_shapes=(rows, rows), more_inputs=[(torch.randn(5, 2), torch.randn(5, 2))], options=FALLBACK)
+    compile_and_compare(
+        Named(),
+        (torch.randn(3, 2), torch.randn(3, 2)),
+        dynamic_shapes=(rows, rows),
+        more_inputs=[(torch.randn(5, 2), torch.randn(5, 2))],
+        options=FALLBACK,
+    )

@@ -1,4 +1,5 @@
 """The smallest model, through every way of calling it."""
+
 import concurrent.futures
 
 import numpy

@@ -1,4 +1,5 @@
 """Small configurations of models with dynamic dimensions: one shared object each, compared with eager at every size."""
+
 import pytest
 
 import dynamic

@@ -1,4 +1,5 @@
 """Small configurations of the ten reference models, and of the other ways to export them."""
+
 import numpy
 import pytest
 import torch
@@ -23,6 +24,7 @@ def compiled(tmp_path_factory):
             assert process.returncode == 0, process.stderr[-4000:]
             cache[name] = folder, output
         return cache[name]
+
     return get
 
 

@@ -1,15 +1,28 @@
 """Matrix products, convolutions, pooling and attention."""
+
 import math
 
-import kiln
 import pytest
 import torch
 import torch.nn.functional as F
 
+import kiln
 from test_ops_pointwise import some
 
 CLOSE = dict(rtol=1e-4, atol=1e-4)
-SIZES = [(1, 1, 1), (1, 7, 5), (5, 1, 3), (3, 4, 0), (0, 4, 3), (13, 31, 17), (14, 32, 64), (15, 33, 65), (64, 48, 100), (129, 65, 31), (200, 16, 300)]
+SIZES = [
+    (1, 1, 1),
+    (1, 7, 5),
+    (5, 1, 3),
+    (3, 4, 0),
+    (0, 4, 3),
+    (13, 31, 17),
+    (14, 32, 64),
+    (15, 33, 65),
+    (64, 48, 100),
+    (129, 65, 31),
+    (200, 16, 300),
+]
 
 
 @pytest.mark.parametrize("m,n,k", SIZES)
@@ -31,37 +44,91 @@ def test_transposed_operands(check_calls):
 
 
 def test_vectors(check_calls):
-    check_calls(lambda a, v, w: (a @ v, w @ a, torch.dot(v, v), torch.outer(v, w), a.mv(v)), (some(9, 21), some(21, seed=1), some(9, seed=2)), **CLOSE)
+    check_calls(
+        lambda a, v, w: (a @ v, w @ a, torch.dot(v, v), torch.outer(v, w), a.mv(v)),
+        (some(9, 21), some(21, seed=1), some(9, seed=2)),
+        **CLOSE,
+    )
 
 
 def test_batches(check_calls):
-    check_calls(torch.matmul, (some(4, 9, 7), some(4, 7, 6)), (some(2, 3, 9, 7), some(3, 7, 6)), (some(9, 7), some(5, 7, 6)), (some(2, 1, 9, 7), some(3, 7, 6)),
-                (some(5, 9, 7), some(7)), **CLOSE)
-    check_calls(lambda a, b, c: (torch.bmm(a, b), torch.baddbmm(c, a, b, beta=0.5, alpha=2)), (some(4, 9, 7), some(4, 7, 6), some(4, 9, 6)), **CLOSE)
+    check_calls(
+        torch.matmul,
+        (some(4, 9, 7), some(4, 7, 6)),
+        (some(2, 3, 9, 7), some(3, 7, 6)),
+        (some(9, 7), some(5, 7, 6)),
+        (some(2, 1, 9, 7), some(3, 7, 6)),
+        (some(5, 9, 7), some(7)),
+        **CLOSE,
+    )
+    check_calls(
+        lambda a, b, c: (torch.bmm(a, b), torch.baddbmm(c, a, b, beta=0.5, alpha=2)), (some(4, 9, 7), some(4, 7, 6), some(4, 9, 6)), **CLOSE
+    )
 
 
 def test_addmm(check_calls):
     def function(c, a, b):
         return torch.addmm(c, a, b), torch.addmm(c, a, b, beta=0.5, alpha=-2), torch.addmm(c[0], a, b), torch.addmm(c[:, :1], a, b, beta=0)
+
     check_calls(function, (some(9, 6), some(9, 7), some(7, 6)), **CLOSE)
 
 
 def test_einsum(check_calls):
     """Transposed, broadcast, diagonal, summed over in one operand, with an ellipsis, without an output, of one and of three operands."""
-    check_calls(lambda a, b: (torch.einsum("bik,bkj->bij", a, b), torch.einsum("bik,bkj->ji", a, b), torch.einsum("bik,bkj", a, b),
-                              torch.einsum("bik , bkj -> bi", a, b), torch.einsum("bik,bkj->ik", a, b), torch.einsum("...ik,...kj->...ij", a, b)),
-                (some(3, 5, 7), some(3, 7, 4)), (some(3, 5, 7), some(1, 7, 4)), (some(3, 5, 0), some(3, 0, 4)), **CLOSE)
-    check_calls(lambda x: (torch.einsum("iij->j", x), torch.einsum("iij->ji", x), torch.einsum("iij->i", x), torch.einsum("i...->...", x), torch.einsum("jik", x)),
-                some(4, 4, 3), some(0, 0, 3), **CLOSE)
-    check_calls(lambda x, y, z: (torch.einsum("ab,bc,cd->ad", x, y, z), torch.einsum("ab,bc,cd->dba", x, y, z), torch.einsum("ab,bc,cd->", x, y, z),
-                                 torch.einsum("ab,ab->ab", x, x), torch.einsum("ab,cd->acbd", x, z)),
-                (some(3, 5), some(5, 6, seed=1), some(6, 2, seed=2)), **CLOSE)
+    check_calls(
+        lambda a, b: (
+            torch.einsum("bik,bkj->bij", a, b),
+            torch.einsum("bik,bkj->ji", a, b),
+            torch.einsum("bik,bkj", a, b),
+            torch.einsum("bik , bkj -> bi", a, b),
+            torch.einsum("bik,bkj->ik", a, b),
+            torch.einsum("...ik,...kj->...ij", a, b),
+        ),
+        (some(3, 5, 7), some(3, 7, 4)),
+        (some(3, 5, 7), some(1, 7, 4)),
+        (some(3, 5, 0), some(3, 0, 4)),
+        **CLOSE,
+    )
+    check_calls(
+        lambda x: (
+            torch.einsum("iij->j", x),
+            torch.einsum("iij->ji", x),
+            torch.einsum("iij->i", x),
+            torch.einsum("i...->...", x),
+            torch.einsum("jik", x),
+        ),
+        some(4, 4, 3),
+        some(0, 0, 3),
+        **CLOSE,
+    )
+    check_calls(
+        lambda x, y, z: (
+            torch.einsum("ab,bc,cd->ad", x, y, z),
+            torch.einsum("ab,bc,cd->dba", x, y, z),
+            torch.einsum("ab,bc,cd->", x, y, z),
+            torch.einsum("ab,ab->ab", x, x),
+            torch.einsum("ab,cd->acbd", x, z),
+        ),
+        (some(3, 5), some(5, 6, seed=1), some(6, 2, seed=2)),
+        **CLOSE,
+    )
     check_calls(lambda x, y: torch.einsum("...i,i...->...", x, y), (some(2, 3, 4), some(4, 3)), (some(3, 4), some(4, 2, 3)), **CLOSE)
-    check_calls(lambda x, y: (torch.einsum("ij,jk->ik", x, y), torch.einsum("ij->", x)), (torch.arange(6).view(2, 3), torch.arange(12).view(3, 4)))
+    check_calls(
+        lambda x, y: (torch.einsum("ij,jk->ik", x, y), torch.einsum("ij->", x)), (torch.arange(6).view(2, 3), torch.arange(12).view(3, 4))
+    )
     # A letter of one operand alone is summed over in int64.
-    check_calls(lambda x, y: (torch.einsum("ij,jk->ik", x, y), torch.einsum("ij->i", x), torch.einsum("ij,k->i", x, y[0]), torch.einsum("ij,ij->", x, x),
-                              torch.einsum("ij,k->i", x[:, :1], y[0, :1]), torch.einsum("i,j,k->", y[0], y[1], y[2]), torch.einsum("ii->", x[:2, :2])),
-                (torch.arange(100, 106, dtype=torch.int8).view(2, 3), torch.arange(90, 102, dtype=torch.int8).view(3, 4)))
+    check_calls(
+        lambda x, y: (
+            torch.einsum("ij,jk->ik", x, y),
+            torch.einsum("ij->i", x),
+            torch.einsum("ij,k->i", x, y[0]),
+            torch.einsum("ij,ij->", x, x),
+            torch.einsum("ij,k->i", x[:, :1], y[0, :1]),
+            torch.einsum("i,j,k->", y[0], y[1], y[2]),
+            torch.einsum("ii->", x[:2, :2]),
+        ),
+        (torch.arange(100, 106, dtype=torch.int8).view(2, 3), torch.arange(90, 102, dtype=torch.int8).view(3, 4)),
+    )
 
 
 def test_columns_of_an_image(check_calls):
@@ -69,8 +136,11 @@ def test_columns_of_an_image(check_calls):
         return F.unfold(x, 3), F.unfold(x, (2, 3), dilation=2, padding=1, stride=(1, 2))
 
     def fold(x):
-        return (F.fold(F.unfold(x, 3, padding=1), (6, 7), 3, padding=1),
-                F.fold(F.unfold(x, (2, 3), dilation=2, padding=1, stride=(1, 2)), (6, 7), (2, 3), dilation=2, padding=1, stride=(1, 2)))
+        return (
+            F.fold(F.unfold(x, 3, padding=1), (6, 7), 3, padding=1),
+            F.fold(F.unfold(x, (2, 3), dilation=2, padding=1, stride=(1, 2)), (6, 7), (2, 3), dilation=2, padding=1, stride=(1, 2)),
+        )
+
     check_calls(unfold, some(2, 3, 6, 7), some(3, 6, 7), some(0, 3, 6, 7), some(2, 3, 6, 7).bfloat16())
     check_calls(fold, some(2, 3, 6, 7), some(3, 6, 7), some(1, 3, 6, 7).double(), **CLOSE)
 
@@ -81,8 +151,16 @@ def test_epilogues(check_calls):
 
     def function(x, residual):
         y = linear(x)
-        return (F.gelu(y) + residual, (y * 0.125).transpose(0, 1), y.view(6, 5, 4, 6).permute(0, 2, 1, 3), torch.sigmoid(y) * y, y.sum(-1), y[:, :7],
-                F.layer_norm(y + residual, (24,)))
+        return (
+            F.gelu(y) + residual,
+            (y * 0.125).transpose(0, 1),
+            y.view(6, 5, 4, 6).permute(0, 2, 1, 3),
+            torch.sigmoid(y) * y,
+            y.sum(-1),
+            y[:, :7],
+            F.layer_norm(y + residual, (24,)),
+        )
+
     check_calls(function, (some(30, 40), some(30, 24)), modules=[linear], **CLOSE)
 
 
@@ -96,15 +174,31 @@ def test_chain_of_products(check_calls):
     check_calls(lambda a, b, c: ((a @ b) @ c, a @ (b @ c), (a @ b) @ (a @ b).t() @ a), (some(5, 30), some(30, 20), some(20, 7)), **CLOSE)
 
 
-@pytest.mark.parametrize("width,stride,padding,dilation,groups", [
-    (1, 1, 0, 1, 1), (3, 1, 1, 1, 1), (3, 2, 1, 1, 1), (3, 1, 2, 2, 1), (5, 1, 0, 1, 1), (3, 1, 1, 1, 2), (3, 1, 1, 1, 8), (3, 2, 1, 1, 8), (7, 2, 3, 1, 1),
-    (2, 2, 0, 1, 1), (4, 4, 0, 1, 1), (1, 2, 0, 1, 4)])
+@pytest.mark.parametrize(
+    "width,stride,padding,dilation,groups",
+    [
+        (1, 1, 0, 1, 1),
+        (3, 1, 1, 1, 1),
+        (3, 2, 1, 1, 1),
+        (3, 1, 2, 2, 1),
+        (5, 1, 0, 1, 1),
+        (3, 1, 1, 1, 2),
+        (3, 1, 1, 1, 8),
+        (3, 2, 1, 1, 8),
+        (7, 2, 3, 1, 1),
+        (2, 2, 0, 1, 1),
+        (4, 4, 0, 1, 1),
+        (1, 2, 0, 1, 4),
+    ],
+)
 def test_convolution(check_calls, width, stride, padding, dilation, groups):
     convolution = torch.nn.Conv2d(8, 16, width, stride, padding, dilation, groups)
     check_calls(convolution, some(1, 8, 14, 15), some(2, 8, 9, 9), modules=[convolution], **CLOSE)
 
 
-@pytest.mark.parametrize("size,stride,padding", [((3, 1), (2, 1), (1, 0)), ((1, 5), (1, 2), (0, 2)), ((3, 5), (1, 1), "same"), ((2, 2), (1, 1), "valid")])
+@pytest.mark.parametrize(
+    "size,stride,padding", [((3, 1), (2, 1), (1, 0)), ((1, 5), (1, 2), (0, 2)), ((3, 5), (1, 1), "same"), ((2, 2), (1, 1), "valid")]
+)
 def test_uneven_convolution(check_calls, size, stride, padding):
     convolution = torch.nn.Conv2d(3, 5, size, stride, padding, bias=False)
     check_calls(convolution, some(2, 3, 11, 12), modules=[convolution], **CLOSE)
@@ -118,32 +212,55 @@ def test_convolution_in_one_dimension(check_calls, stride, padding, groups):
 
 def test_convolution_without_channels(check_calls):
     line, image = torch.nn.Conv1d(0, 9, 3, padding=1), torch.nn.Conv2d(0, 4, 3)
-    check_calls(lambda x, y, z: (line(x), line(x[0]), line(x[:0]), image(y), image(y[0]), line(z.logsumexp(2))), (torch.ones(2, 0, 8), torch.ones(2, 0, 5, 6), torch.ones(0, 8, 0)),
-                modules=[line, image])
+    check_calls(
+        lambda x, y, z: (line(x), line(x[0]), line(x[:0]), image(y), image(y[0]), line(z.logsumexp(2))),
+        (torch.ones(2, 0, 8), torch.ones(2, 0, 5, 6), torch.ones(0, 8, 0)),
+        modules=[line, image],
+    )
 
 
 def test_convolution_of_time_batch_channels(compile_and_compare):
     class Convolve(torch.nn.Module):
         def forward(self, x, w, b):
-            return (*[torch.conv_tbc(t, w, b, pad) for t in (x, x[:, :0]) for pad in (0, 1, 5)], torch.conv_tbc(x.double(), w.double(), b.double(), 2), torch.conv_tbc(x[..., :0], w[:, :0], b), torch.conv_tbc(x, w.transpose(1, 2).contiguous().transpose(1, 2), b))
+            return (
+                *[torch.conv_tbc(t, w, b, pad) for t in (x, x[:, :0]) for pad in (0, 1, 5)],
+                torch.conv_tbc(x.double(), w.double(), b.double(), 2),
+                torch.conv_tbc(x[..., :0], w[:, :0], b),
+                torch.conv_tbc(x, w.transpose(1, 2).contiguous().transpose(1, 2), b),
+            )
+
     compile_and_compare(Convolve(), (some(5, 4, 3), some(3, 3, 20), some(20)))
 
 
 class Groups(torch.nn.Module):
     def forward(self, x, stack, ends):
-        return (torch._grouped_mm(x, stack, offs=ends), torch._grouped_mm(x, stack.transpose(1, 2).contiguous().transpose(1, 2), offs=ends), torch._grouped_mm(stack, x.t().contiguous(), offs=ends),
-                torch._grouped_mm(x.t().contiguous(), x, offs=ends), torch._grouped_mm(stack.transpose(1, 2).contiguous(), stack.contiguous()))
+        return (
+            torch._grouped_mm(x, stack, offs=ends),
+            torch._grouped_mm(x, stack.transpose(1, 2).contiguous().transpose(1, 2), offs=ends),
+            torch._grouped_mm(stack, x.t().contiguous(), offs=ends),
+            torch._grouped_mm(x.t().contiguous(), x, offs=ends),
+            torch._grouped_mm(stack.transpose(1, 2).contiguous(), stack.contiguous()),
+        )
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
 def test_products_of_groups(compile_and_compare, is_dynamic):
     """Groups of rows, columns or steps, which end where data says. Steps past the last group count nowhere."""
+
     def inputs(rows, *ends):
         x = some(rows, 16).bfloat16()
         return x, some(3, 16, 16, seed=1).bfloat16(), torch.tensor(ends, dtype=torch.int32)
+
     cases = [inputs(16, *ends) for ends in ((5, 8, 16), (5, 5, 16), (0, 16, 16), (16, 16, 16), (8, 5, 16), (8, 9, 20))]
     n = torch.export.Dim("n", min=1, max=25)
-    model = compile_and_compare(Groups(), cases[0], dynamic_shapes=({0: 8 * n}, {}, {}) if is_dynamic else None, more_inputs=cases[1:] + ([inputs(96, 50, 51, 96)] if is_dynamic else []), rtol=2e-2, atol=2e-2).model
+    model = compile_and_compare(
+        Groups(),
+        cases[0],
+        dynamic_shapes=({0: 8 * n}, {}, {}) if is_dynamic else None,
+        more_inputs=cases[1:] + ([inputs(96, 50, 51, 96)] if is_dynamic else []),
+        rtol=2e-2,
+        atol=2e-2,
+    ).model
     short = inputs(16, 2, 9, 13)
     short[0][13:] = math.inf
     rows, _, columns, steps, _ = (torch.as_tensor(value).float() for value in model.run(list(short)))
@@ -163,21 +280,38 @@ def test_convolution_block(check_calls):
 @pytest.mark.parametrize("bias", [True, False])
 def test_large_depthwise(check_calls, bias):
     """Channels that fill vectors and that do not, strided and dilated."""
-    plain, strided = torch.nn.Conv2d(40, 40, 7, padding=3, groups=40, bias=bias), torch.nn.Conv2d(40, 40, (7, 5), 2, (3, 1), (1, 2), groups=40, bias=bias)
+    plain, strided = (
+        torch.nn.Conv2d(40, 40, 7, padding=3, groups=40, bias=bias),
+        torch.nn.Conv2d(40, 40, (7, 5), 2, (3, 1), (1, 2), groups=40, bias=bias),
+    )
     narrow = torch.nn.Conv1d(5, 5, 31, padding=15, groups=5, bias=bias)
-    check_calls(lambda x: (plain(F.relu(x)), F.gelu(strided(x * 2)), narrow(x[:, :5].flatten(2).neg())), some(2, 40, 12, 13), modules=[plain, strided, narrow],
-                **CLOSE)
+    check_calls(
+        lambda x: (plain(F.relu(x)), F.gelu(strided(x * 2)), narrow(x[:, :5].flatten(2).neg())),
+        some(2, 40, 12, 13),
+        modules=[plain, strided, narrow],
+        **CLOSE,
+    )
 
 
 def test_weight_as_an_input(check_calls):
     check_calls(lambda x, w: F.conv2d(x, w, padding=1), (some(1, 4, 8, 8), some(6, 4, 3, 3)), **CLOSE)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, (3, 1), (1, 2), dilation=(2, 1)), lambda x: F.avg_pool2d(x, 2),
-    lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), lambda x: F.adaptive_avg_pool2d(x, 1),
-    lambda x: F.adaptive_avg_pool2d(x, (3, 4)), lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True)],
-    ids=["max", "max padded", "max uneven", "average", "average padded", "average uncounted", "global", "adaptive", "ceil"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.max_pool2d(x, 2),
+        lambda x: F.max_pool2d(x, 3, 2, 1),
+        lambda x: F.max_pool2d(x, (3, 1), (1, 2), dilation=(2, 1)),
+        lambda x: F.avg_pool2d(x, 2),
+        lambda x: F.avg_pool2d(x, 3, 2, 1),
+        lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        lambda x: F.adaptive_avg_pool2d(x, 1),
+        lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+        lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+    ],
+    ids=["max", "max padded", "max uneven", "average", "average padded", "average uncounted", "global", "adaptive", "ceil"],
+)
 def test_pooling(check_calls, function):
     check_calls(function, some(2, 5, 12, 13) - 5, **CLOSE)
 
@@ -194,8 +328,12 @@ def test_attention(check_calls, shape, options):
 
 def test_attention_with_mask(check_calls):
     def function(q, k, v, boolean, additive):
-        return (F.scaled_dot_product_attention(q, k, v, boolean), F.scaled_dot_product_attention(q, k, v, additive),
-                F.scaled_dot_product_attention(q, k, v, additive[:, :1, :, :]))
+        return (
+            F.scaled_dot_product_attention(q, k, v, boolean),
+            F.scaled_dot_product_attention(q, k, v, additive),
+            F.scaled_dot_product_attention(q, k, v, additive[:, :1, :, :]),
+        )
+
     q, k, v = (some(2, 4, 19, 16, seed=i) for i in range(3))
     mask = some(2, 1, 19, 19, seed=4) > -1
     mask[..., 0] = True
@@ -204,17 +342,26 @@ def test_attention_with_mask(check_calls):
 
 def test_attention_of_other_lengths(check_calls):
     """More keys than queries, another width of values, and keys shared by groups of heads."""
-    check_calls(attend(), (some(1, 2, 7, 16), some(1, 2, 33, 16), some(1, 2, 33, 24)), (some(1, 2, 1, 16), some(1, 2, 40, 16), some(1, 2, 40, 16)), **CLOSE)
+    check_calls(
+        attend(),
+        (some(1, 2, 7, 16), some(1, 2, 33, 16), some(1, 2, 33, 24)),
+        (some(1, 2, 1, 16), some(1, 2, 40, 16), some(1, 2, 40, 16)),
+        **CLOSE,
+    )
     check_calls(attend(enable_gqa=True, is_causal=True), (some(1, 8, 11, 16), some(1, 2, 11, 16), some(1, 2, 11, 16)), **CLOSE)
 
 
 def test_attention_of_nothing(check_calls):
     """Without keys the result is zero, without features all keys weigh the same."""
+
     def function(q, k, v, mask):
         attention = F.scaled_dot_product_attention
         return attention(q, k, v), attention(q, k, v, mask), attention(q, k, v, is_causal=True)
+
     cases = [(40, 0, 4, 4), (3, 0, 64, 64), (40, 6, 0, 0), (3, 6, 0, 4), (3, 6, 4, 0), (0, 6, 4, 4)]
-    check_calls(function, *[(some(1, 2, m, d), some(1, 2, n, d), some(1, 2, n, dv), some(m, n)) for m, n, d, dv in cases], rtol=1e-5, atol=1e-5)
+    check_calls(
+        function, *[(some(1, 2, m, d), some(1, 2, n, d), some(1, 2, n, dv), some(m, n)) for m, n, d, dv in cases], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_attention_of_large_scores(check_calls):
@@ -226,7 +373,9 @@ def test_attention_with_a_masked_row(check_calls):
     """A query that may look at nothing gives zeros, as eager does."""
     mask = torch.ones(1, 1, 6, 6, dtype=torch.bool)
     mask[..., 2, :] = False
-    check_calls(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (*(some(1, 2, 6, 8, seed=i) for i in range(3)), mask), **CLOSE)
+    check_calls(
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (*(some(1, 2, 6, 8, seed=i) for i in range(3)), mask), **CLOSE
+    )
 
 
 def test_attention_inside_a_block(check_calls):
@@ -237,6 +386,7 @@ def test_attention_inside_a_block(check_calls):
         q, k, v = (part.view(2, 10, 4, 12).transpose(1, 2) for part in joined(x).split(48, -1))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return out(y.transpose(1, 2).reshape(2, 10, 48)) + x
+
     check_calls(function, some(2, 10, 48), modules=[joined, out], **CLOSE)
 
 
@@ -244,11 +394,13 @@ def test_attention_written_out(check_calls):
     def function(q, k, v):
         scores = q @ k.transpose(-1, -2) * 0.25
         return F.softmax(scores.masked_fill(torch.ones(9, 9).triu(1).bool(), float("-inf")), -1) @ v
+
     check_calls(function, tuple(some(2, 3, 9, 16, seed=i) for i in range(3)), **CLOSE)
 
 
 def test_concatenated_products(compile_and_compare):
     """Products are computed where the concatenation wants them, also when they are read elsewhere, and in a result of the model."""
+
     class Model(torch.nn.Module):
         def __init__(self):
             super().__init__()

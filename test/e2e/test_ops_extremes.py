@@ -1,4 +1,5 @@
 """Numbers at the ends of their ranges: the largest and smallest integers, conversions of what does not fit."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -26,7 +27,24 @@ def check(compile_and_compare, functions, *arguments):
 def ends(dtype):
     """Integers of the range's ends and middle."""
     info = torch.iinfo(dtype)
-    values = {info.min, info.min + 1, info.min + 2, info.max // 2, info.max // 2 + 1, info.max - 1, info.max, 0, 1, 2, 3, 7, 31, 63, 64, 100}
+    values = {
+        info.min,
+        info.min + 1,
+        info.min + 2,
+        info.max // 2,
+        info.max // 2 + 1,
+        info.max - 1,
+        info.max,
+        0,
+        1,
+        2,
+        3,
+        7,
+        31,
+        63,
+        64,
+        100,
+    }
     values |= {value for value in (-100, -7, -3, -2, -1) if value >= info.min}
     return torch.tensor([(value + 2**63) % 2**64 - 2**63 for value in sorted(values)], dtype=torch.int64).to(dtype)
 
@@ -35,11 +53,34 @@ def pairs(left, right):
     return left[:, None].expand(-1, len(right)).contiguous(), right[None, :].expand(len(left), -1).contiguous()
 
 
-CLOSE = [torch.isclose, lambda x, y: torch.isclose(x, y, equal_nan=True), lambda x, y: torch.isclose(x, y, rtol=0, atol=0),
-         lambda x, y: torch.isclose(x, y, rtol=1.0, atol=3), lambda x, y: torch.isclose(x, y, rtol=0, atol=1.0), lambda x, y: torch.isclose(x, y, rtol=0.5, atol=0)]
-PAIRED = [torch.add, torch.sub, torch.rsub, torch.mul, torch.maximum, torch.minimum, torch.lt, torch.ge, torch.eq, torch.bitwise_xor, torch.bitwise_left_shift,
-          torch.bitwise_right_shift, torch.gcd, torch.true_divide, lambda x, y: torch.add(x, y, alpha=3), lambda x, y: torch.clamp(x, min=y),
-          torch.heaviside, torch.pow]
+CLOSE = [
+    torch.isclose,
+    lambda x, y: torch.isclose(x, y, equal_nan=True),
+    lambda x, y: torch.isclose(x, y, rtol=0, atol=0),
+    lambda x, y: torch.isclose(x, y, rtol=1.0, atol=3),
+    lambda x, y: torch.isclose(x, y, rtol=0, atol=1.0),
+    lambda x, y: torch.isclose(x, y, rtol=0.5, atol=0),
+]
+PAIRED = [
+    torch.add,
+    torch.sub,
+    torch.rsub,
+    torch.mul,
+    torch.maximum,
+    torch.minimum,
+    torch.lt,
+    torch.ge,
+    torch.eq,
+    torch.bitwise_xor,
+    torch.bitwise_left_shift,
+    torch.bitwise_right_shift,
+    torch.gcd,
+    torch.true_divide,
+    lambda x, y: torch.add(x, y, alpha=3),
+    lambda x, y: torch.clamp(x, min=y),
+    torch.heaviside,
+    torch.pow,
+]
 QUOTIENTS = [torch.floor_divide, torch.remainder, torch.fmod, lambda x, y: torch.div(x, y, rounding_mode="trunc")]
 
 
@@ -63,12 +104,27 @@ def test_pairs_of_wide_unsigned_integers(compile_and_compare, dtype):
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_numbers_beyond_the_range(compile_and_compare, dtype):
     """A number takes part in a comparison and in arithmetic as what it becomes in the tensor's dtype."""
-    functions = [f(op, number) for number in BEYOND for op in (torch.eq, torch.lt, torch.ge, torch.add, torch.sub, torch.mul, torch.rsub, torch.true_divide)
-                 for f in [lambda op, number: lambda x: op(x, number)]]
-    functions += [f(number) for number in BEYOND if isinstance(number, int) for f in (
-        lambda number: lambda x: torch.where(x > 1, x, number), lambda number: lambda x: x.masked_fill(x > 1, number),
-        lambda number: lambda x: x.clamp(min=number), lambda number: lambda x: F.threshold(x, number, 7), lambda number: lambda x: x ** (number & 2**62 - 1),
-        lambda number: lambda x: torch.add(x, x, alpha=number), lambda number: lambda x: x << number, lambda number: lambda x: x >> number)]
+    functions = [
+        f(op, number)
+        for number in BEYOND
+        for op in (torch.eq, torch.lt, torch.ge, torch.add, torch.sub, torch.mul, torch.rsub, torch.true_divide)
+        for f in [lambda op, number: lambda x: op(x, number)]
+    ]
+    functions += [
+        f(number)
+        for number in BEYOND
+        if isinstance(number, int)
+        for f in (
+            lambda number: lambda x: torch.where(x > 1, x, number),
+            lambda number: lambda x: x.masked_fill(x > 1, number),
+            lambda number: lambda x: x.clamp(min=number),
+            lambda number: lambda x: F.threshold(x, number, 7),
+            lambda number: lambda x: x ** (number & 2**62 - 1),
+            lambda number: lambda x: torch.add(x, x, alpha=number),
+            lambda number: lambda x: x << number,
+            lambda number: lambda x: x >> number,
+        )
+    ]
     functions += [lambda x: x % 255, lambda x: x // 255, lambda x: torch.div(x, 255, rounding_mode="trunc")]
     taken = [function for function in functions if is_taken(function, ends(dtype))]
     assert len(taken) > 110
@@ -86,27 +142,81 @@ def is_taken(function, *arguments):
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_one_integer(compile_and_compare, dtype):
-    functions = [torch.abs, torch.neg, torch.sign, torch.square, torch.bitwise_not, torch.signbit, torch.relu, torch.sum, torch.prod, torch.amax, torch.amin,
-                 torch.argmax, torch.argmin, lambda x: x.sum(dtype=x.dtype), lambda x: x.prod(dtype=x.dtype), lambda x: x.cumsum(0, dtype=x.dtype),
-                 lambda x: x.cumprod(0), lambda x: x.cummax(0)[0], torch.diff, lambda x: x.double().mean(), lambda x: torch.clamp(x, 2, 1), F.relu6]
+    functions = [
+        torch.abs,
+        torch.neg,
+        torch.sign,
+        torch.square,
+        torch.bitwise_not,
+        torch.signbit,
+        torch.relu,
+        torch.sum,
+        torch.prod,
+        torch.amax,
+        torch.amin,
+        torch.argmax,
+        torch.argmin,
+        lambda x: x.sum(dtype=x.dtype),
+        lambda x: x.prod(dtype=x.dtype),
+        lambda x: x.cumsum(0, dtype=x.dtype),
+        lambda x: x.cumprod(0),
+        lambda x: x.cummax(0)[0],
+        torch.diff,
+        lambda x: x.double().mean(),
+        lambda x: torch.clamp(x, 2, 1),
+        F.relu6,
+    ]
     functions += [lambda x, to=to: x.to(to) for to in INTEGERS + [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.bool]]
     check(compile_and_compare, functions, ends(dtype))
 
 
 def test_bools(compile_and_compare):
     x, y = pairs(torch.tensor([False, True]), torch.tensor([False, True]))
-    functions = [torch.heaviside, lambda x, y: x.sum(dtype=torch.bool), lambda x, y: x.sum(1, dtype=torch.bool), lambda x, y: x[:0].sum(dtype=torch.bool),
-                 lambda x, y: (x**True).int(), lambda x, y: (x**False).int(), lambda x, y: x**2, torch.isclose, lambda x, y: x == 2, lambda x, y: x < 300]
+    functions = [
+        torch.heaviside,
+        lambda x, y: x.sum(dtype=torch.bool),
+        lambda x, y: x.sum(1, dtype=torch.bool),
+        lambda x, y: x[:0].sum(dtype=torch.bool),
+        lambda x, y: (x**True).int(),
+        lambda x, y: (x**False).int(),
+        lambda x, y: x**2,
+        torch.isclose,
+        lambda x, y: x == 2,
+        lambda x, y: x < 300,
+    ]
     check(compile_and_compare, functions, x, y)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_floats_to_integers(compile_and_compare, dtype):
     """What an integer type does not hold keeps its lowest bits, as far as eager mode gives the same on every machine."""
-    values = [0.0, -0.0, 0.5, -0.5, -0.999, 1.5, -1.5, 127.0, -128.0, -129.0, 255.0, 256.0, -300.0, 32768.0, -32769.0, 65535.0, 65536.0, 16777216.0]
+    values = [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        -0.999,
+        1.5,
+        -1.5,
+        127.0,
+        -128.0,
+        -129.0,
+        255.0,
+        256.0,
+        -300.0,
+        32768.0,
+        -32769.0,
+        65535.0,
+        65536.0,
+        16777216.0,
+    ]
     wide = [2147483648.0, -2147483648.0, 4294967040.0, 4294967296.0, 4611686018427387904.0]
     check(compile_and_compare, [lambda x, to=to: x.to(to) for to in INTEGERS + FEW + [torch.bool]], torch.tensor(values * 4, dtype=dtype))
-    check(compile_and_compare, [lambda x, to=to: x.to(to) for to in (torch.int64, torch.uint8, torch.uint32)], torch.tensor(values + wide, dtype=dtype))
+    check(
+        compile_and_compare,
+        [lambda x, to=to: x.to(to) for to in (torch.int64, torch.uint8, torch.uint32)],
+        torch.tensor(values + wide, dtype=dtype),
+    )
     to_unsigned = torch.tensor(values + wide + [9223372036854775808.0, 1.8e19], dtype=dtype)
     check(compile_and_compare, [lambda x: x.to(torch.uint64)], to_unsigned)
 
@@ -116,15 +226,29 @@ def test_numbers_that_half_precision_does_not_hold(compile_and_compare, dtype):
     """The second operand of a product or a quotient keeps its value if it is one number, in a tensor or not."""
     x = torch.randn(64, generator=torch.Generator().manual_seed(0)).mul(3).to(dtype)
     functions = [torch.mul, torch.div, torch.floor_divide, torch.add, torch.maximum, lambda x, y: torch.div(x, y, rounding_mode="floor")]
-    for number in (torch.tensor(1.1), torch.tensor(1.1, dtype=torch.float64), torch.tensor(4099), torch.tensor([4099]), torch.tensor(2**62)):
+    for number in (
+        torch.tensor(1.1),
+        torch.tensor(1.1, dtype=torch.float64),
+        torch.tensor(4099),
+        torch.tensor([4099]),
+        torch.tensor(2**62),
+    ):
         check(compile_and_compare, functions, x, number)
     check(compile_and_compare, [lambda x, f=f: f(x, 1.1) for f in functions if f is not torch.maximum], x)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8, torch.bool, torch.complex64], ids=str
+)
 def test_powers_in_columns(compile_and_compare, dtype):
     x = torch.tensor([0, 1, -2, 3, 5, 1]).to(dtype)
-    functions = [torch.vander, lambda x: torch.vander(x, 3, increasing=True), lambda x: torch.vander(x, 1), lambda x: torch.vander(x, 0), lambda x: torch.vander(x[:0], 4)]
+    functions = [
+        torch.vander,
+        lambda x: torch.vander(x, 3, increasing=True),
+        lambda x: torch.vander(x, 1),
+        lambda x: torch.vander(x, 0),
+        lambda x: torch.vander(x[:0], 4),
+    ]
     compile_and_compare(Functions(functions), (x,), rtol=1e-5, atol=0)
 
 
@@ -132,7 +256,19 @@ def test_complex_numbers(compile_and_compare):
     inf, nan = float("inf"), float("nan")
     x = torch.complex(torch.tensor([1.0, inf, nan, -inf, 2.0, -0.5]), torch.tensor([nan, 2.0, 3.0, -inf, -1.0, 0.25]))
     compile_and_compare(Functions([torch.nan_to_num, lambda x: torch.nan_to_num(x, 1.0, 2.0, 3.0)]), (x,), rtol=0, atol=0)
-    sums = [lambda x: x + x.roll(1), lambda x: x - x.roll(1), lambda x: 1 - x, lambda x: torch.add(1j, x, alpha=2), lambda x: torch.addcmul(x.roll(1), x, x.roll(2))]
+    sums = [
+        lambda x: x + x.roll(1),
+        lambda x: x - x.roll(1),
+        lambda x: 1 - x,
+        lambda x: torch.add(1j, x, alpha=2),
+        lambda x: torch.addcmul(x.roll(1), x, x.roll(2)),
+    ]
     compile_and_compare(Functions(sums), (x,), rtol=0, atol=0)
-    functions = [torch.diff, lambda x: torch.diff(x, n=2), lambda x: torch.float_power(x, 2), lambda x: torch.float_power(x, 1.5), lambda x: torch.float_power(x, x)]
+    functions = [
+        torch.diff,
+        lambda x: torch.diff(x, n=2),
+        lambda x: torch.float_power(x, 2),
+        lambda x: torch.float_power(x, 1.5),
+        lambda x: torch.float_power(x, x),
+    ]
     compile_and_compare(Functions(functions), (x[4:].repeat(3),), rtol=1e-9, atol=1e-9)

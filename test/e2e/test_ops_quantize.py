@@ -1,4 +1,5 @@
 """Numbers as small integers."""
+
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
@@ -28,7 +29,9 @@ class Model(torch.nn.Module):
 
 
 def test_quantized_linear(compile_and_compare):
-    compile_and_compare(Model(), (some(5, 8),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), more_inputs=[(some(2, 8),), (some(33, 8),)])
+    compile_and_compare(
+        Model(), (some(5, 8),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), more_inputs=[(some(2, 8),), (some(33, 8),)]
+    )
 
 
 def test_quantize(compile_and_compare):
@@ -37,11 +40,28 @@ def test_quantize(compile_and_compare):
             a = q.quantize_per_tensor.tensor(x, scale, zero, -128, 127, torch.int8)
             b = q.quantize_per_channel(h, scales, zeros, 1, 0, 200, torch.uint8)
             c = q.quantize_per_tensor(x, 0.001, -7, -30000, 30000, torch.int16)
-            return (a, b, c, q.dequantize_per_tensor.tensor(a, scale, zero, -128, 127, torch.int8), q.dequantize_per_channel(b, scales, zeros, 1, 0, 200, torch.uint8),
-                    q.dequantize_per_channel(b, scales, None, 1, 0, 200, torch.uint8), q.dequantize_per_tensor(c, 0.001, -7, -30000, 30000, torch.int16),
-                    q.dequantize_per_tensor(a, 0.3, 5, -128, 127, torch.int8, out_dtype=torch.bfloat16), torch.fake_quantize_per_tensor_affine(x, 0.1, 4, 0, 15),
-                    torch.fake_quantize_per_tensor_affine(x, scale.float(), zero.int(), 0, 15), torch.fake_quantize_per_channel_affine(x, scales, zeros.int() % 16, 1, 0, 15))
-    inputs = (some(6, 4), some(6, 4).bfloat16(), torch.tensor(0.05, dtype=torch.float64), torch.tensor(2), torch.tensor([0.02, 0.3, 0.04, 1.0]), torch.tensor([100, 0, 90, 7]))
+            return (
+                a,
+                b,
+                c,
+                q.dequantize_per_tensor.tensor(a, scale, zero, -128, 127, torch.int8),
+                q.dequantize_per_channel(b, scales, zeros, 1, 0, 200, torch.uint8),
+                q.dequantize_per_channel(b, scales, None, 1, 0, 200, torch.uint8),
+                q.dequantize_per_tensor(c, 0.001, -7, -30000, 30000, torch.int16),
+                q.dequantize_per_tensor(a, 0.3, 5, -128, 127, torch.int8, out_dtype=torch.bfloat16),
+                torch.fake_quantize_per_tensor_affine(x, 0.1, 4, 0, 15),
+                torch.fake_quantize_per_tensor_affine(x, scale.float(), zero.int(), 0, 15),
+                torch.fake_quantize_per_channel_affine(x, scales, zeros.int() % 16, 1, 0, 15),
+            )
+
+    inputs = (
+        some(6, 4),
+        some(6, 4).bfloat16(),
+        torch.tensor(0.05, dtype=torch.float64),
+        torch.tensor(2),
+        torch.tensor([0.02, 0.3, 0.04, 1.0]),
+        torch.tensor([100, 0, 90, 7]),
+    )
     compile_and_compare(All(), inputs, rtol=0, atol=1e-6)
 
 
@@ -54,6 +74,7 @@ def test_int8_weights(compile_and_compare):
 
         def forward(self, x):
             return torch.ops.aten._weight_int8pack_mm(x, self.weight, self.scales)
+
     compile_and_compare(Product(), (some(4, 64),), atol=1e-3)
 
 
@@ -62,8 +83,8 @@ def pack_int4(weight, block, halves):
     n, k = weight.shape
     parts, whole = [], n - n % block
     for begin, width, split in [(b, block, halves) for b in range(0, whole, block)] + [(whole, n - whole, False)] * (whole < n):
-        columns = weight[begin:begin + width].T
-        low, high = (columns[:, :width // 2], columns[:, width // 2:]) if split else (columns[:, ::2], columns[:, 1::2])
+        columns = weight[begin : begin + width].T
+        low, high = (columns[:, : width // 2], columns[:, width // 2 :]) if split else (columns[:, ::2], columns[:, 1::2])
         parts.append((low | high << 4).reshape(-1))
     return torch.cat(parts).to(torch.uint8).reshape(n, k // 2)
 
@@ -83,21 +104,31 @@ class Int4(torch.nn.Module):
 
     def forward(self, x):
         packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(self.weight * 1, 2)
-        return (packed, torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs),
-                torch.ops.aten._weight_int4pack_mm_for_cpu(x * 2, packed, 32, self.pairs))
+        return (
+            packed,
+            torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs),
+            torch.ops.aten._weight_int4pack_mm_for_cpu(x * 2, packed, 32, self.pairs),
+        )
 
 
 @pytest.mark.parametrize("n, dtype", [(64, torch.bfloat16), (176, torch.bfloat16), (32, torch.float16), (128, torch.float32)])
 def test_int4_weights(compile_and_compare, n, dtype):
     tolerance = 1e-4 if dtype == torch.float32 else 8e-3
-    compile_and_compare(Int4(n, dtype), (some(5, 64).to(dtype),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), rtol=tolerance, atol=tolerance,
-                        more_inputs=[(some(rows, 64).to(dtype),) for rows in (2, 40)])
+    compile_and_compare(
+        Int4(n, dtype),
+        (some(5, 64).to(dtype),),
+        dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+        rtol=tolerance,
+        atol=tolerance,
+        more_inputs=[(some(rows, 64).to(dtype),) for rows in (2, 40)],
+    )
 
 
 def test_int4_weights_as_inputs(compile_and_compare):
     class Product(torch.nn.Module):
         def forward(self, x, packed, parameters):
             return torch.ops.aten._weight_int4pack_mm_for_cpu(x, packed, 64, parameters)
+
     packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(int4_weight(80, 128), 2)
     compile_and_compare(Product(), (some(7, 128), packed, some(2, 80, 2)), rtol=1e-4, atol=1e-4)
 
@@ -105,6 +136,7 @@ def test_int4_weights_as_inputs(compile_and_compare):
 @pytest.mark.parametrize("layout, block", [("avx512", 64), ("avx2", 32), ("none", 32)])
 def test_int4_layouts(compile_model, layout, block):
     """Weights that were packed on other CPUs."""
+
     class Product(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -113,9 +145,10 @@ def test_int4_layouts(compile_model, layout, block):
 
         def forward(self, x):
             return torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs)
+
     module, x = Product(), some(3, 64)
     scales, zeros = (p.repeat_interleave(32, 0).T for p in module.pairs.unbind(-1))
-    result, = compile_model(module, (x,), options=(f"--int4-layout={layout}",)).model.run([x])
+    (result,) = compile_model(module, (x,), options=(f"--int4-layout={layout}",)).model.run([x])
     torch.testing.assert_close(torch.as_tensor(result), x @ ((int4_weight(112, 64) - 8) * scales + zeros).T, rtol=1e-4, atol=1e-4)
 
 
@@ -134,21 +167,37 @@ class Dynamic4(torch.nn.Module):
         return torch.ops.aten._dyn_quant_matmul_4bit(x, packed, *self.size)
 
 
-@pytest.mark.parametrize("sums, group, bias, dtype", [(64, 64, True, torch.float32), (96, 32, False, torch.float32), (64, 32, True, torch.float32),
-                                                      (64, 64, True, torch.bfloat16), (32, 32, False, torch.bfloat16), (8256, 8256, False, torch.float32)])
+@pytest.mark.parametrize(
+    "sums, group, bias, dtype",
+    [
+        (64, 64, True, torch.float32),
+        (96, 32, False, torch.float32),
+        (64, 32, True, torch.float32),
+        (64, 64, True, torch.bfloat16),
+        (32, 32, False, torch.bfloat16),
+        (8256, 8256, False, torch.float32),
+    ],
+)
 def test_dynamic_int4(compile_and_compare, sums, group, bias, dtype):
     rows = some(6, sums)
     rows[1] = 0
     rows[2] = rows[2].abs()
     rows[3] = -rows[3].abs()
     exact = group == sums and not bias
-    compile_and_compare(Dynamic4(sums, group, bias, in_program=bias), (rows.to(dtype),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
-                        rtol=0 if exact else 1e-5, atol=0 if exact else 1e-2, more_inputs=[(some(2, sums).to(dtype),), (some(33, sums).to(dtype) * 100,)])
+    compile_and_compare(
+        Dynamic4(sums, group, bias, in_program=bias),
+        (rows.to(dtype),),
+        dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+        rtol=0 if exact else 1e-5,
+        atol=0 if exact else 1e-2,
+        more_inputs=[(some(2, sums).to(dtype),), (some(33, sums).to(dtype) * 100,)],
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
 def test_float8_products(compile_and_compare, dtype):
     """With a scale for each operand, or for each row and column."""
+
     class Products(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -157,6 +206,10 @@ def test_float8_products(compile_and_compare, dtype):
 
         def forward(self, x, one, each, bias):
             quantized, weight = x.to(torch.float8_e4m3fn), self.weight.t()
-            return (torch._scaled_mm(quantized, weight, one, one * 2, out_dtype=torch.float32), torch._scaled_mm(quantized, weight, each, self.scales, out_dtype=torch.bfloat16),
-                    torch._scaled_mm(quantized, weight, one, one, bias=bias, out_dtype=torch.bfloat16))
+            return (
+                torch._scaled_mm(quantized, weight, one, one * 2, out_dtype=torch.float32),
+                torch._scaled_mm(quantized, weight, each, self.scales, out_dtype=torch.bfloat16),
+                torch._scaled_mm(quantized, weight, one, one, bias=bias, out_dtype=torch.bfloat16),
+            )
+
     compile_and_compare(Products(), (some(16, 32), torch.tensor(0.5), some(16, 1).abs(), some(48).bfloat16()), rtol=8e-3, atol=1e-4)

@@ -1,4 +1,5 @@
 """Reductions and what is made of them: dimensions, empty and huge domains, NaN, ties, normalisation, softmax."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -6,9 +7,17 @@ import torch.nn.functional as F
 from test_ops_pointwise import integers, some
 
 REDUCTIONS = {
-    "sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "amin": torch.amin, "prod": lambda x, *a, **k: torch.prod(x, *a, **k),
-    "var": torch.var, "std": torch.std, "var_biased": lambda x, *a, **k: torch.var(x, *a, correction=0, **k), "logsumexp": torch.logsumexp,
-    "norm": lambda x, *a, **k: torch.linalg.vector_norm(x, 2, *a, **k), "norm1": lambda x, *a, **k: torch.linalg.vector_norm(x, 1, *a, **k),
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "amax": torch.amax,
+    "amin": torch.amin,
+    "prod": lambda x, *a, **k: torch.prod(x, *a, **k),
+    "var": torch.var,
+    "std": torch.std,
+    "var_biased": lambda x, *a, **k: torch.var(x, *a, correction=0, **k),
+    "logsumexp": torch.logsumexp,
+    "norm": lambda x, *a, **k: torch.linalg.vector_norm(x, 2, *a, **k),
+    "norm1": lambda x, *a, **k: torch.linalg.vector_norm(x, 1, *a, **k),
 }
 WHOLE = ["sum", "mean", "amax", "amin", "prod", "var", "std", "norm"]
 
@@ -24,7 +33,9 @@ def test_one_dimension(check_calls, name, keepdim):
 @pytest.mark.parametrize("name", [name for name in REDUCTIONS if name != "prod"])
 def test_many_dimensions(check_calls, name):
     reduce = REDUCTIONS[name]
-    check_calls(lambda x: (reduce(x, (0, 1)), reduce(x, (0, 2)), reduce(x, (-1, -2)), reduce(x, (0, 1, 2))), some(4, 9, 21), rtol=1e-4, atol=1e-5)
+    check_calls(
+        lambda x: (reduce(x, (0, 1)), reduce(x, (0, 2)), reduce(x, (-1, -2)), reduce(x, (0, 1, 2))), some(4, 9, 21), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -36,9 +47,22 @@ def test_everything(check_calls, name):
 
 def test_long(check_calls):
     """So long that running sums in fp32 would be tens of units in the last place away."""
+
     def function(x):
-        return (x.sum(-1), x.mean(-1), x.amax(-1), x.sum(0), x.mean(0), x.sum(), x.mean(), x.nansum(0), F.mse_loss(x, x * 0.5), F.l1_loss(x, x * 0.5),
-                x.logsumexp(-1) * 0.1)
+        return (
+            x.sum(-1),
+            x.mean(-1),
+            x.amax(-1),
+            x.sum(0),
+            x.mean(0),
+            x.sum(),
+            x.mean(),
+            x.nansum(0),
+            F.mse_loss(x, x * 0.5),
+            F.l1_loss(x, x * 0.5),
+            x.logsumexp(-1) * 0.1,
+        )
+
     x = some(3, 100001, low=0, high=1)
     check_calls(function, x, x.t().contiguous(), rtol=5e-7, atol=0)
     check_calls(lambda x: F.group_norm(x, 2), some(1, 4, 50000, low=0, high=1), rtol=1e-6, atol=5e-7)
@@ -49,8 +73,24 @@ def test_norms_of_matrices(check_calls, dtype):
     norm, matrix_norm, infinity = torch.linalg.norm, torch.linalg.matrix_norm, float("inf")
 
     def function(x):
-        matrices = [matrix_norm(x, order, dims, keepdim=keep) for order in (1, -1, infinity, -infinity, "fro") for dims in ((-2, -1), (2, 0)) for keep in (False, True)]
-        return (*matrices, norm(x), norm(x, dim=(0, 1)), norm(x, 1, (1, 2)), norm(x, "fro", (0, 1)), norm(x[0], -1), norm(x[0], "fro"), norm(x[0, 0], 3), norm(x[0, 0], 0))
+        matrices = [
+            matrix_norm(x, order, dims, keepdim=keep)
+            for order in (1, -1, infinity, -infinity, "fro")
+            for dims in ((-2, -1), (2, 0))
+            for keep in (False, True)
+        ]
+        return (
+            *matrices,
+            norm(x),
+            norm(x, dim=(0, 1)),
+            norm(x, 1, (1, 2)),
+            norm(x, "fro", (0, 1)),
+            norm(x[0], -1),
+            norm(x[0], "fro"),
+            norm(x[0, 0], 3),
+            norm(x[0, 0], 0),
+        )
+
     check_calls(function, some(4, 5, 6).to(dtype) + (1j if dtype.is_complex else 0), rtol=1e-5, atol=1e-5)
     check_calls(lambda x: (norm(x, 1), norm(x, infinity), norm(x), norm(x, -1)), torch.zeros(0, 3, dtype=dtype))
 
@@ -61,7 +101,9 @@ def test_empty(check_calls):
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool], ids=str)
 def test_integers(check_calls, dtype):
-    check_calls(lambda x: (x.sum(0), x.sum(), x.prod(1), x.amax(0), x.any(1), x.all(1), x.any(), x.all()), integers(dtype, 4, 7, low=-3, high=3))
+    check_calls(
+        lambda x: (x.sum(0), x.sum(), x.prod(1), x.amax(0), x.any(1), x.all(1), x.any(), x.all()), integers(dtype, 4, 7, low=-3, high=3)
+    )
 
 
 def test_index_of_extreme(check_calls):
@@ -69,7 +111,17 @@ def test_index_of_extreme(check_calls):
     ties = torch.tensor([[1.0, 3.0, 3.0, 0.0], [2.0, 2.0, 2.0, 2.0], [0.0, float("nan"), 5.0, float("nan")]])
 
     def function(x):
-        return (x.argmax(-1), x.argmin(-1), x.argmax(0, keepdim=True), x.argmax(), *x.max(1), *x.min(1, keepdim=True), *x.max(0), *torch.aminmax(x, dim=1))
+        return (
+            x.argmax(-1),
+            x.argmin(-1),
+            x.argmax(0, keepdim=True),
+            x.argmax(),
+            *x.max(1),
+            *x.min(1, keepdim=True),
+            *x.max(0),
+            *torch.aminmax(x, dim=1),
+        )
+
     check_calls(function, ties, some(9, 33), torch.zeros(3, 1))
 
 
@@ -82,7 +134,12 @@ def test_not_a_number(check_calls):
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 3, 129), (1, 1), (4, 1000)])
 def test_softmax(check_calls, shape):
-    check_calls(lambda x: (F.softmax(x, -1), F.log_softmax(x, -1), F.softmax(x, 0), F.softmin(x, -1)), some(*shape, low=-20, high=20), rtol=1e-5, atol=1e-6)
+    check_calls(
+        lambda x: (F.softmax(x, -1), F.log_softmax(x, -1), F.softmax(x, 0), F.softmin(x, -1)),
+        some(*shape, low=-20, high=20),
+        rtol=1e-5,
+        atol=1e-6,
+    )
 
 
 def test_softmax_extremes(check_calls):
@@ -95,8 +152,13 @@ def test_softmax_extremes(check_calls):
 def test_layer_norm(check_calls, width):
     norm = torch.nn.LayerNorm(width)
     torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
-    check_calls(lambda x: (norm(x), F.layer_norm(x, (width,)), F.layer_norm(x, (width,), norm.weight)), some(3, 7, width), modules=[norm],
-                rtol=1e-4, atol=1e-5)
+    check_calls(
+        lambda x: (norm(x), F.layer_norm(x, (width,)), F.layer_norm(x, (width,), norm.weight)),
+        some(3, 7, width),
+        modules=[norm],
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_layer_norm_of_two_dimensions(check_calls):
@@ -110,17 +172,27 @@ def test_layer_norm_far_from_zero(check_calls):
 
 def test_moments_far_from_zero(check_calls):
     """In double precision, as ATen's: single gives three digits here."""
+
     def function(x):
         grouped = torch.ops.aten.native_group_norm(x, None, None, 2, 6, 39, 3, 1e-5)[1:]
-        return (*torch.var_mean(x, 1), *torch.std_mean(x), torch.std(torch.complex(x, -x)), F.batch_norm(x, None, None, training=True), *grouped)
+        return (
+            *torch.var_mean(x, 1),
+            *torch.std_mean(x),
+            torch.std(torch.complex(x, -x)),
+            F.batch_norm(x, None, None, training=True),
+            *grouped,
+        )
+
     check_calls(function, some(2, 6, 39) + 3000, rtol=1e-5, atol=1e-4)
 
 
 def test_sums_of_what_repeats(check_calls):
     """The body of such a reduction is outside of it."""
+
     def function(x):
         wide = x.expand(20, 3, 16, 2)
         return wide.sum(0) + x[0, 0], wide.sum((0, 1)), wide.prod(1).sum(0)
+
     check_calls(function, some(16, 2), torch.complex(some(16, 2), some(16, 2)), some(16, 2).long(), rtol=1e-5, atol=1e-5)
 
 
@@ -131,19 +203,43 @@ def test_logcumsumexp_of_many(check_calls):
 def test_rms_norm(check_calls):
     norm = torch.nn.RMSNorm(48)
     torch.nn.init.normal_(norm.weight)
-    check_calls(lambda x: (norm(x), norm.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))), some(2, 5, 48), modules=[norm])
+    check_calls(
+        lambda x: (norm(x), norm.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))), some(2, 5, 48), modules=[norm]
+    )
 
 
 def test_rms_norm_of_complex_numbers(check_calls):
-    check_calls(lambda x, w: (F.rms_norm(x, (6,), w), F.rms_norm(x.to(torch.complex128), (5, 6), eps=0.3)), (torch.complex(some(3, 5, 6), some(5, 6)), torch.complex(some(6), some(1))))
+    check_calls(
+        lambda x, w: (F.rms_norm(x, (6,), w), F.rms_norm(x.to(torch.complex128), (5, 6), eps=0.3)),
+        (torch.complex(some(3, 5, 6), some(5, 6)), torch.complex(some(6), some(1))),
+    )
 
 
 def test_hash(check_calls):
     """Bits of f64, or of i64 for integers: exact."""
     x = some(4, 5, 6)
     x[0, 0, 0], x[1, 0, 0] = float("nan"), -0.0
-    check_calls(lambda x: tuple(torch.hash_tensor(y) for y in (x, x.double(), x.nan_to_num().bfloat16(), x.nan_to_num().half(), x.nan_to_num().to(torch.int8), x.nan_to_num().long(), x > 0, (x > 0).to(torch.uint8)))
-                + (torch.hash_tensor(x, dim=1), torch.hash_tensor(x, dim=(0, -1), keepdim=True)), x, rtol=0, atol=0)
+    check_calls(
+        lambda x: (
+            tuple(
+                torch.hash_tensor(y)
+                for y in (
+                    x,
+                    x.double(),
+                    x.nan_to_num().bfloat16(),
+                    x.nan_to_num().half(),
+                    x.nan_to_num().to(torch.int8),
+                    x.nan_to_num().long(),
+                    x > 0,
+                    (x > 0).to(torch.uint8),
+                )
+            )
+            + (torch.hash_tensor(x, dim=1), torch.hash_tensor(x, dim=(0, -1), keepdim=True))
+        ),
+        x,
+        rtol=0,
+        atol=0,
+    )
 
 
 @pytest.mark.parametrize("groups", [1, 2, 8])
@@ -164,8 +260,10 @@ def test_batch_norm(check_calls):
 
 def test_chained_reductions(check_calls):
     """A reduction of a reduction, and the same one read twice."""
+
     def function(x):
         row = x.sum(-1, keepdim=True)
         centred = x - row / x.shape[-1]
         return centred.pow(2).mean(-1).amax(0), row.sum(), centred / (centred.std(-1, keepdim=True) + 1)
+
     check_calls(function, some(4, 5, 37), rtol=1e-4, atol=1e-5)

@@ -1,14 +1,26 @@
 """Recurrent layers and cells."""
+
 import pytest
 import torch
 
 # Export looks at the weights that a layer keeps in a list besides.
 pytestmark = pytest.mark.filterwarnings("ignore:.*were assigned during export", "ignore:.*not supported with oneDNN")
 
-LAYERS = [torch.nn.LSTM(5, 12), torch.nn.LSTM(5, 12, 2, batch_first=True, bidirectional=True), torch.nn.LSTM(5, 12, 2, proj_size=7, bias=False),
-          torch.nn.GRU(5, 12), torch.nn.GRU(5, 9, 2, batch_first=True, bidirectional=True, bias=False), torch.nn.RNN(5, 12, 2, bidirectional=True),
-          torch.nn.RNN(5, 8, nonlinearity="relu", batch_first=True)]
-CELLS = [torch.nn.LSTMCell(5, 12), torch.nn.GRUCell(5, 12, bias=False), torch.nn.RNNCell(5, 12), torch.nn.RNNCell(5, 12, nonlinearity="relu")]
+LAYERS = [
+    torch.nn.LSTM(5, 12),
+    torch.nn.LSTM(5, 12, 2, batch_first=True, bidirectional=True),
+    torch.nn.LSTM(5, 12, 2, proj_size=7, bias=False),
+    torch.nn.GRU(5, 12),
+    torch.nn.GRU(5, 9, 2, batch_first=True, bidirectional=True, bias=False),
+    torch.nn.RNN(5, 12, 2, bidirectional=True),
+    torch.nn.RNN(5, 8, nonlinearity="relu", batch_first=True),
+]
+CELLS = [
+    torch.nn.LSTMCell(5, 12),
+    torch.nn.GRUCell(5, 12, bias=False),
+    torch.nn.RNNCell(5, 12),
+    torch.nn.RNNCell(5, 12, nonlinearity="relu"),
+]
 
 
 class Layers(torch.nn.Module):
@@ -50,12 +62,17 @@ def test_given_state(compile_and_compare):
 
         def forward(self, x, h, c):
             return self.lstm(x, (h, c)), self.gru(x, h[:1]), self.gru(x[:, 0], h[0, :1])
+
     compile_and_compare(Both(), (some(6, 4, 5), some(2, 4, 12), some(2, 4, 12)))
 
 
 def test_double(compile_and_compare):
-    compile_and_compare(Layers([torch.nn.LSTM(5, 12).double(), torch.nn.GRU(5, 12).double()]), (some(6, 4, 5).double(),), rtol=1e-12, atol=1e-12)
+    compile_and_compare(
+        Layers([torch.nn.LSTM(5, 12).double(), torch.nn.GRU(5, 12).double()]), (some(6, 4, 5).double(),), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_cells(compile_and_compare):
-    compile_and_compare(Layers(CELLS), (some(3, 5),), dynamic_shapes=({0: torch.export.Dim.AUTO},), more_inputs=[(some(2, 5),), (some(17, 5),)])
+    compile_and_compare(
+        Layers(CELLS), (some(3, 5),), dynamic_shapes=({0: torch.export.Dim.AUTO},), more_inputs=[(some(2, 5),), (some(17, 5),)]
+    )

@@ -1,4 +1,5 @@
 """Views, joins and copies: everything that only moves elements must be exact."""
+
 import math
 
 import pytest
@@ -26,9 +27,20 @@ VIEWS = {
     "unflatten": lambda x: (x.unflatten(1, (2, 3)), x.unflatten(0, (-1, 2))),
     "contiguous": lambda x: (x.contiguous(), x.transpose(0, 1).contiguous(), x.clone(), x.detach()),
     "as_complex_parts": lambda x: (x[..., 0::2], x[..., 1::2]),
-    "cat": lambda x: (torch.cat([x, x[:1], x * 2]), torch.cat([x, x], 1), torch.cat([x[..., :0], x], -1), torch.cat([x.transpose(0, 1), x.transpose(0, 1)], -1)),
+    "cat": lambda x: (
+        torch.cat([x, x[:1], x * 2]),
+        torch.cat([x, x], 1),
+        torch.cat([x[..., :0], x], -1),
+        torch.cat([x.transpose(0, 1), x.transpose(0, 1)], -1),
+    ),
     "stack": lambda x: (torch.stack([x, x + 1]), torch.stack([x, -x], -1), torch.hstack([x, x]), torch.vstack([x, x])),
-    "pad": lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 0, 3, 0), value=-1.5), F.pad(x, (1, 1, 1, 1, 1, 1)), F.pad(x, (-1, 2)), F.pad(x, (0, -2, -1, 0))),
+    "pad": lambda x: (
+        F.pad(x, (1, 2)),
+        F.pad(x, (0, 0, 3, 0), value=-1.5),
+        F.pad(x, (1, 1, 1, 1, 1, 1)),
+        F.pad(x, (-1, 2)),
+        F.pad(x, (0, -2, -1, 0)),
+    ),
     "pad_modes": lambda x: (F.pad(x, (2, 1), mode="reflect"), F.pad(x, (2, 3), mode="replicate"), F.pad(x, (1, 2), mode="circular")),
     "rotate_half": lambda x: torch.cat([-x[:, 3:], x[:, :3]], 1) * 0.5 + x,
     "pixel_shuffle": lambda x: F.pixel_shuffle(x.reshape(1, 4, 6, 5), 2),
@@ -45,45 +57,69 @@ def test_views(check_calls, name):
 @pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("reshape", "contiguous", "channel_shuffle")])
 def test_views_between_arithmetic(check_calls, name):
     """Fused into what comes before and after."""
+
     def function(x):
         results = VIEWS[name](x * 2 + 1)
         return tuple(result.relu() - 1 for result in (results if isinstance(results, tuple) else (results,)))
+
     check_calls(function, some(4, 6, 5), **EXACT)
 
 
 @pytest.mark.parametrize("name", ["reshape", "transpose_then_reshape", "slice", "cat", "expand", "flip_roll"])
 def test_views_into_a_reduction(check_calls, name):
-    check_calls(lambda x: tuple(result.sum() + result.sum(-1).sum() for result in VIEWS[name](x.exp())), some(4, 6, 5), rtol=1e-4, atol=1e-4)
+    check_calls(
+        lambda x: tuple(result.sum() + result.sum(-1).sum() for result in VIEWS[name](x.exp())), some(4, 6, 5), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_creation(check_calls):
     def function(x):
-        return (torch.zeros(2, 3), torch.ones_like(x), torch.full_like(x, 2.5), torch.arange(7), torch.arange(1, 2, 0.25), torch.arange(10, 0, -3),
-                x.new_zeros(3), x.new_ones((2, 2), dtype=torch.bool), torch.eye(3), torch.linspace(0, 1, 5), torch.scalar_tensor(4.0), torch.zeros(0, 3),
-                torch.ones(4, 4).tril(), x + torch.arange(x.shape[-1]))
+        return (
+            torch.zeros(2, 3),
+            torch.ones_like(x),
+            torch.full_like(x, 2.5),
+            torch.arange(7),
+            torch.arange(1, 2, 0.25),
+            torch.arange(10, 0, -3),
+            x.new_zeros(3),
+            x.new_ones((2, 2), dtype=torch.bool),
+            torch.eye(3),
+            torch.linspace(0, 1, 5),
+            torch.scalar_tensor(4.0),
+            torch.zeros(0, 3),
+            torch.ones(4, 4).tril(),
+            x + torch.arange(x.shape[-1]),
+        )
+
     check_calls(function, some(3, 4))
 
 
 def test_attention_mask_arithmetic(check_calls):
     """What language models build their masks from."""
+
     def function(mask, x):
         positions = torch.arange(5)
         causal = positions[None, :] <= positions[:, None]
         both = causal[None, None] & mask[:, None, None, :].bool()
         return torch.where(both, 0.0, torch.finfo(torch.float32).min) + x, both, mask.sum(-1)
+
     check_calls(function, (torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]), some(2, 1, 5, 5)))
 
 
 def test_high_rank(check_calls):
-    check_calls(lambda x: (x.permute(6, 5, 4, 3, 2, 1, 0), x.permute(1, 0, 3, 2, 5, 4, 6).reshape(-1), x.sum((1, 3, 5))), some(2, 3, 2, 2, 3, 2, 2))
+    check_calls(
+        lambda x: (x.permute(6, 5, 4, 3, 2, 1, 0), x.permute(1, 0, 3, 2, 5, 4, 6).reshape(-1), x.sum((1, 3, 5))), some(2, 3, 2, 2, 3, 2, 2)
+    )
 
 
 def test_nested_views(check_calls):
     """Chains whose index maps only stay small when they are simplified."""
+
     def function(x):
         for _ in range(6):
             x = x.reshape(8, -1).t().reshape(4, -1).flip(1).reshape(2, 3, -1).transpose(0, 1).reshape(-1, 2)
         return x
+
     check_calls(function, some(48, 5), **EXACT)
 
 
@@ -92,15 +128,27 @@ class Padded(torch.nn.Module):
 
     def forward(self, a, b, c):
         pad = torch.nn.utils.rnn.pad_sequence
-        return (pad([a, b, c]), pad([a, b, c], True, 1.5, "left"), pad([a, b, c], False, math.nan, "left"), pad([c * 2, a], True), pad([b]),
-                pad([a.int(), b, c.double()], True, -7.5), pad([a > 0, c > 0], True, 1.0), pad([a[:, 0].relu(), b[:, 1], c[:, 2]], True, -1.0),
-                pad([a, b[:, :1], c]), pad([a.half(), b.bfloat16()], padding_side="left"), pad([torch.complex(a, a), c], True, 2.0),
-                pad([a[:0], a, b[:0]], True, 3.0), pad([a[a[:, 0] > 0], b], True, 0.25, "left"))
+        return (
+            pad([a, b, c]),
+            pad([a, b, c], True, 1.5, "left"),
+            pad([a, b, c], False, math.nan, "left"),
+            pad([c * 2, a], True),
+            pad([b]),
+            pad([a.int(), b, c.double()], True, -7.5),
+            pad([a > 0, c > 0], True, 1.0),
+            pad([a[:, 0].relu(), b[:, 1], c[:, 2]], True, -1.0),
+            pad([a, b[:, :1], c]),
+            pad([a.half(), b.bfloat16()], padding_side="left"),
+            pad([torch.complex(a, a), c], True, 2.0),
+            pad([a[:0], a, b[:0]], True, 3.0),
+            pad([a[a[:, 0] > 0], b], True, 0.25, "left"),
+        )
 
 
 def test_pad_sequence(compile_and_compare):
     def inputs(*lengths):
         return tuple(torch.randn(length, 3) for length in lengths)
+
     auto = {0: torch.export.Dim.AUTO}
     for shapes, *lengths in ((None, (5, 2, 4)), (None, (0, 2, 0)), ((auto,) * 3, (5, 2, 4), (2, 7, 3), (3, 3, 300))):
         first, *more = (inputs(*one) for one in lengths)

@@ -1,4 +1,5 @@
 """The Python package where it does not need a model of its own."""
+
 import gc
 import subprocess
 import sys
@@ -31,8 +32,19 @@ def test_errors_carry_message_and_status(small_mlp):
     assert error.value.status == 1
 
 
-@pytest.mark.parametrize("value", ["text", None, [1.0], object(), torch.zeros(3, 6).to_sparse(), numpy.zeros((3, 6), ">f4"),
-                                   numpy.zeros((3, 6), "U4"), numpy.zeros((3, 6), "O")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        None,
+        [1.0],
+        object(),
+        torch.zeros(3, 6).to_sparse(),
+        numpy.zeros((3, 6), ">f4"),
+        numpy.zeros((3, 6), "U4"),
+        numpy.zeros((3, 6), "O"),
+    ],
+)
 def test_values_that_are_no_tensors(small_mlp, value):
     with pytest.raises(TypeError):
         small_mlp.model(value)
@@ -66,10 +78,12 @@ def test_views_keep_the_memory(small_mlp):
 
 def test_works_without_torch(small_mlp):
     """Loading and calling imports numpy alone."""
-    script = ("import sys; sys.modules['torch'] = None\n"
-              f"sys.path.insert(0, {str(ROOT / 'python')!r})\n"
-              "import kiln, numpy\n"
-              f"print(kiln.load({str(small_mlp.path)!r})(numpy.zeros((3, 6), 'float32')).shape)\n")
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        f"sys.path.insert(0, {str(ROOT / 'python')!r})\n"
+        "import kiln, numpy\n"
+        f"print(kiln.load({str(small_mlp.path)!r})(numpy.zeros((3, 6), 'float32')).shape)\n"
+    )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert process.stdout.strip() == "(3, 4)", process.stderr
 
@@ -146,4 +160,6 @@ def test_tensor_subclasses(module, tmp_path):
     torch.testing.assert_close(torch.as_tensor(kiln.compile(program)(x)), expected)
     assert {name: type(value.data) for name, value in program.state_dict.items()} == types, "the program was changed"
     torch.export.save(program, tmp_path / "model.pt2")
-    assert_user_error(run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / "model.so"), "a tensor subclass", "program.run_decompositions({})")
+    assert_user_error(
+        run_tool("aot-compile", tmp_path / "model.pt2", "-o", tmp_path / "model.so"), "a tensor subclass", "program.run_decompositions({})"
+    )

@@ -1,4 +1,5 @@
 """Replaced parameters and buffers: whatever compilation has made of them, the model computes with the new ones."""
+
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 """bf16 and f16, every number of them: CPUs compute on the integers that hold them, and round as PyTorch does."""
+
 import pytest
 import torch
 
@@ -11,11 +12,44 @@ class Every(torch.nn.Module):
     def forward(self, x, y, wide, integers):
         total = x + y
         in_range = torch.where(x.abs() < 1000, x, 3)
-        return (total, x * y, x / y, -x, x.abs(), torch.maximum(x, y), torch.minimum(total, y), x.clamp(-2, 3), torch.where(x < y, x, y),
-                x == y, x.isnan(), x.floor(), x.ceil(), x.round(), x.trunc(), torch.copysign(x, y), x.float(), x.double(),
-                in_range.long(), in_range.to(torch.int8), x.bool(), wide.to(x.dtype), wide.float().to(x.dtype), integers.to(x.dtype),
-                integers.int().to(x.dtype), (integers > 0).to(x.dtype), total.amax(1), total.amin(0), *total.max(1), torch.relu(total).amax(),
-                torch.cat([x.t(), y.flip(0).t()]), x.to(torch.float16), y.to(torch.bfloat16), total.argmax(1), total.cummax(1).values, x.sort(1).values)
+        return (
+            total,
+            x * y,
+            x / y,
+            -x,
+            x.abs(),
+            torch.maximum(x, y),
+            torch.minimum(total, y),
+            x.clamp(-2, 3),
+            torch.where(x < y, x, y),
+            x == y,
+            x.isnan(),
+            x.floor(),
+            x.ceil(),
+            x.round(),
+            x.trunc(),
+            torch.copysign(x, y),
+            x.float(),
+            x.double(),
+            in_range.long(),
+            in_range.to(torch.int8),
+            x.bool(),
+            wide.to(x.dtype),
+            wide.float().to(x.dtype),
+            integers.to(x.dtype),
+            integers.int().to(x.dtype),
+            (integers > 0).to(x.dtype),
+            total.amax(1),
+            total.amin(0),
+            *total.max(1),
+            torch.relu(total).amax(),
+            torch.cat([x.t(), y.flip(0).t()]),
+            x.to(torch.float16),
+            y.to(torch.bfloat16),
+            total.argmax(1),
+            total.cummax(1).values,
+            x.sort(1).values,
+        )
 
 
 def inputs(dtype, rows, columns):
@@ -37,5 +71,12 @@ def test_every_number(compile_and_compare, dtype, is_dynamic, options):
     first = inputs(dtype, 41, 37) if is_dynamic else inputs(dtype, 256, 256)
     size = {0: torch.export.Dim("rows"), 1: torch.export.Dim("columns")}
     more = [inputs(dtype, *shape) for shape in ((256, 256), (1, 1), (64, 63))] if is_dynamic else []
-    compile_and_compare(Every(), first, dynamic_shapes=(size,) * 4 if is_dynamic else None, more_inputs=more, options=() if TARGET else options,
-                        rtol=0, atol=0)
+    compile_and_compare(
+        Every(),
+        first,
+        dynamic_shapes=(size,) * 4 if is_dynamic else None,
+        more_inputs=more,
+        options=() if TARGET else options,
+        rtol=0,
+        atol=0,
+    )

@@ -1,4 +1,5 @@
 """Sizes and numbers that only data gives: item, nonzero, masks, repeats, distinct values, assertions."""
+
 import math
 import threading
 
@@ -38,15 +39,34 @@ def exact(compile_and_compare, function, inputs, *more, **options):
     return compile_and_compare(Function(function), inputs, rtol=0, atol=0, more_inputs=more, **options)
 
 
-#===-- Compaction -------------------------------------------------------------------------------===#
+# ===-- Compaction -------------------------------------------------------------------------------===#
+
 
 def test_nonzero(compile_and_compare):
     """Empty, full and in between, of every dtype; a 0-d tensor; other forms."""
+
     def function(x, b, i, scalar):
-        return (x.nonzero(), b.nonzero(), i.nonzero(), scalar.nonzero(), torch.where(b), x.nonzero(as_tuple=True),
-                torch.argwhere(i), torch.nonzero_static(b, size=7, fill_value=-1), torch.nonzero_static(x, size=2))
-    cases = [(torch.where(mask(3, 4, 5, density=d, seed=n), some(3, 4, 5), torch.zeros(3, 4, 5)), mask(6, 7, density=d, seed=n),
-              integers(2, 50, seed=n) * int(d > 0), torch.tensor(d)) for n, d in enumerate((0.5, 0.0, 1.0))]
+        return (
+            x.nonzero(),
+            b.nonzero(),
+            i.nonzero(),
+            scalar.nonzero(),
+            torch.where(b),
+            x.nonzero(as_tuple=True),
+            torch.argwhere(i),
+            torch.nonzero_static(b, size=7, fill_value=-1),
+            torch.nonzero_static(x, size=2),
+        )
+
+    cases = [
+        (
+            torch.where(mask(3, 4, 5, density=d, seed=n), some(3, 4, 5), torch.zeros(3, 4, 5)),
+            mask(6, 7, density=d, seed=n),
+            integers(2, 50, seed=n) * int(d > 0),
+            torch.tensor(d),
+        )
+        for n, d in enumerate((0.5, 0.0, 1.0))
+    ]
     cases[0][0][0, 0, 0] = math.nan
     cases[0][0][0, 0, 1] = -0.0
     exact(compile_and_compare, function, *cases)
@@ -64,6 +84,7 @@ def test_masks(compile_and_compare):
     def inputs(seed, density):
         m = lambda *shape: mask(*shape, density=density, seed=seed)
         return some(4, 5, 6, seed=seed), m(4, 5), m(4), m(5), mask(5, 1, density=density, seed=seed + 1)
+
     exact(compile_and_compare, function, inputs(0, 0.5), inputs(1, 0.0), inputs(2, 1.0))
 
 
@@ -72,16 +93,24 @@ def test_mask_writes(compile_and_compare):
         y = x.clone()
         y[m] = 1.0
         return y, v[m]
-    exact(compile_and_compare, function, (some(3, 4), mask(3, 4), some(3, 4, seed=1)),
-          (some(3, 4), mask(3, 4, density=0), some(3, 4)), (some(3, 4), mask(3, 4, density=1.1), some(3, 4)))
+
+    exact(
+        compile_and_compare,
+        function,
+        (some(3, 4), mask(3, 4), some(3, 4, seed=1)),
+        (some(3, 4), mask(3, 4, density=0), some(3, 4)),
+        (some(3, 4), mask(3, 4, density=1.1), some(3, 4)),
+    )
 
 
 def test_mask_of_its_own_size(compile_model):
     """Export does not say that the mask is as large as the tensor; the run finds out."""
+
     def function(x, m, v):
         y = x.clone()
         y[m] = v
         return y
+
     shapes = (({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}),)
     compiled = compile_model(Function(function), (some(10, 2), torch.arange(10) < 3, some(3, 2, seed=1)), shapes)
     compiled.check((some(7, 2), torch.arange(7) % 2 == 0, some(4, 2, seed=1)), 0, 0)
@@ -94,11 +123,13 @@ def test_mask_of_its_own_size(compile_model):
 
 def test_mask_beside_an_index(compile_model):
     """There are as many indices and values as the mask holds, or one for all."""
+
     def function(x, m, i, v):
         y, z = x.clone(), x.clone()
         y[m, :, i] = v
         z[m, :, i[:1]] = v[None, None, 0]
         return y, z
+
     compiled = compile_model(Function(function), (some(4, 5, 6), torch.arange(4) < 3, torch.tensor([2, 0, 5]), some(3, 5, seed=1)))
     compiled.check((some(4, 5, 6), torch.arange(4) > 0, torch.tensor([1, 1, 3]), some(3, 5, seed=2)), 0, 0)
     with pytest.raises(kiln.KilnError, match="expected 3 places where the mask holds"):
@@ -107,16 +138,33 @@ def test_mask_beside_an_index(compile_model):
 
 def test_large(compile_and_compare):
     """More than one chunk, on two threads."""
-    exact(compile_and_compare, lambda x: (x[x > 0.5], (x > 0.5).nonzero()), (some(300, 1001),),
-          (some(300, 1001, seed=1) + 2,), (some(300, 1001) - 9,), threads=2)
+    exact(
+        compile_and_compare,
+        lambda x: (x[x > 0.5], (x > 0.5).nonzero()),
+        (some(300, 1001),),
+        (some(300, 1001, seed=1) + 2,),
+        (some(300, 1001) - 9,),
+        threads=2,
+    )
 
 
 def test_repeat_interleave(compile_and_compare):
     def function(x, r, one):
-        return (x.repeat_interleave(r, dim=0), x.repeat_interleave(one, dim=1), torch.repeat_interleave(r),
-                x[:, 0].repeat_interleave(r), x.repeat_interleave(r.int(), dim=-2))
-    exact(compile_and_compare, function, (some(3, 4), torch.tensor([1, 2, 0]), torch.tensor([2])),
-          (some(3, 4), torch.tensor([0, 0, 0]), torch.tensor([0])), (some(3, 4), torch.tensor([500, 1, 70]), torch.tensor([3])))
+        return (
+            x.repeat_interleave(r, dim=0),
+            x.repeat_interleave(one, dim=1),
+            torch.repeat_interleave(r),
+            x[:, 0].repeat_interleave(r),
+            x.repeat_interleave(r.int(), dim=-2),
+        )
+
+    exact(
+        compile_and_compare,
+        function,
+        (some(3, 4), torch.tensor([1, 2, 0]), torch.tensor([2])),
+        (some(3, 4), torch.tensor([0, 0, 0]), torch.tensor([0])),
+        (some(3, 4), torch.tensor([500, 1, 70]), torch.tensor([3])),
+    )
 
 
 def test_repeat_interleave_with_a_size(compile_model):
@@ -130,14 +178,22 @@ def test_repeat_interleave_with_a_size(compile_model):
 
 def test_selection_from_a_selection(compile_and_compare):
     """Export writes bounds of more than 64 bits."""
+
     def function(x):
         kept = x[x.sum(1) > 0]
         inner = kept[kept > 0.5]
         both = torch.cat([inner, inner])
         return inner, both[both > 1], both.repeat(3).nonzero(), kept[-2]
+
     torch.manual_seed(0)
-    exact(compile_and_compare, function, (torch.randn(13, 4),), (torch.ones(2, 4),), (torch.randn(400, 4),),
-          dynamic_shapes=(({0: Dim.AUTO},),))
+    exact(
+        compile_and_compare,
+        function,
+        (torch.randn(13, 4),),
+        (torch.ones(2, 4),),
+        (torch.randn(400, 4),),
+        dynamic_shapes=(({0: Dim.AUTO},),),
+    )
 
 
 def test_rows_of_a_selection(compile_model):
@@ -153,7 +209,9 @@ def test_rows_of_a_selection(compile_model):
 
 def test_split_at_indices_in_a_tensor(compile_model):
     """Negative ones count from the end; parts may be empty."""
-    function = lambda x, at: torch.tensor_split(x, at) + torch.tensor_split(x, torch.tensor(3), 1) + torch.tensor_split(x.T, torch.tensor([1, 2]), -1)
+    function = lambda x, at: (
+        torch.tensor_split(x, at) + torch.tensor_split(x, torch.tensor(3), 1) + torch.tensor_split(x.T, torch.tensor([1, 2]), -1)
+    )
     compiled = compile_model(Function(function), (some(6, 4), torch.tensor([1, 3])), (({0: Dim.AUTO}, None),))
     for n, at in ((6, [1, 3]), (9, [-4, -2]), (6, [5, 2]), (7, [0, 100])):
         inputs = some(n, 4), torch.tensor(at)
@@ -161,36 +219,64 @@ def test_split_at_indices_in_a_tensor(compile_model):
         assert all(map(torch.equal, got, function(*inputs)))
 
 
-#===-- Distinct values --------------------------------------------------------------------------===#
+# ===-- Distinct values --------------------------------------------------------------------------===#
+
 
 def test_unique(compile_and_compare):
     def function(i, x, b):
-        return (torch.unique(i), torch.unique(i, return_inverse=True), torch.unique(x, return_inverse=True, return_counts=True),
-                torch.unique(b, return_counts=True), torch.unique_consecutive(i), torch.unique_consecutive(x.flatten(), return_inverse=True, return_counts=True))
-    exact(compile_and_compare, function, (integers(5, 20), integers(4, 4, 5).float() - 1.5, mask(9)),
-          (integers(1, 20), some(4, 5), mask(9, density=0)), (integers(100, 20), torch.full((4, 5), 3.0), mask(9, density=1.1)))
+        return (
+            torch.unique(i),
+            torch.unique(i, return_inverse=True),
+            torch.unique(x, return_inverse=True, return_counts=True),
+            torch.unique(b, return_counts=True),
+            torch.unique_consecutive(i),
+            torch.unique_consecutive(x.flatten(), return_inverse=True, return_counts=True),
+        )
+
+    exact(
+        compile_and_compare,
+        function,
+        (integers(5, 20), integers(4, 4, 5).float() - 1.5, mask(9)),
+        (integers(1, 20), some(4, 5), mask(9, density=0)),
+        (integers(100, 20), torch.full((4, 5), 3.0), mask(9, density=1.1)),
+    )
 
 
 def test_unique_rows_of_unknown_size(compile_and_compare):
     """Neither few rows nor few columns: they are sorted by one column after the other."""
     cases = [(integers(2, n, 5, 4, seed=n),) for n in (30, 7, 100)]
-    exact(compile_and_compare, lambda x: (torch.unique(x, dim=0, return_inverse=True, return_counts=True), torch.unique(x.float(), dim=1)), *cases,
-          dynamic_shapes=(({0: Dim.AUTO, 1: Dim.AUTO},),))
+    exact(
+        compile_and_compare,
+        lambda x: (torch.unique(x, dim=0, return_inverse=True, return_counts=True), torch.unique(x.float(), dim=1)),
+        *cases,
+        dynamic_shapes=(({0: Dim.AUTO, 1: Dim.AUTO},),),
+    )
 
 
 def test_unique_rows(compile_and_compare):
     def function(x):
-        return (torch.unique(x, dim=0, return_inverse=True, return_counts=True), torch.unique(x, dim=1),
-                torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True))
+        return (
+            torch.unique(x, dim=0, return_inverse=True, return_counts=True),
+            torch.unique(x, dim=1),
+            torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True),
+        )
+
     exact(compile_and_compare, function, (integers(2, 12, 2),), (integers(9, 12, 2),), (integers(1, 12, 2),))
 
 
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_unique_along_the_last_dim(compile_model, is_dynamic):
     """Of consecutive slices along dim -1 export declares too many dims. ATen gives positions and counts of slices whether they are asked for or not."""
+
     def function(x, v):
-        return (*torch.unique_consecutive(x, dim=-1, return_inverse=True, return_counts=True), torch.unique_consecutive(v, dim=-1),
-                torch.unique_consecutive(x, dim=-2), *torch.ops.aten.unique_consecutive(x, dim=-1), *torch.ops.aten.unique_dim(v, 0))
+        return (
+            *torch.unique_consecutive(x, dim=-1, return_inverse=True, return_counts=True),
+            torch.unique_consecutive(v, dim=-1),
+            torch.unique_consecutive(x, dim=-2),
+            *torch.ops.aten.unique_consecutive(x, dim=-1),
+            *torch.ops.aten.unique_dim(v, 0),
+        )
+
     shapes = (({1: torch.export.Dim("a"), 2: torch.export.Dim("b")}, {0: torch.export.Dim("c")}),)
     compiled = compile_model(Function(function), (integers(2, 2, 3, 12), integers(2, 20)), shapes if is_dynamic else None)
     more = [(integers(2, 2, 2, 40), integers(1, 8))] if is_dynamic else []
@@ -206,18 +292,39 @@ def test_unique_nan(compile_and_compare):
     exact(compile_and_compare, lambda x: torch.unique(x, return_counts=True), (x,))
 
 
-#===-- Numbers ----------------------------------------------------------------------------------===#
+# ===-- Numbers ----------------------------------------------------------------------------------===#
+
 
 def test_item(compile_and_compare):
     """What item gives is a number: an output, an operand, part of a shape."""
+
     def function(i, f, d):
         n, x, y = i.item(), f.item(), d.item()
         torch._check(n >= 0)
         torch._check(n <= 50)
-        return (n, x, y, n * 2 + 1, torch.ones(n, 2), torch.arange(n) * n, torch.full((3,), x), torch.full((2,), n),
-                i + n, f * x, f + y, torch.zeros(n + 1).sum(), d - n)
-    exact(compile_and_compare, function, (torch.tensor(3), torch.tensor(2.5), torch.tensor(0.1, dtype=torch.float64)),
-          (torch.tensor(0), torch.tensor(-1.5), torch.tensor(1e300, dtype=torch.float64)), (torch.tensor(50), torch.tensor(math.inf), torch.tensor(0.0, dtype=torch.float64)))
+        return (
+            n,
+            x,
+            y,
+            n * 2 + 1,
+            torch.ones(n, 2),
+            torch.arange(n) * n,
+            torch.full((3,), x),
+            torch.full((2,), n),
+            i + n,
+            f * x,
+            f + y,
+            torch.zeros(n + 1).sum(),
+            d - n,
+        )
+
+    exact(
+        compile_and_compare,
+        function,
+        (torch.tensor(3), torch.tensor(2.5), torch.tensor(0.1, dtype=torch.float64)),
+        (torch.tensor(0), torch.tensor(-1.5), torch.tensor(1e300, dtype=torch.float64)),
+        (torch.tensor(50), torch.tensor(math.inf), torch.tensor(0.0, dtype=torch.float64)),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8, torch.float16, torch.bfloat16])
@@ -228,8 +335,8 @@ def test_item_dtypes(compile_and_compare, dtype):
 def test_number_arithmetic(compile_and_compare):
     def function(x):
         f = x.item()
-        return (f * 2, f + 1, 1 - f, f / 3, 3 / f, f ** 2, -f, torch.sym_max(f, 2.0), torch.sym_min(f, 2), f * f - f,
-                torch.sym_float(f))
+        return (f * 2, f + 1, 1 - f, f / 3, 3 / f, f**2, -f, torch.sym_max(f, 2.0), torch.sym_min(f, 2), f * f - f, torch.sym_float(f))
+
     compile_and_compare(Function(function), (torch.tensor(5.5),), more_inputs=((torch.tensor(-2.25),), (torch.tensor(1e30),)))
 
 
@@ -239,25 +346,34 @@ def test_float_to_size(compile_and_compare):
         torch._check(n >= 0)
         torch._check(n < 100)
         return torch.ones(n)
+
     exact(compile_and_compare, function, (torch.tensor(5.3),), (torch.tensor(0.2),), (torch.tensor(49.5),))
 
 
 def test_scalars_of_tensors(compile_and_compare):
     """Numbers from data take part in promotion as numbers do."""
+
     def function(x, i, n, f):
         a, b = n.item(), f.item()
         return x + a, x * b, i + a, i * b, i > a, x.clamp(max=b), torch.where(x > b, x, b), x / a
-    compile_and_compare(Function(function), (some(4), integers(9, 4), torch.tensor(3), torch.tensor(0.5)),
-                        more_inputs=((some(4), integers(9, 4), torch.tensor(-2), torch.tensor(-1.0)),))
+
+    compile_and_compare(
+        Function(function),
+        (some(4), integers(9, 4), torch.tensor(3), torch.tensor(0.5)),
+        more_inputs=((some(4), integers(9, 4), torch.tensor(-2), torch.tensor(-1.0)),),
+    )
 
 
-#===-- Parts ------------------------------------------------------------------------------------===#
+# ===-- Parts ------------------------------------------------------------------------------------===#
+
 
 def test_slices(compile_and_compare):
     """Bounds of any sign, past the ends as well."""
+
     def function(x, i, j):
         a, b = i.item(), j.item()
         return x[:a], x[a:], x[a:b], x[a:b:2]
+
     numbers = (0, 3, 10, 25, -1, -4, -25)
     cases = [(some(10, 3), torch.tensor(a), torch.tensor(b)) for a in numbers for b in numbers]
     exact(compile_and_compare, function, *cases)
@@ -271,6 +387,7 @@ def test_parts(compile_and_compare):
         torch._check(a + b == x.shape[0])
         first, second = torch.split(x, [a, b])
         return first, second, x[at.item()], x.narrow(0, at.item(), 2)
+
     inputs = lambda a, at: (some(10, 3), torch.tensor([a, 10 - a]), torch.tensor(at))
     compiled = exact(compile_and_compare, function, inputs(3, 4), inputs(0, 8), inputs(10, -2), inputs(5, -10))
     with pytest.raises(kiln.KilnError, match=r"u0 \+ u1, 10"):
@@ -282,16 +399,31 @@ def test_parts(compile_and_compare):
 
 def test_views_of_unbacked(compile_and_compare):
     """What is computed from a tensor of unbacked size, with dynamic input sizes too."""
+
     def function(x):
         y = x[x > 0]
         z = torch.cat([y, y])
-        return (y.sum(), y * 2, y.reshape(-1, 1), z, y.numel(), y.unsqueeze(0).expand(3, -1), y.flip(0), torch.outer(y, y),
-                torch.softmax(y, 0), y[:, None] @ torch.ones(1, 3), torch.stack([y, -y]).sum(0))
+        return (
+            y.sum(),
+            y * 2,
+            y.reshape(-1, 1),
+            z,
+            y.numel(),
+            y.unsqueeze(0).expand(3, -1),
+            y.flip(0),
+            torch.outer(y, y),
+            torch.softmax(y, 0),
+            y[:, None] @ torch.ones(1, 3),
+            torch.stack([y, -y]).sum(0),
+        )
+
     cases = [(some(n, 3, seed=n),) for n in (2, 7, 64, 31)] + [(some(5, 3) - 9,), (some(5, 3) + 9,)]
-    compile_and_compare(Function(function), (some(10, 3),), dynamic_shapes={"tensors": ({0: Dim("rows", min=2, max=64)},)}, more_inputs=cases)
+    compile_and_compare(
+        Function(function), (some(10, 3),), dynamic_shapes={"tensors": ({0: Dim("rows", min=2, max=64)},)}, more_inputs=cases
+    )
 
 
-#===-- Assertions -------------------------------------------------------------------------------===#
+# ===-- Assertions -------------------------------------------------------------------------------===#
 
 ASSERTION_FAILED = 6
 
@@ -310,6 +442,7 @@ def test_assertions(compile_model):
         torch._assert_async(x.sum() > 0, "the sum is not positive")
         torch._check(x.max().item() < 100)
         return torch.ones(n) + x.sum()
+
     compiled = compile_model(Function(function), (torch.tensor(3), torch.ones(4)))
     compiled.check((torch.tensor(2), torch.ones(4)), 0, 0)
     fails(compiled, r"expression u0 >= 2 on node .* \(node .*test_unbacked.py:\d+\)\)?: u0 = 1", torch.tensor(1), torch.ones(4))
@@ -323,10 +456,12 @@ def test_assertions(compile_model):
 
 def test_known_number(compile_model):
     """Export has put in the number that a check asks for; data may still say otherwise."""
+
     def function(x):
         n = (x > 2).sum().item()
         torch._check(n == 3)
         return x + n, x[n]
+
     compiled = compile_model(Function(function), (torch.tensor([0.0, 3, 3, 3, 1]),))
     compiled.check((torch.tensor([5.0, 0, 9, 7, 1]),), 0, 0)
     fails(compiled, r"expected the value 3 \(node .*test_unbacked.py:\d+\)", torch.zeros(5))
@@ -335,17 +470,20 @@ def test_known_number(compile_model):
 
 def test_range_of_a_mask(compile_model):
     """Export has found how many there must be."""
+
     def function(x, m):
         y = x[m]
         torch._check(y.shape[0] == 2)
         return y * 2
+
     compiled = compile_model(Function(function), (some(4), torch.tensor([True, False, True, False])))
     compiled.check((some(4), torch.tensor([False, False, True, True])), 0, 0)
     fails(compiled, "size of 2|Eq", some(4), torch.tensor([False, True, True, True]))
     fails(compiled, "size of 2|Eq", some(4), torch.tensor([False, False, False, False]))
 
 
-#===-- Runs -------------------------------------------------------------------------------------===#
+# ===-- Runs -------------------------------------------------------------------------------------===#
+
 
 def compaction(x):
     y = x[x > 0]
@@ -354,8 +492,12 @@ def compaction(x):
 
 @pytest.fixture(scope="module")
 def compacted(tmp_path_factory):
-    return Compiled(Function(compaction).eval(), (some(1000),), tmp_path_factory.mktemp("compacted"),
-                    dynamic_shapes={"tensors": ({0: Dim("n", min=1, max=1 << 20)},)})
+    return Compiled(
+        Function(compaction).eval(),
+        (some(1000),),
+        tmp_path_factory.mktemp("compacted"),
+        dynamic_shapes={"tensors": ({0: Dim("n", min=1, max=1 << 20)},)},
+    )
 
 
 def test_growing_and_shrinking(compacted):
@@ -375,6 +517,7 @@ def test_threads(compacted):
                 assert torch.equal(torch.as_tensor(doubled), x[x > 0] * 2) and zeros.shape == (int((x > 0).sum()), 3)
         except Exception as error:
             problems.append(error)
+
     threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2)]
     for thread in threads:
         thread.start()

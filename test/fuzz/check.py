@@ -1,4 +1,5 @@
 """Compiles a random program and compares it with the exported program, in a process of its own."""
+
 import os
 import pathlib
 import re
@@ -95,7 +96,9 @@ def check_here(program, flags):
         if process.returncode:
             lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
             line = next((line for line in lines if "error" in line), lines[-1])
-            return Verdict(REFUSED if process.returncode == 1 else BROKEN, line.replace(archive, "model.pt2").replace("aot-compile: error: ", ""))
+            return Verdict(
+                REFUSED if process.returncode == 1 else BROKEN, line.replace(archive, "model.pt2").replace("aot-compile: error: ", "")
+            )
         model = GuardedModel(library, 2)
     reference = exported.module()
     compared = 0

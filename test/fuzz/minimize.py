@@ -1,4 +1,5 @@
 """Makes a program that fails small: fewer results, fewer steps, steps that only pass an operand on."""
+
 import dataclasses
 
 from program import Step
@@ -23,22 +24,26 @@ def candidates(program):
             yield dataclasses.replace(program, outputs=tuple(other for other in program.outputs if other != name))
     for size in (16, 8, 4, 2, 1):
         for start in range(0, len(program.steps), size):
-            yield dataclasses.replace(program, steps=program.steps[:start] + program.steps[start + size:])
+            yield dataclasses.replace(program, steps=program.steps[:start] + program.steps[start + size :])
     for at, step in enumerate(program.steps):
         if not step.result:
             continue
         for operand in step.operands():
             passed = Step(f"{step.result} = {operand}", step.result, True)
             if step.text != passed.text:
-                yield dataclasses.replace(program, steps=program.steps[:at] + (passed,) + program.steps[at + 1:])
+                yield dataclasses.replace(program, steps=program.steps[:at] + (passed,) + program.steps[at + 1 :])
         if "\n" in step.text:
-            yield dataclasses.replace(program, steps=program.steps[:at] + (dataclasses.replace(step, text=step.text.splitlines()[0]),) + program.steps[at + 1:])
+            yield dataclasses.replace(
+                program, steps=program.steps[:at] + (dataclasses.replace(step, text=step.text.splitlines()[0]),) + program.steps[at + 1 :]
+            )
     for at, step in enumerate(program.steps):  # a result of two dims less, or of plainer inputs
         for name in step.operands():
             for other in program.inputs:
                 if other.name != name:
                     text = step.text.replace(name, other.name)
-                    yield dataclasses.replace(program, steps=program.steps[:at] + (dataclasses.replace(step, text=text),) + program.steps[at + 1:])
+                    yield dataclasses.replace(
+                        program, steps=program.steps[:at] + (dataclasses.replace(step, text=text),) + program.steps[at + 1 :]
+                    )
     if any(len(i.tensors) > 1 for i in program.inputs):
         yield dataclasses.replace(program, inputs=tuple(dataclasses.replace(i, tensors=i.tensors[:1], dynamic=()) for i in program.inputs))
 

@@ -3,6 +3,7 @@
 A value is *exact* if every way to compute it gives the same bits: it comes from small multiples of 1/64 by operations that do not
 round. Only exact values may decide something (a comparison, an index, a branch), so that a difference in rounding never becomes
 another choice, and exact results are compared bit for bit."""
+
 import copy
 import dataclasses
 import re
@@ -27,10 +28,11 @@ class Unsuitable(Exception):
 @dataclasses.dataclass(frozen=True)
 class Step:
     """Lines of Python. They define `result`, or write their operands if that is empty."""
+
     text: str
     result: str = ""
     is_exact: bool = False  # of exact operands
-    decides: tuple = ()     # operands that must be exact
+    decides: tuple = ()  # operands that must be exact
 
     def operands(self):
         return [name for name in dict.fromkeys(NAME.findall(self.text)) if name != self.result]
@@ -39,6 +41,7 @@ class Step:
 @dataclasses.dataclass(frozen=True)
 class Input:
     """A tensor per set of sizes, all of the same rank; `dynamic` are its dims that export leaves open."""
+
     name: str
     tensors: tuple
     dynamic: tuple = ()
@@ -81,10 +84,20 @@ class Values:
 
     def __init__(self, inputs, index, modules):
         wide = {name: copy.deepcopy(module).double() for name, module in modules.items()}
-        self.given = {"torch": torch, **PLAIN_CONTROL, **NARROW, "self": types.SimpleNamespace(**modules),
-                      **{i.name: duplicate(i.tensors[index]) for i in inputs}}
-        self.wide = {"torch": torch, **PLAIN_CONTROL, **dict.fromkeys(NARROW, torch.float64), "self": types.SimpleNamespace(**wide),
-                     **{i.name: widen(i.tensors[index]) for i in inputs}}
+        self.given = {
+            "torch": torch,
+            **PLAIN_CONTROL,
+            **NARROW,
+            "self": types.SimpleNamespace(**modules),
+            **{i.name: duplicate(i.tensors[index]) for i in inputs},
+        }
+        self.wide = {
+            "torch": torch,
+            **PLAIN_CONTROL,
+            **dict.fromkeys(NARROW, torch.float64),
+            "self": types.SimpleNamespace(**wide),
+            **{i.name: widen(i.tensors[index]) for i in inputs},
+        }
 
     def run(self, text):
         for names in (self.given, self.wide):
@@ -100,7 +113,8 @@ def looks_exact(given, wide):
     given, wide = given.double(), wide.double()
     finite = given[torch.isfinite(given)]
     return torch.equal(given.nan_to_num(5e9), wide.nan_to_num(5e9)) and bool(
-        ((finite * GRID).round() == finite * GRID).all() and (finite.abs() < LIMIT).all())
+        ((finite * GRID).round() == finite * GRID).all() and (finite.abs() < LIMIT).all()
+    )
 
 
 def drift(given, wide):
@@ -177,6 +191,7 @@ class Execution:
 @dataclasses.dataclass(frozen=True)
 class Program:
     """`modules` are the layers that it calls, by name; `outputs` the names of its results."""
+
     inputs: tuple
     steps: tuple
     outputs: tuple
@@ -197,9 +212,12 @@ class Program:
 
     def describe(self):
         """Source with the inputs' sizes."""
-        lines = [f"# {i.name}: {str(i.tensors[0].dtype)[6:]}, sizes {' or '.join(str(list(t.shape)) for t in i.tensors)}"
-                 + (f", strides {i.tensors[0].stride()}" if not i.tensors[0].is_contiguous() else "")
-                 + (f", dynamic {list(i.dynamic)}" if i.dynamic else "") for i in self.inputs]
+        lines = [
+            f"# {i.name}: {str(i.tensors[0].dtype)[6:]}, sizes {' or '.join(str(list(t.shape)) for t in i.tensors)}"
+            + (f", strides {i.tensors[0].stride()}" if not i.tensors[0].is_contiguous() else "")
+            + (f", dynamic {list(i.dynamic)}" if i.dynamic else "")
+            for i in self.inputs
+        ]
         lines += [f"# {name} = {str(module).splitlines()[0]}" for name, module in self.modules.items() if f"self.{name}(" in self.source()]
         return "\n".join([*lines, self.source()])
 

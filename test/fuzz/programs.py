@@ -6,6 +6,7 @@
 With --flag=--target=cuda --flag=--gpu-arch=emulator, kernels for GPUs run in the emulator.
 A seed always gives the same program; odd ones have dynamic sizes, and run at three sets of them. Prints the program of each failure
 and, last, a line `N passed, N failed`. A program that export refuses counts as neither."""
+
 import argparse
 import collections
 import logging

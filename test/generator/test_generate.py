@@ -119,7 +119,7 @@ def test_variants():
             continue
         own, other = by_name[form], by_name[functional]
         names = [argument.name for argument in own.arguments.flat_all]
-        names = names[:len(names) - len(own.arguments.out)]
+        names = names[: len(names) - len(own.arguments.out)]
         # What makes a tensor of nothing is not told its dtype and device when `out` says them.
         options = other.arguments.tensor_options.all() if other.arguments.tensor_options and own.arguments.out else []
         expected = [argument.name for argument in other.arguments.flat_all if argument not in options]

@@ -34,7 +34,14 @@ def test_every_overload_once(text, entries):
 def test_entries(entries):
     dtypes = ["bfloat16", "bool", "complex128", "complex64", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "uint8"]
     assert set(dtypes) <= set(entries["add.Tensor"].pop("dtypes"))
-    assert entries["add.Tensor"] == {"op": "add", "overload": "Tensor", "status": "native", "key": "supported", "functional": None, "dynamic_shapes": True}
+    assert entries["add.Tensor"] == {
+        "op": "add",
+        "overload": "Tensor",
+        "status": "native",
+        "key": "supported",
+        "functional": None,
+        "dynamic_shapes": True,
+    }
     assert entries["add_.Tensor"]["functional"] == entries["add.out"]["functional"] == "add.Tensor"
     assert entries["relu.default"]["status"] == "native" and entries["relu_.default"]["functional"] == "relu.default"
     assert entries["linalg_svd.default"]["status"] == "native" and entries["linalg_svd.default"]["key"] == "autograd"
@@ -46,9 +53,21 @@ def test_entries(entries):
 
 def test_counts(entries):
     """Base operators whose results can be written where the caller wants them, and what is left to nobody."""
-    out_forms = {entry["functional"] for name, entry in entries.items() if entry["key"] == "supported" and entry["functional"] and
-                 native_functions().by_name[name.removesuffix(".default")].func.arguments.out}
+    out_forms = {
+        entry["functional"]
+        for name, entry in entries.items()
+        if entry["key"] == "supported"
+        and entry["functional"]
+        and native_functions().by_name[name.removesuffix(".default")].func.arguments.out
+    }
     assert len(out_forms) >= 525
     # How tensors lie in memory is not what it was.
     assert {name.split(".")[0] for name, entry in entries.items() if entry["status"] == "refused"} == {
-        "_reshape_alias", "is_contiguous", "set_", "storage_offset", "stride", "sym_is_contiguous", "sym_stride"}
+        "_reshape_alias",
+        "is_contiguous",
+        "set_",
+        "storage_offset",
+        "stride",
+        "sym_is_contiguous",
+        "sym_stride",
+    }

@@ -1,6 +1,7 @@
 """Example inputs of each kind of model: a dictionary of tensors, and which of their dims are dynamic.
 
 Each function takes the configuration and a size, which sets the dynamic dims: the same program is run at several."""
+
 import torch
 
 BATCH, LENGTH = {0: "batch"}, {0: "batch", 1: "length"}
@@ -112,8 +113,7 @@ def queries_in_text(config, size):
 def image_and_text(config, size, pixels=32):
     ids = _ids(config, size, 10)
     ids[:, -1] = 2  # the end of the sentence, where some models look
-    return dict(input_ids=(ids, BATCH), pixel_values=(_real(size, 3, pixels, pixels), BATCH),
-                attention_mask=(torch.ones_like(ids), BATCH))
+    return dict(input_ids=(ids, BATCH), pixel_values=(_real(size, 3, pixels, pixels), BATCH), attention_mask=(torch.ones_like(ids), BATCH))
 
 
 def large_image_and_text(config, size):

@@ -9,6 +9,7 @@
 
 A dynamic program is exported with sizes that it may specialise (`Dim.AUTO`), runs at two sizes, and counts only if a dim is
 still symbolic. The exit status says whether everything that ran is right."""
+
 import argparse
 import hashlib
 import inspect
@@ -39,7 +40,8 @@ TOLERANCE = 1e-4  # of the range of an output
 TARGETS = {"cpu": [], "emulator": ["--target=cuda", "--gpu-arch=emulator"], "ptxas": ["--target=cuda", "--gpu-arch=sm_80,sm_90"]}
 
 
-#===-- In a process of its own: export, and run --------------------------------------------------===#
+# ===-- In a process of its own: export, and run --------------------------------------------------===#
+
 
 def wrap(model, names):
     """A module that takes the inputs by position and gives the first floating-point outputs."""
@@ -64,6 +66,7 @@ def export(name, kind, folder):
     import torch
 
     import architectures
+
     architecture = architectures.ARCHITECTURES[name]
     model, config = architecture.build()
     cases = []
@@ -78,8 +81,12 @@ def export(name, kind, folder):
         if kind == "dynamic":
             shapes = (tuple({dim: torch.export.Dim.AUTO for dim in named} for named in dims.values()),)
         program = torch.export.export(module, tuple(cases[0].values()), dynamic_shapes=shapes, strict=False)
-        constant = {named[dim] for named, node in zip(dims.values(), user_inputs(program), strict=True) for dim in named
-                    if not is_symbol(node.meta["val"].shape[dim])}
+        constant = {
+            named[dim]
+            for named, node in zip(dims.values(), user_inputs(program), strict=True)
+            for dim in named
+            if not is_symbol(node.meta["val"].shape[dim])
+        }
         # What export made constant in one input has the size of the first case in all cases, which is the least.
         for tensors in cases[1:]:
             for key, named in dims.items():
@@ -106,8 +113,10 @@ def user_inputs(program):
 def check(folder):
     """Runs the compiled model on every case; the first difference is an error."""
     import torch
+
     sys.path.insert(0, str(ROOT / "python"))
     import kiln
+
     model = kiln.load(folder / "model.so", threads=1)
     symbolic = json.loads((folder / "export.json").read_text())["symbolic"]
     for number, (inputs, expected) in enumerate(torch.load(folder / "cases.pt")):
@@ -125,7 +134,8 @@ def check(folder):
                 sys.exit(f"output {i} of case {number} is off by {error:.3g} in a range of {scale:.3g}")
 
 
-#===-- The parent -----------------------------------------------------------------------------===#
+# ===-- The parent -----------------------------------------------------------------------------===#
+
 
 def key_of(name, kind):
     """What an exported program depends on."""
@@ -133,9 +143,17 @@ def key_of(name, kind):
     import transformers
 
     import architectures
+
     architecture = architectures.ARCHITECTURES[name]
-    texts = [repr(architecture.options), repr(architectures.SMALL), architecture.model, inspect.getsource(architecture.inputs), repr(SIZES[kind]),
-             torch.__version__, transformers.__version__]
+    texts = [
+        repr(architecture.options),
+        repr(architectures.SMALL),
+        architecture.model,
+        inspect.getsource(architecture.inputs),
+        repr(SIZES[kind]),
+        torch.__version__,
+        transformers.__version__,
+    ]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
@@ -177,13 +195,20 @@ def run(name, kind, target):
     start = time.time()
     with tempfile.TemporaryDirectory() as temps:
         keep = [f"--save-temps={temps}"] if target == "ptxas" else []
-        process = subprocess.run([BUILD / "bin" / "aot-compile", folder / "model.pt2", "-o", folder / "model.so", *TARGETS[target], *keep], capture_output=True, text=True,
-                                 errors="replace", timeout=900)
+        process = subprocess.run(
+            [BUILD / "bin" / "aot-compile", folder / "model.pt2", "-o", folder / "model.so", *TARGETS[target], *keep],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=900,
+        )
         problems = find_problems(pathlib.Path(temps))
     seconds = round(time.time() - start, 2)
     if process.returncode != 0:
         lines = [line for line in process.stderr.splitlines() if "error: " in line] or [f"exit status {process.returncode}"]
-        return dict(state="refused" if process.returncode == 1 else "crash", reason=lines[0].split("error: ", 1)[-1][:400], symbolic=symbolic)
+        return dict(
+            state="refused" if process.returncode == 1 else "crash", reason=lines[0].split("error: ", 1)[-1][:400], symbolic=symbolic
+        )
     succeeded, said = (not problems, " ".join(problems)) if target == "ptxas" else forked(check, folder)
     (folder / "model.so").unlink()
     return dict(state="right" if succeeded else "wrong", reason="" if succeeded else said, symbolic=symbolic, seconds=seconds)
@@ -198,6 +223,7 @@ def document(results):
     import transformers
 
     import architectures
+
     known = architectures.ARCHITECTURES
     right = {kind: sum(results.get(f"{name} {kind}", {}).get("state") == "right" for name in known) for kind in SIZES}
     exported = {kind: sum(results.get(f"{name} {kind}", {}).get("state") not in (None, "not exported") for name in known) for kind in SIZES}
@@ -212,18 +238,26 @@ def document(results):
         return result["state"] + (f": {reason[:160]}" if reason else "")
 
     lines = [
-        "# Architectures", "",
+        "# Architectures",
+        "",
         f"Small random configurations of `transformers` {transformers.__version__}, exported as they are, compiled without LibTorch and compared with",
-        f"PyTorch running the exported program: every output within {TOLERANCE} of its range. Written by `test/models/run.py --document`.", "",
-        "| | exported | right |", "| --- | --- | --- |",
+        f"PyTorch running the exported program: every output within {TOLERANCE} of its range. Written by `test/models/run.py --document`.",
+        "",
+        "| | exported | right |",
+        "| --- | --- | --- |",
         f"| static | {exported['static']} of {len(known)} | {right['static']} |",
-        f"| dynamic | {exported['dynamic']} of {len(known)} | {right['dynamic']} |", "",
+        f"| dynamic | {exported['dynamic']} of {len(known)} | {right['dynamic']} |",
+        "",
         "A dynamic program runs at two sizes; the column names the dims that stayed symbolic in the exported program. `torch.export` refuses",
-        f"{', '.join(architectures.NOT_EXPORTED)}, whose Python code decides on values of tensors."]
+        f"{', '.join(architectures.NOT_EXPORTED)}, whose Python code decides on values of tensors.",
+    ]
     for family in dict.fromkeys(architecture.family for architecture in known.values()):
         lines += ["", f"## {family.capitalize()}", "", "| architecture | class | static | dynamic |", "| --- | --- | --- | --- |"]
-        lines += [f"| {name} | {architecture.model} | {cell(name, 'static')} | {cell(name, 'dynamic')} |"
-                  for name, architecture in known.items() if architecture.family == family]
+        lines += [
+            f"| {name} | {architecture.model} | {cell(name, 'static')} | {cell(name, 'dynamic')} |"
+            for name, architecture in known.items()
+            if architecture.family == family
+        ]
     (ROOT / "docs" / "models.md").write_text("\n".join(lines) + "\n")
 
 
@@ -239,6 +273,7 @@ def main():
     import torch
 
     import architectures
+
     torch.set_num_threads(1)  # a process that has threads cannot be forked
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if options.document:

@@ -19,12 +19,14 @@ class Skip(Exception):
 
 def copy(value):
     """The call's own copy: same strides, no gradient."""
+
     def one(leaf):
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.layout != torch.strided or leaf.device.type != "cpu" or leaf.numel() > LARGEST or leaf.is_quantized or leaf.is_nested:
             raise Skip
         return leaf.detach().clone()
+
     return pytree.tree_map(one, value)
 
 

@@ -25,8 +25,23 @@ NATIVES = native_functions()
 OPS = read_ops(ROOT / "generator/ops.yaml", NATIVES)
 FORMS = {row[0]: row for functions in (OPS.supported, OPS.autograd) for row in rows(functions, NATIVES)}
 # What draws random numbers or returns what nothing has written has the right shape and dtype, and other values.
-UNDEFINED = ("bernoulli", "rand", "normal", "uniform", "exponential", "cauchy", "geometric", "log_normal", "rrelu", "empty", "multinomial", "dropout",
-             "native_dropout", "resize", "ctc_loss")
+UNDEFINED = (
+    "bernoulli",
+    "rand",
+    "normal",
+    "uniform",
+    "exponential",
+    "cauchy",
+    "geometric",
+    "log_normal",
+    "rrelu",
+    "empty",
+    "multinomial",
+    "dropout",
+    "native_dropout",
+    "resize",
+    "ctc_loss",
+)
 # ctest runs every tenth operator; KILN_OPERATORS=all runs all of them.
 NAMES = sorted(FORMS) if os.environ.get("KILN_OPERATORS") == "all" else sorted(FORMS)[::10]
 
@@ -59,8 +74,11 @@ def samples():
     for name, recorded in harvest(wanted).items():
         functional, in_place, _ = FORMS[name]
         # Other forms' arguments serve where the functional one is never called; those in-place are the same.
-        calls.setdefault(name, [(args, kwargs) for form, args, kwargs in recorded if form == functional]
-                         or [(args, kwargs) for form, args, kwargs in recorded if form == in_place])
+        calls.setdefault(
+            name,
+            [(args, kwargs) for form, args, kwargs in recorded if form == functional]
+            or [(args, kwargs) for form, args, kwargs in recorded if form == in_place],
+        )
     return calls
 
 
@@ -71,8 +89,10 @@ def overload(name):
 
 def to(device, value):
     """A copy there, and whatever says where results are to be."""
+
     def one(leaf):
         return leaf.to(device, copy=True) if isinstance(leaf, torch.Tensor) else leaf
+
     moved = pytree.tree_map(one, value)
     if isinstance(moved, dict) and moved.get("device") is not None:
         moved["device"] = torch.device(device)
@@ -119,7 +139,7 @@ def check_in_place(form, args, kwargs, expected):
     _, error = outcome(overload(form), mine, to("kiln", kwargs))
     if fits:
         assert error is None, f"{form}: {error}"
-        compare(form, pytree.tree_leaves(mine[0])[:len(expected)], expected[:len(targets)])
+        compare(form, pytree.tree_leaves(mine[0])[: len(expected)], expected[: len(targets)])
     elif any(target.shape != result.shape for target, result in zip(targets, expected)):
         assert error is not None, f"{form}: a tensor of another shape was written"
 
@@ -130,8 +150,11 @@ def test_operator(name, samples):
     functional, in_place, out = FORMS[name]
     assert samples.get(name), f"no arguments for {name}"
     for args, kwargs in samples[name]:
-        if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((args, kwargs))) or kwargs.get("device") is not None \
-                or name.startswith(("linspace", "logspace")):
+        if (
+            not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((args, kwargs)))
+            or kwargs.get("device") is not None
+            or name.startswith(("linspace", "logspace"))
+        ):
             kwargs = {**kwargs, "device": torch.device("cpu")}
         expected, expected_error = outcome(overload(functional), to("cpu", args), to("cpu", kwargs))
         actual, error = outcome(overload(functional), to("kiln", args), to("kiln", kwargs))
@@ -148,9 +171,11 @@ def test_operator(name, samples):
 
 def test_gradients():
     """Through operators with a kernel of their own and through composed ones."""
+
     def loss(x, weight):
         y = torch.nn.functional.layer_norm(torch.nn.functional.linear(x, weight).relu(), (5,))
         return torch.nn.functional.cross_entropy(y, torch.tensor([1, 3, 0], device=x.device)) + torch.einsum("ij,ij->", y, y)
+
     torch.manual_seed(0)
     host = [torch.randn(3, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)]
     mine = [tensor.detach().to("kiln").requires_grad_() for tensor in host]
@@ -163,8 +188,14 @@ def test_gradients():
 
 def test_a_module_on_the_device():
     torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.GELU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(),
-                                 torch.nn.Linear(8 * 16, 10)).eval()
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.GELU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 16, 10),
+    ).eval()
     x = torch.randn(2, 3, 8, 8)
     expected = module(x)
     actual = module.to("kiln")(x.to("kiln"))

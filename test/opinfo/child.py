@@ -1,4 +1,5 @@
 """Calls of functions that may end the process."""
+
 import io
 import os
 import resource

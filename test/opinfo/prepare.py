@@ -1,6 +1,7 @@
 """From entries of OpInfo to exported programs: each program calls one operator on many samples.
 
 Exports and what eager PyTorch answers are kept under .cache/opinfo, so that a second sweep only compiles, runs and compares."""
+
 import dataclasses
 import hashlib
 import logging
@@ -28,8 +29,13 @@ OTHERS = (torch.int64, torch.bool, torch.complex64, torch.uint8, torch.int32, to
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # Dtypes that few operators take; a sweep tries them when it is told to.
 RARE = (torch.complex32, torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2)
-WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex32: torch.complex128,
-         torch.complex64: torch.complex128}
+WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
 # Results of these are whatever the memory held.
 UNINITIALISED = re.compile(r"(new_)?empty(_like|_strided|_permuted)?$")
 
@@ -62,7 +68,7 @@ def choose_dtypes(entry, names=()):
     if names:
         return [dtype for dtype in (getattr(torch, name) for name in names) if dtype in supported]
     turn = zlib.crc32(entry.full_name.encode())
-    pools = [[dtype for dtype in pool[turn % len(pool):] + pool[: turn % len(pool)] if dtype in supported] for pool in (FLOATS, OTHERS)]
+    pools = [[dtype for dtype in pool[turn % len(pool) :] + pool[: turn % len(pool)] if dtype in supported] for pool in (FLOATS, OTHERS)]
     chosen = [torch.float32] if torch.float32 in supported else []
     while len(chosen) < 3 and any(pools):
         # Integers, bool and complex first: where they are supported, they differ most.
@@ -80,6 +86,7 @@ def is_plain(value):
 @dataclasses.dataclass
 class Call:
     """One call of an operator: its arguments as leaves and a tree."""
+
     name: str  # "float32[3]": the dtype and the number of the sample
     leaves: list
     tree: object
@@ -90,8 +97,10 @@ class Call:
     def differs_in_sizes_only(self, other):
         return self.tree == other.tree and all(
             one.dtype == two.dtype and one.dim() == two.dim() and one.is_contiguous() == two.is_contiguous()
-            if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor) else type(one) is type(two) and one == two
-            for one, two in zip(self.leaves, other.leaves))
+            if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)
+            else type(one) is type(two) and one == two
+            for one, two in zip(self.leaves, other.leaves)
+        )
 
     def run(self, operator, tensors):
         remaining = iter(tensors)
@@ -103,6 +112,7 @@ class Call:
 @dataclasses.dataclass
 class Case:
     """Inputs of a call and what eager mode gives for them. `reference` is the same in double precision, where that exists."""
+
     inputs: list
     expected: list
     reference: list
@@ -112,6 +122,7 @@ class Case:
 class Prepared:
     """A call as it is cached. Of dynamic programs: `resized` has other sizes than those that were exported, `sizes` counts what was asked to be
     dynamic (0 and 1 aside, which export always keeps), `fixed` what export made a constant of these."""
+
     name: str
     case: Case
     resized: Case = None
@@ -131,15 +142,18 @@ def results(value):
     flat = [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
     if any(isinstance(leaf, torch.Tensor) and leaf.layout != torch.strided for leaf in flat):
         raise TypeError("a sparse result")
-    return [leaf.detach().resolve_conj().resolve_neg().clone() if isinstance(leaf, torch.Tensor) else
-            torch.tensor(leaf, dtype={bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}[type(leaf)])
-            for leaf in flat]
+    return [
+        leaf.detach().resolve_conj().resolve_neg().clone()
+        if isinstance(leaf, torch.Tensor)
+        else torch.tensor(leaf, dtype={bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}[type(leaf)])
+        for leaf in flat
+    ]
 
 
 def whole_range(tensor):
     """Integers of any size, less the smallest, by which a quotient ends eager mode's process."""
     bounds = torch.iinfo(tensor.dtype)
-    values = torch.randint(max(bounds.min + 1, -2**62), min(bounds.max, 2**62) + 1, tensor.shape, dtype=torch.int64)
+    values = torch.randint(max(bounds.min + 1, -(2**62)), min(bounds.max, 2**62) + 1, tensor.shape, dtype=torch.int64)
     ends = torch.tensor([bounds.min + 1 if bounds.min else 0, bounds.max])[torch.randint(2, tensor.shape)]
     return clone([tensor])[0].copy_(torch.where(torch.rand(tensor.shape) < 0.2, ends, values))
 
@@ -162,7 +176,10 @@ def make_calls(entry, dtype, limit, is_wide=False):
         leaves, tree = pytree.tree_flatten(((sample.input, *sample.args), dict(sample.kwargs)))
         leaves = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         if is_wide:
-            leaves = [whole_range(leaf) if isinstance(leaf, torch.Tensor) and leaf.dtype == dtype and dtype in INTEGERS else leaf for leaf in leaves]
+            leaves = [
+                whole_range(leaf) if isinstance(leaf, torch.Tensor) and leaf.dtype == dtype and dtype in INTEGERS else leaf
+                for leaf in leaves
+            ]
         if all(map(is_plain, leaves)):
             calls.append(Call(name, leaves, tree))
     return calls
@@ -170,6 +187,7 @@ def make_calls(entry, dtype, limit, is_wide=False):
 
 def exact(function, tensor):
     """`function` of each element; NaN where it is not a real number."""
+
     def value(x):
         if not math.isfinite(x):
             return math.nan
@@ -178,6 +196,7 @@ def exact(function, tensor):
         except (ValueError, ZeroDivisionError):
             return math.nan
         return float(y) if isinstance(y, mpmath.mpf) else math.nan
+
     values = [value(x) for x in tensor.double().flatten().tolist()]
     return torch.tensor(values, dtype=torch.float64).reshape(tensor.shape)
 
@@ -186,10 +205,12 @@ def reference(entry, call, tensors):
     """The same call in double precision; None where it does not exist."""
     if entry.name in EXACT:
         return [exact(EXACT[entry.name], tensors[0])]
+
     def widen(value):
         if isinstance(value, torch.dtype):
             return WIDER.get(value, value)
         return value.to(WIDER[value.dtype]) if isinstance(value, torch.Tensor) and value.dtype in WIDER else value
+
     wide = Call(call.name, [widen(leaf) for leaf in call.leaves], call.tree)
     previous = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -214,11 +235,13 @@ def make_case(entry, call, tensors):
 
 def redraw(entry, call, tensors, count, generator):
     """Cases of the same call whose floats are in another order; without those that eager mode refuses."""
+
     def shuffle(tensor):
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return tensor
         order = torch.randperm(tensor.numel(), generator=generator)
         return tensor.copy_(tensor.flatten()[order].reshape(tensor.shape))
+
     cases = [make_case(entry, call, [shuffle(tensor) for tensor in clone(tensors)]) for _ in range(count)]
     return [case for case in cases if case is not None]
 
@@ -275,12 +298,21 @@ def of_eigenvalues(results):
 
 def of_general_eigenvectors(results):
     values, vectors = results
-    return [(vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors), *of_eigenvalues(results), torch.linalg.vector_norm(vectors, dim=-2)]
+    return [
+        (vectors * values.unsqueeze(-2)) @ torch.linalg.inv(vectors),
+        *of_eigenvalues(results),
+        torch.linalg.vector_norm(vectors, dim=-2),
+    ]
 
 
 # What can be compared where results are not unique.
-COMPARABLE = {"linalg.svd": of_singular_vectors, "svd": lambda results: of_singular_vectors([*results[:2], results[2].mH]),
-              "linalg.eigh": of_eigenvectors, "linalg.eigvals": of_eigenvalues, "linalg.eig": of_general_eigenvectors}
+COMPARABLE = {
+    "linalg.svd": of_singular_vectors,
+    "svd": lambda results: of_singular_vectors([*results[:2], results[2].mH]),
+    "linalg.eigh": of_eigenvectors,
+    "linalg.eigvals": of_eigenvalues,
+    "linalg.eig": of_general_eigenvectors,
+}
 
 
 class Program(torch.nn.Module):
@@ -353,6 +385,7 @@ def resize(tensor, shape, of_matrices=False):
 
 def evaluate(value, sizes):
     """The shape of `value` where its symbols have these sizes; None where one is out of its range."""
+
     def size_of(size):
         if not isinstance(size, torch.SymInt):
             return size
@@ -360,6 +393,7 @@ def evaluate(value, sizes):
         if any(not known[symbol].lower <= sizes[symbol] <= known[symbol].upper for symbol in size.node.expr.free_symbols):
             raise ValueError
         return int(size.node.expr.subs(sizes))
+
     try:
         return tuple(map(size_of, value.shape))
     except ValueError:
@@ -387,16 +421,27 @@ def other_inputs(entry, call, tensors, values, calls):
         shapes = [evaluate(value, sizes) for value in values]
         if None not in shapes:
             yield [resize(tensor, shape, MATRICES.search(entry.full_name)) for tensor, shape in zip(tensors, shapes)]
-    yield from of_sizes({symbol: size + 1 + size // 3 for symbol, size in hints.items()})  # keeps what is equal equal, and what is smaller smaller
+
+    yield from of_sizes(
+        {symbol: size + 1 + size // 3 for symbol, size in hints.items()}
+    )  # keeps what is equal equal, and what is smaller smaller
     yield from of_sizes({symbol: size + 1 for symbol, size in hints.items()})
     yield from of_sizes({symbol: 2 * size for symbol, size in hints.items()})
     for other in calls:
         found = other.tensors()
         if other is call or not call.differs_in_sizes_only(other):
             continue
-        sizes = {size.node.expr: tensor.shape[dim] for tensor, value in zip(found, values) for dim, size in enumerate(value.shape)
-                 if isinstance(size, torch.SymInt) and size.node.expr.is_symbol}
-        if sizes.keys() == hints.keys() and sizes != hints and all(evaluate(value, sizes) == tuple(tensor.shape) for tensor, value in zip(found, values)):
+        sizes = {
+            size.node.expr: tensor.shape[dim]
+            for tensor, value in zip(found, values)
+            for dim, size in enumerate(value.shape)
+            if isinstance(size, torch.SymInt) and size.node.expr.is_symbol
+        }
+        if (
+            sizes.keys() == hints.keys()
+            and sizes != hints
+            and all(evaluate(value, sizes) == tuple(tensor.shape) for tensor, value in zip(found, values))
+        ):
             yield clone(found)
     for symbol, size in hints.items():
         yield from of_sizes({**hints, symbol: size + 1})
@@ -406,6 +451,7 @@ def other_inputs(entry, call, tensors, values, calls):
 @dataclasses.dataclass
 class Entry:
     """What the sweep knows of an entry: calls that export, and why the others do not."""
+
     prepared: list
     not_exported: list
 
@@ -420,7 +466,12 @@ class Workspace:
     def __init__(self, entry, dtypes, dynamic, limit, is_wide=False):
         self.entry, self.dtypes, self.dynamic, self.limit, self.is_wide = entry, dtypes, dynamic, limit, is_wide
         key = "-".join(map(dtype_name, dtypes))
-        self.folder = CACHE / f"{torch.__version__}-{FORMAT}" / re.sub(r"[^\w.]", "_", entry.full_name) / f"{key}-{limit}-{'dynamic' if dynamic else 'static'}{'-wide' if is_wide else ''}"
+        self.folder = (
+            CACHE
+            / f"{torch.__version__}-{FORMAT}"
+            / re.sub(r"[^\w.]", "_", entry.full_name)
+            / f"{key}-{limit}-{'dynamic' if dynamic else 'static'}{'-wide' if is_wide else ''}"
+        )
         self._calls = None
 
     def calls(self):
@@ -487,8 +538,13 @@ class Workspace:
         """Gives each call another case where eager mode takes other sizes, and counts which sizes are dynamic."""
         known = {}
         for one in prepared:
-            known[one.name], values = values[: len(one.case.inputs)], values[len(one.case.inputs):]
-            asked = [size for value, tensor in zip(known[one.name], one.case.inputs) for size, given in zip(value.shape, tensor.shape) if given > 1]
+            known[one.name], values = values[: len(one.case.inputs)], values[len(one.case.inputs) :]
+            asked = [
+                size
+                for value, tensor in zip(known[one.name], one.case.inputs)
+                for size, given in zip(value.shape, tensor.shape)
+                if given > 1
+            ]
             one.sizes, one.fixed = len(asked), sum(not (isinstance(size, torch.SymInt) and size.node.expr.free_symbols) for size in asked)
         pending = [prepared]
         while pending:

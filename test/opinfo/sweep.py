@@ -10,6 +10,7 @@ when all of its calls that torch.export takes are. Errors are those against doub
 one; calls that are beyond twice that are judged by further draws of their inputs. The status is 1 if anything was wrong or crashed.
 
 With --log a sweep that was interrupted goes on where it was: a line for each entry, in JSON; of two for one entry the later counts."""
+
 import argparse
 import collections
 import json
@@ -66,12 +67,31 @@ def check_entry(entry, options):
     states = [outcome.state for outcome in outcomes]
     units = check.entry_units([outcome for outcome in outcomes if outcome.state in (check.NATIVE, check.FALLBACK)])
     calls = [{"name": o.name, "state": o.state, "detail": o.detail, "is_random": o.is_random, "is_resized": o.is_resized} for o in outcomes]
-    return report_of(entry, next((state for state in ORDER if state in states), check.NOT_EXPORTED), seconds=round(time.monotonic() - start, 2), units=units,
-                     calls=calls, not_exported=not_exported, sizes=sum(one.sizes for one in prepared), fixed=sum(one.fixed for one in prepared))
+    return report_of(
+        entry,
+        next((state for state in ORDER if state in states), check.NOT_EXPORTED),
+        seconds=round(time.monotonic() - start, 2),
+        units=units,
+        calls=calls,
+        not_exported=not_exported,
+        sizes=sum(one.sizes for one in prepared),
+        fixed=sum(one.fixed for one in prepared),
+    )
 
 
 def report_of(entry, state, **found):
-    return {"entry": entry.full_name, "state": state, "error": "", "seconds": 0, "units": None, "calls": [], "not_exported": [], "sizes": 0, "fixed": 0, **found}
+    return {
+        "entry": entry.full_name,
+        "state": state,
+        "error": "",
+        "seconds": 0,
+        "units": None,
+        "calls": [],
+        "not_exported": [],
+        "sizes": 0,
+        "fixed": 0,
+        **found,
+    }
 
 
 def report_to(path, entry, options):
@@ -189,12 +209,16 @@ def summary(reports, dynamic):
         sizes, fixed = sum(report["sizes"] for report in reports), sum(report["fixed"] for report in reports)
         constant = [report["entry"] for report in reports if report["sizes"] and report["sizes"] == report["fixed"]]
         elsewhere = sum(call["is_resized"] for report in reports for call in report["calls"])
-        print(f"\nsizes over 1: {sizes}, {fixed} of them made constants by export; nothing dynamic is left of {len(constant)} entries: {', '.join(constant)}")
+        print(
+            f"\nsizes over 1: {sizes}, {fixed} of them made constants by export; nothing dynamic is left of {len(constant)} entries: {', '.join(constant)}"
+        )
         print(f"calls that were run at other sizes, too: {elsewhere} of {sum(calls.values())}")
     share = 100 * counts[check.NATIVE] / max(exported, 1)
     print(f"\ncalls: {', '.join(f'{calls[state]} {state}' for state in reversed(ORDER))}")
-    print(f"entries: {exported} exported, {counts[check.NATIVE]} native ({share:.1f} %), {counts[check.FALLBACK]} fallback, {counts[check.WRONG]} wrong, "
-          f"{counts[check.CRASH]} crash, {counts[check.REFUSED]} refused, {counts[ERROR] + counts[TIMEOUT]} error; {counts[check.NOT_EXPORTED]} not exported")
+    print(
+        f"entries: {exported} exported, {counts[check.NATIVE]} native ({share:.1f} %), {counts[check.FALLBACK]} fallback, {counts[check.WRONG]} wrong, "
+        f"{counts[check.CRASH]} crash, {counts[check.REFUSED]} refused, {counts[ERROR] + counts[TIMEOUT]} error; {counts[check.NOT_EXPORTED]} not exported"
+    )
     print(f"{sum(report['seconds'] for report in reports):.0f} s")
 
 

@@ -1,6 +1,7 @@
 """aot-run on hand-written programs: arrays of every dtype in and out, symbols, reports, bad files.
 
 Usage: aot-run-test.py AOT_RUN LINK_TEST ROWS.o ECHO.o"""
+
 import json
 import os
 import subprocess
@@ -50,8 +51,21 @@ def refuse_arrays(text, model, **arrays):
 def test_dtypes(echo):
     rng = np.random.default_rng(0)
     arrays = {"scalar": np.int64(-7), "b": rng.random((2, 3)) < 0.5}
-    for name, dtype in (("u8", "u1"), ("i8", "i1"), ("i16", "i2"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("f32", "f4"),
-                        ("f64", "f8"), ("c64", "c8"), ("c128", "c16"), ("bf16", "V2"), ("e4m3", "V1"), ("e5m2", "V1")):
+    for name, dtype in (
+        ("u8", "u1"),
+        ("i8", "i1"),
+        ("i16", "i2"),
+        ("i32", "i4"),
+        ("i64", "i8"),
+        ("f16", "f2"),
+        ("f32", "f4"),
+        ("f64", "f8"),
+        ("c64", "c8"),
+        ("c128", "c16"),
+        ("bf16", "V2"),
+        ("e4m3", "V1"),
+        ("e5m2", "V1"),
+    ):
         size = np.dtype(dtype).itemsize
         arrays[name] = np.frombuffer(rng.bytes(6 * size), dtype).reshape(2, 3)
     outputs = run_arrays(echo, **arrays)
@@ -132,11 +146,25 @@ def test_broken_files(rows):
 
     good = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 8), }"
     data = bytes(32)
-    for header in ("", "{}", "[]", good[:-1], good + "x", good.replace("'descr'", "'desc'"), good.replace("False", "0"),
-                   good.replace("(1, 8)", "8"), good.replace("(1, 8)", "(8)"), good.replace("(1, 8)", "(1 8)"),
-                   good.replace("(1, 8)", "(-1, 8)"), good.replace("(1, 8)", "(1, 99999999999999999999)"),
-                   good.replace("(1, 8)", "(" + "1, " * 65 + ")"), good.replace("}", "'descr': '<f4'}"), good.replace("'<f4'", "'<f4"),
-                   good.replace("'<f4'", "[('a', '<f4')]"), good.replace("'descr': '<f4', ", "")):
+    for header in (
+        "",
+        "{}",
+        "[]",
+        good[:-1],
+        good + "x",
+        good.replace("'descr'", "'desc'"),
+        good.replace("False", "0"),
+        good.replace("(1, 8)", "8"),
+        good.replace("(1, 8)", "(8)"),
+        good.replace("(1, 8)", "(1 8)"),
+        good.replace("(1, 8)", "(-1, 8)"),
+        good.replace("(1, 8)", "(1, 99999999999999999999)"),
+        good.replace("(1, 8)", "(" + "1, " * 65 + ")"),
+        good.replace("}", "'descr': '<f4'}"),
+        good.replace("'<f4'", "'<f4"),
+        good.replace("'<f4'", "[('a', '<f4')]"),
+        good.replace("'descr': '<f4', ", ""),
+    ):
         refuse("its header is not that of a plain array", ("0.npy", npy(header, data)))
     for descr in ("|O", "|O8", "<U3", "f", "", "<f3", "<f0", "<f99999999999", "<M8[ns]", "<b2"):
         refuse("is not supported", ("0.npy", npy(good.replace("<f4", descr), data)))
@@ -152,8 +180,13 @@ def test_broken_files(rows):
         refuse("", ("0.npy", content))
     refuse("'0.txt' is not a .npy file", ("0.txt", b""))
     # Every version and spelling of a good one.
-    for header, version in ((good, b"\1\0"), (good, b"\2\0"), (good, b"\3\0"), (good.replace("<", "="), b"\1\0"),
-                            ('{"shape":(1,8),"descr":"<f4","fortran_order":False}\n', b"\1\0")):
+    for header, version in (
+        (good, b"\1\0"),
+        (good, b"\2\0"),
+        (good, b"\3\0"),
+        (good.replace("<", "="), b"\1\0"),
+        ('{"shape":(1,8),"descr":"<f4","fortran_order":False}\n', b"\1\0"),
+    ):
         refuse("no array for input 1", ("0.npy", npy(header, data, version)))
     whole = open("in.npz", "rb").read()
     for content in (b"", b"text", whole[:40], whole[:-30], whole[:60] + b"\xff" + whole[61:], whole[:-10] + b"\xff" * 10):

@@ -52,8 +52,7 @@ def pointwise(body, inputs, shape, result="f32"):
     scalar = {"ui8": "i8"}
     arguments = ", ".join(f"%t{i}: tensor<{sizes}{t}>" for i, t in enumerate(inputs))
     reads = "\n".join(
-        f"    %x{i} = kernel.read %t{i} ({dims}) -> ({dims}) : tensor<{sizes}{t}> -> {scalar.get(t, t)}"
-        for i, t in enumerate(inputs)
+        f"    %x{i} = kernel.read %t{i} ({dims}) -> ({dims}) : tensor<{sizes}{t}> -> {scalar.get(t, t)}" for i, t in enumerate(inputs)
     )
     return f"""
 kernel.func @pointwise({arguments}) -> tensor<{sizes}{result}> {{

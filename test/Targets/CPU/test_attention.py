@@ -10,16 +10,30 @@ torch = pytest.importorskip("torch")
 DIMS = "(d0, d1, d2, d3, d4, d5)"  # batch, head, m, n, d, dv
 
 
-def attention(b, h, m, n, d, dv, causal=False, bias=None, heads_last=False, kv_heads=None,
-              staged=False, schedule=None, element="f32", scale=None, symbols=()):
+def attention(
+    b,
+    h,
+    m,
+    n,
+    d,
+    dv,
+    causal=False,
+    bias=None,
+    heads_last=False,
+    kv_heads=None,
+    staged=False,
+    schedule=None,
+    element="f32",
+    scale=None,
+    symbols=(),
+):
     """`bias` is the index of a read of %bias, whose shape is given too."""
     kv_heads = kv_heads or h
     head = "d1" if kv_heads == h else f"d1 floordiv {h // kv_heads}"
     order = (lambda *x: (x[0], x[2], x[1], x[3])) if heads_last else (lambda *x: x)
     join = ", ".join
     shapes = {"q": order(b, h, m, d), "k": order(b, kv_heads, n, d), "v": order(b, kv_heads, n, dv)}
-    index = {"q": order("d0", "d1", "d2", "d4"), "k": order("d0", head, "d3", "d4"),
-             "v": order("d0", head, "d3", "d5")}
+    index = {"q": order("d0", "d1", "d2", "d4"), "k": order("d0", head, "d3", "d4"), "v": order("d0", head, "d3", "d5")}
     regions = ""
     for name in "qkv":
         value = f"%x = {read(name, join(index[name]), shapes[name], 6, element)}"
@@ -39,7 +53,7 @@ def attention(b, h, m, n, d, dv, causal=False, bias=None, heads_last=False, kv_h
     return f"""module attributes {{torch.symbols = {{{table}}}}} {{
 kernel.func @attention({arguments}) -> {result}{attributes} {{
   %r = kernel.attention batch [{b}, {h}] m {expr(m)} n {expr(n)} d {expr(d)} dv {expr(dv)}
-      scale {scale or d ** -0.5:.17e} {"causal" if causal else ""} {perm} {regions} bias {{
+      scale {scale or d**-0.5:.17e} {"causal" if causal else ""} {perm} {regions} bias {{
     {body}
   }} : {result}
   kernel.return %r : {result}
@@ -47,13 +61,28 @@ kernel.func @attention({arguments}) -> {result}{attributes} {{
 """
 
 
-def compare(run, b, h, m, n, d, dv=None, causal=False, bias=None, heads_last=False, kv_heads=None,
-            staged=False, schedule=None, dtype=np.float32, tolerance=1e-5, symbolic=False,
-            offset=0.0):
+def compare(
+    run,
+    b,
+    h,
+    m,
+    n,
+    d,
+    dv=None,
+    causal=False,
+    bias=None,
+    heads_last=False,
+    kv_heads=None,
+    staged=False,
+    schedule=None,
+    dtype=np.float32,
+    tolerance=1e-5,
+    symbolic=False,
+    offset=0.0,
+):
     rng = np.random.default_rng(0)
     dv, kv_heads = dv or d, kv_heads or h
-    q, k, v = (random(rng, *shape, dtype=dtype)
-               for shape in ((b, h, m, d), (b, kv_heads, n, d), (b, kv_heads, n, dv)))
+    q, k, v = (random(rng, *shape, dtype=dtype) for shape in ((b, h, m, d), (b, kv_heads, n, d), (b, kv_heads, n, dv)))
     k += dtype(offset)
     place = (lambda x: x.transpose(0, 2, 1, 3)) if heads_last else (lambda x: x)
     inputs, mask, spec = [place(q), place(k), place(v)], None, None
@@ -63,22 +92,38 @@ def compare(run, b, h, m, n, d, dv=None, causal=False, bias=None, heads_last=Fal
         inputs.append(mask)
         spec = (index, mask.shape)
     sizes = dict(m="s0", n="s1") if symbolic else dict(m=m, n=n)
-    text = attention(b, h, sizes["m"], sizes["n"], d, dv, causal, spec, heads_last, kv_heads,
-                     staged, schedule, {np.float32: "f32", np.float64: "f64"}[dtype],
-                     symbols=("s0", "s1") if symbolic else ())
+    text = attention(
+        b,
+        h,
+        sizes["m"],
+        sizes["n"],
+        d,
+        dv,
+        causal,
+        spec,
+        heads_last,
+        kv_heads,
+        staged,
+        schedule,
+        {np.float32: "f32", np.float64: "f64"}[dtype],
+        symbols=("s0", "s1") if symbolic else (),
+    )
     actual = run(text, inputs, threads=2, symbols={"s0": m, "s1": n} if symbolic else None)
     if staged:
         k, v = k * k, v * v
     full = lambda x: torch.from_numpy(np.repeat(x, h // kv_heads, axis=1).astype(np.float64))
     expected = torch.nn.functional.scaled_dot_product_attention(
-        torch.from_numpy(q.astype(np.float64)), full(k), full(v),
-        None if mask is None else torch.from_numpy(mask.astype(np.float64)), is_causal=causal)
+        torch.from_numpy(q.astype(np.float64)),
+        full(k),
+        full(v),
+        None if mask is None else torch.from_numpy(mask.astype(np.float64)),
+        is_causal=causal,
+    )
     check(place(actual), expected.numpy(), tolerance)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("m,n,d", [(1, 1, 1), (1, 40, 64), (32, 128, 64), (33, 129, 40),
-                                   (77, 77, 64), (50, 300, 16), (300, 50, 24)])
+@pytest.mark.parametrize("m,n,d", [(1, 1, 1), (1, 40, 64), (32, 128, 64), (33, 129, 40), (77, 77, 64), (50, 300, 16), (300, 50, 24)])
 def test_sizes(run, m, n, d, causal):
     compare(run, 2, 3, m, n, d, causal=causal)
 
@@ -101,17 +146,20 @@ def test_computed_keys(run, causal):
     compare(run, 1, 2, 70, 300, 20, staged=True, causal=causal)
 
 
-@pytest.mark.parametrize("index,shape", [
-    ("0, d1, d2, d3", (1, 3, 50, 150)),  # relative positions
-    ("d0, 0, 0, d3", (2, 1, 1, 150)),    # padding
-    ("0, 0, d2, 0", (1, 1, 50, 1)),
-])
+@pytest.mark.parametrize(
+    "index,shape",
+    [
+        ("0, d1, d2, d3", (1, 3, 50, 150)),  # relative positions
+        ("d0, 0, 0, d3", (2, 1, 1, 150)),  # padding
+        ("0, 0, d2, 0", (1, 1, 50, 1)),
+    ],
+)
 def test_bias(run, index, shape):
     bias = np.random.default_rng(1).standard_normal(shape)
     compare(run, 2, 3, 50, 150, 32, bias=(index, bias))
     if shape[3] == 1:
         return
-    bias[..., shape[3] // 3:] = -np.inf
+    bias[..., shape[3] // 3 :] = -np.inf
     compare(run, 2, 3, 50, 150, 32, bias=(index, bias))
 
 
@@ -149,13 +197,16 @@ def test_few_queries(run, n, d, dv):
     compare(run, 1, 2, 1, n, d, dv=dv, dtype=np.float64, tolerance=1e-12)
 
 
-@pytest.mark.parametrize("schedule", [
-    "attention_by_query<lanes = 8, block_keys = 24>",
-    "attention_by_query<lanes = 16, block_keys = 32, sums = 3, keys = 2>",
-    "attention<tile_keys = 4, vectors = 2, lanes = 8, block_panels = 1, block_keys = 20>",
-    "attention<tile_keys = 5, vectors = 2, lanes = 16, block_panels = 3, block_keys = 40>",
-    "attention<tile_keys = 3, vectors = 8, lanes = 1, block_panels = 1, block_keys = 30, tile_values = 5>",
-])
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "attention_by_query<lanes = 8, block_keys = 24>",
+        "attention_by_query<lanes = 16, block_keys = 32, sums = 3, keys = 2>",
+        "attention<tile_keys = 4, vectors = 2, lanes = 8, block_panels = 1, block_keys = 20>",
+        "attention<tile_keys = 5, vectors = 2, lanes = 16, block_panels = 3, block_keys = 40>",
+        "attention<tile_keys = 3, vectors = 8, lanes = 1, block_panels = 1, block_keys = 30, tile_values = 5>",
+    ],
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_schedules(run, schedule, causal):
     bias = np.random.default_rng(2).standard_normal((1, 1, 45, 70))

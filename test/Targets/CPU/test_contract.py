@@ -19,8 +19,23 @@ def read(name, index, sizes, rank, element="f32", mask=""):
     return f"kernel.read %{name} ({dims}) -> ({index}){mask} : {tensor(sizes, element)} -> {element}"
 
 
-def contract(arguments, result, batch, m, n, k, lhs, rhs, epilogue="", perm=None, panel=None,
-             schedule=None, sum_type="f32", element="f32", symbols=()):
+def contract(
+    arguments,
+    result,
+    batch,
+    m,
+    n,
+    k,
+    lhs,
+    rhs,
+    epilogue="",
+    perm=None,
+    panel=None,
+    schedule=None,
+    sum_type="f32",
+    element="f32",
+    symbols=(),
+):
     """`lhs` and `rhs` compute %a and %b, `epilogue` %y from %s (or nothing)."""
     sizes = lambda dims: "[" + ", ".join(map(str, dims)) + "]"
     attributes = f" attributes {{schedule = #cpu.contract<{schedule}>}}" if schedule else ""
@@ -74,12 +89,22 @@ def linear(m, n, k, panel=None, schedule=None, transposed=False, epilogue=""):
     if panel:
         arguments["w"] = ((-(-n // panel), k, panel),)
         rhs = "%b = " + read("w", f"d1 floordiv {panel}, d2, d1 mod {panel}", arguments["w"][0], 3)
-    return contract(arguments, ((m, n),), [], [m], [n], [k], "%a = " + read("x", "d0, d2", (m, k), 3),
-                    rhs, epilogue=epilogue, panel=panel, schedule=schedule)
+    return contract(
+        arguments,
+        ((m, n),),
+        [],
+        [m],
+        [n],
+        [k],
+        "%a = " + read("x", "d0, d2", (m, k), 3),
+        rhs,
+        epilogue=epilogue,
+        panel=panel,
+        schedule=schedule,
+    )
 
 
-SIZES = [(1, 1, 1), (1, 1000, 300), (5, 100, 50), (13, 33, 7), (14, 32, 64), (128, 96, 65),
-         (197, 80, 100)]
+SIZES = [(1, 1, 1), (1, 1000, 300), (5, 100, 50), (13, 33, 7), (14, 32, 64), (128, 96, 65), (197, 80, 100)]
 
 
 @pytest.mark.parametrize("m,n,k", SIZES)
@@ -94,20 +119,24 @@ def test_linear(run, m, n, k, form):
 
 def cut(tile, lanes, block, **others):
     """A schedule: `tile` are rows and columns, `block` rows, columns and steps of the sum."""
-    numbers = dict(tile_rows=tile[0], vectors=tile[1] // lanes, lanes=lanes, block_rows=block[0],
-                   block_columns=block[1], block_sums=block[2], **others)
+    numbers = dict(
+        tile_rows=tile[0], vectors=tile[1] // lanes, lanes=lanes, block_rows=block[0], block_columns=block[1], block_sums=block[2], **others
+    )
     return ", ".join(f"{name} = {value}" for name, value in numbers.items())
 
 
 # Lanes of other instruction sets, cut sums, narrow blocks, tiles that do not divide anything.
-@pytest.mark.parametrize("tile,lanes,block,others", [
-    ((6, 16), 8, (12, 16, 100), {}),
-    ((4, 32), 16, (8, 32, 32), {"epilogue": "memory"}),
-    ((14, 32), 16, (1000, 1000, 33), {"epilogue": "memory"}),
-    ((1, 32), 4, (1, 32, 100), {"epilogue": "memory"}),
-    ((3, 32), 1, (7, 64, 100), {}),
-    ((5, 32), 8, (1000, 64, 40), {"epilogue": "memory", "lhs": "matrix"}),
-])
+@pytest.mark.parametrize(
+    "tile,lanes,block,others",
+    [
+        ((6, 16), 8, (12, 16, 100), {}),
+        ((4, 32), 16, (8, 32, 32), {"epilogue": "memory"}),
+        ((14, 32), 16, (1000, 1000, 33), {"epilogue": "memory"}),
+        ((1, 32), 4, (1, 32, 100), {"epilogue": "memory"}),
+        ((3, 32), 1, (7, 64, 100), {}),
+        ((5, 32), 8, (1000, 64, 40), {"epilogue": "memory", "lhs": "matrix"}),
+    ],
+)
 @pytest.mark.parametrize("form", ["packed", "rows", "columns"])
 def test_schedules(run, tile, lanes, block, others, form):
     rng = np.random.default_rng(1)
@@ -116,8 +145,7 @@ def test_schedules(run, tile, lanes, block, others, form):
     panel = tile[1]
     schedule = cut(tile, lanes, block, **others, prefetch="true" if form == "packed" else "false")
     data = {"packed": pack(w, panel), "rows": w, "columns": w.T}[form]
-    text = linear(m, n, k, panel if form == "packed" else None, schedule,
-                  transposed=form == "columns")
+    text = linear(m, n, k, panel if form == "packed" else None, schedule, transposed=form == "columns")
     for threads in (1, 2):
         check(run(text, [x, data], threads=threads), x @ w.T)
 
@@ -130,14 +158,12 @@ GELU = """%h = arith.constant 0.5 : f32
     %y = arith.mulf %v, %h : f32"""
 
 
-@pytest.mark.parametrize("schedule", [
-    None, cut((12, 32), 16, (24, 32, 64), epilogue="memory"), cut((12, 32), 16, (24, 32, 150))])
+@pytest.mark.parametrize("schedule", [None, cut((12, 32), 16, (24, 32, 64), epilogue="memory"), cut((12, 32), 16, (24, 32, 150))])
 def test_long_epilogue(run, schedule):
     rng = np.random.default_rng(2)
     x, w = random(rng, 40, 150), random(rng, 70, 150)
     s = (x @ w.T).astype(np.float64)
-    check(run(linear(40, 70, 150, 32, schedule, epilogue=GELU), [x, pack(w, 32)]),
-          0.5 * s * (1 + np.tanh(s)))
+    check(run(linear(40, 70, 150, 32, schedule, epilogue=GELU), [x, pack(w, 32)]), 0.5 * s * (1 + np.tanh(s)))
 
 
 def test_epilogue_reads(run):
@@ -151,10 +177,18 @@ def test_epilogue_reads(run):
     %p = arith.mulf %s, %f : f32
     %q = arith.addf %p, %c : f32
     %y = arith.addf %q, %o : f32"""
-    text = contract({"x": ((m, k),), "w": ((n, k),), "bias": ((n,),), "other": ((m, n),),
-                     "row": ((m,),)}, ((n, m),), [], [m], [n], [k],
-                    "%a = " + read("x", "d0, d2", (m, k), 3),
-                    "%b = " + read("w", "d1, d2", (n, k), 3), epilogue, perm=(1, 0))
+    text = contract(
+        {"x": ((m, k),), "w": ((n, k),), "bias": ((n,),), "other": ((m, n),), "row": ((m,),)},
+        ((n, m),),
+        [],
+        [m],
+        [n],
+        [k],
+        "%a = " + read("x", "d0, d2", (m, k), 3),
+        "%b = " + read("w", "d1, d2", (n, k), 3),
+        epilogue,
+        perm=(1, 0),
+    )
     check(run(text, [x, w, bias, other, row]), (x @ w.T * row[:, None] + bias + other).T)
 
 
@@ -178,8 +212,9 @@ def test_prologue(run):
     %a = arith.mulf %v, %root : f32"""
     expected = x / np.linalg.norm(x, axis=1, keepdims=True) @ w.T
     for schedule in (None, cut((12, 32), 16, (12, 32, 48), lhs="matrix", epilogue="memory")):
-        text = contract({"x": ((m, k),), "w": ((n, k),)}, ((m, n),), [], [m], [n], [k], lhs,
-                        "%b = " + read("w", "d1, d2", (n, k), 3), schedule=schedule)
+        text = contract(
+            {"x": ((m, k),), "w": ((n, k),)}, ((m, n),), [], [m], [n], [k], lhs, "%b = " + read("w", "d1, d2", (n, k), 3), schedule=schedule
+        )
         check(run(text, [x, w]), expected)
 
 
@@ -187,11 +222,17 @@ def test_batches_and_groups_of_dims(run):
     """Two batch dims, one of them shared on the right; m and n of two dims; heads moved outwards."""
     rng = np.random.default_rng(5)
     x, w = random(rng, 2, 3, 5, 7, 24), random(rng, 3, 4, 10, 24)
-    text = contract({"x": ((2, 3, 5, 7, 24),), "w": ((3, 4, 10, 24),)}, ((2, 4, 3, 5, 7, 10),),
-                    [2, 3], [5, 7], [4, 10], [24],
-                    "%a = " + read("x", "d0, d1, d2, d3, d6", (2, 3, 5, 7, 24), 7),
-                    "%b = " + read("w", "d1, d4, d5, d6", (3, 4, 10, 24), 7),
-                    perm=(0, 4, 1, 2, 3, 5))
+    text = contract(
+        {"x": ((2, 3, 5, 7, 24),), "w": ((3, 4, 10, 24),)},
+        ((2, 4, 3, 5, 7, 10),),
+        [2, 3],
+        [5, 7],
+        [4, 10],
+        [24],
+        "%a = " + read("x", "d0, d1, d2, d3, d6", (2, 3, 5, 7, 24), 7),
+        "%b = " + read("w", "d1, d4, d5, d6", (3, 4, 10, 24), 7),
+        perm=(0, 4, 1, 2, 3, 5),
+    )
     check(run(text, [x, w]), np.einsum("bgmnk,ghok->bhgmno", x, w))
 
 
@@ -199,26 +240,43 @@ def test_no_dims(run):
     """A dot product, and an outer product."""
     rng = np.random.default_rng(6)
     x, w = random(rng, 50), random(rng, 50)
-    text = contract({"x": ((50,),), "w": ((50,),)}, ((),), [], [], [], [50],
-                    "%a = " + read("x", "d0", (50,), 1), "%b = " + read("w", "d0", (50,), 1))
+    text = contract(
+        {"x": ((50,),), "w": ((50,),)}, ((),), [], [], [], [50], "%a = " + read("x", "d0", (50,), 1), "%b = " + read("w", "d0", (50,), 1)
+    )
     check(run(text, [x, w]), x @ w)
-    text = contract({"x": ((50,),), "w": ((50,),)}, ((50, 50),), [], [50], [50], [],
-                    "%a = " + read("x", "d0", (50,), 2), "%b = " + read("w", "d1", (50,), 2))
+    text = contract(
+        {"x": ((50,),), "w": ((50,),)},
+        ((50, 50),),
+        [],
+        [50],
+        [50],
+        [],
+        "%a = " + read("x", "d0", (50,), 2),
+        "%b = " + read("w", "d1", (50,), 2),
+    )
     check(run(text, [x, w]), np.outer(x, w))
 
 
-@pytest.mark.parametrize("dtype,sum_type,tolerance", [
-    (np.float64, "f64", 1e-13), (np.float16, "f32", 1e-5), (np.int32, "i32", 1e-9),
-    (np.int64, "i64", 1e-9)])
+@pytest.mark.parametrize(
+    "dtype,sum_type,tolerance", [(np.float64, "f64", 1e-13), (np.float16, "f32", 1e-5), (np.int32, "i32", 1e-9), (np.int64, "i64", 1e-9)]
+)
 def test_types(run, dtype, sum_type, tolerance):
     rng = np.random.default_rng(7)
     m, n, k = 20, 45, 33
     element = TYPES[dtype]
     x, w = random(rng, m, k, dtype=dtype), random(rng, n, k, dtype=dtype)
-    text = contract({"x": ((m, k), element), "w": ((n, k), element)}, ((m, n), sum_type), [], [m],
-                    [n], [k], "%a = " + read("x", "d0, d2", (m, k), 3, element),
-                    "%b = " + read("w", "d1, d2", (n, k), 3, element), sum_type=sum_type,
-                    element=element)
+    text = contract(
+        {"x": ((m, k), element), "w": ((n, k), element)},
+        ((m, n), sum_type),
+        [],
+        [m],
+        [n],
+        [k],
+        "%a = " + read("x", "d0, d2", (m, k), 3, element),
+        "%b = " + read("w", "d1, d2", (n, k), 3, element),
+        sum_type=sum_type,
+        element=element,
+    )
     check(run(text, [x, w]), x.astype(np.float64) @ w.astype(np.float64).T, tolerance)
 
 
@@ -226,31 +284,62 @@ def test_types(run, dtype, sum_type, tolerance):
 def test_symbolic_sizes(run, m, n, k):
     rng = np.random.default_rng(8)
     x, w = random(rng, m, k), random(rng, n, k)
-    text = contract({"x": (("s0", "s2"),), "w": (("s1", "s2"),)}, (("s0", "s1"),), [], ["s0"],
-                    ["s1"], ["s2"], "%a = " + read("x", "d0, d2", ("s0", "s2"), 3),
-                    "%b = " + read("w", "d1, d2", ("s1", "s2"), 3), symbols=("s0", "s1", "s2"))
+    text = contract(
+        {"x": (("s0", "s2"),), "w": (("s1", "s2"),)},
+        (("s0", "s1"),),
+        [],
+        ["s0"],
+        ["s1"],
+        ["s2"],
+        "%a = " + read("x", "d0, d2", ("s0", "s2"), 3),
+        "%b = " + read("w", "d1, d2", ("s1", "s2"), 3),
+        symbols=("s0", "s1", "s2"),
+    )
     check(run(text, [x, w], symbols={"s0": m, "s1": n, "s2": k}), x @ w.T)
 
 
 def test_too_narrow_sum(run):
-    text = contract({"x": ((2, 2), "f64"), "w": ((2, 2), "f64")}, ((2, 2),), [], [2], [2], [2],
-                    "%a = " + read("x", "d0, d2", (2, 2), 3, "f64"),
-                    "%b = " + read("w", "d1, d2", (2, 2), 3, "f64"), element="f64")
+    text = contract(
+        {"x": ((2, 2), "f64"), "w": ((2, 2), "f64")},
+        ((2, 2),),
+        [],
+        [2],
+        [2],
+        [2],
+        "%a = " + read("x", "d0, d2", (2, 2), 3, "f64"),
+        "%b = " + read("w", "d1, d2", (2, 2), 3, "f64"),
+        element="f64",
+    )
     done = run(text, [np.zeros((2, 2))] * 2, check=False)
     assert done.returncode != 0 and "the sum is narrower than its operands" in done.stderr
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 7, 11, 12, 13, 14, 23, 24, 25, 28, 29, 31, 97, 128, 251])
-@pytest.mark.parametrize("k,schedule", [
-    (17, ""), (64, cut((12, 16), 8, (36, 16, 16), epilogue="memory")),
-    (64, cut((12, 16), 8, (36, 16, 16), epilogue="memory", share_tiles="true"))])
+@pytest.mark.parametrize(
+    "k,schedule",
+    [
+        (17, ""),
+        (64, cut((12, 16), 8, (36, 16, 16), epilogue="memory")),
+        (64, cut((12, 16), 8, (36, 16, 16), epilogue="memory", share_tiles="true")),
+    ],
+)
 def test_symbolic_rows(run, m, k, schedule):
     """Tiles of every height, the sum in one block or cut, rows in one task or in several."""
     rng = np.random.default_rng(m)
     n = 40
     x, w, bias = random(rng, m, k), random(rng, n, k), random(rng, n)
-    epilogue = ("%c = " + read("bias", "d1", (n,), 3) + "\n    %y = arith.addf %s, %c : f32")
-    text = contract({"x": (("s0", k),), "w": ((n, k),), "bias": ((n,),)}, (("s0", n),), [], ["s0"], [n], [k],
-                    "%a = " + read("x", "d0, d2", ("s0", k), 3), "%b = " + read("w", "d1, d2", (n, k), 3),
-                    epilogue, symbols=("s0",), schedule=schedule or None)
+    epilogue = "%c = " + read("bias", "d1", (n,), 3) + "\n    %y = arith.addf %s, %c : f32"
+    text = contract(
+        {"x": (("s0", k),), "w": ((n, k),), "bias": ((n,),)},
+        (("s0", n),),
+        [],
+        ["s0"],
+        [n],
+        [k],
+        "%a = " + read("x", "d0, d2", ("s0", k), 3),
+        "%b = " + read("w", "d1, d2", (n, k), 3),
+        epilogue,
+        symbols=("s0",),
+        schedule=schedule or None,
+    )
     check(run(text, [x, w, bias], symbols={"s0": m}), x @ w.T + bias)

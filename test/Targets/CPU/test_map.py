@@ -15,6 +15,7 @@ def normal(*shape):
 
 def view(source, target, expression, element="f32"):
     """A map that reads its only operand through an index map."""
+
     def tensor(shape):
         return "tensor<" + "".join(f"{size}x" for size in shape) + element + ">"
 
@@ -31,56 +32,72 @@ kernel.func @view(%x: {tensor(source)}) -> {tensor(target)} {{
 """
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (16,), (31,), (32,), (1000,), (65536,), (3, 5), (4, 1),
-                                   (128, 768), (7, 33), (2, 3, 4, 5), (1, 1, 1), (0,), (4, 0, 3)])
+@pytest.mark.parametrize(
+    "shape",
+    [(), (1,), (3,), (16,), (31,), (32,), (1000,), (65536,), (3, 5), (4, 1), (128, 768), (7, 33), (2, 3, 4, 5), (1, 1, 1), (0,), (4, 0, 3)],
+)
 def test_shapes(run, shape):
     x, y = normal(*shape), normal(*shape)
     actual = run(pointwise("    %y = arith.addf %x0, %x1 : f32", ["f32", "f32"], shape), [x, y])
     np.testing.assert_array_equal(actual, x + y)
 
 
-@pytest.mark.parametrize("source,target,expression,function", [
-    ((33, 70), (70, 33), "d1, d0", lambda x: x.T),
-    ((5, 7, 9), (9, 5, 7), "d1, d2, d0", lambda x: x.transpose(2, 0, 1)),
-    ((64, 48), (2, 48, 32), "32*d0 + d2, d1", lambda x: x.reshape(2, 32, 48).transpose(0, 2, 1)),
-    ((1000,), (1000,), "999 - d0", lambda x: x[::-1]),
-    ((7, 50), (7, 50), "d0, 49 - d1", lambda x: x[:, ::-1]),
-    ((1000,), (500,), "2*d0 + 1", lambda x: x[1::2]),
-    ((1001,), (500,), "2*d0", lambda x: x[:1000:2]),
-    ((1000,), (334,), "3*d0", lambda x: x[::3]),
-    ((8, 100), (4, 2, 100), "2*d0 + d1, d2", lambda x: x.reshape(4, 2, 100)),
-    ((6, 40), (240,), "d0 floordiv 40, d0 mod 40", lambda x: x.reshape(-1)),
-    ((240,), (40, 6), "6*d0 + d1", lambda x: x.reshape(40, 6)),
-    ((40,), (40, 3), "d0", lambda x: np.repeat(x[:, None], 3, 1)),
-    ((3,), (40, 3), "d1", lambda x: np.repeat(x[None], 40, 0)),
-    ((40,), (40, 64), "d0", lambda x: np.repeat(x[:, None], 64, 1)),
-    ((25,), (100,), "d0 floordiv 4", lambda x: np.repeat(x, 4)),
-    ((4,), (1024,), "d0 floordiv 256", lambda x: np.repeat(x, 256)),
-    ((7,), (100,), "d0 mod 7", lambda x: np.resize(x, 100)),
-    ((2, 6, 10, 10), (2, 10, 10, 6), "d0, d3, d1, d2", lambda x: x.transpose(0, 2, 3, 1)),
-    ((2, 12, 10, 8), (2, 10, 96), "d0, d2 floordiv 8, d1, d2 mod 8",
-     lambda x: x.transpose(0, 2, 1, 3).reshape(2, 10, 96)),
-])
+@pytest.mark.parametrize(
+    "source,target,expression,function",
+    [
+        ((33, 70), (70, 33), "d1, d0", lambda x: x.T),
+        ((5, 7, 9), (9, 5, 7), "d1, d2, d0", lambda x: x.transpose(2, 0, 1)),
+        ((64, 48), (2, 48, 32), "32*d0 + d2, d1", lambda x: x.reshape(2, 32, 48).transpose(0, 2, 1)),
+        ((1000,), (1000,), "999 - d0", lambda x: x[::-1]),
+        ((7, 50), (7, 50), "d0, 49 - d1", lambda x: x[:, ::-1]),
+        ((1000,), (500,), "2*d0 + 1", lambda x: x[1::2]),
+        ((1001,), (500,), "2*d0", lambda x: x[:1000:2]),
+        ((1000,), (334,), "3*d0", lambda x: x[::3]),
+        ((8, 100), (4, 2, 100), "2*d0 + d1, d2", lambda x: x.reshape(4, 2, 100)),
+        ((6, 40), (240,), "d0 floordiv 40, d0 mod 40", lambda x: x.reshape(-1)),
+        ((240,), (40, 6), "6*d0 + d1", lambda x: x.reshape(40, 6)),
+        ((40,), (40, 3), "d0", lambda x: np.repeat(x[:, None], 3, 1)),
+        ((3,), (40, 3), "d1", lambda x: np.repeat(x[None], 40, 0)),
+        ((40,), (40, 64), "d0", lambda x: np.repeat(x[:, None], 64, 1)),
+        ((25,), (100,), "d0 floordiv 4", lambda x: np.repeat(x, 4)),
+        ((4,), (1024,), "d0 floordiv 256", lambda x: np.repeat(x, 256)),
+        ((7,), (100,), "d0 mod 7", lambda x: np.resize(x, 100)),
+        ((2, 6, 10, 10), (2, 10, 10, 6), "d0, d3, d1, d2", lambda x: x.transpose(0, 2, 3, 1)),
+        ((2, 12, 10, 8), (2, 10, 96), "d0, d2 floordiv 8, d1, d2 mod 8", lambda x: x.transpose(0, 2, 1, 3).reshape(2, 10, 96)),
+    ],
+)
 def test_views(run, source, target, expression, function):
     x = normal(*source)
     np.testing.assert_array_equal(run(view(source, target, expression), [x]), function(x))
 
 
-@pytest.mark.parametrize("element,dtype", [("f64", np.float64), ("f16", np.float16), ("i64", np.int64),
-                                           ("i32", np.int32), ("i16", np.int16), ("i8", np.int8),
-                                           ("ui8", np.uint8), ("i1", np.bool_), ("bf16", ml_dtypes.bfloat16),
-                                           ("complex<f32>", np.complex64), ("complex<f64>", np.complex128)])
+@pytest.mark.parametrize(
+    "element,dtype",
+    [
+        ("f64", np.float64),
+        ("f16", np.float16),
+        ("i64", np.int64),
+        ("i32", np.int32),
+        ("i16", np.int16),
+        ("i8", np.int8),
+        ("ui8", np.uint8),
+        ("i1", np.bool_),
+        ("bf16", ml_dtypes.bfloat16),
+        ("complex<f32>", np.complex64),
+        ("complex<f64>", np.complex128),
+    ],
+)
 def test_element_types(run, element, dtype):
     for shape in [(5,), (37, 100)]:
         x = (RNG.normal(size=shape) * 50).astype(dtype)
         if np.issubdtype(dtype, np.complexfloating):
             x = x + 1j * x[::-1]
         if element == "bf16":
-            actual = run(view(shape, shape[::-1], ", ".join(["d0"] if len(shape) == 1 else ["d1", "d0"]),
-                              element), [x.view("V2")]).view(dtype)
+            actual = run(view(shape, shape[::-1], ", ".join(["d0"] if len(shape) == 1 else ["d1", "d0"]), element), [x.view("V2")]).view(
+                dtype
+            )
         else:
-            actual = run(view(shape, shape[::-1], ", ".join(["d0"] if len(shape) == 1 else ["d1", "d0"]),
-                              element), [x])
+            actual = run(view(shape, shape[::-1], ", ".join(["d0"] if len(shape) == 1 else ["d1", "d0"]), element), [x])
         np.testing.assert_array_equal(actual, x.T)
 
 
@@ -94,8 +111,7 @@ def test_conversions(run):
     body = "    %y = arith.truncf %x0 : f32 to bf16"
     x[:5] = [np.inf, -np.inf, np.nan, 0.0, 1e-40]
     actual = run(pointwise(body, ["f32"], x.shape, "bf16"), [x]).view(ml_dtypes.bfloat16)
-    np.testing.assert_array_equal(actual.astype(np.float32),
-                                  x.astype(ml_dtypes.bfloat16).astype(np.float32))
+    np.testing.assert_array_equal(actual.astype(np.float32), x.astype(ml_dtypes.bfloat16).astype(np.float32))
     half = x.astype(ml_dtypes.bfloat16)
     actual = run(pointwise("    %y = arith.extf %x0 : bf16 to f32", ["bf16"], x.shape), [half.view("V2")])
     np.testing.assert_array_equal(actual, half.astype(np.float32))

@@ -40,9 +40,16 @@ def arguments(dtype, count, rng):
     """Near zero, around one, moderate, and every exponent."""
     limits = np.finfo(dtype)
     wide = np.exp2(rng.uniform(limits.minexp - limits.nmant, limits.maxexp, count))
-    x = np.concatenate([rng.uniform(-1, 1, count), rng.uniform(-12, 12, count),
-                        rng.uniform(-120, 120, count), 1 + rng.uniform(-0.01, 0.01, count),
-                        wide, -wide])
+    x = np.concatenate(
+        [
+            rng.uniform(-1, 1, count),
+            rng.uniform(-12, 12, count),
+            rng.uniform(-120, 120, count),
+            1 + rng.uniform(-0.01, 0.01, count),
+            wide,
+            -wide,
+        ]
+    )
     return np.concatenate([SPECIAL, x]).astype(dtype)
 
 
@@ -62,8 +69,7 @@ def ulps(actual, expected, dtype):
     expected_rounded = expected.astype(dtype)
     same = (actual == expected_rounded) | (np.isnan(actual) & np.isnan(expected_rounded))
     with np.errstate(all="ignore"):
-        unit = np.maximum(np.spacing(np.abs(expected_rounded)).astype(np.float64),
-                          np.finfo(dtype).smallest_subnormal)
+        unit = np.maximum(np.spacing(np.abs(expected_rounded)).astype(np.float64), np.finfo(dtype).smallest_subnormal)
         distance = np.abs(actual.astype(np.float64) - expected) / unit
     # The largest finite number and infinity are neighbours.
     distance[~np.isfinite(distance)] = np.inf
@@ -99,11 +105,19 @@ def test_f64(run, name):
             assert ok, (value, got, rough)
             continue
         exact = mpmath.mpf(float(value))
-        exact = 1 / mpmath.sqrt(exact) if name == "rsqrt" else (
-            mpmath.log(exact, 2) if name == "log2" else
-            mpmath.sign(exact) * mpmath.cbrt(abs(exact)) if name == "cbrt" else
-            mpmath.power(2, exact) if name == "exp2" else
-            getattr(mpmath, names.get(name, name))(exact))
+        exact = (
+            1 / mpmath.sqrt(exact)
+            if name == "rsqrt"
+            else (
+                mpmath.log(exact, 2)
+                if name == "log2"
+                else mpmath.sign(exact) * mpmath.cbrt(abs(exact))
+                if name == "cbrt"
+                else mpmath.power(2, exact)
+                if name == "exp2"
+                else getattr(mpmath, names.get(name, name))(exact)
+            )
+        )
         relative = abs(mpmath.mpf(float(got)) / exact - 1)
         if relative > worst:
             worst, at = float(relative), (value, got, rough)
@@ -119,8 +133,7 @@ def test_pow(run, dtype, element, limit):
     random = np.stack([np.exp2(rng.uniform(-20, 20, 5000)), rng.uniform(-8, 8, 5000)])
     integers = np.stack([rng.uniform(-5, 5, 2000), rng.integers(-9, 10, 2000)])
     x, y = np.concatenate([grid, random, integers], axis=1).astype(dtype)
-    actual = run(pointwise(f"    %y = math.powf %x0, %x1 : {element}", [element] * 2, x.shape, element),
-                 [x, y])
+    actual = run(pointwise(f"    %y = math.powf %x0, %x1 : {element}", [element] * 2, x.shape, element), [x, y])
     with np.errstate(all="ignore"):
         wide = np.longdouble if dtype == np.float64 else np.float64
         expected = np.power(x.astype(wide), y.astype(wide))
@@ -129,8 +142,7 @@ def test_pow(run, dtype, element, limit):
     finite = np.isfinite(rounded) & (np.abs(rounded) >= np.finfo(dtype).tiny)
     near = np.isinf(rounded) | (np.abs(rounded) < np.finfo(dtype).tiny)
     same |= near & (np.abs(actual.astype(wide) - expected) <= np.finfo(dtype).smallest_subnormal)
-    assert same[~finite].all(), [(a, b, c, d) for a, b, c, d, s, f in
-                                 zip(x, y, actual, expected, same, finite) if not s and not f][:5]
+    assert same[~finite].all(), [(a, b, c, d) for a, b, c, d, s, f in zip(x, y, actual, expected, same, finite) if not s and not f][:5]
     relative = np.abs(actual[finite] / expected[finite] - 1) / np.finfo(dtype).eps
     print(f"pow {element}: {relative.max():.2f} eps")
     assert relative.max() <= limit
@@ -160,8 +172,6 @@ def test_narrow(run, element, dtype):
 def test_integer_pow(run):
     base, exponent = np.meshgrid(np.arange(-7, 8), np.arange(-3, 20))
     base, exponent = base.reshape(-1).astype(np.int64), exponent.reshape(-1).astype(np.int64)
-    actual = run(pointwise("    %y = math.ipowi %x0, %x1 : i64", ["i64", "i64"], base.shape, "i64"),
-                 [base, exponent])
-    expected = [b**e if e >= 0 else (b if e % 2 else 1) if abs(b) == 1 else 0
-                for b, e in zip(base.tolist(), exponent.tolist())]
+    actual = run(pointwise("    %y = math.ipowi %x0, %x1 : i64", ["i64", "i64"], base.shape, "i64"), [base, exponent])
+    expected = [b**e if e >= 0 else (b if e % 2 else 1) if abs(b) == 1 else 0 for b, e in zip(base.tolist(), exponent.tolist())]
     np.testing.assert_array_equal(actual, expected)

@@ -64,8 +64,17 @@ def test_columns(run, rows, columns):
     np.testing.assert_allclose(run(text, [x]), x.sum(0, dtype=np.float64), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape,axes", [((2, 3, 7, 7), (2, 3)), ((2, 9, 9, 20), (1, 2)), ((4, 5, 6), (0, 2)),
-                                        ((3, 50, 4), (1,)), ((8, 100), (0, 1)), ((2, 64, 56, 56), (2, 3))])
+@pytest.mark.parametrize(
+    "shape,axes",
+    [
+        ((2, 3, 7, 7), (2, 3)),
+        ((2, 9, 9, 20), (1, 2)),
+        ((4, 5, 6), (0, 2)),
+        ((3, 50, 4), (1,)),
+        ((8, 100), (0, 1)),
+        ((2, 64, 56, 56), (2, 3)),
+    ],
+)
 def test_axes(run, shape, axes):
     x = normal(*shape)
     kept = [i for i in range(len(shape)) if i not in axes]
@@ -73,8 +82,7 @@ def test_axes(run, shape, axes):
     expression = ", ".join(order[i] for i in range(len(shape)))
     target = [shape[i] for i in kept]
     body = reduce(len(kept), "%s", [shape[i] for i in axes], shape, expression)
-    np.testing.assert_allclose(run(kernel(shape, target, body, "%s"), [x]), x.sum(axes, dtype=np.float64),
-                               rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(run(kernel(shape, target, body, "%s"), [x]), x.sum(axes, dtype=np.float64), rtol=1e-5, atol=1e-3)
 
 
 def test_nan_and_infinity(run):
@@ -88,7 +96,9 @@ def test_nan_and_infinity(run):
 @pytest.mark.parametrize("columns", [1, 5, 16, 100, 768])
 def test_softmax(run, columns):
     x = 5 * normal(6, columns)
-    body = reduce(2, "%m", [columns], x.shape, "d0, d2", "max") + f"""
+    body = (
+        reduce(2, "%m", [columns], x.shape, "d0, d2", "max")
+        + f"""
     %zero = arith.constant 0.0 : f32
     %s = kernel.reduce [{columns}] init(%zero : f32) {{
       %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : {tensor(x.shape)} -> f32
@@ -104,9 +114,9 @@ def test_softmax(run, columns):
     %d = arith.subf %a, %m : f32
     %e = math.exp %d : f32
     %r = arith.divf %e, %s : f32"""
+    )
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
-    np.testing.assert_allclose(run(kernel(x.shape, x.shape, body, "%r"), [x]), e / e.sum(1, keepdims=True),
-                               rtol=2e-6, atol=1e-9)
+    np.testing.assert_allclose(run(kernel(x.shape, x.shape, body, "%r"), [x]), e / e.sum(1, keepdims=True), rtol=2e-6, atol=1e-9)
 
 
 def test_nested_invariant(run):
@@ -124,8 +134,12 @@ def test_nested_invariant(run):
         kernel.yield %c : f32
       }} : f32
       %mean{i} = arith.divf %sum{i}, %n{i} : f32"""
-    body = mean.format(i=0, dims="d0, d1, d2", last="d2") + """
-    %v = kernel.reduce [300] init(%zero0 : f32) {""" + mean.format(i=1, dims="d0, d1, d2, d3", last="d3") + """
+    body = (
+        mean.format(i=0, dims="d0, d1, d2", last="d2")
+        + """
+    %v = kernel.reduce [300] init(%zero0 : f32) {"""
+        + mean.format(i=1, dims="d0, d1, d2, d3", last="d3")
+        + """
       %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x300xf32> -> f32
       %d = arith.subf %a, %mean1 : f32
       %e = arith.mulf %d, %d : f32
@@ -140,6 +154,7 @@ def test_nested_invariant(run):
     %var = arith.divf %v, %n0 : f32
     %rstd = math.rsqrt %var : f32
     %r = arith.mulf %d, %rstd : f32"""
+    )
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(1, keepdims=True)) / wide.std(1, keepdims=True)
     np.testing.assert_allclose(run(kernel(x.shape, x.shape, body, "%r"), [x]), expected, rtol=1e-4, atol=1e-5)
@@ -228,8 +243,11 @@ def test_depthwise(run, stride, channels_last):
     }} : f32"""
     text = kernel(source, target, body, "%s").replace("(%x:", f"(%w: {tensor(w.shape)}, %x:")
     padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1)))
-    expected = sum(padded[:, a:a + stride * oh:stride, b:b + stride * oh:stride] * w[:, a, b][:, None, None]
-                   for a in range(3) for b in range(3))
+    expected = sum(
+        padded[:, a : a + stride * oh : stride, b : b + stride * oh : stride] * w[:, a, b][:, None, None]
+        for a in range(3)
+        for b in range(3)
+    )
     np.testing.assert_allclose(run(text, [w, order(x)]), order(expected), rtol=1e-5, atol=1e-5)
 
 
@@ -254,7 +272,7 @@ def test_transposed_depthwise(run):
     text = kernel(x.shape, (3, 17, 9), body, "%s").replace("(%x:", f"(%w: {tensor(w.shape)}, %x:")
     expected = np.zeros((3, 17, 9))
     for i, j in np.ndindex(8, 3):
-        expected[:, 2 * i:2 * i + 3, 3 * j:3 * j + 3] += x[:, i, j, None, None].astype(np.float64) * w
+        expected[:, 2 * i : 2 * i + 3, 3 * j : 3 * j + 3] += x[:, i, j, None, None].astype(np.float64) * w
     np.testing.assert_allclose(run(text, [w, x]), expected, rtol=1e-5, atol=1e-5)
 
 

@@ -9,9 +9,13 @@ RNG = np.random.default_rng(0)
 def kernel(total, chunk, size, element, extra=""):
     """Counts of type `element`; an i1 comes from a comparison, so that the mask is computed."""
     value = "%c" if element == "i64" else "%m"
-    compare = "" if element == "i64" else """
+    compare = (
+        ""
+        if element == "i64"
+        else """
       %zero = arith.constant 0.0 : f32
       %m = arith.cmpf ogt, %c, %zero : f32"""
+    )
     source = element if element == "i64" else "f32"
     chunks = -(-total // chunk)
     return f"""

@@ -1,4 +1,5 @@
 """A target outside of Kiln's folders (scratch-target.cpp): its code is right, and what it has no code for is refused by name."""
+
 import os
 import pathlib
 import subprocess

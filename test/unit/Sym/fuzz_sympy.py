@@ -98,10 +98,16 @@ def divide(a, b):
 def python_value(text, values):
     def make(op, a, b=None):
         return {
-            "number": lambda: int(a), "name": lambda: values[a],
-            "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
-            "floordiv": lambda: divide(a, b), "ceildiv": lambda: -divide(-a, b),
-            "mod": lambda: a - b * divide(a, b), "min": lambda: min(a, b), "max": lambda: max(a, b),
+            "number": lambda: int(a),
+            "name": lambda: values[a],
+            "+": lambda: a + b,
+            "-": lambda: a - b,
+            "*": lambda: a * b,
+            "floordiv": lambda: divide(a, b),
+            "ceildiv": lambda: -divide(-a, b),
+            "mod": lambda: a - b * divide(a, b),
+            "min": lambda: min(a, b),
+            "max": lambda: max(a, b),
         }[op]()
 
     return parse(text, make)
@@ -115,10 +121,15 @@ def sympy_value(text, values):
 
     def make(op, a, b=None):
         return {
-            "number": lambda: sympy.Integer(a), "name": lambda: sympy.Integer(values[a]),
-            "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
-            "floordiv": lambda: floor(a, b), "ceildiv": lambda: -floor(-a, b),
-            "mod": lambda: a - b * floor(a, b), "min": lambda: sympy.Min(a, b),
+            "number": lambda: sympy.Integer(a),
+            "name": lambda: sympy.Integer(values[a]),
+            "+": lambda: a + b,
+            "-": lambda: a - b,
+            "*": lambda: a * b,
+            "floordiv": lambda: floor(a, b),
+            "ceildiv": lambda: -floor(-a, b),
+            "mod": lambda: a - b * floor(a, b),
+            "min": lambda: sympy.Min(a, b),
             "max": lambda: sympy.Max(a, b),
         }[op]()
 
@@ -130,10 +141,9 @@ def sympy_polynomial(text):
     symbols = {name: sympy.Symbol(name, integer=True) for name in NAMES}
 
     def make(op, a, b=None):
-        return {
-            "number": lambda: sympy.Integer(a), "name": lambda: symbols[a],
-            "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
-        }[op]()
+        return {"number": lambda: sympy.Integer(a), "name": lambda: symbols[a], "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b}[
+            op
+        ]()
 
     return sympy.expand(parse(text, make))
 
@@ -151,14 +161,14 @@ def main():
     arguments = arguments.parse_args()
     rng = random.Random(arguments.seed)
 
-    cases = [(random_expr(rng, rng.randint(1, 4)), {name: random_range(rng, name) for name in NAMES})
-             for _ in range(arguments.count)]
+    cases = [(random_expr(rng, rng.randint(1, 4)), {name: random_range(rng, name) for name in NAMES}) for _ in range(arguments.count)]
     lines = []
     for text, ranges in cases:
         settings = " ".join(f"{name}={low}:{high}" for name, (low, high) in ranges.items())
         lines += [text, f"simplify {settings} ; {text}"]
-    output = subprocess.run([arguments.sym_eval], input="\n".join(lines) + "\n", text=True,
-                            capture_output=True, check=True).stdout.splitlines()
+    output = subprocess.run(
+        [arguments.sym_eval], input="\n".join(lines) + "\n", text=True, capture_output=True, check=True
+    ).stdout.splitlines()
     assert len(output) == len(lines)
 
     failures = points = polynomials = 0
