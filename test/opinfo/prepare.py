@@ -372,15 +372,17 @@ MATRICES = re.compile(r"linalg\.|cholesky|logdet|^lu|triangular_solve|^qr|^svd|p
 
 
 def resize(tensor, shape, of_matrices=False):
-    """The elements of `tensor` repeated to fill `shape`: values stay in the operator's domain."""
+    """The elements of `tensor` repeated to fill `shape`: values stay in the operator's domain. Integers that ascend, which may be offsets, ascend
+    again."""
     if of_matrices and tensor.dim() > 1 and (tensor.is_floating_point() or tensor.is_complex()):
         result = torch.eye(*shape[-2:], dtype=tensor.dtype).repeat(*shape[:-2], 1, 1)
         result[..., : tensor.shape[-2], : tensor.shape[-1]] = resize(tensor, (*shape[:-2], *tensor.shape[-2:]))
         return result
+    ascends = tensor.dim() == 1 and tensor.dtype in (torch.int64, torch.int32) and bool((tensor.diff() >= 0).all())
     for dim, size in enumerate(shape):
         if size != tensor.shape[dim]:
             tensor = tensor.index_select(dim, torch.arange(size) % max(tensor.shape[dim], 1))
-    return tensor
+    return tensor.sort().values if ascends else tensor
 
 
 def evaluate(value, sizes):
