@@ -1,4 +1,5 @@
 """Maps that read along one dim and write along another, on a GPU: a block brings tiles of them through shared memory."""
+
 import re
 
 import pytest
@@ -23,8 +24,14 @@ class Copies(torch.nn.Module):
     """Of matrices, of images to channels last and back, of heads' keys, of a part of a tensor."""
 
     def forward(self, x, images, last, heads, wide):
-        return (x.t().contiguous(), images.permute(0, 2, 3, 1).contiguous(), last.permute(0, 3, 1, 2).contiguous(),
-                heads.permute(0, 2, 3, 1).contiguous(), wide[3:, 5:].t().contiguous(), wide[:, ::2].t().contiguous())
+        return (
+            x.t().contiguous(),
+            images.permute(0, 2, 3, 1).contiguous(),
+            last.permute(0, 3, 1, 2).contiguous(),
+            heads.permute(0, 2, 3, 1).contiguous(),
+            wide[3:, 5:].t().contiguous(),
+            wide[:, ::2].t().contiguous(),
+        )
 
 
 DTYPES = [torch.float32, torch.bfloat16, torch.int8, torch.bool, torch.float64, torch.complex64, torch.complex128, torch.int16]
@@ -32,8 +39,13 @@ DTYPES = [torch.float32, torch.bfloat16, torch.int8, torch.bool, torch.float64, 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_copies(compile_model, dtype):
-    inputs = (random(256, 320, dtype=dtype), random(2, 40, 24, 24, dtype=dtype), random(2, 24, 24, 40, dtype=dtype),
-              random(2, 67, 4, 64, dtype=dtype), random(193, 211, dtype=dtype))
+    inputs = (
+        random(256, 320, dtype=dtype),
+        random(2, 40, 24, 24, dtype=dtype),
+        random(2, 24, 24, 40, dtype=dtype),
+        random(2, 67, 4, 64, dtype=dtype),
+        random(193, 211, dtype=dtype),
+    )
     compiled = compile_model(Copies(), inputs, options=EMULATED)
     assert staged(compiled) == 5
     compiled.check(inputs, 0, 0)
@@ -44,9 +56,17 @@ class Fused(torch.nn.Module):
 
     def forward(self, x, y, z, bias, scale):
         cut = torch.cat([x.t(), z, (y * 2).t()], 1)
-        return (torch.relu(x + 1).t() * bias + z, x.t() + y.t() * scale[:, None], cut, F.pad(x, (3, 2, 1, 4), value=2.0).t().contiguous(),
-                torch.where(z > 0, x.t(), z), x.t().bfloat16(), torch.erf(torch.sin(x.t())) + torch.tanh(x.t() + z), (x.t(), x.t() * 2)[1] + 3,
-                x.flip(1).t() + y.t())
+        return (
+            torch.relu(x + 1).t() * bias + z,
+            x.t() + y.t() * scale[:, None],
+            cut,
+            F.pad(x, (3, 2, 1, 4), value=2.0).t().contiguous(),
+            torch.where(z > 0, x.t(), z),
+            x.t().bfloat16(),
+            torch.erf(torch.sin(x.t())) + torch.tanh(x.t() + z),
+            (x.t(), x.t() * 2)[1] + 3,
+            x.flip(1).t() + y.t(),
+        )
 
 
 SIZES = [(416, 96), (1024, 32), (33, 1025)]
@@ -91,13 +111,17 @@ class Permuted(torch.nn.Module):
 
     def forward(self, x, images):
         orders = [(0, 2, 3, 1), (3, 2, 1, 0), (2, 3, 0, 1), (1, 3, 0, 2), (0, 1, 3, 2), (3, 0, 1, 2)]
-        return [x.permute(order).contiguous() for order in orders] + [images[:, 1:, 2:, 3:].permute(0, 2, 3, 1) + 1, images.flatten(2).transpose(1, 2).relu(),
-                                                                      images.unfold(3, 2, 1).permute(0, 3, 2, 4, 1).contiguous()]
+        return [x.permute(order).contiguous() for order in orders] + [
+            images[:, 1:, 2:, 3:].permute(0, 2, 3, 1) + 1,
+            images.flatten(2).transpose(1, 2).relu(),
+            images.unfold(3, 2, 1).permute(0, 3, 2, 4, 1).contiguous(),
+        ]
 
 
 def test_permuted(compile_model):
     def inputs(height, width):
         return random(12, 20, 33, 24), random(2, 16, height, width)
+
     shapes = None, {2: torch.export.Dim("height", min=5, max=4000), 3: torch.export.Dim("width", min=5, max=4000)}
     compiled = compile_model(Permuted(), inputs(32, 40), dynamic_shapes=shapes, options=EMULATED)
     assert staged(compiled) >= 8
@@ -112,7 +136,7 @@ def test_no_bank_is_met_twice(compile_model, dtype, tmp_path, monkeypatch):
     log = tmp_path / "log"
     monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
     shapes = [(256, 320), (256, 255), (257, 255), (321, 128)]
-    for rows, columns in shapes[:3 if dtype.itemsize == 8 else 4]:
+    for rows, columns in shapes[: 3 if dtype.itemsize == 8 else 4]:
         example = (random(rows, columns, dtype=dtype),)
         compiled = compile_model(Transposed(), example, options=EMULATED)
         assert staged(compiled) == 1
@@ -123,10 +147,13 @@ def test_no_bank_is_met_twice(compile_model, dtype, tmp_path, monkeypatch):
 
 def test_code(tmp_path):
     """Accesses of 16 bytes on both sides and into shared memory, all reads before the first barrier, and nothing else."""
+
     def code(dtype, example):
         archive = tmp_path / "model.pt2"
         torch.export.save(torch.export.export(Transposed(), (example,)), archive)
-        process = run_tool("aot-compile", archive, "-o", tmp_path / "model.so", "--target=cuda", "--gpu-arch=sm_90", f"--save-temps={tmp_path}")
+        process = run_tool(
+            "aot-compile", archive, "-o", tmp_path / "model.so", "--target=cuda", "--gpu-arch=sm_90", f"--save-temps={tmp_path}"
+        )
         assert process.returncode == 0, process.stderr
         return (tmp_path / "map_0.sm_90.ptx").read_text()
 
@@ -136,7 +163,7 @@ def test_code(tmp_path):
         wide = len(re.findall(r"ld.global.v[24].b(?:32|64)", ptx))
         kinds = [kind for kind, _ in accesses]
         barrier = kinds.index("bar.sync")
-        assert set(kinds[:barrier]) == {"ld.global", "st.shared"} and set(kinds[barrier + 1:]) == {"ld.shared", "st.global"}, kinds
+        assert set(kinds[:barrier]) == {"ld.global", "st.shared"} and set(kinds[barrier + 1 :]) == {"ld.shared", "st.global"}, kinds
         assert kinds.count("ld.global") == kinds.count("st.shared") == kinds.count("st.global") == wide, kinds
         assert kinds.count("ld.shared") == loads, kinds
 

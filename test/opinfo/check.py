@@ -2,6 +2,7 @@
 
 Programs hold as many calls as compile together. Where a program is refused or fails, it is taken apart: first the calls whose
 operators have no lowering, then by dtype, then one by one."""
+
 import os
 import re
 import subprocess
@@ -53,7 +54,12 @@ def distance(actual, reference):
 
 def errors(actual, expected, reference):
     """How far `actual` and `expected` are from the reference, and half a place of their type; None where that says nothing."""
-    if reference is None or not (expected.is_floating_point() or expected.is_complex()) or reference.shape != expected.shape or not expected.numel():
+    if (
+        reference is None
+        or not (expected.is_floating_point() or expected.is_complex())
+        or reference.shape != expected.shape
+        or not expected.numel()
+    ):
         return None
     wide = torch.complex128 if expected.is_complex() else torch.float64
     if expected.dtype == wide:
@@ -80,8 +86,13 @@ def error_groups(outcomes):
 
 def entry_units(outcomes):
     """Units of an entry, and the call that is the least exact. (units, name) or None."""
-    return max(((units([found for found, _ in group]), max((found, outcome.name) for found, outcome in group)[1]) for group in error_groups(outcomes)),
-               default=None)
+    return max(
+        (
+            (units([found for found, _ in group]), max((found, outcome.name) for found, outcome in group)[1])
+            for group in error_groups(outcomes)
+        ),
+        default=None,
+    )
 
 
 def is_tie(positions, expected, values, dim):
@@ -210,7 +221,9 @@ class Checker:
             if self.compile(workspace.saved([one.name]), library):
                 return
             try:
-                answers = child.call(run_draws, library, cases, self.tolerances(workspace), workspace.tie_dim(one.name), workspace.comparable())
+                answers = child.call(
+                    run_draws, library, cases, self.tolerances(workspace), workspace.tie_dim(one.name), workspace.comparable()
+                )
             except (ChildProcessError, RuntimeError) as error:
                 outcome.state, outcome.detail = WRONG, f"with its inputs in another order: {error}"
                 return
@@ -256,8 +269,12 @@ class Checker:
                 without = [one for one in parts if missing.intersection(one.targets)]
                 if without:
                     rest = [one for one in parts if one not in without]
-                    refused = [Outcome(one.name, REFUSED, "; ".join(f"{target}: it has no lowering" for target in one.targets if target in missing))
-                               for one in without]
+                    refused = [
+                        Outcome(
+                            one.name, REFUSED, "; ".join(f"{target}: it has no lowering" for target in one.targets if target in missing)
+                        )
+                        for one in without
+                    ]
                     return refused + self.solve(workspace, rest)
                 return self.take_apart(workspace, parts, problem)
             tolerances = self.tolerances(workspace)
@@ -265,8 +282,14 @@ class Checker:
 
             def run_with(resized):
                 """Outcomes of a run in which the calls of `resized` have other sizes."""
-                return child.call(run_calls, library, [(one.name, one.resized if one in resized else one.case, one.is_random, dim)
-                                               for one, dim in zip(parts, ties)], tolerances, workspace.comparable())
+                return child.call(
+                    run_calls,
+                    library,
+                    [(one.name, one.resized if one in resized else one.case, one.is_random, dim) for one, dim in zip(parts, ties)],
+                    tolerances,
+                    workspace.comparable(),
+                )
+
             try:
                 outcomes = run_with([])
             except ChildProcessError as error:
@@ -305,7 +328,9 @@ class Checker:
                     outcome.state, outcome.detail = problem
                     continue
                 outcome.errors += others[number].errors
-                if others[number].state != NATIVE and not isinstance(others[number].detail, Inexact):  # which counts in the units of the entry
+                if others[number].state != NATIVE and not isinstance(
+                    others[number].detail, Inexact
+                ):  # which counts in the units of the entry
                     outcome.state, outcome.detail = others[number].state, "at other sizes: " + others[number].detail
 
     def take_apart(self, workspace, parts, problem):
