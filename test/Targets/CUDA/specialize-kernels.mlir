@@ -205,3 +205,25 @@ kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym
   kernel.return %o#0, %o#1, %o#2 : tensor<?x2x512x64xf32, #sym.shape<[s0 ceildiv 192, 2, 512, 64]>>, tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>,
       tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>
 }
+
+// -----
+
+// Whatever GPU the other kernels are planned for, a variant has the shared memory of one that runs it.
+module attributes {cuda.target = #cuda.target<arch = "sm_86", multiprocessors = 84, shared = 101376, cache = 6291456, products = 512, cache_rate = 40, copy_rate = 64>} {
+  // CHECK-LABEL: kernel.func @elsewhere_sm_90a
+  // CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
+  kernel.func @elsewhere(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
+    %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
+      kernel.yield %a : bf16
+    } rhs {
+      %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x1024xbf16> -> bf16
+      kernel.yield %a : bf16
+    } epilogue {
+    ^bb0(%sum: f32):
+      %t = arith.truncf %sum : f32 to bf16
+      kernel.yield %t : bf16
+    } : tensor<2048x2048xbf16>
+    kernel.return %y : tensor<2048x2048xbf16>
+  }
+}

@@ -11,6 +11,7 @@
 #include "CUDA/Attention/AttentionKernel.h"
 #include "CUDA/Hopper/StageRing.h"
 #include "CUDA/Hopper/WarpgroupAttention.h"
+#include "CUDA/Hopper/WarpgroupPlan.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -548,7 +549,7 @@ LogicalResult cuda::emitWarpgroupAttention(DeviceFrame &frame, kernel::Attention
     return frame.func.emitError("warpgroups run attention of bf16 or f16 whose operands are memory "
                                 "as it is, aligned, with many queries");
   WarpgroupAttentionPlan plan{schedule.getConsumers(), schedule.getKeys()};
-  int64_t most = countStages(plan, *operands, getTarget(frame.func));
+  int64_t most = countStages(plan, *operands, getVariantTarget(frame.func));
   if (schedule.getStages() > most)
     return frame.func.emitError("stages = ")
            << schedule.getStages() << ", of which shared memory has room for " << most;

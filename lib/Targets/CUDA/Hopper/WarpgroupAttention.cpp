@@ -1,5 +1,6 @@
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "CUDA/Attention/AttentionKernel.h"
+#include "CUDA/Hopper/WarpgroupPlan.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -96,7 +97,7 @@ KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
   auto op = cast<kernel::AttentionOp>(func.getRoot());
   int64_t features = std::max(operands.depth, operands.valueDepth);
   WarpgroupAttentionPlan plan{consumers, chooseKeys(op, features)};
-  TargetAttr target = getTarget(func);
+  TargetAttr target = getVariantTarget(func);
   // The rest of the cache is for what else is read and written.
   int64_t cached = llvm::bit_floor<uint64_t>(target.getCache());
   auto schedule = WgmmaAttentionScheduleAttr::get(func.getContext(), plan.consumers, plan.keys,

@@ -12,6 +12,13 @@ static constexpr int64_t overheadBytes = 2048, maxStages = 8;
 /// Products with less are left to the path of all GPUs.
 static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
+TargetAttr cuda::getVariantTarget(kernel::FuncOp func) {
+  constexpr StringLiteral architecture = "sm_90";
+  TargetAttr target = getTarget(func), known = getTarget(func.getContext(), architecture);
+  bool runsVariants = target.getArch() == architecture && target.getShared() >= known.getShared();
+  return runsVariants ? target : known;
+}
+
 /// Places that there is room for.
 static int64_t countStages(const WarpgroupPlan &plan, TargetAttr target) {
   constexpr int64_t warps = WarpgroupPlan::consumers * (warpgroupSize / warpSize);
@@ -106,7 +113,7 @@ LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
     return func.emitError("a cluster = ")
            << plan.cluster << ", whose blocks share an operand that does not come in boxes which "
            << "can be shared out";
-  int64_t most = countStages(plan, getTarget(func));
+  int64_t most = countStages(plan, getVariantTarget(func));
   if (plan.stages > most)
     return func.emitError("stages = ")
            << plan.stages << ", of which shared memory has room for " << most;
@@ -189,7 +196,7 @@ KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOpera
   // Multiprocessors come in pairs: all of them are in a cluster of two.
   static constexpr TileShape clusters[] = {{1, 1}, {2, 1}, {1, 2}};
   auto op = cast<kernel::ContractOp>(func.getRoot());
-  TargetAttr target = getTarget(func);
+  TargetAttr target = getVariantTarget(func);
   ContractDims dims(op);
   std::optional<WarpgroupPlan> best;
   int64_t least = 0;

@@ -69,6 +69,9 @@ struct WarpgroupPlan {
 /// bytes at a time, or too small.
 std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
 
+/// The GPU that variants are planned for: the module's if it is one that runs them.
+TargetAttr getVariantTarget(kernel::FuncOp func);
+
 /// A schedule for these.
 KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
 /// Fails, with an error on the kernel, if the schedule is not one for these operands.
