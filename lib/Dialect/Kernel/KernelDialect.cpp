@@ -47,17 +47,13 @@ void kernel::printSizes(AsmPrinter &printer, ArrayRef<int64_t> sizes) {
   printer << llvm::interleaved_array(sizes);
 }
 
-bool ScheduleAttr::appliesTo(Operation *) const { return true; }
-
 LogicalResult LaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, sym::ExprAttr grid,
-                                 int64_t threads, int64_t scratch, ArrayRef<int64_t> cluster) {
+                                 int64_t threads, int64_t scratch) {
   if (!grid.getValue().isValid()) // C1
     return emitError() << "the number of tasks does not fit 64 bits";
   if (threads < 0 || scratch < 0) // C2
     return emitError() << "a launch with " << threads << " threads and " << scratch
                        << " bytes of scratch memory";
-  if (llvm::any_of(cluster, [](int64_t blocks) { return blocks < 1; })) // C3
-    return emitError() << "a cluster of [" << cluster << "] blocks";
   return success();
 }
 

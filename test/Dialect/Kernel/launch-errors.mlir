@@ -10,11 +10,6 @@
 
 // -----
 
-// expected-error@+1 {{a cluster of [2, 0] blocks}}
-#c3 = #kernel.launch<grid = <1>, threads = 128, cluster = [2, 0]>
-
-// -----
-
 // expected-error@+1 {{grid}}
 #grid = #kernel.launch<threads = 128>
 

@@ -2,8 +2,8 @@
 
 // Parameters come in any order; those that say nothing are not printed.
 // CHECK-LABEL: kernel.func @all
-// CHECK-SAME: {aligned, launch = #kernel.launch<grid = <s0 ceildiv 4>, threads = 256, scratch = 128, cluster = [2, 1]>}
-kernel.func @all(%x: tensor<8xf32>) -> tensor<8xf32> attributes {aligned, launch = #kernel.launch<cluster = [2, 1], scratch = 128, threads = 256, grid = <s0 ceildiv 4>>} {
+// CHECK-SAME: {aligned, launch = #kernel.launch<grid = <s0 ceildiv 4>, threads = 256, scratch = 128>}
+kernel.func @all(%x: tensor<8xf32>) -> tensor<8xf32> attributes {aligned, launch = #kernel.launch<scratch = 128, threads = 256, grid = <s0 ceildiv 4>>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
     kernel.yield %a : f32

@@ -33,8 +33,8 @@ kernel.func @no_window(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {sched
 
 // -----
 
-// expected-error @below {{has schedule #kernel.schedule<tile = [1], block = [1, 0], lanes = 1, stage = false>, expected #cpu.map}}
-kernel.func @of_another_target(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #kernel.schedule<tile = [1], block = [1, 0], lanes = 1, stage = false>} {
+// expected-error @below {{has schedule #cuda.map<threads = 256>, expected #cpu.map}}
+kernel.func @of_another_target(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #cuda.map<threads = 256>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
     kernel.yield %a : f32

@@ -55,30 +55,6 @@ class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, m
 
 //===-- Attributes ------------------------------------------------------------------------------===//
 
-def Kernel_ScheduleAttr
-    : AttrDef<Kernel_Dialect, "Schedule", [DeclareAttrInterfaceMethods<Kernel_ScheduleAttrInterface>]> {
-  let mnemonic = "schedule";
-  let summary = "how a kernel's loops are run";
-  let description = [{
-    Chosen by `cpu-choose-schedule` or `cuda-choose-schedule`, whose descriptions say what it means for
-    each op, and read by the code generator of the same target.
-
-    - `tile`: what a thread keeps in registers, in elements. On a CPU, `kernel.map`: [lanes, first dim,
-      number of dims] of the loop in vectors; `kernel.contract` and `kernel.attention`: [rows, columns].
-    - `block`: what one task (or block of threads) computes. On a CPU, `kernel.map`: [rows, columns] of
-      the collapsed dims, 0 columns being all of them; `kernel.contract`: [m, n, k], where k is how far
-      the accumulators are kept in registers.
-    - `lanes`: elements in a vector register.
-    - `stage`: the left operand of a contract is first copied to the task's scratch memory (a
-      prologue is to be computed once, or its rows would collide in the cache).
-  }];
-  let parameters = (ins ArrayRefParameter<"int64_t">:$tile, ArrayRefParameter<"int64_t">:$block,
-                        "int64_t":$lanes, "bool":$stage);
-  let assemblyFormat =
-      "`<` `tile` `=` `[` $tile `]` `,` `block` `=` `[` $block `]` `,` `lanes` `=` $lanes `,` "
-      "`stage` `=` $stage `>`";
-}
-
 def Kernel_LaunchAttr : AttrDef<Kernel_Dialect, "Launch"> {
   let mnemonic = "launch";
   let summary = "what a launch of a kernel takes";
@@ -91,20 +67,16 @@ def Kernel_LaunchAttr : AttrDef<Kernel_Dialect, "Launch"> {
     - `grid`: the number of tasks, or of blocks of threads, over symbols.
     - `threads`: of a block, on a device; 0 where a task is one thread's.
     - `scratch`: bytes of private memory of a task.
-    - `cluster`: blocks that run at the same time, along each dim of the result's blocks; nothing where
-      each block is by itself.
 
     Constraints. (C1) `grid` is a valid expression. (C2) `threads` and `scratch` are not negative.
-    (C3) `cluster` has one or more sizes, all of them positive, or none.
   }];
   let parameters = (ins "::kiln::sym::ExprAttr":$grid, DefaultValuedParameter<"int64_t", "0">:$threads,
-                        DefaultValuedParameter<"int64_t", "0">:$scratch,
-                        OptionalArrayRefParameter<"int64_t">:$cluster);
-  let assemblyFormat = "`<` struct($grid, $threads, $scratch, custom<Sizes>($cluster)) `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$scratch);
+  let assemblyFormat = "`<` struct(params) `>`";
   let builders = [AttrBuilderWithInferredContext<
       (ins "::kiln::sym::ExprAttr":$grid, CArg<"int64_t", "0">:$threads,
-           CArg<"int64_t", "0">:$scratch, CArg<"::llvm::ArrayRef<int64_t>", "{}">:$cluster),
-      [{ return $_get(grid.getContext(), grid, threads, scratch, cluster); }]>];
+           CArg<"int64_t", "0">:$scratch),
+      [{ return $_get(grid.getContext(), grid, threads, scratch); }]>];
   let genVerifyDecl = 1;
 }
 
