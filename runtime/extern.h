@@ -73,7 +73,7 @@ typedef struct {
                                         results in their place, made equal to them before */
   uint32_t library;                  /* kiln_rt_externs.libraries[library] runs it */
   uint32_t num_args, num_values;     /* arguments, and all their nodes */
-  uint32_t num_operands, num_results, num_updates, num_sizes;
+  uint32_t num_operands, num_results, num_updates, num_sizes, reserved;
 } kiln_extern_call;
 
 /* The interface of a library, which exports a function kiln_get_extern_library that returns
@@ -94,9 +94,9 @@ typedef struct {
 typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);
 
 #ifdef __cplusplus
-#define KILN_EXTERN_ASSERT(cond) static_assert(cond, "layout emitted by the wrapper lowering")
+#define KILN_EXTERN_ASSERT(cond) static_assert(cond, "layout that other libraries know")
 #else
-#define KILN_EXTERN_ASSERT(cond) _Static_assert(cond, "layout emitted by the wrapper lowering")
+#define KILN_EXTERN_ASSERT(cond) _Static_assert(cond, "layout that other libraries know")
 #endif
 KILN_EXTERN_ASSERT(sizeof(kiln_extern_value) == 24);
 KILN_EXTERN_ASSERT(sizeof(kiln_extern_tensor) == 4);

@@ -3,9 +3,9 @@
  * A compiled model is this runtime linked with one generated object. The object
  * defines `kiln_program`, a description of the model with pointers to its code;
  * the runtime implements the C ABI of kiln-c/model.h over it. Everything in this
- * header is read or written by generated code: a change here must be made in
- * the lowering of the wrapper dialect as well. The asserted sizes are the layout
- * that the lowering emits.
+ * header is read or written by generated code. The compiler includes it and takes
+ * layouts, signatures and numbers from it (Codegen/RuntimeStruct.h), so that
+ * a field it does not fill in is an error when it is built. Padding has names.
  *
  * Sizes. A dimension is an int64_t: a value >= 0 is the size itself; a value < 0
  * is the size expression number -(value + 1), computed by `kiln_program.eval`
@@ -228,29 +228,5 @@ typedef struct {
 
 #define KILN_RT_WEIGHTS_MAGIC "KILNWTS1"
 #define KILN_RT_WEIGHTS_OFFSET 4096
-
-#ifdef __cplusplus
-#define KILN_RT_ASSERT(cond) static_assert(cond, "layout emitted by the wrapper lowering")
-#else
-#define KILN_RT_ASSERT(cond) _Static_assert(cond, "layout emitted by the wrapper lowering")
-#endif
-KILN_RT_ASSERT(sizeof(void *) == 8);
-KILN_RT_ASSERT(sizeof(kiln_rt_tensor) == 32);
-KILN_RT_ASSERT(sizeof(kiln_rt_constant) == 48);
-KILN_RT_ASSERT(sizeof(kiln_rt_fold) == 32);
-KILN_RT_ASSERT(sizeof(kiln_rt_symbol) == 24);
-KILN_RT_ASSERT(sizeof(struct kiln_rt_run) == 56);
-KILN_RT_ASSERT(sizeof(kiln_rt_externs) == 48);
-KILN_RT_ASSERT(sizeof(kiln_rt_program) == 184);
-KILN_RT_ASSERT(sizeof(kiln_rt_image) == 24);
-KILN_RT_ASSERT(sizeof(kiln_rt_device_kernel) == 88);
-KILN_RT_ASSERT(sizeof(kiln_rt_tensor_map) == 32);
-KILN_RT_ASSERT(sizeof(kiln_rt_device) == 24);
-KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, info) == 24);
-KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, weights) == 64);
-KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, bind) == 96);
-KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, main) == 120);
-KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, num_expressions) == 128);
-KILN_RT_ASSERT(__builtin_offsetof(kiln_rt_program, externs) == 160);
 
 #endif /* KILN_RUNTIME_IR_INTERFACE_H */

@@ -1,22 +1,9 @@
-#include "kiln/Codegen/Globals.h"
+// Constant data as LLVM globals: strings, numbers, addresses, and structs of the runtime.
+#include "Codegen/Globals.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 using namespace mlir;
 using namespace kiln::codegen;
-
-LLVM::LLVMStructType Globals::structType(StringRef fields) {
-  SmallVector<Type> types;
-  for (char field : fields) {
-    if (field == 'p')
-      types.push_back(LLVM::LLVMPointerType::get(builder.getContext()));
-    else
-      types.push_back(builder.getIntegerType(field == 'b'   ? 8
-                                             : field == 'h' ? 16
-                                             : field == 'i' ? 32
-                                                            : 64));
-  }
-  return LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
-}
 
 static constexpr StringLiteral entrySection = ".data.rel.ro.kiln_entry";
 
@@ -54,7 +41,7 @@ std::string Globals::numbers(ArrayRef<int64_t> values, Place place) {
   return entry->second;
 }
 
-Value Globals::emit(const Field &field, Type type) {
+Value Globals::emit(const FieldValue &field, Type type) {
   if (auto *number = std::get_if<int64_t>(&field))
     return LLVM::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, *number));
   const std::string &name = std::get<std::string>(field);
@@ -64,23 +51,23 @@ Value Globals::emit(const Field &field, Type type) {
 }
 
 std::string Globals::pointers(ArrayRef<std::string> symbols) {
-  SmallVector<SmallVector<Field>> rows;
-  for (const std::string &symbol : symbols)
-    rows.push_back({symbol});
-  return structs("kiln_pointers_" + std::to_string(next++), structType("p"), rows);
+  SmallVector<StructValue> rows(symbols.size());
+  for (auto [row, symbol] : llvm::zip_equal(rows, symbols))
+    row.add("an address", getScalarTypeOf<const void *>(), 1, FieldValue(symbol));
+  return array("kiln_pointers_" + std::to_string(next++), rows, Place::Anywhere);
 }
 
-std::string Globals::structs(StringRef name, LLVM::LLVMStructType type,
-                             ArrayRef<SmallVector<Field>> rows, Place place) {
+std::string Globals::array(StringRef name, ArrayRef<StructValue> rows, Place place) {
   if (rows.empty())
     return "";
+  LLVM::LLVMStructType type = rows.front().getType(builder.getContext());
   auto arrayType = LLVM::LLVMArrayType::get(type, rows.size());
   LLVM::GlobalOp global = create(arrayType, name, {}, place);
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&global.getInitializerRegion());
   Value value = LLVM::UndefOp::create(builder, loc, arrayType);
   for (auto [i, row] : llvm::enumerate(rows))
-    for (auto [k, field] : llvm::enumerate(row))
+    for (auto [k, field] : llvm::enumerate(row.values))
       value = LLVM::InsertValueOp::create(
           builder, loc, value, emit(field, type.getBody()[k]),
           ArrayRef<int64_t>{static_cast<int64_t>(i), static_cast<int64_t>(k)});
@@ -88,7 +75,8 @@ std::string Globals::structs(StringRef name, LLVM::LLVMStructType type,
   return name.str();
 }
 
-void Globals::exported(StringRef name, LLVM::LLVMStructType type, ArrayRef<Field> fields) {
+void Globals::exported(StringRef name, const StructValue &exported) {
+  LLVM::LLVMStructType type = exported.getType(builder.getContext());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(builder.getInsertionBlock());
   auto global =
@@ -98,7 +86,7 @@ void Globals::exported(StringRef name, LLVM::LLVMStructType type, ArrayRef<Field
   global.setSection(entrySection);
   builder.createBlock(&global.getInitializerRegion());
   Value value = LLVM::UndefOp::create(builder, loc, type);
-  for (auto [k, field] : llvm::enumerate(fields))
+  for (auto [k, field] : llvm::enumerate(exported.values))
     value = LLVM::InsertValueOp::create(builder, loc, value, emit(field, type.getBody()[k]),
                                         ArrayRef<int64_t>{static_cast<int64_t>(k)});
   LLVM::ReturnOp::create(builder, loc, value);

@@ -1,4 +1,7 @@
+// What every kernel for a CPU begins with: its arguments, its symbols and the addresses of its
+// buffers.
 #include "kiln/Codegen/KernelFrame.h"
+#include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -7,6 +10,8 @@
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
+
+static_assert(kernel::firstFailureCode == KILN_RT_ERROR_FAILURE);
 
 /// Loop variables are numbered from here, past any dim of a region.
 static constexpr unsigned firstVariable = 1u << 16;
@@ -25,9 +30,8 @@ Type codegen::getStorageType(Type elementType) {
 KernelFrame::KernelFrame(kernel::FuncOp func, const CPUInfo &target)
     : func(func), target(target), builder(func.getContext()), loc(func.getLoc()),
       nextVariable(firstVariable) {
-  Type ptr = ptrType(), i64 = builder.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
-                                          {ptr, ptr, i64, ptr, ptr});
+  Type ptr = ptrType();
+  auto type = CFunctionType<kiln_rt_kernel>::get(builder.getContext());
   function = LLVM::LLVMFuncOp::create(builder, loc, func.getName(), type);
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);

@@ -13,7 +13,8 @@ void HostProgram::emitBind() {
   if (getSymbols().empty())
     return;
   loc = program.getLoc();
-  beginFunction("kiln_bind", i32Type, {ptr, ptr});
+  beginFunction("kiln_bind",
+                CFunctionType<decltype(kiln_rt_program::bind)>::get(builder.getContext()));
   placeAtEntry(function);
   Value shapes = function.getArgument(0), symbols = function.getArgument(1);
   llvm::StringMap<Value> values;
@@ -79,7 +80,8 @@ void HostProgram::findEntrySizes() {
 }
 
 void HostProgram::emitSizes() {
-  beginFunction("kiln_sizes", i64, {ptr});
+  beginFunction("kiln_sizes",
+                CFunctionType<decltype(kiln_rt_program::sizes)>::get(builder.getContext()));
   placeAtEntry(function);
   Value symbols = function.getArgument(0);
   ExprEmitter exprs(builder, loc, [&](StringRef name) { return loadSymbol(symbols, name); });
@@ -92,7 +94,8 @@ void HostProgram::emitSizes() {
 }
 
 void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
-  beginFunction("kiln_eval", i64, {ptr, i64});
+  beginFunction("kiln_eval",
+                CFunctionType<decltype(kiln_rt_program::eval)>::get(builder.getContext()));
   placeAtEntry(function);
   Value symbols = function.getArgument(0);
   Block *entry = builder.getInsertionBlock();

@@ -1,7 +1,7 @@
 // Calls of libraries and of C functions: what runtime/extern.h describes, as constant data, and the
 // call in main.
+#include "Codegen/Globals.h"
 #include "HostProgram.h"
-#include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/ADT/SmallSet.h"
@@ -12,28 +12,6 @@ using namespace kiln::codegen;
 using namespace kiln::host;
 using namespace kiln::wrapper;
 
-// Values of runtime/extern.h.
-enum ExternKind : int64_t {
-  externNone,
-  externTensor,
-  externItem,
-  externInt,
-  externNumber,
-  externBool,
-  externFloat,
-  externComplex,
-  externString,
-  externDType,
-  externDevice,
-  externLayout,
-  externMemoryFormat,
-  externList,
-  externDict
-};
-
-/// The fields of kiln_extern_call.
-static constexpr StringLiteral callFields = "ppppppppiiiiiii";
-
 namespace {
 
 /// Flattens the arguments of one call: rows of kiln_extern_value, and the numbers of its run.
@@ -41,52 +19,52 @@ class ArgumentWriter {
 public:
   explicit ArgumentWriter(Globals *globals) : globals(globals) {}
 
-  SmallVector<SmallVector<Globals::Field>> rows;
+  SmallVector<Row<kiln_extern_value>> rows;
   /// Values of symbolic integers, in the order of their numbers.
   SmallVector<sym::Expr> numbers;
 
   void write(Attribute attr) {
     if (isa<UnitAttr>(attr)) {
-      row(externNone);
+      row(KILN_EXTERN_NONE);
     } else if (auto tensor = dyn_cast<torch::ArgAttr>(attr)) {
-      row(externTensor, tensor.getIndex());
+      row(KILN_EXTERN_TENSOR, tensor.getIndex());
     } else if (auto item = dyn_cast<torch::ScalarAttr>(attr)) {
-      row(externItem, item.getIndex());
+      row(KILN_EXTERN_ITEM, item.getIndex());
     } else if (auto expr = dyn_cast<sym::ExprAttr>(attr)) {
-      row(externNumber, numbers.size());
+      row(KILN_EXTERN_NUMBER, numbers.size());
       numbers.push_back(expr.getValue());
     } else if (auto boolean = dyn_cast<BoolAttr>(attr)) {
-      row(externBool, boolean.getValue());
+      row(KILN_EXTERN_BOOL, boolean.getValue());
     } else if (auto integer = dyn_cast<IntegerAttr>(attr)) {
-      row(externInt, integer.getInt());
+      row(KILN_EXTERN_INT, integer.getInt());
     } else if (auto floating = dyn_cast<FloatAttr>(attr)) {
-      row(externFloat, llvm::bit_cast<int64_t>(floating.getValueAsDouble()));
+      row(KILN_EXTERN_FLOAT, llvm::bit_cast<int64_t>(floating.getValueAsDouble()));
     } else if (auto complex = dyn_cast<torch::ComplexAttr>(attr)) {
-      row(externComplex);
+      row(KILN_EXTERN_COMPLEX);
       write(complex.getReal());
       write(complex.getImag());
     } else if (auto text = dyn_cast<StringAttr>(attr)) {
-      row(externString, 0, text.getValue());
+      row(KILN_EXTERN_STRING, 0, text.getValue());
     } else if (auto dtype = dyn_cast<torch::DTypeAttr>(attr)) {
       ElementCode element = describeElement(dtype.getType());
-      row(externDType, 256 * element.code + element.bits);
+      row(KILN_EXTERN_DTYPE, 256 * element.code + element.bits);
     } else if (auto device = dyn_cast<torch::DeviceAttr>(attr)) {
-      row(externDevice, 0, device.getName());
+      row(KILN_EXTERN_DEVICE, 0, device.getName());
     } else if (auto layout = dyn_cast<torch::LayoutAttr>(attr)) {
-      row(externLayout, 0, torch::stringify(layout.getValue()));
+      row(KILN_EXTERN_LAYOUT, 0, torch::stringify(layout.getValue()));
     } else if (auto format = dyn_cast<torch::MemoryFormatAttr>(attr)) {
-      row(externMemoryFormat, 0, torch::stringify(format.getValue()));
+      row(KILN_EXTERN_MEMORY_FORMAT, 0, torch::stringify(format.getValue()));
     } else if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
       auto keys = dictionary.getAs<ArrayAttr>("keys"),
            values = dictionary.getAs<ArrayAttr>("values");
-      row(externDict, 0, {}, keys.size());
+      row(KILN_EXTERN_DICT, 0, {}, keys.size());
       for (auto [key, value] : llvm::zip_equal(keys, values)) {
         write(key);
         write(value);
       }
     } else {
       auto list = cast<ArrayAttr>(attr); // lowering refuses everything else
-      row(externList, 0, {}, list.size());
+      row(KILN_EXTERN_LIST, 0, {}, list.size());
       for (Attribute element : list)
         write(element);
     }
@@ -94,7 +72,10 @@ public:
 
 private:
   void row(int64_t kind, int64_t value = 0, std::optional<StringRef> text = {}, int64_t count = 0) {
-    rows.push_back({kind, count, value, text ? globals->string(*text) : std::string()});
+    rows.push_back(makeRow<kiln_extern_value>(
+        KILN_FIELD(kiln_extern_value, kind, kind), KILN_FIELD(kiln_extern_value, count, count),
+        KILN_FIELD(kiln_extern_value, value, value),
+        KILN_FIELD(kiln_extern_value, text, text ? globals->string(*text) : std::string())));
   }
 
   Globals *globals;
@@ -146,10 +127,9 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   Value buffers = storeAddresses(call->getOperands());
   if (call.getLibrary() == torch::cLibrary || call.getLibrary() == torch::runtimeLibrary)
     return emitCustomCall(call, buffers, table);
-  LLVM::LLVMFuncOp function = declare(runtimeName("extern"), i32Type, {ptr, i32Type, ptr, ptr});
-  Value status = LLVM::CallOp::create(builder, loc, function,
-                                      ValueRange{run, i32(externCalls.size()), buffers, table})
-                     .getResult();
+  RuntimeFunction function =
+      choose(KILN_FUNCTION(kiln_rt_extern), KILN_FUNCTION(kiln_rt_device_extern));
+  Value status = this->call(function, {run, i32(externCalls.size()), buffers, table}).getResult();
   externCalls.push_back(call);
   emitCheck(status);
 }
@@ -164,31 +144,25 @@ void HostProgram::emitCustomCall(ExternCallOp call, Value buffers, Value numbers
     builder.setInsertionPointToStart(module.getBody());
     if (!module.lookupSymbol(name))
       LLVM::LLVMFuncOp::create(builder, loc, name,
-                               LLVM::LLVMFunctionType::get(i32Type, {ptr, i64, ptr, i64, ptr}));
+                               CFunctionType<kiln_custom_op_fn>::get(builder.getContext()));
     std::string suffix = "custom_" + std::to_string(numCustomCalls++);
-    description = globals->structs("kiln_extern_call_" + suffix, globals->structType(callFields),
-                                   {describeCall(call, suffix, 0)});
+    SmallVector<Row<kiln_extern_call>> rows = {describeCall(call, suffix, 0)};
+    description = globals->structs("kiln_extern_call_" + suffix, rows);
   }
   // The runtime's functions take tensors in the host's memory, also in a model for a device.
   bool onCopies = isDevice() && call.getLibrary() == torch::runtimeLibrary;
-  LLVM::LLVMFuncOp caller =
-      declare(onCopies ? "kiln_rt_device_custom_on_host" : runtimeName("custom"), i32Type,
-              {ptr, ptr, ptr, ptr, ptr});
+  RuntimeFunction caller =
+      onCopies ? KILN_FUNCTION(kiln_rt_device_custom_on_host)
+               : choose(KILN_FUNCTION(kiln_rt_custom), KILN_FUNCTION(kiln_rt_device_custom));
   auto address = [&](StringRef symbol) -> Value {
     return LLVM::AddressOfOp::create(builder, loc, ptr, symbol);
   };
   emitCheck(
-      LLVM::CallOp::create(builder, loc, caller,
-                           ValueRange{run, address(description), address(name), buffers, numbers})
-          .getResult());
+      this->call(caller, {run, address(description), address(name), buffers, numbers}).getResult());
 }
 
-/// A kiln_extern_call.
-SmallVector<Globals::Field> HostProgram::describeCall(ExternCallOp call, StringRef suffix,
-                                                      int64_t library) {
-  auto add = [&](StringRef name, StringRef fields, auto &&rows) {
-    return globals->structs((name + suffix).str(), globals->structType(fields), rows);
-  };
+Row<kiln_extern_call> HostProgram::describeCall(ExternCallOp call, StringRef suffix,
+                                                int64_t library) {
   ArgumentWriter arguments(globals);
   for (Attribute attr : call.getArgs())
     arguments.write(attr);
@@ -196,34 +170,47 @@ SmallVector<Globals::Field> HostProgram::describeCall(ExternCallOp call, StringR
   if (ArrayAttr given = call.getNamesAttr())
     for (auto name : given.getAsRange<StringAttr>())
       names.push_back(globals->string(name));
-  SmallVector<SmallVector<Globals::Field>> tensors;
+  SmallVector<Row<kiln_extern_tensor>> tensors;
   for (Value buffer : call->getOperands()) {
     auto type = cast<BufferType>(buffer.getType());
     ElementCode element = describeElement(type.getElementType());
-    tensors.push_back({element.code, element.bits, static_cast<int64_t>(type.getSizes().size())});
+    tensors.push_back(
+        makeRow<kiln_extern_tensor>(KILN_FIELD(kiln_extern_tensor, code, element.code),
+                                    KILN_FIELD(kiln_extern_tensor, bits, element.bits),
+                                    KILN_FIELD(kiln_extern_tensor, rank, type.getSizes().size())));
   }
-  return {globals->string(call.getCallee()),
-          globals->string(torch::describe(call.getLoc())),
-          add("kiln_extern_values_", "iilp", arguments.rows),
-          names.empty() ? std::string() : globals->pointers(names),
-          add("kiln_extern_tensors_", "bbh", tensors),
-          globals->numbers(call.getProjection()),
-          globals->numbers(call.getSizes()),
-          globals->numbers(call.getUpdates()),
-          library,
-          static_cast<int64_t>(call.getArgs().size()),
-          static_cast<int64_t>(arguments.rows.size()),
-          static_cast<int64_t>(call.getIns().size()),
-          static_cast<int64_t>(call.getOuts().size()),
-          static_cast<int64_t>(call.getUpdates().size()),
-          static_cast<int64_t>(call.getSizes().size() / 2)};
+  auto nameOf = [&](StringRef table) { return (table + suffix).str(); };
+  // The names of equal texts and numbers are given in the order of the fields.
+  std::string callee = globals->string(call.getCallee()),
+              where = globals->string(torch::describe(call.getLoc())),
+              values = globals->structs(nameOf("kiln_extern_values_"), arguments.rows),
+              argumentNames = names.empty() ? std::string() : globals->pointers(names),
+              types = globals->structs(nameOf("kiln_extern_tensors_"), tensors),
+              projection = globals->numbers(call.getProjection()),
+              sizes = globals->numbers(call.getSizes()),
+              updates = globals->numbers(call.getUpdates());
+  return makeRow<kiln_extern_call>(
+      KILN_FIELD(kiln_extern_call, callee, callee), KILN_FIELD(kiln_extern_call, where, where),
+      KILN_FIELD(kiln_extern_call, args, values),
+      KILN_FIELD(kiln_extern_call, names, argumentNames),
+      KILN_FIELD(kiln_extern_call, tensors, types),
+      KILN_FIELD(kiln_extern_call, projection, projection),
+      KILN_FIELD(kiln_extern_call, sizes, sizes), KILN_FIELD(kiln_extern_call, updates, updates),
+      KILN_FIELD(kiln_extern_call, library, library),
+      KILN_FIELD(kiln_extern_call, num_args, call.getArgs().size()),
+      KILN_FIELD(kiln_extern_call, num_values, arguments.rows.size()),
+      KILN_FIELD(kiln_extern_call, num_operands, call.getIns().size()),
+      KILN_FIELD(kiln_extern_call, num_results, call.getOuts().size()),
+      KILN_FIELD(kiln_extern_call, num_updates, call.getUpdates().size()),
+      KILN_FIELD(kiln_extern_call, num_sizes, call.getSizes().size() / 2),
+      KILN_FIELD(kiln_extern_call, reserved, 0));
 }
 
 std::string HostProgram::emitExterns() {
   if (externCalls.empty())
     return "";
   SmallVector<StringRef> libraries;
-  SmallVector<SmallVector<Globals::Field>> calls;
+  SmallVector<Row<kiln_extern_call>> calls;
   for (ExternCallOp call : externCalls) {
     auto *library = llvm::find(libraries, call.getLibrary());
     int64_t libraryNumber = library - libraries.begin();
@@ -231,22 +218,21 @@ std::string HostProgram::emitExterns() {
       libraries.push_back(call.getLibrary());
     calls.push_back(describeCall(call, std::to_string(calls.size()), libraryNumber));
   }
-  LLVM::LLVMFuncOp open = declare("kiln_rt_open_externs", i32Type, {ptr});
-  LLVM::LLVMFuncOp close =
-      declare("kiln_rt_close_externs", LLVM::LLVMVoidType::get(builder.getContext()), {ptr});
-  LLVM::LLVMFuncOp drop =
-      declare("kiln_rt_drop_kept", LLVM::LLVMVoidType::get(builder.getContext()), {ptr});
+  LLVM::LLVMFuncOp open = declare(KILN_FUNCTION(kiln_rt_open_externs)),
+                   close = declare(KILN_FUNCTION(kiln_rt_close_externs)),
+                   drop = declare(KILN_FUNCTION(kiln_rt_drop_kept));
   SmallVector<std::string> libraryNames;
   for (StringRef library : libraries)
     libraryNames.push_back(globals->string(library));
-  SmallVector<Globals::Field> externs = {
-      globals->pointers(libraryNames),
-      globals->structs("kiln_extern_calls", globals->structType(callFields), calls),
-      static_cast<int64_t>(libraries.size()),
-      static_cast<int64_t>(calls.size()),
-      open.getName().str(),
-      close.getName().str(),
-      drop.getName().str()};
-  SmallVector<SmallVector<Globals::Field>> rows = {externs};
-  return globals->structs("kiln_externs", globals->structType("ppiippp"), rows);
+  std::string libraryTable = globals->pointers(libraryNames),
+              callTable = globals->structs("kiln_extern_calls", calls);
+  SmallVector<Row<kiln_rt_externs>> rows = {
+      makeRow<kiln_rt_externs>(KILN_FIELD(kiln_rt_externs, libraries, libraryTable),
+                               KILN_FIELD(kiln_rt_externs, calls, callTable),
+                               KILN_FIELD(kiln_rt_externs, num_libraries, libraries.size()),
+                               KILN_FIELD(kiln_rt_externs, num_calls, calls.size()),
+                               KILN_FIELD(kiln_rt_externs, open, open.getName().str()),
+                               KILN_FIELD(kiln_rt_externs, close, close.getName().str()),
+                               KILN_FIELD(kiln_rt_externs, drop, drop.getName().str()))};
+  return globals->structs("kiln_externs", rows);
 }

@@ -1,6 +1,6 @@
 // The functions that run the program and its nested graphs.
 #include "HostProgram.h"
-#include "kiln/Codegen/Globals.h"
+#include "Codegen/Globals.h"
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Host/Device.h"
 
@@ -9,9 +9,6 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::host;
 using namespace kiln::wrapper;
-
-/// Fields of kiln_rt_run, all of them pointers.
-enum RunField { runInputs, runOutputs, runArena, runWeights, runSymbols, runError, runSegments };
 
 HostProgram::HostProgram(ProgramOp program, const HostTablesOptions &options)
     : program(program), options(options), builder(program), loc(program.getLoc()),
@@ -41,29 +38,39 @@ LogicalResult HostProgram::emit() {
 
 //===-- Pieces of functions -----------------------------------------------------------------===//
 
-LLVM::LLVMFuncOp HostProgram::beginFunction(StringRef name, Type result, ArrayRef<Type> arguments) {
+LLVM::LLVMFuncOp HostProgram::beginFunction(StringRef name, LLVM::LLVMFunctionType type) {
   builder.setInsertionPointToEnd(program->getParentOfType<ModuleOp>().getBody());
-  function =
-      LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, arguments),
-                               LLVM::Linkage::Internal, /*dsoLocal=*/true);
+  function = LLVM::LLVMFuncOp::create(builder, loc, name, type, LLVM::Linkage::Internal,
+                                      /*dsoLocal=*/true);
   builder.setInsertionPointToStart(function.addEntryBlock(builder));
   loadedSymbols.clear();
   symbolValues = {};
   return function;
 }
 
-LLVM::LLVMFuncOp HostProgram::declare(StringRef name, Type result, ArrayRef<Type> arguments) {
+LLVM::LLVMFuncOp HostProgram::declare(StringRef name, LLVM::LLVMFunctionType type) {
   auto module = program->getParentOfType<ModuleOp>();
   if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
     return known;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(module.getBody());
-  auto declared =
-      LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, arguments));
+  auto declared = LLVM::LLVMFuncOp::create(builder, loc, name, type);
   // In this very link: no detour through the global offset table.
   declared.setVisibility_(LLVM::Visibility::Hidden);
   declared.setDsoLocal(true);
   return declared;
+}
+
+LLVM::LLVMFuncOp HostProgram::declare(const RuntimeFunction &function) {
+  return declare(function.name, function.getType(builder.getContext()));
+}
+
+LLVM::CallOp HostProgram::call(const RuntimeFunction &function, ValueRange operands) {
+  return LLVM::CallOp::create(builder, loc, declare(function), operands);
+}
+
+Value HostProgram::loadRunField(size_t offset) {
+  return load(ptr, run, static_cast<int64_t>(offset / sizeof(void *)));
 }
 
 Value HostProgram::load(Type type, Value base, int64_t index) {
@@ -178,13 +185,13 @@ void HostProgram::emitFunction(HostFunctionOpInterface source) {
   if (!isMain)
     types.append(1 + source.getNumArguments() + source.getNumResults(), ptr);
   std::string name = isMain ? "kiln_main" : "kiln_graph_" + std::to_string(graphs.size());
-  beginFunction(name, i32Type, types);
+  beginFunction(name, LLVM::LLVMFunctionType::get(i32Type, types));
   run = function.getArgument(0);
-  arena = isMain ? load(ptr, run, runArena) : function.getArgument(1);
+  arena = isMain ? loadRunField(offsetof(kiln_rt_run, arena)) : function.getArgument(1);
   if (numSegments)
-    segments = load(ptr, run, runSegments);
-  weights = load(ptr, run, runWeights);
-  symbolValues = load(ptr, run, runSymbols);
+    segments = loadRunField(offsetof(kiln_rt_run, segments));
+  weights = loadRunField(offsetof(kiln_rt_run, weights));
+  symbolValues = loadRunField(offsetof(kiln_rt_run, symbols));
   size_t numArguments = 0, numGiven = 0;
   for (Operation &op : body) {
     numArguments = std::max(numArguments, countArguments(op));
@@ -199,8 +206,8 @@ void HostProgram::emitFunction(HostFunctionOpInterface source) {
                                    ExprEmitter(builder, loc, nullptr).constant(numGiven));
   Value inputs;
   if (isMain) {
-    inputs = load(ptr, run, runInputs);
-    outputs = load(ptr, run, runOutputs);
+    inputs = loadRunField(offsetof(kiln_rt_run, inputs));
+    outputs = loadRunField(offsetof(kiln_rt_run, outputs));
   }
   for (auto [i, input] : llvm::enumerate(source.getArguments()))
     if (!input.use_empty())
@@ -282,12 +289,7 @@ void HostProgram::emitCheck(Value status) {
 
 LLVM::LLVMFuncOp HostProgram::declareKernel(kernel::FuncOp kernel) {
   scratchBytes = std::max(scratchBytes, getScratchBytes(kernel));
-  return declare(kernel.getName(), LLVM::LLVMVoidType::get(builder.getContext()),
-                 {ptr, ptr, i64, ptr, ptr});
-}
-
-std::string HostProgram::runtimeName(StringRef function) const {
-  return ((isDevice() ? "kiln_rt_device_" : "kiln_rt_") + function).str();
+  return declare(kernel.getName(), CFunctionType<kiln_rt_kernel>::get(builder.getContext()));
 }
 
 std::string HostProgram::declareData(StringRef name) {
@@ -305,7 +307,8 @@ std::string HostProgram::declareData(StringRef name) {
 
 void HostProgram::emitLaunch(LaunchOp launch) {
   kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
-  LLVM::LLVMFuncOp start = declare(runtimeName("launch"), i32Type, {ptr, ptr, ptr, i64});
+  LLVM::LLVMFuncOp start =
+      declare(choose(KILN_FUNCTION(kiln_rt_launch), KILN_FUNCTION(kiln_rt_device_launch)));
   Value buffers = storeAddresses(launch.getOperands());
   Value address =
       isDevice() ? LLVM::AddressOfOp::create(builder, loc, ptr,
@@ -345,8 +348,7 @@ void HostProgram::copyBytes(Value to, Value from, Value bytes) {
     LLVM::MemcpyOp::create(builder, loc, to, from, bytes, /*isVolatile=*/false);
     return;
   }
-  LLVM::LLVMFuncOp copy = declare("kiln_rt_device_copy", i32Type, {ptr, ptr, ptr, i64});
-  emitCheck(LLVM::CallOp::create(builder, loc, copy, ValueRange{run, to, from, bytes}).getResult());
+  emitCheck(call(KILN_FUNCTION(kiln_rt_device_copy), {run, to, from, bytes}).getResult());
 }
 
 void HostProgram::emitCopy(CopyOp copy) {
@@ -367,16 +369,11 @@ void HostProgram::emitCopy(CopyOp copy) {
                                  sizes,
                                  number(sym::Expr(static_cast<int64_t>(rank))),
                                  number(sym::Expr(item))};
-  SmallVector<Type> types = {ptr, ptr, ptr, ptr, ptr, i64, i64};
   if (isDevice()) {
     operands.insert(operands.begin(), run);
-    types.insert(types.begin(), ptr);
-    LLVM::LLVMFuncOp strided = declare("kiln_rt_device_copy_strided", i32Type, types);
-    return emitCheck(LLVM::CallOp::create(builder, loc, strided, operands).getResult());
+    return emitCheck(call(KILN_FUNCTION(kiln_rt_device_copy_strided), operands).getResult());
   }
-  LLVM::LLVMFuncOp strided =
-      declare("kiln_rt_copy", LLVM::LLVMVoidType::get(builder.getContext()), types);
-  LLVM::CallOp::create(builder, loc, strided, operands);
+  call(KILN_FUNCTION(kiln_rt_copy), operands);
 }
 
 //===-- What depends on data ----------------------------------------------------------------===//
@@ -385,7 +382,6 @@ Value HostProgram::loadData(Type type, Value address) {
   if (!isDevice())
     return load(type, address, 0);
   // The device has to come to here first.
-  LLVM::LLVMFuncOp read = declare("kiln_rt_device_read", i32Type, {ptr, ptr, ptr, i64});
   Value memory;
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -394,8 +390,7 @@ Value HostProgram::loadData(Type type, Value address) {
     memory = LLVM::AllocaOp::create(builder, loc, ptr, i64, one);
   }
   Value bytes = number(sym::Expr(static_cast<int64_t>(type.getIntOrFloatBitWidth() / 8)));
-  emitCheck(LLVM::CallOp::create(builder, loc, read, ValueRange{run, memory, address, bytes})
-                .getResult());
+  emitCheck(call(KILN_FUNCTION(kiln_rt_device_read), {run, memory, address, bytes}).getResult());
   return LLVM::LoadOp::create(builder, loc, type, memory);
 }
 
@@ -407,10 +402,11 @@ void HostProgram::emitDefine(DefineOp define) {
 }
 
 void HostProgram::emitReserve(ReserveOp reserve) {
-  LLVM::LLVMFuncOp make = declare(runtimeName("reserve"), i32Type, {ptr, i64, i64});
   Value number = this->number(sym::Expr(static_cast<int64_t>(reserve.getSegment()) - 1));
   Value bytes = checkedNumber(reserve.getBytes().getValue());
-  emitCheck(LLVM::CallOp::create(builder, loc, make, ValueRange{run, number, bytes}).getResult());
+  RuntimeFunction make =
+      choose(KILN_FUNCTION(kiln_rt_reserve), KILN_FUNCTION(kiln_rt_device_reserve));
+  emitCheck(call(make, {run, number, bytes}).getResult());
 }
 
 bool HostProgram::isLate(unsigned output) {
@@ -421,15 +417,15 @@ bool HostProgram::isLate(unsigned output) {
 
 Value HostProgram::bindOutput(unsigned index) {
   if (isLate(index) && boundOutputs.insert(index).second) {
-    LLVM::LLVMFuncOp bind = declare(runtimeName("bind_output"), i32Type, {ptr, i64});
+    RuntimeFunction bind =
+        choose(KILN_FUNCTION(kiln_rt_bind_output), KILN_FUNCTION(kiln_rt_device_bind_output));
     Value number = this->number(sym::Expr(static_cast<int64_t>(index)));
-    emitCheck(LLVM::CallOp::create(builder, loc, bind, ValueRange{run, number}).getResult());
+    emitCheck(call(bind, {run, number}).getResult());
   }
   return load(ptr, outputs, index);
 }
 
 void HostProgram::failUnless(Value holds, StringRef message, ArrayRef<sym::Expr> symbols) {
-  LLVM::LLVMFuncOp fail = declare("kiln_rt_assert_failed", i32Type, {ptr, ptr, ptr, i64});
   Block *broken = function.addBlock(), *next = function.addBlock();
   LLVM::CondBrOp::create(builder, loc, holds, next, broken);
   builder.setInsertionPointToEnd(broken);
@@ -446,8 +442,7 @@ void HostProgram::failUnless(Value holds, StringRef message, ArrayRef<sym::Expr>
                              : LLVM::AddressOfOp::create(builder, loc, ptr, table).getResult();
   Value count = number(sym::Expr(static_cast<int64_t>(numbers.size())));
   Value status =
-      LLVM::CallOp::create(builder, loc, fail, ValueRange{run, text(message), list, count})
-          .getResult();
+      call(KILN_FUNCTION(kiln_rt_assert_failed), {run, text(message), list, count}).getResult();
   LLVM::BrOp::create(builder, loc, ValueRange(status), errorBlock);
   builder.setInsertionPointToEnd(next);
 }

@@ -6,8 +6,8 @@
 #ifndef KILN_LIB_HOST_HOSTPROGRAM_H
 #define KILN_LIB_HOST_HOSTPROGRAM_H
 
+#include "Codegen/Globals.h"
 #include "kiln/Codegen/ExprEmitter.h"
-#include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Host/ModelInfo.h"
@@ -43,14 +43,20 @@ private:
   void emitEval(llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
   // Rows of its tables (HostTables.cpp).
-  using Row = llvm::SmallVector<codegen::Globals::Field>;
-  Row makeTensorRow(llvm::StringRef name, mlir::Type type, int64_t flags,
-                    llvm::ArrayRef<sym::Expr> strides);
-  llvm::SmallVector<Row> makeInputRows();
-  llvm::SmallVector<Row> makeOutputRows();
+  template <typename Struct> using Rows = llvm::SmallVector<codegen::Row<Struct>>;
+  codegen::Row<kiln_rt_tensor> makeTensorRow(llvm::StringRef name, mlir::Type type, int64_t flags,
+                                             llvm::ArrayRef<sym::Expr> strides);
+  Rows<kiln_rt_tensor> makeInputRows();
+  Rows<kiln_rt_tensor> makeOutputRows();
   /// `rows` gets the number of each constant's row.
-  llvm::SmallVector<Row> makeConstantRows(llvm::DenseMap<mlir::Value, int64_t> &rows);
-  llvm::SmallVector<Row> makeSymbolRows();
+  Rows<kiln_rt_constant> makeConstantRows(llvm::DenseMap<mlir::Value, int64_t> &rows);
+  Rows<kiln_rt_symbol> makeSymbolRows();
+  codegen::Row<kiln_rt_constant> makeConstantRow(llvm::StringRef name, wrapper::BufferType type,
+                                                 wrapper::ConstantOp constant, int64_t cell);
+  /// Names of the messages of failures.
+  llvm::SmallVector<std::string> emitFailures();
+  /// The symbol of the weights in this file.
+  std::string declareWeights();
   /// The name of the kiln_rt_externs of all calls, or "" if there are none.
   std::string emitExterns();
 
@@ -62,8 +68,8 @@ private:
   void emitLaunch(wrapper::LaunchOp launch);
   void emitExternCall(wrapper::ExternCallOp call);
   void emitCustomCall(wrapper::ExternCallOp call, mlir::Value buffers, mlir::Value numbers);
-  llvm::SmallVector<codegen::Globals::Field> describeCall(wrapper::ExternCallOp call,
-                                                          llvm::StringRef suffix, int64_t library);
+  codegen::Row<kiln_extern_call> describeCall(wrapper::ExternCallOp call, llvm::StringRef suffix,
+                                              int64_t library);
   void emitCopy(wrapper::CopyOp copy);
   void emitAssert(wrapper::AssertOp assertion);
   void emitDefine(wrapper::DefineOp define);
@@ -98,15 +104,19 @@ private:
   void placeAtEntry(mlir::LLVM::LLVMFuncOp function);
 
   /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
-  mlir::LLVM::LLVMFuncOp beginFunction(llvm::StringRef name, mlir::Type result,
-                                       llvm::ArrayRef<mlir::Type> arguments);
-  mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::Type result,
-                                 llvm::ArrayRef<mlir::Type> arguments);
+  mlir::LLVM::LLVMFuncOp beginFunction(llvm::StringRef name, mlir::LLVM::LLVMFunctionType type);
+  mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::LLVM::LLVMFunctionType type);
+  mlir::LLVM::LLVMFuncOp declare(const codegen::RuntimeFunction &function);
+  /// Calls a function of the runtime.
+  mlir::LLVM::CallOp call(const codegen::RuntimeFunction &function, mlir::ValueRange operands);
   mlir::LLVM::LLVMFuncOp declareKernel(kernel::FuncOp kernel);
   /// Kernels run on a device, in whose memory buffers are.
   bool isDevice() const { return options.device; }
-  /// kiln_rt_NAME, or kiln_rt_device_NAME.
-  std::string runtimeName(llvm::StringRef function) const;
+  /// The runtime's function for the memory that buffers are in.
+  codegen::RuntimeFunction choose(const codegen::RuntimeFunction &onHost,
+                                  const codegen::RuntimeFunction &onDevice) const {
+    return isDevice() ? onDevice : onHost;
+  }
   /// Data that another object of the link has; returns the name.
   std::string declareData(llvm::StringRef name);
   /// The number at `address`, among the program's buffers.
@@ -114,6 +124,8 @@ private:
   /// memcpy among them.
   void copyBytes(mlir::Value to, mlir::Value from, mlir::Value bytes);
   mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
+  /// The pointer at `offset` bytes of kiln_rt_run.
+  mlir::Value loadRunField(size_t offset);
   mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
   std::optional<unsigned> getSymbolNumber(llvm::StringRef name) const;
   mlir::Value number(sym::Expr expr);

@@ -1,6 +1,6 @@
 // kiln_rt_program: the description of the model that the runtime reads.
+#include "Codegen/Globals.h"
 #include "HostProgram.h"
-#include "kiln/Codegen/Globals.h"
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Host/Device.h"
 
@@ -9,20 +9,6 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::host;
 using namespace kiln::wrapper;
-
-// Values of runtime/ir_interface.h.
-enum {
-  rtAbi = 1,
-  rtMutated = 1,
-  rtNone = 2,
-  rtLate = 8,
-  rtStrided = 16,
-  rtValue = 32,
-  rtUnplaced = 2,
-  rtMutableBuffer = 4,
-  rtExternalWeights = 1,
-  rtHasExpressions = 2
-};
 
 int64_t HostProgram::encode(sym::Expr size) {
   if (std::optional<int64_t> constant = size.constant(); constant && *constant >= 0)
@@ -43,45 +29,51 @@ std::string HostProgram::sizes(ArrayRef<sym::Expr> exprs, Globals::Place place) 
 //===-- kiln_program ------------------------------------------------------------------------===//
 
 std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
-  SmallVector<SmallVector<Globals::Field>> folds;
+  SmallVector<Row<kiln_rt_fold>> folds;
   for (FoldOp fold : getFolds(program)) {
     kernel::FuncOp kernel = kernels.lookup(fold.getKernelAttr().getAttr());
     SmallVector<int64_t> constants;
     for (Value constant : fold.getOperands())
       constants.push_back(rows.lookup(constant));
-    folds.push_back({declareKernel(kernel).getName().str(), *getGrid(kernel).constant(),
-                     static_cast<int64_t>(fold.getIns().size()),
-                     static_cast<int64_t>(fold.getOuts().size()), globals->numbers(constants)});
+    std::string cells = globals->numbers(constants);
+    folds.push_back(makeRow<kiln_rt_fold>(
+        KILN_FIELD(kiln_rt_fold, kernel, declareKernel(kernel).getName().str()),
+        KILN_FIELD(kiln_rt_fold, grid, *getGrid(kernel).constant()),
+        KILN_FIELD(kiln_rt_fold, num_operands, fold.getIns().size()),
+        KILN_FIELD(kiln_rt_fold, num_results, fold.getOuts().size()),
+        KILN_FIELD(kiln_rt_fold, constants, cells)));
   }
-  return globals->structs("kiln_folds", globals->structType("pliip"), folds);
+  return globals->structs("kiln_folds", folds);
 }
 
-HostProgram::Row HostProgram::makeTensorRow(StringRef name, Type type, int64_t flags,
-                                            ArrayRef<sym::Expr> strides) {
-  auto buffer = dyn_cast<BufferType>(type);
-  if (!buffer)
-    return {globals->string(name), 0, 0, 0, flags, std::string(), std::string()};
+Row<kiln_rt_tensor> HostProgram::makeTensorRow(StringRef name, Type type, int64_t flags,
+                                               ArrayRef<sym::Expr> strides) {
   constexpr auto atEntry = Globals::Place::Entry;
-  ElementCode element = describeElement(buffer.getElementType());
-  return {globals->string(name),
-          element.code,
-          element.bits,
-          static_cast<int64_t>(buffer.getSizes().size()),
-          flags,
-          sizes(buffer.getSizes(), atEntry),
-          strides.empty() ? std::string() : sizes(strides, atEntry)};
+  auto buffer = dyn_cast<BufferType>(type);
+  ElementCode element = buffer ? describeElement(buffer.getElementType()) : ElementCode();
+  ArrayRef<sym::Expr> shape = buffer ? buffer.getSizes() : ArrayRef<sym::Expr>();
+  if (!buffer)
+    strides = {};
+  std::string text = globals->string(name), sizeTable = sizes(shape, atEntry),
+              strideTable = sizes(strides, atEntry);
+  return makeRow<kiln_rt_tensor>(
+      KILN_FIELD(kiln_rt_tensor, name, text), KILN_FIELD(kiln_rt_tensor, code, element.code),
+      KILN_FIELD(kiln_rt_tensor, bits, element.bits),
+      KILN_FIELD(kiln_rt_tensor, rank, shape.size()), KILN_FIELD(kiln_rt_tensor, flags, flags),
+      KILN_FIELD(kiln_rt_tensor, shape, sizeTable),
+      KILN_FIELD(kiln_rt_tensor, strides, strideTable));
 }
 
-SmallVector<HostProgram::Row> HostProgram::makeInputRows() {
-  SmallVector<Row> rows;
+SmallVector<Row<kiln_rt_tensor>> HostProgram::makeInputRows() {
+  SmallVector<Row<kiln_rt_tensor>> rows;
   for (unsigned i = 0; i < program.getNumArguments(); ++i) {
-    int64_t flags = program.isMutated(i) ? rtMutated : 0;
+    int64_t flags = program.isMutated(i) ? KILN_RT_MUTATED : 0;
     SmallVector<sym::Expr> strides;
     if (auto value = program.getArgAttrOfType<sym::ExprAttr>(i, valueAttrName)) {
-      flags |= rtValue;
+      flags |= KILN_RT_VALUE;
       strides.push_back(value.getValue());
     } else if (auto wanted = program.getArgAttrOfType<sym::ShapeAttr>(i, stridesAttrName)) {
-      flags |= rtStrided;
+      flags |= KILN_RT_STRIDED;
       llvm::append_range(strides, wanted.getSizes());
     }
     rows.push_back(
@@ -90,12 +82,12 @@ SmallVector<HostProgram::Row> HostProgram::makeInputRows() {
   return rows;
 }
 
-SmallVector<HostProgram::Row> HostProgram::makeOutputRows() {
-  SmallVector<Row> rows;
+SmallVector<Row<kiln_rt_tensor>> HostProgram::makeOutputRows() {
+  SmallVector<Row<kiln_rt_tensor>> rows;
   for (unsigned i = 0; i < program.getNumResults(); ++i) {
     Type type = program.getResultTypes()[i];
     auto buffer = dyn_cast<BufferType>(type);
-    int64_t flags = program.isNone(i) ? rtNone : isLate(i) ? rtLate : 0;
+    int64_t flags = program.isNone(i) ? KILN_RT_NONE : isLate(i) ? KILN_RT_LATE : 0;
     bool isStrided = buffer && !buffer.isContiguous();
     rows.push_back(makeTensorRow(program.getOutputName(i), type, flags,
                                  isStrided ? buffer.getStrides() : ArrayRef<sym::Expr>()));
@@ -103,25 +95,36 @@ SmallVector<HostProgram::Row> HostProgram::makeOutputRows() {
   return rows;
 }
 
-SmallVector<HostProgram::Row> HostProgram::makeConstantRows(DenseMap<Value, int64_t> &rowNumbers) {
-  SmallVector<Row> rows;
+Row<kiln_rt_constant> HostProgram::makeConstantRow(StringRef name, BufferType type,
+                                                   ConstantOp constant, int64_t cell) {
+  ElementCode element = describeElement(type.getElementType());
+  bool isPlaced = constant && constant.getOffset();
+  int64_t flags = !isPlaced ? KILN_RT_UNPLACED : constant.getMutated() ? KILN_RT_MUTABLE_BUFFER : 0;
+  std::string text = globals->string(name),
+              shape = sizes(type.getSizes(), Globals::Place::Anywhere);
+  return makeRow<kiln_rt_constant>(
+      KILN_FIELD(kiln_rt_constant, name, text), KILN_FIELD(kiln_rt_constant, code, element.code),
+      KILN_FIELD(kiln_rt_constant, bits, element.bits),
+      KILN_FIELD(kiln_rt_constant, rank, type.getSizes().size()),
+      KILN_FIELD(kiln_rt_constant, flags, flags), KILN_FIELD(kiln_rt_constant, shape, shape),
+      KILN_FIELD(kiln_rt_constant, offset, isPlaced ? constant.getOffsetAttr().getInt() : 0),
+      KILN_FIELD(kiln_rt_constant, bytes, *type.getBytes().constant()),
+      KILN_FIELD(kiln_rt_constant, cell, cell), KILN_FIELD(kiln_rt_constant, reserved, 0));
+}
+
+SmallVector<Row<kiln_rt_constant>>
+HostProgram::makeConstantRows(DenseMap<Value, int64_t> &rowNumbers) {
+  SmallVector<Row<kiln_rt_constant>> rows;
   llvm::StringMap<int64_t> namedRows;
   // Tied names, and what folds read and make, are rows of one cell: the first of them.
   auto addRow = [&](StringRef name, BufferType type, ConstantOp constant) {
-    ElementCode element = describeElement(type.getElementType());
-    bool isPlaced = constant && constant.getOffset();
-    int64_t flags = !isPlaced ? rtUnplaced : constant.getMutated() ? rtMutableBuffer : 0;
     int64_t cell = rows.size();
     if (constant) {
       cell = rowNumbers.try_emplace(constant, cell).first->second;
       if (constant.getName())
         namedRows.try_emplace(*constant.getName(), cell);
     }
-    rows.push_back({globals->string(name), element.code, element.bits,
-                    static_cast<int64_t>(type.getSizes().size()), flags,
-                    sizes(type.getSizes(), Globals::Place::Anywhere),
-                    isPlaced ? constant.getOffsetAttr().getInt() : 0, *type.getBytes().constant(),
-                    cell, 0});
+    rows.push_back(makeConstantRow(name, type, constant, cell));
   };
   for (const NamedConstant &constant : getNamedConstants(program))
     addRow(constant.name, constant.type, constant.op);
@@ -137,8 +140,8 @@ SmallVector<HostProgram::Row> HostProgram::makeConstantRows(DenseMap<Value, int6
   return rows;
 }
 
-SmallVector<HostProgram::Row> HostProgram::makeSymbolRows() {
-  SmallVector<Row> rows;
+SmallVector<Row<kiln_rt_symbol>> HostProgram::makeSymbolRows() {
+  SmallVector<Row<kiln_rt_symbol>> rows;
   for (NamedAttribute symbol : getSymbols()) {
     // The program checks what it defines itself.
     bool isDefined = definedSymbols.contains(sym::Expr::symbol(symbol.getName()));
@@ -146,9 +149,29 @@ SmallVector<HostProgram::Row> HostProgram::makeSymbolRows() {
       return isDefined ? none : getSymbolBound(symbol, name).value_or(none);
     };
     rows.push_back(
-        {globals->string(symbol.getName()), bound("min", INT64_MIN), bound("max", INT64_MAX)});
+        makeRow<kiln_rt_symbol>(KILN_FIELD(kiln_rt_symbol, name, globals->string(symbol.getName())),
+                                KILN_FIELD(kiln_rt_symbol, min, bound("min", INT64_MIN)),
+                                KILN_FIELD(kiln_rt_symbol, max, bound("max", INT64_MAX))));
   }
   return rows;
+}
+
+SmallVector<std::string> HostProgram::emitFailures() {
+  SmallVector<std::string> failures;
+  auto module = program->getParentOfType<ModuleOp>();
+  if (auto messages = module->getAttrOfType<ArrayAttr>(kernel::failuresAttrName))
+    for (StringRef message : messages.getAsValueRange<StringAttr>())
+      failures.push_back(globals->string(message));
+  return failures;
+}
+
+std::string HostProgram::declareWeights() {
+  // Made by the link (kiln/Link/Link.h).
+  auto blob = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
+                                     LLVM::Linkage::External, "kiln_weights", Attribute());
+  blob.setVisibility_(LLVM::Visibility::Hidden);
+  blob.setDsoLocal(true);
+  return "kiln_weights";
 }
 
 void HostProgram::emitTables() {
@@ -157,8 +180,9 @@ void HostProgram::emitTables() {
   moduleEnd();
   constexpr auto atEntry = Globals::Place::Entry;
   DenseMap<Value, int64_t> constantNumbers;
-  SmallVector<Row> inputs = makeInputRows(), outputs = makeOutputRows(),
-                   constants = makeConstantRows(constantNumbers), symbols = makeSymbolRows();
+  Rows<kiln_rt_tensor> inputs = makeInputRows(), outputs = makeOutputRows();
+  Rows<kiln_rt_constant> constants = makeConstantRows(constantNumbers);
+  Rows<kiln_rt_symbol> symbols = makeSymbolRows();
   // The rows have numbered the expressions.
   SmallVector<std::string> expressionTexts;
   for (sym::Expr expr : expressions)
@@ -168,48 +192,50 @@ void HostProgram::emitTables() {
   moduleEnd();
   std::string externs = emitExterns();
   std::string folds = emitFolds(constantNumbers);
-  SmallVector<std::string> failures;
-  if (auto messages = module->getAttrOfType<ArrayAttr>(kernel::failuresAttrName))
-    for (StringRef message : messages.getAsValueRange<StringAttr>())
-      failures.push_back(globals->string(message));
-  LLVM::LLVMStructType tensor = globals->structType("pbbhipp");
+  SmallVector<std::string> failures = emitFailures();
   int64_t weightsBytes = program.getWeightsBytes().value_or(0);
-  bool embedded = weightsBytes && !options.externalWeights;
-  if (embedded) {
-    // Made by the link (kiln/Link/Link.h).
-    auto blob = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
-                                       LLVM::Linkage::External, "kiln_weights", Attribute());
-    blob.setVisibility_(LLVM::Visibility::Hidden);
-    blob.setDsoLocal(true);
-  }
-  int64_t flags = rtHasExpressions | (weightsBytes && !embedded ? rtExternalWeights : 0);
-  Row fields = {rtAbi,
-                static_cast<int64_t>(inputs.size()),
-                static_cast<int64_t>(outputs.size()),
-                static_cast<int64_t>(constants.size()),
-                static_cast<int64_t>(symbols.size()),
-                flags,
-                globals->string(describeModel(program, options.info)),
-                globals->structs("kiln_inputs", tensor, inputs, atEntry),
-                globals->structs("kiln_outputs", tensor, outputs, atEntry),
-                globals->structs("kiln_constants", globals->structType("pbbhipllii"), constants),
-                globals->structs("kiln_symbols", globals->structType("pll"), symbols, atEntry),
-                std::string(embedded ? "kiln_weights" : ""),
-                weightsBytes,
-                static_cast<int64_t>(options.weightsHash),
-                scratchBytes,
-                std::string(symbols.empty() ? "" : "kiln_bind"),
-                std::string(expressions.empty() ? "" : "kiln_eval"),
-                std::string("kiln_sizes"),
-                std::string("kiln_main"),
-                static_cast<int64_t>(expressions.size()),
-                static_cast<int64_t>(getFolds(program).size()),
-                globals->pointers(expressionTexts),
-                folds,
-                numSegments,
-                static_cast<int64_t>(failures.size()),
-                externs,
-                isDevice() ? declareData(deviceTableName.str()) : "",
-                globals->pointers(failures)};
-  globals->exported("kiln_program", globals->structType("iiiiiipppppplllppppiippiippp"), fields);
+  bool isEmbedded = weightsBytes && !options.externalWeights;
+  std::string weights = isEmbedded ? declareWeights() : "";
+  int64_t flags =
+      KILN_RT_HAS_EXPRESSIONS | (weightsBytes && !isEmbedded ? KILN_RT_EXTERNAL_WEIGHTS : 0);
+  // One after the other, since each may get the next free name.
+  std::string info = globals->string(describeModel(program, options.info)),
+              inputTable = globals->structs("kiln_inputs", inputs, atEntry),
+              outputTable = globals->structs("kiln_outputs", outputs, atEntry),
+              constantTable = globals->structs("kiln_constants", constants),
+              symbolTable = globals->structs("kiln_symbols", symbols, atEntry),
+              expressionTable = globals->pointers(expressionTexts),
+              device = isDevice() ? declareData(deviceTableName) : "",
+              failureTable = globals->pointers(failures);
+  std::string bind = symbols.empty() ? "" : "kiln_bind",
+              eval = expressions.empty() ? "" : "kiln_eval";
+  globals->exported(
+      "kiln_program",
+      makeRow<kiln_rt_program>(
+          KILN_FIELD(kiln_rt_program, abi, KILN_RT_ABI),
+          KILN_FIELD(kiln_rt_program, num_inputs, inputs.size()),
+          KILN_FIELD(kiln_rt_program, num_outputs, outputs.size()),
+          KILN_FIELD(kiln_rt_program, num_constants, constants.size()),
+          KILN_FIELD(kiln_rt_program, num_symbols, symbols.size()),
+          KILN_FIELD(kiln_rt_program, flags, flags), KILN_FIELD(kiln_rt_program, info, info),
+          KILN_FIELD(kiln_rt_program, inputs, inputTable),
+          KILN_FIELD(kiln_rt_program, outputs, outputTable),
+          KILN_FIELD(kiln_rt_program, constants, constantTable),
+          KILN_FIELD(kiln_rt_program, symbols, symbolTable),
+          KILN_FIELD(kiln_rt_program, weights, weights),
+          KILN_FIELD(kiln_rt_program, weights_bytes, weightsBytes),
+          KILN_FIELD(kiln_rt_program, weights_hash, options.weightsHash),
+          KILN_FIELD(kiln_rt_program, scratch_bytes, scratchBytes),
+          KILN_FIELD(kiln_rt_program, bind, bind), KILN_FIELD(kiln_rt_program, eval, eval),
+          KILN_FIELD(kiln_rt_program, sizes, "kiln_sizes"),
+          KILN_FIELD(kiln_rt_program, main, "kiln_main"),
+          KILN_FIELD(kiln_rt_program, num_expressions, expressions.size()),
+          KILN_FIELD(kiln_rt_program, num_folds, getFolds(program).size()),
+          KILN_FIELD(kiln_rt_program, expressions, expressionTable),
+          KILN_FIELD(kiln_rt_program, folds, folds),
+          KILN_FIELD(kiln_rt_program, num_segments, numSegments),
+          KILN_FIELD(kiln_rt_program, num_failures, failures.size()),
+          KILN_FIELD(kiln_rt_program, externs, externs),
+          KILN_FIELD(kiln_rt_program, device, device),
+          KILN_FIELD(kiln_rt_program, failures, failureTable)));
 }

@@ -16,9 +16,6 @@
 #include "../runtime.h"
 #include "driver.h"
 
-/* Memory that runs read and write is copied to places of this alignment if it has less. */
-#define KILN_CUDA_ALIGNMENT 16
-
 /* A model's device: kiln_model.device. */
 struct kiln_device {
   const kiln_cuda_driver *driver;
@@ -156,8 +153,6 @@ void kiln_cuda_discard(kiln_context *context);
 void kiln_cuda_free_graphs(kiln_context *context);
 
 /*===-- launch.c ------------------------------------------------------------===*/
-
-#define KILN_CUDA_MAX_PARAMETERS 2048 /* the compiler refuses kernels with more */
 
 /* Puts one step on the stream. `parameters` are those of the kernel. */
 int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *kernel,

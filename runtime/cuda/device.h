@@ -23,6 +23,14 @@ typedef struct {
   uint32_t kind;
 } kiln_rt_image;
 
+/* Inputs, outputs and the program's own buffers begin at multiples of this: what has less is
+ * copied. */
+#define KILN_RT_DEVICE_ALIGNMENT 16
+
+/* Buffers, symbols, tensor maps and the rest that a kernel takes; the compiler refuses kernels with
+ * more. */
+#define KILN_RT_MAX_PARAMETERS 2048
+
 /* Elements of a buffer, of which the GPU copies boxes. Dims are from the innermost on. */
 #define KILN_RT_MAP_RANK 5
 typedef struct {

@@ -119,7 +119,7 @@ static uint32_t num_step_addresses(const kiln_cuda_step *step) {
 
 /* The places of the parameters, which the driver takes. */
 struct parameters {
-  void *places[KILN_CUDA_MAX_PARAMETERS];
+  void *places[KILN_RT_MAX_PARAMETERS];
   CUtensorMap maps[KILN_RT_MAX_MAPS];
 };
 

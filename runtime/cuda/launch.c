@@ -65,18 +65,18 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
                           "kernel %s would have %lld blocks for these sizes, more than a GPU runs",
                           kernel->name, (long long)grid));
   if (KILN_UNLIKELY((uint64_t)kernel->num_buffers + kernel->num_symbols + 2 + kernel->num_maps >
-                        KILN_CUDA_MAX_PARAMETERS ||
+                        KILN_RT_MAX_PARAMETERS ||
                     kernel->num_maps > KILN_RT_MAX_MAPS))
     return note(context,
                 kiln_fail(KILN_INTERNAL, "kernel %s has too many parameters", kernel->name));
-  int64_t values[KILN_CUDA_MAX_PARAMETERS];
+  int64_t values[KILN_RT_MAX_PARAMETERS];
   if (kernel->geometry) {
     for (uint32_t i = 0; i < kernel->num_symbols; ++i)
       values[i] = *numbers[i];
     grid = kiln_cuda_variant_grid(device, kernel, values);
   }
   if (KILN_LIKELY(cuda->records)) {
-    void *addresses[KILN_CUDA_MAX_PARAMETERS];
+    void *addresses[KILN_RT_MAX_PARAMETERS];
     if (kernel->workspace) {
       memcpy(addresses, buffers, kernel->num_buffers * sizeof *buffers);
       addresses[kernel->num_buffers] = kiln_cuda_pointer(cuda->workspace);
@@ -86,7 +86,7 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
                 kiln_cuda_record(context, kernel, function, (uint32_t)grid, buffers,
                                  kiln_cuda_num_addresses(kernel), numbers, kernel->num_symbols));
   }
-  void *parameters[KILN_CUDA_MAX_PARAMETERS];
+  void *parameters[KILN_RT_MAX_PARAMETERS];
   uint32_t count = 0;
   for (uint32_t i = 0; i < kernel->num_buffers; ++i)
     parameters[count++] = (void *)&buffers[i];
@@ -98,8 +98,8 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
 
 int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kernel *kernel,
                               void *const *buffers, int64_t grid) {
-  const int64_t *numbers[KILN_CUDA_MAX_PARAMETERS];
-  for (uint32_t i = 0; i < kernel->num_symbols && i < KILN_CUDA_MAX_PARAMETERS; ++i)
+  const int64_t *numbers[KILN_RT_MAX_PARAMETERS];
+  for (uint32_t i = 0; i < kernel->num_symbols && i < KILN_RT_MAX_PARAMETERS; ++i)
     numbers[i] = &run->symbols[kernel->symbols[i]];
   return launch(context_of(run), kernel, buffers, numbers, grid);
 }

@@ -220,7 +220,7 @@ static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
 
 /*===-- Copies --------------------------------------------------------------===*/
 
-static bool is_aligned(const void *data) { return (uintptr_t)data % KILN_CUDA_ALIGNMENT == 0; }
+static bool is_aligned(const void *data) { return (uintptr_t)data % KILN_RT_DEVICE_ALIGNMENT == 0; }
 
 /* Gives a slot its place in the run's memory, which grows to `*total`. */
 static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {

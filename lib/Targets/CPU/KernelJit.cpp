@@ -1,3 +1,5 @@
+// Kernels compiled into this process and run there, for constant folding.
+#include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
@@ -13,6 +15,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
+
+static_assert(std::is_same_v<KernelJit::Function, kiln_rt_kernel>);
 
 struct KernelJit::Impl {
   CPUInfo target;

@@ -1,3 +1,4 @@
+#include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
@@ -13,9 +14,12 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
+static_assert(KILN_RT_DEVICE_ALIGNMENT % vectorBytes == 0);
+
 namespace {
 /// Knows which buffers begin at multiples of `vectorBytes`: the arena, weights, inputs and outputs
-/// do (KILN_CUDA_ALIGNMENT), and so does what a nested graph is given if its callers have it so.
+/// do (KILN_RT_DEVICE_ALIGNMENT), and so does what a nested graph is given if its callers have it
+/// so.
 class Alignment {
 public:
   explicit Alignment(ModuleOp module) {

@@ -1,3 +1,4 @@
+#include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
@@ -87,8 +88,8 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   }
 }
 
-/// KILN_CUDA_MAX_PARAMETERS of the runtime, less those that every kernel may have.
-static constexpr size_t maxOperands = 2048 - 8;
+/// Less those that every kernel may have.
+static constexpr size_t maxOperands = KILN_RT_MAX_PARAMETERS - 8;
 
 static LogicalResult checkOperands(kernel::FuncOp kernel, size_t numSymbols) {
   size_t count = kernel.getNumArguments() + kernel.getNumResults() + numSymbols;

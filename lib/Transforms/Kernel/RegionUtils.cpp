@@ -1,4 +1,5 @@
 #include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "../../../runtime/ir_interface.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -163,10 +164,6 @@ bool kernel::canInline(ReadOp read, MapOp producer) {
   return !result.wasInterrupted();
 }
 
-/// The failure that every kernel reports for an index (KILN_RT_ERROR_INDEX in
-/// runtime/ir_interface.h).
-static constexpr int32_t indexFailureCode = 1;
-
 /// Whether the read's own check of result `i` of its map is also made by a read of the producer.
 static bool isCheckedInside(ReadOp read, MapOp producer, unsigned i) {
   sym::Expr size = producer.getDomain()[i];
@@ -203,7 +200,7 @@ static Value expectIndices(RewriterBase &rewriter, ReadOp read, MapOp producer, 
   }
   return ExpectOp::create(rewriter, loc, value, inside,
                           rewriter.getStringAttr("index out of range"),
-                          rewriter.getI32IntegerAttr(indexFailureCode));
+                          rewriter.getI32IntegerAttr(KILN_RT_ERROR_INDEX));
 }
 
 void kernel::inlineRead(RewriterBase &rewriter, ReadOp read, MapOp producer) {

@@ -1,4 +1,6 @@
+// The kernel of every model for GPUs that copies a tensor between strides.
 #include "CUDA/Binary/CopyKernel.h"
+#include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Sym/SymDialect.h"
 #include "kiln/Host/Device.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
@@ -9,18 +11,18 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// KILN_RT_COPY_RANK of runtime/cuda/device.h.
-static constexpr int64_t rank = 6;
-/// KILN_RT_COPY_THREADS.
+static constexpr int64_t rank = KILN_RT_COPY_RANK;
+/// Of a block. Launches read it from the kernel's kiln_rt_device_kernel.
 static constexpr int64_t threads = 256;
 
-/// The kernel's numbers, in order: elements, bytes of one, then of each dim size, stride in the
-/// target and stride in the source.
+/// The kernel's numbers, KILN_RT_COPY_NUMBERS of them: elements, bytes of one, then the sizes of
+/// all dims, their strides in the target and their strides in the source.
 static SmallVector<sym::Expr> makeNumbers() {
   SmallVector<sym::Expr> numbers = {sym::Expr::symbol("count"), sym::Expr::symbol("item")};
   for (const char *name : {"size", "to", "from"})
     for (int64_t i = 0; i < rank; ++i)
       numbers.push_back(sym::Expr::symbol((name + Twine(i)).str()));
+  assert(numbers.size() == KILN_RT_COPY_NUMBERS);
   return numbers;
 }
 

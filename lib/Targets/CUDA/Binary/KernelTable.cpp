@@ -1,6 +1,6 @@
 // The tables that launches read about kernels, and their code, as data of the shared object.
+#include "Codegen/Globals.h"
 #include "kiln/Codegen/ExprEmitter.h"
-#include "kiln/Codegen/Globals.h"
 #include "kiln/Host/Device.h"
 #include "kiln/Targets/CUDA/CUDA.h"
 
@@ -8,9 +8,9 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Rows of runtime/cuda/device.h.
-static constexpr char imageFields[] = "plii", mapFields[] = "iiiiiiii",
-                      kernelFields[] = "pppiiiiiipppiiii", deviceFields[] = "piip";
+static_assert(static_cast<int>(ImageKind::Cubin) == KILN_RT_CUBIN);
+static_assert(static_cast<int>(ImageKind::Ptx) == KILN_RT_PTX);
+static_assert(static_cast<int>(ImageKind::Emulator) == KILN_RT_EMULATOR);
 
 /// Defines void NAME(const int64_t *symbols, int64_t *numbers): what a launch of the kernel has to
 /// know, computed of the values of its symbols.
@@ -34,6 +34,40 @@ static std::string emitGeometry(OpBuilder &builder, Location loc, const DeviceKe
     LLVM::StoreOp::create(builder, loc, emitter.emitChecked(number), slot(1, i));
   LLVM::ReturnOp::create(builder, loc, ValueRange());
   return name;
+}
+
+/// The code, as an array of kiln_rt_image.
+static std::string emitImages(OpBuilder &builder, Location loc, codegen::Globals &globals,
+                              const DeviceKernel &kernel) {
+  SmallVector<codegen::Row<kiln_rt_image>> images;
+  for (auto [i, image] : llvm::enumerate(kernel.images)) {
+    std::string name = kernel.name + "_image_" + std::to_string(i);
+    auto bytes = LLVM::GlobalOp::create(
+        builder, loc, LLVM::LLVMArrayType::get(builder.getI8Type(), image.bytes.size() + 1),
+        /*isConstant=*/true, LLVM::Linkage::Private, name,
+        builder.getStringAttr(image.bytes + '\0'),
+        /*alignment=*/16);
+    bytes.setUnnamedAddr(LLVM::UnnamedAddr::Global);
+    images.push_back(codegen::makeRow<kiln_rt_image>(
+        KILN_FIELD(kiln_rt_image, data, name), KILN_FIELD(kiln_rt_image, bytes, image.bytes.size()),
+        KILN_FIELD(kiln_rt_image, architecture, image.architecture),
+        KILN_FIELD(kiln_rt_image, kind, static_cast<int64_t>(image.kind))));
+  }
+  return globals.structs(kernel.name + "_images", images);
+}
+
+static std::string emitMaps(codegen::Globals &globals, const DeviceKernel &kernel) {
+  SmallVector<codegen::Row<kiln_rt_tensor_map>> maps;
+  for (const DeviceTensorMap &map : kernel.maps) {
+    SmallVector<int64_t> box = map.box;
+    box.resize(KILN_RT_MAP_RANK, 1);
+    maps.push_back(codegen::makeRow<kiln_rt_tensor_map>(
+        KILN_FIELD(kiln_rt_tensor_map, buffer, map.buffer),
+        KILN_FIELD(kiln_rt_tensor_map, element_bytes, map.elementBytes),
+        KILN_FIELD(kiln_rt_tensor_map, rank, map.box.size()),
+        KILN_FIELD(kiln_rt_tensor_map, box, ArrayRef<int64_t>(box))));
+  }
+  return globals.structs(kernel.name + "_maps", maps);
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
@@ -61,38 +95,31 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
   for (const DeviceKernel &kernel : kernels) {
     int64_t number = kernel.variantOf.empty() ? next++ : kernelNumbers.lookup(kernel.variantOf);
     kernelNumbers[kernel.name] = number;
-    SmallVector<SmallVector<codegen::Globals::Field>> images;
-    for (auto [i, image] : llvm::enumerate(kernel.images)) {
-      std::string name = kernel.name + "_image_" + std::to_string(i);
-      auto bytes = LLVM::GlobalOp::create(
-          builder, loc, LLVM::LLVMArrayType::get(builder.getI8Type(), image.bytes.size() + 1),
-          /*isConstant=*/true, LLVM::Linkage::Private, name,
-          builder.getStringAttr(image.bytes + '\0'), /*alignment=*/16);
-      bytes.setUnnamedAddr(LLVM::UnnamedAddr::Global);
-      images.push_back({name, static_cast<int64_t>(image.bytes.size()),
-                        static_cast<int64_t>(image.architecture),
-                        static_cast<int64_t>(image.kind)});
-    }
+    std::string images = emitImages(builder, loc, globals, kernel);
     SmallVector<int64_t> numbers;
     for (const std::string &symbol : kernel.symbols)
       numbers.push_back(numberOf(symbol));
-    SmallVector<SmallVector<codegen::Globals::Field>> maps;
-    for (const DeviceTensorMap &map : kernel.maps) {
-      auto &row = maps.emplace_back(SmallVector<codegen::Globals::Field>{
-          map.buffer, map.elementBytes, static_cast<int64_t>(map.box.size())});
-      for (size_t i = 0; i < 5; ++i)
-        row.push_back(i < map.box.size() ? map.box[i] : int64_t(1));
-    }
-    globals.exported(
-        host::getDeviceKernelSymbol(kernel.name), globals.structType(kernelFields),
-        {globals.string(kernel.name),
-         globals.structs(kernel.name + "_images", globals.structType(imageFields), images),
-         globals.numbers(numbers), static_cast<int64_t>(images.size()), kernel.numBuffers,
-         static_cast<int64_t>(numbers.size()), kernel.threads, kernel.sharedBytes, number,
-         variants.lookup(kernel.name),
-         kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
-         globals.structs(kernel.name + "_maps", globals.structType(mapFields), maps),
-         static_cast<int64_t>(maps.size()), kernel.cluster, kernel.workspaceBytes, int64_t(0)});
+    std::string name = globals.string(kernel.name), symbolTable = globals.numbers(numbers),
+                geometry = kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
+                maps = emitMaps(globals, kernel);
+    globals.exported(host::getDeviceKernelSymbol(kernel.name),
+                     codegen::makeRow<kiln_rt_device_kernel>(
+                         KILN_FIELD(kiln_rt_device_kernel, name, name),
+                         KILN_FIELD(kiln_rt_device_kernel, images, images),
+                         KILN_FIELD(kiln_rt_device_kernel, symbols, symbolTable),
+                         KILN_FIELD(kiln_rt_device_kernel, num_images, kernel.images.size()),
+                         KILN_FIELD(kiln_rt_device_kernel, num_buffers, kernel.numBuffers),
+                         KILN_FIELD(kiln_rt_device_kernel, num_symbols, numbers.size()),
+                         KILN_FIELD(kiln_rt_device_kernel, threads, kernel.threads),
+                         KILN_FIELD(kiln_rt_device_kernel, shared_bytes, kernel.sharedBytes),
+                         KILN_FIELD(kiln_rt_device_kernel, number, number),
+                         KILN_FIELD(kiln_rt_device_kernel, variant, variants.lookup(kernel.name)),
+                         KILN_FIELD(kiln_rt_device_kernel, geometry, geometry),
+                         KILN_FIELD(kiln_rt_device_kernel, maps, maps),
+                         KILN_FIELD(kiln_rt_device_kernel, num_maps, kernel.maps.size()),
+                         KILN_FIELD(kiln_rt_device_kernel, cluster, kernel.cluster),
+                         KILN_FIELD(kiln_rt_device_kernel, workspace, kernel.workspaceBytes),
+                         KILN_FIELD(kiln_rt_device_kernel, reserved, 0)));
     workspace = std::max(workspace, kernel.workspaceBytes);
   }
   StringRef functions = "kiln_cuda_functions";
@@ -101,7 +128,11 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
   declared.setVisibility_(LLVM::Visibility::Hidden);
   declared.setDsoLocal(true);
   globals.exported(
-      host::deviceTableName, globals.structType(deviceFields),
-      {functions.str(), next, workspace, host::getDeviceKernelSymbol(host::copyKernelName)});
+      host::deviceTableName,
+      codegen::makeRow<kiln_rt_device>(
+          KILN_FIELD(kiln_rt_device, functions, functions.str()),
+          KILN_FIELD(kiln_rt_device, num_kernels, next),
+          KILN_FIELD(kiln_rt_device, workspace, workspace),
+          KILN_FIELD(kiln_rt_device, copy, host::getDeviceKernelSymbol(host::copyKernelName))));
   return codegen::compileToObject(*table, host);
 }

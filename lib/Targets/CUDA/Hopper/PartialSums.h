@@ -2,6 +2,7 @@
 #ifndef KILN_LIB_TARGETS_CUDA_HOPPER_PARTIALSUMS_H
 #define KILN_LIB_TARGETS_CUDA_HOPPER_PARTIALSUMS_H
 
+#include "Codegen/RuntimeStruct.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 
 namespace kiln::cuda {
@@ -16,10 +17,10 @@ namespace kiln::cuda {
 /// however few blocks run at the same time, since these begin in the order of their numbers.
 class PartialSums {
 public:
-  /// The workspace begins with flags of this many blocks (KILN_RT_WORKSPACE_BLOCKS), each of eight
-  /// warps.
-  static constexpr int64_t maxBlocks = 1024, blockFlagBytes = 32,
-                           flagBytes = maxBlocks * blockFlagBytes;
+  /// The workspace begins with the flags of this many blocks, one for each of eight warps.
+  static constexpr int64_t maxBlocks = KILN_RT_WORKSPACE_BLOCKS,
+                           flagBytes = KILN_RT_WORKSPACE_FLAGS,
+                           blockFlagBytes = flagBytes / maxBlocks;
 
   /// `threads` of a block have `sums` sums each, of f32, a multiple of 4. Blocks of clusters of
   /// `cluster` add what those of their rank have left.
