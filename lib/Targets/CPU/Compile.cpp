@@ -1,8 +1,8 @@
 // From kernels to object files.
+#include "kiln/Codegen/PassManagers.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/Passes.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/ThreadPool.h"
@@ -39,15 +39,13 @@ OwningOpRef<ModuleOp> lowerKernels(ModuleOp module, const CPUInfo &target,
   for (auto func : module.getOps<kernel::FuncOp>())
     builder.clone(*func);
 
-  PassManager pm(module.getContext());
-  // Off: an IR dump asked for by environment would tear parallel runs apart.
-  buildLowerKernelsPipeline(pm, target);
   TimingScope lowering;
-  if (options.timing) {
+  if (options.timing)
     lowering = options.timing->nest("Lower kernels to the LLVM dialect");
-    pm.enableTiming(lowering);
-  }
-  if (failed(pm.run(*kernels)))
+  PassManager pm(module.getContext());
+  buildLowerKernelsPipeline(pm, target);
+  if (failed(applyCommandLine(pm, options.timing ? &lowering : nullptr)) ||
+      failed(pm.run(*kernels)))
     return {};
   return kernels;
 }

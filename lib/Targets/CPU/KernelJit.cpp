@@ -1,10 +1,10 @@
 // Kernels compiled into this process and run there, for constant folding.
 #include "Codegen/RuntimeStruct.h"
+#include "kiln/Codegen/PassManagers.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/Memory.h"
@@ -60,7 +60,7 @@ llvm::Error KernelJit::add(ModuleOp module, const ObjectOptions &options) {
     builder.clone(*func);
   PassManager pm(module.getContext());
   buildScheduleKernelsPipeline(pm, impl->target);
-  if (failed(pm.run(*planned)))
+  if (failed(applyCommandLine(pm, options.timing)) || failed(pm.run(*planned)))
     return llvm::createStringError("internal error: cannot plan the kernels");
   for (auto func : planned->getOps<kernel::FuncOp>())
     impl->kernels[func.getName()] = {nullptr, getGrid(func), getScratchBytes(func)};

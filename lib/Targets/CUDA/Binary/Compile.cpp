@@ -2,6 +2,7 @@
 #include "CUDA/Binary/Assemble.h"
 #include "CUDA/Binary/CopyKernel.h"
 #include "kiln/Codegen/ObjectCompiler.h"
+#include "kiln/Codegen/PassManagers.h"
 #include "kiln/Codegen/Passes.h"
 #include "kiln/Link/Link.h"
 #include "kiln/Targets/CUDA/CUDA.h"
@@ -10,7 +11,6 @@
 #include "kiln/Targets/CUDA/Passes.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/InstIterator.h"
@@ -170,7 +170,7 @@ public:
     addCopyKernel(*lowered);
     PassManager pm(module.getContext());
     buildLowerKernelsPipeline(pm, llvm::any_of(options.architectures, mayRunVariants));
-    if (failed(pm.run(*lowered)))
+    if (failed(codegen::applyCommandLine(pm, options.timing)) || failed(pm.run(*lowered)))
       return llvm::createStringError("cannot lower the kernels");
     for (auto function : lowered->getOps<LLVM::LLVMFuncOp>())
       kernels.push_back(describe(function));
@@ -180,7 +180,7 @@ public:
     // Instructions that LLVM does not know are PTX from here on.
     PassManager last(module.getContext());
     last.addPass(createConvertNVVMToLLVMPass());
-    if (failed(last.run(*lowered)))
+    if (failed(codegen::applyCommandLine(last, options.timing)) || failed(last.run(*lowered)))
       return llvm::createStringError("cannot write the instructions of a GPU");
     device = split(*lowered);
     if (llvm::Error error = compileAll())
@@ -229,7 +229,7 @@ private:
     pm.addPass(createCudaEmulate());
     // A GPU's instructions for small numbers are not the host's.
     pm.addNestedPass<LLVM::LLVMFuncOp>(codegen::createCodegenExpandSmallFloats());
-    if (failed(pm.run(*copy)))
+    if (failed(codegen::applyCommandLine(pm, options.timing)) || failed(pm.run(*copy)))
       return llvm::createStringError("cannot emulate the kernels");
     for (auto [kernel, part] : llvm::zip_equal(kernels, split(*copy))) {
       auto object = codegen::compileToObject(*part, *host);
