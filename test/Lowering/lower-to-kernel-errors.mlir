@@ -2,7 +2,7 @@
 
 // All operators that cannot be compiled are named in one message, each once.
 func.func @all(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error-re@+4 {{cannot compile cond: arguments that it does not take ({{.*}}); aten._dirichlet_grad.default: it has no lowering ({{.*}} and 1 more); aten.conv2d.default: input and weight of these ranks ({{.*}})}}
+  // expected-error-re@+4 {{cannot compile cond: arguments that it does not take ({{.*}}); aten._dirichlet_grad.default: it has no lowering ({{.*}} and 1 more); aten.conv2d.default: input and weight of these ranks: f32{{.*}}, f32{{.*}} ({{.*}})}}
   %0 = torch.call "aten._dirichlet_grad.default"(%x) args = [#torch.arg<0>, #torch.arg<0>, #torch.arg<0>] {node = "first"} : (tensor<4xf32>) -> tensor<4xf32>
   %1 = torch.call "aten._dirichlet_grad.default"(%0) args = [#torch.arg<0>, #torch.arg<0>, #torch.arg<0>] {node = "second"} : (tensor<4xf32>) -> tensor<4xf32>
   %2 = torch.call "aten.conv2d.default"(%1, %x) args = [#torch.arg<0>, #torch.arg<1>, unit, [1, 1], [0, 0], [1, 1], 1] {node = "third"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

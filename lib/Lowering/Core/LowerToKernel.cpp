@@ -137,8 +137,9 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     assertDivisors(op, op.getArgsAttr(), kernels);
     if (lowering && succeeded(attempt(*lowering, call, op, kernels)))
       return success();
-    std::string reason =
-        !lowering ? describeMissing(op.getTarget()) : kernels.failure.value_or("it was refused");
+    std::string reason = !lowering ? describeMissing(op.getTarget())
+                                   : kernels.failure.value_or("it was refused") +
+                                         describeTensors(op.getOperands());
     if (fallback != "none") {
       kernels.failure.reset();
       if (succeeded(call.toExtern(fallback)))
@@ -147,6 +148,21 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     }
     refuse(op.getTarget(), reason, op.getLoc());
     return failure();
+  }
+
+  /// ": f32[2, n], i64[4]": the dtypes and sizes that a lowering has refused, or others beside them.
+  static std::string describeTensors(ValueRange tensors) {
+    constexpr size_t most = 6;
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    for (Value tensor : tensors.take_front(most)) {
+      stream << (text.empty() ? ": " : ", ") << elementType(tensor) << '[';
+      llvm::interleaveComma(shapeOf(tensor), stream, [&](sym::Expr size) { stream << size.str(); });
+      stream << ']';
+    }
+    if (tensors.size() > most)
+      stream << ", …";
+    return text;
   }
 
   static std::string describeMissing(StringRef target) {
