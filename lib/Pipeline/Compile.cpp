@@ -1,7 +1,9 @@
 // From an exported program to a file: the stages in order, and what each leaves.
 #include "kiln/Pipeline/Compile.h"
+#include "Remarks.h"
 #include "Reproducer.h"
 #include "Weights.h"
+#include "kiln/Codegen/PassManagers.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/Frontend.h"
@@ -49,6 +51,8 @@ public:
                                                   "': " + error.message());
     if (options.jobs == 1)
       context.disableMultithreading();
+    if (llvm::Error error = enableRemarks(context, options.remarks))
+      return error;
 
     start("import");
     llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importPt2(options.input, context);
@@ -153,11 +157,9 @@ private:
   /// Runs the passes that `build` adds. Their errors become the message.
   llvm::Error runPasses(Blame blame, llvm::function_ref<void(OpPassManager &)> build) {
     PassManager pm(&context);
-    if (failed(applyPassManagerCLOptions(pm)))
+    if (failed(codegen::applyCommandLine(pm, options.timing ? &timing : nullptr)))
       return llvm::createStringError("the options of the pass manager contradict each other");
     build(pm);
-    if (options.timing)
-      pm.enableTiming(timing);
     Reproducer reproducer(*module, &pm);
     std::string message;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

@@ -22,6 +22,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
@@ -100,6 +101,13 @@ cl::opt<std::string> level("O", cl::Prefix, cl::init("3"), cl::value_desc("0..3"
 bool timePasses = false; // LLVM has the option already
 cl::opt<std::string> saveTemps("save-temps", cl::value_desc("dir"), cl::cat(category),
                                cl::desc("keep what each stage leaves in this folder"));
+cl::opt<std::string> remarks("remarks", cl::ValueOptional, cl::value_desc("file.yaml"),
+                             cl::cat(category),
+                             cl::desc("say what passes have chosen and left, and why: on standard "
+                                      "error, or in this file"));
+cl::opt<std::string> remarksFilter("remarks-filter", cl::init(".*"), cl::value_desc("regex"),
+                                   cl::cat(category),
+                                   cl::desc("the passes that say so; default: all"));
 cl::opt<std::string> progress("progress", cl::init("auto"), cl::value_desc("auto|never"),
                               cl::cat(category),
                               cl::desc("a progress line, if standard error is a terminal"));
@@ -266,6 +274,10 @@ Expected<CompileOptions> getOptions() {
   options.level = static_cast<codegen::OptLevel>(number);
   if (progress != "auto" && progress != "never")
     return error("--progress=" + progress + ": expected auto or never");
+  options.remarks.file = remarks;
+  options.remarks.filter = remarksFilter;
+  if (std::string problem; !Regex(remarksFilter).isValid(problem))
+    return error("--remarks-filter=" + remarksFilter + ": " + problem);
   // Last, since it warns.
   if (target == "cuda")
     if (Error problem = getCudaOptions(options))
@@ -339,15 +351,23 @@ int runCompilation(CompileOptions &options) {
     raise(SIGABRT);
   });
   mlir::DefaultTimingManager timing;
-  timing.setEnabled(timePasses);
-  mlir::TimingScope root = timing.getRootScope();
+  mlir::applyDefaultTimingManagerCLOptions(timing); // --mlir-timing
   if (timePasses)
+    timing.setEnabled(true);
+  mlir::TimingScope root = timing.getRootScope();
+  if (timing.isEnabled())
     options.timing = &root;
 
   std::string model = sys::path::filename(options.input).str();
   ProgressLine line(model);
   if (progress == "auto" && sys::Process::StandardErrIsDisplayed())
     options.progress = [&](StringRef stage) { line.show(stage); };
+
+  if (remarks.getNumOccurrences() && remarks.empty())
+    options.remarks.onLine = [&](StringRef remark) {
+      line.clear();
+      errs() << "aot-compile: remark: " << remark << '\n';
+    };
 
   Error error = compile(options);
   line.clear();
@@ -420,6 +440,7 @@ int main(int argc, char **argv) {
   mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
   mlir::registerPassManagerCLOptions();
+  mlir::registerDefaultTimingManagerCLOptions();
   cl::Option *timing = cl::getRegisteredOptions().lookup("time-passes");
   timing->addCategory(category);
   timing->setHiddenFlag(cl::NotHidden);

@@ -29,6 +29,14 @@ enum class EmitKind {
   Torch,
 };
 
+/// What passes say of their decisions: goes to `onLine`, a line each, or to a YAML file.
+struct RemarkOptions {
+  std::function<void(llvm::StringRef line)> onLine;
+  std::string file; // "-" is standard output
+  /// A regular expression for the names of the passes.
+  std::string filter = ".*";
+};
+
 struct CompileOptions {
   std::string input;  // .pt2
   std::string output; // "-" is standard output, for kinds that are text
@@ -57,6 +65,8 @@ struct CompileOptions {
   std::string saveTemps;
   /// Parent of the timers of all stages; may be null.
   mlir::TimingScope *timing = nullptr;
+  /// Passes are silent unless these have a taker.
+  RemarkOptions remarks;
   /// Called when a stage starts.
   std::function<void(llvm::StringRef stage)> progress;
 };

@@ -137,9 +137,9 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     assertDivisors(op, op.getArgsAttr(), kernels);
     if (lowering && succeeded(attempt(*lowering, call, op, kernels)))
       return success();
-    std::string reason = !lowering ? describeMissing(op.getTarget())
-                                   : kernels.failure.value_or("it was refused") +
-                                         describeTensors(op.getOperands());
+    std::string reason =
+        !lowering ? describeMissing(op.getTarget())
+                  : kernels.failure.value_or("it was refused") + describeTensors(op.getOperands());
     if (fallback != "none") {
       kernels.failure.reset();
       if (succeeded(call.toExtern(fallback)))
@@ -150,7 +150,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     return failure();
   }
 
-  /// ": f32[2, n], i64[4]": the dtypes and sizes that a lowering has refused, or others beside them.
+  /// ": f32[2, n], i64[4]": the dtypes and sizes that a lowering has refused, or others beside
+  /// them.
   static std::string describeTensors(ValueRange tensors) {
     constexpr size_t most = 6;
     std::string text;

@@ -1,6 +1,6 @@
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
-#include "mlir/IR/Remarks.h"
+#include "kiln/Transforms/Remarks.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln::cpu {
@@ -60,14 +60,11 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
       return signalPassFailure();
     }
     func.setScheduleAttr(plan->schedule);
-    if (!plan->reason.empty())
-      remark::passed(
-          func.getLoc(),
-          remark::RemarkOpts::name("Schedule").category(getArgument()).function(func.getSymName()))
-          << remark::reason("{0}", plan->reason);
     sym::Expr grid = withoutEmpty(func, plan->grid);
     func.setLaunchAttr(kernel::LaunchAttr::get(sym::ExprAttr::get(&getContext(), grid),
                                                /*threads=*/0, plan->scratchBytes));
+    emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
+               [&] { return RemarkText{describeSchedule(func), plan->reason}; });
   }
 
   CPUInfo target;

@@ -4,6 +4,7 @@
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ThreadPool.h"
@@ -102,23 +103,18 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     llvm::DenseSet<Operation *> known;
     auto consider = [&](MapOp map) {
       SmallVector<Value> operands = getReadTensors(map);
-      int64_t bytes = 0, resultBytes = 0;
       for (Value operand : operands) {
         Operation *producer = operand.getDefiningOp();
-        if (!producer || !(isa<ConstantOp>(producer) || known.contains(producer)) ||
-            producer->hasAttr(mutatedAttrName))
-          return;
-        bytes += getBytes(operand).value_or(0);
+        if (!producer || !(isa<ConstantOp>(producer) || known.contains(producer)))
+          return; // it is not a map of constants
       }
-      for (Value result : map.getResults()) {
-        std::optional<int64_t> size = getBytes(result);
-        if (!size)
-          return;
-        resultBytes += *size;
-      }
-      int64_t limit = operands.empty() ? (views ? maxIota : 0) : maxGrowth * bytes + maxFree;
-      if (resultBytes > limit || (!views && map.getView()) || usesSymbols(map))
+      if (const char *reason = whyNot(map, operands)) {
+        // The last run leaves the others to every run of the program.
+        if (views && !map.getView())
+          emitRemark(RemarkKind::NotDone, map, getArgument(), "NotFolded",
+                     [&] { return RemarkText{"computed of constants in every run", reason}; });
         return;
+      }
       known.insert(map);
       chosen.push_back(map);
     };
@@ -126,6 +122,30 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
       if (!isa<FuncOp>(op)) // the kernels of an earlier fold
         op.walk(consider);
     return chosen;
+  }
+
+  /// Null if this map of constants is to be computed now.
+  const char *whyNot(MapOp map, ArrayRef<Value> operands) {
+    int64_t bytes = 0, resultBytes = 0;
+    for (Value operand : operands) {
+      if (operand.getDefiningOp()->hasAttr(mutatedAttrName))
+        return "the program writes a buffer that it reads";
+      bytes += getBytes(operand).value_or(0);
+    }
+    for (Value result : map.getResults()) {
+      std::optional<int64_t> size = getBytes(result);
+      if (!size)
+        return "its size is known in a run only";
+      resultBytes += *size;
+    }
+    if (!views && map.getView())
+      return "it is a view";
+    if (usesSymbols(map))
+      return "it computes with a size that is known in a run only";
+    int64_t limit = operands.empty() ? (views ? maxIota : 0) : maxGrowth * bytes + maxFree;
+    if (resultBytes > limit)
+      return "it is much larger than what it is computed of, which takes less time to read";
+    return nullptr;
   }
 
   /// The kernel of each map, in `kernels`. Equal maps share one, as after outlining.
@@ -193,7 +213,9 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
         return failure();
       // A table looked up out of range stays in the program, which reports it when it runs.
       if (llvm::Error error = (*jit)->run(*kernel, buffers, {}, &pool)) {
-        llvm::consumeError(std::move(error));
+        std::string reason = llvm::toString(std::move(error));
+        emitRemark(RemarkKind::NotDone, map, getArgument(), "NotFolded",
+                   [&] { return RemarkText{"computed of constants in every run", reason}; });
         continue;
       }
       for (auto [result, blob] : llvm::zip_equal(MapOp(map).getResults(), blobs))

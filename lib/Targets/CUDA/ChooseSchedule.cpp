@@ -2,6 +2,7 @@
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
+#include "kiln/Transforms/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -147,6 +148,8 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     func.setLaunchAttr(plan->launch());
     if (remarks)
       func.emitRemark() << "runs as " << plan->schedule << ": " << plan->reason;
+    emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
+               [&] { return RemarkText{describeSchedule(func), plan->reason.str()}; });
     return success();
   }
 };

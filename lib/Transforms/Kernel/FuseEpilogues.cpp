@@ -1,5 +1,8 @@
+// Moves a map that reads a product, element by element, into the product's epilogue.
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
+#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace kiln {
@@ -108,30 +111,77 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
     rewriter.replaceOp(map, attention.getResult());
   }
 
-  /// Returns the contract that replaced `contract`, or null if nothing was fused.
-  ContractOp fuseUser(ContractOp contract, IRRewriter &rewriter) {
+  /// The only map that reads `contract`, and one of its reads, which are all alike. Null, with a
+  /// reason, if that cannot be its epilogue.
+  static std::pair<MapOp, ReadOp> findUser(ContractOp contract, const char *&reason) {
     MapOp user;
     ReadOp read;
+    auto no = [&](const char *why) -> std::pair<MapOp, ReadOp> {
+      reason = why;
+      return {};
+    };
     for (Operation *op : contract->getUsers()) {
       auto other = dyn_cast<ReadOp>(op);
-      if (!other || !other.getValues().empty() || other.getMask())
-        return {};
+      if (!other)
+        return no("its result is used as a whole, too");
+      if (!other.getValues().empty() || other.getMask())
+        return no("data or a mask decides where it is read");
       auto map = dyn_cast<MapOp>(other->getParentOp());
-      if (!map || (user && map != user) || (read && read.getMap() != other.getMap()))
-        return {};
+      if (!map)
+        return no("a kernel that is no element-wise map reads it, or a reduction does");
+      if (user && map != user)
+        return no("several kernels read it");
+      if (read && read.getMap() != other.getMap())
+        return no("it is read at more than one place");
       user = map;
       read = other;
     }
-    if (!user || user->getNumResults() != 1 || user.getView() || getCost(user.getBody()).reduces ||
-        user->getBlock() != contract->getBlock())
-      return {};
+    if (!user)
+      return no("no map reads it");
+    if (user->getNumResults() != 1)
+      return no("its reader has several results");
+    if (user.getView())
+      return no("its reader is a view");
+    if (getCost(user.getBody()).reduces)
+      return no("its reader reduces, and an epilogue has one element at a time");
+    if (user->getBlock() != contract->getBlock())
+      return no("its reader is in another graph");
+    return {user, read};
+  }
 
-    SmallVector<sym::Expr> domain = user.getDomain();
-    SmallVector<sym::Expr> index(read.getMap().getResults());
-    std::optional<SmallVector<sym::Expr>> inverse =
-        invert(index, sym::getShape(contract.getResult()), domain, getAssumptions(&user.getBody()));
-    if (!inverse)
+  /// Of a contract that a map reads, says why it computes no more than before.
+  void sayApart(ContractOp contract, const char *reason) {
+    for (Operation *op : contract->getUsers()) {
+      auto map = op->getParentOfType<MapOp>();
+      if (isa<ReadOp>(op) && map && !map.getView()) {
+        emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotFused", [&] {
+          return RemarkText{
+              "does not compute " + torch::describe(map.getLoc()) + " in its epilogue", reason};
+        });
+        return;
+      }
+    }
+  }
+
+  /// Returns the contract that replaced `contract`, or null if nothing was fused.
+  ContractOp fuseUser(ContractOp contract, IRRewriter &rewriter) {
+    const char *reason = "its reader does not visit each element once";
+    auto [user, read] = findUser(contract, reason);
+    SmallVector<sym::Expr> domain;
+    std::optional<SmallVector<sym::Expr>> inverse;
+    if (user) {
+      domain = user.getDomain();
+      SmallVector<sym::Expr> index(read.getMap().getResults());
+      inverse = invert(index, sym::getShape(contract.getResult()), domain,
+                       getAssumptions(&user.getBody()));
+    }
+    if (!inverse) {
+      sayApart(contract, reason);
       return {};
+    }
+    emitRemark(RemarkKind::Done, contract, getArgument(), "Fused", [&] {
+      return RemarkText{"computes " + torch::describe(MapOp(user).getLoc()) + " in its epilogue"};
+    });
 
     // The other tensors that the epilogue will read are known at the user.
     rewriter.setInsertionPoint(user);

@@ -1,5 +1,8 @@
+// Replaces reads of a map by its body, where nothing expensive is computed more often for it.
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
+#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace kiln {
@@ -93,14 +96,23 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
       SmallVector<ReadOp> reads;
       root->walk([&](ReadOp read) { reads.push_back(read); });
       SmallVector<ReadOp> chosen;
+      llvm::MapVector<MapOp, const char *> apart;
       for (ReadOp read : reads) {
         auto producer = read.getTensor().getDefiningOp<MapOp>();
-        if (producer && producer != root && shouldInline(read, producer) &&
-            canInline(read, producer))
+        if (!producer || producer == root)
+          continue;
+        if (const char *reason = whyNot(read, producer))
+          apart.try_emplace(producer, reason);
+        else
           chosen.push_back(read);
       }
+      // The last round and the last run of the pass leave what stays apart.
+      if (chosen.empty() && operands)
+        for (auto [producer, reason] : apart)
+          sayApart(producer, root, reason);
       for (ReadOp read : chosen) {
         auto producer = read.getTensor().getDefiningOp<MapOp>();
+        sayFused(producer, root);
         inlineRead(rewriter, read, producer);
         eraseIfDead(producer);
         changed = true;
@@ -108,12 +120,30 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     }
   }
 
-  bool shouldInline(ReadOp read, MapOp producer) {
-    if (producer.getView())
-      return true;
+  void sayFused(MapOp producer, Operation *root) {
+    if (!producer.getView()) // which computes nothing
+      emitRemark(RemarkKind::Done, producer, getArgument(), "Fused",
+                 [&] { return RemarkText{"fused into " + torch::describe(root->getLoc())}; });
+  }
+
+  void sayApart(MapOp producer, Operation *root, const char *reason) {
+    emitRemark(RemarkKind::NotDone, producer, getArgument(), "NotFused", [&] {
+      return RemarkText{"not fused into " + torch::describe(root->getLoc()), reason};
+    });
+  }
+
+  /// Null if the read is to be replaced by the producer's body.
+  const char *whyNot(ReadOp read, MapOp producer) {
+    const char *reason = producer.getView() ? nullptr : whyBetterApart(read, producer);
+    if (!reason && !canInline(read, producer))
+      return "an index of it cannot be expressed by what the reader reads at";
+    return reason;
+  }
+
+  const char *whyBetterApart(ReadOp read, MapOp producer) {
     Place place = getPlace(read);
     if (bodySize(place.root) + bodySize(producer) > maxBodyOps)
-      return false;
+      return "one kernel of both would take too long to compile";
     BodyCost cost = getCost(producer.getBody());
     int64_t uses = 0;
     bool soleConsumer = true;
@@ -122,18 +152,26 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
       soleConsumer &=
           isa<ReadOp>(user) && user->getParentOfType<StructuredOpInterface>() == place.root;
     }
-    if (place.isOperand)
-      return operands && ((isTrivial(cost) && (uses == 1 || cost.reads == 0)) ||
-                          (uses == 1 && !cost.reduces && isExpanded(producer)));
+    if (place.isOperand) {
+      if (operands && ((isTrivial(cost) && (uses == 1 || cost.reads == 0)) ||
+                       (uses == 1 && !cost.reduces && isExpanded(producer))))
+        return nullptr;
+      return "a product computes an operand again for each of its tiles, which costs more here "
+             "than reading it";
+    }
     if (isTrivial(cost))
-      return true;
+      return nullptr;
     if (!soleConsumer)
-      return false;
+      return "others read it as well, and it costs too much to compute in each of them";
     if (cost.reduces)
-      return isHoistable(read, producer, place);
+      return whyNotHoistable(read, producer, place);
     // Twice the work in one kernel is still cheaper than a trip through memory.
     int64_t copies = cost.transcendental > 1 ? 1 : 2;
-    return uses <= copies && isAskedForOnce(read, producer, place, place.extents.size());
+    if (uses > copies)
+      return "it is read at several places, and would be computed at each of them";
+    return isAskedForOnce(read, producer, place, place.extents.size())
+               ? nullptr
+               : "its elements would be computed more than once";
   }
 
   /// Folding has left it: it is much larger than the constants it is computed from, as dequantized
@@ -162,26 +200,26 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
                                      sym::product(producer.getDomain()));
   }
 
-  /// Every read of `producer` asks for an element that depends on leading map dims alone.
-  bool isHoistable(ReadOp read, MapOp producer, const Place &place) {
+  /// Null if every read of `producer` asks for an element that depends on leading map dims alone.
+  const char *whyNotHoistable(ReadOp read, MapOp producer, const Place &place) {
     auto map = dyn_cast<MapOp>(*place.root);
     if (!map)
-      return false;
+      return "it reduces, and only kernels of maps compute reductions on the way";
     for (Operation *user : producer->getUsers()) {
       auto other = cast<ReadOp>(user);
       if (!other.getValues().empty() || other.getMask())
-        return false;
+        return "it reduces, and data or a mask decides where it is read";
       unsigned leading = 0;
       for (sym::Expr expr : other.getMap().getResults())
         leading = std::max(leading, expr.numDimsUsed());
       if (leading > map.getDomain().size() || !isAskedForOnce(other, producer, place, leading))
-        return false;
+        return "its reduction would be computed more than once";
       std::optional<int64_t> rows = evaluations(place, leading).constant();
       std::optional<int64_t> all = sym::product(map.getDomain()).constant();
       if (rows && all && *rows < minParallelRows && *all > *rows * shortRow)
-        return false;
+        return "too few rows would be left to compute in parallel";
     }
-    return true;
+    return nullptr;
   }
 };
 

@@ -2,6 +2,7 @@
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
+#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>
@@ -126,21 +127,42 @@ struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
   void runOnOperation() override {
     SmallVector<Packing> packings;
     getOperation()->walk([&](ContractOp contract) {
-      SmallVector<Value> tensors = readTensors(contract.getRhs());
-      if (contract.getPanel() || tensors.empty() || !llvm::all_of(tensors, isConstant) ||
-          !contract.getEpilogue().getArgument(0).getType().isIntOrFloat() ||
-          isNarrow(contract, tensors) ||
-          (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract)))
+      if (contract.getPanel())
         return;
-      packings.emplace_back(contract);
+      const char *reason = whyNot(contract);
+      if (!reason) {
+        packings.emplace_back(contract);
+        return;
+      }
+      emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotPacked",
+                 [&] { return RemarkText{"right operand not packed into panels", reason}; });
     });
     unifyPanels(packings);
     IRRewriter rewriter(&getContext());
-    for (Packing &packing : packings)
+    for (Packing &packing : packings) {
+      emitRemark(RemarkKind::Done, packing.contract, getArgument(), "Packed", [&] {
+        return RemarkText{"right operand packed into panels of " + std::to_string(packing.panel) +
+                          " columns"};
+      });
       pack(packing, rewriter);
+    }
   }
 
 private:
+  /// Null if the right operand is to be packed.
+  static const char *whyNot(ContractOp contract) {
+    SmallVector<Value> tensors = readTensors(contract.getRhs());
+    if (tensors.empty() || !llvm::all_of(tensors, isConstant))
+      return "it is not a constant";
+    if (!contract.getEpilogue().getArgument(0).getType().isIntOrFloat())
+      return "its elements are complex";
+    if (isNarrow(contract, tensors))
+      return "it is computed of much smaller constants, which take less time to read";
+    if (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract))
+      return "it has one column";
+    return nullptr;
+  }
+
   /// Elements of the right operand.
   static std::optional<int64_t> getElements(ContractOp contract) {
     sym::Expr count =

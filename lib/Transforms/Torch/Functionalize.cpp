@@ -6,6 +6,7 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "kiln/Transforms/Passes.h"
+#include "kiln/Transforms/Remarks.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -103,6 +104,14 @@ void Functionalizer::visitSharing(CallOp call) {
   ViewDecision decision = decideSharing(call, known);
   Value source = getOriginal(call, 0);
   ArgumentSet decidedBy = decision.byStrides ? layouts.of(source) : layouts.none();
+  // Calls that are always copies, or always views, are no decision.
+  if (decision.byStrides)
+    emitRemark(RemarkKind::Chosen, call, "torch-functionalize", "Sharing", [&] {
+      StringRef chosen = decision.sharing == Sharing::Copy   ? " copies its argument"
+                         : decision.sharing == Sharing::View ? " is a view of its argument"
+                                                             : " may be a view of its argument";
+      return RemarkText{(call.getTarget() + chosen).str(), "by the strides that export recorded"};
+    });
   if (decision.sharing == Sharing::Copy)
     aliases.addCopy(call, source, std::move(decidedBy));
   else

@@ -1,6 +1,7 @@
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "CUDA/Hopper/WarpgroupPlan.h"
 #include "kiln/Targets/CUDA/Passes.h"
+#include "kiln/Transforms/Remarks.h"
 
 namespace kiln::cuda {
 #define GEN_PASS_DEF_CUDASPECIALIZEKERNELS
@@ -20,10 +21,17 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     for (auto func : llvm::to_vector(getOperation().getOps<kernel::FuncOp>())) {
       if (func->hasAttr(variantAttrName))
         continue;
-      if (auto operands = findWarpgroupOperands(func))
+      const char *reason = nullptr;
+      if (auto operands = findWarpgroupOperands(func, reason))
         addVariant(func, planWarpgroupContract(func, *operands));
-      else if (auto operands = findWarpgroupAttention(func))
+      else if (auto operands = findWarpgroupAttention(func, reason))
         addVariant(func, planWarpgroupAttention(func, *operands));
+      else if (reason)
+        emitRemark(RemarkKind::NotDone, func.getRoot(), getArgument(), "NoVariant", [&] {
+          return RemarkText{"kernel @" + func.getSymName().str() +
+                                " has no variant for compute capability 9.0",
+                            reason};
+        });
     }
   }
 
@@ -35,6 +43,8 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
     variant.setScheduleAttr(plan.schedule);
     variant.setLaunchAttr(plan.launch());
+    emitRemark(RemarkKind::Done, func.getRoot(), getArgument(), "Variant",
+               [&] { return RemarkText{describeSchedule(variant), plan.reason.str()}; });
     if (!remarks)
       return;
     InFlightDiagnostic remark = variant.emitRemark();

@@ -68,26 +68,37 @@ static bool isShort(Region &bias) {
           llvm::all_of(bias.front(), [](Operation &op) { return op.getNumRegions() == 0; }));
 }
 
-std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func) {
+std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::FuncOp func,
+                                                                       const char *&reason) {
   auto op = dyn_cast<kernel::AttentionOp>(func.getRoot());
-  if (!op || !func.getAligned() || !isShort(op.getBias()) ||
-      codegen::estimate(op.getM().getValue()) < minQueries)
+  if (!op)
     return std::nullopt;
+  auto no = [&](const char *why) {
+    reason = why;
+    return std::nullopt;
+  };
+  if (!func.getAligned())
+    return no("a buffer may begin where vectors do not");
+  if (!isShort(op.getBias()))
+    return no("its bias takes too many operations");
+  if (codegen::estimate(op.getM().getValue()) < minQueries)
+    return no("it has too few queries");
   auto typeOf = [](Region &region) {
     return region.front().getTerminator()->getOperand(0).getType();
   };
   Type type = typeOf(op.getQ());
   auto depth = op.getD().getValue().constant(), valueDepth = op.getDv().getValue().constant();
   // The product with values has as many columns as these have features.
-  if (!(type.isF16() || type.isBF16()) || type != typeOf(op.getK()) || type != typeOf(op.getV()) ||
-      !depth || !valueDepth || *depth < 1 || *depth > maxDepth || *valueDepth < 8 ||
+  if (!(type.isF16() || type.isBF16()) || type != typeOf(op.getK()) || type != typeOf(op.getV()))
+    return no("queries, keys and values are not all f16 or all bf16");
+  if (!depth || !valueDepth || *depth < 1 || *depth > maxDepth || *valueDepth < 8 ||
       *valueDepth > maxDepth || *valueDepth % 8)
-    return std::nullopt;
+    return no("the number of features is unknown, above 256 or no multiple of 8");
   unsigned m = op.getNumBatch(), n = m + 1, d = m + 2, dv = m + 3;
   auto q = findTensorView(op, op.getQ(), m, d), k = findTensorView(op, op.getK(), n, d),
        v = findTensorView(op, op.getV(), n, dv);
   if (!q || !k || !v)
-    return std::nullopt;
+    return no("queries, keys or values are not tensors as they lie in memory");
   return WarpgroupAttentionOperands{std::move(*q), std::move(*k), std::move(*v),
                                     type,          *depth,        *valueDepth};
 }

@@ -32,7 +32,12 @@ struct WarpgroupAttentionPlan {
 
 /// Nullopt: this is not attention over bf16 or f16 out of memory that tensor maps describe, or has
 /// too few queries, or a bias that takes long to compute.
-std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::FuncOp func);
+std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::FuncOp func,
+                                                                 const char *&reason);
+inline std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::FuncOp func) {
+  const char *reason = nullptr;
+  return findWarpgroupAttention(func, reason);
+}
 
 /// A schedule for these.
 KernelPlan planWarpgroupAttention(kernel::FuncOp func, const WarpgroupAttentionOperands &operands);

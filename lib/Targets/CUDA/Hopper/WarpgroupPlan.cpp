@@ -57,22 +57,40 @@ static std::optional<WarpgroupOperand> findOperand(kernel::FuncOp func, kernel::
   return WarpgroupOperand{dims.isAlongRows(side), std::nullopt};
 }
 
-std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func) {
+/// Null if the product is one that warpgroups multiply, if they can read its operands.
+static const char *whyNotWarpgroups(kernel::FuncOp func, kernel::ContractOp op,
+                                    const ContractDims &dims) {
+  if (!func.getAligned())
+    return "a buffer may begin where vectors do not";
+  if (op.getPanel())
+    return "its right operand is packed for vectors";
+  if (!dims.sumType.isF32() || !(dims.operandType.isF16() || dims.operandType.isBF16()))
+    return "it is no product of f16 or bf16 with sums of f32";
+  if (isDot(dims) || codegen::estimate(dims.m) < minRows ||
+      codegen::estimate(dims.n) < minColumns || codegen::estimate(dims.k) < minSteps)
+    return "it has too few rows, columns or steps";
+  if (op.getPart() &&
+      !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, WarpgroupPlan::blockK))
+    return "its parts are not whole blocks of steps";
+  return nullptr;
+}
+
+std::optional<WarpgroupOperands> cuda::findWarpgroupOperands(kernel::FuncOp func,
+                                                             const char *&reason) {
   auto op = dyn_cast<kernel::ContractOp>(func.getRoot());
-  if (!op || !func.getAligned() || op.getPanel())
+  if (!op)
     return std::nullopt;
   ContractDims dims(op);
-  if (!dims.sumType.isF32() || !(dims.operandType.isF16() || dims.operandType.isBF16()) ||
-      isDot(dims) || codegen::estimate(dims.m) < minRows ||
-      codegen::estimate(dims.n) < minColumns || codegen::estimate(dims.k) < minSteps ||
-      (op.getPart() &&
-       !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, WarpgroupPlan::blockK)))
+  if ((reason = whyNotWarpgroups(func, op, dims)))
     return std::nullopt;
   unsigned firstM = op.getBatch().getSizes().size(), firstN = firstM + op.getM().getSizes().size();
   auto lhs = findOperand(func, op, dims, Side::Left, firstM, op.getM().getSizes());
   auto rhs = findOperand(func, op, dims, Side::Right, firstN, op.getN().getSizes());
-  if (!lhs || !rhs)
+  if (!lhs || !rhs) {
+    reason = lhs ? "its right operand does not come 16 bytes at a time"
+                 : "its left operand does not come 16 bytes at a time";
     return std::nullopt;
+  }
   bool areOpen = !dims.m.isConstant() || !dims.n.isConstant();
   return WarpgroupOperands{std::move(*lhs), std::move(*rhs), areOpen};
 }

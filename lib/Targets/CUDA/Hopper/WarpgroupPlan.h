@@ -66,8 +66,12 @@ struct WarpgroupPlan {
 };
 
 /// Nullopt: this product is not one of bf16 or f16 summed in f32 out of neighbours that come 16
-/// bytes at a time, or too small.
-std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func);
+/// bytes at a time, or too small; `reason` says which, of a product.
+std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func, const char *&reason);
+inline std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp func) {
+  const char *reason = nullptr;
+  return findWarpgroupOperands(func, reason);
+}
 
 /// The GPU that variants are planned for: the module's if it is one that runs them.
 TargetAttr getVariantTarget(kernel::FuncOp func);

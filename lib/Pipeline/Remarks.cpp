@@ -1,0 +1,59 @@
+// Remarks of passes as lines that people read, or as YAML.
+#include "Remarks.h"
+#include "kiln/Transforms/Remarks.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Remark/RemarkStreamer.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace kiln;
+
+namespace {
+
+/// Hands over each remark as a line, once: a pass may run several times.
+class LineStreamer : public remark::detail::MLIRRemarkStreamerBase {
+public:
+  explicit LineStreamer(std::function<void(StringRef)> onLine) : onLine(std::move(onLine)) {}
+
+  void streamOptimizationRemark(const remark::detail::Remark &remark) override {
+    StringRef where, text, reason;
+    for (const remark::detail::Remark::Arg &arg : remark.getArgs())
+      (arg.key == remarkWhereKey ? where : arg.key == remarkTextKey ? text : reason) = arg.val;
+    std::string line = (where + ": " + text).str();
+    if (!reason.empty())
+      line += (": " + reason).str();
+    line += (" [" + remark.getCategoryName() + "]").str();
+    if (seen.insert(line).second)
+      onLine(line);
+  }
+
+private:
+  std::function<void(StringRef)> onLine;
+  llvm::StringSet<> seen;
+};
+
+} // namespace
+
+llvm::Error kiln::enableRemarks(MLIRContext &context, const RemarkOptions &options) {
+  if (!options.onLine && options.file.empty())
+    return llvm::Error::success();
+  context.disableMultithreading();
+  std::unique_ptr<remark::detail::MLIRRemarkStreamerBase> streamer;
+  if (options.onLine) {
+    streamer = std::make_unique<LineStreamer>(options.onLine);
+  } else {
+    auto created =
+        remark::detail::LLVMRemarkStreamer::createToFile(options.file, llvm::remarks::Format::YAML);
+    if (failed(created))
+      return llvm::createStringError("cannot write '" + options.file + "'");
+    streamer = std::move(*created);
+  }
+  remark::RemarkCategories categories;
+  categories.all = options.filter;
+  if (failed(remark::enableOptimizationRemarks(context, std::move(streamer),
+                                               std::make_unique<remark::RemarkEmittingPolicyAll>(),
+                                               categories)))
+    return llvm::createStringError("remarks cannot be reported");
+  return llvm::Error::success();
+}

@@ -1,0 +1,16 @@
+// Where the remarks of a compilation go.
+#ifndef KILN_LIB_PIPELINE_REMARKS_H
+#define KILN_LIB_PIPELINE_REMARKS_H
+
+#include "kiln/Pipeline/Compile.h"
+#include "mlir/IR/MLIRContext.h"
+
+namespace kiln {
+
+/// Lets passes in `context` report what `options` ask for. Threads are switched off, so that
+/// remarks come in the order of the program.
+llvm::Error enableRemarks(mlir::MLIRContext &context, const RemarkOptions &options);
+
+} // namespace kiln
+
+#endif // KILN_LIB_PIPELINE_REMARKS_H

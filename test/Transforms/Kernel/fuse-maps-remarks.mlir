@@ -1,0 +1,70 @@
+// Says of each map into which kernel it went, or why it stayed apart; nothing unless it is asked.
+// RUN: kiln-opt %s --kernel-fuse-maps --remarks-filter=kernel-fuse-maps --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
+// RUN: kiln-opt %s --kernel-fuse-maps --remarks-filter=kernel-fuse-maps --remark-format=yaml --remarks-output-file=%t.yaml --mlir-disable-threading -o /dev/null
+// RUN: FileCheck %s --check-prefix=YAML < %t.yaml
+// RUN: kiln-opt %s --kernel-fuse-maps -o /dev/null 2>&1 | FileCheck %s --check-prefix=QUIET --allow-empty
+// RUN: kiln-opt %s --kernel-fuse-maps=operands=false --remarks-filter=kernel-fuse-maps --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIRST
+// QUIET-NOT: {{.}}
+
+// CHECK: [Passed] Fused
+// CHECK-SAME: Where="node 'tanh' (model.py:3)", Remark="fused into node 'exp' (model.py:4)"
+// YAML: --- !Passed
+// YAML-NEXT: Pass: kernel-fuse-maps
+// YAML-NEXT: Name: Fused
+// YAML: Function: chain
+// YAML: Where: {{.*}}tanh
+// FIRST: fused into node 'exp' (model.py:4)
+func.func @chain(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %a = kernel.map {
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+    %t = math.tanh %e : f32
+    kernel.yield %t : f32
+  } : tensor<8x4xf32> loc("tanh"("model.py":3:0))
+  %b = kernel.map {
+    %e = kernel.read %a (d0, d1) -> (d0, d1) : tensor<8x4xf32> -> f32
+    %t = math.exp %e : f32
+    kernel.yield %t : f32
+  } : tensor<8x4xf32> loc("exp"("model.py":4:0))
+  return %b : tensor<8x4xf32>
+}
+
+// The passes that come after the first run may still change this: it says nothing.
+// CHECK: [Missed] NotFused
+// CHECK-SAME: Where="node 'exp_1' (model.py:5)", Remark="not fused into node 'add' (model.py:6)", Reason="its elements would be computed more than once"
+// YAML: --- !Missed
+// YAML: Reason: {{.*}}computed more than once
+// FIRST-NOT: not fused
+func.func @broadcast(%x: tensor<4xf32>) -> tensor<8x4xf32> {
+  %a = kernel.map {
+    %e = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    %t = math.exp %e : f32
+    kernel.yield %t : f32
+  } : tensor<4xf32> loc("exp_1"("model.py":5:0))
+  %c = kernel.map {
+    %e = kernel.read %a (d0, d1) -> (d1) : tensor<4xf32> -> f32
+    %t = arith.addf %e, %e : f32
+    kernel.yield %t : f32
+  } : tensor<8x4xf32> loc("add"("model.py":6:0))
+  return %c : tensor<8x4xf32>
+}
+
+// CHECK: Where="node 'exp_2' (model.py:7)", Remark="not fused into node 'add_1' (model.py:8)", Reason="others read it as well
+// CHECK: Where="node 'exp_2' (model.py:7)", Remark="not fused into node 'mul' (model.py:9)", Reason="others read it as well
+func.func @twice(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %a = kernel.map {
+    %e = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    %t = math.exp %e : f32
+    kernel.yield %t : f32
+  } : tensor<8xf32> loc("exp_2"("model.py":7:0))
+  %b = kernel.map {
+    %e = kernel.read %a (d0) -> (d0) : tensor<8xf32> -> f32
+    %t = arith.addf %e, %e : f32
+    kernel.yield %t : f32
+  } : tensor<8xf32> loc("add_1"("model.py":8:0))
+  %c = kernel.map {
+    %e = kernel.read %a (d0) -> (d0) : tensor<8xf32> -> f32
+    %t = arith.mulf %e, %e : f32
+    kernel.yield %t : f32
+  } : tensor<8xf32> loc("mul"("model.py":9:0))
+  return %b, %c : tensor<8xf32>, tensor<8xf32>
+}
