@@ -42,7 +42,7 @@ def test_help_and_version(tool):
     [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
     ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--int4-layout=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],
     ["MODEL", "MODEL"], ["MODEL", "--debug-print=9"], ["MODEL", "-o"], ["MODEL", "-o", "MODEL"], ["MODEL", "--extern=nonsense"],
-    ["MODEL", "--target=cuda", "--gpu-arch="]])
+    ["MODEL", "--target=cuda", "--gpu-arch="], ["MODEL", "--remarks-filter=("]])
 def test_bad_options(small_mlp, tmp_path, arguments):
     arguments = [small_mlp.archive if argument == "MODEL" else argument for argument in arguments]
     before = small_mlp.archive.read_bytes()
@@ -161,6 +161,38 @@ def test_save_temps(compile_file, tmp_path):
 def test_time_passes(small_mlp, tmp_path):
     process = run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so", "--time-passes")
     assert process.returncode == 0 and "Total" in process.stdout + process.stderr
+
+
+def test_print_ir(small_mlp, tmp_path):
+    """MLIR's options reach the passes that write kernels, fold constants and make code for GPUs."""
+    for passes, options in ((["cpu-choose-schedule", "cpu-emit-kernels", "wrapper-lower-to-llvm"], []),
+                            (["cuda-emit-kernels", "cuda-emulate", "convert-nvvm-to-llvm"], ["--target=cuda", "--gpu-arch=sm_90,emulator"])):
+        process = run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so", "--mlir-disable-threading", "--mlir-timing", *options,
+                           *(f"--mlir-print-ir-after={name}" for name in passes))
+        assert process.returncode == 0, process.stderr
+        for name in passes:
+            assert re.search(rf"IR Dump After \S+ \({name}\)", process.stderr), name
+        assert "Execution time report" in process.stderr
+
+
+def test_remarks(small_mlp, tmp_path, compile_file):
+    """Decisions in words, for all passes or some; the file is the same."""
+    def get_lines(*options):
+        process = run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "said.so", "--remarks", *options)
+        assert process.returncode == 0, process.stderr
+        return process.stderr.splitlines()
+
+    lines = get_lines()
+    assert len(lines) == len(set(lines)) and all(line.startswith("aot-compile: remark: node '") for line in lines)
+    assert any(re.search(r"\(.*\.py:\d+\): computes node '.*' in its epilogue \[kernel-fuse-epilogues\]$", line) for line in lines)
+    assert any(re.search(r"kernel @\w+: #kernel.schedule<.*> \[cpu-choose-schedule\]$", line) for line in lines)
+    packed = get_lines("--remarks-filter=kernel-pack")
+    assert packed and all(line.endswith("[kernel-pack-contracts]") for line in packed)
+    with_file = compile_file(f"--remarks={tmp_path / 'said.yaml'}", name="with.so")
+    text = (tmp_path / "said.yaml").read_text()
+    assert "--- !Passed" in text and "Pass:            kernel-pack-contracts" in text
+    assert with_file.read_bytes() == (tmp_path / "said.so").read_bytes() == compile_file().read_bytes()
+    assert_user_error(run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so", f"--remarks={tmp_path / 'none' / 'said.yaml'}"))
 
 
 def test_quiet_by_default(small_mlp, tmp_path):
