@@ -167,11 +167,11 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
   ContractOp fuseUser(ContractOp contract, IRRewriter &rewriter) {
     const char *reason = "its reader does not visit each element once";
     auto [user, read] = findUser(contract, reason);
-    SmallVector<sym::Expr> domain;
+    SmallVector<sym::Expr> domain, index;
     std::optional<SmallVector<sym::Expr>> inverse;
     if (user) {
       domain = user.getDomain();
-      SmallVector<sym::Expr> index(read.getMap().getResults());
+      llvm::append_range(index, read.getMap().getResults());
       inverse = invert(index, sym::getShape(contract.getResult()), domain,
                        getAssumptions(&user.getBody()));
     }
