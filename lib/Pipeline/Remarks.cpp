@@ -50,7 +50,8 @@ llvm::Error kiln::enableRemarks(MLIRContext &context, const RemarkOptions &optio
     streamer = std::move(*created);
   }
   remark::RemarkCategories categories;
-  categories.all = options.filter;
+  // `all` adds to the others, and does nothing where they are not set.
+  categories.passed = categories.missed = categories.analysis = options.filter;
   if (failed(remark::enableOptimizationRemarks(context, std::move(streamer),
                                                std::make_unique<remark::RemarkEmittingPolicyAll>(),
                                                categories)))

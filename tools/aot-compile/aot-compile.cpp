@@ -439,6 +439,9 @@ int main(int argc, char **argv) {
   });
   mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
+  // The options for printing take the names of passes.
+  registerTargets();
+  registerPasses();
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();
   cl::Option *timing = cl::getRegisteredOptions().lookup("time-passes");

@@ -72,6 +72,9 @@ public:
   llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>> run() {
     size_t jobs = options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
     jobs = std::min(jobs, functions.size());
+    // Without threads the context takes no locks.
+    if (!functions.empty() && !functions.front()->getContext()->isMultithreadingEnabled())
+      jobs = 1;
     std::atomic<size_t> next = 0;
     auto work = [&] {
       ObjectCompiler compiler(target, options);

@@ -6,7 +6,7 @@
 
 // SCHEDULE: Remark="kernel @map_0: #kernel.schedule<{{.*}}>, #kernel.launch<
 // CHECK: [Missed] NotFolded
-// CHECK-SAME: Where="node 'expand' (model.py:3)", Remark="computed of constants in every run", Reason="it is much larger than what it is computed of, which takes less time to read"
+// CHECK-SAME: Reason="it is much larger than what it is computed of, which takes less time to read", Remark="computed of constants in every run", Where="node 'expand' (model.py:3)"
 func.func @expand() -> tensor<512x512xf32> {
   %w = kernel.constant "w" dense<2.0> : tensor<2xf32> : tensor<2xf32>
   %y = kernel.map {

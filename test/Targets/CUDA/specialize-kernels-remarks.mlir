@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --remarks-filter='cuda-.*' --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: Category:cuda-choose-schedule
-// CHECK-SAME: Where="node 'mm' (model.py:3)", Remark="kernel @product: #kernel.schedule<{{.*}}>, #kernel.launch<grid = {{.*}}>"
+// CHECK-SAME: Remark="kernel @product: #kernel.schedule<{{.*}}>, #kernel.launch<grid = {{.*}}>", Where="node 'mm' (model.py:3)"
 // CHECK: Remark="kernel @singles: #kernel.schedule<
 // CHECK: [Passed] Variant
 // CHECK-SAME: Remark="kernel @product_sm_90a: #kernel.schedule<{{.*}}>, #kernel.launch<{{.*}}threads = 384
@@ -22,7 +22,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 }
 
 // CHECK: [Missed] NoVariant
-// CHECK-SAME: Where="node 'mm_1' (model.py:4)", Remark="kernel @singles has no variant for compute capability 9.0", Reason="it is no product of f16 or bf16 with sums of f32"
+// CHECK-SAME: Reason="it is no product of f16 or bf16 with sums of f32", Remark="kernel @singles has no variant for compute capability 9.0", Where="node 'mm_1' (model.py:4)"
 kernel.func @singles(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {aligned} {
   %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32

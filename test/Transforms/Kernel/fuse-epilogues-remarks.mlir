@@ -2,7 +2,7 @@
 // RUN: kiln-opt %s --kernel-fuse-epilogues --kernel-pack-contracts --remarks-filter='kernel-(fuse-epilogues|pack-contracts)' --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: [Passed] Fused
-// CHECK-SAME: Where="node 'mm' (model.py:3)", Remark="computes node 'tanh' (model.py:4) in its epilogue"
+// CHECK-SAME: Remark="computes node 'tanh' (model.py:4) in its epilogue", Where="node 'mm' (model.py:3)"
 func.func @fused(%x: tensor<128x32xf32>, %w: tensor<768x32xf32>) -> tensor<128x768xf32> {
   %c = kernel.contract batch [] m [128] n [768] k [32] lhs {
     %e = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x32xf32> -> f32
@@ -23,7 +23,7 @@ func.func @fused(%x: tensor<128x32xf32>, %w: tensor<768x32xf32>) -> tensor<128x7
 }
 
 // CHECK: [Missed] NotFused
-// CHECK-SAME: Where="node 'mm_1' (model.py:5)", Remark="does not compute node 'slice' (model.py:6) in its epilogue", Reason="its reader does not visit each element once"
+// CHECK-SAME: Reason="its reader does not visit each element once", Remark="does not compute node 'slice' (model.py:6) in its epilogue", Where="node 'mm_1' (model.py:5)"
 func.func @shifted(%x: tensor<128x32xf32>) -> tensor<127x768xf32> {
   %w = kernel.constant "w" dense<1.0> : tensor<768x32xf32> : tensor<768x32xf32>
   %c = kernel.contract batch [] m [128] n [768] k [32] lhs {
@@ -45,6 +45,6 @@ func.func @shifted(%x: tensor<128x32xf32>) -> tensor<127x768xf32> {
 }
 
 // CHECK: [Missed] NotPacked
-// CHECK-SAME: Where="node 'mm' (model.py:3)", Remark="right operand not packed into panels", Reason="it is not a constant"
+// CHECK-SAME: Reason="it is not a constant", Remark="right operand not packed into panels", Where="node 'mm' (model.py:3)"
 // CHECK: [Passed] Packed
-// CHECK-SAME: Where="node 'mm_1' (model.py:5)", Remark="right operand packed into panels of {{[0-9]+}} columns"
+// CHECK-SAME: Remark="right operand packed into panels of {{[0-9]+}} columns", Where="node 'mm_1' (model.py:5)"

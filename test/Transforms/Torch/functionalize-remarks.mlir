@@ -1,8 +1,8 @@
 // Says of calls that may copy or be views which of them they are.
 // RUN: kiln-opt %s --torch-functionalize --remarks-filter=torch-functionalize --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
 
-// CHECK: Remark="aten.reshape.default is a view of its argument", Reason="by the strides that export recorded"
-// CHECK: Remark="aten.reshape.default copies its argument", Reason="by the strides that export recorded"
+// CHECK: Reason="by the strides that export recorded", Remark="aten.reshape.default is a view of its argument"
+// CHECK: Reason="by the strides that export recorded", Remark="aten.reshape.default copies its argument"
 // CHECK-NOT: Remark
 func.func @sharing(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<6xf32>, tensor<6xf32>, tensor<2x3xf32>) {
   %0 = torch.call "aten.reshape.default"(%x) args = [#torch.arg<0>, [6]] {node = "reshape", torch.strides = #sym.shape<[3, 1]>} : (tensor<2x3xf32>) -> tensor<6xf32>

@@ -280,6 +280,9 @@ private:
     unsigned jobs =
         options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
     jobs = std::min<size_t>(jobs, work.size());
+    // Without threads the context takes no locks.
+    if (!lowered->getContext()->isMultithreadingEnabled())
+      jobs = 1;
     if (jobs <= 1) {
       run();
     } else {
