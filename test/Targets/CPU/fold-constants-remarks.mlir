@@ -4,7 +4,7 @@
 // RUN: kiln-opt %s --cpu-fold-constants --remarks-filter=cpu-fold-constants --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIRST --allow-empty
 // FIRST-NOT: remark
 
-// SCHEDULE: Remark="kernel @map_0: #kernel.schedule<{{.*}}>, #kernel.launch<
+// SCHEDULE: Remark="kernel @map_0: #{{[a-z_.]+}}<{{.*}}>, #kernel.launch<
 // CHECK: [Missed] NotFolded
 // CHECK-SAME: Reason="it is much larger than what it is computed of, which takes less time to read", Remark="computed of constants in every run", Where="node 'expand' (model.py:3)"
 func.func @expand() -> tensor<512x512xf32> {

@@ -2,10 +2,10 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --remarks-filter='cuda-.*' --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: Category:cuda-choose-schedule
-// CHECK-SAME: Remark="kernel @product: #kernel.schedule<{{.*}}>, #kernel.launch<grid = {{.*}}>", Where="node 'mm' (model.py:3)"
-// CHECK: Remark="kernel @singles: #kernel.schedule<
+// CHECK-SAME: Remark="kernel @product: #{{[a-z_.]+}}<{{.*}}>, #kernel.launch<grid = {{.*}}>", Where="node 'mm' (model.py:3)"
+// CHECK: Remark="kernel @singles: #{{[a-z_.]+}}<
 // CHECK: [Passed] Variant
-// CHECK-SAME: Remark="kernel @product_sm_90a: #kernel.schedule<{{.*}}>, #kernel.launch<{{.*}}threads = 384
+// CHECK-SAME: Remark="kernel @product_sm_90a: #{{.*}}, #kernel.launch<{{.*}}threads = 384
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
