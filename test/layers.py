@@ -13,9 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 LAYERS = [
     "Sym",
     "Dialect/Sym",
-    "Dialect/Torch",
     "Dialect/Kernel",
     "Dialect/Wrapper",
+    "Dialect/Torch",
     "Frontend",
     "Transforms",
     "Lowering",

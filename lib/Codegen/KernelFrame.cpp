@@ -45,7 +45,7 @@ KernelFrame::KernelFrame(kernel::FuncOp func, const CPUInfo &target)
 
   kernel::addSymbolRanges(func, assumptions);
   for (Operation *op = func; op; op = op->getParentOp())
-    if (auto table = op->getAttrOfType<DictionaryAttr>("torch.symbols")) {
+    if (auto table = op->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName)) {
       for (auto [i, symbol] : llvm::enumerate(table))
         symbolNumbers.try_emplace(symbol.getName(), i);
       namedSizes = wrapper::getNamedSizes(table);

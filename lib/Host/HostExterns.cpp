@@ -26,9 +26,9 @@ public:
   void write(Attribute attr) {
     if (isa<UnitAttr>(attr)) {
       row(KILN_EXTERN_NONE);
-    } else if (auto tensor = dyn_cast<torch::ArgAttr>(attr)) {
+    } else if (auto tensor = dyn_cast<sym::ArgAttr>(attr)) {
       row(KILN_EXTERN_TENSOR, tensor.getIndex());
-    } else if (auto item = dyn_cast<torch::ScalarAttr>(attr)) {
+    } else if (auto item = dyn_cast<sym::ScalarAttr>(attr)) {
       row(KILN_EXTERN_ITEM, item.getIndex());
     } else if (auto expr = dyn_cast<sym::ExprAttr>(attr)) {
       row(KILN_EXTERN_NUMBER, numbers.size());
@@ -39,21 +39,21 @@ public:
       row(KILN_EXTERN_INT, integer.getInt());
     } else if (auto floating = dyn_cast<FloatAttr>(attr)) {
       row(KILN_EXTERN_FLOAT, llvm::bit_cast<int64_t>(floating.getValueAsDouble()));
-    } else if (auto complex = dyn_cast<torch::ComplexAttr>(attr)) {
+    } else if (auto complex = dyn_cast<sym::ComplexAttr>(attr)) {
       row(KILN_EXTERN_COMPLEX);
       write(complex.getReal());
       write(complex.getImag());
     } else if (auto text = dyn_cast<StringAttr>(attr)) {
       row(KILN_EXTERN_STRING, 0, text.getValue());
-    } else if (auto dtype = dyn_cast<torch::DTypeAttr>(attr)) {
+    } else if (auto dtype = dyn_cast<sym::DTypeAttr>(attr)) {
       ElementCode element = describeElement(dtype.getType());
       row(KILN_EXTERN_DTYPE, 256 * element.code + element.bits);
-    } else if (auto device = dyn_cast<torch::DeviceAttr>(attr)) {
+    } else if (auto device = dyn_cast<sym::DeviceAttr>(attr)) {
       row(KILN_EXTERN_DEVICE, 0, device.getName());
-    } else if (auto layout = dyn_cast<torch::LayoutAttr>(attr)) {
-      row(KILN_EXTERN_LAYOUT, 0, torch::stringify(layout.getValue()));
-    } else if (auto format = dyn_cast<torch::MemoryFormatAttr>(attr)) {
-      row(KILN_EXTERN_MEMORY_FORMAT, 0, torch::stringify(format.getValue()));
+    } else if (auto layout = dyn_cast<sym::LayoutAttr>(attr)) {
+      row(KILN_EXTERN_LAYOUT, 0, sym::stringify(layout.getValue()));
+    } else if (auto format = dyn_cast<sym::MemoryFormatAttr>(attr)) {
+      row(KILN_EXTERN_MEMORY_FORMAT, 0, sym::stringify(format.getValue()));
     } else if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
       auto keys = dictionary.getAs<ArrayAttr>("keys"),
            values = dictionary.getAs<ArrayAttr>("values");
@@ -182,7 +182,7 @@ Row<kiln_extern_call> HostProgram::describeCall(ExternCallOp call, StringRef suf
   auto nameOf = [&](StringRef table) { return (table + suffix).str(); };
   // The names of equal texts and numbers are given in the order of the fields.
   std::string callee = globals->string(call.getCallee()),
-              where = globals->string(torch::describe(call.getLoc())),
+              where = globals->string(sym::describe(call.getLoc())),
               values = globals->structs(nameOf("kiln_extern_values_"), arguments.rows),
               argumentNames = names.empty() ? std::string() : globals->pointers(names),
               types = globals->structs(nameOf("kiln_extern_tensors_"), tensors),

@@ -121,7 +121,7 @@ private:
     }
     DictionaryAttr table = symbols.getDictionary(builder.getContext());
     program.setSymbolsAttr(table);
-    module->setAttr(torch::symbolsAttrName, table);
+    module->setAttr(sym::symbolsAttrName, table);
   }
 
   wrapper::ProgramOp program;

@@ -52,21 +52,21 @@ def test_constants(layers):
 
 def test_arguments(layers):
     text = import_module(layers.path)
-    assert '"aten.split.Tensor"(%10) args = [#torch.arg<0>, 2, 1]' in text
+    assert '"aten.split.Tensor"(%10) args = [#sym.arg<0>, 2, 1]' in text
     assert re.search(r'%\d+:2 = torch\.call "aten\.split\.Tensor"', text)
-    assert re.search(r'"aten\.cat\.default"\(%11#0, %11#1\) args = \[\[#torch\.arg<0>, #torch\.arg<1>\], 1\]', text)
+    assert re.search(r'"aten\.cat\.default"\(%11#0, %11#1\) args = \[\[#sym\.arg<0>, #sym\.arg<1>\], 1\]', text)
     assert re.search(
         r'"aten\.to\.dtype"\(%\d+\) args = '
-        r"\[#torch\.arg<0>, #torch\.dtype<f64>, false, false, #torch\.memory_format<contiguous>\]",
+        r"\[#sym\.arg<0>, #sym\.dtype<f64>, false, false, #sym\.memory_format<contiguous>\]",
         text,
     )
     assert re.search(
         r'"aten\.full\.default"\(\) args = '
-        r'\[\[2, 4\], 0x7FF0000000000000 : f64, unit, unit, #torch\.device<"cpu">, false\]',
+        r'\[\[2, 4\], 0x7FF0000000000000 : f64, unit, unit, #sym\.device<"cpu">, false\]',
         text,
     )
-    assert re.search(r'"aten\.index\.Tensor"\(%\d+, %\d+\) args = \[#torch\.arg<0>, \[#torch\.arg<1>\]\]', text)
-    assert re.search(r'"aten\.add\.Tensor"\(%\d+, %\d+\) args = \[#torch\.arg<0>, #torch\.arg<1>, 1\]', text)
+    assert re.search(r'"aten\.index\.Tensor"\(%\d+, %\d+\) args = \[#sym\.arg<0>, \[#sym\.arg<1>\]\]', text)
+    assert re.search(r'"aten\.add\.Tensor"\(%\d+, %\d+\) args = \[#sym\.arg<0>, #sym\.arg<1>, 1\]', text)
 
 
 def test_locations(layers):
@@ -81,7 +81,7 @@ def test_symbols(export):
     module, inputs, options = programs.dynamic()
     text = import_module(export(module, inputs, **options).path)
     (batch,) = re.findall(r"%arg0: tensor<\?x4xf32, #sym\.shape<\[2\*(s\d+), 4\]>>", text)
-    assert re.search(rf"torch\.symbols = \{{.*{batch} = \{{max = 64 : i64, min = 2 : i64\}}", text)
+    assert re.search(rf"sym\.symbols = \{{.*{batch} = \{{max = 64 : i64, min = 2 : i64\}}", text)
     assert re.search(rf"torch\.ranges = \[\{{expr = #sym\.expr<2\*{batch}>, max = 128 : i64, min = 4 : i64\}}\]", text)
     assert not [target for target in calls(text) if "sym_size" in target or target == "_operator.floordiv"]
     assert f"#sym.expr<(2*{batch}) mod 3>" in text
@@ -92,9 +92,9 @@ def test_symbols(export):
     )
     assert re.search(r'"aten\.nonzero\.default".* \{defines = \["u1"\], node = "nonzero"\}', text)
     assert re.search(r'"_operator\.ge"\(\) args = \[#sym\.expr<u0>, 1\].* : \(\) -> tensor<i1>', text)
-    assert re.search(r'"aten\._assert_scalar\.default"\(%\d+\) args = \[#torch\.scalar<0>, "', text)
+    assert re.search(r'"aten\._assert_scalar\.default"\(%\d+\) args = \[#sym\.scalar<0>, "', text)
     assert re.search(
-        r'"aten\.mul\.Tensor"\(%arg0, %\d+\) args = \[#torch\.arg<0>, #torch\.scalar<1>\]'
+        r'"aten\.mul\.Tensor"\(%arg0, %\d+\) args = \[#sym\.arg<0>, #sym\.scalar<1>\]'
         r".*tensor<f64>\)",
         text,
     )
@@ -186,7 +186,7 @@ def test_scalar_input(export):
     shapes = {"x": None, "n": torch.export.Dim.DYNAMIC}
     text = import_module(export(Scale(), (torch.ones(3), 4), dynamic_shapes=shapes).path)
     (symbol,) = re.findall(r'%arg1: tensor<i64> \{torch\.name = "n", torch\.value = #sym\.expr<(s\d+)>\}', text)
-    assert f'"aten.mul.Tensor"(%arg0) args = [#torch.arg<0>, #sym.expr<{symbol}>]' in text
+    assert f'"aten.mul.Tensor"(%arg0) args = [#sym.arg<0>, #sym.expr<{symbol}>]' in text
 
 
 def test_nested_graphs(export):
@@ -195,12 +195,12 @@ def test_nested_graphs(export):
     assert len(functions) == len(set(functions)) == 6
     assert re.search(
         r'torch\.higher_order "cond"\(%\d+, %arg0\) args = '
-        r"\[#torch\.arg<0>, @\w+, @\w+, \[#torch\.arg<1>\]\]",
+        r"\[#sym\.arg<0>, @\w+, @\w+, \[#sym\.arg<1>\]\]",
         text,
     )
     assert re.search(
         r'torch\.higher_order "while_loop"\(%\d+, %\d+\) args = '
-        r"\[@\w+, @\w+, \[#torch\.arg<0>, #torch\.arg<1>\], \[\]\]",
+        r"\[@\w+, @\w+, \[#sym\.arg<0>, #sym\.arg<1>\], \[\]\]",
         text,
     )
 
@@ -213,7 +213,7 @@ def test_symbolic_operand_of_branch(export):
 
     text = import_module(export(Branch(), (torch.ones(3),), dynamic_shapes={"x": {0: torch.export.Dim.AUTO}}).path)
     (symbol,) = re.findall(r"%arg0: tensor<\?xf32, #sym\.shape<\[(s\d+)\]>>", text)
-    assert re.search(rf'torch\.higher_order "cond".* args = \[.*\[#sym\.expr<{symbol}>, #torch\.arg<1>\]\]', text)
+    assert re.search(rf'torch\.higher_order "cond".* args = \[.*\[#sym\.expr<{symbol}>, #sym\.arg<1>\]\]', text)
     assert len(re.findall(rf"tensor<i64> \{{torch\.name = \"\w+\", torch\.value = #sym\.expr<{symbol}>\}}", text)) == 2
 
 
@@ -243,7 +243,7 @@ def test_custom_operator(export):
             return twice(x, 2)
 
     text = import_module(export(Custom(), (torch.ones(3),)).path)
-    assert ('torch.call "kiln_test.twice.default"(%arg0) args = [#torch.arg<0>, 2] {names = ["x", "times"], node = "twice"}') in text
+    assert ('torch.call "kiln_test.twice.default"(%arg0) args = [#sym.arg<0>, 2] {names = ["x", "times"], node = "twice"}') in text
 
 
 ELEMENT_TYPES = {

@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --wrapper-materialize-sizes --split-input-file | FileCheck %s
 
 // The grid, a size and a part of an index; not s0, 2*s1 or s0 + 1, which cost next to nothing.
-// CHECK: module attributes {torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64},
+// CHECK: module attributes {sym.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64},
 // CHECK-SAME: size.0 = {size = #sym.expr<(s0 + 6) floordiv 8>}
 // CHECK-SAME: size.1 = {size = #sym.expr<max(s1 - s0, 0)>}
 // CHECK-SAME: size.2 = {size = #sym.expr<s0 floordiv 2>}
@@ -14,7 +14,7 @@
 // CHECK-NEXT: wrapper.define "size.1" = max(s1 - s0, 0)
 // CHECK-NEXT: wrapper.define "size.2" = s0 floordiv 2
 // CHECK-NEXT: wrapper.assert
-module attributes {torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64}}} {
+module attributes {sym.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64}}} {
   kernel.func @k(%x: tensor<?x?xf32, #sym.shape<[s0 + 1, 2*s1]>>) -> tensor<?xf32, #sym.shape<[s0 floordiv 2]>>
       attributes {launch = #kernel.launch<grid = <(s0 + 6) floordiv 8>>} {
     %y = kernel.map {
@@ -44,7 +44,7 @@ module attributes {torch.symbols = {s0 = {min = 2 : i64}, s1 = {min = 1 : i64}}}
 // CHECK-NEXT: wrapper.define "size.1" = (s0*u0) ceildiv 64
 // CHECK-NEXT: wrapper.define "size.2" = s0*u0
 // CHECK-NEXT: wrapper.assert
-module attributes {torch.symbols = {s0 = {}, size.0 = {}, u0 = {}}} {
+module attributes {sym.symbols = {s0 = {}, size.0 = {}, u0 = {}}} {
   kernel.func @k() -> tensor<?xf32, #sym.shape<[s0*u0]>> attributes {launch = #kernel.launch<grid = <(s0*u0) ceildiv 64>>} {
     %y = kernel.map {
       %a = arith.constant 1.0 : f32

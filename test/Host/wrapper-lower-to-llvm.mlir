@@ -56,7 +56,7 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
 // -----
 
 // Symbols: s0 is read, s1 solved from 2*s1 + s0, sizes are numbered expressions.
-module attributes {torch.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 = {}}} {
+module attributes {sym.symbols = {s0 = {min = 1, max = 9}, s1 = {min = 1}, s2 = {}}} {
   kernel.func @k(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0 * s1]>>
       attributes {launch = #kernel.launch<grid = <s0 ceildiv 4>>} {
     %y = kernel.map {
@@ -142,7 +142,7 @@ module attributes {torch.constants = [{name = "w", type = tensor<4xf32>}, {name 
 
 // Sizes that data gives: the number is stored where later sizes are loaded from, memory is reserved,
 // and the output is bound.
-module attributes {torch.symbols = {s0 = {min = 1}, u0 = {min = 0, max = 9}}} {
+module attributes {sym.symbols = {s0 = {min = 1}, u0 = {min = 0, max = 9}}} {
   wrapper.program @main(%n: !wrapper.buffer<[], [], i64> {wrapper.name = "n"},
                         %ok: !wrapper.buffer<[], [], i1> {wrapper.name = "ok"},
                         %x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"})
@@ -178,8 +178,8 @@ module attributes {torch.symbols = {s0 = {min = 1}, u0 = {min = 0, max = 9}}} {
 // -----
 
 // Calls of libraries are data; sizes and strides come first among a call's numbers, then what its arguments compute.
-// CHECK-LABEL: module attributes {torch.symbols = {s0 = {max = 9 : i64, min = 1 : i64}}}
-module attributes {torch.symbols = {s0 = {min = 1, max = 9}}} {
+// CHECK-LABEL: module attributes {sym.symbols = {s0 = {max = 9 : i64, min = 1 : i64}}}
+module attributes {sym.symbols = {s0 = {min = 1, max = 9}}} {
   // CHECK-DAG: @[[NUMBERS:.*]](dense<[4, 1]> : tensor<2xi64>)
   // CHECK-DAG: ("a name\00")
   // CHECK-LABEL: llvm.func internal @kiln_main
@@ -192,12 +192,12 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}}} {
     // CHECK: %[[FIRST:.*]] = llvm.mlir.constant(0 : i32)
     // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_extern(%arg0, %[[FIRST]], %{{.*}}, %[[TABLE]])
     // CHECK: llvm.cond_br %{{.*}}, ^{{.*}}(%[[STATUS]] : i32), ^
-    wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>, #sym.expr<2*s0>, "a name", #torch.dtype<bf16>, 2.5, #torch.complex<1.0, 2.0>]
+    wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>, #sym.expr<2*s0>, "a name", #sym.dtype<bf16>, 2.5, #sym.complex<1.0, 2.0>]
         names = ["", "", "", "name", "", "", ""]
         ins(%x, %z : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[s0], [1], f64>) outs(%y : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
     // CHECK: %[[CONSTANT:.*]] = llvm.mlir.addressof @[[NUMBERS]]
     // CHECK: llvm.call @kiln_rt_extern(%arg0, %{{.*}}, %{{.*}}, %[[CONSTANT]])
-    wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[4], [1], f32>) outs() projection = []
+    wrapper.extern_call "torch" "aten._assert_async.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[4], [1], f32>) outs() projection = []
   }
   // CHECK: @[[CALLEE:.*]]("lib.op_.default\00")
   // CHECK: ("torch\00")
@@ -221,7 +221,7 @@ module attributes {torch.symbols = {s0 = {min = 1, max = 9}}} {
 wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
     attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
   %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
-  wrapper.extern_call "c" "k" args = [#torch.arg<0>, 2.5] ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>) projection = [0]
+  wrapper.extern_call "c" "k" args = [#sym.arg<0>, 2.5] ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>) projection = [0]
 }
 
 // -----
@@ -235,6 +235,6 @@ wrapper.program @main(%x: !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64> {wrapper.na
     attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
   %y = wrapper.output 0 : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>
   %z = wrapper.output 1 : !wrapper.buffer<[1, 2], [2, 1], f64>
-  wrapper.extern_call "kiln" "kiln_linalg_geqrf_f64" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>)
+  wrapper.extern_call "kiln" "kiln_linalg_geqrf_f64" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>)
       outs(%y, %z : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>, !wrapper.buffer<[1, 2], [2, 1], f64>) projection = [0, 1]
 }

@@ -8,7 +8,7 @@
 // CHECK: %[[R:.*]] = arith.truncf %{{.*}} : f32 to bf16
 // CHECK-NEXT: kernel.yield %[[R]]
 func.func @silu(%g: tensor<4xbf16>, %x: tensor<4xbf16>) -> tensor<4xbf16> {
-  %0 = torch.call "aten.silu_backward.default"(%g, %x) args = [#torch.arg<0>, #torch.arg<1>] {node = "s"} : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<4xbf16>
+  %0 = torch.call "aten.silu_backward.default"(%g, %x) args = [#sym.arg<0>, #sym.arg<1>] {node = "s"} : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<4xbf16>
   return %0 : tensor<4xbf16>
 }
 
@@ -23,7 +23,7 @@ func.func @silu(%g: tensor<4xbf16>, %x: tensor<4xbf16>) -> tensor<4xbf16> {
 // CHECK: kernel.read %[[X]] (d0, d1) -> (d0, d1 mod 4)
 // CHECK: arith.select
 func.func @glu(%g: tensor<3x4xf32>, %x: tensor<3x8xf32>) -> tensor<3x8xf32> {
-  %0 = torch.call "aten.glu_backward.default"(%g, %x) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "g"} : (tensor<3x4xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  %0 = torch.call "aten.glu_backward.default"(%g, %x) args = [#sym.arg<0>, #sym.arg<1>, 1] {node = "g"} : (tensor<3x4xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
   return %0 : tensor<3x8xf32>
 }
 
@@ -37,6 +37,6 @@ func.func @glu(%g: tensor<3x4xf32>, %x: tensor<3x8xf32>) -> tensor<3x8xf32> {
 // CHECK: arith.mulf
 // CHECK: arith.divf
 func.func @mse(%g: tensor<f32>, %x: tensor<4xf32>, %t: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.mse_loss_backward.default"(%g, %x, %t) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, 1] {node = "m"} : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.mse_loss_backward.default"(%g, %x, %t) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, 1] {node = "m"} : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

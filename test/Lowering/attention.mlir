@@ -8,7 +8,7 @@
 // CHECK: kernel.read %arg2 (d0, d1, d2, d3, d4, d5) -> (0, d1, d3, d5)
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d0, d2, d1, d3)
 func.func @sdpa(%x: tensor<1x2x5x8xf32>, %y: tensor<1x2x7x8xf32>, %z: tensor<1x2x7x8xf32>) -> tensor<1x2x5x8xf32> {
-  %0 = torch.call "aten.scaled_dot_product_attention.default"(%x, %y, %z) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, unit, 0.0, false, unit, false] {node = "sdpa"} : (tensor<1x2x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x2x5x8xf32>
+  %0 = torch.call "aten.scaled_dot_product_attention.default"(%x, %y, %z) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, unit, 0.0, false, unit, false] {node = "sdpa"} : (tensor<1x2x5x8xf32>, tensor<1x2x7x8xf32>, tensor<1x2x7x8xf32>) -> tensor<1x2x5x8xf32>
   return %0 : tensor<1x2x5x8xf32>
 }
 
@@ -18,6 +18,6 @@ func.func @sdpa(%x: tensor<1x2x5x8xf32>, %y: tensor<1x2x7x8xf32>, %z: tensor<1x2
 // CHECK-LABEL: func.func @causal(
 // CHECK: kernel.attention batch [1, 2] m <5> n <5> d <8> dv <8> scale 0.35355339059327373 causal perm [0, 2, 1, 3]
 func.func @causal(%x: tensor<1x2x5x8xf32>, %y: tensor<1x2x5x8xf32>, %z: tensor<1x2x5x8xf32>) -> tensor<1x2x5x8xf32> {
-  %0 = torch.call "aten.scaled_dot_product_attention.default"(%x, %y, %z) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, unit, 0.0, true, unit, false] {node = "causal"} : (tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x5x8xf32>
+  %0 = torch.call "aten.scaled_dot_product_attention.default"(%x, %y, %z) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, unit, 0.0, true, unit, false] {node = "causal"} : (tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x5x8xf32>
   return %0 : tensor<1x2x5x8xf32>
 }

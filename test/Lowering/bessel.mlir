@@ -12,6 +12,6 @@
 // CHECK: arith.cmpf une, %{{.*}}, %{{.*}} : f64
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 func.func @j0(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.special_bessel_j0.default"(%x) args = [#torch.arg<0>] {node = "j0"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.special_bessel_j0.default"(%x) args = [#sym.arg<0>] {node = "j0"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -8,7 +8,7 @@
 // CHECK: func.func private @loop_0(%arg0: tensor<1x3x3xf64>, %arg1: tensor<i64>, %arg2: tensor<1x3x3xf64>) -> tensor<1x3x3xf64> {
 // CHECK: func.func private @loop_1(%arg0: tensor<1x3x3xf64>, %arg1: tensor<i64>, %arg2: tensor<1x3x3xf64>) -> tensor<1x3x3xf64> {
 func.func @cholesky_inverse(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
-  %0 = torch.call "aten.cholesky_inverse.default"(%x) args = [#torch.arg<0>, false] {node = "cholesky_inverse"} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %0 = torch.call "aten.cholesky_inverse.default"(%x) args = [#sym.arg<0>, false] {node = "cholesky_inverse"} : (tensor<3x3xf32>) -> tensor<3x3xf32>
   return %0 : tensor<3x3xf32>
 }
 
@@ -21,6 +21,6 @@ func.func @cholesky_inverse(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 // CHECK: func.func private @loop_0(%arg0: tensor<1x3x3xf64>, %arg1: tensor<1xi32>, %arg2: tensor<i64>) -> (tensor<1x3x3xf64>, tensor<1xi32>) {
 func.func @factor(%x: tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>) {
-  %0:2 = torch.call "aten.linalg_cholesky_ex.default"(%x) args = [#torch.arg<0>, false, false] {node = "factor"} : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>)
+  %0:2 = torch.call "aten.linalg_cholesky_ex.default"(%x) args = [#sym.arg<0>, false, false] {node = "factor"} : (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<i32>)
   return %0#0, %0#1 : tensor<3x3xf32>, tensor<i32>
 }

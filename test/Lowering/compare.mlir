@@ -6,7 +6,7 @@
 // CHECK: kernel.read %arg1 (d0) -> (d0)
 // CHECK: arith.maximumf %{{.*}}, %{{.*}} : f32
 func.func @maximum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.maximum.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "maximum"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.maximum.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "maximum"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -24,6 +24,6 @@ func.func @maximum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK: arith.andi %{{.*}}, %{{.*}} : i1
 // CHECK: arith.ori %{{.*}}, %{{.*}} : i1
 func.func @isclose(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xi1> {
-  %0 = torch.call "aten.isclose.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 1.0e-05, 1.0e-08, false] {node = "isclose"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %0 = torch.call "aten.isclose.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, 1.0e-05, 1.0e-08, false] {node = "isclose"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   return %0 : tensor<4xi1>
 }

@@ -8,7 +8,7 @@
 // CHECK: math.sin %{{.*}} : f32
 // CHECK: complex.create %{{.*}}, %{{.*}} : complex<f32>
 func.func @polar(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xcomplex<f32>> {
-  %0 = torch.call "aten.polar.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "polar"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xcomplex<f32>>
+  %0 = torch.call "aten.polar.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "polar"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xcomplex<f32>>
   return %0 : tensor<4xcomplex<f32>>
 }
 
@@ -22,7 +22,7 @@ func.func @polar(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xcomplex<f32>>
 // CHECK: complex.re %{{.*}} : complex<f32>
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : f32
 func.func @view_as_real(%x: tensor<4xcomplex<f32>>) -> tensor<4x2xf32> {
-  %0 = torch.call "aten.view_as_real.default"(%x) args = [#torch.arg<0>] {node = "view_as_real"} : (tensor<4xcomplex<f32>>) -> tensor<4x2xf32>
+  %0 = torch.call "aten.view_as_real.default"(%x) args = [#sym.arg<0>] {node = "view_as_real"} : (tensor<4xcomplex<f32>>) -> tensor<4x2xf32>
   return %0 : tensor<4x2xf32>
 }
 
@@ -39,6 +39,6 @@ func.func @view_as_real(%x: tensor<4xcomplex<f32>>) -> tensor<4x2xf32> {
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 func.func @exp(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
-  %0 = torch.call "aten.exp.default"(%x) args = [#torch.arg<0>] {node = "exp"} : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %0 = torch.call "aten.exp.default"(%x) args = [#sym.arg<0>] {node = "exp"} : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
   return %0 : tensor<4xcomplex<f32>>
 }

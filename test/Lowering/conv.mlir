@@ -13,7 +13,7 @@
 // CHECK: kernel.read %[[A2]] (d0, d1, d2, d3, d4, d5) -> (d3)
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d0, d2, d3, d1)
 func.func @conv(%x: tensor<?x3x9x9xf32, #sym.shape<[s0, 3, 9, 9]>>, %w: tensor<4x3x3x1xf32>, %b: tensor<4xf32>) -> tensor<?x4x5x5xf32, #sym.shape<[s0, 4, 5, 5]>> {
-  %0 = torch.call "aten.conv2d.default"(%x, %w, %b) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, [2, 2], [1, 0], [1, 1], 1] {node = "conv"} : (tensor<?x3x9x9xf32, #sym.shape<[s0, 3, 9, 9]>>, tensor<4x3x3x1xf32>, tensor<4xf32>) -> tensor<?x4x5x5xf32, #sym.shape<[s0, 4, 5, 5]>>
+  %0 = torch.call "aten.conv2d.default"(%x, %w, %b) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, [2, 2], [1, 0], [1, 1], 1] {node = "conv"} : (tensor<?x3x9x9xf32, #sym.shape<[s0, 3, 9, 9]>>, tensor<4x3x3x1xf32>, tensor<4xf32>) -> tensor<?x4x5x5xf32, #sym.shape<[s0, 4, 5, 5]>>
   return %0 : tensor<?x4x5x5xf32, #sym.shape<[s0, 4, 5, 5]>>
 }
 
@@ -28,7 +28,7 @@ func.func @conv(%x: tensor<?x3x9x9xf32, #sym.shape<[s0, 3, 9, 9]>>, %w: tensor<4
 // CHECK: arith.mulf %{{.*}}, %{{.*}}
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d0, d2, d3, d1)
 func.func @depthwise(%x: tensor<1x4x8x8xf32>, %w: tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32> {
-  %0 = torch.call "aten.conv2d.default"(%x, %w) args = [#torch.arg<0>, #torch.arg<1>, unit, [1, 1], [0, 0], [1, 1], 4] {node = "conv"} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32>
+  %0 = torch.call "aten.conv2d.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, unit, [1, 1], [0, 0], [1, 1], 4] {node = "conv"} : (tensor<1x4x8x8xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x6x6xf32>
   return %0 : tensor<1x4x6x6xf32>
 }
 
@@ -38,8 +38,8 @@ func.func @depthwise(%x: tensor<1x4x8x8xf32>, %w: tensor<4x1x3x3xf32>) -> tensor
 // CHECK-LABEL: func.func @large_depthwise
 // CHECK: kernel.contract batch [4] m [1, 2, 2] n [1] k [7, 7, 1] perm [1, 2, 3, 0, 4] lhs {
 func.func @large_depthwise(%x: tensor<1x4x8x8xf32>, %w: tensor<4x1x7x7xf32>) -> tensor<1x4x2x2xf32> {
-  %0 = torch.call "aten.relu.default"(%x) args = [#torch.arg<0>] {node = "relu"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
-  %1 = torch.call "aten.conv2d.default"(%0, %w) args = [#torch.arg<0>, #torch.arg<1>, unit, [1, 1], [0, 0], [1, 1], 4] {node = "conv"} : (tensor<1x4x8x8xf32>, tensor<4x1x7x7xf32>) -> tensor<1x4x2x2xf32>
+  %0 = torch.call "aten.relu.default"(%x) args = [#sym.arg<0>] {node = "relu"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %1 = torch.call "aten.conv2d.default"(%0, %w) args = [#sym.arg<0>, #sym.arg<1>, unit, [1, 1], [0, 0], [1, 1], 4] {node = "conv"} : (tensor<1x4x8x8xf32>, tensor<4x1x7x7xf32>) -> tensor<1x4x2x2xf32>
   return %1 : tensor<1x4x2x2xf32>
 }
 
@@ -56,7 +56,7 @@ func.func @large_depthwise(%x: tensor<1x4x8x8xf32>, %w: tensor<4x1x7x7xf32>) -> 
 // CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (0, d1, d2 floordiv 3, d2 mod 3)
 // CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d2, d1)
 func.func @grouped(%x: tensor<1x4x8xf32>, %w: tensor<6x2x3xf32>) -> tensor<1x6x6xf32> {
-  %0 = torch.call "aten.conv1d.default"(%x, %w) args = [#torch.arg<0>, #torch.arg<1>, unit, [1], [0], [1], 2] {node = "conv"} : (tensor<1x4x8xf32>, tensor<6x2x3xf32>) -> tensor<1x6x6xf32>
+  %0 = torch.call "aten.conv1d.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, unit, [1], [0], [1], 2] {node = "conv"} : (tensor<1x4x8xf32>, tensor<6x2x3xf32>) -> tensor<1x6x6xf32>
   return %0 : tensor<1x6x6xf32>
 }
 
@@ -73,6 +73,6 @@ func.func @grouped(%x: tensor<1x4x8xf32>, %w: tensor<6x2x3xf32>) -> tensor<1x6x6
 // CHECK: } epilogue {
 // CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d2, d1)
 func.func @transposed(%x: tensor<1x2x4xf32>, %w: tensor<2x3x3xf32>) -> tensor<1x3x9xf32> {
-  %0 = torch.call "aten.conv_transpose1d.default"(%x, %w) args = [#torch.arg<0>, #torch.arg<1>, unit, [2], [0], [0], 1, [1]] {node = "conv"} : (tensor<1x2x4xf32>, tensor<2x3x3xf32>) -> tensor<1x3x9xf32>
+  %0 = torch.call "aten.conv_transpose1d.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, unit, [2], [0], [0], 1, [1]] {node = "conv"} : (tensor<1x2x4xf32>, tensor<2x3x3xf32>) -> tensor<1x3x9xf32>
   return %0 : tensor<1x3x9xf32>
 }

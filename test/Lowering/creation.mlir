@@ -18,6 +18,6 @@ func.func @arange() -> tensor<3xi64> {
 // CHECK: arith.constant 5.000000e-01 : f32
 // CHECK: kernel.yield %{{.*}} : f32
 func.func @full_like(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.full_like.default"(%x) args = [#torch.arg<0>, 0.5, unit, unit, unit, unit, unit] {node = "full_like"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.full_like.default"(%x) args = [#sym.arg<0>, 0.5, unit, unit, unit, unit, unit] {node = "full_like"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -7,7 +7,7 @@
 // CHECK: arith.cmpi eq, %{{.*}}, %{{.*}} : i64
 // CHECK: kernel.read %arg0 (d0, d1) -> (d0) if %{{.*}} else(%{{.*}}
 func.func @diag_embed(%x: tensor<3xf32>) -> tensor<3x3xf32> {
-  %0 = torch.call "aten.diag_embed.default"(%x) args = [#torch.arg<0>, 0, -2, -1] {node = "diag_embed"} : (tensor<3xf32>) -> tensor<3x3xf32>
+  %0 = torch.call "aten.diag_embed.default"(%x) args = [#sym.arg<0>, 0, -2, -1] {node = "diag_embed"} : (tensor<3xf32>) -> tensor<3x3xf32>
   return %0 : tensor<3x3xf32>
 }
 
@@ -21,6 +21,6 @@ func.func @diag_embed(%x: tensor<3xf32>) -> tensor<3x3xf32> {
 // CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1)
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}} : f32
 func.func @tril(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
-  %0 = torch.call "aten.tril.default"(%x) args = [#torch.arg<0>, 1] {node = "tril"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = torch.call "aten.tril.default"(%x) args = [#sym.arg<0>, 1] {node = "tril"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
   return %0 : tensor<3x4xf32>
 }

@@ -8,6 +8,6 @@
 // CHECK: arith.mulf %{{.*}}, %{{.*}} : f32
 // CHECK: kernel.read %arg2 (d0, d1, d2, d3) -> (d1, d2, d3)
 func.func @bilinear(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>, %z: tensor<5x3x4xf32>) -> tensor<2x5xf32> {
-  %0 = torch.call "aten.bilinear.default"(%x, %y, %z) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, unit] {node = "bilinear"} : (tensor<2x3xf32>, tensor<2x4xf32>, tensor<5x3x4xf32>) -> tensor<2x5xf32>
+  %0 = torch.call "aten.bilinear.default"(%x, %y, %z) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, unit] {node = "bilinear"} : (tensor<2x3xf32>, tensor<2x4xf32>, tensor<5x3x4xf32>) -> tensor<2x5xf32>
   return %0 : tensor<2x5xf32>
 }

@@ -8,6 +8,6 @@
 // CHECK: kernel.read %arg0 (d0, d1, d2, d3) -> (d3, d0) values(%{{.*}})
 // CHECK: kernel.scatter batch [] targets [2] places [6]
 func.func @sum(%x: tensor<9x4xf32>, %y: tensor<6xi64>, %z: tensor<2xi64>) -> (tensor<2x4xf32>, tensor<6xi64>, tensor<2xi64>, tensor<2xi64>) {
-  %0:4 = torch.call "aten._embedding_bag_forward_only.default"(%x, %y, %z) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, false, 0, false, unit, false, -1] {node = "sum"} : (tensor<9x4xf32>, tensor<6xi64>, tensor<2xi64>) -> (tensor<2x4xf32>, tensor<6xi64>, tensor<2xi64>, tensor<2xi64>)
+  %0:4 = torch.call "aten._embedding_bag_forward_only.default"(%x, %y, %z) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, false, 0, false, unit, false, -1] {node = "sum"} : (tensor<9x4xf32>, tensor<6xi64>, tensor<2xi64>) -> (tensor<2x4xf32>, tensor<6xi64>, tensor<2xi64>, tensor<2xi64>)
   return %0#0, %0#1, %0#2, %0#3 : tensor<2x4xf32>, tensor<6xi64>, tensor<2xi64>, tensor<2xi64>
 }

@@ -10,6 +10,6 @@
 // CHECK: math.exp %{{.*}} : f64
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 func.func @erfinv(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.erfinv.default"(%x) args = [#torch.arg<0>] {node = "erfinv"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.erfinv.default"(%x) args = [#sym.arg<0>] {node = "erfinv"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -8,7 +8,7 @@
 // CHECK: arith.shrsi %{{.*}}, %{{.*}} : i32
 // CHECK: arith.bitcast %{{.*}} : i32 to f32
 func.func @frexp(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi32>) {
-  %0:2 = torch.call "aten.frexp.Tensor"(%x) args = [#torch.arg<0>] {node = "frexp"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi32>)
+  %0:2 = torch.call "aten.frexp.Tensor"(%x) args = [#sym.arg<0>] {node = "frexp"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi32>)
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xi32>
 }
 
@@ -23,6 +23,6 @@ func.func @frexp(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi32>) {
 // CHECK: arith.bitcast %{{.*}} : i32 to f32
 // CHECK: math.copysign %{{.*}}, %{{.*}} : f32
 func.func @nextafter(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.nextafter.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "nextafter"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.nextafter.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "nextafter"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

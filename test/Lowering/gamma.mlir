@@ -9,6 +9,6 @@
 // CHECK: math.floor %{{.*}} : f64
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 func.func @lgamma(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.lgamma.default"(%x) args = [#torch.arg<0>] {node = "lgamma"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.lgamma.default"(%x) args = [#sym.arg<0>] {node = "lgamma"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

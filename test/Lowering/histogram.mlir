@@ -11,6 +11,6 @@
 // CHECK: kernel.map
 // CHECK: kernel.read %{{.*}} (d0) -> (d0)
 func.func @histc(%x: tensor<7xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.histc.default"(%x) args = [#torch.arg<0>, 4, 0, 1] {node = "histc"} : (tensor<7xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.histc.default"(%x) args = [#sym.arg<0>, 4, 0, 1] {node = "histc"} : (tensor<7xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -12,7 +12,7 @@
 // CHECK: kernel.yield %{{.*}}, %{{.*}}, %{{.*}} : i64, i1, f32
 // CHECK: kernel.yield %arg4 : f32
 func.func @put(%x: tensor<4x3xf32>, %y: tensor<2xi64>, %z: tensor<2x3xf32>) -> tensor<4x3xf32> {
-  %0 = torch.call "aten.index_put.default"(%x, %y, %z) args = [#torch.arg<0>, [#torch.arg<1>], #torch.arg<2>, false] {node = "put"} : (tensor<4x3xf32>, tensor<2xi64>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %0 = torch.call "aten.index_put.default"(%x, %y, %z) args = [#sym.arg<0>, [#sym.arg<1>], #sym.arg<2>, false] {node = "put"} : (tensor<4x3xf32>, tensor<2xi64>, tensor<2x3xf32>) -> tensor<4x3xf32>
   return %0 : tensor<4x3xf32>
 }
 
@@ -26,6 +26,6 @@ func.func @put(%x: tensor<4x3xf32>, %y: tensor<2xi64>, %z: tensor<2x3xf32>) -> t
 // CHECK: kernel.read %arg2 (d0, d1, d2) -> (d2, d0)
 // CHECK: arith.addf %arg3, %arg4 : f32
 func.func @accumulate(%x: tensor<4x3xf32>, %y: tensor<2xi64>, %z: tensor<2x3xf32>) -> tensor<4x3xf32> {
-  %0 = torch.call "aten.index_put.default"(%x, %y, %z) args = [#torch.arg<0>, [#torch.arg<1>], #torch.arg<2>, true] {node = "accumulate"} : (tensor<4x3xf32>, tensor<2xi64>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %0 = torch.call "aten.index_put.default"(%x, %y, %z) args = [#sym.arg<0>, [#sym.arg<1>], #sym.arg<2>, true] {node = "accumulate"} : (tensor<4x3xf32>, tensor<2xi64>, tensor<2x3xf32>) -> tensor<4x3xf32>
   return %0 : tensor<4x3xf32>
 }

@@ -12,7 +12,7 @@
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}}
 // CHECK: kernel.read %[[A0]] (d0, d1, d2, d3, d4) -> (d0, d3, d4) values(%{{.*}}, %{{.*}})
 func.func @index(%x: tensor<4x5x6xf32>, %i: tensor<3xi64>, %j: tensor<2x1xi32>) -> tensor<4x2x3xf32> {
-  %0 = torch.call "aten.index.Tensor"(%x, %i, %j) args = [#torch.arg<0>, [unit, #torch.arg<1>, #torch.arg<2>]] {node = "index"} : (tensor<4x5x6xf32>, tensor<3xi64>, tensor<2x1xi32>) -> tensor<4x2x3xf32>
+  %0 = torch.call "aten.index.Tensor"(%x, %i, %j) args = [#sym.arg<0>, [unit, #sym.arg<1>, #sym.arg<2>]] {node = "index"} : (tensor<4x5x6xf32>, tensor<3xi64>, tensor<2x1xi32>) -> tensor<4x2x3xf32>
   return %0 : tensor<4x2x3xf32>
 }
 
@@ -26,7 +26,7 @@ func.func @index(%x: tensor<4x5x6xf32>, %i: tensor<3xi64>, %j: tensor<2x1xi32>) 
 // CHECK: kernel.inside (d0, d1) -> (d1) bounds [3]
 // CHECK: kernel.read %[[A0]] (d0, d1) -> (d0, d1) if %{{.*}} else(%{{.*}}
 func.func @cat(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) -> tensor<2x7xf32> {
-  %0 = torch.call "aten.cat.default"(%x, %y) args = [[#torch.arg<0>, #torch.arg<1>], 1] {node = "cat"} : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<2x7xf32>
+  %0 = torch.call "aten.cat.default"(%x, %y) args = [[#sym.arg<0>, #sym.arg<1>], 1] {node = "cat"} : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<2x7xf32>
   return %0 : tensor<2x7xf32>
 }
 
@@ -37,6 +37,6 @@ func.func @cat(%x: tensor<2x3xf32>, %y: tensor<2x4xf32>) -> tensor<2x7xf32> {
 // CHECK-SAME: %[[A0:.*]]: tensor
 // CHECK: kernel.read %[[A0]] (d0, d1) -> (d0, 2 - max(max(d1 - 2, 2 - d1) - 2, 2 - max(d1 - 2, 2 - d1)))
 func.func @pad(%x: tensor<2x3xf32>) -> tensor<2x6xf32> {
-  %0 = torch.call "aten.pad.default"(%x) args = [#torch.arg<0>, [2, 1], "reflect", unit] {node = "pad"} : (tensor<2x3xf32>) -> tensor<2x6xf32>
+  %0 = torch.call "aten.pad.default"(%x) args = [#sym.arg<0>, [2, 1], "reflect", unit] {node = "pad"} : (tensor<2x3xf32>) -> tensor<2x6xf32>
   return %0 : tensor<2x6xf32>
 }

@@ -10,7 +10,7 @@
 // CHECK: arith.select %[[FIRST]]
 // CHECK: } : tensor<80x2xui8>
 func.func @pack(%w: tensor<80x4xi32>) -> tensor<80x2xui8> {
-  %0 = torch.call "aten._convert_weight_to_int4pack_for_cpu.default"(%w) args = [#torch.arg<0>, 2] {node = "p"} : (tensor<80x4xi32>) -> tensor<80x2xui8>
+  %0 = torch.call "aten._convert_weight_to_int4pack_for_cpu.default"(%w) args = [#sym.arg<0>, 2] {node = "p"} : (tensor<80x4xi32>) -> tensor<80x2xui8>
   return %0 : tensor<80x2xui8>
 }
 
@@ -32,7 +32,7 @@ func.func @pack(%w: tensor<80x4xi32>) -> tensor<80x2xui8> {
 // CHECK: } epilogue {
 // CHECK: arith.truncf {{.*}} : f32 to bf16
 func.func @product(%x: tensor<2x32xbf16>, %w: tensor<64x16xui8>, %s: tensor<1x64x2xbf16>) -> tensor<2x64xbf16> {
-  %0 = torch.call "aten._weight_int4pack_mm_for_cpu.default"(%x, %w, %s) args = [#torch.arg<0>, #torch.arg<1>, 32, #torch.arg<2>] {node = "mm"} : (tensor<2x32xbf16>, tensor<64x16xui8>, tensor<1x64x2xbf16>) -> tensor<2x64xbf16>
+  %0 = torch.call "aten._weight_int4pack_mm_for_cpu.default"(%x, %w, %s) args = [#sym.arg<0>, #sym.arg<1>, 32, #sym.arg<2>] {node = "mm"} : (tensor<2x32xbf16>, tensor<64x16xui8>, tensor<1x64x2xbf16>) -> tensor<2x64xbf16>
   return %0 : tensor<2x64xbf16>
 }
 
@@ -43,7 +43,7 @@ module attributes {torch.int4_layout = "avx2"} {
   // CHECK-LABEL: func.func @avx2
   // CHECK: kernel.read %{{.*}} (d0, d1) -> ({{.*}}d1 mod 16{{.*}})
   func.func @avx2(%x: tensor<2x32xf32>, %w: tensor<64x16xui8>, %s: tensor<1x64x2xf32>) -> tensor<2x64xf32> {
-    %0 = torch.call "aten._weight_int4pack_mm_for_cpu.default"(%x, %w, %s) args = [#torch.arg<0>, #torch.arg<1>, 32, #torch.arg<2>] {node = "mm"} : (tensor<2x32xf32>, tensor<64x16xui8>, tensor<1x64x2xf32>) -> tensor<2x64xf32>
+    %0 = torch.call "aten._weight_int4pack_mm_for_cpu.default"(%x, %w, %s) args = [#sym.arg<0>, #sym.arg<1>, 32, #sym.arg<2>] {node = "mm"} : (tensor<2x32xf32>, tensor<64x16xui8>, tensor<1x64x2xf32>) -> tensor<2x64xf32>
     return %0 : tensor<2x64xf32>
   }
 }
@@ -64,7 +64,7 @@ module attributes {torch.int4_layout = "avx2"} {
 // CHECK: } epilogue {
 // CHECK: arith.divf
 func.func @dynamic(%x: tensor<3x64xf32>, %w: tensor<528xf32>) -> tensor<3x16xf32> {
-  %0 = torch.call "aten._dyn_quant_matmul_4bit.default"(%x, %w) args = [#torch.arg<0>, #torch.arg<1>, 64, 64, 16] {node = "mm"} : (tensor<3x64xf32>, tensor<528xf32>) -> tensor<3x16xf32>
+  %0 = torch.call "aten._dyn_quant_matmul_4bit.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, 64, 64, 16] {node = "mm"} : (tensor<3x64xf32>, tensor<528xf32>) -> tensor<3x16xf32>
   return %0 : tensor<3x16xf32>
 }
 
@@ -76,6 +76,6 @@ func.func @dynamic(%x: tensor<3x64xf32>, %w: tensor<528xf32>) -> tensor<3x16xf32
 // CHECK: arith.fptosi {{.*}} : f32 to i32
 // CHECK: ^bb0(%{{.*}}: i32):
 func.func @long(%x: tensor<3x8256xf32>, %w: tensor<66064xf32>) -> tensor<3x16xf32> {
-  %0 = torch.call "aten._dyn_quant_matmul_4bit.default"(%x, %w) args = [#torch.arg<0>, #torch.arg<1>, 8256, 8256, 16] {node = "mm"} : (tensor<3x8256xf32>, tensor<66064xf32>) -> tensor<3x16xf32>
+  %0 = torch.call "aten._dyn_quant_matmul_4bit.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, 8256, 8256, 16] {node = "mm"} : (tensor<3x8256xf32>, tensor<66064xf32>) -> tensor<3x16xf32>
   return %0 : tensor<3x16xf32>
 }

@@ -9,6 +9,6 @@
 // CHECK: arith.mulf %{{.*}}, %{{.*}} : f32
 // CHECK: arith.mulf %{{.*}}, %{{.*}} : f32
 func.func @trapezoid(%x: tensor<3x4xf32>) -> tensor<3xf32> {
-  %0 = torch.call "aten.trapezoid.dx"(%x) args = [#torch.arg<0>, 0.5, -1] {node = "trapezoid"} : (tensor<3x4xf32>) -> tensor<3xf32>
+  %0 = torch.call "aten.trapezoid.dx"(%x) args = [#sym.arg<0>, 0.5, -1] {node = "trapezoid"} : (tensor<3x4xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }

@@ -11,6 +11,6 @@
 // CHECK: kernel.read %[[ROWS]]
 // CHECK: } : tensor<f32>
 func.func @loss(%x: tensor<5x4xf32>, %w: tensor<3x4xf32>, %t: tensor<5xi64>) -> (tensor<f32>, tensor<0x0xf32>) {
-  %0:4 = torch.call "torch_nn._linear_cross_entropy_batch_chunked.default"(%x, %w, %t) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, unit, unit, "mean", -100, 0.0, 2, "auto", #torch.dtype<f32>, true, false, false, false] {node = "loss"} : (tensor<5x4xf32>, tensor<3x4xf32>, tensor<5xi64>) -> (tensor<f32>, tensor<0x0xf32>, tensor<0x0xf32>, tensor<0xf32>)
+  %0:4 = torch.call "torch_nn._linear_cross_entropy_batch_chunked.default"(%x, %w, %t) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, unit, unit, "mean", -100, 0.0, 2, "auto", #sym.dtype<f32>, true, false, false, false] {node = "loss"} : (tensor<5x4xf32>, tensor<3x4xf32>, tensor<5xi64>) -> (tensor<f32>, tensor<0x0xf32>, tensor<0x0xf32>, tensor<0xf32>)
   return %0#0, %0#1 : tensor<f32>, tensor<0x0xf32>
 }

@@ -18,7 +18,7 @@
 // CHECK: arith.cmpi ne, %{{.*}}, %{{.*}} : i64
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 func.func @nll(%x: tensor<3x5xf32>, %y: tensor<3xi64>) -> (tensor<f32>, tensor<f32>) {
-  %0:2 = torch.call "aten.nll_loss_forward.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, unit, 1, -100] {node = "nll"} : (tensor<3x5xf32>, tensor<3xi64>) -> (tensor<f32>, tensor<f32>)
+  %0:2 = torch.call "aten.nll_loss_forward.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, unit, 1, -100] {node = "nll"} : (tensor<3x5xf32>, tensor<3xi64>) -> (tensor<f32>, tensor<f32>)
   return %0#0, %0#1 : tensor<f32>, tensor<f32>
 }
 
@@ -36,6 +36,6 @@ func.func @nll(%x: tensor<3x5xf32>, %y: tensor<3xi64>) -> (tensor<f32>, tensor<f
 // CHECK: arith.divf %{{.*}}, %{{.*}} : f64
 // CHECK: arith.truncf %{{.*}} : f64 to f32
 func.func @mse(%x: tensor<3x5xf32>, %y: tensor<3x5xf32>) -> tensor<f32> {
-  %0 = torch.call "aten.mse_loss.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 1] {node = "mse"} : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<f32>
+  %0 = torch.call "aten.mse_loss.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, 1] {node = "mse"} : (tensor<3x5xf32>, tensor<3x5xf32>) -> tensor<f32>
   return %0 : tensor<f32>
 }

@@ -11,6 +11,6 @@
 // CHECK: kernel.reduce [3] init
 // CHECK: kernel.read %{{.*}} (d0) -> (d0)
 func.func @multi_margin(%x: tensor<3x5xf32>, %y: tensor<3xi64>) -> tensor<f32> {
-  %0 = torch.call "aten.multi_margin_loss.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 1, 1, unit, 1] {node = "multi_margin"} : (tensor<3x5xf32>, tensor<3xi64>) -> tensor<f32>
+  %0 = torch.call "aten.multi_margin_loss.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, 1, 1, unit, 1] {node = "multi_margin"} : (tensor<3x5xf32>, tensor<3xi64>) -> tensor<f32>
   return %0 : tensor<f32>
 }

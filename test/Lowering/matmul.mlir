@@ -10,7 +10,7 @@
 // CHECK: } epilogue {
 // CHECK: kernel.read %[[A2]] (d0, d1, d2, d3) -> (d2)
 func.func @linear(%x: tensor<?x128x8xf32, #sym.shape<[s0, 128, 8]>>, %w: tensor<4x8xf32>, %b: tensor<4xf32>) -> tensor<?x128x4xf32, #sym.shape<[s0, 128, 4]>> {
-  %0 = torch.call "aten.linear.default"(%x, %w, %b) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>] {node = "linear"} : (tensor<?x128x8xf32, #sym.shape<[s0, 128, 8]>>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<?x128x4xf32, #sym.shape<[s0, 128, 4]>>
+  %0 = torch.call "aten.linear.default"(%x, %w, %b) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>] {node = "linear"} : (tensor<?x128x8xf32, #sym.shape<[s0, 128, 8]>>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<?x128x4xf32, #sym.shape<[s0, 128, 4]>>
   return %0 : tensor<?x128x4xf32, #sym.shape<[s0, 128, 4]>>
 }
 
@@ -25,7 +25,7 @@ func.func @linear(%x: tensor<?x128x8xf32, #sym.shape<[s0, 128, 8]>>, %w: tensor<
 // CHECK: kernel.read %[[A1]] (d0, d1, d2, d3, d4) -> (d1, d4, d3)
 // CHECK: } epilogue {
 func.func @bmm_broadcast(%x: tensor<3x1x2x8xf32>, %y: tensor<5x8x4xf32>) -> tensor<3x5x2x4xf32> {
-  %0 = torch.call "aten.matmul.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "matmul"} : (tensor<3x1x2x8xf32>, tensor<5x8x4xf32>) -> tensor<3x5x2x4xf32>
+  %0 = torch.call "aten.matmul.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "matmul"} : (tensor<3x1x2x8xf32>, tensor<5x8x4xf32>) -> tensor<3x5x2x4xf32>
   return %0 : tensor<3x5x2x4xf32>
 }
 
@@ -40,7 +40,7 @@ func.func @bmm_broadcast(%x: tensor<3x1x2x8xf32>, %y: tensor<5x8x4xf32>) -> tens
 // CHECK: kernel.read %[[A1]] (d0, d1, d2, d3) -> (d2, d3)
 // CHECK: } epilogue {
 func.func @einsum(%x: tensor<2x3x4xf32>, %y: tensor<5x4xf32>) -> tensor<2x5x3xf32> {
-  %0 = torch.call "aten.einsum.default"(%x, %y) args = ["bij,kj->bki", [#torch.arg<0>, #torch.arg<1>], unit] {node = "einsum"} : (tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<2x5x3xf32>
+  %0 = torch.call "aten.einsum.default"(%x, %y) args = ["bij,kj->bki", [#sym.arg<0>, #sym.arg<1>], unit] {node = "einsum"} : (tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<2x5x3xf32>
   return %0 : tensor<2x5x3xf32>
 }
 
@@ -56,7 +56,7 @@ func.func @einsum(%x: tensor<2x3x4xf32>, %y: tensor<5x4xf32>) -> tensor<2x5x3xf3
 // CHECK: kernel.read %[[SUM]] (d0, d1, d2) -> (0, d2)
 // CHECK: kernel.read %[[A1]] (d0, d1, d2) -> (d0, d2, d1)
 func.func @einsum_ellipsis(%x: tensor<1x5x4xf32>, %y: tensor<3x4x6xf32>) -> tensor<3x6xf32> {
-  %0 = torch.call "aten.einsum.default"(%x, %y) args = ["...ij, ...jk -> ...k", [#torch.arg<0>, #torch.arg<1>], unit] {node = "einsum"} : (tensor<1x5x4xf32>, tensor<3x4x6xf32>) -> tensor<3x6xf32>
+  %0 = torch.call "aten.einsum.default"(%x, %y) args = ["...ij, ...jk -> ...k", [#sym.arg<0>, #sym.arg<1>], unit] {node = "einsum"} : (tensor<1x5x4xf32>, tensor<3x4x6xf32>) -> tensor<3x6xf32>
   return %0 : tensor<3x6xf32>
 }
 
@@ -73,7 +73,7 @@ func.func @einsum_ellipsis(%x: tensor<1x5x4xf32>, %y: tensor<3x4x6xf32>) -> tens
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}}
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d0, d2, d1, d3)
 func.func @attention(%q: tensor<2x8x5x4xf32>, %k: tensor<2x2x6x4xf32>, %v: tensor<2x2x6x4xf32>, %m: tensor<5x6xi1>) -> tensor<2x8x5x4xf32> {
-  %0 = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %m) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, #torch.arg<3>, 0.0, false, unit, true] {node = "sdpa"} : (tensor<2x8x5x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6x4xf32>, tensor<5x6xi1>) -> tensor<2x8x5x4xf32>
+  %0 = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v, %m) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, #sym.arg<3>, 0.0, false, unit, true] {node = "sdpa"} : (tensor<2x8x5x4xf32>, tensor<2x2x6x4xf32>, tensor<2x2x6x4xf32>, tensor<5x6xi1>) -> tensor<2x8x5x4xf32>
   return %0 : tensor<2x8x5x4xf32>
 }
 
@@ -84,9 +84,9 @@ func.func @attention(%q: tensor<2x8x5x4xf32>, %k: tensor<2x2x6x4xf32>, %v: tenso
 // CHECK-DAG: kernel.assert s0 - s1, "expected size s0 to be s1 
 // CHECK-DAG: kernel.assert s1 - s0, "expected size s0 to be s1 
 // CHECK: kernel.attention batch [2] m <5> n <s0>
-module attributes {torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}} {
+module attributes {sym.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}} {
   func.func @values_of_another_length(%q: tensor<2x5x4xf32>, %k: tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>, %v: tensor<2x?x4xf32, #sym.shape<[2, s1, 4]>>) -> tensor<2x5x4xf32> {
-    %0 = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, unit, 0.0, false, unit, false] {node = "sdpa"} : (tensor<2x5x4xf32>, tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>, tensor<2x?x4xf32, #sym.shape<[2, s1, 4]>>) -> tensor<2x5x4xf32>
+    %0 = torch.call "aten.scaled_dot_product_attention.default"(%q, %k, %v) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, unit, 0.0, false, unit, false] {node = "sdpa"} : (tensor<2x5x4xf32>, tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>>, tensor<2x?x4xf32, #sym.shape<[2, s1, 4]>>) -> tensor<2x5x4xf32>
     return %0 : tensor<2x5x4xf32>
   }
 }

@@ -12,7 +12,7 @@
 // CHECK: kernel.read %arg1 (d0, d1) -> (d1)
 // CHECK: kernel.read %arg2 (d0, d1) -> (d1)
 func.func @layer_norm(%x: tensor<3x4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<3x4xf32> {
-  %0 = torch.call "aten.layer_norm.default"(%x, %y, %z) args = [#torch.arg<0>, [4], #torch.arg<1>, #torch.arg<2>, 1.0e-05, true] {node = "layer_norm"} : (tensor<3x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  %0 = torch.call "aten.layer_norm.default"(%x, %y, %z) args = [#sym.arg<0>, [4], #sym.arg<1>, #sym.arg<2>, 1.0e-05, true] {node = "layer_norm"} : (tensor<3x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
   return %0 : tensor<3x4xf32>
 }
 
@@ -27,6 +27,6 @@ func.func @layer_norm(%x: tensor<3x4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>)
 // CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1)
 // CHECK: kernel.read %arg1 (d0, d1) -> (d1)
 func.func @rms_norm(%x: tensor<3x4xf32>, %y: tensor<4xf32>) -> tensor<3x4xf32> {
-  %0 = torch.call "aten.rms_norm.default"(%x, %y) args = [#torch.arg<0>, [4], #torch.arg<1>, unit] {node = "rms_norm"} : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  %0 = torch.call "aten.rms_norm.default"(%x, %y) args = [#sym.arg<0>, [4], #sym.arg<1>, unit] {node = "rms_norm"} : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
   return %0 : tensor<3x4xf32>
 }

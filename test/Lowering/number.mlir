@@ -2,23 +2,23 @@
 
 // A number that comes into being defines its symbol; a 0-d tensor is read where it is.
 // CHECK-LABEL: func.func @item
-module attributes {torch.symbols = {u0 = {}, u1 = {}, u2 = {max = 1, min = 0}}} {
+module attributes {sym.symbols = {u0 = {}, u1 = {}, u2 = {max = 1, min = 0}}} {
   func.func @item(%x: tensor<i64>, %y: tensor<1x1xi32>, %b: tensor<i1>, %f: tensor<1xf32>)
       -> (tensor<i64>, tensor<i64>, tensor<f64>) {
     // CHECK: kernel.define "u0" from %arg0 : tensor<i64>
-    %0 = torch.call "aten.item.default"(%x) args = [#torch.arg<0>] {node = "a", defines = ["u0"], values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<i64>
+    %0 = torch.call "aten.item.default"(%x) args = [#sym.arg<0>] {node = "a", defines = ["u0"], values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<i64>
     // CHECK: kernel.read %arg1 () -> (0, 0)
     // CHECK: arith.extsi
     // CHECK: kernel.define "u1" from %{{.*}} : tensor<i64>
-    %1 = torch.call "aten.item.default"(%y) args = [#torch.arg<0>] {node = "b", defines = ["u1"], values = [#sym.expr<u1>]} : (tensor<1x1xi32>) -> tensor<i64>
+    %1 = torch.call "aten.item.default"(%y) args = [#sym.arg<0>] {node = "b", defines = ["u1"], values = [#sym.expr<u1>]} : (tensor<1x1xi32>) -> tensor<i64>
     // CHECK: kernel.read %arg2 () -> ()
     // CHECK: arith.extui
     // CHECK: kernel.define "u2" from %{{.*}} : tensor<i64>
-    %2 = torch.call "aten.item.default"(%b) args = [#torch.arg<0>] {node = "c", defines = ["u2"], values = [#sym.expr<u2>]} : (tensor<i1>) -> tensor<i1>
+    %2 = torch.call "aten.item.default"(%b) args = [#sym.arg<0>] {node = "c", defines = ["u2"], values = [#sym.expr<u2>]} : (tensor<i1>) -> tensor<i1>
     // CHECK: kernel.read %arg3 () -> (0)
     // CHECK: arith.extf
     // CHECK-NOT: kernel.define
-    %3 = torch.call "aten.item.default"(%f) args = [#torch.arg<0>] {node = "d"} : (tensor<1xf32>) -> tensor<f64>
+    %3 = torch.call "aten.item.default"(%f) args = [#sym.arg<0>] {node = "d"} : (tensor<1xf32>) -> tensor<f64>
     return %0, %1, %3 : tensor<i64>, tensor<i64>, tensor<f64>
   }
 }
@@ -30,7 +30,7 @@ module attributes {torch.symbols = {u0 = {}, u1 = {}, u2 = {max = 1, min = 0}}} 
 func.func @divide(%x: tensor<f64>) -> tensor<f64> {
   // CHECK: arith.cmpf une
   // CHECK: kernel.check %{{.*}}, "division by zero (node 'div')" : tensor<i1>
-  %0 = torch.call "_operator.floordiv"(%x) args = [7, #torch.scalar<0>] {node = "div"} : (tensor<f64>) -> tensor<f64> loc("div")
+  %0 = torch.call "_operator.floordiv"(%x) args = [7, #sym.scalar<0>] {node = "div"} : (tensor<f64>) -> tensor<f64> loc("div")
   return %0 : tensor<f64>
 }
 
@@ -38,13 +38,13 @@ func.func @divide(%x: tensor<f64>) -> tensor<f64> {
 
 // Where a view starts in memory.
 // CHECK-LABEL: func.func @offset
-module attributes {torch.symbols = {s0 = {min = 4}, u0 = {}}} {
+module attributes {sym.symbols = {s0 = {min = 4}, u0 = {}}} {
   func.func @offset(%x: tensor<?x8xf32, #sym.shape<[s0, 8]>>) -> tensor<i64> {
-    %0 = torch.call "aten.slice.Tensor"(%x) args = [#torch.arg<0>, 0, 3, unit, 1] {node = "slice"} : (tensor<?x8xf32, #sym.shape<[s0, 8]>>) -> tensor<?x8xf32, #sym.shape<[s0 - 3, 8]>>
-    %1 = torch.call "aten.select.int"(%0) args = [#torch.arg<0>, 1, 5] {node = "select"} : (tensor<?x8xf32, #sym.shape<[s0 - 3, 8]>>) -> tensor<?xf32, #sym.shape<[s0 - 3]>>
+    %0 = torch.call "aten.slice.Tensor"(%x) args = [#sym.arg<0>, 0, 3, unit, 1] {node = "slice"} : (tensor<?x8xf32, #sym.shape<[s0, 8]>>) -> tensor<?x8xf32, #sym.shape<[s0 - 3, 8]>>
+    %1 = torch.call "aten.select.int"(%0) args = [#sym.arg<0>, 1, 5] {node = "select"} : (tensor<?x8xf32, #sym.shape<[s0 - 3, 8]>>) -> tensor<?xf32, #sym.shape<[s0 - 3]>>
     // CHECK: arith.constant 29 : i64
     // CHECK: kernel.define "u0"
-    %2 = torch.call "aten.sym_storage_offset.default"(%1) args = [#torch.arg<0>] {node = "offset", defines = ["u0"], values = [#sym.expr<u0>]} : (tensor<?xf32, #sym.shape<[s0 - 3]>>) -> tensor<i64>
+    %2 = torch.call "aten.sym_storage_offset.default"(%1) args = [#sym.arg<0>] {node = "offset", defines = ["u0"], values = [#sym.expr<u0>]} : (tensor<?xf32, #sym.shape<[s0 - 3]>>) -> tensor<i64>
     return %2 : tensor<i64>
   }
 }

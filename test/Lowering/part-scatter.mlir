@@ -7,7 +7,7 @@
 // CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1)
 // CHECK: kernel.read %arg1 (d0, d1) -> (d0 ceildiv 2 - 1, d1) if %{{.*}} else(%{{.*}}
 func.func @slice_scatter(%x: tensor<6x3xf32>, %y: tensor<2x3xf32>) -> tensor<6x3xf32> {
-  %0 = torch.call "aten.slice_scatter.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 0, 1, 5, 2] {node = "slice_scatter"} : (tensor<6x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>
+  %0 = torch.call "aten.slice_scatter.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, 0, 1, 5, 2] {node = "slice_scatter"} : (tensor<6x3xf32>, tensor<2x3xf32>) -> tensor<6x3xf32>
   return %0 : tensor<6x3xf32>
 }
 
@@ -19,6 +19,6 @@ func.func @slice_scatter(%x: tensor<6x3xf32>, %y: tensor<2x3xf32>) -> tensor<6x3
 // CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1)
 // CHECK: kernel.read %arg1 (d0, d1) -> (d1) if %{{.*}} else(%{{.*}}
 func.func @select_scatter(%x: tensor<6x3xf32>, %y: tensor<3xf32>) -> tensor<6x3xf32> {
-  %0 = torch.call "aten.select_scatter.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 0, 2] {node = "select_scatter"} : (tensor<6x3xf32>, tensor<3xf32>) -> tensor<6x3xf32>
+  %0 = torch.call "aten.select_scatter.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, 0, 2] {node = "select_scatter"} : (tensor<6x3xf32>, tensor<3xf32>) -> tensor<6x3xf32>
   return %0 : tensor<6x3xf32>
 }

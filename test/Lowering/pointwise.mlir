@@ -8,7 +8,7 @@
 // CHECK: kernel.read %[[A1]] (d0, d1) -> (d1)
 // CHECK: arith.mulf %{{.*}}, %{{.*}}
 func.func @add(%x: tensor<8x4xbf16>, %y: tensor<4xf32>) -> tensor<8x4xf32> {
-  %0 = torch.call "aten.add.Tensor"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, 2] {node = "add"} : (tensor<8x4xbf16>, tensor<4xf32>) -> tensor<8x4xf32>
+  %0 = torch.call "aten.add.Tensor"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, 2] {node = "add"} : (tensor<8x4xbf16>, tensor<4xf32>) -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
 
@@ -22,7 +22,7 @@ func.func @add(%x: tensor<8x4xbf16>, %y: tensor<4xf32>) -> tensor<8x4xf32> {
 // CHECK: arith.mulf %{{.*}}, %{{.*}}
 // CHECK: arith.truncf %{{.*}}
 func.func @half(%x: tensor<4xf16>) -> tensor<4xf16> {
-  %0 = torch.call "aten.mul.Tensor"(%x) args = [#torch.arg<0>, 0.1] {node = "mul"} : (tensor<4xf16>) -> tensor<4xf16>
+  %0 = torch.call "aten.mul.Tensor"(%x) args = [#sym.arg<0>, 0.1] {node = "mul"} : (tensor<4xf16>) -> tensor<4xf16>
   return %0 : tensor<4xf16>
 }
 
@@ -35,7 +35,7 @@ func.func @half(%x: tensor<4xf16>) -> tensor<4xf16> {
 // CHECK: arith.sitofp %{{.*}}
 // CHECK: arith.cmpf olt, %{{.*}}, %{{.*}}
 func.func @compare(%x: tensor<4xi64>) -> tensor<4xi1> {
-  %0 = torch.call "aten.gt.Scalar"(%x) args = [#torch.arg<0>, 0.5] {node = "gt"} : (tensor<4xi64>) -> tensor<4xi1>
+  %0 = torch.call "aten.gt.Scalar"(%x) args = [#sym.arg<0>, 0.5] {node = "gt"} : (tensor<4xi64>) -> tensor<4xi1>
   return %0 : tensor<4xi1>
 }
 
@@ -48,7 +48,7 @@ func.func @compare(%x: tensor<4xi64>) -> tensor<4xi1> {
 // CHECK: arith.fptosi %{{.*}}
 // CHECK: arith.trunci %{{.*}}
 func.func @to_uint8(%x: tensor<4xf32>) -> tensor<4xui8> {
-  %0 = torch.call "aten.to.dtype"(%x) args = [#torch.arg<0>, #torch.dtype<ui8>, false, false, unit] {node = "to"} : (tensor<4xf32>) -> tensor<4xui8>
+  %0 = torch.call "aten.to.dtype"(%x) args = [#sym.arg<0>, #sym.dtype<ui8>, false, false, unit] {node = "to"} : (tensor<4xf32>) -> tensor<4xui8>
   return %0 : tensor<4xui8>
 }
 
@@ -59,7 +59,7 @@ func.func @to_uint8(%x: tensor<4xf32>) -> tensor<4xui8> {
 // CHECK: kernel.index (d0) -> (10 - 2*d0)
 // CHECK: arith.trunci %{{.*}}
 func.func @arange() -> tensor<4xi32> {
-  %0 = torch.call "aten.arange.start_step"() args = [10, 2, -2, #torch.dtype<i32>, unit, unit, unit] {node = "arange"} : () -> tensor<4xi32>
+  %0 = torch.call "aten.arange.start_step"() args = [10, 2, -2, #sym.dtype<i32>, unit, unit, unit] {node = "arange"} : () -> tensor<4xi32>
   return %0 : tensor<4xi32>
 }
 
@@ -74,8 +74,8 @@ func.func @arange() -> tensor<4xi32> {
 // CHECK: arith.divsi %{{.*}}, %[[DIVISOR]]
 // CHECK-NOT: kernel.expect
 func.func @quotients(%x: tensor<4xi64>, %y: tensor<4xi64>, %z: tensor<4xf32>) -> (tensor<4xi64>, tensor<4xi64>, tensor<4xf32>) {
-  %0 = torch.call "aten.floor_divide.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "div"} : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64> loc("div")
-  %1 = torch.call "aten.floor_divide.default"(%x) args = [#torch.arg<0>, 7] {node = "by7"} : (tensor<4xi64>) -> tensor<4xi64>
-  %2 = torch.call "aten.floor_divide.default"(%z, %z) args = [#torch.arg<0>, #torch.arg<1>] {node = "float"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.floor_divide.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "div"} : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64> loc("div")
+  %1 = torch.call "aten.floor_divide.default"(%x) args = [#sym.arg<0>, 7] {node = "by7"} : (tensor<4xi64>) -> tensor<4xi64>
+  %2 = torch.call "aten.floor_divide.default"(%z, %z) args = [#sym.arg<0>, #sym.arg<1>] {node = "float"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0, %1, %2 : tensor<4xi64>, tensor<4xi64>, tensor<4xf32>
 }

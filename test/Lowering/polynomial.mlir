@@ -5,7 +5,7 @@
 // CHECK: kernel.read %arg0 (d0) -> (d0)
 // CHECK: kernel.iterate at_most 9223372036854775807 init
 func.func @hermite(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = torch.call "aten.special_hermite_polynomial_h.n_scalar"(%x) args = [#torch.arg<0>, 3] {node = "hermite"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "aten.special_hermite_polynomial_h.n_scalar"(%x) args = [#sym.arg<0>, 3] {node = "hermite"} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
@@ -20,6 +20,6 @@ func.func @hermite(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK: kernel.iterate at_most 9223372036854775807 init
 // CHECK: math.absf %{{.*}} : f32
 func.func @chebyshev(%x: tensor<4xf32>, %y: tensor<4xi64>) -> tensor<4xf32> {
-  %0 = torch.call "aten.special_chebyshev_polynomial_t.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>] {node = "chebyshev"} : (tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
+  %0 = torch.call "aten.special_chebyshev_polynomial_t.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "chebyshev"} : (tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

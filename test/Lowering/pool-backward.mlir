@@ -8,6 +8,6 @@
 // CHECK: kernel.index (d0, d1, d2, d3, d4, d5, d6, d7) -> (2*d5 + d7)
 // CHECK: arith.addf %arg2, %arg3 : f32
 func.func @avg(%x: tensor<1x2x2x2xf32>, %y: tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32> {
-  %0 = torch.call "aten.avg_pool2d_backward.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, [2, 2], [2, 2], [0, 0], false, true, unit] {node = "avg"} : (tensor<1x2x2x2xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+  %0 = torch.call "aten.avg_pool2d_backward.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, [2, 2], [2, 2], [0, 0], false, true, unit] {node = "avg"} : (tensor<1x2x2x2xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
   return %0 : tensor<1x2x4x4xf32>
 }

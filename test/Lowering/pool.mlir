@@ -7,7 +7,7 @@
 // CHECK: arith.maximumf %arg1, %arg2 : f32
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d0, d2, d3, d1)
 func.func @max(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32> {
-  %0 = torch.call "aten.max_pool2d.default"(%x) args = [#torch.arg<0>, [2, 2], [], [0, 0], [1, 1], false] {node = "max"} : (tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32>
+  %0 = torch.call "aten.max_pool2d.default"(%x) args = [#sym.arg<0>, [2, 2], [], [0, 0], [1, 1], false] {node = "max"} : (tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32>
   return %0 : tensor<1x2x2x2xf32>
 }
 
@@ -21,6 +21,6 @@ func.func @max(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32> {
 // CHECK: arith.divf %{{.*}}, %{{.*}} : f32
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (d0, d2, d3, d1)
 func.func @avg(%x: tensor<1x2x5x5xf32>) -> tensor<1x2x3x3xf32> {
-  %0 = torch.call "aten.avg_pool2d.default"(%x) args = [#torch.arg<0>, [3, 3], [2, 2], [1, 1], false, true, unit] {node = "avg"} : (tensor<1x2x5x5xf32>) -> tensor<1x2x3x3xf32>
+  %0 = torch.call "aten.avg_pool2d.default"(%x) args = [#sym.arg<0>, [3, 3], [2, 2], [1, 1], false, true, unit] {node = "avg"} : (tensor<1x2x5x5xf32>) -> tensor<1x2x3x3xf32>
   return %0 : tensor<1x2x3x3xf32>
 }

@@ -7,7 +7,7 @@
 // CHECK: kernel.read %[[A0]] (d0, d1, d2, d3) -> (d2, d0, 0)
 // CHECK: kernel.read %[[A1]] (d0, d1, d2, d3) -> (d3, d2, d1)
 func.func @tensordot(%a: tensor<?x4x1xf32, #sym.shape<[s0, 4, 1]>>, %b: tensor<5x?x6xf32, #sym.shape<[5, s0, 6]>>) -> tensor<4x6xf32> {
-  %0 = torch.call "aten.tensordot.default"(%a, %b) args = [#torch.arg<0>, #torch.arg<1>, [0, 2], [1, 0]] {node = "tensordot"} : (tensor<?x4x1xf32, #sym.shape<[s0, 4, 1]>>, tensor<5x?x6xf32, #sym.shape<[5, s0, 6]>>) -> tensor<4x6xf32>
+  %0 = torch.call "aten.tensordot.default"(%a, %b) args = [#sym.arg<0>, #sym.arg<1>, [0, 2], [1, 0]] {node = "tensordot"} : (tensor<?x4x1xf32, #sym.shape<[s0, 4, 1]>>, tensor<5x?x6xf32, #sym.shape<[5, s0, 6]>>) -> tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
 }
 
@@ -20,7 +20,7 @@ func.func @tensordot(%a: tensor<?x4x1xf32, #sym.shape<[s0, 4, 1]>>, %b: tensor<5
 // CHECK: kernel.reduce [3]
 // CHECK: complex.mul
 func.func @complex(%a: tensor<2x3xcomplex<f32>>, %b: tensor<3x4xcomplex<f32>>) -> tensor<2x4xcomplex<f32>> {
-  %0 = torch.call "aten.mm.default"(%a, %b) args = [#torch.arg<0>, #torch.arg<1>] {node = "mm"} : (tensor<2x3xcomplex<f32>>, tensor<3x4xcomplex<f32>>) -> tensor<2x4xcomplex<f32>>
+  %0 = torch.call "aten.mm.default"(%a, %b) args = [#sym.arg<0>, #sym.arg<1>] {node = "mm"} : (tensor<2x3xcomplex<f32>>, tensor<3x4xcomplex<f32>>) -> tensor<2x4xcomplex<f32>>
   return %0 : tensor<2x4xcomplex<f32>>
 }
 
@@ -32,6 +32,6 @@ func.func @complex(%a: tensor<2x3xcomplex<f32>>, %b: tensor<3x4xcomplex<f32>>) -
 // CHECK: kernel.read %[[MEAN]]
 // CHECK: kernel.read %[[VAR]]
 func.func @batch_norm(%x: tensor<?x4xf32, #sym.shape<[s0, 4]>>, %mean: tensor<4xf32>, %var: tensor<4xf32>) -> (tensor<?x4xf32, #sym.shape<[s0, 4]>>, tensor<4xf32>, tensor<4xf32>) {
-  %0:3 = torch.call "aten.batch_norm.default"(%x, %mean, %var) args = [#torch.arg<0>, unit, unit, #torch.arg<1>, #torch.arg<2>, true, 1.000000e-01 : f64, 1.000000e-05 : f64, false] {node = "batch_norm", updates = array<i64: 1, 2>} : (tensor<?x4xf32, #sym.shape<[s0, 4]>>, tensor<4xf32>, tensor<4xf32>) -> (tensor<?x4xf32, #sym.shape<[s0, 4]>>, tensor<4xf32>, tensor<4xf32>)
+  %0:3 = torch.call "aten.batch_norm.default"(%x, %mean, %var) args = [#sym.arg<0>, unit, unit, #sym.arg<1>, #sym.arg<2>, true, 1.000000e-01 : f64, 1.000000e-05 : f64, false] {node = "batch_norm", updates = array<i64: 1, 2>} : (tensor<?x4xf32, #sym.shape<[s0, 4]>>, tensor<4xf32>, tensor<4xf32>) -> (tensor<?x4xf32, #sym.shape<[s0, 4]>>, tensor<4xf32>, tensor<4xf32>)
   return %0#0, %0#1, %0#2 : tensor<?x4xf32, #sym.shape<[s0, 4]>>, tensor<4xf32>, tensor<4xf32>
 }

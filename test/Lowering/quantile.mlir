@@ -10,7 +10,7 @@
 // CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, d1) values(%{{.*}})
 // CHECK: kernel.read %arg0 (d0, d1) -> (d0, d1) values(%{{.*}})
 func.func @median(%x: tensor<3x5xf32>) -> (tensor<3xf32>, tensor<3xi64>) {
-  %0:2 = torch.call "aten.median.dim"(%x) args = [#torch.arg<0>, 1, false] {node = "median"} : (tensor<3x5xf32>) -> (tensor<3xf32>, tensor<3xi64>)
+  %0:2 = torch.call "aten.median.dim"(%x) args = [#sym.arg<0>, 1, false] {node = "median"} : (tensor<3x5xf32>) -> (tensor<3xf32>, tensor<3xi64>)
   return %0#0, %0#1 : tensor<3xf32>, tensor<3xi64>
 }
 
@@ -25,6 +25,6 @@ func.func @median(%x: tensor<3x5xf32>) -> (tensor<3xf32>, tensor<3xi64>) {
 // CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2) values(%{{.*}})
 // CHECK: kernel.read %arg0 (d0, d1, d2) -> (d1, d2) values(%{{.*}})
 func.func @quantile(%x: tensor<3x5xf32>) -> tensor<3xf32> {
-  %0 = torch.call "aten.quantile.scalar"(%x) args = [#torch.arg<0>, 0.25, 1, false, "linear"] {node = "quantile"} : (tensor<3x5xf32>) -> tensor<3xf32>
+  %0 = torch.call "aten.quantile.scalar"(%x) args = [#sym.arg<0>, 0.25, 1, false, "linear"] {node = "quantile"} : (tensor<3x5xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }

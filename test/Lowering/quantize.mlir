@@ -10,7 +10,7 @@
 // CHECK: arith.minimumf
 // CHECK: arith.fptosi
 func.func @numbers(%x: tensor<4xf32>) -> tensor<4xi8> {
-  %0 = torch.call "quantized_decomposed.quantize_per_tensor.default"(%x) args = [#torch.arg<0>, 0.25, 3, -128, 127, #torch.dtype<i8>] {node = "q"} : (tensor<4xf32>) -> tensor<4xi8>
+  %0 = torch.call "quantized_decomposed.quantize_per_tensor.default"(%x) args = [#sym.arg<0>, 0.25, 3, -128, 127, #sym.dtype<i8>] {node = "q"} : (tensor<4xf32>) -> tensor<4xi8>
   return %0 : tensor<4xi8>
 }
 
@@ -26,7 +26,7 @@ func.func @numbers(%x: tensor<4xf32>) -> tensor<4xi8> {
 // CHECK: kernel.read %[[S]] (d0, d1) -> (d1)
 // CHECK: arith.mulf
 func.func @channels(%x: tensor<2x3xi8>, %s: tensor<3xf32>, %z: tensor<3xi64>) -> tensor<2x3xf32> {
-  %0 = torch.call "quantized_decomposed.dequantize_per_channel.default"(%x, %s, %z) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, 1, -128, 127, #torch.dtype<i8>] {node = "d"} : (tensor<2x3xi8>, tensor<3xf32>, tensor<3xi64>) -> tensor<2x3xf32>
+  %0 = torch.call "quantized_decomposed.dequantize_per_channel.default"(%x, %s, %z) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, 1, -128, 127, #sym.dtype<i8>] {node = "d"} : (tensor<2x3xi8>, tensor<3xf32>, tensor<3xi64>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
 
@@ -41,7 +41,7 @@ func.func @channels(%x: tensor<2x3xi8>, %s: tensor<3xf32>, %z: tensor<3xi64>) ->
 // CHECK: } epilogue {
 // CHECK: arith.mulf
 func.func @product(%x: tensor<2x4xf32>, %w: tensor<3x4xi8>, %s: tensor<3xf32>) -> tensor<2x3xf32> {
-  %0 = torch.call "aten._weight_int8pack_mm.default"(%x, %w, %s) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>] {node = "mm"} : (tensor<2x4xf32>, tensor<3x4xi8>, tensor<3xf32>) -> tensor<2x3xf32>
+  %0 = torch.call "aten._weight_int8pack_mm.default"(%x, %w, %s) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>] {node = "mm"} : (tensor<2x4xf32>, tensor<3x4xi8>, tensor<3xf32>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
 
@@ -59,6 +59,6 @@ func.func @product(%x: tensor<2x4xf32>, %w: tensor<3x4xi8>, %s: tensor<3xf32>) -
 // CHECK: kernel.read %[[B]] (d0, d1, d2) -> (0, d1) : tensor<1x3xf32>
 // CHECK: arith.truncf {{.*}} : f32 to bf16
 func.func @scaled(%x: tensor<2x4xf8E4M3FN>, %w: tensor<4x3xf8E4M3FN>, %a: tensor<f32>, %b: tensor<1x3xf32>) -> tensor<2x3xbf16> {
-  %0 = torch.call "aten._scaled_mm.default"(%x, %w, %a, %b) args = [#torch.arg<0>, #torch.arg<1>, #torch.arg<2>, #torch.arg<3>, unit, unit, #torch.dtype<bf16>, false] {node = "mm"} : (tensor<2x4xf8E4M3FN>, tensor<4x3xf8E4M3FN>, tensor<f32>, tensor<1x3xf32>) -> tensor<2x3xbf16>
+  %0 = torch.call "aten._scaled_mm.default"(%x, %w, %a, %b) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, #sym.arg<3>, unit, unit, #sym.dtype<bf16>, false] {node = "mm"} : (tensor<2x4xf8E4M3FN>, tensor<4x3xf8E4M3FN>, tensor<f32>, tensor<1x3xf32>) -> tensor<2x3xbf16>
   return %0 : tensor<2x3xbf16>
 }

@@ -10,7 +10,7 @@
 // CHECK: arith.sitofp %{{.*}}
 // CHECK: arith.divf %{{.*}}, %{{.*}}
 func.func @mean(%x: tensor<?x4xf32, #sym.shape<[s0, 4]>>) -> tensor<1x4xf32> {
-  %0 = torch.call "aten.mean.dim"(%x) args = [#torch.arg<0>, [0], true, unit] {node = "mean"} : (tensor<?x4xf32, #sym.shape<[s0, 4]>>) -> tensor<1x4xf32>
+  %0 = torch.call "aten.mean.dim"(%x) args = [#sym.arg<0>, [0], true, unit] {node = "mean"} : (tensor<?x4xf32, #sym.shape<[s0, 4]>>) -> tensor<1x4xf32>
   return %0 : tensor<1x4xf32>
 }
 
@@ -33,7 +33,7 @@ func.func @mean(%x: tensor<?x4xf32, #sym.shape<[s0, 4]>>) -> tensor<1x4xf32> {
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}}
 // CHECK: arith.select %{{.*}}, %{{.*}}, %{{.*}}
 func.func @argmax(%x: tensor<3x4xf32>) -> tensor<3xi64> {
-  %0 = torch.call "aten.argmax.default"(%x) args = [#torch.arg<0>, 1, false] {node = "argmax"} : (tensor<3x4xf32>) -> tensor<3xi64>
+  %0 = torch.call "aten.argmax.default"(%x) args = [#sym.arg<0>, 1, false] {node = "argmax"} : (tensor<3x4xf32>) -> tensor<3xi64>
   return %0 : tensor<3xi64>
 }
 
@@ -56,7 +56,7 @@ func.func @argmax(%x: tensor<3x4xf32>) -> tensor<3xi64> {
 // CHECK: kernel.read %[[A1]] (d0, d1) -> (d1)
 // CHECK: arith.mulf %{{.*}}, %{{.*}}
 func.func @layer_norm(%x: tensor<2x8xf32>, %w: tensor<8xf32>) -> tensor<2x8xf32> {
-  %0 = torch.call "aten.layer_norm.default"(%x, %w) args = [#torch.arg<0>, [8], #torch.arg<1>, unit, 1.0e-5, false] {node = "ln"} : (tensor<2x8xf32>, tensor<8xf32>) -> tensor<2x8xf32>
+  %0 = torch.call "aten.layer_norm.default"(%x, %w) args = [#sym.arg<0>, [8], #sym.arg<1>, unit, 1.0e-5, false] {node = "ln"} : (tensor<2x8xf32>, tensor<8xf32>) -> tensor<2x8xf32>
   return %0 : tensor<2x8xf32>
 }
 
@@ -70,7 +70,7 @@ func.func @layer_norm(%x: tensor<2x8xf32>, %w: tensor<8xf32>) -> tensor<2x8xf32>
 // CHECK: arith.divf %{{.*}}, %{{.*}}
 // CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d2, d1)
 func.func @avg_pool(%x: tensor<1x2x7xf32>) -> tensor<1x2x3xf32> {
-  %0 = torch.call "aten.adaptive_avg_pool1d.default"(%x) args = [#torch.arg<0>, [3]] {node = "pool"} : (tensor<1x2x7xf32>) -> tensor<1x2x3xf32>
+  %0 = torch.call "aten.adaptive_avg_pool1d.default"(%x) args = [#sym.arg<0>, [3]] {node = "pool"} : (tensor<1x2x7xf32>) -> tensor<1x2x3xf32>
   return %0 : tensor<1x2x3xf32>
 }
 
@@ -86,8 +86,8 @@ func.func @avg_pool(%x: tensor<1x2x7xf32>) -> tensor<1x2x3xf32> {
 // CHECK-NOT: i64
 // CHECK: return
 func.func @unused(%x: tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
-  %0 = torch.call "aten.var.correction"(%x) args = [#torch.arg<0>, [1], 1, false] {node = "var"} : (tensor<2x8xf32>) -> tensor<2xf32>
-  %1:2 = torch.call "aten.max.dim"(%x) args = [#torch.arg<0>, 1, false] {node = "max"} : (tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xi64>)
+  %0 = torch.call "aten.var.correction"(%x) args = [#sym.arg<0>, [1], 1, false] {node = "var"} : (tensor<2x8xf32>) -> tensor<2xf32>
+  %1:2 = torch.call "aten.max.dim"(%x) args = [#sym.arg<0>, 1, false] {node = "max"} : (tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xi64>)
   return %0, %1#0 : tensor<2xf32>, tensor<2xf32>
 }
 
@@ -101,6 +101,6 @@ func.func @unused(%x: tensor<2x8xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
 // CHECK: } combine {
 // CHECK: arith.xori
 func.func @hash(%x: tensor<3x4xf32>) -> tensor<ui64> {
-  %0 = torch.call "aten.hash_tensor.default"(%x) args = [#torch.arg<0>, [], false, 0] {node = "hash"} : (tensor<3x4xf32>) -> tensor<ui64>
+  %0 = torch.call "aten.hash_tensor.default"(%x) args = [#sym.arg<0>, [], false, 0] {node = "hash"} : (tensor<3x4xf32>) -> tensor<ui64>
   return %0 : tensor<ui64>
 }

@@ -8,7 +8,7 @@
 // CHECK: arith.addf %arg1, %arg2 : f64
 // CHECK: arith.truncf %arg1 : f64 to f32
 func.func @cumsum(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
-  %0 = torch.call "aten.cumsum.default"(%x) args = [#torch.arg<0>, 1, unit] {node = "cumsum"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = torch.call "aten.cumsum.default"(%x) args = [#sym.arg<0>, 1, unit] {node = "cumsum"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
   return %0 : tensor<3x4xf32>
 }
 
@@ -23,6 +23,6 @@ func.func @cumsum(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
 // CHECK: arith.cmpf une, %arg3, %arg3 : f32
 // CHECK: arith.cmpf une, %arg1, %arg1 : f32
 func.func @cummax(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>) {
-  %0:2 = torch.call "aten.cummax.default"(%x) args = [#torch.arg<0>, 1] {node = "cummax"} : (tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>)
+  %0:2 = torch.call "aten.cummax.default"(%x) args = [#sym.arg<0>, 1] {node = "cummax"} : (tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>)
   return %0#0, %0#1 : tensor<3x4xf32>, tensor<3x4xi64>
 }

@@ -7,6 +7,6 @@
 // CHECK: kernel.read %arg1 (d0, d1) -> (d1) values(%{{.*}}) if %{{.*}} else(%{{.*}}
 // CHECK: kernel.read %arg1 (d0, d1) -> (d1) values(%{{.*}}) if %{{.*}} else(%{{.*}}
 func.func @bucketize(%x: tensor<5xf32>, %y: tensor<8xf32>) -> tensor<5xi64> {
-  %0 = torch.call "aten.bucketize.Tensor"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, false, false] {node = "bucketize"} : (tensor<5xf32>, tensor<8xf32>) -> tensor<5xi64>
+  %0 = torch.call "aten.bucketize.Tensor"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, false, false] {node = "bucketize"} : (tensor<5xf32>, tensor<8xf32>) -> tensor<5xi64>
   return %0 : tensor<5xi64>
 }

@@ -8,6 +8,6 @@
 // CHECK: kernel.map
 // CHECK: kernel.scatter batch [] targets [2] places [6]
 func.func @lengths(%x: tensor<6xf32>, %y: tensor<2xi64>) -> tensor<2xf32> {
-  %0 = torch.call "aten.segment_reduce.default"(%x, %y) args = [#torch.arg<0>, "sum", #torch.arg<1>, unit, unit, 0, false, unit] {node = "lengths"} : (tensor<6xf32>, tensor<2xi64>) -> tensor<2xf32>
+  %0 = torch.call "aten.segment_reduce.default"(%x, %y) args = [#sym.arg<0>, "sum", #sym.arg<1>, unit, unit, 0, false, unit] {node = "lengths"} : (tensor<6xf32>, tensor<2xi64>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }

@@ -11,7 +11,7 @@
 // CHECK: math.exp %{{.*}} : f32
 // CHECK: arith.divf %{{.*}}, %{{.*}} : f32
 func.func @softmax(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
-  %0 = torch.call "aten._softmax.default"(%x) args = [#torch.arg<0>, 1, false] {node = "softmax"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = torch.call "aten._softmax.default"(%x) args = [#sym.arg<0>, 1, false] {node = "softmax"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
   return %0 : tensor<3x4xf32>
 }
 
@@ -28,6 +28,6 @@ func.func @softmax(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
 // CHECK: math.exp %{{.*}} : f32
 // CHECK: math.log %{{.*}} : f32
 func.func @logsumexp(%x: tensor<3x4xf32>) -> tensor<3xf32> {
-  %0 = torch.call "aten.logsumexp.default"(%x) args = [#torch.arg<0>, [1], false] {node = "logsumexp"} : (tensor<3x4xf32>) -> tensor<3xf32>
+  %0 = torch.call "aten.logsumexp.default"(%x) args = [#sym.arg<0>, [1], false] {node = "logsumexp"} : (tensor<3x4xf32>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }

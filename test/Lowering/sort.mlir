@@ -11,7 +11,7 @@
 // CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, d1)
 // CHECK: kernel.read %arg0 (d0, d1, d2) -> (d0, d2) values(%{{.*}})
 func.func @sort(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>) {
-  %0:2 = torch.call "aten.sort.default"(%x) args = [#torch.arg<0>, 1, true] {node = "sort"} : (tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>)
+  %0:2 = torch.call "aten.sort.default"(%x) args = [#sym.arg<0>, 1, true] {node = "sort"} : (tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>)
   return %0#0, %0#1 : tensor<3x4xf32>, tensor<3x4xi64>
 }
 
@@ -26,6 +26,6 @@ func.func @sort(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xi64>) {
 // CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, d1)
 // CHECK: kernel.read %arg0 (d0, d1, d2) -> (d0, d2) values(%{{.*}})
 func.func @topk(%x: tensor<3x8xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>) {
-  %0:2 = torch.call "aten.topk.default"(%x) args = [#torch.arg<0>, 2, -1, true, true] {node = "topk"} : (tensor<3x8xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)
+  %0:2 = torch.call "aten.topk.default"(%x) args = [#sym.arg<0>, 2, -1, true, true] {node = "topk"} : (tensor<3x8xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>)
   return %0#0, %0#1 : tensor<3x2xf32>, tensor<3x2xi64>
 }

@@ -7,6 +7,6 @@
 // CHECK: kernel.read %arg0 (d0, d1, d2, d3, d4) -> (d0, d1, d3, d4)
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3) -> (0, d1, 4*d2 + d3)
 func.func @unpool(%x: tensor<1x2x2x2xf32>, %y: tensor<1x2x2x2xi64>) -> tensor<1x2x4x4xf32> {
-  %0 = torch.call "aten.max_unpool2d.default"(%x, %y) args = [#torch.arg<0>, #torch.arg<1>, [4, 4]] {node = "unpool"} : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xi64>) -> tensor<1x2x4x4xf32>
+  %0 = torch.call "aten.max_unpool2d.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, [4, 4]] {node = "unpool"} : (tensor<1x2x2x2xf32>, tensor<1x2x2x2xi64>) -> tensor<1x2x4x4xf32>
   return %0 : tensor<1x2x4x4xf32>
 }

@@ -19,6 +19,6 @@
 // CHECK: kernel.reduce [5] init
 // CHECK: kernel.read %{{.*}} (d0, d1, d2, d3, d4, d5) -> (d0, d1, d5, d3) values(%{{.*}})
 func.func @aa(%x: tensor<1x2x8x8xf32>) -> tensor<1x2x4x4xf32> {
-  %0 = torch.call "aten._upsample_bilinear2d_aa.default"(%x) args = [#torch.arg<0>, [4, 4], false, unit, unit] {node = "aa"} : (tensor<1x2x8x8xf32>) -> tensor<1x2x4x4xf32>
+  %0 = torch.call "aten._upsample_bilinear2d_aa.default"(%x) args = [#sym.arg<0>, [4, 4], false, unit, unit] {node = "aa"} : (tensor<1x2x8x8xf32>) -> tensor<1x2x4x4xf32>
   return %0 : tensor<1x2x4x4xf32>
 }

@@ -7,6 +7,6 @@
 // CHECK: math.floor %{{.*}} : f32
 // CHECK: arith.addf %arg1, %arg2 : f32
 func.func @nearest(%x: tensor<1x2x8xf32>) -> tensor<1x2x4xf32> {
-  %0 = torch.call "aten.upsample_nearest1d_backward.default"(%x) args = [#torch.arg<0>, [8], [1, 2, 4], unit] {node = "nearest"} : (tensor<1x2x8xf32>) -> tensor<1x2x4xf32>
+  %0 = torch.call "aten.upsample_nearest1d_backward.default"(%x) args = [#sym.arg<0>, [8], [1, 2, 4], unit] {node = "nearest"} : (tensor<1x2x8xf32>) -> tensor<1x2x4xf32>
   return %0 : tensor<1x2x4xf32>
 }

@@ -7,7 +7,7 @@
 // CHECK: kernel.read %[[FIRST]]
 // CHECK: kernel.read %[[WEIGHTS]]
 func.func @table(%x: tensor<1x3x5x8xui8>) -> tensor<1x3x5x4xui8> {
-  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#torch.arg<0>, [5, 4], false, unit, unit] {node = "resize"} : (tensor<1x3x5x8xui8>) -> tensor<1x3x5x4xui8>
+  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#sym.arg<0>, [5, 4], false, unit, unit] {node = "resize"} : (tensor<1x3x5x8xui8>) -> tensor<1x3x5x4xui8>
   return %0 : tensor<1x3x5x4xui8>
 }
 
@@ -29,6 +29,6 @@ func.func @table(%x: tensor<1x3x5x8xui8>) -> tensor<1x3x5x4xui8> {
 // CHECK: kernel.read %[[WEIGHTS]]
 // CHECK: kernel.read %[[BITS]]
 func.func @run(%x: tensor<1x3x?x5xui8, #sym.shape<[1, 3, s0, 5]>>) -> tensor<1x3x5x5xui8> {
-  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#torch.arg<0>, [5, 5], false, unit, unit] {node = "resize"} : (tensor<1x3x?x5xui8, #sym.shape<[1, 3, s0, 5]>>) -> tensor<1x3x5x5xui8>
+  %0 = torch.call "aten.upsample_bilinear2d.default"(%x) args = [#sym.arg<0>, [5, 5], false, unit, unit] {node = "resize"} : (tensor<1x3x?x5xui8, #sym.shape<[1, 3, s0, 5]>>) -> tensor<1x3x5x5xui8>
   return %0 : tensor<1x3x5x5xui8>
 }

@@ -190,7 +190,7 @@ class Kiln_GraphPass<string name> : Pass<name, "::mlir::func::FuncOp"> {
 def KernelGuardSymbols : Kiln_KernelPass<"kernel-guard-symbols"> {
   let summary = "Check what is known of a symbol where it gets its value";
   let description = [{
-    `torch.symbols` says which values a symbol may have, and every pass relies on it. The bounds of a
+    `sym.symbols` says which values a symbol may have, and every pass relies on it. The bounds of a
     symbol that the program defines are asserted right after its `kernel.define`. The program's own
     assertions about it move there, too, so that a user reads their text; of equal ones, one is left.
     Assertions of the program, not of its graphs, that are about inputs alone come first of all.
@@ -367,7 +367,7 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
       `kernel.check` and `func.return`, @main of `torch.none` too
     - (C2) arguments and results of @main have `torch.name`
     - (C3) `torch.mutates` names an input or a constant of the result's type
-    - (C4) `torch.symbols` has what is defined
+    - (C4) `sym.symbols` has what is defined
   }];
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
 }

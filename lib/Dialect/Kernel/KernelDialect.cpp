@@ -89,7 +89,7 @@ SmallVector<sym::Expr> kernel::getDimExtents(Region *region) {
 
 void kernel::addSymbolRanges(Operation *op, sym::Assumptions &assumptions) {
   for (; op; op = op->getParentOp()) {
-    auto symbols = op->getAttrOfType<DictionaryAttr>("torch.symbols");
+    auto symbols = op->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);
     if (!symbols)
       continue;
     for (NamedAttribute symbol : symbols) {

@@ -1,5 +1,4 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
-#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -586,16 +585,16 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult ExternOp::verify() {
   auto error = [&] { return emitOpError(); };
-  if (failed(torch::verifyArguments(getArgs(), getNumOperands(), error)) || // C1
-      failed(torch::verifyResults(getProjection(), getSizes(), getUpdates(), getNumOperands(),
-                                  getNumResults(), error))) // C2, C3, C6
+  if (failed(sym::verifyArguments(getArgs(), getNumOperands(), error)) || // C1
+      failed(sym::verifyResults(getProjection(), getSizes(), getUpdates(), getNumOperands(),
+                                getNumResults(), error))) // C2, C3, C6
     return failure();
   ResultRange results = getResults();
   for (auto [operand, result] :
        llvm::zip_equal(getUpdates(), results.take_back(getUpdates().size()))) // C4
     if (result.getType() != getOperand(operand).getType())
       return emitOpError("updates operand ") << operand << ", but the result has another type";
-  for (Value size : results.slice(getProjection().size(), torch::countKept(getSizes()))) // C6
+  for (Value size : results.slice(getProjection().size(), sym::countKept(getSizes()))) // C6
     if (auto type = cast<RankedTensorType>(size.getType());
         type.getRank() != 0 || !type.getElementType().isInteger(64))
       return emitOpError("gives a size as a ") << type;

@@ -24,19 +24,3 @@ StateNames::StateNames(ModuleOp module) {
       if (auto name = entry.getAs<StringAttr>(key))
         names.insert(name.getValue());
 }
-
-std::string kiln::torch::describe(Location location) {
-  StringRef node;
-  FileLineColLoc line;
-  location->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part))
-      node = node.empty() ? name.getName().strref() : node;
-    else if (auto file = dyn_cast<FileLineColLoc>(part))
-      line = line ? line : file;
-    return WalkResult::advance();
-  });
-  std::string text = node.empty() ? "the program" : "node '" + node.str() + "'";
-  if (line)
-    text += " (" + line.getFilename().str() + ":" + std::to_string(line.getLine()) + ")";
-  return text;
-}

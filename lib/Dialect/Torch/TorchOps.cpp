@@ -2,7 +2,6 @@
 #include "kiln/Dialect/Torch/OpSchema.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -15,45 +14,14 @@ using namespace kiln::torch;
 
 namespace {
 
-/// Deeper nesting than any schema has; keeps hostile text from exhausting the stack.
-constexpr unsigned maxArgNesting = 16;
-
-/// Marks the operands that `attr` uses.
-LogicalResult markOperands(Attribute attr, llvm::BitVector &used, unsigned depth,
-                           function_ref<InFlightDiagnostic()> emitError) {
-  if (depth > maxArgNesting)
-    return emitError() << "has arguments nested too deeply";
-  std::optional<unsigned> index;
-  if (auto arg = dyn_cast<ArgAttr>(attr))
-    index = arg.getIndex();
-  else if (auto scalar = dyn_cast<ScalarAttr>(attr))
-    index = scalar.getIndex();
-  if (index) {
-    if (*index >= used.size())
-      return emitError() << "argument refers to operand " << *index << " of " << used.size();
-    used.set(*index);
-    return success();
-  }
-  if (auto list = dyn_cast<ArrayAttr>(attr)) {
-    for (Attribute element : list)
-      if (failed(markOperands(element, used, depth + 1, emitError)))
-        return failure();
-  } else if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
-    for (NamedAttribute element : dictionary)
-      if (failed(markOperands(element.getValue(), used, depth + 1, emitError)))
-        return failure();
-  }
-  return success();
-}
-
 bool isScalarTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.getRank() == 0;
 }
 
 template <typename Op> LogicalResult verifyCallLike(Op op) {
-  if (failed(verifyArguments(op.getArgs(), op->getNumOperands(),
-                             [&] { return op.emitOpError(); }))) // C1, C2
+  if (failed(sym::verifyArguments(op.getArgs(), op->getNumOperands(),
+                                  [&] { return op.emitOpError(); }))) // C1, C2
     return failure();
   if (ArrayAttr values = op.getValuesAttr()) { // C4
     if (values.size() != op->getNumResults())
@@ -78,44 +46,6 @@ template <typename Op> LogicalResult verifyCallLike(Op op) {
 
 } // namespace
 
-LogicalResult kiln::torch::verifyArguments(ArrayAttr args, unsigned numOperands,
-                                           function_ref<InFlightDiagnostic()> emitError) {
-  llvm::BitVector used(numOperands);
-  if (failed(markOperands(args, used, 0, emitError)))
-    return failure();
-  if (int unused = used.find_first_unset(); unused >= 0)
-    return emitError() << "operand " << unused << " is not used by the arguments";
-  return success();
-}
-
-/// Every entry is below `limit`, and none stands there twice.
-static bool areDistinct(ArrayRef<int64_t> entries, int64_t limit) {
-  llvm::SmallDenseSet<int64_t> seen;
-  return llvm::all_of(entries, [&](int64_t entry) {
-    return entry >= 0 && entry < limit && seen.insert(entry).second;
-  });
-}
-
-LogicalResult kiln::torch::verifyResults(ArrayRef<int64_t> projection, ArrayRef<int64_t> sizes,
-                                         ArrayRef<int64_t> updates, unsigned numOperands,
-                                         unsigned numResults,
-                                         function_ref<InFlightDiagnostic()> emitError) {
-  if (sizes.size() % 2)
-    return emitError() << "has sizes that are no pairs of a number and a dim";
-  for (size_t i = 0; i < sizes.size(); i += 2)
-    if (sizes[i] < 0 || sizes[i + 1] < -1)
-      return emitError() << "asks for dim " << sizes[i + 1] << " of return value " << sizes[i];
-  if (projection.size() + countKept(sizes) + updates.size() != numResults)
-    return emitError() << "has " << projection.size() << " projections, " << sizes.size() / 2
-                       << " sizes and " << updates.size() << " updates for " << numResults
-                       << " results";
-  if (!areDistinct(projection, INT64_MAX))
-    return emitError() << "projects a return value twice, or one of a negative number";
-  if (!areDistinct(updates, numOperands))
-    return emitError() << "updates an operand twice, or one that it does not have";
-  return success();
-}
-
 //===-- CallOp ------------------------------------------------------------------------------===//
 
 LogicalResult CallOp::verify() {
@@ -123,8 +53,9 @@ LogicalResult CallOp::verify() {
     return failure();
   if (std::optional<ArrayRef<int64_t>> updates = getUpdates()) { // C6
     unsigned own = getNumResults() - std::min<size_t>(updates->size(), getNumResults());
-    if (failed(verifyResults(llvm::to_vector(llvm::seq<int64_t>(0, own)), /*sizes=*/{}, *updates,
-                             getNumOperands(), getNumResults(), [&] { return emitOpError(); })))
+    if (failed(sym::verifyResults(llvm::to_vector(llvm::seq<int64_t>(0, own)), /*sizes=*/{},
+                                  *updates, getNumOperands(), getNumResults(),
+                                  [&] { return emitOpError(); })))
       return failure();
     for (auto [i, operand] : llvm::enumerate(*updates))
       if (getResult(own + i).getType() != getOperand(operand).getType())

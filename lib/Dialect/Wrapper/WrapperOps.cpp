@@ -1,5 +1,4 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
-#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -319,12 +318,12 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult ExternCallOp::verify() {
   auto error = [&] { return emitOpError(); };
-  if (failed(torch::verifyArguments(getArgs(), getIns().size(), error)) || // C1
-      failed(torch::verifyResults(getProjection(), getSizes(), getUpdates(), getIns().size(),
-                                  getOuts().size(), error))) // C2, C3, C7
+  if (failed(sym::verifyArguments(getArgs(), getIns().size(), error)) || // C1
+      failed(sym::verifyResults(getProjection(), getSizes(), getUpdates(), getIns().size(),
+                                getOuts().size(), error))) // C2, C3, C7
     return failure();
   OperandRange outs = getOuts();
-  for (Value size : outs.slice(getProjection().size(), torch::countKept(getSizes()))) // C7
+  for (Value size : outs.slice(getProjection().size(), sym::countKept(getSizes()))) // C7
     if (!isOne(size, 64))
       return emitOpError("gives a size as a ") << size.getType();
   for (auto [operand, updated] :

@@ -12,11 +12,9 @@ struct KnownTarget {
 };
 } // namespace
 
-/// Shared memory as in table "Technical Specifications per Compute Capability" of the CUDA C++
-/// Programming Guide: all but 1 KiB of a multiprocessor's. Multiprocessors, caches and products
-/// (dense f16, summed in f32: operations per second, over two, multiprocessors and the boost clock)
-/// as in NVIDIA's papers on the architectures: of A100, A40, L40S, H100 SXM, B200 and RTX 5090. The
-/// rates, which NVIDIA does not give, are those that plans for H100 have been made with.
+/// One GPU of each architecture stands for all: A100, A40, L40S, H100 SXM, B200, RTX 5090. Shared
+/// memory is all but 1 KiB of a multiprocessor's; products are dense ones of f16, summed in f32.
+/// The rates are those that plans for H100 have been made with, for all of them.
 static constexpr KnownTarget knownTargets[] = {
     {"sm_80", 108, 163 << 10, 40 << 20, 1024, 40, 64},
     {"sm_86", 84, 99 << 10, 6 << 20, 512, 40, 64},

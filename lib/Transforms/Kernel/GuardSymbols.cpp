@@ -100,7 +100,7 @@ private:
       if (asserted.insert(attr).second)
         AssertOp::create(builder, loc, attr,
                          builder.getStringAttr("expected " + name + " to be at " + side + " " +
-                                               Twine(bound.getInt()) + " (" + torch::describe(loc) +
+                                               Twine(bound.getInt()) + " (" + sym::describe(loc) +
                                                ")"));
     };
     if (auto min = range.getAs<IntegerAttr>("min"))
@@ -120,7 +120,7 @@ private:
 
 struct GuardSymbols : kiln::impl::KernelGuardSymbolsBase<GuardSymbols> {
   void runOnOperation() override {
-    auto ranges = getOperation()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+    auto ranges = getOperation()->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
         Guard(block, ranges, symbolsAtEntry(function)).run();

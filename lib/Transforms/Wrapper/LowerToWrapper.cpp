@@ -158,7 +158,7 @@ private:
       outputAttrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr("wrapper.name", name)));
     }
     auto symbols =
-        source->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+        source->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);
     target = ProgramOp::create(builder, source.getLoc(), source.getName(),
                                builder.getFunctionType(inputs, outputs), inputAttrs, outputAttrs,
                                symbols && !symbols.empty() ? symbols : DictionaryAttr());
@@ -311,10 +311,9 @@ private:
 
   LogicalResult lowerDefine(kernel::DefineOp define) {
     auto symbols =
-        target->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(torch::symbolsAttrName);
+        target->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);
     if (!symbols || !symbols.contains(define.getSymbol())) // C4
-      return define.emitError("defines ")
-             << define.getSymbol() << ", which is not in torch.symbols";
+      return define.emitError("defines ") << define.getSymbol() << ", which is not in sym.symbols";
     Value data = define.getValue() ? buffers.lookup(define.getValue()) : Value();
     DefineOp::create(builder, define.getLoc(), define.getSymbolAttr(), data, define.getExprAttr());
     defined.insert(sym::Expr::symbol(define.getSymbol()));
@@ -329,7 +328,7 @@ private:
       if (isDefined && !known.isNonNegative(size) && asserted.insert(size).second)
         AssertOp::create(builder, loc, sym::ExprAttr::get(builder.getContext(), size),
                          builder.getStringAttr("a tensor's size, " + size.str() +
-                                               ", is negative (" + torch::describe(loc) + ")"));
+                                               ", is negative (" + sym::describe(loc) + ")"));
     }
   }
 

@@ -2,7 +2,7 @@
 
 func.func @call_c1(%x: tensor<f32>) {
   // expected-error @+1 {{argument refers to operand 1 of 1}}
-  torch.call "my.op.default"(%x) args = [#torch.arg<0>, [#torch.arg<1>]] {node = "n"} : (tensor<f32>) -> ()
+  torch.call "my.op.default"(%x) args = [#sym.arg<0>, [#sym.arg<1>]] {node = "n"} : (tensor<f32>) -> ()
   return
 }
 
@@ -10,7 +10,7 @@ func.func @call_c1(%x: tensor<f32>) {
 
 func.func @call_c1_scalar(%x: tensor<f32>) {
   // expected-error @+1 {{argument refers to operand 7 of 1}}
-  torch.call "my.op.default"(%x) args = [#torch.scalar<7>] {node = "n"} : (tensor<f32>) -> ()
+  torch.call "my.op.default"(%x) args = [#sym.scalar<7>] {node = "n"} : (tensor<f32>) -> ()
   return
 }
 
@@ -18,7 +18,7 @@ func.func @call_c1_scalar(%x: tensor<f32>) {
 
 func.func @call_c2(%x: tensor<f32>) {
   // expected-error @+1 {{operand 1 is not used by the arguments}}
-  torch.call "my.op.default"(%x, %x) args = [#torch.arg<0>] {node = "n"} : (tensor<f32>, tensor<f32>) -> ()
+  torch.call "my.op.default"(%x, %x) args = [#sym.arg<0>] {node = "n"} : (tensor<f32>, tensor<f32>) -> ()
   return
 }
 
@@ -26,7 +26,7 @@ func.func @call_c2(%x: tensor<f32>) {
 
 func.func @call_c3_arity(%x: tensor<f32>) {
   // expected-error @+1 {{has 2 arguments, the schema of aten.add.Tensor has 3}}
-  %0 = torch.call "aten.add.Tensor"(%x) args = [#torch.arg<0>, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  %0 = torch.call "aten.add.Tensor"(%x) args = [#sym.arg<0>, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
   return
 }
 
@@ -34,7 +34,7 @@ func.func @call_c3_arity(%x: tensor<f32>) {
 
 func.func @call_c3_type(%x: tensor<f32>) {
   // expected-error @+1 {{argument 'self' does not fit the schema of aten.add.Tensor: "x"}}
-  %0 = torch.call "aten.add.Tensor"(%x) args = ["x", #torch.arg<0>, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  %0 = torch.call "aten.add.Tensor"(%x) args = ["x", #sym.arg<0>, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
   return
 }
 
@@ -42,7 +42,7 @@ func.func @call_c3_type(%x: tensor<f32>) {
 
 func.func @call_c3_none(%x: tensor<f32>) {
   // expected-error @+1 {{argument 'other' does not fit}}
-  %0 = torch.call "aten.add.Tensor"(%x) args = [#torch.arg<0>, unit, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  %0 = torch.call "aten.add.Tensor"(%x) args = [#sym.arg<0>, unit, 1] {node = "n"} : (tensor<f32>) -> tensor<f32>
   return
 }
 
@@ -50,7 +50,7 @@ func.func @call_c3_none(%x: tensor<f32>) {
 
 func.func @call_c3_list(%x: tensor<f32>) {
   // expected-error @+1 {{argument 'dims' does not fit}}
-  %0 = torch.call "aten.permute.default"(%x) args = [#torch.arg<0>, [0, 1.0]] {node = "n"} : (tensor<f32>) -> tensor<f32>
+  %0 = torch.call "aten.permute.default"(%x) args = [#sym.arg<0>, [0, 1.0]] {node = "n"} : (tensor<f32>) -> tensor<f32>
   return
 }
 
@@ -58,7 +58,7 @@ func.func @call_c3_list(%x: tensor<f32>) {
 
 func.func @call_c4_count(%x: tensor<i64>) {
   // expected-error @+1 {{has 2 entries in 'values' for 1 results}}
-  %0 = torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", values = [unit, unit]} : (tensor<i64>) -> tensor<i64>
+  %0 = torch.call "my.op.default"(%x) args = [#sym.arg<0>] {node = "n", values = [unit, unit]} : (tensor<i64>) -> tensor<i64>
   return
 }
 
@@ -66,7 +66,7 @@ func.func @call_c4_count(%x: tensor<i64>) {
 
 func.func @call_c4_type(%x: tensor<i64>) {
   // expected-error @+1 {{expects an expression for a 0-d tensor of i64 or i1, or unit, in 'values'}}
-  %0 = torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<f64>
+  %0 = torch.call "my.op.default"(%x) args = [#sym.arg<0>] {node = "n", values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<f64>
   return
 }
 
@@ -74,7 +74,7 @@ func.func @call_c4_type(%x: tensor<i64>) {
 
 func.func @call_c5(%x: tensor<i64>) {
   // expected-error @+1 {{has 2 names for 1 arguments}}
-  torch.call "my.op.default"(%x) args = [#torch.arg<0>] {node = "n", names = ["a", "b"]} : (tensor<i64>) -> ()
+  torch.call "my.op.default"(%x) args = [#sym.arg<0>] {node = "n", names = ["a", "b"]} : (tensor<i64>) -> ()
   return
 }
 
@@ -82,7 +82,7 @@ func.func @call_c5(%x: tensor<i64>) {
 
 func.func @higher_order_c6(%x: tensor<i64>) {
   // expected-error @+1 {{'nowhere' is not a function}}
-  torch.higher_order "cond"(%x) args = [#torch.arg<0>, [@nowhere]] {node = "n"} : (tensor<i64>) -> ()
+  torch.higher_order "cond"(%x) args = [#sym.arg<0>, [@nowhere]] {node = "n"} : (tensor<i64>) -> ()
   return
 }
 
@@ -90,7 +90,7 @@ func.func @higher_order_c6(%x: tensor<i64>) {
 
 func.func @call_c6(%x: tensor<2xf32>) {
   // expected-error @+1 {{updates an operand twice, or one that it does not have}}
-  %0:2 = torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0, 0>} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  %0:2 = torch.call "aten._foreach_neg_.default"(%x) args = [[#sym.arg<0>]] {node = "n", updates = array<i64: 0, 0>} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
   return
 }
 
@@ -98,7 +98,7 @@ func.func @call_c6(%x: tensor<2xf32>) {
 
 func.func @call_c6(%x: tensor<2xf32>) {
   // expected-error @+1 {{updates operand 0, but result 0 has another type}}
-  %0 = torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> tensor<3xf32>
+  %0 = torch.call "aten._foreach_neg_.default"(%x) args = [[#sym.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> tensor<3xf32>
   return
 }
 
@@ -106,7 +106,7 @@ func.func @call_c6(%x: tensor<2xf32>) {
 
 func.func @call_c6(%x: tensor<2xf32>) {
   // expected-error @+1 {{has 0 projections, 0 sizes and 1 updates for 0 results}}
-  torch.call "aten._foreach_neg_.default"(%x) args = [[#torch.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> ()
+  torch.call "aten._foreach_neg_.default"(%x) args = [[#sym.arg<0>]] {node = "n", updates = array<i64: 0>} : (tensor<2xf32>) -> ()
   return
 }
 
@@ -137,4 +137,4 @@ func.func @number_c1() {
 // -----
 
 // expected-error @+1 {{expected one of strided, sparse_coo}}
-func.func private @layout() attributes {a = #torch.layout<dense>}
+func.func private @layout() attributes {a = #sym.layout<dense>}

@@ -4,7 +4,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c1
   // expected-error@+1 {{argument refers to operand 1 of 1}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>, #torch.arg<1>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = [0]
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>, #sym.arg<1>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = [0]
 }
 
 // -----
@@ -22,7 +22,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c2
   // expected-error@+1 {{has 0 projections, 0 sizes and 0 updates for 1 results}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = []
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = []
 }
 
 // -----
@@ -31,7 +31,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c3
   // expected-error@+1 {{projects a return value twice}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%x, %a : !wrapper.buffer<[2], [1], f32>, !wrapper.buffer<[3], [1], f32>) projection = [2, 2]
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%x, %a : !wrapper.buffer<[2], [1], f32>, !wrapper.buffer<[3], [1], f32>) projection = [2, 2]
 }
 
 // -----
@@ -40,7 +40,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c4
   // expected-error@+1 {{updates a '!wrapper.buffer<[2], [1], f32>' in a '!wrapper.buffer<[3], [1], f32>'}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = [] updates = [0]
 }
 
 // -----
@@ -49,7 +49,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c5
   // expected-error@+1 {{has 2 names for 1 arguments}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] names = ["a", "b"] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = [0]
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>] names = ["a", "b"] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[3], [1], f32>) projection = [0]
 }
 
 // -----
@@ -58,7 +58,7 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %a = wrapper.alloc : !wrapper.buffer<[3], [1], f32>
   // extern_call_c6
   // expected-error@+1 {{has one buffer for two results}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a, %a : !wrapper.buffer<[3], [1], f32>, !wrapper.buffer<[3], [1], f32>) projection = [0, 1]
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a, %a : !wrapper.buffer<[3], [1], f32>, !wrapper.buffer<[3], [1], f32>) projection = [0, 1]
 }
 
 // -----
@@ -68,5 +68,5 @@ wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   %b = wrapper.alloc : !wrapper.buffer<[], [], i32>
   // extern_call_c7
   // expected-error@+1 {{gives a size as a '!wrapper.buffer<[], [], i32>'}}
-  wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a, %b : !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i32>) projection = [] sizes = [0, 1]
+  wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a, %b : !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i32>) projection = [] sizes = [0, 1]
 }

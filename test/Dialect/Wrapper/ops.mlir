@@ -32,18 +32,18 @@ wrapper.program @main(%x: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = 
       outs(%a : !wrapper.buffer<[s0, 8], [8, 1], f32>)
   // CHECK: %[[B:.*]] = wrapper.alloc at 0 : <[s0, 8], [8, 1], f32>
   %b = wrapper.alloc at 0 : !wrapper.buffer<[s0, 8], [8, 1], f32>
-  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>, [#sym.expr<s0 - 1>, unit]] names = ["self", "other", "sizes"] ins(%[[A]], %[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>, !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]
-  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>, [#sym.expr<s0 - 1>, unit]]
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>, [#sym.expr<s0 - 1>, unit]] names = ["self", "other", "sizes"] ins(%[[A]], %[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>, !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>, [#sym.expr<s0 - 1>, unit]]
       names = ["self", "other", "sizes"]
       ins(%a, %x : !wrapper.buffer<[s0, 8], [8, 1], f32>, !wrapper.buffer<[s0, 8], [8, 1], f32>)
       outs(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]
-  // CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
-  wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
+  // CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#sym.arg<0>] ins(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
+  wrapper.extern_call "torch" "aten._assert_async.default" args = [#sym.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs() projection = []
   // CHECK: wrapper.extern_call "torch" "lib.where.default" {{.*}} projection = [] sizes = [0, 1, 2, -1]
   %n = wrapper.alloc at 0 : !wrapper.buffer<[], [], i64>
   %m64 = wrapper.alloc at 0 : !wrapper.buffer<[], [], i64>
   %kept = wrapper.alloc at 0 : !wrapper.buffer<[], [], i64>
-  wrapper.extern_call "torch" "lib.where.default" args = [#torch.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+  wrapper.extern_call "torch" "lib.where.default" args = [#sym.arg<0>] ins(%b : !wrapper.buffer<[s0, 8], [8, 1], f32>)
       outs(%n, %m64, %kept : !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i64>, !wrapper.buffer<[], [], i64>) projection = [] sizes = [0, 1, 2, -1]
   // CHECK: wrapper.output 0 : <[s0, 8], [1, s0], f32>
   %y = wrapper.output 0 : !wrapper.buffer<[s0, 8], [1, s0], f32>

@@ -40,7 +40,7 @@ kernel.func @row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
 // A long vector is cut; the number of tasks is an expression.
 // CHECK-LABEL: kernel.func @long
 // CHECK-SAME: launch = #kernel.launch<grid = <s0 ceildiv
-module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
+module attributes {sym.symbols = {s0 = {min = 1, max = 1000000}}} {
 kernel.func @long(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>) -> tensor<?x4096xf32, #sym.shape<[s0, 4096]>> {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d0, 4095 - d1) : tensor<?x4096xf32, #sym.shape<[s0, 4096]>> -> f32
@@ -80,7 +80,7 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 // CHECK-LABEL: kernel.func @linear_of_any_rows
 // CHECK-SAME: launch = #kernel.launch<grid = <5*((s0*s1) ceildiv 144)>
 // CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 144, block_columns = 640, block_sums = 768, share_tiles = true, prefetch = true>
-module attributes {torch.symbols = {s0 = {min = 1, max = 64}, s1 = {min = 2, max = 512}}} {
+module attributes {sym.symbols = {s0 = {min = 1, max = 64}, s1 = {min = 2, max = 512}}} {
 kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>> {
   %y = kernel.contract batch [] m [s0, s1] n [3072] k [768] panel 32 lhs {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>> -> f32
@@ -164,7 +164,7 @@ kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) 
 // Results without elements have no tasks.
 // CHECK-LABEL: kernel.func @maybe_empty
 // CHECK-SAME: launch = #kernel.launch<grid = <min({{.*}}s0{{.*}})>
-module attributes {torch.symbols = {s0 = {min = 0, max = 20}}} {
+module attributes {sym.symbols = {s0 = {min = 0, max = 20}}} {
   kernel.func @maybe_empty(%x: tensor<2x8x?xf32, #sym.shape<[2, 8, s0]>>, %w: tensor<4x8xf32>) -> tensor<2x?x4xf32, #sym.shape<[2, s0, 4]>> {
     %y = kernel.contract batch [] m [2, s0] n [4] k [8] lhs {
       %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d3, d1) : tensor<2x8x?xf32, #sym.shape<[2, 8, s0]>> -> f32

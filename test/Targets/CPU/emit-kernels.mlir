@@ -163,7 +163,7 @@ kernel.func @steps(%x: tensor<8xf64>) -> tensor<8xf64> {
 // CHECK-LABEL: llvm.func @second(
 // CHECK-NOT: vector.fma
 // CHECK: llvm.call @[[TILE]](
-module attributes {torch.symbols = {s0 = {min = 1 : i64, max = 4096 : i64}}} {
+module attributes {sym.symbols = {s0 = {min = 1 : i64, max = 4096 : i64}}} {
   kernel.func @first(%x: tensor<?x768xf32, #sym.shape<[s0, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x3072xf32, #sym.shape<[s0, 3072]>> {
     %y = kernel.contract batch [] m [s0] n [3072] k [768] panel 32 lhs {
       %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x768xf32, #sym.shape<[s0, 768]>> -> f32

@@ -5,7 +5,7 @@
 // CHECK-NOT: %arg1[{{[01]}}]
 // CHECK: llvm.getelementptr %arg1[2]
 // CHECK-NOT: %arg1[
-module attributes {torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}, size.0 = {size = #sym.expr<s0 floordiv s1>}}} {
+module attributes {sym.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}, size.0 = {size = #sym.expr<s0 floordiv s1>}}} {
   kernel.func @named(%x: tensor<?xf32, #sym.shape<[s0 floordiv s1]>>) -> tensor<?xf32, #sym.shape<[s0 floordiv s1]>> {
     %y = kernel.map {
       %a = kernel.read %x (d0) -> (d0) : tensor<?xf32, #sym.shape<[s0 floordiv s1]>> -> f32

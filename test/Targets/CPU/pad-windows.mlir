@@ -9,7 +9,7 @@
 // CHECK: kernel.contract
 // CHECK-NEXT: kernel.read %[[P]] (d0, d1, d2, d3, d4, d5, d6) -> (d0, 2*d1 + d4, 2*d2 + d5, d6)
 func.func @few_channels(%x: tensor<1x3x?x?xf32, #sym.shape<[1, 3, s0, s1]>>, %w: tensor<64x3x3x3xf32>) -> tensor<1x?x?x64xf32, #sym.shape<[1, s0 ceildiv 2, s1 ceildiv 2, 64]>>
-    attributes {torch.symbols = {s0 = {min = 3, max = 100}, s1 = {min = 3, max = 100}}} {
+    attributes {sym.symbols = {s0 = {min = 3, max = 100}, s1 = {min = 3, max = 100}}} {
   %y = kernel.contract batch [] m [1, s0 ceildiv 2, s1 ceildiv 2] n [64] k [3, 3, 3] lhs {
     %z = arith.constant 0.0 : f32
     %in = kernel.inside (d0, d1, d2, d3, d4, d5, d6) -> (2*d1 + d4 - 1, 2*d2 + d5 - 1) bounds [s0, s1]
@@ -48,7 +48,7 @@ func.func @static(%x: tensor<1x3x20x30xf32>, %w: tensor<64x3x3x3xf32>) -> tensor
 // CHECK-LABEL: func.func @as_it_is
 // CHECK-NOT: kernel.map
 func.func @as_it_is(%x: tensor<?x?x32xf32, #sym.shape<[s0, s1, 32]>>, %w: tensor<64x3x3x32xf32>, %v: tensor<8x3x3x32xf32>) -> (tensor<?x?x64xf32, #sym.shape<[s0, s1, 64]>>, tensor<?x?x8xf32, #sym.shape<[s0 - 2, s1 - 2, 8]>>)
-    attributes {torch.symbols = {s0 = {min = 3, max = 100}, s1 = {min = 3, max = 100}}} {
+    attributes {sym.symbols = {s0 = {min = 3, max = 100}, s1 = {min = 3, max = 100}}} {
   %y = kernel.contract batch [] m [s0, s1] n [64] k [3, 3, 32] lhs {
     %z = arith.constant 0.0 : f32
     %in = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [s0, s1]

@@ -50,7 +50,7 @@ def attention(
     attributes = f" attributes {{schedule = #cpu.{schedule}}}" if schedule else ""
     table = join(f"{s} = {{min = 1, max = 4096}}" for s in symbols)
     expr = lambda e: f"#sym.expr<{e}>"
-    return f"""module attributes {{torch.symbols = {{{table}}}}} {{
+    return f"""module attributes {{sym.symbols = {{{table}}}}} {{
 kernel.func @attention({arguments}) -> {result}{attributes} {{
   %r = kernel.attention batch [{b}, {h}] m {expr(m)} n {expr(n)} d {expr(d)} dv {expr(dv)}
       scale {scale or d**-0.5:.17e} {"causal" if causal else ""} {perm} {regions} bias {{

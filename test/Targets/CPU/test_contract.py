@@ -43,7 +43,7 @@ def contract(
     extra += f" panel {panel}" if panel else ""
     header = ", ".join(f"%{name}: {tensor(*t)}" for name, t in arguments.items())
     table = ", ".join(f"{s} = {{min = 1, max = 4096}}" for s in symbols)
-    module = f"module attributes {{torch.symbols = {{{table}}}}} {{" if symbols else "module {"
+    module = f"module attributes {{sym.symbols = {{{table}}}}} {{" if symbols else "module {"
     return f"""{module}
 kernel.func @contract({header}) -> {tensor(*result)}{attributes} {{
   %r = kernel.contract batch {sizes(batch)} m {sizes(m)} n {sizes(n)} k {sizes(k)}{extra} lhs {{

@@ -266,7 +266,7 @@ kernel.func @two(%x: tensor<50x33xf32>) -> (tensor<50x33xf32>, tensor<50x33xi1>)
 @pytest.mark.parametrize("rows,columns", [(1, 1), (3, 50), (64, 64), (200, 1000), (0, 5)])
 def test_symbolic_shape(run, rows, columns):
     text = """
-module attributes {torch.symbols = {s0 = {min = 0, max = 100000}, s1 = {min = 0, max = 100000}}} {
+module attributes {sym.symbols = {s0 = {min = 0, max = 100000}, s1 = {min = 0, max = 100000}}} {
 kernel.func @add(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>, %b: tensor<?xf32, #sym.shape<[s1]>>)
     -> tensor<?x?xf32, #sym.shape<[s1, s0]>> {
   %r = kernel.map {

@@ -279,7 +279,7 @@ def test_transposed_depthwise(run):
 @pytest.mark.parametrize("rows,columns", [(3, 5), (2, 64), (5, 1000), (4, 0), (100, 17)])
 def test_symbolic(run, rows, columns):
     text = """
-module attributes {torch.symbols = {s0 = {min = 0, max = 100000}, s1 = {min = 0, max = 100000}}} {
+module attributes {sym.symbols = {s0 = {min = 0, max = 100000}, s1 = {min = 0, max = 100000}}} {
 kernel.func @sum(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>) -> tensor<?x?xf32, #sym.shape<[s0, s1]>> {
   %r = kernel.map {
     %zero = arith.constant 0.0 : f32

@@ -76,7 +76,7 @@ kernel.func @causal(%q: tensor<2x16x4096x128xbf16>, %k: tensor<2x4x4096x128xbf16
 // CHECK: nvvm.setmaxregister decrease 40
 // CHECK: arith.cmpi sgt, %{{.*}} : i32
 // CHECK: columns = 64 : i64, half = true, turned = true
-module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
+module attributes {sym.symbols = {s0 = {min = 1, max = 1000000}}} {
 kernel.func @packed(%x: tensor<2x?x2304xf16, #sym.shape<[2, s0, 2304]>>) -> tensor<2x?x12x64xf16, #sym.shape<[2, s0, 12, 64]>> attributes {aligned} {
   %o = kernel.attention batch [2, 12] m <s0> n <s0> d <64> dv <64> scale 0.125 perm [0, 2, 1, 3] q {
     %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0, d2, 64*d1 + d4) : tensor<2x?x2304xf16, #sym.shape<[2, s0, 2304]>> -> f16

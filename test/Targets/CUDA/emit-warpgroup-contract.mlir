@@ -121,7 +121,7 @@ kernel.func @turns(%x: tensor<4096x64xbf16>, %w: tensor<4096x64xbf16>, %r: tenso
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}, %{{.*}}]
 // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}box[%{{.*}}, %{{.*}}]
 // CHECK: nvvm.wgmma.mma_async {{.*}}A[<f16>, <one>, <col>], B[<f16>, <one>, <row>]
-module attributes {torch.symbols = {s0 = {min = 1, max = 1000000}}} {
+module attributes {sym.symbols = {s0 = {min = 1, max = 1000000}}} {
 kernel.func @turned(%x: tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>>, %w: tensor<?x1024xf16, #sym.shape<[s0, 1024]>>) -> tensor<3x512x1024xf16> attributes {aligned} {
   %y = kernel.contract batch [3] m [512] n [1024] k [s0] lhs {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d3, d1) : tensor<3x?x512xf16, #sym.shape<[3, s0, 512]>> -> f16

@@ -31,7 +31,7 @@
 // CHECK: } : tensor<1x?x8x320xbf16, #sym.shape<[1, s0, 8, 320]>>
 func.func @wide(%q: tensor<1x8x?x512xbf16, #sym.shape<[1, 8, s0, 512]>>, %k: tensor<1x2x?x512xbf16, #sym.shape<[1, 2, s0, 512]>>,
                 %bias: tensor<?x?xbf16, #sym.shape<[s0, s0]>>) -> tensor<1x?x8x320xbf16, #sym.shape<[1, s0, 8, 320]>>
-    attributes {torch.symbols = {s0 = {min = 0 : i64, max = 4000 : i64}}} {
+    attributes {sym.symbols = {s0 = {min = 0 : i64, max = 4000 : i64}}} {
   %o = kernel.attention batch [1, 8] m <s0> n <s0> d <512> dv <320> scale 0.125 perm [0, 2, 1, 3] q {
     %a = kernel.read %q (d0, d1, d2, d3, d4, d5) -> (0, d1, d2, d4) : tensor<1x8x?x512xbf16, #sym.shape<[1, 8, s0, 512]>> -> bf16
     kernel.yield %a : bf16

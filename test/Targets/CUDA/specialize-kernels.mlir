@@ -189,7 +189,7 @@ kernel.func @computed(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attribut
 // CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 64, stages = 8, registers = [56, 224], cached = 33554432>
 kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym.shape<[2, s0, 64]>>)
     -> (tensor<?x2x512x64xf32, #sym.shape<[s0 ceildiv 192, 2, 512, 64]>>, tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>,
-        tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>) attributes {aligned, torch.symbols = {s0 = {min = 1 : i64, max = 100000 : i64}}} {
+        tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>) attributes {aligned, sym.symbols = {s0 = {min = 1 : i64, max = 100000 : i64}}} {
   %o:3 = kernel.attention batch [2] m <512> n <s0> d <64> dv <64> scale 0.125 part 192 q {
     %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x512x64xf16> -> f16
     kernel.yield %a : f16

@@ -30,7 +30,7 @@
 // CHECK: } : tensor<1x1x8x64xbf16>
 func.func @step(%q: tensor<1x8x1x64xbf16>, %k: tensor<1x2x?x64xbf16, #sym.shape<[1, 2, s0, 64]>>,
                 %bias: tensor<8x?xbf16, #sym.shape<[8, s0]>>) -> tensor<1x1x8x64xbf16>
-    attributes {torch.symbols = {s0 = {min = 1 : i64, max = 100000 : i64}}} {
+    attributes {sym.symbols = {s0 = {min = 1 : i64, max = 100000 : i64}}} {
   %o = kernel.attention batch [1, 8] m <1> n <s0> d <64> dv <64> scale 0.125 perm [0, 2, 1, 3] q {
     %a = kernel.read %q (d0, d1, d2, d3, d4, d5) -> (0, d1, 0, d4) : tensor<1x8x1x64xbf16> -> bf16
     kernel.yield %a : bf16

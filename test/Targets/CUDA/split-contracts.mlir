@@ -42,7 +42,7 @@ func.func @narrow(%x: tensor<100x3072xf16>, %w: tensor<768x3072xf16>, %b: tensor
 // CHECK: } : tensor<?x64x64xf32, #sym.shape<[s0 ceildiv max(64*(s0 ceildiv 1024), 256), 64, 64]>>
 // CHECK: kernel.reduce [s0 ceildiv max(64*(s0 ceildiv 1024), 256)]
 func.func @gradient(%x: tensor<?x64xf32, #sym.shape<[s0, 64]>>) -> tensor<64x64xf32>
-    attributes {torch.symbols = {s0 = {min = 2 : i64, max = 100000 : i64}}} {
+    attributes {sym.symbols = {s0 = {min = 2 : i64, max = 100000 : i64}}} {
   %y = kernel.contract batch [] m [64] n [64] k [s0] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<?x64xf32, #sym.shape<[s0, 64]>> -> f32
     kernel.yield %a : f32

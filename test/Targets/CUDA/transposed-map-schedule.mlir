@@ -102,7 +102,7 @@ kernel.func @small(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {align
 // Of a batch of unknown size only so much is the tile's as there may be.
 // CHECK-LABEL: kernel.func @few
 // CHECK-SAME: schedule = #cuda.transposed_map<threads = 256, read = 128, written = 16>
-module attributes {torch.symbols = {s0 = {min = 1 : i64, max = 12 : i64}, s1 = {min = 1 : i64}}} {
+module attributes {sym.symbols = {s0 = {min = 1 : i64, max = 12 : i64}, s1 = {min = 1 : i64}}} {
   kernel.func @few(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>) -> tensor<?x?xf32, #sym.shape<[s1, s0]>> attributes {aligned} {
     %y = kernel.map {
       %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<?x?xf32, #sym.shape<[s0, s1]>> -> f32

@@ -64,7 +64,7 @@ func.func @gather(%table: tensor<8x100xf32>, %ids: tensor<5xi64>) -> tensor<5x8x
 // Symbolic sizes cancel as well.
 // CHECK-LABEL: func.func @symbolic
 // CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, d1)
-module attributes {torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}} {
+module attributes {sym.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}}} {
   func.func @symbolic(%x: tensor<?x?xf32, #sym.shape<[s0, 4*s1]>>) -> tensor<?x?xf32, #sym.shape<[s0, 4*s1]>> {
     %v = kernel.map {
       %e = kernel.read %x (d0, d1, d2) -> (d0, d1*s1 + d2) : tensor<?x?xf32, #sym.shape<[s0, 4*s1]>> -> f32

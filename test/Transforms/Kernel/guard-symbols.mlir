@@ -2,7 +2,7 @@
 
 // Assertions follow the last definition that they need, each is made once, and bounds that none of
 // them states come after.
-module attributes {torch.symbols = {s0 = {min = 2}, u0 = {min = 1, max = 9}, u1 = {min = 0}, u2 = {}}} {
+module attributes {sym.symbols = {s0 = {min = 2}, u0 = {min = 1, max = 9}, u1 = {min = 0}, u2 = {}}} {
   // CHECK-LABEL: func.func @main
   func.func @main(%a: tensor<i64>, %b: tensor<i64>) -> tensor<i64> {
     // CHECK: kernel.define "u0"
@@ -35,7 +35,7 @@ module attributes {torch.symbols = {s0 = {min = 2}, u0 = {min = 1, max = 9}, u1 
 // -----
 
 // What the inputs alone decide is asserted first of all, except in a graph, which need not be run.
-module attributes {torch.symbols = {s0 = {min = 0}, s1 = {min = 0}}} {
+module attributes {sym.symbols = {s0 = {min = 0}, s1 = {min = 0}}} {
   // CHECK-LABEL: func.func @main
   // CHECK-NEXT: kernel.assert s0 - 1, "of a size"
   // CHECK-NEXT: kernel.assert s0 + s1 - 2, "of two inputs"

@@ -4,7 +4,7 @@
 
 func.func @name(%x: tensor<4xf32>) {
   // expected-error @below {{lib.scale.default: its declared schema has no argument 'other'}}
-  %0 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, 1] {node = "a", names = ["x", "other"]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>, 1] {node = "a", names = ["x", "other"]} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -12,7 +12,7 @@ func.func @name(%x: tensor<4xf32>) {
 
 func.func @many(%x: tensor<4xf32>) {
   // expected-error @below {{its declared schema has no argument number 3}}
-  %0 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, 1, true, 4] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>, 1, true, 4] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -20,7 +20,7 @@ func.func @many(%x: tensor<4xf32>) {
 
 func.func @twice(%x: tensor<4xf32>) {
   // expected-error @below {{argument 'x' is given twice}}
-  %0 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, #torch.arg<0>] {node = "a", names = ["", "x"]} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>, #sym.arg<0>] {node = "a", names = ["", "x"]} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -28,7 +28,7 @@ func.func @twice(%x: tensor<4xf32>) {
 
 func.func @missing(%x: tensor<4xf32>) {
   // expected-error @below {{argument 'flag' is missing}}
-  %0 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -36,7 +36,7 @@ func.func @missing(%x: tensor<4xf32>) {
 
 func.func @type(%x: tensor<4xf32>) {
   // expected-error @below {{argument 'factor' does not fit its declared schema}}
-  %0 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, "much", true] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>, "much", true] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -45,7 +45,7 @@ func.func @type(%x: tensor<4xf32>) {
 // The function reads a float, and would be given an integer.
 func.func @symbolic(%x: tensor<4xf32>) {
   // expected-error @below {{argument 'factor' does not fit its declared schema}}
-  %0 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, #sym.expr<s0>, true] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>, #sym.expr<s0>, true] {node = "a"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -53,6 +53,6 @@ func.func @symbolic(%x: tensor<4xf32>) {
 
 func.func @results(%x: tensor<4xf32>) {
   // expected-error @below {{its declared schema has another number of results}}
-  %0:2 = torch.call "lib.scale.default"(%x) args = [#torch.arg<0>, 1, true] {node = "a"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %0:2 = torch.call "lib.scale.default"(%x) args = [#sym.arg<0>, 1, true] {node = "a"} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }

@@ -44,7 +44,7 @@ func.func @main(%x: tensor<4xf32> {torch.name = "x"}, %y: tensor<2xf32> {torch.n
 
 // c4
 func.func @main(%n: tensor<i64> {torch.name = "n"}) {
-  // expected-error@+1 {{defines u0, which is not in torch.symbols}}
+  // expected-error@+1 {{defines u0, which is not in sym.symbols}}
   kernel.define "u0" from %n : tensor<i64>
   return
 }

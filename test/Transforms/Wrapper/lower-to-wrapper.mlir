@@ -52,7 +52,7 @@ func.func @main(%x: tensor<2x3xf32> {torch.name = "x"})
 // CHECK-LABEL: wrapper.program @main
 // CHECK-SAME: !wrapper.buffer<[1, s0], [s0, 1], f32> {wrapper.name = "y"}
 // CHECK-SAME: symbols = {s0 = {max = 8 : i64, min = 2 : i64}}
-module attributes {torch.symbols = {s0 = {min = 2, max = 8}}} {
+module attributes {sym.symbols = {s0 = {min = 2, max = 8}}} {
   kernel.func @relu(%x: tensor<1x?xf32, #sym.shape<[1, s0]>>) -> tensor<1x?xf32, #sym.shape<[1, s0]>> {
     %y = kernel.map {
       %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<1x?xf32, #sym.shape<[1, s0]>> -> f32
@@ -142,7 +142,7 @@ func.func @main() -> (tensor<2xf32> {torch.name = "a"}, tensor<2xf32> {torch.nam
 // CHECK-LABEL: wrapper.program @main
 // CHECK-NEXT: wrapper.assert 2*s1 - s0, "expected x.size()[0] <= 2*y.size()[0]"
 module attributes {
-    torch.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}},
+    sym.symbols = {s0 = {min = 1 : i64}, s1 = {min = 1 : i64}},
     torch.guards = [{expr = #sym.expr<2*s1 - s0>, text = "x.size()[0] <= 2*y.size()[0]"}]} {
   func.func @main(%x: tensor<?xf32, #sym.shape<[s0]>> {torch.name = "x"},
                   %y: tensor<?xf32, #sym.shape<[s1]>> {torch.name = "y"})
@@ -155,7 +155,7 @@ module attributes {
 
 // What comes from data keeps its place among the launches; a size that may be negative is asserted.
 // CHECK-LABEL: wrapper.program @main
-module attributes {torch.symbols = {u0 = {min = 0}, u1 = {}}} {
+module attributes {sym.symbols = {u0 = {min = 0}, u1 = {}}} {
   kernel.func @fill() -> tensor<?x?xf32, #sym.shape<[u0, u1]>> {
     %y = kernel.map {
       %a = arith.constant 1.0 : f32
@@ -186,20 +186,20 @@ module attributes {torch.symbols = {u0 = {min = 0}, u1 = {}}} {
 // -----
 
 // Calls of libraries: results that are outputs are put there; what is updated is copied by the call, also back to an input.
-// CHECK-LABEL: module attributes {torch.symbols = {s0 = {min = 2 : i64}}}
+// CHECK-LABEL: module attributes {sym.symbols = {s0 = {min = 2 : i64}}}
 // CHECK: wrapper.program @main
 // CHECK-SAME: %[[X:.*]]: !wrapper.buffer<[4], [1], f32> {wrapper.mutated, wrapper.name = "x"}
 // CHECK-DAG: %[[A:.*]] = wrapper.alloc : <[4], [1], f32>
 // CHECK-DAG: %[[Y:.*]] = wrapper.output 0 : <[2], [1], i64>
-// CHECK: wrapper.extern_call "torch" "lib.op.default" args = [#torch.arg<0>, #sym.expr<s0>] names = ["self", "n"] ins(%[[X]] : {{.*}}) outs(%[[Y]], %[[A]] : {{.*}}) projection = [1] updates = [0]
-// CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%[[A]] : {{.*}}) outs() projection = []
+// CHECK: wrapper.extern_call "torch" "lib.op.default" args = [#sym.arg<0>, #sym.expr<s0>] names = ["self", "n"] ins(%[[X]] : {{.*}}) outs(%[[Y]], %[[A]] : {{.*}}) projection = [1] updates = [0]
+// CHECK: wrapper.extern_call "torch" "aten._assert_async.default" args = [#sym.arg<0>] ins(%[[A]] : {{.*}}) outs() projection = []
 // CHECK: wrapper.copy %[[A]] to %[[X]]
-module attributes {torch.symbols = {s0 = {min = 2 : i64}}} {
+module attributes {sym.symbols = {s0 = {min = 2 : i64}}} {
   func.func @main(%x: tensor<4xf32> {torch.name = "x"})
       -> (tensor<2xi64> {torch.name = "y"}, tensor<4xf32> {torch.mutates = "x", torch.mutates_kind = "input"}) {
-    %y, %new = kernel.extern "torch" "lib.op.default"(%x) args = [#torch.arg<0>, #sym.expr<s0>] names = ["self", "n"] projection = [1] updates = [0]
+    %y, %new = kernel.extern "torch" "lib.op.default"(%x) args = [#sym.arg<0>, #sym.expr<s0>] names = ["self", "n"] projection = [1] updates = [0]
         : (tensor<4xf32>) -> (tensor<2xi64>, tensor<4xf32>)
-    kernel.extern "torch" "aten._assert_async.default"(%new) args = [#torch.arg<0>] projection = [] impure : (tensor<4xf32>) -> ()
+    kernel.extern "torch" "aten._assert_async.default"(%new) args = [#sym.arg<0>] projection = [] impure : (tensor<4xf32>) -> ()
     return %y, %new : tensor<2xi64>, tensor<4xf32>
   }
 }

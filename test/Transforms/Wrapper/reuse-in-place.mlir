@@ -70,18 +70,18 @@ wrapper.program @main(%x: !wrapper.buffer<[2, 8], [8, 1], f32> {wrapper.name = "
 wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) {
   // CHECK: %[[A:.*]] = wrapper.alloc
   %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
-  wrapper.extern_call "torch" "aten.special_airy_ai.default" args = [#torch.arg<0>] ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%a : !wrapper.buffer<[4], [1], f32>) projection = [0]
+  wrapper.extern_call "torch" "aten.special_airy_ai.default" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%a : !wrapper.buffer<[4], [1], f32>) projection = [0]
   // CHECK: %[[B:.*]] = wrapper.view %[[A]] offset 0
-  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%[[A]] : {{.*}}) outs(%[[B]] :
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>] ins(%[[A]] : {{.*}}) outs(%[[B]] :
   %b = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
-  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>] ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%b : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
   // CHECK: %[[C:.*]] = wrapper.alloc
-  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>] ins(%[[B]], %[[B]] : {{.*}}) outs(%[[C]] :
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>] ins(%[[B]], %[[B]] : {{.*}}) outs(%[[C]] :
   %c = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
-  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>, #torch.arg<1>] ins(%b, %b : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%c : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>] ins(%b, %b : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%c : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
   // CHECK: %[[D:.*]] = wrapper.alloc
-  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%[[C]] : {{.*}}) outs(%[[D]] :
+  // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>] ins(%[[C]] : {{.*}}) outs(%[[D]] :
   %d = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
-  wrapper.extern_call "torch" "lib.op_.default" args = [#torch.arg<0>] ins(%c : !wrapper.buffer<[4], [1], f32>) outs(%d : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
-  wrapper.extern_call "torch" "aten._assert_async.default" args = [#torch.arg<0>] ins(%c : !wrapper.buffer<[4], [1], f32>) outs() projection = []
+  wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>] ins(%c : !wrapper.buffer<[4], [1], f32>) outs(%d : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]
+  wrapper.extern_call "torch" "aten._assert_async.default" args = [#sym.arg<0>] ins(%c : !wrapper.buffer<[4], [1], f32>) outs() projection = []
 }

@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
     }
     values.push_back({name, number});
   }
-  llvm::sort(values); // the order of torch.symbols
+  llvm::sort(values); // the order of sym.symbols
   auto sizesOf = [&](Type type) {
     std::vector<int64_t> sizes;
     for (sym::Expr size : sym::getShape(cast<RankedTensorType>(type)))

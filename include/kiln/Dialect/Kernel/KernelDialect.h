@@ -65,7 +65,7 @@ llvm::SmallVector<sym::Expr> getDimExtents(mlir::Region *region);
 mlir::RankedTensorType getSliceType(mlir::RankedTensorType tensor);
 
 /// The assumptions that hold inside `region`: the extents of its dims, and the ranges of symbols
-/// from the enclosing module's `torch.symbols`.
+/// from the enclosing module's `sym.symbols`.
 sym::Assumptions getAssumptions(mlir::Region *region);
 
 /// Adds `d < extent` for all extents and, for every symbol of the module, its range.

@@ -597,7 +597,7 @@ def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffec
   let description = [{
     ```mlir
     %v, %i = kernel.extern "torch" "aten.topk.default"(%x)
-        args = [#torch.arg<0>, #sym.expr<s0 - 1>, -1, true, true] projection = [0, 1]
+        args = [#sym.arg<0>, #sym.expr<s0 - 1>, -1, true, true] projection = [0, 1]
         : (tensor<8xf32>) -> (tensor<3xf32>, tensor<3xi64>)
     ```
     What is computed is not known here, so nothing is fused with it: operands and results are tensors
@@ -611,10 +611,10 @@ def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffec
     equal ones are not the same, and one whose results are not used stays.
 
     ```mlir
-    %n, %kept = kernel.extern "torch" "lib.where.default"(%x) args = [#torch.arg<0>] projection = []
+    %n, %kept = kernel.extern "torch" "lib.where.default"(%x) args = [#sym.arg<0>] projection = []
         sizes = [0, 1] impure : (tensor<8xf32>) -> (tensor<i64>, tensor<i64>)
     kernel.define "u0" from %n : tensor<i64>
-    %v = kernel.extern "torch" "kiln.results"(%kept) args = [#torch.arg<0>] projection = [0] impure
+    %v = kernel.extern "torch" "kiln.results"(%kept) args = [#sym.arg<0>] projection = [0] impure
         : (tensor<i64>) -> tensor<2x?xf32, #sym.shape<[2, u0]>>
     ```
     A call that says by its results how large they are has `sizes`: the library keeps what comes back.

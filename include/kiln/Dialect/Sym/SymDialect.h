@@ -13,10 +13,46 @@
 
 #include "kiln/Dialect/Sym/SymDialect.h.inc"
 
+namespace kiln::sym {
+
+/// In the order of their spelling in the textual form; see lib/Dialect/Sym/CallAttributes.cpp.
+enum class Layout { Strided, SparseCoo, SparseCsr, SparseCsc, SparseBsr, SparseBsc, Mkldnn };
+enum class MemoryFormat { Contiguous, ChannelsLast, ChannelsLast3d, Preserve };
+
+/// PyTorch's spelling: "strided", "channels_last_3d".
+llvm::StringRef stringify(Layout value);
+llvm::StringRef stringify(MemoryFormat value);
+std::optional<Layout> symbolizeLayout(llvm::StringRef name);
+std::optional<MemoryFormat> symbolizeMemoryFormat(llvm::StringRef name);
+
+} // namespace kiln::sym
+
 #define GET_ATTRDEF_CLASSES
 #include "kiln/Dialect/Sym/SymAttributes.h.inc"
 
 namespace kiln::sym {
+
+/// On a module: for each symbol of the program its inclusive range, `{s0 = {min = 2, max = 64}}`.
+/// An absent bound is none.
+inline constexpr llvm::StringLiteral symbolsAttrName = "sym.symbols";
+
+/// The node and the Python line of an op, for messages: `node 'linear_1' (model.py:12)`.
+std::string describe(mlir::Location location);
+
+/// Every operand number in `args` is below `numOperands`, and every operand is used. Reports with
+/// `emitError`.
+mlir::LogicalResult verifyArguments(mlir::ArrayAttr args, unsigned numOperands,
+                                    llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+/// Constraints of calls of a library: `projection`, `sizes` and `updates` of kernel.extern.
+mlir::LogicalResult verifyResults(llvm::ArrayRef<int64_t> projection, llvm::ArrayRef<int64_t> sizes,
+                                  llvm::ArrayRef<int64_t> updates, unsigned numOperands,
+                                  unsigned numResults,
+                                  llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+/// Results that a call of a library has because of its `sizes`: these and what names all that is
+/// kept.
+inline unsigned countKept(llvm::ArrayRef<int64_t> sizes) {
+  return sizes.empty() ? 0 : sizes.size() / 2 + 1;
+}
 
 /// The sizes of a tensor type, static ones as constants.
 llvm::SmallVector<Expr> getShape(mlir::RankedTensorType type);

@@ -54,4 +54,62 @@ def Sym_MapAttr : Sym_Attr<"Map", "map"> {
   }];
 }
 
+//===-- Arguments of calls ------------------------------------------------------------------===//
+
+// A call of an operator lists its arguments in every dialect that has calls: torch.call,
+// kernel.extern, wrapper.extern_call.
+class Sym_CallAttr<string name, string attrMnemonic> : AttrDef<Sym_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Sym_ArgAttr : Sym_CallAttr<"Arg", "arg"> {
+  let summary = "an operand of the call: `#sym.arg<0>`";
+  let parameters = (ins "unsigned":$index);
+  let assemblyFormat = "`<` $index `>`";
+}
+
+def Sym_ScalarAttr : Sym_CallAttr<"Scalar", "scalar"> {
+  let summary = "an operand that stands for a Python number: `#sym.scalar<0>`";
+  let description = [{
+    The operand is a 0-d tensor (`f64`, `i1` or `i64`) with the value of a symbolic float, bool or
+    int. Unlike a 0-d tensor argument it takes part in type promotion as a number does.
+  }];
+  let parameters = (ins "unsigned":$index);
+  let assemblyFormat = "`<` $index `>`";
+}
+
+def Sym_DTypeAttr : Sym_CallAttr<"DType", "dtype"> {
+  let summary = "an element type: `#sym.dtype<f32>`";
+  let parameters = (ins "::mlir::Type":$type);
+  let assemblyFormat = "`<` $type `>`";
+}
+
+def Sym_DeviceAttr : Sym_CallAttr<"Device", "device"> {
+  let summary = "a device as PyTorch spells it: `#sym.device<\"cuda:0\">`";
+  let parameters = (ins StringRefParameter<"kind, optionally with an index">:$name);
+  let assemblyFormat = "`<` $name `>`";
+  let extraClassDeclaration = [{
+    /// "cpu", "cuda", …
+    ::llvm::StringRef getKind() const { return getName().split(':').first; }
+  }];
+}
+
+def Sym_LayoutAttr : Sym_CallAttr<"Layout", "layout"> {
+  let summary = "a tensor layout: `#sym.layout<strided>`";
+  let parameters = (ins "::kiln::sym::Layout":$value);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Sym_MemoryFormatAttr : Sym_CallAttr<"MemoryFormat", "memory_format"> {
+  let summary = "a memory format: `#sym.memory_format<channels_last>`";
+  let parameters = (ins "::kiln::sym::MemoryFormat":$value);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Sym_ComplexAttr : Sym_CallAttr<"Complex", "complex"> {
+  let summary = "a complex Python number: `#sym.complex<1.0, -2.0>`";
+  let parameters = (ins "::mlir::FloatAttr":$real, "::mlir::FloatAttr":$imag);
+  let assemblyFormat = "`<` $real `,` $imag `>`";
+}
+
 #endif // KILN_SYM_OPS_TD

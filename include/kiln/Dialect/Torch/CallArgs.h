@@ -68,8 +68,8 @@ public:
   mlir::Attribute get(Key key) const;
 
   bool isNone(Key key) const;   // None, or no such argument
-  bool isTensor(Key key) const; // #torch.arg
-  bool isNumber(Key key) const; // a constant, an expression or #torch.scalar
+  bool isTensor(Key key) const; // #sym.arg
+  bool isNumber(Key key) const; // a constant, an expression or #sym.scalar
   bool isList(Key key) const;
 
   mlir::Value tensor(Key key) const;

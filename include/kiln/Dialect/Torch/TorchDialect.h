@@ -18,15 +18,20 @@
 
 namespace kiln::torch {
 
-/// In the order of their spelling in the textual form; see lib/Dialect/Torch/TorchAttributes.cpp.
-enum class Layout { Strided, SparseCoo, SparseCsr, SparseCsc, SparseBsr, SparseBsc, Mkldnn };
-enum class MemoryFormat { Contiguous, ChannelsLast, ChannelsLast3d, Preserve };
-
-/// PyTorch's spelling: "strided", "channels_last_3d".
-llvm::StringRef stringify(Layout value);
-llvm::StringRef stringify(MemoryFormat value);
-std::optional<Layout> symbolizeLayout(llvm::StringRef name);
-std::optional<MemoryFormat> symbolizeMemoryFormat(llvm::StringRef name);
+// Arguments of calls are described by attributes that later dialects have, too.
+using sym::ArgAttr;
+using sym::ComplexAttr;
+using sym::describe;
+using sym::DeviceAttr;
+using sym::DTypeAttr;
+using sym::Layout;
+using sym::LayoutAttr;
+using sym::MemoryFormat;
+using sym::MemoryFormatAttr;
+using sym::ScalarAttr;
+using sym::symbolizeLayout;
+using sym::symbolizeMemoryFormat;
+using sym::symbolsAttrName;
 
 /// Names of the attributes on functions and on the module; TorchDialect's documentation says what
 /// they hold.
@@ -41,13 +46,9 @@ inline constexpr llvm::StringLiteral mutatesKindAttrName = "torch.mutates_kind";
 inline constexpr llvm::StringLiteral gradientOfAttrName = "torch.gradient_of";
 inline constexpr llvm::StringLiteral lossAttrName = "torch.loss";
 inline constexpr llvm::StringLiteral programAttrName = "torch.program";
-inline constexpr llvm::StringLiteral symbolsAttrName = "torch.symbols";
 inline constexpr llvm::StringLiteral rangesAttrName = "torch.ranges";
 inline constexpr llvm::StringLiteral guardsAttrName = "torch.guards";
 inline constexpr llvm::StringLiteral constantsAttrName = "torch.constants";
-
-/// The node and the Python line of an op, for messages: `node 'linear_1' (model.py:12)`.
-std::string describe(mlir::Location location);
 
 /// The names that constants with the value of a parameter or buffer have: those that the module's
 /// `torch.constants` lists, or where there is no such list all names.
@@ -72,21 +73,6 @@ private:
 #include "kiln/Dialect/Torch/TorchOps.h.inc"
 
 namespace kiln::torch {
-
-/// Every operand number in `args` is below `numOperands`, and every operand is used. Reports with
-/// `emitError`.
-mlir::LogicalResult verifyArguments(mlir::ArrayAttr args, unsigned numOperands,
-                                    llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
-/// Constraints of calls of a library: `projection`, `sizes` and `updates` of kernel.extern.
-mlir::LogicalResult verifyResults(llvm::ArrayRef<int64_t> projection, llvm::ArrayRef<int64_t> sizes,
-                                  llvm::ArrayRef<int64_t> updates, unsigned numOperands,
-                                  unsigned numResults,
-                                  llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
-/// Results that a call of a library has because of its `sizes`: these and what names all that is
-/// kept.
-inline unsigned countKept(llvm::ArrayRef<int64_t> sizes) {
-  return sizes.empty() ? 0 : sizes.size() / 2 + 1;
-}
 
 /// An entry of `args` may stand for an argument of this type (constraint C3 of torch.call).
 bool fits(mlir::Attribute attr, const SchemaType &type);

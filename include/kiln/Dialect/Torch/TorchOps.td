@@ -28,14 +28,14 @@ def Torch_Dialect : Dialect {
     | `torch.name` | both | the name of the placeholder, or of the node that makes the output |
     | `torch.strides` | both | recorded strides, `#sym.shape`, in elements |
     | `torch.check_strides` | arguments | unit: only under `torch.strides` are the results right |
-    | `torch.device` | both | `#torch.device`; absent for `"cpu"` |
+    | `torch.device` | both | `#sym.device`; absent for `"cpu"` |
     | `torch.value` | both | a symbolic integer's value, `#sym.expr` |
     | `torch.mutates` | results | the input or the buffer whose new value this is |
     | `torch.mutates_kind` | results | `"input"`, `"buffer"` or `"parameter"` |
     | `torch.gradient_of` | results | the parameter or input that this is the gradient of |
     | `torch.loss` | results | unit |
 
-    **Module attributes**: `torch.program` (the root folder of the archive), `torch.symbols` (for
+    **Module attributes**: `torch.program` (the root folder of the archive), `sym.symbols` (for
     each symbol of the program its inclusive range, `{s0 = {min = 2, max = 64}}`, an absent bound is
     none), `torch.ranges` (a list of `{expr = #sym.expr<2*s0 + 1>, min = 5, max = 129}`: ranges of
     expressions, from which an input dimension that is not a plain symbol is checked) and
@@ -63,56 +63,6 @@ class Torch_Op<string mnemonic, list<Trait> traits = []> : Op<Torch_Dialect, mne
 
 class Torch_Attr<string name, string attrMnemonic> : AttrDef<Torch_Dialect, name> {
   let mnemonic = attrMnemonic;
-}
-
-def Torch_ArgAttr : Torch_Attr<"Arg", "arg"> {
-  let summary = "an operand of the call: `#torch.arg<0>`";
-  let parameters = (ins "unsigned":$index);
-  let assemblyFormat = "`<` $index `>`";
-}
-
-def Torch_ScalarAttr : Torch_Attr<"Scalar", "scalar"> {
-  let summary = "an operand that stands for a Python number: `#torch.scalar<0>`";
-  let description = [{
-    The operand is a 0-d tensor (`f64`, `i1` or `i64`) with the value of a symbolic float, bool or
-    int. Unlike a 0-d tensor argument it takes part in type promotion as a number does.
-  }];
-  let parameters = (ins "unsigned":$index);
-  let assemblyFormat = "`<` $index `>`";
-}
-
-def Torch_DTypeAttr : Torch_Attr<"DType", "dtype"> {
-  let summary = "an element type: `#torch.dtype<f32>`";
-  let parameters = (ins "::mlir::Type":$type);
-  let assemblyFormat = "`<` $type `>`";
-}
-
-def Torch_DeviceAttr : Torch_Attr<"Device", "device"> {
-  let summary = "a device as PyTorch spells it: `#torch.device<\"cuda:0\">`";
-  let parameters = (ins StringRefParameter<"kind, optionally with an index">:$name);
-  let assemblyFormat = "`<` $name `>`";
-  let extraClassDeclaration = [{
-    /// "cpu", "cuda", …
-    ::llvm::StringRef getKind() const { return getName().split(':').first; }
-  }];
-}
-
-def Torch_LayoutAttr : Torch_Attr<"Layout", "layout"> {
-  let summary = "a tensor layout: `#torch.layout<strided>`";
-  let parameters = (ins "::kiln::torch::Layout":$value);
-  let hasCustomAssemblyFormat = 1;
-}
-
-def Torch_MemoryFormatAttr : Torch_Attr<"MemoryFormat", "memory_format"> {
-  let summary = "a memory format: `#torch.memory_format<channels_last>`";
-  let parameters = (ins "::kiln::torch::MemoryFormat":$value);
-  let hasCustomAssemblyFormat = 1;
-}
-
-def Torch_ComplexAttr : Torch_Attr<"Complex", "complex"> {
-  let summary = "a complex Python number: `#torch.complex<1.0, -2.0>`";
-  let parameters = (ins "::mlir::FloatAttr":$real, "::mlir::FloatAttr":$imag);
-  let assemblyFormat = "`<` $real `,` $imag `>`";
 }
 
 def Torch_OperatorAttr : Torch_Attr<"Operator", "operator"> {
@@ -150,9 +100,9 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
   let summary = "a call of an operator";
   let description = [{
     ```mlir
-    %r:2 = torch.call "aten.split.Tensor"(%x) args = [#torch.arg<0>, 2, 0] {node = "split"}
+    %r:2 = torch.call "aten.split.Tensor"(%x) args = [#sym.arg<0>, 2, 0] {node = "split"}
         : (tensor<4x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>)
-    %n = torch.call "aten.item.default"(%x) args = [#torch.arg<0>]
+    %n = torch.call "aten.item.default"(%x) args = [#sym.arg<0>]
         {node = "item", defines = ["u0"], values = [#sym.expr<u0>]} : (tensor<i64>) -> tensor<i64>
     ```
     `target` is PyTorch's name less `torch.ops.`, always with an overload. `args` are all arguments
@@ -160,11 +110,11 @@ def Torch_CallOp : Torch_CallLike<"call", [DeclareOpInterfaceMethods<MemoryEffec
 
     | attribute | argument |
     | --- | --- |
-    | `#torch.arg<i>` | operand i, a tensor |
-    | `#torch.scalar<i>` | operand i, a number that is computed from data or from symbols |
+    | `#sym.arg<i>` | operand i, a tensor |
+    | `#sym.scalar<i>` | operand i, a number that is computed from data or from symbols |
     | `#sym.expr<…>` | a symbolic integer (constant ones are plain integers) |
-    | integer `i64`, float `f64`, `true`/`false`, string, `#torch.complex` | that |
-    | `#torch.dtype`, `#torch.device`, `#torch.layout`, `#torch.memory_format` | that |
+    | integer `i64`, float `f64`, `true`/`false`, string, `#sym.complex` | that |
+    | `#sym.dtype`, `#sym.device`, `#sym.layout`, `#sym.memory_format` | that |
     | `unit` | None |
     | array, dictionary | a list or dictionary of the above |
 
@@ -198,7 +148,7 @@ def Torch_HigherOrderOp : Torch_CallLike<"higher_order",
   let description = [{
     ```mlir
     %r = torch.higher_order "cond"(%p, %x)
-        args = [#torch.scalar<0>, @true_graph_0, @false_graph_0, [#torch.arg<1>, #sym.expr<s0>]]
+        args = [#sym.scalar<0>, @true_graph_0, @false_graph_0, [#sym.arg<1>, #sym.expr<s0>]]
         {node = "cond"} : (tensor<i1>, tensor<4xf32>) -> tensor<4xf32>
     ```
     As `torch.call`, with the arguments as they were given (there are no schemas) and nested graphs

@@ -27,7 +27,7 @@ inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";
 inline constexpr llvm::StringLiteral stridesAttrName = "wrapper.strides";
 inline constexpr llvm::StringLiteral checkStridesAttrName = "wrapper.check_strides";
 
-/// In a table of symbols (`torch.symbols`, and that of a program), of one that is not a symbol of
+/// In a table of symbols (`sym.symbols`, and that of a program), of one that is not a symbol of
 /// the model but the name of a size: its expression.
 inline constexpr llvm::StringLiteral sizeAttrName = "size";
 /// The names of sizes in a table of symbols, which may be null.

@@ -327,7 +327,7 @@ def Wrapper_ExternCallOp : Wrapper_Op<"extern_call", [AttrSizedOperandSegments]>
   let summary = "runs an operator of a library";
   let description = [{
     ```mlir
-    wrapper.extern_call "torch" "aten.topk.default" args = [#torch.arg<0>, #sym.expr<s0 - 1>, -1, true, true]
+    wrapper.extern_call "torch" "aten.topk.default" args = [#sym.arg<0>, #sym.expr<s0 - 1>, -1, true, true]
         ins(%x : …) outs(%v, %i : …) projection = [0, 1]
     ```
     `library` runs the operator `callee`. `args` are as in `torch.call`: operand numbers are those of

@@ -44,7 +44,7 @@ public:
   llvm::Error add(mlir::ModuleOp module, const codegen::ObjectOptions &options = {});
   llvm::Expected<Kernel> lookup(llvm::StringRef name) const;
   /// Runs all tasks of a kernel, on `pool` if given. `buffers` are the operands, then the results;
-  /// `symbols` in the order of the module's `torch.symbols`. An index out of range is an error.
+  /// `symbols` in the order of the module's `sym.symbols`. An index out of range is an error.
   llvm::Error run(const Kernel &kernel, llvm::ArrayRef<void *> buffers,
                   llvm::ArrayRef<std::pair<llvm::StringRef, int64_t>> symbols = {},
                   llvm::ThreadPoolInterface *pool = nullptr) const;

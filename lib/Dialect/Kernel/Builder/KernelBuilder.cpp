@@ -1,5 +1,4 @@
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
-#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -253,7 +252,7 @@ void KernelBuilder::assertSame(Expr a, Expr b) {
   if (op)
     builder.setInsertionPoint(op);
   auto message = builder.getStringAttr("expected size " + a.str() + " to be " + b.str() + " (" +
-                                       torch::describe(builder.getLoc()) + ")");
+                                       sym::describe(builder.getLoc()) + ")");
   for (Expr difference : {a - b, b - a})
     kernel::AssertOp::create(builder, sym::ExprAttr::get(builder.getContext(), difference),
                              message);

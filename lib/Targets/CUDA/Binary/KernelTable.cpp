@@ -1,6 +1,7 @@
 // The tables that launches read about kernels, and their code, as data of the shared object.
 #include "Codegen/Globals.h"
 #include "kiln/Codegen/ExprEmitter.h"
+#include "kiln/Dialect/Sym/SymDialect.h"
 #include "kiln/Host/Device.h"
 #include "kiln/Targets/CUDA/CUDA.h"
 
@@ -77,7 +78,7 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
   OwningOpRef<ModuleOp> table = ModuleOp::create(loc, StringRef("kernels"));
   OpBuilder builder(table->getBodyRegion());
   codegen::Globals globals(builder, loc);
-  auto symbols = module->getAttrOfType<DictionaryAttr>("torch.symbols");
+  auto symbols = module->getAttrOfType<DictionaryAttr>("sym.symbols");
   auto numberOf = [&](StringRef name) -> int64_t {
     for (auto [i, symbol] :
          llvm::enumerate(symbols ? symbols.getValue() : ArrayRef<NamedAttribute>()))
