@@ -20,7 +20,7 @@ using namespace kiln::codegen;
 static constexpr double mergeCycles = 8;
 /// Rows of as many elements are sorted by digits.
 static constexpr int64_t longRow = 64;
-/// Of those, the ones with keys that take twice as many passes, all over memory, are as short as
+/// Among those, the ones with keys that take twice as many passes, all over memory, are as short as
 /// this merged nevertheless.
 static constexpr int64_t longRowOfWideKeys = 256;
 static constexpr int64_t digitBits = 8, numDigits = int64_t(1) << digitBits;

@@ -1,4 +1,4 @@
-// What every kernel for a CPU begins with: its arguments, its symbols and the addresses of its
+// Every kernel for a CPU begins with these: its arguments, its symbols and the addresses of its
 // buffers.
 #include "kiln/Codegen/KernelFrame.h"
 #include "Codegen/RuntimeStruct.h"

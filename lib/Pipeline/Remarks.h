@@ -1,4 +1,4 @@
-// Where the remarks of a compilation go.
+// The place that the remarks of a compilation go to.
 #ifndef KILN_LIB_PIPELINE_REMARKS_H
 #define KILN_LIB_PIPELINE_REMARKS_H
 

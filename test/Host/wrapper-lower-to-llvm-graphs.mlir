@@ -70,7 +70,7 @@ wrapper.program @main(%p: !wrapper.buffer<[], [], i1> {wrapper.name = "p"},
 
 // -----
 
-// What a graph gives: it stores the address where its caller says.
+// A graph that gives a buffer: it stores the address where its caller says.
 // CHECK-LABEL: llvm.func internal @kiln_graph_0(%arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr) -> i32
 // CHECK: %[[SEGMENT:.*]] = llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
 // CHECK: llvm.call @kiln_rt_reserve

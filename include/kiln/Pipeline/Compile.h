@@ -29,7 +29,7 @@ enum class EmitKind {
   Torch,
 };
 
-/// What passes say of their decisions: goes to `onLine`, a line each, or to a YAML file.
+/// Remarks of passes on their decisions: each goes to `onLine`, a line each, or to a YAML file.
 struct RemarkOptions {
   std::function<void(llvm::StringRef line)> onLine;
   std::string file; // "-" is standard output

@@ -1,4 +1,4 @@
-// What passes say of their decisions (docs/debugging.md): MLIR's remarks, in words, with the node
+// Remarks of passes on their decisions (docs/debugging.md): MLIR's remarks, in words, with the node
 // that a decision is about. Nothing is put into words unless someone listens.
 #ifndef KILN_TRANSFORMS_REMARKS_H
 #define KILN_TRANSFORMS_REMARKS_H

@@ -15,13 +15,13 @@ struct Groups {
 };
 } // namespace
 
-/// Where group `group` ends; negative ends would count from the back in eager mode.
+/// The end of group `group`; negative ends would count from the back in eager mode.
 static Element readEnd(Call &call, BodyBuilder &body, const Groups &groups, Expr group) {
   Element end = convert(body.read(groups.ends, Exprs{group}), groups.index);
   return call.expect(end, end >= end.constant(0), "a group that ends before the first element");
 }
 
-/// Where a group starts: at the end of the one before it.
+/// A group starts at the end of the one before it.
 static Element readStart(BodyBuilder &body, const Groups &groups, Expr group) {
   Element isLater = body.index(group) > body.constant(groups.index, 0);
   Element zero = body.constant(elementType(groups.ends), 0);

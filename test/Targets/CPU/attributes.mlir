@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s | kiln-opt | FileCheck %s
 
-// What a parameter has if nobody says it is not printed.
+// Defaults of parameters are not printed.
 // CHECK: map = [#cpu.map<>, #cpu.map<vector = [1, 2], lanes = 32, columns = 64>, #cpu.map<vector = [0], lanes = 8, rows = 4, steps = 6>]
 func.func private @map() attributes {map = [#cpu.map<>, #cpu.map<vector = [1, 2], lanes = 32, rows = 1, columns = 64>, #cpu.map<steps = 6, rows = 4, vector = [0], lanes = 8>]}
 

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --cuda-emit-kernels --split-input-file --verify-diagnostics
 
-// What threads bring cannot be shared.
+// Operands that threads bring cannot be shared.
 // expected-error@+1 {{whose blocks share an operand that does not come in boxes which can be shared out}}
 kernel.func @computed(%x: tensor<512x64xbf16>, %w: tensor<512x64xbf16>) -> tensor<512x512xf32> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <16>, threads = 384>, schedule = #cuda.wgmma<m = 128, n = 128, stages = 4, registers = [56, 224], cluster = [1, 2], sharing = [4, 2]>} {
   %y = kernel.contract batch [] m [512] n [512] k [64] lhs {

@@ -54,7 +54,7 @@ func.func @main(%p: tensor<i1> {torch.name = "p"}, %x: tensor<4xf32> {torch.name
 
 // -----
 
-// What a graph finds out the size of is memory of its own, which the caller copies.
+// A result whose size a graph finds out is memory of its own, which the caller copies.
 module attributes {sym.symbols = {u0 = {min = 0}, u1 = {min = 0}}} {
   kernel.func @k() -> tensor<?xf32, #sym.shape<[u0]>> {
     %y = kernel.map {

@@ -1,6 +1,6 @@
 // RUN: kiln-opt %s --wrapper-verify --split-input-file --verify-diagnostics
 
-// What a nested graph writes to is written; its argument is not for it to write.
+// A buffer that a nested graph writes to is written; its argument is not for it to write.
 wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[4], [1], f32>
     attributes {arena_bytes = #sym.expr<0>} {
   %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>

@@ -72,7 +72,7 @@ static bool isEpilogueInMemory(const ContractLayout &layout) {
          cost.reduces;
 }
 
-/// What sharing tiles' code costs does not count beside a long sum, and there is one microkernel
+/// The cost of sharing tiles' code does not count beside a long sum, and there is one microkernel
 /// less.
 static bool doTilesShareCode(const ContractLayout &layout) {
   constexpr int64_t longSum = 256;

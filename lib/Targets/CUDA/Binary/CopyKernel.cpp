@@ -12,7 +12,7 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 static constexpr int64_t rank = KILN_RT_COPY_RANK;
-/// Of a block. Launches read it from the kernel's kiln_rt_device_kernel.
+/// Threads of a block. Launches read it from the kernel's kiln_rt_device_kernel.
 static constexpr int64_t threads = 256;
 
 /// The kernel's numbers, KILN_RT_COPY_NUMBERS of them: elements, bytes of one, then the sizes of

@@ -26,8 +26,8 @@ inline bool isInt(mlir::Type type) { return mlir::isa<mlir::IntegerType>(type) &
 inline bool isUnsigned(mlir::Type type) { return type.isUnsignedInteger() || isBool(type); }
 inline bool isFloat(mlir::Type type) { return mlir::isa<mlir::FloatType>(type); }
 inline bool isComplex(mlir::Type type) { return mlir::isa<mlir::ComplexType>(type); }
-/// What PyTorch computes in: f32 for floating-point types narrower than it, also as the parts of
-/// complex numbers, otherwise the type.
+/// The type PyTorch computes in: f32 for floating-point types narrower than it, also as the parts
+/// of complex numbers, otherwise the type.
 mlir::Type opmath(mlir::Type type);
 
 //===-- Elements ------------------------------------------------------------------------------===//
