@@ -45,7 +45,7 @@ def test_entries(entries):
     assert entries["add_.Tensor"]["functional"] == entries["add.out"]["functional"] == "add.Tensor"
     assert entries["relu.default"]["status"] == "native" and entries["relu_.default"]["functional"] == "relu.default"
     assert entries["linalg_svd.default"]["status"] == "native" and entries["linalg_svd.default"]["key"] == "autograd"
-    assert entries["conv_tbc.default"]["status"] == "fallback"
+    assert entries["_standard_gamma.default"]["status"] == "fallback"
     assert "complex64" not in entries["relu.default"]["dtypes"]
     assert not entries["nonzero.default"]["dynamic_shapes"] and not entries["unique_dim.default"]["dynamic_shapes"]
     assert entries["nonzero.default"]["status"] == "native"
