@@ -1,3 +1,4 @@
+// Reads the command line of a tool: a mistake is one line that names the option.
 #include "CommandLine.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"

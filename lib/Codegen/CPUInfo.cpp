@@ -1,3 +1,5 @@
+// The CPU that code is generated for: its instruction sets and the width and number of its vector
+// registers, by LLVM's name or by level.
 #include "kiln/Codegen/CPUInfo.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringExtras.h"

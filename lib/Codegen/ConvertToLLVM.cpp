@@ -1,3 +1,5 @@
+// codegen-convert-to-llvm: the loops, scalars and vectors of a kernel's function become the LLVM
+// dialect.
 #include "kiln/Codegen/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ComplexToLLVM/ComplexToLLVM.h"

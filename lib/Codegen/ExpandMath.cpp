@@ -1,3 +1,4 @@
+// codegen-expand-math: elementary functions become polynomials of vectors, without calls.
 #include "MathBuilder.h"
 #include "kiln/Codegen/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

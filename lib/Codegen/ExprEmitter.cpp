@@ -1,3 +1,4 @@
+// Integer expressions of sym as operations on 64-bit integers, with or without a check of overflow.
 #include "kiln/Codegen/ExprEmitter.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 

@@ -1,3 +1,4 @@
+// Loops over the dims of a kernel, and what is known of their variables inside of them.
 #include "kiln/Codegen/LoopNest.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include <cmath>

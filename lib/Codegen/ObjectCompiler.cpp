@@ -1,3 +1,4 @@
+// From the LLVM dialect to relocatable objects: translation, LLVM's optimizations, code generation.
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "CheckObject.h"
 #include "kiln/Codegen/CodegenDialect.h"

@@ -1,3 +1,4 @@
+// The expressions that export writes for sizes, as integer expressions of sym.
 #include "kiln/Frontend/SymExpr.h"
 #include "SymParser.h"
 

@@ -1,3 +1,4 @@
+// Names that the host program and the code of a device share.
 #include "kiln/Host/Device.h"
 
 using namespace kiln;

@@ -1,3 +1,4 @@
+// The description of a model as JSON: its inputs, outputs and constants.
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/Support/JSON.h"
@@ -39,7 +40,7 @@ std::optional<int64_t> host::getSymbolBound(NamedAttribute symbol, StringRef nam
   return bound ? std::optional<int64_t>(bound.getInt()) : std::nullopt;
 }
 
-//------------------------------------------------------------------------===//
+//===-- JSON ---------------------------------------------------------------------------------===//
 
 static llvm::json::Value toJson(sym::Expr size) {
   if (std::optional<int64_t> constant = size.constant())

@@ -1,3 +1,4 @@
+// wrapper-lower-to-llvm: the host program becomes functions and tables of the runtime's ABI.
 #include "HostProgram.h"
 #include "kiln/Host/Passes.h"
 

@@ -1,3 +1,4 @@
+// The last passes over the host program: how symbols follow from inputs, and sizes from symbols.
 #include "kiln/Host/Passes.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CPU/Passes.h"
@@ -8,7 +9,7 @@ using namespace kiln;
 
 void kiln::buildEntryStage(OpPassManager &pm) {
   // Late: a symbol that nothing uses any more need not be known.
-  pm.addPass(createSolveSymbols());
+  pm.addPass(createWrapperSolveSymbols());
   // Last of all: only kernels with schedules say how many tasks they have.
   pm.addPass(host::createWrapperMaterializeSizes());
 }

@@ -1,3 +1,4 @@
+// The passes from lowered operators to kernels: folding, layouts, fusion, packing.
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Passes.h"

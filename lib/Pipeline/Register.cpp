@@ -1,3 +1,4 @@
+// Makes dialects, passes and stages known to tools.
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "kiln/Codegen/Passes.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"

@@ -1,3 +1,4 @@
+// Writes what shows an internal error: a module and the passes that fail on it.
 #include "Reproducer.h"
 #include "kiln/Pipeline/Compile.h"
 #include "mlir/IR/AsmState.h"

@@ -1,3 +1,4 @@
+// The passes that give each kernel its schedule, for its target.
 #include "kiln/Pipeline/Pipeline.h"
 
 using namespace mlir;

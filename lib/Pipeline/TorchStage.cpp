@@ -1,3 +1,4 @@
+// The passes from what PyTorch exported to kernels that have not been fused.
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Transforms/Passes.h"
 
@@ -9,8 +10,8 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   bind.ops.assign(options.customOps.begin(), options.customOps.end());
   // First of all: everything else takes a symbol for one number, and relies on what is known of it.
   pm.addPass(createTorchRenameSymbols());
-  pm.addPass(createSimplifyGuards());
-  pm.addPass(createNormalizeFloorDiv());
+  pm.addPass(createTorchSimplifyGuards());
+  pm.addPass(createTorchNormalizeFloorDiv());
   // While all of them are there.
   pm.addPass(createTorchListConstants());
   // Before contexts are gone with their graphs.

@@ -1,3 +1,4 @@
+// Collects the bytes of a program's constants for the link.
 #include "Weights.h"
 
 using namespace mlir;

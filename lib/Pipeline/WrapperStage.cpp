@@ -1,3 +1,4 @@
+// The passes from kernels to a host program with buffers in their places.
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Transforms/Passes.h"
 

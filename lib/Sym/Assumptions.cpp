@@ -1,3 +1,4 @@
+// Facts about symbols and dims, and what follows from them.
 #include "kiln/Sym/Assumptions.h"
 #include "Prover.h"
 #include <numeric>

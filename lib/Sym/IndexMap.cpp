@@ -1,3 +1,4 @@
+// Index maps: lists of expressions over dims.
 #include "kiln/Sym/Expr.h"
 
 using namespace kiln::sym;

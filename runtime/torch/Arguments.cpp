@@ -1,3 +1,4 @@
+// Arguments of calls as values of LibTorch.
 #include "Arguments.h"
 
 #include <ATen/DLConvertor.h>

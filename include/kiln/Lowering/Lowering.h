@@ -36,8 +36,7 @@ public:
   KernelBuilder &kernels;
   RandomSource *random; // null where there is none
 
-  //===-- What the program declared
-  //-------------------------------------------------------------===//
+  //===-- What the program declared ----------------------------------------------------------===//
 
   unsigned numResults() const { return op->getNumResults(); }
   /// The result is None or nobody uses it: it need not be computed.
@@ -45,8 +44,7 @@ public:
   mlir::Type resultType(unsigned i = 0) const { return elementType(op->getResult(i)); }
   Exprs resultShape(unsigned i = 0) const { return shapeOf(op->getResult(i)); }
 
-  //===-- Arguments
-  //-----------------------------------------------------------------------------===//
+  //===-- Arguments --------------------------------------------------------------------------===//
 
   mlir::Value tensor(torch::CallArgs::Key key) const { return args.tensor(key); }
   /// A tensor or a number.
@@ -61,8 +59,7 @@ public:
   /// The number as a constant; fails the call when it is not known at compile time.
   double constantNumber(torch::CallArgs::Key key);
 
-  //===-- Results
-  //-------------------------------------------------------------------------------===//
+  //===-- Results ----------------------------------------------------------------------------===//
 
   /// "aten.foo.default: reason"; for use as `return call.refuse(…)`.
   mlir::LogicalResult refuse(const llvm::Twine &reason);
@@ -74,8 +71,7 @@ public:
   /// lowering of their own.
   mlir::LogicalResult toExtern(llvm::StringRef library);
 
-  //===-- What only data says
-  //---------------------------------------------------------------------===//
+  //===-- What only data says ----------------------------------------------------------------===//
 
   /// Gives the size of a result, a symbol that this call defines, its value: a 0-d tensor of i64,
   /// or an expression. A size that is known already is asserted to be the same.

@@ -51,7 +51,7 @@ def TorchInlineSubgraphs : Pass<"torch-inline-subgraphs", "::mlir::ModuleOp"> {
   }];
 }
 
-def SimplifyGuards : Pass<"simplify-guards", "::mlir::ModuleOp"> {
+def TorchSimplifyGuards : Pass<"torch-simplify-guards", "::mlir::ModuleOp"> {
   let summary = "Reduce what must hold of the inputs to what has to be checked";
   let description = [{
     `torch.guards` lists the conditions under which the exported program is right, `torch.ranges` lists
@@ -65,7 +65,7 @@ def SimplifyGuards : Pass<"simplify-guards", "::mlir::ModuleOp"> {
   }];
 }
 
-def NormalizeFloorDiv : Pass<"normalize-floor-div", "::mlir::ModuleOp"> {
+def TorchNormalizeFloorDiv : Pass<"torch-normalize-floor-div", "::mlir::ModuleOp"> {
   let summary = "Bring divisions in sizes to their normal form";
   let description = [{
     Every expression over symbols in types and attributes is rewritten under the symbols' ranges
@@ -382,7 +382,7 @@ def WrapperJoinBuffers : Pass<"wrapper-join-buffers", "::mlir::ModuleOp"> {
   }];
 }
 
-def SolveSymbols : Pass<"solve-symbols", "::mlir::ModuleOp"> {
+def WrapperSolveSymbols : Pass<"wrapper-solve-symbols", "::mlir::ModuleOp"> {
   let summary = "Say how symbols follow from the inputs";
   let description = [{
     Puts a `wrapper.bind` at the start of the program for every symbol that follows from the inputs. First,

@@ -1,3 +1,4 @@
+// The bytes of constants, as kernels and the file of weights want them.
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 

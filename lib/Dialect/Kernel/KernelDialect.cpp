@@ -1,3 +1,4 @@
+// The kernel dialect, and what holds for dims and symbols inside of its regions.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
@@ -35,8 +36,7 @@ void KernelDialect::initialize() {
       >();
 }
 
-//===-- Attributes
-//-----------------------------------------------------------------------------===//
+//===-- Attributes ---------------------------------------------------------------------------===//
 
 ParseResult kernel::parseSizes(AsmParser &parser, SmallVectorImpl<int64_t> &sizes) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
@@ -57,8 +57,7 @@ LogicalResult LaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, s
   return success();
 }
 
-//===-- Regions
-//--------------------------------------------------------------------------------===//
+//===-- Regions ------------------------------------------------------------------------------===//
 
 Type kernel::getScalarType(Type elementType) {
   if (auto integer = dyn_cast<IntegerType>(elementType))

@@ -1,3 +1,4 @@
+// Verifiers, printers and folders of the kernel dialect's ops.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"

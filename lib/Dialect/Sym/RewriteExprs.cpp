@@ -1,3 +1,4 @@
+// Rewrites every integer expression in the types and attributes of a program.
 #include "kiln/Dialect/Sym/RewriteExprs.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -1,3 +1,4 @@
+// The attributes of the sym dialect, and the symbolic shapes of tensor types.
 #include "kiln/Dialect/Sym/SymDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

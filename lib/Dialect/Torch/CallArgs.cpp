@@ -1,3 +1,4 @@
+// The arguments of a call by their names in the operator's schema, with its defaults.
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/ErrorHandling.h"

@@ -1,3 +1,4 @@
+// Parses the declarations of custom operators, SCHEMA=FUNCTION.
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,3 +1,4 @@
+// The torch dialect, and how messages name the nodes of a program.
 #include "kiln/Dialect/Torch/TorchDialect.h"
 
 using namespace mlir;

@@ -1,3 +1,5 @@
+// The most bytes that a program's allocations have at the same time, for given values of its
+// symbols.
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 
 using namespace mlir;

@@ -1,3 +1,4 @@
+// The wrapper dialect, and the parts of its programs: constants, folds, named sizes.
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

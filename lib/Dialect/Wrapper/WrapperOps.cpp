@@ -1,3 +1,4 @@
+// Verifiers, printers and parsers of the wrapper dialect's ops.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/IR/Builders.h"

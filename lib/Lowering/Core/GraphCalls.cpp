@@ -1,3 +1,4 @@
+// Calls of nested graphs (branches, loops, scans) become calls of the kernel dialect.
 #include "kiln/Lowering/GraphCalls.h"
 #include "llvm/ADT/StringSwitch.h"
 

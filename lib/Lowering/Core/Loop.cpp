@@ -1,3 +1,4 @@
+// Loops over tensors for lowerings that compute in steps.
 #include "Core/Loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"

@@ -1,3 +1,4 @@
+// The call that a lowering lowers: its arguments, its results, and how it refuses.
 #include "kiln/Lowering/Lowering.h"
 #include "mlir/IR/Matchers.h"
 

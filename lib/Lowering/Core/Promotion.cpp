@@ -1,3 +1,4 @@
+// The dtype in which PyTorch computes on operands of several dtypes.
 #include "kiln/Lowering/Promotion.h"
 #include "kiln/Dialect/Kernel/Builder/Element.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -1,3 +1,4 @@
+// Random numbers: the generator's state, the bits that each element draws, and the distributions.
 #include "Core/Random.h"
 #include "Reduce/Order.h"
 #include "kiln/Dialect/Torch/RandomState.h"

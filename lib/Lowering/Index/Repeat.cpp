@@ -1,3 +1,4 @@
+// Lowerings whose results data gives the size of: nonzero, masks, repeat_interleave.
 #include "Index/Repeat.h"
 
 using namespace mlir;

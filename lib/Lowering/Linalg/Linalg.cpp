@@ -1,3 +1,4 @@
+// Pieces of linear algebra that several lowerings share: permutations, triangles, adjoints.
 #include "Linalg/Linalg.h"
 #include "Core/Loop.h"
 #include "kiln/Dialect/Torch/CustomOp.h"

@@ -1,3 +1,4 @@
+// Elementary functions of complex numbers, computed of their parts.
 #include "Pointwise/ComplexFunctions.h"
 #include <numbers>
 

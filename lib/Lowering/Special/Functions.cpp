@@ -1,3 +1,5 @@
+// Lowerings of functions of one or two elements, and ways to compute these: polynomials, Chebyshev
+// series.
 #include "Special/Functions.h"
 #include <numbers>
 

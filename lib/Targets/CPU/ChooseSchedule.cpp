@@ -1,3 +1,4 @@
+// cpu-choose-schedule: decides how the loops of each kernel are run on a CPU.
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Remarks.h"

@@ -1,3 +1,4 @@
+// cpu-emit-kernels: writes each kernel as a function of the runtime's ABI.
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

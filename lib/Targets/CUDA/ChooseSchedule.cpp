@@ -1,3 +1,4 @@
+// cuda-choose-schedule: decides which threads of a GPU run each kernel.
 #include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"

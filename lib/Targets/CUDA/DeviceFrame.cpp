@@ -1,3 +1,4 @@
+// The beginning of every kernel for a GPU: its parameters, its threads, its shared memory.
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,3 +1,4 @@
+// cuda-emit-kernels: writes each kernel as a function of a GPU.
 #include "Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"

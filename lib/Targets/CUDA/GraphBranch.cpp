@@ -1,3 +1,4 @@
+// Divides the work of an op only at the sizes at which that pays: a branch between two graphs.
 #include "CUDA/GraphBranch.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

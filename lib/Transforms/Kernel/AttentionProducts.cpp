@@ -1,3 +1,4 @@
+// Attention as two products and a softmax.
 #include "kiln/Transforms/Kernel/AttentionProducts.h"
 #include "kiln/Dialect/Kernel/Builder/Softmax.h"
 

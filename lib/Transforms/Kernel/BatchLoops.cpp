@@ -1,3 +1,4 @@
+// kernel-batch-loops: computes all rounds of a loop at once where none needs another.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,3 +1,4 @@
+// The width of the panels that products are tiled and packed by.
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>

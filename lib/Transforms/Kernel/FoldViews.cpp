@@ -1,3 +1,4 @@
+// kernel-fold-views: reads through views by composing index maps.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"

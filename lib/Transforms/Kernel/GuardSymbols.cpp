@@ -1,3 +1,4 @@
+// kernel-guard-symbols: checks what is known of a symbol where it gets its value.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"

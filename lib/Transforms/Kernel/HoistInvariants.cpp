@@ -1,3 +1,4 @@
+// kernel-hoist-invariants: moves what does not depend on a reduction's dims out of it.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 

@@ -1,3 +1,4 @@
+// kernel-outline: gives each structured op a kernel function, which equal ones share.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"

@@ -1,3 +1,4 @@
+// kernel-pack-contracts: lays out constant right operands of contracts in panels.
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"

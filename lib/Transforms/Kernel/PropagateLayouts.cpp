@@ -1,3 +1,4 @@
+// kernel-propagate-layouts: orders the dims of maps as most of the data they read is laid out.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"

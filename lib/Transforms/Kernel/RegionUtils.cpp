@@ -1,3 +1,4 @@
+// Clones bodies into one another, and says what they read and cost.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "../../../runtime/ir_interface.h"
 #include "mlir/IR/PatternMatch.h"

@@ -1,3 +1,5 @@
+// kernel-simplify-indices: simplifies index maps and bounds checks with what is known of dims and
+// symbols.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Matchers.h"

@@ -1,3 +1,4 @@
+// kernel-sink-constants: moves constants into the nested graphs that use them.
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,3 +1,4 @@
+// kernel-verify: checks what the kernel stage leaves.
 #include "kiln/Dialect/Kernel/GraphCalls.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"

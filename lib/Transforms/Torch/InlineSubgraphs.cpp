@@ -1,3 +1,4 @@
+// torch-inline-subgraphs: puts nested graphs that run exactly once in place of their calls.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"

@@ -1,3 +1,4 @@
+// Writes through a view: the whole tensor that results when a part seen through it is replaced.
 #include "InvertView.h"
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "llvm/ADT/StringSwitch.h"

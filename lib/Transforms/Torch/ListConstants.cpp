@@ -1,3 +1,4 @@
+// torch-list-constants: writes down which parameters and buffers the program has.
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"
 

@@ -1,9 +1,10 @@
+// torch-normalize-floor-div: brings divisions in sizes to their normal form.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Sym/RewriteExprs.h"
 #include "kiln/Transforms/Passes.h"
 
 namespace kiln {
-#define GEN_PASS_DEF_NORMALIZEFLOORDIV
+#define GEN_PASS_DEF_TORCHNORMALIZEFLOORDIV
 #include "kiln/Transforms/Passes.h.inc"
 } // namespace kiln
 
@@ -12,7 +13,7 @@ using namespace kiln;
 
 namespace {
 
-struct NormalizeFloorDiv : kiln::impl::NormalizeFloorDivBase<NormalizeFloorDiv> {
+struct NormalizeFloorDiv : kiln::impl::TorchNormalizeFloorDivBase<NormalizeFloorDiv> {
   void runOnOperation() override {
     sym::Assumptions assumptions;
     kernel::addSymbolRanges(getOperation(), assumptions);

@@ -1,3 +1,4 @@
+// torch-outline-vmap: turns what is computed inside vmap into a graph mapped over slices.
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

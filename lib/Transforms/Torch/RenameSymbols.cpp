@@ -1,3 +1,4 @@
+// torch-rename-symbols: gives symbols that different graphs define different names.
 #include "kiln/Dialect/Sym/RewriteExprs.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"

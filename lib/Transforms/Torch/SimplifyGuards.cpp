@@ -12,7 +12,7 @@
 #include <numeric>
 
 namespace kiln {
-#define GEN_PASS_DEF_SIMPLIFYGUARDS
+#define GEN_PASS_DEF_TORCHSIMPLIFYGUARDS
 #include "kiln/Transforms/Passes.h.inc"
 } // namespace kiln
 
@@ -470,7 +470,7 @@ private:
   SmallVector<std::pair<Expr, Expr>> eliminated; // in order: later values have no earlier symbols
 };
 
-struct SimplifyGuards : kiln::impl::SimplifyGuardsBase<SimplifyGuards> {
+struct SimplifyGuards : kiln::impl::TorchSimplifyGuardsBase<SimplifyGuards> {
   void runOnOperation() override {
     if (failed(Simplification(getOperation()).run()))
       signalPassFailure();

@@ -1,3 +1,4 @@
+// Tensors of a program that share memory, and what each holds after a write.
 #include "TensorAliases.h"
 #include "InvertView.h"
 #include "llvm/ADT/SmallPtrSet.h"

@@ -1,3 +1,4 @@
+// wrapper-insert-frees: frees every allocation after its last use.
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"

@@ -1,3 +1,4 @@
+// wrapper-join-buffers: computes the parts of a concatenation in place.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"

@@ -1,3 +1,4 @@
+// kernel-lower-to-wrapper: turns calls of kernels and of nested graphs into steps on buffers.
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/GraphCalls.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"

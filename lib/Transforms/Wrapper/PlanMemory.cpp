@@ -1,3 +1,4 @@
+// wrapper-plan-memory: gives every allocation its place in the arena.
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"

@@ -1,3 +1,4 @@
+// wrapper-reuse-buffers: gives freed memory of symbolic size to the next allocation of that size.
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"

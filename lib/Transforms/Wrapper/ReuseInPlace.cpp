@@ -1,3 +1,4 @@
+// wrapper-reuse-in-place: lets element-wise kernels write their result over an operand.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"

@@ -5,7 +5,7 @@
 #include "kiln/Transforms/Passes.h"
 
 namespace kiln {
-#define GEN_PASS_DEF_SOLVESYMBOLS
+#define GEN_PASS_DEF_WRAPPERSOLVESYMBOLS
 #include "kiln/Transforms/Passes.h.inc"
 } // namespace kiln
 
@@ -149,7 +149,7 @@ private:
   llvm::DenseSet<Expr> known;
 };
 
-struct SolveSymbols : kiln::impl::SolveSymbolsBase<SolveSymbols> {
+struct SolveSymbols : kiln::impl::WrapperSolveSymbolsBase<SolveSymbols> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
       if (failed(Solver(program).run()))

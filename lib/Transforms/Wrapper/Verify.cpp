@@ -1,3 +1,4 @@
+// wrapper-verify: checks a finished host program.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"

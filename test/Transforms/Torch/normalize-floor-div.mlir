@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --normalize-floor-div --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --torch-normalize-floor-div --split-input-file | FileCheck %s
 
 // Ranges decide: (s0*s1) floordiv s1 is s0 where s1 is positive, and a nested division is one.
 module attributes {sym.symbols = {s0 = {min = 0 : i64}, s1 = {min = 1 : i64}}} {

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --simplify-guards --split-input-file --verify-diagnostics
+// RUN: kiln-opt %s --torch-simplify-guards --split-input-file --verify-diagnostics
 
 // expected-error @below {{guard 'x.size()[0] > 64' never holds}}
 module attributes {

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --simplify-guards --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --torch-simplify-guards --split-input-file | FileCheck %s
 
 // What the ranges say is not checked again.
 // CHECK: module attributes {sym.symbols = {s0 = {max = 64 : i64, min = 2 : i64}}}

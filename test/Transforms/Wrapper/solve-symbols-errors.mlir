@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --solve-symbols --split-input-file --verify-diagnostics
+// RUN: kiln-opt %s --wrapper-solve-symbols --split-input-file --verify-diagnostics
 
 // expected-error@+1 {{symbol s0 cannot be computed from the shapes of the inputs: size 1 of input "x" is s0*s0, which several values give}}
 wrapper.program @main_c1(%x: !wrapper.buffer<[2, s0*s0], [s0*s0, 1], f32> {wrapper.name = "x"})

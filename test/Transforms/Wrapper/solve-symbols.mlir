@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --solve-symbols --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --wrapper-solve-symbols --split-input-file | FileCheck %s
 
 // What can be read is read first; then s1 follows from 2*s1 + s0, and s2 from s1*s2.
 // CHECK-LABEL: wrapper.program @main

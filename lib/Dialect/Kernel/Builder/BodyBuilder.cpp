@@ -1,3 +1,4 @@
+// Builds the body of a structured op: reads at index maps, reductions, checks.
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,3 +1,4 @@
+// Arithmetic on the elements of bodies, with the rules that PyTorch has for each dtype.
 #include "kiln/Dialect/Kernel/Builder/Element.h"
 #include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"

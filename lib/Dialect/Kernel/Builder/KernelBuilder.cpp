@@ -1,3 +1,4 @@
+// Builds structured ops of the kernel dialect: maps, contracts, scans, views of tensors.
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 #include "llvm/ADT/STLExtras.h"
 

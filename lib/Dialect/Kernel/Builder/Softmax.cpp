@@ -1,3 +1,4 @@
+// Softmax and its logarithm over a dim, as maps with reductions.
 #include "kiln/Dialect/Kernel/Builder/Softmax.h"
 
 using namespace mlir;

@@ -1,3 +1,4 @@
+// Chooses the blocks of queries and keys of an attention on a CPU.
 #include "kiln/Targets/CPU/AttentionLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"

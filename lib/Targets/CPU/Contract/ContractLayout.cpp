@@ -1,3 +1,4 @@
+// The layout of a product's operands in memory and in scratch, and the loops that go over them.
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"

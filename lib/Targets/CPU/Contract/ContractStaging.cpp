@@ -1,3 +1,4 @@
+// Copies blocks of a product's left operand into scratch memory, computing them on the way.
 #include "CPU/Contract/ContractStaging.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

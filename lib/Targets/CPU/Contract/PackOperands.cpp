@@ -1,3 +1,4 @@
+// cpu-pack-operands: lays out constants that maps and contracts read as vectors want them.
 #include "CPU/Map/MapPlan.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/MoveLast.h"

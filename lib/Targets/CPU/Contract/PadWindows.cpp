@@ -1,3 +1,4 @@
+// cpu-pad-windows: gives windows that slide over images of unknown size a padded image.
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"

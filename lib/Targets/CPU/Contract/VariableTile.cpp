@@ -1,3 +1,4 @@
+// Functions for tiles whose height is known in a run only, which all kernels of a model share.
 #include "CPU/Contract/VariableTile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

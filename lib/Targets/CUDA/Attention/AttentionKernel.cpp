@@ -1,3 +1,4 @@
+// The parts that all kernels of attention on GPUs share: blocks, operands, masks, results.
 #include "CUDA/Attention/AttentionKernel.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numbers>

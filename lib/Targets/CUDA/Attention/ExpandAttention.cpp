@@ -1,3 +1,4 @@
+// cuda-expand-attention: makes products of attention that has too many features for a block.
 #include "CUDA/Attention/AttentionKernel.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/AttentionProducts.h"

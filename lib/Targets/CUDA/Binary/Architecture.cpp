@@ -1,3 +1,4 @@
+// Parses lists of GPU architectures.
 #include "kiln/Targets/CUDA/Architecture.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,3 +1,4 @@
+// Finds ptxas and makes cubins of PTX with it.
 #include "CUDA/Binary/Assemble.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"

@@ -1,3 +1,4 @@
+// Copies from global to shared memory that go on while threads compute.
 #include "CUDA/Contract/AsyncCopy.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -1,3 +1,4 @@
+// The parts that all kernels of products on GPUs share: tiles, blocks, results.
 #include "CUDA/Contract/ContractKernel.h"
 #include "CUDA/Hopper/TensorMap.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -1,3 +1,4 @@
+// Chooses the tiles and threads of a product on a GPU.
 #include "CUDA/Contract/ContractPlan.h"
 #include "CUDA/Contract/MatrixFragments.h"
 

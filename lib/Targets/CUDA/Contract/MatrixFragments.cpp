@@ -1,3 +1,4 @@
+// The registers in which a warp holds parts of matrices for its tensor cores.
 #include "CUDA/Contract/MatrixFragments.h"
 #include "CUDA/Contract/AsyncCopy.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

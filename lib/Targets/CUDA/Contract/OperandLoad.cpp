@@ -1,3 +1,4 @@
+// Brings blocks of a product's operand into shared memory.
 #include "CUDA/Contract/OperandLoad.h"
 #include "CUDA/Contract/ContractKernel.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

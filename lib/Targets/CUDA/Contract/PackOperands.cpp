@@ -1,3 +1,4 @@
+// cuda-pack-operands: lays out weights so that the steps of products are consecutive.
 #include "CUDA/Contract/ContractPlan.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/MoveLast.h"

@@ -1,3 +1,4 @@
+// cuda-pack-windows: lets windows over images be copied 16 bytes at a time.
 #include "CUDA/Contract/AsyncCopy.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"

@@ -1,3 +1,4 @@
+// cuda-split-contracts: divides the steps of products that have few blocks.
 #include "CUDA/Contract/ContractPlan.h"
 #include "CUDA/GraphBranch.h"
 #include "kiln/Targets/CUDA/Passes.h"

@@ -1,3 +1,4 @@
+// Tiles in shared memory whose rows are permuted so that a warp's accesses meet different banks.
 #include "CUDA/Contract/SwizzledTile.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 

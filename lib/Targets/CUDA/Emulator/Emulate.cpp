@@ -1,3 +1,4 @@
+// cuda-emulate: a GPU's kernels become host code that runs a block at a time.
 #include "CUDA/Emulator/EmulatorCalls.h"
 #include "CUDA/Hopper/PartialSums.h"
 #include "kiln/Codegen/ExprEmitter.h"

@@ -1,3 +1,4 @@
+// Barriers in shared memory, on which threads and copies meet.
 #include "CUDA/Hopper/BarrierArray.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 

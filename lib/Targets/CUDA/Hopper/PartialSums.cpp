@@ -1,3 +1,4 @@
+// Sums that blocks leave for others in the workspace, with their flags.
 #include "CUDA/Hopper/PartialSums.h"
 #include "CUDA/Hopper/WarpgroupProduct.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

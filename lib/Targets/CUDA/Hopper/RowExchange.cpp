@@ -1,3 +1,4 @@
+// Exchanges sums between the lanes of a warp through shared memory, so that rows are written whole.
 #include "CUDA/Hopper/RowExchange.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

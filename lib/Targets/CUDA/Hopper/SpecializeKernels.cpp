@@ -1,3 +1,4 @@
+// cuda-specialize-kernels: gives products and attention a variant for Hopper.
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "CUDA/Hopper/WarpgroupPlan.h"
 #include "kiln/Targets/CUDA/Passes.h"

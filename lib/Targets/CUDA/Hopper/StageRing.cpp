@@ -1,3 +1,4 @@
+// The stages of shared memory that one warpgroup fills while others compute on what is there.
 #include "CUDA/Hopper/StageRing.h"
 #include "CUDA/Hopper/TensorMap.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -1,3 +1,4 @@
+// Operands that tensor maps describe, and loads of boxes of them.
 #include "CUDA/Hopper/TensorMap.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 

@@ -1,3 +1,4 @@
+// Gives tiles of a product to the blocks that stay on the GPU, parts of tiles included.
 #include "CUDA/Hopper/TileScheduler.h"
 #include "CUDA/Hopper/PartialSums.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -1,3 +1,4 @@
+// The attention that warpgroups compute, and its blocks.
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "CUDA/Attention/AttentionKernel.h"
 #include "CUDA/Hopper/WarpgroupPlan.h"

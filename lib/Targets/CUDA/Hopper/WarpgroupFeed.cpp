@@ -1,3 +1,4 @@
+// Operands that threads evaluate and store to shared memory for warpgroups to multiply.
 #include "CUDA/Hopper/WarpgroupFeed.h"
 #include "CUDA/Contract/MatrixFragments.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

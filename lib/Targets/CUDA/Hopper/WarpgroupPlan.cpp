@@ -1,3 +1,4 @@
+// The products that warpgroups multiply, and their tiles.
 #include "CUDA/Hopper/WarpgroupPlan.h"
 #include "CUDA/Contract/AsyncCopy.h"
 #include "CUDA/Hopper/RowExchange.h"

@@ -1,3 +1,4 @@
+// Products of warpgroups of tiles in shared memory, summed in registers.
 #include "CUDA/Hopper/WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,3 +1,4 @@
+// Divides the dims of a map among blocks, threads and loops.
 #include "CUDA/Map/TransposePlan.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 

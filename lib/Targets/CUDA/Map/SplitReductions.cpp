@@ -1,3 +1,4 @@
+// cuda-split-reductions: reduces few long rows in parts, by a kernel of their own.
 #include "CUDA/GraphBranch.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "kiln/Targets/CUDA/Passes.h"

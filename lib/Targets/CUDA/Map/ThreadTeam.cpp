@@ -1,3 +1,4 @@
+// Threads that reduce together: exchanges within a warp and between the warps of a block.
 #include "CUDA/Map/ThreadTeam.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 

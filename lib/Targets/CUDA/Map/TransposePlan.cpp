@@ -1,3 +1,5 @@
+// Finds maps that read along another dim than they write, and chooses the tiles that bring such
+// reads through shared memory.
 #include "CUDA/Map/TransposePlan.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"

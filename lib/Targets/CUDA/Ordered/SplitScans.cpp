@@ -1,3 +1,4 @@
+// cuda-split-scans: divides few long lines of scans among blocks.
 #include "CUDA/GraphBranch.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
