@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Uses an installed Kiln as strangers do: a C program with the headers of models alone, and a C++
-# program that finds the package and runs a pass.
-#   install-test.sh BUILD LINK_TEST CC CXX
+# Uses an installed Kiln as strangers do: a C program with the headers of models alone, and C++
+# programs that find the package; one runs a pass, the other compiles a model.
+#   install-test.sh BUILD LINK_TEST CC CXX PYTHON
 set -euo pipefail
-build=$1 link=$2 cc=$3 cxx=$4
+build=$1 link=$2 cc=$3 cxx=$4 python=$5
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
@@ -29,3 +29,10 @@ cmake --build "$prefix/build" >"$prefix/log" 2>&1 || { cat "$prefix/log"; fail "
 grep -q 'kernel.inside' "$here/user/bounds.mlir" || fail "bounds.mlir has no check to remove"
 ! grep -q 'kernel.inside' "$prefix/out.mlir" || { cat "$prefix/out.mlir"; fail "the pass did not remove the check"; }
 grep -q 'kernel.read' "$prefix/out.mlir" || { cat "$prefix/out.mlir"; fail "the pass removed the read"; }
+
+"$python" - "$prefix/model.pt2" <<'EOF'
+import sys, torch
+torch.export.save(torch.export.export(torch.nn.Linear(4, 3), (torch.ones(2, 4),)), sys.argv[1])
+EOF
+"$prefix/build/compile-model" "$prefix/model.pt2" "$prefix/model.so" || fail "a program that registers no options cannot compile"
+"$prefix/use-model" "$prefix/model.so" | grep -q '"inputs"' || fail "the compiled model does not say what it is"

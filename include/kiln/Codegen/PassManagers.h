@@ -9,7 +9,7 @@ namespace kiln::codegen {
 
 /// Adds what MLIR's options of the command line ask for: printing the IR around passes, statistics,
 /// timing. Times are nested into `timing` if there is one; under --mlir-timing they are a report of
-/// their own otherwise. Nothing is added in a tool that has not registered these options.
+/// their own otherwise. A program that has not registered these options gets nothing but `timing`.
 mlir::LogicalResult applyCommandLine(mlir::PassManager &pm, mlir::TimingScope *timing = nullptr);
 
 } // namespace kiln::codegen

@@ -185,7 +185,6 @@ void registerScratchTarget() {
 } // namespace
 
 int main(int, char **argv) {
-  registerPassManagerCLOptions();
   registerTargets();
   registerScratchTarget();
   CompileOptions options;

@@ -11,7 +11,6 @@
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -76,7 +75,6 @@ private:
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  mlir::registerPassManagerCLOptions();
   cl::ParseCommandLineOptions(argc, argv, "Runs a kernel\n");
   DialectRegistry registry;
   codegen::registerTranslations(registry);
