@@ -69,7 +69,7 @@ template <typename Struct, typename Member, size_t Offset> struct RuntimeField {
   ::kiln::codegen::RuntimeField<type, decltype(type::member), offsetof(type, member)>(             \
       #type "." #member, __VA_ARGS__)
 
-/// Whether these are the fields of the struct: each begins where the one before ends, and the last
+/// True if these are the fields of the struct: each begins where the one before ends, and the last
 /// ends with the struct. (A struct with padding has to give it a name.)
 template <typename Struct, typename... Fields> constexpr bool isWholeStruct() {
   size_t end = 0;

@@ -94,7 +94,7 @@ static LogicalResult lowerBitcast(Call &call) {
 }
 
 void lowering::registerConvert(LoweringTable &table) {
-  // What Python asked of dtypes and shapes, export has written down where it was used.
+  // Questions about dtypes and shapes: export has written down the answers where they were used.
   table.add(
       {"aten.promote_types.default", "aten.can_cast.default", "aten.result_type.Tensor",
        "aten.result_type.Scalar", "aten.result_type.Scalar_Tensor",

@@ -57,7 +57,7 @@ static Value divided(Call &call, const Groups &groups, bool byRows) {
                          : inner.read(groups.a, Indices{group, row, step}, some, zero);
       Element b = byRows ? inner.read(groups.b, Indices{group, step, column}, some, zero)
                          : inner.read(groups.b, Exprs{step, column});
-      // What has no group is 0 even beside an infinity.
+      // A row without a group is 0 even beside an infinity.
       Element product = convert(a, groups.wide) * convert(b, groups.wide);
       return select(some, product, product.constant(0));
     });

@@ -28,7 +28,7 @@ struct ContractDims {
 struct ContractBlock {
   int64_t m, n, k;
 
-  /// Of a schedule with such blocks: #cuda.fma or #cuda.mma.
+  /// The block of a schedule that has such: #cuda.fma or #cuda.mma.
   template <typename Schedule> static ContractBlock of(Schedule schedule) {
     return {schedule.getM(), schedule.getN(), schedule.getK()};
   }
@@ -40,7 +40,7 @@ struct ContractBlock {
 /// Few rows, and columns whose steps lie side by side.
 bool isDot(const ContractDims &dims);
 
-/// Whether 16 bytes of an operand are loaded at once: neighbours in its innermost loop.
+/// True if 16 bytes of an operand are loaded at once: neighbours in its innermost loop.
 bool isWide(kernel::FuncOp func, const ContractDims &dims, Side side);
 
 /// Writes a product with few rows, whose schedule is #cuda.dot.
