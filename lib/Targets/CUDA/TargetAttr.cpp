@@ -15,12 +15,21 @@ struct KnownTarget {
 /// One GPU of each architecture stands for all: A100, A40, L40S, H100 SXM, B200, RTX 5090. Shared
 /// memory is all but 1 KiB of a multiprocessor's; products are dense ones of f16, summed in f32.
 /// The rates are those that plans for H100 have been made with, for all of them.
+///
+/// Multiprocessors, shared memory and caches are what drivers report: those of A100, H100 and B200
+/// as XLA's GPU specifications have them (a100_sxm_40, h100_sxm, b200); of A40 as a6000 has them,
+/// the same chip; of L40S as "Non-Uniform L2 Cache Latency Across the Streaming Multiprocessors of
+/// an NVIDIA L40" has them, the same chip; of RTX 5090 as PyTorch prints them, with the shared
+/// memory of rtx6000pro. Products are those of the same specifications (H100, B200), or NVIDIA's
+/// dense rates in Tflop/s (A100: 312, A40: 149.7, L40S: 362, RTX 5090: a quarter of its 838 sparse
+/// ones that are summed in f16) over two, the multiprocessors and the clock (1.41, 1.74, 2.52 and
+/// 2.41 GHz).
 static constexpr KnownTarget knownTargets[] = {
     {"sm_80", 108, 163 << 10, 40 << 20, 1024, 40, 64},
     {"sm_86", 84, 99 << 10, 6 << 20, 512, 40, 64},
     {"sm_89", 142, 99 << 10, 96 << 20, 512, 40, 64},
     {"sm_90", 132, 227 << 10, 50 << 20, 2048, 40, 64},
-    {"sm_100", 148, 227 << 10, 126 << 20, 4096, 40, 64},
+    {"sm_100", 148, 227 << 10, 253 << 19, 4096, 40, 64},
     {"sm_120", 170, 99 << 10, 96 << 20, 256, 40, 64},
 };
 
