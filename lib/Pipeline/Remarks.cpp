@@ -17,10 +17,14 @@ public:
   explicit LineStreamer(std::function<void(StringRef)> onLine) : onLine(std::move(onLine)) {}
 
   void streamOptimizationRemark(const remark::detail::Remark &remark) override {
-    StringRef where, text, reason;
-    for (const remark::detail::Remark::Arg &arg : remark.getArgs())
-      (arg.key == remarkWhereKey ? where : arg.key == remarkTextKey ? text : reason) = arg.val;
-    std::string line = (where + ": " + text).str();
+    auto get = [&](StringRef key) -> StringRef {
+      auto *arg = llvm::find_if(remark.getArgs(), [&](const auto &arg) { return arg.key == key; });
+      return arg == remark.getArgs().end() ? "" : StringRef(arg->val);
+    };
+    StringRef reason = get(remarkReasonKey), cycles = get(remarkCyclesKey);
+    std::string line = (get(remarkWhereKey) + ": " + get(remarkTextKey)).str();
+    if (!cycles.empty())
+      line += (", about " + cycles + " cycles").str();
     if (!reason.empty())
       line += (": " + reason).str();
     line += (" [" + remark.getCategoryName() + "]").str();

@@ -2,6 +2,7 @@
 #include "kiln/Transforms/Remarks.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -43,4 +44,6 @@ void kiln::emitRemark(RemarkKind kind, Operation *op, StringRef pass, StringRef 
   remark << Arg(remarkWhereKey, torch::describe(loc)) << Arg(remarkTextKey, said.text);
   if (!said.reason.empty())
     remark << Arg(remarkReasonKey, said.reason);
+  if (said.cycles)
+    remark << Arg(remarkCyclesKey, llvm::formatv("{0:f0}", *said.cycles).str());
 }

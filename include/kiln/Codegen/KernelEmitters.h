@@ -14,9 +14,9 @@ struct KernelPlan {
   sym::Expr grid = {};
   /// Private memory of a task.
   int64_t scratchBytes = 0;
-  /// Estimated cycles of all tasks together; 0: the schedule was given, or nobody estimates.
-  double cycles = 0;
-  /// Why this schedule was chosen, in a few words; empty: it was given.
+  /// Estimated cycles of all tasks together, where the planner counts some.
+  std::optional<double> cycles = std::nullopt;
+  /// The reason for this schedule in a few words; empty: it was given.
   std::string reason = {};
 };
 

@@ -7,6 +7,7 @@
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include <optional>
 #include <string>
 
 namespace kiln {
@@ -17,16 +18,18 @@ enum class RemarkKind {
   Chosen,  // one of several ways
 };
 
-/// Keys of the arguments that each remark has, in this order; a reason may be absent.
+/// Keys of the arguments that each remark has, in this order; a reason and cycles may be absent.
 inline constexpr llvm::StringLiteral remarkWhereKey = "Where", remarkTextKey = "Remark",
-                                     remarkReasonKey = "Reason";
+                                     remarkReasonKey = "Reason", remarkCyclesKey = "Cycles";
 
 struct RemarkText {
   std::string text; // "fused into node 'add' (model.py:3)"
   std::string reason = {};
+  /// The cost by which a planner has chosen.
+  std::optional<double> cycles = std::nullopt;
 };
 
-/// Whether anybody listens.
+/// Remarks of passes on `op` are reported to somebody.
 inline bool wantsRemarks(mlir::Operation *op) { return op->getContext()->getRemarkEngine(); }
 
 /// Reports what `describe` says of `op`. `pass` is the name of the pass, which is the category;

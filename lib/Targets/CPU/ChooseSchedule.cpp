@@ -65,7 +65,7 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
     func.setLaunchAttr(kernel::LaunchAttr::get(sym::ExprAttr::get(&getContext(), grid),
                                                /*threads=*/0, plan->scratchBytes));
     emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
-               [&] { return RemarkText{describeSchedule(func), plan->reason}; });
+               [&] { return RemarkText{describeSchedule(func), plan->reason, plan->cycles}; });
   }
 
   CPUInfo target;

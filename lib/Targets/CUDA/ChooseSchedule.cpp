@@ -147,10 +147,9 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
       return func.emitError("the number of blocks does not fit 64 bits");
     func.setScheduleAttr(plan->schedule);
     func.setLaunchAttr(plan->launch());
-    if (remarks)
-      func.emitRemark() << "runs as " << plan->schedule << ": " << plan->reason;
-    emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
-               [&] { return RemarkText{describeSchedule(func), plan->reason.str()}; });
+    emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule", [&] {
+      return RemarkText{describeSchedule(func), plan->reason.str(), plan->cycles};
+    });
     return success();
   }
 };

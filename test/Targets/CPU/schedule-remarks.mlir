@@ -1,7 +1,7 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}))' --remarks-filter=cpu-choose-schedule -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: cpu-choose-schedule | Function=bias
-// CHECK-SAME: cycles, of
+// CHECK-SAME: Cycles={{[1-9][0-9]*}}, Reason="one element at a time would take {{[1-9][0-9]*}} cycles", Remark="kernel @bias: #cpu.map<
 kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf32> {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32

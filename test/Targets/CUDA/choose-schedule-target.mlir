@@ -1,8 +1,9 @@
-// RUN: kiln-opt %s --cuda-choose-schedule=remarks --split-input-file --verify-diagnostics -o /dev/null
+// RUN: kiln-opt %s --cuda-choose-schedule --split-input-file --remarks-filter=cuda-choose-schedule -o /dev/null 2>&1 | FileCheck %s
 
 // 400 rows fill a GPU of 16 multiprocessors with a warp each, and not one of 132.
 module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16, shared = 166912, cache = 4194304, products = 1024, cache_rate = 40, copy_rate = 64>} {
-  // expected-remark @below {{runs as #cuda.map<threads = 256, team = 32, keep = 64>: a row is as long as a warp's registers hold}}
+  // CHECK: [Analysis] Schedule | Category:cuda-choose-schedule | Function={{[a-z]+}}
+  // CHECK-SAME: Reason="a row is as long as a warp's registers hold", Remark="kernel @few: #cuda.map<threads = 256, team = 32, keep = 64>, 
   kernel.func @few(%x: tensor<400x1024xf32>) -> tensor<400xf32> {
     %y = kernel.map {
       %zero = arith.constant 0.0 : f32
@@ -22,7 +23,8 @@ module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 
 
 // -----
 
-// expected-remark @below {{runs as #cuda.map<threads = 256, team = 256, keep = 64>: rows are too few for a warp each}}
+// CHECK: [Analysis] Schedule | Category:cuda-choose-schedule | Function={{[a-z]+}}
+// CHECK-SAME: Reason="rows are too few for a warp each", Remark="kernel @few: #cuda.map<threads = 256, team = 256, keep = 64>, 
 kernel.func @few(%x: tensor<400x1024xf32>) -> tensor<400xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -43,7 +45,8 @@ kernel.func @few(%x: tensor<400x1024xf32>) -> tensor<400xf32> {
 
 // A product of 512 x 512 has enough blocks of 128 x 128 for the one, and for the other only of 32 x 64.
 module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16, shared = 166912, cache = 4194304, products = 1024, cache_rate = 40, copy_rate = 64>} {
-  // expected-remark @below {{runs as #cuda.fma<m = 128, n = 128, k = 8, thread = [8, 8]>: the largest blocks of which enough fill a GPU}}
+  // CHECK: [Analysis] Schedule | Category:cuda-choose-schedule | Function={{[a-z]+}}
+  // CHECK-SAME: Reason="the largest blocks of which enough fill a GPU", Remark="kernel @product: #cuda.fma<m = 128, n = 128, k = 8, thread = [8, 8]>, 
   kernel.func @product(%x: tensor<512x64xf32>, %w: tensor<512x64xf32>) -> tensor<512x512xf32> {
     %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
       %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xf32> -> f32
@@ -61,7 +64,8 @@ module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 
 
 // -----
 
-// expected-remark @below {{runs as #cuda.fma<m = 32, n = 64, k = 16, thread = [2, 4]>: the largest blocks of which enough fill a GPU}}
+// CHECK: [Analysis] Schedule | Category:cuda-choose-schedule | Function={{[a-z]+}}
+// CHECK-SAME: Reason="the largest blocks of which enough fill a GPU", Remark="kernel @product: #cuda.fma<m = 32, n = 64, k = 16, thread = [2, 4]>, 
 kernel.func @product(%x: tensor<512x64xf32>, %w: tensor<512x64xf32>) -> tensor<512x512xf32> {
   %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xf32> -> f32

@@ -36,10 +36,10 @@ struct KernelPlan {
   kernel::ScheduleAttrInterface schedule;
   sym::Expr grid; // blocks, over symbols
   int64_t threads = 0;
-  /// Why this schedule, in words.
+  /// The reason for this schedule, in words.
   llvm::StringRef reason;
-  /// An estimate of how long the kernel takes, where the planner compares some.
-  std::optional<int64_t> cycles = std::nullopt;
+  /// Estimated cycles that the kernel takes a whole GPU, where the planner compares some.
+  std::optional<double> cycles = std::nullopt;
 
   kernel::LaunchAttr launch() const {
     return kernel::LaunchAttr::get(sym::ExprAttr::get(schedule.getContext(), grid), threads);

@@ -123,8 +123,7 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
     A kernel that no code can be generated for is an error.
   }];
   let options = [
-    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">,
-    Option<"remarks", "remarks", "bool", "false", "remark on each kernel's schedule and the reason for it">
+    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
   ];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect", "::kiln::cuda::CUDADialect"
@@ -141,9 +140,6 @@ def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> 
     would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
     `#cuda.wgmma_attention`, unless its bias takes long to compute.
   }];
-  let options = [
-    Option<"remarks", "remarks", "bool", "false", "remark on each variant's schedule, the reason for it, and the cycles that it is estimated to take">
-  ];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::cuda::CUDADialect"];
 }
 

@@ -194,9 +194,10 @@ static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {
   int64_t blockPanels = chooseBlockPanels(layout, panelSeconds);
   KernelPlan plan{AttentionAttr::get(op.getContext(), tile, layout.vectors, layout.lanes,
                                      blockPanels, blockKeys, tallest)};
-  plan.cycles = panelSeconds * clockRate * double(estimate(layout.numPanels()));
+  double cycles = panelSeconds * clockRate * double(estimate(layout.numPanels()));
   for (sym::Expr size : op.getBatch().getSizes())
-    plan.cycles *= double(estimate(size));
+    cycles *= double(estimate(size));
+  plan.cycles = cycles;
   plan.reason = llvm::formatv("a panel of {0} queries takes about {1:f1} µs", layout.panel(),
                               panelSeconds * 1e6);
   return plan;

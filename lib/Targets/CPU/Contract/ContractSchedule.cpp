@@ -184,7 +184,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
       makeSchedule(isEpilogueInMemory(layout) ? EpiloguePlace::Memory : EpiloguePlace::Registers,
                    doTilesShareCode(layout), arePanelsPrefetched(layout, target))};
   plan.cycles = seconds * clockRate;
-  plan.reason = llvm::formatv("about {0:f1} µs, worth {1} tasks", seconds * 1e6, allTasks);
+  plan.reason = llvm::formatv("worth {0} tasks", allTasks);
   return plan;
 }
 

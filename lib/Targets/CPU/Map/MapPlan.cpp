@@ -365,7 +365,7 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
                                plan.window ? plan.window->steps : 1);
   KernelPlan result{schedule, plan.grid()};
   result.cycles = plan.cycles;
-  result.reason = llvm::formatv("{0:f0} cycles, of {1:f0} one element at a time", plan.cycles,
-                                plan.scalarCycles);
+  result.reason =
+      llvm::formatv("one element at a time would take {0:f0} cycles", plan.scalarCycles);
   return result;
 }

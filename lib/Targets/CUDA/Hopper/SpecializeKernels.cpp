@@ -44,14 +44,9 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
     variant.setScheduleAttr(plan.schedule);
     variant.setLaunchAttr(plan.launch());
-    emitRemark(RemarkKind::Done, func.getRoot(), getArgument(), "Variant",
-               [&] { return RemarkText{describeSchedule(variant), plan.reason.str()}; });
-    if (!remarks)
-      return;
-    InFlightDiagnostic remark = variant.emitRemark();
-    remark << "runs as " << plan.schedule << ": " << plan.reason;
-    if (plan.cycles)
-      remark << ", about " << *plan.cycles;
+    emitRemark(RemarkKind::Done, func.getRoot(), getArgument(), "Variant", [&] {
+      return RemarkText{describeSchedule(variant), plan.reason.str(), plan.cycles};
+    });
   }
 };
 
