@@ -38,7 +38,8 @@ public:
 
   /// Passes that give each kernel.func its schedule, and what the host program must know of it.
   /// They fail for a kernel that the target has no code for. Kernels that constants are folded with
-  /// (`wrapper.fold`) run on the host; a target with a device leaves them alone.
+  /// (`wrapper.fold`) run on the host; a target with a device leaves them alone. Bodies have been
+  /// simplified before (codegen::buildSimplifyBodiesPipeline).
   virtual void buildScheduleKernels(mlir::OpPassManager &pm) const = 0;
 
   /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).

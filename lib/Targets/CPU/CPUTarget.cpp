@@ -28,7 +28,7 @@ public:
   }
 
   void buildScheduleKernels(OpPassManager &pm) const override {
-    buildScheduleKernelsPipeline(pm, getHost());
+    pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({getHost().name}));
   }
 
   llvm::Expected<Objects> compileKernels(ModuleOp module,

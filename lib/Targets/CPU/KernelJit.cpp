@@ -1,6 +1,7 @@
 // Kernels compiled into this process and run there, for constant folding.
 #include "Codegen/RuntimeStruct.h"
 #include "kiln/Codegen/PassManagers.h"
+#include "kiln/Codegen/Passes.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
@@ -59,7 +60,8 @@ llvm::Error KernelJit::add(ModuleOp module, const ObjectOptions &options) {
   for (auto func : module.getOps<kernel::FuncOp>())
     builder.clone(*func);
   PassManager pm(module.getContext());
-  buildScheduleKernelsPipeline(pm, impl->target);
+  buildSimplifyBodiesPipeline(pm);
+  pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({impl->target.name}));
   if (failed(applyCommandLine(pm, options.timing)) || failed(pm.run(*planned)))
     return llvm::createStringError("internal error: cannot plan the kernels");
   for (auto func : planned->getOps<kernel::FuncOp>())

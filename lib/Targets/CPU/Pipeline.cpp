@@ -14,16 +14,7 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-void cpu::buildScheduleKernelsPipeline(OpPassManager &pm, const CPUInfo &target) {
-  // A reduction that does not depend on the one around it leaves it, and meets its equals.
-  pm.addPass(createKernelHoistInvariants());
-  pm.addNestedPass<kernel::FuncOp>(createCSEPass());
-  // The planner looks at the same accesses as the emitter: nothing may change them in between.
-  pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({target.name}));
-}
-
 void cpu::buildLowerKernelsPipeline(OpPassManager &pm, const CPUInfo &target) {
-  buildScheduleKernelsPipeline(pm, target);
   pm.addPass(createCpuEmitKernels({target.name}));
   // Polynomials have many constants and common parts.
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenExpandMath({target.avx512, /*gpu=*/false}));
@@ -47,6 +38,8 @@ void cpu::registerCPUPipelines() {
         llvm::Expected<CPUInfo> target = CPUInfo::get(options.cpu);
         if (!target)
           llvm::reportFatalUsageError(target.takeError());
+        buildSimplifyBodiesPipeline(pm);
+        pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({target->name}));
         buildLowerKernelsPipeline(pm, *target);
       });
 }

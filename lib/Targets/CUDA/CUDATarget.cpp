@@ -42,7 +42,7 @@ public:
   }
 
   void buildScheduleKernels(OpPassManager &pm) const override {
-    buildScheduleKernelsPipeline(pm, tf32);
+    pm.addPass(createCudaChooseSchedule({tf32}));
   }
 
   bool hasDevice() const override { return true; }

@@ -10,14 +10,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-void cuda::buildScheduleKernelsPipeline(OpPassManager &pm, bool tf32) {
-  // A reduction that does not depend on the one around it leaves it, and meets its equals.
-  pm.addPass(createKernelHoistInvariants());
-  pm.addNestedPass<kernel::FuncOp>(createCSEPass());
-  // The planner looks at the same accesses as the emitter: nothing may change them in between.
-  pm.addPass(createCudaChooseSchedule({tf32}));
-}
-
 void cuda::buildLowerKernelsPipeline(OpPassManager &pm, bool hopper) {
   if (hopper)
     pm.addPass(createCudaSpecializeKernels());
@@ -33,7 +25,8 @@ void cuda::registerCUDAPipelines() {
   PassPipelineRegistration<>("cuda-lower-kernels",
                              "Kernels to functions in the LLVM and NVVM dialects",
                              [](OpPassManager &pm) {
-                               buildScheduleKernelsPipeline(pm, /*tf32=*/false);
+                               codegen::buildSimplifyBodiesPipeline(pm);
+                               pm.addPass(createCudaChooseSchedule());
                                buildLowerKernelsPipeline(pm, /*hopper=*/true);
                              });
 }

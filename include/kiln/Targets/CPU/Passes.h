@@ -16,13 +16,10 @@ namespace kiln::cpu {
 #define GEN_PASS_REGISTRATION
 #include "kiln/Targets/CPU/Passes.h.inc"
 
-/// Bodies as the planners want them, and a schedule for each kernel that has none.
-void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, const codegen::CPUInfo &target);
-
-/// The above, then functions in the LLVM dialect.
+/// Scheduled kernels to functions in the LLVM dialect.
 void buildLowerKernelsPipeline(mlir::OpPassManager &pm, const codegen::CPUInfo &target);
 
-/// The pipeline as `cpu-lower-kernels`.
+/// `cpu-lower-kernels`, for kiln-opt: the above, with schedules for kernels that have none.
 void registerCPUPipelines();
 
 } // namespace kiln::cpu

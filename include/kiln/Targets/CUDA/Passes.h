@@ -17,14 +17,10 @@ namespace kiln::cuda {
 #define GEN_PASS_REGISTRATION
 #include "kiln/Targets/CUDA/Passes.h.inc"
 
-/// Bodies as the planners want them, and a schedule for each kernel that a GPU runs. `tf32`: f32
-/// operands of products are rounded to TF32.
-void buildScheduleKernelsPipeline(mlir::OpPassManager &pm, bool tf32);
-
 /// Scheduled kernels to functions in the LLVM and NVVM dialects; `hopper`: with variants for it.
 void buildLowerKernelsPipeline(mlir::OpPassManager &pm, bool hopper);
 
-/// `cuda-lower-kernels`, for kiln-opt.
+/// `cuda-lower-kernels`, for kiln-opt: the above, with schedules for kernels that have none.
 void registerCUDAPipelines();
 
 } // namespace kiln::cuda
