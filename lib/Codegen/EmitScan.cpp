@@ -13,7 +13,7 @@ static constexpr double stepCycles = 8;
 namespace {
 /// The dims of a scan by the part they play.
 struct ScanDims {
-  explicit ScanDims(kernel::ScanOp scan) : domain(scan.getDomain()), along(scan.getDim()) {
+  explicit ScanDims(kernel::ScanOp scan) : domain(scan.getExtents()), along(scan.getDim()) {
     unsigned last = domain.size() - 1;
     if (last != along && !domain[last].isConstant(1))
       column = last;

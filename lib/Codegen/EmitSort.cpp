@@ -254,7 +254,7 @@ class SortEmitter {
 public:
   SortEmitter(KernelFrame &frame, kernel::SortOp sort)
       : frame(frame), b(frame.builder), loc(frame.loc), body(frame, sort.getBody()),
-        domain(sort.getDomain()), first(kernel::getFirst(sort)),
+        domain(sort.getExtents()), first(kernel::getFirst(sort)),
         schedule(getSchedule<SortAttr>(frame.func)) {}
 
   void emit() {
@@ -345,7 +345,7 @@ FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &targ
   auto sort = cast<kernel::SortOp>(func.getRoot());
   if (failed(verifyValueTypes(sort)))
     return failure();
-  SmallVector<sym::Expr> domain = sort.getDomain();
+  SmallVector<sym::Expr> domain = sort.getExtents();
   sym::Expr numRows = sym::product(ArrayRef(domain).drop_back());
   std::optional<int64_t> first = kernel::getFirst(sort);
   FailureOr<SortAttr> given = getGivenSchedule<SortAttr>(func);

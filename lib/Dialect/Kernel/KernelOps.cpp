@@ -126,8 +126,7 @@ LogicalResult IterateOp::verify() {
 
 //===-- Structured ops -----------------------------------------------------------------------===//
 
-SmallVector<sym::Expr> MapOp::getDomain() { return sym::getShape(getResult(0)); }
-SmallVector<sym::Expr> MapOp::getExtents() { return getDomain(); }
+SmallVector<sym::Expr> MapOp::getExtents() { return sym::getShape(getResult(0)); }
 
 ReadOp MapOp::getView() {
   Block &block = getBody().front();
@@ -399,8 +398,7 @@ static LogicalResult verifyFunction(Operation *op, Region &region, TypeRange arg
   return verifyYield(op, region, results, what);
 }
 
-SmallVector<sym::Expr> ScanOp::getDomain() { return sym::getShape(getResult(0)); }
-SmallVector<sym::Expr> ScanOp::getExtents() { return getDomain(); }
+SmallVector<sym::Expr> ScanOp::getExtents() { return sym::getShape(getResult(0)); }
 
 llvm::SmallBitVector ScanOp::getRegionDims(Region &region) {
   unsigned rank = getExtents().size(), dim = getDim();
@@ -411,7 +409,7 @@ llvm::SmallBitVector ScanOp::getRegionDims(Region &region) {
 LogicalResult ScanOp::verify() {
   if (failed(verifyOneShape(*this))) // C1
     return failure();
-  int64_t dim = getDim(), rank = getDomain().size();
+  int64_t dim = getDim(), rank = getExtents().size();
   if (dim < 0 || dim >= rank)
     return emitOpError("dim ") << dim << " is not one of " << rank;
   TypeRange state = getInit().front().getTerminator()->getOperandTypes();
@@ -467,8 +465,7 @@ LogicalResult ScatterOp::verify() {
   return success();
 }
 
-SmallVector<sym::Expr> SortOp::getDomain() { return sym::getShape(getPositions()); }
-SmallVector<sym::Expr> SortOp::getExtents() { return getDomain(); }
+SmallVector<sym::Expr> SortOp::getExtents() { return sym::getShape(getPositions()); }
 
 LogicalResult SortOp::verify() {
   if (failed(verifyOneShape(*this))) // C1
@@ -477,7 +474,7 @@ LogicalResult SortOp::verify() {
   for (Value result : getOperation()->getResults())
     if (cast<RankedTensorType>(result.getType()).getElementType() != i64)
       return emitOpError("has a result of other than i64");
-  if (getDomain().empty())
+  if (getExtents().empty())
     return emitOpError("needs a dim to sort along");
   return verifyYield(*this, getBody(), i64, "the body"); // C2
 }

@@ -31,7 +31,7 @@ static LogicalResult lowerStorageOffset(Call &call) {
       break;
     if (!read.getValues().empty())
       return call.refuse("the offset of an element that data chooses");
-    Exprs zeros(map.getDomain().size(), Expr(0)), first;
+    Exprs zeros(map.getExtents().size(), Expr(0)), first;
     for (Expr index : read.getMap().getResults())
       first.push_back(index.substituteDims(zeros));
     offset = offset + sym::linearize(first, shapeOf(read.getTensor()));

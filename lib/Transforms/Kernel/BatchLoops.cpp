@@ -121,7 +121,7 @@ private:
     SmallVector<Type> types =
         llvm::map_to_vector(map->getResultTypes(), [&](Type type) { return stack(type); });
     auto result = MapOp::create(builder, map.getLoc(), types);
-    cloneRegion(map.getBody(), result.getBody(), map.getDomain().size(), 0);
+    cloneRegion(map.getBody(), result.getBody(), map.getExtents().size(), 0);
     mapping.map(map.getResults(), result.getResults());
   }
 

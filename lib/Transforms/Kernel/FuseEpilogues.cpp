@@ -80,7 +80,7 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
     auto map = read ? dyn_cast<MapOp>(read->getParentOp()) : MapOp();
     if (!map || map.getView() != read)
       return;
-    SmallVector<sym::Expr> domain = map.getDomain(), shape = sym::getShape(attention.getResult());
+    SmallVector<sym::Expr> domain = map.getExtents(), shape = sym::getShape(attention.getResult());
     // Counted as `perm` does.
     auto dims = llvm::to_vector(llvm::seq<int64_t>(0, attention.getNumBatch() + 2));
     if (auto old = attention.getPerm())
@@ -170,7 +170,7 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
     SmallVector<sym::Expr> domain, index;
     std::optional<SmallVector<sym::Expr>> inverse;
     if (user) {
-      domain = user.getDomain();
+      domain = user.getExtents();
       llvm::append_range(index, read.getMap().getResults());
       inverse = invert(index, sym::getShape(contract.getResult()), domain,
                        getAssumptions(&user.getBody()));

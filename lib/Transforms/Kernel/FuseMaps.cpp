@@ -197,7 +197,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
   bool isAskedForOnce(ReadOp read, MapOp producer, const Place &place, size_t numDims) {
     sym::Assumptions assumptions = getAssumptions(read->getParentRegion());
     return assumptions.isLessOrEqual(evaluations(place, numDims),
-                                     sym::product(producer.getDomain()));
+                                     sym::product(producer.getExtents()));
   }
 
   /// Null if every read of `producer` asks for an element that depends on leading map dims alone.
@@ -212,10 +212,10 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
       unsigned leading = 0;
       for (sym::Expr expr : other.getMap().getResults())
         leading = std::max(leading, expr.numDimsUsed());
-      if (leading > map.getDomain().size() || !isAskedForOnce(other, producer, place, leading))
+      if (leading > map.getExtents().size() || !isAskedForOnce(other, producer, place, leading))
         return "its reduction would be computed more than once";
       std::optional<int64_t> rows = evaluations(place, leading).constant();
-      std::optional<int64_t> all = sym::product(map.getDomain()).constant();
+      std::optional<int64_t> all = sym::product(map.getExtents()).constant();
       if (rows && all && *rows < minParallelRows && *all > *rows * shortRow)
         return "too few rows would be left to compute in parallel";
     }

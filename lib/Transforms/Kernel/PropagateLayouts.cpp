@@ -77,7 +77,7 @@ struct PropagateLayouts : kiln::impl::KernelPropagateLayoutsBase<PropagateLayout
 
   /// The order that most of the bytes read are laid out in, if it is another than the written one.
   std::optional<Order> elect(MapOp map) {
-    SmallVector<sym::Expr> domain = map.getDomain();
+    SmallVector<sym::Expr> domain = map.getExtents();
     if (domain.size() < 2)
       return std::nullopt;
     Order written;
@@ -120,7 +120,7 @@ struct PropagateLayouts : kiln::impl::KernelPropagateLayoutsBase<PropagateLayout
   }
 
   void permute(MapOp map, const Order &order, IRRewriter &rewriter) {
-    SmallVector<sym::Expr> domain = map.getDomain(), shape;
+    SmallVector<sym::Expr> domain = map.getExtents(), shape;
     // New dim j is old dim order[j].
     DimSubstitution substitution;
     substitution.sourceDims = substitution.targetDims = domain.size();

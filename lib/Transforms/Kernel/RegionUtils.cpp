@@ -167,7 +167,7 @@ bool kernel::canInline(ReadOp read, MapOp producer) {
 
 /// Whether the read's own check of result `i` of its map is also made by a read of the producer.
 static bool isCheckedInside(ReadOp read, MapOp producer, unsigned i) {
-  sym::Expr size = producer.getDomain()[i];
+  sym::Expr size = producer.getExtents()[i];
   return llvm::any_of(producer.getBody().front().getOps<ReadOp>(), [&](ReadOp inner) {
     SmallVector<sym::Expr> shape =
         sym::getShape(cast<RankedTensorType>(inner.getTensor().getType()));
@@ -186,7 +186,7 @@ static Value expectIndices(RewriterBase &rewriter, ReadOp read, MapOp producer, 
   for (auto [i, expr] : llvm::enumerate(read.getMap().getResults()))
     if (expr.numDimsUsed() > numDims && !isCheckedInside(read, producer, i)) {
       map.results.push_back(expr);
-      bounds.push_back(producer.getDomain()[i]);
+      bounds.push_back(producer.getExtents()[i]);
     }
   if (bounds.empty())
     return value;
@@ -208,7 +208,7 @@ void kernel::inlineRead(RewriterBase &rewriter, ReadOp read, MapOp producer) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(read);
   DimSubstitution substitution;
-  substitution.sourceDims = producer.getDomain().size();
+  substitution.sourceDims = producer.getExtents().size();
   substitution.targetDims = read.getMap().getNumDims() - read.getValues().size();
   substitution.dims = SmallVector<sym::Expr>(read.getMap().getResults());
   substitution.values = SmallVector<Value>(read.getValues());

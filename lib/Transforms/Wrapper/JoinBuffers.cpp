@@ -30,7 +30,7 @@ std::optional<SmallVector<Part>> getParts(kernel::FuncOp func) {
   if (!map || map->getNumResults() != 1)
     return std::nullopt;
   sym::Assumptions known = kernel::getAssumptions(&map.getBody());
-  SmallVector<Expr> domain = map.getDomain(), dims;
+  SmallVector<Expr> domain = map.getExtents(), dims;
   for (unsigned i = 0; i < domain.size(); ++i)
     dims.push_back(Expr::dim(i));
   Expr written = sym::linearize(dims, domain);

@@ -22,7 +22,7 @@ bool isElementwise(kernel::FuncOp func, BlockArgument argument) {
   auto map = dyn_cast<kernel::MapOp>(func.getRoot());
   if (!map)
     return false;
-  SmallVector<sym::Expr> domain = map.getDomain(), dims;
+  SmallVector<sym::Expr> domain = map.getExtents(), dims;
   for (unsigned i = 0; i < domain.size(); ++i)
     dims.push_back(sym::Expr::dim(i));
   sym::Expr written = sym::linearize(dims, domain);

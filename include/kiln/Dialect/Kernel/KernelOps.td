@@ -214,8 +214,6 @@ def Kernel_MapOp : Kernel_Op<"map",
   let assemblyFormat = "attr-dict-with-keyword $body `:` type($results)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The sizes of the dims.
-    llvm::SmallVector<::kiln::sym::Expr> getDomain();
     /// The read that is the whole body, or null: this map is then a view of the read's tensor.
     ReadOp getView();
   }];
@@ -384,10 +382,6 @@ def Kernel_ScanOp : Kernel_Op<"scan",
     `:` type($results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// The sizes of the dims.
-    llvm::SmallVector<::kiln::sym::Expr> getDomain();
-  }];
 }
 
 def Kernel_ScatterOp : Kernel_Op<"scatter",
@@ -465,9 +459,6 @@ def Kernel_SortOp : Kernel_Op<"sort",
     attr-dict-with-keyword $body `:` type($positions) `,` type($keys) `,` type($spare)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    llvm::SmallVector<::kiln::sym::Expr> getDomain();
-  }];
 }
 
 def Kernel_RepeatOp : Kernel_Op<"repeat",

@@ -12,7 +12,7 @@ namespace {
 class MapEmitter {
 public:
   MapEmitter(KernelFrame &frame, kernel::MapOp map, MapPlan mapPlan)
-      : frame(frame), map(map), body(frame, map.getBody()), domain(map.getDomain()),
+      : frame(frame), map(map), body(frame, map.getBody()), domain(map.getExtents()),
         position(domain.size()), plan(std::move(mapPlan)) {}
 
   void emit() {

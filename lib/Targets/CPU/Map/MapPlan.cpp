@@ -32,7 +32,7 @@ constexpr double typicalSteps = 32;
 class MapCost {
 public:
   MapCost(kernel::MapOp map, const CPUInfo &target)
-      : map(map), domain(map.getDomain()), accesses(collectAccesses(map.getBody())) {
+      : map(map), domain(map.getExtents()), accesses(collectAccesses(map.getBody())) {
     nativeLanes = preferredLanes(map.getBody(), target);
     offset = sym::linearize(sym::IndexMap::identity(domain.size()).results, domain);
     for (Operation &op : map.getBody().front())

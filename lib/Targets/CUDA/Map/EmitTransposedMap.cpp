@@ -27,7 +27,7 @@ public:
       : frame(frame), map(map), body(frame, map.getBody()),
         plan(*TransposePlan::make(map, MapDims(map),
                                   getSchedule<TransposedMapScheduleAttr>(frame.func))),
-        domain(map.getDomain()), position(domain.size()) {}
+        domain(map.getExtents()), position(domain.size()) {}
 
   void emit() {
     body.setLanes(1);

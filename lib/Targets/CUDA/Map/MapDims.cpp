@@ -29,7 +29,7 @@ static int64_t countBusyThreads(kernel::MapOp map) {
 
 /// The dims of the map on which each of its values depends.
 static DenseMap<Operation *, llvm::SmallBitVector> findDependences(kernel::MapOp map) {
-  unsigned rank = map.getDomain().size();
+  unsigned rank = map.getExtents().size();
   DenseMap<Operation *, llvm::SmallBitVector> result;
   for (Operation &op : map.getBody().front()) {
     llvm::SmallBitVector dims(rank);
@@ -49,7 +49,7 @@ static DenseMap<Operation *, llvm::SmallBitVector> findDependences(kernel::MapOp
   return result;
 }
 
-MapDims::MapDims(kernel::MapOp map) : domain(map.getDomain()) {
+MapDims::MapDims(kernel::MapOp map) : domain(map.getExtents()) {
   unsigned rank = domain.size();
   auto dependences = findDependences(map);
   llvm::SmallBitVector isRow(rank, true);

@@ -100,7 +100,7 @@ static Bounds getColumnBounds(int64_t rows, int64_t busyBlocks) {
 
 /// Nullopt: the reduction is left as it is.
 static std::optional<Split> findSplit(MapOp map, ReduceOp reduce) {
-  SmallVector<sym::Expr> domain = map.getDomain();
+  SmallVector<sym::Expr> domain = map.getExtents();
   ArrayRef<sym::Expr> extents = reduce.getExtents().getSizes();
   if (extents.empty() || !llvm::all_of(reduce.getResultTypes(), isNumber))
     return std::nullopt;
@@ -166,7 +166,7 @@ static ReduceOp cloneReduce(OpBuilder &builder, ReduceOp reduce, const Split &sp
 
 /// The map of the reduction's parts: its results are what each has accumulated.
 static MapOp makeParts(OpBuilder &builder, MapOp map, ReduceOp reduce, const Split &split) {
-  SmallVector<sym::Expr> domain = map.getDomain(), shape;
+  SmallVector<sym::Expr> domain = map.getExtents(), shape;
   for (unsigned dim : split.dims)
     shape.push_back(domain[dim]);
   unsigned partDim = shape.size();
@@ -204,7 +204,7 @@ static void reduceParts(OpBuilder &builder, MapOp map, ReduceOp reduce, MapOp pa
       ReduceOp::create(builder, loc, reduce.getResultTypes(),
                        sym::ShapeAttr::get(builder.getContext(), ArrayRef<sym::Expr>(split.parts)),
                        reduce.getInit());
-  unsigned rank = map.getDomain().size();
+  unsigned rank = map.getExtents().size();
   sym::IndexMap index{rank + 1, {}};
   for (unsigned dim : split.dims)
     index.results.push_back(sym::Expr::dim(dim));

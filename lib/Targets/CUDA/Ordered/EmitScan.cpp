@@ -22,7 +22,7 @@ static bool isLine(kernel::ScanOp scan, unsigned dim) { return dim != scan.getDi
 /// The sizes of the dims that are not scanned.
 static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
   SmallVector<sym::Expr> extents;
-  for (auto [i, size] : llvm::enumerate(scan.getDomain()))
+  for (auto [i, size] : llvm::enumerate(scan.getExtents()))
     if (isLine(scan, i))
       extents.push_back(size);
   return extents;
@@ -31,7 +31,7 @@ static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
 /// How many parts a line has that start on their own.
 static sym::Expr getNumParts(kernel::ScanOp scan) {
   sym::ExprAttr part = scan.getPartAttr();
-  return part ? scan.getDomain()[scan.getDim()].ceilDiv(part.getValue()) : sym::Expr(1);
+  return part ? scan.getExtents()[scan.getDim()].ceilDiv(part.getValue()) : sym::Expr(1);
 }
 
 bool cuda::isCommutative(kernel::ScanOp scan) {
@@ -61,7 +61,7 @@ static bool mayBeShared(kernel::ScanOp scan) {
 bool cuda::isBlockScan(kernel::ScanOp scan) {
   if (!mayBeShared(scan))
     return false;
-  SmallVector<sym::Expr> domain = scan.getDomain();
+  SmallVector<sym::Expr> domain = scan.getExtents();
   int64_t length = codegen::estimate(domain[scan.getDim()]);
   bool sideBySide = scan.getDim() + 1 != domain.size() && !domain.back().isConstant(1);
   if (sideBySide)
@@ -86,7 +86,7 @@ FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
       return func.emitError("a block has no line of a scan whose elements are combined in order");
     return plan(schedule, givenReason);
   }
-  int64_t length = codegen::estimate(scan.getDomain()[scan.getDim()]);
+  int64_t length = codegen::estimate(scan.getExtents()[scan.getDim()]);
   int64_t threads = warpSize;
   while (threads < mostThreads && threads * usualElements < length)
     threads *= 2;
@@ -98,7 +98,7 @@ namespace {
 class BlockScan {
 public:
   BlockScan(DeviceFrame &frame, kernel::ScanOp scan)
-      : frame(frame), b(frame.builder), loc(frame.loc), scan(scan), domain(scan.getDomain()),
+      : frame(frame), b(frame.builder), loc(frame.loc), scan(scan), domain(scan.getExtents()),
         perThread(getSchedule<ScanScheduleAttr>(frame.func).getElements()), warp(frame, warpSize),
         init(frame, scan.getInit()), body(frame, scan.getBody()),
         combiner(frame, scan.getCombine()), finish(frame, scan.getFinish()), memory(frame, nothing),

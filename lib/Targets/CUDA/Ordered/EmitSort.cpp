@@ -31,14 +31,14 @@ static constexpr int64_t readAtOnce = 4;
 /// The elements that the network has, a power of two; nullopt: too many for shared memory, or not
 /// known.
 static std::optional<int64_t> getWidth(kernel::SortOp sort) {
-  auto length = sort.getDomain().back().constant();
+  auto length = sort.getExtents().back().constant();
   return length && *length <= mostElements
              ? std::optional<int64_t>(llvm::PowerOf2Ceil(std::max<int64_t>(*length, 1)))
              : std::nullopt;
 }
 
 bool cuda::isBlockSort(kernel::SortOp sort) {
-  return sort.getDomain().back().constant().value_or(shortRow) >= shortRow;
+  return sort.getExtents().back().constant().value_or(shortRow) >= shortRow;
 }
 
 /// The places that a row takes in shared memory, and why.
@@ -59,7 +59,7 @@ static int64_t countKept(int64_t first) {
 static LogicalResult verifyPlaces(SortScheduleAttr schedule, kernel::FuncOp func,
                                   kernel::SortOp sort) {
   int64_t places = schedule.getPlaces();
-  auto length = sort.getDomain().back().constant(), first = kernel::getFirst(sort);
+  auto length = sort.getExtents().back().constant(), first = kernel::getFirst(sort);
   if (!places || (length && *length <= places))
     return success();
   if (!first || (places - countKept(*first)) / schedule.getThreads() < readAtOnce)
@@ -71,7 +71,7 @@ FailureOr<KernelPlan> cuda::planSort(kernel::FuncOp func) {
   auto sort = cast<kernel::SortOp>(func.getRoot());
   if (failed(codegen::verifyValueTypes(sort)))
     return failure();
-  sym::Expr rows = sym::product(ArrayRef(sort.getDomain()).drop_back());
+  sym::Expr rows = sym::product(ArrayRef(sort.getExtents()).drop_back());
   if (kernel::ScheduleAttrInterface given = func.getScheduleAttr()) {
     auto schedule = dyn_cast<SortScheduleAttr>(given);
     if (!schedule)
@@ -91,7 +91,7 @@ namespace {
 class BlockSort {
 public:
   BlockSort(DeviceFrame &frame, kernel::SortOp sort)
-      : frame(frame), b(frame.builder), loc(frame.loc), sort(sort), domain(sort.getDomain()),
+      : frame(frame), b(frame.builder), loc(frame.loc), sort(sort), domain(sort.getExtents()),
         body(frame, sort.getBody()) {}
 
   void emit() {

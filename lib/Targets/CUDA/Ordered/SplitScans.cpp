@@ -34,7 +34,7 @@ static std::optional<Split> findSplit(ScanOp scan) {
   // The results of parts are put together in any order.
   if (scan.getPart() || !cuda::isBlockScan(scan) || !cuda::isCommutative(scan))
     return std::nullopt;
-  SmallVector<sym::Expr> domain = scan.getDomain();
+  SmallVector<sym::Expr> domain = scan.getExtents();
   sym::Expr length = domain[scan.getDim()], lines = 1;
   for (auto [i, size] : llvm::enumerate(domain))
     if (i != scan.getDim())
@@ -60,7 +60,7 @@ static std::optional<Split> findSplit(ScanOp scan) {
 /// Dim `i` of the scan is `dims[i]`.
 static DimSubstitution substitute(ScanOp scan, ArrayRef<sym::Expr> dims, unsigned numDims) {
   DimSubstitution substitution;
-  substitution.sourceDims = scan.getDomain().size();
+  substitution.sourceDims = scan.getExtents().size();
   substitution.targetDims = numDims;
   substitution.dims.assign(dims.begin(), dims.end());
   return substitution;
@@ -82,7 +82,7 @@ static sym::IndexMap makeMap(ArrayRef<sym::Expr> results, unsigned numDims) {
 /// The result of each part but the last one.
 static MapOp sumParts(OpBuilder &builder, ScanOp scan, const Split &split) {
   Location loc = scan.getLoc();
-  SmallVector<sym::Expr> shape = scan.getDomain();
+  SmallVector<sym::Expr> shape = scan.getExtents();
   unsigned rank = shape.size(), dim = scan.getDim();
   shape[dim] = split.parts - 1;
   Block &combine = scan.getCombine().front();
@@ -116,7 +116,7 @@ static ScanOp scanParts(OpBuilder &builder, ScanOp scan, MapOp sums) {
   scan.getInit().cloneInto(&parts.getInit(), mapping);
   scan.getCombine().cloneInto(&parts.getCombine(), mapping);
   OpBuilder::InsertionGuard guard(builder);
-  unsigned rank = scan.getDomain().size();
+  unsigned rank = scan.getExtents().size();
   builder.setInsertionPointToStart(&parts.getBody().emplaceBlock());
   Value sum = ReadOp::create(builder, loc, sums.getResult(0), makeMap(getDims(rank), rank));
   YieldOp::create(builder, loc, sum);
@@ -129,7 +129,7 @@ static ScanOp scanParts(OpBuilder &builder, ScanOp scan, MapOp sums) {
 /// Each part of the scan starts from what comes before it.
 static void startParts(OpBuilder &builder, ScanOp scan, ScanOp before, const Split &split) {
   Location loc = scan.getLoc();
-  unsigned rank = scan.getDomain().size(), dim = scan.getDim();
+  unsigned rank = scan.getExtents().size(), dim = scan.getDim();
   scan.setPartAttr(sym::ExprAttr::get(builder.getContext(), split.part));
   Operation *yield = scan.getInit().front().getTerminator();
   OpBuilder::InsertionGuard guard(builder);
