@@ -1,6 +1,6 @@
 // Remarks of passes as lines that people read, or as YAML.
 #include "Remarks.h"
-#include "kiln/Transforms/Remarks.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Remark/RemarkStreamer.h"
 #include "llvm/ADT/StringSet.h"

@@ -1,7 +1,7 @@
 // scaled_dot_product_attention, as kernel.attention; with heads of a size that only the run knows,
 // or very large ones, as two products with a softmax between them.
+#include "kiln/Dialect/Kernel/Builder/AttentionProducts.h"
 #include "kiln/Lowering/Lowering.h"
-#include "kiln/Transforms/Kernel/AttentionProducts.h"
 #include <cmath>
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 // cpu-choose-schedule: decides how the loops of each kernel are run on a CPU.
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln::cpu {

@@ -1,10 +1,10 @@
 // Runs the maps of constants when the model is compiled, each once however often it stands there.
 #include "kiln/Dialect/Kernel/Constants.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
-#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/ThreadPool.h"

@@ -1,9 +1,9 @@
 // cuda-choose-schedule: decides which threads of a GPU run each kernel.
 #include "Codegen/RuntimeStruct.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/TypeSwitch.h"
 

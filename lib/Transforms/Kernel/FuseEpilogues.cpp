@@ -1,8 +1,8 @@
 // Moves a map that reads a product, element by element, into the product's epilogue.
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace kiln {

@@ -1,8 +1,8 @@
 // Replaces reads of a map by its body, where nothing expensive is computed more often for it.
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace kiln {

@@ -1,9 +1,9 @@
 // kernel-pack-contracts: lays out constant right operands of contracts in panels.
 #include "kiln/Dialect/Kernel/Constants.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>

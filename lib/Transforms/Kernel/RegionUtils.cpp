@@ -242,6 +242,59 @@ MapOp kernel::createView(OpBuilder &builder, Location loc, Value tensor, ArrayRe
   return view;
 }
 
+/// Which dim of the tensor that `read` reads walks along `column`, if moving it last would make the
+/// walk consecutive: every index is a dim of its own or constant.
+static std::optional<unsigned> findColumn(kernel::ReadOp read, sym::Expr column) {
+  if (!read.getValues().empty() || read.getMask())
+    return std::nullopt;
+  ArrayRef<sym::Expr> results = read.getMap().getResults();
+  std::optional<unsigned> found;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    if (result == column && !found)
+      found = i;
+    else if (result.dependsOn(column))
+      return std::nullopt;
+  }
+  // Dims of extent 1 behind it do not separate its elements.
+  SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
+  if (!found || sym::product(ArrayRef(shape).drop_front(*found + 1)).isConstant(1))
+    return std::nullopt;
+  return found;
+}
+
+/// `tensor` with dim `dim` moved last, as a view in front of `before`.
+static Value createMoved(Value tensor, unsigned dim, Operation *before) {
+  SmallVector<sym::Expr> shape = sym::getShape(tensor), index;
+  unsigned last = shape.size() - 1;
+  // Element (d0, …) of the view is the tensor's with the last dim put back in its place.
+  for (unsigned i = 0; i <= last; ++i)
+    index.push_back(sym::Expr::dim(i < dim ? i : i == dim ? last : i - 1));
+  std::rotate(shape.begin() + dim, shape.begin() + dim + 1, shape.end());
+  OpBuilder builder(before);
+  return createView(builder, before->getLoc(), tensor, shape, index).getResult(0);
+}
+
+void kernel::moveLast(Operation *op, Region &region, sym::Expr column) {
+  DenseMap<std::pair<Value, unsigned>, Value> packed;
+  region.walk([&](kernel::ReadOp read) {
+    auto constant = read.getTensor().getDefiningOp<kernel::ConstantOp>();
+    if (!constant || constant->hasAttr(kernel::mutatedAttrName))
+      return;
+    std::optional<unsigned> dim = findColumn(read, column);
+    if (!dim)
+      return;
+    Value &view = packed[{constant, *dim}];
+    if (!view)
+      view = createMoved(constant, *dim, op);
+    sym::IndexMap index = read.getMap().getMap();
+    sym::Expr last = index.results[*dim];
+    index.results.erase(index.results.begin() + *dim);
+    index.results.push_back(last);
+    read.getTensorMutable().assign(view);
+    read.setMapAttr(sym::MapAttr::get(read.getContext(), index));
+  });
+}
+
 BodyCost kernel::getCost(Region &body) {
   BodyCost cost;
   body.walk([&](Operation *op) {

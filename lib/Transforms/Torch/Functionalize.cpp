@@ -4,9 +4,9 @@
 #include "Functionalizer.h"
 #include "ViewDecision.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Torch/CallArgs.h"
 #include "kiln/Transforms/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/StringSwitch.h"
 

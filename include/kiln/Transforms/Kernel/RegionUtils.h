@@ -54,6 +54,10 @@ sym::IndexMap identityMap(unsigned rank, unsigned numDims);
 MapOp createView(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value tensor,
                  llvm::ArrayRef<sym::Expr> shape, llvm::ArrayRef<sym::Expr> index);
 
+/// Makes constants that `region` of `op` reads run along `dim`, by views in front of `op` that
+/// constant folding evaluates. To be called where no pass reads through views any more.
+void moveLast(mlir::Operation *op, mlir::Region &region, sym::Expr dim);
+
 /// The cost of computing one element, in rough units of a simple arithmetic op.
 struct BodyCost {
   int64_t arithmetic = 0;     // additions, multiplications, comparisons

@@ -1,7 +1,7 @@
 // cpu-pack-operands: lays out constants that maps and contracts read as vectors want them.
 #include "CPU/Map/MapPlan.h"
 #include "kiln/Targets/CPU/Passes.h"
-#include "kiln/Transforms/Kernel/MoveLast.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUPACKOPERANDS

@@ -1,7 +1,7 @@
 // cuda-expand-attention: makes products of attention that has too many features for a block.
 #include "CUDA/Attention/AttentionKernel.h"
+#include "kiln/Dialect/Kernel/Builder/AttentionProducts.h"
 #include "kiln/Targets/CUDA/Passes.h"
-#include "kiln/Transforms/Kernel/AttentionProducts.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 
 namespace kiln::cuda {

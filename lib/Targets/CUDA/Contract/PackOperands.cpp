@@ -1,7 +1,7 @@
 // cuda-pack-operands: lays out weights so that the steps of products are consecutive.
 #include "CUDA/Contract/ContractPlan.h"
 #include "kiln/Targets/CUDA/Passes.h"
-#include "kiln/Transforms/Kernel/MoveLast.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 
 namespace kiln::cuda {
 #define GEN_PASS_DEF_CUDAPACKOPERANDS

@@ -1,8 +1,8 @@
 // cuda-specialize-kernels: gives products and attention a variant for Hopper.
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "CUDA/Hopper/WarpgroupPlan.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CUDA/Passes.h"
-#include "kiln/Transforms/Remarks.h"
 
 namespace kiln::cuda {
 #define GEN_PASS_DEF_CUDASPECIALIZEKERNELS

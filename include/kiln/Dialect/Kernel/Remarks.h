@@ -1,7 +1,7 @@
 // Remarks of passes on their decisions (docs/debugging.md): MLIR's remarks, in words, with the node
 // that a decision is about. Nothing is put into words unless someone listens.
-#ifndef KILN_TRANSFORMS_REMARKS_H
-#define KILN_TRANSFORMS_REMARKS_H
+#ifndef KILN_DIALECT_KERNEL_REMARKS_H
+#define KILN_DIALECT_KERNEL_REMARKS_H
 
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/Operation.h"
@@ -42,4 +42,4 @@ std::string describeSchedule(kernel::FuncOp kernel);
 
 } // namespace kiln
 
-#endif // KILN_TRANSFORMS_REMARKS_H
+#endif // KILN_DIALECT_KERNEL_REMARKS_H

@@ -1,6 +1,6 @@
 // Attention as products with a softmax between them: for what no kernel of attention computes.
-#ifndef KILN_TRANSFORMS_KERNEL_ATTENTIONPRODUCTS_H
-#define KILN_TRANSFORMS_KERNEL_ATTENTIONPRODUCTS_H
+#ifndef KILN_DIALECT_KERNEL_BUILDER_ATTENTIONPRODUCTS_H
+#define KILN_DIALECT_KERNEL_BUILDER_ATTENTIONPRODUCTS_H
 
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 
@@ -16,4 +16,4 @@ mlir::Value attentionOfProducts(KernelBuilder &kernels, const AttentionSpec &spe
 
 } // namespace kiln::kernel
 
-#endif // KILN_TRANSFORMS_KERNEL_ATTENTIONPRODUCTS_H
+#endif // KILN_DIALECT_KERNEL_BUILDER_ATTENTIONPRODUCTS_H

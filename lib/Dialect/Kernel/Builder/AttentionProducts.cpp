@@ -1,5 +1,5 @@
 // Attention as two products and a softmax.
-#include "kiln/Transforms/Kernel/AttentionProducts.h"
+#include "kiln/Dialect/Kernel/Builder/AttentionProducts.h"
 #include "kiln/Dialect/Kernel/Builder/Softmax.h"
 
 using namespace mlir;

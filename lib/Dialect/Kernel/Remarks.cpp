@@ -1,6 +1,5 @@
 // Remarks of passes, with the node and the Python line that they are about.
-#include "kiln/Transforms/Remarks.h"
-#include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -41,7 +40,7 @@ void kiln::emitRemark(RemarkKind kind, Operation *op, StringRef pass, StringRef 
     return;
   using Arg = remark::detail::Remark::Arg;
   RemarkText said = describe();
-  remark << Arg(remarkWhereKey, torch::describe(loc)) << Arg(remarkTextKey, said.text);
+  remark << Arg(remarkWhereKey, sym::describe(loc)) << Arg(remarkTextKey, said.text);
   if (!said.reason.empty())
     remark << Arg(remarkReasonKey, said.reason);
   if (said.cycles)
