@@ -40,7 +40,7 @@ def layer(path):
 
 
 def includes():
-    """(source, the path below include/kiln or lib that it includes or None where there is none, the include as written)."""
+    """(source, the file that it includes or None where there is none, the include as written)."""
     for top in ("include/kiln", "lib"):
         for source in sorted((ROOT / top).rglob("*")):
             if source.suffix not in (".h", ".cpp"):
@@ -49,13 +49,12 @@ def includes():
                 if text.startswith(("mlir/", "llvm/", "lld/", "fmt/")):
                     continue
                 if text.startswith("kiln/"):
-                    yield source, text.removeprefix("kiln/"), text
+                    yield source, ROOT / "include" / text, text  # or generated at this place
                     continue
                 folder = layer(str(source.relative_to(ROOT / top)))
-                bases = (source.parent, ROOT / "lib" / folder, ROOT / "lib" / folder.split("/")[0])
-                found = next((path.resolve() for base in bases if (path := base / text).exists()), None)
-                inside = found is not None and found.is_relative_to(ROOT / "lib")
-                yield source, str(found.relative_to(ROOT / "lib")) if inside else None, text
+                lib = ROOT / "lib"
+                bases = (source.parent, lib / folder, lib / folder.split("/")[0], lib)
+                yield source, next((path.resolve() for base in bases if (path := base / text).exists()), None), text
 
 
 def main():
@@ -65,8 +64,14 @@ def main():
         place = source.relative_to(ROOT)
         own = layer(str(place).removeprefix("include/kiln/").removeprefix("lib/"))
         if target is None:
-            continue  # generated, or of another part of the project
-        other = layer(target)
+            problems.append(f"{place}: includes {text}, which is not found")
+            continue
+        file = str(target.relative_to(ROOT))
+        if not file.startswith(("include/kiln/", "lib/")):  # another part of the project
+            if str(place).startswith("include/"):
+                problems.append(f"{place}: a public header includes {text}, which is not installed")
+            continue
+        other = layer(file.removeprefix("include/kiln/").removeprefix("lib/"))
         if own == other:
             continue
         edges[own, other] += 1

@@ -1,5 +1,5 @@
 // Constant data as LLVM globals: strings, numbers, addresses, and structs of the runtime.
-#include "Codegen/Globals.h"
+#include "kiln/Codegen/Globals.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
 using namespace mlir;

@@ -1,7 +1,8 @@
 // Every kernel for a CPU begins with these: its arguments, its symbols and the addresses of its
 // buffers.
 #include "kiln/Codegen/KernelFrame.h"
-#include "Codegen/RuntimeStruct.h"
+#include "../../runtime/ir_interface.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

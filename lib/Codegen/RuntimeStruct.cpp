@@ -1,5 +1,5 @@
 // Values of the runtime's C structs as LLVM structs of the same layout.
-#include "Codegen/RuntimeStruct.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 

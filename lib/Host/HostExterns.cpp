@@ -1,7 +1,7 @@
 // Calls of libraries and of C functions: what runtime/extern.h describes, as constant data, and the
 // call in main.
-#include "Codegen/Globals.h"
 #include "HostProgram.h"
+#include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/ADT/SmallSet.h"

@@ -1,6 +1,6 @@
 // The functions that run the program and its nested graphs.
 #include "HostProgram.h"
-#include "Codegen/Globals.h"
+#include "kiln/Codegen/Globals.h"
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Host/Device.h"
 

@@ -6,8 +6,9 @@
 #ifndef KILN_LIB_HOST_HOSTPROGRAM_H
 #define KILN_LIB_HOST_HOSTPROGRAM_H
 
-#include "Codegen/Globals.h"
+#include "../../runtime/ir_interface.h"
 #include "kiln/Codegen/ExprEmitter.h"
+#include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Host/ModelInfo.h"

@@ -1,6 +1,6 @@
 // kiln_rt_program: the description of the model that the runtime reads.
-#include "Codegen/Globals.h"
 #include "HostProgram.h"
+#include "kiln/Codegen/Globals.h"
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Host/Device.h"
 

@@ -1,7 +1,8 @@
 // Kernels compiled into this process and run there, for constant folding.
-#include "Codegen/RuntimeStruct.h"
+#include "../../../runtime/ir_interface.h"
 #include "kiln/Codegen/PassManagers.h"
 #include "kiln/Codegen/Passes.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"

@@ -1,5 +1,6 @@
 // cuda-choose-schedule: decides which threads of a GPU run each kernel.
-#include "Codegen/RuntimeStruct.h"
+#include "../../../runtime/ir_interface.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"

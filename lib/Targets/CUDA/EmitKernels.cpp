@@ -1,5 +1,6 @@
 // cuda-emit-kernels: writes each kernel as a function of a GPU.
-#include "Codegen/RuntimeStruct.h"
+#include "../../../runtime/ir_interface.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"

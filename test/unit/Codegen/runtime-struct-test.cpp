@@ -1,6 +1,7 @@
 // Rows of C structs: which lists of fields are whole, the LLVM types that follow, and the numbers
 // that do not fit.
-#include "Codegen/RuntimeStruct.h"
+#include "../../../runtime/ir_interface.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,6 +1,7 @@
 // The kernel of every model for GPUs that copies a tensor between strides.
 #include "CUDA/Binary/CopyKernel.h"
-#include "Codegen/RuntimeStruct.h"
+#include "../../../../runtime/ir_interface.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Sym/SymDialect.h"
 #include "kiln/Host/Device.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"

@@ -1,6 +1,7 @@
 // The tables that launches read about kernels, and their code, as data of the shared object.
-#include "Codegen/Globals.h"
+#include "../../../../runtime/ir_interface.h"
 #include "kiln/Codegen/ExprEmitter.h"
+#include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Sym/SymDialect.h"
 #include "kiln/Host/Device.h"
 #include "kiln/Targets/CUDA/CUDA.h"

@@ -2,7 +2,8 @@
 #ifndef KILN_LIB_TARGETS_CUDA_HOPPER_PARTIALSUMS_H
 #define KILN_LIB_TARGETS_CUDA_HOPPER_PARTIALSUMS_H
 
-#include "Codegen/RuntimeStruct.h"
+#include "../../../../runtime/ir_interface.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 
 namespace kiln::cuda {

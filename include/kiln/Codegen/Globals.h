@@ -1,8 +1,8 @@
 //===- Globals.h - Constant data in the LLVM dialect ------------*- C++ -*-===//
-#ifndef KILN_LIB_CODEGEN_GLOBALS_H
-#define KILN_LIB_CODEGEN_GLOBALS_H
+#ifndef KILN_CODEGEN_GLOBALS_H
+#define KILN_CODEGEN_GLOBALS_H
 
-#include "Codegen/RuntimeStruct.h"
+#include "kiln/Codegen/RuntimeStruct.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
@@ -49,4 +49,4 @@ private:
 
 } // namespace kiln::codegen
 
-#endif // KILN_LIB_CODEGEN_GLOBALS_H
+#endif // KILN_CODEGEN_GLOBALS_H

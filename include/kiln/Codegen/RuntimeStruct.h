@@ -1,7 +1,8 @@
 //===- RuntimeStruct.h - The C structs of the runtime, as data --*- C++ -*-===//
 //
 // The types of generated data and functions, taken from the headers that the runtime itself is
-// compiled with. A row names each field of its struct once, in the struct's order:
+// compiled with (runtime/ir_interface.h, which whoever names one of its types includes). A row
+// names each field of its struct once, in the struct's order:
 //
 //   makeRow<kiln_rt_symbol>(KILN_FIELD(kiln_rt_symbol, name, globals.string("n")),
 //                           KILN_FIELD(kiln_rt_symbol, min, 1),
@@ -10,10 +11,9 @@
 // A field that is missing, comes twice or is out of order does not compile.
 //
 //===----------------------------------------------------------------------===//
-#ifndef KILN_LIB_CODEGEN_RUNTIMESTRUCT_H
-#define KILN_LIB_CODEGEN_RUNTIMESTRUCT_H
+#ifndef KILN_CODEGEN_RUNTIMESTRUCT_H
+#define KILN_CODEGEN_RUNTIMESTRUCT_H
 
-#include "../../runtime/ir_interface.h"
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cstddef>
@@ -127,4 +127,4 @@ struct RuntimeFunction {
 
 } // namespace kiln::codegen
 
-#endif // KILN_LIB_CODEGEN_RUNTIMESTRUCT_H
+#endif // KILN_CODEGEN_RUNTIMESTRUCT_H
