@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -15,7 +16,94 @@
 #include <mutex>
 
 using namespace llvm;
+using namespace kiln;
 using namespace kiln::codegen;
+
+ArrayRef<CPUNumber> codegen::getCPUNumbers() {
+  static constexpr int64_t many = int64_t(1) << 30;
+  static constexpr CPUNumber numbers[] = {
+      {"vector_bytes", &CPUModel::vectorBytes, 32, 64},
+      {"vector_registers", &CPUModel::vectorRegisters, 8, 32},
+      {"l1", &CPUModel::l1Bytes, 1 << 12, 1 << 20},
+      {"l2", &CPUModel::l2Bytes, 1 << 12, many},
+      {"clock", &CPUModel::clock, 1, many},
+      {"memory_rate", &CPUModel::memoryRate, 1, many},
+      {"fma_units", &CPUModel::fmaUnits, 1, 8},
+      {"fma_latency", &CPUModel::fmaLatency, 1, 8},
+      {"op_rate", &CPUModel::opRate, 1, 64},
+      {"access_cost", &CPUModel::accessCost, 1, many},
+      {"element_cost", &CPUModel::elementCost, 1, many},
+      {"function_cost", &CPUModel::functionCost, 1, many},
+      {"step_cost", &CPUModel::stepCost, 1, many},
+      {"cores", &CPUModel::cores, 1, 4096},
+      {"max_tasks", &CPUModel::maxTasks, 1, many},
+      {"task_time", &CPUModel::taskTime, 1, many},
+      {"task_cycles", &CPUModel::taskCycles, 1, 1 << 20},
+      {"tile_sums", &CPUModel::tileSums, 2, 512},
+      {"short_body", &CPUModel::shortBody, 1, many},
+      {"short_sum", &CPUModel::shortSum, 1, many},
+      {"long_sum", &CPUModel::longSum, 1, many},
+      {"open_sum", &CPUModel::openSum, 1, many},
+      {"fewest_rows", &CPUModel::fewestRows, 1, many},
+      {"many_rows", &CPUModel::manyRows, 1, many},
+      {"epilogue_ops", &CPUModel::epilogueOps, 1, many},
+  };
+  return numbers;
+}
+
+const CPUNumber *codegen::findCPUNumber(StringRef name) {
+  const CPUNumber *found =
+      find_if(getCPUNumbers(), [&](const CPUNumber &number) { return number.name == name; });
+  return found == getCPUNumbers().end() ? nullptr : found;
+}
+
+std::string CPUNumber::check(int64_t number) const {
+  if (number >= least && number <= most)
+    return "";
+  return formatv("{0} = {1}, which has to be {2} to {3}", name, number, least, most);
+}
+
+hash_code codegen::hash_value(const CPUModel &model) {
+  hash_code hash = 0;
+  for (const CPUNumber &number : getCPUNumbers())
+    hash = hash_combine(hash, model.*number.value);
+  return hash;
+}
+
+std::string CPUInfo::check(const CPUModel &model) const {
+  for (const CPUNumber &number : getCPUNumbers())
+    if (std::string problem = number.check(model.*number.value); !problem.empty())
+      return problem;
+  if (!isPowerOf2_64(model.vectorBytes))
+    return formatv("vector_bytes = {0}, which has to be a power of two", model.vectorBytes);
+  if (model.vectorBytes > (avx512 ? 64 : 32) || model.vectorRegisters > (avx512 ? 32 : 16))
+    return formatv("{0} vectors of {1} bytes, of which {2} has no more than {3} of {4}",
+                   model.vectorRegisters, model.vectorBytes, name, avx512 ? 32 : 16,
+                   avx512 ? 64 : 32);
+  if (model.l1Bytes > model.l2Bytes)
+    return formatv("l1 = {0}, which has to be at most l2 = {1}", model.l1Bytes, model.l2Bytes);
+  return "";
+}
+
+/// Puts the numbers of `tuning` in the place of those of `info`.
+static Error tune(CPUInfo &info, StringRef tuning) {
+  SmallVector<StringRef> settings;
+  tuning.split(settings, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef setting : settings) {
+    auto [name, text] = setting.split('=');
+    const CPUNumber *number = findCPUNumber(name);
+    if (!number) {
+      auto names = map_range(getCPUNumbers(), [](const CPUNumber &known) { return known.name; });
+      return createStringError("'" + name + "' is no number of a CPU: expected " +
+                               join(names, ", "));
+    }
+    if (!to_integer(text, info.*number->value, 10))
+      return createStringError("'" + setting + "': expected " + name + "=NUMBER");
+  }
+  if (std::string problem = info.check(info); !problem.empty())
+    return createStringError(problem);
+  return Error::success();
+}
 
 int64_t CPUInfo::lanes(mlir::Type type) const {
   if (!type.isIntOrFloat())
@@ -95,7 +183,7 @@ static Expected<CPUInfo> makeCPUInfo(StringRef cpu) {
   info.avx512vnni = info.avx512 && has("avx512vnni");
   info.fastGather = has("fast-gather");
   info.vectorBytes = info.avx512 ? 64 : 32;
-  info.numVectorRegisters = info.avx512 ? 32 : 16;
+  info.vectorRegisters = info.avx512 ? 32 : 16;
   return info;
 }
 
@@ -123,7 +211,7 @@ Expected<CPUInfo> CPUInfo::getRunnable(StringRef cpu) {
   return isRunnable ? std::move(wanted) : get("native");
 }
 
-Expected<CPUInfo> CPUInfo::get(StringRef cpu) {
+static Expected<CPUInfo> getUntuned(StringRef cpu) {
   if (cpu == "native")
     cpu = getNativeName();
   // Every pass asks for it, and an LLVM target machine takes a millisecond to make.
@@ -135,6 +223,16 @@ Expected<CPUInfo> CPUInfo::get(StringRef cpu) {
   Expected<CPUInfo> info = makeCPUInfo(cpu);
   if (info)
     known[cpu] = *info;
+  return info;
+}
+
+Expected<CPUInfo> CPUInfo::get(StringRef cpu, StringRef tuning) {
+  Expected<CPUInfo> info = getUntuned(cpu);
+  if (!info || tuning.empty())
+    return info;
+  info->tuning = tuning;
+  if (Error problem = tune(*info, tuning))
+    return problem;
   return info;
 }
 

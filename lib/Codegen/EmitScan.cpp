@@ -7,9 +7,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 
-/// Cycles of a step, roughly: those of one element, or of one vector.
-static constexpr double stepCycles = 8;
-
 namespace {
 /// The dims of a scan by the part they play.
 struct ScanDims {
@@ -137,8 +134,8 @@ FailureOr<KernelPlan> codegen::planScan(kernel::FuncOp func, const CPUInfo &targ
       lanes = std::min(lanes, preferredLanes(region, target));
   }
   double vectors = std::ceil(double(estimate(dims.numColumns())) / lanes);
-  double rowCycles = estimate(dims.domain[dims.along]) * vectors * stepCycles;
-  RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes);
+  double rowCycles = estimate(dims.domain[dims.along]) * vectors * double(target.stepCost);
+  RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes, target);
   auto schedule = ScanAttr::get(func.getContext(), tasks.rowBlock, tasks.columnBlock, lanes);
   return planRows(schedule, tasks, rowCycles);
 }

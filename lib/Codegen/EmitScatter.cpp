@@ -9,9 +9,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 
-/// Cycles of a place or of a target, roughly.
-static constexpr double stepCycles = 8;
-
 /// Whether `value`, of a region of a structured op, depends on dim `dim`.
 static bool dependsOnDim(Value value, unsigned dim) {
   Operation *op = value.getDefiningOp();
@@ -222,8 +219,8 @@ FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &t
   double vectors = std::ceil(double(estimate(dims.numColumns())) / lanes);
   double rowCycles = (double(estimate(sym::product(dims.targetExtents()))) +
                       double(estimate(sym::product(dims.placeExtents())))) *
-                     vectors * stepCycles;
-  RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes);
+                     vectors * double(target.stepCost);
+  RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes, target);
   auto schedule = ScatterAttr::get(func.getContext(), tasks.rowBlock, tasks.columnBlock, lanes);
   return planRows(schedule, tasks, rowCycles);
 }

@@ -16,8 +16,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 
-/// Cycles of one element in one pass.
-static constexpr double mergeCycles = 8;
 /// Rows of as many elements are sorted by digits.
 static constexpr int64_t longRow = 64;
 /// Among those, the ones with keys that take twice as many passes, all over memory, are as short as
@@ -357,8 +355,8 @@ FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &targ
     return KernelPlan{schedule, numRows.ceilDiv(schedule.getRows())};
   }
   double length = std::max<int64_t>(2, estimate(domain.back()));
-  double rowCycles = length * (first ? 1 : std::log2(length)) * mergeCycles;
-  RowTasks tasks = RowTasks::make(numRows, 1, rowCycles, 1);
+  double rowCycles = length * (first ? 1 : std::log2(length)) * double(target.stepCost);
+  RowTasks tasks = RowTasks::make(numRows, 1, rowCycles, 1, target);
   int64_t lanes = std::min<int64_t>(preferredLanes(sort.getBody(), target), target.vectorBytes / 8);
   SortAttr schedule = getSortSchedule(sort, tasks.rowBlock, lanes);
   return planRows(schedule, tasks, rowCycles);

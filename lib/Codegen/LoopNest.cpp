@@ -101,23 +101,26 @@ void codegen::emitVectorLoop(KernelFrame &frame, sym::Expr first, sym::Expr end,
   body(base, emitTailMask(frame, base, end, lanes));
 }
 
-int64_t codegen::chooseRowBlock(sym::Expr numRows, double rowCycles) {
-  double rows = std::ceil(minTaskCycles / std::max(rowCycles, 1.0));
+int64_t codegen::chooseRowBlock(sym::Expr numRows, double rowCycles, const CPUInfo &target) {
+  auto taskCycles = double(target.taskCycles);
+  double rows = std::ceil(taskCycles / std::max(rowCycles, 1.0));
   // As many equal blocks as the work allows.
   if (std::optional<int64_t> count = numRows.constant()) {
-    double blocks = std::max(1.0, std::floor(*count * rowCycles / minTaskCycles));
+    double blocks = std::max(1.0, std::floor(*count * rowCycles / taskCycles));
     rows = std::ceil(*count / blocks);
   }
   return std::max<int64_t>(1, rows);
 }
 
-RowTasks RowTasks::make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes) {
+RowTasks RowTasks::make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes,
+                        const CPUInfo &target) {
   RowTasks tasks{numRows, numColumns};
-  if (rowCycles > maxRowCycles && !numColumns.isConstant(1)) {
-    int64_t part = std::max<int64_t>(1, estimate(numColumns) * (minTaskCycles / rowCycles));
+  if (rowCycles > target.maxRowCycles() && !numColumns.isConstant(1)) {
+    int64_t part =
+        std::max<int64_t>(1, estimate(numColumns) * (double(target.taskCycles) / rowCycles));
     tasks.columnBlock = llvm::alignTo(part, lanes);
   } else {
-    tasks.rowBlock = chooseRowBlock(numRows, rowCycles);
+    tasks.rowBlock = chooseRowBlock(numRows, rowCycles, target);
   }
   return tasks;
 }

@@ -18,6 +18,8 @@ static void addCleanup(OpPassManager &pm) {
 
 void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
                             const KernelStageOptions &options) {
+  // Constants are folded on the host, whatever the target is.
+  pm.addPass(cpu::createCpuSetTarget({target.getHost().name, target.getHost().tuning}));
   addCleanup(pm);
   // Before anything else is done to a graph that may go away.
   pm.addPass(createKernelBatchLoops());
@@ -30,7 +32,6 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   // it.
   cpu::CpuFoldConstantsOptions fold;
   fold.jobs = options.jobs;
-  fold.cpu = target.getHost().name;
   pm.addPass(cpu::createCpuFoldConstants(fold));
   // Again: what has been folded is a constant, too.
   pm.addPass(createKernelSinkConstants());

@@ -42,7 +42,8 @@ def test_help_and_version(tool):
     [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
     ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--int4-layout=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],
     ["MODEL", "MODEL"], ["MODEL", "--debug-print=9"], ["MODEL", "-o"], ["MODEL", "-o", "MODEL"], ["MODEL", "--extern=nonsense"],
-    ["MODEL", "--target=cuda", "--gpu-arch="], ["MODEL", "--remarks-filter=("]])
+    ["MODEL", "--target=cuda", "--gpu-arch="], ["MODEL", "--remarks-filter=("], ["MODEL", "--cpu-tune=l2"], ["MODEL", "--cpu-tune=l4=1"],
+    ["MODEL", "--cpu-tune=cores=0"], ["MODEL", "--cpu-tune=l2=1} tf32=true"], ["MODEL", "--target=cuda", "--cpu-tune=l2=1048576"]])
 def test_bad_options(small_mlp, tmp_path, arguments):
     arguments = [small_mlp.archive if argument == "MODEL" else argument for argument in arguments]
     before = small_mlp.archive.read_bytes()
@@ -213,6 +214,22 @@ def test_cpu_levels(small_mlp, compile_file):
     assert "%ymm" in code and "%zmm" not in code
     x = torch.randn(3, 6)
     torch.testing.assert_close(kiln.load(output)(x), small_mlp.module(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_cpu_tune(small_mlp, tmp_path, compile_file):
+    """Numbers of the CPU that are named on the command line are in the IR, and change plans; the model computes the same."""
+    tuned = ("--cpu=x86-64-v3", "--cpu-tune=l1=16384,l2=65536,tile_sums=2,fma_units=1")
+    texts = []
+    for options in (tuned[:1], tuned):
+        process = run_tool("aot-compile", small_mlp.archive, "--emit=wrapper", "-o", "-", *options)
+        assert process.returncode == 0, process.stderr
+        texts.append(process.stdout)
+    assert 'cpu.target = #cpu.target<cpu = "x86-64-v3", ' in texts[0] and "l1 = 32768, l2 = 1048576," in texts[0]
+    assert "l1 = 16384, l2 = 65536," in texts[1]
+    schedules = [re.findall(r"schedule = (#\S+<.*?>)", text) for text in texts]
+    assert len(schedules[0]) == len(schedules[1]) and schedules[0] != schedules[1]
+    x = torch.randn(3, 6)
+    torch.testing.assert_close(kiln.load(compile_file(*tuned))(x), small_mlp.module(x).detach(), rtol=1e-5, atol=1e-5)
 
 
 def test_native_cpu_of_tests(tmp_path):

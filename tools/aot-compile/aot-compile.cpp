@@ -49,6 +49,9 @@ cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("cpu|cuda"
 cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
                              cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
                                       "native; default: native, for GPUs x86-64-v3"));
+cl::opt<std::string> cpuTune("cpu-tune", cl::value_desc("numbers"), cl::cat(category),
+                             cl::desc("numbers that kernels are planned with, in the place of the "
+                                      "CPU's: l2=2097152,clock=4000 (--target=cpu)"));
 cl::opt<std::string> gpuArch("gpu-arch", cl::value_desc("list"), cl::cat(category),
                              cl::desc("sm_80,sm_90,...: one cubin each, and PTX of the newest "
                                       "(--target=cuda)"));
@@ -247,6 +250,8 @@ Expected<CompileOptions> getOptions() {
        std::initializer_list<const cl::Option *>{&gpuArch, &gpuTune, &ptxas, &tf32})
     if (target != "cuda" && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is for --target=cuda");
+  if (target != "cpu" && cpuTune.getNumOccurrences())
+    return error("--cpu-tune is for --target=cpu");
   if (Error problem = checkUnsupported())
     return problem;
   if (Error problem = getOutputOptions(options))
@@ -266,6 +271,11 @@ Expected<CompileOptions> getOptions() {
   if (target == "cuda" && !cpuName.getNumOccurrences() &&
       llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86())
     options.cpu = "x86-64-v3";
+  if (!cpuTune.empty()) {
+    if (Expected<codegen::CPUInfo> tuned = codegen::CPUInfo::get(options.cpu, cpuTune); !tuned)
+      return error("--cpu-tune: " + toString(tuned.takeError()));
+    options.target = "cpu{tune=" + cpuTune + "}";
+  }
   if (StringRef(jobs).getAsInteger(10, options.jobs) || options.jobs > 1024)
     return error("--jobs=" + jobs + ": expected a number up to 1024");
   unsigned number;

@@ -53,7 +53,8 @@ struct RowTasks {
   int64_t columnBlock = 0; // 0: a task has whole rows
 
   /// For rows that take about `rowCycles`; blocks of columns are multiples of `lanes`.
-  static RowTasks make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes);
+  static RowTasks make(sym::Expr numRows, sym::Expr numColumns, double rowCycles, int64_t lanes,
+                       const CPUInfo &target);
   sym::Expr grid() const;
   /// Emits the loop over this task's rows.
   void emit(KernelFrame &frame, int64_t lanes,
@@ -61,12 +62,8 @@ struct RowTasks {
                 body) const;
 };
 
-/// Cycles that a task should last at least, a few microseconds: a launch costs about one.
-constexpr double minTaskCycles = 16384;
-/// Beyond this a single row is split.
-constexpr double maxRowCycles = 4 * minTaskCycles;
 /// Rows of a task.
-int64_t chooseRowBlock(sym::Expr numRows, double rowCycles);
+int64_t chooseRowBlock(sym::Expr numRows, double rowCycles, const CPUInfo &target);
 
 /// A reduction of at most this many iterations inside a loop in vectors is unrolled.
 inline constexpr int64_t maxUnrolledReduction = 64;

@@ -10,25 +10,28 @@ using namespace kiln::cpu;
 
 namespace {
 
-struct Options : PassPipelineOptions<Options> {};
+struct Options : PassPipelineOptions<Options> {
+  Option<std::string> tune{*this, "tune", llvm::cl::desc("numbers in the place of the CPU's"),
+                           llvm::cl::init("")};
+};
 
 class CPUTarget : public Target {
 public:
   explicit CPUTarget(codegen::CPUInfo cpu) : Target("cpu", std::move(cpu)) {}
 
   void buildPrepareKernels(OpPassManager &pm) const override {
-    int64_t vectorBytes = getHost().vectorBytes;
-    pm.addPass(createCpuPadWindows({vectorBytes}));
+    pm.addPass(createCpuPadWindows());
     KernelPackContractsOptions pack;
-    pack.vectorBytes = vectorBytes;
-    pack.registers = getHost().numVectorRegisters;
+    pack.vectorBytes = getHost().vectorBytes;
+    pack.registers = getHost().vectorRegisters;
     pm.addPass(createKernelPackContracts(pack));
     pm.addPass(createKernelReadPackedRows());
-    pm.addPass(createCpuPackOperands({vectorBytes}));
+    pm.addPass(createCpuPackOperands());
   }
 
   void buildScheduleKernels(OpPassManager &pm) const override {
-    pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({getHost().name}));
+    pm.addPass(createCpuSetTarget({getHost().name, getHost().tuning}));
+    pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule());
   }
 
   llvm::Expected<Objects> compileKernels(ModuleOp module,
@@ -49,7 +52,10 @@ void cpu::registerCPUTarget() {
     llvm::Expected<std::unique_ptr<Options>> options = parseTargetOptions<Options>(text);
     if (!options)
       return options.takeError();
-    return std::make_unique<CPUTarget>(std::move(cpu));
+    llvm::Expected<codegen::CPUInfo> tuned = codegen::CPUInfo::get(cpu.name, (*options)->tune);
+    if (!tuned)
+      return tuned.takeError();
+    return std::make_unique<CPUTarget>(std::move(*tuned));
   };
   target.registerDialects = [](DialectRegistry &registry) {
     codegen::registerTranslations(registry);

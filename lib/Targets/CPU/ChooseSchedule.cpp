@@ -31,28 +31,23 @@ namespace {
 struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
   using CpuChooseScheduleBase::CpuChooseScheduleBase;
 
-  LogicalResult initialize(MLIRContext *context) override {
-    llvm::Expected<CPUInfo> info = CPUInfo::get(cpu);
-    if (!info)
-      return emitError(UnknownLoc::get(context), llvm::toString(info.takeError()));
-    target = *info;
-    return success();
-  }
-
   void runOnOperation() override {
     kernel::FuncOp func = getOperation();
     if (kernel::LaunchAttr launch = func.getLaunchAttr(); launch && launch.getThreads())
       return; // planned for a device
+    FailureOr<CPUInfo> target = getTarget(func);
+    if (failed(target))
+      return signalPassFailure();
     Operation *root = func.getRoot();
     using Planned = FailureOr<KernelPlan>;
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
-                    .Case([&](kernel::MapOp) { return planMap(func, target); })
-                    .Case([&](kernel::ContractOp) { return planContract(func, target); })
-                    .Case([&](kernel::AttentionOp) { return planAttention(func, target); })
-                    .Case([&](kernel::ScanOp) { return planScan(func, target); })
-                    .Case([&](kernel::ScatterOp) { return planScatter(func, target); })
-                    .Case([&](kernel::SortOp) { return planSort(func, target); })
-                    .Case([&](kernel::RepeatOp) { return planRepeat(func, target); })
+                    .Case([&](kernel::MapOp) { return planMap(func, *target); })
+                    .Case([&](kernel::ContractOp) { return planContract(func, *target); })
+                    .Case([&](kernel::AttentionOp) { return planAttention(func, *target); })
+                    .Case([&](kernel::ScanOp) { return planScan(func, *target); })
+                    .Case([&](kernel::ScatterOp) { return planScatter(func, *target); })
+                    .Case([&](kernel::SortOp) { return planSort(func, *target); })
+                    .Case([&](kernel::RepeatOp) { return planRepeat(func, *target); })
                     .Default([](Operation *) -> Planned { llvm_unreachable("verified"); });
     if (failed(plan))
       return signalPassFailure();
@@ -67,8 +62,6 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
     emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
                [&] { return RemarkText{describeSchedule(func), plan->reason, plan->cycles}; });
   }
-
-  CPUInfo target;
 };
 
 } // namespace

@@ -37,15 +37,11 @@ namespace {
 struct EmitKernels : kiln::cpu::impl::CpuEmitKernelsBase<EmitKernels> {
   using CpuEmitKernelsBase::CpuEmitKernelsBase;
 
-  LogicalResult initialize(MLIRContext *context) override {
-    llvm::Expected<CPUInfo> info = CPUInfo::get(cpu);
-    if (!info)
-      return emitError(UnknownLoc::get(context), llvm::toString(info.takeError()));
-    target = *info;
-    return success();
-  }
-
   void runOnOperation() override {
+    FailureOr<CPUInfo> known = getTarget(getOperation());
+    if (failed(known))
+      return signalPassFailure();
+    target = *known;
     std::mutex mutex;
     std::map<std::string, KernelFrame::Callee>
         callees; // in an order that does not depend on threads

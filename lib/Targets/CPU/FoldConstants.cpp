@@ -178,7 +178,12 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     SymbolTable symbols(getOperation());
     SmallVector<FuncOp> kernelOf = createKernels(maps, *kernels, symbols);
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-    llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create(cpu);
+    FailureOr<codegen::CPUInfo> target = cpu::getTarget(getOperation());
+    if (failed(target))
+      return failure();
+    if (Attribute given = getOperation()->getAttr(cpu::targetAttrName))
+      (*kernels)->setAttr(cpu::targetAttrName, given);
+    llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create(target->name);
     if (!jit)
       return fail(jit.takeError());
     codegen::ObjectOptions options;

@@ -57,12 +57,17 @@ llvm::Expected<std::unique_ptr<KernelJit>> KernelJit::create(StringRef cpu) {
 llvm::Error KernelJit::add(ModuleOp module, const ObjectOptions &options) {
   OwningOpRef<ModuleOp> planned = ModuleOp::create(module.getLoc());
   (*planned)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
+  // The program may be for a CPU that this machine is not.
+  auto target = module->getAttrOfType<TargetAttr>(targetAttrName);
+  if (target && target.getCpu() != impl->target.name)
+    (*planned)->removeAttr(targetAttrName);
   OpBuilder builder(planned->getBodyRegion());
   for (auto func : module.getOps<kernel::FuncOp>())
     builder.clone(*func);
   PassManager pm(module.getContext());
+  pm.addPass(createCpuSetTarget({impl->target.name, impl->target.tuning}));
   buildSimplifyBodiesPipeline(pm);
-  pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({impl->target.name}));
+  pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule());
   if (failed(applyCommandLine(pm, options.timing)) || failed(pm.run(*planned)))
     return llvm::createStringError("internal error: cannot plan the kernels");
   for (auto func : planned->getOps<kernel::FuncOp>())

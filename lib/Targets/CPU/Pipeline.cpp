@@ -15,7 +15,7 @@ using namespace kiln::codegen;
 using namespace kiln::cpu;
 
 void cpu::buildLowerKernelsPipeline(OpPassManager &pm, const CPUInfo &target) {
-  pm.addPass(createCpuEmitKernels({target.name}));
+  pm.addPass(createCpuEmitKernels());
   // Polynomials have many constants and common parts.
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCodegenExpandMath({target.avx512, /*gpu=*/false}));
   pm.addNestedPass<LLVM::LLVMFuncOp>(createCSEPass());
@@ -28,6 +28,8 @@ namespace {
 struct PipelineOptions : PassPipelineOptions<PipelineOptions> {
   Option<std::string> cpu{*this, "cpu", llvm::cl::desc("LLVM's name of the CPU, or `native`"),
                           llvm::cl::init("native")};
+  Option<std::string> tune{*this, "tune", llvm::cl::desc("numbers in the place of the CPU's"),
+                           llvm::cl::init("")};
 };
 } // namespace
 
@@ -35,11 +37,12 @@ void cpu::registerCPUPipelines() {
   PassPipelineRegistration<PipelineOptions>(
       "cpu-lower-kernels", "Kernels to functions in the LLVM dialect",
       [](OpPassManager &pm, const PipelineOptions &options) {
-        llvm::Expected<CPUInfo> target = CPUInfo::get(options.cpu);
+        llvm::Expected<CPUInfo> target = CPUInfo::get(options.cpu, options.tune);
         if (!target)
           llvm::reportFatalUsageError(target.takeError());
+        pm.addPass(createCpuSetTarget({target->name, target->tuning}));
         buildSimplifyBodiesPipeline(pm);
-        pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule({target->name}));
+        pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule());
         buildLowerKernelsPipeline(pm, *target);
       });
 }

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}))' --split-input-file --verify-diagnostics
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule))' --split-input-file --verify-diagnostics
 
 kernel.func @type(%x: tensor<8xf128>) -> tensor<8xf128> {
   %y = kernel.map {

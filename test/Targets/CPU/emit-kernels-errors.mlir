@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --cpu-emit-kernels=cpu=x86-64-v3 --verify-diagnostics
+// RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v3 --cpu-emit-kernels --verify-diagnostics
 
 // expected-error@+1 {{has no schedule: run cpu-choose-schedule first}}
 kernel.func @unscheduled(%x: tensor<8xf32>) -> tensor<8xf32> {

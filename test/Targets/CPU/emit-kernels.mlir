@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}),cpu-emit-kernels{cpu=x86-64-v4})' --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule),cpu-emit-kernels)' --split-input-file | FileCheck %s
 
 // Whole vectors in a loop, then a masked tail.
 // CHECK-LABEL: llvm.func @tail(

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}),cpu-emit-kernels{cpu=x86-64-v4})' --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule),cpu-emit-kernels)' --split-input-file | FileCheck %s
 
 // Lanes' places are computed in 32 bits where the range of s0 allows it, since a register holds twice as many of them.
 // CHECK-LABEL: llvm.func @short

@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}),cpu-emit-kernels{cpu=x86-64-v4})' | FileCheck %s
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule),cpu-emit-kernels)' | FileCheck %s
 
 // The host has computed s0 floordiv s1: it is number 2 in the table of symbols, and s0 and s1 are not needed here.
 // CHECK-LABEL: llvm.func @named

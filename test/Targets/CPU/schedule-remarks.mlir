@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(kernel.func(cpu-choose-schedule{cpu=x86-64-v4}))' --remarks-filter=cpu-choose-schedule -o /dev/null 2>&1 | FileCheck %s
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule))' --remarks-filter=cpu-choose-schedule -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: cpu-choose-schedule | Function=bias
 // CHECK-SAME: Cycles={{[1-9][0-9]*}}, Reason="one element at a time would take {{[1-9][0-9]*}} cycles", Remark="kernel @bias: #cpu.map<

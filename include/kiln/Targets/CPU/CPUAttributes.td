@@ -1,4 +1,4 @@
-// Schedules of the CPU target: one attribute for each way to run a structured op.
+// The CPU target's attributes: CPUs, and a schedule for each way to run a structured op.
 #ifndef KILN_TARGETS_CPU_CPUATTRIBUTES_TD
 #define KILN_TARGETS_CPU_CPUATTRIBUTES_TD
 
@@ -13,11 +13,63 @@ def CPU_Dialect : Dialect {
   let cppNamespace = "::kiln::cpu";
   let summary = "How kernels are run on CPUs";
   let description = [{
-    Attributes only: each is the `schedule` of a `kernel.func`. `cpu-choose-schedule` sets one where there is
-    none, and `cpu-emit-kernels` writes the code that it describes. Schedules of the ordered ops are in
-    the `codegen` dialect.
+    Attributes only. One is the CPU that a module is for; each of the others is the `schedule` of a
+    `kernel.func`. `cpu-choose-schedule` sets one where there is none, and `cpu-emit-kernels` writes the code
+    that it describes. Schedules of the ordered ops are in the `codegen` dialect.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+}
+
+def CPU_TargetAttr : AttrDef<CPU_Dialect, "Target"> {
+  let mnemonic = "target";
+  let summary = "the CPU that kernels are planned for";
+  let description = [{
+    `#cpu.target<cpu = "x86-64-v4", l2 = 2097152>`
+
+    The name of a CPU, and every number about it that planners and the passes that lay out operands depend
+    on. A module has it as `cpu.target`; without, kernels are planned for the machine that compiles them.
+    Numbers that are not given are those that are known of the CPU; all of them are printed. `--cpu-tune`
+    has the same names.
+
+    What the CPU is:
+
+    - `cpu`: LLVM's name of it, a level, or `native`. Its instruction sets follow from that.
+    - `vector_bytes`, `vector_registers`: of the registers that kernels use.
+    - `l1`, `l2`: bytes of a core's data caches.
+    - `clock`: in MHz.
+    - `memory_rate`: what one core reads from memory, in MB a second.
+    - `fma_units`, `fma_latency`: multiplications of vectors that begin in a cycle, and the cycles that one takes.
+    - `op_rate`: other operations on vectors that begin in a cycle.
+    - `access_cost`: cycles of a vector that is read or written, mostly in level 2 cache; `element_cost`: those
+      of one element of a gather; `function_cost`: those of a function that becomes a polynomial, of a
+      vector; `step_cost`: those of an element, or of a vector, in ops with an order (scans, scatters, sorts).
+    - `cores`: those that are to have work, where there is enough.
+
+    What has been found to be best on it:
+
+    - `max_tasks`: of a product. `task_time`: of a task of products or attention, in microseconds.
+      `task_cycles`: the least that a task of anything else takes; a launch takes some thousand.
+    - `tile_sums`: vectors of sums that a tile of products keeps in registers: more are no faster.
+    - `short_body`: cycles of a map's body below which it does not hide its own latencies, so that two
+      vectors are computed together.
+    - `short_sum`: steps of a sum that is over before a fetch of the next panel would have come; `long_sum`:
+      steps beside which code that tiles share does not cost anything; `open_sum`: the most steps that are
+      made at a time of a sum of unknown length.
+    - `fewest_rows`: of a block of products, if their number is unknown; `many_rows`: those for which
+      reading all of the right operand again does not count.
+    - `epilogue_ops`: the most operations of all sums of a tile whose epilogue is written out for registers.
+
+    Constraints. (C1) The CPU is known, and has AVX2. (C2) Each number is in its range. (C3) There are no more
+    vectors, and no wider ones, than the CPU has. (C4) Level 2 cache is no smaller than level 1.
+  }];
+  let parameters = (ins StringRefParameter<"name">:$cpu, "::kiln::codegen::CPUModel":$model);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// All that is known of the CPU, with these numbers.
+    ::kiln::codegen::CPUInfo getInfo() const;
+  }];
 }
 
 class CPU_ScheduleAttr<string name, string mnemonic_>

@@ -1,7 +1,8 @@
-// The cpu dialect: schedules of kernels on CPUs (CPUAttributes.td).
+// The cpu dialect: CPUs, and schedules of kernels on them (CPUAttributes.td).
 #ifndef KILN_TARGETS_CPU_CPUDIALECT_H
 #define KILN_TARGETS_CPU_CPUDIALECT_H
 
+#include "kiln/Codegen/CPUInfo.h"
 #include "kiln/Codegen/CodegenDialect.h"
 
 #include "kiln/Targets/CPU/CPUDialect.h.inc"
@@ -9,5 +10,16 @@
 
 #define GET_ATTRDEF_CLASSES
 #include "kiln/Targets/CPU/CPUAttributes.h.inc"
+
+namespace kiln::cpu {
+
+/// The attribute of a module that says which CPU its kernels are planned for.
+constexpr llvm::StringLiteral targetAttrName = "cpu.target";
+
+/// The CPU that the kernels of the module around `op` are planned for. Fails, with an error on
+/// `op`, if nothing says so and no code is generated for this machine.
+mlir::FailureOr<codegen::CPUInfo> getTarget(mlir::Operation *op);
+
+} // namespace kiln::cpu
 
 #endif // KILN_TARGETS_CPU_CPUDIALECT_H

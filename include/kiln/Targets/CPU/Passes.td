@@ -5,9 +5,18 @@
 
 include "mlir/Pass/PassBase.td"
 
-defvar CpuOption = [
-  Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the CPU, or `native`">
-];
+def CpuSetTarget : Pass<"cpu-set-target", "::mlir::ModuleOp"> {
+  let summary = "Say which CPU kernels are planned for";
+  let description = [{
+    Sets the module's `cpu.target`, unless it has one, to what is known of a CPU. The passes that lay out operands
+    read it, and so do planners and emitters.
+  }];
+  let options = [
+    Option<"cpu", "cpu", "std::string", "\"native\"", "LLVM's name of the CPU, a level, or `native`">,
+    Option<"tune", "tune", "std::string", "\"\"", "numbers in the place of the CPU's, `l2=2097152,clock=4000`">
+  ];
+  let dependentDialects = ["::kiln::cpu::CPUDialect"];
+}
 
 def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
   let summary = "Run the maps that depend on constants alone, and keep their results";
@@ -22,7 +31,7 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
     A view of a constant is left to its readers unless `views` is set: then nobody reads through
     views any more, and what is left of them (packed operands of contracts) is data.
   }];
-  let options = CpuOption # [
+  let options = [
     Option<"views", "views", "bool", "false", "fold views, and maps that read nothing, too">,
     Option<"jobs", "jobs", "unsigned", "0", "threads; 0: one for each core">
   ];
@@ -38,9 +47,6 @@ def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
     that are dequantized where they are used), the columns become the last dim of the constant that it reads.
     Must run after all passes that read through views.
   }];
-  let options = [
-    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
-  ];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
@@ -53,9 +59,6 @@ def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
     the padding, and the contract reads it in place. This is not done if copying each row's window is cheap
     beside the products, that is with many columns and runs of elements that fill vectors.
   }];
-  let options = [
-    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">
-  ];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
@@ -66,7 +69,6 @@ def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
     follows from it: `launch`. A schedule with which the kernel cannot be run is an error. A remark says why
     each schedule was chosen (`kiln-opt --remarks-filter=cpu-choose-schedule`).
   }];
-  let options = CpuOption;
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect", "::kiln::cpu::CPUDialect"];
 }
 
@@ -76,7 +78,6 @@ def CpuEmitKernels : Pass<"cpu-emit-kernels", "::mlir::ModuleOp"> {
     Every `kernel.func` becomes an `llvm.func` of type `kiln_rt_kernel` whose body is loops (scf) over
     scalars and vectors (arith, math, vector) and memory accesses through pointers (llvm).
   }];
-  let options = CpuOption;
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::arith::ArithDialect", "::mlir::complex::ComplexDialect",
     "::mlir::math::MathDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"

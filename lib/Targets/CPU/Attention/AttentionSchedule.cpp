@@ -12,17 +12,17 @@ using namespace kiln::cpu;
 
 /// Largest head size; scratch memory grows with it.
 static constexpr int64_t maxDepth = 4096;
-/// Keys of a block: 128 keys by 32 queries of scores are 16 KiB.
-static constexpr int64_t usualBlockKeys = 128;
-/// The most rows of a tile: with two vectors of columns, more are no faster.
-static constexpr int64_t tallest = 12;
-/// For one query: as many sums at once as hide an FMA's latency, and a few keys where the values
-/// are short.
-static constexpr int64_t sumsAtOnce = 8, keysAtOnce = 4;
-/// Assumed for the cost model, in cycles a second.
-static constexpr double clockRate = 3e9;
-/// Keys of a block for one query: few rescalings, and scores that stay in level 1 cache.
-static constexpr int64_t queryBlockKeys = 512;
+/// Keys that are read together for one query where the values are short.
+static constexpr int64_t keysAtOnce = 4;
+
+/// Keys of a block: scores of two vectors of queries, of 64 bytes each, take half of level 1 cache.
+static int64_t getBlockKeys(const CPUInfo &target) { return target.l1Bytes / 2 / (2 * 64); }
+
+/// Keys of a block for one query: few rescalings, and scores (of f32) that take a sixteenth of
+/// level 1 cache.
+static int64_t getQueryBlockKeys(const CPUInfo &target, int64_t lanes) {
+  return std::max<int64_t>(llvm::alignDown(target.l1Bytes / 16 / 4, lanes), lanes);
+}
 
 static int64_t alignToLine(int64_t bytes) { return llvm::alignTo(bytes, 64); }
 
@@ -161,16 +161,17 @@ static int64_t chooseKeyTile(sym::Expr n, bool causal, int64_t most) {
   return std::min(best, *keys);
 }
 
-/// Panels of a task. As for contracts: tasks of about 100 µs; at least eight.
-static int64_t chooseBlockPanels(const AttentionLayout &layout, double panelSeconds) {
+/// Panels of a task, which lasts as long as those of contracts; at least one task for each core.
+static int64_t chooseBlockPanels(const AttentionLayout &layout, double panelSeconds,
+                                 const CPUInfo &target) {
   kernel::AttentionOp op = layout.op;
   int64_t panels = std::max<int64_t>(estimate(layout.numPanels()), 1), batch = 1;
   for (sym::Expr size : op.getBatch().getSizes())
     batch *= std::clamp<int64_t>(estimate(size), 1, 1 << 20);
-  constexpr int64_t mostPanels = 8, fewestTasks = 8;
-  auto blockPanels = static_cast<int64_t>(100e-6 / panelSeconds);
+  constexpr int64_t mostPanels = 8;
+  auto blockPanels = static_cast<int64_t>(target.taskSeconds() / panelSeconds);
   blockPanels = std::clamp<int64_t>(blockPanels, 1, mostPanels);
-  blockPanels = std::min(blockPanels, std::max<int64_t>(panels * batch / fewestTasks, 1));
+  blockPanels = std::min(blockPanels, std::max<int64_t>(panels * batch / target.cores, 1));
   // Even shares.
   return llvm::divideCeilSigned(panels, llvm::divideCeilSigned(panels, blockPanels));
 }
@@ -178,23 +179,25 @@ static int64_t chooseBlockPanels(const AttentionLayout &layout, double panelSeco
 static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {
   kernel::AttentionOp op = layout.op;
   layout.vectors = estimate(layout.m) <= layout.lanes ? 1 : 2;
+  // With two vectors of columns, more rows are no faster.
+  int64_t tallest = target.tileSums / 2;
   int64_t most = std::min(maxTileRows(target, layout.vectors), tallest);
   int64_t tile = std::max<int64_t>(chooseKeyTile(layout.n, op.getCausal(), most), 1);
 
   int64_t keys = std::max<int64_t>(estimate(layout.n), 1);
+  int64_t usualBlockKeys = getBlockKeys(target);
   int64_t blocks = llvm::divideCeilSigned(keys, usualBlockKeys);
   int64_t blockKeys = llvm::alignTo(llvm::divideCeilSigned(keys, blocks), tile);
   if (op.getCausal() || !layout.n.isConstant())
     blockKeys = llvm::alignTo(std::min(keys, usualBlockKeys), tile);
 
-  // At 2 * lanes FMAs a cycle.
   double panelSeconds = double(layout.panel()) * double(keys) *
                         double(layout.depth + layout.valueDepth) /
-                        (2.0 * double(layout.lanes) * clockRate);
-  int64_t blockPanels = chooseBlockPanels(layout, panelSeconds);
+                        (double(target.fmaUnits) * double(layout.lanes) * target.hertz());
+  int64_t blockPanels = chooseBlockPanels(layout, panelSeconds, target);
   KernelPlan plan{AttentionAttr::get(op.getContext(), tile, layout.vectors, layout.lanes,
                                      blockPanels, blockKeys, tallest)};
-  double cycles = panelSeconds * clockRate * double(estimate(layout.numPanels()));
+  double cycles = panelSeconds * target.hertz() * double(estimate(layout.numPanels()));
   for (sym::Expr size : op.getBatch().getSizes())
     cycles *= double(estimate(size));
   plan.cycles = cycles;
@@ -208,8 +211,10 @@ static KernelPlan choose(const AttentionLayout &layout, const CPUInfo &target) {
   std::optional<int64_t> m = layout.m.constant();
   if (!m || *m * 4 > layout.lanes)
     return planPanels(layout, target);
+  // As many sums at once as hide an FMA's latency.
   KernelPlan plan{AttentionByQueryAttr::get(layout.elementType.getContext(), layout.lanes,
-                                            queryBlockKeys, sumsAtOnce, keysAtOnce)};
+                                            getQueryBlockKeys(target, layout.lanes),
+                                            target.fmaUnits * target.fmaLatency, keysAtOnce)};
   plan.reason =
       llvm::formatv("{0} queries would fill less than a quarter of {1} lanes", *m, layout.lanes);
   return plan;

@@ -1,11 +1,11 @@
 // How a contract is cut into tiles, blocks and tasks.
 //
-// Tile. With two vectors of columns, 12 rows keep 24 accumulators, as fast as 14 on Zen 5 and
-// kinder to caches when rows are 4096 bytes apart. Few rows (a product of a matrix and a vector)
+// Tile. With two vectors of columns, 12 rows keep 24 accumulators (`tile_sums`), as fast as 14 on
+// Zen 5 and kinder to caches when rows are 4096 bytes apart. Few rows (a product of a matrix and a vector)
 // make wide tiles instead, since then the right operand is what has to stream.
 //
-// Tasks. About 100 µs each, at most 128: enough for many threads, few enough that starting them
-// does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
+// Tasks. `task_time` each, at most `max_tasks`: enough for many threads, few enough that starting
+// them does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
 // there are more of them, or when a staged left operand would be copied again by every column
 // block. Rows of a number that is not known are never cut finely: each block reads all of its
 // columns of the right operand, which a small number of rows would have read once.
@@ -23,14 +23,6 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// Seconds a task should take, and the most tasks a kernel is cut into.
-static constexpr double taskSeconds = 100e-6;
-static constexpr int64_t maxTasks = 128;
-/// The fewest rows of a block if their number is not known.
-static constexpr int64_t fewestRows = 144;
-/// Assumed for the cost model: clock, FMA units, bytes a second of one thread from far memory.
-static constexpr double clockRate = 3e9, fmaUnits = 2, memoryRate = 20e9;
-
 static int64_t estimate(ArrayRef<sym::Expr> sizes) {
   int64_t product = 1;
   for (sym::Expr size : sizes)
@@ -43,49 +35,49 @@ static int64_t estimate(ArrayRef<sym::Expr> sizes) {
 static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   int64_t most = maxTileRows(target, layout.vectors);
   if (layout.vectors == 1)
-    return std::min<int64_t>(most, 24);
+    return std::min(most, target.tileSums);
   // Short image rows (7, 14, 28 …) divide by 14.
   if (layout.vectors == 2 && (layout.rows.size() == 1 || !layout.rows.back().extent.isConstant()))
-    return std::min<int64_t>(most, 12);
+    return std::min(most, target.tileSums / 2);
   return most;
 }
 
 static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
-                              int64_t batch, int64_t bytes) {
+                              int64_t batch, int64_t bytes, const CPUInfo &target) {
   double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
   // Every product loads both of its operands, and the copy is not small beside so short a sum.
   if (layout.depthwise)
     flops *= 3;
-  return std::max(flops / (2 * fmaUnits * double(layout.lanes) * clockRate),
-                  double(n) * double(k) * double(batch) * double(bytes) / memoryRate);
+  double flopRate = 2 * double(target.fmaUnits) * double(layout.lanes) * target.hertz();
+  return std::max(flops / flopRate, double(n) * double(k) * double(batch) * double(bytes) /
+                                        target.memoryBytesPerSecond());
 }
 
 /// The epilogue is done in memory if it is long, or if the sum is cut.
-static bool isEpilogueInMemory(const ContractLayout &layout) {
+static bool isEpilogueInMemory(const ContractLayout &layout, const CPUInfo &target) {
   if (!layout.numSumBlocks().isConstant(1))
     return true;
   kernel::BodyCost cost = kernel::getCost(kernel::ContractOp(layout.op).getEpilogue());
   // Once for each accumulator: code for a hundred exponentials is not worth its size.
   int64_t accumulators = layout.maxTileRows() * layout.vectors;
   return accumulators * (cost.arithmetic + cost.reads + 20 * (cost.transcendental + cost.gathers)) >
-             400 ||
+             target.epilogueOps ||
          cost.reduces;
 }
 
 /// The cost of sharing tiles' code does not count beside a long sum, and there is one microkernel
 /// less.
-static bool doTilesShareCode(const ContractLayout &layout) {
-  constexpr int64_t longSum = 256;
-  return layout.hasVariableTiles() &&
-         (isEpilogueInMemory(layout) || layout.sumExtent().constant().value_or(longSum) >= longSum);
+static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target) {
+  int64_t longSum = target.longSum;
+  return layout.hasVariableTiles() && (isEpilogueInMemory(layout, target) ||
+                                       layout.sumExtent().constant().value_or(longSum) >= longSum);
 }
 
 /// A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
 static bool arePanelsPrefetched(const ContractLayout &layout, const CPUInfo &target) {
-  constexpr int64_t shortSum = 64;
   std::optional<int64_t> sums = layout.sumExtent().constant();
   int64_t panelRowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
-  return layout.packed && !layout.depthwise && sums && *sums >= shortSum &&
+  return layout.packed && !layout.depthwise && sums && *sums >= target.shortSum &&
          layout.maxTiles() >= 1 &&
          *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
              target.l2Bytes / 4;
@@ -94,7 +86,7 @@ static bool arePanelsPrefetched(const ContractLayout &layout, const CPUInfo &tar
 /// The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
 /// rows of one tile in scratch would not leave room for anything else in level 2 cache.
 static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k, int64_t bytes,
-                              int64_t cache) {
+                              int64_t cache, const CPUInfo &target) {
   int64_t panelBytes = layout.panel() * bytes;
   if (m <= layout.maxTileRows() && layout.packed)
     panelBytes = 1;
@@ -107,7 +99,7 @@ static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k
   if (!layout.hasBoundedBlocks())
     blockSum = k;
   if (!layout.sums.front().extent.isConstant())
-    blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), 512);
+    blockSum = std::min<int64_t>(std::max<int64_t>(cache / panelBytes, 1), target.openSum);
   return blockSum;
 }
 
@@ -120,7 +112,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     n = codegen::estimate(layout.columns.extent);
   int64_t bytes = std::max<int64_t>(layout.lhsType.getIntOrFloatBitWidth() / 8, 1);
 
-  kernel::ContractTarget shape{layout.lanes, target.numVectorRegisters};
+  kernel::ContractTarget shape{layout.lanes, target.vectorRegisters};
   layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
                                  : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
   layout.setTile(chooseRows(layout, target));
@@ -128,14 +120,15 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t outer = batch;
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
     outer *= std::max<int64_t>(codegen::estimate(axis.extent), 1);
-  double seconds = estimateSeconds(layout, m, n, k, batch, bytes);
-  int64_t allTasks = static_cast<int64_t>(std::clamp(seconds / taskSeconds, 1.0, double(maxTasks)));
+  double seconds = estimateSeconds(layout, m, n, k, batch, bytes, target);
+  int64_t allTasks = static_cast<int64_t>(
+      std::clamp(seconds / target.taskSeconds(), 1.0, double(target.maxTasks)));
   int64_t tasks = llvm::divideCeilSigned(allTasks, outer);
 
   int64_t units = std::max<int64_t>(codegen::estimate(layout.numUnits()), 1);
   int64_t panels = std::max<int64_t>(codegen::estimate(layout.numPanels()), 1);
   int64_t cache = target.l2Bytes / 2;
-  int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache);
+  int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache, target);
 
   int64_t rowBlocks = 1, columnBlocks = 1;
   if (layout.isStaged()) {
@@ -154,15 +147,14 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   } else if (m > n && layout.packed) {
     rowBlocks = std::min(units, tasks);
     if (!sym::product(op.getM().getSizes()).isConstant())
-      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, fewestRows));
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, target.fewestRows));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else {
     // Panels in pairs: the second comes while the first is at work.
-    constexpr int64_t fewTasks = 8, manyRows = 256;
     columnBlocks = std::min(layout.packed ? std::max<int64_t>(panels / 2, 1) : panels, tasks);
     rowBlocks = std::min(units, llvm::divideCeilSigned(tasks, columnBlocks));
-    if (columnBlocks >= fewTasks)
-      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, manyRows));
+    if (columnBlocks >= target.cores)
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, target.manyRows));
   }
 
   int64_t unitRows = layout.maxTileRows();
@@ -180,10 +172,10 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   };
   // The rest follows from the tiles that there are.
   layout.apply(makeSchedule(EpiloguePlace::Registers, false, false));
-  KernelPlan plan{
-      makeSchedule(isEpilogueInMemory(layout) ? EpiloguePlace::Memory : EpiloguePlace::Registers,
-                   doTilesShareCode(layout), arePanelsPrefetched(layout, target))};
-  plan.cycles = seconds * clockRate;
+  KernelPlan plan{makeSchedule(
+      isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory : EpiloguePlace::Registers,
+      doTilesShareCode(layout, target), arePanelsPrefetched(layout, target))};
+  plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);
   return plan;
 }

@@ -12,7 +12,7 @@ using namespace kiln::cpu;
 
 int64_t cpu::maxTileRows(const CPUInfo &target, int64_t vectors) {
   // vectors * rows accumulators, `vectors` of the right operand, one broadcast.
-  int64_t rows = (static_cast<int64_t>(target.numVectorRegisters) - 1 - vectors) / vectors;
+  int64_t rows = (target.vectorRegisters - 1 - vectors) / vectors;
   return std::max<int64_t>(rows, 1);
 }
 

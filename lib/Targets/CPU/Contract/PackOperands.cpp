@@ -19,15 +19,16 @@ struct PackOperands : kiln::cpu::impl::CpuPackOperandsBase<PackOperands> {
   using CpuPackOperandsBase::CpuPackOperandsBase;
 
   void runOnOperation() override {
-    CPUInfo target;
-    target.vectorBytes = vectorBytes;
+    FailureOr<CPUInfo> target = getTarget(getOperation());
+    if (failed(target))
+      return signalPassFailure();
     SmallVector<kernel::MapOp> maps;
     getOperation()->walk([&](kernel::MapOp map) {
       if (!map.getView())
         maps.push_back(map);
     });
     for (kernel::MapOp map : maps)
-      packOperands(map, target);
+      packOperands(map, *target);
     SmallVector<kernel::ContractOp> contracts;
     getOperation()->walk([&](kernel::ContractOp contract) { contracts.push_back(contract); });
     for (kernel::ContractOp contract : contracts)

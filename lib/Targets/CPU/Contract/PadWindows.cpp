@@ -32,6 +32,10 @@ struct PadWindows : kiln::cpu::impl::CpuPadWindowsBase<PadWindows> {
   using CpuPadWindowsBase::CpuPadWindowsBase;
 
   void runOnOperation() override {
+    FailureOr<CPUInfo> known = getTarget(getOperation());
+    if (failed(known))
+      return signalPassFailure();
+    target = *known;
     SmallVector<kernel::ContractOp> contracts;
     getOperation()->walk([&](kernel::ContractOp contract) { contracts.push_back(contract); });
     IRRewriter rewriter(&getContext());
@@ -105,7 +109,7 @@ private:
     for (const PaddedDim &dim : ArrayRef(dims).drop_front(outer))
       run = run * dim.extent;
     Type element = contract.getLhs().front().getTerminator()->getOperand(0).getType();
-    int64_t lanes = vectorBytes * 8 / std::max(8u, element.getIntOrFloatBitWidth());
+    int64_t lanes = target.lanes(element);
     std::optional<int64_t> inner = run.constant();
     std::optional<int64_t> columns = sym::product(contract.getN().getSizes()).constant();
     bool isCheapToCopy = inner && *inner >= lanes && columns && *columns >= manyColumns;
@@ -159,6 +163,8 @@ private:
     Value value = kernel::ReadOp::create(rewriter, loc, padded.getResult(0), index);
     kernel::YieldOp::create(rewriter, loc, value);
   }
+
+  CPUInfo target;
 };
 
 } // namespace

@@ -21,10 +21,6 @@ sym::Expr MapPlan::numColumnBlocks() const {
 
 namespace {
 
-// Cycles of a vector, roughly: an access, from the second-level cache; an element of a gather; an
-// operation; a function that becomes a polynomial.
-constexpr double accessCost = 2, elementCost = 1, opCost = 0.5, functionCost = 12;
-
 /// Steps of a kernel.iterate.
 constexpr double typicalSteps = 32;
 
@@ -32,7 +28,9 @@ constexpr double typicalSteps = 32;
 class MapCost {
 public:
   MapCost(kernel::MapOp map, const CPUInfo &target)
-      : map(map), domain(map.getExtents()), accesses(collectAccesses(map.getBody())) {
+      : accessCost(target.accessCost), elementCost(target.elementCost),
+        opCost(1.0 / double(target.opRate)), functionCost(target.functionCost), map(map),
+        domain(map.getExtents()), accesses(collectAccesses(map.getBody())) {
     nativeLanes = preferredLanes(map.getBody(), target);
     offset = sym::linearize(sym::IndexMap::identity(domain.size()).results, domain);
     for (Operation &op : map.getBody().front())
@@ -175,6 +173,8 @@ private:
     return classify(assumptions.simplify(expr.substituteDims(inputs)), variable);
   }
 
+  /// Cycles of a vector; `elementCost` those of one of its elements, and `opCost` of arithmetic.
+  double accessCost, elementCost, opCost, functionCost;
   mutable kernel::MapOp map; // accessors of ops are not const
   SmallVector<sym::Expr> domain;
   SmallVector<Access> accesses;
@@ -304,20 +304,21 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
     plan.lanes = model.nativeLanes;
     // Two registers at a time hide latencies where a body is short.
     bool divides = columns % (2 * plan.lanes) == 0 || columns >= 32 * plan.lanes;
-    if (!plan.window && model.bodyCost() < 24 && columns >= 4 * plan.lanes && divides)
+    if (!plan.window && model.bodyCost() < double(target.shortBody) && columns >= 4 * plan.lanes &&
+        divides)
       plan.lanes *= 2;
     if (std::optional<int64_t> extent = plan.columns->extent.constant())
       while (plan.lanes > 1 && plan.lanes / 2 >= *extent)
         plan.lanes /= 2;
     // A single row of unknown length may be all there is to divide.
     bool isOnlyRow = plan.numRows().isConstant(1) && !plan.columns->extent.isConstant();
-    if ((rowCycles > maxRowCycles || isOnlyRow) && !plan.hasUniformReduces) {
-      int64_t part = std::max<int64_t>(1, columns * (minTaskCycles / rowCycles));
+    if ((rowCycles > target.maxRowCycles() || isOnlyRow) && !plan.hasUniformReduces) {
+      int64_t part = std::max<int64_t>(1, columns * (double(target.taskCycles) / rowCycles));
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
   }
   if (!plan.columnBlock)
-    plan.rowBlock = chooseRowBlock(plan.numRows(), rowCycles);
+    plan.rowBlock = chooseRowBlock(plan.numRows(), rowCycles, target);
   return plan;
 }
 
