@@ -88,15 +88,15 @@ void ProgramOp::print(OpAsmPrinter &printer) {
 }
 
 StringRef ProgramOp::getInputName(unsigned index) {
-  return getArgAttrOfType<StringAttr>(index, "wrapper.name").getValue();
+  return getArgAttrOfType<StringAttr>(index, nameAttrName).getValue();
 }
 
 StringRef ProgramOp::getOutputName(unsigned index) {
-  return getResultAttrOfType<StringAttr>(index, "wrapper.name").getValue();
+  return getResultAttrOfType<StringAttr>(index, nameAttrName).getValue();
 }
 
 bool ProgramOp::isMutated(unsigned input) {
-  return static_cast<bool>(getArgAttr(input, "wrapper.mutated"));
+  return static_cast<bool>(getArgAttr(input, wrapper::mutatedAttrName));
 }
 
 bool ProgramOp::isNone(unsigned output) { return isa<NoneType>(getResultTypes()[output]); }
@@ -106,13 +106,13 @@ LogicalResult ProgramOp::verify() {
     auto buffer = dyn_cast<BufferType>(type); // C1
     if (!buffer || !buffer.isContiguous())
       return emitOpError("input ") << i << " is not a contiguous buffer";
-    if (!getArgAttrOfType<StringAttr>(i, "wrapper.name")) // C2
+    if (!getArgAttrOfType<StringAttr>(i, nameAttrName)) // C2
       return emitOpError("input ") << i << " has no wrapper.name";
   }
   for (auto [i, type] : llvm::enumerate(getResultTypes())) {
     if (!isa<BufferType, NoneType>(type)) // C1
       return emitOpError("output ") << i << " is neither a buffer nor none";
-    if (!getResultAttrOfType<StringAttr>(i, "wrapper.name")) // C2
+    if (!getResultAttrOfType<StringAttr>(i, nameAttrName)) // C2
       return emitOpError("output ") << i << " has no wrapper.name";
   }
   return verifySymbols(*this, getSymbolsAttr()); // C3
@@ -140,11 +140,11 @@ void FuncOp::print(OpAsmPrinter &printer) {
 }
 
 bool FuncOp::isGiven(unsigned result) {
-  return static_cast<bool>(getResultAttr(result, "wrapper.given"));
+  return static_cast<bool>(getResultAttr(result, givenAttrName));
 }
 
 void FuncOp::setGiven(unsigned result) {
-  setResultAttr(result, "wrapper.given", UnitAttr::get(getContext()));
+  setResultAttr(result, givenAttrName, UnitAttr::get(getContext()));
 }
 
 LogicalResult FuncOp::verify() {

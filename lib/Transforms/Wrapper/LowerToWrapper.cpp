@@ -136,9 +136,9 @@ private:
     for (unsigned i = 0; i < source.getNumArguments(); ++i) {
       auto name = source.getArgAttrOfType<StringAttr>(i, torch::nameAttrName);
       NamedAttrList attrs;
-      attrs.set("wrapper.name", name);
+      attrs.set(nameAttrName, name);
       if (mutated.contains(name.getValue()))
-        attrs.set("wrapper.mutated", builder.getUnitAttr());
+        attrs.set(wrapper::mutatedAttrName, builder.getUnitAttr());
       if (Attribute strides = source.getArgAttr(i, torch::stridesAttrName))
         attrs.set(stridesAttrName, strides);
       if (Attribute checked = source.getArgAttr(i, torch::checkStridesAttrName))
@@ -156,7 +156,7 @@ private:
       auto name = source.getResultAttrOfType<StringAttr>(i, torch::nameAttrName);
       if (!name) // None
         name = builder.getStringAttr("output_" + Twine(i));
-      outputAttrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr("wrapper.name", name)));
+      outputAttrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr(nameAttrName, name)));
     }
     auto symbols =
         source->getParentOfType<ModuleOp>()->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);

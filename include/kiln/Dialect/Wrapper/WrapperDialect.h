@@ -21,6 +21,11 @@
 
 namespace kiln::wrapper {
 
+/// Attributes of a program's inputs and outputs: the name that the caller knows; of an input, that
+/// the program writes it; of a function's result, that its size is one that the function defines.
+inline constexpr llvm::StringLiteral nameAttrName = "wrapper.name";
+inline constexpr llvm::StringLiteral mutatedAttrName = "wrapper.mutated";
+inline constexpr llvm::StringLiteral givenAttrName = "wrapper.given";
 /// Attributes of a program's inputs: the expression that an integer is, the strides in the caller's
 /// memory, and that no others will do.
 inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";

@@ -79,7 +79,7 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
   OwningOpRef<ModuleOp> table = ModuleOp::create(loc, StringRef("kernels"));
   OpBuilder builder(table->getBodyRegion());
   codegen::Globals globals(builder, loc);
-  auto symbols = module->getAttrOfType<DictionaryAttr>("sym.symbols");
+  auto symbols = module->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);
   auto numberOf = [&](StringRef name) -> int64_t {
     for (auto [i, symbol] :
          llvm::enumerate(symbols ? symbols.getValue() : ArrayRef<NamedAttribute>()))
