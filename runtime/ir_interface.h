@@ -26,6 +26,7 @@
 #define KILN_RUNTIME_IR_INTERFACE_H
 
 #include "cuda/device.h"
+#include "debug.h"
 #include "extern.h"
 #include "kiln-c/custom_op.h"
 

@@ -11,6 +11,7 @@
  *   weights.c  mapping and replacement     error.c    this thread's last error
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
  *   custom.c   C functions that main calls
+ *   debug.c    debug printing, with debug_tensor.c
  *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/

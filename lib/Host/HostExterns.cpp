@@ -125,13 +125,15 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   if (table.getDefiningOp<LLVM::AllocaOp>())
     storeNumbers(table, 0, numbers);
   Value buffers = storeAddresses(call->getOperands());
-  if (call.getLibrary() == torch::cLibrary || call.getLibrary() == torch::runtimeLibrary)
-    return emitCustomCall(call, buffers, table);
-  RuntimeFunction function =
-      choose(KILN_FUNCTION(kiln_rt_extern), KILN_FUNCTION(kiln_rt_device_extern));
-  Value status = this->call(function, {run, i32(externCalls.size()), buffers, table}).getResult();
-  externCalls.push_back(call);
-  emitCheck(status);
+  emitShown(call, call.getIns(), call.getOuts(), buffers, [&] {
+    if (call.getLibrary() == torch::cLibrary || call.getLibrary() == torch::runtimeLibrary)
+      return emitCustomCall(call, buffers, table);
+    RuntimeFunction function =
+        choose(KILN_FUNCTION(kiln_rt_extern), KILN_FUNCTION(kiln_rt_device_extern));
+    Value status = this->call(function, {run, i32(externCalls.size()), buffers, table}).getResult();
+    externCalls.push_back(call);
+    emitCheck(status);
+  });
 }
 
 /// A C function: of a custom operator, which may be another object's, or the runtime's own.

@@ -28,8 +28,11 @@ LogicalResult HostProgram::emit() {
     numSegments += llvm::range_size(source.getFunctionBody().getOps<ReserveOp>());
   }
   findEntrySizes();
-  for (HostFunctionOpInterface source : *functions)
+  for (HostFunctionOpInterface source : *functions) {
+    if (options.debug.level)
+      nameBuffers(source);
     emitFunction(source);
+  }
   emitBind();
   emitSizes();
   emitTables();
@@ -219,6 +222,8 @@ void HostProgram::emitFunction(HostFunctionOpInterface source) {
 
   errorBlock = new Block();
   errorBlock->addArgument(i32Type, loc);
+  if (isMain)
+    emitDebugInputs(inputs);
   for (Operation &op : body)
     emitStep(op);
   LLVM::ReturnOp::create(builder, loc, i32(0));
@@ -315,10 +320,12 @@ void HostProgram::emitLaunch(LaunchOp launch) {
                                              declareData(getDeviceKernelSymbol(kernel.getName())))
                        .getResult()
                  : LLVM::AddressOfOp::create(builder, loc, declareKernel(kernel)).getResult();
-  Value status = LLVM::CallOp::create(builder, loc, start,
-                                      ValueRange{run, address, buffers, number(getGrid(kernel))})
-                     .getResult();
-  emitCheck(status);
+  emitShown(launch, launch.getIns(), launch.getOuts(), buffers, [&] {
+    Value status = LLVM::CallOp::create(builder, loc, start,
+                                        ValueRange{run, address, buffers, number(getGrid(kernel))})
+                       .getResult();
+    emitCheck(status);
+  });
 }
 
 Value HostProgram::storeAddresses(ValueRange buffers) {

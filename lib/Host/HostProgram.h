@@ -11,6 +11,7 @@
 #include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Host/Debug.h"
 #include "kiln/Host/ModelInfo.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
@@ -25,6 +26,7 @@ struct HostTablesOptions {
   bool device = false;
   bool externalWeights = false;
   uint64_t weightsHash = 0;
+  DebugOptions debug;
 };
 
 class HostProgram {
@@ -80,6 +82,17 @@ private:
   mlir::Value bindOutput(unsigned index);
   /// Ends the run with `message` unless `holds`; the values of `symbols` follow it.
   void failUnless(mlir::Value holds, llvm::StringRef message, llvm::ArrayRef<sym::Expr> symbols);
+  // Debug printing (HostDebug.cpp).
+  void nameBuffers(wrapper::HostFunctionOpInterface source);
+  codegen::Row<kiln_rt_debug_tensor> describeDebugTensor(mlir::Value buffer);
+  /// The address of a kiln_rt_debug_step.
+  mlir::Value describeDebugStep(llvm::StringRef kernel, mlir::ValueRange operands,
+                                mlir::ValueRange results);
+  void emitDebug(mlir::Value step, int32_t time, mlir::Value buffers);
+  void emitDebugInputs(mlir::Value inputs);
+  /// Emits a step, which is given `buffers`, between what shows its tensors if that is wanted.
+  void emitShown(mlir::Operation *step, mlir::ValueRange operands, mlir::ValueRange results,
+                 mlir::Value buffers, llvm::function_ref<void()> emit);
   // Steps that run nested graphs (HostGraphs.cpp).
   void emitGraph(mlir::FlatSymbolRefAttr graph,
                  std::initializer_list<llvm::ArrayRef<mlir::Value>> buffers,
@@ -170,6 +183,8 @@ private:
   int64_t scratchBytes = 0;
   llvm::SmallVector<wrapper::ExternCallOp> externCalls; // in the order of their numbers
   unsigned numCustomCalls = 0;
+  unsigned numDebugSteps = 0;
+  llvm::DenseMap<mlir::Value, std::string> bufferNames; // for debug printing
   std::vector<sym::Expr> expressions;
   llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;
 };

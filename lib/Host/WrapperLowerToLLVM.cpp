@@ -23,7 +23,9 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
       getOperation().emitError("expected one wrapper.program, found ") << programs.size();
       return signalPassFailure();
     }
-    HostTablesOptions options{{name, target, compiler}, device, externalWeights, weightsHash};
+    DebugOptions debug{debugLevel, {debugFilter.begin(), debugFilter.end()}};
+    HostTablesOptions options{
+        {name, target, compiler}, device, externalWeights, weightsHash, debug};
     if (failed(HostProgram(programs.front(), options).emit()))
       return signalPassFailure();
     for (auto function :

@@ -187,6 +187,8 @@ private:
 
   /// Machine code from the scheduled module.
   llvm::Error generate() {
+    if (llvm::Error error = host::checkDebugFilter(*module, options.debug.filter))
+      return error;
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
     bool callsLibraries =
         llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
@@ -222,7 +224,8 @@ private:
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           host::ModelInfo info = getModelInfo();
           pm.addPass(host::createWrapperLowerToLLVM(
-              {info.name, info.target, info.compiler, target->hasDevice(), external, hash}));
+              {info.name, info.target, info.compiler, target->hasDevice(), external, hash,
+               options.debug.level, llvm::to_vector(options.debug.filter)}));
         }))
       return error;
     auto host = codegen::compileToObject(*module, target->getHost(), code.object);

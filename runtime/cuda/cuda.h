@@ -5,6 +5,7 @@
  *   tensormap.c  what kernels are told of tensors
  *   graph.c    launches as graphs      extern.c   libraries that main calls
  *   run.c      one run                 custom.c   C functions that main calls
+ *   debug.c    debug printing
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.

@@ -94,9 +94,11 @@ cl::opt<bool> autotune("autotune", cl::cat(category),
                        cl::desc("time candidate schedules on this machine (not in this build)"));
 cl::opt<std::string> debugPrint("debug-print", cl::init("0"), cl::value_desc("0|1|2|3"),
                                 cl::cat(category),
-                                cl::desc("debug printing of the model (not in this build)"));
-cl::opt<std::string> debugFilter("debug-filter", cl::value_desc("names"), cl::cat(category),
-                                 cl::desc("kernels that debug printing is for"));
+                                cl::desc("what a run shows of kernels: nothing (0, default), their "
+                                         "tensors in files (1) or printed (2), their names (3)"));
+cl::list<std::string> debugFilter("debug-filter", cl::value_desc("names"), cl::CommaSeparated,
+                                  cl::cat(category),
+                                  cl::desc("the kernels that --debug-print is for; default: all"));
 cl::opt<std::string> jobs("jobs", cl::init("0"), cl::value_desc("n"), cl::cat(category),
                           cl::desc("threads; default: one for each core"));
 cl::opt<std::string> level("O", cl::Prefix, cl::init("3"), cl::value_desc("0..3"),
@@ -165,10 +167,17 @@ Error checkUnsupported() {
     return unsupported("--extern=" + externs);
   if (autotune)
     return unsupported("--autotune");
-  if (debugPrint == "1" || debugPrint == "2" || debugPrint == "3")
-    return unsupported("--debug-print=" + debugPrint);
-  if (debugPrint != "0")
+  return Error::success();
+}
+
+Error getDebugOptions(CompileOptions &options) {
+  if (StringRef(debugPrint).getAsInteger(10, options.debug.level) || options.debug.level > 3)
     return createStringError("--debug-print=" + debugPrint + ": expected 0, 1, 2 or 3");
+  options.debug.filter = debugFilter;
+  if (debugFilter.getNumOccurrences() && !options.debug.level)
+    return createStringError("--debug-filter: there is no --debug-print that it is for");
+  if (is_contained(options.debug.filter, ""))
+    return createStringError("--debug-filter: expected names of kernels");
   return Error::success();
 }
 
@@ -253,6 +262,8 @@ Expected<CompileOptions> getOptions() {
   if (target != "cpu" && cpuTune.getNumOccurrences())
     return error("--cpu-tune is for --target=cpu");
   if (Error problem = checkUnsupported())
+    return problem;
+  if (Error problem = getDebugOptions(options))
     return problem;
   if (Error problem = getOutputOptions(options))
     return problem;

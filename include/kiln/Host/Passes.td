@@ -23,7 +23,8 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     The `wrapper.program` becomes `kiln_program` (runtime/ir_interface.h): `kiln_main` and the
     functions of nested graphs call the runtime for each launch, `kiln_bind` solves the symbols from the inputs' shapes, `kiln_eval` and
     `kiln_sizes` compute sizes and give -1 when they overflow; the tables describe inputs,
-    outputs, constants and symbols. Kernels, which must have been scheduled, are referred to by name
+    outputs, constants and symbols. With a `debug-level` the inputs' and all launches' tensors are shown
+    to the runtime, which has code for it in such a model alone. Kernels, which must have been scheduled, are referred to by name
     and dropped from the module.
   }];
   let options = [
@@ -32,7 +33,9 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     Option<"compiler", "compiler", "std::string", "\"kiln\"", "the compiler in kiln_model_info">,
     Option<"device", "device", "bool", "false", "kernels run on a device">,
     Option<"externalWeights", "external-weights", "bool", "false", "weights are in a file">,
-    Option<"weightsHash", "weights-hash", "uint64_t", "0", "what identifies that file">
+    Option<"weightsHash", "weights-hash", "uint64_t", "0", "what identifies that file">,
+    Option<"debugLevel", "debug-level", "unsigned", "0", "debug printing, see runtime/debug.h">,
+    ListOption<"debugFilter", "debug-filter", "std::string", "the kernels that it is for">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -3,6 +3,7 @@
 #define KILN_PIPELINE_COMPILE_H
 
 #include "kiln/Codegen/CPUInfo.h"
+#include "kiln/Host/Debug.h"
 #include "kiln/Link/Link.h"
 #include "llvm/Support/Error.h"
 #include <functional>
@@ -59,6 +60,8 @@ struct CompileOptions {
   std::vector<std::string> linkFiles;
   /// Folder in which a model also looks for the libraries that it calls; empty: there is none.
   std::string libraryFolder;
+  /// What a run shows of its kernels.
+  host::DebugOptions debug;
   /// Threads; 0: one for each core.
   unsigned jobs = 0;
   /// Folder for what each stage leaves (MLIR, LLVM IR, objects); empty: nothing is kept.

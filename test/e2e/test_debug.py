@@ -1,0 +1,156 @@
+"""Debug printing of compiled models (--debug-print), on CPUs and in the emulator."""
+
+import json
+import subprocess
+
+import numpy
+import pytest
+import torch
+from torch.export import Dim
+
+from conftest import EMULATED, ROOT, TARGET, assert_user_error, run_tool
+
+
+class Shown(torch.nn.Module):
+    """Products, maps, a nested graph, a call of the runtime, a number and a size that only a run has."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 4)
+
+    def forward(self, x, factor: int):
+        y = torch.relu(self.linear(x)) * factor
+        z = torch.cond(y.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (y,))
+        return torch.linalg.svdvals(z), z.to(torch.bfloat16)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("debug")
+    module, x = Shown().eval(), torch.randn(3, 6)
+    numpy.savez(folder / "in.npz", **{"0": x.numpy(), "1": 3})
+    with torch.no_grad():
+        shapes = {"x": {0: Dim("n", min=1, max=64)}, "factor": Dim.DYNAMIC}
+        torch.export.save(torch.export.export(module, (x, 3), dynamic_shapes=shapes), folder / "model.pt2")
+        return folder, module(x, 3)
+
+
+def build(folder, name, *options):
+    process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / name, *options)
+    assert process.returncode == 0, process.stderr
+    return folder / name
+
+
+def execute(path, **env):
+    return run_tool("aot-run", path, "--inputs", path.parent / "in.npz", env=env)
+
+
+def launches(text):
+    return [line[3:-3].split(" - ") for line in text.splitlines() if line.startswith("[  ")]
+
+
+def read_index(folder):
+    return [json.loads(line) for line in (folder / "index.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("target", [(), EMULATED], ids=["cpu", "cuda"])
+def test_levels(program, tmp_path, target):
+    if TARGET and not target:
+        pytest.skip("the CPU's turn is without KILN_TEST_TARGET")
+    folder, expected = program
+    path = build(folder, "shown.so", "--debug-print=3", *target)
+    process = execute(path)
+    assert process.returncode == 0, process.stderr
+    steps = launches(process.stderr)
+    # Each kernel before and after, in order; the graph's that was not taken is not among them.
+    assert [step[0] for step in steps] == ["before_launch", "after_launch"] * (len(steps) // 2)
+    assert steps[::2] == [["before_launch", *step[1:]] for step in steps[1::2]]
+    nodes = " ".join(step[2] for step in steps)
+    assert "node 'linear'" in nodes and "node 'sin'" in nodes and "test_debug.py:" in nodes and "cos" not in nodes
+    assert any(step[1].startswith("kiln_linalg") for step in steps), steps
+
+    process = execute(path, KILN_DEBUG_PRINT="2")
+    first, *rest = process.stderr.split("[  ")[1:]
+    assert first.startswith("inputs - x  ]:\n[[") and "Number of elements: 18\nSize: [3, 6]\nDtype: float32\nMean value: " in first
+    assert rest[0].startswith("inputs - factor  ]:\n3\nNumber of elements: 1\nSize: []\nDtype: int64\n")
+    assert process.stderr.count("[  before_launch") == process.stderr.count("[  after_launch") > len(steps)
+    last = process.stderr.rpartition("[  after_launch - ")[2]
+    assert "Size: [3, 4]\nDtype: bfloat16\n" in process.stderr and "Std value: " in last
+    assert execute(path, KILN_DEBUG_PRINT="0").stderr == ""
+
+    saved = tmp_path / "saved"
+    for _ in range(2):
+        process = execute(path, KILN_DEBUG_PRINT="1", KILN_DEBUG_DIR=str(saved))
+        assert process.returncode == 0 and process.stderr == "", process.stderr
+    assert sorted(path.name for path in saved.iterdir()) == ["run0", "run1"]
+    rows = read_index(saved / "run1")
+    assert len(rows) == len(list((saved / "run1").iterdir())) - 1
+    arrays = [numpy.load(saved / "run1" / row["file"]) for row in rows]
+    assert all(list(array.shape) == row["shape"] for array, row in zip(arrays, rows))
+    results = {(row["name"], row["dtype"]): array for array, row in zip(arrays, rows) if row["time"] == "after_launch"}
+    assert numpy.array_equal(arrays[0], numpy.load(folder / "in.npz")["0"]) and arrays[1] == 3
+    values = [torch.from_numpy(array) for (_, dtype), array in results.items() if dtype == "float32"]
+    assert any(value.shape == expected[0].shape and torch.allclose(value, expected[0], atol=1e-5) for value in values)
+    bits = [torch.from_numpy(array.view("int16")).view(torch.bfloat16) for (_, dtype), array in results.items() if dtype == "bfloat16"]
+    assert any(value.shape == expected[1].shape and torch.allclose(value, expected[1], atol=1e-2) for value in bits)
+
+
+def test_filter_and_errors(program, tmp_path):
+    folder, _ = program
+    path = build(folder, "all.so", "--debug-print=3", *TARGET)
+    name = launches(execute(path).stderr)[0][1]
+    path = build(folder, "one.so", "--debug-print=2", f"--debug-filter={name}", *TARGET)
+    assert {step[1] for step in launches(execute(path).stderr) if step[0] != "inputs"} == {name}
+
+    def refuse(*options):
+        return run_tool("aot-compile", folder / "model.pt2", "-o", tmp_path / "none.so", *options, *TARGET)
+
+    assert_user_error(refuse("--debug-print=1", f"--debug-filter={name},{name}x"), f"--debug-filter={name}x", f"near ones are {name}")
+    assert_user_error(refuse("--debug-filter=" + name), "--debug-filter", "--debug-print")
+    assert_user_error(refuse("--debug-print=4"), "--debug-print=4: expected 0, 1, 2 or 3")
+    assert not (tmp_path / "none.so").exists()
+
+    for env, message in [
+        ({"KILN_DEBUG_PRINT": "7"}, "KILN_DEBUG_PRINT=7: expected 0, 1, 2 or 3"),
+        ({"KILN_DEBUG_PRINT": "3"}, "was compiled with --debug-print=2"),
+        ({"KILN_DEBUG_PRINT": "1"}, "KILN_DEBUG_DIR is not set"),
+        ({"KILN_DEBUG_PRINT": "1", "KILN_DEBUG_DIR": "/proc/none"}, "KILN_DEBUG_DIR: cannot write /proc/none: "),
+    ]:
+        process = execute(path, **env)
+        assert process.returncode == 1 and message in process.stderr, process.stderr
+
+
+def test_off_leaves_nothing(program):
+    folder, _ = program
+    plain = build(folder, "plain.so", *TARGET).read_bytes()
+    assert build(folder, "plain.so", "--debug-print=0", *TARGET).read_bytes() == plain
+    assert b"KILN_DEBUG" not in plain
+    assert b"KILN_DEBUG" in build(folder, "names.so", "--debug-print=3", *TARGET).read_bytes()
+
+
+@torch.library.custom_op("kilndebug::crash", mutates_args=())
+def crash(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+@crash.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def test_the_kernel_that_crashes(tmp_path):
+    class Crashing(torch.nn.Module):
+        def forward(self, x):
+            return crash(x.cumsum(0)).cumsum(0)
+
+    torch.export.save(torch.export.export(Crashing(), (torch.randn(4),)), tmp_path / "model.pt2")
+    numpy.savez(tmp_path / "in.npz", **{"0": numpy.ones(4, "float32")})
+    (tmp_path / "crash.c").write_text("int crash(void) { __builtin_trap(); }\n")
+    subprocess.run(["cc", f"-I{ROOT / 'include'}", "-fPIC", "-c", "crash.c"], cwd=tmp_path, check=True)
+    operator = "--custom-op=kilndebug::crash(Tensor x) -> Tensor=crash"
+    path = build(tmp_path, "model.so", "--debug-print=3", operator, f"--link={tmp_path / 'crash.o'}", *TARGET)
+    process = execute(path)
+    assert process.returncode < 0
+    steps = launches(process.stderr)
+    assert len(steps) == 3 and steps[-1][:2] == ["before_launch", "crash"] and "node 'crash'" in steps[-1][2], process.stderr
