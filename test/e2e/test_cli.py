@@ -186,16 +186,16 @@ def test_remarks(small_mlp, tmp_path, compile_file):
 
     lines = get_lines()
     assert len(lines) == len(set(lines)) and all(line.startswith("aot-compile: remark: node '") for line in lines)
-    assert any(re.search(r"node '.*: right operand packed into panels of \d+ columns \[kernel-pack-contracts\]$", line) for line in lines)
+    assert any(re.search(r"node '.*: right operand packed into panels of \d+ columns \[cpu-pack-contracts\]$", line) for line in lines)
     planned = [re.search(r"kernel @(\w+): #[a-z_.]+<.*>, about \d+ cycles: .* \[cpu-choose-schedule\]$", line)[1]
                for line in lines if line.endswith("[cpu-choose-schedule]")]
     assert planned and len(planned) == len(set(planned))
-    packed = get_lines("--remarks-filter=kernel-pack.*")
-    assert packed and all(line.endswith("[kernel-pack-contracts]") for line in packed)
+    packed = get_lines("--remarks-filter=cpu-pack.*")
+    assert packed and all(line.endswith("[cpu-pack-contracts]") for line in packed)
     with_file = compile_file(f"--remarks={tmp_path / 'said.yaml'}", name="with.so")
     text = (tmp_path / "said.yaml").read_text()
     assert re.search(r"^  - Cycles: +'?\d+'?$", text, re.M), text
-    assert "--- !Passed" in text and "Pass:            kernel-pack-contracts" in text
+    assert "--- !Passed" in text and "Pass:            cpu-pack-contracts" in text
     assert with_file.read_bytes() == (tmp_path / "said.so").read_bytes() == compile_file().read_bytes()
     assert_user_error(run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so", f"--remarks={tmp_path / 'none' / 'said.yaml'}"))
 

@@ -288,25 +288,6 @@ def KernelFuseEpilogues : Kiln_GraphPass<"kernel-fuse-epilogues"> {
   }];
 }
 
-def KernelPackContracts : Kiln_KernelPass<"kernel-pack-contracts"> {
-  let summary = "Lay out constant right operands of contracts in panels";
-  let description = [{
-    A contract whose right operand is computed from constants alone gets it from a tensor
-    [batch…, n ceildiv panel, k, panel] in which what the register tile reads for one k is consecutive.
-    The tensor is the result of a map in front of the contract, which constant folding then evaluates.
-    The k dims are put in the order in which the left operand lies in memory, so that its runs are long
-    (a convolution of channels-last data sums over window row, window column, channel).
-
-    Must run after all passes that read through views, since they would undo it. Operands that are not
-    constant, or that take several times the memory of what they are computed from (dequantized small
-    integers), are put into panels by the kernels themselves, a panel at a time.
-  }];
-  let options = [
-    Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of a vector register">,
-    Option<"registers", "registers", "int64_t", "32", "number of vector registers">
-  ];
-}
-
 def KernelReadPackedRows : Kiln_KernelPass<"kernel-read-packed-rows"> {
   let summary = "Gather rows of a table from the panels that a product has it in";
   let description = [{
@@ -315,7 +296,7 @@ def KernelReadPackedRows : Kiln_KernelPass<"kernel-read-packed-rows"> {
     products, they read the panels: the table need not be stored twice. An element of a row is then
     `panel` elements from the next one. A row that is out of range still fails the run.
 
-    Must run after `kernel-pack-contracts`, and before its maps are folded.
+    Must run after `cpu-pack-contracts`, and before its maps are folded.
   }];
 }
 

@@ -21,10 +21,7 @@ public:
 
   void buildPrepareKernels(OpPassManager &pm) const override {
     pm.addPass(createCpuPadWindows());
-    KernelPackContractsOptions pack;
-    pack.vectorBytes = getHost().vectorBytes;
-    pack.registers = getHost().vectorRegisters;
-    pm.addPass(createKernelPackContracts(pack));
+    pm.addPass(createCpuPackContracts());
     pm.addPass(createKernelReadPackedRows());
     pm.addPass(createCpuPackOperands());
   }

@@ -76,7 +76,7 @@ private:
     }
   }
 
-  /// Row p*panel + c, column k of a table at [p, k, c], as `kernel-pack-contracts` writes it.
+  /// Row p*panel + c, column k of a table at [p, k, c], as `cpu-pack-contracts` writes it.
   static bool isPacking(MapOp map, ReadOp read) {
     auto type = cast<RankedTensorType>(read.getTensor().getType());
     auto packed = cast<RankedTensorType>(map.getResult(0).getType());

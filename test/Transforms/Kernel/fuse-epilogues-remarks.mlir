@@ -1,5 +1,5 @@
 // Says of each product what its epilogue computes, or why it computes nothing more.
-// RUN: kiln-opt %s --kernel-fuse-epilogues --kernel-pack-contracts --remarks-filter='kernel-(fuse-epilogues|pack-contracts)' --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
+// RUN: kiln-opt %s --kernel-fuse-epilogues --cpu-set-target=cpu=x86-64-v4 --cpu-pack-contracts --remarks-filter='kernel-fuse-epilogues|cpu-pack-contracts' --mlir-disable-threading -o /dev/null 2>&1 | FileCheck %s
 
 // CHECK: [Passed] Fused
 // CHECK-SAME: Remark="computes node 'tanh' (model.py:4) in its epilogue", Where="node 'mm' (model.py:3)"

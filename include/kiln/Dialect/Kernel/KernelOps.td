@@ -242,7 +242,7 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     The sum has the type of the epilogue's argument. `perm`, if given, says which of (batch…, m…, n…)
     each dim of the result is. Extents that differ only in order give the same value.
 
-    `panel`, if given, says that the right operand has been packed (`kernel-pack-contracts`): `rhs` is
+    `panel`, if given, says that the right operand has been packed (`cpu-pack-contracts`): `rhs` is
     one read of a tensor [batch…, N ceildiv panel, K, panel], where N and K are the products of the n
     and k extents, at (batch…, n floordiv panel, k, n mod panel). What is past N in the last panel is
     zero. In a depthwise convolution, which has one n, the last batch dim takes the place of the

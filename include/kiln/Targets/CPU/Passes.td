@@ -38,6 +38,22 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
 }
 
+def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {
+  let summary = "Lay out constant right operands of contracts in panels";
+  let description = [{
+    A contract whose right operand is computed from constants alone gets it from a tensor
+    [batch…, n ceildiv panel, k, panel] in which what the register tile reads for one k is consecutive.
+    The tensor is the result of a map in front of the contract, which constant folding then evaluates.
+    The k dims are put in the order in which the left operand lies in memory, so that its runs are long
+    (a convolution of channels-last data sums over window row, window column, channel).
+
+    Must run after all passes that read through views, since they would undo it. Operands that are not
+    constant, or that take several times the memory of what they are computed from (dequantized small
+    integers), are put into panels by the kernels themselves, a panel at a time.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
   let summary = "Lay out constants that maps and contracts read as vectors want them";
   let description = [{

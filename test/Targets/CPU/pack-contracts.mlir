@@ -1,5 +1,5 @@
-// RUN: kiln-opt %s --kernel-pack-contracts --split-input-file | FileCheck %s
-// RUN: kiln-opt %s --kernel-pack-contracts='vector-bytes=32 registers=16' --split-input-file | FileCheck %s --check-prefix=AVX2
+// RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v4 --cpu-pack-contracts --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v3 --cpu-pack-contracts --split-input-file | FileCheck %s --check-prefix=AVX2
 
 // Columns fill the last panel: the packed operand is a view of the constant.
 // CHECK-LABEL: func.func @linear

@@ -1,17 +1,17 @@
-// kernel-pack-contracts: lays out constant right operands of contracts in panels.
+// cpu-pack-contracts: lays out constant right operands of contracts in panels.
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
+#include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
-#include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>
 
-namespace kiln {
-#define GEN_PASS_DEF_KERNELPACKCONTRACTS
-#include "kiln/Transforms/Passes.h.inc"
-} // namespace kiln
+namespace kiln::cpu {
+#define GEN_PASS_DEF_CPUPACKCONTRACTS
+#include "kiln/Targets/CPU/Passes.h.inc"
+} // namespace kiln::cpu
 
 using namespace mlir;
 using namespace kiln;
@@ -122,10 +122,14 @@ struct Packing {
   }
 };
 
-struct PackContracts : kiln::impl::KernelPackContractsBase<PackContracts> {
-  using KernelPackContractsBase::KernelPackContractsBase;
+struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
+  using CpuPackContractsBase::CpuPackContractsBase;
 
   void runOnOperation() override {
+    FailureOr<codegen::CPUInfo> known = cpu::getTarget(getOperation());
+    if (failed(known))
+      return signalPassFailure();
+    target = *known;
     SmallVector<Packing> packings;
     getOperation()->walk([&](ContractOp contract) {
       if (contract.getPanel())
@@ -214,15 +218,15 @@ private:
       SmallVector<int64_t> panels;
       for (Packing *packing : same)
         panels.push_back(packing->panel);
-      int64_t shared = chooseSharedPanel(panels, getTarget(same.front()->contract));
+      int64_t shared = chooseSharedPanel(panels, getTiles(same.front()->contract));
       for (Packing *packing : same)
         packing->panel = shared;
     }
   }
 
-  ContractTarget getTarget(ContractOp contract) {
+  ContractTarget getTiles(ContractOp contract) {
     Type sumType = contract.getEpilogue().getArgument(0).getType();
-    return {std::max<int64_t>(vectorBytes * 8 / sumType.getIntOrFloatBitWidth(), 1), registers};
+    return {std::max<int64_t>(target.lanes(sumType), 1), target.vectorRegisters};
   }
 
   int64_t choosePanel(ContractOp contract) {
@@ -233,7 +237,7 @@ private:
           .value_or(int64_t(1) << 40);
     };
     return chooseContractPanel(guess(contract.getM().getSizes()), guess(Columns(contract).extents),
-                               getTarget(contract));
+                               getTiles(contract));
   }
 
   void pack(const Packing &packing, IRRewriter &rewriter) {
@@ -332,6 +336,8 @@ private:
     YieldOp::create(rewriter, loc, value);
     return packed;
   }
+
+  codegen::CPUInfo target;
 };
 
 } // namespace
