@@ -74,16 +74,33 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileRows,
                                    int64_t vectors, int64_t lanes, int64_t blockRows,
-                                   int64_t blockColumns, int64_t blockSums, LeftOperand,
-                                   EpiloguePlace, bool, bool) {
+                                   int64_t blockColumns, int64_t blockSums, LeftOperand lhs,
+                                   EpiloguePlace, bool, PrefetchCache, int64_t tileAxes,
+                                   int64_t blockAxes, int64_t lhsPadding, bool turnRhs,
+                                   int64_t unroll) {
+  constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
                                      {"block_rows", blockRows},
                                      {"block_columns", blockColumns},
-                                     {"block_sums", blockSums}})) ||
-      failed(codegen::verifyLanes(emitError, lanes))) // C2
+                                     {"block_sums", blockSums},
+                                     {"unroll", unroll}})) ||
+      failed(codegen::verifyLanes(emitError, lanes)) || // C2
+      failed(verifyTile(emitError, tileRows, vectors))) // C3
     return failure();
-  return verifyTile(emitError, tileRows, vectors); // C3
+  if (tileAxes < 1 || tileAxes > 2) // C4
+    return emitError() << "a tile on " << tileAxes << " axes, expected 1 or 2";
+  if (blockAxes != tileAxes && blockAxes != tileAxes + 1) // C4
+    return emitError() << "a block on " << blockAxes << " axes, expected the " << tileAxes
+                       << " of a tile or one more";
+  if (lhsPadding < 0 || lhsPadding > (lhs == LeftOperand::Matrix ? maxPadding : 0)) // C5
+    return emitError() << "lhs_padding is " << lhsPadding << ", expected up to " << maxPadding
+                       << " for lhs = matrix, otherwise 0";
+  if (turnRhs && lanes == 1) // C6
+    return emitError() << "turn_rhs with one lane, which leaves nothing to turn";
+  if (unroll > maxUnroll) // C7
+    return emitError() << "unroll is " << unroll << ", expected up to " << maxUnroll;
+  return success();
 }
 
 LogicalResult AttentionAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileKeys,

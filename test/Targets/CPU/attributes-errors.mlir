@@ -45,6 +45,31 @@
 
 // -----
 
+// expected-error@+1 {{a tile on 3 axes, expected 1 or 2}}
+#contract_c4 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, tile_axes = 3, block_axes = 3>
+
+// -----
+
+// expected-error@+1 {{a block on 1 axes, expected the 2 of a tile or one more}}
+#contract_c4_block = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, tile_axes = 2>
+
+// -----
+
+// expected-error@+1 {{lhs_padding is 16, expected up to 4096 for lhs = matrix, otherwise 0}}
+#contract_c5 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, lhs_padding = 16>
+
+// -----
+
+// expected-error@+1 {{turn_rhs with one lane, which leaves nothing to turn}}
+#contract_c6 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 1, block_rows = 12, block_columns = 32, block_sums = 1, turn_rhs = true>
+
+// -----
+
+// expected-error@+1 {{unroll is 65, expected up to 64}}
+#contract_c7 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, unroll = 65>
+
+// -----
+
 // expected-error@+1 {{block_panels is -1, expected a positive number}}
 #attention_c1 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = -1, block_keys = 70>
 

@@ -112,6 +112,76 @@ kernel.func @no_tiles_to_share(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -
 
 // -----
 
+kernel.func @axes_of_a_block(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, block_axes = 2>} {
+  // expected-error @below {{tiles and blocks can lie on 1 axes of rows}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+kernel.func @packed_and_turned(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, turn_rhs = true>} {
+  // expected-error @below {{the right operand is packed, and need not be turned}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+kernel.func @tile_of_an_axis(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<8x8x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, tile_axes = 2, block_axes = 2>} {
+  // expected-error @below {{a tile does not hold all of the last axis of rows}}
+  %y = kernel.contract batch [] m [8, 8] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (8*d1 + d0, d3) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2, d3) -> (d2 floordiv 16, d3, d2 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8x8x64xf32>
+  kernel.return %y : tensor<8x8x64xf32>
+}
+
+// -----
+
+module attributes {sym.symbols = {s0 = {min = 1, max = 4096}}} {
+kernel.func @many_heights(%x: tensor<?x64xf32, #sym.shape<[s0, 64]>>, %w: tensor<4x64x16xf32>) -> tensor<?x64xf32, #sym.shape<[s0, 64]>> attributes {schedule = #cpu.contract<tile_rows = 40, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, share_tiles = true>} {
+  // expected-error @below {{tiles of unknown height have up to 32 steps}}
+  %y = kernel.contract batch [] m [s0] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x64xf32, #sym.shape<[s0, 64]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<?x64xf32, #sym.shape<[s0, 64]>>
+  kernel.return %y : tensor<?x64xf32, #sym.shape<[s0, 64]>>
+}
+}
+
+// -----
+
 // expected-error @below {{#codegen.sort<lanes = 8, digits_from = 64, pick_from = 128> picks the first out of rows that are too short}}
 kernel.func @no_first(%x: tensor<4x512xi64>) -> (tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>) attributes {schedule = #codegen.sort<lanes = 8, digits_from = 64, pick_from = 128>} {
   %p, %k, %s = kernel.sort {

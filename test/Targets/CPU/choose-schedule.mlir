@@ -56,7 +56,7 @@ kernel.func @long(%x: tensor<?x4096xf32, #sym.shape<[s0, 4096]>>) -> tensor<?x40
 // is packed is read as it is: no scratch.
 // CHECK-LABEL: kernel.func @linear
 // CHECK-SAME: launch = #kernel.launch<grid = <24>>,
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, prefetch = true>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, prefetch = l2>
 kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tensor<3072xf32>) -> tensor<128x3072xf32> {
   %y = kernel.contract batch [] m [128] n [3072] k [768] panel 32 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
@@ -79,7 +79,7 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 // the right operand as often as there are blocks.
 // CHECK-LABEL: kernel.func @linear_of_any_rows
 // CHECK-SAME: launch = #kernel.launch<grid = <5*((s0*s1) ceildiv 144)>
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 144, block_columns = 640, block_sums = 768, share_tiles = true, prefetch = true>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 144, block_columns = 640, block_sums = 768, share_tiles = true, prefetch = l2>
 module attributes {sym.symbols = {s0 = {min = 1, max = 64}, s1 = {min = 2, max = 512}}} {
 kernel.func @linear_of_any_rows(%x: tensor<?x?x768xf32, #sym.shape<[s0, s1, 768]>>, %w: tensor<96x768x32xf32>) -> tensor<?x?x3072xf32, #sym.shape<[s0, s1, 3072]>> {
   %y = kernel.contract batch [] m [s0, s1] n [3072] k [768] panel 32 lhs {
@@ -142,7 +142,7 @@ kernel.func @attention_of_few_queries(%q: tensor<2x4x64xf32>, %k: tensor<2x70x64
 
 // Both operands are computed: few blocks of rows, since each would compute the right one again.
 // CHECK-LABEL: kernel.func @both_computed
-// CHECK-SAME: block_rows = 36, block_columns = 160, block_sums = 4096, lhs = matrix
+// CHECK-SAME: block_rows = 36, block_columns = 160, block_sums = 4096, lhs = matrix, lhs_padding = 16>
 kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) -> tensor<128x4096xf32> {
   %y = kernel.contract batch [] m [128] n [4096] k [4096] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x4096xbf16> -> bf16
@@ -157,6 +157,25 @@ kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) 
     kernel.yield %sum : f32
   } : tensor<128x4096xf32>
   kernel.return %y : tensor<128x4096xf32>
+}
+
+// -----
+
+// Tiles have two rows of the images, which are short; the weights are read as they lie and turned.
+// CHECK-LABEL: kernel.func @short_rows
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 56, block_columns = 32, block_sums = 144, tile_axes = 2, block_axes = 2, turn_rhs = true>
+kernel.func @short_rows(%x: tensor<8x9x9x16xf32>, %w: tensor<32x144xf32>) -> tensor<8x7x7x32xf32> {
+  %y = kernel.contract batch [] m [8, 7, 7] n [32] k [3, 3, 16] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d4, d2 + d5, d6) : tensor<8x9x9x16xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5, d6) -> (d3, 48*d4 + 16*d5 + d6) : tensor<32x144xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<8x7x7x32xf32>
+  kernel.return %y : tensor<8x7x7x32xf32>
 }
 
 // -----

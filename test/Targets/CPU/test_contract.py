@@ -134,7 +134,7 @@ def cut(tile, lanes, block, **others):
         ((14, 32), 16, (1000, 1000, 33), {"epilogue": "memory"}),
         ((1, 32), 4, (1, 32, 100), {"epilogue": "memory"}),
         ((3, 32), 1, (7, 64, 100), {}),
-        ((5, 32), 8, (1000, 64, 40), {"epilogue": "memory", "lhs": "matrix"}),
+        ((5, 32), 8, (1000, 64, 40), {"epilogue": "memory", "lhs": "matrix", "lhs_padding": 3}),
     ],
 )
 @pytest.mark.parametrize("form", ["packed", "rows", "columns"])
@@ -143,7 +143,11 @@ def test_schedules(run, tile, lanes, block, others, form):
     m, n, k = 29, 83, 100
     x, w = random(rng, m, k), random(rng, n, k)
     panel = tile[1]
-    schedule = cut(tile, lanes, block, **others, prefetch="true" if form == "packed" else "false")
+    if form == "packed":
+        others = {**others, "prefetch": "l1" if lanes == 16 else "l2"}
+    elif lanes == 8 or (lanes > 1 and form == "rows"):
+        others = {**others, "turn_rhs": "true"}
+    schedule = cut(tile, lanes, block, **others)
     data = {"packed": pack(w, panel), "rows": w, "columns": w.T}[form]
     text = linear(m, n, k, panel if form == "packed" else None, schedule, transposed=form == "columns")
     for threads in (1, 2):

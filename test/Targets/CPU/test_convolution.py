@@ -102,10 +102,22 @@ def test_prologue(run, name):
     compare(run, **CASES[name], prologue=True)
 
 
-@pytest.mark.parametrize("block,epilogue", [((20, 32, 10000), "registers"), ((60, 32, 48), "memory"), ((7, 32, 1), "memory")])
-@pytest.mark.parametrize("name,lhs", [("3x3, padding", "window"), ("small image", "window"), ("3x3", "direct"), ("3x3", "window")])
-def test_blocks(run, block, epilogue, name, lhs):
-    schedule = cut((14, 32), 16, block, lhs=lhs, epilogue=epilogue)
+@pytest.mark.parametrize(
+    "block,epilogue,unroll", [((20, 32, 10000), "registers", 64), ((60, 32, 48), "memory", 12), ((7, 32, 1), "memory", 1)]
+)
+@pytest.mark.parametrize(
+    "name,lhs,axes",
+    [
+        ("3x3, padding", "window", (1, 2)),
+        ("small image", "window", (2, 2)),
+        ("small image", "window", (1, 1)),
+        ("3x3", "direct", (1, 2)),
+        ("3x3", "window", (1, 1)),
+        ("volume", "window", (2, 3)),
+    ],
+)
+def test_blocks(run, block, epilogue, unroll, name, lhs, axes):
+    schedule = cut((14, 32), 16, block, lhs=lhs, epilogue=epilogue, unroll=unroll, tile_axes=axes[0], block_axes=axes[1])
     compare(run, **CASES[name], schedule=schedule)
 
 

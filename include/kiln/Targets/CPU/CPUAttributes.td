@@ -115,31 +115,47 @@ def CPU_LeftOperand : CPU_Enum<"LeftOperand", "how a contract reads its left ope
                                ["direct", "window", "matrix"]>;
 def CPU_EpiloguePlace : CPU_Enum<"EpiloguePlace", "where a contract's sums are when it ends",
                                  ["registers", "memory"]>;
+def CPU_PrefetchCache : CPU_Enum<"PrefetchCache", "the cache that a contract fetches ahead into",
+                                 ["none", "l1", "l2"]>;
 
 def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
   let summary = "how a `kernel.contract` is run";
   let description = [{
     `#cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768>`
 
+    Rows lie on one axis or several: dims that a single stride walks are one axis.
+
     - `tile_rows`: the most rows whose sums are in registers together.
+    - `tile_axes`: the innermost axes that a tile lies on: 2 takes all of the last one, as in images of few columns.
+    - `block_axes`: the innermost axes that a task's rows lie on. With one more than `tile_axes`, a task has a
+      number of whole steps of that axis, otherwise a number of tiles.
     - `vectors`, `lanes`: the columns of a tile, and so of a panel: `vectors` registers of `lanes` elements.
     - `block_rows`, `block_columns`: of a task.
     - `block_sums`: steps of the sum that a task makes before it goes on to the next tile.
     - `lhs`: `direct` reads the left operand where it is, `window` copies what a convolution's windows slide
       over to the task's memory, `matrix` copies its rows.
+    - `lhs_padding`: elements between the rows of a `matrix`, on top of whole vectors.
+    - `turn_rhs`: a right operand that is not packed is read along the sum, and turned in registers.
     - `epilogue`: it is computed on `registers`, or on sums in `memory`.
     - `share_tiles`: tiles of all heights run through the same code.
-    - `prefetch`: the next panel of the right operand is fetched while one is at work.
+    - `prefetch`: the next panel of the right operand is fetched into this cache while one is at work.
+    - `unroll`: the most steps of the sum that are written out instead of a loop.
 
     Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
-    most 512 vectors.
+    most 512 vectors. (C4) `tile_axes` is 1 or 2, `block_axes` the same or one more. (C5) `lhs_padding` is up to
+    4096, and 0 but for a `matrix`. (C6) Only what has lanes is turned. (C7) `unroll` is at most 64.
   }];
   let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
                         "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
                         DefaultValuedParameter<"LeftOperand", "LeftOperand::Direct">:$lhs,
                         DefaultValuedParameter<"EpiloguePlace", "EpiloguePlace::Registers">:$epilogue,
                         DefaultValuedParameter<"bool", "false">:$share_tiles,
-                        DefaultValuedParameter<"bool", "false">:$prefetch);
+                        DefaultValuedParameter<"PrefetchCache", "PrefetchCache::None">:$prefetch,
+                        DefaultValuedParameter<"int64_t", "1">:$tile_axes,
+                        DefaultValuedParameter<"int64_t", "1">:$block_axes,
+                        DefaultValuedParameter<"int64_t", "0">:$lhs_padding,
+                        DefaultValuedParameter<"bool", "false">:$turn_rhs,
+                        DefaultValuedParameter<"int64_t", "12">:$unroll);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

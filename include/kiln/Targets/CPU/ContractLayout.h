@@ -99,8 +99,12 @@ struct ContractLayout {
   bool epilogueInMemory = false;
   /// Tiles of all heights run through the same code, with their epilogue in memory.
   bool tilesShareCode = false;
-  /// The next panel is fetched while one is at work.
-  bool prefetches = false;
+  /// The next panel is fetched into this cache while one is at work.
+  PrefetchCache prefetch = PrefetchCache::None;
+  /// The right operand is staged along the sum.
+  bool turnsRhs = false;
+  /// Steps of the sum that are written out, at most.
+  int64_t unroll = 1;
 
   /// Finds the structure; what the schedule decides is not set, but for the way to read the left
   /// operand: `lhs`, or the first one that there is. Fails, reporting on the op, on types that are
@@ -139,8 +143,11 @@ struct ContractLayout {
   /// axis, row blocks, column blocks.
   llvm::SmallVector<sym::Expr> gridSizes() const;
 
-  /// Cuts the rows into tiles of at most `maxRows`.
-  void setTile(int64_t maxRows);
+  /// The innermost row axes that tiles and blocks may lie on: a window's copy is of one image.
+  unsigned numBlockAxes() const;
+  /// Cuts the rows into tiles of at most `maxRows` on the innermost `tileAxes` axes; a task's rows
+  /// lie on `blockAxes`.
+  void setTile(int64_t maxRows, int64_t tileAxes, int64_t blockAxes);
   /// Fixes the block of rows and with it the strides of a staged left operand.
   void setRowBlock(int64_t units);
 

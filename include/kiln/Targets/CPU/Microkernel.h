@@ -51,6 +51,8 @@ struct MicrokernelShape {
   bool lhsHasColumns = false;
   /// Outermost first. Extents and strides may use the frame's variables.
   llvm::SmallVector<SumLoop> loops;
+  /// The most innermost iterations that are written out.
+  int64_t unroll = 12;
 };
 
 /// Cache lines asked for ahead of use, one in each innermost iteration: `pointer` moves `stride`

@@ -13,10 +13,8 @@ using namespace kiln::cpu;
 
 /// Offsets of a tile's rows are 32-bit displacements.
 static constexpr int64_t maxDisplacement = int64_t(1) << 28;
-/// Steps of a tile whose size is known at run time.
-static constexpr int64_t maxVariableTile = 14;
-/// Rows of an axis beyond which a task takes a part of it instead of the whole.
-static constexpr int64_t longAxis = 256;
+/// Steps of a tile whose size is known at run time: there is code for every second height.
+static constexpr int64_t maxVariableTile = 32;
 
 /// Largest stride or dilation of a window, and elements of its copy for one step of its outermost
 /// dim.
@@ -348,20 +346,16 @@ SmallVector<int64_t> RowRun::heights() const {
   return result;
 }
 
-void ContractLayout::setTile(int64_t maxRows) {
-  tileAxis = rows.size() - 1;
-  tileInner = 1;
-  // A task's tiles and blocks lie on axes that windows slide along: its copy is of one image.
-  unsigned outermost = 0;
-  if (lhs == LeftOperand::Window)
-    outermost = rows.size() - llvm::count_if(stage, [](const StageAxis &axis) {
-                  return axis.rowDim.has_value();
-                });
-  std::optional<int64_t> inner = rows.back().extent.constant();
-  if (tileAxis > outermost && inner && *inner > 0 && *inner * 2 <= maxRows) {
-    tileInner = *inner;
-    --tileAxis;
-  }
+unsigned ContractLayout::numBlockAxes() const {
+  if (lhs != LeftOperand::Window)
+    return rows.size();
+  return llvm::count_if(stage, [](const StageAxis &axis) { return axis.rowDim.has_value(); });
+}
+
+void ContractLayout::setTile(int64_t maxRows, int64_t tileAxes, int64_t blockAxes) {
+  tileAxis = rows.size() - tileAxes;
+  blockAxis = rows.size() - blockAxes;
+  tileInner = tileAxes == 1 ? 1 : *rows.back().extent.constant();
   sym::Expr extent = rows[tileAxis].extent;
   int64_t limit = std::max<int64_t>(maxRows / tileInner, 1);
   runs.clear();
@@ -373,19 +367,12 @@ void ContractLayout::setTile(int64_t maxRows) {
     if (size != 0)
       runs.push_back({size, (size + 1) * larger, tiles - larger, larger});
   } else {
-    // There is code for every second height up to this.
-    limit = std::min(limit, maxVariableTile);
     sym::Expr tiles = extent.ceilDiv(limit), whole = sym::Expr::max(tiles - 2, 0);
     sym::Expr left = extent - whole * limit, last = tiles - whole;
     runs.push_back({limit, 0, whole, 0});
     runs.push_back({limit, whole * limit, last, whole, /*isVariable=*/true,
                     RowRun::shareOf(left, sym::Expr::max(last, 1), limit), left});
   }
-  std::optional<int64_t> steps = extent.constant();
-  bool isShort =
-      steps ? *steps <= longAxis : lhs == LeftOperand::Direct && sumExtent().isConstant();
-  bool blockOutside = tileAxis > outermost && tileInner == 1 && isShort;
-  blockAxis = blockOutside ? tileAxis - 1 : tileAxis;
 }
 
 sym::Expr ContractLayout::numTiles() const {
@@ -525,7 +512,7 @@ int64_t ContractLayout::sumScratchBytes() const {
 void ContractLayout::apply(ContractAttr schedule) {
   lanes = schedule.getLanes();
   vectors = schedule.getVectors();
-  setTile(schedule.getTileRows());
+  setTile(schedule.getTileRows(), schedule.getTileAxes(), schedule.getBlockAxes());
   int64_t unitRows = blockAxis == tileAxis ? maxTileRows() : 1;
   if (blockAxis != tileAxis)
     for (const ContractAxis &axis : ArrayRef(rows).drop_front(blockAxis + 1))
@@ -537,16 +524,13 @@ void ContractLayout::apply(ContractAttr schedule) {
   blockPanels = clamp(schedule.getBlockColumns() / panel(), numPanels());
   int64_t inner = std::max<int64_t>(sumInner().constant().value_or(1), 1);
   blockSums = clamp(schedule.getBlockSums() / inner, sums.front().extent);
-  if (lhs == LeftOperand::Matrix) {
-    // Rows that lie a power of two apart would share a few sets of the cache.
-    int64_t stride = llvm::alignTo(blockSums, lanes);
-    if (stride * bytesOf(lhsType) % 512 == 0)
-      stride += 64 / bytesOf(lhsType);
-    rows.front().lhsStride = stride;
-  }
+  if (lhs == LeftOperand::Matrix)
+    rows.front().lhsStride = llvm::alignTo(blockSums, lanes) + schedule.getLhsPadding();
   epilogueInMemory = schedule.getEpilogue() == EpiloguePlace::Memory;
   tilesShareCode = schedule.getShareTiles();
-  prefetches = schedule.getPrefetch();
+  prefetch = schedule.getPrefetch();
+  turnsRhs = schedule.getTurnRhs();
+  unroll = schedule.getUnroll();
 }
 
 FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
@@ -564,7 +548,17 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
       !kernel::getAssumptions(&op.getLhs())
            .isMultipleOf(layout->columns.extent, schedule.getLanes()))
     return refuse("the columns are no multiple of the lanes");
+  if (layout->packed && schedule.getTurnRhs())
+    return refuse("the right operand is packed, and need not be turned");
+  unsigned axes = layout->numBlockAxes();
+  if (schedule.getTileAxes() > axes || schedule.getBlockAxes() > axes)
+    return refuse("tiles and blocks can lie on " + Twine(axes) + " axes of rows");
+  std::optional<int64_t> inner = layout->rows.back().extent.constant();
+  if (schedule.getTileAxes() == 2 && (!inner || *inner < 1 || *inner > schedule.getTileRows()))
+    return refuse("a tile does not hold all of the last axis of rows");
   layout->apply(schedule);
+  if (layout->hasVariableTiles() && layout->maxTileSize() > maxVariableTile)
+    return refuse("tiles of unknown height have up to " + Twine(maxVariableTile) + " steps");
   if (!layout->numSumBlocks().isConstant(1)) {
     // The sums of all of a task's rows are kept.
     if (!layout->hasBoundedBlocks())
@@ -574,7 +568,8 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
   }
   if (layout->tilesShareCode && !layout->hasVariableTiles())
     return refuse("there are no tiles of unknown height to share code");
-  if (layout->prefetches && (!layout->packed || layout->depthwise || layout->maxTiles() < 1))
+  if (layout->prefetch != PrefetchCache::None &&
+      (!layout->packed || layout->depthwise || layout->maxTiles() < 1))
     return refuse("there are no panels to fetch ahead of use");
   return layout;
 }

@@ -2,13 +2,15 @@
 //
 // Tile. With two vectors of columns, 12 rows keep 24 accumulators (`tile_sums`), as fast as 14 on
 // Zen 5 and kinder to caches when rows are 4096 bytes apart. Few rows (a product of a matrix and a vector)
-// make wide tiles instead, since then the right operand is what has to stream.
+// make wide tiles instead, since then the right operand is what has to stream. A tile takes the
+// rows of two axes if the inner one is short (7x7 images).
 //
 // Tasks. `task_time` each, at most `max_tasks`: enough for many threads, few enough that starting
 // them does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
 // there are more of them, or when a staged left operand would be copied again by every column
 // block. Rows of a number that is not known are never cut finely: each block reads all of its
 // columns of the right operand, which a small number of rows would have read once.
+#include "CPU/Contract/ContractStaging.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
@@ -22,6 +24,13 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
+
+/// Steps of a tile whose size is known at run time: there is code for every second height.
+static constexpr int64_t maxVariableTile = 14;
+/// Rows of an axis beyond which a task takes a part of it instead of the whole.
+static constexpr int64_t longAxis = 256;
+/// Steps of the sum that are written out.
+static constexpr int64_t unroll = 12;
 
 static int64_t estimate(ArrayRef<sym::Expr> sizes) {
   int64_t product = 1;
@@ -40,6 +49,23 @@ static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   if (layout.vectors == 2 && (layout.rows.size() == 1 || !layout.rows.back().extent.isConstant()))
     return std::min(most, target.tileSums / 2);
   return most;
+}
+
+/// Cuts the rows into tiles of at most `maxRows`.
+static void chooseTile(ContractLayout &layout, int64_t maxRows) {
+  unsigned axes = layout.numBlockAxes();
+  std::optional<int64_t> inner = layout.rows.back().extent.constant();
+  int64_t tileAxes = axes > 1 && inner && *inner > 0 && *inner * 2 <= maxRows ? 2 : 1;
+  sym::Expr extent = layout.rows[layout.rows.size() - tileAxes].extent;
+  std::optional<int64_t> steps = extent.constant();
+  if (!steps && tileAxes == 1)
+    maxRows = std::min(maxRows, maxVariableTile);
+  else if (!steps)
+    maxRows = std::min(maxRows, maxVariableTile * *inner);
+  bool isShort = steps ? *steps <= longAxis
+                       : layout.lhs == LeftOperand::Direct && layout.sumExtent().isConstant();
+  bool isBlockOutside = tileAxes == 1 && axes > 1 && isShort;
+  layout.setTile(maxRows, tileAxes, isBlockOutside ? 2 : tileAxes);
 }
 
 static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
@@ -74,13 +100,32 @@ static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target
 }
 
 /// A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
-static bool arePanelsPrefetched(const ContractLayout &layout, const CPUInfo &target) {
+static PrefetchCache choosePrefetch(const ContractLayout &layout, const CPUInfo &target) {
   std::optional<int64_t> sums = layout.sumExtent().constant();
   int64_t panelRowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
-  return layout.packed && !layout.depthwise && sums && *sums >= target.shortSum &&
-         layout.maxTiles() >= 1 &&
-         *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
-             target.l2Bytes / 4;
+  bool isUseful =
+      layout.packed && !layout.depthwise && sums && *sums >= target.shortSum &&
+      layout.maxTiles() >= 1 &&
+      *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >= target.l2Bytes / 4;
+  if (!isUseful)
+    return PrefetchCache::None;
+  // With few tiles the panel is needed at once.
+  return layout.maxTiles() <= 2 ? PrefetchCache::L1 : PrefetchCache::L2;
+}
+
+/// Rows that lie a power of two apart would share a few sets of the cache.
+static int64_t choosePadding(const ContractLayout &layout, int64_t bytes) {
+  if (layout.lhs != LeftOperand::Matrix)
+    return 0;
+  return *layout.rows.front().lhsStride.constant() * bytes % 512 == 0 ? 64 / bytes : 0;
+}
+
+/// The right operand is read as it lies in memory.
+static bool isRhsTurned(const ContractLayout &layout) {
+  kernel::ContractOp op = layout.op;
+  unsigned lastK = op.getExtents().size() - 1, lastN = lastK - op.getNumK();
+  return !layout.packed && layout.lanes != 1 && op.getNumK() != 0 && op.getNumN() != 0 &&
+         walksAlong(op.getRhs(), lastK, lastN);
 }
 
 /// The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
@@ -115,7 +160,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractTarget shape{layout.lanes, target.vectorRegisters};
   layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
                                  : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
-  layout.setTile(chooseRows(layout, target));
+  chooseTile(layout, chooseRows(layout, target));
+  chooseTile(layout, layout.maxTileRows()); // one step of two axes is a tile of the inner one
 
   int64_t outer = batch;
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
@@ -166,15 +212,20 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t blockRows = llvm::divideCeilSigned(units, rowBlocks) * unitRows;
   int64_t blockColumns = llvm::divideCeilSigned(panels, columnBlocks) * layout.panel();
   int64_t tileRows = layout.maxTileRows(), vectors = layout.vectors;
-  auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, bool prefetch) {
+  int64_t tileAxes = layout.rows.size() - layout.tileAxis;
+  int64_t blockAxes = layout.rows.size() - layout.blockAxis;
+  auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, PrefetchCache prefetch,
+                          int64_t padding) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
-                             blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch);
+                             blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
+                             tileAxes, blockAxes, padding, isRhsTurned(layout), unroll);
   };
   // The rest follows from the tiles that there are.
-  layout.apply(makeSchedule(EpiloguePlace::Registers, false, false));
-  KernelPlan plan{makeSchedule(
-      isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory : EpiloguePlace::Registers,
-      doTilesShareCode(layout, target), arePanelsPrefetched(layout, target))};
+  layout.apply(makeSchedule(EpiloguePlace::Registers, false, PrefetchCache::None, 0));
+  KernelPlan plan{makeSchedule(isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
+                                                                  : EpiloguePlace::Registers,
+                               doTilesShareCode(layout, target), choosePrefetch(layout, target),
+                               choosePadding(layout, bytes))};
   plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);
   return plan;

@@ -354,12 +354,10 @@ void cpu::emitRhsStage(KernelFrame &frame, const ContractLayout &layout, const C
     for (unsigned i = 0; i < op.getNumN(); ++i)
       body.setDim(op.getNumBatch() + op.getNumM() + i, 0);
   auto bindColumn = [&](sym::Expr column) { layout.columns.bind(body, column); };
-  unsigned lastK = op.getExtents().size() - 1, lastN = lastK - op.getNumK();
-  bool alongSum = op.getNumK() != 0 && op.getNumN() != 0 && walksAlong(op.getRhs(), lastK, lastN);
   PanelSource source{body,
                      bindColumn,
                      bindSum,
-                     alongSum,
+                     layout.turnsRhs,
                      layout.columns.extent,
                      frame.assumptions.simplify(task.numSums * inner),
                      layout.blockSums * *inner.constant()};

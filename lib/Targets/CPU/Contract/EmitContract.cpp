@@ -109,7 +109,7 @@ private:
     task.endStep = frame.named(layout.unitBegin(task.endUnit), steps + 1);
     task.firstPanel = frame.named(values.back() * layout.blockPanels, panels);
     task.endPanel = namedEnd(task.firstPanel, layout.blockPanels, panels);
-    if (layout.prefetches)
+    if (layout.prefetch != PrefetchCache::None)
       namePrefetchStride();
   }
 
@@ -262,6 +262,7 @@ private:
     shape.vectors = vectors;
     shape.lanes = layout.lanes;
     shape.lhsHasColumns = layout.depthwise;
+    shape.unroll = layout.unroll;
     const ContractAxis &axis = layout.rows[layout.tileAxis];
     for (int64_t i = 0; i < size; ++i)
       for (int64_t j = 0; j < layout.tileInner; ++j) {
@@ -346,11 +347,10 @@ private:
   /// Spreads the fetching of the next panel over the task's tiles.
   Prefetch makePrefetch(sym::Expr number) {
     Prefetch prefetch;
-    if (!layout.prefetches)
+    if (layout.prefetch == PrefetchCache::None)
       return prefetch;
     prefetch.stride = frame.emit(prefetchStride);
-    // With few tiles the panel is needed at once.
-    prefetch.locality = layout.maxTiles() <= 2 ? 3 : 2;
+    prefetch.locality = layout.prefetch == PrefetchCache::L1 ? 3 : 2;
     sym::Expr sums = layout.sumExtent();
     sym::Expr offset =
         sums * panelRowBytes() + number * (layout.blockSums * layout.sumInner() * prefetchStride);

@@ -91,11 +91,11 @@ private:
 
   /// This loop and all inside it are short enough together to be written out.
   bool isUnrolled(size_t level) const {
-    constexpr int64_t longest = 12;
     int64_t iterations = 1;
     for (const SumLoop &loop : ArrayRef(shape.loops).drop_front(level)) {
       std::optional<int64_t> extent = loop.extent.constant();
-      if (!extent || *extent < 1 || *extent > longest || (iterations *= *extent) > longest)
+      if (!extent || *extent < 1 || *extent > shape.unroll ||
+          (iterations *= *extent) > shape.unroll)
         return false;
     }
     return true;
