@@ -272,3 +272,65 @@ def test_complex_numbers(compile_and_compare):
         lambda x: torch.float_power(x, x),
     ]
     compile_and_compare(Functions(functions), (x[4:].repeat(3),), rtol=1e-9, atol=1e-9)
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+def test_gradients_of_softmax_of_infinities(compile_and_compare):
+    y = torch.tensor([[INF, 0.5, 0.25], [0.5, -INF, 0.5], [NAN, 1.0, 0.0], [0.25, 0.5, 0.25], [0.0, 1.0, INF]])
+    g = torch.tensor([[1.0, 2.0, -1.0], [1.0, -3.0, 2.0], [1.0, 0.0, 1.0], [INF, 1.0, 1.0], [0.0, 0.0, -2.0]])
+    functions = [
+        lambda g, y, gradient=gradient, dim=dim, to=to: gradient(g.to(to), y.to(to), dim, to)
+        for gradient in (torch.ops.aten._softmax_backward_data, torch.ops.aten._log_softmax_backward_data)
+        for dim in (0, 1)
+        for to in (torch.float32, torch.float64, torch.bfloat16)
+    ]
+    compile_and_compare(Functions(functions), (g, y), rtol=1e-2, atol=1e-3)
+
+
+def test_distances_of_infinities(compile_and_compare):
+    a = torch.tensor([[INF, 0, 0], [NAN, INF, 0], [0, NAN, 2], [1, 2, 3], [1, 5, NAN], [NAN, NAN, NAN]])
+    b = torch.tensor([[INF, 0, 0], [-INF, 1, 1], [1, 2, 3], [0, 0, NAN], [-0.0, 0, 0]])
+    functions = [lambda a, b, p=p: (torch.cdist(a, b, p), torch.pdist(a, p), torch.cdist(a[:, :0], b[:, :0], p)) for p in (0, 1, 2, 3, INF)]
+    rows = torch.export.Dim("rows", min=3, max=25)
+    compile_and_compare(Functions(functions), (a, b))
+    compile_and_compare(Functions(functions), (a, b), dynamic_shapes={"arguments": ({0: rows}, None)}, more_inputs=[(a[2:], b)])
+
+
+def test_images_with_infinities(compile_and_compare):
+    """An output has the inputs within its radius and no others; the sizes are such that none is just at the radius."""
+    x = torch.randn(1, 2, 8, 9, generator=torch.Generator().manual_seed(0))
+    for (channel, row, column), value in {(0, 3, 4): INF, (1, 0, 0): NAN, (1, 7, 8): -INF, (0, 0, 8): -INF}.items():
+        x[0, channel, row, column] = value
+    functions = [
+        lambda x, resize=resize, size=size, rest=rest: resize(x, size, *rest)
+        for resize in (torch.ops.aten._upsample_bilinear2d_aa, torch.ops.aten._upsample_bicubic2d_aa)
+        for size, *rest in (
+            ([5, 8], False, None, None),
+            ([3, 3], True, None, None),
+            ([9, 15], True, None, None),
+            ([12, 4], False, None, None),
+            ([8, 9], False, 1.4, 1.6),  # a dim that keeps its size ignores the scale
+        )
+    ]
+    compile_and_compare(Functions(functions), (x,))
+    # In double precision, inputs whose weight is zero come and go with the last bit.
+    precise = [lambda x: torch.ops.aten._upsample_bilinear2d_aa(x, [100, 64], True, None, None)]
+    compile_and_compare(Functions(precise), (torch.randn(1, 1, 33, 8, dtype=torch.float64),))
+    shapes = {"arguments": ({2: torch.export.Dim("height", min=2), 3: torch.export.Dim("width", min=2)},)}
+    compile_and_compare(Functions(functions), (x,), dynamic_shapes=shapes, more_inputs=[(x[..., 1:],)])
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_inverses_of_factors_with_infinities(compile_and_compare, upper):
+    factors = []
+    for value in (NAN, INF, -INF, 0.0):
+        for row, column in ((0, 0), (3, 0), (0, 3), (2, 2), (3, 3)):
+            if value != 0 or row != column:
+                factors.append(torch.linalg.cholesky(torch.eye(4) * 3 + 1))
+                factors[-1] = factors[-1].mT.contiguous() if upper else factors[-1]
+                factors[-1][row, column] = value
+    b = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    functions = [lambda l, b: torch.cholesky_inverse(l, upper=upper), lambda l, b: torch.cholesky_solve(b, l, upper=upper)]
+    compile_and_compare(Functions(functions), (torch.stack(factors), b.expand(len(factors), 4, 2)))

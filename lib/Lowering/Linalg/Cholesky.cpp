@@ -77,6 +77,32 @@ static Value solveFactor(Call &call, Value matrix, bool upper, Value rhs) {
   return solveTriangle(call, {above, /*upper=*/true}, x);
 }
 
+/// The inverses of lower triangles. What is known to be zero is not computed with, so that NaN and
+/// infinities stay where they have an influence.
+static Value invertLower(Call &call, Value lower) {
+  Exprs shape = shapeOf(lower);
+  Type type = elementType(lower);
+  Value identity = identityMatrices(call, shape[0], shape[1], type);
+  return loop(call.kernels, shape[1], identity, lower,
+              [&](const LoopStep &step) {
+                Value x = step.carried[0], matrix = step.invariants[0];
+                Value next = step.kernels.map(shape, type, [&](BodyBuilder &body) {
+                  Element k = body.read(step.number, Exprs());
+                  Element row = body.index(body.dim(1)), column = body.index(body.dim(2));
+                  Element known = body.read(x, Indices{body.dim(0), k, body.dim(2)}) /
+                                  body.read(matrix, Indices{body.dim(0), k, k});
+                  Element own = body.read(x, body.ownDims());
+                  Element rest =
+                      own - body.read(matrix, Indices{body.dim(0), body.dim(1), k}) * known;
+                  Element next = select(row == k, known, select(row > k, rest, own));
+                  return select(column <= k, next, own);
+                });
+                return SmallVector<Value>{next};
+              })
+      .front();
+}
+
+/// inv(L)^H inv(L), or with the upper triangle for L^H.
 static LogicalResult lowerCholeskyInverse(Call &call) {
   Value self = call.tensor(0);
   if (!isSquare(call, self))
@@ -84,8 +110,19 @@ static LogicalResult lowerCholeskyInverse(Call &call) {
   Value flat = flattenBatch(call, self);
   Exprs shape = shapeOf(flat);
   requireSuccess(call, firstZeroPivot(call, flat), "a diagonal element is zero");
-  Value identity = identityMatrices(call, shape[0], shape[1], elementType(flat));
-  return call.set(restore(call, solveFactor(call, flat, call.args.boolean("upper"), identity)));
+  Value lower = call.args.boolean("upper") ? conjugateTranspose(call, flat) : flat;
+  Value inverse = invertLower(call, lower);
+  Value product = call.kernels.map(shape, elementType(flat), [&](BodyBuilder &body) {
+    Element row = body.index(body.dim(1)), column = body.index(body.dim(2));
+    return body.sum({shape[1]}, elementType(flat), [&](BodyBuilder &inner) {
+      Element k = inner.index(inner.dim(3));
+      Element left = inner.read(inverse, Exprs{inner.dim(0), inner.dim(3), inner.dim(1)});
+      Element right = inner.read(inverse, Exprs{inner.dim(0), inner.dim(3), inner.dim(2)});
+      Element value = conjugate(left) * right;
+      return select((k >= row) & (k >= column), value, value.constant(0));
+    });
+  });
+  return call.set(restore(call, product));
 }
 
 /// The matrices of both arguments with the batch dims of the result.

@@ -24,9 +24,10 @@ struct Filter {
   Element (*weight)(Element distance);
 };
 
-/// Inputs of each output along an axis: the first one, and `count` weights, zero past the last one.
+/// Inputs of each output along an axis: the first one, the one behind the last one, and `count`
+/// weights.
 struct Window {
-  Value first, weights;
+  Value first, end, weights;
   Expr count;
 };
 } // namespace
@@ -95,8 +96,12 @@ static Window window(Call &call, const Axis &axis, Filter filter, Type type) {
   // At least the number of inputs within the radius of an output, whose distance is at least one.
   Expr count;
   if (axis.scale) {
-    auto support = static_cast<float>(filter.radius * std::max(*axis.scale, 1.0));
-    count = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+    // Rounding moves the ends of a window by less than a millionth of the axis.
+    double support = filter.radius * std::max(*axis.scale, 1.0);
+    if (auto length = axis.in.constant())
+      count = static_cast<int64_t>(std::ceil(2 * support + 1e-6 * *length));
+    else
+      count = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
   } else {
     Expr radius = static_cast<int64_t>(filter.radius);
     Expr widest = (axis.from * radius).ceilDiv(Expr::max(axis.to, 1));
@@ -109,23 +114,34 @@ static Window window(Call &call, const Axis &axis, Filter filter, Type type) {
   Type f64 = Float64Type::get(type.getContext());
   auto center = [&](BodyBuilder &body) {
     Element scale = convert(axis.scaleOf(body, type), f64);
-    return convert((convert(body.index(body.dim(0)), f64) + 0.5) * scale, type);
+    Element middle = convert(body.index(body.dim(0)), f64) + 0.5, zero = middle.constant(-0.0);
+    // A product by this op is rounded in each kernel that computes it: none merges it with a sum.
+    Value product = math::FmaOp::create(body.b(), middle.value(), scale.value(), zero.value());
+    return convert(middle.make(product), type);
   };
   auto plusHalf = [&](Element x) { // truncated, not rounded down
     return convert(convert(x, f64) + 0.5, i64);
   };
+  // A dim that keeps its size keeps its elements, for which a scale says nothing.
+  auto isKept = [&](BodyBuilder &body) { return body.index(axis.in) == body.index(axis.out); };
   auto firstOf = [&](BodyBuilder &body) {
     Element first = plusHalf(center(body) - distance(body) * filter.radius);
-    return maximum(first, first.constant(0));
+    return select(isKept(body), body.index(body.dim(0)), maximum(first, first.constant(0)));
+  };
+  auto endOf = [&](BodyBuilder &body) {
+    Element end =
+        minimum(plusHalf(center(body) + distance(body) * filter.radius), body.index(axis.in));
+    return select(isKept(body), body.index(body.dim(0) + 1), end);
   };
   Value first = call.kernels.map({axis.out}, i64, firstOf);
+  Value end = call.kernels.map({axis.out}, i64, endOf);
   Value weights = call.kernels.map({axis.out, count}, type, [&](BodyBuilder &body) {
-    Element begin = firstOf(body), middle = center(body);
-    Element inverse = 1.0 / distance(body), support = distance(body) * filter.radius;
-    Element end = minimum(plusHalf(middle + support), body.index(axis.in));
+    Element begin = firstOf(body), end = endOf(body), middle = center(body);
+    Element inverse = 1.0 / distance(body), kept = isKept(body);
     auto weight = [&](Element j) {
       Element at = begin + j;
       Element value = filter.weight((convert(at, type) - middle + 0.5) * inverse);
+      value = select(kept, value.constant(1), value);
       return select(at < end, value, value.constant(0));
     };
     Element total = body.sum({count}, type,
@@ -133,25 +149,30 @@ static Window window(Call &call, const Axis &axis, Filter filter, Type type) {
     Element mine = weight(body.index(body.dim(1)));
     return select(total == total.constant(0), mine, mine / total);
   });
-  return {first, weights, count};
+  return {first, end, weights, count};
 }
 
 /// Dim `dim` of `x` becomes that of the axis.
 static Value resize(Call &call, Value x, size_t dim, const Axis &axis, Filter filter) {
   Type type = elementType(x);
+  if (call.kernels.isSame(axis.in, axis.out))
+    return x;
   Window taps = window(call, axis, filter, type);
   Exprs shape = shapeOf(x);
   shape[dim] = axis.out;
   return call.kernels.map(shape, type, [&](BodyBuilder &body) {
     Exprs out = body.ownDims();
     Element first = body.read(taps.first, Exprs{out[dim]});
+    Element end = body.read(taps.end, Exprs{out[dim]});
     return body.sum({taps.count}, type, [&](BodyBuilder &inner) {
       Expr j = inner.dim(inner.numDims() - 1);
       Element weight = inner.read(taps.weights, Exprs{out[dim], j});
       Indices at = indicesOf(out);
-      // Elements without a weight may be outside.
-      at[dim] = minimum(first + inner.index(j), inner.index(axis.in - 1));
-      return inner.read(x, at) * weight;
+      // Elements without a weight may be outside, and count nothing even where they are infinite.
+      Element place = first + inner.index(j);
+      at[dim] = minimum(place, inner.index(axis.in - 1));
+      Element product = inner.read(x, at) * weight;
+      return select(place < end, product, product.constant(0));
     });
   });
 }

@@ -107,6 +107,20 @@ static LogicalResult lowerPairwiseDistance(Call &call) { // of a - b + eps along
       }));
 }
 
+/// The norm of the differences of two rows, which is 0 for rows without elements. Different numbers
+/// are counted as in ATen: one that is NaN makes the count NaN.
+static Element distanceOf(BodyBuilder &body, Expr features, Type type, double p,
+                          function_ref<Element(BodyBuilder &)> magnitude) {
+  if (std::isinf(p))
+    return maximum(normOf(body, {features}, type, p, magnitude), body.constant(type, 0));
+  if (p != 0)
+    return normOf(body, {features}, type, p, magnitude);
+  return body.sum({features}, type, [&](BodyBuilder &inner) {
+    Element x = magnitude(inner);
+    return select(x > x.constant(0), x.constant(1), x);
+  });
+}
+
 /// Between all rows: [B…, P, M] and [B…, R, M] give [B…, P, R].
 static LogicalResult lowerCdist(Call &call) {
   Value a = call.tensor(0), b = call.tensor(1);
@@ -130,9 +144,12 @@ static LogicalResult lowerCdist(Call &call) {
       full.append({rows, features});
       return convert(inner.broadcast(x, at, full), opmath(type));
     };
-    return normOf(body, {features}, opmath(type), p, [&](BodyBuilder &inner) {
-      return abs(read(inner, a, body.dim(batch), shape[batch]) -
-                 read(inner, b, body.dim(batch + 1), shape[batch + 1]));
+    return distanceOf(body, features, opmath(type), p, [&](BodyBuilder &inner) {
+      Element difference = abs(read(inner, a, body.dim(batch), shape[batch]) -
+                               read(inner, b, body.dim(batch + 1), shape[batch + 1]));
+      if (!std::isinf(p)) // ATen's maximum passes over NaN
+        return difference;
+      return select(difference == difference, difference, difference.constant(0));
     });
   }));
 }
@@ -158,7 +175,7 @@ static LogicalResult lowerPdist(Call &call) {
       row = select((next < count) & (begin(next) <= k), next, row);
     }
     Element other = k - begin(row) + row + one;
-    return normOf(body, {features}, wide, p, [&](BodyBuilder &inner) {
+    return distanceOf(body, features, wide, p, [&](BodyBuilder &inner) {
       auto read = [&](Element at) {
         return convert(inner.read(self, Indices{at, inner.dim(1)}), wide);
       };

@@ -25,7 +25,7 @@ static LogicalResult lowerSoftmax(Call &call, SoftmaxKind kind) {
   }));
 }
 
-/// The gradient of the softmax: y * g - y * sum(y * g), along argument `dim`; of its logarithm: g -
+/// The gradient of the softmax: y * (g - sum(y * g)), along argument `dim`; of its logarithm: g -
 /// exp(y) * sum(g).
 static LogicalResult softmaxBackward(Call &call, bool logarithm) {
   Value gradient = call.tensor("grad_output"), output = call.tensor("output");
@@ -47,7 +47,7 @@ static LogicalResult softmaxBackward(Call &call, bool logarithm) {
       return logarithm ? g : g * read(inner, output);
     });
     Element g = convert(body.broadcast(gradient), wide), y = convert(body.broadcast(output), wide);
-    return logarithm ? g - exp(y) * sum : g * y - y * sum;
+    return logarithm ? g - exp(y) * sum : y * (g - sum);
   }));
 }
 
