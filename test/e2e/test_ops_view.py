@@ -153,3 +153,32 @@ def test_pad_sequence(compile_and_compare):
     for shapes, *lengths in ((None, (5, 2, 4)), (None, (0, 2, 0)), ((auto,) * 3, (5, 2, 4), (2, 7, 3), (3, 3, 300))):
         first, *more = (inputs(*one) for one in lengths)
         compile_and_compare(Padded(), first, shapes, rtol=0, atol=0, more_inputs=more)
+
+
+def test_bytes_of_complex_numbers(compile_and_compare):
+    """As elements of any other width, and as real numbers: dims of 0 elements, of 1, and none; writes through such views."""
+    f32, f64, c64, c128 = torch.float32, torch.float64, torch.complex64, torch.complex128
+
+    class Module(torch.nn.Module):
+        def forward(self, c, x, b):
+            wide, y, z = c.to(c128), x.clone(), c.clone()
+            y.view(c64).mul_(2 + 1j)
+            z.view(f32)[..., 1:].add_(1)
+            return (
+                [c.view(to) for to in (f32, f64, c128, torch.int64, torch.int16, torch.uint8)],
+                [wide.view(to) for to in (f32, f64, c64, torch.int32)],
+                [x.view(to) for to in (c64, c128)],
+                [b.view(to) for to in (c64, c128, torch.complex32)],
+                [c.to(torch.complex32).view(to) for to in (torch.float16, f32, c64)],
+                [c[0, 0].view(to) for to in (f64, torch.int64)],
+                [x[:, :1].view(torch.int32).view(f32), x.double()[0, 0].view(c64), c[:, 1:3].view(f32), c.conj().resolve_conj().view(f32)],
+                [y, z],
+            )
+
+    generator = torch.Generator().manual_seed(0)
+    c, x = torch.randn(6, 4, dtype=c64, generator=generator), torch.randn(6, 8, generator=generator)
+    b = torch.randn(6, 4, dtype=c64, generator=generator).view(torch.uint8)[:, :16].contiguous()
+    c[0, 0] = complex(float("inf"), -0.0)
+    inputs, rows = (c, x, b), torch.export.Dim("rows", max=9)
+    compile_and_compare(Module(), inputs, rtol=0, atol=0)
+    compile_and_compare(Module(), inputs, {name: {0: rows} for name in "cxb"}, 0, 0, [tuple(t[:1] for t in inputs)])
