@@ -14,7 +14,8 @@ struct KnownTarget {
 
 /// One GPU of each architecture stands for all: A100, A40, L40S, H100 SXM, B200, RTX 5090. Shared
 /// memory is all but 1 KiB of a multiprocessor's; products are dense ones of f16, summed in f32.
-/// The rates are those that plans for H100 have been made with, for all of them.
+/// The rates are those that plans for H100 have been made with, for all of them, and so is what no
+/// column has: latencies and the like.
 ///
 /// Multiprocessors, shared memory and caches are what drivers report: those of A100, H100 and B200
 /// as XLA's GPU specifications have them (a100_sxm_40, h100_sxm, b200); of A40 as a6000 has them,
@@ -39,7 +40,10 @@ TargetAttr cuda::getTarget(MLIRContext *context, StringRef architecture) {
   if (known == std::end(knownTargets))
     return {};
   return TargetAttr::get(context, known->arch, known->multiprocessors, known->shared, known->cache,
-                         known->products, known->cacheRate, known->copyRate);
+                         known->products, known->cacheRate, known->copyRate, /*schedulers=*/4,
+                         /*warps=*/32, /*blocks=*/4, /*load_latency=*/600, /*share_latency=*/1500,
+                         /*product_latency=*/64, /*meeting=*/16, /*copy_cost=*/25,
+                         /*write_rate=*/8);
 }
 
 SmallVector<StringRef> cuda::getKnownArchitectures() {
@@ -70,12 +74,24 @@ int64_t TargetAttr::getBusyBlocks() const {
 
 LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef arch,
                                  int64_t multiprocessors, int64_t shared, int64_t cache,
-                                 int64_t products, int64_t cacheRate, int64_t copyRate) {
+                                 int64_t products, int64_t cacheRate, int64_t copyRate,
+                                 int64_t schedulers, int64_t warps, int64_t blocks,
+                                 int64_t loadLatency, int64_t shareLatency, int64_t productLatency,
+                                 int64_t meeting, int64_t copyCost, int64_t writeRate) {
   for (auto [name, value] : {std::pair("multiprocessors", multiprocessors),
                              {"cache", cache},
                              {"products", products},
                              {"cache_rate", cacheRate},
-                             {"copy_rate", copyRate}})
+                             {"copy_rate", copyRate},
+                             {"schedulers", schedulers},
+                             {"warps", warps},
+                             {"blocks", blocks},
+                             {"load_latency", loadLatency},
+                             {"share_latency", shareLatency},
+                             {"product_latency", productLatency},
+                             {"meeting", meeting},
+                             {"copy_cost", copyCost},
+                             {"write_rate", writeRate}})
     if (value < 1)
       return emitError() << name << " = " << value << ", which has to be positive";
   if (shared < getLeastSharedBytes())

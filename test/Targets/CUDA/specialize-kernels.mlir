@@ -209,7 +209,7 @@ kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym
 // -----
 
 // Whatever GPU the other kernels are planned for, a variant has the shared memory of one that runs it.
-module attributes {cuda.target = #cuda.target<arch = "sm_86", multiprocessors = 84, shared = 101376, cache = 6291456, products = 512, cache_rate = 40, copy_rate = 64>} {
+module attributes {cuda.target = #cuda.target<arch = "sm_86", multiprocessors = 84, shared = 101376, cache = 6291456, products = 512, cache_rate = 40, copy_rate = 64, schedulers = 4, warps = 32, blocks = 4, load_latency = 600, share_latency = 1500, product_latency = 64, meeting = 16, copy_cost = 25, write_rate = 8>} {
   // CHECK-LABEL: kernel.func @elsewhere_sm_90a
   // CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
   kernel.func @elsewhere(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {

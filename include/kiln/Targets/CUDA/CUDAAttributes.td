@@ -38,10 +38,23 @@ def CUDA_TargetAttr : AttrDef<CUDA_Dialect, "Target"> {
     - `products`: of two bytes summed in f32, that a multiprocessor's tensor cores make in a cycle.
     - `cache_rate`: bytes that the cache gives to each multiprocessor in a cycle, if all of them want some.
     - `copy_rate`: bytes that one multiprocessor takes in a cycle.
+    - `schedulers`: of a multiprocessor; with fewer warps than that some have nothing to do.
+    - `warps`: that read memory and keep a multiprocessor's share of it busy.
+    - `blocks`: of attention in parts that keep a multiprocessor busy.
+    - `load_latency`: cycles until a thread has what it reads from memory.
+    - `share_latency`: cycles until sums that a block leaves in memory can be added by another, beside those
+      in which they move.
+    - `product_latency`: cycles between the products of two steps where no other warpgroup fills them.
+    - `meeting`: cycles in which the blocks of a cluster meet.
+    - `copy_cost`: cycles of a warpgroup whose threads copy 16 bytes each to shared memory.
+    - `write_rate`: elements of a tile that a multiprocessor writes in a cycle.
   }];
   let parameters = (ins StringRefParameter<"architecture">:$arch, "int64_t":$multiprocessors,
                         "int64_t":$shared, "int64_t":$cache, "int64_t":$products,
-                        "int64_t":$cache_rate, "int64_t":$copy_rate);
+                        "int64_t":$cache_rate, "int64_t":$copy_rate, "int64_t":$schedulers,
+                        "int64_t":$warps, "int64_t":$blocks, "int64_t":$load_latency,
+                        "int64_t":$share_latency, "int64_t":$product_latency, "int64_t":$meeting,
+                        "int64_t":$copy_cost, "int64_t":$write_rate);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

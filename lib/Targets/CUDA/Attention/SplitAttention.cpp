@@ -16,8 +16,8 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
 
-/// Queries of a block, and how many blocks keep a multiprocessor busy.
-static constexpr int64_t blockRows = 64, blocksOfMultiprocessor = 4;
+/// Queries of a block.
+static constexpr int64_t blockRows = 64;
 /// A part has a multiple of so many keys, and at least these; what is written for each costs
 /// memory.
 static constexpr int64_t keyMultiple = 64, minKeys = 128, maxParts = 64;
@@ -75,7 +75,8 @@ static std::optional<Split> findSplit(AttentionOp op) {
   sym::Expr m = op.getM().getValue(), n = op.getN().getValue();
   if (op.getPart() || assumptions.isLess(n, 2 * minKeys))
     return std::nullopt;
-  int64_t busyBlocks = cuda::getTarget(op).getBusyBlocks();
+  cuda::TargetAttr target = cuda::getTarget(op);
+  int64_t busyBlocks = target.getBusyBlocks();
   Split split;
   split.group = findGroup(op);
   sym::Expr blocks = sym::product(op.getBatch().getSizes()).floorDiv(split.group) *
@@ -87,7 +88,7 @@ static std::optional<Split> findSplit(AttentionOp op) {
   sym::Expr parts = sym::Expr::max(
       1, sym::Expr::min(
              maxParts,
-             sym::Expr(blocksOfMultiprocessor * busyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
+             sym::Expr(target.getBlocks() * busyBlocks).floorDiv(sym::Expr::max(blocks, 1))));
   split.part =
       assumptions.simplify(sym::Expr::max(minKeys, keyMultiple * n.ceilDiv(keyMultiple * parts)));
   if (assumptions.isLessOrEqual(n, split.part))

@@ -8,9 +8,6 @@ using namespace kiln::cuda;
 
 /// Limits for products with few rows; and reads of the right operand that a lane has under way.
 static constexpr int64_t dotThreads = 256, maxDotRows = 4, readsAhead = 4;
-/// Warps of a multiprocessor that keep its share of the memory busy, with one row each; with more
-/// rows, half of them.
-static constexpr int64_t manyWarps = 32;
 /// Places of parts that are copied asynchronously.
 static constexpr int64_t copyStages = 4;
 
@@ -149,7 +146,10 @@ static DotScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
                        !assumptions.isMultipleOf(dims.kGroups.back().extent, lanes)))
     lanes /= 2;
   int64_t rows = *dims.m.constant(), columns = 1;
-  int64_t enough = getTarget(func).getBusyBlocks() * (rows == 1 ? manyWarps : manyWarps / 2);
+  TargetAttr target = getTarget(func);
+  // With more rows, half of the warps keep memory busy.
+  int64_t enough =
+      target.getBusyBlocks() * std::max<int64_t>(target.getWarps() / (rows == 1 ? 1 : 2), 1);
   while (columns < (rows == 1 ? 2 : 4) && assumptions.isMultipleOf(dims.n, 2 * columns) &&
          codegen::estimate(dims.numBatch * dims.n) >= 2 * columns * enough)
     columns *= 2;

@@ -140,40 +140,37 @@ LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
 }
 
 /// Cycles in which a warpgroup brings its part of an operand.
-static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows) {
-  constexpr int64_t cyclesPerCopy = 25, latency = 600;
+static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows, TargetAttr target) {
   int64_t elements = vectorBytes / 2,
           chunks = rows * WarpgroupPlan::blockK / warpgroupSize / elements;
   Region &region = getRegion(op, side);
   if (findCopySource(region, sym::Expr::dim(op.getExtents().size() - 1), elements))
-    return chunks * cyclesPerCopy;
+    return chunks * target.getCopyCost();
   int64_t instructions = llvm::range_size(region.front());
-  return latency + chunks * elements * instructions;
+  return target.getLoadLatency() + chunks * elements * instructions;
 }
 
 /// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
 /// the operands come: `blocks` multiprocessors want some of what the cache gives.
 static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
                             const WarpgroupOperands &operands, TargetAttr target, int64_t blocks) {
-  constexpr int64_t latency = 64, meeting = 16;
   int64_t multiprocessors = target.getMultiprocessors();
   int64_t cacheBytesPerCycle = target.getCacheRate() * multiprocessors;
   int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts();
   int64_t leave = plan.copiedBytes() * std::min(blocks, multiprocessors) / cacheBytesPerCycle;
   int64_t come = std::max(leave, plan.stageBytes() / target.getCopyRate()), threads = 0;
   if (!operands.lhs.view)
-    threads += estimateThreads(op, Side::Left, plan.blockM());
+    threads += estimateThreads(op, Side::Left, plan.blockM(), target);
   if (!operands.rhs.view)
-    threads += estimateThreads(op, Side::Right, plan.blockN);
+    threads += estimateThreads(op, Side::Right, plan.blockN, target);
   // The other warpgroup's products fill the gaps.
-  return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : latency) +
-         (plan.cluster.count() > 1 ? meeting : 0);
+  return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : target.getProductLatency()) +
+         (plan.cluster.count() > 1 ? target.getMeeting() : 0);
 }
 
 /// Cycles for writing a tile.
-static int64_t estimateWriting(const WarpgroupPlan &plan) {
-  constexpr int64_t columnsPerCycle = 8;
-  return plan.blockN * wgmmaM / columnsPerCycle;
+static int64_t estimateWriting(const WarpgroupPlan &plan, TargetAttr target) {
+  return plan.blockN * wgmmaM / target.getWriteRate();
 }
 
 static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
@@ -190,16 +187,15 @@ static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const 
       rounds * steps + *division.stepsOfBlock.constant() + *division.cost.constant();
   int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, clusters);
   return stepsOfBlock * estimateStep(plan, op, operands, target, busy) +
-         written * estimateWriting(plan);
+         written * estimateWriting(plan, target);
 }
 
 static SharingCost estimateSharing(const WarpgroupPlan &plan, TargetAttr target) {
-  constexpr int64_t latency = 1500;
   int64_t step =
       std::max(plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts(),
                plan.copiedBytes() / target.getCacheRate());
   int64_t move = plan.partialBytes() / target.getCopyRate();
-  return {static_cast<int64_t>(llvm::divideCeil(move + latency, step)),
+  return {static_cast<int64_t>(llvm::divideCeil(move + target.getShareLatency(), step)),
           static_cast<int64_t>(llvm::divideCeil(move, step))};
 }
 

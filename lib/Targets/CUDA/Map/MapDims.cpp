@@ -12,8 +12,6 @@ static constexpr int64_t usualThreads = 256;
 static constexpr int64_t minWarpRow = 16, maxWarpRow = 2048;
 /// Elements of a row that a thread takes at once, at most.
 static constexpr int64_t maxRowVector = 8;
-/// Fewer rows than this do not fill a multiprocessor with a warp each.
-static constexpr int64_t fewRows = 4;
 /// Elements of a long row that a thread of a block has, which its registers hold.
 static constexpr int64_t elementsOfLongRow = 32;
 /// Bytes that a thread should have asked for before it waits for the first, and how many accesses
@@ -218,7 +216,7 @@ static TeamChoice chooseTeam(const MapDims &dims, TargetAttr target) {
   if (elements < minWarpRow)
     return {1, "rows are too short for a warp"};
   int64_t numRows = codegen::estimate(sym::product(dims.rowExtents()));
-  if (numRows < fewRows * target.getBusyBlocks() && elements >= 2 * usualThreads)
+  if (numRows < target.getSchedulers() * target.getBusyBlocks() && elements >= 2 * usualThreads)
     return {elements >= 16 * usualThreads ? 2 * usualThreads : usualThreads,
             "rows are too few for a warp each"};
   if (elements <= maxWarpRow)
