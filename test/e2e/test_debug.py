@@ -154,3 +154,99 @@ def test_the_kernel_that_crashes(tmp_path):
     assert process.returncode < 0
     steps = launches(process.stderr)
     assert len(steps) == 3 and steps[-1][:2] == ["before_launch", "crash"] and "node 'crash'" in steps[-1][2], process.stderr
+
+
+def save_run(folder, *tensors):
+    """A saved run: (time, kernel, role, name, dtype, array) for each tensor."""
+    folder.mkdir(parents=True)
+    lines = []
+    for i, (time, kernel, role, name, dtype, array) in enumerate(tensors):
+        numpy.save(folder / f"{i}.npy", array)
+        row = {"step": i, "time": time, "kernel": kernel, "where": "node 'n'", "role": role, "name": name, "dtype": dtype, "index": 0}
+        lines.append(json.dumps({**row, "file": f"{i}.npy", "shape": list(array.shape)}) + "\n")
+    (folder / "index.jsonl").write_text("".join(lines))
+
+
+def compare(a, b, *options):
+    process = run_tool("aot-run", "--compare-debug", a, b, *options)
+    assert (process.returncode == 2) == bool(process.stderr), process
+    return process.returncode, process.stdout + process.stderr
+
+
+def test_compare_saved_runs(program, tmp_path):
+    folder, _ = program
+    path = build(folder, "saved.so", "--debug-print=1", *TARGET)
+    for _ in range(2):
+        assert execute(path, KILN_DEBUG_DIR=str(tmp_path / "runs")).returncode == 0
+    a, b = tmp_path / "runs" / "run0", tmp_path / "runs" / "run1"
+    assert compare(a, b)[0] == 0
+    # A later tensor is changed, and what a result's memory holds before does not matter.
+    rows = read_index(b)
+    changed = [row for row in rows if row["time"] == "after_launch" and row["dtype"] == "float32" and row["role"] == "result"][-1]
+    for row in rows:
+        if row is changed or (row["time"] == "before_launch" and row["role"] == "result"):
+            array = numpy.load(b / row["file"])
+            array.reshape(-1).view("uint8")[-1] ^= 0x80  # the sign
+            numpy.save(b / row["file"], array)
+    status, text = compare(a, b)
+    value = numpy.load(a / changed["file"]).reshape(-1)[-1]
+    assert status == 1
+    assert f"first difference: {changed['name']}, result {changed['index']} of {changed['kernel']} after launch {changed['step']}" in text
+    assert changed["where"] in text and f" {numpy.float32(value):.9g} and {-numpy.float32(value):.9g}\n" in text
+    assert compare(tmp_path / "runs", b) == (
+        2,
+        f"aot-run: error: {tmp_path / 'runs'}: 2 runs have been saved here; name one of them, such as {a}\n",
+    )
+
+
+def test_compare_values(tmp_path):
+    def check(name, status, dtype, a, b, *options):
+        for side, array in (("a", a), ("b", b)):
+            save_run(tmp_path / name / side / "run7", ("after_launch", "map_0", "result", "buf", dtype, numpy.asarray(array)))
+        got, text = compare(tmp_path / name / "a", tmp_path / name / "b", *options)
+        assert got == status, text
+        return text
+
+    nan, inf = float("nan"), float("inf")
+    check("special", 0, "float64", [nan, inf, -inf, 0.0], [nan, inf, -inf, -0.0])
+    assert "largest absolute error inf at [0]" in check("nan", 1, "float64", [nan, 1], [1, nan])
+    check("inf", 1, "float64", [inf], [1.0], "--rtol=1")
+    text = check("worst", 1, "float32", numpy.array([[1, 2], [100, 4]], "float32"), numpy.array([[1, 3], [102, 4]], "float32"))
+    assert "float32 [2, 2], 2 of 4 elements differ\n  first at [0, 1]: 2 and 3\n" in text
+    assert "largest absolute error 2 at [1, 0]: 100 and 102\n  largest relative error 0.3333 at [0, 1]: 2 and 3\n" in text
+    check("near", 0, "float32", numpy.array([1, 100], "float32"), numpy.array([1.5, 101], "float32"), "--rtol=0.01", "--atol=0.5")
+    assert "9223372036854775807 and 9223372036854775806" in check("int64", 1, "int64", numpy.array([2**63 - 1]), numpy.array([2**63 - 2]))
+    assert "True and False" in check("bool", 1, "bool", [True], [False])
+    assert "1+2j and 1-2j" in check("complex", 1, "complex64", numpy.array([1 + 2j], "complex64"), numpy.array([1 - 2j], "complex64"))
+    assert "1 and 2" in check("bf16", 1, "bfloat16", numpy.array([b"\x80\x3f"], "V2"), numpy.array([b"\x00\x40"], "V2"))
+    assert "1-2j and 1+0j" in check("complex32", 1, "complex32", numpy.array([b"\0\x3c\0\xc0"], "V4"), numpy.array([b"\0\x3c\0\0"], "V4"))
+    check("empty", 0, "float32", numpy.zeros((0, 3), "float32"), numpy.zeros((0, 3), "float32"))
+    # Other sizes are another layout, unless they are an input's.
+    assert "have no tensor in common" in check("sizes", 2, "float32", numpy.zeros(3, "float32"), numpy.zeros(4, "float32"))
+    for side, size in (("a", 3), ("b", 4)):
+        save_run(tmp_path / "inputs" / side, ("inputs", "inputs", "operand", "x", "float32", numpy.zeros(size, "float32")))
+    status, text = compare(tmp_path / "inputs" / "a", tmp_path / "inputs" / "b")
+    assert status == 1 and "first difference: x, an input of the model\n  float32 [3] and float32 [4]\n" in text
+
+
+def test_compare_bad_runs(tmp_path):
+    good = tmp_path / "good"
+    save_run(good, ("after_launch", "map_0", "result", "buf", "float32", numpy.zeros(3, "float32")))
+    (tmp_path / "none").mkdir()
+    assert "no run has been saved here" in compare(good, tmp_path / "none")[1]
+    assert "No such file" in compare(tmp_path / "missing", good)[1]
+    line = (good / "index.jsonl").read_text()
+    for name, text in {
+        "json": "{",
+        "array": "[]\n",
+        "key": line.replace('"kernel"', '"kernle"'),
+        "path": line.replace("0.npy", "../good/0.npy"),
+        "type": line.replace('"step": 0', '"step": "0"'),
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.jsonl").write_text(text)
+        assert f"{tmp_path / name / 'index.jsonl'}: line 1 is not that of a saved tensor" in compare(good, tmp_path / name)[1]
+    (good / "0.npy").write_bytes((good / "0.npy").read_bytes()[:-1])
+    assert "which is not the size of its data" in compare(good, good)[1]
+    (good / "0.npy").unlink()
+    assert "0.npy: No such file" in compare(good, good)[1]

@@ -1,6 +1,7 @@
 //===- Array.cpp - Arrays in memory and their dtypes ----------------------===//
 #include "Array.h"
 
+#include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,6 +25,7 @@ static constexpr DType dtypes[] = {
     {"float32", kDLFloat, 32, "<f4"},
     {"float64", kDLFloat, 64, "<f8"},
     {"bfloat16", kDLBfloat, 16, "|V2"},
+    {"complex32", kDLComplex, 32, "|V4"},
     {"complex64", kDLComplex, 64, "<c8"},
     {"complex128", kDLComplex, 128, "<c16"},
     {"float8_e4m3fn", kDLFloat8_e4m3fn, 8, "|V1"},
@@ -45,6 +47,58 @@ const DType *kiln::run::findDType(DLDataType wanted) {
     return type.code == wanted.code && type.bits == wanted.bits && wanted.lanes == 1;
   });
   return found == std::end(dtypes) ? nullptr : found;
+}
+
+const fltSemantics *kiln::run::getHalfSemantics(const DType &type) {
+  switch (type.code) {
+  case kDLFloat:
+    return type.bits == 16 ? &APFloat::IEEEhalf() : nullptr;
+  case kDLComplex:
+    return type.bits == 32 ? &APFloat::IEEEhalf() : nullptr;
+  case kDLBfloat:
+    return &APFloat::BFloat();
+  case kDLFloat8_e4m3fn:
+    return &APFloat::Float8E4M3FN();
+  case kDLFloat8_e4m3fnuz:
+    return &APFloat::Float8E4M3FNUZ();
+  case kDLFloat8_e5m2:
+    return &APFloat::Float8E5M2();
+  case kDLFloat8_e5m2fnuz:
+    return &APFloat::Float8E5M2FNUZ();
+  case kDLFloat8_e8m0fnu:
+    return &APFloat::Float8E8M0FNU();
+  default:
+    return nullptr;
+  }
+}
+
+template <typename T> static T loadAs(const char *data) {
+  T value;
+  std::memcpy(&value, data, sizeof(T));
+  return value;
+}
+
+/// A part of a complex number, or a real one of so many bytes.
+static long double loadReal(const DType &type, const char *data, unsigned bytes) {
+  if (const fltSemantics *semantics = getHalfSemantics(type)) {
+    uint64_t bits = bytes == 1 ? loadAs<uint8_t>(data) : loadAs<uint16_t>(data);
+    return APFloat(*semantics, APInt(8 * bytes, bits)).convertToDouble();
+  }
+  if (type.code == kDLFloat || type.code == kDLComplex)
+    return bytes == 4 ? static_cast<long double>(loadAs<float>(data)) : loadAs<double>(data);
+  uint64_t bits = 0;
+  std::memcpy(&bits, data, bytes); // little-endian
+  if (type.code == kDLInt)
+    return SignExtend64(bits, 8 * bytes);
+  return bits;
+}
+
+std::complex<long double> Array::load(size_t element) const {
+  const char *at = data.get() + element * dtype->bytes();
+  if (dtype->code != kDLComplex)
+    return loadReal(*dtype, at, dtype->bytes());
+  unsigned part = dtype->bytes() / 2;
+  return {loadReal(*dtype, at, part), loadReal(*dtype, at + part, part)};
 }
 
 Expected<Array> Array::allocate(const DType &dtype, ArrayRef<int64_t> shape) {

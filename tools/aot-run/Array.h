@@ -7,9 +7,14 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <complex>
 #include <memory>
 #include <optional>
 #include <string>
+
+namespace llvm {
+struct fltSemantics;
+}
 
 namespace kiln::run {
 
@@ -27,6 +32,9 @@ const DType *findDType(llvm::StringRef name);
 const DType *findDType(DLDataType type);
 llvm::ArrayRef<DType> allDTypes();
 
+/// The format of floats (or of the parts of complex numbers) of less than 32 bits; null: others.
+const llvm::fltSemantics *getHalfSemantics(const DType &type);
+
 /// 64-byte aligned memory that the array owns, in any (non-negative) strides.
 struct Array {
   const DType *dtype = nullptr;
@@ -39,6 +47,10 @@ struct Array {
 
   /// A contiguous copy of a tensor in CPU memory.
   static llvm::Expected<Array> copy(const DLTensor &tensor);
+
+  /// Element number `element` in memory, exactly.
+  std::complex<long double> load(size_t element) const;
+  size_t count() const { return bytes / dtype->bytes(); }
 
   /// Borrows the array.
   DLTensor tensor();

@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstring>
 #include <zip.h>
@@ -143,10 +144,13 @@ using Member = std::unique_ptr<zip_file_t, ZipClose>;
 
 } // namespace
 
-static bool readExactly(zip_file_t *file, void *data, uint64_t bytes) {
+/// Reads at most so many bytes; returns how many, 0 at the end and less on an error.
+using ReadSome = function_ref<int64_t(void *data, uint64_t bytes)>;
+
+static bool readExactly(ReadSome read, void *data, uint64_t bytes) {
   char *at = static_cast<char *>(data);
   while (bytes > 0) {
-    zip_int64_t got = zip_fread(file, at, std::min<uint64_t>(bytes, 1 << 30));
+    int64_t got = read(at, std::min<uint64_t>(bytes, 1 << 30));
     if (got <= 0)
       return false;
     at += got;
@@ -155,18 +159,18 @@ static bool readExactly(zip_file_t *file, void *data, uint64_t bytes) {
   return true;
 }
 
-static Expected<Array> readNpy(zip_file_t *file, uint64_t fileBytes, StringRef key,
-                               ResolveVoid resolve) {
+static Expected<Array> parseNpy(ReadSome read, uint64_t fileBytes, StringRef key,
+                                ResolveVoid resolve) {
   constexpr StringLiteral magic("\x93NUMPY");
   unsigned char start[12];
-  if (!readExactly(file, start, 10) || std::memcmp(start, magic.data(), magic.size()) != 0)
+  if (!readExactly(read, start, 10) || std::memcmp(start, magic.data(), magic.size()) != 0)
     return createStringError("not a .npy file");
   unsigned version = start[6];
   if (version < 1 || version > 3 || start[7] != 0)
     return createStringError(".npy version %u.%u is not supported", version, unsigned(start[7]));
   uint64_t headerBytes = support::endian::read16le(start + 8), prefixBytes = 10;
   if (version > 1) {
-    if (!readExactly(file, start + 10, 2))
+    if (!readExactly(read, start + 10, 2))
       return createStringError("not a .npy file");
     headerBytes = support::endian::read32le(start + 8);
     prefixBytes = 12;
@@ -175,7 +179,7 @@ static Expected<Array> readNpy(zip_file_t *file, uint64_t fileBytes, StringRef k
     return createStringError("its header is too long");
   std::string text(headerBytes, 0);
   NpyHeader header;
-  if (!readExactly(file, text.data(), text.size()) || !HeaderParser(text).parse(header))
+  if (!readExactly(read, text.data(), text.size()) || !HeaderParser(text).parse(header))
     return createStringError("its header is not that of a plain array");
   Expected<const DType *> dtype = parseDescr(header.descr, key, resolve);
   if (!dtype)
@@ -187,7 +191,7 @@ static Expected<Array> readNpy(zip_file_t *file, uint64_t fileBytes, StringRef k
     return createStringError("its header says " + describe(*dtype, header.shape) +
                              ", which is not the size of its data");
   char end;
-  if (!readExactly(file, array->data.get(), array->bytes) || zip_fread(file, &end, 1) != 0)
+  if (!readExactly(read, array->data.get(), array->bytes) || read(&end, 1) != 0)
     return createStringError("it is damaged"); // a checksum, at the latest
   if (header.fortranOrder) {
     int64_t stride = 1;
@@ -230,13 +234,31 @@ Expected<std::map<std::string, Array>> kiln::run::readNpz(const std::string &pat
     Member member(zip_fopen_index(archive.get(), i, 0));
     if (!member)
       return createStringError(path + ": " + quote(key) + ": " + zip_strerror(archive.get()));
-    Expected<Array> array = readNpy(member.get(), stat.size, key, resolve);
+    auto read = [&](void *data, uint64_t bytes) { return zip_fread(member.get(), data, bytes); };
+    Expected<Array> array = parseNpy(read, stat.size, key, resolve);
     if (!array)
       return createStringError(path + ": " + quote(key) + ": " + toString(array.takeError()));
     if (!arrays.emplace(key.str(), std::move(*array)).second)
       return createStringError(path + ": two arrays are named " + quote(key));
   }
   return arrays;
+}
+
+Expected<Array> kiln::run::readNpy(const std::string &path, ResolveVoid resolve) {
+  auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return createStringError(buffer.getError(), path + ": " + buffer.getError().message());
+  StringRef rest = (*buffer)->getBuffer();
+  auto read = [&](void *data, uint64_t bytes) -> int64_t {
+    StringRef part = rest.take_front(bytes);
+    memcpy(data, part.data(), part.size());
+    rest = rest.drop_front(part.size());
+    return part.size();
+  };
+  Expected<Array> array = parseNpy(read, rest.size(), path, resolve);
+  if (!array)
+    return createStringError(path + ": " + toString(array.takeError()));
+  return array;
 }
 
 //===-- Writing -----------------------------------------------------------===//

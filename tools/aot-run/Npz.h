@@ -21,6 +21,9 @@ using ResolveVoid = llvm::function_ref<const DType *(llvm::StringRef key, unsign
 /// All arrays of a file, by name without ".npy".
 llvm::Expected<std::map<std::string, Array>> readNpz(const std::string &path, ResolveVoid resolve);
 
+/// The array of a .npy file.
+llvm::Expected<Array> readNpy(const std::string &path, ResolveVoid resolve);
+
 /// Writes contiguous arrays, uncompressed, in this order. The file appears when
 /// it is complete.
 llvm::Error writeNpz(const std::string &path,

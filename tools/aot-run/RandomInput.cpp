@@ -15,27 +15,6 @@ static double drawNormal(std::mt19937_64 &generator) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
 }
 
-static const fltSemantics *semanticsOf(const kiln::run::DType &type) {
-  switch (type.code) {
-  case kDLFloat:
-    return type.bits == 16 ? &APFloat::IEEEhalf() : nullptr;
-  case kDLBfloat:
-    return &APFloat::BFloat();
-  case kDLFloat8_e4m3fn:
-    return &APFloat::Float8E4M3FN();
-  case kDLFloat8_e4m3fnuz:
-    return &APFloat::Float8E4M3FNUZ();
-  case kDLFloat8_e5m2:
-    return &APFloat::Float8E5M2();
-  case kDLFloat8_e5m2fnuz:
-    return &APFloat::Float8E5M2FNUZ();
-  case kDLFloat8_e8m0fnu:
-    return &APFloat::Float8E8M0FNU();
-  default:
-    return nullptr;
-  }
-}
-
 template <typename T> static void fillFloats(char *data, size_t bytes, std::mt19937_64 &generator) {
   for (size_t at = 0; at < bytes; at += sizeof(T)) {
     T value = static_cast<T>(drawNormal(generator));
@@ -46,15 +25,14 @@ template <typename T> static void fillFloats(char *data, size_t bytes, std::mt19
 void kiln::run::fillRandom(Array &array, std::mt19937_64 &generator) {
   const DType &type = *array.dtype;
   char *data = array.data.get();
-  unsigned item = type.bytes();
   bool isComplex = type.code == kDLComplex;
-  unsigned part = isComplex ? item / 2 : item;
+  unsigned part = isComplex ? type.bytes() / 2 : type.bytes();
   if ((type.code == kDLFloat || isComplex) && part == 8)
     return fillFloats<double>(data, array.bytes, generator);
   if ((type.code == kDLFloat || isComplex) && part == 4)
     return fillFloats<float>(data, array.bytes, generator);
-  const fltSemantics *semantics = semanticsOf(type);
-  for (size_t at = 0; at < array.bytes; at += item) {
+  const fltSemantics *semantics = getHalfSemantics(type);
+  for (size_t at = 0; at < array.bytes; at += part) {
     uint64_t bits = generator() >> 63; // little-endian: an integer of any width
     if (semantics) {
       APFloat value(drawNormal(generator));
@@ -64,6 +42,6 @@ void kiln::run::fillRandom(Array &array, std::mt19937_64 &generator) {
       value.convert(*semantics, APFloat::rmNearestTiesToEven, &inexact);
       bits = value.bitcastToAPInt().getZExtValue();
     }
-    std::memcpy(data + at, &bits, item);
+    std::memcpy(data + at, &bits, part);
   }
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "../CommandLine.h"
 #include "Array.h"
+#include "CompareDebug.h"
 #include "Model.h"
 #include "Npz.h"
 #include "RandomInput.h"
@@ -33,7 +34,7 @@ using namespace kiln::run;
 }();
 
 static cl::OptionCategory category("aot-run options");
-static cl::opt<std::string> modelPath(cl::Positional, cl::desc("MODEL.so"), cl::cat(category));
+static cl::list<std::string> paths(cl::Positional, cl::desc("MODEL.so"), cl::cat(category));
 static cl::opt<std::string> inputsPath("inputs", cl::value_desc("IN.npz"), cl::cat(category),
                                        cl::desc("inputs, keyed by position or name; without, "
                                                 "random ones"));
@@ -53,6 +54,17 @@ static cl::opt<bool> showInfo("info", cl::cat(category),
 static cl::list<std::string> symbolValues("sym", cl::value_desc("NAME=VALUE"), cl::cat(category),
                                           cl::desc("value of a symbol for random inputs; default: "
                                                    "its smallest"));
+static cl::opt<bool>
+    compareFolders("compare-debug", cl::cat(category),
+                   cl::desc("find the first tensor that differs between two folders "
+                            "A B that runs with debug printing have saved; exit "
+                            "status 1 if one does"));
+static cl::opt<double>
+    relativeTolerance("rtol", cl::value_desc("X"), cl::init(0), cl::cat(category),
+                      cl::desc("relative error that --compare-debug allows, default 0"));
+static cl::opt<double>
+    absoluteTolerance("atol", cl::value_desc("X"), cl::init(0), cl::cat(category),
+                      cl::desc("absolute error that --compare-debug allows, default 0"));
 static cl::opt<uint64_t> seed("seed", cl::value_desc("N"), cl::cat(category),
                               cl::desc("seed of the random inputs, default 0"));
 
@@ -248,10 +260,12 @@ static Error writeOutputs(ArrayRef<Output> outputs, const ModelInfo &info,
 }
 
 static Error runModel() {
-  if (modelPath.empty())
+  if (paths.empty())
     return createStringError("no model (aot-run MODEL.so [--inputs IN.npz])");
+  if (paths.size() > 1)
+    return createStringError("several models: " + join(paths, ", "));
   Clock::time_point start = Clock::now();
-  Expected<Model> model = Model::load(modelPath);
+  Expected<Model> model = Model::load(paths.front());
   if (!model)
     return model.takeError();
   Expected<json::Value> json = json::parse(model->infoText());
@@ -326,10 +340,25 @@ static Error runModel() {
                                 {"outputs", std::move(outputsReport)}});
 }
 
+/// Exit status, as of `diff`: 0 if nothing differs, 1 if something does, 2 for an error.
+static int compareSavedRuns() {
+  Expected<bool> same = paths.size() == 2
+                            ? compareDebug(paths[0], paths[1],
+                                           Tolerance{relativeTolerance, absoluteTolerance}, outs())
+                            : createStringError("--compare-debug: expected two folders");
+  if (same)
+    return *same ? 0 : 1;
+  outs().flush();
+  errs() << "aot-run: error: " << toString(same.takeError()) << "\n";
+  return 2;
+}
+
 int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](raw_ostream &stream) { stream << "aot-run (Kiln) " KILN_VERSION "\n"; });
   Error error = kiln::parseCommandLine(argc, argv, "Runs a model that aot-compile compiled.\n");
+  if (!error && compareFolders)
+    return compareSavedRuns();
   if (!error)
     error = runModel();
   if (!error)
