@@ -21,13 +21,14 @@ enum class OptLevel { O0, O1, O2, O3 };
 /// are described. Defaults are those that plans have been made with on Zen 5, with AVX2.
 struct CPUModel {
   int64_t vectorBytes = 32, vectorRegisters = 16;
-  int64_t l1Bytes = 32 << 10, l2Bytes = 1 << 20;
+  int64_t l1Bytes = 32 << 10, l2Bytes = 1 << 20, cacheLine = 64, setPeriod = 512;
   int64_t clock = 3000, memoryRate = 20000;
   int64_t fmaUnits = 2, fmaLatency = 4;
   int64_t opRate = 2, accessCost = 2, elementCost = 1, functionCost = 12, stepCost = 8;
   int64_t cores = 8, maxTasks = 128, taskTime = 100, taskCycles = 16384;
-  int64_t tileSums = 24, shortBody = 24, shortSum = 64, longSum = 256, openSum = 512;
-  int64_t fewestRows = 144, manyRows = 256, epilogueOps = 400;
+  int64_t tileSums = 24, openTile = 14, unroll = 12, shortBody = 24, shortSum = 64, longSum = 256,
+          openSum = 512;
+  int64_t fewestRows = 144, manyRows = 256, longAxis = 256, epilogueOps = 400;
 
   bool operator==(const CPUModel &) const = default;
 

@@ -36,7 +36,8 @@ def CPU_TargetAttr : AttrDef<CPU_Dialect, "Target"> {
 
     - `cpu`: LLVM's name of it, a level, or `native`. Its instruction sets follow from that.
     - `vector_bytes`, `vector_registers`: of the registers that kernels use.
-    - `l1`, `l2`: bytes of a core's data caches.
+    - `l1`, `l2`: bytes of a core's data caches. `cache_line`: bytes of a line. `set_period`: rows a multiple of
+      as many bytes apart share so few sets of the cache that they are moved by a line.
     - `clock`: in MHz.
     - `memory_rate`: what one core reads from memory, in MB a second.
     - `fma_units`, `fma_latency`: multiplications of vectors that begin in a cycle, and the cycles that one takes.
@@ -51,13 +52,16 @@ def CPU_TargetAttr : AttrDef<CPU_Dialect, "Target"> {
     - `max_tasks`: of a product. `task_time`: of a task of products or attention, in microseconds.
       `task_cycles`: the least that a task of anything else takes; a launch takes some thousand.
     - `tile_sums`: vectors of sums that a tile of products keeps in registers: more are no faster.
+    - `open_tile`: the most rows of a tile whose rows are of unknown number: there is code for every
+      second height. `unroll`: steps of a product's sum that are written out.
     - `short_body`: cycles of a map's body below which it does not hide its own latencies, so that two
       vectors are computed together.
     - `short_sum`: steps of a sum that is over before a fetch of the next panel would have come; `long_sum`:
       steps beside which code that tiles share does not cost anything; `open_sum`: the most steps that are
       made at a time of a sum of unknown length.
     - `fewest_rows`: of a block of products, if their number is unknown; `many_rows`: those for which
-      reading all of the right operand again does not count.
+      reading all of the right operand again does not count; `long_axis`: those of an axis beyond which a task
+      takes a part of it.
     - `epilogue_ops`: the most operations of all sums of a tile whose epilogue is written out for registers.
 
     Constraints. (C1) The CPU is known, and has AVX2. (C2) Each number is in its range. (C3) There are no more

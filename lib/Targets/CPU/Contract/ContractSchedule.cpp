@@ -25,13 +25,6 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// Steps of a tile whose size is known at run time: there is code for every second height.
-static constexpr int64_t maxVariableTile = 14;
-/// Rows of an axis beyond which a task takes a part of it instead of the whole.
-static constexpr int64_t longAxis = 256;
-/// Steps of the sum that are written out.
-static constexpr int64_t unroll = 12;
-
 static int64_t estimate(ArrayRef<sym::Expr> sizes) {
   int64_t product = 1;
   for (sym::Expr size : sizes)
@@ -52,17 +45,17 @@ static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
 }
 
 /// Cuts the rows into tiles of at most `maxRows`.
-static void chooseTile(ContractLayout &layout, int64_t maxRows) {
+static void chooseTile(ContractLayout &layout, int64_t maxRows, const CPUInfo &target) {
   unsigned axes = layout.numBlockAxes();
   std::optional<int64_t> inner = layout.rows.back().extent.constant();
   int64_t tileAxes = axes > 1 && inner && *inner > 0 && *inner * 2 <= maxRows ? 2 : 1;
   sym::Expr extent = layout.rows[layout.rows.size() - tileAxes].extent;
   std::optional<int64_t> steps = extent.constant();
   if (!steps && tileAxes == 1)
-    maxRows = std::min(maxRows, maxVariableTile);
+    maxRows = std::min(maxRows, target.openTile);
   else if (!steps)
-    maxRows = std::min(maxRows, maxVariableTile * *inner);
-  bool isShort = steps ? *steps <= longAxis
+    maxRows = std::min(maxRows, target.openTile * *inner);
+  bool isShort = steps ? *steps <= target.longAxis
                        : layout.lhs == LeftOperand::Direct && layout.sumExtent().isConstant();
   bool isBlockOutside = tileAxes == 1 && axes > 1 && isShort;
   layout.setTile(maxRows, tileAxes, isBlockOutside ? 2 : tileAxes);
@@ -114,10 +107,11 @@ static PrefetchCache choosePrefetch(const ContractLayout &layout, const CPUInfo 
 }
 
 /// Rows that lie a power of two apart would share a few sets of the cache.
-static int64_t choosePadding(const ContractLayout &layout, int64_t bytes) {
+static int64_t choosePadding(const ContractLayout &layout, int64_t bytes, const CPUInfo &target) {
   if (layout.lhs != LeftOperand::Matrix)
     return 0;
-  return *layout.rows.front().lhsStride.constant() * bytes % 512 == 0 ? 64 / bytes : 0;
+  bool areInSameSets = *layout.rows.front().lhsStride.constant() * bytes % target.setPeriod == 0;
+  return areInSameSets ? target.cacheLine / bytes : 0;
 }
 
 /// The right operand is read as it lies in memory.
@@ -160,8 +154,9 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractTarget shape{layout.lanes, target.vectorRegisters};
   layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
                                  : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
-  chooseTile(layout, chooseRows(layout, target));
-  chooseTile(layout, layout.maxTileRows()); // one step of two axes is a tile of the inner one
+  chooseTile(layout, chooseRows(layout, target), target);
+  chooseTile(layout, layout.maxTileRows(),
+             target); // one step of two axes is a tile of the inner one
 
   int64_t outer = batch;
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
@@ -218,14 +213,14 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
                           int64_t padding) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
                              blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
-                             tileAxes, blockAxes, padding, isRhsTurned(layout), unroll);
+                             tileAxes, blockAxes, padding, isRhsTurned(layout), target.unroll);
   };
   // The rest follows from the tiles that there are.
   layout.apply(makeSchedule(EpiloguePlace::Registers, false, PrefetchCache::None, 0));
   KernelPlan plan{makeSchedule(isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
                                                                   : EpiloguePlace::Registers,
                                doTilesShareCode(layout, target), choosePrefetch(layout, target),
-                               choosePadding(layout, bytes))};
+                               choosePadding(layout, bytes, target))};
   plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);
   return plan;
