@@ -282,6 +282,21 @@ def test_dynamic_fourier(compile_and_compare):
     )
 
 
+def test_ends_of_spectra_are_real(compile_and_compare):
+    """The first and the middle element of a real transform have no imaginary part, so their angle is 0 or pi."""
+
+    class Module(torch.nn.Module):
+        def forward(self, *xs):
+            return [torch.view_as_real(torch.fft.rfft(x))[..., :: max(x.shape[-1] // 2, 1), 1] for x in xs], torch.fft.rfft(xs[-1])[
+                ..., 0
+            ].angle()
+
+    xs = tuple(rand(3, length) for length in (1, 2, 6, 12, 16, 20, 74, 100, 400))
+    compile_and_compare(Module(), xs, rtol=0, atol=0)
+    shapes = {"xs": (*[None] * (len(xs) - 1), {1: 2 * torch.export.Dim("half", min=4)})}
+    compile_and_compare(Module(), xs, shapes, 0, 0, [(*xs[:-1], rand(3, length)) for length in (8, 30, 74)])
+
+
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_float8(compile_model, name):
     """A storage format: every value of it, and numbers around every value and past the last."""

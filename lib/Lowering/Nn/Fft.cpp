@@ -92,15 +92,25 @@ public:
   }
 
 private:
-  /// exp(∓2πi·j/length) for each j, as [length, 2].
+  /// exp(∓2πi·j/length) for each j, as [length, 2]. The angle within its eighth of the circle is
+  /// an exact fraction, so that zeros are zeros and what is symmetric stays so: the transform of
+  /// real numbers has no imaginary part in the middle.
   Value twiddles(Expr length, bool forward) {
     Type f64 = kernels.b().getF64Type(), i64 = kernels.b().getI64Type();
     return kernels.map({length, 2}, real, [&](BodyBuilder &body) {
-      Element j = convert(body.index(body.dim(0)), f64);
-      Element angle = j * (2 * M_PI) / convert(body.index(length), f64);
-      Element sine = apply<math::SinOp>(angle), cosine = apply<math::CosOp>(angle);
+      Expr eighth = (body.dim(0) * 8).floorDiv(length);
+      Element number = body.index(eighth), size = body.index(length), one = number.constant(1);
+      Element rest = body.index(body.dim(0) * 8 - eighth * length);
+      Element part = select((number & one) == one, size - rest, rest); // odd eighths from their end
+      Element angle = convert(part, f64) * (M_PI / 4) / convert(size, f64);
       Element isReal = body.index(body.dim(1)) == body.constant(i64, 0);
-      return select(isReal, cosine, forward ? -sine : sine);
+      Element isSwapped = ((number + one) & number.constant(3)) >= number.constant(2);
+      Element hasSine = isReal ^ ~isSwapped, sine = apply<math::SinOp>(angle);
+      Element value = select(hasSine, sine, apply<math::CosOp>(angle));
+      Element left = (number + number.constant(2)) & number.constant(4);
+      Element below = number & number.constant(4);
+      Element sign = select(isReal, left, forward ? number.constant(4) - below : below);
+      return select(sign == number.constant(0), value, 0.0 - value);
     });
   }
 
@@ -114,20 +124,21 @@ private:
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   }
 
-  /// Smallest factors together, as long as a step stays short.
+  /// Smallest factors together, as long as a step stays short; those of 2 in the end. An odd step
+  /// leaves the middle of a spectrum to the steps after it, a product with no twiddle.
   static int64_t radixOf(int64_t length) {
     constexpr int64_t most = 16;
-    int64_t radix = 1, rest = length;
-    for (int64_t prime = 2; rest > 1; ++prime) {
-      if (prime * prime > rest)
-        prime = rest;
-      while (rest % prime == 0) {
-        if (radix > 1 && radix * prime > most)
+    int64_t radix = 1, odd = length >> llvm::countr_zero(uint64_t(length));
+    auto hasRoom = [&](int64_t prime) { return radix == 1 || radix * prime <= most; };
+    for (int64_t prime = 3; odd > 1; prime += 2) {
+      if (prime * prime > odd)
+        prime = odd;
+      for (; odd % prime == 0; odd /= prime, radix *= prime)
+        if (!hasRoom(prime))
           return radix;
-        radix *= prime;
-        rest /= prime;
-      }
     }
+    for (; length / radix % 2 == 0 && hasRoom(2); radix *= 2)
+      ;
     return radix;
   }
 
