@@ -107,7 +107,8 @@ BodyEmitter::Accumulators BodyEmitter::reduceVarying(ArrayRef<kernel::ReduceOp> 
   return nest(nest, loops, accumulators);
 }
 
-int64_t BodyEmitter::chooseCopies(ArrayRef<kernel::ReduceOp> group) {
+/// Few copies of the accumulators when the body has other work.
+static int64_t chooseCopies(ArrayRef<kernel::ReduceOp> group) {
   int64_t ops = 0;
   for (kernel::ReduceOp reduce : group)
     reduce->walk([&](Operation *op) {
@@ -118,6 +119,14 @@ int64_t BodyEmitter::chooseCopies(ArrayRef<kernel::ReduceOp> group) {
         ops += 1;
     });
   return ops <= 6 ? 4 : ops <= 16 ? 2 : 1;
+}
+
+ReductionShape codegen::chooseReductionShape(ArrayRef<kernel::ReduceOp> group,
+                                             const CPUInfo &target) {
+  ReductionShape shape{target.vectorBytes, chooseCopies(group)};
+  for (kernel::ReduceOp reduce : group)
+    shape.lanes = std::min(shape.lanes, preferredLanes(reduce.getBody(), target));
+  return shape;
 }
 
 /// More steps than this are not written one by one.

@@ -60,12 +60,10 @@ private:
     kernel::ReduceOp front = group.front();
     unsigned first = kernel::getDimExtents(front->getParentRegion()).size();
     SmallVector<Access> accesses;
-    width = frame.target.vectorBytes;
     for (kernel::ReduceOp reduce : group) {
       body.setLanes(1);
       body.emitBlock(reduce.getBody().front()); // what does not depend on the reduced dims
       llvm::append_range(accesses, collectAccesses(reduce.getBody()));
-      width = std::min(width, preferredLanes(reduce.getBody(), frame.target));
     }
     loops = collapseDims(first, front.getExtents().getSizes(), accesses);
     inner = {first, 0, 1, {}};
@@ -75,7 +73,9 @@ private:
       loops.erase(loops.begin() + vectorLoop);
     }
     extent = inner.extent.constant();
-    copies = chooseCopies(group);
+    ReductionShape shape = getShape();
+    width = shape.lanes;
+    copies = shape.copies;
     if (extent) {
       while (width > 1 && width / 2 >= *extent)
         width /= 2;
@@ -83,6 +83,19 @@ private:
         copies /= 2;
     }
     step = copies * width;
+  }
+
+  ReductionShape getShape() const {
+    std::optional<ReductionShape> fewest;
+    for (kernel::ReduceOp reduce : group) {
+      auto given = body.shapes.find(reduce);
+      if (given == body.shapes.end())
+        return chooseReductionShape(group, frame.target);
+      ReductionShape shape = fewest.value_or(given->second);
+      fewest = ReductionShape{std::min(shape.lanes, given->second.lanes),
+                              std::min(shape.copies, given->second.copies)};
+    }
+    return *fewest;
   }
 
   Accumulators emitLoops(ArrayRef<DimGroup> rest, ValueRange carried) {

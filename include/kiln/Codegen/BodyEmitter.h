@@ -74,6 +74,16 @@ private:
   std::map<sym::Expr, llvm::SmallVector<Step>> steps;
 };
 
+/// How a reduction that is the same for all lanes is run.
+struct ReductionShape {
+  /// Elements of its inner loop that are computed together.
+  int64_t lanes = 1;
+  /// Accumulators of each lane, which hide the latency of combining.
+  int64_t copies = 1;
+};
+/// What suits reductions that share a loop.
+ReductionShape chooseReductionShape(llvm::ArrayRef<kernel::ReduceOp> group, const CPUInfo &target);
+
 class BodyEmitter {
 public:
   BodyEmitter(KernelFrame &frame, mlir::Region &region);
@@ -112,6 +122,10 @@ public:
   /// `clearCertain`): the caller has tested it for a whole loop.
   void setCertain(kernel::InsideOp inside, unsigned i) { certain.insert({inside, i}); }
   void clearCertain() { certain.clear(); }
+
+  /// `reduce`, if it is the same for all lanes, is run like this instead of as suits it. Reductions
+  /// that share a loop have the fewest lanes and copies of them.
+  void setReductionShape(kernel::ReduceOp reduce, ReductionShape shape) { shapes[reduce] = shape; }
 
   /// From here on reductions are shared by the threads of `team`, all of which come here; null:
   /// each thread computes its own. Where a thread has few steps of a reduction, what it has read in
@@ -171,9 +185,6 @@ private:
   Accumulators reduceVarying(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators reduceTogether(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators accumulate(llvm::ArrayRef<kernel::ReduceOp> group, mlir::ValueRange accumulators);
-  /// Copies of the accumulators that hide the latency of `combine`: few when the body has other
-  /// work.
-  static int64_t chooseCopies(llvm::ArrayRef<kernel::ReduceOp> group);
   Accumulators combine(llvm::ArrayRef<kernel::ReduceOp> group, mlir::ValueRange a,
                        mlir::ValueRange b);
 
@@ -202,6 +213,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> values;
   llvm::DenseMap<unsigned, sym::Expr> dims;
   llvm::DenseMap<mlir::Operation *, Needs> needsCache;
+  llvm::DenseMap<mlir::Operation *, ReductionShape> shapes;
   llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> certain;
   /// Selects by a read's mask whose other value the read has given already.
   llvm::SmallPtrSet<mlir::Operation *, 4> absorbed;

@@ -54,7 +54,8 @@ static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, in
 
 LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               ArrayRef<int64_t> vector, int64_t lanes, int64_t rows,
-                              int64_t columns, int64_t steps) {
+                              int64_t columns, int64_t steps, ArrayRef<int64_t> reduceLanes,
+                              ArrayRef<int64_t> reduceCopies) {
   for (auto [i, dim] : llvm::enumerate(vector)) // C1
     if (dim < 0 || dim != vector.front() + static_cast<int64_t>(i))
       return emitError() << "the loop in vectors has dims [" << vector
@@ -69,6 +70,16 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (vector.empty() && (lanes != 1 || columns != 0 || steps != 1)) // C6
     return emitError() << "lanes, columns and steps are those of a loop in vectors, of which there "
                           "is none";
+  if (reduceLanes.size() != reduceCopies.size()) // C7
+    return emitError() << "lanes of " << reduceLanes.size() << " reductions and copies of "
+                       << reduceCopies.size();
+  constexpr int64_t maxCopies = 16;
+  for (int64_t copies : reduceCopies)
+    if (copies < 1 || copies > maxCopies || !llvm::isPowerOf2_64(copies))
+      return emitError() << copies << " copies, expected a power of two up to " << maxCopies;
+  for (int64_t lanes : reduceLanes)
+    if (failed(codegen::verifyLanes(emitError, lanes)))
+      return failure();
   return success();
 }
 

@@ -30,6 +30,21 @@
 
 // -----
 
+// expected-error@+1 {{lanes of 2 reductions and copies of 1}}
+#map_c7_number = #cpu.map<reduce_lanes = [8, 8], reduce_copies = [1]>
+
+// -----
+
+// expected-error@+1 {{3 copies, expected a power of two up to 16}}
+#map_c7_copies = #cpu.map<reduce_lanes = [8], reduce_copies = [3]>
+
+// -----
+
+// expected-error@+1 {{0 lanes, expected a power of two up to 256}}
+#map_c7_lanes = #cpu.map<reduce_lanes = [0], reduce_copies = [1]>
+
+// -----
+
 // expected-error@+1 {{block_sums is 0, expected a positive number}}
 #contract_c1 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 0>
 

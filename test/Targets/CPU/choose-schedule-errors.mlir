@@ -22,13 +22,51 @@ kernel.func @no_such_loop(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedu
 
 // -----
 
-// expected-error @below {{cannot be run with #cpu.map<vector = [1], lanes = 8, steps = 4>: its dims are not whole loops, or there is no window}}
+// expected-error @below {{cannot be run with #cpu.map<vector = [1], lanes = 8, steps = 4>: there is no window}}
 kernel.func @no_window(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 8, steps = 4>} {
   %y = kernel.map {
     %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<8x8xf32> -> f32
     kernel.yield %a : f32
   } : tensor<8x8xf32>
   kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+// expected-error @below {{reduce_copies = [1, 1]>: it has 1 reductions that are the same for all columns}}
+kernel.func @other_reductions(%x: tensor<8x8xf32>) -> tensor<8xf32> attributes {schedule = #cpu.map<reduce_lanes = [8, 8], reduce_copies = [1, 1]>} {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [8] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x8xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{reduce_copies = [1]>: a reduction has values that vectors do not hold}}
+kernel.func @complex_lanes(%x: tensor<8x8xcomplex<f32>>) -> tensor<8xcomplex<f32>> attributes {schedule = #cpu.map<reduce_lanes = [8], reduce_copies = [1]>} {
+  %y = kernel.map {
+    %zero = complex.constant [0.0 : f32, 0.0 : f32] : complex<f32>
+    %s = kernel.reduce [8] init(%zero : complex<f32>) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x8xcomplex<f32>> -> complex<f32>
+      kernel.yield %a : complex<f32>
+    } combine {
+    ^bb0(%a: complex<f32>, %b: complex<f32>):
+      %c = complex.add %a, %b : complex<f32>
+      kernel.yield %c : complex<f32>
+    } : complex<f32>
+    kernel.yield %s : complex<f32>
+  } : tensor<8xcomplex<f32>>
+  kernel.return %y : tensor<8xcomplex<f32>>
 }
 
 // -----

@@ -18,7 +18,7 @@ kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
 
 // A sum along rows is vectorised itself: the rows stay scalar.
 // CHECK-LABEL: kernel.func @row_sums
-// CHECK-SAME: schedule = #cpu.map<rows = 8>
+// CHECK-SAME: schedule = #cpu.map<rows = 8, reduce_lanes = [16], reduce_copies = [4]>
 kernel.func @row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -31,6 +31,45 @@ kernel.func @row_sums(%x: tensor<8x768xf32>) -> tensor<8xf32> {
       kernel.yield %c : f32
     } : f32
     kernel.yield %s : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// The first two share a loop, whose exponentials hide the latency of both sums; the third comes after them.
+// CHECK-LABEL: kernel.func @shared_loop
+// CHECK-SAME: reduce_lanes = [16, 16, 16], reduce_copies = [1, 1, 4]>
+kernel.func @shared_loop(%x: tensor<8x768xf32>) -> tensor<8xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [768] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    %t = kernel.reduce [768] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+      %e = math.exp %a : f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    %u = kernel.reduce [768] init(%s : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.maximumf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    %v = arith.addf %t, %u : f32
+    kernel.yield %v : f32
   } : tensor<8xf32>
   kernel.return %y : tensor<8xf32>
 }

@@ -38,9 +38,10 @@ def reduce(result, name, extents, source, expression, kind="sum"):
     }} : f32"""
 
 
-def kernel(source, target, body, value):
+def kernel(source, target, body, value, schedule=None):
+    attributes = f" attributes {{schedule = #cpu.map<{schedule}>}}" if schedule else ""
     return f"""
-kernel.func @reduce(%x: {tensor(source)}) -> {tensor(target)} {{
+kernel.func @reduce(%x: {tensor(source)}) -> {tensor(target)}{attributes} {{
   %r = kernel.map {{{body}
     kernel.yield {value} : f32
   }} : {tensor(target)}
@@ -55,6 +56,16 @@ def test_rows(run, kind, rows, columns):
     x = normal(rows, columns)
     text = kernel(x.shape, [rows], reduce(1, "%s", [columns], x.shape, "d0, d1", kind), "%s")
     np.testing.assert_allclose(run(text, [x]), getattr(np, kind)(x.astype(np.float64), axis=1), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("lanes,copies", [([1, 1], [1, 1]), ([4, 16], [16, 2]), ([64, 8], [1, 8]), ([256, 256], [4, 4])])
+@pytest.mark.parametrize("columns", [1, 5, 100, 1000])
+def test_shapes(run, lanes, copies, columns):
+    """Two reductions in one loop, with other lanes and copies than those that suit them."""
+    x = normal(5, columns)
+    body = reduce(1, "%s", [columns], x.shape, "d0, d1") + reduce(1, "%m", [columns], x.shape, "d0, d1", "max")
+    text = kernel(x.shape, [5], body + "\n    %r = arith.addf %s, %m : f32", "%r", f"reduce_lanes = {lanes}, reduce_copies = {copies}")
+    np.testing.assert_allclose(run(text, [x]), x.sum(1, dtype=np.float64) + x.max(1), rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows,columns", [(3, 7), (100, 5), (100, 33), (70, 128), (3, 1000), (1000, 3)])

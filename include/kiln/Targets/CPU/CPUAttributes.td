@@ -102,17 +102,26 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
     - `columns`: elements of the loop in vectors in a task; 0: all of them.
     - `steps`: of the loop around a window (a pool, a depthwise convolution) that are written out
       together and share what they read; 1: the window is computed for each on its own.
+    - `reduce_lanes`, `reduce_copies`: for each `kernel.reduce` directly in the body that does not depend on the
+      loop in vectors, elements that are computed together, and accumulators of each of them. Reductions that
+      share a loop have the fewest of both, and none more than it has elements.
 
     Constraints. (C1) `vector` has adjacent dims in order. (C2) There is a row. (C3) `lanes` is a power of
     two up to 256. (C4) `columns` is a multiple of `lanes`. (C5) There is a step. (C6) Without `vector` there
-    is one lane, one step, and no `columns`.
+    is one lane, one step, and no `columns`. (C7) There are as many `reduce_copies` as `reduce_lanes`, and
+    each is a power of two, up to 16 and up to 256.
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$vector,
                         DefaultValuedParameter<"int64_t", "1">:$lanes,
                         DefaultValuedParameter<"int64_t", "1">:$rows,
                         DefaultValuedParameter<"int64_t", "0">:$columns,
-                        DefaultValuedParameter<"int64_t", "1">:$steps);
-  let assemblyFormat = "`<` struct(custom<Sizes>($vector), $lanes, $rows, $columns, $steps) `>`";
+                        DefaultValuedParameter<"int64_t", "1">:$steps,
+                        OptionalArrayRefParameter<"int64_t">:$reduce_lanes,
+                        OptionalArrayRefParameter<"int64_t">:$reduce_copies);
+  let assemblyFormat = [{
+    `<` struct(custom<Sizes>($vector), $lanes, $rows, $columns, $steps, custom<Sizes>($reduce_lanes),
+               custom<Sizes>($reduce_copies)) `>`
+  }];
 }
 
 def CPU_LeftOperand : CPU_Enum<"LeftOperand", "how a contract reads its left operand",

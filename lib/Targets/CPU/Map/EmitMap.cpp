@@ -16,6 +16,8 @@ public:
         position(domain.size()), plan(std::move(mapPlan)) {}
 
   void emit() {
+    for (const PlannedReduction &reduction : plan.reductions)
+      body.setReductionShape(reduction.op, reduction.shape);
     // Known from the start, whatever loop they are part of.
     for (auto [i, extent] : llvm::enumerate(domain))
       if (extent.isConstant(1))
@@ -211,9 +213,9 @@ private:
 } // namespace
 
 LogicalResult cpu::emitMap(KernelFrame &frame, kernel::MapOp map) {
-  std::optional<MapPlan> plan = makeMapPlan(map, getSchedule<MapAttr>(frame.func), frame.target);
-  if (!plan)
-    return frame.func.emitError("cannot be run with its schedule");
+  FailureOr<MapPlan> plan = makeMapPlan(frame.func, getSchedule<MapAttr>(frame.func), frame.target);
+  if (failed(plan))
+    return failure();
   MapEmitter(frame, map, std::move(*plan)).emit();
   return success();
 }

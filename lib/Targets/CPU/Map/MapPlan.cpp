@@ -1,6 +1,5 @@
 // Chooses how a kernel.map is run: which dim in vectors, what a task is.
 #include "CPU/Map/MapPlan.h"
-#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -260,7 +259,8 @@ static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops 
   }
   // A row holds the loops inside of which no reduction would be repeated.
   SmallVector<kernel::ReduceOp> reduces = model.uniformReduces(plan.columns);
-  plan.hasUniformReduces = !reduces.empty();
+  for (kernel::ReduceOp reduce : reduces)
+    plan.reductions.push_back({reduce, {}});
   size_t numRowLoops = outer.size();
   for (kernel::ReduceOp reduce : reduces) {
     size_t known = 0;
@@ -276,16 +276,28 @@ static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops 
   plan.inner.assign(outer.begin() + numRowLoops, outer.end());
 }
 
-std::optional<MapPlan> cpu::makeMapPlan(kernel::MapOp map, MapAttr schedule,
-                                        const CPUInfo &target) {
+FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const CPUInfo &target) {
+  auto map = cast<kernel::MapOp>(func.getRoot());
+  auto refuse = [&](const Twine &reason) {
+    return func.emitError("cannot be run with ") << schedule << ": " << reason;
+  };
   MapCost model(map, target);
   std::optional<MapLoops> loops = findLoops(model, schedule.getVector());
   if (!loops)
-    return std::nullopt;
+    return refuse("its dims are not whole loops");
   MapPlan plan;
   divideLoops(model, map, *loops, schedule.getSteps(), plan);
   if (plan.window.has_value() != (schedule.getSteps() > 1))
-    return std::nullopt;
+    return refuse("there is no window");
+  if (plan.reductions.size() != schedule.getReduceLanes().size())
+    return refuse("it has " + Twine(plan.reductions.size()) +
+                  " reductions that are the same for all columns");
+  for (auto [reduction, lanes, copies] :
+       llvm::zip(plan.reductions, schedule.getReduceLanes(), schedule.getReduceCopies())) {
+    if (lanes > 1 && preferredLanes(reduction.op.getBody(), target) == 1)
+      return refuse("a reduction has values that vectors do not hold");
+    reduction.shape = {lanes, copies};
+  }
   plan.lanes = schedule.getLanes();
   plan.rowBlock = schedule.getRows();
   plan.columnBlock = schedule.getColumns();
@@ -297,6 +309,9 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
   MapPlan plan;
   MapLoops loops = chooseLoops(model, plan);
   divideLoops(model, map, loops, /*steps=*/std::nullopt, plan);
+  chooseReductions(
+      map, [&](Operation *op) -> const llvm::SmallBitVector & { return model.dimsOf(op); }, target,
+      plan);
   double numRows = std::max<int64_t>(1, estimate(plan.numRows()));
   double rowCycles = model.cost(loops.loops, loops.vector) / numRows;
   if (plan.columns) {
@@ -312,7 +327,7 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
         plan.lanes /= 2;
     // A single row of unknown length may be all there is to divide.
     bool isOnlyRow = plan.numRows().isConstant(1) && !plan.columns->extent.isConstant();
-    if ((rowCycles > target.maxRowCycles() || isOnlyRow) && !plan.hasUniformReduces) {
+    if ((rowCycles > target.maxRowCycles() || isOnlyRow) && plan.reductions.empty()) {
       int64_t part = std::max<int64_t>(1, columns * (double(target.taskCycles) / rowCycles));
       plan.columnBlock = llvm::alignTo(part, plan.lanes);
     }
@@ -351,10 +366,9 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
   if (failed(given))
     return failure();
   if (*given) {
-    std::optional<MapPlan> plan = makeMapPlan(map, *given, target);
-    if (!plan)
-      return func.emitError("cannot be run with ")
-             << *given << ": its dims are not whole loops, or there is no window";
+    FailureOr<MapPlan> plan = makeMapPlan(func, *given, target);
+    if (failed(plan))
+      return failure();
     return KernelPlan{*given, plan->grid()};
   }
   MapPlan plan = makeMapPlan(map, target);
@@ -362,8 +376,13 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
   if (plan.columns)
     llvm::append_range(
         dims, llvm::seq<int64_t>(plan.columns->first, plan.columns->first + plan.columns->count));
+  SmallVector<int64_t> reduceLanes, reduceCopies;
+  for (const PlannedReduction &reduction : plan.reductions) {
+    reduceLanes.push_back(reduction.shape.lanes);
+    reduceCopies.push_back(reduction.shape.copies);
+  }
   auto schedule = MapAttr::get(func.getContext(), dims, plan.lanes, plan.rowBlock, plan.columnBlock,
-                               plan.window ? plan.window->steps : 1);
+                               plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies);
   KernelPlan result{schedule, plan.grid()};
   result.cycles = plan.cycles;
   result.reason =

@@ -2,8 +2,10 @@
 #ifndef KILN_LIB_TARGETS_CPU_MAP_MAPPLAN_H
 #define KILN_LIB_TARGETS_CPU_MAP_MAPPLAN_H
 
+#include "kiln/Codegen/BodyEmitter.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace kiln::cpu {
 
@@ -26,6 +28,12 @@ struct WindowPlan {
   llvm::SmallVector<std::pair<kernel::InsideOp, unsigned>> insides;
 };
 
+/// A reduction that is the same for all columns.
+struct PlannedReduction {
+  kernel::ReduceOp op;
+  codegen::ReductionShape shape;
+};
+
 /// for task: for row of the task's block: for inner loops: for vector of columns
 struct MapPlan {
   /// Dims that run as one row number, dealt out to tasks.
@@ -37,8 +45,8 @@ struct MapPlan {
   std::optional<codegen::DimGroup> columns;
   /// How the last of the inner loops is run.
   std::optional<WindowPlan> window;
-  /// There are reductions that do not depend on the columns.
-  bool hasUniformReduces = false;
+  /// Reductions directly in the body that do not depend on the columns, in its order.
+  llvm::SmallVector<PlannedReduction> reductions;
   int64_t lanes = 1;
   int64_t rowBlock = 1;
   /// Columns of one task; 0: all.
@@ -54,9 +62,15 @@ struct MapPlan {
 
 /// The cheapest plan.
 MapPlan makeMapPlan(kernel::MapOp map, const codegen::CPUInfo &target);
-/// The plan that `schedule` asks for; none if the map has no such loops, or no window.
-std::optional<MapPlan> makeMapPlan(kernel::MapOp map, MapAttr schedule,
-                                   const codegen::CPUInfo &target);
+/// The plan that `schedule` asks for. Fails, reporting on the function, if the map cannot be run so.
+mlir::FailureOr<MapPlan> makeMapPlan(kernel::FuncOp func, MapAttr schedule,
+                                     const codegen::CPUInfo &target);
+
+/// Chooses the shapes of `plan`'s reductions. `dimsOf` gives the dims that an op of the body depends
+/// on.
+void chooseReductions(kernel::MapOp map,
+                      llvm::function_ref<const llvm::SmallBitVector &(mlir::Operation *)> dimsOf,
+                      const codegen::CPUInfo &target, MapPlan &plan);
 
 /// The window that reductions of `map` make when `columns` is in vectors and `loop` is the one
 /// around, `steps` of which are written out together, or as many as are best.
