@@ -140,17 +140,29 @@ static std::string hostFeatures() {
   return join(features, ",");
 }
 
+CodeGenOptLevel kiln::codegen::getCodeGenLevel(OptLevel level) {
+  switch (level) {
+  case OptLevel::O0:
+    return CodeGenOptLevel::None;
+  case OptLevel::O1:
+    return CodeGenOptLevel::Less;
+  case OptLevel::O2:
+    return CodeGenOptLevel::Default;
+  case OptLevel::O3:
+    return CodeGenOptLevel::Aggressive;
+  }
+  llvm_unreachable("an optimization level");
+}
+
 static std::unique_ptr<TargetMachine> createMachine(const Triple &triple, StringRef cpu,
                                                     StringRef features, OptLevel level) {
   std::string message;
   const Target *target = TargetRegistry::lookupTarget(triple, message);
   if (!target)
     return nullptr;
-  constexpr CodeGenOptLevel levels[] = {CodeGenOptLevel::None, CodeGenOptLevel::Less,
-                                        CodeGenOptLevel::Default, CodeGenOptLevel::Aggressive};
   return std::unique_ptr<TargetMachine>(
       target->createTargetMachine(triple, cpu, features, TargetOptions(), Reloc::PIC_,
-                                  /*CM=*/std::nullopt, levels[static_cast<int>(level)]));
+                                  /*CM=*/std::nullopt, getCodeGenLevel(level)));
 }
 
 static Expected<CPUInfo> makeCPUInfo(StringRef cpu) {

@@ -2,6 +2,7 @@
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "CheckObject.h"
 #include "kiln/Codegen/CodegenDialect.h"
+#include "kiln/Codegen/LLVMAnalyses.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -11,7 +12,6 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
@@ -87,16 +87,7 @@ ObjectCompiler::emitObject(llvm::Module &module, const llvm::StringSet<> &known)
 void ObjectCompiler::optimize(llvm::Module &module) {
   if (options.level == OptLevel::O0)
     return;
-  llvm::PassBuilder builder(machine.get());
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  LLVMAnalyses analyses(machine.get());
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
   passes.addPass(llvm::SimplifyCFGPass());
@@ -112,7 +103,7 @@ void ObjectCompiler::optimize(llvm::Module &module) {
   passes.addPass(llvm::SimplifyCFGPass());
   for (llvm::Function &function : module)
     if (!function.isDeclaration())
-      passes.run(function, functions);
+      passes.run(function, analyses.functions);
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>

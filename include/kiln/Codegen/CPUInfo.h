@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Types.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/Support/CodeGen.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,8 @@ class TargetMachine;
 namespace kiln::codegen {
 
 enum class OptLevel { O0, O1, O2, O3 };
+/// The level of LLVM's code generators.
+llvm::CodeGenOptLevel getCodeGenLevel(OptLevel level);
 
 /// The numbers of a CPU that kernels are planned with; `#cpu.target` has them in the IR, where they
 /// are described. Defaults are those that plans have been made with on Zen 5, with AVX2.

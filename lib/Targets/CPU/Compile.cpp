@@ -1,11 +1,11 @@
 // From kernels to object files.
 #include "kiln/Codegen/PassManagers.h"
+#include "kiln/Codegen/Threads.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/ThreadPool.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace mlir;
@@ -54,10 +54,11 @@ OwningOpRef<ModuleOp> lowerKernels(ModuleOp module, const CPUInfo &target,
 class ParallelCompiler {
 public:
   /// Each function moves to a module of its own.
-  ParallelCompiler(ArrayRef<LLVM::LLVMFuncOp> functions, const CPUInfo &target,
-                   const ObjectOptions &options)
-      : target(target), options(options), functions(functions), objects(functions.size()),
-        contexts(functions.size()), modules(functions.size()), errors(functions.size()) {
+  ParallelCompiler(MLIRContext *context, ArrayRef<LLVM::LLVMFuncOp> functions,
+                   const CPUInfo &target, const ObjectOptions &options)
+      : context(context), target(target), options(options), functions(functions),
+        objects(functions.size()), contexts(functions.size()), modules(functions.size()),
+        errors(functions.size()) {
     for (LLVM::LLVMFuncOp function : functions) {
       sources.push_back(ModuleOp::create(function.getLoc(), function.getName()));
       function->moveBefore(sources.back()->getBody(), sources.back()->getBody()->end());
@@ -70,25 +71,11 @@ public:
   }
 
   llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>> run() {
-    size_t jobs = options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
-    jobs = std::min(jobs, functions.size());
-    // Without threads the context takes no locks.
-    if (!functions.empty() && !functions.front()->getContext()->isMultithreadingEnabled())
-      jobs = 1;
-    std::atomic<size_t> next = 0;
-    auto work = [&] {
+    runOnThreads(context, options.jobs, functions.size(), [&](std::atomic<size_t> &next) {
       ObjectCompiler compiler(target, options);
       for (size_t i; (i = next++) < functions.size();)
         compile(i, compiler);
-    };
-    if (jobs == 1) {
-      work();
-    } else if (jobs > 1) {
-      llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-      for (size_t i = 0; i < jobs; ++i)
-        pool.async(work);
-      pool.wait();
-    }
+    });
     for (const std::string &error : errors)
       if (!error.empty())
         return llvm::createStringError(error);
@@ -103,14 +90,14 @@ private:
     TimingScope timer;
     if (options.timing)
       timer = timing.nest(LLVM::LLVMFuncOp(functions[i]).getName());
-    auto context = std::make_unique<llvm::LLVMContext>();
-    auto translated = compiler.translate(*sources[i], *context);
+    auto llvmContext = std::make_unique<llvm::LLVMContext>();
+    auto translated = compiler.translate(*sources[i], *llvmContext);
     if (!translated) {
       errors[i] = llvm::toString(translated.takeError());
       return;
     }
     if (options.onModule) {
-      contexts[i] = std::move(context);
+      contexts[i] = std::move(llvmContext);
       modules[i] = llvm::CloneModule(**translated);
     }
     auto object = compiler.emitObject(**translated, shared);
@@ -120,6 +107,7 @@ private:
       errors[i] = llvm::toString(object.takeError());
   }
 
+  MLIRContext *context;
   const CPUInfo &target;
   const ObjectOptions &options;
   ArrayRef<LLVM::LLVMFuncOp> functions;
@@ -141,5 +129,5 @@ cpu::compileKernels(ModuleOp module, const CPUInfo &target, const ObjectOptions 
   if (!kernels)
     return llvm::createStringError("internal error: cannot lower the kernels");
   auto functions = llvm::to_vector(kernels->getOps<LLVM::LLVMFuncOp>());
-  return ParallelCompiler(functions, target, options).run();
+  return ParallelCompiler(module.getContext(), functions, target, options).run();
 }

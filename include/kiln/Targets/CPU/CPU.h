@@ -16,9 +16,8 @@ namespace kiln::cpu {
 void registerCPUTarget();
 
 /// A relocatable object for each kernel.func of `module` and for each function that these share;
-/// `module` is left as it is. The kernels get a schedule if they have none. The result depends on
-/// the module, target and level alone. Objects refer to no symbol but each other's, memcpy, memset
-/// and memmove.
+/// `module`, whose kernels have schedules, is left as it is. The result depends on the module,
+/// target and level alone. Objects refer to no symbol but each other's, memcpy, memset and memmove.
 llvm::Expected<std::vector<std::unique_ptr<llvm::MemoryBuffer>>>
 compileKernels(mlir::ModuleOp module, const codegen::CPUInfo &target,
                const codegen::ObjectOptions &options = {});

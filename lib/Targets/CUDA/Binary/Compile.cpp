@@ -1,9 +1,11 @@
 // From the LLVM and NVVM dialects to PTX and cubins.
 #include "CUDA/Binary/Assemble.h"
 #include "CUDA/Binary/CopyKernel.h"
+#include "kiln/Codegen/LLVMAnalyses.h"
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "kiln/Codegen/PassManagers.h"
 #include "kiln/Codegen/Passes.h"
+#include "kiln/Codegen/Threads.h"
 #include "kiln/Link/Link.h"
 #include "kiln/Targets/CUDA/CUDA.h"
 #include "kiln/Targets/CUDA/CUDADialect.h"
@@ -19,8 +21,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/ThreadPool.h"
 #include "llvm/Target/TargetMachine.h"
 #include <mutex>
 
@@ -58,13 +58,10 @@ public:
     llvm::Triple triple("nvptx64-nvidia-cuda");
     std::string message;
     const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
-    constexpr llvm::CodeGenOptLevel levels[] = {
-        llvm::CodeGenOptLevel::None, llvm::CodeGenOptLevel::Less, llvm::CodeGenOptLevel::Default,
-        llvm::CodeGenOptLevel::Aggressive};
     if (target)
       machine.reset(target->createTargetMachine(
           triple, architecture.name, getPtxFeature(architecture, hasManyParameters),
-          llvm::TargetOptions(), std::nullopt, std::nullopt, levels[static_cast<int>(level)]));
+          llvm::TargetOptions(), std::nullopt, std::nullopt, codegen::getCodeGenLevel(level)));
   }
 
   llvm::Expected<std::string> compile(ModuleOp source) {
@@ -104,17 +101,9 @@ private:
   void optimize(llvm::Module &module) {
     if (level == codegen::OptLevel::O0)
       return;
-    llvm::PassBuilder builder(machine.get());
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager sccs;
-    llvm::ModuleAnalysisManager modules;
-    builder.registerModuleAnalyses(modules);
-    builder.registerCGSCCAnalyses(sccs);
-    builder.registerFunctionAnalyses(functions);
-    builder.registerLoopAnalyses(loops);
-    builder.crossRegisterProxies(loops, functions, sccs, modules);
-    builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
+    codegen::LLVMAnalyses analyses(machine.get());
+    analyses.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+        .run(module, analyses.modules);
   }
 
   /// The first that have the instructions of `emitGridOrder`.
@@ -256,8 +245,7 @@ private:
       for (size_t gpu = 0; gpu < gpus.size(); ++gpu)
         if (kernels[kernel].variantOf.empty() || gpus[gpu].number == variantArchitecture)
           work.push_back({kernel, gpu, {}});
-    std::atomic<size_t> next = 0;
-    auto run = [&] {
+    auto run = [&](std::atomic<size_t> &next) {
       llvm::StringMap<std::unique_ptr<PtxCompiler>> compilers;
       for (size_t i; (i = next++) < work.size();) {
         Architecture gpu = gpus[work[i].gpu];
@@ -277,20 +265,7 @@ private:
           fail(images.takeError());
       }
     };
-    unsigned jobs =
-        options.jobs ? options.jobs : llvm::hardware_concurrency().compute_thread_count();
-    jobs = std::min<size_t>(jobs, work.size());
-    // Without threads the context takes no locks.
-    if (!lowered->getContext()->isMultithreadingEnabled())
-      jobs = 1;
-    if (jobs <= 1) {
-      run();
-    } else {
-      llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-      for (unsigned i = 0; i < jobs; ++i)
-        pool.async(run);
-      pool.wait();
-    }
+    codegen::runOnThreads(lowered->getContext(), options.jobs, work.size(), run);
     if (!problem.empty())
       return llvm::createStringError(problem);
     for (Work &done : work)
