@@ -204,7 +204,8 @@ private:
     code.object.level = options.level;
     code.object.jobs = options.jobs;
     code.object.timing = options.timing ? &timing : nullptr;
-    code.onFile = [&](StringRef name, StringRef contents) { return keep(name, contents); };
+    if (!options.saveTemps.empty())
+      code.onFile = [&](StringRef name, StringRef contents) { return keep(name, contents); };
     bool wantsModules = options.emit == EmitKind::LLVM || !options.saveTemps.empty();
     if (wantsModules)
       code.object.onModule = [&](const llvm::Module &compiled) {

@@ -38,6 +38,10 @@ def test_help_and_version(tool):
     assert tool in run_tool(tool, "--help").stdout
 
 
+def test_help_names_targets():
+    assert re.search(r"--target=.*\n +cpu: the CPU alone\n +cuda: an NVIDIA GPU", run_tool("aot-compile", "--help").stdout)
+
+
 @pytest.mark.parametrize("arguments", [
     [], ["MODEL", "--nonsense"], ["MODEL", "--emit=nonsense"], ["MODEL", "--target=nonsense"], ["MODEL", "--cpu=nonsense"],
     ["MODEL", "--weights=nonsense"], ["MODEL", "--fallback=nonsense"], ["MODEL", "--int4-layout=nonsense"], ["MODEL", "--jobs=-1"], ["MODEL", "--jobs=many"], ["MODEL", "-O9"],

@@ -44,8 +44,7 @@ cl::opt<std::string> input(cl::Positional, cl::desc("MODEL.pt2"), cl::cat(catego
 cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
                             cl::desc("output; default: the input's stem with the suffix of what is "
                                      "emitted; '-': standard output, for text"));
-cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("cpu|cuda"),
-                            cl::cat(category), cl::desc("what the model runs on; default cpu"));
+cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("name"), cl::cat(category));
 cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
                              cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
                                       "native; default: native, for GPUs x86-64-v3"));
@@ -134,6 +133,14 @@ std::string getLibraryFolder() {
   sys::path::append(folder, "..", "lib");
   sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   return folder.str().str();
+}
+
+/// The help of --target, with the targets that are registered.
+std::string describeTargets() {
+  std::string text = "what the model runs on; default cpu";
+  for (const TargetRegistration &target : getRegisteredTargets())
+    text += ("\n" + target.name + ": " + target.summary).str();
+  return text;
 }
 
 /// The options of `cuda` from those of the command line.
@@ -465,13 +472,14 @@ int main(int argc, char **argv) {
   registerPasses();
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();
+  std::string targets = describeTargets();
+  target.setDescription(targets);
   cl::Option *timing = cl::getRegisteredOptions().lookup("time-passes");
   timing->addCategory(category);
   timing->setHiddenFlag(cl::NotHidden);
   timing->setDescription("print the time of each stage and pass");
   cl::HideUnrelatedOptions(category);
 
-  registerTargets();
   if (Error error = parseCommandLine(argc, argv, "Compiles an exported PyTorch program.\n"))
     return fail(toString(std::move(error)));
   // Ours alone: LLVM's own report would come out once for each kernel.

@@ -49,14 +49,13 @@ public:
 
   llvm::Expected<Objects> compileKernels(ModuleOp module,
                                          const CodeOptions &options) const override {
-    std::map<std::string, std::string> files;
-    auto kernels = compile(module, options, ptxas, files);
+    Files files;
+    auto kernels = compile(module, options, ptxas, options.onFile ? &files : nullptr);
     if (!kernels)
       return kernels.takeError();
-    if (options.onFile)
-      for (const auto &[name, contents] : files)
-        if (llvm::Error error = options.onFile(name, contents))
-          return error;
+    for (const auto &[name, contents] : files)
+      if (llvm::Error error = options.onFile(name, contents))
+        return error;
     auto table = writeKernelTable(module, *kernels, getHost());
     if (!table)
       return table.takeError();
@@ -68,8 +67,8 @@ public:
   /// PTX of all kernels for the newest GPU.
   llvm::Expected<std::string> emitAssembly(ModuleOp module,
                                            const CodeOptions &options) const override {
-    std::map<std::string, std::string> files;
-    auto kernels = compile(module, options, /*ptxas=*/"", files);
+    Files files;
+    auto kernels = compile(module, options, /*ptxas=*/"", &files);
     if (!kernels)
       return kernels.takeError();
     std::string ptx, suffix = "." + architectures.back().name + ".ptx";
@@ -80,9 +79,12 @@ public:
   }
 
 private:
-  llvm::Expected<std::vector<DeviceKernel>>
-  compile(ModuleOp module, const CodeOptions &options, StringRef assembler,
-          std::map<std::string, std::string> &files) const {
+  /// Contents by name, in an order that does not depend on threads.
+  using Files = std::map<std::string, std::string>;
+
+  /// `files` gets what is on the way to images; null: nobody wants it.
+  llvm::Expected<std::vector<DeviceKernel>> compile(ModuleOp module, const CodeOptions &options,
+                                                    StringRef assembler, Files *files) const {
     ImageOptions image;
     image.architectures = architectures;
     image.ptxas = assembler;
@@ -90,7 +92,10 @@ private:
     image.level = options.object.level;
     image.jobs = options.object.jobs;
     image.timing = options.object.timing;
-    image.onFile = [&](StringRef name, StringRef contents) { files[name.str()] = contents.str(); };
+    if (files)
+      image.onFile = [&](StringRef name, StringRef contents) {
+        (*files)[name.str()] = contents.str();
+      };
     return cuda::compileKernels(module, image);
   }
 
