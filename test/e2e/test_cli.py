@@ -173,7 +173,8 @@ def test_print_ir(small_mlp, tmp_path):
     names = ["cpu-choose-schedule", "cpu-emit-kernels", "wrapper-lower-to-llvm"]
     for options, passes in ((map("--mlir-print-ir-after={}".format, names), names),
                             (["--target=cuda", "--gpu-arch=sm_90,emulator", "--mlir-print-ir-after-all"],
-                             ["cuda-emit-kernels", "cuda-emulate"])):
+                             ["cuda-emit-kernels", "cuda-emulate"]),
+                            (["--target=cuda", "--gpu-arch=sm_90", "--mlir-print-ir-after=convert-nvvm-to-llvm"], ["convert-nvvm-to-llvm"])):
         process = run_tool("aot-compile", small_mlp.archive, "-o", tmp_path / "model.so", "--mlir-disable-threading", "--mlir-timing", *options)
         assert process.returncode == 0, process.stderr
         for name in passes:

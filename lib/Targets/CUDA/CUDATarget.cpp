@@ -2,6 +2,7 @@
 #include "kiln/Targets/CUDA/CUDA.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Targets/Target.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include <map>
 
 using namespace mlir;
@@ -131,6 +132,8 @@ void cuda::registerCUDATarget() {
   target.registerPasses = [] {
     registerCUDAPasses();
     registerCUDAPipelines();
+    // Upstream's, which --mlir-print-ir-after knows by name only then.
+    registerPass([] { return createConvertNVVMToLLVMPass(); });
   };
   registerTarget(std::move(target));
 }
