@@ -1,4 +1,4 @@
-/*===- debug.c - What kernels read and write, shown or saved -----------------===*
+/*===- debug.c - Tensors of kernels, shown or saved ----------------------------===*
  *
  * Level 1 saves tensors in a folder for each run, $KILN_DEBUG_DIR/run0, run1, ..., with a line for
  * each in its index.jsonl; levels 2 and 3 print. Text goes out with one write, so that nothing is
