@@ -182,3 +182,21 @@ def test_bytes_of_complex_numbers(compile_and_compare):
     inputs, rows = (c, x, b), torch.export.Dim("rows", max=9)
     compile_and_compare(Module(), inputs, rtol=0, atol=0)
     compile_and_compare(Module(), inputs, {name: {0: rows} for name in "cxb"}, 0, 0, [tuple(t[:1] for t in inputs)])
+
+
+def test_overlapping_windows_are_filled(compile_and_compare):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            results = []
+            for dim, size, step in ((0, 3, 1), (0, 3, 2), (1, 4, 3), (-1, 2, 2)):
+                y = [x.clone() for _ in range(3)]
+                y[0].unfold(dim, size, step).fill_(2)
+                y[1].unfold(dim, size, step).zero_()
+                y[2].unfold(dim, size, step).copy_(x[0, 0])
+                results += y
+            return results
+
+    x = torch.randn(6, 9)
+    compile_and_compare(Module(), (x,), **EXACT)
+    rows = torch.export.Dim("rows", min=5)
+    compile_and_compare(Module(), (x,), {"x": {0: rows}}, more_inputs=[(torch.randn(5, 9),), (torch.randn(11, 9),)], **EXACT)

@@ -14,13 +14,14 @@ static bool isPythonFunction(StringRef target) {
   return space == "_operator" || space == "math" || space == "torch";
 }
 
-/// Operators whose results depend on how an argument lies in memory. Here every tensor is
-/// row-major, whatever it was in the program.
+/// Operators whose results depend on how an argument lies in memory, or on which of them share it.
+/// Here every tensor is row-major, whatever it was in the program, and may be a copy.
 static bool readsLayout(StringRef target) {
   return llvm::StringSwitch<bool>(target.split('.').second.split('.').first)
       .Cases({"as_strided", "as_strided_", "as_strided_copy", "as_strided_scatter"}, true)
       .Cases({"stride", "sym_stride", "storage_offset", "sym_storage_offset"}, true)
       .Cases({"is_contiguous", "sym_is_contiguous", "_reshape_alias", "set_"}, true)
+      .Cases({"is_set_to", "_has_same_storage_numel"}, true)
       .Default(false);
 }
 
@@ -137,7 +138,8 @@ LogicalResult Call::toExtern(StringRef library) {
   if (!isFunction && isPythonFunction(target))
     return refuse("it has no lowering");
   if (!isFunction && readsLayout(target))
-    return refuse("its result depends on strides, which only a lowering could know");
+    return refuse(
+        "its result depends on strides or shared memory, which only a lowering could know");
   if (isFunction && op.getDefines())
     return refuse("a C function cannot say how large its results are");
   if (StringRef reason = unsupportedArgument(op.getArgs(), isFunction); !reason.empty())

@@ -104,12 +104,23 @@ private:
     return written;
   }
 
-  /// Windows that do not overlap: the first elements of all, the second ones, and so on. Others
-  /// nothing may write.
+  /// A tensor of equal elements, which may be written in any order.
+  static bool isFill(Value value) {
+    auto call = value.getDefiningOp<CallOp>();
+    if (!call)
+      return false;
+    if (call.getTarget() == "aten.copy.default")
+      return cast<RankedTensorType>(call->getOperand(1).getType()).getRank() == 0;
+    return llvm::is_contained({"aten.fill.Scalar", "aten.fill.Tensor", "aten.zero.default"},
+                              call.getTarget());
+  }
+
+  /// The first elements of all windows, the second ones, and so on. Windows that overlap may only
+  /// be filled: the order in which eager mode writes other elements depends on their strides.
   Value invertUnfold() {
     constexpr int64_t maxSize = 64;
     int64_t dim = args.integer(1), size = args.integer(2), step = args.integer(3);
-    if (type.getRank() == 0 || size > std::min(step, maxSize))
+    if (type.getRank() == 0 || size > maxSize || (size > step && !isFill(value)))
       return Value();
     dim += dim < 0 ? type.getRank() : 0;
     SmallVector<sym::Expr> shape = sym::getShape(value);

@@ -69,3 +69,14 @@ func.func @resized_input(%x: tensor<4xf32> {torch.name = "x"}) -> tensor<6xf32> 
   %0 = torch.call "aten.resize_.default"(%x) args = [#sym.arg<0>, [6], unit] {node = "resize_"} : (tensor<4xf32>) -> tensor<6xf32>
   return %0 : tensor<6xf32>
 }
+
+// -----
+
+// Where windows overlap, the last of several values that an element gets depends on strides.
+func.func @windows(%x: tensor<6xf32>) -> tensor<6xf32> {
+  %0 = torch.call "aten.relu.default"(%x) args = [#sym.arg<0>] {node = "relu"} : (tensor<6xf32>) -> tensor<6xf32>
+  %1 = torch.call "aten.unfold.default"(%0) args = [#sym.arg<0>, 0, 3, 2] {node = "unfold"} : (tensor<6xf32>) -> tensor<2x3xf32>
+  // expected-error@+1 {{aten.mul_.Scalar: cannot write through 'aten.unfold.default'}}
+  %2 = torch.call "aten.mul_.Scalar"(%1) args = [#sym.arg<0>, 2] {node = "mul_"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<6xf32>
+}
