@@ -107,8 +107,8 @@ BodyEmitter::Accumulators BodyEmitter::reduceVarying(ArrayRef<kernel::ReduceOp> 
   return nest(nest, loops, accumulators);
 }
 
-/// Few copies of the accumulators when the body has other work.
-static int64_t chooseCopies(ArrayRef<kernel::ReduceOp> group) {
+/// What is computed of each element.
+static int64_t countOps(ArrayRef<kernel::ReduceOp> group) {
   int64_t ops = 0;
   for (kernel::ReduceOp reduce : group)
     reduce->walk([&](Operation *op) {
@@ -118,12 +118,23 @@ static int64_t chooseCopies(ArrayRef<kernel::ReduceOp> group) {
       else if (!op->hasTrait<OpTrait::IsTerminator>())
         ops += 1;
     });
-  return ops <= 6 ? 4 : ops <= 16 ? 2 : 1;
+  return ops;
+}
+
+/// More than this of each element hides the latency of a sum by itself.
+static constexpr int64_t manyOps = 16;
+
+/// As many sums as hide the latency of one, or half of them if there is something else to do.
+static int64_t chooseCopies(ArrayRef<kernel::ReduceOp> group, const CPUInfo &target) {
+  constexpr int64_t fewOps = 6;
+  auto all = static_cast<int64_t>(llvm::bit_floor<uint64_t>(target.fmaLatency));
+  int64_t ops = countOps(group);
+  return ops <= fewOps ? all : ops <= manyOps ? std::max<int64_t>(all / 2, 1) : 1;
 }
 
 ReductionShape codegen::chooseReductionShape(ArrayRef<kernel::ReduceOp> group,
                                              const CPUInfo &target) {
-  ReductionShape shape{target.vectorBytes, chooseCopies(group)};
+  ReductionShape shape{target.vectorBytes, chooseCopies(group, target)};
   for (kernel::ReduceOp reduce : group)
     shape.lanes = std::min(shape.lanes, preferredLanes(reduce.getBody(), target));
   return shape;
@@ -212,7 +223,7 @@ BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp>
     }
     isKeeping = false;
   } else {
-    bool isLight = vector == 1 || chooseCopies(group) > 1;
+    bool isLight = vector == 1 || countOps(group) <= manyOps;
     mine = frame.emitStridedLoop(threads->rank, total, threads->size,
                                  isLight ? Team::stepsAtOnce : Team::stepsAtOnce / 2, identity,
                                  [&](ArrayRef<sym::Expr> numbers, ValueRange carried) {

@@ -1,5 +1,5 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule))' | FileCheck %s
-// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4 tune=vector_bytes=32,l1=16384,l2=262144,tile_sums=16,task_time=1000,task_cycles=65536,fma_units=1},kernel.func(cpu-choose-schedule))' | FileCheck %s --check-prefix=TUNED
+// RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4 tune=vector_bytes=32,l1=16384,l2=262144,tile_sums=16,task_time=1000,task_cycles=65536,fma_units=1,fma_latency=2},kernel.func(cpu-choose-schedule))' | FileCheck %s --check-prefix=TUNED
 
 // Numbers of the CPU that are named change plans.
 
@@ -75,7 +75,7 @@ kernel.func @attention(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: t
 // CHECK-LABEL: @attention_of_few_queries(
 // CHECK-SAME: #cpu.attention_by_query<lanes = 16, block_keys = 512>
 // TUNED-LABEL: @attention_of_few_queries(
-// TUNED-SAME: #cpu.attention_by_query<lanes = 8, block_keys = 256, sums = 4>
+// TUNED-SAME: #cpu.attention_by_query<lanes = 8, block_keys = 256, sums = 2>
 kernel.func @attention_of_few_queries(%q: tensor<2x2x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x2x64xf32> {
   %o = kernel.attention batch [2] m <2> n <512> d <64> dv <64> scale 1.250000e-01 q {
     %a = kernel.read %q (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x2x64xf32> -> f32
@@ -89,4 +89,24 @@ kernel.func @attention_of_few_queries(%q: tensor<2x2x64xf32>, %k: tensor<2x512x6
   } bias {
   } : tensor<2x2x64xf32>
   kernel.return %o : tensor<2x2x64xf32>
+}
+
+// CHECK-LABEL: @sum(
+// CHECK-SAME: reduce_copies = [4]
+// TUNED-LABEL: @sum(
+// TUNED-SAME: reduce_copies = [2]
+kernel.func @sum(%x: tensor<8x768xf32>) -> tensor<8xf32> {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [768] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x768xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
 }

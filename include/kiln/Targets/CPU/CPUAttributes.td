@@ -40,7 +40,8 @@ def CPU_TargetAttr : AttrDef<CPU_Dialect, "Target"> {
       as many bytes apart share so few sets of the cache that they are moved by a line.
     - `clock`: in MHz.
     - `memory_rate`: what one core reads from memory, in MB a second.
-    - `fma_units`, `fma_latency`: multiplications of vectors that begin in a cycle, and the cycles that one takes.
+    - `fma_units`, `fma_latency`: multiplications of vectors that begin in a cycle, and the cycles that one takes;
+      reductions have about as many sums under way.
     - `op_rate`: other operations on vectors that begin in a cycle.
     - `access_cost`: cycles of a vector that is read or written, mostly in level 2 cache; `element_cost`: those
       of one element of a gather; `function_cost`: those of a function that becomes a polynomial, of a

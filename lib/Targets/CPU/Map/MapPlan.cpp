@@ -251,7 +251,7 @@ static std::optional<MapLoops> findLoops(const MapCost &model, ArrayRef<int64_t>
 /// Deals the loops out: those of a row number, those inside a row, the one in vectors. `steps` are
 /// those of a window; none: as many as are best.
 static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops &chosen,
-                        std::optional<int64_t> steps, MapPlan &plan) {
+                        std::optional<int64_t> steps, const CPUInfo &target, MapPlan &plan) {
   SmallVector<DimGroup> outer(chosen.loops);
   if (chosen.vector) {
     plan.columns = outer[*chosen.vector];
@@ -270,7 +270,7 @@ static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops 
     numRowLoops = std::min(numRowLoops, known);
   }
   if (plan.columns && reduces.empty() && !outer.empty() && steps != 1)
-    if ((plan.window = makeWindowPlan(map, *plan.columns, outer.back(), steps)))
+    if ((plan.window = makeWindowPlan(map, *plan.columns, outer.back(), target, steps)))
       numRowLoops = outer.size() - 1;
   plan.rows.assign(outer.begin(), outer.begin() + numRowLoops);
   plan.inner.assign(outer.begin() + numRowLoops, outer.end());
@@ -286,7 +286,7 @@ FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const
   if (!loops)
     return refuse("its dims are not whole loops");
   MapPlan plan;
-  divideLoops(model, map, *loops, schedule.getSteps(), plan);
+  divideLoops(model, map, *loops, schedule.getSteps(), target, plan);
   if (plan.window.has_value() != (schedule.getSteps() > 1))
     return refuse("there is no window");
   if (plan.reductions.size() != schedule.getReduceLanes().size())
@@ -308,7 +308,7 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
   MapCost model(map, target);
   MapPlan plan;
   MapLoops loops = chooseLoops(model, plan);
-  divideLoops(model, map, loops, /*steps=*/std::nullopt, plan);
+  divideLoops(model, map, loops, /*steps=*/std::nullopt, target, plan);
   chooseReductions(
       map, [&](Operation *op) -> const llvm::SmallBitVector & { return model.dimsOf(op); }, target,
       plan);

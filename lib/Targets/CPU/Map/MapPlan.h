@@ -76,6 +76,7 @@ void chooseReductions(kernel::MapOp map,
 /// around, `steps` of which are written out together, or as many as are best.
 std::optional<WindowPlan> makeWindowPlan(kernel::MapOp map, const codegen::DimGroup &columns,
                                          const codegen::DimGroup &loop,
+                                         const codegen::CPUInfo &target,
                                          std::optional<int64_t> steps = std::nullopt);
 
 } // namespace kiln::cpu

@@ -6,10 +6,6 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// Steps written out together: enough to share reads and to hide the latency of the sums. A whole
-/// inside of up to `maxStepsTogether` is one piece.
-static constexpr int64_t stepsTogether = 4, maxStepsTogether = 6;
-
 namespace {
 struct Extremes {
   sym::Expr first, last;
@@ -39,7 +35,8 @@ static std::optional<Extremes> extremes(sym::Expr expr, kernel::ReduceOp reduce)
 }
 
 std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup &columns,
-                                              const DimGroup &loop, std::optional<int64_t> steps) {
+                                              const DimGroup &loop, const CPUInfo &target,
+                                              std::optional<int64_t> steps) {
   if (loop.count != 1)
     return std::nullopt;
   auto dependsOnColumns = [&](sym::Expr expr) {
@@ -88,9 +85,9 @@ std::optional<WindowPlan> cpu::makeWindowPlan(kernel::MapOp map, const DimGroup 
   }
   sym::Expr inside = plan.high - plan.low;
   std::optional<int64_t> constant = inside.constant();
-  plan.steps = steps                                       ? *steps
-               : constant && *constant <= maxStepsTogether ? *constant
-                                                           : stepsTogether;
+  // Enough to share reads and to hide the latency of the sums; half as many more if these are all.
+  int64_t together = target.fmaLatency;
+  plan.steps = steps ? *steps : constant && *constant <= 3 * together / 2 ? *constant : together;
   if (!found || plan.steps < 2)
     return std::nullopt;
   // A rest counts as outside: no element may be computed twice, since its operands may be
