@@ -1,6 +1,7 @@
 """lit: every .mlir file under test/ is a test of the tools in build/bin."""
 
 import os
+import subprocess
 
 import lit.formats
 
@@ -15,5 +16,11 @@ for folder in (config.llvm_tools_dir, config.kiln_tools_dir):
     config.environment["PATH"] = os.pathsep.join((folder, config.environment["PATH"]))
 # One caret of context is enough, and colours would break FileCheck.
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
+# LDBG() of passes; release builds have none.
+if (
+    "--debug-only"
+    in subprocess.run([os.path.join(config.kiln_tools_dir, "kiln-opt"), "--help-hidden"], capture_output=True, text=True).stdout
+):
+    config.available_features.add("debug-lines")
 if cpu := os.environ.get("KILN_TEST_CPU"):  # what `native` is short for
     config.environment["KILN_TEST_CPU"] = cpu

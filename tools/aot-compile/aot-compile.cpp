@@ -3,6 +3,7 @@
 // The compilation runs in a child process, so that a crash in it (or in LLVM) still ends with a
 // message, the path of a reproducer and exit status 2.
 #include "../CommandLine.h"
+#include "../DebugOption.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
@@ -479,6 +480,7 @@ int main(int argc, char **argv) {
   timing->setHiddenFlag(cl::NotHidden);
   timing->setDescription("print the time of each stage and pass");
   cl::HideUnrelatedOptions(category);
+  registerDebugOption();
 
   if (Error error = parseCommandLine(argc, argv, "Compiles an exported PyTorch program.\n"))
     return fail(toString(std::move(error)));

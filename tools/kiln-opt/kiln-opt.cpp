@@ -1,4 +1,5 @@
 // Runs passes and pipelines over MLIR text: `mlir-opt` with Kiln's dialects.
+#include "../DebugOption.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
@@ -7,6 +8,7 @@ int main(int argc, char **argv) {
   kiln::registerDialects(registry); // and targets
   kiln::registerPasses();
   kiln::registerPipelines();
+  kiln::registerDebugOption();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Kiln's optimizer driver\n", registry));
 }

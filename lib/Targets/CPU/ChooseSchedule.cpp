@@ -3,6 +3,9 @@
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "cpu-choose-schedule"
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUCHOOSESCHEDULE
@@ -38,6 +41,7 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
     FailureOr<CPUInfo> target = getTarget(func);
     if (failed(target))
       return signalPassFailure();
+    LDBG() << "kernel @" << func.getSymName();
     Operation *root = func.getRoot();
     using Planned = FailureOr<KernelPlan>;
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)

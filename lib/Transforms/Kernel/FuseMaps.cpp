@@ -4,6 +4,9 @@
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "kernel-fuse-maps"
 
 namespace kiln {
 #define GEN_PASS_DEF_KERNELFUSEMAPS
@@ -101,7 +104,10 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
         auto producer = read.getTensor().getDefiningOp<MapOp>();
         if (!producer || producer == root)
           continue;
-        if (const char *reason = whyNot(read, producer))
+        const char *reason = whyNot(read, producer);
+        LDBG() << torch::describe(producer.getLoc()) << " into " << torch::describe(root->getLoc())
+               << ": " << (reason ? reason : "yes");
+        if (reason)
           apart.try_emplace(producer, reason);
         else
           chosen.push_back(read);

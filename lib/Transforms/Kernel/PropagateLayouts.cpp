@@ -1,8 +1,14 @@
 // kernel-propagate-layouts: orders the dims of maps as most of the data they read is laid out.
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/Support/DebugLog.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InterleavedRange.h"
+
+#define DEBUG_TYPE "kernel-propagate-layouts"
 
 namespace kiln {
 #define GEN_PASS_DEF_KERNELPROPAGATELAYOUTS
@@ -109,6 +115,8 @@ struct PropagateLayouts : kiln::impl::KernelPropagateLayoutsBase<PropagateLayout
     auto *best = votes.begin();
     double writtenWeight = 0;
     for (auto &vote : votes) {
+      LDBG() << torch::describe(map.getLoc()) << ": " << llvm::format("%.0f", vote.second)
+             << " elements in the order " << llvm::interleaved_array(vote.first);
       if (vote.second > best->second)
         best = &vote;
       if (vote.first == written)

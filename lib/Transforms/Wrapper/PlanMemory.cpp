@@ -2,6 +2,9 @@
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "wrapper-plan-memory"
 
 namespace kiln {
 #define GEN_PASS_DEF_WRAPPERPLANMEMORY
@@ -66,6 +69,10 @@ std::optional<int64_t> placeBySize(MutableArrayRef<Interval *> intervals) {
     interval->offset = best >= 0 ? best : end;
     if (interval->bytes > INT64_MAX - interval->offset)
       return std::nullopt;
+    LDBG() << interval->bytes << " bytes at " << interval->offset << " from step "
+           << interval->begin << " to "
+           << (interval->end == SIZE_MAX ? "the end" : std::to_string(interval->end)) << ": "
+           << interval->alloc;
     total = std::max(total, interval->offset + interval->bytes);
     placed.insert(
         llvm::upper_bound(placed, interval, [](auto *a, auto *b) { return a->offset < b->offset; }),

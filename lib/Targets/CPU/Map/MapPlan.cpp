@@ -1,6 +1,10 @@
 // Chooses how a kernel.map is run: which dim in vectors, what a task is.
 #include "CPU/Map/MapPlan.h"
+#include "llvm/Support/DebugLog.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+
+#define DEBUG_TYPE "cpu-choose-schedule"
 
 using namespace mlir;
 using namespace kiln;
@@ -206,6 +210,9 @@ static MapLoops chooseLoops(const MapCost &model, MapPlan &plan) {
   best = plan.scalarCycles = model.cost(result.loops, std::nullopt);
   auto consider = [&](ArrayRef<DimGroup> candidate, size_t i) {
     double cost = model.cost(candidate, i);
+    LDBG() << "dims from " << candidate[i].first << " to "
+           << candidate[i].first + candidate[i].count - 1
+           << " in vectors: " << llvm::format("%.0f cycles, of %.0f", cost, best);
     if (cost >= best)
       return false;
     best = cost;

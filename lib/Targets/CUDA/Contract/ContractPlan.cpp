@@ -1,6 +1,9 @@
 // Chooses the tiles and threads of a product on a GPU.
 #include "CUDA/Contract/ContractPlan.h"
 #include "CUDA/Contract/MatrixFragments.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "cuda-choose-schedule"
 
 using namespace mlir;
 using namespace kiln;
@@ -115,9 +118,12 @@ static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, bo
   // Wide sums take two registers.
   if (dims.sumType.getIntOrFloatBitWidth() > 32)
     candidates = candidates.drop_front();
+  int64_t busy = getTarget(func).getBusyBlocks();
   auto isGood = [&](const BlockCandidate &plan) {
-    return codegen::estimate(plan.block.grid(dims)) >= getTarget(func).getBusyBlocks() &&
-           codegen::estimate(dims.m) > plan.block.m / 2 &&
+    int64_t blocks = codegen::estimate(plan.block.grid(dims));
+    LDBG() << "kernel @" << func.getSymName() << ": " << blocks << " blocks of " << plan.block.m
+           << " x " << plan.block.n << ", of which " << busy << " fill a GPU";
+    return blocks >= busy && codegen::estimate(dims.m) > plan.block.m / 2 &&
            codegen::estimate(dims.n) > plan.block.n / 2;
   };
   const BlockCandidate *plan = llvm::find_if(candidates, isGood);

@@ -3,6 +3,9 @@
 #include "CUDA/Contract/AsyncCopy.h"
 #include "CUDA/Hopper/RowExchange.h"
 #include "CUDA/Hopper/TileScheduler.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "cuda-specialize-kernels"
 
 using namespace mlir;
 using namespace kiln;
@@ -222,6 +225,9 @@ KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOpera
         continue;
       plan.sharing = estimateSharing(plan, target);
       int64_t cycles = estimate(plan, op, dims, operands, target);
+      LDBG() << "kernel @" << func.getSymName() << ": tiles of " << plan.blockM() << " x "
+             << plan.blockN << ", clusters of " << cluster.m << " x " << cluster.n << ": " << cycles
+             << " cycles";
       if (!best || cycles < least) {
         best = plan;
         least = cycles;
