@@ -263,7 +263,7 @@ static Error runModel() {
   if (paths.empty())
     return createStringError("no model (aot-run MODEL.so [--inputs IN.npz])");
   if (paths.size() > 1)
-    return createStringError("several models: " + join(paths, ", "));
+    return createStringError("more than one input file: " + join(paths, ", "));
   Clock::time_point start = Clock::now();
   Expected<Model> model = Model::load(paths.front());
   if (!model)
