@@ -57,14 +57,22 @@ LogicalResult ScatterAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 }
 
 LogicalResult SortAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
-                               int64_t lanes, int64_t digitsFrom, int64_t pickFrom) {
+                               int64_t lanes, int64_t digitsFrom, int64_t pickFrom,
+                               int64_t wideFrom, int64_t digitBits, int64_t candidates) {
   if (failed(verifyRows(emitError, rows)) || // C1
       failed(verifyLanes(emitError, lanes))) // C2
     return failure();
   if (digitsFrom < 1) // C3
     return emitError() << "digits_from is " << digitsFrom << ", expected a positive length";
+  if (wideFrom < 1) // C3
+    return emitError() << "wide_from is " << wideFrom << ", expected a positive length";
   if (pickFrom < 0) // C4
     return emitError() << "pick_from is " << pickFrom << ", expected a length, or 0 for never";
+  if (digitBits < 1 || digitBits > 8 || !llvm::isPowerOf2_64(digitBits)) // C5
+    return emitError() << "digits of " << digitBits << " bits, expected 1, 2, 4 or 8";
+  if (candidates < 1 || (pickFrom && candidates >= pickFrom)) // C6
+    return emitError() << candidates << " candidates, expected some, and less than the " << pickFrom
+                       << " elements to pick from";
   return success();
 }
 

@@ -10,6 +10,7 @@
 #include "kiln/Dialect/Kernel/Sort.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 
 using namespace mlir;
@@ -21,29 +22,31 @@ static constexpr int64_t longRow = 64;
 /// Among those, the ones with keys that take twice as many passes, all over memory, are as short as
 /// this merged nevertheless.
 static constexpr int64_t longRowOfWideKeys = 256;
-static constexpr int64_t digitBits = 8, numDigits = int64_t(1) << digitBits;
+static constexpr int64_t bitsOfDigit = 8;
 /// The first of a row are picked out of rows of as many times their number.
 static constexpr int64_t manyTimesFirst = 16;
 
 /// Places for the first `first` of a row and what may become one of them.
-static int64_t numCandidates(int64_t first) { return std::max<int64_t>(4 * first, 128); }
+static int64_t chooseCandidates(int64_t first) { return std::max<int64_t>(4 * first, 128); }
 
 namespace {
 /// Code that leaves the order of `length` keys in `positions`.
 class RowOrder {
 public:
-  RowOrder(KernelFrame &frame, Value positions, Value keys, Value spare, Value length)
-      : frame(frame), b(frame.builder), loc(frame.loc), positions(positions), keys(keys),
-        spare(spare), length(length), zero(frame.constant(0)), one(frame.constant(1)) {}
+  RowOrder(KernelFrame &frame, SortAttr schedule, ValueRange arguments)
+      : frame(frame), b(frame.builder), loc(frame.loc), schedule(schedule),
+        digitBits(schedule.getDigitBits()), numDigits(int64_t(1) << digitBits),
+        positions(arguments[0]), keys(arguments[1]), spare(arguments[2]), length(arguments[3]),
+        zero(frame.constant(0)), one(frame.constant(1)) {}
 
   void emitByMerging() {
     forEachPlace(length, [&](Value i) { store(positions, i, i); });
     emitMerges(positions, spare, length);
   }
 
-  /// Leaves the first `first` alone there; the row has more than that and than `numCandidates`.
+  /// Leaves the first `first` alone there; the row has more than that and than candidates.
   void emitFirst(int64_t first) {
-    int64_t most = numCandidates(first);
+    int64_t most = schedule.getCandidates();
     Value no = arith::ConstantIntOp::create(b, loc, 0, 1);
     Value yes = arith::ConstantIntOp::create(b, loc, 1, 1);
     Value all = frame.constant(std::numeric_limits<int64_t>::max());
@@ -102,7 +105,7 @@ public:
         [](Value word) { return word; },
         [&](Value word) -> Value { return arith::AndIOp::create(b, loc, word, mask); });
     b.setInsertionPointToStart(fits.elseBlock());
-    auto isShort = scf::IfOp::create(b, loc, less(length, frame.constant(longRowOfWideKeys)),
+    auto isShort = scf::IfOp::create(b, loc, less(length, frame.constant(schedule.getWideFrom())),
                                      /*withElseRegion=*/true);
     b.setInsertionPointToStart(isShort.thenBlock());
     emitByMerging();
@@ -245,6 +248,8 @@ private:
   KernelFrame &frame;
   OpBuilder &b;
   Location loc;
+  SortAttr schedule;
+  int64_t digitBits, numDigits;
   Value positions, keys, spare, length, zero, one;
 };
 
@@ -285,14 +290,13 @@ private:
     for (unsigned buffer : {0, 1, 2}) // positions, keys, spare
       arguments.push_back(frame.gep(frame.resultBuffer(buffer), i64, start));
     arguments.push_back(frame.emit(size));
-    auto byMerging = [&] {
-      RowOrder(frame, arguments[0], arguments[1], arguments[2], arguments[3]).emitByMerging();
-    };
-    // Much code, which depends on nothing but its arguments.
+    auto byMerging = [&] { RowOrder(frame, schedule, arguments).emitByMerging(); };
+    // Much code, which depends on nothing but its arguments and what its name says.
     auto byDigits = [&] {
-      frame.call("order_of_long_row", arguments, [](KernelFrame &function) {
-        auto next = function.function.getArguments();
-        RowOrder(function, next[0], next[1], next[2], next[3]).emitByDigits();
+      std::string name = llvm::formatv("order_of_long_row_{0}_{1}", schedule.getDigitBits(),
+                                       schedule.getWideFrom());
+      frame.call(name, arguments, [schedule = schedule](KernelFrame &function) {
+        RowOrder(function, schedule, function.function.getArguments()).emitByDigits();
       });
     };
     auto byLength = [&](int64_t longest, function_ref<void()> ofLong,
@@ -314,11 +318,11 @@ private:
     if (!first || !schedule.getPickFrom())
       return all();
     auto picked = [&] {
-      frame.call("first_" + std::to_string(*first) + "_of_long_row", arguments,
-                 [number = *first](KernelFrame &function) {
-                   auto next = function.function.getArguments();
-                   RowOrder(function, next[0], next[1], next[2], next[3]).emitFirst(number);
-                 });
+      std::string name =
+          llvm::formatv("first_{0}_of_long_row_{1}", *first, schedule.getCandidates());
+      frame.call(name, arguments, [schedule = schedule, number = *first](KernelFrame &function) {
+        RowOrder(function, schedule, function.function.getArguments()).emitFirst(number);
+      });
     };
     byLength(schedule.getPickFrom(), picked, all);
   }
@@ -335,8 +339,10 @@ private:
 
 SortAttr codegen::getSortSchedule(kernel::SortOp sort, int64_t rows, int64_t lanes) {
   std::optional<int64_t> first = kernel::getFirst(sort);
-  int64_t pickFrom = first ? std::max(manyTimesFirst * *first, 2 * numCandidates(*first)) : 0;
-  return SortAttr::get(sort.getContext(), rows, lanes, longRow, pickFrom);
+  int64_t candidates = chooseCandidates(first.value_or(0));
+  int64_t pickFrom = first ? std::max(manyTimesFirst * *first, 2 * candidates) : 0;
+  return SortAttr::get(sort.getContext(), rows, lanes, longRow, pickFrom, longRowOfWideKeys,
+                       bitsOfDigit, candidates);
 }
 
 FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &target) {
@@ -350,8 +356,10 @@ FailureOr<KernelPlan> codegen::planSort(kernel::FuncOp func, const CPUInfo &targ
   if (failed(given))
     return failure();
   if (SortAttr schedule = *given) {
-    if (schedule.getPickFrom() && (!first || schedule.getPickFrom() <= numCandidates(*first)))
-      return func.emitError() << schedule << " picks the first out of rows that are too short";
+    if (schedule.getPickFrom() && !first)
+      return func.emitError() << schedule << " picks the first of rows that are wanted whole";
+    if (schedule.getPickFrom() && schedule.getCandidates() <= *first)
+      return func.emitError() << schedule << " has too few candidates for the first " << *first;
     return KernelPlan{schedule, numRows.ceilDiv(schedule.getRows())};
   }
   double length = std::max<int64_t>(2, estimate(domain.back()));

@@ -52,3 +52,23 @@
 
 // expected-error@+1 {{0 lanes, expected a power of two up to 256}}
 #repeat_c1 = #codegen.repeat<lanes = 0>
+
+// -----
+
+// expected-error@+1 {{wide_from is 0, expected a positive length}}
+#sort_c3_wide = #codegen.sort<digits_from = 64, wide_from = 0>
+
+// -----
+
+// expected-error@+1 {{digits of 3 bits, expected 1, 2, 4 or 8}}
+#sort_c5 = #codegen.sort<digits_from = 64, digit_bits = 3>
+
+// -----
+
+// expected-error@+1 {{0 candidates, expected some, and less than the 0 elements to pick from}}
+#sort_c6_none = #codegen.sort<digits_from = 64, candidates = 0>
+
+// -----
+
+// expected-error@+1 {{128 candidates, expected some, and less than the 128 elements to pick from}}
+#sort_c6 = #codegen.sort<digits_from = 64, pick_from = 128>

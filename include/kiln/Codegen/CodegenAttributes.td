@@ -65,14 +65,22 @@ def Codegen_SortAttr : Codegen_ScheduleAttr<"Sort", "sort"> {
     - `rows`: of a task.
     - `lanes`: keys that are computed in a vector.
     - `digits_from`: rows of as many elements are sorted digit by digit, shorter ones by merging.
+    - `wide_from`: the same for rows whose keys do not fit into 64 bits together with their places, which
+      takes more passes over more memory.
+    - `digit_bits`: of a digit.
     - `pick_from`: of rows of as many elements, the first ones alone are picked out; 0: never.
+    - `candidates`: what may be among the first ones is sorted when there are as many.
 
-    Constraints. (C1) There is a row. (C2) `lanes` is a power of two up to 256. (C3) `digits_from` is
-    positive. (C4) `pick_from` is not negative.
+    Constraints. (C1) There is a row. (C2) `lanes` is a power of two up to 256. (C3) `digits_from` and
+    `wide_from` are positive. (C4) `pick_from` is not negative. (C5) `digit_bits` is 1, 2, 4 or 8. (C6) There
+    are candidates, and less of them than elements to pick from.
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "1">:$rows,
                         DefaultValuedParameter<"int64_t", "1">:$lanes, "int64_t":$digits_from,
-                        DefaultValuedParameter<"int64_t", "0">:$pick_from);
+                        DefaultValuedParameter<"int64_t", "0">:$pick_from,
+                        DefaultValuedParameter<"int64_t", "256">:$wide_from,
+                        DefaultValuedParameter<"int64_t", "8">:$digit_bits,
+                        DefaultValuedParameter<"int64_t", "128">:$candidates);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

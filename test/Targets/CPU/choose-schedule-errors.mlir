@@ -220,9 +220,20 @@ kernel.func @many_heights(%x: tensor<?x64xf32, #sym.shape<[s0, 64]>>, %w: tensor
 
 // -----
 
-// expected-error @below {{#codegen.sort<lanes = 8, digits_from = 64, pick_from = 128> picks the first out of rows that are too short}}
-kernel.func @no_first(%x: tensor<4x512xi64>) -> (tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>) attributes {schedule = #codegen.sort<lanes = 8, digits_from = 64, pick_from = 128>} {
+// expected-error @below {{#codegen.sort<lanes = 8, digits_from = 64, pick_from = 256> picks the first of rows that are wanted whole}}
+kernel.func @no_first(%x: tensor<4x512xi64>) -> (tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>) attributes {schedule = #codegen.sort<lanes = 8, digits_from = 64, pick_from = 256>} {
   %p, %k, %s = kernel.sort {
+    %key = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x512xi64> -> i64
+    kernel.yield %key : i64
+  } : tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>
+  kernel.return %p, %k, %s : tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>
+}
+
+// -----
+
+// expected-error @below {{candidates = 20> has too few candidates for the first 20}}
+kernel.func @few_candidates(%x: tensor<4x512xi64>) -> (tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>) attributes {schedule = #codegen.sort<digits_from = 64, pick_from = 256, candidates = 20>} {
+  %p, %k, %s = kernel.sort attributes {first = 20 : i64} {
     %key = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x512xi64> -> i64
     kernel.yield %key : i64
   } : tensor<4x512xi64>, tensor<4x512xi64>, tensor<4x512xi64>
