@@ -65,7 +65,6 @@ static kiln_text begin_path(char *path) {
 
 /* Makes a folder that no run has had yet. */
 static int32_t make_folder(void) {
-  static _Atomic uint64_t next;
   const char *folder = getenv("KILN_DEBUG_DIR");
   if (!folder || !*folder)
     return kiln_fail(KILN_INVALID_ARGUMENT,
@@ -76,8 +75,7 @@ static int32_t make_folder(void) {
   if (mkdir(folder, 0777) != 0 && errno != EEXIST)
     return fail_to_write(folder);
   char path[PATH_BYTES];
-  for (;;) {
-    current.number = atomic_fetch_add(&next, 1);
+  for (current.number = 0;; ++current.number) {
     begin_path(path);
     if (mkdir(path, 0777) == 0)
       return KILN_OK;
@@ -121,6 +119,10 @@ static void append_entry(kiln_text *text, const kiln_rt_debug_step *step, int32_
   append_json(text, "role", is_result ? "result" : "operand");
   append_json(text, "name", described->name);
   append_json(text, "dtype", tensor->dtype);
+  if (described->node) {
+    append_json(text, "node", described->node);
+    kiln_append(text, "\"output\": %u, ", described->output);
+  }
   append_json(text, "file", file);
   kiln_append(text, "\"index\": %u, \"shape\": [", is_result ? index - step->num_operands : index);
   for (int d = 0; d < tensor->rank; ++d)

@@ -16,11 +16,12 @@
 typedef struct {
   const char *name;
   const char *dtype; /* PyTorch's name */
+  const char *node;  /* of the exported program, whose output `output` a result is; NULL: of none */
   const int64_t *shape;
   const int64_t *strides; /* NULL: contiguous */
   uint8_t code, bits;     /* DLPack's */
   uint16_t rank;
-  uint32_t reserved;
+  uint32_t output;
 } kiln_rt_debug_tensor;
 
 typedef struct {

@@ -62,35 +62,51 @@ void HostProgram::nameBuffers(HostFunctionOpInterface source) {
   });
 }
 
-Row<kiln_rt_debug_tensor> HostProgram::describeDebugTensor(Value buffer) {
+Row<kiln_rt_debug_tensor> HostProgram::describeDebugTensor(Value buffer,
+                                                           std::optional<kernel::ResultNode> node) {
   auto type = cast<BufferType>(buffer.getType());
   ElementCode element = describeElement(type.getElementType());
   ArrayRef<sym::Expr> noStrides;
   std::string name = globals->string(bufferNames.lookup(buffer)),
               dtype = globals->string(element.name),
+              nodeName = node ? globals->string(node->node) : std::string(),
               shape = sizes(type.getSizes(), Globals::Place::Anywhere),
               strides = sizes(type.isContiguous() ? noStrides : type.getStrides(),
                               Globals::Place::Anywhere);
   return makeRow<kiln_rt_debug_tensor>(
       KILN_FIELD(kiln_rt_debug_tensor, name, name), KILN_FIELD(kiln_rt_debug_tensor, dtype, dtype),
+      KILN_FIELD(kiln_rt_debug_tensor, node, nodeName),
       KILN_FIELD(kiln_rt_debug_tensor, shape, shape),
       KILN_FIELD(kiln_rt_debug_tensor, strides, strides),
       KILN_FIELD(kiln_rt_debug_tensor, code, element.code),
       KILN_FIELD(kiln_rt_debug_tensor, bits, element.bits),
       KILN_FIELD(kiln_rt_debug_tensor, rank, type.getSizes().size()),
-      KILN_FIELD(kiln_rt_debug_tensor, reserved, 0));
+      KILN_FIELD(kiln_rt_debug_tensor, output, node ? node->output : 0));
 }
 
-Value HostProgram::describeDebugStep(StringRef kernel, ValueRange operands, ValueRange results) {
+std::optional<kernel::ResultNode> HostProgram::getNode(Operation *step, unsigned result) {
+  if (step->getParentOp() != program) // names of nodes are those of one graph
+    return std::nullopt;
+  StringRef kind = kernel::ExternOp::getOperationName();
+  if (auto launch = dyn_cast<LaunchOp>(step)) {
+    kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
+    Operation *root = kernel.getBody().front().getTerminator()->getOperand(result).getDefiningOp();
+    kind = root ? root->getName().getStringRef() : "";
+  }
+  return kernel::getResultNode(step->getLoc(), kind, result);
+}
+
+Value HostProgram::describeDebugStep(StringRef kernel, ValueRange operands, ValueRange results,
+                                     Operation *op) {
   std::string step;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(program->getParentOfType<ModuleOp>().getBody());
     Rows<kiln_rt_debug_tensor> tensors;
     for (Value buffer : operands)
-      tensors.push_back(describeDebugTensor(buffer));
-    for (Value buffer : results)
-      tensors.push_back(describeDebugTensor(buffer));
+      tensors.push_back(describeDebugTensor(buffer, std::nullopt));
+    for (auto [i, buffer] : llvm::enumerate(results))
+      tensors.push_back(describeDebugTensor(buffer, getNode(op, i)));
     std::string number = std::to_string(numDebugSteps++), name = globals->string(kernel),
                 where = globals->string(sym::describe(loc)),
                 table = globals->structs("kiln_debug_tensors_" + number, tensors);
@@ -114,7 +130,7 @@ void HostProgram::emitDebug(Value step, int32_t time, Value buffers) {
 void HostProgram::emitDebugInputs(Value inputs) {
   if (!options.debug.level)
     return;
-  Value step = describeDebugStep("inputs", program.getArguments(), {});
+  Value step = describeDebugStep("inputs", program.getArguments(), {}, program);
   emitDebug(step, KILN_RT_DEBUG_INPUTS, inputs);
 }
 
@@ -125,7 +141,7 @@ void HostProgram::emitShown(Operation *step, ValueRange operands, ValueRange res
                  (options.debug.filter.empty() || llvm::is_contained(options.debug.filter, name));
   if (!isShown)
     return emit();
-  Value described = describeDebugStep(name, operands, results);
+  Value described = describeDebugStep(name, operands, results, step);
   emitDebug(described, KILN_RT_DEBUG_BEFORE, buffers);
   emit();
   emitDebug(described, KILN_RT_DEBUG_AFTER, buffers);

@@ -10,6 +10,7 @@
 #include "kiln/Codegen/ExprEmitter.h"
 #include "kiln/Codegen/Globals.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Kernel/ResultNodes.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Host/Debug.h"
 #include "kiln/Host/ModelInfo.h"
@@ -84,10 +85,13 @@ private:
   void failUnless(mlir::Value holds, llvm::StringRef message, llvm::ArrayRef<sym::Expr> symbols);
   // Debug printing (HostDebug.cpp).
   void nameBuffers(wrapper::HostFunctionOpInterface source);
-  codegen::Row<kiln_rt_debug_tensor> describeDebugTensor(mlir::Value buffer);
+  codegen::Row<kiln_rt_debug_tensor> describeDebugTensor(mlir::Value buffer,
+                                                         std::optional<kernel::ResultNode> node);
   /// The address of a kiln_rt_debug_step.
   mlir::Value describeDebugStep(llvm::StringRef kernel, mlir::ValueRange operands,
-                                mlir::ValueRange results);
+                                mlir::ValueRange results, mlir::Operation *step);
+  /// The node of the exported program whose value result `result` of a step is.
+  std::optional<kernel::ResultNode> getNode(mlir::Operation *step, unsigned result);
   void emitDebug(mlir::Value step, int32_t time, mlir::Value buffers);
   void emitDebugInputs(mlir::Value inputs);
   /// Emits a step, which is given `buffers`, between what shows its tensors if that is wanted.

@@ -9,7 +9,8 @@ Inputs are torch tensors, numpy arrays or Python scalars and are borrowed, not c
 written in place. Outputs are torch tensors when any input is one, numpy arrays otherwise; they own their memory.
 """
 
+from . import debug
 from ._compile import compile  # the name that users expect
 from ._model import KilnError, Model, load
 
-__all__ = ["KilnError", "Model", "compile", "load"]
+__all__ = ["KilnError", "Model", "compile", "debug", "load"]

@@ -13,7 +13,7 @@
 // CHECK-DAG: "z\00"
 // CHECK-DAG: "bfloat16\00"
 // CHECK-DAG: "aten.foo.default\00"
-// CHECK-DAG: @kiln_debug_tensors_1() {{.*}}!llvm.array<2 x struct<(ptr, ptr, ptr, ptr, i8, i8, i16, i32)>>
+// CHECK-DAG: @kiln_debug_tensors_1() {{.*}}!llvm.array<2 x struct<(ptr, ptr, ptr, ptr, ptr, i8, i8, i16, i32)>>
 // Sizes and strides of z: 4 and expression 0, as those of inputs.
 // CHECK-DAG: dense<[4, -1]>
 // CHECK-DAG: dense<[1, 4]>

@@ -1,6 +1,7 @@
 """Debug printing of compiled models (--debug-print), on CPUs and in the emulator."""
 
 import json
+import os
 import subprocess
 
 import numpy
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+import kiln
 from conftest import EMULATED, ROOT, TARGET, assert_user_error, run_tool
 
 
@@ -250,3 +252,109 @@ def test_compare_bad_runs(tmp_path):
     assert "which is not the size of its data" in compare(good, good)[1]
     (good / "0.npy").unlink()
     assert "0.npy: No such file" in compare(good, good)[1]
+
+
+class Layers(torch.nn.Module):
+    """Kernels whose values are fused, folded and laid out in other ways than the nodes'."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8)
+        self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 16)
+        self.register_buffer("runs", torch.zeros(()))
+
+    def forward(self, x, factor: int, *, scale):
+        self.runs.add_(1)
+        x = torch.relu(self.norm(self.conv(x))).permute(0, 2, 3, 1)
+        x = torch.nn.functional.gelu(self.first(x)).flatten(1, 2)
+        attended = torch.softmax(self.second(x) @ x.transpose(1, 2), -1) @ x
+        values, indices = attended.sum(1).topk(3)
+        branch = torch.cond(values.sum() > 1e9, lambda t: t.sin(), lambda t: t.exp(), (attended,))
+        scale.mul_(2)
+        return values * factor, indices, branch.to(torch.bfloat16).cumsum(1), scale, attended.mean(1) > 0, torch.view_as_complex(x[..., :2])
+
+
+def compile_to_debug(program, **options):
+    return kiln.compile(program, **{"debug_print": 1, **dict(option[2:].replace("-", "_").split("=") for option in TARGET), **options})
+
+
+def test_compare_with_eager():
+    torch.manual_seed(0)
+    module, x, scale = Layers().eval(), torch.randn(2, 3, 6, 6), torch.ones(2)
+    shapes = {"x": {0: Dim("n", min=1, max=8)}, "factor": Dim.DYNAMIC, "scale": None}
+
+    def export():
+        with torch.no_grad():
+            return torch.export.export(module, (x, 3), {"scale": scale.clone()}, dynamic_shapes=shapes)
+
+    program = export()
+    model = compile_to_debug(program)
+    assert kiln.debug.compare(program, model, x, 3, scale=scale) is None
+    assert kiln.debug.compare(program, model.path, torch.randn(3, 3, 6, 6), 4, scale=torch.zeros(2)) is None
+    assert torch.equal(scale, torch.ones(2)) and "KILN_DEBUG_DIR" not in os.environ
+    nans = torch.full_like(x, float("nan"))
+    assert kiln.debug.compare(program, model, nans, 3, scale=scale) is None
+    # What leaves eager's values first if a parameter is another one: the last op that its kernel computes.
+    expected = {"conv.weight": "relu", "norm.bias": "relu", "first.bias": "gelu", "second.weight": "linear_1"}
+    for name, node in expected.items():
+        parameter = module.get_parameter(name)
+        with torch.no_grad():
+            parameter.view(-1)[0] += 0.01
+        found = kiln.debug.compare(export(), model, x, 3, scale=scale)
+        assert found.node == node and found.kernel and found.error > found.allowed > 0, found
+        assert abs(found.value - found.reference) == found.error and abs(found.eager - found.reference) < found.allowed
+        assert f"node '{node}' (aten.{node.partition('_')[0]}.default, " in str(found) and "test_debug.py:" in str(found)
+        with torch.no_grad():
+            parameter.view(-1)[0] -= 0.01
+
+
+class Small(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def test_compare_rounding():
+    """What cancels, ties or overflows is rounding; random numbers are not looked at."""
+
+    def values(x, n):
+        mean = x.double().mean(-1, keepdim=True).float()
+        half = (x.half() * 60000).cumsum(-1)
+        return (
+            x - mean,
+            (x - x.roll(1)).sum(),
+            half,
+            n // 3,
+            x.to(torch.float32).argsort(),
+            torch.rand_like(x) + x,
+            torch.view_as_real(x + 1j),
+        )
+
+    torch.manual_seed(1)
+    inputs = (torch.randn(4, 1000) + 1000, torch.arange(5))
+    program = torch.export.export(Small(values), inputs)
+    assert kiln.debug.compare(program, compile_to_debug(program), *inputs) is None
+    # Numbers that no rounding explains.
+    wrong = torch.export.export(Small(lambda x, n: values(x, n + 3)), inputs)
+    found = kiln.debug.compare(wrong, compile_to_debug(program), *inputs)
+    assert found.target == "aten.floor_divide.default" and (found.value, found.eager, found.allowed) == (0, 1, 0), found
+
+
+def test_compare_errors():
+    x = torch.randn(3)
+    program = torch.export.export(Small(lambda x: x.sin()), (x,))
+    with pytest.raises(ValueError, match="compiled without debug printing: compile it with debug_print=1"):
+        kiln.debug.compare(program, compile_to_debug(program, debug_print=0), x)
+    model = compile_to_debug(program)
+    with pytest.raises(TypeError, match="expected arguments of the structure"):
+        kiln.debug.compare(program, model)
+    with pytest.raises(TypeError, match=r"expected the keyword arguments \[\], got \['y'\]"):
+        kiln.debug.compare(program, model, x, y=x)
+    with pytest.raises(kiln.KilnError, match="expected float32"):
+        kiln.debug.compare(program, model, x.double())
+    random = torch.export.export(Small(lambda x: torch.rand_like(x)), (x,))
+    with pytest.raises(ValueError, match="is it the program that was compiled"):
+        kiln.debug.compare(random, compile_to_debug(random), x)

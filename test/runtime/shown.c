@@ -19,8 +19,8 @@ static const kiln_rt_symbol symbols[] = {{"s0", 0, INT64_MAX}};
 static const char *const expressions[] = {"s0"};
 
 static const kiln_rt_debug_tensor tensors[] = {
-    {"x", "float32", x_shape, NULL, 2, 32, 2, 0},
-    {"../y\"", "float32", y_shape, y_strides, 2, 32, 2, 0},
+    {"x", "float32", NULL, x_shape, NULL, 2, 32, 2, 0},
+    {"../y\"", "float32", "add", y_shape, y_strides, 2, 32, 2, 1},
 };
 
 static int32_t bind(const int64_t *const *shapes, int64_t *values) {

@@ -1,5 +1,6 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
 #include "Core/Random.h"
+#include "kiln/Dialect/Kernel/ResultNodes.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/GraphCalls.h"
 #include "kiln/Lowering/Lowering.h"
@@ -67,6 +68,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   }
 
   void lower(func::FuncOp function, GraphCalls &graphs) {
+    countCalls(function);
     sym::Assumptions symbols;
     kernel::addSymbolRanges(function, symbols);
     Block &entry = function.getBody().front();
@@ -96,8 +98,12 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     ImplicitLocOpBuilder &b = kernels.b();
     if (auto call = dyn_cast<torch::CallOp>(op)) {
       bool drewBefore = random.isUsed();
+      SmallVector<OpOperand *> uses = llvm::map_to_vector(call->getResults(), [](Value result) {
+        return result.use_empty() ? nullptr : &*result.use_begin();
+      });
       if (failed(lowerCall(call, kernels, random)))
         return;
+      markValues(call, uses);
       // A graph has no buffers of its own, and may be left out or repeated.
       if (!drewBefore && random.isUsed() && !random.isGiven() &&
           op.getParentOfType<func::FuncOp>().isPrivate())
@@ -116,6 +122,28 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       return;
     }
     op.erase();
+  }
+
+  /// Of a node that passes have made several calls of, no single one is known to have its value.
+  void countCalls(func::FuncOp function) {
+    numCalls.clear();
+    if (!function.isPrivate())
+      function.walk([&](Operation *op) {
+        if (auto node = op->getAttrOfType<StringAttr>("node"))
+          ++numCalls[node];
+      });
+  }
+
+  /// What is used in place of the call's results is the value of its node, unless it is an operand's.
+  void markValues(torch::CallOp call, ArrayRef<OpOperand *> uses) {
+    if (numCalls.lookup(call.getNodeAttr()) != 1)
+      return;
+    for (auto [i, use] : llvm::enumerate(uses)) {
+      auto value = use ? dyn_cast<OpResult>(use->get()) : OpResult();
+      if (value && value.getOwner() != call &&
+          torch::describe(value.getLoc()) == torch::describe(call.getLoc()))
+        kernel::markResult(value, {call.getNode(), static_cast<int64_t>(i)});
+    }
   }
 
   /// By its own C function, natively, else by a call of the fallback's library.
@@ -280,5 +308,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   }
 
   SmallVector<Refusal> refusals;
+  /// Of the program's nodes; empty in nested graphs.
+  llvm::DenseMap<StringAttr, unsigned> numCalls;
 };
 } // namespace

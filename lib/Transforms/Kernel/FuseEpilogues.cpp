@@ -1,5 +1,6 @@
 // Moves a map that reads a product, element by element, into the product's epilogue.
 #include "kiln/Dialect/Kernel/Remarks.h"
+#include "kiln/Dialect/Kernel/ResultNodes.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
@@ -189,7 +190,7 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
     auto fused = cast<ContractOp>(rewriter.clone(*contract));
     fused.getResult().setType(
         sym::getTensorType(sym::getShape(contract.getResult()), resultType.getElementType()));
-    fused->setLoc(rewriter.getFusedLoc({contract.getLoc(), user.getLoc()}));
+    fused->setLoc(fuseLocations(contract, user));
 
     DimSubstitution substitution;
     substitution.sourceDims = domain.size();
