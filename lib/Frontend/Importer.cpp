@@ -101,7 +101,9 @@ Error Importer::importInputs(Block *body, SmallVectorImpl<Attribute> &attributes
                std::holds_alternative<SymBoolRef>(input.value)) {
       Type type = std::holds_alternative<SymFloatRef>(input.value) ? Type(builder.getF64Type())
                                                                    : Type(builder.getI1Type());
-      Value argument = addArgument(spec.name, scalarType(type), {});
+      NamedAttrList attrs;
+      attrs.set(torch::numberAttrName, builder.getUnitAttr());
+      Value argument = addArgument(spec.name, scalarType(type), attrs);
       if (Error error = define(spec.name, {argument, {}, true}))
         return error;
     } else if (!spec.name.empty()) {

@@ -145,6 +145,8 @@ private:
         attrs.set(checkStridesAttrName, checked);
       if (Attribute value = source.getArgAttr(i, torch::valueAttrName))
         attrs.set(valueAttrName, value);
+      if (Attribute number = source.getArgAttr(i, torch::numberAttrName))
+        attrs.set(numberAttrName, number);
       inputs.push_back(BufferType::get(cast<RankedTensorType>(source.getArgumentTypes()[i])));
       inputAttrs.push_back(attrs.getDictionary(builder.getContext()));
     }

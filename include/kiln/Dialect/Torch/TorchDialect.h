@@ -41,6 +41,7 @@ inline constexpr llvm::StringLiteral checkStridesAttrName = "torch.check_strides
 inline constexpr llvm::StringLiteral storageOffsetAttrName = "torch.storage_offset";
 inline constexpr llvm::StringLiteral deviceAttrName = "torch.device";
 inline constexpr llvm::StringLiteral valueAttrName = "torch.value";
+inline constexpr llvm::StringLiteral numberAttrName = "torch.number";
 inline constexpr llvm::StringLiteral mutatesAttrName = "torch.mutates";
 inline constexpr llvm::StringLiteral mutatesKindAttrName = "torch.mutates_kind";
 inline constexpr llvm::StringLiteral gradientOfAttrName = "torch.gradient_of";

@@ -30,6 +30,7 @@ def Torch_Dialect : Dialect {
     | `torch.check_strides` | arguments | unit: only under `torch.strides` are the results right |
     | `torch.device` | both | `#sym.device`; absent for `"cpu"` |
     | `torch.value` | both | a symbolic integer's value, `#sym.expr` |
+    | `torch.number` | arguments | unit: a float or bool that is a Python number |
     | `torch.mutates` | results | the input or the buffer whose new value this is |
     | `torch.mutates_kind` | results | `"input"`, `"buffer"` or `"parameter"` |
     | `torch.gradient_of` | results | the parameter or input that this is the gradient of |

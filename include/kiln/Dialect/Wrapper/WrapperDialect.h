@@ -26,9 +26,10 @@ namespace kiln::wrapper {
 inline constexpr llvm::StringLiteral nameAttrName = "wrapper.name";
 inline constexpr llvm::StringLiteral mutatedAttrName = "wrapper.mutated";
 inline constexpr llvm::StringLiteral givenAttrName = "wrapper.given";
-/// Attributes of a program's inputs: the expression that an integer is, the strides in the caller's
-/// memory, and that no others will do.
+/// Attributes of a program's inputs: the expression that an integer is, that a float or bool is a
+/// Python number, the strides in the caller's memory, and that no others will do.
 inline constexpr llvm::StringLiteral valueAttrName = "wrapper.value";
+inline constexpr llvm::StringLiteral numberAttrName = "wrapper.number";
 inline constexpr llvm::StringLiteral stridesAttrName = "wrapper.strides";
 inline constexpr llvm::StringLiteral checkStridesAttrName = "wrapper.check_strides";
 

@@ -95,7 +95,8 @@ def Wrapper_ProgramOp : Wrapper_Op<"program", [IsolatedFromAbove, FunctionOpInte
     Arguments are the model's inputs, results its outputs, which `wrapper.output` gives as buffers of
     the body. `symbols` maps every symbol to its range, `{min = …, max = …}` with either bound left
     out where there is none. The argument attribute `wrapper.mutated` marks an input that the program
-    writes, `wrapper.value` says which expression an integer is, `wrapper.strides` which strides the
+    writes, `wrapper.value` says which expression an integer is, `wrapper.number` that a float or bool is a Python
+    number, `wrapper.strides` which strides the
     caller's memory must have (the buffer is contiguous all the same: a run copies what is not). Before
     `wrapper-solve-symbols`, `wrapper.check_strides` says that the strides matter. An output that is always None has type `none`.
     `arena_bytes` and `weights_bytes` are set once memory and constants have been placed.
