@@ -169,6 +169,24 @@ typedef struct {
 /* Defined by the generated object. */
 extern const kiln_rt_program kiln_program;
 
+/* A step that another host runs by its name (steps.c): a launch, or a call of a C function. */
+typedef struct {
+  const char *name;
+  /* Stores the sizes that follow from `symbols` to run->symbols and does the step. */
+  int32_t (*run)(kiln_rt_run *run, void *const *buffers);
+  const kiln_rt_tensor *tensors; /* operands, then results; contiguous */
+  const int64_t *symbols;        /* numbers of those that it computes with */
+  uint32_t num_tensors, num_symbols;
+} kiln_rt_step;
+
+typedef struct {
+  const kiln_rt_step *steps;
+  uint32_t num_steps, reserved;
+} kiln_rt_steps;
+
+/* Defined by the generated object of a library of steps, whose main fails; by no other. */
+extern const kiln_rt_steps kiln_steps __attribute__((weak));
+
 /* Runs kernel(buffers, symbols, i, ...) for each 0 <= i < grid, in parallel, and
  * waits for all. A grid of 1 runs on the calling thread. Returns KILN_OK, or,
  * when a task stored to run->error, the status that main must return. To be

@@ -12,6 +12,7 @@
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
  *   custom.c   C functions that main calls
  *   debug.c    debug printing, with debug_tensor.c
+ *   steps.c    steps that another host runs, one by one
  *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/
@@ -253,6 +254,22 @@ typedef struct kiln_kept_outputs kiln_kept_outputs;
 int32_t kiln_outputs_open(kiln_model *model);
 /* Outputs that callers still have outlive the model. */
 void kiln_outputs_close(kiln_model *model);
+
+/*===-- steps.c -------------------------------------------------------------===*/
+
+/* What a library of steps exports beside kiln_model_create, kiln_model_destroy and
+ * kiln_last_error. No other model has any of it. */
+#define KILN_STEPS_API __attribute__((visibility("default")))
+
+/* The number of the step with this name, or -1. */
+KILN_STEPS_API int32_t kiln_steps_find(const char *name);
+/* Runs a step on its operands and results, with values for its symbols. */
+KILN_STEPS_API int32_t kiln_steps_run(kiln_model *model, int32_t number,
+                                      const DLTensor *const *tensors, size_t num_tensors,
+                                      const int64_t *symbols, size_t num_symbols);
+/* Copies bytes of the weights. */
+KILN_STEPS_API int32_t kiln_steps_read(kiln_model *model, uint64_t offset, uint64_t bytes,
+                                       void *to);
 
 /*===-- run.c ---------------------------------------------------------------===*/
 

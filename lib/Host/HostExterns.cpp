@@ -92,7 +92,7 @@ static void addLayouts(ValueRange buffers, SmallVectorImpl<sym::Expr> &numbers) 
   }
 }
 
-void HostProgram::emitExternCall(ExternCallOp call) {
+Value HostProgram::emitNumbers(ExternCallOp call) {
   SmallVector<sym::Expr> numbers;
   addLayouts(call->getOperands(), numbers);
   ArgumentWriter writer(globals);
@@ -124,9 +124,14 @@ void HostProgram::emitExternCall(ExternCallOp call) {
   }
   if (table.getDefiningOp<LLVM::AllocaOp>())
     storeNumbers(table, 0, numbers);
+  return table;
+}
+
+void HostProgram::emitExternCall(ExternCallOp call) {
+  Value table = emitNumbers(call);
   Value buffers = storeAddresses(call->getOperands());
   emitShown(call, call.getIns(), call.getOuts(), buffers, [&] {
-    if (call.getLibrary() == torch::cLibrary || call.getLibrary() == torch::runtimeLibrary)
+    if (isFunctionCall(call))
       return emitCustomCall(call, buffers, table);
     RuntimeFunction function =
         choose(KILN_FUNCTION(kiln_rt_extern), KILN_FUNCTION(kiln_rt_device_extern));

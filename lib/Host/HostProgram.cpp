@@ -25,13 +25,20 @@ LogicalResult HostProgram::emit() {
     return failure();
   for (HostFunctionOpInterface source : *functions) {
     definedSymbols.insert_range(getDefinedSymbols(source));
-    numSegments += llvm::range_size(source.getFunctionBody().getOps<ReserveOp>());
+    if (!options.stepsAlone)
+      numSegments += llvm::range_size(source.getFunctionBody().getOps<ReserveOp>());
   }
   findEntrySizes();
-  for (HostFunctionOpInterface source : *functions) {
-    if (options.debug.level)
-      nameBuffers(source);
-    emitFunction(source);
+  if (options.stepsAlone) {
+    steps.emplace(module);
+    emitStepFunctions();
+    emitNoMain();
+  } else {
+    for (HostFunctionOpInterface source : *functions) {
+      if (options.debug.level)
+        nameBuffers(source);
+      emitFunction(source);
+    }
   }
   emitBind();
   emitSizes();
@@ -256,7 +263,7 @@ void HostProgram::emitStep(Operation &op) {
     addresses[view] = offsetBytes(addresses.lookup(view.getBuffer()),
                                   offset * getElementBytes(view.getType().getElementType()));
   } else if (auto launch = dyn_cast<LaunchOp>(op)) {
-    emitLaunch(launch);
+    emitLaunch(launch, storeAddresses(launch.getOperands()));
   } else if (auto call = dyn_cast<ExternCallOp>(op)) {
     emitExternCall(call);
   } else if (auto copy = dyn_cast<CopyOp>(op)) {
@@ -310,11 +317,10 @@ std::string HostProgram::declareData(StringRef name) {
   return name.str();
 }
 
-void HostProgram::emitLaunch(LaunchOp launch) {
+void HostProgram::emitLaunch(LaunchOp launch, Value buffers) {
   kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
   LLVM::LLVMFuncOp start =
       declare(choose(KILN_FUNCTION(kiln_rt_launch), KILN_FUNCTION(kiln_rt_device_launch)));
-  Value buffers = storeAddresses(launch.getOperands());
   Value address =
       isDevice() ? LLVM::AddressOfOp::create(builder, loc, ptr,
                                              declareData(getDeviceKernelSymbol(kernel.getName())))

@@ -14,6 +14,7 @@
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Host/Debug.h"
 #include "kiln/Host/ModelInfo.h"
+#include "kiln/Host/Steps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
 #include <string>
@@ -28,6 +29,8 @@ struct HostTablesOptions {
   bool externalWeights = false;
   uint64_t weightsHash = 0;
   DebugOptions debug;
+  /// A library of steps for another host, not of the program.
+  bool stepsAlone = false;
 };
 
 class HostProgram {
@@ -67,10 +70,20 @@ private:
   /// The folds, whose constants are `rows` of the table of constants.
   std::string emitFolds(const llvm::DenseMap<mlir::Value, int64_t> &rows);
 
+  // The steps alone (HostSteps.cpp).
+  void emitNoMain();
+  void emitStepFunctions();
+  std::string emitStepFunction(const Step &step, unsigned number);
+  Rows<kiln_rt_step> makeStepRows();
+  void emitStepTable(const Rows<kiln_rt_step> &rows);
+
   // Pieces of functions.
   void emitStep(mlir::Operation &op);
-  void emitLaunch(wrapper::LaunchOp launch);
+  /// `buffers` is the address of the buffers' addresses.
+  void emitLaunch(wrapper::LaunchOp launch, mlir::Value buffers);
   void emitExternCall(wrapper::ExternCallOp call);
+  /// The numbers of a call in memory.
+  mlir::Value emitNumbers(wrapper::ExternCallOp call);
   void emitCustomCall(wrapper::ExternCallOp call, mlir::Value buffers, mlir::Value numbers);
   codegen::Row<kiln_extern_call> describeCall(wrapper::ExternCallOp call, llvm::StringRef suffix,
                                               int64_t library);
@@ -189,6 +202,8 @@ private:
   unsigned numCustomCalls = 0;
   unsigned numDebugSteps = 0;
   llvm::DenseMap<mlir::Value, std::string> bufferNames; // for debug printing
+  std::optional<Steps> steps;                           // of a library of steps
+  llvm::SmallVector<std::string> stepFunctions;
   std::vector<sym::Expr> expressions;
   llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;
 };

@@ -183,6 +183,9 @@ void HostProgram::emitTables() {
   Rows<kiln_rt_tensor> inputs = makeInputRows(), outputs = makeOutputRows();
   Rows<kiln_rt_constant> constants = makeConstantRows(constantNumbers);
   Rows<kiln_rt_symbol> symbols = makeSymbolRows();
+  Rows<kiln_rt_step> stepRows;
+  if (options.stepsAlone)
+    stepRows = makeStepRows();
   // The rows have numbered the expressions.
   SmallVector<std::string> expressionTexts;
   for (sym::Expr expr : expressions)
@@ -238,4 +241,6 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, externs, externs),
           KILN_FIELD(kiln_rt_program, device, device),
           KILN_FIELD(kiln_rt_program, failures, failureTable)));
+  if (options.stepsAlone)
+    emitStepTable(stepRows);
 }

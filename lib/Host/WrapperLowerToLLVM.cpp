@@ -25,7 +25,7 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
     }
     DebugOptions debug{debugLevel, {debugFilter.begin(), debugFilter.end()}};
     HostTablesOptions options{
-        {name, target, compiler}, device, externalWeights, weightsHash, debug};
+        {name, target, compiler}, device, externalWeights, weightsHash, debug, stepsAlone};
     if (failed(HostProgram(programs.front(), options).emit()))
       return signalPassFailure();
     for (auto function :

@@ -40,6 +40,19 @@ static constexpr StringLiteral exportedSymbols = R"({
 };
 )";
 
+/// Those of a library of steps.
+static constexpr StringLiteral exportedSteps = R"({
+  global:
+    kiln_model_create;
+    kiln_model_destroy;
+    kiln_last_error;
+    kiln_steps_find;
+    kiln_steps_run;
+    kiln_steps_read;
+  local: *;
+};
+)";
+
 namespace {
 
 /// Files of the linker that exist in memory only. They have no name that could
@@ -181,7 +194,7 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
     inputs.push_back(script = layoutScript(options.weights.bytes));
 
   MemoryFiles files;
-  Expected<std::string> versions = files.add(exportedSymbols);
+  Expected<std::string> versions = files.add(options.exportSteps ? exportedSteps : exportedSymbols);
   if (!versions)
     return versions.takeError();
   std::vector<std::string> arguments = {

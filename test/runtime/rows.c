@@ -144,3 +144,25 @@ __attribute__((visibility("hidden"))) const kiln_rt_program kiln_program = {
     .num_expressions = 2,
     .expressions = expressions,
 };
+
+/*===-- The same as steps ---------------------------------------------------===*/
+
+static int32_t run_row(kiln_rt_run *run, void *const *buffers) {
+  return kiln_rt_launch(run, row, buffers, run->symbols[0]);
+}
+
+static int32_t run_copy_row(kiln_rt_run *run, void *const *buffers) {
+  return kiln_rt_launch(run, copy_row, buffers, run->symbols[0]);
+}
+
+static const kiln_rt_tensor row_tensors[] = {
+    {"row", 2, 32, 2, 0, x_shape, NULL}, {"row", 0, 64, 1, 0, ids_shape, NULL},
+    {"row", 2, 64, 0, 0, NULL, NULL},    {"row", 2, 32, 1, 0, w_shape, NULL},
+    {"row", 2, 32, 2, 0, y_shape, NULL}, {"row", 2, 32, 1, 0, picked_shape, NULL}};
+static const kiln_rt_tensor copy_tensors[] = {{"copy_row", 2, 32, 2, 0, y_shape, NULL},
+                                              {"copy_row", 2, 32, 2, 0, y_shape, NULL}};
+static const int64_t row_symbols[] = {0};
+static const kiln_rt_step steps[] = {{"row", run_row, row_tensors, row_symbols, 6, 1},
+                                     {"copy_row", run_copy_row, copy_tensors, row_symbols, 2, 1}};
+
+const kiln_rt_steps kiln_steps = {steps, 2, 0};

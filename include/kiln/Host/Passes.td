@@ -35,7 +35,9 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     Option<"externalWeights", "external-weights", "bool", "false", "weights are in a file">,
     Option<"weightsHash", "weights-hash", "uint64_t", "0", "what identifies that file">,
     Option<"debugLevel", "debug-level", "unsigned", "0", "debug printing, see runtime/debug.h">,
-    ListOption<"debugFilter", "debug-filter", "std::string", "the kernels that it is for">
+    ListOption<"debugFilter", "debug-filter", "std::string", "the kernels that it is for">,
+    Option<"stepsAlone", "steps-alone", "bool", "false",
+           "a function for each step that another host runs, instead of the program">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -61,6 +61,8 @@ struct LinkOptions {
   /// The folder of libraries that the object loads by name, besides the loader's own places
   /// (DT_RUNPATH); empty: none.
   std::string libraryFolder;
+  /// A library of steps (`kiln_steps`, runtime/ir_interface.h): exports what runs them, too.
+  bool exportSteps = false;
   /// Path of the shared object; replaced if it exists.
   std::string output;
 };

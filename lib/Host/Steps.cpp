@@ -1,0 +1,66 @@
+// Finds the steps of a program that are code of the model's, and what each computes with.
+#include "kiln/Host/Steps.h"
+#include "kiln/Codegen/KernelEmitters.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::host;
+using namespace kiln::wrapper;
+
+bool host::isFunctionCall(ExternCallOp call) {
+  return call.getLibrary() == torch::cLibrary || call.getLibrary() == torch::runtimeLibrary;
+}
+
+Steps::Steps(ModuleOp module) {
+  ProgramOp program = *module.getOps<ProgramOp>().begin();
+  llvm::StringMap<size_t> kernels;
+  unsigned numCalls = 0;
+  module.walk([&](Operation *op) {
+    if (auto launch = dyn_cast<LaunchOp>(op)) {
+      auto [known, isNew] = kernels.try_emplace(launch.getKernel(), steps.size());
+      numbers[op] = known->second;
+      if (!isNew)
+        return;
+      auto kernel =
+          SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, launch.getKernelAttr());
+      SymbolCollector used;
+      used.add(kernel);
+      used.add(codegen::getGrid(kernel));
+      add(op, launch.getKernel().str(), used.symbols.getArrayRef(), program);
+    } else if (auto call = dyn_cast<ExternCallOp>(op); call && isFunctionCall(call)) {
+      numbers[op] = steps.size();
+      SymbolCollector used;
+      used.add(op);
+      for (Type type : call->getOperandTypes())
+        used.walker.walk(type);
+      add(op, (call.getCallee() + "." + Twine(numCalls++)).str(), used.symbols.getArrayRef(),
+          program);
+    }
+  });
+}
+
+void Steps::add(Operation *op, std::string name, ArrayRef<sym::Expr> symbols, ProgramOp program) {
+  Step step{std::move(name), op, llvm::to_vector(symbols), {}};
+  llvm::DenseMap<sym::Expr, sym::Expr> namedSizes = getNamedSizes(program.getSymbolsAttr());
+  llvm::DenseSet<sym::Expr> names;
+  for (auto [size, name] : namedSizes)
+    names.insert(name);
+  llvm::erase_if(step.symbols, [&](sym::Expr symbol) { return names.contains(symbol); });
+  for (auto define : program.getBody().front().getOps<DefineOp>()) {
+    if (!names.contains(sym::Expr::symbol(define.getSymbol())))
+      continue;
+    bool follows = true;
+    define.getExpr()->getValue().walkLeaves(
+        [&](sym::Expr leaf) { follows &= llvm::is_contained(step.symbols, leaf); });
+    if (follows)
+      step.sizes.push_back(define);
+  }
+  steps.push_back(std::move(step));
+}
+
+const Step *Steps::lookup(Operation *op) const {
+  auto found = numbers.find(op);
+  return found == numbers.end() ? nullptr : &steps[found->second];
+}
