@@ -21,6 +21,7 @@ LAYERS = [
     "Lowering",
     "Codegen",
     "Host",
+    "Fx",
     "Link",
     "Targets",
     "Targets/CPU",

@@ -7,6 +7,7 @@
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/Frontend.h"
+#include "kiln/Fx/Fx.h"
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Host/Passes.h"
 #include "kiln/Link/OutputFile.h"
@@ -190,6 +191,7 @@ private:
     if (llvm::Error error = host::checkDebugFilter(*module, options.debug.filter))
       return error;
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
+    bool isFx = options.emit == EmitKind::Fx;
     bool callsLibraries =
         llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
           return call.getLibrary() != torch::cLibrary && call.getLibrary() != torch::runtimeLibrary;
@@ -211,6 +213,13 @@ private:
       code.object.onModule = [&](const llvm::Module &compiled) {
         llvm::raw_string_ostream(modules.emplace_back()) << compiled;
       };
+    std::string graph;
+    if (isFx) {
+      auto written = fx::writeModule(*module, getFxOptions());
+      if (!written)
+        return llvm::createStringError(options.input + ": " + llvm::toString(written.takeError()));
+      graph = std::move(*written);
+    }
     start("compile kernels");
     Reproducer reproducer(*module, nullptr);
     if (options.emit == EmitKind::Assembly) {
@@ -226,7 +235,7 @@ private:
           host::ModelInfo info = getModelInfo();
           pm.addPass(host::createWrapperLowerToLLVM(
               {info.name, info.target, info.compiler, target->hasDevice(), external, hash,
-               options.debug.level, llvm::to_vector(options.debug.filter)}));
+               options.debug.level, llvm::to_vector(options.debug.filter), isFx}));
         }))
       return error;
     auto host = codegen::compileToObject(*module, target->getHost(), code.object);
@@ -252,11 +261,37 @@ private:
     link.weights = weights->getBlob();
     link.weightsPlace = external ? WeightsPlace::External : WeightsPlace::Embedded;
     link.weightsHash = hash;
-    if (callsLibraries)
+    if (callsLibraries && !isFx)
       link.libraryFolder = options.libraryFolder;
     link.files = options.linkFiles;
     link.output = options.output;
+    if (isFx)
+      return writeFx(link, graph);
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
+  }
+
+  /// The library beside NAME.py is NAME.so.
+  std::string getFxLibrary() {
+    SmallString<128> path(options.output);
+    llvm::sys::path::replace_extension(path, "so");
+    return path.str().str();
+  }
+
+  fx::ModuleOptions getFxOptions() {
+    return {getModelInfo().name, llvm::sys::path::filename(getFxLibrary()).str(),
+            getCompilerVersion()};
+  }
+
+  /// The library first: a module must not be seen without it.
+  llvm::Error writeFx(LinkOptions &link, StringRef graph) {
+    link.output = getFxLibrary();
+    link.exportSteps = true;
+    if (llvm::Error error = linkSharedObject(link))
+      return error;
+    llvm::Error error = writeFile(options.output, graph);
+    if (error)
+      (void)llvm::sys::fs::remove(link.output);
+    return error;
   }
 
   /// The objects of all kernels: of those that fold constants on the host first.

@@ -69,9 +69,10 @@ cl::opt<std::string>
                cl::cat(category),
                cl::desc("vectors of the CPU on which PyTorch has packed int4 weights, which decide "
                         "their layout; default: this one's"));
-cl::opt<std::string> emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
-                              cl::desc("so (default), obj, llvm, ptx, json, or MLIR after a stage: "
-                                       "torch, kernel, wrapper"));
+cl::opt<std::string>
+    emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
+             cl::desc("so (default), fx, obj, llvm, ptx, json, or MLIR after a stage: "
+                      "torch, kernel, wrapper"));
 cl::opt<std::string> weights("weights", cl::init("embed"), cl::value_desc("embed|external"),
                              cl::cat(category),
                              cl::desc("in the output (default), or beside it as OUT.weights"));
@@ -169,8 +170,6 @@ Error checkUnsupported() {
   auto unsupported = [](const Twine &what) {
     return createStringError(what + " is not supported by this build");
   };
-  if (emitKind == "fx")
-    return unsupported("--emit=" + emitKind);
   if (!externs.empty())
     return unsupported("--extern=" + externs);
   if (autotune)
@@ -197,6 +196,7 @@ Error getOutputOptions(CompileOptions &options) {
     StringRef suffix;
   };
   static const Kind kinds[] = {{"so", EmitKind::SharedObject, ".so"},
+                               {"fx", EmitKind::Fx, ".py"},
                                {"obj", EmitKind::Object, ".o"},
                                {"llvm", EmitKind::LLVM, ".ll"},
                                {"ptx", EmitKind::Assembly, ".ptx"},
@@ -210,7 +210,7 @@ Error getOutputOptions(CompileOptions &options) {
   const Kind *kind = find_if(kinds, [](const Kind &kind) { return kind.name == emitKind; });
   if (kind == std::end(kinds))
     return createStringError("--emit=" + emitKind +
-                             ": expected so, obj, llvm, ptx, json, torch, kernel or wrapper");
+                             ": expected so, fx, obj, llvm, ptx, json, torch, kernel or wrapper");
   options.emit = kind->kind;
   options.output = output;
   if (output.empty()) {
@@ -218,11 +218,22 @@ Error getOutputOptions(CompileOptions &options) {
     if (output.getNumOccurrences())
       return createStringError("-o: expected a file name");
   }
-  bool isBinary = kind->kind == EmitKind::SharedObject || kind->kind == EmitKind::Object;
+  bool isBinary =
+      is_contained({EmitKind::SharedObject, EmitKind::Fx, EmitKind::Object}, kind->kind);
   if (options.output == "-" && isBinary)
     return createStringError("-o -: --emit=" + emitKind + " is not text");
   if (bool same = false; !sys::fs::equivalent(options.input, options.output, same) && same)
     return createStringError("-o " + options.output + ": the output would replace the input");
+
+  if (kind->kind == EmitKind::Fx) {
+    if (target != "cpu")
+      return createStringError("--emit=fx: not with --target=" + target);
+    if (debugPrint != "0")
+      return createStringError("--emit=fx: not with --debug-print");
+    if (!StringRef(options.output).ends_with(".py"))
+      return createStringError("-o " + options.output +
+                               ": expected NAME.py, beside which NAME.so is written");
+  }
 
   if (weights != "embed" && weights != "external")
     return createStringError("--weights=" + weights + ": expected embed or external");

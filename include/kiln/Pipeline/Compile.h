@@ -21,6 +21,7 @@ std::string getCompilerVersion();
 /// The output, in the order in which a compilation gets there: the last five need less of it.
 enum class EmitKind {
   SharedObject,
+  Fx,       // a Python module, and beside it a shared object with its kernels
   Object,   // relocatable; weights in a file beside it
   Assembly, // of all kernels
   LLVM,     // one LLVM module with all kernels and the host program

@@ -1,0 +1,216 @@
+// Steps that are nodes of a graph: launches, copies, calls of operators, checks.
+#include "FxFunction.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::fx;
+using namespace kiln::wrapper;
+
+void FunctionWriter::writeStep(Operation &op) {
+  if (auto constant = dyn_cast<ConstantOp>(op)) {
+    writeConstant(constant);
+  } else if (auto output = dyn_cast<OutputOp>(op)) {
+    setPending(output, "out", "");
+  } else if (auto alloc = dyn_cast<AllocOp>(op)) {
+    setPending(alloc, "buf", "");
+  } else if (auto reuse = dyn_cast<ReuseOp>(op)) {
+    writeReuse(reuse);
+  } else if (auto view = dyn_cast<ViewOp>(op)) {
+    assign(view, "view", viewOf(view.getBuffer(), view.getType(), view.getOffset().getValue()));
+  } else if (auto launch = dyn_cast<LaunchOp>(op)) {
+    writeLaunch(launch, launch.getIns(), launch.getOuts());
+  } else if (auto call = dyn_cast<ExternCallOp>(op)) {
+    writeCall(call);
+  } else if (auto copy = dyn_cast<CopyOp>(op)) {
+    writeCopy(copy);
+  } else if (auto define = dyn_cast<DefineOp>(op)) {
+    writeDefine(define);
+  } else if (auto check = dyn_cast<CheckOp>(op)) {
+    line("g.check_data(" + use(check.getCondition()) + ", " + quote(check.getMessage()) + ")");
+  } else if (auto assertion = dyn_cast<AssertOp>(op)) {
+    writeAssert(assertion);
+  } else if (auto call = dyn_cast<CallOp>(op)) {
+    writeGraphCall(call);
+  } else if (auto branch = dyn_cast<IfOp>(op)) {
+    writeIf(branch);
+  } else if (auto loop = dyn_cast<WhileOp>(op)) {
+    writeWhile(loop);
+  } else if (auto loop = dyn_cast<ForOp>(op)) {
+    writeFor(loop);
+  } else if (auto comment = dyn_cast<CommentOp>(op)) {
+    SmallVector<StringRef> lines;
+    comment.getText().split(lines, '\n');
+    for (StringRef text : lines)
+      line("# " + text);
+  }
+  // Symbols are bound at the start, and results found at the end. Frees, folds and segments leave
+  // nothing: PyTorch has memory of its own.
+}
+
+void FunctionWriter::writeConstant(ConstantOp constant) {
+  if (!constant.getOffset())
+    return; // only a fold reads or makes it
+  auto bufferType = constant.getType();
+  std::string title = constant.getName().value_or("constant").str();
+  setPending(constant, title,
+             "g.constant(" + quote(title) + ", " + sizes(bufferType.getSizes()) + ", " +
+                 dtype(bufferType.getElementType()) + ", " +
+                 std::to_string(constant.getOffsetAttr().getInt()) + ")");
+}
+
+/// The same tensor where that has the same dtype.
+void FunctionWriter::writeReuse(ReuseOp reuse) {
+  auto from = cast<BufferType>(reuse.getBuffer().getType());
+  if (isPending(reuse.getBuffer()) || from.getElementType() != reuse.getType().getElementType())
+    return setPending(reuse, "buf", "");
+  setPending(reuse, "buf", viewOf(reuse.getBuffer(), reuse.getType(), 0));
+}
+
+void FunctionWriter::writeLaunch(Operation *op, ValueRange ins, ValueRange outs) {
+  const host::Step *step = context.steps.lookup(op);
+  SmallVector<std::string> symbols;
+  for (sym::Expr symbol : step->symbols)
+    symbols.push_back(symbolName(symbol.symbolName()));
+  std::string operands = uses(ins), results = uses(outs);
+  line("g.launch(" + quote(step->name) + ", " + operands + ", " + results + ", " + list(symbols) +
+       ")");
+}
+
+void FunctionWriter::writeCopy(CopyOp copy) {
+  auto from = cast<BufferType>(copy.getSource().getType());
+  auto to = cast<BufferType>(copy.getTarget().getType());
+  // PyTorch refuses to write an element twice: one of those that are in one place is enough.
+  SmallVector<sym::Expr> sizes(to.getSizes());
+  for (auto [size, stride] : llvm::zip_equal(sizes, to.getStrides()))
+    if (stride.isConstant(0) && size.constant().value_or(1) > 0)
+      size = size.isConstant() ? sym::Expr(1) : sym::Expr::min(size, 1);
+  if (ArrayRef<sym::Expr>(sizes) == to.getSizes()) {
+    std::string source = use(copy.getSource());
+    return store(copy.getTarget(), source);
+  }
+  auto narrow = [&](Value buffer, BufferType type) {
+    return viewOf(
+        buffer, BufferType::get(type.getContext(), sizes, type.getStrides(), type.getElementType()),
+        0);
+  };
+  std::string source = narrow(copy.getSource(), from), target = narrow(copy.getTarget(), to);
+  line("g.copy(" + source + ", " + target + ")");
+}
+
+void FunctionWriter::writeDefine(DefineOp define) {
+  sym::Expr symbol = sym::Expr::symbol(define.getSymbol());
+  if (sizesByName.contains(symbol))
+    return;
+  if (Value value = define.getValue()) {
+    auto known = numbers.find(value);
+    bool isKnown = known != numbers.end();
+    setSymbol(define.getSymbol(), isKnown ? known->second : "g.item(" + use(value) + ")");
+  } else {
+    setSymbol(define.getSymbol(), size(define.getExpr()->getValue()));
+  }
+}
+
+void FunctionWriter::writeAssert(AssertOp assertion) {
+  line("g.check(" + size(assertion.getExpr().getValue()) + " >= 0, " +
+       quote(assertion.getMessage()) + ")");
+}
+
+//===-- Calls of libraries ------------------------------------------------------------------===//
+
+std::string FunctionWriter::argument(Attribute attr, ArrayRef<std::string> operands) {
+  if (isa<UnitAttr>(attr))
+    return "None";
+  if (auto tensor = dyn_cast<sym::ArgAttr>(attr))
+    return operands[tensor.getIndex()];
+  if (auto item = dyn_cast<sym::ScalarAttr>(attr))
+    return "g.item(" + operands[item.getIndex()] + ")";
+  if (auto expr = dyn_cast<sym::ExprAttr>(attr))
+    return size(expr.getValue());
+  if (auto boolean = dyn_cast<BoolAttr>(attr))
+    return boolean.getValue() ? "True" : "False";
+  if (auto integer = dyn_cast<IntegerAttr>(attr))
+    return std::to_string(integer.getInt());
+  if (auto floating = dyn_cast<FloatAttr>(attr))
+    return number(floating.getValueAsDouble());
+  if (auto complex = dyn_cast<sym::ComplexAttr>(attr))
+    return "complex(" + number(complex.getReal().getValueAsDouble()) + ", " +
+           number(complex.getImag().getValueAsDouble()) + ")";
+  if (auto text = dyn_cast<StringAttr>(attr))
+    return quote(text.getValue());
+  if (auto element = dyn_cast<sym::DTypeAttr>(attr))
+    return dtype(element.getType());
+  if (auto device = dyn_cast<sym::DeviceAttr>(attr))
+    return "torch.device(" + quote(device.getName()) + ")";
+  if (auto layout = dyn_cast<sym::LayoutAttr>(attr))
+    return "torch." + sym::stringify(layout.getValue()).str();
+  if (auto format = dyn_cast<sym::MemoryFormatAttr>(attr))
+    return "torch." + sym::stringify(format.getValue()).str();
+  SmallVector<std::string> items;
+  if (auto dictionary = dyn_cast<DictionaryAttr>(attr)) {
+    for (auto [key, value] : llvm::zip_equal(dictionary.getAs<ArrayAttr>("keys"),
+                                             dictionary.getAs<ArrayAttr>("values")))
+      items.push_back(argument(key, operands) + ": " + argument(value, operands));
+    return "{" + llvm::join(items, ", ") + "}";
+  }
+  for (Attribute item : cast<ArrayAttr>(attr)) // lowering refuses everything else
+    items.push_back(argument(item, operands));
+  return list(items);
+}
+
+void FunctionWriter::writeCall(ExternCallOp call) {
+  if (host::isFunctionCall(call))
+    return writeLaunch(call, call.getIns(), call.getOuts());
+  if (call.getLibrary() != "torch")
+    return refuse(call, "an operator of the library '" + call.getLibrary() + "'");
+  writeOperator(call);
+}
+
+/// The call, then where its results go: the projected ones, sizes of those that a library would
+/// keep with what stands for them, and buffers that the operator writes.
+void FunctionWriter::writeOperator(ExternCallOp call) {
+  SmallVector<std::string> operands;
+  for (Value operand : call.getIns())
+    operands.push_back(use(operand));
+  OperandRange outs = call.getOuts();
+  ArrayRef<int64_t> projection = call.getProjection(), sizes = call.getSizes(),
+                    updates = call.getUpdates();
+  for (auto [operand, out] : llvm::zip_equal(updates, outs.take_back(updates.size()))) {
+    if (use(out) != operands[operand])
+      line("g.copy(" + operands[operand] + ", " + use(out) + ")");
+    operands[operand] = use(out);
+  }
+  std::string results;
+  if (call.getCallee() == "kiln.results") {
+    results = kept.lookup(call.getIns().front());
+  } else {
+    results = names.add(StringRef(call.getCallee()).split('.').second.split('.').first);
+    SmallVector<std::string> arguments, titles, types;
+    for (Attribute attr : call.getArgs())
+      arguments.push_back(argument(attr, operands));
+    if (ArrayAttr given = call.getNamesAttr())
+      for (StringRef name : given.getAsValueRange<StringAttr>())
+        titles.push_back(quote(name));
+    line(results + " = g.operator(" + quote(call.getCallee()) + ", " + list(arguments) +
+         (titles.empty() ? "" : ", names=" + list(titles)) + ")");
+  }
+  for (auto [i, number] : llvm::enumerate(projection))
+    line("g.copy(" + results + "[" + std::to_string(number) + "], " + use(outs[i]) + ")");
+  size_t at = projection.size();
+  for (size_t i = 0; i < sizes.size(); i += 2) {
+    Value out = outs[at++];
+    std::string result = results + "[" + std::to_string(sizes[i]) + "]";
+    std::string name = names.add("size");
+    line(name + " = " +
+         (sizes[i + 1] < 0 ? result
+                           : "g.size(" + result + ", " + std::to_string(sizes[i + 1]) + ")"));
+    numbers[out] = name;
+    std::string text = "g.scalar(" + name + ", torch.int64)";
+    if (isPending(out))
+      setPending(out, "buf", text);
+    else
+      line("g.copy(" + text + ", " + use(out) + ")");
+  }
+  if (!sizes.empty())
+    kept[outs[at]] = results;
+}
