@@ -55,9 +55,8 @@ def compare(program, model, *inputs, **kwargs):
     import torch
 
     flat = _flatten(program, inputs, kwargs)
-    with torch.no_grad(), tempfile.TemporaryDirectory(prefix="kiln-") as folder:
-        random = _find_random(program.graph_module)
-        found = {key: value for key, value in _run_model(program, model, flat, pathlib.Path(folder)).items() if key[0] not in random}
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory(prefix="kiln-") as folder:
+        found = _run_model(program, model, flat, pathlib.Path(folder))
         wanted = {node for node, _ in found}
         eager = _run(program, flat, wanted)
         exact = _run(program, flat, wanted, _Exact)
@@ -68,15 +67,15 @@ def compare(program, model, *inputs, **kwargs):
             for output, value in enumerate(eager.values.get(node.name, ())):
                 if (node.name, output) not in found or not isinstance(value, torch.Tensor):
                     continue
-                *computed, kernel = found[node.name, output]
-                others = [_at(run.values, node.name, output) for run in (exact, moved)]
                 source = node if node.op != "output" else _leaves(node.args)[output]
-                if source.name in random or _is_order(source, output):
+                if source.name in eager.random or _is_order(source, output):
                     continue
-                element = _find_difference(_load(*computed), value, *others, source.name in exact.inexact)
-                if isinstance(element, tuple):
-                    return Difference(source.name, str(source.target), _where(source), kernel, *element)
-                compared += element is not None
+                others = [_at(run.values, node.name, output) for run in (exact, moved)]
+                for *computed, kernel in found[node.name, output]:
+                    element = _find_difference(_load(*computed), value, *others, source.name in exact.inexact)
+                    if isinstance(element, tuple):
+                        return Difference(source.name, str(source.target), _where(source), kernel, *element)
+                    compared += element is not None
     if not compared:
         raise ValueError(
             "nothing to compare: no kernel of the model computes a value of this program that is not random; is it the program that was compiled?"
@@ -95,26 +94,6 @@ def _flatten(program, inputs, kwargs):
     if spec != program.call_spec.in_spec:
         raise TypeError(f"expected arguments of the structure {program.call_spec.in_spec}, got {spec}")
     return flat
-
-
-def _find_random(module):
-    """Names of the nodes that depend on random numbers, or on memory that nothing has been written to."""
-    import torch
-
-    def draws(node):
-        graphs = [getattr(module, argument.target) for argument in node.all_input_nodes if argument.op == "get_attr"]
-        if any(isinstance(graph, torch.fx.GraphModule) and _find_random(graph) for graph in graphs):
-            return True
-        if not isinstance(node.target, torch._ops.OpOverload):
-            return False
-        name = node.target._schema.name
-        return torch.Tag.nondeterministic_seeded in node.target.tags or name.startswith(("aten::empty", "aten::new_empty"))
-
-    found = set()
-    for node in module.graph.nodes:
-        if node.op != "output" and (any(before.name in found for before in node.all_input_nodes) or draws(node)):
-            found.add(node.name)
-    return found
 
 
 def _is_order(node, output):
@@ -145,7 +124,7 @@ def _environment(**values):
 
 
 def _run_model(program, model, flat, folder):
-    """Values of a run by node and number of its output: (array, dtype, kernel)."""
+    """Values of a run by node and number of its output: lists of (array, dtype, kernel)."""
     import torch
 
     model = load(model.path if isinstance(model, Model) else model)
@@ -166,20 +145,18 @@ def _run_model(program, model, flat, folder):
         if isinstance(module, torch.fx.GraphModule) and module is not program.graph_module
         for node in module.graph.nodes
     }
-    found, claims = {}, {}
+    found = {}
     for line in index.read_text().splitlines() if index.exists() else ():
         row = json.loads(line)
         if row["time"] != "after_launch" or row["role"] != "result" or "node" not in row or row["node"] in nested:
             continue
-        key = row["node"], row["output"]
-        claims.setdefault(key, set()).add((row["step"], row["index"]))
-        found[key] = numpy.load(index.parent / row["file"]), row["dtype"], row["kernel"]
-    found = {key: value for key, value in found.items() if len(claims[key]) == 1}
+        value = numpy.load(index.parent / row["file"]), row["dtype"], row["kernel"]
+        found.setdefault((row["node"], row["output"]), []).append(value)
     (last,) = program.graph.find_nodes(op="output")
     positions = [i for i, spec in enumerate(program.graph_signature.output_specs) if spec.kind.name == "USER_OUTPUT"]
     for position, entry, result in zip(positions, model.outputs, results):
         if result is not None:
-            found[last.name, position] = result, entry["dtype"], ""
+            found[last.name, position] = [(result, entry["dtype"], "")]
     return found
 
 
@@ -248,7 +225,7 @@ def _run(program, flat, wanted, interpreter=None, perturb=lambda values: values)
         else:
             raise ValueError(f"the program's input {spec.arg.name!r} is a {kind.lower()}, which cannot be given here")
     runner = _make_interpreter(interpreter)(program.graph_module)
-    runner.values, runner.inexact, runner.wanted = {}, set(), wanted
+    runner.values, runner.inexact, runner.random, runner.wanted = {}, set(), set(), wanted
     default = torch.get_default_dtype()
     try:
         runner.begin(arguments)
@@ -296,7 +273,16 @@ class _Eager:
         self.run(*arguments)
 
     def compute(self, node):
-        return super().run_node(node)
+        """Finds nodes that draw random numbers or have memory that nothing has written to, and what depends on them."""
+        import torch
+
+        state = torch.get_rng_state()
+        result = super().run_node(node)
+        name = getattr(getattr(node.target, "_schema", None), "name", "")
+        is_random = name.startswith(("aten::empty", "aten::new_empty")) or not torch.equal(state, torch.get_rng_state())
+        if is_random or any(before.name in self.random for before in node.all_input_nodes):
+            self.random.add(node.name)
+        return result
 
 
 def _make_interpreter(kind):

@@ -7,9 +7,9 @@
 // CHECK: loc(fused<{kind = "kernel.contract", node = "linear", outputs = array<i64: 0>}>["linear"("m.py":3:0)])
 // CHECK: kernel.map
 // CHECK: loc(fused<{kind = "kernel.map", node = "relu", outputs = array<i64: 0>}>["relu"("m.py":4:0)])
-// Both outputs, but not what sorts.
+// Both outputs, and what a view reads for one of them; not the keys.
 // CHECK: kernel.sort
-// CHECK: } : tensor<4x16xi64>, tensor<4x16xi64>, tensor<4x16xi64> loc("sort"("m.py":5:0))
+// CHECK: loc(fused<{kind = "kernel.sort", node = "sort", outputs = array<i64: 1, -1, -1>}>["sort"("m.py":5:0)])
 // CHECK: node = "sort", outputs = array<i64: 1>
 // CHECK: node = "sort", outputs = array<i64: 0>
 // A pass has made two calls of one node: neither is known to have its value.

@@ -134,16 +134,36 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       });
   }
 
-  /// What is used in place of the call's results is the value of its node, unless it is an operand's.
+  /// What is used in place of the call's results is the value of its node, unless it is an
+  /// operand's, and so is what a view of it reads in another order.
   void markValues(torch::CallOp call, ArrayRef<OpOperand *> uses) {
     if (numCalls.lookup(call.getNodeAttr()) != 1)
       return;
+    std::string where = torch::describe(call.getLoc());
     for (auto [i, use] : llvm::enumerate(uses)) {
       auto value = use ? dyn_cast<OpResult>(use->get()) : OpResult();
-      if (value && value.getOwner() != call &&
-          torch::describe(value.getLoc()) == torch::describe(call.getLoc()))
+      while (value && value.getOwner() != call && torch::describe(value.getLoc()) == where) {
+        auto map = dyn_cast<kernel::MapOp>(value.getOwner());
+        kernel::ReadOp view = map ? map.getView() : nullptr;
         kernel::markResult(value, {call.getNode(), static_cast<int64_t>(i)});
+        value = view && isReordered(map, view) ? dyn_cast<OpResult>(view.getTensor()) : OpResult();
+      }
     }
+  }
+
+  /// The view is a reshape or has its dims in another order.
+  static bool isReordered(kernel::MapOp map, kernel::ReadOp view) {
+    SmallVector<Expr> domain = map.getExtents(), dims, source = shapeOf(view.getTensor());
+    for (unsigned i = 0; i < domain.size(); ++i)
+      dims.push_back(Expr::dim(i));
+    auto index = view.getMap().getResults();
+    if (sym::product(source) != sym::product(domain))
+      return false;
+    llvm::DenseSet<Expr> read(index.begin(), index.end());
+    bool isPermuted = index.size() == dims.size() && read.size() == dims.size() &&
+                      llvm::all_of(dims, [&](Expr dim) { return read.contains(dim); });
+    return isPermuted ||
+           sym::linearize(llvm::to_vector(index), source) == sym::linearize(dims, domain);
   }
 
   /// By its own C function, natively, else by a call of the fallback's library.
