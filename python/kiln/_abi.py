@@ -127,4 +127,9 @@ _CAPSULE_NAME = b"dltensor_versioned"
 
 def make_capsule(managed):
     """A DLPack capsule that hands the tensor to its consumer. A consumer that fails leaves the tensor to the caller."""
-    return _new_capsule(C.cast(managed, C.c_void_p), _CAPSULE_NAME, None)
+    return new_capsule(C.cast(managed, C.c_void_p))
+
+
+def new_capsule(address):
+    """The same, of a tensor's address."""
+    return _new_capsule(address, _CAPSULE_NAME, None)

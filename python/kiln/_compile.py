@@ -19,13 +19,22 @@ def find_compiler():
     raise FileNotFoundError("aot-compile is neither built nor on the search path; set KILN_COMPILER")
 
 
-def _flags(options):
+def make_flags(options):
+    """Options of aot-compile as its flags."""
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
         if value is True:
             yield flag
         elif value is not None and value is not False:
             yield f"{flag}={','.join(map(str, value)) if isinstance(value, (list, tuple)) else value}"
+
+
+def run_compiler(source, output, flags):
+    """Compiles the archive `source` to the file `output`. A model at fault raises KilnError with the compiler's line."""
+    command = [find_compiler(), os.fspath(source), "-o", os.fspath(output), "--progress=never", *flags]
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if result.returncode:
+        raise KilnError(1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}")
 
 
 def _writes_unseen(program):
@@ -107,20 +116,7 @@ def compile(program, output=None, *, threads=0, custom_ops=None, link=(), **opti
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")
             output = os.path.join(kept.name, "model.so")
-        command = [
-            find_compiler(),
-            source,
-            "-o",
-            os.fspath(output),
-            "--progress=never",
-            *_flags(options),
-            *_custom_op_flags(custom_ops, link),
-        ]
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace")
-        if result.returncode:
-            raise KilnError(
-                1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}"
-            )
+        run_compiler(source, output, [*make_flags(options), *_custom_op_flags(custom_ops, link)])
     model = load(output, threads)
     model._kept = kept
     return model

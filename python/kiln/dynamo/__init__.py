@@ -1,0 +1,105 @@
+"""The backend "kiln" of torch.compile.
+
+    import kiln.dynamo                      # not needed where Kiln is installed: the backend is an entry point
+    model = torch.compile(model, backend="kiln")
+
+Graphs go through aot_autograd, forward and backward, and each is compiled by aot-compile as an exported program would be, with
+parameters as inputs. docs/torch-compile.md says what works and what the options are.
+"""
+
+import os
+import tempfile
+import warnings
+
+import torch
+from torch._dynamo.backends import registry
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from .._compile import make_flags, run_compiler
+from .._model import KilnError
+from . import _cache
+from ._archive import Archive, is_lazy
+from ._decompositions import make_table
+from ._run import CompiledGraph
+from ._split import Refused, Split, split
+
+__all__ = ["kiln"]
+
+_FALLBACKS = ("eager", "none", "torch")
+
+
+def _keep_eager(module):
+    """The graph as it is."""
+    count = len(module.graph.find_nodes(op="placeholder"))
+    return CompiledGraph(None, Split(None, [], module, list(range(count))))
+
+
+def _find_device(module):
+    """The index of the GPU that the graph computes on, None for the CPU."""
+    for node in module.graph.nodes:
+        for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch.Tensor) and value.device.type == "cuda":
+                return value.device.index or 0
+    return None
+
+
+def _compile_graph(module, flags):
+    parts = split(module)
+    if parts.module is None:
+        return CompiledGraph(None, parts)
+    device = _find_device(parts.module)
+    if device is not None and not any(flag.startswith("--target=") for flag in flags):
+        flags = ["--target=cuda", *flags]
+    values = [node.meta["val"] for node in parts.module.graph.find_nodes(op="placeholder")]
+    scalars = [i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)]
+    lazy = [i for i, value in enumerate(values) if is_lazy(value)]
+    results = parts.module.graph.output_node().args[0]
+    numbers = [j for j, node in enumerate(results) if not isinstance(node.meta["val"], torch.Tensor)]
+    archive = Archive(parts.module)
+
+    def build(path):
+        with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
+            source = os.path.join(folder, "model.pt2")
+            archive.write(source)
+            try:
+                run_compiler(source, path, flags)
+            except KilnError as error:  # the user has never seen that file
+                raise KilnError(error.status, str(error).removeprefix("aot-compile: error: ").removeprefix(f"{source}: ")) from None
+
+    path = _cache.fetch(_cache.make_key(archive.digest, *flags), ".so", build)
+    return CompiledGraph(path, parts, scalars, numbers, lazy, device or 0)
+
+
+def kiln(module, example_inputs, *, options=None, mode=None):
+    """The backend function. Options are `fallback` ("eager", "none" or "torch") and those of aot-compile."""
+    if mode not in (None, "default"):
+        raise ValueError(f'the backend "kiln" has no mode "{mode}"')
+    options = dict(options or {})
+    fallback = options.pop("fallback", "eager")
+    if fallback not in _FALLBACKS:
+        raise ValueError(f'the backend "kiln" has no fallback "{fallback}": {", ".join(_FALLBACKS)}')
+    if fallback == "torch":
+        options["fallback"] = "torch"
+    flags = list(make_flags(options))
+
+    def compile_graph(graph, inputs):
+        try:
+            return _compile_graph(graph, flags)
+        except Exception as error:
+            if fallback == "none":
+                raise
+            warnings.warn(f"a graph stays in eager mode: {error or type(error).__name__}", stacklevel=2)
+            return _keep_eager(graph)
+
+    return aot_autograd(
+        fw_compiler=compile_graph,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=make_table(),
+        keep_inference_input_mutations=True,
+    )(module, example_inputs)
+
+
+# Where Kiln is installed, PyTorch knows the name as an entry point and registers what that leads to itself.
+if "kiln" not in registry._BACKENDS:
+    registry.register_backend(kiln, name="kiln")

@@ -1,0 +1,268 @@
+"""torch.compile(backend="kiln"): graphs of aot_autograd, compiled, against eager mode."""
+
+import copy
+import importlib.metadata
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import kiln.dynamo
+from kiln.dynamo import _cache
+from conftest import ROOT, TARGET
+
+pytestmark = pytest.mark.skipif(bool(TARGET), reason="the tensors of these graphs are on the CPU")
+STRICT = {"fallback": "none"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """A cache of these tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KILN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield _cache.directory()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch.manual_seed(0)
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="kiln", options=STRICT, **options)
+
+
+def check(function, *inputs, **options):
+    """The compiled function gives what eager mode does, in values and layout."""
+    actual, expected = compiled(function, **options)(*inputs), function(*inputs)
+    torch.testing.assert_close(actual, expected, equal_nan=True)
+    for a, e in zip(torch.utils._pytree.tree_leaves(actual), torch.utils._pytree.tree_leaves(expected)):
+        assert type(a) is type(e)
+        if isinstance(a, torch.Tensor):
+            assert a.stride() == e.stride() and a.dtype == e.dtype
+
+
+def count_libraries(cache):
+    return len(list(cache.rglob("*.so")))
+
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.norm(self.first(x))))
+
+
+def test_inference_static():
+    check(Small().eval().requires_grad_(False), torch.randn(5, 8))
+
+
+def test_dynamic_sizes(cache):
+    function = compiled(lambda x, n: (x.sum(0) * n, x.shape[0] * 2, x.reshape(-1, 2).t()), dynamic=True)
+    before = None
+    for rows in (4, 6, 10):
+        x = torch.randn(rows, 3)
+        total, double, pairs = function(x, rows + 1)
+        torch.testing.assert_close(total, x.sum(0) * (rows + 1))
+        assert double == 2 * rows and pairs.shape == (2, rows * 3 // 2) and pairs.data_ptr() == x.data_ptr()
+        assert before in (None, count_libraries(cache))
+        before = count_libraries(cache)
+
+
+def test_mark_dynamic_and_broken_graph(cache):
+    def function(x):
+        y = torch.sin(x) * 2
+        torch._dynamo.graph_break()
+        return y.cumsum(0).to(torch.bfloat16)
+
+    call = compiled(function)
+    for rows in (3, 9):
+        x = torch.randn(rows, 5)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch.testing.assert_close(call(x), function(x))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
+
+
+def test_sizes_from_data():
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        call = compiled(lambda x, n: (x[x > 0] * 2, torch.arange(n.item())), fullgraph=True)
+        for count in (3, 7):
+            x = torch.randn(count)
+            torch.testing.assert_close(call(x, torch.tensor(count)), (x[x > 0] * 2, torch.arange(count)))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_training(dynamic):
+    eager = Small()
+    trained = copy.deepcopy(eager)
+    call = compiled(trained, dynamic=dynamic)
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in (eager, trained)]
+    for step in range(3):
+        x, target = torch.randn(6 + (step if dynamic else 0), 8), torch.randint(4, (6 + (step if dynamic else 0),))
+        for function, optimizer in zip((eager, call), optimizers):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(function(x), target).backward()
+            optimizer.step()
+    torch.testing.assert_close(trained.state_dict(), eager.state_dict())  # BatchNorm's statistics too
+    assert trained.norm.num_batches_tracked == 3
+
+
+def test_attention_gradients():
+    q, k, v = (torch.randn(2, 3, 7, 16, requires_grad=True) for _ in range(3))
+
+    def function(q, k, v):
+        mask = torch.ones(7, 7, dtype=torch.bool).tril(-1)  # the first row has no key
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(q, k, v, is_causal=True).sin() + attend(q, k, v, attn_mask=mask).cos()
+
+    expected = torch.autograd.grad(function(q, k, v).sum(), (q, k, v))
+    torch.testing.assert_close(torch.autograd.grad(compiled(function)(q, k, v).sum(), (q, k, v)), expected)
+
+
+def test_written_inputs():
+    def function(x, y):
+        x.mul_(2)
+        y[1:].add_(x[1:])
+        return x + y, y
+
+    inputs = torch.randn(4, 3), torch.randn(3, 4).t()
+    copies = copy.deepcopy(inputs)
+    actual, expected = compiled(function)(*inputs), function(*copies)
+    torch.testing.assert_close(actual, expected)
+    torch.testing.assert_close(inputs, copies)
+    assert actual[1] is inputs[1]
+    # Two inputs that share memory.
+    base, other = torch.zeros(8), torch.zeros(8)
+    compiled(lambda a, b: a.add_(1).sum() + b.mul_(3).sum())(base[:6], base[2:])
+    (lambda a, b: a.add_(1).sum() + b.mul_(3).sum())(other[:6], other[2:])
+    torch.testing.assert_close(base, other)
+
+
+def test_kinds_of_outputs():
+    weight = torch.tensor([1.0, 2.0, 3.0])
+    x = torch.randn(4, 3)
+    check(lambda x: {"a": (x + weight, None, 3), "b": [x, x.t(), x[1:]]}, x)
+    check(lambda x: (x.t(), x.shape[0]), x)  # nothing to compute
+    check(lambda x: (torch.full((2,), 7), x), x)  # nothing that depends on the input
+    check(lambda x: [(x * 2).t(), (x * 2).view(-1), (x * 2)], x)
+    check(lambda x: x.new_empty(0, 3) + x[:0], x)
+    check(lambda x: (x > 0, x.to(torch.complex64) * 1j, x.half(), x.to(torch.uint8)), x.abs())
+    check(lambda x: x.unsqueeze(0).contiguous(memory_format=torch.channels_last) + 1, torch.randn(2, 3, 4))
+    check(lambda x: (x * 2, x.imag + 1), torch.randn(3, dtype=torch.complex64).conj())
+    view = compiled(lambda x: (x.view(-1), x + 1))(x)[0]
+    assert view.data_ptr() == x.data_ptr() and view._base is x
+
+
+def test_control_flow():
+    def function(p, x):
+        return torch.cond(p, lambda x: x.sin() + 1, lambda x: x * 2, (x,))
+
+    for value in (True, False):
+        check(function, torch.tensor(value), torch.randn(5))
+
+
+def test_float_arguments():
+    function = compiled(lambda x, a: x * a + a)
+    for a in (1.5, 2.5, 3.5):
+        torch.testing.assert_close(function(torch.ones(3), a), torch.full((3,), 2 * a))
+
+
+def test_random_numbers():
+    dropout = compiled(lambda x: torch.nn.functional.dropout(x, 0.25))
+    x = torch.ones(200, 300, requires_grad=True)
+    torch.manual_seed(7)
+    first, second = dropout(x), dropout(x)
+    torch.manual_seed(7)
+    assert torch.equal(dropout(x), first) and not torch.equal(first, second)
+    assert first.unique().tolist() == [0, pytest.approx(4 / 3)]
+    assert abs((first == 0).float().mean() - 0.25) < 0.01
+    first.sum().backward()
+    assert torch.equal(x.grad, first.detach())
+    # Two graphs do not draw the same numbers.
+    a, b = compiled(lambda: torch.rand(1000))(), compiled(lambda: torch.rand(1000) + 0)()
+    assert abs(torch.corrcoef(torch.stack([a, b]))[0, 1]) < 0.2
+
+
+def test_what_is_not_compiled():
+    @torch.library.custom_op("kiln_dynamo_test::triple", mutates_args=())
+    def triple(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    triple.register_fake(torch.empty_like)
+    function, x = lambda x: triple(x) + 1, torch.randn(3)
+    with pytest.warns(UserWarning, match="eager mode.*kiln_dynamo_test.*triple"):
+        torch.testing.assert_close(torch.compile(function, backend="kiln")(x), x * 3 + 1)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="kiln_dynamo_test.*triple"):
+        compiled(function)(x)
+    for options in ({"fallback": "some"}, {"no_such_option": 1, "fallback": "none"}):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="some|no-such-option"):
+            torch.compile(lambda x: x + 1, backend="kiln", options=options)(x)
+
+
+def test_saved_function(tmp_path):
+    def function(x, w):
+        return torch.nn.functional.gelu(x @ w), x.t()
+
+    inputs = torch.randn(4, 8, requires_grad=True), torch.randn(8, 8)
+    path = str(tmp_path / "function.bin")
+    torch.compile(function, fullgraph=True, backend="kiln", options=STRICT).aot_compile((inputs, {})).save_compiled_function(path)
+    assert b"kiln_model_run" in pathlib.Path(path).read_bytes()
+    torch._dynamo.reset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KILN_CACHE_DIR", str(tmp_path / "elsewhere"))
+        patch.setenv("PATH", "")
+        with open(path, "rb") as file:
+            loaded = torch.compiler.load_compiled_function(file)
+        torch.testing.assert_close(loaded(*inputs), function(*inputs))
+        (actual,) = torch.autograd.grad(loaded(*inputs)[0].sum(), inputs[:1])
+    torch.testing.assert_close(actual, *torch.autograd.grad(function(*inputs)[0].sum(), inputs[:1]))
+
+
+SECOND = """
+import sys, torch, kiln.dynamo
+from kiln import _compile
+if sys.argv[1] == "warm":
+    kiln.dynamo.run_compiler = None
+torch.manual_seed(3)
+model = torch.nn.Linear(5, 6)
+print(torch.compile(model, backend="kiln", options={"fallback": "none"})(torch.ones(2, 5)).detach().sum().item())
+"""
+
+
+def test_second_process_is_warm(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SECOND)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "KILN_CACHE_DIR": str(tmp_path / "cache")}
+
+    def start(how):
+        return subprocess.Popen([sys.executable, str(script), how], env=environment, stdout=subprocess.PIPE, text=True)
+
+    cold = [start("cold"), start("cold")]  # at once, into the same empty cache
+    texts = [process.communicate(timeout=100)[0] for process in cold]
+    warm = start("warm")
+    texts.append(warm.communicate(timeout=100)[0])
+    assert [process.returncode for process in (*cold, warm)] == [0, 0, 0]
+    assert len(set(texts)) == 1 and texts[0]
+    assert not list((tmp_path / "cache").glob(".new-*"))
+
+
+def test_registered():
+    assert "kiln" in torch._dynamo.list_backends()
+    for point in importlib.metadata.entry_points(group="torch_dynamo_backends", name="kiln"):
+        assert point.load() is kiln.dynamo.kiln
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", "import kiln, sys; assert 'torch' not in sys.modules"],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        ).returncode
+        == 0
+    )
