@@ -184,6 +184,15 @@ def _clone(value):
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
+def _to_tensor(value):
+    """A copy of a tensor; a number as models give it."""
+    import torch
+
+    if type(value) in (bool, int, float):
+        return torch.tensor(value, dtype={bool: torch.bool, int: torch.int64, float: torch.float64}[type(value)])
+    return _clone(value)
+
+
 def _perturb(values):
     """Floating-point numbers, moved by about their last bit."""
     import torch
@@ -293,7 +302,7 @@ def _make_interpreter(kind):
             with self._set_current_node(node):
                 result = self.compute(node)
             if node.name in self.wanted:
-                self.values[node.name] = [_clone(value) for value in _leaves(result)]
+                self.values[node.name] = [_to_tensor(value) for value in _leaves(result)]
             return result
 
     return Recorder

@@ -338,6 +338,8 @@ def test_compare_rounding():
     inputs = (torch.randn(4, 1000) + 1000, torch.arange(5))
     program = torch.export.export(Small(values), inputs)
     assert kiln.debug.compare(program, compile_to_debug(program), *inputs) is None
+    number = torch.export.export(Small(lambda x: x.sum().item()), (torch.randn(100),))
+    assert kiln.debug.compare(number, compile_to_debug(number), torch.randn(100)) is None
     # Numbers that no rounding explains.
     wrong = torch.export.export(Small(lambda x, n: values(x, n + 3)), inputs)
     found = kiln.debug.compare(wrong, compile_to_debug(program), *inputs)
