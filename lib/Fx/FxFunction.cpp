@@ -107,22 +107,22 @@ void FunctionWriter::writeInput(unsigned index) {
   ProgramOp program = context.program;
   Value buffer = function.getArgument(index);
   auto bufferType = cast<BufferType>(buffer.getType());
-  StringRef title = program.getInputName(index);
-  std::string name = names.add(title);
+  // PyTorch writes it in code: an archive's text would be more than a name.
+  std::string name = names.add(program.getInputName(index));
   inputs.push_back(name);
   if (isNumber(program, index)) {
     auto value = program.getArgAttrOfType<sym::ExprAttr>(index, valueAttrName);
     std::string kind = value                                      ? size(value.getValue())
                        : bufferType.getElementType().isInteger(1) ? "bool"
                                                                   : "float";
-    line(name + " = g.number(" + quote(title) + ", " + kind + ")");
+    line(name + " = g.number(" + quote(name) + ", " + kind + ")");
     setPending(buffer, name, "g.scalar(" + name + ", " + dtype(bufferType.getElementType()) + ")");
     return;
   }
   SmallVector<sym::Expr> strides(bufferType.getStrides());
   if (auto wanted = program.getArgAttrOfType<sym::ShapeAttr>(index, stridesAttrName))
     strides.assign(wanted.getSizes().begin(), wanted.getSizes().end());
-  line(name + " = g.input(" + quote(title) + ", " + sizes(bufferType.getSizes()) + ", " +
+  line(name + " = g.input(" + quote(name) + ", " + sizes(bufferType.getSizes()) + ", " +
        sizes(strides) + ", " + dtype(bufferType.getElementType()) + ")");
   setPending(buffer, name, "g.contiguous(" + name + ")");
 }

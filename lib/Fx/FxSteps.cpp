@@ -39,10 +39,7 @@ void FunctionWriter::writeStep(Operation &op) {
   } else if (auto loop = dyn_cast<ForOp>(op)) {
     writeFor(loop);
   } else if (auto comment = dyn_cast<CommentOp>(op)) {
-    SmallVector<StringRef> lines;
-    comment.getText().split(lines, '\n');
-    for (StringRef text : lines)
-      line("# " + text);
+    line("# " + quote(comment.getText())); // on one line whatever is in it
   }
   // Symbols are bound at the start, and results found at the end. Frees, folds and segments leave
   // nothing: PyTorch has memory of its own.
@@ -54,8 +51,8 @@ void FunctionWriter::writeConstant(ConstantOp constant) {
   auto bufferType = constant.getType();
   std::string title = constant.getName().value_or("constant").str();
   setPending(constant, title,
-             "g.constant(" + quote(title) + ", " + sizes(bufferType.getSizes()) + ", " +
-                 dtype(bufferType.getElementType()) + ", " +
+             "g.constant(" + quote(Names().add(title)) + ", " + sizes(bufferType.getSizes()) +
+                 ", " + dtype(bufferType.getElementType()) + ", " +
                  std::to_string(constant.getOffsetAttr().getInt()) + ")");
 }
 

@@ -312,7 +312,6 @@ class _Graph:
         if key not in constants:
             constants[key] = torch.empty(sizes, dtype=dtype)
             self.world.library.read(constants[key], offset)
-        name = name.replace(".", "_")
         while hasattr(self.root, name):
             name += "_"
         self.root.register_buffer(name, constants[key])
@@ -363,6 +362,8 @@ class _Graph:
         """Calls an operator with its arguments in the order of its schema, or by name."""
         namespace, packet, overload = name.split(".")
         function = getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+        if not isinstance(function, torch._ops.OpOverload):
+            raise RuntimeError(f"{name} is no operator")
         schema = function._schema.arguments
         named = dict(zip(names or [argument.name for argument in schema], arguments))
         positional = [argument for argument in schema if not argument.kwarg_only]

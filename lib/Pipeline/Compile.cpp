@@ -289,8 +289,11 @@ private:
     if (llvm::Error error = linkSharedObject(link))
       return error;
     llvm::Error error = writeFile(options.output, graph);
-    if (error)
+    if (error) {
       (void)llvm::sys::fs::remove(link.output);
+      if (link.weightsPlace == WeightsPlace::External)
+        (void)llvm::sys::fs::remove(link.output + ".weights");
+    }
     return error;
   }
 

@@ -134,7 +134,32 @@ def test_mutated_inputs(tmp_path):
     emitted = Emitted(Mutating(), (torch.randn(4, 6), torch.randn(4, 6)), tmp_path)
     emitted.check(torch.randn(4, 6), torch.randn(4, 6))
     emitted.check(torch.randn(6, 4).T, torch.randn(8, 6)[::2])
-    assert any(node.target is torch.ops.aten.copy_.default for node in emitted.graph.graph.nodes)
+    assert torch.ops.aten.copy_.default in emitted.targets()
+    compiled = torch.compile(emitted.graph, backend="aot_eager", fullgraph=True)
+    emitted.check(torch.randn(4, 6), torch.randn(4, 6), graph=compiled)
+
+
+def test_names_are_names(tmp_path):
+    """Text of an archive is never code: not that of inputs, of weights or of messages."""
+
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer('w"), print("', torch.randn(4))
+            self.register_buffer("0", torch.randn(4))
+
+        def forward(self, g, lambda_, *, torch):
+            weights = dict(self.named_buffers())
+            return g * weights['w"), print("'] + lambda_ - weights["0"] * torch
+
+    module = Odd()
+    program = torch.export.export(module, (torch.randn(4), torch.randn(4)), {"torch": torch.randn(4)})
+    torch.export.save(program, tmp_path / "odd.pt2")
+    process = run_tool("aot-compile", tmp_path / "odd.pt2", "-o", tmp_path / 'a "b" fx.py', "--emit=fx")
+    assert process.returncode == 0, process.stderr
+    graph = runpy.run_path(str(tmp_path / 'a "b" fx.py'))["load"]()
+    inputs = [torch.randn(4) for _ in range(3)]
+    torch.testing.assert_close(graph(*inputs)[0], module(*inputs[:2], torch=inputs[2]))
 
 
 def test_data_dependent_sizes(tmp_path):
