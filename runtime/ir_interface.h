@@ -181,7 +181,8 @@ typedef struct {
 
 typedef struct {
   const kiln_rt_step *steps;
-  uint32_t num_steps, reserved;
+  uint32_t num_steps;
+  uint32_t hash; /* of the host's text, which no other library fits */
 } kiln_rt_steps;
 
 /* Defined by the generated object of a library of steps, whose main fails; by no other. */

@@ -261,6 +261,8 @@ void kiln_outputs_close(kiln_model *model);
  * kiln_last_error. No other model has any of it. */
 #define KILN_STEPS_API __attribute__((visibility("default")))
 
+/* kiln_rt_steps.hash */
+KILN_STEPS_API uint32_t kiln_steps_hash(void);
 /* The number of the step with this name, or -1. */
 KILN_STEPS_API int32_t kiln_steps_find(const char *name);
 /* Runs a step on its operands and results, with values for its symbols. */

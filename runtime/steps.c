@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+uint32_t kiln_steps_hash(void) { return kiln_steps.hash; }
+
 int32_t kiln_steps_find(const char *name) {
   for (uint32_t i = 0; name && i < kiln_steps.num_steps; ++i)
     if (strcmp(kiln_steps.steps[i].name, name) == 0)

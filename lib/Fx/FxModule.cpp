@@ -1,6 +1,7 @@
 // The text of an emitted module: the prelude, one function for each graph, and load().
 #include "FxFunction.h"
 #include "kiln/Fx/Fx.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -10,7 +11,7 @@ using namespace kiln::wrapper;
 /// lib/Fx/prelude.py (see lib/CMakeLists.txt).
 extern "C" const char kiln_fx_prelude_begin[], kiln_fx_prelude_end[];
 
-llvm::Expected<std::string> fx::writeModule(ModuleOp module, const ModuleOptions &options) {
+llvm::Expected<fx::Module> fx::writeModule(ModuleOp module, const ModuleOptions &options) {
   host::Steps steps(module);
   ProgramOp program = *module.getOps<ProgramOp>().begin();
   Context context{module, program, steps, {}};
@@ -30,6 +31,7 @@ llvm::Expected<std::string> fx::writeModule(ModuleOp module, const ModuleOptions
       return text.takeError();
     graphs += *text + "\n\n";
   }
+  auto hash = static_cast<uint32_t>(llvm::xxh3_64bits(graphs));
   std::string text;
   text += "\"\"\"" + StringRef(quote(options.name)).drop_front().drop_back().str() +
           ", compiled by " + options.compiler +
@@ -41,6 +43,6 @@ llvm::Expected<std::string> fx::writeModule(ModuleOp module, const ModuleOptions
   text += "def load():\n"
           "    \"\"\"The model as a torch.fx.GraphModule, with constants of its own.\"\"\"\n"
           "    return _build(main, pathlib.Path(__file__).resolve().with_name(" +
-          quote(options.library) + "))\n";
-  return text;
+          quote(options.library) + "), " + std::to_string(hash) + ")\n";
+  return Module{std::move(text), hash};
 }

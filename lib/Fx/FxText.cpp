@@ -8,12 +8,12 @@ using namespace kiln;
 
 /// Python's keywords, and the names that every function of an emitted module uses.
 static constexpr llvm::StringLiteral reserved[] = {
-    "False",  "None",     "True",    "and",    "as",    "assert",  "async",  "await",    "break",
-    "class",  "continue", "def",     "del",    "elif",  "else",    "except", "finally",  "for",
-    "from",   "global",   "if",      "import", "in",    "is",      "lambda", "nonlocal", "not",
-    "or",     "pass",     "raise",   "return", "try",   "while",   "with",   "yield",    "match",
-    "case",   "type",     "g",       "torch",  "free",  "complex", "float",  "main",     "load",
-    "ctypes", "operator", "pathlib", "sys",    "types", "int",     "min",    "max"};
+    "False",  "None",     "True",     "and",     "as",   "assert",  "async",  "await",    "break",
+    "class",  "continue", "def",      "del",     "elif", "else",    "except", "finally",  "for",
+    "from",   "global",   "if",       "import",  "in",   "is",      "lambda", "nonlocal", "not",
+    "or",     "pass",     "raise",    "return",  "try",  "while",   "with",   "yield",    "match",
+    "case",   "type",     "g",        "torch",   "free", "complex", "float",  "main",     "load",
+    "ctypes", "os",       "operator", "pathlib", "sys",  "types",   "int",    "min",      "max"};
 
 fx::Names::Names() {
   for (llvm::StringRef name : reserved)

@@ -1,5 +1,6 @@
 import ctypes
 import operator
+import os
 import pathlib
 import sys
 import types
@@ -49,7 +50,9 @@ class _Library:
     """The kernels of one model by name, and the bytes of its constants."""
 
     def __init__(self, path):
-        self.library = ctypes.CDLL(path)
+        self.library, self.file = ctypes.CDLL(path), os.stat(path)
+        if not hasattr(self.library, "kiln_steps_hash"):
+            raise RuntimeError(f"{path} is not the library of an FX module's kernels")
         self.library.kiln_last_error.restype = ctypes.c_char_p
         self.library.kiln_steps_run.argtypes = [
             ctypes.c_void_p,
@@ -171,9 +174,13 @@ class _Results:
 class _World:
     """What the graphs of a module have in common: fake tensors, symbols and constants."""
 
-    def __init__(self, library):
+    def __init__(self, library, hash):
         self.path = str(library)
         self.library = _open(self.path)
+        if not os.path.samestat(os.stat(self.path), self.library.file):
+            raise RuntimeError(f"{self.path} has changed since this process loaded it: start another one")
+        if self.library.library.kiln_steps_hash() & 0xFFFFFFFF != hash:
+            raise RuntimeError(f"{self.path} belongs to another module: compile both again")
         self.env = ShapeEnv()
         self.fake = FakeTensorMode(shape_env=self.env, allow_non_fake_inputs=True)
         self.symbols, self.constants = {}, {}
@@ -461,8 +468,8 @@ class _Graph:
         return module, node.meta["val"]
 
 
-def _build(function, library):
-    world = _World(library)
+def _build(function, library, hash):
+    world = _World(library, hash)
     module, _ = _Graph(world).finish(function)
     module.meta["fake_mode"] = world.fake
     return module

@@ -31,6 +31,7 @@ struct HostTablesOptions {
   DebugOptions debug;
   /// A library of steps for another host, not of the program.
   bool stepsAlone = false;
+  uint32_t stepsHash = 0;
 };
 
 class HostProgram {

@@ -77,5 +77,5 @@ void HostProgram::emitStepTable(const Rows<kiln_rt_step> &rows) {
   globals->exported("kiln_steps",
                     makeRow<kiln_rt_steps>(KILN_FIELD(kiln_rt_steps, steps, table),
                                            KILN_FIELD(kiln_rt_steps, num_steps, rows.size()),
-                                           KILN_FIELD(kiln_rt_steps, reserved, 0)));
+                                           KILN_FIELD(kiln_rt_steps, hash, options.stepsHash)));
 }

@@ -24,8 +24,13 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
       return signalPassFailure();
     }
     DebugOptions debug{debugLevel, {debugFilter.begin(), debugFilter.end()}};
-    HostTablesOptions options{
-        {name, target, compiler}, device, externalWeights, weightsHash, debug, stepsAlone};
+    HostTablesOptions options{{name, target, compiler},
+                              device,
+                              externalWeights,
+                              weightsHash,
+                              debug,
+                              stepsAlone,
+                              stepsHash};
     if (failed(HostProgram(programs.front(), options).emit()))
       return signalPassFailure();
     for (auto function :

@@ -46,6 +46,7 @@ static constexpr StringLiteral exportedSteps = R"({
     kiln_model_create;
     kiln_model_destroy;
     kiln_last_error;
+    kiln_steps_hash;
     kiln_steps_find;
     kiln_steps_run;
     kiln_steps_read;

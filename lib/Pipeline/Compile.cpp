@@ -213,7 +213,7 @@ private:
       code.object.onModule = [&](const llvm::Module &compiled) {
         llvm::raw_string_ostream(modules.emplace_back()) << compiled;
       };
-    std::string graph;
+    fx::Module graph;
     if (isFx) {
       auto written = fx::writeModule(*module, getFxOptions());
       if (!written)
@@ -235,7 +235,7 @@ private:
           host::ModelInfo info = getModelInfo();
           pm.addPass(host::createWrapperLowerToLLVM(
               {info.name, info.target, info.compiler, target->hasDevice(), external, hash,
-               options.debug.level, llvm::to_vector(options.debug.filter), isFx}));
+               options.debug.level, llvm::to_vector(options.debug.filter), isFx, graph.hash}));
         }))
       return error;
     auto host = codegen::compileToObject(*module, target->getHost(), code.object);
@@ -266,7 +266,7 @@ private:
     link.files = options.linkFiles;
     link.output = options.output;
     if (isFx)
-      return writeFx(link, graph);
+      return writeFx(link, graph.text);
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
   }
 

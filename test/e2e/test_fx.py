@@ -229,6 +229,26 @@ def test_operators_of_libraries(tmp_path):
     emitted.check(torch.randn(4, 6), torch.tensor([2, 2, 0]))
 
 
+def test_libraries_of_others(tmp_path):
+    """The library beside a module is its own, and stays so as long as a process uses it."""
+    emitted = Emitted(torch.nn.ReLU(), (torch.randn(4),), tmp_path)
+    archive, first, other = emitted.archive, emitted.path.with_suffix(".so"), tmp_path / "other.py"
+    torch.export.save(torch.export.export(torch.nn.Tanh(), (torch.randn(5),)), archive)
+    assert run_tool("aot-compile", archive, "-o", other, "--emit=fx").returncode == 0
+    copied = tmp_path / "copied.py"
+    copied.write_text(other.read_text().replace("other.so", "copied.so"))
+    for library, message in ((first, "another module"), (tmp_path / "model.so", "not the library")):
+        copied.with_suffix(".so").unlink(missing_ok=True)
+        copied.with_suffix(".so").write_bytes(library.read_bytes())
+        with pytest.raises(RuntimeError, match=message):
+            runpy.run_path(str(copied))["load"]()
+        copied = copied.rename(tmp_path / "again.py")
+        copied.write_text(copied.read_text().replace("copied.so", "again.so"))
+    other.with_suffix(".so").replace(first)
+    with pytest.raises(RuntimeError, match="has changed"):
+        emitted.load()
+
+
 def test_refusals(tmp_path):
     archive = tmp_path / "m.pt2"
     torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.randn(4),)), archive)

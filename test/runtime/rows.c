@@ -165,4 +165,4 @@ static const int64_t row_symbols[] = {0};
 static const kiln_rt_step steps[] = {{"row", run_row, row_tensors, row_symbols, 6, 1},
                                      {"copy_row", run_copy_row, copy_tensors, row_symbols, 2, 1}};
 
-const kiln_rt_steps kiln_steps = {steps, 2, 0};
+const kiln_rt_steps kiln_steps = {steps, 2, 77};

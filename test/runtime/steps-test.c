@@ -27,6 +27,7 @@ static int32_t run(kiln_model *model, int64_t rows) {
 
 static void check_refusals(kiln_model *model) {
   int64_t rows = ROWS;
+  CHECK(kiln_steps_hash() == 77);
   CHECK(kiln_steps_find("another") == -1 && kiln_steps_find(NULL) == -1);
   CHECK_FAILS(kiln_steps_run(model, -1, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "2 steps");
   CHECK_FAILS(kiln_steps_run(model, 2, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "2 steps");

@@ -16,9 +16,15 @@ struct ModuleOptions {
   std::string compiler;
 };
 
-/// The text of the Python module for the program in `module`, whose kernels have been scheduled.
+struct Module {
+  std::string text;
+  /// Stands in the text, and in the library that belongs to it.
+  uint32_t hash = 0;
+};
+
+/// The Python module for the program in `module`, whose kernels have been scheduled.
 /// A step that no graph can have is an error that names its node.
-llvm::Expected<std::string> writeModule(mlir::ModuleOp module, const ModuleOptions &options);
+llvm::Expected<Module> writeModule(mlir::ModuleOp module, const ModuleOptions &options);
 
 } // namespace kiln::fx
 

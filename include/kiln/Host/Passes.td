@@ -37,7 +37,8 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     Option<"debugLevel", "debug-level", "unsigned", "0", "debug printing, see runtime/debug.h">,
     ListOption<"debugFilter", "debug-filter", "std::string", "the kernels that it is for">,
     Option<"stepsAlone", "steps-alone", "bool", "false",
-           "a function for each step that another host runs, instead of the program">
+           "a function for each step that another host runs, instead of the program">,
+    Option<"stepsHash", "steps-hash", "uint32_t", "0", "what identifies that host">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
