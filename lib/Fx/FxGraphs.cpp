@@ -102,14 +102,18 @@ void FunctionWriter::writeFor(ForOp loop) {
   const GraphSignature &graph = context.graphs[loop.getBody()];
   auto callee = context.module.lookupSymbol<FuncOp>(loop.getBody());
   sym::Expr length = loop.getLength().getValue();
-  // PyTorch's scan learns from a round what its results are.
-  if (length.constant().value_or(1) < 1)
-    return refuse(loop, "a loop of no rounds");
+  size_t count = loop.getCarried().size();
+  if (length.constant().value_or(1) < 1) {
+    for (auto [carried, out] : llvm::zip(loop.getCarried(), loop.getOuts().take_front(count)))
+      store(out, use(carried));
+    return;
+  }
+  std::string operands = size(length) + ", " + uses(loop.getCarried()) + ", " +
+                         uses(loop.getSlices()) + ", " + uses(loop.getIns()) + ", " +
+                         values(graph.symbols);
+  std::string call = "g.scan(" + reference(graph, graph.symbols) + ", " + operands + ")";
   if (!length.isConstant())
-    line("g.check(" + size(length) + " >= 1, \"expected at least one round of a loop\")");
-  std::string carried = uses(loop.getCarried()), slices = uses(loop.getSlices()),
-              ins = uses(loop.getIns());
-  takeResults(loop, loop.getOuts(), {}, callee,
-              "g.scan(" + reference(graph, graph.symbols) + ", " + size(length) + ", " + carried +
-                  ", " + slices + ", " + ins + ", " + values(graph.symbols) + ")");
+    call = "g.scan_any(" + reference(graph, graph.symbols) + ", " + operands + ", " +
+           uses(loop.getOuts().drop_front(count)) + ")";
+  takeResults(loop, loop.getOuts(), {}, callee, call);
 }

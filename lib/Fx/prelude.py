@@ -446,6 +446,30 @@ class _Graph:
             self.node(torch.ops.higher_order.scan, graph, list(carried), [*unused, *slices], (*buffers, *symbols), value=value)
         )
 
+    def scan_any(self, body, length, carried, slices, buffers, symbols, stacked):
+        """A scan of a length that may be 0, which PyTorch's refuses. Its stacked results are then `stacked`, which have no elements."""
+        counts = len(carried), len(slices), len(buffers), len(stacked)
+
+        def split(inputs):
+            groups = []
+            for count in counts:
+                groups.append(inputs[:count])
+                inputs = inputs[count:]
+            return (*groups, inputs)
+
+        def rounds(g, *inputs):
+            carried, slices, buffers, _, numbers = split(inputs)
+            results = g.scan(body, numbers[-1], carried, slices, buffers, numbers[:-1])
+            return tuple(results[i] for i in range(len(results.paths)))
+
+        def no_rounds(g, *inputs):
+            carried, _, _, stacked, _ = split(inputs)
+            return tuple(g.call(torch.ops.aten.clone.default, tensor) for tensor in (*carried, *stacked))
+
+        everything = range(len(symbols) + 1)
+        operands = [*carried, *slices, *buffers, *stacked]
+        return self.cond(length >= 1, (rounds, everything), (no_rounds, everything), operands, [*symbols, length])
+
     def resized(self, results, number, sizes, strides, dtype):
         """A result whose sizes are known by now."""
         node = results[number]

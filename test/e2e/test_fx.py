@@ -215,6 +215,22 @@ def test_loops(tmp_path):
         emitted.check(torch.tensor(n), torch.randn(5, 4), torch.randn(4, 4))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_loops_of_any_length(tmp_path, dynamic):
+    """The LU factorisation of an inverse goes over the columns of its matrices, which may have none."""
+
+    class Inverse(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.inv(x)
+
+    n = Dim("n", min=0)
+    x = torch.eye(3).repeat(2, 1, 1) if dynamic else torch.zeros(2, 0, 0)
+    emitted = Emitted(Inverse(), (x,), tmp_path, {"x": {1: n, 2: n}} if dynamic else None)
+    assert not dynamic or CONTROL.scan in emitted.targets()
+    for size in (0, 1, 5) if dynamic else (0,):
+        emitted.check(torch.randn(2, size, size) + 9 * torch.eye(size))
+
+
 def test_operators_of_libraries(tmp_path):
     """A fallback with nested arguments and several results, one whose results say how large they are, and a function of the runtime's."""
 
