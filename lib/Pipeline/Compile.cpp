@@ -89,7 +89,8 @@ public:
             Blame::Model, [&](OpPassManager &pm) { buildScheduleStage(pm, *target, getHost()); }))
       return error;
     // A symbol that the inputs do not give is the model's fault; nothing else is here.
-    if (llvm::Error error = runPasses(Blame::Model, buildEntryStage))
+    const ProgramWriter *writer = target->getProgramWriter();
+    if (llvm::Error error = runPasses(Blame::Model, writer ? buildSolveSymbols : buildEntryStage))
       return error;
     if (llvm::Error error = keepText("wrapper"))
       return error;
@@ -98,7 +99,11 @@ public:
     program = *module->getOps<wrapper::ProgramOp>().begin();
     if (options.emit == EmitKind::Json)
       return writeText(host::describeModel(program, getModelInfo()) + "\n");
-    return generate();
+    if ((options.emit == EmitKind::Program) != (writer != nullptr))
+      return llvm::createStringError(
+          "the target " + target->getName() +
+          (writer ? " has an output of its own alone" : " does not write programs"));
+    return writer ? writeProgram(*writer) : generate();
   }
 
 private:
@@ -162,19 +167,27 @@ private:
       return llvm::createStringError("the options of the pass manager contradict each other");
     build(pm);
     Reproducer reproducer(*module, &pm);
+    std::optional<std::string> message = runReporting("a pass", [&] { return pm.run(*module); });
+    if (!message)
+      return llvm::Error::success();
+    if (blame == Blame::Model)
+      return llvm::createStringError(*message);
+    return llvm::make_error<InternalError>(*message, reproducer.write());
+  }
+
+  /// The first error that is reported, if `run` fails.
+  std::optional<std::string> runReporting(StringRef what, llvm::function_ref<LogicalResult()> run) {
     std::string message;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
       if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
         message = describe(diagnostic);
       return success();
     });
-    if (succeeded(pm.run(*module)))
-      return llvm::Error::success();
+    if (succeeded(run()))
+      return std::nullopt;
     if (message.empty())
-      message = options.input + ": a pass failed without saying why";
-    if (blame == Blame::Model)
-      return llvm::createStringError(message);
-    return llvm::make_error<InternalError>(message, reproducer.write());
+      message = (options.input + ": " + what + " failed without saying why").str();
+    return message;
   }
 
   std::string describe(Diagnostic &diagnostic) {
@@ -184,6 +197,32 @@ private:
     if (where == "the program" || StringRef(text).contains(where))
       return options.input + ": " + text;
     return options.input + ": " + where + ": " + text;
+  }
+
+  /// What the target makes of the program. The output comes last: it is there if all is.
+  llvm::Error writeProgram(const ProgramWriter &writer) {
+    start("write program");
+    FinishedProgram finished = {*module, getModelInfo().name,
+                                host::describeModel(program, getModelInfo())};
+    std::vector<ProgramFile> files;
+    auto write = [&]() -> LogicalResult {
+      FailureOr<std::vector<ProgramFile>> written = writer.writeProgram(finished);
+      if (succeeded(written))
+        files = std::move(*written);
+      return written;
+    };
+    if (std::optional<std::string> message = runReporting(target->getName(), write))
+      return llvm::createStringError(*message);
+    auto isOutput = [](const ProgramFile &file) { return file.suffix.empty(); };
+    auto output = llvm::find_if(files, isOutput);
+    if (output == files.end())
+      return llvm::createStringError("the target " + target->getName() + " has written nothing");
+    if (options.output == "-" && files.size() > 1)
+      return llvm::createStringError("-o -: the output is in more than one file");
+    for (const ProgramFile &file : llvm::make_filter_range(files, std::not_fn(isOutput)))
+      if (llvm::Error error = writeFile(options.output + file.suffix, file.contents))
+        return error;
+    return writeText(output->contents);
   }
 
   /// Machine code from the scheduled module.

@@ -7,9 +7,13 @@
 using namespace mlir;
 using namespace kiln;
 
-void kiln::buildEntryStage(OpPassManager &pm) {
+void kiln::buildSolveSymbols(OpPassManager &pm) {
   // Late: a symbol that nothing uses any more need not be known.
   pm.addPass(createWrapperSolveSymbols());
+}
+
+void kiln::buildEntryStage(OpPassManager &pm) {
+  buildSolveSymbols(pm);
   // Last of all: only kernels with schedules say how many tasks they have.
   pm.addPass(host::createWrapperMaterializeSizes());
 }

@@ -1,4 +1,5 @@
 // Makes dialects, passes and stages known to tools.
+#include "PluginDialects.h"
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "kiln/Codegen/Passes.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
@@ -36,7 +37,9 @@ void kiln::registerDialects(DialectRegistry &registry) {
   // Constant folding generates code.
   registerTargets();
   for (const TargetRegistration &target : getRegisteredTargets())
-    target.registerDialects(registry);
+    if (target.registerDialects)
+      target.registerDialects(registry);
+  registerPluginDialects(registry);
 }
 
 void kiln::registerPasses() {
@@ -44,7 +47,8 @@ void kiln::registerPasses() {
   codegen::registerCodegenPasses();
   host::registerHostPasses();
   for (const TargetRegistration &target : getRegisteredTargets())
-    target.registerPasses();
+    if (target.registerPasses)
+      target.registerPasses();
   // Upstream passes that tests of a single stage want around ours.
   registerCanonicalizerPass();
   registerCSEPass();

@@ -11,6 +11,11 @@ llvm::Expected<std::string> Target::emitAssembly(mlir::ModuleOp, const CodeOptio
   return llvm::createStringError("the target " + getName() + " has no assembly language");
 }
 
+llvm::Expected<Target::Objects> ProgramWriter::compileKernels(mlir::ModuleOp,
+                                                              const CodeOptions &) const {
+  return llvm::createStringError("the target " + getName() + " has no machine code");
+}
+
 static std::vector<TargetRegistration> &registry() {
   static std::vector<TargetRegistration> targets;
   return targets;

@@ -4,6 +4,7 @@
 // message, the path of a reproducer and exit status 2.
 #include "../CommandLine.h"
 #include "../DebugOption.h"
+#include "../PluginOption.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
@@ -204,10 +205,16 @@ Error getOutputOptions(CompileOptions &options) {
                                {"torch", EmitKind::Torch, ".torch.mlir"},
                                {"kernel", EmitKind::Kernel, ".kernel.mlir"},
                                {"wrapper", EmitKind::Wrapper, ".wrapper.mlir"}};
-  bool isOfTarget = is_contained({"llvm", "obj", "ptx"}, StringRef(emitKind));
-  if (isOfTarget && !is_contained(lookupTarget(target)->emits, StringRef(emitKind)))
+  const TargetRegistration &registration = *lookupTarget(target);
+  bool isWriter = !registration.outputSuffix.empty();
+  bool isOfTarget = is_contained({"llvm", "obj", "ptx"}, StringRef(emitKind)) ||
+                    (emitKind == "so" && emitKind.getNumOccurrences() && isWriter);
+  if (isOfTarget && !is_contained(registration.emits, StringRef(emitKind)))
     return createStringError("--emit=" + emitKind + ": not with --target=" + target);
+  const Kind program = {"", EmitKind::Program, registration.outputSuffix};
   const Kind *kind = find_if(kinds, [](const Kind &kind) { return kind.name == emitKind; });
+  if (isWriter && emitKind == "so")
+    kind = &program;
   if (kind == std::end(kinds))
     return createStringError("--emit=" + emitKind +
                              ": expected so, fx, obj, llvm, ptx, json, torch, kernel or wrapper");
@@ -280,6 +287,11 @@ Expected<CompileOptions> getOptions() {
       return error("--" + option->ArgStr + " is for --target=cuda");
   if (target != "cpu" && cpuTune.getNumOccurrences())
     return error("--cpu-tune is for --target=cpu");
+  // What other targets make of a program is their own affair.
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &debugPrint, std::addressof(debugFilter), &weights, &level, std::addressof(linkFiles)})
+    if (!lookupTarget(target)->outputSuffix.empty() && option->getNumOccurrences())
+      return error("--" + option->ArgStr + " is not for --target=" + target);
   if (Error problem = checkUnsupported())
     return problem;
   if (Error problem = getDebugOptions(options))
@@ -482,6 +494,8 @@ int main(int argc, char **argv) {
   // The options for printing take the names of passes.
   registerTargets();
   registerPasses();
+  if (Error error = loadPlugins(argc, argv, category))
+    return fail(toString(std::move(error)));
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();
   std::string targets = describeTargets();

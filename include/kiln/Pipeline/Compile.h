@@ -18,13 +18,14 @@ namespace kiln {
 /// Name and version, as in kiln_model_info.
 std::string getCompilerVersion();
 
-/// The output, in the order in which a compilation gets there: the last five need less of it.
+/// The output, in the order in which a compilation gets there: the last six need less of it.
 enum class EmitKind {
   SharedObject,
   Fx,       // a Python module, and beside it a shared object with its kernels
   Object,   // relocatable; weights in a file beside it
   Assembly, // of all kernels
   LLVM,     // one LLVM module with all kernels and the host program
+  Program,  // what a target that writes the program itself makes of it (kiln/Targets/Target.h)
   Json,     // the model's description
   Wrapper,  // MLIR after a stage, without the data of constants
   Kernel,

@@ -48,6 +48,8 @@ void buildScheduleStage(mlir::OpPassManager &pm, const Target &target, const Tar
 
 /// wrapper, with kernels scheduled: how symbols follow from the inputs, and sizes from symbols.
 void buildEntryStage(mlir::OpPassManager &pm);
+/// The first half alone, for kernels without schedules.
+void buildSolveSymbols(mlir::OpPassManager &pm);
 
 } // namespace kiln
 

@@ -17,6 +17,8 @@ struct CodeOptions {
   std::function<llvm::Error(llvm::StringRef name, llvm::StringRef contents)> onFile = {};
 };
 
+class ProgramWriter;
+
 class Target {
 public:
   using Objects = std::vector<std::unique_ptr<llvm::MemoryBuffer>>;
@@ -45,6 +47,9 @@ public:
   /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).
   virtual bool hasDevice() const { return false; }
 
+  /// Not null if the target writes the finished program itself.
+  virtual const ProgramWriter *getProgramWriter() const { return nullptr; }
+
   /// Relocatable objects with the code of the scheduled kernels of `module`, which stays as it is,
   /// and with the tables that launches need. The result depends on the module and the target alone.
   virtual llvm::Expected<Objects> compileKernels(mlir::ModuleOp module,
@@ -62,19 +67,57 @@ private:
   codegen::CPUInfo host;
 };
 
+/// A model once its kernels are fused and its buffers have their places.
+struct FinishedProgram {
+  /// One `wrapper.program`, the functions of its nested graphs, and the kernels that they launch.
+  mlir::ModuleOp module;
+  /// The model's name.
+  std::string name;
+  /// The text of `kiln_model_info` (kiln-c/model.h).
+  std::string description;
+};
+
+/// A file of the output. The suffix comes behind the output's path; the output itself has none.
+struct ProgramFile {
+  std::string suffix;
+  std::string contents;
+};
+
+/// A target that gives no machine code: it takes the finished program and writes something of its
+/// own, such as the source code of another language. No pass has changed kernels for it and none has
+/// a schedule, unless its own passes do so.
+class ProgramWriter : public Target {
+public:
+  /// The files of the output. What it has no words for it reports as an error on that op.
+  virtual mlir::FailureOr<std::vector<ProgramFile>>
+  writeProgram(const FinishedProgram &program) const = 0;
+
+  void buildPrepareKernels(mlir::OpPassManager &) const override {}
+  void buildScheduleKernels(mlir::OpPassManager &) const override {}
+  const ProgramWriter *getProgramWriter() const final { return this; }
+  llvm::Expected<Objects> compileKernels(mlir::ModuleOp module,
+                                         const CodeOptions &options) const final;
+
+protected:
+  using Target::Target;
+};
+
 /// A target before one is made.
 struct TargetRegistration {
   llvm::StringRef name;
   llvm::StringRef summary;
   /// Kinds of `--emit` that it has beside those that all have: "llvm", "obj" or "ptx".
   llvm::SmallVector<llvm::StringRef> emits;
+  /// Of a ProgramWriter: the suffix of its output (".c"). It has no `emits`.
+  llvm::StringRef outputSuffix = "";
   /// `options` is the text between the braces, or empty.
   std::function<llvm::Expected<std::unique_ptr<Target>>(llvm::StringRef options,
                                                         codegen::CPUInfo host)>
       create;
-  void (*registerDialects)(mlir::DialectRegistry &registry);
-  /// Passes and pipelines, for kiln-opt.
-  void (*registerPasses)();
+  /// May be null.
+  void (*registerDialects)(mlir::DialectRegistry &registry) = nullptr;
+  /// Passes and pipelines, for kiln-opt. May be null.
+  void (*registerPasses)() = nullptr;
 };
 
 /// Makes a target known; once for each name, before any other thread asks.
