@@ -114,6 +114,18 @@ def test_training(dynamic):
     assert trained.norm.num_batches_tracked == 3
 
 
+def test_compiled_optimizer():
+    weights = [torch.nn.Parameter(torch.randn(5, 4)) for _ in range(2)]
+    weights[1].data.copy_(weights[0].data)
+    optimizers = [torch.optim.Adam([weight], lr=0.1) for weight in weights]
+    steps = [optimizers[0].step, compiled(optimizers[1].step)]
+    for _ in range(3):
+        for weight, step in zip(weights, steps):
+            weight.grad = torch.sin(weight.detach() * 3)
+            step()
+    torch.testing.assert_close(weights[1], weights[0])
+
+
 def test_attention_gradients():
     q, k, v = (torch.randn(2, 3, 7, 16, requires_grad=True) for _ in range(3))
 
@@ -199,6 +211,8 @@ def test_what_is_not_compiled():
     function, x = lambda x: triple(x) + 1, torch.randn(3)
     with pytest.warns(UserWarning, match="eager mode.*kiln_dynamo_test.*triple"):
         torch.testing.assert_close(torch.compile(function, backend="kiln")(x), x * 3 + 1)
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(function, backend="kiln", options={"fallback": "torch"})(x), x * 3 + 1)
     torch._dynamo.reset()
     with pytest.raises(Exception, match="kiln_dynamo_test.*triple"):
         compiled(function)(x)

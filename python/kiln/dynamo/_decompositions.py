@@ -52,6 +52,7 @@ def make_table():
     table = {op: function for op, function in torch._decomp.decomposition_table.items() if str(op) not in lowered}
     own = {
         _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
+        torch.ops.prims.fma.default: lambda x, y, z: x * y + z,
         _aten._neg_view.default: torch.neg,  # no graph that is compiled writes through a view
     }
     table.update((op, function) for op, function in own.items() if str(op) not in lowered)
