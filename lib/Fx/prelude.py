@@ -1,7 +1,7 @@
 import ctypes
 import operator
 import os
-import pathlib
+import pathlib  # noqa: F401 -- load(), which is generated, uses it
 import sys
 import types
 

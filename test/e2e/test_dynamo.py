@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import kiln.dynamo
-from kiln.dynamo import _cache
 from conftest import ROOT, TARGET
+from kiln.dynamo import _cache
 
 pytestmark = pytest.mark.skipif(bool(TARGET), reason="the tensors of these graphs are on the CPU")
 STRICT = {"fallback": "none"}

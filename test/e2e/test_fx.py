@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.export import Dim
 from torch.fx.passes.shape_prop import ShapeProp
-from torch.utils._pytree import tree_map_only
 
 import kiln
 from conftest import assert_user_error, clone, leaves, run_tool
@@ -89,20 +88,22 @@ def test_static_and_its_uses(tmp_path):
         assert torch.equal(user(x)[0] if callable(user) else None, first[0])
 
 
+@pytest.fixture(scope="module")
+def relu(tmp_path_factory):
+    shapes = {"input": {0: Dim("n", min=2, max=6)}}
+    return Emitted(torch.nn.ReLU(), (torch.randn(4, 8),), tmp_path_factory.mktemp("relu"), shapes)
+
+
 @pytest.mark.parametrize("wrong", ["size", "rank", "dtype"])
-def test_wrong_inputs(tmp_path_factory, wrong, cache={}):
-    if not cache:
-        cache["emitted"] = Emitted(
-            torch.nn.ReLU(), (torch.randn(4, 8),), tmp_path_factory.mktemp("relu"), {"input": {0: Dim("n", min=2, max=6)}}
-        )
+def test_wrong_inputs(relu, wrong):
     x = {"size": torch.randn(4, 9), "rank": torch.randn(4, 8, 1), "dtype": torch.randn(4, 8).double()}
     with pytest.raises(RuntimeError, match="expected|Expected"):
-        cache["emitted"].graph(x[wrong])
+        relu.graph(x[wrong])
     for rows in (2, 6):
-        cache["emitted"].check(torch.randn(rows, 8))
+        relu.check(torch.randn(rows, 8))
     for rows in (0, 1, 7):
         with pytest.raises(RuntimeError, match=r"expected .* in \[2, 6\]"):
-            cache["emitted"].graph(torch.randn(rows, 8))
+            relu.graph(torch.randn(rows, 8))
 
 
 def test_dynamic_sizes_views_and_numbers(tmp_path):

@@ -332,5 +332,8 @@ def test_inverses_of_factors_with_infinities(compile_and_compare, upper):
                 factors[-1] = factors[-1].mT.contiguous() if upper else factors[-1]
                 factors[-1][row, column] = value
     b = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
-    functions = [lambda l, b: torch.cholesky_inverse(l, upper=upper), lambda l, b: torch.cholesky_solve(b, l, upper=upper)]
+    functions = [
+        lambda factor, b: torch.cholesky_inverse(factor, upper=upper),
+        lambda factor, b: torch.cholesky_solve(b, factor, upper=upper),
+    ]
     compile_and_compare(Functions(functions), (torch.stack(factors), b.expand(len(factors), 4, 2)))

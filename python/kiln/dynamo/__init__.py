@@ -22,7 +22,7 @@ from . import _cache
 from ._archive import Archive, is_lazy
 from ._decompositions import make_table
 from ._run import CompiledGraph
-from ._split import Refused, Split, split
+from ._split import Split, split
 
 __all__ = ["kiln"]
 
