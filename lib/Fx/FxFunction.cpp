@@ -139,7 +139,7 @@ void FunctionWriter::bindSymbols() {
     sym::Linear linear =
         *sym::splitLinear(bind.getExpr().getValue(), sym::Expr::symbol(bind.getSymbol()));
     if (!linear.rest.isConstant(0))
-      value = "(" + value + " - (" + size(linear.rest) + "))";
+      value = ("(" + Twine(value) + " - (" + size(linear.rest) + "))").str();
     if (!linear.coefficient.isConstant(1))
       value += linear.coefficient.isConstant() ? " // " + size(linear.coefficient)
                                                : " // g.max(" + size(linear.coefficient) + ", 1)";

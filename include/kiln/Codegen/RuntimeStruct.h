@@ -46,9 +46,8 @@ template <typename T> constexpr ScalarType getScalarTypeOf() {
 
 /// A field of a C struct, with its value. Fields that are arrays have a value for each element.
 template <typename Struct, typename Member, size_t Offset> struct RuntimeField {
-  using Scalar = std::remove_extent_t<Member>;
   static constexpr size_t offset = Offset, bytes = sizeof(Member),
-                          elements = sizeof(Member) / sizeof(Scalar);
+                          elements = std::is_array_v<Member> ? std::extent_v<Member> : 1;
 
   RuntimeField(const char *name, int64_t number) : name(name), values{number} {
     static_assert(std::is_integral_v<Member>, "a number for a field that is none");
@@ -93,7 +92,7 @@ struct StructValue {
 template <typename Struct> struct Row : StructValue {};
 
 template <typename Struct, typename... Members, size_t... Offsets>
-Row<Struct> makeRow(RuntimeField<Struct, Members, Offsets>... fields) {
+Row<Struct> makeRow(const RuntimeField<Struct, Members, Offsets> &...fields) {
   static_assert(isWholeStruct<Struct, RuntimeField<Struct, Members, Offsets>...>(),
                 "each field of the struct once, in its order");
   Row<Struct> row;

@@ -45,7 +45,7 @@ void cpu::registerCPUTarget() {
   target.summary = "the CPU alone";
   target.emits = {"llvm", "obj"};
   target.create = [](StringRef text,
-                     codegen::CPUInfo cpu) -> llvm::Expected<std::unique_ptr<Target>> {
+                     const codegen::CPUInfo &cpu) -> llvm::Expected<std::unique_ptr<Target>> {
     llvm::Expected<std::unique_ptr<Options>> options = parseTargetOptions<Options>(text);
     if (!options)
       return options.takeError();

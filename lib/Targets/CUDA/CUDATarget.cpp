@@ -69,7 +69,7 @@ public:
   llvm::Expected<std::string> emitAssembly(ModuleOp module,
                                            const CodeOptions &options) const override {
     Files files;
-    auto kernels = compile(module, options, /*ptxas=*/"", &files);
+    auto kernels = compile(module, options, /*assembler=*/"", &files);
     if (!kernels)
       return kernels.takeError();
     std::string ptx, suffix = "." + architectures.back().name + ".ptx";

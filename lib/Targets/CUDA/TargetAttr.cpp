@@ -72,7 +72,7 @@ int64_t TargetAttr::getBusyBlocks() const {
                                          : llvm::alignDown(getMultiprocessors(), multiple);
 }
 
-LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef arch,
+LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef /*arch*/,
                                  int64_t multiprocessors, int64_t shared, int64_t cache,
                                  int64_t products, int64_t cacheRate, int64_t copyRate,
                                  int64_t schedulers, int64_t warps, int64_t blocks,

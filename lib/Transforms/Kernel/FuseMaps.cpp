@@ -170,7 +170,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     if (!soleConsumer)
       return "others read it as well, and it costs too much to compute in each of them";
     if (cost.reduces)
-      return whyNotHoistable(read, producer, place);
+      return whyNotHoistable(producer, place);
     // Twice the work in one kernel is still cheaper than a trip through memory.
     int64_t copies = cost.transcendental > 1 ? 1 : 2;
     if (uses > copies)
@@ -207,7 +207,7 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
   }
 
   /// Null if every read of `producer` asks for an element that depends on leading map dims alone.
-  const char *whyNotHoistable(ReadOp read, MapOp producer, const Place &place) {
+  const char *whyNotHoistable(MapOp producer, const Place &place) {
     auto map = dyn_cast<MapOp>(*place.root);
     if (!map)
       return "it reduces, and only kernels of maps compute reductions on the way";

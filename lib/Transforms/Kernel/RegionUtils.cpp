@@ -165,8 +165,8 @@ bool kernel::canInline(ReadOp read, MapOp producer) {
   return !result.wasInterrupted();
 }
 
-/// Whether the read's own check of result `i` of its map is also made by a read of the producer.
-static bool isCheckedInside(ReadOp read, MapOp producer, unsigned i) {
+/// True if a check of dim `i` of `producer` by who reads it is made by a read of its own, too.
+static bool isCheckedInside(MapOp producer, unsigned i) {
   sym::Expr size = producer.getExtents()[i];
   return llvm::any_of(producer.getBody().front().getOps<ReadOp>(), [&](ReadOp inner) {
     SmallVector<sym::Expr> shape =
@@ -181,10 +181,10 @@ static bool isCheckedInside(ReadOp read, MapOp producer, unsigned i) {
 /// `value`, read at indices that data gives, if those are inside of a tensor that goes away.
 static Value expectIndices(RewriterBase &rewriter, ReadOp read, MapOp producer, Value value) {
   unsigned numDims = read.getMap().getNumDims() - read.getValues().size();
-  sym::IndexMap map{static_cast<unsigned>(read.getMap().getNumDims()), {}};
+  sym::IndexMap map{read.getMap().getNumDims(), {}};
   SmallVector<sym::Expr> bounds;
   for (auto [i, expr] : llvm::enumerate(read.getMap().getResults()))
-    if (expr.numDimsUsed() > numDims && !isCheckedInside(read, producer, i)) {
+    if (expr.numDimsUsed() > numDims && !isCheckedInside(producer, i)) {
       map.results.push_back(expr);
       bounds.push_back(producer.getExtents()[i]);
     }

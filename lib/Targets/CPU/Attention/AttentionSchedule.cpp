@@ -16,7 +16,7 @@ static constexpr int64_t maxDepth = 4096;
 static constexpr int64_t keysAtOnce = 4;
 
 /// Keys of a block: scores of two vectors of queries, of 64 bytes each, take half of level 1 cache.
-static int64_t getBlockKeys(const CPUInfo &target) { return target.l1Bytes / 2 / (2 * 64); }
+static int64_t getBlockKeys(const CPUInfo &target) { return target.l1Bytes / 2 / 2 / 64; }
 
 /// Keys of a block for one query: few rescalings, and scores (of f32) that take a sixteenth of
 /// level 1 cache.

@@ -173,11 +173,12 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
 
   int64_t rowBlocks = 1, columnBlocks = 1;
   if (layout.isStaged()) {
+    int64_t outerOfBatch = outer / batch;
     double stageBytes = double(layout.stageEstimate()) * double(bytes);
     if (layout.depthwise)
       stageBytes *= double(layout.panel());
     if (layout.lhs == LeftOperand::Matrix)
-      stageBytes *= double(m) / double(outer / batch) * double(blockSum);
+      stageBytes *= double(m) / double(outerOfBatch) * double(blockSum);
     int64_t cacheBlocks = static_cast<int64_t>(stageBytes / double(cache)) + 1;
     int64_t cuts = tasks;
     // Each block of rows copies the right operand again, as each block of columns does the left.
