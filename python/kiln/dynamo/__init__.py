@@ -27,6 +27,7 @@ from ._split import Split, split
 __all__ = ["kiln"]
 
 _FALLBACKS = ("eager", "none", "torch")
+_FIXED = ("o", "emit", "weights")  # what becomes of a compiled graph is not the user's to choose
 
 
 def _keep_eager(module):
@@ -67,8 +68,13 @@ def _compile_graph(module, flags):
             except KilnError as error:  # the user has never seen that file
                 raise KilnError(error.status, str(error).removeprefix("aot-compile: error: ").removeprefix(f"{source}: ")) from None
 
-    path = _cache.fetch(_cache.make_key(archive.digest, *flags), ".so", build)
-    return CompiledGraph(path, parts, scalars, numbers, lazy, device or 0)
+    key = _cache.make_key(archive.digest, *flags)
+    path = _cache.fetch(key, ".so", build)
+    try:
+        return CompiledGraph(path, parts, scalars, numbers, lazy, device or 0)
+    except KilnError:  # a file that something has damaged
+        os.unlink(path)
+        return CompiledGraph(_cache.fetch(key, ".so", build), parts, scalars, numbers, lazy, device or 0)
 
 
 def kiln(module, example_inputs, *, options=None, mode=None):
@@ -79,6 +85,9 @@ def kiln(module, example_inputs, *, options=None, mode=None):
     fallback = options.pop("fallback", "eager")
     if fallback not in _FALLBACKS:
         raise ValueError(f'the backend "kiln" has no fallback "{fallback}": {", ".join(_FALLBACKS)}')
+    for name in options:
+        if name in _FIXED:
+            raise ValueError(f'the backend "kiln" has no option "{name}"')
     if fallback == "torch":
         options["fallback"] = "torch"
     flags = list(make_flags(options))
