@@ -1,5 +1,6 @@
 /*===- debug_tensor.c - Tensors as text and as files ------------------------===*/
 #include "debug_internal.h"
+#include "element.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,104 +10,22 @@
 
 /*===-- Elements ------------------------------------------------------------===*/
 
-/* A floating-point number of few bits, with its layout. Formats without infinities ("fn") have NaN
- * in their place; those without a negative zero ("fnuz") have NaN there. */
-typedef struct {
-  int exponent, mantissa, bias;
-  enum { IEEE, FN, FNUZ } kind;
-} float_format;
-
-static double decode(uint32_t bits, const float_format *format) {
-  uint32_t mask = (1u << format->mantissa) - 1, fraction = bits & mask;
-  int most = (1 << format->exponent) - 1;
-  int exponent = (int)(bits >> format->mantissa) & most;
-  bool negative = bits >> (format->mantissa + format->exponent) & 1;
-  if (format->kind == FNUZ && negative && !exponent && !fraction)
-    return NAN;
-  if (format->kind == FN && exponent == most && fraction == mask)
-    return NAN;
-  double value;
-  if (format->kind == IEEE && exponent == most)
-    value = fraction ? NAN : INFINITY;
-  else
-    value = exponent ? (double)(fraction + mask + 1) : (double)fraction;
-  int scale = (exponent ? exponent : 1) - format->bias - format->mantissa;
-  for (; scale > 0; --scale)
-    value *= 2;
-  for (; scale < 0; ++scale)
-    value /= 2;
-  return negative ? -value : value;
-}
-
-/* A real number: exact in one of the two. */
-typedef struct {
-  enum { SIGNED, UNSIGNED, REAL } kind;
-  uint64_t integer;
-  double value;
-} number;
-
-static number make_real(double value) { return (number){REAL, 0, value}; }
-
-static number load_float(const char *data, uint8_t code, unsigned bits) {
-  static const float_format half = {5, 10, 15, IEEE}, e4m3fn = {4, 3, 7, FN},
-                            e4m3fnuz = {4, 3, 8, FNUZ}, e5m2 = {5, 2, 15, IEEE},
-                            e5m2fnuz = {5, 2, 16, FNUZ};
-  uint16_t word = 0;
-  memcpy(&word, data, bits == 8 ? 1 : 2);
-  if (code == kDLBfloat) {
-    uint32_t wide = (uint32_t)word << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return make_real((double)value);
-  }
-  if (bits == 8)
-    return make_real(decode(word, code == kDLFloat8_e4m3fn     ? &e4m3fn
-                                  : code == kDLFloat8_e4m3fnuz ? &e4m3fnuz
-                                  : code == kDLFloat8_e5m2     ? &e5m2
-                                                               : &e5m2fnuz));
-  if (bits == 16)
-    return make_real(decode(word, &half));
-  float single;
-  double wide;
-  memcpy(&single, data, sizeof single);
-  if (bits == 32)
-    return make_real((double)single);
-  memcpy(&wide, data, sizeof wide);
-  return make_real(wide);
-}
-
-static number load_integer(const char *data, bool is_signed, unsigned bits) {
-  uint64_t value = 0;
-  memcpy(&value, data, bits / 8); /* little-endian */
-  if (is_signed)
-    value = (uint64_t)((int64_t)(value << (64 - bits)) >> (64 - bits));
-  return (number){is_signed ? SIGNED : UNSIGNED, value,
-                  is_signed ? (double)(int64_t)value : (double)value};
-}
-
 /* An element; complex ones have two parts, of which `part` is wanted. */
-static number load(const kiln_debug_tensor *tensor, uint64_t index, int part) {
-  size_t item = tensor->bits / 8;
-  const char *data = (const char *)tensor->data + index * item;
-  if (tensor->code == kDLInt || tensor->code == kDLUInt)
-    return load_integer(data, tensor->code == kDLInt, tensor->bits);
-  if (tensor->code == kDLBool)
-    return (number){UNSIGNED, *data != 0, *data != 0};
-  if (tensor->code == kDLComplex)
-    return load_float(data + (size_t)part * item / 2, kDLFloat, tensor->bits / 2);
-  return load_float(data, tensor->code, tensor->bits);
+static kiln_number load(const kiln_debug_tensor *tensor, uint64_t index, int part) {
+  const char *data = (const char *)tensor->data + index * (tensor->bits / 8);
+  return kiln_load_number(data, tensor->code, tensor->bits, part);
 }
 
-static bool is_less(number a, number b) {
-  if (a.kind == SIGNED)
+static bool is_less(kiln_number a, kiln_number b) {
+  if (a.kind == KILN_SIGNED)
     return (int64_t)a.integer < (int64_t)b.integer;
-  return a.kind == UNSIGNED ? a.integer < b.integer : a.value < b.value;
+  return a.kind == KILN_UNSIGNED ? a.integer < b.integer : a.value < b.value;
 }
 
-static void append_number(kiln_text *text, number x, unsigned bits) {
-  if (x.kind == SIGNED)
+static void append_number(kiln_text *text, kiln_number x, unsigned bits) {
+  if (x.kind == KILN_SIGNED)
     kiln_append(text, "%lld", (long long)x.integer);
-  else if (x.kind == UNSIGNED)
+  else if (x.kind == KILN_UNSIGNED)
     kiln_append(text, "%llu", (unsigned long long)x.integer);
   else if (x.value != x.value) /* whatever its sign */
     kiln_append(text, "nan");
@@ -115,8 +34,8 @@ static void append_number(kiln_text *text, number x, unsigned bits) {
 }
 
 /* The second part, if the tensor has complex elements. */
-static void append_complex(kiln_text *text, const kiln_debug_tensor *tensor, number real,
-                           number imaginary, unsigned bits) {
+static void append_complex(kiln_text *text, const kiln_debug_tensor *tensor, kiln_number real,
+                           kiln_number imaginary, unsigned bits) {
   append_number(text, real, bits);
   if (tensor->code != kDLComplex)
     return;
@@ -127,7 +46,7 @@ static void append_complex(kiln_text *text, const kiln_debug_tensor *tensor, num
 }
 
 static void append_element(kiln_text *text, const kiln_debug_tensor *tensor, uint64_t index) {
-  number real = load(tensor, index, 0);
+  kiln_number real = load(tensor, index, 0);
   if (tensor->code == kDLBool)
     kiln_append(text, real.integer ? "True" : "False");
   else if (tensor->code == kDLComplex)
@@ -217,7 +136,7 @@ static void append_statistics(kiln_text *text, const kiln_debug_tensor *tensor) 
   moments mean = compute_moments(tensor);
   range found = find_range(tensor);
   kiln_append(text, "Mean value: ");
-  append_complex(text, tensor, make_real(mean.real), make_real(mean.imaginary), 32);
+  append_complex(text, tensor, kiln_real_number(mean.real), kiln_real_number(mean.imaginary), 32);
   if (tensor->code != kDLComplex) { /* which have no order */
     kiln_append(text, "\nMin value: ");
     append_element(text, tensor, found.least);
@@ -225,7 +144,7 @@ static void append_statistics(kiln_text *text, const kiln_debug_tensor *tensor) 
     append_element(text, tensor, found.greatest);
   }
   kiln_append(text, "\nStd value: ");
-  append_number(text, make_real(mean.deviation), 32);
+  append_number(text, kiln_real_number(mean.deviation), 32);
   kiln_append(text, "\n");
   if (found.nans || found.infinities)
     kiln_append(text, "NaN: %llu, infinite: %llu\n", (unsigned long long)found.nans,

@@ -13,6 +13,8 @@
  *   custom.c   C functions that main calls
  *   debug.c    debug printing, with debug_tensor.c
  *   steps.c    steps that another host runs, one by one
+ *   print.c    what programs print, with print_number.c and print_tensor.c
+ *   element.c  elements as numbers, for text
  *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/

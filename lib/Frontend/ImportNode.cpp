@@ -327,9 +327,27 @@ Error Importer::recordMemory(const Node &node, Operation *op) {
                                                        : Error::success();
 }
 
+/// `with_effects(token, op, …)` is op, with a token before its results: nodes are in order anyway.
+Expected<Node> Importer::withoutToken(const Node &node) {
+  auto *op = node.inputs.size() < 2 ? nullptr : std::get_if<OperatorRef>(&node.inputs[1].arg.value);
+  if (!op || node.outputs.empty())
+    return fail("with_effects: expected a token and an operator");
+  if (op->target != "torch.ops.higher_order.print")
+    return fail("with_effects of " + op->target + " is not supported");
+  Node plain = node;
+  plain.target = op->target;
+  plain.inputs.erase(plain.inputs.begin(), plain.inputs.begin() + 2);
+  plain.outputs.erase(plain.outputs.begin());
+  return plain;
+}
+
 Error Importer::importNode(const Node &node) {
   StringRef target = node.target;
   target.consume_front("torch.ops.");
+  if (target == "higher_order.with_effects") {
+    Expected<Node> plain = withoutToken(node);
+    return plain ? importNode(*plain) : plain.takeError();
+  }
   SmallVector<Result> results;
   inheritCorrections(node);
   for (const Argument &output : node.outputs)

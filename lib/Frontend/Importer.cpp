@@ -61,8 +61,7 @@ Error Importer::importInputs(Block *body, SmallVectorImpl<Attribute> &attributes
         return error;
       continue;
     }
-    case InputKind::Token:
-      return fail("inputs that order effects (tokens) are not supported");
+    case InputKind::Token: // orders what is in order anyway
     case InputKind::Constant:
       continue; // export has put the value where it is used
     case InputKind::User:
@@ -169,7 +168,7 @@ Error Importer::importOutputs(SmallVectorImpl<Value> &results,
       if (isMutation(spec) != mutations)
         continue;
       if (spec.kind == OutputKind::Token)
-        return fail("outputs that order effects (tokens) are not supported");
+        continue;
       Expected<Value> value = outputValue(output);
       if (!value)
         return value.takeError();

@@ -81,6 +81,7 @@ private:
   // ImportNode.cpp
   llvm::Error importNodes();
   llvm::Error importNode(const Node &node);
+  llvm::Expected<Node> withoutToken(const Node &node);
   llvm::Expected<std::pair<mlir::Attribute, mlir::Attribute>> memoryOf(llvm::StringRef tensor);
   llvm::Error seeViewedTensor(const Node &node, torch::CallOp op);
   llvm::Error recordMemory(const Node &node, mlir::Operation *op);

@@ -69,6 +69,15 @@ class Mutating(nn.Module):
         return x + self.steps
 
 
+class Printing(nn.Module):
+    """Effects: tokens order them once the program has been decomposed."""
+
+    def forward(self, x):
+        torch.ops.higher_order.print("{} of {n}", x, n=x.shape[0])
+        torch.ops.higher_order.print("{:.2f}", x.sum())
+        return x + 1
+
+
 def layers():
     return Layers(), (torch.randn(2, 4), True, None, 0.5)
 

@@ -21,6 +21,7 @@ PROGRAMS = {
     "dynamic": programs.dynamic,
     "branches": lambda: (programs.Branches(), (torch.ones(3),)),
     "mutating": lambda: (programs.Mutating(), (torch.ones(3),), {"decompose": True}),
+    "printing": lambda: (programs.Printing(), (torch.ones(3),), {"decompose": True}),
 }
 # What a program may do without: arguments that have a default, and fields that newer writers added.
 OPTIONAL = {

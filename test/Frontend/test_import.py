@@ -231,6 +231,22 @@ def test_functionalised_mutation(export):
     assert re.search(r'torch\.constant "steps" = .* \{kind = "buffer", mutated\}', text)
 
 
+def test_effects(export, tmp_path):
+    """Tokens leave nothing: nodes are in order."""
+    archive = export(programs.Printing(), (torch.ones(3),), decompose=True)
+    plain, effects = (import_module(path) for path in (export(programs.Printing(), (torch.ones(3),)).path, archive.path))
+    prints = r'torch\.higher_order "print"\(.*\) args = (\[.*\]) \{(?:names|node)'
+    assert re.findall(prints, effects) == re.findall(prints, plain) and len(re.findall(prints, plain)) == 2
+    signature = r"func\.func @main\((.*?)\) ->"
+    assert len(re.findall(r"%arg\d", *re.findall(signature, effects))) == 1 and "token" not in effects
+    program = archive.json()
+    for node in program["graph_module"]["graph"]["nodes"]:
+        if node["target"].endswith("with_effects"):
+            node["inputs"][1]["arg"]["as_operator"] = "torch.ops.higher_order.other"
+    (answer,) = import_all([archive.write(tmp_path / "other.pt2", {"models/model.json": program})])
+    assert "node 'with_effects' (" in answer and answer.endswith("with_effects of torch.ops.higher_order.other is not supported")
+
+
 def test_custom_operator(export):
     @torch.library.custom_op("kiln_test::twice", mutates_args=())
     def twice(x: torch.Tensor, times: int) -> torch.Tensor:

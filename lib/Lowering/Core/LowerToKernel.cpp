@@ -1,4 +1,5 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
+#include "Core/Print.h"
 #include "Core/Random.h"
 #include "kiln/Dialect/Kernel/ResultNodes.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
@@ -79,7 +80,10 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     for (auto call : llvm::make_early_inc_range(function.getOps<torch::HigherOrderOp>())) {
       ImplicitLocOpBuilder builder(call.getLoc(), call);
       KernelBuilder kernels(builder, symbols);
-      if (failed(graphs.lower(call, kernels)))
+      bool isPrint = call.getTarget() == "print";
+      if (isPrint)
+        assertDivisors(call, call.getArgsAttr(), kernels);
+      if (failed(isPrint ? lowerPrint(call, kernels) : graphs.lower(call, kernels)))
         refuse(call.getTarget(), kernels.failure.value_or("it was refused"), call.getLoc());
       else
         call.erase();

@@ -593,7 +593,7 @@ def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffec
     ```
     What is computed is not known here, so nothing is fused with it: operands and results are tensors
     in memory. `library` runs the operator `callee`; of the library "c" it is a C function that the model
-    is linked with (`kiln-c/custom_op.h`), and of "kiln" one of the runtime's own (`runtime/linalg`). `args` are as in `torch.call`: over the operands,
+    is linked with (`kiln-c/custom_op.h`), and of "kiln" one of the runtime's own (`runtime/linalg`, `runtime/print.c`). `args` are as in `torch.call`: over the operands,
     with symbolic integers as expressions; `names` are theirs if the operator's schema is not known.
     Result i is return value number `projection[i]` of the callee, lists flattened. What it would
     write to the operands in `updates` it writes to copies of them, which are the last results.

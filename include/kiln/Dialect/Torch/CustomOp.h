@@ -18,6 +18,8 @@ inline constexpr llvm::StringLiteral cLibrary = "c";
 /// The library of calls that are C functions of Kiln's own runtime (runtime/linalg), which take
 /// tensors in the host's memory.
 inline constexpr llvm::StringLiteral runtimeLibrary = "kiln";
+/// The one of them that prints. It takes the letters of its pieces, then these (runtime/print.c).
+inline constexpr llvm::StringLiteral printFunction = "kiln_rt_print";
 
 struct CustomOp {
   std::unique_ptr<std::string> text; // which the schema refers to

@@ -1,0 +1,75 @@
+/*===- print.c - What a program prints ----------------------------------------===*
+ *
+ * Generated code refers to kiln_rt_print, and nothing else in the runtime does. Formats were read
+ * when the model was compiled: the first argument has a letter for each argument behind it, of
+ * which the text is put together.
+ *
+ *   s           text              e4, f4, g4  a number with so many decimals, as printf's
+ *   n           a number          t           a tensor
+ *
+ *===-----------------------------------------------------------------------===*/
+#include "print.h"
+#include "runtime.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static void print_all(kiln_printed *text, const DLTensor *const *inputs, size_t num_inputs) {
+  const char *kinds = inputs[0]->data, *end = kinds + inputs[0]->shape[0];
+  for (size_t i = 1; i < num_inputs && kinds < end; ++i) {
+    const DLTensor *input = inputs[i];
+    char kind = *kinds++;
+    int decimals = 0;
+    while (kinds < end && *kinds >= '0' && *kinds <= '9')
+      decimals = 10 * decimals + (*kinds++ - '0');
+    if (kind == 's')
+      kiln_print_bytes(text, input->data, (uint64_t)input->shape[0]);
+    else if (kind == 't')
+      kiln_print_tensor(text, input);
+    else if (kind == 'n')
+      kiln_print_number(text, input);
+    else
+      kiln_print_styled(text, input, kind, decimals);
+  }
+  kiln_print_bytes(text, "\n", 1);
+}
+
+/* With one call, unless the system takes less of it. A host without standard output prints nothing,
+ * as in Python. */
+static int write_all(const char *text, uint64_t bytes) {
+  while (bytes) {
+    ssize_t written = write(STDOUT_FILENO, text, bytes < 1u << 30 ? bytes : 1u << 30);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return errno == EBADF ? 0 : errno;
+    text += written;
+    bytes -= (uint64_t)written;
+  }
+  return 0;
+}
+
+int32_t kiln_rt_print(const DLTensor *const *inputs, size_t num_inputs,
+                      const DLTensor *const *outputs, size_t num_outputs,
+                      const kiln_custom_op_context *context) {
+  (void)outputs, (void)num_outputs;
+  const kiln_context *run =
+      (const kiln_context *)((char *)context->parallel_ctx - offsetof(kiln_context, run));
+  kiln_text message = {context->message, context->message_size, 0};
+  kiln_printed text = {NULL, 0, 0};
+  print_all(&text, inputs, num_inputs);
+  uint64_t bytes = text.used;
+  text = (kiln_printed){kiln_allocate(&run->model->allocator, bytes), 0, 0};
+  if (!text.to) {
+    kiln_append(&message, "out of memory for the text");
+    return KILN_OUT_OF_MEMORY;
+  }
+  print_all(&text, inputs, num_inputs);
+  int error = write_all(text.to, bytes);
+  kiln_deallocate(&run->model->allocator, text.to, bytes);
+  if (!error)
+    return KILN_OK;
+  kiln_append(&message, "cannot write to standard output: %s", strerror(error));
+  return KILN_INVALID_ARGUMENT;
+}
