@@ -76,6 +76,7 @@ private:
   void writeDefine(wrapper::DefineOp define);
   void writeAssert(wrapper::AssertOp assertion);
   void writeCall(wrapper::ExternCallOp call);
+  void writePrint(wrapper::ExternCallOp call);
   void writeOperator(wrapper::ExternCallOp call);
   std::string argument(mlir::Attribute attr, llvm::ArrayRef<std::string> operands);
 

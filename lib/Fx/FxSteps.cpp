@@ -1,5 +1,6 @@
 // Steps that are nodes of a graph: launches, copies, calls of operators, checks.
 #include "FxFunction.h"
+#include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 
 using namespace mlir;
@@ -155,7 +156,34 @@ std::string FunctionWriter::argument(Attribute attr, ArrayRef<std::string> opera
   return list(items);
 }
 
+/// The format that a print was taken apart from, or one that prints the same.
+void FunctionWriter::writePrint(ExternCallOp call) {
+  SmallVector<std::string> operands, arguments;
+  for (Value operand : call.getIns())
+    operands.push_back(use(operand));
+  std::string format;
+  StringRef kinds = cast<StringAttr>(call.getArgs()[0]).getValue();
+  for (Attribute piece : call.getArgs().getValue().drop_front()) {
+    char kind = kinds.front();
+    StringRef decimals = kinds.drop_front().take_while(llvm::isDigit);
+    kinds = kinds.drop_front(1 + decimals.size());
+    if (kind == 's') {
+      for (char c : cast<StringAttr>(piece).getValue())
+        format += std::string(c == '{' || c == '}' ? 2 : 1, c);
+      continue;
+    }
+    arguments.push_back(argument(piece, operands));
+    // A tensor of one element is a number in `{}`.
+    format += kind == 't'   ? "{!s}"
+              : kind == 'n' ? "{}"
+                            : ("{:." + decimals + Twine(kind) + "}").str();
+  }
+  line("g.print(" + quote(format) + ", " + list(arguments) + ")");
+}
+
 void FunctionWriter::writeCall(ExternCallOp call) {
+  if (call.getLibrary() == torch::runtimeLibrary && call.getCallee() == torch::printFunction)
+    return writePrint(call);
   if (host::isFunctionCall(call))
     return writeLaunch(call, call.getIns(), call.getOuts());
   if (call.getLibrary() != "torch")

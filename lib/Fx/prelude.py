@@ -365,6 +365,9 @@ class _Graph:
     def launch(self, kernel, ins, outs, symbols):
         self.node(torch.ops.kiln.launch.default, self.world.path, kernel, ins, outs, symbols, value=None)
 
+    def print(self, format, arguments):
+        self.node(torch.ops.higher_order.print, format, *arguments, value=None)
+
     def operator(self, name, arguments, names=None):
         """Calls an operator with its arguments in the order of its schema, or by name."""
         namespace, packet, overload = name.split(".")

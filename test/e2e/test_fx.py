@@ -232,6 +232,24 @@ def test_loops_of_any_length(tmp_path, dynamic):
         emitted.check(torch.randn(2, size, size) + 9 * torch.eye(size))
 
 
+def test_prints(tmp_path, capfd):
+    class Printing(torch.nn.Module):
+        def forward(self, x):
+            y = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+            CONTROL.print("{} {{{n}}} {s:.3f} {} %", y, x[0, 0], n=x.shape[0], s=y.sum())
+            CONTROL.print("{}", [y[0, 0]])
+            return y.exp()
+
+    emitted = Emitted(Printing(), (torch.randn(3, 2),), tmp_path, ({0: Dim("n", max=9)},))
+    emitted.graph.graph.eliminate_dead_code()
+    emitted.graph.recompile()
+    for n in (3, 1):
+        capfd.readouterr()
+        emitted.check(torch.randn(n, 2))
+        lines = capfd.readouterr().out.splitlines()
+        assert len(lines) == 3 * (n + 1) and sorted(lines) == sorted(lines[: n + 1] * 3), lines
+
+
 def test_operators_of_libraries(tmp_path):
     """A fallback with nested arguments and several results, one whose results say how large they are, and a function of the runtime's."""
 
