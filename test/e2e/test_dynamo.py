@@ -138,6 +138,13 @@ def test_attention_gradients():
     torch.testing.assert_close(torch.autograd.grad(compiled(function)(q, k, v).sum(), (q, k, v)), expected)
 
 
+def test_bilinear_gradients():
+    layer, inputs = torch.nn.Bilinear(5, 6, 4), (torch.randn(3, 5, requires_grad=True), torch.randn(3, 6))
+    wanted = (inputs[0], layer.weight, layer.bias)
+    actual = torch.autograd.grad(compiled(layer)(*inputs).sin().sum(), wanted)
+    torch.testing.assert_close(actual, torch.autograd.grad(layer(*inputs).sin().sum(), wanted))
+
+
 def test_written_inputs():
     def function(x, y):
         x.mul_(2)

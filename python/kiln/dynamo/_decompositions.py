@@ -35,6 +35,17 @@ def _flash_attention_backward(grad_out, query, key, value, out, logsumexp, dropo
     return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
 
 
+def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
+    """A product of three tensors, each with dims of size 1 put in, summed over dims of the result."""
+    factors = []
+    for factor, places in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        for place in sorted(places):
+            factor = factor.unsqueeze(place)
+        factors.append(factor)
+    product = factors[0] * factors[1] * factors[2]
+    return product.sum(sumdim) if sumdim else product
+
+
 def _lowered():
     """The operators that the compiler has a lowering for; asked once for each compiler."""
 
@@ -52,6 +63,7 @@ def make_table():
     table = {op: function for op, function in torch._decomp.decomposition_table.items() if str(op) not in lowered}
     own = {
         _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
+        _aten._trilinear.default: _trilinear,
         torch.ops.prims.fma.default: lambda x, y, z: x * y + z,
         _aten._neg_view.default: torch.neg,  # no graph that is compiled writes through a view
     }
