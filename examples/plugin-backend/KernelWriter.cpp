@@ -259,13 +259,13 @@ void KernelWriter::writeInside(kernel::InsideOp inside, ArrayRef<std::string> di
 void KernelWriter::writeReduce(kernel::ReduceOp reduce, ArrayRef<std::string> dims) {
   SmallVector<std::string> sums = declare(reduce.getResults(), reduce.getInit());
   writeLoops(reduce.getBody(), reduce.getExtents().getSizes(), Dims(dims),
-             [&](ArrayRef<std::string>) {
+             [&](ArrayRef<std::string> inner) {
                Block &combine = reduce.getCombine().front();
                SmallVector<std::string> values = sums;
                llvm::append_range(values, getYielded(reduce.getBody()));
                for (auto [argument, value] : llvm::zip_equal(combine.getArguments(), values))
                  names[argument] = value;
-               assign(sums, writeRegion(reduce.getCombine(), {}), reduce.getResults());
+               assign(sums, writeRegion(reduce.getCombine(), inner), reduce.getResults());
              });
   for (auto [result, sum] : llvm::zip_equal(reduce.getResults(), sums))
     names[result] = sum;

@@ -86,7 +86,7 @@ void ModelWriter::writeConstants() {
     if (options.weightsFile) {
       if (offset + data.size() <= weights.size())
         llvm::copy(data, weights.begin() + offset);
-      names[constant] = formatv("({0} *)((char *)weights + {1})", type, offset);
+      names[constant] = formatv("(({0} *)((char *)weights + {1}))", type, offset);
       continue;
     }
     std::string name = formatv("constant_{0}_{1}", offset, type);

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -17,6 +18,10 @@ BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
 # The same folder each time: an object that is up to date is not compiled again.
 WORK = BUILD / "test" / "Plugin" / "work"
 PREFIX = WORK / "kiln"
+sys.path.insert(0, str(ROOT / "python"))
+
+import kiln  # noqa: E402
+
 VERSION = (ROOT / "VERSION").read_text().strip()
 
 
@@ -252,11 +257,12 @@ def test_convolution_and_state(plugin, tmp_path):
             self.count += 1
             return torch.max_pool2d(torch.relu(self.conv(x)), 2).mean(dim=(2, 3)), self.count * 1
 
-    net, x = Net(), torch.randn(2, 3, 11, 9)
-    model = CModel(plugin, net, (x,), tmp_path)
-    net.count.zero_()
-    for _ in range(2):  # a buffer keeps what a run has left in it
-        model.check(net, x)
+    for options in ("", "{weights=file}"):
+        net, x = Net(), torch.randn(2, 3, 11, 9)
+        model = CModel(plugin, net, (x,), tmp_path, options=options)
+        net.count.zero_()
+        for _ in range(2):  # a buffer keeps what a run has left in it
+            model.check(net, x)
 
 
 class Refused(torch.nn.Module):
@@ -351,6 +357,23 @@ def test_is_no_plugin(plugin, tmp_path):
     refuse(library(2, llvm="21.0.0"), "built for LLVM 21.0.0; this is 22.1")
     llvm = re.search(r"LLVM ([\d.]+)", aot_compile("--version").stdout).group(1)
     refuse(library(2, llvm=llvm), "its kilnGetPluginInfo says nothing")
+
+
+def test_machine_code(mistakes, tmp_path):
+    class Scores(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x, dim=-1)
+
+    x, output = torch.randn(5, 7), tmp_path / "model.so"
+    model = export(Scores(), (x,), tmp_path, ({0: torch.export.Dim("n")},))
+    done = aot_compile(f"--load-plugin={mistakes.parent / 'scratch.so'}", "--target=scratch{rows=3}", model, "-o", output)
+    assert done.returncode == 0 and "#scratch.rows<3>" in done.stdout, done.stderr
+    torch.testing.assert_close(torch.from_dlpack(kiln.load(output)(x)), Scores()(x))
+    # Loaded and not used: the same model as without it.
+    other = tmp_path / "other.so"
+    checked(PREFIX / "bin" / "aot-compile", f"--load-plugin={mistakes.parent / 'scratch.so'}", model, "-o", output)
+    checked(BUILD / "bin" / "aot-compile", model, "-o", other)
+    assert output.read_bytes() == other.read_bytes()
 
 
 def test_mistakes(mistakes, tmp_path):

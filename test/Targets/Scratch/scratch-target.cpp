@@ -1,12 +1,13 @@
 // A target in one file, outside of Kiln's: it compiles kernel.map, one element after the other,
 // prints the schedule that it gives each kernel, and refuses other ops. docs/adding-a-target.md
 // explains it.
-// Call: scratch-target MODEL.pt2 OUT.so ROWS
+// Call: scratch-target MODEL.pt2 OUT.so ROWS; or with SCRATCH_PLUGIN, a plug-in with this target.
 #include "kiln/Codegen/BodyEmitter.h"
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Codegen/Passes.h"
 #include "kiln/Pipeline/Compile.h"
 #include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Pipeline/Plugin.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -167,7 +168,7 @@ public:
   int64_t rows;
 };
 
-void registerScratchTarget() {
+TargetRegistration makeRegistration() {
   TargetRegistration target;
   target.name = "scratch";
   target.summary = "one element after the other";
@@ -178,15 +179,17 @@ void registerScratchTarget() {
     return std::make_unique<ScratchTarget>((*options)->rows, std::move(host));
   };
   target.registerDialects = [](DialectRegistry &registry) { registry.insert<ScratchDialect>(); };
-  target.registerPasses = [] {};
-  registerTarget(std::move(target));
+  return target;
 }
 
 } // namespace
 
+#ifdef SCRATCH_PLUGIN
+KILN_PLUGIN("scratch", [](PluginRegistry &registry) { registry.addTarget(makeRegistration()); })
+#else
 int main(int, char **argv) {
   registerTargets();
-  registerScratchTarget();
+  registerTarget(makeRegistration());
   CompileOptions options;
   options.input = argv[1];
   options.output = argv[2];
@@ -196,3 +199,4 @@ int main(int, char **argv) {
   llvm::logAllUnhandledErrors(std::move(error), llvm::errs());
   return failed;
 }
+#endif // SCRATCH_PLUGIN
