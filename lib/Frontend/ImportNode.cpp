@@ -129,7 +129,7 @@ Error Importer::collectResults(const Argument &output, SmallVectorImpl<Result> &
   auto add = [&](Expected<Result> result) -> Error {
     if (!result)
       return result.takeError();
-    results.push_back(std::move(*result));
+    results.push_back(*result);
     return Error::success();
   };
   auto addNone = [&] { results.push_back({"", builder.getNoneType(), {}, false}); };
