@@ -5,7 +5,7 @@
 
 /*===-- Text ----------------------------------------------------------------===*/
 
-static void append_dtype(kiln_text *text, DLDataType type) {
+void kiln_append_dtype(kiln_text *text, DLDataType type) {
   static const char *const float8[] = {"e3m4",     "e4m3", "e4m3b11fnuz", "e4m3fn",
                                        "e4m3fnuz", "e5m2", "e5m2fnuz",    "e8m0fnu"};
   unsigned bits = type.bits;
@@ -98,7 +98,7 @@ KILN_FAILURE static kiln_text begin(const kiln_expectation *expected) {
 int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const DLTensor *tensor) {
   kiln_text text = begin(expected);
   kiln_append(&text, "expected ");
-  append_dtype(&text, (DLDataType){expected->code, expected->bits, 1});
+  kiln_append_dtype(&text, (DLDataType){expected->code, expected->bits, 1});
   kiln_append(&text, " ");
   append_program_sizes(&text, expected->shape, expected->rank);
   bool symbolic = false;
@@ -112,7 +112,7 @@ int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const D
     append_sizes(&text, sizes, expected->rank);
   }
   kiln_append(&text, ", got ");
-  append_dtype(&text, tensor->dtype);
+  kiln_append_dtype(&text, tensor->dtype);
   /* A rank that no program has says that `shape` may be garbage as well. */
   if (tensor->ndim > KILN_MAX_RANK) {
     kiln_append(&text, " with %d dimensions", tensor->ndim);

@@ -225,7 +225,7 @@ static int32_t start(kiln_rt_run *run) {
 int32_t kiln_rt_custom(kiln_rt_run *run, const kiln_extern_call *call, kiln_custom_op_fn function,
                        void *const *buffers, const int64_t *numbers) {
   static const kiln_custom_memory memory = {{kDLCPU, 0}, NULL, copy, read_bytes, start};
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = kiln_context_of(run);
   int32_t status = kiln_call_custom(run, call, function, buffers, numbers, &memory);
   if (KILN_UNLIKELY(status != KILN_OK))
     context->failure = status;

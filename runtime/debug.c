@@ -8,6 +8,7 @@
 #include "debug.h"
 #include "debug_internal.h"
 #include "runtime.h"
+#include "write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +25,6 @@ static _Thread_local struct {
 } current;
 
 static const char *const time_names[] = {"inputs", "before_launch", "after_launch"};
-
-static kiln_context *context_of(kiln_rt_run *run) {
-  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
-}
 
 /*===-- The environment -----------------------------------------------------===*/
 
@@ -152,7 +149,7 @@ static int32_t save(const kiln_rt_debug_step *step, int32_t time, uint32_t index
   text = begin_path(path);
   kiln_append(&text, "/index.jsonl");
   file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  is_written = file >= 0 && kiln_debug_write(file, line, entry.used);
+  is_written = file >= 0 && kiln_write(file, line, entry.used);
   if (file >= 0 && close(file) != 0)
     is_written = false;
   return is_written ? KILN_OK : fail_to_write(path);
@@ -161,9 +158,7 @@ static int32_t save(const kiln_rt_debug_step *step, int32_t time, uint32_t index
 /*===-- Printing ------------------------------------------------------------===*/
 
 /* The host's log may keep text back or drop it; standard error does not. */
-static void print(const kiln_text *text) {
-  kiln_debug_write(STDERR_FILENO, text->text, text->used);
-}
+static void print(const kiln_text *text) { kiln_write(STDERR_FILENO, text->text, text->used); }
 
 static void print_name(const kiln_rt_debug_step *step, int32_t time) {
   char line[2048];
@@ -201,7 +196,7 @@ static int32_t show(const kiln_context *context, const kiln_rt_debug_step *step,
 /* Shows a tensor, of which it makes a copy if it has gaps or is in another memory. */
 static int32_t show_tensor(kiln_rt_run *run, const kiln_rt_debug_step *step, int32_t time,
                            uint32_t index, void *buffer, const kiln_debug_memory *memory) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   const kiln_rt_debug_tensor *described = &step->tensors[index];
   int rank = described->rank;
   size_t item = kiln_item_size(described->bits);
@@ -279,7 +274,7 @@ int32_t kiln_debug_show(kiln_rt_run *run, const kiln_rt_debug_step *step, int32_
                         void *const *buffers, const kiln_debug_memory *memory) {
   int32_t status = show_step(run, step, time, buffers, memory);
   if (status != KILN_OK)
-    context_of(run)->failure = status;
+    kiln_context_of(run)->failure = status;
   return status;
 }
 

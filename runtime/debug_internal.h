@@ -26,7 +26,6 @@ void kiln_debug_describe(kiln_text *text, const kiln_debug_tensor *tensor);
 /* Writes the tensor to an open file as .npy; dtypes that numpy lacks as bytes ("|V2"). False: the
  * system says why in errno. */
 bool kiln_debug_save(int file, const kiln_debug_tensor *tensor);
-bool kiln_debug_write(int file, const void *data, uint64_t bytes);
 
 /* A device's, in which the buffers are. A function that fails has set the message. */
 typedef struct {

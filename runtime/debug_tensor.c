@@ -1,12 +1,10 @@
 /*===- debug_tensor.c - Tensors as text and as files ------------------------===*/
 #include "debug_internal.h"
 #include "element.h"
+#include "write.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /*===-- Elements ------------------------------------------------------------===*/
 
@@ -164,20 +162,6 @@ void kiln_debug_describe(kiln_text *text, const kiln_debug_tensor *tensor) {
 
 /*===-- Files ---------------------------------------------------------------===*/
 
-bool kiln_debug_write(int file, const void *data, uint64_t bytes) {
-  const char *from = data;
-  while (bytes) {
-    ssize_t written = write(file, from, bytes < 1u << 30 ? bytes : 1u << 30);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    from += written;
-    bytes -= (uint64_t)written;
-  }
-  return true;
-}
-
 /* The header of a .npy file of version 1.0, whose length is a multiple of 64. */
 static void append_header(kiln_text *text, const kiln_debug_tensor *tensor) {
   unsigned bytes = tensor->bits / 8;
@@ -204,6 +188,6 @@ bool kiln_debug_save(int file, const kiln_debug_tensor *tensor) {
   text.text[length - 1] = '\n';
   header[8] = (char)(length & 0xff);
   header[9] = (char)(length >> 8);
-  return kiln_debug_write(file, header, 10 + length) &&
-         kiln_debug_write(file, tensor->data, tensor->count * (tensor->bits / 8));
+  return kiln_write(file, header, 10 + length) &&
+         kiln_write(file, tensor->data, tensor->count * (tensor->bits / 8));
 }

@@ -38,7 +38,7 @@ const char *kiln_kernel_failure(int32_t error) {
 }
 
 int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message) {
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = kiln_context_of(run);
   context->failure = status == KILN_OK ? KILN_INTERNAL : status;
   return kiln_fail(context->failure, "%s", message ? message : "");
 }

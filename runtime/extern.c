@@ -110,13 +110,9 @@ void kiln_rt_close_externs(kiln_model *model) {
   free((void *)model->libraries);
 }
 
-static kiln_context *context_of(kiln_rt_run *run) {
-  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
-}
-
 int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t index, void *const *buffers,
                        const int64_t *numbers) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   const kiln_extern_call *call = &kiln_program.externs->calls[index];
   char message[1024];
   message[0] = 0;
@@ -131,7 +127,7 @@ int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t index, void *const *buffers,
 }
 
 void kiln_rt_drop_kept(kiln_rt_run *run) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   for (uint32_t i = 0; i < kiln_program.externs->num_libraries; ++i) {
     if (KILN_UNLIKELY(context->kept[i] != NULL))
       context->model->libraries[i]->drop(context->kept[i]);

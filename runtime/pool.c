@@ -373,7 +373,7 @@ static int32_t launch_on_host(kiln_context *context, kiln_rt_kernel kernel, void
 
 KILN_ENTRY int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers,
                                   int64_t grid) {
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = kiln_context_of(run);
   kiln_model *model = context->model;
   if (grid > 1 && model->options.parallel_for) {
     int32_t status = launch_on_host(context, kernel, buffers, grid);

@@ -1,4 +1,4 @@
-/*===- print.c - What a program prints ----------------------------------------===*
+/*===- print.c - Prints of a program ------------------------------------------===*
  *
  * Generated code refers to kiln_rt_print, and nothing else in the runtime does. Formats were read
  * when the model was compiled: the first argument has a letter for each argument behind it, of
@@ -10,6 +10,7 @@
  *===-----------------------------------------------------------------------===*/
 #include "print.h"
 #include "runtime.h"
+#include "write.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,27 +36,11 @@ static void print_all(kiln_printed *text, const DLTensor *const *inputs, size_t 
   kiln_print_bytes(text, "\n", 1);
 }
 
-/* With one call, unless the system takes less of it. A host without standard output prints nothing,
- * as in Python. */
-static int write_all(const char *text, uint64_t bytes) {
-  while (bytes) {
-    ssize_t written = write(STDOUT_FILENO, text, bytes < 1u << 30 ? bytes : 1u << 30);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return errno == EBADF ? 0 : errno;
-    text += written;
-    bytes -= (uint64_t)written;
-  }
-  return 0;
-}
-
 int32_t kiln_rt_print(const DLTensor *const *inputs, size_t num_inputs,
                       const DLTensor *const *outputs, size_t num_outputs,
                       const kiln_custom_op_context *context) {
   (void)outputs, (void)num_outputs;
-  const kiln_context *run =
-      (const kiln_context *)((char *)context->parallel_ctx - offsetof(kiln_context, run));
+  const kiln_context *run = kiln_context_of(context->parallel_ctx);
   kiln_text message = {context->message, context->message_size, 0};
   kiln_printed text = {NULL, 0, 0};
   print_all(&text, inputs, num_inputs);
@@ -66,9 +51,11 @@ int32_t kiln_rt_print(const DLTensor *const *inputs, size_t num_inputs,
     return KILN_OUT_OF_MEMORY;
   }
   print_all(&text, inputs, num_inputs);
-  int error = write_all(text.to, bytes);
+  bool is_written = kiln_write(STDOUT_FILENO, text.to, bytes);
+  int error = errno;
   kiln_deallocate(&run->model->allocator, text.to, bytes);
-  if (!error)
+  /* A host without standard output prints nothing, as in Python. */
+  if (is_written || error == EBADF)
     return KILN_OK;
   kiln_append(&message, "cannot write to standard output: %s", strerror(error));
   return KILN_INVALID_ARGUMENT;

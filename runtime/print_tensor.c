@@ -6,6 +6,7 @@
  *===-----------------------------------------------------------------------===*/
 #include "element.h"
 #include "print.h"
+#include "runtime.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -185,31 +186,6 @@ static void print_dim(kiln_printed *text, const layout *as, int dim, const char 
 
 /*===-- What comes behind the elements --------------------------------------===*/
 
-static const char *get_name(DLDataType dtype) {
-  switch (dtype.code) {
-  case kDLBool:
-    return "bool";
-  case kDLInt:
-    return "int";
-  case kDLUInt:
-    return "uint";
-  case kDLBfloat:
-    return "bfloat16";
-  case kDLComplex:
-    return "complex";
-  case kDLFloat8_e4m3fn:
-    return "float8_e4m3fn";
-  case kDLFloat8_e4m3fnuz:
-    return "float8_e4m3fnuz";
-  case kDLFloat8_e5m2:
-    return "float8_e5m2";
-  case kDLFloat8_e5m2fnuz:
-    return "float8_e5m2fnuz";
-  default:
-    return "float";
-  }
-}
-
 /* The dtypes that are not said, unless there are no elements. */
 static bool is_default(DLDataType dtype, bool is_empty) {
   if (dtype.code == kDLFloat && dtype.bits == 32)
@@ -226,10 +202,10 @@ static void print_size(kiln_printed *text, const DLTensor *tensor) {
 }
 
 static void print_dtype(kiln_printed *text, const DLTensor *tensor) {
-  uint8_t code = tensor->dtype.code;
-  kiln_print_format(text, "dtype=torch.%s", get_name(tensor->dtype));
-  if (code == kDLInt || code == kDLUInt || code == kDLFloat || code == kDLComplex)
-    kiln_print_format(text, "%d", tensor->dtype.bits);
+  char name[32];
+  kiln_text dtype = {name, sizeof name, 0};
+  kiln_append_dtype(&dtype, tensor->dtype);
+  kiln_print_format(text, "dtype=torch.%s", name);
 }
 
 /* On the same line if there is room. `column` is where PyTorch takes that line to end. */

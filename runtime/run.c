@@ -398,17 +398,13 @@ static int32_t write_back(kiln_context *context, const DLTensor *const *inputs,
 
 /*===-- Sizes that data gives -----------------------------------------------===*/
 
-static kiln_context *context_of(kiln_rt_run *run) {
-  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
-}
-
 /* Fails as kiln_rt_fail does, with the message that is set already. */
 static int32_t fail_main(kiln_context *context, int32_t status) {
   return context->failure = status;
 }
 
 int32_t kiln_rt_reserve(kiln_rt_run *run, int64_t segment, int64_t bytes) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   kiln_block *block = &context->late_blocks[segment];
   if (KILN_UNLIKELY(bytes < 0 || (uint64_t)bytes > KILN_MAX_BYTES))
     return fail_main(context, kiln_fail(KILN_OUT_OF_MEMORY,
@@ -422,7 +418,7 @@ int32_t kiln_rt_reserve(kiln_rt_run *run, int64_t segment, int64_t bytes) {
 }
 
 int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   uint32_t o = (uint32_t)index;
   kiln_slot *slot = &context->output_slots[o];
   if (!context->given[o]) {

@@ -26,6 +26,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define KILN_MAX_RANK 64
 #define KILN_MAX_THREADS 1024
@@ -146,6 +147,8 @@ typedef struct {
   const int64_t *symbols;
 } kiln_expectation;
 
+/* PyTorch's name, where it has one. */
+void kiln_append_dtype(kiln_text *text, DLDataType type);
 void kiln_append_device(kiln_text *text, DLDevice device);
 
 /* All checks of one tensor; on success fills in `view`. */
@@ -321,6 +324,11 @@ typedef struct kiln_context {
   void *device; /* what the functions of a device keep here, NULL: nothing */
   void **kept;  /* what each library keeps for this run */
 } kiln_context;
+
+/* The context that the run of a program belongs to. */
+static inline kiln_context *kiln_context_of(kiln_rt_run *run) {
+  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
+}
 
 KILN_ENTRY int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
                             DLManagedTensorVersioned **outputs);

@@ -7,14 +7,12 @@
  *===-----------------------------------------------------------------------===*/
 #include "cuda.h"
 
-static int32_t start(kiln_rt_run *run) {
-  return kiln_cuda_flush((kiln_context *)((char *)run - offsetof(kiln_context, run)));
-}
+static int32_t start(kiln_rt_run *run) { return kiln_cuda_flush(kiln_context_of(run)); }
 
 int32_t kiln_rt_device_custom(kiln_rt_run *run, const kiln_extern_call *call,
                               kiln_custom_op_fn function, void *const *buffers,
                               const int64_t *numbers) {
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = kiln_context_of(run);
   const kiln_custom_memory memory = {{kDLCUDA, kiln_cuda_device(context)->ordinal},
                                      kiln_cuda_context_of(context)->stream,
                                      kiln_rt_device_copy_strided,

@@ -7,7 +7,7 @@
 #include "cuda.h"
 
 static int32_t wait_for_launches(kiln_rt_run *run, const kiln_rt_debug_step *step) {
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = kiln_context_of(run);
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   int32_t status = kiln_cuda_flush(context);
   if (status != KILN_OK)

@@ -68,7 +68,7 @@ typedef int32_t host_call(struct kiln_rt_run *run, void *const *copies, const in
 static int32_t call_on_copies(struct kiln_rt_run *run, const kiln_extern_call *call,
                               void *const *buffers, const int64_t *numbers, host_call *function,
                               const void *arg) {
-  kiln_context *context = (kiln_context *)((char *)run - offsetof(kiln_context, run));
+  kiln_context *context = kiln_context_of(run);
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   uint32_t count = call->num_operands + call->num_results;
   void *copied[count + 1];

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-static kiln_context *context_of(struct kiln_rt_run *run) {
-  return (kiln_context *)((char *)run - offsetof(kiln_context, run));
-}
-
 /* A failure of main whose message is set already. */
 static int32_t note(kiln_context *context, int32_t status) {
   if (KILN_UNLIKELY(status != KILN_OK))
@@ -101,7 +97,7 @@ int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kern
   const int64_t *numbers[KILN_RT_MAX_PARAMETERS];
   for (uint32_t i = 0; i < kernel->num_symbols && i < KILN_RT_MAX_PARAMETERS; ++i)
     numbers[i] = &run->symbols[kernel->symbols[i]];
-  return launch(context_of(run), kernel, buffers, numbers, grid);
+  return launch(kiln_context_of(run), kernel, buffers, numbers, grid);
 }
 
 /*===-- Copies --------------------------------------------------------------===*/
@@ -157,7 +153,7 @@ int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int6
 int32_t kiln_rt_device_copy_strided(struct kiln_rt_run *run, void *to, const int64_t *to_strides,
                                     const void *from, const int64_t *from_strides,
                                     const int64_t *sizes, int64_t rank, int64_t item) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   return note(context, kiln_cuda_copy_strided(context, kiln_cuda_address(to), to_strides,
                                               kiln_cuda_address(from), from_strides, sizes,
                                               (int)rank, (size_t)item));
@@ -173,7 +169,7 @@ int32_t kiln_cuda_copy(kiln_context *context, CUdeviceptr to, CUdeviceptr from, 
 int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
   if (bytes <= 0)
     return KILN_OK;
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   void *const addresses[] = {to, (void *)(uintptr_t)from};
   const int64_t *numbers[] = {&bytes};
   return note(context, kiln_cuda_record(context, NULL, NULL, 0, addresses, 2, numbers, 1));
@@ -182,7 +178,7 @@ int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from,
 /*===-- What depends on data ------------------------------------------------===*/
 
 int32_t kiln_rt_device_read(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   CUstream stream = kiln_cuda_context_of(context)->stream;
   int32_t status = kiln_cuda_flush(context);
@@ -201,7 +197,7 @@ int32_t kiln_rt_device_read(struct kiln_rt_run *run, void *to, const void *from,
 }
 
 int32_t kiln_rt_device_reserve(struct kiln_rt_run *run, int64_t segment, int64_t bytes) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   if (KILN_UNLIKELY(bytes < 0 || (uint64_t)bytes > KILN_MAX_BYTES))
     return note(context, kiln_fail(KILN_OUT_OF_MEMORY,
@@ -217,6 +213,6 @@ int32_t kiln_rt_device_reserve(struct kiln_rt_run *run, int64_t segment, int64_t
 }
 
 int32_t kiln_rt_device_bind_output(struct kiln_rt_run *run, int64_t index) {
-  kiln_context *context = context_of(run);
+  kiln_context *context = kiln_context_of(run);
   return note(context, kiln_cuda_bind_output(context, (uint32_t)index));
 }
