@@ -19,8 +19,7 @@ void HostProgram::emitBind() {
   Value shapes = function.getArgument(0), symbols = function.getArgument(1);
   llvm::StringMap<Value> values;
   ExprEmitter exprs(builder, loc, [&](StringRef name) { return values.lookup(name); });
-  errorBlock = new Block();
-  errorBlock->addArgument(i32Type, loc);
+  beginErrors();
   for (BindOp bind : program.getBody().front().getOps<BindOp>()) {
     unsigned input = cast<BlockArgument>(bind.getInput()).getArgNumber();
     // Strides follow the sizes; a number stands alone.
@@ -59,10 +58,7 @@ void HostProgram::emitBind() {
     }
     storeSymbol(symbols, symbol.getName(), value);
   }
-  LLVM::ReturnOp::create(builder, loc, i32(0));
-  function.getBody().push_back(errorBlock);
-  builder.setInsertionPointToEnd(errorBlock);
-  LLVM::ReturnOp::create(builder, loc, errorBlock->getArgument(0));
+  endErrors();
 }
 
 void HostProgram::findEntrySizes() {

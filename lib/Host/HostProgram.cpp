@@ -58,6 +58,18 @@ LLVM::LLVMFuncOp HostProgram::beginFunction(StringRef name, LLVM::LLVMFunctionTy
   return function;
 }
 
+void HostProgram::beginErrors() {
+  errorBlock = new Block();
+  errorBlock->addArgument(i32Type, loc);
+}
+
+void HostProgram::endErrors() {
+  LLVM::ReturnOp::create(builder, loc, i32(0));
+  function.getBody().push_back(errorBlock);
+  builder.setInsertionPointToEnd(errorBlock);
+  LLVM::ReturnOp::create(builder, loc, errorBlock->getArgument(0));
+}
+
 LLVM::LLVMFuncOp HostProgram::declare(StringRef name, LLVM::LLVMFunctionType type) {
   auto module = program->getParentOfType<ModuleOp>();
   if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
@@ -227,16 +239,12 @@ void HostProgram::emitFunction(HostFunctionOpInterface source) {
   };
   getOutput = outputAddress;
 
-  errorBlock = new Block();
-  errorBlock->addArgument(i32Type, loc);
+  beginErrors();
   if (isMain)
     emitDebugInputs(inputs);
   for (Operation &op : body)
     emitStep(op);
-  LLVM::ReturnOp::create(builder, loc, i32(0));
-  function.getBody().push_back(errorBlock);
-  builder.setInsertionPointToEnd(errorBlock);
-  LLVM::ReturnOp::create(builder, loc, errorBlock->getArgument(0));
+  endErrors();
   if (!isMain)
     graphs[source.getName()] = function;
 }

@@ -135,8 +135,12 @@ private:
   /// Functions that run before anything is computed lie together (see `codegen::Globals::Place`).
   void placeAtEntry(mlir::LLVM::LLVMFuncOp function);
 
-  /// Starts a function; the builder is at its entry afterwards. Ends with `endFunction`.
+  /// Starts a function; the builder is at its entry afterwards.
   mlir::LLVM::LLVMFuncOp beginFunction(llvm::StringRef name, mlir::LLVM::LLVMFunctionType type);
+  /// Makes `errorBlock` for the function, which `endErrors` ends: it returns 0, or the block's
+  /// argument.
+  void beginErrors();
+  void endErrors();
   mlir::LLVM::LLVMFuncOp declare(llvm::StringRef name, mlir::LLVM::LLVMFunctionType type);
   mlir::LLVM::LLVMFuncOp declare(const codegen::RuntimeFunction &function);
   /// Calls a function of the runtime.

@@ -29,8 +29,7 @@ std::string HostProgram::emitStepFunction(const Step &step, unsigned number) {
   run = function.getArgument(0);
   Value buffers = function.getArgument(1);
   symbolValues = loadRunField(offsetof(kiln_rt_run, symbols));
-  errorBlock = new Block();
-  errorBlock->addArgument(i32Type, loc);
+  beginErrors();
   for (DefineOp size : step.sizes)
     storeSymbol(symbolValues, size.getSymbol(), checkedNumber(size.getExprAttr().getValue()));
   if (auto launch = dyn_cast<LaunchOp>(step.op)) {
@@ -39,10 +38,7 @@ std::string HostProgram::emitStepFunction(const Step &step, unsigned number) {
     auto call = cast<ExternCallOp>(step.op);
     emitCustomCall(call, buffers, emitNumbers(call));
   }
-  LLVM::ReturnOp::create(builder, loc, i32(0));
-  function.getBody().push_back(errorBlock);
-  builder.setInsertionPointToEnd(errorBlock);
-  LLVM::ReturnOp::create(builder, loc, errorBlock->getArgument(0));
+  endErrors();
   return name;
 }
 

@@ -15,6 +15,11 @@ bool host::isFunctionCall(ExternCallOp call) {
 
 Steps::Steps(ModuleOp module) {
   ProgramOp program = *module.getOps<ProgramOp>().begin();
+  for (auto [size, name] : getNamedSizes(program.getSymbolsAttr()))
+    names.insert(name);
+  for (auto define : program.getBody().front().getOps<DefineOp>())
+    if (names.contains(sym::Expr::symbol(define.getSymbol())))
+      sizes.push_back(define);
   llvm::StringMap<size_t> kernels;
   unsigned numCalls = 0;
   module.walk([&](Operation *op) {
@@ -28,29 +33,22 @@ Steps::Steps(ModuleOp module) {
       SymbolCollector used;
       used.add(kernel);
       used.add(codegen::getGrid(kernel));
-      add(op, launch.getKernel().str(), used.symbols.getArrayRef(), program);
+      add(op, launch.getKernel().str(), used.symbols.getArrayRef());
     } else if (auto call = dyn_cast<ExternCallOp>(op); call && isFunctionCall(call)) {
       numbers[op] = steps.size();
       SymbolCollector used;
       used.add(op);
       for (Type type : call->getOperandTypes())
         used.walker.walk(type);
-      add(op, (call.getCallee() + "." + Twine(numCalls++)).str(), used.symbols.getArrayRef(),
-          program);
+      add(op, (call.getCallee() + "." + Twine(numCalls++)).str(), used.symbols.getArrayRef());
     }
   });
 }
 
-void Steps::add(Operation *op, std::string name, ArrayRef<sym::Expr> symbols, ProgramOp program) {
+void Steps::add(Operation *op, std::string name, ArrayRef<sym::Expr> symbols) {
   Step step{std::move(name), op, llvm::to_vector(symbols), {}};
-  llvm::DenseMap<sym::Expr, sym::Expr> namedSizes = getNamedSizes(program.getSymbolsAttr());
-  llvm::DenseSet<sym::Expr> names;
-  for (auto [size, name] : namedSizes)
-    names.insert(name);
   llvm::erase_if(step.symbols, [&](sym::Expr symbol) { return names.contains(symbol); });
-  for (auto define : program.getBody().front().getOps<DefineOp>()) {
-    if (!names.contains(sym::Expr::symbol(define.getSymbol())))
-      continue;
+  for (DefineOp define : sizes) {
     bool follows = true;
     define.getExpr()->getValue().walkLeaves(
         [&](sym::Expr leaf) { follows &= llvm::is_contained(step.symbols, leaf); });

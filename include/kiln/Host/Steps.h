@@ -5,6 +5,7 @@
 
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include <string>
 #include <vector>
 
@@ -29,9 +30,11 @@ public:
   const Step *lookup(mlir::Operation *op) const;
 
 private:
-  void add(mlir::Operation *op, std::string name, llvm::ArrayRef<sym::Expr> symbols,
-           wrapper::ProgramOp program);
+  void add(mlir::Operation *op, std::string name, llvm::ArrayRef<sym::Expr> symbols);
 
+  /// The program's named sizes, and their names.
+  llvm::SmallVector<wrapper::DefineOp> sizes;
+  llvm::DenseSet<sym::Expr> names;
   std::vector<Step> steps;
   llvm::DenseMap<mlir::Operation *, size_t> numbers;
 };
