@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::fx;
 using namespace kiln::wrapper;
 
-/// What must be at least zero, as far as it follows from `symbols`.
+/// The expressions that must be at least zero, as far as they follow from `symbols`.
 static llvm::SetVector<sym::Expr> findConditions(ModuleOp module,
                                                  const llvm::SetVector<sym::Expr> &symbols) {
   llvm::SetVector<sym::Expr> conditions;

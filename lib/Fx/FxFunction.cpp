@@ -144,16 +144,13 @@ void FunctionWriter::bindSymbols() {
       value += linear.coefficient.isConstant() ? " // " + size(linear.coefficient)
                                                : " // g.max(" + size(linear.coefficient) + ", 1)";
     setSymbol(bind.getSymbol(), value);
-    for (NamedAttribute symbol : context.program.getSymbolsAttr()) {
-      if (symbol.getName() != bind.getSymbol())
-        continue;
-      std::optional<int64_t> low = host::getSymbolBound(symbol, "min"),
-                             high = host::getSymbolBound(symbol, "max");
-      if (low || high)
-        line("g.check_range(" + symbolName(bind.getSymbol()) + ", " + quote(bind.getSymbol()) +
-             ", " + (low ? std::to_string(*low) : "None") + ", " +
-             (high ? std::to_string(*high) : "None") + ")");
-    }
+    NamedAttribute symbol = *context.program.getSymbolsAttr().getNamed(bind.getSymbol());
+    std::optional<int64_t> low = host::getSymbolBound(symbol, "min"),
+                           high = host::getSymbolBound(symbol, "max");
+    if (low || high)
+      line("g.check_range(" + symbolName(bind.getSymbol()) + ", " + quote(bind.getSymbol()) + ", " +
+           (low ? std::to_string(*low) : "None") + ", " + (high ? std::to_string(*high) : "None") +
+           ")");
   }
 }
 
@@ -194,20 +191,20 @@ void FunctionWriter::writeGraphInputs() {
 }
 
 void FunctionWriter::writeResults() {
-  SmallVector<std::string> results;
   if (function == context.program)
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (function.isMutated(i) && !isNumber(context.program, i) &&
           !isPending(function.getArgument(i)))
         line("g.copy(" + buffers[function.getArgument(i)] + ", " + inputs[i] + ")");
-  for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    Value result;
-    for (Operation &op : function.getFunctionBody().front()) {
-      if (auto output = dyn_cast<OutputOp>(op); output && output.getIndex() == i)
-        result = output;
-      if (auto give = dyn_cast<GiveOp>(op); give && give.getIndex() == i)
-        result = give.getBuffer();
-    }
+  SmallVector<Value> given(function.getNumResults());
+  for (Operation &op : function.getFunctionBody().front()) {
+    if (auto output = dyn_cast<OutputOp>(op))
+      given[output.getIndex()] = output;
+    if (auto give = dyn_cast<GiveOp>(op))
+      given[give.getIndex()] = give.getBuffer();
+  }
+  SmallVector<std::string> results;
+  for (auto [i, result] : llvm::enumerate(given)) {
     if (function.isNone(i))
       results.push_back("None");
     else if (result)
@@ -279,8 +276,8 @@ std::string FunctionWriter::use(Value buffer) {
   return "None";
 }
 
-std::string FunctionWriter::uses(ValueRange values) {
-  return list(llvm::map_to_vector(values, [&](Value buffer) { return use(buffer); }));
+SmallVector<std::string> FunctionWriter::useEach(ValueRange values) {
+  return llvm::map_to_vector(values, [&](Value buffer) { return use(buffer); });
 }
 
 void FunctionWriter::store(Value buffer, const std::string &source) {

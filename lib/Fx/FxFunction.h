@@ -59,7 +59,8 @@ private:
   // Buffers. One that has only been allocated has no node yet: the first step that uses it makes
   // one, or is itself the node.
   std::string use(mlir::Value buffer);
-  std::string uses(mlir::ValueRange buffers);
+  llvm::SmallVector<std::string> useEach(mlir::ValueRange buffers);
+  std::string uses(mlir::ValueRange buffers) { return list(useEach(buffers)); }
   bool isPending(mlir::Value buffer) const { return pending.count(buffer); }
   void setPending(mlir::Value buffer, llvm::StringRef name, std::string text);
   void assign(mlir::Value buffer, llvm::StringRef name, const std::string &text);

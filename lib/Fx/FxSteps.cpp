@@ -2,6 +2,7 @@
 #include "FxFunction.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -9,41 +10,32 @@ using namespace kiln::fx;
 using namespace kiln::wrapper;
 
 void FunctionWriter::writeStep(Operation &op) {
-  if (auto constant = dyn_cast<ConstantOp>(op)) {
-    writeConstant(constant);
-  } else if (auto output = dyn_cast<OutputOp>(op)) {
-    setPending(output, "out", "");
-  } else if (auto alloc = dyn_cast<AllocOp>(op)) {
-    setPending(alloc, "buf", "");
-  } else if (auto reuse = dyn_cast<ReuseOp>(op)) {
-    writeReuse(reuse);
-  } else if (auto view = dyn_cast<ViewOp>(op)) {
-    assign(view, "view", viewOf(view.getBuffer(), view.getType(), view.getOffset().getValue()));
-  } else if (auto launch = dyn_cast<LaunchOp>(op)) {
-    writeLaunch(launch, launch.getIns(), launch.getOuts());
-  } else if (auto call = dyn_cast<ExternCallOp>(op)) {
-    writeCall(call);
-  } else if (auto copy = dyn_cast<CopyOp>(op)) {
-    writeCopy(copy);
-  } else if (auto define = dyn_cast<DefineOp>(op)) {
-    writeDefine(define);
-  } else if (auto check = dyn_cast<CheckOp>(op)) {
-    line("g.check_data(" + use(check.getCondition()) + ", " + quote(check.getMessage()) + ")");
-  } else if (auto assertion = dyn_cast<AssertOp>(op)) {
-    writeAssert(assertion);
-  } else if (auto call = dyn_cast<CallOp>(op)) {
-    writeGraphCall(call);
-  } else if (auto branch = dyn_cast<IfOp>(op)) {
-    writeIf(branch);
-  } else if (auto loop = dyn_cast<WhileOp>(op)) {
-    writeWhile(loop);
-  } else if (auto loop = dyn_cast<ForOp>(op)) {
-    writeFor(loop);
-  } else if (auto comment = dyn_cast<CommentOp>(op)) {
-    line("# " + quote(comment.getText())); // on one line whatever is in it
-  }
-  // Symbols are bound at the start, and results found at the end. Frees, folds and segments leave
-  // nothing: PyTorch has memory of its own.
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case([&](ConstantOp op) { writeConstant(op); })
+      .Case([&](OutputOp op) { setPending(op, "out", ""); })
+      .Case([&](AllocOp op) { setPending(op, "buf", ""); })
+      .Case([&](ReuseOp op) { writeReuse(op); })
+      .Case([&](ViewOp op) {
+        assign(op, "view", viewOf(op.getBuffer(), op.getType(), op.getOffset().getValue()));
+      })
+      .Case([&](LaunchOp op) { writeLaunch(op, op.getIns(), op.getOuts()); })
+      .Case([&](ExternCallOp op) { writeCall(op); })
+      .Case([&](CopyOp op) { writeCopy(op); })
+      .Case([&](DefineOp op) { writeDefine(op); })
+      .Case([&](CheckOp op) {
+        line("g.check_data(" + use(op.getCondition()) + ", " + quote(op.getMessage()) + ")");
+      })
+      .Case([&](AssertOp op) { writeAssert(op); })
+      .Case([&](CallOp op) { writeGraphCall(op); })
+      .Case([&](IfOp op) { writeIf(op); })
+      .Case([&](WhileOp op) { writeWhile(op); })
+      .Case([&](ForOp op) { writeFor(op); })
+      // On one line whatever is in it.
+      .Case([&](CommentOp op) { line("# " + quote(op.getText())); })
+      // Symbols are bound at the start, and results found at the end. PyTorch has memory of its
+      // own.
+      .Case<BindOp, GiveOp, FreeOp, ReserveOp, FoldOp>([](Operation *) {})
+      .Default([&](Operation *op) { refuse(op, "the step " + op->getName().getStringRef()); });
 }
 
 void FunctionWriter::writeConstant(ConstantOp constant) {
@@ -158,9 +150,7 @@ std::string FunctionWriter::argument(Attribute attr, ArrayRef<std::string> opera
 
 /// The format that a print was taken apart from, or one that prints the same.
 void FunctionWriter::writePrint(ExternCallOp call) {
-  SmallVector<std::string> operands, arguments;
-  for (Value operand : call.getIns())
-    operands.push_back(use(operand));
+  SmallVector<std::string> operands = useEach(call.getIns()), arguments;
   std::string format;
   StringRef kinds = cast<StringAttr>(call.getArgs()[0]).getValue();
   for (Attribute piece : call.getArgs().getValue().drop_front()) {
@@ -194,9 +184,7 @@ void FunctionWriter::writeCall(ExternCallOp call) {
 /// The call, then where its results go: the projected ones, sizes of those that a library would
 /// keep with what stands for them, and buffers that the operator writes.
 void FunctionWriter::writeOperator(ExternCallOp call) {
-  SmallVector<std::string> operands;
-  for (Value operand : call.getIns())
-    operands.push_back(use(operand));
+  SmallVector<std::string> operands = useEach(call.getIns());
   OperandRange outs = call.getOuts();
   ArrayRef<int64_t> projection = call.getProjection(), sizes = call.getSizes(),
                     updates = call.getUpdates();
