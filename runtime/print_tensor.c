@@ -132,7 +132,7 @@ static void print_element(kiln_printed *text, const layout *as, const char *elem
   kiln_print_text(text, "j");
 }
 
-/* What comes before the next part, which is on the same line if there are no `newlines`. */
+/* Leads to the next part, which is on the same line if there are no `newlines`. */
 static void separate(kiln_printed *text, int newlines, int indent) {
   kiln_print_text(text, ",");
   for (int i = 0; i < newlines; ++i)

@@ -262,8 +262,8 @@ void kiln_outputs_close(kiln_model *model);
 
 /*===-- steps.c -------------------------------------------------------------===*/
 
-/* What a library of steps exports beside kiln_model_create, kiln_model_destroy and
- * kiln_last_error. No other model has any of it. */
+/* Functions that a library of steps exports beside kiln_model_create, kiln_model_destroy and
+ * kiln_last_error. No other model has any of them. */
 #define KILN_STEPS_API __attribute__((visibility("default")))
 
 /* kiln_rt_steps.hash */

@@ -1,4 +1,4 @@
-// What every generated file begins with: helpers in plain C99.
+// The beginning of every generated file: helpers in plain C99.
 #ifndef KILN_C_PRELUDE_H
 #define KILN_C_PRELUDE_H
 

@@ -107,7 +107,7 @@ BodyEmitter::Accumulators BodyEmitter::reduceVarying(ArrayRef<kernel::ReduceOp> 
   return nest(nest, loops, accumulators);
 }
 
-/// What is computed of each element.
+/// Operations for each element.
 static int64_t countOps(ArrayRef<kernel::ReduceOp> group) {
   int64_t ops = 0;
   for (kernel::ReduceOp reduce : group)

@@ -199,7 +199,7 @@ private:
     return options.input + ": " + where + ": " + text;
   }
 
-  /// What the target makes of the program. The output comes last: it is there if all is.
+  /// The target's own output. It comes last: it is there if all is.
   llvm::Error writeProgram(const ProgramWriter &writer) {
     start("write program");
     FinishedProgram finished = {*module, getModelInfo().name,

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace kiln;
 
-/// What registerDialects adds to those of this compiler.
+/// The functions that registerDialects calls beside its own.
 static std::vector<void (*)(DialectRegistry &)> &pluginDialects() {
   static std::vector<void (*)(DialectRegistry &)> dialects;
   return dialects;

@@ -10,7 +10,7 @@ func.func @formats(%x: tensor<?x2xf32, #sym.shape<[s0, 2]>>, %s: tensor<f32>) ->
   // CHECK-SAME: projection = [] impure : (tensor<?x2xf32, #sym.shape<[s0, 2]>>, tensor<f32>) -> ()
   %0 = torch.higher_order "print"(%x, %s) args = ["x is {}, {{{}}} of {n}; {s:.3f}", #sym.arg<0>, #sym.arg<1>, #sym.expr<2*s0>, #sym.arg<1>]
       {node = "print", names = ["", "", "", "n", "s"]} : (tensor<?x2xf32, #sym.shape<[s0, 2]>>, tensor<f32>) -> none
-  // What no place names is not kept.
+  // An argument that no place names is not kept.
   // CHECK-NEXT: kernel.extern "kiln" "kiln_rt_print"() args = ["s", "[] {} % None"] projection = [] impure : () -> ()
   %1 = torch.higher_order "print"(%x) args = ["{1} {{}} % {0}", unit, [], #sym.arg<0>] {node = "print_1"} : (tensor<?x2xf32, #sym.shape<[s0, 2]>>) -> none
   // In a list a tensor without dims is a tensor, and a text is in quotes.

@@ -295,7 +295,7 @@ def test_compare_with_eager():
     assert torch.equal(scale, torch.ones(2)) and "KILN_DEBUG_DIR" not in os.environ
     nans = torch.full_like(x, float("nan"))
     assert kiln.debug.compare(program, model, nans, 3, scale=scale) is None
-    # What leaves eager's values first if a parameter is another one: the last op that its kernel computes.
+    # The first to leave eager's values if a parameter is another one: the last op that its kernel computes.
     expected = {"conv.weight": "relu", "norm.bias": "relu", "first.bias": "gelu", "second.weight": "linear_1"}
     for name, node in expected.items():
         parameter = module.get_parameter(name)

@@ -115,7 +115,7 @@ def memory():
         (lambda a: _write_between(a.clone()), x),
         (lambda a: a.clone().unfold(1, 2, 3).mul_(2).sum() + a, x),
         (lambda a: _write_windows(a.clone()), x),
-        # Of columns; of elements 0, 3, 6, 8, … the places 2, 5 and 8.
+        # Columns; then places 2, 5 and 8 of the elements 0, 3, 6, 8, …
         (lambda a, s: torch.as_strided_scatter(a.t(), s, (3, 4), (2, 8), 1), x, rand(3, 4)),
         (lambda a, s: torch.as_strided_scatter(a[:3, ::3], s, (3,), (3,), 2), x, rand(3)),
     ]

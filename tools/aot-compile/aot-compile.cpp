@@ -287,7 +287,7 @@ Expected<CompileOptions> getOptions() {
       return error("--" + option->ArgStr + " is for --target=cuda");
   if (target != "cpu" && cpuTune.getNumOccurrences())
     return error("--cpu-tune is for --target=cpu");
-  // What other targets make of a program is their own affair.
+  // Other targets' output is their own affair.
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &debugPrint, std::addressof(debugFilter), &weights, &level, std::addressof(linkFiles)})
     if (!lookupTarget(target)->outputSuffix.empty() && option->getNumOccurrences())

@@ -23,7 +23,7 @@ struct SavedTensor {
   int64_t step = 0, index = 0;
   std::string time, kernel, where, role, name, dtype, file;
 
-  /// What a tensor of another run has in common with this one.
+  /// The part that a tensor of another run has in common with this one.
   std::string key() const {
     return time + '\n' + kernel + '\n' + where + '\n' + role + '\n' + std::to_string(index);
   }

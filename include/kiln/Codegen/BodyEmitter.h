@@ -81,7 +81,7 @@ struct ReductionShape {
   /// Accumulators of each lane, which hide the latency of combining.
   int64_t copies = 1;
 };
-/// What suits reductions that share a loop.
+/// The shape that suits reductions that share a loop.
 ReductionShape chooseReductionShape(llvm::ArrayRef<kernel::ReduceOp> group, const CPUInfo &target);
 
 class BodyEmitter {

@@ -62,7 +62,7 @@ struct CompileOptions {
   std::vector<std::string> linkFiles;
   /// Folder in which a model also looks for the libraries that it calls; empty: there is none.
   std::string libraryFolder;
-  /// What a run shows of its kernels.
+  /// The tensors and kernels that a run shows.
   host::DebugOptions debug;
   /// Threads; 0: one for each core.
   unsigned jobs = 0;

@@ -45,7 +45,7 @@ private:
 /// Changes with the layout of PluginInfo and with what of it means something else.
 constexpr uint32_t pluginApiVersion = 1;
 
-/// What the function `kilnGetPluginInfo` of a plug-in points to. The first member stays the first.
+/// The result of `kilnGetPluginInfo`, a plug-in's function. The first member stays the first.
 struct PluginInfo {
   uint32_t apiVersion;
   const char *kilnVersion; // of the headers that it is built with

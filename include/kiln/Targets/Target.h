@@ -47,7 +47,7 @@ public:
   /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).
   virtual bool hasDevice() const { return false; }
 
-  /// Not null if the target writes the finished program itself.
+  /// The target's own writer of finished programs, or null.
   virtual const ProgramWriter *getProgramWriter() const { return nullptr; }
 
   /// Relocatable objects with the code of the scheduled kernels of `module`, which stays as it is,
@@ -108,7 +108,7 @@ struct TargetRegistration {
   llvm::StringRef summary;
   /// Kinds of `--emit` that it has beside those that all have: "llvm", "obj" or "ptx".
   llvm::SmallVector<llvm::StringRef> emits;
-  /// Of a ProgramWriter: the suffix of its output (".c"). It has no `emits`.
+  /// The suffix of a ProgramWriter's output (".c"); it has no `emits`.
   llvm::StringRef outputSuffix = "";
   /// `options` is the text between the braces, or empty.
   std::function<llvm::Expected<std::unique_ptr<Target>>(llvm::StringRef options,

@@ -128,7 +128,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     op.erase();
   }
 
-  /// Of a node that passes have made several calls of, no single one is known to have its value.
+  /// No call is known to have the value of a node that passes have made several calls of.
   void countCalls(func::FuncOp function) {
     numCalls.clear();
     if (!function.isPrivate())
@@ -138,8 +138,8 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       });
   }
 
-  /// What is used in place of the call's results is the value of its node, unless it is an
-  /// operand's, and so is what a view of it reads in another order.
+  /// The values used in place of the call's results are those of its node, unless one is an
+  /// operand's, and so is the source of a view that reads it in another order.
   void markValues(torch::CallOp call, ArrayRef<OpOperand *> uses) {
     if (numCalls.lookup(call.getNodeAttr()) != 1)
       return;
@@ -332,7 +332,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   }
 
   SmallVector<Refusal> refusals;
-  /// Of the program's nodes; empty in nested graphs.
+  /// By node of the program; empty in nested graphs.
   llvm::DenseMap<StringAttr, unsigned> numCalls;
 };
 } // namespace

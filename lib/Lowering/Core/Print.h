@@ -1,4 +1,4 @@
-// What a program prints.
+// Prints of a program.
 #ifndef KILN_LIB_LOWERING_CORE_PRINT_H
 #define KILN_LIB_LOWERING_CORE_PRINT_H
 

@@ -150,7 +150,7 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
     return {user, read};
   }
 
-  /// Of a contract that a map reads, says why it computes no more than before.
+  /// Says why a contract that a map reads computes no more than before.
   void sayApart(ContractOp contract, const char *reason) {
     for (Operation *op : contract->getUsers()) {
       auto map = op->getParentOfType<MapOp>();

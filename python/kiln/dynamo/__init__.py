@@ -109,6 +109,6 @@ def kiln(module, example_inputs, *, options=None, mode=None):
     )(module, example_inputs)
 
 
-# Where Kiln is installed, PyTorch knows the name as an entry point and registers what that leads to itself.
+# PyTorch knows the name of an installed Kiln as an entry point, and registers it by itself.
 if "kiln" not in registry._BACKENDS:
     registry.register_backend(kiln, name="kiln")

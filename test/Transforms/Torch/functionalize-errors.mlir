@@ -72,7 +72,7 @@ func.func @resized_input(%x: tensor<4xf32> {torch.name = "x"}) -> tensor<6xf32> 
 
 // -----
 
-// Where windows overlap, the last of several values that an element gets depends on strides.
+// In windows that overlap, the last of an element's several values depends on strides.
 func.func @windows(%x: tensor<6xf32>) -> tensor<6xf32> {
   %0 = torch.call "aten.relu.default"(%x) args = [#sym.arg<0>] {node = "relu"} : (tensor<6xf32>) -> tensor<6xf32>
   %1 = torch.call "aten.unfold.default"(%0) args = [#sym.arg<0>, 0, 3, 2] {node = "unfold"} : (tensor<6xf32>) -> tensor<2x3xf32>

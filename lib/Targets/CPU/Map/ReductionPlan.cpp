@@ -8,7 +8,7 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-/// What `op`, directly in `block`, uses of the block is in `known`.
+/// All that `op`, directly in `block`, uses of the block is in `known`.
 static bool hasOperands(Operation *op, Block &block, const DenseSet<Operation *> &known) {
   WalkResult walked = op->walk([&](Operation *inner) {
     for (Value operand : inner->getOperands()) {

@@ -45,7 +45,7 @@ public:
   }
 
 private:
-  /// What is copied asynchronously has `stages` places.
+  /// Tiles that are copied asynchronously have `stages` places.
   ContractEmitter(DeviceFrame &frame, kernel::ContractOp op, ContractBlock block, int64_t stages,
                   function_ref<std::unique_ptr<ContractTile>()> makeTile)
       : ContractKernel(frame, op), block(block), stages(stages), tile(makeTile()),
@@ -156,7 +156,7 @@ private:
     return frame.gep(operand.memory, dims.operandType, offset);
   }
 
-  /// Of what threads evaluate.
+  /// Places of tiles that threads evaluate.
   static constexpr int64_t evaluatePlaces = 2;
 
   ContractBlock block;

@@ -110,7 +110,7 @@ static int64_t findColumnStep(const WarpgroupOperands &operands) {
   return operands.rhs.alongRows ? lineBytes / 2 : 8;
 }
 
-/// Whether what the blocks of a cluster share comes in boxes that can be shared out.
+/// The tiles that blocks of a cluster share come in boxes that can be shared out.
 static bool isShareable(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
   auto isShared = [](const WarpgroupOperand &operand, int64_t rows, int64_t blocks) {
     return blocks == 1 ||

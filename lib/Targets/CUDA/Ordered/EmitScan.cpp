@@ -51,7 +51,7 @@ bool cuda::isCommutative(kernel::ScanOp scan) {
                           arith::MaxUIOp, arith::MinUIOp, arith::MaximumFOp, arith::MinimumFOp>(op);
 }
 
-/// Whether threads may each combine some elements of a line.
+/// Threads may each combine some elements of a line.
 static bool mayBeShared(kernel::ScanOp scan) {
   auto isNumber = [](Type type) { return type.isIntOrFloat() || isa<ComplexType>(type); };
   return llvm::all_of(scan.getInit().front().getTerminator()->getOperandTypes(), isNumber) &&
