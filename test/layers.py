@@ -47,7 +47,7 @@ def includes():
             if source.suffix not in (".h", ".cpp"):
                 continue
             for text in re.findall(r'^#include "([^"]+)"', source.read_text(), re.MULTILINE):
-                if text.startswith(("mlir/", "llvm/", "lld/", "fmt/")):
+                if text.startswith(("mlir/", "llvm/", "lld/")):
                     continue
                 if text.startswith("kiln/"):
                     yield source, ROOT / "include" / text, text  # or generated at this place

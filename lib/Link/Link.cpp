@@ -78,7 +78,11 @@ public:
       stream.clear_error();
       return createStringError(error, "cannot write a file in memory: " + error.message());
     }
-    return "/proc/self/fd/" + std::to_string(descriptor);
+    std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+    if (access(path.c_str(), R_OK) != 0)
+      return createStringError(
+          "the linker reads files in memory through /proc, which is not mounted");
+    return path;
   }
 
 private:

@@ -12,5 +12,6 @@ written in place. Outputs are torch tensors when any input is one, numpy arrays 
 from . import debug
 from ._compile import compile  # the name that users expect
 from ._model import KilnError, Model, load
+from ._tools import get_include
 
-__all__ = ["KilnError", "Model", "compile", "debug", "load"]
+__all__ = ["KilnError", "Model", "compile", "debug", "get_include", "load"]

@@ -2,18 +2,17 @@
 
 import copy
 import os
-import pathlib
 import shutil
 import subprocess
 import tempfile
 
 from ._model import KilnError, load
+from ._tools import find_tool
 
 
 def find_compiler():
-    """Path of aot-compile: $KILN_COMPILER, the build folder of the checkout this file lies in, or the search path."""
-    built = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin" / "aot-compile"
-    for candidate in (os.environ.get("KILN_COMPILER"), built, shutil.which("aot-compile")):
+    """Path of aot-compile: $KILN_COMPILER, the package's own, that of the checkout this file lies in, or the search path."""
+    for candidate in (os.environ.get("KILN_COMPILER"), find_tool("aot-compile"), shutil.which("aot-compile")):
         if candidate and os.access(candidate, os.X_OK):
             return str(candidate)
     raise FileNotFoundError("aot-compile is neither built nor on the search path; set KILN_COMPILER")
