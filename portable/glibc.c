@@ -99,9 +99,7 @@ int mknod(const char *path, mode_t mode, dev_t device) {
 }
 
 /* LLVM adds it up for --debug-pass and the like. */
-struct mallinfo2 mallinfo2(void) {
-  return (struct mallinfo2){0};
-}
+struct mallinfo2 mallinfo2(void) { return (struct mallinfo2){0}; }
 
 /* For names of temporary files and for seeds of hashes; up to 256 bytes come at once. */
 void arc4random_buf(void *buffer, size_t bytes) {
