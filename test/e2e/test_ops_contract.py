@@ -36,6 +36,50 @@ def test_linear(check_calls, m, n, k):
     check_calls(lambda x: (linear(x), plain(x), F.relu(linear(x)), F.gelu(plain(x) + 1)), some(m, k), modules=[linear, plain], **CLOSE)
 
 
+# Weights that are inputs lie along the sum: for few rows it is the sums that are turned, for one column too.
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32])
+def test_weights_as_inputs(check_calls, dtype):
+    def matrix(rows, columns, seed=0):
+        return some(rows, columns, seed=seed).mul(9 if dtype == torch.int32 else 1).to(dtype)
+
+    bias = dtype == torch.float32
+    cases = [(matrix(m, k), matrix(n, k, seed=1)) for m in (1, 2, 5, 9) for n, k in ((1, 40), (3, 0), (17, 1), (37, 70), (64, 96))]
+    cases += [(matrix(2, 80)[:, ::2], matrix(9, 80, seed=1)[:, ::2]), (matrix(3, 50), matrix(18, 60, seed=1)[::2, 5:55])]
+    cases += [(matrix(40, 3).t(), matrix(11, 40, seed=1)), (matrix(4, 3000), matrix(33, 3000, seed=1))] if bias else []
+    tolerances = dict(rtol=2e-2, atol=2e-2) if dtype.itemsize == 2 else CLOSE
+
+    def function(x, w):
+        return F.gelu(F.linear(x, w, w[:, :1].sum(1))) + 1 if bias else x @ w.t()
+
+    check_calls(function, *cases, **tolerances)
+
+
+def test_weights_as_inputs_extremes(check_calls):
+    """Steps beyond the end of a sum are none: they do not make a NaN of an infinity."""
+    x, w = some(3, 37), some(20, 37, seed=1)
+    x[0, 36], x[1, 0], w[4, 36], w[5, 2], w[6] = math.inf, math.nan, -math.inf, math.inf, 0
+    check_calls(lambda x, w: (F.linear(x, w), F.linear(x[:1], w), F.linear(x.relu(), 1 / w), w @ x[0], w.mv(x[2])), (x, w), **CLOSE)
+
+
+@pytest.mark.parametrize("k", [64, 37])
+def test_weights_as_inputs_of_any_rows(compile_and_compare, k):
+    class Products(torch.nn.Module):
+        def forward(self, x, w, v):
+            return F.relu(F.linear(x, w)), torch.softmax(x, -1) @ w.t() + 1, F.linear(x[:2], v)
+
+    def inputs(rows, columns):
+        return some(rows, k), some(29, k, seed=1), some(columns, k, seed=2)
+
+    rows, columns = torch.export.Dim("rows", min=2, max=500), torch.export.Dim("columns", max=100)
+    compile_and_compare(
+        Products(),
+        inputs(3, 4),
+        ({0: rows}, None, {0: columns}),
+        more_inputs=[inputs(2, 1), inputs(4, 16), inputs(7, 33), inputs(130, 2)],
+        **CLOSE,
+    )
+
+
 def test_transposed_operands(check_calls):
     a, b = some(9, 21), some(21, 18, seed=1)
     check_calls(lambda a, b: a @ b, (a, b), (a.t().contiguous().t(), b), (a, b.t().contiguous().t()), **CLOSE)

@@ -87,8 +87,8 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t vectors, int64_t lanes, int64_t blockRows,
                                    int64_t blockColumns, int64_t blockSums, LeftOperand lhs,
                                    EpiloguePlace, bool, PrefetchCache, int64_t tileAxes,
-                                   int64_t blockAxes, int64_t lhsPadding, bool turnRhs,
-                                   int64_t unroll) {
+                                   int64_t blockAxes, int64_t lhsPadding, Turn turn,
+                                   int64_t tileSums, int64_t unroll) {
   constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
@@ -107,10 +107,17 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (lhsPadding < 0 || lhsPadding > (lhs == LeftOperand::Matrix ? maxPadding : 0)) // C5
     return emitError() << "lhs_padding is " << lhsPadding << ", expected up to " << maxPadding
                        << " for lhs = matrix, otherwise 0";
-  if (turnRhs && lanes == 1) // C6
-    return emitError() << "turn_rhs with one lane, which leaves nothing to turn";
+  if (turn != Turn::None && lanes == 1) // C6
+    return emitError() << "turn = " << stringifyTurn(turn)
+                       << " with one lane, which leaves nothing to turn";
+  if (turn == Turn::Sums && vectors != 1) // C6
+    return emitError() << "turn = sums with " << vectors << " vectors of columns, expected one";
   if (unroll > maxUnroll) // C7
     return emitError() << "unroll is " << unroll << ", expected up to " << maxUnroll;
+  if (turn == Turn::Sums ? tileSums < tileRows || tileSums > maxTileVectors : tileSums != 0) // C8
+    return emitError() << "tile_sums is " << tileSums << ", expected at least the " << tileRows
+                       << " rows of a tile and up to " << maxTileVectors
+                       << " for turn = sums, otherwise 0";
   return success();
 }
 

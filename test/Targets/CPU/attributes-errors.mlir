@@ -75,13 +75,28 @@
 
 // -----
 
-// expected-error@+1 {{turn_rhs with one lane, which leaves nothing to turn}}
-#contract_c6 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 1, block_rows = 12, block_columns = 32, block_sums = 1, turn_rhs = true>
+// expected-error@+1 {{turn = rhs with one lane, which leaves nothing to turn}}
+#contract_c6 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 1, block_rows = 12, block_columns = 32, block_sums = 1, turn = rhs>
+
+// -----
+
+// expected-error@+1 {{turn = sums with 2 vectors of columns, expected one}}
+#contract_c6_columns = #cpu.contract<tile_rows = 4, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, turn = sums, tile_sums = 16>
 
 // -----
 
 // expected-error@+1 {{unroll is 65, expected up to 64}}
 #contract_c7 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, unroll = 65>
+
+// -----
+
+// expected-error@+1 {{tile_sums is 3, expected at least the 4 rows of a tile and up to 512 for turn = sums, otherwise 0}}
+#contract_c8 = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, turn = sums, tile_sums = 3>
+
+// -----
+
+// expected-error@+1 {{tile_sums is 16, expected at least the 4 rows of a tile and up to 512 for turn = sums, otherwise 0}}
+#contract_c8_unturned = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, tile_sums = 16>
 
 // -----
 

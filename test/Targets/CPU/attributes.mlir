@@ -7,7 +7,7 @@ func.func private @map() attributes {map = [#cpu.map<>, #cpu.map<vector = [1, 2]
 // CHECK: plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768>
 // CHECK-SAME: whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = l1, tile_axes = 2, block_axes = 3, unroll = 1>
 func.func private @contract() attributes {
-  plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, lhs = direct, epilogue = registers, share_tiles = false, prefetch = none, tile_axes = 1, block_axes = 1, lhs_padding = 0, turn_rhs = false, unroll = 12>,
+  plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, lhs = direct, epilogue = registers, share_tiles = false, prefetch = none, tile_axes = 1, block_axes = 1, lhs_padding = 0, turn = none, tile_sums = 0, unroll = 12>,
   whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = l1, tile_axes = 2, block_axes = 3, unroll = 1>}
 
 // CHECK: by_query = #cpu.attention_by_query<lanes = 16, block_keys = 512>

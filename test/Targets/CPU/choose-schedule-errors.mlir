@@ -167,7 +167,24 @@ kernel.func @axes_of_a_block(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> 
 
 // -----
 
-kernel.func @packed_and_turned(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, turn_rhs = true>} {
+kernel.func @not_along_the_sum(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, turn = sums, tile_sums = 16>} {
+  // expected-error @below {{the left operand does not lie along the sum}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
+kernel.func @packed_and_turned(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, turn = rhs>} {
   // expected-error @below {{the right operand is packed, and need not be turned}}
   %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32

@@ -202,7 +202,7 @@ kernel.func @both_computed(%x: tensor<128x4096xbf16>, %w: tensor<4096x4096xi8>) 
 
 // Tiles have two rows of the images, which are short; the weights are read as they lie and turned.
 // CHECK-LABEL: kernel.func @short_rows
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 56, block_columns = 32, block_sums = 144, tile_axes = 2, block_axes = 2, turn_rhs = true>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 56, block_columns = 32, block_sums = 144, tile_axes = 2, block_axes = 2, turn = rhs>
 kernel.func @short_rows(%x: tensor<8x9x9x16xf32>, %w: tensor<32x144xf32>) -> tensor<8x7x7x32xf32> {
   %y = kernel.contract batch [] m [8, 7, 7] n [32] k [3, 3, 16] lhs {
     %a = kernel.read %x (d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d4, d2 + d5, d6) : tensor<8x9x9x16xf32> -> f32
@@ -215,6 +215,82 @@ kernel.func @short_rows(%x: tensor<8x9x9x16xf32>, %w: tensor<32x144xf32>) -> ten
     kernel.yield %s : f32
   } : tensor<8x7x7x32xf32>
   kernel.return %y : tensor<8x7x7x32xf32>
+}
+
+// -----
+
+// One row reads the weights once, along the sum, and turns the sums.
+// CHECK-LABEL: kernel.func @one_row
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 1, lanes = 16, block_rows = 1, block_columns = 512, block_sums = 784, turn = sums, tile_sums = 8>
+kernel.func @one_row(%x: tensor<1x784xf32>, %w: tensor<512x784xf32>) -> tensor<1x512xf32> {
+  %y = kernel.contract batch [] m [1] n [512] k [784] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x784xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<512x784xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<1x512xf32>
+  kernel.return %y : tensor<1x512xf32>
+}
+
+// -----
+
+// With several tiles of rows, a block of the sum stays in level 1 cache.
+// CHECK-LABEL: kernel.func @few_rows
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 512, block_sums = 400, epilogue = memory, turn = sums, tile_sums = 16>
+kernel.func @few_rows(%x: tensor<8x784xf32>, %w: tensor<512x784xf32>) -> tensor<8x512xf32> {
+  %y = kernel.contract batch [] m [8] n [512] k [784] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x784xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<512x784xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<8x512xf32>
+  kernel.return %y : tensor<8x512xf32>
+}
+
+// -----
+
+// For many rows the weights are turned: that is done once for all of them.
+// CHECK-LABEL: kernel.func @many_rows
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 784, turn = rhs>
+kernel.func @many_rows(%x: tensor<128x784xf32>, %w: tensor<512x784xf32>) -> tensor<128x512xf32> {
+  %y = kernel.contract batch [] m [128] n [512] k [784] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x784xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<512x784xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<128x512xf32>
+  kernel.return %y : tensor<128x512xf32>
+}
+
+// -----
+
+// A single column: the rows are many, and lanes lie along the sum.
+// CHECK-LABEL: kernel.func @one_column
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 8, vectors = 1, lanes = 16, block_rows = 64, block_columns = 16, block_sums = 784, turn = sums, tile_sums = 8>
+kernel.func @one_column(%x: tensor<64x784xf32>, %w: tensor<1x784xf32>) -> tensor<64x1xf32> {
+  %y = kernel.contract batch [] m [64] n [1] k [784] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x784xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<1x784xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<64x1xf32>
+  kernel.return %y : tensor<64x1xf32>
 }
 
 // -----

@@ -11,3 +11,19 @@ kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
   } : tensor<8x768xf32>
   kernel.return %y : tensor<8x768xf32>
 }
+
+// CHECK: cpu-choose-schedule | Function=few_rows
+// CHECK-SAME: Reason="worth 1 tasks; a vector of the right operand takes {{[0-9.]+}} cycles to turn and multiply, {{[0-9.]+}} if sums are turned"
+kernel.func @few_rows(%x: tensor<2x768xf32>, %w: tensor<512x768xf32>) -> tensor<2x512xf32> {
+  %y = kernel.contract batch [] m [2] n [512] k [768] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x768xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<512x768xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<2x512xf32>
+  kernel.return %y : tensor<2x512xf32>
+}

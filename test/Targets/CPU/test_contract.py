@@ -146,12 +146,34 @@ def test_schedules(run, tile, lanes, block, others, form):
     if form == "packed":
         others = {**others, "prefetch": "l1" if lanes == 16 else "l2"}
     elif lanes == 8 or (lanes > 1 and form == "rows"):
-        others = {**others, "turn_rhs": "true"}
+        others = {**others, "turn": "rhs"}
     schedule = cut(tile, lanes, block, **others)
     data = {"packed": pack(w, panel), "rows": w, "columns": w.T}[form]
     text = linear(m, n, k, panel if form == "packed" else None, schedule, transposed=form == "columns")
     for threads in (1, 2):
         check(run(text, [x, data], threads=threads), x @ w.T)
+
+
+# Sums that are turned: lanes of every instruction set, groups of one column to all of a panel, rows and columns that nothing
+# divides, a cut sum, a copied left operand, and sums that are shorter than a vector, or empty.
+@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (1, 83, 100), (4, 16, 64), (7, 3, 33), (29, 83, 100), (3, 1, 500), (2, 5, 0)])
+@pytest.mark.parametrize(
+    "rows,sums,lanes,block,others",
+    [
+        (4, 16, 16, (8, 32, 1000), {}),
+        (1, 16, 16, (1000, 16, 1000), {}),
+        (3, 12, 8, (6, 64, 1000), {}),
+        (2, 2, 4, (2, 1000, 1000), {"epilogue": "memory"}),
+        (2, 5, 2, (4, 10, 48), {"epilogue": "memory"}),
+        (4, 4, 16, (8, 48, 40), {"epilogue": "memory", "lhs": "matrix", "lhs_padding": 3}),
+    ],
+)
+def test_turned_sums(run, m, n, k, rows, sums, lanes, block, others):
+    rng = np.random.default_rng(11)
+    x, w = random(rng, m, k), random(rng, n, k)
+    schedule = cut((rows, lanes), lanes, block, **others, turn="sums", tile_sums=sums)
+    for threads in (1, 2):
+        check(run(linear(m, n, k, schedule=schedule), [x, w], threads=threads), x @ w.T)
 
 
 GELU = """%h = arith.constant 0.5 : f32

@@ -129,6 +129,8 @@ def CPU_LeftOperand : CPU_Enum<"LeftOperand", "how a contract reads its left ope
                                ["direct", "window", "matrix"]>;
 def CPU_EpiloguePlace : CPU_Enum<"EpiloguePlace", "where a contract's sums are when it ends",
                                  ["registers", "memory"]>;
+def CPU_Turn : CPU_Enum<"Turn", "what a contract turns whose right operand lies along the sum",
+                        ["none", "rhs", "sums"]>;
 def CPU_PrefetchCache : CPU_Enum<"PrefetchCache", "the cache that a contract fetches ahead into",
                                  ["none", "l1", "l2"]>;
 
@@ -149,7 +151,11 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     - `lhs`: `direct` reads the left operand where it is, `window` copies what a convolution's windows slide
       over to the task's memory, `matrix` copies its rows.
     - `lhs_padding`: elements between the rows of a `matrix`, on top of whole vectors.
-    - `turn_rhs`: a right operand that is not packed is read along the sum, and turned in registers.
+    - `turn`: the way to read a right operand that is not packed, and lies in memory along the sum. `rhs`: vectors of it
+      are turned in registers, and a panel copied to the task's memory. `sums`: products are summed up along
+      the lanes, and the sums turned in the end; nothing is copied.
+    - `tile_sums`: with `turn = sums`, the most vectors of sums in registers: all rows of a tile, times as many
+      columns of the panel as that allows.
     - `epilogue`: it is computed on `registers`, or on sums in `memory`.
     - `share_tiles`: tiles of all heights run through the same code.
     - `prefetch`: the next panel of the right operand is fetched into this cache while one is at work.
@@ -157,7 +163,9 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
 
     Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
     most 512 vectors. (C4) `tile_axes` is 1 or 2, `block_axes` the same or one more. (C5) `lhs_padding` is up to
-    4096, and 0 but for a `matrix`. (C6) Only what has lanes is turned. (C7) `unroll` is at most 64.
+    4096, and 0 but for a `matrix`. (C6) Only what has lanes is turned, and sums are in one vector of columns.
+    (C7) `unroll` is at most 64. (C8) `tile_sums` is at least `tile_rows` and at most 512 with `turn = sums`,
+    otherwise 0.
   }];
   let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
                         "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
@@ -168,7 +176,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
                         DefaultValuedParameter<"int64_t", "1">:$tile_axes,
                         DefaultValuedParameter<"int64_t", "1">:$block_axes,
                         DefaultValuedParameter<"int64_t", "0">:$lhs_padding,
-                        DefaultValuedParameter<"bool", "false">:$turn_rhs,
+                        DefaultValuedParameter<"Turn", "Turn::None">:$turn,
+                        DefaultValuedParameter<"int64_t", "0">:$tile_sums,
                         DefaultValuedParameter<"int64_t", "12">:$unroll);
   let assemblyFormat = "`<` struct(params) `>`";
 }

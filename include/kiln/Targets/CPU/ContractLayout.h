@@ -15,7 +15,8 @@
 // Columns. All n dims as one. In a depthwise convolution, which has one n, they are the last batch
 // dim, and the left operand has an element for each of them too (kernel::columnsAreBatch).
 //
-// Right operand. Packed in panels (`panel` on the op), or evaluated panel by panel into scratch.
+// Right operand. Packed in panels (`panel` on the op), or evaluated panel by panel into scratch. One
+// that lies along the sum may also be read as it is: the sums are turned then (Turn::Sums).
 //
 // Rows. After collapsing, the row axes are e.g. [image, oh, ow], or one. A tile is `size` steps of
 // the tiled axis times the whole of the axis inside it, if that is short (7x7 images). The tiled
@@ -101,8 +102,10 @@ struct ContractLayout {
   bool tilesShareCode = false;
   /// The next panel is fetched into this cache while one is at work.
   PrefetchCache prefetch = PrefetchCache::None;
-  /// The right operand is staged along the sum.
-  bool turnsRhs = false;
+  /// What is turned of a right operand that lies along the sum.
+  Turn turn = Turn::None;
+  /// The most vectors of sums of a tile, if these are turned.
+  int64_t tileSums = 0;
   /// Steps of the sum that are written out, at most.
   int64_t unroll = 1;
 
@@ -117,6 +120,8 @@ struct ContractLayout {
     return kernel::ContractOp(op).getNumBatch() - (depthwise ? 1 : 0);
   }
   int64_t panel() const { return lanes * vectors; }
+  /// Lanes of what is stored: one column is no vector, even if its sum is in lanes.
+  int64_t columnLanes() const { return columns.extent.isConstant(1) ? 1 : lanes; }
   sym::Expr numPanels() const { return columns.extent.ceilDiv(panel()); }
   sym::Expr numTiles() const;
   int64_t maxTileSize() const;
@@ -153,6 +158,12 @@ struct ContractLayout {
 
   /// Does what `schedule` says, limited to what there is.
   void apply(ContractAttr schedule);
+
+  /// Columns whose sums a tile of `rows` rows keeps at the same time, of `count` in its panel: a
+  /// power of two.
+  int64_t turnedColumns(int64_t rows, int64_t count) const;
+  /// The left operand can be read in vectors along the sum.
+  bool lhsLiesAlongSum() const;
 
   bool isStaged() const { return lhs != LeftOperand::Direct; }
   /// The copy holds one block of the sum at a time.

@@ -366,6 +366,12 @@ void ContractLayout::setTile(int64_t maxRows, int64_t tileAxes, int64_t blockAxe
       runs.push_back({size + 1, 0, larger, 0});
     if (size != 0)
       runs.push_back({size, (size + 1) * larger, tiles - larger, larger});
+  } else if (turn == Turn::Sums) {
+    // Single rows after the last whole tile: they cost little more than the reading of the operand.
+    sym::Expr whole = extent.floorDiv(limit);
+    runs.push_back({limit, 0, whole, 0});
+    if (limit != 1)
+      runs.push_back({1, whole * limit, extent - whole * limit, whole});
   } else {
     sym::Expr tiles = extent.ceilDiv(limit), whole = sym::Expr::max(tiles - 2, 0);
     sym::Expr left = extent - whole * limit, last = tiles - whole;
@@ -457,6 +463,20 @@ SmallVector<sym::Expr> ContractLayout::gridSizes() const {
   return sizes;
 }
 
+//===-- Turned sums --------------------------------------------------------------------------===//
+
+int64_t ContractLayout::turnedColumns(int64_t rows, int64_t count) const {
+  auto most = static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(tileSums / rows)));
+  auto needed = static_cast<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(count)));
+  return std::clamp<int64_t>(std::min(most, needed), 1, lanes);
+}
+
+bool ContractLayout::lhsLiesAlongSum() const {
+  return lhs == LeftOperand::Matrix ||
+         (lhs == LeftOperand::Direct &&
+          (sums.back().lhsStride.isConstant(1) || sums.back().extent.isConstant(1)));
+}
+
 //===-- Scratch memory -----------------------------------------------------------------------===//
 
 sym::Expr ContractLayout::sumInner() const {
@@ -496,6 +516,9 @@ int64_t ContractLayout::lhsScratchBytes() const {
 int64_t ContractLayout::rhsScratchBytes() const {
   if (packed)
     return 0;
+  // The sums of a tile, before they are turned: fewer rows have no more.
+  if (turn == Turn::Sums)
+    return alignToLine(maxTileRows() * lanes * lanes * bytesOf(sumType));
   // Written in squares of `lanes` rows.
   int64_t sums = llvm::alignTo(blockSums * *sumInner().constant(), lanes);
   return alignToLine(sums * panel() * bytesOf(rhsType));
@@ -512,6 +535,8 @@ int64_t ContractLayout::sumScratchBytes() const {
 void ContractLayout::apply(ContractAttr schedule) {
   lanes = schedule.getLanes();
   vectors = schedule.getVectors();
+  turn = schedule.getTurn();
+  tileSums = schedule.getTileSums();
   setTile(schedule.getTileRows(), schedule.getTileAxes(), schedule.getBlockAxes());
   int64_t unitRows = blockAxis == tileAxis ? maxTileRows() : 1;
   if (blockAxis != tileAxis)
@@ -529,7 +554,6 @@ void ContractLayout::apply(ContractAttr schedule) {
   epilogueInMemory = schedule.getEpilogue() == EpiloguePlace::Memory;
   tilesShareCode = schedule.getShareTiles();
   prefetch = schedule.getPrefetch();
-  turnsRhs = schedule.getTurnRhs();
   unroll = schedule.getUnroll();
 }
 
@@ -548,8 +572,10 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
       !kernel::getAssumptions(&op.getLhs())
            .isMultipleOf(layout->columns.extent, schedule.getLanes()))
     return refuse("the columns are no multiple of the lanes");
-  if (layout->packed && schedule.getTurnRhs())
+  if (layout->packed && schedule.getTurn() != Turn::None)
     return refuse("the right operand is packed, and need not be turned");
+  if (schedule.getTurn() == Turn::Sums && (layout->depthwise || !layout->lhsLiesAlongSum()))
+    return refuse("the left operand does not lie along the sum");
   unsigned axes = layout->numBlockAxes();
   if (schedule.getTileAxes() > axes || schedule.getBlockAxes() > axes)
     return refuse("tiles and blocks can lie on " + Twine(axes) + " axes of rows");

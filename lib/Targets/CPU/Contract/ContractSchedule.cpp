@@ -114,14 +114,6 @@ static int64_t choosePadding(const ContractLayout &layout, int64_t bytes, const 
   return areInSameSets ? target.cacheLine / bytes : 0;
 }
 
-/// The right operand is read as it lies in memory.
-static bool isRhsTurned(const ContractLayout &layout) {
-  kernel::ContractOp op = layout.op;
-  unsigned lastK = op.getExtents().size() - 1, lastN = lastK - op.getNumK();
-  return !layout.packed && layout.lanes != 1 && op.getNumK() != 0 && op.getNumN() != 0 &&
-         walksAlong(op.getRhs(), lastK, lastN);
-}
-
 /// The sum is cut when a panel of the right operand, which every tile of rows reads again, or the
 /// rows of one tile in scratch would not leave room for anything else in level 2 cache.
 static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k, int64_t bytes,
@@ -142,6 +134,102 @@ static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k
   return blockSum;
 }
 
+//===-- Right operands that lie along the sum -------------------------------------------------===//
+
+static bool liesAlongSum(const ContractLayout &layout) {
+  kernel::ContractOp op = layout.op;
+  unsigned end = op.getExtents().size(), firstK = end - op.getNumK();
+  return !layout.packed && !layout.depthwise && op.getNumK() != 0 &&
+         walksAlong(op.getRhs(), end - 1, op.getNumN() != 0 ? firstK - 1 : end);
+}
+
+namespace {
+/// How a right operand that lies along the sum is read, and the estimated cycles of a vector of it,
+/// with all that is computed of it; negative: it cannot be read so.
+struct TurnChoice {
+  Turn turn = Turn::None;
+  double rhsCycles = -1, sumsCycles = -1;
+};
+} // namespace
+
+/// The most rows and sums of a tile whose sums are turned: as many as hide the latency of an FMA,
+/// and two operands that are read for each FMA are too many.
+static void chooseTurnedTile(ContractLayout &layout, int64_t n, const CPUInfo &target) {
+  constexpr int64_t mostRows = 8, mostSums = 16, others = 4;
+  int64_t sums = std::min(mostSums, target.vectorRegisters - others);
+  auto columns =
+      static_cast<int64_t>(llvm::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+  columns = std::min<int64_t>(columns, 4);
+  layout.turn = Turn::Sums;
+  layout.lanes = target.lanes(layout.sumType);
+  layout.vectors = 1;
+  chooseTile(layout, std::min(sums / columns, mostRows), target);
+  chooseTile(layout, layout.maxTileRows(), target);
+  layout.tileSums = std::max(layout.maxTileRows() * columns, target.fmaUnits * target.fmaLatency);
+}
+
+/// A block of what tiles share stays in level 1 cache.
+static int64_t chooseTurnedBlock(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                                 int64_t bytes, const CPUInfo &target) {
+  int64_t rows = layout.maxTileRows();
+  int64_t shared = m > rows ? rows + std::min(layout.panel(), n) : 2 * rows;
+  int64_t most = std::max<int64_t>(target.l1Bytes / (shared * bytes), 8 * layout.lanes);
+  if (!layout.sums.front().extent.isConstant())
+    return most;
+  int64_t block = llvm::divideCeilSigned(k, llvm::divideCeilSigned(k, most));
+  return layout.sums.size() == 1 ? llvm::alignTo(block, layout.lanes) : block;
+}
+
+/// Columns that are a page apart share a few sets of level 1 cache, and leave it before the next
+/// tile.
+static bool areColumnsInSameSets(const ContractLayout &layout, int64_t k) {
+  constexpr int64_t page = 4096;
+  return k * layout.rhsType.getIntOrFloatBitWidth() / 8 % page == 0;
+}
+
+static TurnChoice chooseTurn(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                             int64_t bytes, const CPUInfo &target) {
+  TurnChoice choice;
+  if (!liesAlongSum(layout))
+    return choice;
+  auto rows = static_cast<double>(m), fmaUnits = static_cast<double>(target.fmaUnits);
+  auto opRate = static_cast<double>(target.opRate);
+  int64_t lanes = target.lanes(layout.sumType);
+  if (layout.lanes != 1) {
+    choice.turn = Turn::Rhs;
+    // A shuffle in each step, one a cycle; a load and a store.
+    choice.rhsCycles = llvm::Log2_64(lanes) + 2 / opRate + rows / fmaUnits;
+  }
+  if (lanes <= 1 || layout.lhs == LeftOperand::Window)
+    return choice;
+  ContractLayout turned = layout;
+  chooseTurnedTile(turned, n, target);
+  // Elements of the left operand that are copied for each vector of the right one.
+  double copied = 0;
+  int64_t inner = k;
+  if (turned.lhsLiesAlongSum())
+    inner = estimate({turned.sums.back().extent});
+  else
+    copied = rows * static_cast<double>(lanes) / static_cast<double>(n);
+  auto tile = static_cast<double>(turned.maxTileRows());
+  auto columns = static_cast<double>(turned.turnedColumns(turned.maxTileRows(), n));
+  double product = std::max({tile / fmaUnits, (tile + columns) / columns / opRate,
+                             static_cast<double>(target.fmaLatency) / columns});
+  if (m > turned.maxTileRows() && areColumnsInSameSets(turned, k))
+    product *= 1.3;
+  // Two shuffles and a sum for each column but the last.
+  double turns = 3 * static_cast<double>(lanes - 1) / opRate * tile;
+  auto block = static_cast<double>(chooseTurnedBlock(turned, m, n, k, bytes, target));
+  auto whole = static_cast<double>(llvm::alignTo(inner, lanes)) / static_cast<double>(inner);
+  choice.sumsCycles = std::ceil(rows / tile) * (product * whole + turns / block) +
+                      copied * static_cast<double>(target.elementCost);
+  if (choice.rhsCycles < 0 || choice.sumsCycles < choice.rhsCycles)
+    choice.turn = Turn::Sums;
+  return choice;
+}
+
+//===-- The schedule -------------------------------------------------------------------------===//
+
 static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractOp op = layout.op;
   int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
@@ -152,11 +240,19 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t bytes = std::max<int64_t>(layout.lhsType.getIntOrFloatBitWidth() / 8, 1);
 
   kernel::ContractTarget shape{layout.lanes, target.vectorRegisters};
-  layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
-                                 : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
-  chooseTile(layout, chooseRows(layout, target), target);
-  chooseTile(layout, layout.maxTileRows(),
-             target); // one step of two axes is a tile of the inner one
+  TurnChoice turn = chooseTurn(layout, m, n, k, bytes, target);
+  layout.turn = turn.turn;
+  if (turn.turn == Turn::Sums) {
+    if (!layout.lhsLiesAlongSum())
+      layout = *ContractLayout::get(op, target, LeftOperand::Matrix);
+    chooseTurnedTile(layout, n, target);
+  } else {
+    layout.vectors = layout.packed ? *op.getPanel() / layout.lanes
+                                   : kernel::chooseContractPanel(m, n, shape) / layout.lanes;
+    chooseTile(layout, chooseRows(layout, target), target);
+    chooseTile(layout, layout.maxTileRows(),
+               target); // one step of two axes is a tile of the inner one
+  }
 
   int64_t outer = batch;
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
@@ -170,6 +266,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t panels = std::max<int64_t>(codegen::estimate(layout.numPanels()), 1);
   int64_t cache = target.l2Bytes / 2;
   int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache, target);
+  if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
+    blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));
 
   int64_t rowBlocks = 1, columnBlocks = 1;
   if (layout.isStaged()) {
@@ -214,7 +312,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
                           int64_t padding) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
                              blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
-                             tileAxes, blockAxes, padding, isRhsTurned(layout), target.unroll);
+                             tileAxes, blockAxes, padding, layout.turn, layout.tileSums,
+                             target.unroll);
   };
   // The rest follows from the tiles that there are.
   layout.apply(makeSchedule(EpiloguePlace::Registers, false, PrefetchCache::None, 0));
@@ -224,6 +323,10 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
                                choosePadding(layout, bytes, target))};
   plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);
+  if (turn.rhsCycles >= 0 && turn.sumsCycles >= 0)
+    plan.reason += llvm::formatv("; a vector of the right operand takes {0:f1} cycles to turn and "
+                                 "multiply, {1:f1} if sums are turned",
+                                 turn.rhsCycles, turn.sumsCycles);
   return plan;
 }
 

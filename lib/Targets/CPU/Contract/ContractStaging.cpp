@@ -357,7 +357,7 @@ void cpu::emitRhsStage(KernelFrame &frame, const ContractLayout &layout, const C
   PanelSource source{body,
                      bindColumn,
                      bindSum,
-                     layout.turnsRhs,
+                     layout.turn == Turn::Rhs,
                      layout.columns.extent,
                      frame.assumptions.simplify(task.numSums * inner),
                      layout.blockSums * *inner.constant()};

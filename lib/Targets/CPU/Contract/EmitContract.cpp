@@ -3,7 +3,7 @@
 //   for block of the sum                      usually one
 //     stage the left operand                  if it cannot be read as it is
 //     for panel of columns
-//       stage the panel                       if it has not been packed
+//       stage the panel                       if it has not been packed, and is not read as it is
 //       for tile of rows
 //         microkernel
 //         epilogue, store
@@ -11,6 +11,7 @@
 // The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
 // of a panel is at work, the i-th part of the next panel is fetched.
 #include "CPU/Contract/ContractStaging.h"
+#include "CPU/Contract/TurnedSums.h"
 #include "CPU/Contract/VariableTile.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -168,7 +169,7 @@ private:
                          (panel * layout.sumExtent() + task.firstSum * inner) * width;
       rhs =
           frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
-    } else {
+    } else if (layout.turn != Turn::Sums) {
       rhs = scratchAt(layout.rhsScratchOffset());
       emitRhsStage(frame, layout, task, panel, vectors, rhs);
     }
@@ -260,7 +261,7 @@ private:
     shape.rhsType = layout.rhsType;
     shape.sumType = layout.sumType;
     shape.vectors = vectors;
-    shape.lanes = layout.lanes;
+    shape.lanes = layout.columnLanes();
     shape.lhsHasColumns = layout.depthwise;
     shape.unroll = layout.unroll;
     const ContractAxis &axis = layout.rows[layout.tileAxis];
@@ -309,7 +310,9 @@ private:
       SmallVector<Value> init;
       if (isLastSumBlock)
         init = loadSums(frame, shape, sumBase, layout.panel());
-      SmallVector<Value> sums = emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
+      SmallVector<Value> sums = layout.turn == Turn::Sums
+                                    ? emitTurned(panel, shape, lhs, init)
+                                    : emitMicrokernel(frame, shape, lhs, rhs, init, prefetch);
       if (!inMemory)
         return emitEpilogueOnRegisters(panel, vectors, tile, sums);
       storeSums(frame, shape, sums, sumBase, layout.panel());
@@ -320,6 +323,15 @@ private:
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
     emitEpilogueInMemory(panel, vectors, tile, sumBase);
+  }
+
+  SmallVector<Value> emitTurned(sym::Expr panel, const MicrokernelShape &shape, Value lhs,
+                                ValueRange init) {
+    SmallVector<Value> sums = emitTurnedSums(frame, layout, task, panel, lhs, shape.rowOffsets);
+    for (auto [sum, before] : llvm::zip(sums, init)) // none if the sum is not cut
+      sum = isa<FloatType>(layout.sumType) ? arith::AddFOp::create(b, loc, before, sum).getResult()
+                                           : arith::AddIOp::create(b, loc, before, sum).getResult();
+    return sums;
   }
 
   //===-- Prefetches -------------------------------------------------------------------------===//
@@ -361,7 +373,8 @@ private:
   //===-- Sums in memory ---------------------------------------------------------------------===//
 
   Type vectorType() {
-    return layout.lanes == 1 ? layout.sumType : VectorType::get(layout.lanes, layout.sumType);
+    int64_t lanes = layout.columnLanes();
+    return lanes == 1 ? layout.sumType : VectorType::get(lanes, layout.sumType);
   }
 
   /// The address of a tile's sums: with a cut sum, all of the task's are kept, panel by panel.
@@ -385,8 +398,9 @@ private:
   /// Binds the columns of vector `v` of a panel.
   void bindColumns(sym::Expr panel, int64_t v) {
     sym::Expr first = panel * layout.panel() + v * layout.lanes;
-    Value mask = emitTailMask(frame, first, layout.columns.extent, layout.lanes);
-    column = first + epilogue.setLanes(layout.lanes, mask);
+    int64_t lanes = layout.columnLanes();
+    Value mask = emitTailMask(frame, first, layout.columns.extent, lanes);
+    column = first + epilogue.setLanes(lanes, mask);
     layout.columns.bind(epilogue, column);
     if (layout.depthwise) // One n.
       for (unsigned i = 0; i < op.getNumN(); ++i)
