@@ -112,12 +112,11 @@ private:
                                  sym::Expr offset, ValueRange sums) {
     extent = frame.assumptions.simplify(extent);
     sym::Expr whole = frame.assumptions.simplify(extent.floorDiv(lanes) * lanes);
-    SmallVector<Value> result =
-        frame.emitLoop(frame.constant(0), frame.emit(whole), lanes, sums,
-                       [&](Value iv, ValueRange now) {
-                         sym::Expr step = frame.addSteppedVariable(iv, lanes, whole);
-                         return emitStep(axis, first, step, offset, Value(), now);
-                       });
+    SmallVector<Value> result = frame.emitLoop(
+        frame.constant(0), frame.emit(whole), lanes, sums, [&](Value iv, ValueRange now) {
+          sym::Expr step = frame.addSteppedVariable(iv, lanes, whole);
+          return emitStep(axis, first, step, offset, Value(), now);
+        });
     if (!result.empty())
       if (auto loop = result.front().getDefiningOp<scf::ForOp>())
         keepLoop(loop);
