@@ -15,7 +15,7 @@ function(kiln_export name)
 endfunction()
 
 install(DIRECTORY include/kiln include/kiln-c DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN *.h PATTERN *.td)
+  FILES_MATCHING PATTERN *.h PATTERN *.hpp PATTERN *.td)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/kiln DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN *.h.inc)
 
