@@ -48,3 +48,26 @@ module attributes {sym.symbols = {s0 = {min = 4}, u0 = {}}} {
     return %2 : tensor<i64>
   }
 }
+
+// -----
+
+// PyTorch takes a number for any tensor: it is one without dims.
+// CHECK-LABEL: func.func @number_as_tensor
+// CHECK: %[[HALF:.*]] = kernel.map {
+// CHECK-NEXT: arith.constant 5.000000e-01 : f64
+// CHECK: kernel.map {
+// CHECK-NEXT: kernel.read %[[HALF]] () -> () : tensor<f64> -> f64
+// CHECK-NEXT: arith.truncf %{{.*}} : f64 to f32
+// CHECK: %[[THREE:.*]] = kernel.map {
+// CHECK-NEXT: arith.constant 3 : i64
+// CHECK: kernel.read %[[THREE]] (d0) -> () : tensor<i64> -> i64
+// CHECK: arith.constant 1.500000e+00 : f64
+func.func @number_as_tensor() -> (tensor<f32>, tensor<1xi64>, tensor<3xf32>, tensor<f32>, tensor<i1>, tensor<f64>) {
+  %0 = torch.call "aten._to_copy.default"() args = [5.000000e-01, #sym.dtype<f32>, unit, unit, unit, false, unit] {node = "a"} : () -> tensor<f32>
+  %1 = torch.call "aten.view.default"() args = [3, [1]] {node = "b"} : () -> tensor<1xi64>
+  %2 = torch.call "aten.expand.default"(%0) args = [#sym.arg<0>, [3], false] {node = "c"} : (tensor<f32>) -> tensor<3xf32>
+  %3 = torch.call "aten.to.dtype"() args = [2, #sym.dtype<f32>, false, false, unit] {node = "d"} : () -> tensor<f32>
+  %4 = torch.call "aten.isnan.default"() args = [1.0] {node = "e"} : () -> tensor<i1>
+  %5 = torch.call "aten.sum.default"() args = [1.5, unit] {node = "f"} : () -> tensor<f64>
+  return %0, %1, %2, %3, %4, %5 : tensor<f32>, tensor<1xi64>, tensor<3xf32>, tensor<f32>, tensor<i1>, tensor<f64>
+}

@@ -46,7 +46,9 @@ public:
 
   //===-- Arguments --------------------------------------------------------------------------===//
 
-  mlir::Value tensor(torch::CallArgs::Key key) const { return args.tensor(key); }
+  /// A number where the schema has a tensor is a 0-d tensor of its widest type. Null for None, and
+  /// for a number of another overload.
+  mlir::Value tensor(torch::CallArgs::Key key);
   /// A tensor or a number.
   Operand operand(torch::CallArgs::Key key) const;
   /// A dim argument, wrapped into [0, rank); 0 for a 0-d tensor. Fails the call when out of range.

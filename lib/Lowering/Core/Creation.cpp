@@ -95,7 +95,7 @@ static LogicalResult linearSpace(Call &call, Type wide,
   if (isBool(call.resultType()) || !isStrided(call))
     return call.refuse("this dtype or layout");
   auto end = [&](unsigned key) -> torch::Scalar {
-    if (Value tensor = call.tensor(key))
+    if (Value tensor = call.args.tensor(key))
       return tensor;
     return call.args.scalar(key);
   };

@@ -116,6 +116,32 @@ bool Call::isUnused(unsigned i) const {
   return isa<NoneType>(op->getResult(i).getType()) || op->getResult(i).use_empty();
 }
 
+/// The type of the tensor that PyTorch makes of a Python number.
+static Type widestType(OpBuilder &b, const torch::Scalar &number) {
+  switch (torch::kindOf(number)) {
+  case torch::NumberKind::Bool:
+    return b.getI1Type();
+  case torch::NumberKind::Int:
+    return b.getI64Type();
+  case torch::NumberKind::Float:
+    return b.getF64Type();
+  case torch::NumberKind::Complex:
+    return ComplexType::get(b.getF64Type());
+  }
+  llvm_unreachable("unknown kind of number");
+}
+
+Value Call::tensor(torch::CallArgs::Key key) {
+  const torch::OpSchema *schema = args.schema();
+  int position = schema && !key.name.empty() ? schema->indexOf(key.name) : key.index;
+  std::optional<torch::Scalar> scalar = args.optScalar(key);
+  if (!scalar || !schema || position < 0 ||
+      schema->arguments[position].type.base != torch::BaseType::Tensor)
+    return args.tensor(key);
+  Type type = widestType(kernels.b(), *scalar);
+  return kernels.map({}, type, [&](BodyBuilder &body) { return number(body, *scalar, type); });
+}
+
 Operand Call::operand(torch::CallArgs::Key key) const {
   if (Value tensor = args.tensor(key))
     return tensor;

@@ -18,7 +18,9 @@ static bool isRowMajor(CallOp call) {
   if (name == "contiguous" || name == "clone" || name == "_to_copy")
     return args.has("memory_format") && !args.isNone("memory_format") &&
            args.memoryFormat("memory_format") == MemoryFormat::Contiguous;
-  auto isMatrix = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank() < 3; };
+  auto isMatrix = [](Value value) {
+    return !value || cast<RankedTensorType>(value.getType()).getRank() < 3;
+  };
   if (name == "matmul")
     return isMatrix(args.tensor(0)) && isMatrix(args.tensor(1));
   return llvm::StringSwitch<bool>(name)

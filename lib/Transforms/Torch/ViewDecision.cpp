@@ -192,6 +192,8 @@ static ViewDecision decideByStrides(CallOp call, StringRef name, const sym::Assu
 ViewDecision torch::decideSharing(CallOp call, const sym::Assumptions &known) {
   StringRef target = call.getTarget();
   CallArgs args(call);
+  if (args.isNumber(0)) // made a tensor for this call
+    return {Sharing::Copy};
   auto [name, overload] = target.drop_front(target.find('.') + 1).split('.');
   if (name == "dropout" || name == "feature_dropout" || name == "alpha_dropout" ||
       name == "feature_alpha_dropout")
