@@ -9,6 +9,8 @@ import sys
 
 import pytest
 import torch
+from functorch.experimental.control_flow import map as map_over
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import kiln.dynamo
 from conftest import ROOT, TARGET
@@ -185,6 +187,33 @@ def test_control_flow():
 
     for value in (True, False):
         check(function, torch.tensor(value), torch.randn(5))
+
+    # A tracer that gives lists of results, and a backward part.
+    x, y = torch.randn(3, 2, requires_grad=True), torch.randn(2, requires_grad=True)
+    step = lambda row, y: [(row + 1).cos() * y, (row * y).sin()]
+    function = lambda x, y: sum(map_over(step, x, y))
+    expected = torch.autograd.grad(function(x, y).sum(), (x, y))
+    torch.testing.assert_close(torch.autograd.grad(compiled(function)(x, y).sum(), (x, y)), expected)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_composed_higher_order_operators(dynamic):
+    q, k, v = (torch.randn(2, 4, length, 8) for length in (128, 256, 256))
+    bias = torch.randn(4)
+    mask = create_block_mask(lambda b, h, m, n: m + 64 >= n, B=None, H=None, Q_LEN=128, KV_LEN=256, device="cpu")
+
+    def attend(q, k, v):
+        out, rest = flex_attention(q, k, v, lambda s, b, h, m, n: s * 0.5 + bias[h], mask, return_lse=True)
+        return out.sin(), rest + 1
+
+    torch.testing.assert_close(compiled(attend, dynamic=dynamic)(q, k, v), attend(q, k, v))
+
+    quantized = torch._higher_order_ops.InvokeQuant()
+    x = torch.randn(5, requires_grad=True)
+    function = lambda x: quantized(lambda x, y: (x.sin() * y, y), x, x)[0] * 2
+    torch.testing.assert_close(compiled(function, dynamic=dynamic)(x), function(x))
+    (expected,) = torch.autograd.grad(function(x).sum(), x)
+    torch.testing.assert_close(torch.autograd.grad(compiled(function, dynamic=dynamic)(x).sum(), x), (expected,))
 
 
 def test_float_arguments():

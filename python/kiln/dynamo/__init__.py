@@ -20,6 +20,7 @@ from .._compile import make_flags, run_compiler
 from .._model import KilnError
 from . import _cache
 from ._archive import Archive, is_lazy
+from ._composed import expand
 from ._decompositions import make_table
 from ._run import CompiledGraph
 from ._split import Split, split
@@ -92,8 +93,15 @@ def kiln(module, example_inputs, *, options=None, mode=None):
         options["fallback"] = "torch"
     flags = list(make_flags(options))
 
+    table = make_table()
+
+    def partition(graph, inputs, **settings):
+        expand(graph, table)
+        return min_cut_rematerialization_partition(graph, inputs, **settings)
+
     def compile_graph(graph, inputs):
         try:
+            expand(graph, table)
             return _compile_graph(graph, flags)
         except Exception as error:
             if fallback == "none":
@@ -101,12 +109,9 @@ def kiln(module, example_inputs, *, options=None, mode=None):
             warnings.warn(f"a graph stays in eager mode: {error or type(error).__name__}", stacklevel=2)
             return _keep_eager(graph)
 
-    return aot_autograd(
-        fw_compiler=compile_graph,
-        partition_fn=min_cut_rematerialization_partition,
-        decompositions=make_table(),
-        keep_inference_input_mutations=True,
-    )(module, example_inputs)
+    return aot_autograd(fw_compiler=compile_graph, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True)(
+        module, example_inputs
+    )
 
 
 # PyTorch knows the name of an installed Kiln as an entry point, and registers it by itself.

@@ -110,7 +110,16 @@ def _drop_hints(value):
             _drop_hints(entry)
 
 
+def _make_tuples(module):
+    """The serializer knows several results of a higher-order operator as a tuple; some tracers of PyTorch give lists."""
+    for part in module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            if isinstance(node.target, torch._ops.HigherOrderOperator) and isinstance(node.meta.get("val"), list):
+                node.meta["val"] = tuple(node.meta["val"])
+
+
 def _serialize(module, constants):
+    _make_tuples(module)
     serializer = GraphModuleSerializer(_make_signature(module.graph, constants), [])
     for node in module.graph.nodes:
         getattr(serializer, f"handle_{node.op}")(node)

@@ -1,0 +1,97 @@
+"""Replaces higher-order operators that Kiln has no lowering for, and that compute what other operators do, by those."""
+
+import operator
+
+import torch
+from torch._higher_order_ops.base_hop import BaseHOP
+from torch.fx.experimental.proxy_tensor import make_fx
+
+_KEY = torch._C.DispatchKey.CompositeExplicitAutograd
+_COMPOSED = {"flex_attention", "flex_attention_backward", "invoke_quant", "invoke_quant_packed"}
+
+
+def _trace(module, node, inputs, table):
+    """What eager mode does for a node, as a graph of `inputs`; its output is the node's result, nested as that is."""
+
+    def call(*values):
+        known = dict(zip(inputs, values))
+
+        def find(used):
+            if used in known:
+                return known[used]
+            return getattr(module, used.target) if used.op == "get_attr" else used.target(*used.args, **used.kwargs)
+
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), find)
+        if isinstance(node.target, BaseHOP):  # a call of its first argument
+            return args[0](*args[1:])
+        return node.target.py_kernels[_KEY](*args, **kwargs)
+
+    values = [used.meta["val"] for used in inputs]
+    mode = torch._guards.detect_fake_mode(values)
+    with mode, torch.no_grad():
+        return make_fx(call, decomposition_table=table)(*values).graph
+
+
+def _insert(module, node, traced, inputs):
+    """Copies a graph's nodes to before `node`; returns the copies of its output."""
+    made = dict(zip(traced.find_nodes(op="placeholder"), inputs))
+    for old in traced.nodes:
+        if old.op in ("placeholder", "output"):
+            continue
+        if old.op == "get_attr":
+            name = f"{node.name}_{old.target}"
+            setattr(module, name, getattr(traced.owning_module, old.target))
+            made[old] = module.graph.create_node("get_attr", name)
+        else:
+            made[old] = module.graph.node_copy(old, made.__getitem__)
+        # Partitioners look for what the node knows: whether it is of the backward part, and where it comes from.
+        made[old].meta = {**node.meta, **{key: old.meta[key] for key in ("val", "tensor_meta") if key in old.meta}}
+    return torch.fx.map_arg(traced.output_node().args[0], made.__getitem__)
+
+
+def _replace(node, value):
+    """Gives the users of `node`, which take single results, those of `value`."""
+    if value is None or isinstance(value, torch.fx.Node):
+        node.replace_all_uses_with(value)
+        return
+    for user in list(node.users):
+        _replace(user, value[user.args[1]])
+        node.graph.erase_node(user)
+
+
+def _takes_single(node, value):
+    """Whether `value`, instead of the result of `node`, gives its users what they take."""
+    if isinstance(value, torch.fx.Node):
+        return True
+    if not isinstance(value, (tuple, list)):
+        return not node.users
+    return all(user.target is operator.getitem and _takes_single(user, value[user.args[1]]) for user in node.users)
+
+
+def _expand(module, node, table):
+    inputs = [used for used in node.all_input_nodes if "val" in used.meta]
+    others = [used for used in node.all_input_nodes if "val" not in used.meta]  # graphs, and objects that are options
+    try:
+        traced = _trace(module, node, inputs, table)
+    except Exception:  # the compiler names what it cannot compile
+        return
+    with module.graph.inserting_before(node):
+        value = _insert(module, node, traced, inputs)
+    if not _takes_single(node, value):
+        return
+    _replace(node, value)
+    module.graph.erase_node(node)
+    for other in others:
+        if not other.users:
+            module.graph.erase_node(other)
+
+
+def expand(module, table):
+    """Replaces the operators in a graph module of aot_autograd, with `table` of decompositions."""
+    nodes = [node for node in module.graph.nodes if isinstance(node.target, torch._ops.HigherOrderOperator)]
+    nodes = [node for node in nodes if node.target.name() in _COMPOSED]
+    for node in nodes:
+        _expand(module, node, table)
+    if nodes:
+        module.graph.lint()
+        module.recompile()
