@@ -233,16 +233,43 @@ static bool fromJSON(const Value &value, RangeConstraint &out, Path path) {
 //===-- Programs ----------------------------------------------------------------------------===//
 
 namespace {
+/// module_call_graph. A program can do without: what is not as expected is as good as not there.
+struct Calls {
+  std::optional<CallSpec> whole;
+};
+
+bool fromJSON(const Value &value, Calls &out, Path path) {
+  const ArrayRef<Value> *entries = value.getAsArray();
+  if (!entries) {
+    path.report("expected array");
+    return false;
+  }
+  Path::Root ignored("");
+  for (const Value &entry : *entries) {
+    const Object *object = entry.getAsObject();
+    const Value *module = object ? object->get("fqn") : nullptr;
+    const Value *signature = object ? object->get("signature") : nullptr;
+    if (!module || module->getAsString() != StringRef() || !signature)
+      continue;
+    CallSpec call;
+    ObjectMapper fields(*signature, ignored);
+    if (fields && fields.map("in_spec", call.inputs) && fields.map("out_spec", call.outputs) &&
+        fields.mapOptional("forward_arg_names", call.names))
+      out.whole = std::move(call);
+  }
+  return true;
+}
+
 struct GraphModule {
   Graph graph;
   Signature signature;
+  Calls calls;
 };
 
 bool fromJSON(const Value &value, GraphModule &out, Path path) {
   ObjectMapper map(value, path);
-  IgnoredArray calls;
   IgnoredObject metadata;
-  if (!map || !map.map("signature", out.signature) || !map.map("module_call_graph", calls) ||
+  if (!map || !map.map("signature", out.signature) || !map.map("module_call_graph", out.calls) ||
       !map.mapOptional("metadata", metadata) || !map.map("graph", out.graph))
     return false;
   if (out.signature.inputs.size() != out.graph.inputs.size()) {
@@ -283,6 +310,7 @@ static bool fromJSON(const Value &value, ExportedProgram &out, Path path) {
   out.graph = std::move(module.graph);
   out.inputSpecs = std::move(module.signature.inputs);
   out.outputSpecs = std::move(module.signature.outputs);
+  out.call = std::move(module.calls.whole);
   return true;
 }
 

@@ -1,5 +1,6 @@
 // The program: its inputs, its outputs and what it says about symbols.
 #include "Importer.h"
+#include "CallSignature.h"
 #include "kiln/Frontend/Frontend.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -279,6 +280,8 @@ Error Importer::setModuleAttributes() {
   }
   ModuleOp op = *module;
   op->setAttr(torch::programAttrName, builder.getStringAttr(archive.rootName()));
+  if (std::optional<std::string> signature = describeCall(program))
+    op->setAttr(torch::signatureAttrName, builder.getStringAttr(*signature));
   if (!symbolAttrs.empty())
     op->setAttr(torch::symbolsAttrName, symbolAttrs.getDictionary(&context));
   if (!derived.empty())

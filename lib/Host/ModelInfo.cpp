@@ -128,6 +128,12 @@ std::string host::describeModel(ProgramOp program, const ModelInfo &model) {
     });
     if (program.getArenaBytes())
       json.attribute("arena_bytes", toJson(program.getArenaBytes()->getValue()));
+    auto module = program->getParentOfType<ModuleOp>();
+    if (auto signature = module->getAttrOfType<StringAttr>(torch::signatureAttrName)) {
+      json.attributeBegin("signature");
+      json.rawValue(signature.getValue());
+      json.attributeEnd();
+    }
     json.attributeArray("constants", [&] {
       for (const NamedConstant &constant : getNamedConstants(program))
         describeTensor(json, constant.name, constant.type, "");

@@ -1,6 +1,8 @@
 """The C ABI of a compiled model (include/kiln-c/model.h) in ctypes, and DLPack 1.x beneath it."""
 
 import ctypes as C
+from collections.abc import Sequence
+from typing import Any
 
 CPU, CUDA = 1, 2
 STATUS = ["ok", "invalid argument", "shape mismatch", "unsupported", "out of memory", "device error", "assertion failed", "internal"]
@@ -88,7 +90,7 @@ class Options(C.Structure):
     ]
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kiln_abi_version": (C.c_uint32, []),
     "kiln_model_info": (C.c_char_p, []),
     "kiln_model_create": (C.c_int32, [C.POINTER(Options), C.POINTER(C.c_void_p)]),
@@ -102,7 +104,7 @@ _FUNCTIONS = {
 }
 
 
-def open_library(path):
+def open_library(path: str) -> C.CDLL:
     """Loads a model's shared object and declares its functions."""
     library = C.CDLL(path)
     for name, (result, arguments) in _FUNCTIONS.items():
@@ -111,7 +113,9 @@ def open_library(path):
     return library
 
 
-def make_tensor(address, dtype, shape, strides, device=(CPU, 0)):
+def make_tensor(
+    address: int | None, dtype: str, shape: Sequence[int], strides: Sequence[int], device: tuple[int, int] = (CPU, 0)
+) -> DLTensor:
     """A DLTensor over borrowed memory; strides are in elements. The structure keeps its shape and strides alive."""
     code, bits = DTYPES[dtype]
     rank = len(shape)
@@ -120,16 +124,19 @@ def make_tensor(address, dtype, shape, strides, device=(CPU, 0)):
     )
 
 
+def release(managed: Any) -> None:
+    """Gives a tensor back to the library that made it."""
+    if managed.contents.deleter:
+        managed.contents.deleter(managed)
+
+
+CAPSULE_NAME = b"dltensor_versioned"
 _new_capsule = C.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = C.py_object, [C.c_void_p, C.c_char_p, C.c_void_p]
-_CAPSULE_NAME = b"dltensor_versioned"
+capsule_pointer = C.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype, capsule_pointer.argtypes = C.c_void_p, [C.py_object, C.c_char_p]
 
 
-def make_capsule(managed):
-    """A DLPack capsule that hands the tensor to its consumer. A consumer that fails leaves the tensor to the caller."""
-    return new_capsule(C.cast(managed, C.c_void_p))
-
-
-def new_capsule(address):
-    """The same, of a tensor's address."""
-    return _new_capsule(address, _CAPSULE_NAME, None)
+def new_capsule(address: int) -> Any:
+    """A DLPack capsule that hands the tensor of that address to its consumer."""
+    return _new_capsule(address, CAPSULE_NAME, None)

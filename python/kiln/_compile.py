@@ -117,5 +117,5 @@ def compile(program, output=None, *, threads=0, custom_ops=None, link=(), **opti
             output = os.path.join(kept.name, "model.so")
         run_compiler(source, output, [*make_flags(options), *_custom_op_flags(custom_ops, link)])
     model = load(output, threads)
-    model._kept = kept
+    model._folder = kept
     return model

@@ -1,5 +1,6 @@
 """What real programs are imported as."""
 
+import json
 import re
 import struct
 import zipfile
@@ -36,6 +37,55 @@ def test_signature(layers):
     assert types == ["tensor<2x4xf64>", "none", "tensor<i64>", "tensor<2xi32>", "tensor<2x1x4xf32>"]
     assert "torch.none : none" in text and "torch.number 7 : i64 -> tensor<i64>" in text
     assert f'torch.program = "{layers.path.stem}"' in text
+
+
+def call_signature(path):
+    """torch.signature, or None."""
+    found = re.findall(r'torch\.signature = "((?:[^"\\]|\\.)*)"', import_module(path))
+    return json.loads(re.sub(r"\\([0-9A-F]{2}|.)", lambda m: chr(int(m[1], 16)) if len(m[1]) == 2 else m[1], found[0])) if found else None
+
+
+def test_call_signature(export, tmp_path):
+    class Called(nn.Module):
+        def forward(self, pair, flag, *, scale=1.0, name="a"):
+            return {"sum": pair[0] * scale + pair[1]["y"], "rest": [pair[0].shape[0], None, 2.5]}
+
+    x = torch.randn(3)
+    archive = export(Called(), ((x, {"y": x}), True), kwargs=dict(scale=2.0, name='"'))
+    pair, leaf = ["builtins.tuple", "null", [None, ["builtins.dict", '["y"]', [None]]]], None
+    called = {
+        "arguments": [
+            "builtins.tuple",
+            "null",
+            [["builtins.tuple", "null", [pair, leaf]], ["builtins.dict", '["scale", "name"]', [leaf, leaf]]],
+        ],
+        "names": ["pair", "flag", "scale", "name"],
+        "inputs": [0, 1, {"value": True}, {"value": 2, "dtype": "float64"}, {"value": '"'}],
+        "results": ["builtins.dict", '["sum", "rest"]', [leaf, ["builtins.list", "null", [leaf] * 3]]],
+        "numbers": [False, True, False, True],
+    }
+    assert call_signature(archive.path) == called
+    # What does not fit the graph, or is of another format, is left out.
+    document = archive.json()
+    signature = document["graph_module"]["module_call_graph"][0]["signature"]
+    version, tree = json.loads(signature["in_spec"])
+    deep = tree
+    for _ in range(5000):
+        deep = {"type": "builtins.tuple", "context": "null", "children_spec": [deep]}
+    leaves = tree["children_spec"][0]["children_spec"]
+    changes = ["", "[1", "[]", "{}", [2, tree], [1, tree, tree], [1, leaves[1]], [1, {**tree, "children_spec": tree["children_spec"][:1]}]]
+    changes += [[1, {**tree, "type": 7}], [1, {**tree, "children_spec": None}], [1, {**leaves[1], "children_spec": [leaves[1]] * 5}]]
+    for position, change in enumerate([*changes, None, 5, {"a": 1}]):
+        if isinstance(change, list):
+            change = json.dumps(change)
+        document["graph_module"]["module_call_graph"][0]["signature"] = {**signature, "in_spec": change}
+        assert call_signature(archive.write(tmp_path / f"{position}.pt2", {"models/model.json": document})) is None, change
+    text = json.dumps(version)
+    for _ in range(5000):
+        text = f"[{text}]"
+    for name, change in (("in_spec", text), ("forward_arg_names", 3), ("out_spec", signature["in_spec"])):
+        document["graph_module"]["module_call_graph"][0]["signature"] = {**signature, name: change}
+        assert call_signature(archive.write(tmp_path / f"{name}.pt2", {"models/model.json": document})) is None, name
 
 
 def test_constants(layers):

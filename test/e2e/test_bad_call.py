@@ -7,7 +7,7 @@ import torch
 
 import kiln
 from conftest import Mlp
-from kiln import _abi
+from kiln import _abi, _call
 
 INVALID, MISMATCH, UNSUPPORTED = 1, 2, 3
 
@@ -139,7 +139,7 @@ def test_byte_offset(caller, small_mlp):
     tensor.byte_offset = 8
     status, message, results = caller.run([tensor])
     assert status == 0, message
-    got = kiln._model._to_numpy(results[0])
+    got = _call.to_numpy(ctypes.cast(results[0], ctypes.c_void_p).value)
     want = small_mlp.module(torch.arange(2, 20, dtype=torch.float32).view(3, 6)).detach().numpy()
     assert abs(got - want).max() < 1e-4
 

@@ -2,8 +2,8 @@
 // JSON and from nothing else.
 //
 // Names are those of the schema. A union of the schema is a std::variant whose alternatives are
-// told apart by type. What a compiler has no use for (module_call_graph, hints, opset versions) is
-// checked for its shape and dropped.
+// told apart by type. What a compiler has no use for (hints, opset versions) is checked for its shape
+// and dropped.
 #ifndef KILN_FRONTEND_EXPORTEDPROGRAM_H
 #define KILN_FRONTEND_EXPORTEDPROGRAM_H
 
@@ -165,12 +165,19 @@ struct RangeConstraint {
   std::optional<int64_t> min, max; // inclusive; of more than 64 bits: none
 };
 
+/// How Python calls the program: the entry of module_call_graph for all of it.
+struct CallSpec {
+  std::string inputs, outputs; // nested containers, as `torch.utils._pytree.treespec_dumps` writes
+  std::vector<std::string> names; // of the arguments
+};
+
 struct ExportedProgram {
   Graph graph;
   std::vector<InputSpec> inputSpecs;                       // one for each input of the graph
   std::vector<OutputSpec> outputSpecs;                     // one for each output
   std::map<std::string, RangeConstraint> rangeConstraints; // keys are expressions as text
   std::vector<std::string> guardsCode;
+  std::optional<CallSpec> call;
 };
 
 //===-- Weights -----------------------------------------------------------------------------===//

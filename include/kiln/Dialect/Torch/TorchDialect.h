@@ -47,6 +47,7 @@ inline constexpr llvm::StringLiteral mutatesKindAttrName = "torch.mutates_kind";
 inline constexpr llvm::StringLiteral gradientOfAttrName = "torch.gradient_of";
 inline constexpr llvm::StringLiteral lossAttrName = "torch.loss";
 inline constexpr llvm::StringLiteral programAttrName = "torch.program";
+inline constexpr llvm::StringLiteral signatureAttrName = "torch.signature";
 inline constexpr llvm::StringLiteral rangesAttrName = "torch.ranges";
 inline constexpr llvm::StringLiteral guardsAttrName = "torch.guards";
 inline constexpr llvm::StringLiteral constantsAttrName = "torch.constants";

@@ -36,8 +36,8 @@ def Torch_Dialect : Dialect {
     | `torch.gradient_of` | results | the parameter or input that this is the gradient of |
     | `torch.loss` | results | unit |
 
-    **Module attributes**: `torch.program` (the root folder of the archive), `sym.symbols` (for
-    each symbol of the program its inclusive range, `{s0 = {min = 2, max = 64}}`, an absent bound is
+    **Module attributes**: `torch.program` (the root folder of the archive), `torch.signature` (how
+    Python calls the program, JSON as in the model's description), `sym.symbols` (for each symbol of the program its inclusive range, `{s0 = {min = 2, max = 64}}`, an absent bound is
     none), `torch.ranges` (a list of `{expr = #sym.expr<2*s0 + 1>, min = 5, max = 129}`: ranges of
     expressions, from which an input dimension that is not a plain symbol is checked) and
     `torch.guards` (a list of `{expr = #sym.expr<s0 - 2>, text = "x.size()[0] >= 2"}`: conditions on
