@@ -181,6 +181,29 @@ def test_kinds_of_outputs():
     assert view.data_ptr() == x.data_ptr() and view._base is x
 
 
+def test_outputs_that_share_memory():
+    def function(x):
+        y = x * 2  # not an output itself
+        z = x + 1
+        return y.t(), y[1:], y.split(1)[0], z.view(-1)[2:], z.unbind()[1]
+
+    outputs = compiled(function)(torch.randn(3, 4))
+    storages = [output.untyped_storage().data_ptr() for output in outputs]
+    assert len(set(storages[:3])) == 1 and len(set(storages[3:])) == 1 and storages[0] != storages[3]
+    outputs[0].zero_(), outputs[3].fill_(3)
+    assert not outputs[1].any() and not outputs[2].any() and (outputs[4] == 3).all()
+    check(function, torch.randn(3, 4))
+
+    def written_later(x):
+        a = x + 1
+        b = a[0]
+        if a.sum() < 1e9:  # the graph breaks here
+            a[0] = 2
+        return b
+
+    torch.testing.assert_close(torch.compile(written_later, backend="kiln", options=STRICT)(torch.ones(2, 3)), torch.full((3,), 2.0))
+
+
 def test_control_flow():
     def function(p, x):
         return torch.cond(p, lambda x: x.sin() + 1, lambda x: x * 2, (x,))

@@ -4,6 +4,7 @@ An output that is an input, a view of an input or of another output, or a number
 which never returns views. Here it costs a view: the epilogue makes such outputs of the inputs and of what the model returned.
 """
 
+import collections
 import dataclasses
 import operator
 
@@ -48,8 +49,9 @@ class _Splitter:
         self.results = {}
         self.known = {}
         wanted = {value for value in self.outputs if isinstance(value, torch.fx.Node)}
+        shown = collections.Counter(map(self._base, wanted))
         for node in self.graph.nodes:  # in order, so that a base comes before its views
-            if node in wanted and not self.is_hosted(node):
+            if (node in wanted or shown[node] > 1) and not self.is_hosted(node):
                 self.results[node] = len(self.results)
                 self.known[node] = True
 
@@ -59,12 +61,25 @@ class _Splitter:
             self.known[node] = node.op == "placeholder" or (self._only_looks(node) and all(map(self.is_hosted, node.all_input_nodes)))
         return self.known[node]
 
+    @classmethod
+    def _base(cls, node):
+        """The tensor that computes what `node` shows. Outputs that show the same one share memory, as in eager mode."""
+        while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
+            if not cls._is_view(node) and not (node.target is operator.getitem and cls._is_view(node.args[0])):
+                break
+            node = node.args[0]
+        return node
+
     @staticmethod
-    def _only_looks(node):
+    def _is_view(node):
+        return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and not node.target._schema.is_mutable
+
+    @classmethod
+    def _only_looks(cls, node):
         if node.op != "call_function":
             return False
         if isinstance(node.target, torch._ops.OpOverload) and node.target not in _SIZES:
-            return node.target.is_view and not node.target._schema.is_mutable
+            return cls._is_view(node)
         return node.target is operator.getitem or node.target in _SIZES or node.target in _SYM_OPS
 
     def make_epilogue(self):
