@@ -158,7 +158,7 @@ static void run_task(void *const *buffers, const int64_t *symbols, int64_t i, vo
 
 static void parallel_for(void *ctx, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
   kiln_task task = {body, arg};
-  kiln_rt_launch(ctx, run_task, (void *const *)&task, n);
+  kiln_rt_launch(ctx, run_task, (void *const *)&task, n, KILN_RT_NO_STEP);
 }
 
 static int32_t fail(const kiln_extern_call *call, int32_t status, const char *message) {

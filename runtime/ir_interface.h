@@ -133,6 +133,34 @@ typedef struct {
   void (*drop)(kiln_rt_run *run);            /* kiln_rt_drop_kept */
 } kiln_rt_externs;
 
+/* What a profile says of a step: a launch of a kernel or a call of an operator, numbered in the
+ * order of the program's text. Texts are offsets into `texts`, so that the tables need no
+ * relocations: nothing touches them unless a profile is taken. */
+typedef struct {
+  int64_t kernel; /* number of its row */
+  int64_t where;  /* text: "node 'relu' (model.py:12)" */
+} kiln_rt_profile_step;
+
+/* `costs` are sizes as above, whose expressions are those of kiln_rt_profile.eval, or
+ * KILN_RT_UNKNOWN. */
+typedef struct {
+  int64_t name;        /* text */
+  int64_t first_cost;  /* floating-point operations, then the bytes moved of each buffer */
+  int64_t num_buffers; /* operands, then results */
+} kiln_rt_profile_kernel;
+
+#define KILN_RT_UNKNOWN INT64_MIN
+#define KILN_RT_NO_STEP (-1) /* a launch that no profile shows */
+
+typedef struct {
+  const kiln_rt_profile_step *steps;
+  const kiln_rt_profile_kernel *kernels;
+  const int64_t *costs;
+  const char *texts;
+  int64_t (*eval)(const int64_t *symbols, int64_t expr); /* NULL when there are no expressions */
+  int64_t num_steps;
+} kiln_rt_profile;
+
 typedef struct {
   uint32_t abi; /* KILN_RT_ABI */
   uint32_t num_inputs, num_outputs, num_constants, num_symbols;
@@ -164,6 +192,7 @@ typedef struct {
   const kiln_rt_externs *externs; /* NULL: none */
   const kiln_rt_device *device;   /* NULL: the model runs on the CPU */
   const char *const *failures;    /* messages of the codes from KILN_RT_ERROR_FAILURE on */
+  const kiln_rt_profile *profile; /* NULL: no profile can be taken */
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -191,8 +220,13 @@ extern const kiln_rt_steps kiln_steps __attribute__((weak));
 /* Runs kernel(buffers, symbols, i, ...) for each 0 <= i < grid, in parallel, and
  * waits for all. A grid of 1 runs on the calling thread. Returns KILN_OK, or,
  * when a task stored to run->error, the status that main must return. To be
- * called from main only. */
-int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers, int64_t grid);
+ * called from main only. `step` is its number in kiln_program.profile. */
+int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers, int64_t grid,
+                       int64_t step);
+
+/* Stand around a call that is step number `step`, with its operands and results. */
+int32_t kiln_rt_begin_step(kiln_rt_run *run);
+int32_t kiln_rt_end_step(kiln_rt_run *run, int64_t step, void *const *buffers);
 
 /* Makes run->segments[segment] at least `bytes` long (64-byte aligned, holds garbage), keeping what
  * a former run has left there if it is long enough. `bytes` below 0 means that the size does not

@@ -372,9 +372,11 @@ static int32_t launch_on_host(kiln_context *context, kiln_rt_kernel kernel, void
 }
 
 KILN_ENTRY int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void *const *buffers,
-                                  int64_t grid) {
+                                  int64_t grid, int64_t step) {
   kiln_context *context = kiln_context_of(run);
   kiln_model *model = context->model;
+  if (KILN_UNLIKELY(context->profile != NULL))
+    return kiln_profile_launch(run, kernel, buffers, grid, step);
   if (grid > 1 && model->options.parallel_for) {
     int32_t status = launch_on_host(context, kernel, buffers, grid);
     if (KILN_UNLIKELY(status != KILN_OK))

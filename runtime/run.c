@@ -58,7 +58,11 @@ KILN_FAILURE static kiln_context *context_create(kiln_model *model) {
                                .symbols = context->symbols,
                                .error = &context->error,
                                .segments = context->segments};
-  if (!kiln_block_reserve(&context->scratch, &model->allocator, program->scratch_bytes)) {
+  bool fits = kiln_block_reserve(&context->scratch, &model->allocator, program->scratch_bytes);
+  if (fits && model->options.profile && program->profile)
+    fits = kiln_profile_open(context);
+  if (!fits) {
+    kiln_block_free(&context->scratch, &model->allocator);
     kiln_deallocate(&model->allocator, context, context_bytes());
     return NULL;
   }
@@ -95,6 +99,7 @@ void kiln_contexts_free(kiln_model *model) {
     kiln_block_free(&context->arena, &model->allocator);
     kiln_block_free(&context->staging, &model->allocator);
     kiln_block_free(&context->scratch, &model->allocator);
+    kiln_profile_free(context);
     for (size_t i = 0; i < num_late_blocks(); ++i)
       kiln_block_free(&context->late_blocks[i], &model->allocator);
     kiln_deallocate(&model->allocator, context, context_bytes());
@@ -475,6 +480,8 @@ int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
   if (KILN_UNLIKELY(!context))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
 
+  if (KILN_UNLIKELY(context->profile != NULL))
+    kiln_profile_begin(context);
   context->given = outputs;
   int32_t status = kiln_check_inputs(context, inputs);
   if (KILN_LIKELY(status == KILN_OK))
@@ -494,6 +501,8 @@ int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
       kiln_delete_output(allocated);
     context->output_slots[o].allocated = NULL;
   }
+  if (KILN_UNLIKELY(context->profile != NULL))
+    kiln_profile_end(context);
   kiln_context_put(context);
   return status;
 }

@@ -15,6 +15,7 @@
  *   steps.c    steps that another host runs, one by one
  *   print.c    what programs print, with print_number.c and print_tensor.c
  *   element.c  elements as numbers, for text
+ *   profile.c  what a host that takes a profile is told
  *   cuda/      models that run on a GPU, see cuda/cuda.h
  *
  *===-----------------------------------------------------------------------===*/
@@ -250,6 +251,8 @@ struct kiln_device_functions {
   /* These bytes of the weights have changed. */
   int32_t (*upload)(kiln_model *model, uint64_t offset, uint64_t bytes);
   void (*free_context)(struct kiln_context *context);
+  /* Puts on the device what the run has launched, and waits for it. */
+  int32_t (*settle)(struct kiln_context *context);
 };
 
 /*===-- output.c ------------------------------------------------------------===*/
@@ -307,6 +310,7 @@ typedef struct {
 typedef struct kiln_context {
   kiln_node node; /* in model->contexts, while idle */
   kiln_model *model;
+  struct kiln_profile *profile; /* of this run; NULL: none is taken */
   kiln_rt_run run;
   int32_t error;   /* *run.error */
   int32_t failure; /* the status given to kiln_rt_fail, 0: not called */
@@ -356,6 +360,26 @@ void kiln_context_put(kiln_context *context);
 /* Makes the first run's, so that it is near the model in memory. */
 int32_t kiln_contexts_open(kiln_model *model);
 void kiln_contexts_free(kiln_model *model);
+
+/*===-- profile.c -----------------------------------------------------------===*/
+
+/* A run of which a profile is taken; kept with its context. */
+typedef struct kiln_profile kiln_profile;
+
+/* Makes the context's; false: out of memory. */
+bool kiln_profile_open(kiln_context *context);
+void kiln_profile_free(kiln_context *context);
+/* The run of a context that has a profile begins and ends. */
+KILN_FAILURE void kiln_profile_begin(kiln_context *context);
+KILN_FAILURE void kiln_profile_end(kiln_context *context);
+/* kiln_rt_launch in such a run. */
+KILN_FAILURE int32_t kiln_profile_launch(kiln_rt_run *run, kiln_rt_kernel kernel,
+                                         void *const *buffers, int64_t grid, int64_t step);
+/* Tells the host of a step. */
+KILN_FAILURE void kiln_profile_step(kiln_context *context, int64_t step, void *const *buffers,
+                                    int64_t tasks, int64_t thread, int64_t begin, int64_t end);
+/* Nanoseconds of CLOCK_MONOTONIC. */
+int64_t kiln_now(void);
 
 /* Releases the pool if this run has it. (pool.c) */
 void kiln_pool_release(kiln_context *context);

@@ -227,7 +227,7 @@ static int32_t run_fold(update *update, const kiln_rt_fold *fold, kiln_context *
     if (!(buffers[i] = allocate_value(update, fold->constants[i])))
       return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of constants",
                        (unsigned long long)get_constant(fold->constants[i])->bytes);
-  return kiln_rt_launch(&context->run, fold->kernel, buffers, fold->grid);
+  return kiln_rt_launch(&context->run, fold->kernel, buffers, fold->grid, KILN_RT_NO_STEP);
 }
 
 static int32_t run_folds(update *update) {

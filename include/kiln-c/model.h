@@ -177,6 +177,34 @@ typedef enum {
 /* A loaded model with its weights, thread pool and run memory. */
 typedef struct kiln_model kiln_model;
 
+/* The kinds of kiln_profile_event. */
+typedef enum {
+  KILN_PROFILE_RUN = 0,   /* a call of kiln_model_run */
+  KILN_PROFILE_STEP = 1,  /* a launch of a kernel, or a call of an operator, in a run */
+  KILN_PROFILE_SLICE = 2, /* the tasks of a step that one thread did */
+  KILN_PROFILE_MEMORY = 3 /* memory that a run held: `bytes` of what `name` says */
+} kiln_profile_kind;
+
+#define KILN_PROFILE_DEVICE (-1) /* kiln_profile_event.thread: the GPU */
+
+/* Something that a run has done; see kiln_options.profile. Texts live as long as the shared object.
+ * Times are nanoseconds of CLOCK_MONOTONIC. Fields are only ever appended. */
+typedef struct kiln_profile_event {
+  uint32_t struct_size; /* the model's sizeof(kiln_profile_event) */
+  uint32_t kind;        /* a kiln_profile_kind */
+  uint64_t run;         /* the same for all events of a run; counts those of the shared object */
+  const char *name;     /* of a step: the kernel or operator; of a run: "run" */
+  const char *where;    /* of a step: its node and Python line; otherwise "" */
+  int64_t launch; /* of a step and its slices: its number among the steps of the program's text,
+                     nested graphs included, whatever order they run in; otherwise -1 */
+  int64_t thread; /* the system's number of the thread, or KILN_PROFILE_DEVICE */
+  int64_t begin, end;
+  int64_t tasks; /* of a step: its tasks or blocks; of a slice: those that the thread did */
+  /* Of a step: the bytes that it has to move at least, those of the model's weights among them, and
+   * its floating-point operations; -1: not known. */
+  int64_t bytes, weight_bytes, flops;
+} kiln_profile_event;
+
 /* How a model runs. Zero is the default of every field but `struct_size`. Fields are only ever
  * appended: a model reads as many bytes as `struct_size` says, takes defaults for what lies past
  * them, and ignores what it does not know. The struct itself is copied; what it points to
@@ -214,6 +242,13 @@ typedef struct kiln_options {
   /* The file of the weights that were compiled with --weights=external. NULL: the path of the
    * shared object with ".weights" appended. */
   const char *weights_path;
+
+  /* Is told of what runs do, after the fact: of the slices of a step, then of the step, at last of
+   * the run and its memory. NULL: nobody asks, and nothing is measured. Called on the thread that
+   * runs the model, by several runs at once if there are several. On a GPU, kernels then run one by
+   * one instead of as a graph, and a run waits for them. */
+  void (*profile)(void *ctx, const kiln_profile_event *event);
+  void *profile_ctx;
 } kiln_options;
 
 #if defined(KILN_BUILDING_RUNTIME) && defined(__GNUC__)

@@ -89,10 +89,8 @@ void HostProgram::emitSizes() {
   LLVM::ReturnOp::create(builder, loc, exprs.emitChecked(program.getArenaBytes()->getValue()));
 }
 
-void HostProgram::emitEval(ArrayRef<sym::Expr> exprs) {
-  beginFunction("kiln_eval",
-                CFunctionType<decltype(kiln_rt_program::eval)>::get(builder.getContext()));
-  placeAtEntry(function);
+void HostProgram::emitEval(StringRef name, ArrayRef<sym::Expr> exprs) {
+  beginFunction(name, CFunctionType<decltype(kiln_rt_program::eval)>::get(builder.getContext()));
   Value symbols = function.getArgument(0);
   Block *entry = builder.getInsertionBlock();
   SmallVector<Block *> cases;

@@ -130,7 +130,7 @@ Value HostProgram::emitNumbers(ExternCallOp call) {
 void HostProgram::emitExternCall(ExternCallOp call) {
   Value table = emitNumbers(call);
   Value buffers = storeAddresses(call->getOperands());
-  emitShown(call, call.getIns(), call.getOuts(), buffers, [&] {
+  auto emit = [&] {
     if (isFunctionCall(call))
       return emitCustomCall(call, buffers, table);
     RuntimeFunction function =
@@ -138,7 +138,9 @@ void HostProgram::emitExternCall(ExternCallOp call) {
     Value status = this->call(function, {run, i32(externCalls.size()), buffers, table}).getResult();
     externCalls.push_back(call);
     emitCheck(status);
-  });
+  };
+  emitShown(call, call.getIns(), call.getOuts(), buffers,
+            [&] { emitProfiledCall(call, buffers, emit); });
 }
 
 /// A C function: of a custom operator, which may be another object's, or the runtime's own.

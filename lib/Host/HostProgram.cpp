@@ -34,6 +34,7 @@ LogicalResult HostProgram::emit() {
     emitStepFunctions();
     emitNoMain();
   } else {
+    numberSteps();
     for (HostFunctionOpInterface source : *functions) {
       if (options.debug.level)
         nameBuffers(source);
@@ -335,10 +336,9 @@ void HostProgram::emitLaunch(LaunchOp launch, Value buffers) {
                        .getResult()
                  : LLVM::AddressOfOp::create(builder, loc, declareKernel(kernel)).getResult();
   emitShown(launch, launch.getIns(), launch.getOuts(), buffers, [&] {
-    Value status = LLVM::CallOp::create(builder, loc, start,
-                                        ValueRange{run, address, buffers, number(getGrid(kernel))})
-                       .getResult();
-    emitCheck(status);
+    SmallVector<Value> operands = {run, address, buffers, number(getGrid(kernel)),
+                                   getStepNumber(launch)};
+    emitCheck(LLVM::CallOp::create(builder, loc, start, operands).getResult());
   });
 }
 

@@ -48,7 +48,8 @@ private:
   void emitBind();
   /// kiln_sizes: sizes that follow from the inputs', the arena's bytes among them.
   void emitSizes();
-  void emitEval(llvm::ArrayRef<sym::Expr> expressions);
+  /// A function of the symbols and the number of an expression.
+  void emitEval(llvm::StringRef name, llvm::ArrayRef<sym::Expr> expressions);
   void emitTables();
   // Rows of its tables (HostTables.cpp).
   template <typename Struct> using Rows = llvm::SmallVector<codegen::Row<Struct>>;
@@ -77,6 +78,16 @@ private:
   std::string emitStepFunction(const Step &step, unsigned number);
   Rows<kiln_rt_step> makeStepRows();
   void emitStepTable(const Rows<kiln_rt_step> &rows);
+
+  // Profiles (HostProfile.cpp).
+  void numberSteps();
+  /// The number of a launch or call in the profile.
+  mlir::Value getStepNumber(mlir::Operation *step);
+  /// Emits a call between the functions that measure it.
+  void emitProfiledCall(mlir::Operation *step, mlir::Value buffers,
+                        llvm::function_ref<void()> emit);
+  /// The name of the kiln_rt_profile, or "" if there are no steps.
+  std::string emitProfile();
 
   // Pieces of functions.
   void emitStep(mlir::Operation &op);
@@ -208,6 +219,8 @@ private:
   unsigned numDebugSteps = 0;
   llvm::DenseMap<mlir::Value, std::string> bufferNames; // for debug printing
   std::optional<Steps> steps;                           // of a library of steps
+  llvm::SmallVector<mlir::Operation *> profiledSteps;
+  llvm::DenseMap<mlir::Operation *, int64_t> stepNumbers;
   llvm::SmallVector<std::string> stepFunctions;
   std::vector<sym::Expr> expressions;
   llvm::DenseMap<sym::Expr, int64_t> expressionNumbers;

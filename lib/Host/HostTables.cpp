@@ -190,8 +190,11 @@ void HostProgram::emitTables() {
   SmallVector<std::string> expressionTexts;
   for (sym::Expr expr : expressions)
     expressionTexts.push_back(globals->string(expr.str()));
-  if (!expressions.empty())
-    emitEval(expressions);
+  if (!expressions.empty()) {
+    emitEval("kiln_eval", expressions);
+    placeAtEntry(function);
+  }
+  std::string profile = emitProfile();
   moduleEnd();
   std::string externs = emitExterns();
   std::string folds = emitFolds(constantNumbers);
@@ -240,7 +243,8 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, num_failures, failures.size()),
           KILN_FIELD(kiln_rt_program, externs, externs),
           KILN_FIELD(kiln_rt_program, device, device),
-          KILN_FIELD(kiln_rt_program, failures, failureTable)));
+          KILN_FIELD(kiln_rt_program, failures, failureTable),
+          KILN_FIELD(kiln_rt_program, profile, profile)));
   if (options.stepsAlone)
     emitStepTable(stepRows);
 }

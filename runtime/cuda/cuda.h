@@ -5,7 +5,7 @@
  *   tensormap.c  what kernels are told of tensors
  *   graph.c    launches as graphs      extern.c   libraries that main calls
  *   run.c      one run                 custom.c   C functions that main calls
- *   debug.c    debug printing
+ *   debug.c    debug printing          profile.c  times of kernels
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -46,7 +46,8 @@ struct kiln_device {
 typedef struct {
   const kiln_rt_device_kernel *kernel; /* NULL: a copy; addresses: to, from; number: bytes */
   CUfunction function;
-  uint32_t grid, first_address, first_number, reserved;
+  uint32_t grid, first_address, first_number;
+  int32_t number; /* in kiln_program.profile, or KILN_RT_NO_STEP; that if no profile is taken */
 } kiln_cuda_step;
 
 /* Steps in their order, with what kernels are called with. */
@@ -143,15 +144,24 @@ static inline uint32_t kiln_cuda_num_addresses(const kiln_rt_device_kernel *kern
 
 /* Adds a step to the pending ones. NULL `kernel`: a copy. `numbers[i]` is where the i-th one is. */
 int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *kernel,
-                         CUfunction function, uint32_t grid, void *const *addresses,
+                         CUfunction function, uint32_t grid, int64_t number, void *const *addresses,
                          uint32_t num_addresses, const int64_t *const *numbers,
                          uint32_t num_numbers);
+/* Puts a pending step on the stream. */
+int32_t kiln_cuda_launch_step(kiln_context *context, const kiln_cuda_step *step);
 
 /* Puts the pending steps on the stream. */
 int32_t kiln_cuda_flush(kiln_context *context);
 void kiln_cuda_discard(kiln_context *context);
 
 void kiln_cuda_free_graphs(kiln_context *context);
+
+/*===-- profile.c -----------------------------------------------------------===*/
+
+/* Puts the pending steps on the stream, waits for them and tells the host of each. */
+KILN_FAILURE int32_t kiln_cuda_profile(kiln_context *context);
+/* kiln_device_functions.settle */
+int32_t kiln_cuda_settle(kiln_context *context);
 
 /*===-- launch.c ------------------------------------------------------------===*/
 

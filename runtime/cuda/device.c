@@ -305,4 +305,5 @@ const kiln_device_functions kiln_cuda_functions = {.open = open_device,
                                                    .close = close_device,
                                                    .run = kiln_cuda_run,
                                                    .upload = upload,
-                                                   .free_context = kiln_cuda_free_context};
+                                                   .free_context = kiln_cuda_free_context,
+                                                   .settle = kiln_cuda_settle};

@@ -89,9 +89,9 @@ typedef struct {
 #define KILN_RT_COPY_NUMBERS (2 + 3 * KILN_RT_COPY_RANK)
 
 /* Puts `grid` blocks of the kernel on the run's stream. Each of these functions returns KILN_OK, or
- * the status that main must return. */
+ * the status that main must return. `step` is as in kiln_rt_launch. */
 int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kernel *kernel,
-                              void *const *buffers, int64_t grid);
+                              void *const *buffers, int64_t grid, int64_t step);
 
 /* As memcpy and kiln_rt_copy, in the device's memory. */
 int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from, int64_t bytes);

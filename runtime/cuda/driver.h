@@ -166,6 +166,7 @@ enum {
   F(cuEventDestroy_v2, (CUevent event))                                                            \
   F(cuEventRecord, (CUevent event, CUstream stream))                                               \
   F(cuEventSynchronize, (CUevent event))                                                           \
+  F(cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                         \
   F(cuCtxSynchronize, (void))                                                                      \
   F(cuStreamCreate, (CUstream * stream, unsigned flags))                                           \
   F(cuStreamDestroy_v2, (CUstream stream))                                                         \

@@ -47,7 +47,7 @@ static void free_sequence(kiln_cuda_sequence *sequence) {
 }
 
 int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *kernel,
-                         CUfunction function, uint32_t grid, void *const *addresses,
+                         CUfunction function, uint32_t grid, int64_t number, void *const *addresses,
                          uint32_t num_addresses, const int64_t *const *numbers,
                          uint32_t num_numbers) {
   kiln_cuda_sequence *pending = &((kiln_cuda_context *)context->device)->pending;
@@ -56,7 +56,12 @@ int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *ker
                              pending->num_numbers + num_numbers)))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run's launches");
   pending->steps[pending->num_steps++] =
-      (kiln_cuda_step){kernel, function, grid, pending->num_addresses, pending->num_numbers, 0};
+      (kiln_cuda_step){kernel,
+                       function,
+                       grid,
+                       pending->num_addresses,
+                       pending->num_numbers,
+                       context->profile ? (int32_t)number : KILN_RT_NO_STEP};
   if (num_addresses)
     memcpy(pending->addresses + pending->num_addresses, addresses,
            num_addresses * sizeof *addresses);
@@ -308,25 +313,25 @@ static kiln_cuda_graph *get_graph(kiln_context *context) {
   return make_graph(context, graph) ? graph : NULL;
 }
 
-static int32_t launch_steps(kiln_context *context) {
-  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
-  const kiln_cuda_sequence *pending = &cuda->pending;
+int32_t kiln_cuda_launch_step(kiln_context *context, const kiln_cuda_step *step) {
+  const kiln_cuda_sequence *pending = &kiln_cuda_context_of(context)->pending;
+  if (!step->kernel)
+    return kiln_cuda_copy(context, kiln_cuda_address(pending->addresses[step->first_address]),
+                          kiln_cuda_address(pending->addresses[step->first_address + 1]),
+                          (size_t)pending->numbers[step->first_number]);
   struct parameters parameters;
+  CUresult result = fill_parameters(context, pending, step, &parameters);
+  return result == CUDA_SUCCESS
+             ? kiln_cuda_launch(context, step->kernel, step->function, step->grid,
+                                parameters.places)
+             : kiln_cuda_fail(kiln_cuda_device(context)->driver, result, step->kernel->name);
+}
+
+static int32_t launch_steps(kiln_context *context) {
+  const kiln_cuda_sequence *pending = &kiln_cuda_context_of(context)->pending;
   int32_t status = KILN_OK;
-  for (uint32_t i = 0; i < pending->num_steps && status == KILN_OK; ++i) {
-    const kiln_cuda_step *step = &pending->steps[i];
-    if (step->kernel) {
-      CUresult result = fill_parameters(context, pending, step, &parameters);
-      status = result == CUDA_SUCCESS
-                   ? kiln_cuda_launch(context, step->kernel, step->function, step->grid,
-                                      parameters.places)
-                   : kiln_cuda_fail(kiln_cuda_device(context)->driver, result, step->kernel->name);
-    } else {
-      status = kiln_cuda_copy(context, kiln_cuda_address(pending->addresses[step->first_address]),
-                              kiln_cuda_address(pending->addresses[step->first_address + 1]),
-                              (size_t)pending->numbers[step->first_number]);
-    }
-  }
+  for (uint32_t i = 0; i < pending->num_steps && status == KILN_OK; ++i)
+    status = kiln_cuda_launch_step(context, &pending->steps[i]);
   return status;
 }
 
@@ -339,7 +344,9 @@ int32_t kiln_cuda_flush(kiln_context *context) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   int32_t status = KILN_OK;
-  if (cuda->pending.num_steps) {
+  if (KILN_UNLIKELY(context->profile && !cuda->is_captured)) {
+    status = kiln_cuda_profile(context);
+  } else if (cuda->pending.num_steps) {
     kiln_cuda_graph *graph = get_graph(context);
     if (graph) {
       CUresult result = driver->cuGraphLaunch(graph->made, cuda->stream);

@@ -46,7 +46,8 @@ int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *ker
 
 /* `numbers[i]` is the kernel's i-th number. */
 static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
-                      void *const *buffers, const int64_t *const *numbers, int64_t grid) {
+                      void *const *buffers, const int64_t *const *numbers, int64_t grid,
+                      int64_t step) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   struct kiln_device *device = kiln_cuda_device(context);
   if (grid == 0)
@@ -79,7 +80,7 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
       buffers = addresses;
     }
     return note(context,
-                kiln_cuda_record(context, kernel, function, (uint32_t)grid, buffers,
+                kiln_cuda_record(context, kernel, function, (uint32_t)grid, step, buffers,
                                  kiln_cuda_num_addresses(kernel), numbers, kernel->num_symbols));
   }
   void *parameters[KILN_RT_MAX_PARAMETERS];
@@ -93,11 +94,11 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
 }
 
 int32_t kiln_rt_device_launch(struct kiln_rt_run *run, const kiln_rt_device_kernel *kernel,
-                              void *const *buffers, int64_t grid) {
+                              void *const *buffers, int64_t grid, int64_t step) {
   const int64_t *numbers[KILN_RT_MAX_PARAMETERS];
   for (uint32_t i = 0; i < kernel->num_symbols && i < KILN_RT_MAX_PARAMETERS; ++i)
     numbers[i] = &run->symbols[kernel->symbols[i]];
-  return launch(kiln_context_of(run), kernel, buffers, numbers, grid);
+  return launch(kiln_context_of(run), kernel, buffers, numbers, grid, step);
 }
 
 /*===-- Copies --------------------------------------------------------------===*/
@@ -146,8 +147,8 @@ int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int6
   for (int i = 0; i < KILN_RT_COPY_NUMBERS; ++i)
     pointers[i] = &numbers[i];
   void *buffers[] = {kiln_cuda_pointer(to), kiln_cuda_pointer(from)};
-  return launch(context, kernel, buffers, pointers,
-                (count + kernel->threads - 1) / kernel->threads);
+  return launch(context, kernel, buffers, pointers, (count + kernel->threads - 1) / kernel->threads,
+                KILN_RT_NO_STEP);
 }
 
 int32_t kiln_rt_device_copy_strided(struct kiln_rt_run *run, void *to, const int64_t *to_strides,
@@ -172,7 +173,8 @@ int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from,
   kiln_context *context = kiln_context_of(run);
   void *const addresses[] = {to, (void *)(uintptr_t)from};
   const int64_t *numbers[] = {&bytes};
-  return note(context, kiln_cuda_record(context, NULL, NULL, 0, addresses, 2, numbers, 1));
+  return note(context,
+              kiln_cuda_record(context, NULL, NULL, 0, KILN_RT_NO_STEP, addresses, 2, numbers, 1));
 }
 
 /*===-- What depends on data ------------------------------------------------===*/

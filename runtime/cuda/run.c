@@ -690,6 +690,8 @@ int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
     return status;
   kiln_context *context = kiln_context_take(model);
   if (context) {
+    if (KILN_UNLIKELY(context->profile != NULL))
+      kiln_profile_begin(context);
     context->given = outputs;
     status = run(context, inputs, stream);
     for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
@@ -700,6 +702,8 @@ int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
         allocated->deleter(allocated);
       context->output_slots[o].allocated = NULL;
     }
+    if (KILN_UNLIKELY(context->profile != NULL))
+      kiln_profile_end(context);
     kiln_context_put(context);
   } else {
     status = kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");

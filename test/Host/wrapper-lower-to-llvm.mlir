@@ -11,7 +11,7 @@ kernel.func @k(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attributes
   kernel.return %y : tensor<4xf32>
 }
 
-// CHECK-DAG: llvm.func hidden @kiln_rt_launch(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i32
+// CHECK-DAG: llvm.func hidden @kiln_rt_launch(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> i32
 // CHECK-DAG: llvm.func hidden @k(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr)
 // CHECK-NOT: kernel.func
 // CHECK-NOT: wrapper.program
@@ -28,7 +28,8 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
   // CHECK: llvm.store %[[X]], %[[ARGS:.*]] :
   // CHECK: %[[K:.*]] = llvm.mlir.addressof @k
   // CHECK: %[[GRID:.*]] = llvm.mlir.constant(3 : i64)
-  // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_launch(%arg0, %[[K]], %{{.*}}, %[[GRID]])
+  // CHECK: %[[STEP:.*]] = llvm.mlir.constant(0 : i64)
+  // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_launch(%arg0, %[[K]], %{{.*}}, %[[GRID]], %[[STEP]])
   // CHECK: llvm.cond_br %{{.*}}, ^[[ERROR:bb[0-9]+]](%[[STATUS]] : i32), ^
   wrapper.launch @k ins(%x, %w : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>)
       outs(%a : !wrapper.buffer<[4], [1], f32>)
@@ -38,7 +39,8 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
   // CHECK: llvm.call @kiln_rt_copy(
   wrapper.copy %v to %y : !wrapper.buffer<[2, 2], [2, 1], f32> to !wrapper.buffer<[2, 2], [1, 2], f32>
   // A second launch of the same kernel.
-  // CHECK: llvm.call @kiln_rt_launch
+  // CHECK: %[[NEXT:.*]] = llvm.mlir.constant(1 : i64)
+  // CHECK: llvm.call @kiln_rt_launch({{.*}}, %[[NEXT]])
   wrapper.launch @k ins(%a, %w : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>)
       outs(%a : !wrapper.buffer<[4], [1], f32>)
   wrapper.comment "nothing"
@@ -189,9 +191,13 @@ module attributes {sym.symbols = {s0 = {min = 1, max = 9}}} {
     // CHECK: %[[TABLE:.*]] = llvm.alloca %{{.*}} x i64
     %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
     // CHECK: llvm.getelementptr %[[TABLE]][0]
+    // CHECK: llvm.call @kiln_rt_begin_step(%arg0)
+    // CHECK: llvm.cond_br
     // CHECK: %[[FIRST:.*]] = llvm.mlir.constant(0 : i32)
     // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_extern(%arg0, %[[FIRST]], %{{.*}}, %[[TABLE]])
     // CHECK: llvm.cond_br %{{.*}}, ^{{.*}}(%[[STATUS]] : i32), ^
+    // CHECK: %[[STEP:.*]] = llvm.mlir.constant(0 : i64)
+    // CHECK: llvm.call @kiln_rt_end_step(%arg0, %[[STEP]], %{{.*}})
     wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>, #sym.expr<2*s0>, "a name", #sym.dtype<bf16>, 2.5, #sym.complex<1.0, 2.0>]
         names = ["", "", "", "name", "", "", ""]
         ins(%x, %z : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[s0], [1], f64>) outs(%y : !wrapper.buffer<[4], [1], f32>) projection = [] updates = [0]

@@ -568,6 +568,73 @@ static void test_capture(void) {
   CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
 }
 
+/* What a host is told that takes a profile. */
+static struct {
+  kiln_profile_event events[32];
+  int count;
+} seen;
+
+static void note(void *ctx, const kiln_profile_event *event) {
+  CHECK(ctx == &seen && seen.count < 32);
+  seen.events[seen.count++] = *event;
+}
+
+/* The events of a run: each step after the one before. The copy between the last two is no step. */
+static void check_profile(void) {
+  static const int64_t launches[] = {0, 1, 2, 3, 5};
+  enum { PROFILED = sizeof launches / sizeof *launches };
+  CHECK(seen.count == PROFILED + 3);
+  const kiln_profile_event *run = &seen.events[seen.count - 1];
+  CHECK(run->kind == KILN_PROFILE_RUN && run->thread > 0);
+  for (int i = 0; i < PROFILED; ++i) {
+    const kiln_profile_event *step = &seen.events[i];
+    CHECK(step->kind == KILN_PROFILE_STEP && step->launch == launches[i]);
+    CHECK(strcmp(step->name, i < PROFILED - 1 ? "bump" : "weigh") == 0);
+    CHECK(strcmp(step->where, i == 0 ? "node" : "") == 0);
+    CHECK(step->thread == KILN_PROFILE_DEVICE && step->tasks > 0 && step->run == run->run);
+    CHECK(step->begin >= (i ? seen.events[i - 1].end : run->begin) && step->end >= step->begin);
+    CHECK(step->end <= run->end);
+  }
+  const kiln_profile_event *last = &seen.events[PROFILED - 1];
+  CHECK(last->flops == 2 && last->bytes == 28 && last->weight_bytes == 8);
+  CHECK(seen.events[PROFILED].kind == KILN_PROFILE_MEMORY);
+  CHECK(seen.events[PROFILED].bytes == 4 * (int64_t)WEIGHTS);
+  CHECK(strcmp(seen.events[PROFILED + 1].name, "arena") == 0);
+}
+
+static void test_profile(void) {
+  kiln_options options = quiet_options(0);
+  options.weights_path = weights_path;
+  options.profile = note;
+  options.profile_ctx = &seen;
+  kiln_model *model = NULL;
+  CHECK_OK(kiln_model_create(&options, &model));
+  arguments a;
+  make_arguments(&a, 300, 0);
+  clear_log();
+  for (int i = 0; i < 4; ++i) {
+    seen.count = 0;
+    run_and_check(model, &a, i, NULL);
+    check_profile();
+  }
+  CHECK(count_log("graph") == 0 && count_log("launch bump") == 16);
+
+  /* There is nothing to wait for while the caller makes a graph. */
+  CUstream stream;
+  CUgraph graph;
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_CUDA(begin_capture(stream, 0));
+  seen.count = 0;
+  CHECK_OK(run(model, &a, stream));
+  CHECK_CUDA(end_capture(stream, &graph));
+  for (int i = 0; i < seen.count; ++i)
+    CHECK(seen.events[i].kind != KILN_PROFILE_STEP);
+  CHECK_CUDA(cuda->cuGraphDestroy(graph));
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+  free_arguments(&a);
+  kiln_model_destroy(model);
+}
+
 /* Two models of one process on two GPUs, in turns. */
 static void test_devices(void) {
   kiln_model *models[2];
@@ -685,6 +752,7 @@ int main(int argc, char **argv) {
   test_threads();
   test_memory();
   test_capture();
+  test_profile();
   CHECK(memory_in_use(false) == 0 && memory_in_use(true) == 0);
   unlink(weights_path);
   unlink(log_path);

@@ -83,7 +83,7 @@ static int32_t run_main(kiln_rt_run *run) {
   void *const steps[][2] = {
       {run->inputs[0], first}, {first, second}, {second, second}, {second, first}};
   for (int i = 0; i < 4; ++i) {
-    int32_t status = kiln_rt_device_launch(run, &bump, steps[i], grid);
+    int32_t status = kiln_rt_device_launch(run, &bump, steps[i], grid, i);
     if (status)
       return status;
     float read;
@@ -92,17 +92,25 @@ static int32_t run_main(kiln_rt_run *run) {
       return status;
   }
   void *const state[] = {run->weights, run->weights};
-  int32_t status = constants[0].flags ? kiln_rt_device_launch(run, &bump, state, grid) : 0;
+  int32_t status = constants[0].flags ? kiln_rt_device_launch(run, &bump, state, grid, 4) : 0;
   if (!status)
     status = kiln_rt_device_copy(run, second, first, 4 * count);
   void *const last[] = {second, run->weights, run->outputs[0]};
-  return status ? status : kiln_rt_device_launch(run, &weigh, last, grid);
+  return status ? status : kiln_rt_device_launch(run, &weigh, last, grid, 5);
 }
 
 extern const kiln_device_functions kiln_cuda_functions;
 static const kiln_rt_device device = {&kiln_cuda_functions, 2, 0, NULL};
 
+static const kiln_rt_profile_kernel profiled_kernels[] = {{0, 0, 2}, {5, 3, 3}};
+static const kiln_rt_profile_step profiled_steps[] = {{0, 12}, {0, 11}, {0, 11},
+                                                      {0, 11}, {0, 11}, {1, 11}};
+static const int64_t costs[] = {1, 4, 4, 2, 4, 8, 16};
+static const kiln_rt_profile profile = {
+    profiled_steps, profiled_kernels, costs, "bump\0weigh\0\0node", NULL, 6};
+
 const kiln_rt_program kiln_program = {
+    .profile = &profile,
     .abi = KILN_RT_ABI,
     .num_inputs = 1,
     .num_outputs = 1,

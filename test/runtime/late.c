@@ -76,7 +76,8 @@ static int32_t run_main(kiln_rt_run *run) {
   if ((status = kiln_rt_bind_output(run, 2)))
     return status;
   void *const buffers[] = {run->segments[0], run->outputs[2]};
-  if ((status = kiln_rt_launch(run, pair_chunk, buffers, (count + CHUNK - 1) / CHUNK)))
+  if ((status =
+           kiln_rt_launch(run, pair_chunk, buffers, (count + CHUNK - 1) / CHUNK, KILN_RT_NO_STEP)))
     return status;
   if ((status = kiln_rt_bind_output(run, 0)))
     return status;

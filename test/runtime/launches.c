@@ -21,7 +21,7 @@ static int32_t run_main(kiln_rt_run *run) {
   for (int i = 0; i < 8; ++i)
     y[i] = x[i] + 1;
   for (int64_t k = 0; k < plan[0]; ++k) {
-    int32_t status = kiln_rt_launch(run, nothing, NULL, plan[1]);
+    int32_t status = kiln_rt_launch(run, nothing, NULL, plan[1], k);
     if (status)
       return status;
   }

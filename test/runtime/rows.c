@@ -110,11 +110,11 @@ static int32_t run_main(kiln_rt_run *run) {
     return kiln_rt_fail(run, 6, "expected state[0] >= 0");
   void *const compute[] = {run->inputs[0], run->inputs[1],  run->inputs[3],
                            run->weights,   run->outputs[0], run->outputs[1]};
-  int32_t status = kiln_rt_launch(run, row, compute, rows);
+  int32_t status = kiln_rt_launch(run, row, compute, rows, 0);
   if (status)
     return status;
   void *const to_arena[] = {run->outputs[0], run->arena};
-  status = kiln_rt_launch(run, copy_row, to_arena, rows);
+  status = kiln_rt_launch(run, copy_row, to_arena, rows, 1);
   if (status)
     return status;
   const int64_t sizes[] = {rows, COLUMNS}, strides[] = {COLUMNS, 1};
@@ -122,8 +122,22 @@ static int32_t run_main(kiln_rt_run *run) {
   return 0;
 }
 
+/* The first kernel moves x, an id, the scale, w, y and picked. */
+static const char texts[] = "row\0copy_row\0node 'y' (m.py:3)\0node 't' (m.py:4)";
+static const kiln_rt_profile_kernel profiled_kernels[] = {{0, 0, 6}, {4, 7, 2}};
+static const kiln_rt_profile_step profiled_steps[] = {{0, 13}, {1, 31}};
+static const int64_t costs[] = {-1, -2, -3, 8, 32, -2, -4, 0, -2, KILN_RT_UNKNOWN};
+
+static int64_t eval_cost(const int64_t *values, int64_t expr) {
+  return (expr == 0 ? 16 : expr == 1 ? 32 : expr == 2 ? 8 : 4) * values[0];
+}
+
+static const kiln_rt_profile profile = {profiled_steps, profiled_kernels, costs,
+                                        texts,          eval_cost,        2};
+
 __attribute__((visibility("hidden"))) const kiln_rt_program kiln_program = {
     .abi = KILN_RT_ABI,
+    .profile = &profile,
     .num_inputs = 4,
     .num_outputs = 4,
     .num_constants = 2,
@@ -148,11 +162,11 @@ __attribute__((visibility("hidden"))) const kiln_rt_program kiln_program = {
 /*===-- The same as steps ---------------------------------------------------===*/
 
 static int32_t run_row(kiln_rt_run *run, void *const *buffers) {
-  return kiln_rt_launch(run, row, buffers, run->symbols[0]);
+  return kiln_rt_launch(run, row, buffers, run->symbols[0], KILN_RT_NO_STEP);
 }
 
 static int32_t run_copy_row(kiln_rt_run *run, void *const *buffers) {
-  return kiln_rt_launch(run, copy_row, buffers, run->symbols[0]);
+  return kiln_rt_launch(run, copy_row, buffers, run->symbols[0], KILN_RT_NO_STEP);
 }
 
 static const kiln_rt_tensor row_tensors[] = {

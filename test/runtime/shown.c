@@ -44,7 +44,7 @@ static int32_t run_main(kiln_rt_run *run) {
   if (!status)
     status = kiln_rt_debug(run, &step, KILN_RT_DEBUG_BEFORE, buffers);
   if (!status)
-    status = kiln_rt_launch(run, add_one, buffers, 2 * run->symbols[0]);
+    status = kiln_rt_launch(run, add_one, buffers, 2 * run->symbols[0], KILN_RT_NO_STEP);
   return status ? status : kiln_rt_debug(run, &step, KILN_RT_DEBUG_AFTER, buffers);
 }
 

@@ -21,7 +21,7 @@ static void half(void *const *buffers, const int64_t *symbols, int64_t i, void *
 
 static int32_t run_main(kiln_rt_run *run) {
   void *const buffers[] = {run->weights, run->outputs[0]};
-  return kiln_rt_launch(run, half, buffers, 2);
+  return kiln_rt_launch(run, half, buffers, 2, KILN_RT_NO_STEP);
 }
 
 #ifndef EXTERNAL

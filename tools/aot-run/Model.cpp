@@ -57,6 +57,8 @@ Expected<ModelInfo> ModelInfo::parse(const json::Value &value) {
   const json::Object *root = value.getAsObject();
   if (!root)
     return malformed("not an object");
+  if (std::optional<StringRef> target = root->getString("target"))
+    info.target = target->str();
   if (Error error = parseTensors(*root, "inputs", info.inputs))
     return error;
   if (Error error = parseTensors(*root, "outputs", info.outputs))
@@ -106,11 +108,15 @@ Expected<Model> Model::load(const std::string &path) {
   return Model(library);
 }
 
-Error Model::create(int threads) {
+Error Model::create(int threads, Profile *profile) {
   kiln_options options = {};
   options.struct_size = sizeof(options);
   options.num_threads = threads;
   options.log = [](void *, int, const char *) {}; // errors are reported by the caller
+  if (profile) {
+    options.profile = Profile::note;
+    options.profile_ctx = profile;
+  }
   if (library.create(&options, &handle) != KILN_OK)
     return createStringError(Twine(library.lastError()));
   return Error::success();

@@ -3,6 +3,7 @@
 #define KILN_AOT_RUN_MODEL_H
 
 #include "Array.h"
+#include "Profile.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 #include <vector>
@@ -29,6 +30,7 @@ struct SymbolInfo {
 
 /// The parts of kiln_model_info that a run needs.
 struct ModelInfo {
+  std::string target;
   std::vector<TensorInfo> inputs, outputs;
   std::vector<SymbolInfo> symbols;
 
@@ -60,7 +62,8 @@ public:
   /// The text of kiln_model_info.
   llvm::StringRef infoText() const { return library.info(); }
 
-  llvm::Error create(int threads);
+  /// `profile` is told of runs; null: nobody is.
+  llvm::Error create(int threads, Profile *profile);
 
   /// Runs once; the outputs are newly allocated, null where they are None.
   llvm::Error run(llvm::ArrayRef<DLTensor> inputs, llvm::MutableArrayRef<Output> outputs);

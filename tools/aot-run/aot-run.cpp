@@ -49,6 +49,10 @@ static cl::opt<int> threads("threads", cl::value_desc("N"), cl::cat(category),
                             cl::desc("threads, 0 (default): all cores this process may use"));
 static cl::opt<std::string> jsonPath("json", cl::value_desc("FILE"), cl::cat(category),
                                      cl::desc("write the measurements as JSON"));
+static cl::opt<std::string>
+    profilePath("profile", cl::value_desc("FILE.json"), cl::cat(category),
+                cl::desc("print what the kernels of the timed runs take, 10 without --repeat, and "
+                         "write a trace for Perfetto or chrome://tracing"));
 static cl::opt<bool> showInfo("info", cl::cat(category),
                               cl::desc("print the model's description and exit"));
 static cl::list<std::string> symbolValues("sym", cl::value_desc("NAME=VALUE"), cl::cat(category),
@@ -278,7 +282,8 @@ static Error runModel() {
   Expected<ModelInfo> info = ModelInfo::parse(*json);
   if (!info)
     return info.takeError();
-  if (Error error = model->create(threads))
+  Profile profile;
+  if (Error error = model->create(threads, profilePath.empty() ? nullptr : &profile))
     return error;
   double loadTime = millisecondsSince(start);
 
@@ -301,8 +306,11 @@ static Error runModel() {
       return error;
 
   std::vector<double> times;
-  for (unsigned i = 0; i < warmup + repeat; ++i) {
+  unsigned numTimed = repeat.getNumOccurrences() || profilePath.empty() ? repeat : 10;
+  for (unsigned i = 0; i < warmup + numTimed; ++i) {
     keeper.restore();
+    if (i == warmup)
+      profile.start();
     for (Output &output : outputs)
       output.reset();
     start = Clock::now();
@@ -329,13 +337,20 @@ static Error runModel() {
       outs() << "None";
     outs() << "\n";
   }
+  int usedThreads = threads ? threads.getValue() : usableCpus();
+  if (!profilePath.empty()) {
+    profile.finish(usedThreads, info->target != "cpu");
+    profile.print(outs());
+    if (Error error = profile.write(profilePath, *json))
+      return error;
+  }
   if (jsonPath.empty())
     return Error::success();
   return writeJson(json::Object{{"load_ms", loadTime},
                                 {"first_run_ms", firstTime},
                                 {"latency_ms", summarize(times)},
                                 {"runs", runs},
-                                {"threads", threads ? threads.getValue() : usableCpus()},
+                                {"threads", usedThreads},
                                 {"peak_rss_mb", usage.ru_maxrss / 1024.0},
                                 {"outputs", std::move(outputsReport)}});
 }

@@ -88,7 +88,7 @@ TEST_F(RuntimeStruct, HasTheTypesOfFunctions) {
             "!llvm.func<void (ptr, ptr, i64, ptr, ptr)>");
   RuntimeFunction launch = KILN_FUNCTION(kiln_rt_launch);
   EXPECT_EQ(launch.name, "kiln_rt_launch");
-  EXPECT_EQ(print(launch.getType(&context)), "!llvm.func<i32 (ptr, ptr, ptr, i64)>");
+  EXPECT_EQ(print(launch.getType(&context)), "!llvm.func<i32 (ptr, ptr, ptr, i64, i64)>");
 }
 
 } // namespace

@@ -156,6 +156,8 @@ struct CUevent_st {
   CUstream stream; /* where it was recorded last */
   uint64_t ticket;
   bool is_destroyed;
+  bool has_time;   /* made to be timed */
+  double time;     /* milliseconds, of the last record that was reached */
   CUgraph capture; /* recorded in one */
 };
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* By device: its default stream, then the others. */
 static CUstream streams[MAX_DEVICES];
@@ -98,6 +99,12 @@ static void copy(const struct operation *operation) {
 
 static void drain_until(CUstream stream, uint64_t ticket);
 
+static double read_clock(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
 void execute(const struct operation *operation) {
   if (operation->context->error != CUDA_SUCCESS)
     return;
@@ -113,6 +120,7 @@ void execute(const struct operation *operation) {
   case FREE:
     return set_free(operation->allocation);
   case RECORD:
+    operation->event->time = read_clock();
     return;
   case WAIT:
     return drain_until(operation->stream, operation->ticket);
@@ -309,10 +317,10 @@ static void check_event(CUevent event) {
 
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags) {
   CUresult result = enter();
-  (void)flags;
   if (result == CUDA_SUCCESS) {
     *event = keep(sizeof **event);
     (*event)->context = current();
+    (*event)->has_time = !(flags & CU_EVENT_DISABLE_TIMING);
   }
   return leave(result);
 }
@@ -333,6 +341,19 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
     event->capture = stream->capture;
     event->stream = stream;
     event->ticket = stream->issued;
+  }
+  return leave(result);
+}
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
+  CUresult result = enter();
+  if (result == CUDA_SUCCESS) {
+    check_event(begin);
+    check_event(end);
+    if (!begin->has_time || !end->has_time)
+      misuse("an event without a time is asked for it");
+    if (!begin->stream || !end->stream || begin->time == 0 || end->time == 0)
+      misuse("an event is asked for its time before it is reached");
+    *milliseconds = (float)(end->time - begin->time);
   }
   return leave(result);
 }
