@@ -300,50 +300,6 @@ def test_saved_function(tmp_path):
     torch.testing.assert_close(actual, *torch.autograd.grad(function(*inputs)[0].sum(), inputs[:1]))
 
 
-SECOND = """
-import sys, torch, kiln.dynamo
-from kiln import _compile
-if sys.argv[1] == "warm":
-    kiln.dynamo.run_compiler = None
-torch.manual_seed(3)
-model = torch.nn.Linear(5, 6)
-print(torch.compile(model, backend="kiln", options={"fallback": "none"})(torch.ones(2, 5)).detach().sum().item())
-"""
-
-
-def test_second_process_is_warm(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SECOND)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "KILN_CACHE_DIR": str(tmp_path / "cache")}
-
-    def start(how):
-        return subprocess.Popen([sys.executable, str(script), how], env=environment, stdout=subprocess.PIPE, text=True)
-
-    cold = [start("cold"), start("cold")]  # at once, into the same empty cache
-    texts = [process.communicate(timeout=100)[0] for process in cold]
-    warm = start("warm")
-    texts.append(warm.communicate(timeout=100)[0])
-    assert [process.returncode for process in (*cold, warm)] == [0, 0, 0]
-    assert len(set(texts)) == 1 and texts[0]
-    assert not list((tmp_path / "cache").glob(".new-*"))
-
-
-def test_damaged_file(cache, tmp_path, monkeypatch):
-    def function(x):
-        return torch.erf(x) * 3
-
-    before = set(cache.rglob("*.so"))
-    check(function, torch.ones(3))
-    (path,) = set(cache.rglob("*.so")) - before
-    damaged = tmp_path / path.relative_to(cache)  # elsewhere: the loader knows the first path
-    damaged.parent.mkdir()
-    damaged.write_bytes(b"no library")
-    monkeypatch.setenv("KILN_CACHE_DIR", str(tmp_path))
-    torch._dynamo.reset()
-    check(function, torch.ones(3))
-    assert damaged.read_bytes() == path.read_bytes()
-
-
 def test_registered():
     assert "kiln" in torch._dynamo.list_backends()
     for point in importlib.metadata.entry_points(group="torch_dynamo_backends", name="kiln"):

@@ -10,6 +10,8 @@ parameters as inputs. docs/torch-compile.md says what works and what the options
 import os
 import tempfile
 import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch._dynamo.backends import registry
@@ -31,22 +33,23 @@ _FALLBACKS = ("eager", "none", "torch")
 _FIXED = ("o", "emit", "weights")  # what becomes of a compiled graph is not the user's to choose
 
 
-def _keep_eager(module):
+def _keep_eager(module: torch.fx.GraphModule) -> CompiledGraph:
     """The graph as it is."""
     count = len(module.graph.find_nodes(op="placeholder"))
     return CompiledGraph(None, Split(None, [], module, list(range(count))))
 
 
-def _find_device(module):
+def _find_device(module: torch.fx.GraphModule) -> int | None:
     """The index of the GPU that the graph computes on, None for the CPU."""
     for node in module.graph.nodes:
         for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and value.device.type == "cuda":
-                return value.device.index or 0
+                index: int | None = value.device.index
+                return index or 0
     return None
 
 
-def _compile_graph(module, flags):
+def _compile_graph(module: torch.fx.GraphModule, flags: list[str]) -> CompiledGraph:
     parts = split(module)
     if parts.module is None:
         return CompiledGraph(None, parts)
@@ -60,7 +63,7 @@ def _compile_graph(module, flags):
     numbers = [j for j, node in enumerate(results) if not isinstance(node.meta["val"], torch.Tensor)]
     archive = Archive(parts.module)
 
-    def build(path):
+    def build(path: str) -> None:
         with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
             source = os.path.join(folder, "model.pt2")
             archive.write(source)
@@ -73,12 +76,14 @@ def _compile_graph(module, flags):
     path = _cache.fetch(key, ".so", build)
     try:
         return CompiledGraph(path, parts, scalars, numbers, lazy, device or 0)
-    except KilnError:  # a file that something has damaged
-        os.unlink(path)
+    except KilnError:  # it has been removed in the meantime, or cannot be loaded
+        _cache.remove(path)
         return CompiledGraph(_cache.fetch(key, ".so", build), parts, scalars, numbers, lazy, device or 0)
 
 
-def kiln(module, example_inputs, *, options=None, mode=None):
+def kiln(
+    module: torch.fx.GraphModule, example_inputs: list[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
     """The backend function. Options are `fallback` ("eager", "none" or "torch") and those of aot-compile."""
     if mode not in (None, "default"):
         raise ValueError(f'the backend "kiln" has no mode "{mode}"')
@@ -95,11 +100,11 @@ def kiln(module, example_inputs, *, options=None, mode=None):
 
     table = make_table()
 
-    def partition(graph, inputs, **settings):
+    def partition(graph: torch.fx.GraphModule, inputs: list[Any], **settings: Any) -> Any:
         expand(graph, table)
         return min_cut_rematerialization_partition(graph, inputs, **settings)
 
-    def compile_graph(graph, inputs):
+    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> CompiledGraph:
         try:
             expand(graph, table)
             return _compile_graph(graph, flags)
@@ -109,9 +114,11 @@ def kiln(module, example_inputs, *, options=None, mode=None):
             warnings.warn(f"a graph stays in eager mode: {error or type(error).__name__}", stacklevel=2)
             return _keep_eager(graph)
 
-    return aot_autograd(fw_compiler=compile_graph, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True)(
-        module, example_inputs
+    compile_both = aot_autograd(
+        fw_compiler=compile_graph, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True
     )
+    compiled: Callable[..., Any] = compile_both(module, example_inputs)
+    return compiled
 
 
 # PyTorch knows the name of an installed Kiln as an entry point, and registers it by itself.
