@@ -11,11 +11,12 @@ import time
 import dynamic
 import figures
 import figures_dynamic
+import figures_package
 import models
 import peers
 import table
 
-PARTS = ["contracts", "overhead", "latency", "compile", "size", "start", "dynamic", "dynamic-compile", "dynamic-entry"]
+PARTS = ["contracts", "overhead", "package", "latency", "compile", "size", "start", "dynamic", "dynamic-compile", "dynamic-entry"]
 
 
 class Goals:
@@ -105,6 +106,7 @@ def main():
     measures = {
         "contracts": figures.contracts,
         "overhead": figures.overhead,
+        "package": figures_package.package,
         "latency": figures.latency,
         "compile": figures.compile_time,
         "size": figures.size,
@@ -123,6 +125,7 @@ def main():
     shows = {
         "contracts": figures.show_contracts,
         "overhead": figures.show_overhead,
+        "package": figures_package.show_package,
         "latency": figures.show_latency,
         "compile": figures.show_compile_time,
         "size": lambda r, g: figures.show_size(r, g, max(len(r), len(options.models))),

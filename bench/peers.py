@@ -159,6 +159,8 @@ def command(system, name, tiny, threads):
     folder = model(name, tiny)
     if system == "eager":
         return [sys.executable, HOSTS / "eager.py", name, "tiny" if tiny else "published", threads]
+    if system.startswith("package"):
+        return [sys.executable, HOSTS / "package.py", kiln(folder)[0], folder / "inputs.npz", system.removeprefix("package-"), threads]
     if system.startswith("kiln"):
         return [host("kiln"), kiln(folder)[0], folder / "inputs.bin", threads, *(["reuse"] if system == "kiln-reuse" else [])]
     return [host("aoti"), aoti(folder, system.removeprefix("aoti-"))[0], folder / "inputs.bin", threads]

@@ -31,7 +31,7 @@ def test_size_of_weights(tiny):
     assert peers.weight_bytes(tiny) == 4 * (24 * 16 + 16 + 16 * 16 + 16 + 16 * 5 + 5)
 
 
-@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "eager"])
+@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "eager", "package-numpy", "package-torch"])
 def test_worker(tiny, system):
     worker = workers.Worker(peers.command(system, "mlp", True, 1), 1)
     times = worker.run(7)
