@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from ._model import KilnError, load
+from ._model import KilnError, Model, Path, load
 from ._tools import find_tool
 
 
-def find_compiler():
+def find_compiler() -> str:
     """Path of aot-compile: $KILN_COMPILER, the package's own, that of the checkout this file lies in, or the search path."""
     for candidate in (os.environ.get("KILN_COMPILER"), find_tool("aot-compile"), shutil.which("aot-compile")):
         if candidate and os.access(candidate, os.X_OK):
@@ -18,7 +20,7 @@ def find_compiler():
     raise FileNotFoundError("aot-compile is neither built nor on the search path; set KILN_COMPILER")
 
 
-def make_flags(options):
+def make_flags(options: Mapping[str, Any]) -> Iterator[str]:
     """Options of aot-compile as its flags."""
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
@@ -28,7 +30,7 @@ def make_flags(options):
             yield f"{flag}={','.join(map(str, value)) if isinstance(value, (list, tuple)) else value}"
 
 
-def run_compiler(source, output, flags):
+def run_compiler(source: Path, output: Path, flags: Sequence[str]) -> None:
     """Compiles the archive `source` to the file `output`. A model at fault raises KilnError with the compiler's line."""
     command = [find_compiler(), os.fspath(source), "-o", os.fspath(output), "--progress=never", *flags]
     result = subprocess.run(command, capture_output=True, text=True, errors="replace")
@@ -36,7 +38,7 @@ def run_compiler(source, output, flags):
         raise KilnError(1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}")
 
 
-def _writes_unseen(program):
+def _writes_unseen(program: Any) -> bool:
     """A custom operator writes its arguments: a saved program has no schema that says so."""
     import torch
 
@@ -47,7 +49,7 @@ def _writes_unseen(program):
     )
 
 
-def _tensors(program):
+def _tensors(program: Any) -> dict[str, Any]:
     """Parameters, buffers and constants by name."""
     import torch
 
@@ -56,14 +58,14 @@ def _tensors(program):
     }
 
 
-def _has_wrappers(program):
+def _has_wrappers(program: Any) -> bool:
     """A tensor made of tensors: decomposition leaves those, and what the program does with them."""
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     return any(map(is_traceable_wrapper_subclass, _tensors(program).values()))
 
 
-def _with_plain_tensors(program):
+def _with_plain_tensors(program: Any) -> Any:
     """`program` with tensors for those of subclasses, which would be saved as pickled Python objects."""
     import torch
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
@@ -81,7 +83,7 @@ def _with_plain_tensors(program):
     return program
 
 
-def _custom_op_flags(custom_ops, link):
+def _custom_op_flags(custom_ops: Mapping[str, str] | None, link: Sequence[Path]) -> Iterator[str]:
     """`custom_ops` maps operators that are registered in this process to C functions."""
     for name, function in (custom_ops or {}).items():
         import torch
@@ -94,7 +96,15 @@ def _custom_op_flags(custom_ops, link):
         yield f"--link={os.fspath(file)}"
 
 
-def compile(program, output=None, *, threads=0, custom_ops=None, link=(), **options):
+def compile(
+    program: Any,
+    output: Path | None = None,
+    *,
+    threads: int = 0,
+    custom_ops: Mapping[str, str] | None = None,
+    link: Sequence[Path] = (),
+    **options: Any,
+) -> Model:
     """Compiles an exported program (or a saved `.pt2`) and loads the result.
 
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:

@@ -13,6 +13,8 @@ import operator
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy
 
@@ -30,14 +32,14 @@ class Difference:
     target: str
     where: str  # the node's Python line
     kernel: str  # that computes it; "" for an output of the model
-    index: tuple
+    index: tuple[int, ...]
     value: object
     eager: object
     reference: object
     error: float
     allowed: float
 
-    def __str__(self):
+    def __str__(self) -> str:
         kernel = f" in {self.kernel}" if self.kernel else ""
         return (
             f"node '{self.node}' ({self.target}{', ' + self.where if self.where else ''}){kernel}: at {list(self.index)} the model has "
@@ -45,7 +47,7 @@ class Difference:
         )
 
 
-def compare(program, model, *inputs, **kwargs):
+def compare(program: Any, model: Model | str | os.PathLike[str], *inputs: Any, **kwargs: Any) -> Difference | None:
     """The first node of `program` whose value in `model` leaves eager's by more than its own rounding, or None.
 
     `model` (or its path) was compiled from `program` with `debug_print=1` or more; it is loaded anew and run once, with
@@ -70,9 +72,9 @@ def compare(program, model, *inputs, **kwargs):
                 source = node if node.op != "output" else _leaves(node.args)[output]
                 if source.name in eager.random or _is_order(source, output):
                     continue
-                others = [_at(run.values, node.name, output) for run in (exact, moved)]
-                for *computed, kernel in found[node.name, output]:
-                    element = _find_difference(_load(*computed), value, *others, source.name in exact.inexact)
+                wide, other = _at(exact.values, node.name, output), _at(moved.values, node.name, output)
+                for array, dtype, kernel in found[node.name, output]:
+                    element = _find_difference(_load(array, dtype), value, wide, other, source.name in exact.inexact)
                     if isinstance(element, tuple):
                         return Difference(source.name, str(source.target), _where(source), kernel, *element)
                     compared += element is not None
@@ -83,20 +85,21 @@ def compare(program, model, *inputs, **kwargs):
     return None
 
 
-def _flatten(program, inputs, kwargs):
+def _flatten(program: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The leaves of the arguments, in the order of the program's inputs."""
     from torch.utils import _pytree
 
     names = program.call_spec.in_spec.child(1).context if program.call_spec.in_spec.type is tuple else list(kwargs)
     if set(names) != set(kwargs):
         raise TypeError(f"expected the keyword arguments {list(names)}, got {list(kwargs)}")
+    flat: list[Any]
     flat, spec = _pytree.tree_flatten((tuple(inputs), {name: kwargs[name] for name in names}))
     if spec != program.call_spec.in_spec:
         raise TypeError(f"expected arguments of the structure {program.call_spec.in_spec}, got {spec}")
     return flat
 
 
-def _is_order(node, output):
+def _is_order(node: Any, output: int) -> bool:
     """Indices of elements by their order: where these are equal or nearly so, others are as good."""
     if node.target is operator.getitem:
         node, output = node.args
@@ -110,7 +113,7 @@ def _is_order(node, output):
 
 
 @contextlib.contextmanager
-def _environment(**values):
+def _environment(**values: str) -> Iterator[None]:
     saved = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -123,7 +126,9 @@ def _environment(**values):
                 os.environ[name] = value
 
 
-def _run_model(program, model, flat, folder):
+def _run_model(
+    program: Any, model: Model | str | os.PathLike[str], flat: Sequence[Any], folder: pathlib.Path
+) -> dict[tuple[str, int], list[tuple[Any, str, str]]]:
     """Values of a run by node and number of its output: lists of (array, dtype, kernel)."""
     import torch
 
@@ -145,7 +150,7 @@ def _run_model(program, model, flat, folder):
         if isinstance(module, torch.fx.GraphModule) and module is not program.graph_module
         for node in module.graph.nodes
     }
-    found = {}
+    found: dict[tuple[str, int], list[tuple[Any, str, str]]] = {}
     for line in index.read_text().splitlines() if index.exists() else ():
         row = json.loads(line)
         if row["time"] != "after_launch" or row["role"] != "result" or "node" not in row or row["node"] in nested:
@@ -160,7 +165,7 @@ def _run_model(program, model, flat, folder):
     return found
 
 
-def _load(array, dtype):
+def _load(array: Any, dtype: str) -> Any:
     """A tensor of what has been saved."""
     import torch
 
@@ -178,13 +183,13 @@ def _load(array, dtype):
 # ===-- Eager mode --------------------------------------------------------------------------------===
 
 
-def _clone(value):
+def _clone(value: Any) -> Any:
     import torch
 
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def _to_tensor(value):
+def _to_tensor(value: Any) -> Any:
     """A copy of a tensor; a number as models give it."""
     import torch
 
@@ -193,13 +198,13 @@ def _to_tensor(value):
     return _clone(value)
 
 
-def _perturb(values):
+def _perturb(values: Sequence[Any]) -> list[Any]:
     """Floating-point numbers, moved by about their last bit."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
 
-    def one(value):
+    def one(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()) or value.itemsize == 1:
             return value
         signs = torch.randint(0, 2, value.shape, generator=generator).to(value.device) * 2 - 1
@@ -208,7 +213,7 @@ def _perturb(values):
     return [one(value) for value in values]
 
 
-def _wide(value):
+def _wide(value: Any) -> Any:
     """Tensors and dtypes in double precision."""
     import torch
 
@@ -219,7 +224,13 @@ def _wide(value):
     return value.to(wide) if isinstance(value, torch.Tensor) else wide
 
 
-def _run(program, flat, wanted, interpreter=None, perturb=lambda values: values):
+def _run(
+    program: Any,
+    flat: Sequence[Any],
+    wanted: set[str],
+    interpreter: type | None = None,
+    perturb: Callable[[list[Any]], list[Any]] = lambda values: values,
+) -> Any:
     """The values of the wanted nodes in eager mode."""
     import torch
 
@@ -246,13 +257,13 @@ def _run(program, flat, wanted, interpreter=None, perturb=lambda values: values)
 class _Exact:
     """Runs in double precision. A node that does not take it is run as it is, and it and all that follows from it are inexact."""
 
-    def begin(self, arguments):
+    def begin(self: Any, arguments: Sequence[Any]) -> None:
         import torch
 
         torch.set_default_dtype(torch.float64)
         self.run(*(_wide(value) for value in arguments))
 
-    def compute(self, node):
+    def compute(self: Any, node: Any) -> Any:
         import torch
         from torch.utils import _pytree
 
@@ -278,15 +289,15 @@ class _Exact:
 
 
 class _Eager:
-    def begin(self, arguments):
+    def begin(self: Any, arguments: Sequence[Any]) -> None:
         self.run(*arguments)
 
-    def compute(self, node):
+    def compute(self: Any, node: Any) -> Any:
         """Finds nodes that draw random numbers or have memory that nothing has written to, and what depends on them."""
         import torch
 
         state = torch.get_rng_state()
-        result = super().run_node(node)
+        result = super().run_node(node)  # type: ignore[misc]
         name = getattr(getattr(node.target, "_schema", None), "name", "")
         is_random = name.startswith(("aten::empty", "aten::new_empty")) or not torch.equal(state, torch.get_rng_state())
         if is_random or any(before.name in self.random for before in node.all_input_nodes):
@@ -294,11 +305,11 @@ class _Eager:
         return result
 
 
-def _make_interpreter(kind):
+def _make_interpreter(kind: type | None) -> Any:
     import torch
 
-    class Recorder(kind or _Eager, torch.fx.Interpreter):
-        def run_node(self, node):
+    class Recorder(kind or _Eager, torch.fx.Interpreter):  # type: ignore[misc]
+        def run_node(self, node: Any) -> Any:
             with self._set_current_node(node):
                 result = self.compute(node)
             if node.name in self.wanted:
@@ -308,11 +319,11 @@ def _make_interpreter(kind):
     return Recorder
 
 
-def _leaves(value):
+def _leaves(value: Any) -> list[Any]:
     return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, (list, tuple)) else [value]
 
 
-def _fits(result, recorded):
+def _fits(result: Any, recorded: Any) -> bool:
     """The result in double precision has the shape that export recorded, as far as it is static."""
     import torch
 
@@ -323,7 +334,7 @@ def _fits(result, recorded):
     return True
 
 
-def _narrow(value, recorded):
+def _narrow(value: Any, recorded: Any) -> Any:
     """A value in the dtype that export recorded."""
     import torch
     from torch.utils import _pytree
@@ -338,11 +349,11 @@ def _narrow(value, recorded):
 # ===-- Comparing ---------------------------------------------------------------------------------===
 
 
-def _at(values, node, output):
+def _at(values: dict[str, list[Any]], node: str, output: int) -> Any:
     return values[node][output] if node in values and output < len(values[node]) else None
 
 
-def _where(node):
+def _where(node: Any) -> str:
     """The innermost line outside of PyTorch itself."""
     lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip().startswith('File "')]
     lines = [line for line in lines if "site-packages/torch/" not in line] or lines
@@ -350,7 +361,7 @@ def _where(node):
     return f"{file}:{rest.split(',')[0]}" if file else ""
 
 
-def _orders(shape, wanted):
+def _orders(shape: Sequence[int], wanted: Sequence[int]) -> list[tuple[int, ...]]:
     """Orders of dims in which a tensor of one shape has another, the identity first. Dims of one element do not count."""
     dims = [dim for dim, size in enumerate(shape) if size != 1]
     target = [size for size in wanted if size != 1]
@@ -360,7 +371,7 @@ def _orders(shape, wanted):
     return [(*ones, *order) for order in itertools.permutations(dims) if [shape[dim] for dim in order] == target]
 
 
-def _find_difference(computed, eager, exact, moved, inexact):
+def _find_difference(computed: Any, eager: Any, exact: Any, moved: Any, inexact: bool) -> tuple[Any, ...] | bool | None:
     """(index, value, eager, reference, error, allowed) of the element that is wrong by most; True: none is; None: the values cannot be compared.
 
     Kernels may keep a value with its dims in another order: the order in which it differs least is taken for its own."""
@@ -371,20 +382,21 @@ def _find_difference(computed, eager, exact, moved, inexact):
         return None
     if eager.numel() == 0:
         return True
-    others = [other.cpu() if isinstance(other, torch.Tensor) and other.shape == eager.shape else None for other in (exact, moved)]
+    exact, moved = (other.cpu() if isinstance(other, torch.Tensor) and other.shape == eager.shape else None for other in (exact, moved))
     orders = _orders(eager.shape, computed.shape)
     least = None
-    for order in orders or [None]:  # None: by the order of elements alone
+    choices: list[tuple[int, ...] | None] = [*orders] or [None]  # None: by the order of elements alone
+    for order in choices:
         inverse = sorted(range(eager.dim()), key=order.__getitem__) if order else None
         placed = computed.reshape([eager.shape[dim] for dim in order]).permute(inverse) if order else computed.reshape(eager.shape)
-        difference = _find_element(placed, eager, *others, inexact)
+        difference = _find_element(placed, eager, exact, moved, inexact)
         if difference is None:
             return True
         least = difference if least is None or difference[4] < least[4] else least
     return least
 
 
-def _find_element(computed, eager, exact, moved, inexact):
+def _find_element(computed: Any, eager: Any, exact: Any, moved: Any, inexact: bool) -> tuple[Any, ...] | None:
     import torch
 
     if not (eager.is_floating_point() or eager.is_complex()):

@@ -8,9 +8,10 @@ x = torch.randn(3, 4, device="kiln")
 import os
 import pathlib
 import types
+from typing import Any
 
 
-def find_library():
+def find_library() -> str:
     """Path of libkiln_torch_backend.so: $KILN_TORCH_BACKEND_LIBRARY, or in the build folder of the checkout this file lies in."""
     built = pathlib.Path(__file__).resolve().parents[2] / "build" / "lib" / "libkiln_torch_backend.so"
     for candidate in (os.environ.get("KILN_TORCH_BACKEND_LIBRARY"), built):
@@ -19,14 +20,14 @@ def find_library():
     raise FileNotFoundError("libkiln_torch_backend.so is not built; set KILN_TORCH_BACKEND_LIBRARY")
 
 
-def register():
+def register() -> None:
     """Makes the device known to this process. Does nothing the second time."""
     import torch
 
     if hasattr(torch, "kiln"):
         return
     torch.ops.load_library(find_library())
-    module = types.ModuleType("torch.kiln")
+    module: Any = types.ModuleType("torch.kiln")
     module.is_available = lambda: True
     module.device_count = lambda: 1
     module.current_device = lambda: 0

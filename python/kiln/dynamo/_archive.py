@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Container
+from typing import Any
 
 import torch
 from torch._export.serde import schema
@@ -21,12 +23,12 @@ from .. import _abi
 from ._split import Refused
 
 
-def is_lazy(value):
+def is_lazy(value: Any) -> bool:
     """Whether a tensor's memory is not what it stands for, until that is resolved."""
     return isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg())
 
 
-def _check_input(node):
+def _check_input(node: torch.fx.Node) -> None:
     """Refuses what the C ABI has no tensor for."""
     name, value = node.name, node.meta["val"]
     if isinstance(value, torch.Tensor):
@@ -42,9 +44,10 @@ def _check_input(node):
         raise Refused(f'input "{name}" is a {type(value).__name__}')
 
 
-def _lift_constants(module):
+def _lift_constants(module: torch.fx.GraphModule) -> dict[str, torch.Tensor]:
     """Makes inputs of the tensors that the graph holds; returns them by name."""
-    graph, constants = module.graph, {}
+    graph = module.graph
+    constants: dict[str, torch.Tensor] = {}
     for node in graph.find_nodes(op="get_attr"):
         value = getattr(module, node.target)
         if not isinstance(value, torch.Tensor):
@@ -58,7 +61,7 @@ def _lift_constants(module):
     return constants
 
 
-def _argument(node):
+def _argument(node: torch.fx.Node) -> Any:
     if isinstance(node.meta["val"], torch.Tensor):
         return signature.TensorArgument(name=node.name)
     kinds = {torch.SymInt: signature.SymIntArgument, torch.SymFloat: signature.SymFloatArgument, torch.SymBool: signature.SymBoolArgument}
@@ -68,7 +71,7 @@ def _argument(node):
     return kind(name=node.name)
 
 
-def _make_signature(graph, constants):
+def _make_signature(graph: torch.fx.Graph, constants: Container[str]) -> signature.ExportGraphSignature:
     inputs = []
     for node in graph.find_nodes(op="placeholder"):
         _check_input(node)
@@ -79,9 +82,9 @@ def _make_signature(graph, constants):
     return signature.ExportGraphSignature(inputs, outputs)
 
 
-def _find_ranges(graph):
+def _find_ranges(graph: torch.fx.Graph) -> dict[Any, Any]:
     """The range of every symbol in the graph."""
-    ranges = {}
+    ranges: dict[Any, Any] = {}
     for node in graph.nodes:
         for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             parts = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) and value.layout == torch.strided else [value]
@@ -92,7 +95,7 @@ def _find_ranges(graph):
     return dict(sorted(ranges.items(), key=lambda item: str(item[0])))
 
 
-def _drop_hints(value):
+def _drop_hints(value: Any) -> None:
     """Removes the sizes of the example that was traced: the program is for all sizes. Before a program is JSON, an expression
     is a structure of its own, so that nothing else is taken for one."""
     if isinstance(value, schema.SymExpr):
@@ -110,7 +113,7 @@ def _drop_hints(value):
             _drop_hints(entry)
 
 
-def _make_tuples(module):
+def _make_tuples(module: torch.fx.GraphModule) -> None:
     """The serializer knows several results of a higher-order operator as a tuple; some tracers of PyTorch give lists."""
     for part in module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
@@ -118,7 +121,7 @@ def _make_tuples(module):
                 node.meta["val"] = tuple(node.meta["val"])
 
 
-def _serialize(module, constants):
+def _serialize(module: torch.fx.GraphModule, constants: Container[str]) -> bytes:
     _make_tuples(module)
     serializer = GraphModuleSerializer(_make_signature(module.graph, constants), [])
     for node in module.graph.nodes:
@@ -148,14 +151,15 @@ def _serialize(module, constants):
     return json.dumps(_dataclass_to_dict(program), cls=EnumEncoder, allow_nan=False).encode()
 
 
-def _bytes(tensor):
-    return tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+def _bytes(tensor: torch.Tensor) -> bytes:
+    data: bytes = tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return data
 
 
 class Archive:
     """An exported program in memory. `digest` tells it from every other one."""
 
-    def __init__(self, module):
+    def __init__(self, module: torch.fx.GraphModule) -> None:
         tensors = _lift_constants(module)
         self.program = _serialize(module, tensors)
         with unset_fake_temporarily():
@@ -176,7 +180,7 @@ class Archive:
             digest.update(part)
         self.digest = digest.hexdigest()
 
-    def write(self, path):
+    def write(self, path: str) -> None:
         with PT2ArchiveWriter(path) as writer:
             writer.write_bytes("models/model.json", self.program)
             writer.write_bytes("data/weights/model_weights_config.json", b'{"config": {}}')

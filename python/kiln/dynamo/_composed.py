@@ -1,22 +1,26 @@
 """Replaces higher-order operators that Kiln has no lowering for, and that compute what other operators do, by those."""
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._higher_order_ops.base_hop import BaseHOP
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 _KEY = torch._C.DispatchKey.CompositeExplicitAutograd
+Table = dict[Any, Callable[..., Any]]
 _COMPOSED = {"flex_attention", "flex_attention_backward", "invoke_quant", "invoke_quant_packed"}
 
 
-def _trace(module, node, inputs, table):
+def _trace(module: GraphModule, node: Node, inputs: list[Node], table: Table) -> Graph:
     """What eager mode does for a node, as a graph of `inputs`; its output is the node's result, nested as that is."""
 
-    def call(*values):
+    def call(*values: Any) -> Any:
         known = dict(zip(inputs, values))
 
-        def find(used):
+        def find(used: Node) -> Any:
             if used in known:
                 return known[used]
             return getattr(module, used.target) if used.op == "get_attr" else used.target(*used.args, **used.kwargs)
@@ -32,7 +36,7 @@ def _trace(module, node, inputs, table):
         return make_fx(call, decomposition_table=table)(*values).graph
 
 
-def _insert(module, node, traced, inputs):
+def _insert(module: GraphModule, node: Node, traced: Graph, inputs: list[Node]) -> Any:
     """Copies a graph's nodes to before `node`; returns the copies of its output."""
     made = dict(zip(traced.find_nodes(op="placeholder"), inputs))
     for old in traced.nodes:
@@ -49,7 +53,7 @@ def _insert(module, node, traced, inputs):
     return torch.fx.map_arg(traced.output_node().args[0], made.__getitem__)
 
 
-def _replace(node, value):
+def _replace(node: Node, value: Any) -> None:
     """Gives the users of `node`, which take single results, those of `value`."""
     if value is None or isinstance(value, torch.fx.Node):
         node.replace_all_uses_with(value)
@@ -59,7 +63,7 @@ def _replace(node, value):
         node.graph.erase_node(user)
 
 
-def _takes_single(node, value):
+def _takes_single(node: Node, value: Any) -> bool:
     """Whether `value`, instead of the result of `node`, gives its users what they take."""
     if isinstance(value, torch.fx.Node):
         return True
@@ -68,7 +72,7 @@ def _takes_single(node, value):
     return all(user.target is operator.getitem and _takes_single(user, value[user.args[1]]) for user in node.users)
 
 
-def _expand(module, node, table):
+def _expand(module: GraphModule, node: Node, table: Table) -> None:
     inputs = [used for used in node.all_input_nodes if "val" in used.meta]
     others = [used for used in node.all_input_nodes if "val" not in used.meta]  # graphs, and objects that are options
     try:
@@ -86,7 +90,7 @@ def _expand(module, node, table):
             module.graph.erase_node(other)
 
 
-def expand(module, table):
+def expand(module: GraphModule, table: Table) -> None:
     """Replaces the operators in a graph module of aot_autograd, with `table` of decompositions."""
     nodes = [node for node in module.graph.nodes if isinstance(node.target, torch._ops.HigherOrderOperator)]
     nodes = [node for node in nodes if node.target.name() in _COMPOSED]

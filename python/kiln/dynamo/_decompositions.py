@@ -2,8 +2,11 @@
 
 import pathlib
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from .._compile import find_compiler
 from . import _cache
@@ -11,7 +14,19 @@ from . import _cache
 _aten = torch.ops.aten
 
 
-def _flash_attention_backward(grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+def _flash_attention_backward(
+    grad_out: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
     """The gradients of attention, in float at least. The weights are computed once more from queries and keys, so that the
     forward graph need not keep the logarithms of their sums, which a fused kernel does not give."""
     if dropout_p:
@@ -35,7 +50,9 @@ def _flash_attention_backward(grad_out, query, key, value, out, logsumexp, dropo
     return grad_query.to(query.dtype), grad_key.to(key.dtype), grad_value.to(value.dtype)
 
 
-def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
+def _trilinear(
+    i1: Tensor, i2: Tensor, i3: Tensor, expand1: list[int], expand2: list[int], expand3: list[int], sumdim: list[int], unroll_dim: int = 1
+) -> Tensor:
     """A product of three tensors, each with dims of size 1 put in, summed over dims of the result."""
     factors = []
     for factor, places in ((i1, expand1), (i2, expand2), (i3, expand3)):
@@ -46,10 +63,10 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     return product.sum(sumdim) if sumdim else product
 
 
-def _lowered():
+def _lowered() -> set[str]:
     """The operators that the compiler has a lowering for; asked once for each compiler."""
 
-    def ask(path):
+    def ask(path: str) -> None:
         listed = subprocess.run([find_compiler(), "--list-ops"], capture_output=True, text=True, check=True).stdout
         pathlib.Path(path).write_text(listed)
 
@@ -57,11 +74,11 @@ def _lowered():
     return {line.split()[0] for line in text.splitlines() if line.endswith(" native")}
 
 
-def make_table():
+def make_table() -> dict[Any, Callable[..., Any]]:
     """{operator: decomposition}"""
     lowered = _lowered()
     table = {op: function for op, function in torch._decomp.decomposition_table.items() if str(op) not in lowered}
-    own = {
+    own: dict[Any, Callable[..., Any]] = {
         _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
         _aten._trilinear.default: _trilinear,
         torch.ops.prims.fma.default: lambda x, y, z: x * y + z,

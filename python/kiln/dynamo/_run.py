@@ -12,6 +12,7 @@ from torch._inductor.output_code import OutputCode
 from .. import _abi, _call
 from .._model import load
 from . import _cache
+from ._split import Split
 
 _RANDOM = "kiln.random"
 _SCALARS: dict[str, type] = {"int64": int, "float64": float, "bool": bool}
@@ -72,27 +73,36 @@ class Runner:
         self.model._check(self.model._run(*frame.arguments))
 
 
-class CompiledGraph(OutputCode):
+class CompiledGraph(OutputCode):  # type: ignore[misc]
     """What the backend makes of one graph: a model, and an epilogue for outputs that need no computation. PyTorch saves it
     (`save_compiled_function`) with the model inside. Without a model, the epilogue is the whole graph, in eager mode.
 
     Of the model's inputs, `scalars` are numbers and `lazy` are views that conjugate or negate; of its results, `numbers` are no
     tensors."""
 
-    def __init__(self, path, split, scalars=(), numbers=(), lazy=(), device=0):
+    def __init__(
+        self,
+        path: str | None,
+        split: Split,
+        scalars: Iterable[int] = (),
+        numbers: Iterable[int] = (),
+        lazy: Iterable[int] = (),
+        device: int = 0,
+    ) -> None:
         super().__init__()
         self._boxed_call = True
-        self.path, self.library = path, None
+        self.path = path
+        self.library: bytes | None = None
         self.inputs, self.epilogue, self.epilogue_inputs = split.inputs, split.epilogue, split.epilogue_inputs
         self.scalars, self.numbers, self.lazy, self.device = list(scalars), list(numbers), list(lazy), device
         self._load()
 
-    def _load(self):
+    def _load(self) -> None:
         self.runner = Runner(self.path, self.scalars, self.device) if self.path is not None else None
         self.finish = self.epilogue.forward if self.epilogue is not None else None
 
-    def __call__(self, inputs):
-        results = []
+    def __call__(self, inputs: list[Any]) -> Any:
+        results: Any = []
         if self.runner is not None:
             taken = [inputs[i] for i in self.inputs]
             for i in self.lazy:
@@ -105,10 +115,10 @@ class CompiledGraph(OutputCode):
         inputs.clear()
         return results
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("runner", "finish")}
 
-    def prepare_for_serialization(self):
+    def prepare_for_serialization(self) -> None:
         """Takes the model's file in."""
         if self.path is not None:
             with open(self.path, "rb") as file:
@@ -116,7 +126,7 @@ class CompiledGraph(OutputCode):
             self.path = None
         self.runner = self.finish = None
 
-    def post_compile(self, example_inputs, constants, graph_kwargs):
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """After loading: puts the model's file back to where it can be loaded from."""
         if self.library is not None:
             with_content = hashlib.sha256(self.library).hexdigest()
@@ -124,10 +134,10 @@ class CompiledGraph(OutputCode):
             self.library = None
         self._load()
 
-    def _write_library(self, path):
+    def _write_library(self, path: str) -> None:
         with open(path, "wb") as file:
-            file.write(self.library)
+            file.write(self.library or b"")
         shutil.copymode(__file__, path)
 
-    def set_triton_bundle(self, triton_bundle):
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
         """There are no Triton kernels."""

@@ -7,6 +7,7 @@ which never returns views. Here it costs a view: the epilogue makes such outputs
 import collections
 import dataclasses
 import operator
+from typing import Any
 
 import torch
 from torch._export.serde.serialize import _SYM_OPS
@@ -34,7 +35,7 @@ class Split:
     epilogue_inputs: list[int]
 
 
-def _returned(value):
+def _returned(value: Any) -> Any:
     """What a value is as an output: an epilogue's copy_ returns the input that it writes."""
     while isinstance(value, torch.fx.Node) and value.target is _aten.copy_.default:
         value = value.args[0]
@@ -42,12 +43,12 @@ def _returned(value):
 
 
 class _Splitter:
-    def __init__(self, module):
+    def __init__(self, module: torch.fx.GraphModule) -> None:
         self.graph = module.graph
         self.placeholders = self.graph.find_nodes(op="placeholder")
         self.outputs = [_returned(value) for value in self.graph.output_node().args[0]]
-        self.results = {}
-        self.known = {}
+        self.results: dict[torch.fx.Node, int] = {}
+        self.known: dict[torch.fx.Node, bool] = {}
         wanted = {value for value in self.outputs if isinstance(value, torch.fx.Node)}
         shown = collections.Counter(map(self._base, wanted))
         for node in self.graph.nodes:  # in order, so that a base comes before its views
@@ -55,14 +56,14 @@ class _Splitter:
                 self.results[node] = len(self.results)
                 self.known[node] = True
 
-    def is_hosted(self, node):
+    def is_hosted(self, node: torch.fx.Node) -> bool:
         """Whether the epilogue can make `node` of inputs and results without computing anything."""
         if node not in self.known:
             self.known[node] = node.op == "placeholder" or (self._only_looks(node) and all(map(self.is_hosted, node.all_input_nodes)))
         return self.known[node]
 
     @classmethod
-    def _base(cls, node):
+    def _base(cls, node: torch.fx.Node) -> torch.fx.Node:
         """The tensor that computes what `node` shows. Outputs that show the same one share memory, as in eager mode."""
         while node.op == "call_function" and node.args and isinstance(node.args[0], torch.fx.Node):
             if not cls._is_view(node) and not (node.target is operator.getitem and cls._is_view(node.args[0])):
@@ -71,24 +72,27 @@ class _Splitter:
         return node
 
     @staticmethod
-    def _is_view(node):
+    def _is_view(node: torch.fx.Node) -> bool:
         return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and not node.target._schema.is_mutable
 
     @classmethod
-    def _only_looks(cls, node):
+    def _only_looks(cls, node: torch.fx.Node) -> bool:
         if node.op != "call_function":
             return False
         if isinstance(node.target, torch._ops.OpOverload) and node.target not in _SIZES:
             return cls._is_view(node)
         return node.target is operator.getitem or node.target in _SIZES or node.target in _SYM_OPS
 
-    def make_epilogue(self):
+    def make_epilogue(self) -> tuple[torch.fx.GraphModule | None, list[int]]:
         """(module, positions of its inputs), or (None, []) if the results are the outputs."""
         if self.outputs == list(self.results):
             return None, []
-        graph, made, used = torch.fx.Graph(), {}, []
+        graph = torch.fx.Graph()
+        made: dict[torch.fx.Node, torch.fx.Node] = {}
+        used: list[int] = []
         nodes = [value for value in self.outputs if isinstance(value, torch.fx.Node)]
-        needed, stack = set(), list(nodes)
+        needed: set[torch.fx.Node] = set()
+        stack = list(nodes)
         while stack:
             node = stack.pop()
             if node not in needed:
@@ -108,9 +112,10 @@ class _Splitter:
         graph.output([made[value] if isinstance(value, torch.fx.Node) else value for value in self.outputs])
         return torch.fx.GraphModule(torch.nn.Module(), graph), used
 
-    def make_program(self, module):
+    def make_program(self, module: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule | None, list[int]]:
         """(module to compile, positions of its inputs); (None, []) if it computes nothing."""
-        graph, made = torch.fx.Graph(), {}
+        graph = torch.fx.Graph()
+        made: dict[torch.fx.Node, Any] = {}
         for node in self.placeholders:
             value = node.meta["val"]
             if isinstance(value, (int, float, bool, str, type(None))):
@@ -138,7 +143,7 @@ class _Splitter:
         return torch.fx.GraphModule(module, graph), inputs
 
 
-def split(module):
+def split(module: torch.fx.GraphModule) -> Split:
     """Splits a graph module of aot_autograd, which stays as it is."""
     splitter = _Splitter(module)
     program, inputs = splitter.make_program(module)
