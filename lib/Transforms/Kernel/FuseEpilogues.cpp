@@ -58,6 +58,14 @@ std::optional<SmallVector<sym::Expr>> invert(ArrayRef<sym::Expr> index, ArrayRef
   return inverse;
 }
 
+/// Whether `index` reads each element of a tensor of this shape at its own place.
+bool isIdentity(ArrayRef<sym::Expr> index, ArrayRef<sym::Expr> shape) {
+  for (auto [i, expr, size] : llvm::enumerate(index, shape))
+    if (expr != sym::Expr::dim(i) && !size.isConstant(1))
+      return false;
+  return true;
+}
+
 struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
@@ -211,10 +219,7 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
 
     rewriter.setInsertionPoint(user);
     Value result = fused.getResult();
-    if (resultType != result.getType() ||
-        sym::IndexMap{static_cast<unsigned>(domain.size()),
-                      SmallVector<sym::Expr, 4>(index.begin(), index.end())} !=
-            sym::IndexMap::identity(domain.size()))
+    if (resultType != result.getType() || !isIdentity(index, domain))
       result = createView(rewriter, user.getLoc(), result, domain, index).getResult(0);
     rewriter.replaceOp(user, result);
     rewriter.eraseOp(contract);

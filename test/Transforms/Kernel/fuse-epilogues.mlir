@@ -148,3 +148,29 @@ func.func @both(%x: tensor<2x4x100x64xf32>) -> (tensor<2x4x100x64xf32>, tensor<2
   } : tensor<2x4x100x64xf32>
   return %y, %o : tensor<2x4x100x64xf32>, tensor<2x100x4x64xf32>
 }
+
+// -----
+
+// The only row may be read as such: the result is the product's, and nothing is left to copy.
+// CHECK-LABEL: func.func @one_row
+// CHECK: %[[C:.*]] = kernel.contract
+// CHECK-NOT: kernel.map
+// CHECK: return %[[C]]
+func.func @one_row(%x: tensor<1x32xf32>, %w: tensor<8x32xf32>) -> tensor<1x8xf32> {
+  %c = kernel.contract batch [] m [1] n [8] k [32] lhs {
+    %e = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x32xf32> -> f32
+    kernel.yield %e : f32
+  } rhs {
+    %e = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<8x32xf32> -> f32
+    kernel.yield %e : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1x8xf32>
+  %y = kernel.map {
+    %e = kernel.read %c (d0, d1) -> (0, d1) : tensor<1x8xf32> -> f32
+    %t = math.tanh %e : f32
+    kernel.yield %t : f32
+  } : tensor<1x8xf32>
+  return %y : tensor<1x8xf32>
+}
