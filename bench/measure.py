@@ -11,12 +11,25 @@ import time
 import dynamic
 import figures
 import figures_dynamic
+import figures_dynamo
 import figures_package
 import models
 import peers
 import table
 
-PARTS = ["contracts", "overhead", "package", "latency", "compile", "size", "start", "dynamic", "dynamic-compile", "dynamic-entry"]
+PARTS = [
+    "contracts",
+    "overhead",
+    "package",
+    "latency",
+    "compile",
+    "size",
+    "start",
+    "dynamic",
+    "dynamic-compile",
+    "dynamic-entry",
+    "torch-compile",
+]
 
 
 class Goals:
@@ -114,6 +127,7 @@ def main():
         "dynamic": figures_dynamic.latency,
         "dynamic-compile": figures_dynamic.compile_time,
         "dynamic-entry": figures_dynamic.entry,
+        "torch-compile": figures_dynamo.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -133,6 +147,7 @@ def main():
         "dynamic": figures_dynamic.show_latency,
         "dynamic-compile": figures_dynamic.show_compile_time,
         "dynamic-entry": figures_dynamic.show_entry,
+        "torch-compile": figures_dynamo.show,
     }
     for part in PARTS:
         if part in results:

@@ -10,26 +10,31 @@ import torch
 import models
 
 
+def serve(function, inputs):
+    """Obeys the commands until there are no more."""
+    function(*inputs)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command, *count = line.split()
+        if command == "run":
+            times = []
+            for _ in range(int(count[0])):
+                start = time.perf_counter_ns()
+                function(*inputs)
+                times.append(time.perf_counter_ns() - start)
+            print(*times, flush=True)
+        else:
+            status = pathlib.Path("/proc/self/status").read_text().splitlines()
+            print(next(line.split()[1] for line in status if line.startswith("VmHWM")), flush=True)
+
+
 def main():
     name, size, threads = sys.argv[1:]
     models.quiet()
     torch.set_num_threads(int(threads))
     module, inputs = models.build(name, size == "tiny")
     with torch.inference_mode():
-        module(*inputs)
-        print("ready", flush=True)
-        for line in sys.stdin:
-            command, *count = line.split()
-            if command == "run":
-                times = []
-                for _ in range(int(count[0])):
-                    start = time.perf_counter_ns()
-                    module(*inputs)
-                    times.append(time.perf_counter_ns() - start)
-                print(*times, flush=True)
-            else:
-                status = pathlib.Path("/proc/self/status").read_text().splitlines()
-                print(next(line.split()[1] for line in status if line.startswith("VmHWM")), flush=True)
+        serve(module, inputs)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +41,13 @@ def test_worker(tiny, system):
     assert set(workers.interleave({"one": worker}, 0.01, rounds=2)) == {"one"}
     worker.close()
     assert worker.process.returncode == 0
+
+
+def test_torch_compile(tiny, tmp_path):
+    worker = workers.Worker([sys.executable, peers.HOSTS / "dynamo.py", "kiln", tmp_path, "mlp", "tiny", 1], 1, preamble=1)
+    assert int(worker.preamble[0]) > max(worker.run(3)) > 0
+    assert list(tmp_path.glob("*/*.so"))
+    worker.close()
 
 
 @pytest.mark.parametrize("name,preamble", [("peak", 1), ("mlp", 0)])

@@ -1,0 +1,35 @@
+"""Runs a model under torch.compile, with the commands of protocol.h. Usage: dynamo.py BACKEND CACHE NAME tiny|published THREADS
+
+Compiled graphs are kept in the folder CACHE. A line with the nanoseconds of the first call comes before "ready": imports are not in it."""
+
+import os
+import pathlib
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]), str(pathlib.Path(__file__).resolve().parents[2] / "python")]
+
+
+def main():
+    backend, cache, name, size, threads = sys.argv[1:]
+    os.environ.update(KILN_CACHE_DIR=cache, TORCHINDUCTOR_CACHE_DIR=cache)
+    import torch
+    import torch._inductor.compile_fx
+
+    import eager
+    import kiln.dynamo  # noqa: F401
+    import models
+
+    models.quiet()
+    torch.set_num_threads(int(threads))
+    module, inputs = models.build(name, size == "tiny")
+    with torch.no_grad():
+        compiled = torch.compile(module, backend=backend)
+        start = time.perf_counter_ns()
+        compiled(*inputs)
+        print(time.perf_counter_ns() - start, flush=True)
+        eager.serve(compiled, inputs)
+
+
+if __name__ == "__main__":
+    main()
