@@ -13,10 +13,10 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]), str(pathlib.Pa
 def main():
     backend, cache, name, size, threads = sys.argv[1:]
     os.environ.update(KILN_CACHE_DIR=cache, TORCHINDUCTOR_CACHE_DIR=cache)
+    import eager
     import torch
     import torch._inductor.compile_fx
 
-    import eager
     import kiln.dynamo  # noqa: F401
     import models
 
