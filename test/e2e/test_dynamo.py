@@ -98,6 +98,8 @@ def test_sizes_from_data():
         for count in (3, 7):
             x = torch.randn(count)
             torch.testing.assert_close(call(x, torch.tensor(count)), (x[x > 0] * 2, torch.arange(count)))
+        sums = compiled(lambda x, n: x.new_ones(sum(n.tolist())), fullgraph=True)
+        assert sums(torch.ones(1), torch.tensor([1, 2, 3])).shape == (6,)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -1,4 +1,5 @@
-"""Replaces higher-order operators that Kiln has no lowering for, and that compute what other operators do, by those."""
+"""Replaces higher-order operators that Kiln has no lowering for, and that compute what other operators do, by those. So it does
+with sums of sizes, which no exported program has."""
 
 import operator
 from collections.abc import Callable
@@ -90,12 +91,32 @@ def _expand(module: GraphModule, node: Node, table: Table) -> None:
             module.graph.erase_node(other)
 
 
+def _value(term: Any) -> Any:
+    return term.meta["val"] if isinstance(term, Node) else term
+
+
+def _add_up(module: GraphModule, node: Node) -> None:
+    """A sum of sizes as additions of two."""
+    terms: Any = node.args[0] if isinstance(node.args[0], (list, tuple)) else node.args
+    first, *rest = terms
+    with module.graph.inserting_before(node):
+        for term in rest:
+            value = _value(first) + _value(term)
+            first = module.graph.call_function(operator.add, (first, term))
+            first.meta = {**node.meta, "val": value}
+    node.replace_all_uses_with(first)
+    module.graph.erase_node(node)
+
+
 def expand(module: GraphModule, table: Table) -> None:
     """Replaces the operators in a graph module of aot_autograd, with `table` of decompositions."""
     nodes = [node for node in module.graph.nodes if isinstance(node.target, torch._ops.HigherOrderOperator)]
     nodes = [node for node in nodes if node.target.name() in _COMPOSED]
     for node in nodes:
         _expand(module, node, table)
-    if nodes:
+    sums = [node for node in module.graph.nodes if node.target is torch.sym_sum]
+    for node in sums:
+        _add_up(module, node)
+    if nodes or sums:
         module.graph.lint()
         module.recompile()
