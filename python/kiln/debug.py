@@ -21,6 +21,20 @@ import numpy
 from ._model import Model, load
 
 _ORDERED = ("sort", "topk", "max", "min", "median", "nanmedian", "mode", "kthvalue", "cummax", "cummin")
+# They do not look at what is in their first argument.
+_OVERWRITING = ("fill", "fill_", "zero", "zero_", "copy", "copy_")
+_SHAPED_LIKE = (
+    "full_like",
+    "zeros_like",
+    "ones_like",
+    "new_full",
+    "new_zeros",
+    "new_ones",
+    "sym_size",
+    "sym_stride",
+    "sym_numel",
+    "sym_storage_offset",
+)
 _PERMUTED_RANK = 6  # of a value that is looked for in every order of its dims
 
 
@@ -63,13 +77,15 @@ def compare(program: Any, model: Model | str | os.PathLike[str], *inputs: Any, *
         eager = _run(program, flat, wanted)
         exact = _run(program, flat, wanted, _Exact)
         moved = _run(program, _perturb(flat), wanted, perturb=_perturb)
-        compared = 0
+        compared, random = 0, None
         # The graph's last node stands for the model's outputs: inputs among them may have been written to.
         for node in program.graph.nodes:
             for output, value in enumerate(eager.values.get(node.name, ())):
                 if (node.name, output) not in found or not isinstance(value, torch.Tensor):
                     continue
                 source = node if node.op != "output" else _leaves(node.args)[output]
+                if source.name in eager.random:
+                    random = random or source.name
                 if source.name in eager.random or _is_order(source, output):
                     continue
                 wide, other = _at(exact.values, node.name, output), _at(moved.values, node.name, output)
@@ -78,9 +94,13 @@ def compare(program: Any, model: Model | str | os.PathLike[str], *inputs: Any, *
                     if isinstance(element, tuple):
                         return Difference(source.name, str(source.target), _where(source), kernel, *element)
                     compared += element is not None
+    if not compared and random:
+        raise ValueError(
+            f"nothing to compare: all that the model computes, such as node '{random}', depends on random numbers, or on memory that nothing has written to"
+        )
     if not compared:
         raise ValueError(
-            "nothing to compare: no kernel of the model computes a value of this program that is not random; is it the program that was compiled?"
+            "nothing to compare: no kernel of the model computes a value of this program; is it the program that was compiled?"
         )
     return None
 
@@ -290,6 +310,7 @@ class _Exact:
 
 class _Eager:
     def begin(self: Any, arguments: Sequence[Any]) -> None:
+        self.random_memory: dict[int, Any] = {}  # storages, kept so that no other tensor gets their memory
         self.run(*arguments)
 
     def compute(self: Any, node: Any) -> Any:
@@ -297,12 +318,46 @@ class _Eager:
         import torch
 
         state = torch.get_rng_state()
+        used = [before for before in node.all_input_nodes if before is not _overwritten(node)]
+        depends = any(before.name in self.random or self.is_random(self.env[before]) for before in used)
         result = super().run_node(node)  # type: ignore[misc]
-        name = getattr(getattr(node.target, "_schema", None), "name", "")
-        is_random = name.startswith(("aten::empty", "aten::new_empty")) or not torch.equal(state, torch.get_rng_state())
-        if is_random or any(before.name in self.random for before in node.all_input_nodes):
+        name = _get_name(node)
+        is_random = name.startswith(("empty", "new_empty")) or not torch.equal(state, torch.get_rng_state())
+        if is_random or depends:
             self.random.add(node.name)
+            for storage in _storages([result, torch.fx.map_arg(_written(node), lambda before: self.env[before])]):
+                self.random_memory[storage._cdata] = storage
+        elif name in ("fill_", "zero_", "copy_") and result.numel() * result.itemsize == result.untyped_storage().nbytes():
+            self.random_memory.pop(result.untyped_storage()._cdata, None)
         return result
+
+    def is_random(self: Any, value: Any) -> bool:
+        return any(storage._cdata in self.random_memory for storage in _storages(value))
+
+
+def _get_name(node: Any) -> str:
+    return getattr(getattr(node.target, "_schema", None), "name", "").removeprefix("aten::")
+
+
+def _written(node: Any) -> list[Any]:
+    """The arguments that it writes to."""
+    arguments = getattr(getattr(node.target, "_schema", None), "arguments", ())
+    given = dict(zip((argument.name for argument in arguments), node.args), **node.kwargs)
+    return [
+        given[argument.name] for argument in arguments if argument.alias_info and argument.alias_info.is_write and argument.name in given
+    ]
+
+
+def _overwritten(node: Any) -> Any:
+    """The argument of which only memory or sizes matter, or None."""
+    is_named = _get_name(node) in (*_OVERWRITING, *_SHAPED_LIKE)
+    return node.args[0] if is_named and node.args and node.args[0] not in node.args[1:] else None
+
+
+def _storages(value: Any) -> list[Any]:
+    import torch
+
+    return [leaf.untyped_storage() for leaf in _leaves(value) if isinstance(leaf, torch.Tensor) and torch._C._has_storage(leaf)]
 
 
 def _make_interpreter(kind: type | None) -> Any:

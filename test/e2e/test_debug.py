@@ -358,6 +358,34 @@ def test_compare_errors():
         kiln.debug.compare(program, model, x, y=x)
     with pytest.raises(kiln.KilnError, match="expected float32"):
         kiln.debug.compare(program, model, x.double())
-    random = torch.export.export(Small(lambda x: torch.rand_like(x)), (x,))
-    with pytest.raises(ValueError, match="is it the program that was compiled"):
+    random = torch.export.export(Small(lambda x: torch.rand_like(x).exp()), (x,))
+    with pytest.raises(ValueError, match="nothing to compare: all that the model computes, such as node 'exp', depends on random numbers"):
         kiln.debug.compare(random, compile_to_debug(random), x)
+
+
+def test_compare_memory():
+    """Memory that is written to is no longer random, and what random numbers are written to is, under whatever name."""
+
+    def fill(x, n):
+        y = torch.empty(3, n.item())
+        y.fill_(2)
+        y[0] += x
+        return y * 3, torch.full_like(torch.rand(3), 2.0) + x, torch.empty_like(x).copy_(x).exp()
+
+    x, n = torch.randn(3), torch.tensor(3)
+    program = torch.export.export(Small(fill), (x, n))
+    assert kiln.debug.compare(program, compile_to_debug(program), x, n) is None
+    wrong = torch.export.export(Small(lambda x, n: fill(x + 0.5, n)), (x, n))
+    assert kiln.debug.compare(wrong, compile_to_debug(program), x, n) is not None
+
+    def draw(x):
+        y = torch.zeros(4, 3)
+        y[1].uniform_()
+        part = torch.empty(4)
+        part[:2].fill_(1)
+        return y + x, part, x.sin()
+
+    program = torch.export.export(Small(draw), (x,))
+    assert kiln.debug.compare(program, compile_to_debug(program), x) is None
+    wrong = torch.export.export(Small(lambda x: draw(x + 0.5)), (x,))
+    assert kiln.debug.compare(wrong, compile_to_debug(program), x).target == "aten.sin.default"
