@@ -23,6 +23,8 @@ struct InsertFrees : kiln::impl::WrapperInsertFreesBase<InsertFrees> {
   void run(Block &block) {
     // Walking backwards, the first use met of a piece of memory is its last.
     llvm::SmallPtrSet<Value, 16> ended;
+    for (auto give : block.getOps<GiveOp>()) // the caller reads it
+      ended.insert(getStorage(give.getBuffer()));
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
       if (isa<FreeOp, ReuseOp>(op)) {
         ended.insert(op.getOperand(0));

@@ -36,3 +36,27 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
   // CHECK-NOT: wrapper.free
   wrapper.launch @k ins(%w : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
 }
+
+// What a function gives stays: the caller reads it.
+// CHECK-LABEL: wrapper.func private @giving
+wrapper.func private @giving(%x: !wrapper.buffer<[4], [1], f32>)
+    -> (!wrapper.buffer<[4], [1], f32> {wrapper.given}) {
+  // CHECK: %[[A:.*]] = wrapper.alloc
+  // CHECK-NEXT: wrapper.launch
+  // CHECK-NEXT: wrapper.view
+  // CHECK-NEXT: wrapper.give
+  // CHECK-NOT: wrapper.free
+  // CHECK: }
+  %a = wrapper.alloc : !wrapper.buffer<[2, 2], [2, 1], f32>
+  wrapper.launch @square ins(%x : !wrapper.buffer<[4], [1], f32>) outs(%a : !wrapper.buffer<[2, 2], [2, 1], f32>)
+  %v = wrapper.view %a offset 0 : !wrapper.buffer<[2, 2], [2, 1], f32> -> !wrapper.buffer<[4], [1], f32>
+  wrapper.give %v as 0 : !wrapper.buffer<[4], [1], f32>
+}
+
+kernel.func @square(%x: tensor<4xf32>) -> tensor<2x2xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (2*d0 + d1) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2x2xf32>
+  kernel.return %y : tensor<2x2xf32>
+}
