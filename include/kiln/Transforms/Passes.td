@@ -437,18 +437,24 @@ def WrapperPlanMemory : Pass<"wrapper-plan-memory", "::mlir::ModuleOp"> {
 def WrapperVerify : Pass<"wrapper-verify", "::mlir::ModuleOp"> {
   let summary = "Check a finished host program";
   let description = [{
-    What every back end may rely on:
+    What every back end may rely on, for all values of the symbols. What cannot be proved is refused.
     - (V1) every allocation and constant has its place, and the program its totals; a constant that
       only folds read or make may have none; a segment is reserved, once, before it is used
-    - (V2) no allocation lies outside its segment, no constant outside the weights
-    - (V3) no buffer is used after its memory was freed or reused, or freed twice
-    - (V4) two allocations that are alive together do not overlap
-    - (V5) every output that is not None is written
+    - (V2) no allocation lies outside its segment, no constant outside the weights, no view outside its buffer; allocations
+      lie at multiples of 64 bytes
+    - (V3) no buffer is used after its memory was freed or reused, or freed twice; none that a graph has given is used
+      after the graph has run again
+    - (V4) two allocations that are alive together do not overlap; constants only if nothing can tell them apart
+    - (V5) all of every output that is not None is written
     - (V6) nothing writes to a constant or an input that is not marked as mutated
     - (V7) what a fold reads has a place, a name, or was made by a fold before it
     - (V8) nothing uses a symbol before its `define`, and none is defined twice
     - (V9) a step that runs nested graphs has a workspace for each of their arenas
     - (V10) what a function gives is not in the workspace that its caller has lent
+    - (V11) a step reads only what has been written, all of it; spare buffers, flags and workspaces of nested graphs hold nothing afterwards
+    - (V12) what a step writes overlaps neither itself nor what the step reads, unless they are the same memory and the kernel reads
+      each element where it writes it, or the callee updates it
+    - (V13) what a function gives is not freed
   }];
 }
 

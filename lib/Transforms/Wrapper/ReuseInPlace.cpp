@@ -1,5 +1,5 @@
 // wrapper-reuse-in-place: lets element-wise kernels write their result over an operand.
-#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "Elementwise.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -14,27 +14,6 @@ using namespace kiln;
 using namespace kiln::wrapper;
 
 namespace {
-
-/// Whether element i of a result (in memory) is the only one whose value may depend on element i of
-/// operand `argument`. A task may then write its elements of the result over the operand, as every
-/// element is read before it is written and by nobody else.
-bool isElementwise(kernel::FuncOp func, BlockArgument argument) {
-  auto map = dyn_cast<kernel::MapOp>(func.getRoot());
-  if (!map)
-    return false;
-  SmallVector<sym::Expr> domain = map.getExtents(), dims;
-  for (unsigned i = 0; i < domain.size(); ++i)
-    dims.push_back(sym::Expr::dim(i));
-  sym::Expr written = sym::linearize(dims, domain);
-  SmallVector<sym::Expr> shape = sym::getShape(argument);
-  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
-    auto read = dyn_cast<kernel::ReadOp>(user);
-    if (!read || !read.getValues().empty())
-      return false;
-    sym::Expr address = sym::linearize(read.getMap().getResults(), shape);
-    return kernel::getAssumptions(read->getParentRegion()).simplify(address) == written;
-  });
-}
 
 struct ReuseInPlace : kiln::impl::WrapperReuseInPlaceBase<ReuseInPlace> {
   void runOnOperation() override {

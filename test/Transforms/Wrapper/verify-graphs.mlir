@@ -4,6 +4,7 @@
 wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[4], [1], f32>
     attributes {arena_bytes = #sym.expr<0>} {
   %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %x to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
   // expected-error@+1 {{writes to input 0, which is not mutated}}
   wrapper.copy %y to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
 }
@@ -49,7 +50,7 @@ wrapper.program @main()
 // -----
 
 // v10
-wrapper.func private @f() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}) attributes {arena_bytes = #sym.expr<64>} {
+wrapper.func private @f() -> (!wrapper.buffer<[u0], [1], f32> {wrapper.given}) attributes {arena_bytes = #sym.expr<64*(u0 ceildiv 16)>} {
   wrapper.define "u0" = 2
   %y = wrapper.alloc at 0 : !wrapper.buffer<[u0], [1], f32>
   // expected-error@+1 {{gives memory that is the caller's}}

@@ -41,6 +41,7 @@ wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes =
 wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
   %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
   %v = wrapper.view %a offset 0 : !wrapper.buffer<[1], [1], f32> -> !wrapper.buffer<[], [], f32>
+  // expected-note@+1 {{here}}
   wrapper.free %a : !wrapper.buffer<[1], [1], f32>
   // expected-error@+1 {{uses a buffer whose memory was freed}}
   wrapper.copy %v to %v : !wrapper.buffer<[], [], f32> to !wrapper.buffer<[], [], f32>
@@ -71,7 +72,7 @@ wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
 // v6
 wrapper.program @main(%x: !wrapper.buffer<[1], [1], f32> {wrapper.name = "x"})
     attributes {arena_bytes = #sym.expr<128>, weights_bytes = 64 : i64} {
-  %a = wrapper.alloc at 0 : !wrapper.buffer<[1], [1], f32>
+  %a = wrapper.constant at 0 dense<1.0> : tensor<1xf32> to !wrapper.buffer<[1], [1], f32>
   // expected-error@+1 {{writes to input 0, which is not mutated}}
   wrapper.copy %a to %x : !wrapper.buffer<[1], [1], f32> to !wrapper.buffer<[1], [1], f32>
 }
@@ -134,6 +135,21 @@ wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes =
   wrapper.reserve 1, 64
   // expected-error@+1 {{reserves a segment again}}
   wrapper.reserve 1, 128
+}
+
+// -----
+
+// A segment of one function is not another's.
+wrapper.func private @f() attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.reserve 1, 64
+}
+wrapper.func private @g() attributes {arena_bytes = #sym.expr<0>} {
+  // expected-error@+1 {{reserves a segment again}}
+  wrapper.reserve 1, 64
+}
+wrapper.program @main() attributes {arena_bytes = #sym.expr<64>, weights_bytes = 64 : i64} {
+  wrapper.call @f ins() outs()
+  wrapper.call @g ins() outs()
 }
 
 // -----
