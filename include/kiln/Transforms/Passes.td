@@ -455,7 +455,36 @@ def WrapperVerify : Pass<"wrapper-verify", "::mlir::ModuleOp"> {
     - (V12) what a step writes overlaps neither itself nor what the step reads, unless they are the same memory and the kernel reads
       each element where it writes it, or the callee updates it
     - (V13) what a function gives is not freed
+
+    `wrapper-interpret-memory` checks V2 to V6 and V9 to V13 in another way.
   }];
+}
+
+def WrapperInterpretMemory : Pass<"wrapper-interpret-memory", "::mlir::ModuleOp"> {
+  let summary = "Run a planned host program on poisoned memory";
+  let description = [{
+    For tests: no pipeline has it. Each run draws values for the symbols, as ranges and assertions allow, and then does what
+    the host program does, with memory alone: it knows whose each byte is and whether it was written. The arena
+    begins as poison, as does what is allocated, freed, or lent to a nested graph. A step reads every
+    element of its operands and writes every element of its results; what lies between elements that are strided is
+    no part of them. Both branches of a `wrapper.if` are run; a `wrapper.while` runs for 0, 1, 2 or 3 rounds, which is
+    the number of the run modulo 4, and data that gives a symbol is drawn. A run that an assertion ends has shown what it
+    could; one of them has to come to the end. A remark says how many do.
+
+    Reported are:
+    - (M1) a read of a byte that nothing has written, or that belongs to another buffer
+    - (M2) a write to such a byte, or to an operand of a nested graph, an input or a constant that is not for it to write
+    - (M3) an allocation outside its arena, or of a byte that another buffer has
+    - (M4) a buffer that is freed or reused twice
+    - (M5) a step whose results overlap each other, or an operand that its kernel does not read at that very place
+    - (M6) a result that is not written, byte for byte
+    - (M7) a symbol that is used and has no value
+  }];
+  let options = [
+    ListOption<"symbols", "symbols", "std::string", "values of symbols that the inputs give, NAME=VALUE">,
+    Option<"runs", "runs", "unsigned", "8", "how many runs, each with values of its own">,
+    Option<"steps", "steps", "int64_t", "200000", "steps after which a run ends early">
+  ];
 }
 
 #endif // KILN_TRANSFORMS_PASSES_TD
