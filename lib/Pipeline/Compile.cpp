@@ -13,6 +13,7 @@
 #include "kiln/Link/OutputFile.h"
 #include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/IR/LLVMContext.h"
@@ -82,7 +83,12 @@ public:
       return writeModule();
 
     start("plan");
-    if (llvm::Error error = runPasses(Blame::Compiler, buildWrapperStage))
+    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
+          buildWrapperStage(pm);
+          // Only for those who read the program: machine code has no trace of comments.
+          if (options.emit == EmitKind::Wrapper || options.emit == EmitKind::Fx)
+            pm.addPass(createWrapperCommentSteps());
+        }))
       return error;
     // A target may not support every kernel.
     if (llvm::Error error = runPasses(

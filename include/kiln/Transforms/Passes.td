@@ -460,6 +460,14 @@ def WrapperVerify : Pass<"wrapper-verify", "::mlir::ModuleOp"> {
   }];
 }
 
+def WrapperCommentSteps : Pass<"wrapper-comment-steps", "::mlir::ModuleOp"> {
+  let summary = "Say before each step which nodes of the model it computes";
+  let description = [{
+    A `wrapper.comment` before each launch, call of an operator and call of a nested graph, for outputs that people read: the
+    wrapper program itself, and the FX module. A step without a location gets none.
+  }];
+}
+
 def WrapperInterpretMemory : Pass<"wrapper-interpret-memory", "::mlir::ModuleOp"> {
   let summary = "Run a planned host program on poisoned memory";
   let description = [{
