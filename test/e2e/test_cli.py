@@ -296,6 +296,19 @@ def test_run_json(small_mlp, tmp_path):
     assert (result["runs"], result["threads"], len(result["outputs"])) == (5, 1, 1)
 
 
+@pytest.mark.parametrize("options, text", [
+    (["--rtol=1"], "--rtol has no effect without --compare-debug"), (["--atol", "1e-3"], "--atol has no effect without --compare-debug"),
+    (["--info", "--json", "a"], "--json has no effect with --info"), (["--info", "--profile=a"], "--profile has no effect with --info"),
+    (["--inputs=a", "--seed=1"], "--seed has no effect with --inputs"), (["--inputs=a", "--sym=s0=1"], "--sym has no effect with --inputs"),
+    (["--warmup=2"], "--warmup has no effect without timed runs (--repeat)"),
+    (["--profile=a", "--repeat=0"], "--profile has no effect without timed runs (--repeat)"),
+    (["--compare-debug", "b", "--info"], "--info has no effect with --compare-debug"),
+    (["--compare-debug", "b", "--threads=1"], "--threads has no effect with --compare-debug")])
+def test_run_options_without_effect(small_mlp, options, text):
+    process = run_tool("aot-run", small_mlp.path, *options)
+    assert (process.returncode, process.stderr) == (2 if "--compare-debug" in options else 1, f"aot-run: error: {text}\n")
+
+
 def test_run_info(small_mlp):
     process = run_tool("aot-run", small_mlp.path, "--info")
     assert process.returncode == 0 and "float32" in process.stdout

@@ -121,11 +121,13 @@ def test_symbols_and_reports(rows):
     run(rows, "--sym", "s0=0", fails="expected s0 in [1, 100000], got 0")
     run(rows, "--sym", "s1=3", fails="no symbol 's1'")
     run(rows, "--sym", "s0=x", fails="expected NAME=VALUE")
+    run(rows, "--sym", "s0=2", "--sym", "s0=3", fails="'s0' has a value already")
+    run(rows, "--sym", "u0=2", fails="has no effect: the size of no input is computed with 'u0'")
     run(rows, "--threads", -1, fails="num_threads")
     run(rows, "--json", "/nonexistent/run.json", fails="cannot write /nonexistent/run.json")
     run(rows, "--outputs", "/nonexistent/out.npz", fails="cannot write /nonexistent/out.npz")
     run(rows, "--outputs", "/dev/null", fails="not a regular file")
-    assert json.loads(run(rows, "--info"))["symbols"] == {"s0": {"min": 1, "max": 100000}}
+    assert json.loads(run(rows, "--info"))["symbols"] == {"s0": {"min": 1, "max": 100000}, "u0": {"min": 0, "max": None}}
 
 
 def write_npz(members):

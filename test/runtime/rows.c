@@ -58,7 +58,8 @@ static const char info[] =
     "{\"name\": \"picked\", \"dtype\": \"float32\", \"shape\": [\"s0\"], \"device\": \"cpu\"}, "
     "{\"name\": \"nothing\", \"dtype\": null, \"shape\": null, \"device\": null}, "
     "{\"name\": \"t\", \"dtype\": \"float32\", \"shape\": [8, \"s0\"], \"device\": \"cpu\"}], "
-    "\"symbols\": {\"s0\": {\"min\": 1, \"max\": 100000}}, \"constants\": ["
+    "\"symbols\": {\"s0\": {\"min\": 1, \"max\": 100000}, \"u0\": {\"min\": 0, \"max\": null}}, "
+    "\"constants\": ["
     "{\"name\": \"w\", \"dtype\": \"float32\", \"shape\": [8]}, "
     "{\"name\": \"unused\", \"dtype\": \"float32\", \"shape\": [8]}]}";
 

@@ -14,6 +14,7 @@
 #include "SizeExpr.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -74,17 +75,68 @@ static cl::opt<uint64_t> seed("seed", cl::value_desc("N"), cl::cat(category),
 
 using Clock = std::chrono::steady_clock;
 
+//===-- Options that nothing comes of -------------------------------------===//
+
+/// Fails if one of these is given.
+static Error refuse(ArrayRef<StringRef> names, const Twine &reason) {
+  for (StringRef name : names)
+    if (cl::getRegisteredOptions().lookup(name)->getNumOccurrences())
+      return createStringError("--" + name + " has no effect " + reason);
+  return Error::success();
+}
+
+/// Timed runs.
+static unsigned countRuns() {
+  return repeat.getNumOccurrences() || profilePath.empty() ? repeat : 10;
+}
+
+/// Refuses options of which nothing comes beside the others.
+static Error checkOptions() {
+  constexpr StringRef ofRuns[] = {"inputs", "outputs", "repeat", "warmup", "threads",
+                                  "json",   "profile", "sym",    "seed"};
+  if (compareFolders) {
+    if (Error error = refuse({"info"}, "with --compare-debug"))
+      return error;
+    return refuse(ofRuns, "with --compare-debug");
+  }
+  if (Error error = refuse({"rtol", "atol"}, "without --compare-debug"))
+    return error;
+  if (showInfo)
+    return refuse(ofRuns, "with --info");
+  if (!inputsPath.empty())
+    if (Error error = refuse({"sym", "seed"}, "with --inputs"))
+      return error;
+  if (warmup && !countRuns())
+    return refuse({"warmup"}, "without timed runs (--repeat)");
+  return countRuns() ? Error::success() : refuse({"profile"}, "without timed runs (--repeat)");
+}
+
 static double millisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 //===-- Inputs ------------------------------------------------------------===//
 
+/// Whether some input's size is computed with the symbol.
+static bool usesSymbol(const ModelInfo &info, StringRef name) {
+  auto isWord = [](char c) { return isAlnum(c) || c == '_' || c == '.' || c == '$'; };
+  for (const TensorInfo &input : info.inputs)
+    for (const Size &size : input.shape)
+      for (StringRef rest = size.expression; !rest.empty();) {
+        StringRef word = rest.take_while(isWord);
+        if (word == name)
+          return true;
+        rest = rest.drop_front(std::max<size_t>(word.size(), 1));
+      }
+  return false;
+}
+
 /// The values of the symbols: as given, else the smallest allowed.
 static Expected<StringMap<int64_t>> chooseSymbols(const ModelInfo &info) {
   StringMap<int64_t> values;
   for (const SymbolInfo &symbol : info.symbols)
     values[symbol.name] = symbol.min.value_or(1);
+  StringSet<> given;
   for (StringRef setting : symbolValues) {
     auto [name, text] = setting.split('=');
     int64_t value;
@@ -92,6 +144,12 @@ static Expected<StringMap<int64_t>> chooseSymbols(const ModelInfo &info) {
       return createStringError("--sym=" + setting + ": expected NAME=VALUE");
     if (none_of(info.symbols, [&](const SymbolInfo &s) { return s.name == name; }))
       return createStringError("--sym=" + setting + ": the model has no symbol '" + name + "'");
+    if (!usesSymbol(info, name))
+      return createStringError("--sym=" + setting +
+                               " has no effect: the size of no input is computed with '" + name +
+                               "'");
+    if (!given.insert(name).second)
+      return createStringError("--sym=" + setting + ": '" + name + "' has a value already");
     values[name] = value;
   }
   return values;
@@ -306,7 +364,7 @@ static Error runModel() {
       return error;
 
   std::vector<double> times;
-  unsigned numTimed = repeat.getNumOccurrences() || profilePath.empty() ? repeat : 10;
+  unsigned numTimed = countRuns();
   for (unsigned i = 0; i < warmup + numTimed; ++i) {
     keeper.restore();
     if (i == warmup)
@@ -372,6 +430,8 @@ int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](raw_ostream &stream) { stream << "aot-run (Kiln) " KILN_VERSION "\n"; });
   Error error = kiln::parseCommandLine(argc, argv, "Runs a model that aot-compile compiled.\n");
+  if (!error)
+    error = checkOptions();
   if (!error && compareFolders)
     return compareSavedRuns();
   if (!error)
@@ -380,5 +440,5 @@ int main(int argc, char **argv) {
     return 0;
   outs().flush();
   errs() << "aot-run: error: " << toString(std::move(error)) << "\n";
-  return 1;
+  return compareFolders ? 2 : 1;
 }
