@@ -67,7 +67,7 @@ public:
 
 private:
   enum Kind : uint8_t { Null, Bool, Integer, Huge, Real, String, Array, ObjectKind };
-  template <Kind expected, typename T> std::optional<T> as(T value) const {
+  template <Kind expected, typename T> std::optional<T> as(const T &value) const {
     return kind == expected ? std::optional<T>(value) : std::nullopt;
   }
 
