@@ -1,14 +1,15 @@
 """Calling the compiler."""
 
-import copy
 import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ._model import KilnError, Model, Path, load
+from ._prepare import prepare
 from ._tools import find_tool
 
 
@@ -38,51 +39,6 @@ def run_compiler(source: Path, output: Path, flags: Sequence[str]) -> None:
         raise KilnError(1 if result.returncode == 1 else 7, result.stderr.strip() or f"aot-compile ended with status {result.returncode}")
 
 
-def _writes_unseen(program: Any) -> bool:
-    """A custom operator writes its arguments: a saved program has no schema that says so."""
-    import torch
-
-    nodes = (node for module in program.graph_module.modules() for node in getattr(module, "graph", torch.fx.Graph()).nodes)
-    return any(
-        isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in ("aten", "prims") and node.target._schema.is_mutable
-        for node in nodes
-    )
-
-
-def _tensors(program: Any) -> dict[str, Any]:
-    """Parameters, buffers and constants by name."""
-    import torch
-
-    return {
-        name: value for held in (program.state_dict, program.constants) for name, value in held.items() if isinstance(value, torch.Tensor)
-    }
-
-
-def _has_wrappers(program: Any) -> bool:
-    """A tensor made of tensors: decomposition leaves those, and what the program does with them."""
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    return any(map(is_traceable_wrapper_subclass, _tensors(program).values()))
-
-
-def _with_plain_tensors(program: Any) -> Any:
-    """`program` with tensors for those of subclasses, which would be saved as pickled Python objects."""
-    import torch
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
-    plain = {}
-    for name, value in _tensors(program).items():
-        if type(value.data) is not torch.Tensor and not is_traceable_wrapper_subclass(value):
-            tensor = value.detach().as_subclass(torch.Tensor)
-            plain[name] = torch.nn.Parameter(tensor, value.requires_grad) if isinstance(value, torch.nn.Parameter) else tensor
-    if not plain:
-        return program
-    program = copy.copy(program)
-    program._state_dict = {name: plain.get(name, value) for name, value in program.state_dict.items()}
-    program._constants = {name: plain.get(name, value) for name, value in program.constants.items()}
-    return program
-
-
 def _custom_op_flags(custom_ops: Mapping[str, str] | None, link: Sequence[Path]) -> Iterator[str]:
     """`custom_ops` maps operators that are registered in this process to C functions."""
     for name, function in (custom_ops or {}).items():
@@ -108,8 +64,8 @@ def compile(
     """Compiles an exported program (or a saved `.pt2`) and loads the result.
 
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:
-    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. Weights of tensor subclasses become plain tensors. A model at fault raises KilnError with the compiler's line.
-    Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
+    `kiln.compile(program, cpu="x86-64-v3", weights="external")`. Weights of tensor subclasses become plain tensors, and operators that
+    their libraries compose of others are taken apart. A model at fault raises KilnError with the compiler's line. Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
     `kiln.compile(program, custom_ops={"lib::scale": "my_scale"}, link=["scale.o"])`."""
     with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
         if isinstance(program, (str, os.PathLike)):
@@ -118,9 +74,11 @@ def compile(
             import torch
 
             source = os.path.join(folder, "model.pt2")
-            if _writes_unseen(program) or _has_wrappers(program):
-                program = program.run_decompositions({})
-            torch.export.save(_with_plain_tensors(program), source)
+            program, called = prepare(program, find_compiler(), custom_ops or {})
+            if called and "fallback" not in options:
+                warnings.warn(f"the model calls PyTorch, which it needs to run, for {', '.join(called)}", stacklevel=2)
+                options["fallback"] = "torch"
+            torch.export.save(program, source)
         kept = None
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")

@@ -79,6 +79,67 @@ def test_views_keep_the_memory(small_mlp):
     numpy.testing.assert_array_equal(view, expected[1:])
 
 
+WAIT = """
+#include "kiln-c/custom_op.h"
+int32_t test_wait(const DLTensor *const *inputs, size_t num_inputs, const DLTensor *const *outputs, size_t num_outputs,
+                  const kiln_custom_op_context *context) {
+  const volatile float *x = inputs[0]->data;
+  while (x[0] == 0)
+    ;
+  ((float *)outputs[0]->data)[0] = x[0];
+  return KILN_OK;
+}
+"""
+
+
+@torch.library.custom_op("kiln_python_test::wait", mutates_args=())
+def wait(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@wait.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class Waits(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.kiln_python_test.wait(x)
+
+
+def test_runs_release_the_lock(tmp_path):
+    """A run that waits for another thread of Python, which sets what it waits for in its input."""
+    source = tmp_path / "wait.c"
+    source.write_text(WAIT)
+    subprocess.run(["cc", "-O1", "-fPIC", f"-I{ROOT / 'include'}", "-c", source, "-o", tmp_path / "wait.o"], check=True)
+    program = torch.export.export(Waits(), (torch.zeros(1),))
+    kiln.compile(program, tmp_path / "wait.so", custom_ops={"kiln_python_test::wait": "test_wait"}, link=[tmp_path / "wait.o"])
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r})\n"
+        "import concurrent.futures, kiln, numpy, time\n"
+        f"model, x = kiln.load({str(tmp_path / 'wait.so')!r}), numpy.zeros(1, 'float32')\n"
+        "with concurrent.futures.ThreadPoolExecutor() as pool:\n"
+        "    runs = [pool.submit(model, x) for _ in range(3)]\n"
+        "    time.sleep(0.2)\n"
+        "    assert not any(run.done() for run in runs)\n"
+        "    x[0] = 7\n"
+        "    print([run.result().item() for run in runs])\n"
+    )
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert process.stdout.strip() == "[7.0, 7.0, 7.0]", process.stderr
+
+
+def test_import_is_light():
+    """Neither PyTorch nor numpy: a program that only asks for the headers needs neither."""
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r})\n"
+        "import kiln; assert not {'torch', 'numpy', 'ctypes'} & set(sys.modules)\n"
+        "kiln.load, kiln.compile, kiln.debug, kiln.KilnError; assert 'torch' not in sys.modules\n"
+        "assert set(kiln.__all__) <= set(dir(kiln)) and not hasattr(kiln, 'nothing')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def test_works_without_torch(small_mlp):
     """Loading and calling imports numpy alone."""
     script = (

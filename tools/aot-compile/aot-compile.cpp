@@ -349,6 +349,14 @@ void printOps() {
                                                         : "refused")
            << '\n';
   }
+  // Some lowerings are of operators whose schemas are not PyTorch's own.
+  SmallVector<StringRef> others;
+  for (StringRef name : lowering::loweringTable().all().keys())
+    if (!torch::lookupSchema(name) && !name.starts_with("aten.") && !name.starts_with("prims."))
+      others.push_back(name);
+  sort(others);
+  for (StringRef name : others)
+    outs() << name << " native\n";
 }
 
 /// One line on a terminal that says which stage is running.
