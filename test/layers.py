@@ -26,6 +26,7 @@ LAYERS = [
     "Targets",
     "Targets/CPU",
     "Targets/CUDA",
+    "Tuning",
     "Pipeline",
 ]
 # Pairs that the order allows and the architecture does not.

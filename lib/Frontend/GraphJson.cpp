@@ -177,7 +177,12 @@ static bool symFromJSON(const Value &value, Sym &out, Path path, StringLiteral c
     if (!map || !map.map("expr_str", out.template emplace<ExprText>().text))
       return false;
     const Value *hint = field->value.getAsObject()->get("hint");
-    return !hint || hint->isNull() || unionField(*hint, fieldPath.field("hint"));
+    if (!hint || hint->isNull())
+      return true;
+    const Member *given = unionField(*hint, fieldPath.field("hint"));
+    if (given && given->key == "as_int")
+      std::get<ExprText>(out).hint = given->value.getAsInteger();
+    return given != nullptr;
   }
   if (field->key == constantField) {
     Constant constant;

@@ -90,6 +90,9 @@ Expected<Expr> Importer::integer(const SymInt &value) {
   Expected<Expr> expr = symbols.read(std::get<ExprText>(value).text);
   if (!expr)
     return fail(toString(expr.takeError()));
+  if (std::optional<int64_t> hint = std::get<ExprText>(value).hint;
+      hint && expr->kind() == sym::Kind::Symbol)
+    hints.set(expr->symbolName(), builder.getI64IntegerAttr(*hint));
   return correct(*expr);
 }
 

@@ -1,6 +1,7 @@
 // The program: its inputs, its outputs and what it says about symbols.
 #include "Importer.h"
 #include "CallSignature.h"
+#include "kiln/Dialect/Sym/Hints.h"
 #include "kiln/Frontend/Frontend.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -284,6 +285,8 @@ Error Importer::setModuleAttributes() {
     op->setAttr(torch::signatureAttrName, builder.getStringAttr(*signature));
   if (!symbolAttrs.empty())
     op->setAttr(torch::symbolsAttrName, symbolAttrs.getDictionary(&context));
+  if (!hints.empty())
+    op->setAttr(sym::hintsAttrName, hints.getDictionary(&context));
   if (!derived.empty())
     op->setAttr(torch::rangesAttrName, builder.getArrayAttr(derived));
   return importGuards(used);

@@ -151,6 +151,7 @@ private:
   SymExprReader symbols;
   llvm::SmallVector<Correction, 1> corrections; // of what is being read
   llvm::StringSet<> sizesFromFloats;            // texts that have been looked at
+  mlir::NamedAttrList hints;                    // of symbols
   unsigned numOpaque = 0;
   /// Stands for a size that is computed from floats.
   static sym::Expr opaqueSymbol(unsigned number) {

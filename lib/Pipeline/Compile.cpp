@@ -94,6 +94,18 @@ public:
     if (llvm::Error error = runPasses(
             Blame::Model, [&](OpPassManager &pm) { buildScheduleStage(pm, *target, getHost()); }))
       return error;
+    if (options.tuning.mode == tuning::Mode::WriteBundle) {
+      start("write tuning bundle");
+      return tuning::writeBundle(*module, *target, getCompilerVersion(), options.tuning,
+                                 getObjectOptions(), options.output);
+    }
+    if (options.tuning.mode != tuning::Mode::None) {
+      start("autotune");
+      if (llvm::Error error = tuning::autotune(*module, *target, getCompilerVersion(),
+                                               options.tuning, getObjectOptions()))
+        return error;
+      start("plan");
+    }
     // A symbol that the inputs do not give is the model's fault; nothing else is here.
     const ProgramWriter *writer = target->getProgramWriter();
     if (llvm::Error error = runPasses(Blame::Model, writer ? buildSolveSymbols : buildEntryStage))
@@ -248,8 +260,7 @@ private:
     uint64_t hash = external ? hashWeights(weights->getBlob()) : 0;
 
     CodeOptions code;
-    code.object.level = options.level;
-    code.object.jobs = options.jobs;
+    code.object = getObjectOptions();
     code.object.timing = options.timing ? &timing : nullptr;
     if (!options.saveTemps.empty())
       code.onFile = [&](StringRef name, StringRef contents) { return keep(name, contents); };
@@ -313,6 +324,13 @@ private:
     if (isFx)
       return writeFx(link, graph.text);
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
+  }
+
+  codegen::ObjectOptions getObjectOptions() const {
+    codegen::ObjectOptions object;
+    object.level = options.level;
+    object.jobs = options.jobs;
+    return object;
   }
 
   /// The library beside NAME.py is NAME.so.

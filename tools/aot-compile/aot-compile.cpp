@@ -92,8 +92,25 @@ cl::opt<std::string>
     externs("extern", cl::value_desc("list"), cl::cat(category),
             cl::desc("external code generators that may take over parts (not in this "
                      "build)"));
-cl::opt<bool> autotune("autotune", cl::cat(category),
-                       cl::desc("time candidate schedules on this machine (not in this build)"));
+cl::opt<std::string>
+    autotune("autotune", cl::ValueOptional, cl::value_desc("offline|results"), cl::cat(category),
+             cl::desc("time candidate schedules on this machine and keep the fastest; offline: the "
+                      "output is a bundle that aot-tune times on another machine; a file: the "
+                      "results that it has written"));
+cl::opt<std::string> autotuneCache("autotune-cache", cl::value_desc("dir"), cl::cat(category),
+                                   cl::desc("where times are kept; default "
+                                            "$XDG_CACHE_HOME/kiln/tune; empty: nowhere"));
+cl::opt<std::string> autotuneThreads("autotune-threads", cl::init("0"), cl::value_desc("n"),
+                                     cl::cat(category),
+                                     cl::desc("threads that kernels are timed with; default: all "
+                                              "cores"));
+cl::opt<std::string> autotuneCandidates("autotune-candidates", cl::init("32"), cl::value_desc("n"),
+                                        cl::cat(category),
+                                        cl::desc("the most schedules of a kernel that are timed "
+                                                 "together; default 32"));
+cl::list<std::string> autotuneSizes("autotune-size", cl::value_desc("name=value"),
+                                    cl::cat(category),
+                                    cl::desc("the size that a symbol has while kernels are timed"));
 cl::opt<std::string> debugPrint("debug-print", cl::init("0"), cl::value_desc("0|1|2|3"),
                                 cl::cat(category),
                                 cl::desc("what a run shows of kernels: nothing (0, default), their "
@@ -128,12 +145,19 @@ int fail(const Twine &message) {
   return userError;
 }
 
+/// A program that is installed with this one.
+std::string getProgramBeside(StringRef name) {
+  static int anchor;
+  SmallString<256> path(sys::fs::getMainExecutable(nullptr, &anchor));
+  sys::path::remove_filename(path);
+  sys::path::append(path, name);
+  return path.str().str();
+}
+
 /// The folder of the libraries that belong to this compiler: lib beside bin.
 std::string getLibraryFolder() {
-  static int anchor;
-  SmallString<256> folder(sys::fs::getMainExecutable(nullptr, &anchor));
-  sys::path::remove_filename(folder);
-  sys::path::append(folder, "..", "lib");
+  SmallString<256> folder(getProgramBeside(".."));
+  sys::path::append(folder, "lib");
   sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   return folder.str().str();
 }
@@ -173,8 +197,38 @@ Error checkUnsupported() {
   };
   if (!externs.empty())
     return unsupported("--extern=" + externs);
-  if (autotune)
-    return unsupported("--autotune");
+  return Error::success();
+}
+
+Error getTuningOptions(CompileOptions &options) {
+  tuning::Options &tune = options.tuning;
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &autotuneCache, &autotuneThreads, &autotuneCandidates, std::addressof(autotuneSizes)})
+    if (option->getNumOccurrences() && !autotune.getNumOccurrences())
+      return createStringError("--" + option->ArgStr + ": there is no --autotune that it is for");
+  if (!autotune.getNumOccurrences())
+    return Error::success();
+  tune.mode = autotune.empty()        ? tuning::Mode::Measure
+              : autotune == "offline" ? tuning::Mode::WriteBundle
+                                      : tuning::Mode::ReadResults;
+  tune.results = autotune;
+  tune.cache =
+      autotuneCache.getNumOccurrences() ? autotuneCache.getValue() : tuning::getDefaultCache();
+  if (StringRef(autotuneThreads).getAsInteger(10, tune.threads) || tune.threads > 1024)
+    return createStringError("--autotune-threads=" + autotuneThreads +
+                             ": expected a number up to 1024");
+  if (StringRef(autotuneCandidates).getAsInteger(10, tune.candidates) || tune.candidates > 1024)
+    return createStringError("--autotune-candidates=" + autotuneCandidates +
+                             ": expected a number up to 1024");
+  for (StringRef setting : autotuneSizes) {
+    auto [name, text] = setting.split('=');
+    int64_t value;
+    if (name.empty() || text.getAsInteger(10, value) || value < 0)
+      return createStringError("--autotune-size=" + setting + ": expected NAME=VALUE");
+    tune.sizes[name] = value;
+  }
+  tune.tuner = getProgramBeside("aot-tune");
+  tune.onWarning = [](StringRef text) { errs() << "aot-compile: warning: " << text << '\n'; };
   return Error::success();
 }
 
@@ -219,9 +273,12 @@ Error getOutputOptions(CompileOptions &options) {
     return createStringError("--emit=" + emitKind +
                              ": expected so, fx, obj, llvm, ptx, json, torch, kernel or wrapper");
   options.emit = kind->kind;
+  bool isBundle = options.tuning.mode == tuning::Mode::WriteBundle;
+  if (isBundle && emitKind.getNumOccurrences())
+    return createStringError("--autotune=offline: not with --emit, since the output is a bundle");
   options.output = output;
   if (output.empty()) {
-    options.output = (sys::path::stem(input) + kind->suffix).str();
+    options.output = (sys::path::stem(input) + (isBundle ? ".tune" : kind->suffix)).str();
     if (output.getNumOccurrences())
       return createStringError("-o: expected a file name");
   }
@@ -295,6 +352,8 @@ Expected<CompileOptions> getOptions() {
   if (Error problem = checkUnsupported())
     return problem;
   if (Error problem = getDebugOptions(options))
+    return problem;
+  if (Error problem = getTuningOptions(options))
     return problem;
   if (Error problem = getOutputOptions(options))
     return problem;

@@ -105,6 +105,8 @@ struct NamedArgument {
 /// SymInt, SymFloat, SymBool: sympy's `srepr` text of an expression, or a constant.
 struct ExprText {
   std::string text;
+  /// The value that an integer had in the exported example.
+  std::optional<int64_t> hint = std::nullopt;
   bool operator==(const ExprText &) const = default;
 };
 using SymInt = std::variant<ExprText, int64_t>;

@@ -5,6 +5,7 @@
 #include "kiln/Codegen/CPUInfo.h"
 #include "kiln/Host/Debug.h"
 #include "kiln/Link/Link.h"
+#include "kiln/Tuning/Autotune.h"
 #include "llvm/Support/Error.h"
 #include <functional>
 #include <string>
@@ -62,6 +63,8 @@ struct CompileOptions {
   std::vector<std::string> linkFiles;
   /// Folder in which a model also looks for the libraries that it calls; empty: there is none.
   std::string libraryFolder;
+  /// Schedules that are measured; a bundle takes the place of the output.
+  tuning::Options tuning;
   /// The tensors and kernels that a run shows.
   host::DebugOptions debug;
   /// Threads; 0: one for each core.

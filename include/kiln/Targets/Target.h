@@ -5,6 +5,7 @@
 #define KILN_TARGETS_TARGET_H
 
 #include "kiln/Codegen/ObjectCompiler.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -43,6 +44,13 @@ public:
   /// (`wrapper.fold`) run on the host; a target with a device leaves them alone. Bodies have been
   /// simplified before (codegen::buildSimplifyBodiesPipeline).
   virtual void buildScheduleKernels(mlir::OpPassManager &pm) const = 0;
+
+  /// Schedules to try for a kernel that is planned, beside the one that it has: the most promising
+  /// first. Some may be none that this kernel can be run with, which buildScheduleKernels says.
+  virtual llvm::SmallVector<kernel::ScheduleAttrInterface>
+  enumerateSchedules(kernel::FuncOp /*kernel*/) const {
+    return {};
+  }
 
   /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).
   virtual bool hasDevice() const { return false; }

@@ -1,5 +1,6 @@
 // The target `cpu`.
 #include "kiln/Targets/CPU/CPU.h"
+#include "kiln/Targets/CPU/Candidates.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Targets/Target.h"
 #include "kiln/Transforms/Passes.h"
@@ -29,6 +30,11 @@ public:
   void buildScheduleKernels(OpPassManager &pm) const override {
     pm.addPass(createCpuSetTarget({getHost().name, getHost().tuning}));
     pm.addNestedPass<kernel::FuncOp>(createCpuChooseSchedule());
+  }
+
+  SmallVector<kernel::ScheduleAttrInterface>
+  enumerateSchedules(kernel::FuncOp kernel) const override {
+    return cpu::enumerateSchedules(kernel, getHost());
   }
 
   llvm::Expected<Objects> compileKernels(ModuleOp module,

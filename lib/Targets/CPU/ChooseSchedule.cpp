@@ -43,6 +43,7 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
       return signalPassFailure();
     LDBG() << "kernel @" << func.getSymName();
     Operation *root = func.getRoot();
+    bool isGiven = func.getScheduleAttr() != nullptr;
     using Planned = FailureOr<KernelPlan>;
     auto plan = llvm::TypeSwitch<Operation *, Planned>(root)
                     .Case([&](kernel::MapOp) { return planMap(func, *target); })
@@ -63,8 +64,9 @@ struct ChooseSchedule : kiln::cpu::impl::CpuChooseScheduleBase<ChooseSchedule> {
     sym::Expr grid = withoutEmpty(func, plan->grid);
     func.setLaunchAttr(kernel::LaunchAttr::get(sym::ExprAttr::get(&getContext(), grid),
                                                /*threads=*/0, plan->scratchBytes));
-    emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
-               [&] { return RemarkText{describeSchedule(func), plan->reason, plan->cycles}; });
+    if (!isGiven)
+      emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule",
+                 [&] { return RemarkText{describeSchedule(func), plan->reason, plan->cycles}; });
   }
 };
 

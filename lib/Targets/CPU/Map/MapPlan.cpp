@@ -311,10 +311,9 @@ FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const
   return plan;
 }
 
-MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
-  MapCost model(map, target);
-  MapPlan plan;
-  MapLoops loops = chooseLoops(model, plan);
+/// All but the loops of `plan`, which has their cycles.
+static void completePlan(const MapCost &model, kernel::MapOp map, const MapLoops &loops,
+                         const CPUInfo &target, MapPlan &plan) {
   divideLoops(model, map, loops, /*steps=*/std::nullopt, target, plan);
   chooseReductions(
       map, [&](Operation *op) -> const llvm::SmallBitVector & { return model.dimsOf(op); }, target,
@@ -341,7 +340,48 @@ MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
   }
   if (!plan.columnBlock)
     plan.rowBlock = chooseRowBlock(plan.numRows(), rowCycles, target);
+}
+
+MapPlan cpu::makeMapPlan(kernel::MapOp map, const CPUInfo &target) {
+  MapCost model(map, target);
+  MapPlan plan;
+  MapLoops loops = chooseLoops(model, plan);
+  completePlan(model, map, loops, target, plan);
   return plan;
+}
+
+std::vector<MapPlan> cpu::makeMapPlans(kernel::MapOp map, const CPUInfo &target) {
+  MapCost model(map, target);
+  std::vector<MapPlan> plans;
+  auto add = [&](const MapLoops &loops) {
+    MapPlan &plan = plans.emplace_back();
+    plan.cycles = model.cost(loops.loops, loops.vector);
+    completePlan(model, map, loops, target, plan);
+  };
+  MapLoops scalar{model.groups()};
+  add(scalar);
+  if (model.nativeLanes > 1)
+    for (size_t i = 0; i < scalar.loops.size(); ++i)
+      add({scalar.loops, i});
+  llvm::sort(plans, [](const MapPlan &a, const MapPlan &b) {
+    auto first = [](const MapPlan &plan) { return plan.columns ? int(plan.columns->first) : -1; };
+    return std::pair(a.cycles, first(a)) < std::pair(b.cycles, first(b));
+  });
+  return plans;
+}
+
+MapAttr cpu::makeMapSchedule(MLIRContext *context, const MapPlan &plan) {
+  SmallVector<int64_t> dims;
+  if (plan.columns)
+    llvm::append_range(
+        dims, llvm::seq<int64_t>(plan.columns->first, plan.columns->first + plan.columns->count));
+  SmallVector<int64_t> reduceLanes, reduceCopies;
+  for (const PlannedReduction &reduction : plan.reductions) {
+    reduceLanes.push_back(reduction.shape.lanes);
+    reduceCopies.push_back(reduction.shape.copies);
+  }
+  return MapAttr::get(context, dims, plan.lanes, plan.rowBlock, plan.columnBlock,
+                      plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies);
 }
 
 /// Types that registers hold; memory holds bool too.
@@ -379,18 +419,7 @@ FailureOr<KernelPlan> cpu::planMap(kernel::FuncOp func, const CPUInfo &target) {
     return KernelPlan{*given, plan->grid()};
   }
   MapPlan plan = makeMapPlan(map, target);
-  SmallVector<int64_t> dims;
-  if (plan.columns)
-    llvm::append_range(
-        dims, llvm::seq<int64_t>(plan.columns->first, plan.columns->first + plan.columns->count));
-  SmallVector<int64_t> reduceLanes, reduceCopies;
-  for (const PlannedReduction &reduction : plan.reductions) {
-    reduceLanes.push_back(reduction.shape.lanes);
-    reduceCopies.push_back(reduction.shape.copies);
-  }
-  auto schedule = MapAttr::get(func.getContext(), dims, plan.lanes, plan.rowBlock, plan.columnBlock,
-                               plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies);
-  KernelPlan result{schedule, plan.grid()};
+  KernelPlan result{makeMapSchedule(func.getContext(), plan), plan.grid()};
   result.cycles = plan.cycles;
   result.reason =
       llvm::formatv("one element at a time would take {0:f0} cycles", plan.scalarCycles);

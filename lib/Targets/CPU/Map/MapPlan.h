@@ -62,6 +62,10 @@ struct MapPlan {
 
 /// The cheapest plan.
 MapPlan makeMapPlan(kernel::MapOp map, const codegen::CPUInfo &target);
+/// One plan for each loop that may be in vectors, and one without; the cheapest first.
+std::vector<MapPlan> makeMapPlans(kernel::MapOp map, const codegen::CPUInfo &target);
+/// The schedule that asks for `plan`.
+MapAttr makeMapSchedule(mlir::MLIRContext *context, const MapPlan &plan);
 /// The plan that `schedule` asks for. Fails, reporting on the function, if the map cannot be run so.
 mlir::FailureOr<MapPlan> makeMapPlan(kernel::FuncOp func, MapAttr schedule,
                                      const codegen::CPUInfo &target);

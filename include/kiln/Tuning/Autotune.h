@@ -1,0 +1,53 @@
+// Schedules that are measured instead of reckoned (docs/autotuning.md).
+#ifndef KILN_TUNING_AUTOTUNE_H
+#define KILN_TUNING_AUTOTUNE_H
+
+#include "kiln/Targets/Target.h"
+#include "llvm/ADT/StringMap.h"
+#include <functional>
+#include <string>
+
+namespace kiln::tuning {
+
+/// What is done about schedules beside reckoning.
+enum class Mode {
+  None,
+  Measure,     // candidates are timed on this machine
+  WriteBundle, // candidates become the output, for aot-tune on another machine
+  ReadResults, // what aot-tune has written decides
+};
+
+struct Options {
+  Mode mode = Mode::None;
+  /// The program aot-tune; of Measure.
+  std::string tuner;
+  /// Where results are kept for the next compilation; empty: nowhere.
+  std::string cache;
+  /// What aot-tune has written; of ReadResults.
+  std::string results;
+  /// Threads that kernels are timed with; 0: all cores that this process may use.
+  unsigned threads = 0;
+  /// The most candidates of a kernel in a round.
+  unsigned candidates = 32;
+  /// Values of symbols; others have the sizes of the exported program's examples.
+  llvm::StringMap<int64_t> sizes;
+  /// Called with what the user should know and that is no error.
+  std::function<void(llvm::StringRef)> onWarning;
+};
+
+/// Gives the kernels of `module`, which are scheduled, the schedules that are fastest. An error is
+/// the options' fault, or this machine's. `code` is how kernels are compiled.
+llvm::Error autotune(mlir::ModuleOp module, const Target &target, llvm::StringRef compiler,
+                     const Options &options, const codegen::ObjectOptions &code);
+
+/// Writes a bundle of the kernels of `module`, which are scheduled, and of their candidates.
+llvm::Error writeBundle(mlir::ModuleOp module, const Target &target, llvm::StringRef compiler,
+                        const Options &options, const codegen::ObjectOptions &code,
+                        llvm::StringRef path);
+
+/// The folder for results if none is given: in $XDG_CACHE_HOME or ~/.cache.
+std::string getDefaultCache();
+
+} // namespace kiln::tuning
+
+#endif // KILN_TUNING_AUTOTUNE_H

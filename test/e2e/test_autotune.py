@@ -1,0 +1,339 @@
+"""Schedules that are measured: what is kept, what bad files do, and results from another machine."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+import numpy
+import pytest
+import torch
+
+import kiln
+from conftest import ROOT, Mlp, assert_user_error, run_tool
+
+MAGIC = b"KILNTUNE"
+
+
+OPTIONS = ["--autotune-threads=2", "--autotune-candidates=4"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A product and a map that candidates are found for: the module, its inputs and archive."""
+    torch.manual_seed(0)
+    module, inputs = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.LayerNorm(128)).eval(), (torch.randn(200, 64),)
+    archive = tmp_path_factory.mktemp("autotune") / "model.pt2"
+    torch.export.save(torch.export.export(module, inputs), archive)
+    return module, inputs, archive
+
+
+def tune_into(folder, archive, *options, name="model.so"):
+    output = folder / name
+    return run_tool("aot-compile", archive, "-o", output, f"--autotune-cache={folder / 'cache'}", *OPTIONS, *options), output
+
+
+@pytest.fixture(scope="module")
+def tuned(exported, tmp_path_factory):
+    """A folder with a model that has been tuned, and the cache that this left."""
+    folder = tmp_path_factory.mktemp("tuned")
+    process, _ = tune_into(folder, exported[2], "--autotune")
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bundle(exported, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundle")
+    process, path = tune_into(folder, exported[2], "--autotune=offline", "--cpu=x86-64-v3", name="model.tune")
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    return path
+
+
+@pytest.fixture
+def cache(tuned, tmp_path):
+    """A copy of the cache, for `tune`."""
+    return shutil.copytree(tuned / "cache", tmp_path / "cache", copy_function=shutil.copy2)
+
+
+@pytest.fixture
+def tune(exported, tmp_path):
+    """tune(*options, name="model.so") -> the process and the path of the output."""
+
+    def run(*options, name="model.so", archive=exported[2]):
+        return tune_into(tmp_path, archive, *options, name=name)
+
+    return run
+
+
+def check(exported, path):
+    module, inputs, _ = exported
+    torch.testing.assert_close(kiln.load(path, threads=2)(*inputs), module(*inputs).detach(), rtol=1e-4, atol=1e-4)
+
+
+def seal(text):
+    return hashlib.sha256(text.encode()).hexdigest() + "\n" + text
+
+
+def unseal(path):
+    hash, text = path.read_text().split("\n", 1)
+    assert hash == hashlib.sha256(text.encode()).hexdigest()
+    return json.loads(text)
+
+
+def test_same_cache_same_bytes(exported, tuned, cache, tune):
+    check(exported, tuned / "model.so")
+    entries = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    assert len(entries) == 2 and all(unseal(path)["seconds"] > 0 and unseal(path)["tuned"] for path in entries)
+    process, again = tune("--autotune")
+    assert process.returncode == 0 and again.read_bytes() == (tuned / "model.so").read_bytes()
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == entries
+
+
+def test_several_compilers_share_a_cache(exported, tmp_path):
+    command = [os.environ["KILN_COMPILER"], exported[2], "--autotune", *OPTIONS, f"--autotune-cache={tmp_path / 'cache'}"]
+    processes = [subprocess.Popen([*command, "-o", tmp_path / f"{i}.so"], stderr=subprocess.PIPE, text=True) for i in range(2)]
+    assert all(process.communicate()[1] == "" and process.returncode == 0 for process in processes)
+    assert all(unseal(path)["seconds"] > 0 for path in (tmp_path / "cache").iterdir())  # no temporary files either
+    check(exported, tmp_path / "1.so")
+
+
+def test_schedules_of_the_cache_are_taken(tune, cache):
+    """And seen in the IR and in remarks; one that the kernel cannot be run with is measured again."""
+    text = tune("--emit=wrapper", "--autotune", name="model.mlir")[1].read_text()
+    (schedule,) = re.findall(r"#cpu\.contract<[^>]*>", text)
+    other = re.sub(r"(, unroll = \d+)?>$", ", unroll = 3>", schedule)
+    for path in cache.iterdir():
+        path.write_text(seal(json.dumps(unseal(path) | {"schedule": other, "ratio": 0.5, "tuned": True})))
+    process, output = tune("--emit=wrapper", "--autotune", "--remarks", "--remarks-filter=autotune", name="model.mlir")
+    assert process.returncode == 0 and other in output.read_text()
+    lines = process.stderr.splitlines()
+    assert any("tuned: takes 0.50 of the time with #cpu.contract" in line and other in line for line in lines), lines
+    assert sum("what the cache says of it is ignored" in line for line in lines) == 1, lines
+    schedules = [unseal(path)["schedule"] for path in cache.iterdir()]
+    assert schedules.count(other) == 1
+
+
+@pytest.mark.parametrize("damages", [("empty", "cut"), ("bit", "other")])
+def test_damaged_cache(exported, tune, cache, damages):
+    entries = sorted(cache.iterdir())
+    for path, damage in zip(entries, damages):
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(
+            {"empty": b"", "cut": path.read_bytes()[:-9], "bit": bytes(data), "other": seal('{"seconds": "many"}').encode()}[damage]
+        )
+    process, output = tune("--autotune")
+    assert process.returncode == 0
+    lines = process.stderr.splitlines()
+    assert len(lines) == len(entries)
+    assert all(line.startswith("aot-compile: warning: --autotune: ignored the damaged entry '") for line in lines), lines
+    assert sorted(cache.iterdir()) == entries and all(unseal(path)["seconds"] > 0 for path in entries)
+    check(exported, output)
+    assert not tune("--autotune")[0].stderr
+
+
+def test_cache_that_cannot_be_written(exported, tune, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    process, output = tune("--autotune")
+    assert process.returncode == 0 and process.stderr.count("\n") == 1 and "cannot write the cache" in process.stderr
+    check(exported, output)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--autotune=missing.results"], "cannot read 'missing.results'"),
+        (["--autotune-threads=2"], "--autotune-threads: there is no --autotune"),
+        (["--autotune", "--autotune-threads=many"], "expected a number"),
+        (["--autotune", "--autotune-size=s0"], "expected NAME=VALUE"),
+        (["--autotune", "--target=cuda", "--gpu-arch=emulator"], "not with --target=cuda"),
+        (["--autotune=offline", "--emit=llvm"], "not with --emit"),
+        (["--autotune", "--cpu=sapphirerapids"], "this machine does not run code for sapphirerapids"),
+    ],
+)
+def test_bad_options(exported, tmp_path, options, message):
+    if "sapphirerapids" in message and "amx_tile" in open("/proc/cpuinfo").read():
+        pytest.skip("this machine does")
+    process = run_tool("aot-compile", exported[2], "-o", tmp_path / "out.so", *options, cwd=tmp_path)
+    assert_user_error(process, message)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- Another machine
+
+
+def test_offline(exported, bundle, tune, tmp_path):
+    results = tmp_path / "model.results"
+    measured = run_tool("aot-tune", bundle, "-o", results, "--seconds=0.1", "--threads=1")
+    assert measured.returncode == 0 and not measured.stderr, measured.stderr
+    kernels = unseal(results)["kernels"]
+    assert kernels and all(kernel["seconds"] > 0 and len(kernel["candidates"]) > 1 for kernel in kernels)
+    assert not [outcome for kernel in kernels for outcome in kernel["candidates"] if "failure" in outcome]
+
+    # What is best is taken, whichever that is.
+    text = unseal(results)
+    for kernel in text["kernels"]:
+        kernel["best"] = 1
+    results.write_text(seal(json.dumps(text)))
+    process, output = tune(f"--autotune={results}", "--cpu=x86-64-v3", "--remarks", "--remarks-filter=autotune")
+    assert process.returncode == 0 and process.stderr.count(": tuned on ") == len(kernels), process.stderr
+    check(exported, output)
+    again = tune(f"--autotune={results}", "--cpu=x86-64-v3", name="again.so")[1]
+    assert again.read_bytes() == output.read_bytes()
+
+    before = sorted(os.listdir(tmp_path))
+
+    def refused(*parts, options=("--cpu=x86-64-v3",), contents=None, archive=exported[2]):
+        (tmp_path / "other.results").write_bytes((seal(json.dumps(text)) if contents is None else contents).encode())
+        assert_user_error(tune(f"--autotune={tmp_path / 'other.results'}", *options, name="out.so", archive=archive)[0], *parts)
+        assert sorted(os.listdir(tmp_path)) == sorted([*before, "other.results"])
+
+    refused("is for the target cpu x86-64-v3, not for cpu x86-64-v4", options=["--cpu=x86-64-v4"])
+    refused("is for the target cpu x86-64-v3, not for cpu x86-64-v3 l2=", options=["--cpu=x86-64-v3", "--cpu-tune=l2=524288"])
+    refused("or they are damaged", contents="")
+    refused("or they are damaged", contents=results.read_text()[:-20])
+    refused("no such candidate", contents=seal(json.dumps(text | {"kernels": [text["kernels"][0] | {"best": 99}]})))
+    refused("it is of another version", contents=seal(json.dumps(text | {"format": "kiln tuning results 0"})))
+    refused("not of kiln", contents=seal(json.dumps(text | {"compiler": "kiln 0.0.0"})))
+    small = tmp_path.parent / "other.pt2"
+    torch.export.save(torch.export.export(Mlp().eval(), (torch.randn(3, 6),)), small)
+    refused("is of another model or other sizes", archive=small)
+    wrong = json.loads(json.dumps(text))
+    wrong["kernels"][0]["candidates"][1]["schedule"] = "#cpu.attention_by_query<lanes = 16, block_keys = 512>"
+    refused("cannot be run with", contents=seal(json.dumps(wrong)))
+    wrong["kernels"][0]["candidates"][1]["schedule"] = "nonsense"
+    refused("cannot be run with", contents=seal(json.dumps(wrong)))
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "bit", "model"])
+def test_damaged_bundle(small_mlp, bundle, tmp_path, damage):
+    data, path = bytearray(bundle.read_bytes()), tmp_path / "damaged.tune"
+    data[len(data) // 3] ^= 4
+    path.write_bytes({"empty": b"", "cut": data[:5000], "bit": data, "model": small_mlp.path.read_bytes()}[damage])
+    process = run_tool("aot-tune", path, cwd=tmp_path)
+    assert process.returncode == 1 and process.stderr.count("\n") == 1 and str(path) in process.stderr, process.stderr
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_aot_tune_command_line(tmp_path):
+    for options in ([], ["missing"], ["a", "b"], ["--nonsense"], ["missing", "--threads=x"]):
+        process = run_tool("aot-tune", *options, cwd=tmp_path)
+        assert process.returncode == 1 and process.stderr.count("\n") == 1 and process.stderr.startswith("aot-tune: error: ")
+    assert os.listdir(tmp_path) == []
+    assert run_tool("aot-tune", "--version").stdout.startswith("aot-tune (Kiln)")
+
+
+# ---- Candidates that misbehave
+
+LIBRARY = r"""
+#include "kiln-c/model.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int32_t kiln_model_create(const kiln_options *options, kiln_model **model) { (void)options; *model = (kiln_model *)&kiln_model_create; return 0; }
+const char *kiln_last_error(void) { return "it says no"; }
+int32_t kiln_steps_find(const char *name) { return name[0] - 'a'; }
+int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *tensors, size_t count, const int64_t *symbols, size_t numbers) {
+  (void)model, (void)symbols, (void)numbers;
+  float *result = tensors[count - 1]->data;
+  switch ('a' + step) {
+  case 'a': usleep(2000); break;                              /* the first */
+  case 'b': usleep(400); break;                               /* faster */
+  case 'c': raise(SIGSEGV); break;
+  case 'd': for (;;) pause();
+  case 'e': exit(0);
+  case 'f': return 1;
+  case 'g': result[0] = 2; return 0;                          /* wrong */
+  case 'h': usleep(4000); break;                              /* slower */
+  case 'i': abort();                                          /* the first, of another kernel */
+  }
+  for (int i = 0; i < 16; ++i)
+    result[i] = 1;
+  return 0;
+}
+"""
+
+
+def make_bundle(folder, kernels):
+    (folder / "fake.c").write_text(LIBRARY)
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", folder / "fake.so", folder / "fake.c"], check=True)
+    buffers = [{"code": 2, "bits": 32, "sizes": [16], "result": result, "constant": not result} for result in (False, True)]
+    manifest = {
+        "format": "kiln tuning bundle 1", "compiler": "kiln", "target": "cpu", "threads": 1, "weight_bytes": 1 << 20,
+        "kernels": [
+            {
+                "name": name, "key": name, "buffers": buffers,
+                "candidates": [{"schedule": step, "step": step, "symbols": []} for step in steps],
+            }
+            for name, steps in kernels.items()
+        ],
+    }  # fmt: skip
+    text = json.dumps(manifest).encode()
+    data = (folder / "fake.so").read_bytes() + text
+    bundle = folder / "fake.tune"
+    bundle.write_bytes(data + hashlib.sha256(data).hexdigest().encode() + struct.pack("<Q", len(text)) + MAGIC)
+    return bundle
+
+
+def test_crashes_cost_the_candidate(tmp_path):
+    bundle = make_bundle(tmp_path, {"one": "acbdefgh", "two": "ia", "three": "ah", "four": "acz"})
+    process = run_tool("aot-tune", bundle, "--trial-seconds=1", "--seconds=0.2")
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    one, two, three, four = unseal(tmp_path / "fake.tune.results")["kernels"]
+    failures = {outcome["schedule"]: outcome.get("failure") for outcome in one["candidates"]}
+    assert failures == {
+        "a": None, "b": None, "c": "it crashes (Segmentation fault)", "d": "it takes too long", "e": "it ends the process",
+        "f": "it says no", "g": "it computes something else", "h": None,
+    }  # fmt: skip
+    assert one["best"] == 2 and one["candidates"][2]["ratio"] < 0.5 and one["seconds"] > 1e-3
+    assert two["failure"] == "it crashes (Aborted)" and two["best"] == 0
+    assert three["best"] == 0 and "failure" not in three
+    assert four["candidates"][1]["failure"] == "it crashes (Segmentation fault)" or "no kernel" in four.get("failure", "")
+
+
+# ---- Sizes that are open
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x).sum(1)
+
+
+def test_dynamic_sizes(tune, tmp_path):
+    """Kernels are timed at the sizes of the example, or those that are given."""
+    archive = tmp_path / "rows.pt2"
+    torch.export.save(torch.export.export(Rows(), (torch.randn(300, 96),), dynamic_shapes={"x": {0: torch.export.Dim.DYNAMIC}}), archive)
+    process, output = tune("--autotune", archive=archive)
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    model = kiln.load(output, threads=2)
+    for rows in (2, 7, 48, 300):
+        x = torch.randn(rows, 96)
+        torch.testing.assert_close(model(x), Rows()(x), rtol=1e-4, atol=1e-4)
+    assert len(os.listdir(tmp_path / "cache")) == 1
+    (symbol,) = json.loads(run_tool("aot-compile", archive, "--emit=json", "-o", "-").stdout)["symbols"]
+    process, _ = tune("--autotune", f"--autotune-size={symbol}=1000", archive=archive)
+    assert process.returncode == 0 and not process.stderr
+    assert len(os.listdir(tmp_path / "cache")) == 2
+
+
+class Chosen(torch.nn.Module):
+    def forward(self, x):
+        return torch.exp(x[x > 0]) * 2
+
+
+def test_sizes_that_data_gives(tune, tmp_path):
+    """A kernel of such sizes is named in a warning, and keeps the planner's schedule."""
+    archive, x = tmp_path / "chosen.pt2", torch.randn(200)
+    torch.export.save(torch.export.export(Chosen(), (x,)), archive)
+    process, output = tune("--autotune", archive=archive)
+    assert process.returncode == 0
+    lines = process.stderr.splitlines()
+    assert lines and all("keeps the schedule that was reckoned: data gives the size u0" in line for line in lines), lines
+    assert all("test_autotune.py" in line and "kernel @" in line for line in lines), lines
+    numpy.testing.assert_allclose(kiln.load(output)(x).numpy(), Chosen()(x).numpy(), rtol=1e-5)

@@ -1,0 +1,62 @@
+// One kernel on synthetic data: candidates are tried one by one, then timed in turns.
+#ifndef KILN_AOT_TUNE_BENCH_H
+#define KILN_AOT_TUNE_BENCH_H
+
+#include "Library.h"
+#include "kiln/Tuning/Bundle.h"
+#include <memory>
+
+namespace kiln::tune {
+
+/// What candidates take, as parts of what the first one takes.
+struct Timing {
+  double seconds = 0; // of the first one
+  std::vector<double> ratios;
+  size_t best = 0;
+};
+
+class Bench {
+public:
+  /// Allocates and fills the kernel's buffers. `weightBytes` are those of the whole model.
+  static llvm::Expected<std::unique_ptr<Bench>> create(const tuning::Kernel &kernel,
+                                                       const Library &library, int64_t weightBytes);
+
+  /// Runs a candidate for the first time; an error is why it cannot be used. The first candidate's
+  /// results are what the others' must be.
+  llvm::Error tryOut(size_t candidate);
+
+  /// Times these candidates; the first one is among them. `seconds` is about the time that it may
+  /// take.
+  Timing time(llvm::ArrayRef<size_t> candidates, double seconds);
+
+private:
+  struct Free {
+    void operator()(void *memory) const { free(memory); }
+  };
+  using Memory = std::unique_ptr<char, Free>;
+
+  explicit Bench(const tuning::Kernel &kernel, const Library &library)
+      : kernel(kernel), library(library) {}
+  llvm::Error allocate(int64_t weightBytes);
+  void fillOperands(int64_t integer);
+  void poisonResults();
+  llvm::Error run(size_t candidate);
+  /// Seconds of a run, the mean of several.
+  double sample(size_t candidate, unsigned count);
+  /// What the kernel wrote differs from what the first candidate did.
+  bool differs() const;
+
+  const tuning::Kernel &kernel;
+  const Library &library;
+  std::vector<int32_t> steps;
+  std::vector<Memory> memory;
+  /// Weights come from other memory in each run, as in a model they do from outside of the caches.
+  std::vector<std::vector<DLTensor>> sets;
+  std::vector<std::vector<const DLTensor *>> tensors;
+  std::vector<std::vector<char>> expected; // of each result
+  size_t turn = 0;
+};
+
+} // namespace kiln::tune
+
+#endif // KILN_AOT_TUNE_BENCH_H

@@ -1,0 +1,94 @@
+// Measures the kernels of a tuning bundle on this machine (docs/autotuning.md). Links no part of the
+// compiler.
+#include "../CommandLine.h"
+#include "Worker.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+using namespace kiln;
+
+/// libLLVM has an option of this name, which would clash with ours below.
+[[maybe_unused]] static const bool cleared = [] {
+  auto &registered = cl::getRegisteredOptions();
+  if (auto option = registered.find("threads"); option != registered.end())
+    option->second->removeArgument();
+  return true;
+}();
+
+static cl::OptionCategory category("aot-tune options");
+static cl::opt<std::string> input(cl::Positional, cl::desc("BUNDLE"), cl::cat(category));
+static cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
+                                   cl::desc("results; default: BUNDLE.results"));
+static cl::opt<std::string> threads("threads", cl::value_desc("n"), cl::cat(category),
+                                    cl::desc("default: as the bundle says"));
+static cl::opt<double> seconds("seconds", cl::value_desc("s"), cl::init(2), cl::cat(category),
+                               cl::desc("about as long for each kernel; default 2"));
+static cl::opt<double> trialSeconds("trial-seconds", cl::value_desc("s"), cl::init(10),
+                                    cl::cat(category),
+                                    cl::desc("the most that a first run may take; default 10"));
+static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("no progress line"));
+
+/// The results have their name when they are complete.
+static Error writeResults(StringRef path, const tuning::Results &results) {
+  auto cannot = [&](std::error_code code) {
+    return createStringError(code, "cannot write '" + path + "': " + code.message());
+  };
+  Expected<sys::fs::TempFile> file = sys::fs::TempFile::create(path + ".%%%%%%");
+  if (!file)
+    return cannot(errorToErrorCode(file.takeError()));
+  raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
+  stream << tuning::printResults(results);
+  stream.flush();
+  if (std::error_code code = stream.error()) {
+    stream.clear_error();
+    consumeError(file->discard());
+    return cannot(code);
+  }
+  return file->keep(path);
+}
+
+static Error tuneBundle() {
+  if (input.empty())
+    return createStringError("no bundle (aot-tune BUNDLE -o RESULTS)");
+  Expected<tuning::Manifest> manifest = tuning::readManifest(input);
+  if (!manifest)
+    return manifest.takeError();
+  if (!threads.empty() && (StringRef(threads).getAsInteger(10, manifest->threads) ||
+                           manifest->threads < 0 || manifest->threads > 1024))
+    return createStringError("--threads=" + threads + ": expected a number up to 1024");
+  if (!(seconds > 0 && seconds <= 3600) || !(trialSeconds > 0 && trialSeconds <= 3600))
+    return createStringError("--seconds and --trial-seconds: expected a time up to 3600");
+  tune::Options options{input, static_cast<int>(manifest->threads), seconds, trialSeconds};
+  bool isShown = !quiet && sys::Process::StandardErrIsDisplayed();
+  size_t done = 0;
+  auto measured = tune::measure(*manifest, options, [&](StringRef kernel) {
+    if (isShown)
+      errs() << "\r\x1b[K" << "aot-tune: kernel " << ++done << " of " << manifest->kernels.size()
+             << ", " << kernel;
+  });
+  if (isShown)
+    errs() << "\r\x1b[K";
+  if (!measured)
+    return createStringError("'" + input + "': " + toString(measured.takeError()));
+  tuning::Results results{manifest->compiler, manifest->target, tuning::describeCPU(),
+                          manifest->threads, std::move(*measured)};
+  return writeResults(output.empty() ? input + ".results" : output, results);
+}
+
+int main(int argc, char **argv) {
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter(
+      [](raw_ostream &stream) { stream << "aot-tune (Kiln) " KILN_VERSION "\n"; });
+  Error error =
+      parseCommandLine(argc, argv, "Measures the kernels of a tuning bundle on this machine.\n");
+  if (!error)
+    error = tuneBundle();
+  if (!error)
+    return 0;
+  errs() << "aot-tune: error: " << toString(std::move(error)) << "\n";
+  return 1;
+}
