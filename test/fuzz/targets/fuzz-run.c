@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     __int128 last = 0;
     for (int d = 0; t->shape && t->strides && d < t->ndim && t->ndim <= 4; ++d)
       last += ((__int128)t->shape[d] - 1) * t->strides[d];
-    if (last >= elements[i] && last * 8 <= INT64_MAX)
+    if (last >= elements[i] && last <= INT64_MAX / 8)
       tensors[i]->t.strides = NULL;
   }
   size_t num_inputs = take(&from) % 16 == 1 ? (size_t)take_number(&from) : INPUTS;
