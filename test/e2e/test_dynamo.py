@@ -8,6 +8,7 @@ import pytest
 import torch
 from functorch.experimental.control_flow import map as map_over
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.testing._internal.common_utils import DeterministicGuard
 
 import kiln.dynamo
 from conftest import TARGET
@@ -144,6 +145,26 @@ def test_bilinear_gradients():
     wanted = (inputs[0], layer.weight, layer.bias)
     actual = torch.autograd.grad(compiled(layer)(*inputs).sin().sum(), wanted)
     torch.testing.assert_close(actual, torch.autograd.grad(layer(*inputs).sin().sum(), wanted))
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weight_norm_gradients(dim):
+    v, g = (
+        torch.randn(3, 4, 5, requires_grad=True),
+        torch.randn([n if i == dim else 1 for i, n in enumerate((3, 4, 5))], requires_grad=True),
+    )
+    function = lambda v, g: torch._weight_norm(v, g, dim).sin()
+    expected = torch.autograd.grad(function(v, g).sum(), (v, g))
+    torch.testing.assert_close(torch.autograd.grad(compiled(function)(v, g).sum(), (v, g)), expected)
+
+
+def test_memory_that_is_not_written():
+    with DeterministicGuard(True, fill_uninitialized_memory=True):
+        check(
+            lambda x: (torch.empty(3, dtype=torch.int16), torch.empty_like(x), torch.empty_strided((2, 3), (1, 2)), x + 1), torch.randn(2)
+        )
+        check(lambda x: torch.ops.aten.resize(x, (1, 3, 2, 3), memory_format=torch.channels_last), torch.randn(2))
+        check(lambda x: torch.ops.aten.resize(x, (2, 2)), torch.randn(2, 0, 1))
 
 
 def test_written_inputs():

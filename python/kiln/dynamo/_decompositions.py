@@ -1,5 +1,6 @@
 """What is taken apart before a graph is compiled: operators that Kiln has no lowering for and PyTorch, or this file, composes of others."""
 
+import math
 import pathlib
 import subprocess
 from collections.abc import Callable
@@ -63,6 +64,51 @@ def _trilinear(
     return product.sum(sumdim) if sumdim else product
 
 
+def _weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The gradients of v * (g / norm(v)), in the norms' dtype, which is float at least."""
+    dims = [other for other in range(v.dim()) if other != dim]
+    wide, direction, norms = grad.to(norms.dtype), v.to(norms.dtype), norms.reshape(g.shape)
+    along = (wide * direction).sum(dims, keepdim=True)
+    grad_v = g.to(norms.dtype) / norms * (wide - direction * along / (norms * norms))
+    return grad_v.to(v.dtype), (along / norms).to(g.dtype)
+
+
+def _fill(dtype: torch.dtype) -> float | int | bool:
+    """What PyTorch fills memory with that nothing is written to, where algorithms are to be deterministic."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return float("nan")
+    return True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def _empty(size: list[int], *, dtype: torch.dtype | None = None, memory_format: Any = None, **options: Any) -> Tensor:
+    dtype = dtype or torch.get_default_dtype()
+    made = torch.full(size, _fill(dtype), dtype=dtype, **options)
+    return made if memory_format is None else made.contiguous(memory_format=memory_format)
+
+
+def _empty_strided(size: list[int], stride: list[int], *, dtype: torch.dtype | None = None, **options: Any) -> Tensor:
+    count = 0 if 0 in size else 1 + sum((length - 1) * step for length, step in zip(size, stride))
+    return _empty([count], dtype=dtype, **options).as_strided(size, stride)
+
+
+def _resize(x: Tensor, size: list[int], *, memory_format: Any = None) -> Tensor:
+    count, wanted = x.numel(), math.prod(size)
+    if wanted <= count or not torch._prims_common.is_non_overlapping_and_dense_or_false(x):
+        return NotImplemented
+    whole = torch.cat([x.as_strided((count,), (1,)), _empty([wanted - count], dtype=x.dtype, device=x.device)])
+    strides = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format).stride()
+    return whole.as_strided(size, strides)
+
+
+_FILLED: dict[Any, Callable[..., Any]] = {
+    _aten.empty.memory_format: _empty,
+    _aten.empty_strided.default: _empty_strided,
+    _aten.empty_like.default: lambda x, *, dtype=None, **options: torch.full_like(x, _fill(dtype or x.dtype), dtype=dtype, **options),
+    _aten.new_empty.default: lambda x, size, *, dtype=None, **options: x.new_full(size, _fill(dtype or x.dtype), dtype=dtype, **options),
+    _aten.resize.default: _resize,
+}
+
+
 def _lowered() -> set[str]:
     """The operators that the compiler has a lowering for; asked once for each compiler."""
 
@@ -81,8 +127,11 @@ def make_table() -> dict[Any, Callable[..., Any]]:
     own: dict[Any, Callable[..., Any]] = {
         _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
         _aten._trilinear.default: _trilinear,
+        _aten._weight_norm_interface_backward.default: _weight_norm_backward,
         torch.ops.prims.fma.default: lambda x, y, z: x * y + z,
         _aten._neg_view.default: torch.neg,  # no graph that is compiled writes through a view
     }
     table.update((op, function) for op, function in own.items() if str(op) not in lowered)
+    if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
+        table.update(_FILLED)
     return table
