@@ -165,6 +165,13 @@ def test_memory_that_is_not_written():
         )
         check(lambda x: torch.ops.aten.resize(x, (1, 3, 2, 3), memory_format=torch.channels_last), torch.randn(2))
         check(lambda x: torch.ops.aten.resize(x, (2, 2)), torch.randn(2, 0, 1))
+        check(lambda x, y: torch.ops.aten.resize_as(x, y), torch.randn(2), torch.randn(2, 3))
+
+
+def test_resize_as():
+    function = lambda x, y: torch.ops.aten.resize_as(x, y, memory_format=torch.preserve_format)
+    for y in (torch.randn(2, 3), torch.randn(1, 3, 2, 2), torch.randn(1, 3, 2, 2).to(memory_format=torch.channels_last)):
+        check(function, torch.randn(20), y)
 
 
 def test_written_inputs():

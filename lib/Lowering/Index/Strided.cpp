@@ -179,8 +179,11 @@ static LogicalResult lowerResize(Call &call) {
     return call.refuse("a tensor that is a part of its memory");
   Exprs shape = call.resultShape();
   SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
-  if (auto format = call.args.memoryFormat("memory_format");
-      format == torch::MemoryFormat::ChannelsLast ||
+  auto format = call.args.memoryFormat("memory_format");
+  // The order is that of the other tensor, which may be channels last if it has as many dims.
+  if (format == torch::MemoryFormat::Preserve && (shape.size() == 4 || shape.size() == 5))
+    return call.refuse("preserve_format");
+  if (format == torch::MemoryFormat::ChannelsLast ||
       format == torch::MemoryFormat::ChannelsLast3d) {
     if (shape.size() < 3)
       return call.refuse("channels last of fewer than three dims");

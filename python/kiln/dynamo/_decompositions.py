@@ -73,6 +73,13 @@ def _weight_norm_backward(grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim
     return grad_v.to(v.dtype), (along / norms).to(g.dtype)
 
 
+def _resize_as(x: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A resize to a format that is known: the compiler does not know how `other` lies in memory."""
+    if memory_format == torch.preserve_format:
+        memory_format = torch._prims_common.suggest_memory_format(other)
+    return _aten.resize.default(x, list(other.shape), memory_format=memory_format)
+
+
 def _fill(dtype: torch.dtype) -> float | int | bool:
     """What PyTorch fills memory with that nothing is written to, where algorithms are to be deterministic."""
     if dtype.is_floating_point or dtype.is_complex:
@@ -132,6 +139,7 @@ def make_table() -> dict[Any, Callable[..., Any]]:
         _aten._neg_view.default: torch.neg,  # no graph that is compiled writes through a view
     }
     table.update((op, function) for op, function in own.items() if str(op) not in lowered)
+    table[_aten.resize_as.default] = _resize_as
     if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
         table.update(_FILLED)
     return table
