@@ -10,8 +10,8 @@ import zlib
 
 import torch
 
-from kiln import _abi
-from kiln._model import Model, _describe
+from kiln import _abi, _call
+from kiln._model import Model
 
 
 class Gpu:
@@ -108,7 +108,7 @@ class Compiled:
         if weights:
             weights.unlink()
         self.machine, self.inputs = machine, inputs
-        described = [_describe(value, None) for value in inputs]
+        described = [_call.describe(value, None) for value in inputs]
         self.pointers = (C.POINTER(_abi.DLTensor) * max(1, len(inputs)))(*(C.pointer(tensor) for tensor, _ in described))
         self.slots = (_abi.ManagedPointer * len(self.model.outputs))()
         self.kept = described
@@ -119,7 +119,7 @@ class Compiled:
         self.outputs = outputs
         managed = []
         for i, output in enumerate(outputs):
-            tensor, _ = _describe(output, None)
+            tensor, _ = _call.describe(output, None)
             managed.append(_abi.DLManagedTensorVersioned(1, 0, None, C.CFUNCTYPE(None, _abi.ManagedPointer)(), 0, tensor))
             self.slots[i] = C.pointer(managed[-1])
         self.managed = managed
