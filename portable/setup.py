@@ -14,4 +14,4 @@ class Wheel(bdist_wheel):
         return "py3", "none", "manylinux_2_28_x86_64"
 
 
-setup(distclass=Tools, cmdclass={"bdist_wheel": Wheel}, package_data={"kiln": ["bin/*", "include/kiln-c/*.h*", "py.typed"]})
+setup(distclass=Tools, cmdclass={"bdist_wheel": Wheel})
