@@ -256,6 +256,19 @@ static int32_t check_layout(const kiln_expectation *expected, const DLTensor *te
   return KILN_OK;
 }
 
+int32_t kiln_check_memory(const kiln_expectation *expected, const DLTensor *tensor,
+                          const kiln_view *view) {
+  char *poisoned = tensor->device.device_type == kDLCPU
+                       ? __asan_region_is_poisoned(view->data, view->extent)
+                       : NULL;
+  if (!poisoned)
+    return KILN_OK;
+  kiln_text text = begin(expected);
+  kiln_append(&text, "byte %llu of its %llu is freed or was never allocated (AddressSanitizer)",
+              (unsigned long long)(poisoned - view->data), (unsigned long long)view->extent);
+  return KILN_INVALID_ARGUMENT;
+}
+
 int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
                           kiln_view *view) {
   if (KILN_UNLIKELY(!tensor)) {

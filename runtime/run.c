@@ -199,6 +199,10 @@ int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) 
       status = kiln_check_properties(i, context->shapes[i], context->symbols);
     if (KILN_UNLIKELY(status == KILN_OK && (flags & KILN_RT_MUTATED)))
       status = check_mutated(context, inputs, i);
+    if (KILN_UNLIKELY(__asan_region_is_poisoned && status == KILN_OK)) {
+      kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, context->symbols);
+      status = kiln_check_memory(&expected, inputs[i], &context->input_slots[i].view);
+    }
     if (KILN_UNLIKELY(status != KILN_OK))
       return status;
   }
@@ -262,7 +266,8 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
                        "output %u \"%s\": expected memory of its own, but it overlaps output %u "
                        "\"%s\"",
                        index, tensor->name, i, kiln_program.outputs[i].name);
-  return KILN_OK;
+  return KILN_UNLIKELY(__asan_region_is_poisoned) ? kiln_check_memory(&expected, given, view)
+                                                  : KILN_OK;
 }
 
 /* The place where main writes the caller's tensor for output `index`, which has been checked:

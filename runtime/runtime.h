@@ -155,6 +155,13 @@ void kiln_append_device(kiln_text *text, DLDevice device);
 /* All checks of one tensor; on success fills in `view`. */
 KILN_ENTRY int32_t kiln_check_tensor(const kiln_expectation *expected, const DLTensor *tensor,
                                      kiln_view *view);
+/* A host that is built with AddressSanitizer has it, and knows which memory is not its own any more.
+ */
+extern void *__asan_region_is_poisoned(void *begin, size_t bytes) __attribute__((weak));
+
+/* Asks the sanitizer, which there is, about the tensor's memory; after all other checks. */
+int32_t kiln_check_memory(const kiln_expectation *expected, const DLTensor *tensor,
+                          const kiln_view *view);
 
 /* Compares the sizes alone, expressions included. */
 KILN_ENTRY int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tensor);

@@ -266,6 +266,43 @@ static void test_random(void) {
   CHECK(passed > 1000 && passed < 99000);
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ADDRESS_SANITIZER
+#endif
+#endif
+
+/* A sanitizer in the host tells of tensors that it has freed, and of those that are larger than their memory. */
+static void test_poisoned(void) {
+#ifdef HAS_ADDRESS_SANITIZER
+  arguments a;
+  make_arguments(&a, 3);
+  a.x.shape[0] = a.ids.shape[0] = 4;
+  CHECK_FAILS(run(model, &a), KILN_INVALID_ARGUMENT,
+              "input 0 \"x\": byte 96 of its 128 is freed or was never allocated");
+  a.x.shape[0] = a.ids.shape[0] = 3;
+  CHECK_OK(run(model, &a));
+  DLManagedTensorVersioned own;
+  tensor y;
+  float *data = malloc(3 * COLUMNS * sizeof(float));
+  set_tensor(&y, data, DTYPE_F32, 2, 3, COLUMNS);
+  set_managed(&own, &y);
+  free_outputs(&a);
+  a.outputs[0] = &own;
+  CHECK_OK(run(model, &a));
+  free(data);
+  a.outputs[1]->deleter(a.outputs[1]);
+  a.outputs[3]->deleter(a.outputs[3]);
+  a.outputs[1] = a.outputs[3] = NULL;
+  CHECK_FAILS(run(model, &a), KILN_INVALID_ARGUMENT, "output 0 \"y\": byte 0 of its 96 is freed");
+  a.outputs[0] = NULL;
+  free(a.x_data);
+  CHECK_FAILS(run(model, &a), KILN_INVALID_ARGUMENT, "input 0 \"x\": byte 0 of its 96 is freed");
+  a.x_data = NULL;
+  free_arguments(&a);
+#endif
+}
+
 int main(void) {
   test_options();
   test_log();
@@ -275,6 +312,7 @@ int main(void) {
   test_inputs();
   test_outputs();
   test_random();
+  test_poisoned();
   arguments a;
   make_arguments(&a, 3);
   CHECK_OK(run(model, &a));
