@@ -72,15 +72,15 @@ private:
       if (number != numbers.end())
         latest = std::max(latest, &definitions[number->second]);
     });
-    if (!asserted.insert(assertion.getExpr()).second)
+    bool isNew = asserted.insert(assertion.getExpr()).second;
+    if (assertion == start && (!isNew || isOfInputs)) // it leaves, or stays before what is next
+      start = assertion->getNextNode();
+    else if (isNew && isOfInputs)
+      assertion->moveBefore(start);
+    if (!isNew)
       return assertion.erase();
-    if (isOfInputs) {
-      if (assertion == start)
-        start = assertion->getNextNode();
-      else
-        assertion->moveBefore(start);
+    if (isOfInputs)
       return;
-    }
     if (!latest)
       return;
     assertion->moveAfter(latest->last);

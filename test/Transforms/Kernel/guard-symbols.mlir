@@ -64,3 +64,24 @@ module attributes {sym.symbols = {s0 = {min = 0}, s1 = {min = 0}}} {
     return %c : tensor<i64>
   }
 }
+
+// -----
+
+// A program that begins with an assertion, twice.
+module attributes {sym.symbols = {s0 = {min = 0}}} {
+  // CHECK-LABEL: func.func @begins_with_assertions
+  // CHECK-NEXT: kernel.assert s0 - 1, "first"
+  // CHECK-NEXT: kernel.assert s0 - 2, "of the end"
+  // CHECK-NEXT: kernel.map
+  func.func @begins_with_assertions(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<i64> {
+    kernel.assert s0 - 1, "first"
+    kernel.assert s0 - 1, "again"
+    %c = kernel.map {
+      %i = kernel.index () -> (s0)
+      kernel.yield %i : i64
+    } : tensor<i64>
+    kernel.assert s0 - 2, "of the end"
+    // CHECK-NOT: kernel.assert
+    return %c : tensor<i64>
+  }
+}
