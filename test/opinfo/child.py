@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 
 import torch
@@ -46,3 +47,16 @@ def call(function, *arguments):
     if isinstance(answer, RuntimeError):
         raise answer
     return answer
+
+
+def ended(running, seconds):
+    """A child of `running` ({process: (..., start)}) that has ended, its status and whether it was ended for taking too long."""
+    while True:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child:
+            return child, status, False
+        for child, (*_, start) in running.items():
+            if time.monotonic() - start > seconds:
+                os.killpg(child, signal.SIGKILL)
+                return *os.waitpid(child, 0), True
+        time.sleep(0.02)

@@ -31,6 +31,7 @@ import torch  # noqa: E402
 
 import check  # noqa: E402
 import prepare  # noqa: E402
+from child import ended  # noqa: E402
 
 ERROR, TIMEOUT = "error", "timeout"
 ORDER = (check.CRASH, check.WRONG, check.REFUSED, check.FALLBACK, check.NATIVE)  # the worst first
@@ -108,19 +109,6 @@ def report_to(path, entry, options):
     temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(report))
     temporary.rename(path)
-
-
-def ended(running, seconds):
-    """A child that has ended, its status and whether it was ended for taking too long."""
-    while True:
-        child, status = os.waitpid(-1, os.WNOHANG)
-        if child:
-            return child, status, False
-        for child, (*_, start) in running.items():
-            if time.monotonic() - start > seconds:
-                os.killpg(child, signal.SIGKILL)
-                return *os.waitpid(child, 0), True
-        time.sleep(0.02)
 
 
 def sweep(entries, options):
