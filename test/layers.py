@@ -17,6 +17,7 @@ LAYERS = [
     "Dialect/Wrapper",
     "Dialect/Torch",
     "Frontend",
+    "Extern",
     "Transforms",
     "Lowering",
     "Codegen",

@@ -14,6 +14,7 @@ config.test_exec_root = os.path.join(config.kiln_binary_dir, "test")
 
 for folder in (config.llvm_tools_dir, config.kiln_tools_dir):
     config.environment["PATH"] = os.pathsep.join((folder, config.environment["PATH"]))
+config.substitutions.append(("%extern_test", os.path.join(config.kiln_binary_dir, "test", "Extern", "extern-test.so")))
 # One caret of context is enough, and colours would break FileCheck.
 config.environment["FILECHECK_OPTS"] = "--dump-input-filter=error"
 # LDBG() of passes; release builds have none.

@@ -61,6 +61,10 @@ typedef struct {
   void *parallel_ctx;
 } kiln_custom_op_context;
 
+/* Behind the definition of a function that --extern=c declares: how it is to be declared. The
+ * compiler refuses another declaration. KILN_SIGNATURE(my_lookup, "(ui8[n], f32[256]) -> f32[n]") */
+#define KILN_SIGNATURE(function, text) const char function##_kiln_signature[] = text
+
 typedef int32_t (*kiln_custom_op_fn)(const DLTensor *const *inputs, size_t num_inputs,
                                      const DLTensor *const *outputs, size_t num_outputs,
                                      const kiln_custom_op_context *context);

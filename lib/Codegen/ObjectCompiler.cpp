@@ -12,7 +12,10 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/IRReader/IRReader.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -48,10 +51,16 @@ ObjectCompiler::translate(ModuleOp module, llvm::LLVMContext &context) {
     return llvm::createStringError("internal error: cannot translate to LLVM IR");
   if (llvm::Error error = checkNumbers(*result))
     return error;
-  result->setTargetTriple(machine->getTargetTriple());
-  result->setDataLayout(machine->createDataLayout());
-  result->setPICLevel(llvm::PICLevel::BigPIC);
-  for (llvm::Function &function : *result) {
+  prepare(*result);
+  optimize(*result);
+  return result;
+}
+
+void ObjectCompiler::prepare(llvm::Module &module) {
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+  module.setPICLevel(llvm::PICLevel::BigPIC);
+  for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", target.cpu);
@@ -62,8 +71,6 @@ ObjectCompiler::translate(ModuleOp module, llvm::LLVMContext &context) {
       function.addFnAttr("prefer-vector-width", "512");
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
-  optimize(*result);
-  return result;
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
@@ -126,4 +133,30 @@ codegen::compileToObject(ModuleOp module, const CPUInfo &target, const ObjectOpt
     if (!global.getValueAttr() && !global.getInitializerBlock())
       declared.insert(global.getName());
   return compiler.emitObject(**translated, declared);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+codegen::compileTextToObject(StringRef name, StringRef text, const CPUInfo &target,
+                             const ObjectOptions &options) {
+  llvm::LLVMContext context;
+  llvm::SMDiagnostic problem;
+  std::unique_ptr<llvm::Module> module =
+      llvm::parseIR(llvm::MemoryBufferRef(text, name), problem, context);
+  if (!module)
+    return llvm::createStringError(name + ":" + llvm::Twine(problem.getLineNo()) + ":" +
+                                   llvm::Twine(problem.getColumnNo() + 1) + ": " +
+                                   problem.getMessage());
+  ObjectCompiler compiler(target, options);
+  compiler.prepare(*module);
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (llvm::verifyModule(*module, &stream))
+    return llvm::createStringError(name + ": " + StringRef(message).split('\n').first);
+  if (options.onModule)
+    options.onModule(*module);
+  llvm::StringSet<> declared;
+  for (const llvm::GlobalValue &value : module->global_values())
+    if (value.isDeclaration())
+      declared.insert(value.getName());
+  return compiler.emitObject(*module, declared);
 }

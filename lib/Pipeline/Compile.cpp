@@ -6,10 +6,12 @@
 #include "kiln/Codegen/PassManagers.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Extern/ExternGenerator.h"
 #include "kiln/Frontend/Frontend.h"
 #include "kiln/Fx/Fx.h"
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Host/Passes.h"
+#include "kiln/Link/CheckFunctions.h"
 #include "kiln/Link/OutputFile.h"
 #include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
@@ -55,6 +57,8 @@ public:
       context.disableMultithreading();
     if (llvm::Error error = enableRemarks(context, options.remarks))
       return error;
+    if (llvm::Error error = createExterns())
+      return error;
 
     start("import");
     llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importPt2(options.input, context);
@@ -69,9 +73,12 @@ public:
 
     start("lower");
     if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
-          buildTorchStage(pm, {options.fallback, options.customOps});
+          buildTorchStage(pm, {options.fallback, options.customOps, externs});
         }))
       return error;
+    if (externs)
+      if (llvm::Error error = finishExterns())
+        return error;
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           buildKernelStage(pm, *target, {options.jobs});
@@ -142,6 +149,60 @@ private:
     if (!created)
       return created.takeError();
     separateHost = std::move(*created);
+    return llvm::Error::success();
+  }
+
+  llvm::Error createExterns() {
+    if (options.externs.empty())
+      return llvm::Error::success();
+    auto created = externs::ExternSession::create(options.externs, &context);
+    if (!created)
+      return llvm::createStringError("--extern: " + llvm::toString(created.takeError()));
+    externs = std::move(*created);
+    return llvm::Error::success();
+  }
+
+  /// What generators have left in the module for others, and a line for each in --time-passes.
+  llvm::Error finishExterns() {
+    if (timing)
+      for (const auto &[name, counts] : externs->counts)
+        timing.nest(llvm::formatv("extern {0}: {1} subgraphs, {2} functions, {3} compiled", name,
+                                  counts.subgraphs, counts.functions, counts.compiled)
+                        .str());
+    auto objects = module->getOperation()->getAttrOfType<ArrayAttr>(externs::objectsAttrName);
+    if (objects)
+      for (auto object : objects.getAsRange<DictionaryAttr>())
+        externObjects.push_back(object);
+    auto declared =
+        module->getOperation()->getAttrOfType<DictionaryAttr>(externs::signaturesAttrName);
+    (*module)->removeAttr(externs::objectsAttrName);
+    (*module)->removeAttr(externs::signaturesAttrName);
+    bool isLinked = options.emit == EmitKind::SharedObject || options.emit == EmitKind::Fx;
+    if (!declared || !isLinked)
+      return llvm::Error::success();
+    std::vector<ForeignFunction> functions;
+    for (NamedAttribute function : declared) {
+      functions.push_back({function.getName().str(), {}});
+      for (auto text : cast<ArrayAttr>(function.getValue()).getAsRange<StringAttr>())
+        functions.back().signatures.push_back(text.str());
+    }
+    return checkFunctions(options.linkFiles, functions);
+  }
+
+  /// Objects of external code generators, for the host.
+  llvm::Error compileExterns(const CodeOptions &code, Target::Objects &objects) {
+    for (DictionaryAttr object : externObjects) {
+      StringRef name = object.getAs<StringAttr>("name"),
+                contents = object.getAs<StringAttr>("contents");
+      if (object.getAs<StringAttr>("format") != "llvm") {
+        objects.push_back(llvm::MemoryBuffer::getMemBufferCopy(contents, name));
+        continue;
+      }
+      auto compiled = codegen::compileTextToObject(name, contents, target->getHost(), code.object);
+      if (!compiled)
+        return internal(compiled.takeError());
+      objects.push_back(std::move(*compiled));
+    }
     return llvm::Error::success();
   }
 
@@ -286,6 +347,8 @@ private:
     if (!kernels)
       return internal(kernels.takeError(), &reproducer);
 
+    if (llvm::Error error = compileExterns(code, *kernels))
+      return error;
     start("compile host program");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           host::ModelInfo info = getModelInfo();
@@ -465,6 +528,8 @@ private:
   MLIRContext context;
   std::unique_ptr<Target> target;
   std::unique_ptr<Target> separateHost; // null: the target is the host
+  externs::Session externs;             // null: there are none
+  std::vector<DictionaryAttr> externObjects;
   TimingScope timing;
   OwningOpRef<ModuleOp> module;
   wrapper::ProgramOp program;

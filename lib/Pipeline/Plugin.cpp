@@ -41,6 +41,8 @@ public:
         target.registerPasses();
       registerTarget(std::move(target));
     }
+    for (externs::ExternRegistration &generator : added.generators)
+      externs::registerExternGenerator(std::move(generator));
     for (const PassAllocatorFunction &pass : added.passes)
       registerPass(pass);
     for (auto &[name, insert] : added.dialects)
@@ -92,14 +94,23 @@ private:
   }
 
   llvm::Error check(const PluginRegistry &added) const {
-    if (added.targets.empty() && added.passes.empty() && added.dialects.empty())
+    if (added.targets.empty() && added.generators.empty() && added.passes.empty() &&
+        added.dialects.empty())
       return failOf("adds nothing");
-    llvm::StringSet<> targets, passes;
+    llvm::StringSet<> targets, generators, passes;
     for (const TargetRegistration &target : added.targets) {
       if (target.name.empty() || !target.create)
         return failOf("adds a target without a name or a function that makes it");
       if (lookupTarget(target.name) || !targets.insert(target.name).second)
         return failOf("adds the target '" + target.name + "', which there is already");
+    }
+    for (const externs::ExternRegistration &generator : added.generators) {
+      if (generator.name.empty() || !generator.create)
+        return failOf("adds an external code generator without a name or a function that makes it");
+      if (externs::lookupExternGenerator(generator.name) ||
+          !generators.insert(generator.name).second)
+        return failOf("adds the external code generator '" + generator.name +
+                      "', which there is already");
     }
     for (const PassAllocatorFunction &allocate : added.passes) {
       llvm::StringRef argument = allocate()->getArgument();

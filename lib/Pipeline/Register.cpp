@@ -5,6 +5,7 @@
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Extern/Passes.h"
 #include "kiln/Host/Passes.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CPU/CPU.h"
@@ -44,6 +45,8 @@ void kiln::registerDialects(DialectRegistry &registry) {
 
 void kiln::registerPasses() {
   registerTransformsPasses();
+  externs::registerExternGenerators();
+  externs::registerExternPasses();
   codegen::registerCodegenPasses();
   host::registerHostPasses();
   for (const TargetRegistration &target : getRegisteredTargets())

@@ -8,6 +8,10 @@ using namespace kiln;
 void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) {
   TorchBindCustomOpsOptions bind;
   bind.ops.assign(options.customOps.begin(), options.customOps.end());
+  if (options.externs)
+    for (const auto &generator : options.externs->generators)
+      for (const std::string &target : generator->getPureOperators())
+        bind.pure.push_back(target);
   // First of all: everything else takes a symbol for one number, and relies on what is known of it.
   pm.addPass(createTorchRenameSymbols());
   pm.addPass(createTorchSimplifyGuards());
@@ -30,9 +34,15 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   pm.addPass(createTorchBindCustomOps(bind)); // the calls which that has made
   // Once no call draws by writing its argument.
   pm.addPass(createTorchThreadRandom());
+  // Before operators are taken apart: libraries have them whole.
+  if (options.externs)
+    externs::buildExternPipeline(pm, options.externs);
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
   pm.addPass(createTorchLowerToKernel(lower));
   // Passes from here on assume ranges of symbols, which hold only where they were checked.
   pm.addPass(createKernelGuardSymbols());
+  // Again, for patterns over what operators compute.
+  if (options.externs)
+    externs::buildExternPipeline(pm, options.externs);
 }

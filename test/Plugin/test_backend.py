@@ -353,7 +353,7 @@ def test_is_no_plugin(plugin, tmp_path):
 
     refuse(library(0), "not a plug-in for Kiln: it has no function kilnGetPluginInfo")
     refuse(library(1), "undefined symbol: kiln_has_no_such_function")
-    refuse(library(2, api=7), "built for version 7 of the interface of plug-ins; this is version 1")
+    refuse(library(2, api=7), "built for version 7 of the interface of plug-ins; this is version 2")
     refuse(library(2, kiln="0.0.1"), f"built for Kiln 0.0.1; this is {VERSION}")
     refuse(library(2, llvm="21.0.0"), "built for LLVM 21.0.0; this is 22.1")
     llvm = re.search(r"LLVM ([\d.]+)", aot_compile("--version").stdout).group(1)

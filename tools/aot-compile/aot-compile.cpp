@@ -89,9 +89,9 @@ cl::list<std::string> linkFiles("link", cl::value_desc("file"), cl::cat(category
                                 cl::desc("an object, archive or shared library that defines such "
                                          "functions"));
 cl::opt<std::string>
-    externs("extern", cl::value_desc("list"), cl::cat(category),
-            cl::desc("external code generators that may take over parts (not in this "
-                     "build)"));
+    externList("extern", cl::value_desc("list"), cl::cat(category),
+               cl::desc("external code generators that may take over parts, in order: "
+                        "NAME or NAME{OPTIONS} (docs/extern.md); default: none"));
 cl::opt<std::string>
     autotune("autotune", cl::ValueOptional, cl::value_desc("offline|results"), cl::cat(category),
              cl::desc("time candidate schedules on this machine and keep the fastest; offline: the "
@@ -187,16 +187,6 @@ Error getCudaOptions(CompileOptions &options) {
               "driver compiles when it is loaded\n";
   options.target = formatv("cuda{{arch={0} tune={1} ptxas='{2}' tf32={3}}", names,
                            gpuTune.getValue(), assembler, tf32.getValue());
-  return Error::success();
-}
-
-/// Refuses options that are known but that this build has not.
-Error checkUnsupported() {
-  auto unsupported = [](const Twine &what) {
-    return createStringError(what + " is not supported by this build");
-  };
-  if (!externs.empty())
-    return unsupported("--extern=" + externs);
   return Error::success();
 }
 
@@ -308,6 +298,18 @@ Error getOutputOptions(CompileOptions &options) {
   return Error::success();
 }
 
+Error getExterns(CompileOptions &options) {
+  if (externList.empty())
+    return externList.getNumOccurrences()
+               ? createStringError("--extern: expected a list of external code generators")
+               : Error::success();
+  Expected<std::vector<std::string>> list = externs::splitExternList(externList);
+  if (!list)
+    return createStringError("--extern=" + toString(list.takeError()));
+  options.externs = std::move(*list);
+  return Error::success();
+}
+
 Error getCustomOps(CompileOptions &options) {
   StringSet<> targets;
   for (const std::string &declaration : customOps) {
@@ -349,8 +351,6 @@ Expected<CompileOptions> getOptions() {
            &debugPrint, std::addressof(debugFilter), &weights, &level, std::addressof(linkFiles)})
     if (!lookupTarget(target)->outputSuffix.empty() && option->getNumOccurrences())
       return error("--" + option->ArgStr + " is not for --target=" + target);
-  if (Error problem = checkUnsupported())
-    return problem;
   if (Error problem = getDebugOptions(options))
     return problem;
   if (Error problem = getTuningOptions(options))
@@ -362,6 +362,8 @@ Expected<CompileOptions> getOptions() {
     return error("--fallback=" + fallback + ": expected none or torch");
   options.fallback = fallback;
   if (Error problem = getCustomOps(options))
+    return problem;
+  if (Error problem = getExterns(options))
     return problem;
   if (!is_contained({"native", "avx512", "avx2", "none"}, StringRef(int4Layout)))
     return error("--int4-layout=" + int4Layout + ": expected avx512, avx2 or none");

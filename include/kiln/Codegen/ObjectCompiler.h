@@ -44,6 +44,9 @@ public:
   llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitObject(llvm::Module &module,
                                                                  const llvm::StringSet<> &known);
 
+  /// The code of all functions is for this CPU.
+  void prepare(llvm::Module &module);
+
 private:
   void optimize(llvm::Module &module);
 
@@ -56,6 +59,12 @@ private:
 /// those that the module declares, memcpy, memset and memmove.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 compileToObject(mlir::ModuleOp module, const CPUInfo &target, const ObjectOptions &options = {});
+
+/// The same of LLVM IR as text, which external code generators write; what it refers to is found when
+/// it is linked. `name` is for messages.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+compileTextToObject(llvm::StringRef name, llvm::StringRef text, const CPUInfo &target,
+                    const ObjectOptions &options = {});
 
 } // namespace kiln::codegen
 

@@ -61,6 +61,8 @@ struct CompileOptions {
   std::vector<std::string> customOps;
   /// Objects, archives and shared libraries that define such functions.
   std::vector<std::string> linkFiles;
+  /// External code generators that may take over parts, each NAME or NAME{OPTIONS}, in order.
+  std::vector<std::string> externs;
   /// Folder in which a model also looks for the libraries that it calls; empty: there is none.
   std::string libraryFolder;
   /// Schedules that are measured; a bundle takes the place of the output.

@@ -3,6 +3,7 @@
 #ifndef KILN_PIPELINE_PIPELINE_H
 #define KILN_PIPELINE_PIPELINE_H
 
+#include "kiln/Extern/Passes.h"
 #include "kiln/Targets/Target.h"
 #include "mlir/IR/DialectRegistry.h"
 #include <string>
@@ -24,6 +25,8 @@ struct TorchStageOptions {
   std::string fallback = "none";
   /// Custom operators that C functions compute; see torch-bind-custom-ops.
   std::vector<std::string> customOps;
+  /// External code generators that may take over parts; null: none.
+  externs::Session externs = nullptr;
 };
 
 /// torch -> kernel: writes become values, every operator says what it computes.

@@ -1,8 +1,9 @@
-// Shared libraries that add targets, passes and dialects to the tools (`--load-plugin=FILE.so`);
+// Shared libraries that add targets, external code generators, passes and dialects to the tools (`--load-plugin=FILE.so`);
 // docs/plugins.md explains how one is built.
 #ifndef KILN_PIPELINE_PLUGIN_H
 #define KILN_PIPELINE_PLUGIN_H
 
+#include "kiln/Extern/ExternGenerator.h"
 #include "kiln/Pipeline/Version.h.inc"
 #include "kiln/Targets/Target.h"
 #include "mlir/Pass/Pass.h"
@@ -16,6 +17,11 @@ class PluginRegistry {
 public:
   /// Its dialects and passes come with it. Names and texts stay where they are: literals, best.
   void addTarget(TargetRegistration target) { targets.push_back(std::move(target)); }
+
+  /// What `--extern=NAME` asks for.
+  void addExternGenerator(externs::ExternRegistration generator) {
+    generators.push_back(std::move(generator));
+  }
 
   /// A pass that kiln-opt runs by its name, and that options of both tools name.
   template <typename ConcretePass> void addPass() {
@@ -38,12 +44,13 @@ private:
   }
 
   std::vector<TargetRegistration> targets;
+  std::vector<externs::ExternRegistration> generators;
   std::vector<mlir::PassAllocatorFunction> passes;
   std::vector<std::pair<std::string, InsertDialect>> dialects;
 };
 
 /// Changes with the layout of PluginInfo and with what of it means something else.
-constexpr uint32_t pluginApiVersion = 1;
+constexpr uint32_t pluginApiVersion = 2;
 
 /// The result of `kilnGetPluginInfo`, a plug-in's function. The first member stays the first.
 struct PluginInfo {

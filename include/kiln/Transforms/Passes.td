@@ -108,11 +108,12 @@ def TorchBindCustomOps : Pass<"torch-bind-custom-ops", "::mlir::ModuleOp"> {
     `lib::scale(Tensor x, float factor=1.) -> Tensor=my_scale`. A call of such an operator gets the function's
     name in `torch.symbol`, and `args` are what the function is given: those of the schema in order, with defaults
     for what the program leaves out, and a list of tensors as their number and they. `torch.writes` lists the
-    operands that the schema says are written.
+    operands that the schema says are written; for the operators in `pure` there are none.
   }];
   let dependentDialects = ["::kiln::torch::TorchDialect"];
   let options = [
-    ListOption<"ops", "ops", "std::string", "operators and their functions, SCHEMA=FUNCTION">
+    ListOption<"ops", "ops", "std::string", "operators and their functions, SCHEMA=FUNCTION">,
+    ListOption<"pure", "pure", "std::string", "operators that write nothing, lib.scale.default">
   ];
 }
 

@@ -606,3 +606,42 @@ void ExternOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effect
   if (getImpure())
     effects.emplace_back(MemoryEffects::Write::get());
 }
+
+sym::Expr InvokeExternOp::getParameter(unsigned i) {
+  return sym::Expr::symbol(("p." + Twine(i)).str());
+}
+
+sym::Expr InvokeExternOp::substitute(sym::Expr expr) {
+  ArrayRef<sym::Expr> symbols = getSymbols().getSizes();
+  llvm::SmallDenseMap<sym::Expr, sym::Expr> values;
+  for (auto [i, value] : llvm::enumerate(symbols))
+    values[getParameter(i)] = value;
+  return expr.substitute([&](sym::Expr leaf) -> std::optional<sym::Expr> {
+    auto it = values.find(leaf);
+    return it == values.end() ? std::nullopt : std::optional(it->second);
+  });
+}
+
+LogicalResult InvokeExternOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto func = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getFunctionAttr());
+  if (!func)
+    return emitOpError("'") << getFunction() << "' is not a function";
+  auto differ = [&](TypeRange declared, TypeRange given) {
+    return declared.size() != given.size() ||
+           !llvm::all_of(llvm::zip_equal(declared, given), [&](auto pair) {
+             auto [type, own] = pair;
+             auto tensor = dyn_cast<RankedTensorType>(type);
+             return tensor && sym::getTensorType(llvm::map_to_vector(sym::getShape(tensor),
+                                                                     [&](sym::Expr size) {
+                                                                       return substitute(size);
+                                                                     }),
+                                                 tensor.getElementType()) == own;
+           });
+  };
+  FunctionType type = func.getFunctionType();
+  if (differ(type.getInputs(), getOperandTypes()) || differ(type.getResults(), getResultTypes()))
+    return emitOpError("calls @") // C1
+           << getFunction() << ", which is " << type << ", as "
+           << FunctionType::get(getContext(), getOperandTypes(), getResultTypes());
+  return success();
+}

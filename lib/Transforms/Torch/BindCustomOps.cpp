@@ -3,6 +3,7 @@
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_TORCHBINDCUSTOMOPS
@@ -29,10 +30,14 @@ struct BindCustomOps : kiln::impl::TorchBindCustomOpsBase<BindCustomOps> {
       std::string target = op->schema.name.str();
       declared[target] = std::move(*op);
     }
-    if (declared.empty())
+    llvm::StringSet<> pureOps;
+    pureOps.insert(pure.begin(), pure.end());
+    if (declared.empty() && pureOps.empty())
       return;
     WalkResult result = getOperation().walk([&](CallOp call) -> WalkResult {
       auto it = declared.find(call.getTarget());
+      if (it == declared.end() && pureOps.contains(call.getTarget()))
+        call->setAttr(writesAttrName, DenseI64ArrayAttr::get(&getContext(), {}));
       if (it == declared.end() || call->hasAttr(symbolAttrName))
         return WalkResult::advance();
       return bind(call, it->second);

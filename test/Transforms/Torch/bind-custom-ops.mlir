@@ -1,4 +1,4 @@
-// RUN: kiln-opt %s --torch-bind-custom-ops='ops={"lib::scale(Tensor x, float factor=1.5, *, SymInt power=1) -> Tensor=my_scale","lib::many(Tensor[] xs, Tensor? y, str mode) -> (Tensor, Tensor[])=my_many","lib::add_.wide(Tensor(a!) x, Tensor y) -> ()=my_add"}' | FileCheck %s
+// RUN: kiln-opt %s --torch-bind-custom-ops='ops={"lib::scale(Tensor x, float factor=1.5, *, SymInt power=1) -> Tensor=my_scale","lib::many(Tensor[] xs, Tensor? y, str mode) -> (Tensor, Tensor[])=my_many","lib::add_.wide(Tensor(a!) x, Tensor y) -> ()=my_add"} pure=lib.pure.default' | FileCheck %s
 
 // Defaults, and arguments by name, in the schema's order.
 // CHECK-LABEL: func.func @scale
@@ -27,4 +27,12 @@ func.func @many(%x: tensor<4xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
 func.func @writes(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   torch.call "lib.add_.wide"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>] {node = "a"} : (tensor<4xf32>, tensor<4xf32>) -> none
   return
+}
+
+// What writes nothing has an empty list.
+// CHECK-LABEL: func.func @pure
+// CHECK: torch.call "lib.pure.default"{{.*}} torch.writes = array<i64>
+func.func @pure(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = torch.call "lib.pure.default"(%x) args = [#sym.arg<0>] {node = "pure", names = [""]} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
 }

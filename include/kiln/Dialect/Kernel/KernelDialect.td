@@ -80,4 +80,28 @@ def Kernel_LaunchAttr : AttrDef<Kernel_Dialect, "Launch"> {
   let genVerifyDecl = 1;
 }
 
+def Kernel_ExternCodeAttr : AttrDef<Kernel_Dialect, "ExternCode"> {
+  let mnemonic = "extern_code";
+  let summary = "how a function is called that an external code generator has compiled";
+  let description = [{
+    `#kernel.extern_code<library = "c", callee = "my_lookup", args = [#sym.arg<0>, #sym.expr<p.0>],
+                         workspace = <4*p.0>, writes = [1]>`
+
+    - `library`, `callee`, `args`: as of `kernel.extern`, over the function's operands and symbols.
+    - `workspace`: bytes of memory that a call needs, over the function's symbols; absent: none. The
+      callee is given it as its last result.
+    - `writes`: the alias contract. The function's last results are these operands, which the callee writes
+      in place. All other results are memory of their own, and operands are only read.
+  }];
+  let parameters = (ins StringRefParameter<>:$library, StringRefParameter<>:$callee,
+                        "::mlir::ArrayAttr":$args, OptionalParameter<"::kiln::sym::ExprAttr">:$workspace,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$writes);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    llvm::ArrayRef<int64_t> getWrittenOperands() const {
+      return getWrites() ? getWrites().asArrayRef() : llvm::ArrayRef<int64_t>();
+    }
+  }];
+}
+
 #endif // KILN_KERNEL_DIALECT_TD

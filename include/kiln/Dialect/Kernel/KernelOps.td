@@ -637,4 +637,33 @@ def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffec
   let hasVerifier = 1;
 }
 
+def Kernel_InvokeExternOp : Kernel_Op<"invoke_extern",
+    [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the results of a function of an external code generator";
+  let description = [{
+    ```mlir
+    %y = kernel.invoke_extern @extern_c_scale_1f2e3d4c(%x) symbols [2*s0]
+        : (tensor<?xf32, #sym.shape<[2*s0]>>) -> tensor<?xf32, #sym.shape<[2*s0]>>
+    ```
+    Stands among ops of the torch or the kernel dialect, between `outline-extern` and `lower-extern`. The
+    function's own symbols are `p.0`, `p.1`, …; `symbols` says what each is in this call.
+
+    Constraints:
+    - (C1) `function` is a function with these operand and result types, once `symbols` are put in for its own
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, Sym_ShapeAttr:$symbols,
+                       Variadic<AnyRankedTensor>:$operands);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $function `(` $operands `)` `symbols` custom<ExprList>($symbols) attr-dict
+    `:` functional-type($operands, $results)
+  }];
+  let extraClassDeclaration = [{
+    /// Symbol number i of a function that is called so.
+    static ::kiln::sym::Expr getParameter(unsigned i);
+    /// `expr` of the function, in this call.
+    ::kiln::sym::Expr substitute(::kiln::sym::Expr expr);
+  }];
+}
+
 #endif // KILN_KERNEL_OPS_TD
