@@ -146,9 +146,11 @@ std::string kiln::sym::describe(Location location) {
   StringRef node;
   FileLineColLoc line;
   location->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part))
-      node = node.empty() ? name.getName().strref() : node;
-    else if (auto file = dyn_cast<FileLineColLoc>(part))
+    if (auto name = dyn_cast<NameLoc>(part)) {
+      if (!node.empty()) // a line that follows is another node's
+        return WalkResult::interrupt();
+      node = name.getName().strref();
+    } else if (auto file = dyn_cast<FileLineColLoc>(part))
       line = line ? line : file;
     return WalkResult::advance();
   });

@@ -353,7 +353,8 @@ std::string kernel::getFingerprint(FuncOp func) {
   llvm::raw_string_ostream os(text);
   StringAttr name = func.getSymNameAttr();
   func.setSymName("k");
-  func->print(os, OpPrintingFlags().useLocalScope());
+  // Locations, which --mlir-print-debuginfo switches on, would keep equal kernels apart.
+  func->print(os, OpPrintingFlags().useLocalScope().enableDebugInfo(false));
   func.setSymNameAttr(name);
   return text;
 }
