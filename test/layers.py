@@ -23,6 +23,7 @@ LAYERS = [
     "Codegen",
     "Host",
     "Fx",
+    "Report",
     "Link",
     "Targets",
     "Targets/CPU",

@@ -384,6 +384,8 @@ static bool fromJSON(const Value &value, Node &out, Path path) {
     return false;
   if (auto trace = metadata.find("stack_trace"); trace != metadata.end())
     out.stackTrace = trace->second;
+  if (auto modules = metadata.find("nn_module_stack"); modules != metadata.end())
+    out.modules = modules->second;
   out.name = name.value_or("");
   return true;
 }

@@ -404,6 +404,8 @@ Error Importer::importNode(const Node &node) {
     op = torch::CallOp::create(builder, location, types, builder.getStringAttr(target),
                                call.operands, args, name, definesAttr, valuesAttr, namesAttr,
                                /*updates=*/nullptr);
+  if (options.modules && !node.modules.empty())
+    op->setAttr(torch::modulesAttrName, builder.getStringAttr(node.modules));
   bool asksFormat = target.starts_with("aten.to.") && llvm::any_of(call.args, [](Attribute arg) {
                       return isa<torch::MemoryFormatAttr>(arg);
                     });

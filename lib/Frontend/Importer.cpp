@@ -14,9 +14,9 @@ using namespace kiln::frontend;
 using sym::Expr;
 
 Importer::Importer(Pt2Archive &archive, StringRef model, const ExportedProgram &program,
-                   MLIRContext &context)
-    : archive(archive), model(model), program(program), context(context), builder(&context),
-      location(UnknownLoc::get(&context)) {}
+                   MLIRContext &context, const ImportOptions &options)
+    : archive(archive), model(model), program(program), context(context), options(options),
+      builder(&context), location(UnknownLoc::get(&context)) {}
 
 Error Importer::fail(const Twine &message) const {
   return createStringError(torch::describe(location) + ": " + message);
@@ -340,7 +340,8 @@ static Error checkWord(Pt2Archive &archive, StringRef member, StringRef expected
                            expected + "'");
 }
 
-static Expected<OwningOpRef<ModuleOp>> import(Pt2Archive &archive, MLIRContext &context) {
+static Expected<OwningOpRef<ModuleOp>> import(Pt2Archive &archive, MLIRContext &context,
+                                              const ImportOptions &options) {
   if (Error error = checkWord(archive, "byteorder", "little"))
     return error;
   if (Error error = checkWord(archive, "archive_format", "pt2"))
@@ -357,7 +358,7 @@ static Expected<OwningOpRef<ModuleOp>> import(Pt2Archive &archive, MLIRContext &
   Expected<ExportedProgram> program = parseExportedProgram(text->text(), member);
   if (!program)
     return program.takeError();
-  return Importer(archive, *model, *program, context).run();
+  return Importer(archive, *model, *program, context, options).run();
 }
 
 /// A message is one line of sane length, whatever names the file has put into it, and names the
@@ -377,12 +378,13 @@ static Error userError(StringRef path, Error error) {
   return createStringError(path + ": " + message);
 }
 
-Expected<OwningOpRef<ModuleOp>> kiln::frontend::importPt2(StringRef path, MLIRContext &context) {
+Expected<OwningOpRef<ModuleOp>> kiln::frontend::importPt2(StringRef path, MLIRContext &context,
+                                                          const ImportOptions &options) {
   context.loadDialect<torch::TorchDialect, sym::SymDialect, func::FuncDialect>();
   Expected<std::unique_ptr<Pt2Archive>> archive = Pt2Archive::open(path);
   if (!archive)
     return userError(path, archive.takeError());
-  Expected<OwningOpRef<ModuleOp>> module = import(**archive, context);
+  Expected<OwningOpRef<ModuleOp>> module = import(**archive, context, options);
   if (!module)
     return userError(path, module.takeError());
   return module;

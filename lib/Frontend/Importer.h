@@ -7,6 +7,7 @@
 
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/ExportedProgram.h"
+#include "kiln/Frontend/Frontend.h"
 #include "kiln/Frontend/Pt2Archive.h"
 #include "kiln/Frontend/SymExpr.h"
 #include "mlir/IR/Builders.h"
@@ -49,7 +50,7 @@ struct CallArguments {
 class Importer {
 public:
   Importer(Pt2Archive &archive, llvm::StringRef model, const ExportedProgram &program,
-           mlir::MLIRContext &context);
+           mlir::MLIRContext &context, const ImportOptions &options);
 
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> run();
 
@@ -144,6 +145,7 @@ private:
   std::string model; // NAME of models/NAME.json
   const ExportedProgram &program;
   mlir::MLIRContext &context;
+  const ImportOptions &options;
   mlir::OpBuilder builder;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::Location location; // of what is being imported

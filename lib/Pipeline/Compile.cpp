@@ -15,6 +15,7 @@
 #include "kiln/Link/OutputFile.h"
 #include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Report/Report.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/Timing.h"
@@ -55,16 +56,21 @@ public:
                                                   "': " + error.message());
     if (options.jobs == 1)
       context.disableMultithreading();
-    if (llvm::Error error = enableRemarks(context, options.remarks))
+    if (llvm::Error error = openReport())
+      return error;
+    if (llvm::Error error = enableRemarks(context, options.remarks, report.get()))
       return error;
     if (llvm::Error error = createExterns())
       return error;
 
     start("import");
-    llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importPt2(options.input, context);
+    llvm::Expected<OwningOpRef<ModuleOp>> imported =
+        frontend::importPt2(options.input, context, {.modules = report != nullptr});
     if (!imported)
       return imported.takeError();
     module = std::move(*imported);
+    if (report)
+      report->addGraph(*module);
     setInt4Layout();
     if (llvm::Error error = keepText("torch"))
       return error;
@@ -119,9 +125,18 @@ public:
       return error;
     if (llvm::Error error = keepText("wrapper"))
       return error;
+    program = *module->getOps<wrapper::ProgramOp>().begin();
+    if (report)
+      report->addProgram(*module, getBuild());
+    if (llvm::Error error = emitProgram(writer))
+      return error;
+    return report ? writeReport() : llvm::Error::success();
+  }
+
+private:
+  llvm::Error emitProgram(const ProgramWriter *writer) {
     if (options.emit == EmitKind::Wrapper)
       return writeModule();
-    program = *module->getOps<wrapper::ProgramOp>().begin();
     if (options.emit == EmitKind::Json)
       return writeText(host::describeModel(program, getModelInfo()) + "\n");
     if ((options.emit == EmitKind::Program) != (writer != nullptr))
@@ -131,7 +146,6 @@ public:
     return writer ? writeProgram(*writer) : generate();
   }
 
-private:
   static DialectRegistry makeRegistry() {
     DialectRegistry registry;
     registerDialects(registry);
@@ -237,6 +251,45 @@ private:
   host::ModelInfo getModelInfo() {
     return {llvm::sys::path::stem(options.input).str(), target->getName().str(),
             getCompilerVersion()};
+  }
+
+  /// Reads what a report is made with first: the wrong file is no reason to compile.
+  llvm::Error openReport() {
+    if (options.report.file.empty())
+      return llvm::Error::success();
+    report = std::make_unique<report::Report>();
+    if (llvm::Error error = reportFile.create(options.report.file))
+      return error;
+    if (!options.report.compare.empty()) {
+      llvm::Expected<llvm::json::Value> read = report::readPage(options.report.compare);
+      if (!read)
+        return read.takeError();
+      otherReport = std::move(*read);
+    }
+    if (options.report.profile.empty())
+      return llvm::Error::success();
+    llvm::Expected<llvm::json::Value> profile = report::readProfile(options.report.profile);
+    if (!profile)
+      return profile.takeError();
+    report->addProfile(std::move(*profile));
+    return llvm::Error::success();
+  }
+
+  report::Build getBuild() {
+    host::ModelInfo info = getModelInfo();
+    const codegen::CPUInfo &host = target->getHost();
+    return {llvm::json::fixUTF8(info.name),
+            info.compiler,
+            info.target,
+            host.cpu,
+            static_cast<unsigned>(options.level),
+            target->hasDevice() ? nullptr : &host};
+  }
+
+  llvm::Error writeReport() {
+    if (options.emit == EmitKind::SharedObject)
+      report->addOutput(options.output);
+    return write(reportFile, report::writePage(std::move(*report).finish(), otherReport));
   }
 
   /// Runs the passes that `build` adds. Their errors become the message.
@@ -371,6 +424,8 @@ private:
     std::vector<llvm::MemoryBufferRef> objects;
     for (auto [i, object] : llvm::enumerate(*kernels)) {
       objects.push_back(object->getMemBufferRef());
+      if (report)
+        report->addObject(objects.back());
       if (llvm::Error error =
               keep(llvm::formatv("object-{0}.o", i).str(), objects.back().getBuffer()))
         return error;
@@ -496,6 +551,10 @@ private:
     OutputFile file;
     if (llvm::Error error = file.create(path))
       return error;
+    return write(file, text);
+  }
+
+  static llvm::Error write(OutputFile &file, StringRef text) {
     std::error_code error;
     llvm::raw_fd_ostream stream(file.getTemporaryPath(), error);
     if (!error) {
@@ -505,7 +564,8 @@ private:
       stream.clear_error();
     }
     if (error)
-      return llvm::createStringError(error, "cannot write '" + path + "': " + error.message());
+      return llvm::createStringError(error, "cannot write '" + file.getFinalPath() +
+                                                "': " + error.message());
     return file.keep();
   }
 
@@ -533,6 +593,9 @@ private:
   TimingScope timing;
   OwningOpRef<ModuleOp> module;
   wrapper::ProgramOp program;
+  std::unique_ptr<report::Report> report; // null: nobody wants one
+  OutputFile reportFile;
+  llvm::json::Value otherReport = nullptr;
   std::vector<std::string> modules; // LLVM IR
   unsigned stages = 0;
 };

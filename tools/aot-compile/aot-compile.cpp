@@ -132,6 +132,15 @@ cl::opt<std::string> remarks("remarks", cl::ValueOptional, cl::value_desc("file.
 cl::opt<std::string> remarksFilter("remarks-filter", cl::init(".*"), cl::value_desc("regex"),
                                    cl::cat(category),
                                    cl::desc("the passes that say so; default: all"));
+cl::opt<std::string> report("report", cl::value_desc("file.html"), cl::cat(category),
+                            cl::desc("write a page to look at: the graph before and after fusion, "
+                                     "kernels, memory, weights, findings"));
+cl::opt<std::string> reportCompare("report-compare", cl::value_desc("other.html"),
+                                   cl::cat(category),
+                                   cl::desc("the report of another build, shown beside this one"));
+cl::opt<std::string> reportProfile("report-profile", cl::value_desc("file.json"), cl::cat(category),
+                                   cl::desc("times of a run (aot-run --profile), shown beside "
+                                            "those that are estimated"));
 cl::opt<std::string> progress("progress", cl::init("auto"), cl::value_desc("auto|never"),
                               cl::cat(category),
                               cl::desc("a progress line, if standard error is a terminal"));
@@ -230,6 +239,24 @@ Error getDebugOptions(CompileOptions &options) {
     return createStringError("--debug-filter: there is no --debug-print that it is for");
   if (is_contained(options.debug.filter, ""))
     return createStringError("--debug-filter: expected names of kernels");
+  return Error::success();
+}
+
+Error getReportOptions(CompileOptions &options) {
+  options.report = {report, reportCompare, reportProfile};
+  for (const cl::opt<std::string> *option : {&report, &reportCompare, &reportProfile})
+    if (option->getNumOccurrences() && option->empty())
+      return createStringError("--" + option->ArgStr + ": expected a file name");
+  if (report.empty() && !(reportCompare.empty() && reportProfile.empty()))
+    return createStringError("--" + (reportCompare.empty() ? reportProfile : reportCompare).ArgStr +
+                             ": there is no --report that it is for");
+  if (report.empty())
+    return Error::success();
+  if (is_contained({EmitKind::Torch, EmitKind::Kernel}, options.emit))
+    return createStringError("--report: not with --emit=" + emitKind);
+  for (const std::string &file : {options.input, options.output, options.report.profile})
+    if (bool same = false; file == report || (!sys::fs::equivalent(file, report, same) && same))
+      return createStringError("--report=" + report + ": it would replace '" + file + "'");
   return Error::success();
 }
 
@@ -356,6 +383,9 @@ Expected<CompileOptions> getOptions() {
   if (Error problem = getTuningOptions(options))
     return problem;
   if (Error problem = getOutputOptions(options))
+    return problem;
+
+  if (Error problem = getReportOptions(options))
     return problem;
 
   if (fallback != "none" && fallback != "torch")

@@ -126,6 +126,7 @@ struct Node {
   std::vector<NamedArgument> inputs;
   std::vector<Argument> outputs;
   std::string stackTrace; // metadata["stack_trace"]
+  std::string modules;    // metadata["nn_module_stack"]
   std::string name;       // empty in old programs
 };
 

@@ -9,6 +9,12 @@
 
 namespace kiln::frontend {
 
+struct ImportOptions {
+  /// Each call gets `torch.modules`, the Python modules around its node as export writes them
+  /// (KEY,PATH,TYPE;…, the outermost first). Passes do not know of it.
+  bool modules = false;
+};
+
 /// Imports the `.pt2` archive at `path` (torch.export.save, schema 8.x) as a module of the torch
 /// dialect; kiln/Dialect/Torch/TorchOps.td says what it looks like. All calls are imported, whether
 /// a later stage can lower them or not.
@@ -19,8 +25,8 @@ namespace kiln::frontend {
 /// line:
 ///   model.pt2: models/model.json: missing value at graph_module.graph.nodes[3].target
 ///   model.pt2: node 'linear_1' (model.py:12): 'weight' refers to 'p_fc', which is not defined
-llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importPt2(llvm::StringRef path,
-                                                            mlir::MLIRContext &context);
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+importPt2(llvm::StringRef path, mlir::MLIRContext &context, const ImportOptions &options = {});
 
 } // namespace kiln::frontend
 

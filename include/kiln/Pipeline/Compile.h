@@ -41,6 +41,15 @@ struct RemarkOptions {
   std::string filter = ".*";
 };
 
+/// A page to look at (kiln/Report/Report.h).
+struct ReportOptions {
+  std::string file; // empty: there is none
+  /// Another report, to stand beside this one; empty: none.
+  std::string compare;
+  /// What `aot-run --profile` has measured; empty: nothing.
+  std::string profile;
+};
+
 struct CompileOptions {
   std::string input;  // .pt2
   std::string output; // "-" is standard output, for kinds that are text
@@ -77,6 +86,7 @@ struct CompileOptions {
   mlir::TimingScope *timing = nullptr;
   /// Passes are silent unless these have a taker.
   RemarkOptions remarks;
+  ReportOptions report;
   /// Called when a stage starts.
   std::function<void(llvm::StringRef stage)> progress;
 };

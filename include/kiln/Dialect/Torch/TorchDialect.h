@@ -51,6 +51,7 @@ inline constexpr llvm::StringLiteral signatureAttrName = "torch.signature";
 inline constexpr llvm::StringLiteral rangesAttrName = "torch.ranges";
 inline constexpr llvm::StringLiteral guardsAttrName = "torch.guards";
 inline constexpr llvm::StringLiteral constantsAttrName = "torch.constants";
+inline constexpr llvm::StringLiteral modulesAttrName = "torch.modules";
 
 /// The names that constants with the value of a parameter or buffer have: those that the module's
 /// `torch.constants` lists, or where there is no such list all names.

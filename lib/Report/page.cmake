@@ -1,0 +1,11 @@
+# Puts the page of reports together: the style sheet and the scripts take the places of their names in page.html.
+file(READ ${parts}/page.html page)
+file(READ ${parts}/style.css style)
+set(scripts "")
+foreach(name IN ITEMS text data layout tree graph kernels arena tables findings compare main)
+  file(READ ${parts}/${name}.js script)
+  string(APPEND scripts "${script}")
+endforeach()
+string(REPLACE "/*STYLE*/" "${style}" page "${page}")
+string(REPLACE "/*SCRIPTS*/" "${scripts}" page "${page}")
+file(WRITE ${output} "${page}")
