@@ -335,7 +335,7 @@ def test_is_no_plugin(plugin, tmp_path):
     refuse(text, f"plug-in '{text}': cannot be loaded: ")
     refuse(plugin, "'kiln-c' adds the target 'c', which there is already", more=[f"--load-plugin={plugin}"])
 
-    def library(kind, api=1, kiln=VERSION, llvm="22.1.0"):
+    def library(kind, api=2, kiln=VERSION, llvm="22.1.0"):
         path = tmp_path / "library.so"
         checked(
             "cc",
@@ -389,6 +389,8 @@ def test_mistakes(mistakes, tmp_path):
         ("dialect", "'mistakes' adds the dialect 'kernel', which there is already"),
         ("target", "'mistakes' adds the target 'cuda', which there is already"),
         ("twice", "'mistakes' adds the target 'mistaken', which there is already"),
+        ("generator", "'mistakes' adds the external code generator 'c', which there is already"),
+        ("empty generator", "'mistakes' adds an external code generator without a name or a function that makes it"),
         ("no function", "'mistakes' adds a target without a name or a function that makes it"),
     ):
         done = mistake(kind, model)

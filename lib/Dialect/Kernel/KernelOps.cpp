@@ -1,5 +1,6 @@
 // Verifiers, printers and folders of the kernel dialect's ops.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"

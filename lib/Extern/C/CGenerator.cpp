@@ -92,20 +92,21 @@ private:
   /// Each declaration is a pattern; those with more ops come first.
   llvm::Error addPatterns() {
     llvm::StringSet<> names;
-    auto count = [](const Declaration &declaration) {
-      func::FuncOp subgraph = declaration.subgraph;
-      return llvm::range_size(subgraph.getBody().front());
-    };
-    llvm::stable_sort(declarations, [&](const Declaration &a, const Declaration &b) {
-      return count(a) > count(b);
-    });
+    // The number of calls, and where equal ones were declared.
+    std::vector<std::pair<int64_t, const Declaration *>> order;
     for (const Declaration &declaration : declarations) {
       func::FuncOp subgraph = declaration.subgraph;
+      order.emplace_back(-static_cast<int64_t>(llvm::range_size(subgraph.getBody().front())),
+                         &declaration);
+    }
+    llvm::sort(order);
+    for (auto [count, declared] : order) {
+      func::FuncOp subgraph = declared->subgraph;
       if (!names.insert(subgraph.getSymName()).second)
         return llvm::createStringError("@" + subgraph.getSymName() + " is declared twice");
       ExternPattern &pattern = patterns.emplace_back();
       pattern.name = subgraph.getSymName().str();
-      pattern.match = [&declaration](Operation *root) { return match(declaration, root); };
+      pattern.match = [declared](Operation *root) { return match(*declared, root); };
     }
     return llvm::Error::success();
   }

@@ -47,6 +47,16 @@ void addTo(PluginRegistry &registry) {
     return registry.addPass<Pass>();
   if (mistake == "dialect")
     return registry.addDialects<Dialect>();
+  if (mistake == "generator" || mistake == "empty generator") {
+    externs::ExternRegistration generator = {"c", "the name is taken", nullptr};
+    if (mistake == "generator")
+      generator.create =
+          [](llvm::StringRef,
+             mlir::MLIRContext *) -> llvm::Expected<std::unique_ptr<externs::ExternGenerator>> {
+        return llvm::createStringError("is never made");
+      };
+    return registry.addExternGenerator(generator);
+  }
   TargetRegistration target;
   target.name = mistake == "target" ? "cuda" : "mistaken";
   target.outputSuffix = ".txt";
