@@ -1,0 +1,100 @@
+// What patterns of oneDNN's have in common, and the chains of operators behind a product or a
+// convolution that become its post-ops.
+#include "Calls.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::externs;
+using namespace kiln::externs::onednn;
+
+torch::CallOp onednn::getCall(Operation *op, ArrayRef<StringRef> targets) {
+  auto call = dyn_cast_or_null<torch::CallOp>(op);
+  return call && llvm::is_contained(targets, call.getTarget()) ? call : torch::CallOp();
+}
+
+bool onednn::isFloat(Value value, int64_t minRank, int64_t maxRank) {
+  auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+  return type && type.getElementType().isF32() && type.getRank() >= minRank &&
+         type.getRank() <= maxRank;
+}
+
+bool onednn::isOptionalVector(const torch::CallArgs &args, torch::CallArgs::Key key) {
+  return args.isNone(key) || (args.isTensor(key) && isFloat(args.tensor(key), 1, 1));
+}
+
+std::optional<SmallVector<int64_t>> onednn::getIntegers(const torch::CallArgs &args,
+                                                        torch::CallArgs::Key key, unsigned size) {
+  std::optional<SmallVector<int64_t>> values = args.optIntList(key);
+  if (values && values->size() == 1)
+    values->resize(size, values->front());
+  return values && values->size() == size ? values : std::nullopt;
+}
+
+/// The post-op that `call` is, of its operand `*of`.
+static std::optional<PostOp> getPostOp(torch::CallOp call, Value *of) {
+  torch::CallArgs args(call);
+  if (!args.schema() || !args.isTensor(0))
+    return std::nullopt;
+  *of = args.tensor(0);
+  if (call.getTarget() == "aten.relu.default")
+    return PostOp{"relu", {}};
+  if (call.getTarget() == "aten.gelu.default")
+    return PostOp{args.string("approximate") == "tanh" ? "gelu_tanh" : "gelu_erf", {}};
+  if (call.getTarget() != "aten.add.Tensor" || !args.isTensor(1))
+    return std::nullopt;
+  std::optional<double> alpha = args.optNumber("alpha");
+  if (!alpha || *alpha != 1)
+    return std::nullopt;
+  return PostOp{"add", args.tensor(1)};
+}
+
+/// oneDNN takes no more post-ops.
+static constexpr unsigned maxPostOps = 32;
+
+/// The chain up to `op`. Each value on the way is used once, so that nothing else needs it.
+static FailureOr<Chain> follow(Operation *op, llvm::function_ref<bool(Operation *)> isBase,
+                               unsigned left) {
+  if (op && isBase(op))
+    return Chain{op, {}, {}};
+  auto call = dyn_cast_or_null<torch::CallOp>(op);
+  Value of;
+  std::optional<PostOp> post = call && left ? getPostOp(call, &of) : std::nullopt;
+  if (!post || call->getNumResults() != 1)
+    return failure();
+  // Sizes stay: nothing is broadcast.
+  auto isSame = [&](Value value) { return value.getType() == call.getResult(0).getType(); };
+  if (!isSame(of) || (post->operand && !isSame(post->operand)))
+    return failure();
+  auto continueWith = [&](Value value) {
+    return value.hasOneUse() ? follow(value.getDefiningOp(), isBase, left - 1)
+                             : FailureOr<Chain>(failure());
+  };
+  FailureOr<Chain> chain = continueWith(of);
+  // Either operand of a sum may come from the base.
+  if (failed(chain) && post->operand) {
+    std::swap(of, post->operand);
+    chain = continueWith(of);
+  }
+  if (failed(chain))
+    return failure();
+  chain->postOps.push_back(*post);
+  chain->ops.push_back(op);
+  return chain;
+}
+
+FailureOr<Chain> onednn::followPostOps(Operation *root,
+                                       llvm::function_ref<bool(Operation *)> isBase) {
+  return follow(root, isBase, maxPostOps);
+}
+
+void onednn::addPostOps(const Chain &chain, Call &call) {
+  Builder b(chain.base->getContext());
+  // Names, and behind the list the operands of those that have one.
+  SmallVector<Attribute> names;
+  for (const PostOp &post : chain.postOps)
+    names.push_back(b.getStringAttr(post.name));
+  call.arguments.push_back(Attribute(b.getArrayAttr(names)));
+  for (const PostOp &post : chain.postOps)
+    if (post.operand)
+      call.arguments.push_back(post.operand);
+}

@@ -1,0 +1,94 @@
+// Convolutions, with a bias and post-ops, and pooling for oneDNN.
+#include "Calls.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::externs;
+using namespace kiln::externs::onednn;
+
+static Attribute getList(MLIRContext *context, ArrayRef<int64_t> values) {
+  return Builder(context).getI64ArrayAttr(values);
+}
+
+static torch::CallOp getConvolution(Operation *op) {
+  torch::CallOp call = getCall(
+      op, {"aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default",
+           "aten.convolution.default"});
+  if (!call)
+    return {};
+  torch::CallArgs args(call);
+  Value source = args.tensor(0), weights = args.tensor(1);
+  if (!isFloat(source, 3, 5) || !isFloat(weights, 3, 5) || !isOptionalVector(args, 2) ||
+      cast<RankedTensorType>(source.getType()).getRank() !=
+          cast<RankedTensorType>(weights.getType()).getRank() ||
+      (args.has("transposed") && args.boolean("transposed")))
+    return {};
+  // Channels and windows are the weights' sizes, and there is something in them.
+  auto type = cast<RankedTensorType>(weights.getType());
+  return type.hasStaticShape() && type.getNumElements() ? call : torch::CallOp();
+}
+
+FailureOr<Call> onednn::describeConvolution(Operation *root) {
+  FailureOr<Chain> chain =
+      followPostOps(root, [](Operation *op) { return getConvolution(op) != nullptr; });
+  if (failed(chain))
+    return failure();
+  torch::CallArgs args(getConvolution(chain->base));
+  unsigned rank = cast<RankedTensorType>(args.tensor(0).getType()).getRank() - 2;
+  auto stride = getIntegers(args, "stride", rank), padding = getIntegers(args, "padding", rank),
+       dilation = getIntegers(args, "dilation", rank);
+  std::optional<int64_t> groups = args.optInteger("groups");
+  if (!stride || !padding || !dilation || !groups)
+    return failure();
+  Call call = {"convolution", {}, chain->ops, root->getResult(0)};
+  call.ops.push_back(chain->base);
+  MLIRContext *context = root->getContext();
+  call.arguments = {args.tensor(0),
+                    args.tensor(1),
+                    args.optTensor(2),
+                    getList(context, *stride),
+                    getList(context, *padding),
+                    getList(context, *dilation),
+                    getList(context, *groups)};
+  addPostOps(*chain, call);
+  return call;
+}
+
+FailureOr<Call> onednn::describePooling(Operation *root) {
+  torch::CallOp pool = getCall(root, {"aten.max_pool2d.default", "aten.avg_pool2d.default",
+                                      "aten.max_pool2d_with_indices.default"});
+  if (!pool)
+    return failure();
+  torch::CallArgs args(pool);
+  if (!isFloat(args.tensor(0), 4, 4))
+    return failure();
+  bool isMax = pool.getTarget() != "aten.avg_pool2d.default";
+  auto kernel = getIntegers(args, "kernel_size", 2), padding = getIntegers(args, "padding", 2),
+       stride = getIntegers(args, "stride", 2);
+  std::optional<SmallVector<int64_t>> dilation(SmallVector<int64_t>{1, 1});
+  if (isMax)
+    dilation = getIntegers(args, "dilation", 2);
+  if (auto given = args.optIntList("stride"); given && given->empty())
+    stride = kernel;
+  if (!kernel || !padding || !stride || !dilation)
+    return failure();
+  // Windows that end behind the padded image are counted in another way.
+  if (!isMax && (args.boolean("ceil_mode") || !args.isNone("divisor_override")))
+    return failure();
+  for (Value unused : pool.getResults().drop_front())
+    if (!unused.use_empty())
+      return failure();
+  StringRef kind = isMax                              ? "max"
+                   : args.boolean("count_include_pad") ? "avg"
+                                                      : "avg_inside";
+  MLIRContext *context = root->getContext();
+  Call call = {"pooling", {}, {root}, root->getResult(0)};
+  call.arguments = {args.tensor(0),
+                    Attribute(StringAttr::get(context, kind)),
+                    getList(context, *kernel),
+                    getList(context, *stride),
+                    getList(context, *padding),
+                    getList(context, *dilation)};
+  return call;
+}
