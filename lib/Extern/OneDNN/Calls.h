@@ -48,7 +48,7 @@ std::optional<llvm::SmallVector<int64_t>> getIntegers(const torch::CallArgs &arg
 /// which `isBase` knows.
 struct Chain {
   mlir::Operation *base;
-  llvm::SmallVector<PostOp> postOps;     // the first one first
+  llvm::SmallVector<PostOp> postOps;        // the first one first
   llvm::SmallVector<mlir::Operation *> ops; // without the base
 };
 mlir::FailureOr<Chain> followPostOps(mlir::Operation *root,

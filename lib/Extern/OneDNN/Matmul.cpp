@@ -16,8 +16,8 @@ struct Product {
 
 /// The transposed operand of a view that swaps two dims, if nothing else uses that view.
 static Value getTransposed(Value value) {
-  torch::CallOp call = getCall(value.getDefiningOp(), {"aten.t.default", "aten.transpose.int",
-                                                       "aten.permute.default"});
+  torch::CallOp call = getCall(value.getDefiningOp(),
+                               {"aten.t.default", "aten.transpose.int", "aten.permute.default"});
   if (!call || !value.hasOneUse() || !isFloat(value, 2, 2))
     return {};
   torch::CallArgs args(call);

@@ -36,8 +36,8 @@ FailureOr<Call> onednn::describeLayerNorm(Operation *root) {
 }
 
 static torch::CallOp getBatchNorm(Operation *op) {
-  torch::CallOp norm = getCall(
-      op, {"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"});
+  torch::CallOp norm =
+      getCall(op, {"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"});
   if (!norm || !hasOneResult(norm))
     return {};
   torch::CallArgs args(norm);
@@ -61,7 +61,7 @@ FailureOr<Call> onednn::describeBatchNorm(Operation *root) {
   if (relu)
     call.ops.push_back(relu);
   Attribute hasRelu = Builder(root->getContext()).getBoolAttr(relu != nullptr);
-  call.arguments = {args.tensor(0), args.tensor(1), args.tensor(2), args.tensor(3),
+  call.arguments = {args.tensor(0), args.tensor(1),   args.tensor(2), args.tensor(3),
                     args.tensor(4), getEpsilon(args), hasRelu};
   return call;
 }

@@ -44,13 +44,12 @@ class OneDNNGenerator : public ExternGenerator {
 public:
   OneDNNGenerator() {
     for (const Kind &kind : kinds)
-      patterns.push_back(
-          {kind.pattern.str(), [&kind](Operation *root) -> FailureOr<ExternMatch> {
-             FailureOr<Call> call = kind.describe(root);
-             if (failed(call))
-               return failure();
-             return ExternMatch{call->ops, {call->result}};
-           }});
+      patterns.push_back({kind.pattern.str(), [&kind](Operation *root) -> FailureOr<ExternMatch> {
+                            FailureOr<Call> call = kind.describe(root);
+                            if (failed(call))
+                              return failure();
+                            return ExternMatch{call->ops, {call->result}};
+                          }});
   }
 
   static llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *) {
@@ -61,7 +60,8 @@ public:
       return llvm::createStringError(StringRef(message).trim());
     if (!options.elsewhere && !hasLibrary())
       return llvm::createStringError(
-          "there is no libkiln_onednn.so: pip install onednn onednn-devel, and build Kiln again, or "
+          "there is no libkiln_onednn.so: pip install onednn onednn-devel, and build Kiln again, "
+          "or "
           "set KILN_ONEDNN_LIBRARY to its path; onednn{elsewhere=true} compiles for a machine that "
           "has it");
     return std::make_unique<OneDNNGenerator>();

@@ -12,9 +12,8 @@ static Attribute getList(MLIRContext *context, ArrayRef<int64_t> values) {
 }
 
 static torch::CallOp getConvolution(Operation *op) {
-  torch::CallOp call = getCall(
-      op, {"aten.conv1d.default", "aten.conv2d.default", "aten.conv3d.default",
-           "aten.convolution.default"});
+  torch::CallOp call = getCall(op, {"aten.conv1d.default", "aten.conv2d.default",
+                                    "aten.conv3d.default", "aten.convolution.default"});
   if (!call)
     return {};
   torch::CallArgs args(call);
@@ -79,9 +78,7 @@ FailureOr<Call> onednn::describePooling(Operation *root) {
   for (Value unused : pool.getResults().drop_front())
     if (!unused.use_empty())
       return failure();
-  StringRef kind = isMax                              ? "max"
-                   : args.boolean("count_include_pad") ? "avg"
-                                                      : "avg_inside";
+  StringRef kind = isMax ? "max" : args.boolean("count_include_pad") ? "avg" : "avg_inside";
   MLIRContext *context = root->getContext();
   Call call = {"pooling", {}, {root}, root->getResult(0)};
   call.arguments = {args.tensor(0),
