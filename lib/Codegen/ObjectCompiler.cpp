@@ -60,6 +60,11 @@ void ObjectCompiler::prepare(llvm::Module &module) {
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
   module.setPICLevel(llvm::PICLevel::BigPIC);
+  // The linker marks a library for indirect branch tracking and shadow stacks if all of its objects
+  // are marked.
+  if (machine->getTargetTriple().isX86())
+    for (StringRef flag : {"cf-protection-branch", "cf-protection-return"})
+      module.setModuleFlag(llvm::Module::Override, flag, 1);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;

@@ -213,6 +213,8 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
       "-z",
       "noexecstack",
       "-z",
+      "separate-code", // else the ends of data share pages with code
+      "-z",
       "keep-text-section-prefix", // .text.hot: what a run enters through
       "-z",
       "defs",

@@ -19,6 +19,23 @@ def readelf(*arguments):
     return subprocess.run(["readelf", "-W", *map(str, arguments)], capture_output=True, text=True, check=True).stdout
 
 
+def elf_segments(path):
+    """(type, flags, offset, address, bytes in the file, bytes in memory) of each segment."""
+    number = r"\s+0x([0-9a-f]+)"
+    found = re.findall(rf"^  (\w+){number}{number}{number}{number}{number} ([RWE ]+?) +(?:0x)?[0-9a-f]+$", readelf("-l", path), re.MULTILINE)
+    assert found
+    return [(kind, flags, *(int(value, 16) for value in (offset, address, stored, size)))
+            for kind, offset, address, _, stored, size, flags in found]
+
+
+def read_code(path, address):
+    """The first four bytes of code at an address; None, if there is data."""
+    for kind, flags, offset, start, size, _ in elf_segments(path):
+        if kind == "LOAD" and "E" in flags and start <= address < start + size:
+            return path.read_bytes()[offset + address - start:][:4]
+    return None
+
+
 @pytest.fixture
 def compile_file(small_mlp, tmp_path):
     """compile_file(*options, name="model.so") -> path of the output; fails the test when the compiler does."""
@@ -129,12 +146,35 @@ def test_so_exports_the_abi_alone(small_mlp):
     assert defined == EXPORTED
 
 
-def test_so_has_no_writable_code_and_no_executable_stack(small_mlp):
-    for line in readelf("-l", small_mlp.path).splitlines():
-        fields = line.split()
-        if fields and fields[0] in ("LOAD", "GNU_STACK"):
-            flags = "".join(fields[6:-1])
-            assert not ("W" in flags and "E" in flags), line
+def test_so_is_hardened(small_mlp, compile_file):
+    """RELRO with all symbols bound at once, no page that is writable or data and executable, marks for control-flow enforcement."""
+    for path in (small_mlp.path, compile_file("--target=cuda", "--gpu-arch=emulator"), compile_file("--debug-print=2", "--weights=external")):
+        segments = elf_segments(path)
+        kinds = {kind for kind, *_ in segments}
+        assert "GNU_RELRO" in kinds and "GNU_STACK" in kinds
+        for kind, flags, *_ in segments:
+            assert not {"W", "E"} <= set(flags) and (kind != "GNU_STACK" or "E" not in flags), (kind, flags)
+        # No byte of a page with code belongs to another segment.
+        pages = [(flags, range(address >> 12, (address + size + 4095) >> 12), range(offset >> 12, (offset + stored + 4095) >> 12))
+                 for kind, flags, offset, address, stored, size in segments if kind == "LOAD"]
+        for code in (page for page in pages if "E" in page[0]):
+            for other in (page for page in pages if page is not code):
+                for which in (1, 2):
+                    assert not set(code[which]) & set(other[which]), "code and data share a page"
+        dynamic = readelf("-d", path)
+        assert "BIND_NOW" in dynamic and "TEXTREL" not in dynamic and not re.search(r"R(UN)?PATH.*\[[^/$]", dynamic)
+        assert re.search(r"x86 feature: IBT, SHSTK", readelf("-n", path))
+
+
+def test_addresses_in_so_are_branch_targets(small_mlp, compile_file):
+    """Whatever a pointer of the file leads to in its code, and whatever the file exports, starts with endbr64."""
+    for path in (small_mlp.path, compile_file("--debug-print=2")):
+        targets = [read_code(path, int(word, 16)) for word in re.findall(r"R_X86_64_RELATIVE\s+([0-9a-f]+)", readelf("-r", path))]
+        targets = [target for target in targets if target]
+        exported = [line.split() for line in readelf("--dyn-syms", path).splitlines() if "GLOBAL" in line and "UND" not in line]
+        assert len(exported) == len(EXPORTED) and len(targets) > 2
+        targets += [read_code(path, int(fields[1], 16)) for fields in exported]
+        assert set(targets) == {b"\xf3\x0f\x1e\xfa"}
 
 
 def test_so_is_small(compile_file):
