@@ -234,7 +234,17 @@ LIBRARY = r"""
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+/* The thread computes for so many microseconds, whatever else the machine does. */
+static void work(long microseconds) {
+  struct timespec from, to;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+  do
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+  while ((to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000 < microseconds);
+}
 
 int32_t kiln_model_create(const kiln_options *options, kiln_model **model) { (void)options; *model = (kiln_model *)&kiln_model_create; return 0; }
 const char *kiln_last_error(void) { return "it says no"; }
@@ -243,15 +253,17 @@ int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *t
   (void)model, (void)symbols, (void)numbers;
   float *result = tensors[count - 1]->data;
   switch ('a' + step) {
-  case 'a': usleep(2000); break;                              /* the first */
-  case 'b': usleep(400); break;                               /* faster */
+  case 'a': work(2000); break;                                /* the first */
+  case 'b': work(400); break;                                 /* faster */
   case 'c': raise(SIGSEGV); break;
   case 'd': for (;;) pause();
   case 'e': exit(0);
   case 'f': return 1;
   case 'g': result[0] = 2; return 0;                          /* wrong */
-  case 'h': usleep(4000); break;                              /* slower */
+  case 'h': work(4000); break;                                /* slower */
   case 'i': abort();                                          /* the first, of another kernel */
+  case 'j': work(1990); break;                                /* faster by nothing that counts */
+  case 'k': work(1800); usleep(3000); break;                  /* faster, and others have the CPU meanwhile */
   }
   for (int i = 0; i < 16; ++i)
     result[i] = 1;
@@ -279,6 +291,16 @@ def make_bundle(folder, kernels):
     bundle = folder / "fake.tune"
     bundle.write_bytes(data + hashlib.sha256(data).hexdigest().encode() + struct.pack("<Q", len(text)) + MAGIC)
     return bundle
+
+
+def test_gains_beyond_noise(tmp_path):
+    """A single thread is timed by its own clock, and a gain of less than a percent is none."""
+    bundle = make_bundle(tmp_path, {"same": "aj", "own clock": "ak"})
+    process = run_tool("aot-tune", bundle, "--seconds=0.5")
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    same, own = unseal(tmp_path / "fake.tune.results")["kernels"]
+    assert same["best"] == 0 and same["candidates"][1]["ratio"] > 0.98
+    assert own["best"] == 1 and 0.85 < own["candidates"][1]["ratio"] < 0.95
 
 
 def test_crashes_cost_the_candidate(tmp_path):

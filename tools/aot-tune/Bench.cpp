@@ -2,19 +2,25 @@
 //
 // Turns. A machine has slow spells, so candidates are timed in rounds: each round times all that are
 // left, in another order. Those that are clearly slower leave early. The fastest then has to win
-// again, alone against the first candidate, in rounds that nothing has been chosen by: by more than
-// noise in the median of the rounds and in the least times, and in most of the rounds.
+// again, alone against the first candidate, in rounds that nothing has been chosen by, until a sign
+// test says which of both it is (Duel.h).
+//
+// Clocks. With one thread the time is the thread's own: other programs on the machine take turns
+// with it, but their turns do not count. Several threads are timed by the clock on the wall.
 //
 // Caches. Activations are in the caches when a kernel begins, as the one before it has left them.
 // Weights are where a run of all the model leaves them: each run takes another copy, of as many as
 // make up the model's weights, up to what no cache holds.
 #include "Bench.h"
+#include "Duel.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
+#include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 
 using namespace llvm;
 using namespace kiln;
@@ -24,8 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 /// A sample takes at least this, since the clock and a call cost something.
 static constexpr double sampleSeconds = 2e-4;
-/// The part of the time that a candidate must save, and of the rounds that it must win.
-static constexpr double leastGain = 0.02, leastWins = 0.75;
 static constexpr uint64_t mostMemory = uint64_t(8) << 30, mostRotated = uint64_t(192) << 20;
 
 namespace {
@@ -78,7 +82,8 @@ Error Bench::allocate(int64_t weightBytes) {
       weights += *buffer.getBytes();
   }
   uint64_t rotated = std::min<uint64_t>(std::max<int64_t>(weightBytes, 0), mostRotated);
-  uint64_t copies = weights ? std::clamp<uint64_t>(rotated / weights, 1, 4096) : 1;
+  // Rounded up: all of the model's other weights are read between two runs.
+  uint64_t copies = weights ? std::clamp<uint64_t>(divideCeil(rotated, weights), 1, 4096) : 1;
   if (all + (copies - 1) * weights > mostMemory)
     return createStringError("it needs more than 8 GiB of memory");
   sets.resize(copies);
@@ -262,13 +267,19 @@ Error Bench::tryOut(size_t candidate) {
 
 //===-- Times -------------------------------------------------------------------------------===//
 
+double Bench::now() const {
+  timespec time;
+  clock_gettime(library.isAlone() ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
 double Bench::sample(size_t candidate, unsigned count) {
   if (count > 1)
     consumeError(run(candidate)); // the code is in no cache yet
-  Clock::time_point start = Clock::now();
+  double start = now();
   for (unsigned i = 0; i < count; ++i)
     consumeError(run(candidate));
-  return secondsSince(start) / count;
+  return (now() - start) / count;
 }
 
 Timing Bench::time(ArrayRef<size_t> candidates, double seconds) {
@@ -303,7 +314,7 @@ Timing Bench::time(ArrayRef<size_t> candidates, double seconds) {
         kept.push_back(candidate);
     left = kept;
   };
-  constexpr int firstRounds = 3, secondRounds = 6, leastRounds = 12, mostRounds = 50;
+  constexpr int firstRounds = 3, secondRounds = 6;
   for (int i = 0; i < firstRounds; ++i)
     timeRound();
   keep(/*most=*/6, /*slowest=*/1.03);
@@ -312,27 +323,21 @@ Timing Bench::time(ArrayRef<size_t> candidates, double seconds) {
       timeRound();
   for (size_t candidate : candidates)
     timing.ratios[candidate] = least[candidate] / least[0];
-  keep(/*most=*/1, /*slowest=*/1 - leastGain);
+  keep(/*most=*/1, /*slowest=*/1 - Duel::leastGain);
   timing.seconds = median(firstTimes);
   if (left.size() == 1)
     return timing;
 
   // Once more, since being the fastest of many may be luck.
   size_t best = left.back();
-  std::vector<double> rounds, before, after;
-  for (int i = 0; i < leastRounds || (i < mostRounds && secondsSince(start) < seconds); ++i) {
-    if (i % 2 == 0)
-      before.push_back(sample(0, count));
-    after.push_back(sample(best, count));
-    if (i % 2 != 0)
-      before.push_back(sample(0, count));
-    rounds.push_back(after.back() / before.back());
+  Duel duel;
+  for (int i = 0; !duel.isDecided() && (i < Duel::leastRounds || secondsSince(start) < seconds);
+       ++i) {
+    double before = i % 2 == 0 ? sample(0, count) : 0, after = sample(best, count);
+    duel.add(i % 2 == 0 ? before : sample(0, count), after);
   }
-  // By both measures: nothing of the noise makes both better.
-  timing.ratios[best] =
-      std::max(median(rounds), *llvm::min_element(after) / *llvm::min_element(before));
-  auto wins = count_if(rounds, [](double ratio) { return ratio < 1; });
-  if (timing.ratios[best] < 1 - leastGain && double(wins) >= leastWins * double(rounds.size()))
+  timing.ratios[best] = duel.getRatio();
+  if (duel.isWon())
     timing.best = best;
   return timing;
 }

@@ -41,6 +41,8 @@ private:
   void fillOperands(int64_t integer);
   void poisonResults();
   llvm::Error run(size_t candidate);
+  /// Seconds from some time on.
+  double now() const;
   /// Seconds of a run, the mean of several.
   double sample(size_t candidate, unsigned count);
   /// What the kernel wrote differs from what the first candidate did.

@@ -26,7 +26,7 @@ Expected<Library> Library::load(const std::string &path, int threads) {
     return createStringError("it is no library of kernels");
   kiln_options options = {};
   options.struct_size = sizeof(options);
-  options.num_threads = threads;
+  options.num_threads = library.threads = threads;
   if (create(&options, &library.model) != KILN_OK)
     return createStringError(library.lastError());
   return library;

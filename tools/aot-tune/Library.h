@@ -19,6 +19,9 @@ public:
   llvm::Error run(int32_t step, llvm::ArrayRef<const DLTensor *> tensors,
                   llvm::ArrayRef<int64_t> symbols) const;
 
+  /// The thread that calls `run` does all of the work.
+  bool isAlone() const { return threads == 1; }
+
 private:
   using FindFn = int32_t (*)(const char *);
   using RunFn = int32_t (*)(kiln_model *, int32_t, const DLTensor *const *, size_t, const int64_t *,
@@ -27,6 +30,7 @@ private:
   RunFn runStep = nullptr;
   kiln_last_error_fn lastError = nullptr;
   kiln_model *model = nullptr;
+  int threads = 0;
 };
 
 } // namespace kiln::tune
