@@ -248,6 +248,38 @@ def test_uneven_convolution(check_calls, size, stride, padding):
     check_calls(convolution, some(2, 3, 11, 12), modules=[convolution], **CLOSE)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_convolution_with_weights_as_inputs(check_calls, dtype):
+    """Weights lie in memory with the channels outside of the window, which is not the order of the sum."""
+    cases = [
+        (some(1, channels, 9, 10).to(dtype), some(filters, channels // groups, *size, seed=1).to(dtype), stride, padding, groups)
+        for channels, filters, groups in ((3, 5, 1), (16, 40, 1), (37, 3, 1), (8, 12, 4), (6, 6, 6))
+        for size, stride, padding in (((3, 3), 1, 1), ((2, 5), 2, 0), ((7, 1), 1, 3))
+    ]
+    cases += [(some(2, 300, 8, 7).to(dtype), some(33, 300, 3, 3, seed=1).to(dtype), 1, 1, 1)]
+    tolerances = dict(rtol=2e-2, atol=1e-1) if dtype.itemsize == 2 else dict(rtol=1e-4, atol=1e-3)
+
+    def function(x, w, stride, padding, groups):
+        return F.conv2d(x, w, None, stride, padding, 1, groups), F.conv1d(
+            x[:, :, 0], w[:, :, 0], w[:, 0, 0, 0], 1, w.shape[3], groups=groups
+        ).relu()
+
+    check_calls(function, *cases, **tolerances)
+
+
+def test_turned_convolution_of_any_size(compile_and_compare):
+    class Convolutions(torch.nn.Module):
+        def forward(self, x, w, v):
+            return F.conv2d(x, w, padding=1), F.conv2d(x, v), F.conv3d(x.unsqueeze(1), v.unsqueeze(1))
+
+    def inputs(batch, height, width):
+        return some(batch, 20, height, width), some(18, 20, 3, 3, seed=1), some(7, 20, 2, 5, seed=2)
+
+    dims = [torch.export.Dim(name, min=6, max=40) for name in ("height", "width")]
+    shapes = ({0: torch.export.Dim("batch", min=1, max=9), 2: dims[0], 3: dims[1]}, None, None)
+    compile_and_compare(Convolutions(), inputs(2, 8, 9), shapes, more_inputs=[inputs(1, 6, 6), inputs(3, 17, 33)], **CLOSE)
+
+
 @pytest.mark.parametrize("stride,padding,groups", [(1, 0, 1), (2, 1, 1), (1, 2, 4)])
 def test_convolution_in_one_dimension(check_calls, stride, padding, groups):
     convolution = torch.nn.Conv1d(8, 12, 3, stride, padding, groups=groups)

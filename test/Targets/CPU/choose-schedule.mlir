@@ -295,6 +295,50 @@ kernel.func @one_column(%x: tensor<64x784xf32>, %w: tensor<1x784xf32>) -> tensor
 
 // -----
 
+// The weights of a convolution lie along the sum in another order, with the channels outside of the window.
+// They are turned in the order of memory, all of the sum at once. The rows are one block, so that this is
+// done once.
+// CHECK-LABEL: kernel.func @channels_outside
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 196, {{.*}}block_sums = 2304, lhs = window, {{.*}}turn = rhs>
+kernel.func @channels_outside(%x: tensor<14x14x256xf32>, %w: tensor<256x256x3x3xf32>) -> tensor<14x14x256xf32> {
+  %y = kernel.contract batch [] m [14, 14] n [256] k [3, 3, 256] lhs {
+    %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [14, 14]
+    %z = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1, d5) if %i else(%z : f32) : tensor<14x14x256xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2, d5, d3, d4) : tensor<256x256x3x3xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<14x14x256xf32>
+  kernel.return %y : tensor<14x14x256xf32>
+}
+
+// -----
+
+// An image whose height and width are one dim has the windows that its bounds tell of.
+// CHECK-LABEL: kernel.func @flat_image
+// CHECK-SAME: schedule = #cpu.contract<{{.*}}lanes = 16, {{.*}}lhs = window
+kernel.func @flat_image(%x: tensor<196x96xf32>, %w: tensor<96x3x3xf32>) -> tensor<96x14x14x1xf32> {
+  %y = kernel.contract batch [96] m [14, 14] n [1] k [3, 3] lhs {
+    %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d1 + d4 - 1, d2 + d5 - 1) bounds [14, 14]
+    %z = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (14*d1 + d2 + 14*d4 + d5 - 15, d0) if %i else(%z : f32) : tensor<196x96xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d0, d4, d5) : tensor<96x3x3xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<96x14x14x1xf32>
+  kernel.return %y : tensor<96x14x14x1xf32>
+}
+
+// -----
+
 // Results without elements have no tasks.
 // CHECK-LABEL: kernel.func @maybe_empty
 // CHECK-SAME: launch = #kernel.launch<grid = <min({{.*}}s0{{.*}})>

@@ -9,9 +9,21 @@ torch = pytest.importorskip("torch")
 
 
 def convolution(
-    image, channels, out, window, stride, padding, dilation, channels_last=True, batch=1, panel=32, prologue=False, schedule=None
+    image,
+    channels,
+    out,
+    window,
+    stride,
+    padding,
+    dilation,
+    channels_last=True,
+    batch=1,
+    panel=32,
+    prologue=False,
+    schedule=None,
+    flat=False,
 ):
-    """Spatial `image` of any rank; weights packed as [window…, channels] or [channels, window…]."""
+    """Spatial `image` of any rank, all of it one dim if `flat`; weights packed as [window…, channels] or [channels, window…]."""
     rank = len(image)
     extents = [(i + 2 * p - d * (w - 1) - 1) // s + 1 for i, w, s, p, d in zip(image, window, stride, padding, dilation)]
     dims = 1 + rank + 1 + rank + 1  # image, position…, out, window…, channel (or channel, window…)
@@ -22,6 +34,14 @@ def convolution(
     position = [f"{s}*d{1 + i} + {d}*d{offset + i} - {p}" for i, (s, d, p) in enumerate(zip(stride, dilation, padding))]
     index = ["d0", *position, channel] if channels_last else ["d0", channel, *position]
     sizes = [batch, *image, channels] if channels_last else [batch, channels, *image]
+    if flat:
+        terms = (
+            f"{m * int(np.prod(image[i + 1 :]))}{dim}"
+            for i, (s, d, p) in enumerate(zip(stride, dilation, padding))
+            for m, dim in ((s, f"*d{1 + i}"), (d, f"*d{offset + i}"), (-p, ""))
+        )
+        index = ["d0", " + ".join(terms), channel]
+        sizes = [batch, int(np.prod(image)), channels]
     names = ", ".join(f"d{i}" for i in range(dims))
     lhs = f"""%z = arith.constant 0.0 : f32
     %in = kernel.inside ({names}) -> ({", ".join(position)}) bounds {list(image)}
@@ -95,6 +115,11 @@ CASES = {
 @pytest.mark.parametrize("channels_last", [True, False], ids=["last", "first"])
 def test_convolution(run, name, channels_last):
     compare(run, **CASES[name], channels_last=channels_last)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_flat_image(run, name):
+    compare(run, **CASES[name], flat=True)
 
 
 @pytest.mark.parametrize("name", ["3x3, padding", "small image", "stride and dilation", "images"])

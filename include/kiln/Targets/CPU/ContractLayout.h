@@ -83,6 +83,10 @@ struct ContractLayout {
   bool packed = false;
   mlir::Value rhsTensor; // packed
   sym::Expr rhsBase;     // packed: the offset's part in the batch dims
+  /// The k dims in the order in which a right operand lies in memory along the sum, where that is
+  /// not theirs: the weights of a convolution, whose channels are outside of the window. Counted
+  /// from the first k dim.
+  llvm::SmallVector<unsigned> rhsOrder;
 
   // The schedule.
   int64_t lanes = 1, vectors = 1; // a panel is lanes * vectors columns

@@ -10,15 +10,15 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
+using kernel::ReadOp;
 
 /// Offsets of a tile's rows are 32-bit displacements.
 static constexpr int64_t maxDisplacement = int64_t(1) << 28;
 /// Steps of a tile whose size is known at run time: there is code for every second height.
 static constexpr int64_t maxVariableTile = 32;
 
-/// Largest stride or dilation of a window, and elements of its copy for one step of its outermost
-/// dim.
-static constexpr int64_t maxStep = 4096, maxWindowElements = int64_t(1) << 24;
+/// Elements of a window's copy for one step of its outermost dim.
+static constexpr int64_t maxWindowElements = int64_t(1) << 24;
 
 static int64_t bytesOf(Type type) {
   return llvm::divideCeilSigned(getStorageType(type).getIntOrFloatBitWidth(), 8);
@@ -95,6 +95,7 @@ struct Analysis {
   bool window(ContractLayout &layout) const;
   void matrix(ContractLayout &layout) const;
   bool packed(ContractLayout &layout) const;
+  SmallVector<unsigned> rhsOrder() const;
 };
 
 } // namespace
@@ -143,67 +144,6 @@ bool Analysis::direct(ContractLayout &layout) const {
   layout.rows = std::move(rows);
   layout.sums = std::move(sums);
   return true;
-}
-
-/// x and y with x*a + y*b == 1, for coprime a, b > 0. With a stride or dilation of one, the other
-/// dim is bound to 0.
-static std::pair<int64_t, int64_t> bezout(int64_t a, int64_t b) {
-  if (b == 1)
-    return {0, 1};
-  if (a == 1)
-    return {1, 0};
-  int64_t x = 1;
-  while ((x * a - 1) % b != 0)
-    ++x;
-  return {x, (1 - x * a) / b};
-}
-
-std::optional<SmallVector<std::optional<StageAxis>>> cpu::findWindows(kernel::ContractOp op) {
-  unsigned firstM = op.getNumBatch(), firstN = firstM + op.getNumM();
-  unsigned firstK = firstN + op.getNumN(), end = firstK + op.getNumK();
-  SmallVector<std::optional<StageAxis>> windows(op.getNumM());
-  SmallVector<std::optional<unsigned>> rowOf(op.getNumK());
-  SmallVector<Access> accesses;
-  op.getLhs().walk([&](Operation *inner) {
-    auto map = kernel::getIndexMap(inner);
-    for (sym::Expr result : map ? map.getResults() : ArrayRef<sym::Expr>())
-      accesses.push_back({inner, false, result});
-  });
-  for (const Access &access : accesses)
-    for (unsigned i = firstM; i < firstN; ++i)
-      for (unsigned j = firstK; j < end; ++j) {
-        if (!access.expr.dependsOn(dim(i)) || !access.expr.dependsOn(dim(j)))
-          continue;
-        auto row = sym::splitLinear(access.expr, dim(i));
-        auto sum = row ? sym::splitLinear(row->rest, dim(j)) : std::nullopt;
-        if (!sum)
-          return std::nullopt;
-        std::optional<int64_t> s = row->coefficient.constant(), d = sum->coefficient.constant();
-        if (!s || !d || *s <= 0 || *d <= 0 || *s > maxStep || *d > maxStep)
-          return std::nullopt;
-        int64_t common = std::gcd(*s, *d);
-        StageAxis axis;
-        axis.rowDim = i;
-        axis.sumDim = j;
-        axis.rowStep = *s / common;
-        axis.sumStep = *d / common;
-        std::tie(axis.rowBind, axis.sumBind) = bezout(axis.rowStep, axis.sumStep);
-        std::optional<StageAxis> &known = windows[i - firstM];
-        std::optional<unsigned> &row2 = rowOf[j - firstK];
-        if ((known && (known->sumDim != axis.sumDim || known->rowStep != axis.rowStep ||
-                       known->sumStep != axis.sumStep)) ||
-            (row2 && *row2 != i))
-          return std::nullopt;
-        known = axis;
-        row2 = i;
-      }
-  // A window's dims never occur one without the other.
-  for (const Access &access : accesses)
-    for (const std::optional<StageAxis> &axis : windows)
-      if (axis &&
-          access.expr.dependsOn(dim(*axis->rowDim)) != access.expr.dependsOn(dim(*axis->sumDim)))
-        return std::nullopt;
-  return windows;
 }
 
 bool Analysis::window(ContractLayout &layout) const {
@@ -285,6 +225,37 @@ bool Analysis::packed(ContractLayout &layout) const {
   return true;
 }
 
+SmallVector<unsigned> Analysis::rhsOrder() const {
+  ReadOp read;
+  op.getRhs().walk([&](ReadOp other) {
+    auto rank = [](ReadOp r) { return cast<RankedTensorType>(r.getTensor().getType()).getRank(); };
+    if (other.getValues().empty() && (!read || rank(other) > rank(read)))
+      read = other;
+  });
+  if (!read)
+    return {};
+  sym::Expr rest = offset(read);
+  auto strides = splitStrides(rest, firstK, k.size());
+  if (!strides)
+    return {};
+  SmallVector<unsigned> order(k.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (auto [stride, size] : llvm::zip(*strides, k))
+    if (!size.isConstant() || !stride.isConstant() || *stride.constant() < 0)
+      return {};
+  llvm::sort(order, [&](unsigned a, unsigned b) {
+    int64_t x = *(*strides)[a].constant(), y = *(*strides)[b].constant();
+    return x != y ? x > y : a < b;
+  });
+  sym::Expr next = 1;
+  for (unsigned i : llvm::reverse(order)) {
+    if (!k[i].isConstant(1) && (*strides)[i] != next)
+      return {};
+    next = next * k[i];
+  }
+  return llvm::is_sorted(order) ? SmallVector<unsigned>() : order;
+}
+
 bool cpu::readsInPlace(kernel::ContractOp op) {
   ContractLayout layout;
   return Analysis(op).direct(layout);
@@ -327,7 +298,8 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
   // One column has nothing to fill lanes with.
   if (layout.columns.extent.isConstant(1))
     layout.lanes = 1;
-  analysis.packed(layout);
+  if (!analysis.packed(layout))
+    layout.rhsOrder = analysis.rhsOrder();
   return layout;
 }
 

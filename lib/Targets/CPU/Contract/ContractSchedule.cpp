@@ -136,11 +136,17 @@ static int64_t chooseBlockSum(const ContractLayout &layout, int64_t m, int64_t k
 
 //===-- Right operands that lie along the sum -------------------------------------------------===//
 
+/// The right operand lies along the sum, with the k dims in this order.
 static bool liesAlongSum(const ContractLayout &layout) {
   kernel::ContractOp op = layout.op;
   unsigned end = op.getExtents().size(), firstK = end - op.getNumK();
   return !layout.packed && !layout.depthwise && op.getNumK() != 0 &&
          walksAlong(op.getRhs(), end - 1, op.getNumN() != 0 ? firstK - 1 : end);
+}
+
+/// It does with the k dims in the order of memory, and is turned so, all of the sum at a time.
+static bool isTurnedInMemoryOrder(const ContractLayout &layout) {
+  return layout.turn == Turn::Rhs && !layout.rhsOrder.empty() && !liesAlongSum(layout);
 }
 
 namespace {
@@ -190,7 +196,8 @@ static bool areColumnsInSameSets(const ContractLayout &layout, int64_t k) {
 static TurnChoice chooseTurn(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
                              int64_t bytes, const CPUInfo &target) {
   TurnChoice choice;
-  if (!liesAlongSum(layout))
+  bool isInOrder = liesAlongSum(layout);
+  if (!isInOrder && (layout.rhsOrder.empty() || layout.depthwise))
     return choice;
   auto rows = static_cast<double>(m), fmaUnits = static_cast<double>(target.fmaUnits);
   auto opRate = static_cast<double>(target.opRate);
@@ -200,7 +207,7 @@ static TurnChoice chooseTurn(const ContractLayout &layout, int64_t m, int64_t n,
     // A shuffle in each step, one a cycle; a load and a store.
     choice.rhsCycles = llvm::Log2_64(lanes) + 2 / opRate + rows / fmaUnits;
   }
-  if (lanes <= 1 || layout.lhs == LeftOperand::Window)
+  if (lanes <= 1 || layout.lhs == LeftOperand::Window || !isInOrder)
     return choice;
   ContractLayout turned = layout;
   chooseTurnedTile(turned, n, target);
@@ -229,6 +236,17 @@ static TurnChoice chooseTurn(const ContractLayout &layout, int64_t m, int64_t n,
 }
 
 //===-- The schedule -------------------------------------------------------------------------===//
+
+/// Blocks of rows such that little is copied: each of them copies the right operand again, as each
+/// block of columns does the windows.
+static int64_t chooseWindowBlocks(const ContractLayout &layout, int64_t tasks, int64_t n, int64_t k,
+                                  const CPUInfo &target) {
+  double turn = (llvm::Log2_64(layout.lanes) + 2 / double(target.opRate)) / double(layout.lanes);
+  double copy = 2 / double(target.opRate) / double(layout.lanes);
+  double windows = double(layout.stageEstimate()) * copy;
+  double blocks = std::sqrt(double(tasks) * windows / (double(n) * double(k) * turn));
+  return std::max<int64_t>(std::llround(blocks), 1);
+}
 
 static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractOp op = layout.op;
@@ -266,6 +284,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t panels = std::max<int64_t>(codegen::estimate(layout.numPanels()), 1);
   int64_t cache = target.l2Bytes / 2;
   int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache, target);
+  if (isTurnedInMemoryOrder(layout))
+    blockSum = k;
   if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
     blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));
 
@@ -282,6 +302,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     // Each block of rows copies the right operand again, as each block of columns does the left.
     if (layout.lhs == LeftOperand::Matrix && !layout.packed)
       cuts = std::max<int64_t>(std::llround(std::sqrt(double(tasks) * double(m) / double(n))), 1);
+    else if (layout.lhs == LeftOperand::Window && layout.turn == Turn::Rhs)
+      cuts = chooseWindowBlocks(layout, tasks, n, k, target);
     rowBlocks = std::min(units, std::max(std::min(cuts, tasks), cacheBlocks));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else if (m > n && layout.packed) {

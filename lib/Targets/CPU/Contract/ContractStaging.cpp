@@ -285,9 +285,15 @@ public:
       }
       rows = emitTranspose(frame, rows);
       for (int64_t i = 0; i < lanes; ++i) {
+        sym::Expr place = first + i;
+        if (source.placeOf) {
+          if (frame.assumptions.isLessOrEqual(source.numSums, place))
+            break; // another place is not past the end
+          place = frame.assumptions.simplify(source.placeOf(place));
+        }
         BodyEmitter::Scope scope(body);
         sym::Expr lane = body.setLanes(lanes);
-        store((first + i) * width + vector * lanes + lane, rows[i]);
+        store(place * width + vector * lanes + lane, rows[i]);
       }
     };
     if (source.numSums.isConstant())
@@ -350,6 +356,27 @@ void cpu::emitRhsStage(KernelFrame &frame, const ContractLayout &layout, const C
     for (auto [axis, value] : llvm::zip(layout.sums, values))
       axis.bind(body, frame.assumptions.simplify(value));
   };
+  // In the order of memory, if all of the sum is there.
+  unsigned firstK = op.getExtents().size() - op.getNumK();
+  ArrayRef<sym::Expr> sizes = op.getK().getSizes();
+  SmallVector<sym::Expr> sizesInMemory;
+  for (unsigned dim : layout.rhsOrder)
+    sizesInMemory.push_back(sizes[dim]);
+  auto delinearizeInMemory = [&](sym::Expr number) {
+    SmallVector<sym::Expr> values(sizes.size());
+    for (auto [dim, value] : llvm::zip(layout.rhsOrder, sym::delinearize(number, sizesInMemory)))
+      values[dim] = sizes[dim].isConstant(1) ? sym::Expr(0) : value;
+    return values;
+  };
+  auto bindInMemory = [&](sym::Expr number) {
+    for (auto [i, value] : llvm::enumerate(delinearizeInMemory(number)))
+      body.setDim(firstK + i, frame.assumptions.simplify(value));
+  };
+  auto placeOf = [&](sym::Expr number) {
+    return sym::linearize(delinearizeInMemory(number), sizes);
+  };
+  bool isInMemoryOrder =
+      layout.turn == Turn::Rhs && !layout.rhsOrder.empty() && layout.numSumBlocks().isConstant(1);
   if (layout.depthwise) // One n.
     for (unsigned i = 0; i < op.getNumN(); ++i)
       body.setDim(op.getNumBatch() + op.getNumM() + i, 0);
@@ -361,6 +388,10 @@ void cpu::emitRhsStage(KernelFrame &frame, const ContractLayout &layout, const C
                      layout.columns.extent,
                      frame.assumptions.simplify(task.numSums * inner),
                      layout.blockSums * *inner.constant()};
+  if (isInMemoryOrder) {
+    source.bindSum = bindInMemory;
+    source.placeOf = placeOf;
+  }
   emitPanelStage(frame, source, panel * layout.panel(), vectors, layout.lanes, layout.panel(),
                  layout.rhsType, base);
 }

@@ -46,6 +46,9 @@ struct PanelSource {
   sym::Expr columns; // how many there are: none past the last is read
   sym::Expr numSums;
   int64_t maxSums;
+  /// The place in the sum of what `bindSum` numbers otherwise; null: the number. The sum's length
+  /// is known then.
+  llvm::function_ref<sym::Expr(sym::Expr)> placeOf = nullptr;
 };
 
 /// Evaluates columns [firstColumn, firstColumn + vectors * lanes) of `source` into `base`: element
