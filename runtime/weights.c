@@ -46,11 +46,24 @@ bool kiln_object_path(char *path, size_t size) {
   return dl_iterate_phdr(find_object, &search) == 1;
 }
 
+/* A network's file system may be interrupted, or give a part. */
+static bool read_header(int file, kiln_rt_weights_header *header) {
+  size_t done = 0;
+  while (done < sizeof *header) {
+    ssize_t bytes = pread(file, (char *)header + done, sizeof *header - done, (off_t)done);
+    if (bytes < 0 && errno == EINTR)
+      continue;
+    if (bytes <= 0)
+      return false;
+    done += (size_t)bytes;
+  }
+  return true;
+}
+
 static int32_t check_header(const char *path, int file, uint64_t bytes, uint64_t hash) {
   kiln_rt_weights_header header;
   off_t size = lseek(file, 0, SEEK_END);
-  if (size < KILN_RT_WEIGHTS_OFFSET ||
-      pread(file, &header, sizeof header, 0) != (ssize_t)sizeof header ||
+  if (size < KILN_RT_WEIGHTS_OFFSET || !read_header(file, &header) ||
       memcmp(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof header.magic) != 0)
     return kiln_fail(KILN_INVALID_ARGUMENT, "%s: not a weights file of a Kiln model", path);
   if (header.bytes != bytes || header.hash != hash)

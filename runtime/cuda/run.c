@@ -52,9 +52,11 @@ static int32_t make_context(kiln_context *context) {
 void kiln_cuda_free_context(kiln_context *context) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   const struct kiln_device *device = kiln_cuda_device(context);
-  if (kiln_cuda_enter(device) == KILN_OK) {
+  bool has_entered = kiln_cuda_enter(device) == KILN_OK;
+  if (has_entered)
     device->driver->cuCtxSynchronize(); /* a run that nobody has waited for may write its error */
-    kiln_cuda_free_graphs(context);
+  kiln_cuda_free_graphs(context);
+  if (has_entered) {
     device->driver->cuMemFreeHost(cuda->error);
     kiln_cuda_leave(device);
   }
@@ -150,9 +152,10 @@ static void free_output(const device_output *output) {
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver->cuThreadExchangeStreamCaptureMode(&mode);
   if (!is_legacy(output->stream) ||
-      driver->cuMemFreeAsync(output->data, output->stream) != CUDA_SUCCESS)
-    if (driver->cuCtxSynchronize() == CUDA_SUCCESS)
-      driver->cuMemFree_v2(output->data);
+      driver->cuMemFreeAsync(output->data, output->stream) != CUDA_SUCCESS) {
+    driver->cuCtxSynchronize(); /* after an error of it nothing runs any more */
+    driver->cuMemFree_v2(output->data);
+  }
   driver->cuThreadExchangeStreamCaptureMode(&mode);
 }
 
@@ -620,18 +623,23 @@ static int32_t call_main(kiln_context *context) {
   return status;
 }
 
-/* Gives the run's memory back, behind all that uses it. */
-static void release(kiln_context *context) {
+/* Gives memory back behind all that uses it, or when that has ended. */
+static void free_behind(kiln_context *context, CUdeviceptr *memory) {
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
-  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
-  if (cuda->memory)
-    driver->cuMemFreeAsync(cuda->memory, cuda->stream);
-  cuda->memory = 0;
-  for (size_t i = 0; i < num_late(); ++i) {
-    if (cuda->segments[i])
-      driver->cuMemFreeAsync(cuda->segments[i], cuda->stream);
-    cuda->segments[i] = 0;
+  const kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  if (*memory && driver->cuMemFreeAsync(*memory, cuda->stream) != CUDA_SUCCESS &&
+      !cuda->is_captured) {
+    driver->cuStreamSynchronize(cuda->stream);
+    driver->cuMemFree_v2(*memory);
   }
+  *memory = 0;
+}
+
+static void release(kiln_context *context) {
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
+  free_behind(context, &cuda->memory);
+  for (size_t i = 0; i < num_late(); ++i)
+    free_behind(context, &cuda->segments[i]);
 }
 
 static int32_t fail_kernel(int32_t error, const char *when) {

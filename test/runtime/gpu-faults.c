@@ -1,0 +1,121 @@
+/* Failing calls of the system and of a GPU's driver. argv[1] is fault-driver.c's, argv[2] the one
+ * behind it, argv[3] the kernels' image. */
+#include "../../runtime/cuda/driver.h"
+#include "../../runtime/ir_interface.h"
+#include "faults.h"
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+enum { COUNT = 300 };
+
+static const kiln_cuda_driver *cuda;
+static CUcontext context;
+static char path[] = "/tmp/kiln-faults-XXXXXX";
+
+static void write_weights(void) {
+  static char header[KILN_RT_WEIGHTS_OFFSET];
+  kiln_rt_weights_header fields = {.bytes = 4 * (uint64_t)WEIGHTS, .hash = 0xfeed};
+  memcpy(fields.magic, KILN_RT_WEIGHTS_MAGIC, sizeof fields.magic);
+  memcpy(header, &fields, sizeof fields);
+  int handle = mkstemp(path);
+  CHECK(handle >= 0);
+  FILE *file = fdopen(handle, "wb");
+  CHECK(file && fwrite(header, sizeof header, 1, file) == 1);
+  for (int64_t i = 0; i < WEIGHTS; ++i) {
+    float w = weight(i);
+    CHECK(fwrite(&w, sizeof w, 1, file) == 1);
+  }
+  CHECK(fclose(file) == 0);
+}
+
+static void remove_weights(void) { unlink(path); }
+
+static void read_image(const char *name) {
+  FILE *file = fopen(name, "rb");
+  CHECK(file && fseek(file, 0, SEEK_END) == 0);
+  size_t bytes = (size_t)ftell(file);
+  rewind(file);
+  static char *data;
+  data = calloc(1, bytes + 1);
+  CHECK(fread(data, 1, bytes, file) == bytes && fclose(file) == 0);
+  use_image(data, bytes);
+}
+
+static int32_t load(void) { return kiln_cuda_load(&cuda); }
+
+void set_up(int argc, char **argv) {
+  CHECK(argc == 4);
+  setenv("FAULT_DRIVER", argv[2], 1);
+  setenv("KILN_CUDA_DRIVER", argv[1], 1);
+  void *library = dlopen(argv[1], RTLD_NOW);
+  CHECK(library);
+  faults_driver = dlsym(library, "fault_driver");
+  CHECK(faults_driver);
+  write_weights();
+  CHECK(atexit(remove_weights) == 0);
+  read_image(argv[3]);
+  faults_each(load);
+  CHECK(cuda->cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+}
+
+static bool is_right(const float *y, int64_t step) {
+  for (int64_t i = 0; i < COUNT; ++i)
+    if (y[i] != (float)(i * step) + 4 + weight(STRIDE * i))
+      return false;
+  return true;
+}
+
+/* Tensors of the host, with gaps and without. */
+static void run_on_host(kiln_model *model, float *x, int64_t step) {
+  tensor input;
+  set_tensor(&input, x, DTYPE_F32, 1, COUNT, 0);
+  set_strides(&input, step, 0);
+  const DLTensor *inputs[] = {&input.t};
+  DLManagedTensorVersioned *outputs[] = {NULL};
+  STEP(kiln_model_run(model, inputs, 1, outputs, 1, NULL));
+  CHECK(is_right(outputs[0]->dl_tensor.data, step));
+  outputs[0]->deleter(outputs[0]);
+}
+
+static void run_on_device(kiln_model *model, const float *x, CUstream stream) {
+  CUdeviceptr memory;
+  CHECK(cuda->cuMemAlloc_v2(&memory, COUNT * sizeof *x) == CUDA_SUCCESS);
+  CHECK(cuda->cuMemcpyHtoD_v2(memory, x, COUNT * sizeof *x) == CUDA_SUCCESS);
+  CHECK(cuda->cuStreamSynchronize(NULL) == CUDA_SUCCESS);
+  tensor input;
+  set_tensor(&input, (void *)(uintptr_t)memory, DTYPE_F32, 1, COUNT, 0);
+  input.t.device = (DLDevice){kDLCUDA, 0};
+  const DLTensor *inputs[] = {&input.t};
+  DLManagedTensorVersioned *outputs[] = {NULL};
+  STEP(kiln_model_run(model, inputs, 1, outputs, 1, stream));
+  float y[COUNT];
+  CUdeviceptr from = (CUdeviceptr)(uintptr_t)outputs[0]->dl_tensor.data;
+  CHECK(cuda->cuMemcpyDtoHAsync_v2(y, from, sizeof y, stream) == CUDA_SUCCESS);
+  CHECK(cuda->cuStreamSynchronize(stream) == CUDA_SUCCESS);
+  CHECK(is_right(y, 1));
+  STEP_VOID(outputs[0]->deleter(outputs[0]));
+  CHECK(cuda->cuMemFree_v2(memory) == CUDA_SUCCESS);
+}
+
+void scenario(void) {
+  kiln_options options = quiet_options(0);
+  options.weights_path = path;
+  CUcontext popped;
+  CHECK(cuda->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS);
+  float x[2 * COUNT];
+  for (int i = 0; i < 2 * COUNT; ++i)
+    x[i] = (float)i;
+  kiln_model *model = NULL;
+  STEP(kiln_model_create(&options, &model));
+  run_on_host(model, x, 2);
+  for (int i = 0; i < 3; ++i) /* by itself, as a graph that is made, and as one that is there */
+    run_on_device(model, x, NULL);
+  CUstream stream;
+  CHECK(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  run_on_device(model, x, stream);
+  CHECK(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+  STEP_VOID(kiln_model_destroy(model));
+  CHECK(cuda->cuCtxPopCurrent_v2(&popped) == CUDA_SUCCESS);
+}
