@@ -130,12 +130,18 @@ void FunctionWriter::writeInput(unsigned index) {
 void FunctionWriter::bindSymbols() {
   for (BindOp bind : context.program.getBody().front().getOps<BindOp>()) {
     current = bind;
-    const std::string &input = inputs[cast<BlockArgument>(bind.getInput()).getArgNumber()];
+    unsigned index = cast<BlockArgument>(bind.getInput()).getArgNumber();
+    const std::string &input = inputs[index];
     std::string value = input;
-    if (bind.getSize())
-      value = "g.size(" + input + ", " + std::to_string(*bind.getSize()) + ")";
-    else if (bind.getStride())
-      value = "g.stride(" + input + ", " + std::to_string(*bind.getStride()) + ")";
+    std::string place =
+        "input " + std::to_string(index) + " \"" + context.program.getInputName(index).str() + "\"";
+    if (std::optional<int64_t> dim = bind.getSize()) {
+      value = "g.size(" + input + ", " + std::to_string(*dim) + ")";
+      place += ", dimension " + std::to_string(*dim);
+    } else if (std::optional<int64_t> dim = bind.getStride()) {
+      value = "g.stride(" + input + ", " + std::to_string(*dim) + ")";
+      place += ", stride " + std::to_string(*dim);
+    }
     sym::Linear linear =
         *sym::splitLinear(bind.getExpr().getValue(), sym::Expr::symbol(bind.getSymbol()));
     if (!linear.rest.isConstant(0))
@@ -148,7 +154,8 @@ void FunctionWriter::bindSymbols() {
     std::optional<int64_t> low = host::getSymbolBound(symbol, "min"),
                            high = host::getSymbolBound(symbol, "max");
     if (low || high)
-      line("g.check_range(" + symbolName(bind.getSymbol()) + ", " + quote(bind.getSymbol()) + ", " +
+      line("g.check_range(" + symbolName(bind.getSymbol()) + ", " +
+           quote(place + ": expected " + bind.getSymbol().str()) + ", " +
            (low ? std::to_string(*low) : "None") + ", " + (high ? std::to_string(*high) : "None") +
            ")");
   }

@@ -277,12 +277,11 @@ class _Graph:
             torch._check(value)  # what the values behind are known by
         self.node(torch.ops.aten._assert_scalar.default, condition, message, value=None)
 
-    def check_range(self, number, name, low, high):
+    def check_range(self, number, expected, low, high):
         for bound, compare in ((low, operator.ge), (high, operator.le)):
             if bound is not None:
-                self.check(
-                    compare(number, bound), f"expected {name} in [{'-inf' if low is None else low}, {'inf' if high is None else high}]"
-                )
+                bounds = f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
+                self.check(compare(number, bound), f"{expected} in {bounds}")
 
     def check_tensor(self, tensor, sizes, dtype, message):
         self.node(

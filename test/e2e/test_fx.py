@@ -102,7 +102,7 @@ def test_wrong_inputs(relu, wrong):
     for rows in (2, 6):
         relu.check(torch.randn(rows, 8))
     for rows in (0, 1, 7):
-        with pytest.raises(RuntimeError, match=r"expected .* in \[2, 6\]"):
+        with pytest.raises(RuntimeError, match=r'input 0 "input", dimension 0: expected s\d+ in \[2, 6\]'):
             relu.graph(torch.randn(rows, 8))
 
 
@@ -123,6 +123,22 @@ def test_dynamic_sizes_views_and_numbers(tmp_path):
     emitted.check(torch.randn(14, 4), torch.randn(11, 4), 5, graph=compiled)
     with pytest.raises(RuntimeError, match="input 0"):
         emitted.graph(torch.randn(13, 4), torch.randn(10, 4), 3)
+
+
+def test_numbers_out_of_range(tmp_path):
+    class Limited(torch.nn.Module):
+        def forward(self, x, n):
+            torch._check(n <= x.shape[0])
+            return x[:n] * 2, x.new_zeros(n)
+
+    shapes = {"x": {0: Dim("rows", min=2, max=9)}, "n": Dim.DYNAMIC}
+    emitted = Emitted(Limited(), (torch.randn(6, 4), 3), tmp_path, shapes)
+    compiled = torch.compile(emitted.graph, backend="eager", dynamic=True)
+    for graph in (emitted.graph, compiled, torch.fx.Interpreter(emitted.graph).run):
+        emitted.check(torch.randn(6, 4), 6, graph=graph)
+        for n, message in ((-1, 'input 1 "n": expected s'), (7, r"expected n <= x\.size"), (1 << 62, 'input 1 "n": expected s')):
+            with pytest.raises(RuntimeError, match=message):
+                graph(torch.randn(6, 4), n)
 
 
 def test_mutated_inputs(tmp_path):
