@@ -35,6 +35,8 @@ static constexpr size_t fewCandidates = 12;
 /// What a kernel takes at least that there is something to be saved of: a launch takes less.
 static constexpr double leastSeconds = 1e-6;
 static constexpr unsigned mostRounds = 3;
+/// About as long runs of the program are timed.
+static constexpr double replaySeconds = 12;
 /// No round begins after this.
 static constexpr double mostSeconds = 50;
 
@@ -66,6 +68,17 @@ std::vector<OwningOpRef<ModuleOp>> planCandidates(Bundler &bundler, const Target
       planned.push_back(std::move(module));
   }
   return planned;
+}
+
+/// Places in the program, and the entries of a bundle that are launched there.
+using Launches = std::vector<std::pair<unsigned, int64_t>>;
+
+std::vector<int64_t> getSequence(Launches launches) {
+  llvm::sort(launches);
+  std::vector<int64_t> sequence;
+  for (auto [place, entry] : launches)
+    sequence.push_back(entry);
+  return sequence;
 }
 
 kernel::FuncOp getFunc(ModuleOp planned) { return *planned.getOps<kernel::FuncOp>().begin(); }
@@ -105,6 +118,8 @@ public:
     for (unsigned round = 0; round < mostRounds && secondsSince() < mostSeconds; ++round)
       if (llvm::Error error = runRound())
         return error;
+    if (llvm::Error error = replay())
+      return error;
     for (Search &search : searches)
       apply(search);
     return llvm::Error::success();
@@ -221,6 +236,58 @@ private:
     finish(search, getShare(search) >= largeShare);
   }
 
+  /// Runs of the program decide on what kernels alone have promised.
+  llvm::Error replay() {
+    std::vector<OwningOpRef<ModuleOp>> planned;
+    std::vector<Bundler::Entry> entries;
+    Launches launches;
+    bool isOpen = false;
+    for (Search &search : searches) {
+      if (!search.entry.failure.empty())
+        continue;
+      for (unsigned place : search.kernel.places)
+        launches.emplace_back(place, entries.size());
+      Bundler::Entry &entry =
+          entries.emplace_back(Bundler::Entry{&search.kernel, {search.kernel.func}});
+      if (search.entry.isVerified || search.best == search.kernel.func.getScheduleAttr())
+        continue;
+      isOpen = true;
+      planned.push_back(bundler.plan(search.kernel.func, search.best));
+      entry.candidates.push_back(getFunc(*planned.back()));
+    }
+    if (!isOpen)
+      return llvm::Error::success();
+    llvm::Expected<Results> results = measure(entries, getSequence(launches));
+    if (!results)
+      return results.takeError();
+    llvm::StringMap<const KernelResult *> byKey;
+    for (const KernelResult &result : results->kernels)
+      byKey[result.key] = &result;
+    for (Search &search : searches)
+      if (const KernelResult *result = byKey.lookup(search.kernel.key);
+          result && result->candidates.size() > 1)
+        decide(search, *result);
+    return llvm::Error::success();
+  }
+
+  void decide(Search &search, const KernelResult &result) {
+    const Outcome &outcome = result.candidates.back();
+    if (result.best) {
+      search.entry.ratio = outcome.ratio;
+    } else {
+      sayOf(search.kernel.func, "NotTuned", "not run with " + outcome.schedule,
+            !outcome.failure.empty() ? outcome.failure
+                                     : llvm::formatv("in runs of the model it takes {0:f2} of the "
+                                                     "time, alone {1:f2}",
+                                                     outcome.ratio, search.entry.ratio)
+                                           .str());
+      search.best = search.kernel.func.getScheduleAttr();
+      search.entry.ratio = 1;
+    }
+    search.entry.isVerified = true;
+    finish(search);
+  }
+
   /// Keeps what is known so far, which is all if the search does not go on.
   void finish(Search &search, bool goesOn = false) {
     search.isActive = goesOn;
@@ -246,7 +313,8 @@ private:
   }
 
   /// Has aot-tune time candidates.
-  llvm::Expected<Results> measure(ArrayRef<Bundler::Entry> entries) {
+  llvm::Expected<Results> measure(ArrayRef<Bundler::Entry> entries,
+                                  ArrayRef<int64_t> sequence = {}) {
     auto createFile = [](StringRef suffix, SmallString<128> &path) -> llvm::Error {
       if (std::error_code error = llvm::sys::fs::createTemporaryFile("kiln-tune", suffix, path))
         return llvm::createStringError(error, "cannot create a temporary file: " + error.message());
@@ -259,9 +327,10 @@ private:
             llvm::joinErrors(createFile("results", output), createFile("txt", messages))))
       return error;
     llvm::FileRemover removeBundle(bundle), removeOutput(output), removeMessages(messages);
-    if (llvm::Error error = bundler.write(entries, bundle))
+    if (llvm::Error error = bundler.write(entries, bundle, sequence))
       return error;
-    StringRef arguments[] = {options.tuner, bundle, "-o", output, "--quiet", "--seconds=1"};
+    std::string seconds = llvm::formatv("--seconds={0}", sequence.empty() ? 1 : replaySeconds);
+    StringRef arguments[] = {options.tuner, bundle, "-o", output, "--quiet", seconds};
     std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(messages)};
     std::string problem;
     int status = llvm::sys::ExecuteAndWait(options.tuner, arguments, std::nullopt, redirects,
@@ -367,22 +436,25 @@ llvm::Error tuning::writeBundle(ModuleOp module, const Target &target, StringRef
   std::vector<std::vector<OwningOpRef<ModuleOp>>> planned;
   std::vector<Bundler::Entry> entries;
   std::vector<TunedKernel> kernels = findKernels(module, target, compiler, options);
+  Launches launches;
+  bool isOpen = false;
   for (TunedKernel &kernel : kernels) {
     llvm::SmallDenseSet<Attribute> tried = {kernel.func.getScheduleAttr()};
     auto candidates = planCandidates(bundler, target, kernel.func, options.candidates, tried);
-    if (candidates.empty())
-      continue;
+    isOpen |= !candidates.empty();
+    for (unsigned place : kernel.places)
+      launches.emplace_back(place, entries.size());
     Bundler::Entry &entry = entries.emplace_back(Bundler::Entry{&kernel, {kernel.func}});
     for (OwningOpRef<ModuleOp> &candidate : candidates)
       entry.candidates.push_back(getFunc(*candidate));
     planned.push_back(std::move(candidates));
   }
-  if (entries.empty())
+  if (!isOpen)
     return llvm::createStringError("--autotune: the program has no kernels to tune");
   OutputFile file;
   if (llvm::Error error = file.create(path))
     return error;
-  if (llvm::Error error = bundler.write(entries, file.getTemporaryPath()))
+  if (llvm::Error error = bundler.write(entries, file.getTemporaryPath(), getSequence(launches)))
     return error;
   return file.keep();
 }

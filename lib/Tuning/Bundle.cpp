@@ -161,10 +161,19 @@ static bool mapHeader(json::ObjectMapper &map, File &file, Path path, StringRef 
          map.map("threads", file.threads) && map.map("kernels", file.kernels);
 }
 
+static bool checkSequence(const Manifest &manifest, Path path) {
+  auto count = static_cast<int64_t>(manifest.kernels.size());
+  if (all_of(manifest.sequence, [&](int64_t kernel) { return kernel >= 0 && kernel < count; }))
+    return true;
+  path.field("sequence").report("there is no such kernel");
+  return false;
+}
+
 static bool fromJSON(const json::Value &value, Manifest &manifest, Path path) {
   json::ObjectMapper map(value, path);
   return mapHeader(map, manifest, path, manifestFormat) &&
-         map.map("weight_bytes", manifest.weightBytes);
+         map.map("weight_bytes", manifest.weightBytes) &&
+         map.mapOptional("sequence", manifest.sequence) && checkSequence(manifest, path);
 }
 
 static bool fromJSON(const json::Value &value, Results &results, Path path) {
@@ -215,7 +224,8 @@ Error kiln::tuning::appendManifest(StringRef path, const Manifest &manifest) {
                                                        {"target", manifest.target},
                                                        {"threads", manifest.threads},
                                                        {"weight_bytes", manifest.weightBytes},
-                                                       {"kernels", manifest.kernels}});
+                                                       {"kernels", manifest.kernels},
+                                                       {"sequence", manifest.sequence}});
   Expected<std::unique_ptr<MemoryBuffer>> library = readFile(path);
   if (!library)
     return library.takeError();

@@ -100,10 +100,12 @@ OwningOpRef<ModuleOp> Bundler::makeProgram(ArrayRef<Entry> entries, Manifest &ma
   return made;
 }
 
-llvm::Error Bundler::write(ArrayRef<Entry> entries, StringRef path) {
+llvm::Error Bundler::write(ArrayRef<Entry> entries, StringRef path, std::vector<int64_t> sequence) {
   MLIRContext *context = module.getContext();
-  Manifest manifest{compiler, describeTarget(target), options.threads, getWeightBytes(module), {}};
+  Manifest manifest{compiler, describeTarget(target), options.threads, getWeightBytes(module), {},
+                    {}};
   OwningOpRef<ModuleOp> made = makeProgram(entries, manifest);
+  manifest.sequence = std::move(sequence);
   std::string message;
   ScopedDiagnosticHandler handler(context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())

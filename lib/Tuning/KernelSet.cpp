@@ -62,18 +62,21 @@ public:
   }
 
   std::vector<TunedKernel> find() {
-    llvm::MapVector<Operation *, std::pair<wrapper::LaunchOp, unsigned>> launches;
+    llvm::MapVector<Operation *, std::pair<wrapper::LaunchOp, SmallVector<unsigned>>> launches;
+    unsigned place = 0;
     module.walk([&](wrapper::LaunchOp launch) {
       Operation *kernel =
           SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(launch, launch.getKernelAttr());
-      auto &[first, count] = launches[kernel];
-      first = count++ ? first : launch;
+      auto &[first, places] = launches[kernel];
+      first = places.empty() ? launch : first;
+      places.push_back(place++);
     });
     std::vector<TunedKernel> kernels;
     for (auto &[kernel, launch] : launches) {
       TunedKernel &found = kernels.emplace_back();
       found.func = cast<kernel::FuncOp>(kernel);
-      found.launches = launch.second;
+      found.launches = launch.second.size();
+      found.places = launch.second;
       if (!findSizes(found) || !findBuffers(found, launch.first))
         kernels.pop_back();
       else

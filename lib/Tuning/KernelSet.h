@@ -14,6 +14,8 @@ struct TunedKernel {
   kernel::FuncOp func;
   /// In a run, as far as the program says.
   unsigned launches = 0;
+  /// The places of the launches among all those of the program.
+  llvm::SmallVector<unsigned> places;
   llvm::StringMap<int64_t> symbols;
   std::vector<Buffer> buffers;
   std::string key;
@@ -47,7 +49,9 @@ public:
     const TunedKernel *kernel;
     llvm::SmallVector<kernel::FuncOp> candidates;
   };
-  llvm::Error write(llvm::ArrayRef<Entry> entries, llvm::StringRef path);
+  /// With a sequence, for runs of the program: `entries` that it launches, by their places.
+  llvm::Error write(llvm::ArrayRef<Entry> entries, llvm::StringRef path,
+                    std::vector<int64_t> sequence = {});
 
 private:
   mlir::OwningOpRef<mlir::ModuleOp> makeProgram(llvm::ArrayRef<Entry> entries, Manifest &manifest);

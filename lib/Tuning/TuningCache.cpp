@@ -38,8 +38,8 @@ namespace kiln::tuning {
 static bool fromJSON(const json::Value &value, TuningEntry &entry, json::Path path) {
   json::ObjectMapper map(value, path);
   return map && map.map("seconds", entry.seconds) && map.map("tuned", entry.isTuned) &&
-         map.map("schedule", entry.schedule) && map.map("ratio", entry.ratio) &&
-         map.map("failure", entry.failure);
+         map.map("verified", entry.isVerified) && map.map("schedule", entry.schedule) &&
+         map.map("ratio", entry.ratio) && map.map("failure", entry.failure);
 }
 } // namespace kiln::tuning
 
@@ -71,6 +71,7 @@ void TuningCache::store(StringRef key, const TuningEntry &entry) {
   raw_string_ostream(text) << formatv("{0:2}",
                                       json::Value(json::Object{{"seconds", entry.seconds},
                                                                {"tuned", entry.isTuned},
+                                                               {"verified", entry.isVerified},
                                                                {"schedule", entry.schedule},
                                                                {"ratio", entry.ratio},
                                                                {"failure", entry.failure}}))

@@ -15,6 +15,8 @@ struct TuningEntry {
   double seconds = 0;
   /// Candidates have been tried.
   bool isTuned = false;
+  /// Runs of a program have shown that the schedule is faster there.
+  bool isVerified = false;
   /// The fastest one; empty: the planner's.
   std::string schedule;
   /// Its time as a part of the planner's.

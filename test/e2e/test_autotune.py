@@ -107,7 +107,7 @@ def test_schedules_of_the_cache_are_taken(tune, cache):
     (schedule,) = re.findall(r"#cpu\.contract<[^>]*>", text)
     other = re.sub(r"(, unroll = \d+)?>$", ", unroll = 3>", schedule)
     for path in cache.iterdir():
-        path.write_text(seal(json.dumps(unseal(path) | {"schedule": other, "ratio": 0.5, "tuned": True})))
+        path.write_text(seal(json.dumps(unseal(path) | {"schedule": other, "ratio": 0.5, "tuned": True, "verified": True})))
     process, output = tune("--emit=wrapper", "--autotune", "--remarks", "--remarks-filter=autotune", name="model.mlir")
     assert process.returncode == 0 and other in output.read_text()
     lines = process.stderr.splitlines()
@@ -246,6 +246,8 @@ static void work(long microseconds) {
   while ((to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000 < microseconds);
 }
 
+static int isTurned;
+
 int32_t kiln_model_create(const kiln_options *options, kiln_model **model) { (void)options; *model = (kiln_model *)&kiln_model_create; return 0; }
 const char *kiln_last_error(void) { return "it says no"; }
 int32_t kiln_steps_find(const char *name) { return name[0] - 'a'; }
@@ -263,6 +265,8 @@ int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *t
   case 'h': work(4000); break;                                /* slower */
   case 'i': abort();                                          /* the first, of another kernel */
   case 'j': work(1990); break;                                /* faster by nothing that counts */
+  case 'l': work(isTurned ? 4000 : 400); isTurned = 0; break; /* faster, but for what another kernel leaves */
+  case 'm': work(500); isTurned = 1; break;                   /* that one */
   case 'k': work(1800); usleep(3000); break;                  /* faster, and others have the CPU meanwhile */
   }
   for (int i = 0; i < 16; ++i)
@@ -272,12 +276,13 @@ int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *t
 """
 
 
-def make_bundle(folder, kernels):
+def make_bundle(folder, kernels, sequence=()):
     (folder / "fake.c").write_text(LIBRARY)
     subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", folder / "fake.so", folder / "fake.c"], check=True)
     buffers = [{"code": 2, "bits": 32, "sizes": [16], "result": result, "constant": not result} for result in (False, True)]
     manifest = {
         "format": "kiln tuning bundle 1", "compiler": "kiln", "target": "cpu", "threads": 1, "weight_bytes": 1 << 20,
+        "sequence": sequence,
         "kernels": [
             {
                 "name": name, "key": name, "buffers": buffers,
@@ -301,6 +306,19 @@ def test_gains_beyond_noise(tmp_path):
     same, own = unseal(tmp_path / "fake.tune.results")["kernels"]
     assert same["best"] == 0 and same["candidates"][1]["ratio"] > 0.98
     assert own["best"] == 1 and 0.85 < own["candidates"][1]["ratio"] < 0.95
+
+
+def test_runs_of_the_model_decide(tmp_path):
+    """A schedule that is fastest alone, and slow where the kernel in front leaves the machine as it does, is not taken."""
+    bundle = make_bundle(tmp_path, {"slow there": "alh", "in front": "m", "fast": "ab"}, sequence=[2, 1, 0, 2])
+    process = run_tool("aot-tune", bundle, "--seconds=0.3")
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    slow, front, fast = unseal(tmp_path / "fake.tune.results")["kernels"]
+    assert (slow["best"], front["best"], fast["best"]) == (0, 0, 1)
+    assert slow["candidates"][1]["ratio"] > 1.5 and fast["candidates"][1]["ratio"] < 0.5
+    assert 1.9e-3 < fast["seconds"] < 3e-3  # of a launch
+    refused = run_tool("aot-tune", make_bundle(tmp_path, {"one": "ab"}, sequence=[1]))
+    assert refused.returncode == 1 and "there is no such kernel" in refused.stderr and refused.stderr.count("\n") == 1
 
 
 def test_crashes_cost_the_candidate(tmp_path):

@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A sample takes at least this, since the clock and a call cost something.
 static constexpr double sampleSeconds = 2e-4;
-static constexpr uint64_t mostMemory = uint64_t(8) << 30, mostRotated = uint64_t(192) << 20;
+static constexpr uint64_t mostRotated = uint64_t(192) << 20;
 
 namespace {
 /// The same numbers each time: data and turns that a measurement can be repeated with.
@@ -60,7 +60,7 @@ static double median(std::vector<double> values) {
 }
 
 Expected<std::unique_ptr<Bench>> Bench::create(const tuning::Kernel &kernel, const Library &library,
-                                               int64_t weightBytes) {
+                                               int64_t weightBytes, uint64_t mostCopies) {
   std::unique_ptr<Bench> bench(new Bench(kernel, library));
   for (const tuning::Candidate &candidate : kernel.candidates) {
     Expected<int32_t> step = library.find(candidate.step);
@@ -68,13 +68,13 @@ Expected<std::unique_ptr<Bench>> Bench::create(const tuning::Kernel &kernel, con
       return step.takeError();
     bench->steps.push_back(*step);
   }
-  if (Error error = bench->allocate(weightBytes))
+  if (Error error = bench->allocate(weightBytes, mostCopies))
     return error;
   bench->fillOperands(0);
   return bench;
 }
 
-Error Bench::allocate(int64_t weightBytes) {
+Error Bench::allocate(int64_t weightBytes, uint64_t mostCopies) {
   uint64_t all = 0, weights = 0;
   for (const tuning::Buffer &buffer : kernel.buffers) {
     all += *buffer.getBytes();
@@ -83,7 +83,7 @@ Error Bench::allocate(int64_t weightBytes) {
   }
   uint64_t rotated = std::min<uint64_t>(std::max<int64_t>(weightBytes, 0), mostRotated);
   // Rounded up: all of the model's other weights are read between two runs.
-  uint64_t copies = weights ? std::clamp<uint64_t>(divideCeil(rotated, weights), 1, 4096) : 1;
+  uint64_t copies = weights ? std::clamp<uint64_t>(divideCeil(rotated, weights), 1, mostCopies) : 1;
   if (all + (copies - 1) * weights > mostMemory)
     return createStringError("it needs more than 8 GiB of memory");
   sets.resize(copies);

@@ -8,6 +8,9 @@
 
 namespace kiln::tune {
 
+/// The most memory that kernels may need at the same time.
+constexpr uint64_t mostMemory = uint64_t(8) << 30;
+
 /// What candidates take, as parts of what the first one takes.
 struct Timing {
   double seconds = 0; // of the first one
@@ -17,9 +20,11 @@ struct Timing {
 
 class Bench {
 public:
-  /// Allocates and fills the kernel's buffers. `weightBytes` are those of the whole model.
+  /// Allocates and fills the kernel's buffers, with no more than so many copies of the weights.
+  /// `weightBytes` are those of the whole model.
   static llvm::Expected<std::unique_ptr<Bench>> create(const tuning::Kernel &kernel,
-                                                       const Library &library, int64_t weightBytes);
+                                                       const Library &library, int64_t weightBytes,
+                                                       uint64_t mostCopies = 4096);
 
   /// Runs a candidate for the first time; an error is why it cannot be used. The first candidate's
   /// results are what the others' must be.
@@ -29,6 +34,9 @@ public:
   /// take.
   Timing time(llvm::ArrayRef<size_t> candidates, double seconds);
 
+  /// Seconds of a run, the mean of several.
+  double sample(size_t candidate, unsigned count);
+
 private:
   struct Free {
     void operator()(void *memory) const { free(memory); }
@@ -37,14 +45,12 @@ private:
 
   explicit Bench(const tuning::Kernel &kernel, const Library &library)
       : kernel(kernel), library(library) {}
-  llvm::Error allocate(int64_t weightBytes);
+  llvm::Error allocate(int64_t weightBytes, uint64_t mostCopies);
   void fillOperands(int64_t integer);
   void poisonResults();
   llvm::Error run(size_t candidate);
   /// Seconds from some time on.
   double now() const;
-  /// Seconds of a run, the mean of several.
-  double sample(size_t candidate, unsigned count);
   /// What the kernel wrote differs from what the first candidate did.
   bool differs() const;
 

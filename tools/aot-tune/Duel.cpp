@@ -28,6 +28,8 @@ bool Duel::isWon() const {
 bool Duel::isLost() const { return ratios.size() >= leastRounds && getDeviations() <= -farAway; }
 
 double Duel::getRatio() const {
+  if (ratios.empty())
+    return 1;
   std::vector<double> sorted = ratios;
   auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());

@@ -23,6 +23,7 @@ public:
   /// The challenger's time as a part of the first one's: by the median of the rounds, or by the
   /// least times if they are closer to each other, since noise seldom makes both small.
   double getRatio() const;
+  double getLeastBefore() const { return leastBefore; }
 
 private:
   /// Standard deviations of the number of yeses from half of the rounds.

@@ -3,9 +3,10 @@
 // A child goes through the kernels from some candidate on, and writes what it does to a pipe, before
 // it does it: so whatever ends the child, the parent knows what did. A child that crashes in a
 // candidate's first run, or is killed since that takes too long, has a successor that leaves the
-// candidate out.
+// candidate out. The last child times runs of the model.
 #include "Worker.h"
 #include "Bench.h"
+#include "Replay.h"
 #include <csignal>
 #include <cstring>
 #include <poll.h>
@@ -85,6 +86,14 @@ public:
     while (next < results.size())
       if (Error error = runChild())
         return error;
+    isReplay =
+        any_of(results, [](const tuning::KernelResult &result) { return result.best != 0; }) &&
+        !manifest.sequence.empty();
+    if (isReplay) {
+      next = 0;
+      if (Error error = runChild())
+        return error;
+    }
     return std::move(results);
   }
 
@@ -114,6 +123,9 @@ private:
     }
     if (!broken.empty())
       return createStringError(broken);
+    if (next < results.size() && isReplay)
+      return createStringError("in a run of the model " +
+                               (inTime ? describe(status) : "it takes too long"));
     if (next < results.size())
       blame(inTime ? describe(status) : "it takes too long");
     if (!isLoaded)
@@ -233,9 +245,25 @@ private:
     if (!library)
       return reporter.send(Event::Broken, 0, 0, 0, toString(library.takeError()));
     reporter.send(Event::Loaded);
+    if (isReplay)
+      return replay(*library, reporter);
     for (size_t k = next; k < results.size(); ++k) {
       if (Error error = measureKernel(k, *library, reporter))
         reporter.send(Event::Refused, k, 0, 0, toString(std::move(error)));
+      reporter.send(Event::Done, k);
+    }
+  }
+
+  void replay(const Library &library, const Reporter &reporter) {
+    Replay replay(manifest, library, results);
+    replay.run(options.kernelSeconds);
+    for (auto [k, result] : enumerate(results)) {
+      auto best = static_cast<size_t>(result.best);
+      if (best) {
+        reporter.send(Event::Ratio, k, best, replay.getRatio(k));
+        reporter.send(Event::Seconds, k, 0, replay.getSeconds(k));
+        reporter.send(Event::Best, k, replay.isWon(k) ? best : 0);
+      }
       reporter.send(Event::Done, k);
     }
   }
@@ -259,6 +287,10 @@ private:
         usable.push_back(i);
     }
     reporter.send(Event::Time, k);
+    if (!manifest.sequence.empty() && kernel.candidates.size() <= 2) {
+      reporter.send(Event::Best, k, usable.back());
+      return Error::success();
+    }
     Timing timing = (*bench)->time(usable, options.kernelSeconds);
     for (size_t i : usable)
       reporter.send(Event::Ratio, k, i, timing.ratios[i]);
@@ -273,7 +305,7 @@ private:
   std::vector<tuning::KernelResult> results;
   size_t next = 0; // the first kernel that is not done
   std::optional<int32_t> trying;
-  bool isLoaded = false;
+  bool isLoaded = false, isReplay = false;
   std::string broken;
 };
 

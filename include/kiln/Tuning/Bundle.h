@@ -50,6 +50,9 @@ struct Manifest {
   /// Bytes of weights that a run of the model reads: what is in no cache when a kernel begins.
   int64_t weightBytes = 0;
   std::vector<Kernel> kernels;
+  /// Kernels in the order of a run. If there are any, runs with the first candidates and with the
+  /// fastest ones are timed, too; kernels of two candidates in nothing but runs.
+  std::vector<int64_t> sequence;
 };
 
 /// What became of a candidate.
