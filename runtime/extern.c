@@ -12,10 +12,13 @@
 
 /* The package that has to be installed for a library. */
 static const char *hint(const char *library) {
-  return strcmp(library, "torch") == 0
-             ? "libkiln_torch.so is part of Kiln and needs PyTorch, with which it was built "
-               "(pip install torch); KILN_TORCH_LIBRARY says where it is"
-             : "set the environment variable to its path";
+  if (strcmp(library, "torch") == 0)
+    return "libkiln_torch.so is part of Kiln and needs PyTorch, with which it was built "
+           "(pip install torch); KILN_TORCH_LIBRARY says where it is";
+  if (strcmp(library, "onednn") == 0)
+    return "libkiln_onednn.so is part of Kiln and needs oneDNN, with which it was built "
+           "(libdnnl2 or pip install onednn); KILN_ONEDNN_LIBRARY says where it is";
+  return "set the environment variable to its path";
 }
 
 /* Tries one place; on failure the reason is added to `tried`. */

@@ -1,6 +1,7 @@
 // External code generators: the registry, the list of a compilation, and the cache of symbols.
 #include "kiln/Extern/ExternGenerator.h"
 #include "C/CGenerator.h"
+#include "OneDNN/OneDNNGenerator.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SHA1.h"
@@ -34,6 +35,7 @@ const ExternRegistration *externs::lookupExternGenerator(StringRef spec) {
 void externs::registerExternGenerators() {
   [[maybe_unused]] static bool done = [] {
     registerCGenerator();
+    registerOneDNNGenerator();
     return true;
   }();
 }

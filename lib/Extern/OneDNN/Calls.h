@@ -9,6 +9,13 @@
 
 namespace kiln::externs::onednn {
 
+/// What the user asks for.
+struct Settings {
+  /// No value is NaN or infinite. oneDNN has other results for these in relu (0 for NaN), gelu with
+  /// erf (NaN for infinity) and maxima of windows (NaN is skipped).
+  bool finite = false;
+};
+
 /// What is done to each element of a result before it is written.
 struct PostOp {
   llvm::StringRef name; // "relu", "gelu_erf", "gelu_tanh" or "add"
@@ -25,12 +32,12 @@ struct Call {
 };
 
 /// The subgraph that ends with `root`.
-using Describe = mlir::FailureOr<Call> (*)(mlir::Operation *root);
-mlir::FailureOr<Call> describeMatmul(mlir::Operation *root);
-mlir::FailureOr<Call> describeConvolution(mlir::Operation *root);
-mlir::FailureOr<Call> describePooling(mlir::Operation *root);
-mlir::FailureOr<Call> describeLayerNorm(mlir::Operation *root);
-mlir::FailureOr<Call> describeBatchNorm(mlir::Operation *root);
+using Describe = mlir::FailureOr<Call> (*)(mlir::Operation *root, const Settings &settings);
+mlir::FailureOr<Call> describeMatmul(mlir::Operation *root, const Settings &settings);
+mlir::FailureOr<Call> describeConvolution(mlir::Operation *root, const Settings &settings);
+mlir::FailureOr<Call> describePooling(mlir::Operation *root, const Settings &settings);
+mlir::FailureOr<Call> describeLayerNorm(mlir::Operation *root, const Settings &settings);
+mlir::FailureOr<Call> describeBatchNorm(mlir::Operation *root, const Settings &settings);
 
 //===-- What they have in common --------------------------------------------------------------===//
 
@@ -51,7 +58,7 @@ struct Chain {
   llvm::SmallVector<PostOp> postOps;        // the first one first
   llvm::SmallVector<mlir::Operation *> ops; // without the base
 };
-mlir::FailureOr<Chain> followPostOps(mlir::Operation *root,
+mlir::FailureOr<Chain> followPostOps(mlir::Operation *root, const Settings &settings,
                                      llvm::function_ref<bool(mlir::Operation *)> isBase);
 /// As arguments of the call: a list of names, and then the operands.
 void addPostOps(const Chain &chain, Call &call);

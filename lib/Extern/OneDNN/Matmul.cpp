@@ -71,9 +71,9 @@ static bool isSupported(Operation *op, const Product &product) {
          llvm::equal(ArrayRef(source).drop_back(2), ArrayRef(weights).drop_back(2));
 }
 
-FailureOr<Call> onednn::describeMatmul(Operation *root) {
+FailureOr<Call> onednn::describeMatmul(Operation *root, const Settings &settings) {
   auto isBase = [](Operation *op) { return getProduct(op).has_value(); };
-  FailureOr<Chain> chain = followPostOps(root, isBase);
+  FailureOr<Chain> chain = followPostOps(root, settings, isBase);
   if (failed(chain))
     return failure();
   Product product = *getProduct(chain->base);

@@ -16,7 +16,7 @@ static Attribute getEpsilon(const torch::CallArgs &args) {
   return Builder(args.op()->getContext()).getF64FloatAttr(args.number("eps"));
 }
 
-FailureOr<Call> onednn::describeLayerNorm(Operation *root) {
+FailureOr<Call> onednn::describeLayerNorm(Operation *root, const Settings &) {
   torch::CallOp norm = getCall(root, {"aten.layer_norm.default", "aten.native_layer_norm.default"});
   if (!norm || !hasOneResult(norm))
     return failure();
@@ -48,8 +48,8 @@ static torch::CallOp getBatchNorm(Operation *op) {
   return isFloat(args.tensor(0), 3, 5) && !isTraining ? norm : torch::CallOp();
 }
 
-FailureOr<Call> onednn::describeBatchNorm(Operation *root) {
-  torch::CallOp relu = getCall(root, {"aten.relu.default"});
+FailureOr<Call> onednn::describeBatchNorm(Operation *root, const Settings &settings) {
+  torch::CallOp relu = settings.finite ? getCall(root, {"aten.relu.default"}) : torch::CallOp();
   Value normalized = relu ? torch::CallArgs(relu).tensor(0) : Value();
   if (relu && (!normalized || !normalized.hasOneUse()))
     return failure();

@@ -3,6 +3,7 @@
 #include "Calls.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Pass/PassOptions.h"
+#include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -17,6 +18,8 @@ struct Options : PassPipelineOptions<Options> {
   Option<bool> elsewhere{*this, "elsewhere",
                          llvm::cl::desc("the library is on the machine that runs the model"),
                          llvm::cl::init(false)};
+  Option<bool> finite{*this, "finite", llvm::cl::desc("no value is NaN or infinite"),
+                      llvm::cl::init(false)};
 };
 
 struct Kind {
@@ -30,26 +33,49 @@ constexpr Kind kinds[] = {{"matmul", describeMatmul},
                           {"pooling", describePooling}};
 
 /// $KILN_ONEDNN_LIBRARY, or the folder lib beside that of this program.
-bool hasLibrary() {
+std::string getLibraryPath() {
   if (const char *given = getenv("KILN_ONEDNN_LIBRARY"); given && *given)
-    return llvm::sys::fs::exists(given);
+    return given;
   static int anchor;
   SmallString<256> path(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
   llvm::sys::path::remove_filename(path);
   llvm::sys::path::append(path, "..", "lib", "libkiln_onednn.so");
-  return llvm::sys::fs::exists(path);
+  return path.str().str();
+}
+
+/// The library can be loaded, and so can the oneDNN that it was built with.
+llvm::Error checkLibrary() {
+  std::string path = getLibraryPath();
+  constexpr StringLiteral advice =
+      "; install oneDNN (Debian's libdnnl-dev, or pip install onednn onednn-devel) and build Kiln "
+      "again, or set KILN_ONEDNN_LIBRARY to the library's path; onednn{elsewhere=true} compiles "
+      "for "
+      "a machine that has it";
+  if (!llvm::sys::fs::exists(path))
+    return llvm::createStringError("there is no libkiln_onednn.so" + advice);
+  std::string reason;
+  auto library = llvm::sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &reason);
+  if (!library.isValid())
+    return llvm::createStringError("cannot load libkiln_onednn.so: " + reason + advice);
+  auto check = reinterpret_cast<int32_t (*)(char *, size_t)>(
+      library.getAddressOfSymbol("kiln_check_onednn"));
+  char message[256] = "libkiln_onednn.so is of another version of Kiln";
+  if (!check || check(message, sizeof message))
+    return llvm::createStringError(message);
+  return llvm::Error::success();
 }
 
 class OneDNNGenerator : public ExternGenerator {
 public:
-  OneDNNGenerator() {
+  explicit OneDNNGenerator(Settings given) : settings(given) {
     for (const Kind &kind : kinds)
-      patterns.push_back({kind.pattern.str(), [&kind](Operation *root) -> FailureOr<ExternMatch> {
-                            FailureOr<Call> call = kind.describe(root);
-                            if (failed(call))
-                              return failure();
-                            return ExternMatch{call->ops, {call->result}};
-                          }});
+      patterns.push_back(
+          {kind.pattern.str(), [&kind, given](Operation *root) -> FailureOr<ExternMatch> {
+             FailureOr<Call> call = kind.describe(root, given);
+             if (failed(call))
+               return failure();
+             return ExternMatch{call->ops, {call->result}};
+           }});
   }
 
   static llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *) {
@@ -58,13 +84,10 @@ public:
     llvm::raw_string_ostream stream(message);
     if (failed(options.parseFromString(text, stream)))
       return llvm::createStringError(StringRef(message).trim());
-    if (!options.elsewhere && !hasLibrary())
-      return llvm::createStringError(
-          "there is no libkiln_onednn.so: pip install onednn onednn-devel, and build Kiln again, "
-          "or "
-          "set KILN_ONEDNN_LIBRARY to its path; onednn{elsewhere=true} compiles for a machine that "
-          "has it");
-    return std::make_unique<OneDNNGenerator>();
+    if (!options.elsewhere)
+      if (llvm::Error error = checkLibrary())
+        return std::move(error);
+    return std::make_unique<OneDNNGenerator>(Settings{options.finite});
   }
 
   StringRef getName() const override { return "onednn"; }
@@ -79,7 +102,7 @@ public:
       Operation *end = function.getBody().front().getTerminator();
       FailureOr<Call> call = failure();
       if (kind != std::end(kinds))
-        call = kind->describe(end->getOperand(0).getDefiningOp());
+        call = kind->describe(end->getOperand(0).getDefiningOp(), settings);
       if (succeeded(call))
         function->setAttr(codeAttrName, makeCode(*call));
     }
@@ -104,6 +127,7 @@ private:
                                        DenseI64ArrayAttr());
   }
 
+  Settings settings;
   std::vector<ExternPattern> patterns;
 };
 

@@ -31,15 +31,18 @@ std::optional<SmallVector<int64_t>> onednn::getIntegers(const torch::CallArgs &a
 }
 
 /// The post-op that `call` is, of its operand `*of`.
-static std::optional<PostOp> getPostOp(torch::CallOp call, Value *of) {
+static std::optional<PostOp> getPostOp(torch::CallOp call, const Settings &settings, Value *of) {
   torch::CallArgs args(call);
   if (!args.schema() || !args.isTensor(0))
     return std::nullopt;
   *of = args.tensor(0);
-  if (call.getTarget() == "aten.relu.default")
+  if (call.getTarget() == "aten.relu.default" && settings.finite)
     return PostOp{"relu", {}};
-  if (call.getTarget() == "aten.gelu.default")
-    return PostOp{args.string("approximate") == "tanh" ? "gelu_tanh" : "gelu_erf", {}};
+  if (call.getTarget() == "aten.gelu.default") {
+    bool isTanh = args.string("approximate") == "tanh";
+    if (isTanh || settings.finite)
+      return PostOp{isTanh ? "gelu_tanh" : "gelu_erf", {}};
+  }
   if (call.getTarget() != "aten.add.Tensor" || !args.isTensor(1))
     return std::nullopt;
   std::optional<double> alpha = args.optNumber("alpha");
@@ -52,13 +55,13 @@ static std::optional<PostOp> getPostOp(torch::CallOp call, Value *of) {
 static constexpr unsigned maxPostOps = 32;
 
 /// The chain up to `op`. Each value on the way is used once, so that nothing else needs it.
-static FailureOr<Chain> follow(Operation *op, llvm::function_ref<bool(Operation *)> isBase,
-                               unsigned left) {
+static FailureOr<Chain> follow(Operation *op, const Settings &settings,
+                               llvm::function_ref<bool(Operation *)> isBase, unsigned left) {
   if (op && isBase(op))
     return Chain{op, {}, {}};
   auto call = dyn_cast_or_null<torch::CallOp>(op);
   Value of;
-  std::optional<PostOp> post = call && left ? getPostOp(call, &of) : std::nullopt;
+  std::optional<PostOp> post = call && left ? getPostOp(call, settings, &of) : std::nullopt;
   if (!post || call->getNumResults() != 1)
     return failure();
   // Sizes stay: nothing is broadcast.
@@ -66,7 +69,7 @@ static FailureOr<Chain> follow(Operation *op, llvm::function_ref<bool(Operation 
   if (!isSame(of) || (post->operand && !isSame(post->operand)))
     return failure();
   auto continueWith = [&](Value value) {
-    return value.hasOneUse() ? follow(value.getDefiningOp(), isBase, left - 1)
+    return value.hasOneUse() ? follow(value.getDefiningOp(), settings, isBase, left - 1)
                              : FailureOr<Chain>(failure());
   };
   FailureOr<Chain> chain = continueWith(of);
@@ -82,9 +85,9 @@ static FailureOr<Chain> follow(Operation *op, llvm::function_ref<bool(Operation 
   return chain;
 }
 
-FailureOr<Chain> onednn::followPostOps(Operation *root,
+FailureOr<Chain> onednn::followPostOps(Operation *root, const Settings &settings,
                                        llvm::function_ref<bool(Operation *)> isBase) {
-  return follow(root, isBase, maxPostOps);
+  return follow(root, settings, isBase, maxPostOps);
 }
 
 void onednn::addPostOps(const Chain &chain, Call &call) {

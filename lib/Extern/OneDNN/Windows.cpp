@@ -28,9 +28,9 @@ static torch::CallOp getConvolution(Operation *op) {
   return type.hasStaticShape() && type.getNumElements() ? call : torch::CallOp();
 }
 
-FailureOr<Call> onednn::describeConvolution(Operation *root) {
+FailureOr<Call> onednn::describeConvolution(Operation *root, const Settings &settings) {
   FailureOr<Chain> chain =
-      followPostOps(root, [](Operation *op) { return getConvolution(op) != nullptr; });
+      followPostOps(root, settings, [](Operation *op) { return getConvolution(op) != nullptr; });
   if (failed(chain))
     return failure();
   torch::CallArgs args(getConvolution(chain->base));
@@ -54,7 +54,7 @@ FailureOr<Call> onednn::describeConvolution(Operation *root) {
   return call;
 }
 
-FailureOr<Call> onednn::describePooling(Operation *root) {
+FailureOr<Call> onednn::describePooling(Operation *root, const Settings &settings) {
   torch::CallOp pool = getCall(root, {"aten.max_pool2d.default", "aten.avg_pool2d.default",
                                       "aten.max_pool2d_with_indices.default"});
   if (!pool)
@@ -63,6 +63,8 @@ FailureOr<Call> onednn::describePooling(Operation *root) {
   if (!isFloat(args.tensor(0), 4, 4))
     return failure();
   bool isMax = pool.getTarget() != "aten.avg_pool2d.default";
+  if (isMax && !settings.finite)
+    return failure();
   auto kernel = getIntegers(args, "kernel_size", 2), padding = getIntegers(args, "padding", 2),
        stride = getIntegers(args, "stride", 2);
   std::optional<SmallVector<int64_t>> dilation(SmallVector<int64_t>{1, 1});

@@ -1,0 +1,100 @@
+// What calls of oneDNN have in common: arguments, post-ops, and primitives by sizes.
+#include "Primitive.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+using namespace kiln;
+using dnnl::memory;
+
+/// A model with sizes that change with every run keeps no more than these.
+static constexpr size_t maxPrimitives = 64;
+
+const kiln_extern_value &Arguments::take(uint32_t kind) {
+  if (next == end || next->kind != kind)
+    throw std::runtime_error("its arguments are not those of this library's operation");
+  return *next++;
+}
+
+int Arguments::tensor() {
+  if (next != end && next->kind == KILN_EXTERN_NONE)
+    return ++next, -1;
+  return static_cast<int>(take(KILN_EXTERN_TENSOR).value);
+}
+
+double Arguments::number() {
+  int64_t bits = take(KILN_EXTERN_FLOAT).value;
+  double value;
+  static_assert(sizeof value == sizeof bits);
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+memory::dims Arguments::integers() {
+  memory::dims values(list());
+  for (int64_t &value : values)
+    value = take(KILN_EXTERN_INT).value;
+  return values;
+}
+
+PostOps::PostOps(Arguments &arguments) {
+  for (uint32_t left = arguments.list(); left; --left)
+    ops.emplace_back(arguments.text(), -1);
+  for (auto &[name, operand] : ops)
+    if (name == "add")
+      operand = arguments.tensor();
+}
+
+dnnl::primitive_attr PostOps::attach(Primitive &primitive, const std::vector<Shape> &shapes,
+                                     const Shape &to) const {
+  dnnl::primitive_attr attributes;
+  // Several threads may run one primitive: no memory is the library's own.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops list;
+  for (const auto &[name, operand] : ops) {
+    if (name == "relu") {
+      appendElementwise(list, dnnl::algorithm::eltwise_relu);
+    } else if (name == "gelu_erf") {
+      appendElementwise(list, dnnl::algorithm::eltwise_gelu_erf);
+    } else if (name == "gelu_tanh") {
+      appendElementwise(list, dnnl::algorithm::eltwise_gelu_tanh);
+    } else if (name == "add") {
+      memory::desc other = shapes[operand].describe().reshape(to.sizes);
+      primitive.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(list.len()) | DNNL_ARG_SRC_1, operand, other);
+      list.append_binary(dnnl::algorithm::binary_add, other);
+    } else {
+      throw std::runtime_error("no post-op is called " + name);
+    }
+  }
+  attributes.set_post_ops(list);
+  return attributes;
+}
+
+bool Operation::isEmpty(const int64_t *numbers) const {
+  for (uint32_t i = 0; i < countTensors(); ++i) {
+    uint16_t rank = call.tensors[i].rank;
+    if (i >= call.num_operands && std::count(numbers, numbers + rank, 0))
+      return true;
+    numbers += ptrdiff_t(2) * rank;
+  }
+  return false;
+}
+
+std::shared_ptr<const Primitive> Operation::get(const int64_t *numbers) {
+  std::vector<int64_t> key;
+  std::vector<Shape> shapes(countTensors());
+  for (uint32_t i = 0; i < countTensors(); ++i) {
+    const int64_t *sizes = numbers, *strides = numbers + call.tensors[i].rank;
+    numbers = strides + call.tensors[i].rank;
+    shapes[i].sizes.assign(sizes, strides);
+    shapes[i].strides.assign(strides, numbers);
+    key.insert(key.end(), sizes, numbers);
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  if (auto known = primitives.find(key); known != primitives.end())
+    return known->second;
+  auto made = std::make_shared<const Primitive>(make(shapes));
+  if (primitives.size() >= maxPrimitives)
+    primitives.clear(); // runs on other threads hold on to theirs
+  return primitives[key] = made;
+}

@@ -1,0 +1,118 @@
+// Calls that oneDNN runs, and the primitives that they become for the sizes of a run.
+#ifndef KILN_RUNTIME_ONEDNN_PRIMITIVE_H
+#define KILN_RUNTIME_ONEDNN_PRIMITIVE_H
+
+#include "extern.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// A tensor of one run: row-major unless `strides` say otherwise.
+struct Shape {
+  dnnl::memory::dims sizes, strides;
+  dnnl::memory::desc describe() const { return {sizes, dnnl::memory::data_type::f32, strides}; }
+};
+
+/// Reads the arguments of a call in order.
+class Arguments {
+public:
+  explicit Arguments(const kiln_extern_call &call)
+      : next(call.args), end(call.args + call.num_values) {}
+
+  /// The number of an operand; -1: None.
+  int tensor();
+  bool boolean() { return take(KILN_EXTERN_BOOL).value != 0; }
+  double number();
+  std::string text() { return take(KILN_EXTERN_STRING).text; }
+  dnnl::memory::dims integers();
+  /// How many values of a list come next.
+  uint32_t list() { return take(KILN_EXTERN_LIST).count; }
+
+private:
+  const kiln_extern_value &take(uint32_t kind);
+  const kiln_extern_value *next, *end;
+};
+
+/// A primitive with what it is given: operand or result number `tensors[i].second`, operands first,
+/// as argument `tensors[i].first` of oneDNN's, in the form `descriptions[i]`.
+struct Primitive {
+  dnnl::primitive primitive;
+  dnnl::memory::desc scratchpad;
+  std::vector<std::pair<int, int>> tensors;
+  std::vector<dnnl::memory::desc> descriptions;
+
+  void add(int argument, int tensor, const dnnl::memory::desc &description) {
+    tensors.emplace_back(argument, tensor);
+    descriptions.push_back(description);
+  }
+};
+
+/// One call of a model.
+class Operation {
+public:
+  explicit Operation(const kiln_extern_call &call) : call(call) {}
+  virtual ~Operation() = default;
+
+  /// A primitive for these sizes, kept for the next run with them.
+  std::shared_ptr<const Primitive> get(const int64_t *numbers);
+  /// The results have no elements.
+  bool isEmpty(const int64_t *numbers) const;
+  uint32_t countTensors() const { return call.num_operands + call.num_results; }
+
+protected:
+  virtual Primitive make(const std::vector<Shape> &shapes) = 0;
+  int result() const { return static_cast<int>(call.num_operands); }
+
+  const kiln_extern_call &call;
+
+private:
+  std::mutex mutex;
+  std::map<std::vector<int64_t>, std::shared_ptr<const Primitive>> primitives;
+};
+
+/// What is done to a result before it is written: "relu", "gelu_erf", "gelu_tanh", or "add", for
+/// which an operand comes behind the list.
+class PostOps {
+public:
+  explicit PostOps(Arguments &arguments);
+  /// Attributes of a primitive whose result is `to`; operands become arguments of `primitive`.
+  dnnl::primitive_attr attach(Primitive &primitive, const std::vector<Shape> &shapes,
+                              const Shape &to) const;
+
+private:
+  std::vector<std::pair<std::string, int>> ops;
+};
+
+dnnl::engine &getEngine();
+
+/// The description of a primitive. oneDNN 2 describes its operation first.
+template <typename Kind, typename... Args>
+Kind::primitive_desc describe(const dnnl::primitive_attr &attributes, const Args &...args) {
+#if DNNL_VERSION_MAJOR < 3
+  return {typename Kind::desc(args...), attributes, getEngine()};
+#else
+  return {getEngine(), args..., attributes};
+#endif
+}
+
+/// One that works on each element of a result.
+inline void appendElementwise(dnnl::post_ops &list, dnnl::algorithm algorithm) {
+#if DNNL_VERSION_MAJOR < 3
+  list.append_eltwise(1, algorithm, 0, 0);
+#else
+  list.append_eltwise(algorithm, 0, 0);
+#endif
+}
+
+/// Null: this library has no such operation.
+std::unique_ptr<Operation> makeOperation(const kiln_extern_call &call);
+
+} // namespace kiln
+
+#endif // KILN_RUNTIME_ONEDNN_PRIMITIVE_H
