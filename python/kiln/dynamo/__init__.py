@@ -7,6 +7,7 @@ Graphs go through aot_autograd, forward and backward, and each is compiled by ao
 parameters as inputs. docs/torch-compile.md says what works and what the options are.
 """
 
+import functools
 import os
 import tempfile
 import warnings
@@ -23,8 +24,9 @@ from .._model import KilnError
 from . import _cache
 from ._archive import Archive, is_lazy
 from ._composed import expand
-from ._decompositions import make_table
-from ._run import CompiledGraph
+from ._decompositions import lowered, make_table
+from ._partition import describe, partition
+from ._run import CompiledGraph, PartitionedGraph
 from ._split import Split, split
 
 __all__ = ["kiln"]
@@ -81,6 +83,28 @@ def _compile_graph(module: torch.fx.GraphModule, flags: list[str]) -> CompiledGr
         return CompiledGraph(_cache.fetch(key, ".so", build), parts, scalars, numbers, lazy, device or 0)
 
 
+def _compile_parts(module: torch.fx.GraphModule, compile_graph: Callable[[torch.fx.GraphModule], CompiledGraph]) -> Any:
+    """The graph with operators that are not known in eager mode and everything between them compiled; None if there are none."""
+    known = lowered()
+    partitioned = partition(module, known)
+    if partitioned is None:
+        return None
+    parts, outputs = partitioned
+    for text in describe(module, known):
+        warnings.warn(f"stays in eager mode: {text}", stacklevel=2)
+    values = [*module.graph.find_nodes(op="placeholder"), *(node for part in parts for node in part.results)]
+    numbers = {node: number for number, node in enumerate(values)}
+    last = {node: i for i, part in enumerate(parts) for node in (*part.results, *part.inputs)}
+    kept = {value for value in outputs if isinstance(value, torch.fx.Node)}
+    steps = []
+    for i, part in enumerate(parts):
+        graph = compile_graph(part.module) if part.is_compiled else _keep_eager(part.module)
+        dropped = [numbers[node] for node, end in last.items() if end == i and node not in kept]
+        steps.append((graph, [numbers[node] for node in part.inputs], [numbers[node] for node in part.results], dropped))
+    described = [(True, numbers[value]) if isinstance(value, torch.fx.Node) else (False, value) for value in outputs]
+    return PartitionedGraph(steps, described)
+
+
 def kiln(
     module: torch.fx.GraphModule, example_inputs: list[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
 ) -> Callable[..., Any]:
@@ -104,15 +128,25 @@ def kiln(
         expand(graph, table)
         return min_cut_rematerialization_partition(graph, inputs, **settings)
 
-    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> CompiledGraph:
+    def attempt(compile_it: Callable[[torch.fx.GraphModule], Any], graph: torch.fx.GraphModule) -> Any:
         try:
-            expand(graph, table)
-            return _compile_graph(graph, flags)
+            return compile_it(graph)
         except Exception as error:
             if fallback == "none":
                 raise
             warnings.warn(f"a graph stays in eager mode: {error or type(error).__name__}", stacklevel=2)
             return _keep_eager(graph)
+
+    def compile_whole(graph: torch.fx.GraphModule) -> CompiledGraph:
+        return _compile_graph(graph, flags)
+
+    def compile_expanded(graph: torch.fx.GraphModule) -> Any:
+        expand(graph, table)
+        parts = _compile_parts(graph, functools.partial(attempt, compile_whole)) if fallback == "eager" else None
+        return parts or compile_whole(graph)
+
+    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return attempt(compile_expanded, graph)
 
     compile_both = aot_autograd(
         fw_compiler=compile_graph, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True

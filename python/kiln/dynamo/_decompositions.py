@@ -116,7 +116,7 @@ _FILLED: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _lowered() -> set[str]:
+def lowered() -> set[str]:
     """The operators that the compiler has a lowering for; asked once for each compiler."""
 
     def ask(path: str) -> None:
@@ -129,8 +129,8 @@ def _lowered() -> set[str]:
 
 def make_table() -> dict[Any, Callable[..., Any]]:
     """{operator: decomposition}"""
-    lowered = _lowered()
-    table = {op: function for op, function in torch._decomp.decomposition_table.items() if str(op) not in lowered}
+    known = lowered()
+    table = {op: function for op, function in torch._decomp.decomposition_table.items() if str(op) not in known}
     own: dict[Any, Callable[..., Any]] = {
         _aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _flash_attention_backward,
         _aten._trilinear.default: _trilinear,
@@ -138,7 +138,7 @@ def make_table() -> dict[Any, Callable[..., Any]]:
         torch.ops.prims.fma.default: lambda x, y, z: x * y + z,
         _aten._neg_view.default: torch.neg,  # no graph that is compiled writes through a view
     }
-    table.update((op, function) for op, function in own.items() if str(op) not in lowered)
+    table.update((op, function) for op, function in own.items() if str(op) not in known)
     table[_aten.resize_as.default] = _resize_as
     if torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
         table.update(_FILLED)

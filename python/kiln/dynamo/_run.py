@@ -141,3 +141,38 @@ class CompiledGraph(OutputCode):  # type: ignore[misc]
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         """There are no Triton kernels."""
+
+
+class PartitionedGraph(OutputCode):  # type: ignore[misc]
+    """A graph in parts that run one after the other, each on inputs of the graph and on results of parts before it.
+
+    Values have numbers, beginning with the graph's inputs: `steps` are (graph, numbers of its inputs, those of its results, those
+    of values that no later part needs), and `outputs` are (True, number) or (False, constant)."""
+
+    def __init__(self, steps: Sequence[tuple[CompiledGraph, list[int], list[int], list[int]]], outputs: list[tuple[bool, Any]]) -> None:
+        super().__init__()
+        self._boxed_call = True
+        self.steps, self.outputs = list(steps), outputs
+        self.count = 1 + max((number for step in steps for numbers in step[1:3] for number in numbers), default=0)
+
+    def __call__(self, inputs: list[Any]) -> Any:
+        values = inputs + [None] * (self.count - len(inputs))
+        inputs.clear()
+        for graph, taken, given, dropped in self.steps:
+            results = graph([values[number] for number in taken])
+            for number, result in zip(given, results, strict=True):
+                values[number] = result
+            for number in dropped:
+                values[number] = None
+        return [values[value] if is_value else value for is_value, value in self.outputs]
+
+    def prepare_for_serialization(self) -> None:
+        for graph, *_ in self.steps:
+            graph.prepare_for_serialization()
+
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        for graph, *_ in self.steps:
+            graph.post_compile(example_inputs, constants, graph_kwargs)
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        """There are no Triton kernels."""

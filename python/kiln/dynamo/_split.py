@@ -13,7 +13,7 @@ import torch
 from torch._export.serde.serialize import _SYM_OPS
 
 _aten = torch.ops.aten
-_SIZES = {
+SIZES = {
     _aten.sym_size.int,
     _aten.sym_size.default,
     _aten.sym_stride.int,
@@ -35,7 +35,7 @@ class Split:
     epilogue_inputs: list[int]
 
 
-def _returned(value: Any) -> Any:
+def returned(value: Any) -> Any:
     """What a value is as an output: an epilogue's copy_ returns the input that it writes."""
     while isinstance(value, torch.fx.Node) and value.target is _aten.copy_.default:
         value = value.args[0]
@@ -46,7 +46,7 @@ class _Splitter:
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.graph = module.graph
         self.placeholders = self.graph.find_nodes(op="placeholder")
-        self.outputs = [_returned(value) for value in self.graph.output_node().args[0]]
+        self.outputs = [returned(value) for value in self.graph.output_node().args[0]]
         self.results: dict[torch.fx.Node, int] = {}
         self.known: dict[torch.fx.Node, bool] = {}
         wanted = {value for value in self.outputs if isinstance(value, torch.fx.Node)}
@@ -79,9 +79,9 @@ class _Splitter:
     def _only_looks(cls, node: torch.fx.Node) -> bool:
         if node.op != "call_function":
             return False
-        if isinstance(node.target, torch._ops.OpOverload) and node.target not in _SIZES:
+        if isinstance(node.target, torch._ops.OpOverload) and node.target not in SIZES:
             return cls._is_view(node)
-        return node.target is operator.getitem or node.target in _SIZES or node.target in _SYM_OPS
+        return node.target is operator.getitem or node.target in SIZES or node.target in _SYM_OPS
 
     def make_epilogue(self) -> tuple[torch.fx.GraphModule | None, list[int]]:
         """(module, positions of its inputs), or (None, []) if the results are the outputs."""
