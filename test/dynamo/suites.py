@@ -4,6 +4,7 @@
   test/dynamo/suites.py module_db                      every module of PyTorch, in training and in evaluation, forward and backward
   test/dynamo/suites.py hop_db                         higher-order operators, static and dynamic
   test/dynamo/suites.py custom_op_db                   custom operators, static and dynamic
+  test/dynamo/suites.py huggingface                    the models of benchmarks/dynamo/huggingface.py, small, in training and in evaluation
   test/dynamo/suites.py --file PATH/test_torchinductor.py --only '^CpuTests'
                                                        a file of PyTorch's tests, its use of Inductor redirected to the backend
   test/dynamo/suites.py --document                     writes the results into docs/torch-compile.md
@@ -46,7 +47,7 @@ TIMEOUT, CRASH = "timeout", "crash"
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suite", nargs="?", choices=("module_db", "hop_db", "custom_op_db"))
+    parser.add_argument("suite", nargs="?", choices=("module_db", "hop_db", "custom_op_db", "huggingface"))
     parser.add_argument("--file", type=pathlib.Path, help="a file of PyTorch's tests")
     parser.add_argument("--backend", action="append", choices=BACKENDS, help="both if none is named")
     parser.add_argument("--only", default="", metavar="REGEX", help="entries by name")
@@ -74,14 +75,20 @@ def prepare(options, backend):
     if backend == "inductor":  # once, what every child would do first
         torch.compile(lambda x: x.sin())(torch.ones(8))
         torch._dynamo.reset()
-    kept = []  # why graphs stayed in eager mode
-    keep_eager = kiln.dynamo._keep_eager
+    kept = []  # why graphs, or operators of PyTorch's own, stayed in eager mode
+    keep_eager, describe = kiln.dynamo._keep_eager, kiln.dynamo.describe
 
     def noting(module):
-        kept.append(str(sys.exc_info()[1] or "unknown"))
+        if sys.exc_info()[1] is not None:  # or the part of a graph that its custom operators are
+            kept.append(str(sys.exc_info()[1]))
         return keep_eager(module)
 
-    kiln.dynamo._keep_eager = noting
+    def noting_operators(*rest):
+        found = describe(*rest)
+        kept.extend(found)
+        return found
+
+    kiln.dynamo._keep_eager, kiln.dynamo.describe = noting, noting_operators
 
     def judge(run, *rest):
         kept.clear()
@@ -96,6 +103,15 @@ def prepare(options, backend):
 
     def compile_function(function, dynamic):
         return torch.compile(function, backend=backend, dynamic=dynamic)
+
+    if options.suite == "huggingface":
+        import language_models
+
+        compile_model = lambda function: compile_function(function, None)
+        return {
+            name: (lambda m=model, t=training: judge(language_models.run, m, t, compile_model), False)
+            for name, model, training in language_models.list_entries()
+        }
 
     return {
         name: (lambda c=cases, d=dynamic: judge(entries.run_cases, c, d, compile_function, options.samples), False)
