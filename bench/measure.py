@@ -10,6 +10,7 @@ import time
 
 import dynamic
 import figures
+import figures_autotune
 import figures_dynamic
 import figures_dynamo
 import figures_package
@@ -29,6 +30,7 @@ PARTS = [
     "dynamic-compile",
     "dynamic-entry",
     "torch-compile",
+    "autotune",
 ]
 
 
@@ -128,6 +130,7 @@ def main():
         "dynamic-compile": figures_dynamic.compile_time,
         "dynamic-entry": figures_dynamic.entry,
         "torch-compile": figures_dynamo.measure,
+        "autotune": figures_autotune.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -148,6 +151,7 @@ def main():
         "dynamic-compile": figures_dynamic.show_compile_time,
         "dynamic-entry": figures_dynamic.show_entry,
         "torch-compile": figures_dynamo.show,
+        "autotune": figures_autotune.show,
     }
     for part in PARTS:
         if part in results:

@@ -135,6 +135,20 @@ def kiln(folder, weights="embed", options=()):
     return output, seconds
 
 
+def tuned(folder, cores, cache=None):
+    """(path of the `.so` with tuned schedules, seconds of the compilation) on the first so many cores; without a cache as it is reckoned."""
+    output = CACHE / "tuned" / folder.name / ("tuned.so" if cache else "plain.so")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:cores])
+    try:
+        return output, _compile(
+            folder, output, options=["--autotune", "--autotune-threads=1", f"--autotune-cache={cache}"] if cache else []
+        )
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 def aoti(folder, setting):
     """(path of AOTInductor's package, seconds of the compilation)."""
     package = CACHE / "aoti" / folder.name / f"{setting}.pt2"

@@ -2,8 +2,9 @@
 //
 // All kernels are timed with the schedules that planners chose. Those whose launches take a part of
 // the run that counts are then tuned in rounds: the candidates of a round are neighbours of the best
-// schedule so far, all are compiled into one bundle, and aot-tune times them in processes of its
-// own. What is found is kept with each kernel's key; a compilation that finds everything there
+// schedules so far, all are compiled into one bundle, and aot-tune times them in processes of its
+// own. The planner's neighbours come first, as many as there are; later rounds go on from the few
+// that were fastest, as long as there is time. What is found is kept with each kernel's key; a compilation that finds everything there
 // measures nothing and gives the same bytes each time.
 #include "kiln/Tuning/Autotune.h"
 #include "KernelSet.h"
@@ -34,11 +35,12 @@ static constexpr double largeShare = 0.03;
 static constexpr size_t fewCandidates = 12;
 /// What a kernel takes at least that there is something to be saved of: a launch takes less.
 static constexpr double leastSeconds = 1e-6;
-static constexpr unsigned mostRounds = 3;
-/// About as long runs of the program are timed.
+/// The rounds of a kernel that is no large part of the run.
+static constexpr unsigned fewRounds = 3;
+/// Schedules whose neighbours are tried.
+static constexpr size_t beamWidth = 4;
+/// About as long runs of the program are timed, if there is so much time.
 static constexpr double replaySeconds = 12;
-/// No round begins after this.
-static constexpr double mostSeconds = 50;
 
 namespace {
 
@@ -50,15 +52,17 @@ struct Search {
   bool isKnown = false; // its time is
   bool isActive = false;
   kernel::ScheduleAttrInterface best;
+  unsigned rounds = 0;
+  /// The fastest ones beside the best, with their times as parts of the planner's.
+  std::vector<std::pair<double, kernel::ScheduleAttrInterface>> beam;
   llvm::SmallDenseSet<Attribute> tried;
 };
 
-/// Schedules to try for `func` beside the one that it has, planned: `most` of those that are not in
-/// `tried`, which they are added to.
-std::vector<OwningOpRef<ModuleOp>> planCandidates(Bundler &bundler, const Target &target,
-                                                  kernel::FuncOp func, size_t most,
-                                                  llvm::SmallDenseSet<Attribute> &tried) {
-  std::vector<OwningOpRef<ModuleOp>> planned;
+/// Adds schedules to try for `func` beside the one that it has, planned, until there are `most`:
+/// those that are not in `tried`, which they are added to.
+void planCandidates(Bundler &bundler, const Target &target, kernel::FuncOp func, size_t most,
+                    llvm::SmallDenseSet<Attribute> &tried,
+                    std::vector<OwningOpRef<ModuleOp>> &planned) {
   for (kernel::ScheduleAttrInterface schedule : target.enumerateSchedules(func)) {
     if (planned.size() == most)
       break;
@@ -67,7 +71,6 @@ std::vector<OwningOpRef<ModuleOp>> planCandidates(Bundler &bundler, const Target
     if (OwningOpRef<ModuleOp> module = bundler.plan(func, schedule))
       planned.push_back(std::move(module));
   }
-  return planned;
 }
 
 /// Places in the program, and the entries of a bundle that are launched there.
@@ -115,9 +118,8 @@ public:
     if (llvm::Error error = measureFirst())
       return error;
     activate();
-    for (unsigned round = 0; round < mostRounds && secondsSince() < mostSeconds; ++round)
-      if (llvm::Error error = runRound())
-        return error;
+    if (llvm::Error error = runRounds())
+      return error;
     if (llvm::Error error = replay())
       return error;
     for (Search &search : searches)
@@ -187,6 +189,37 @@ private:
     }
   }
 
+  llvm::Error runRounds() {
+    double last = 0; // what the last round took
+    while (isAnyActive() && secondsSince() + last < options.seconds) {
+      double before = secondsSince();
+      if (llvm::Error error = runRound())
+        return error;
+      last = secondsSince() - before;
+    }
+    return llvm::Error::success();
+  }
+
+  bool isAnyActive() const {
+    return llvm::any_of(searches, [](const Search &search) { return search.isActive; });
+  }
+
+  /// Candidates of the next round, which go on from the best one and from those of the beam.
+  std::vector<OwningOpRef<ModuleOp>> planRound(Search &search, ModuleOp base) {
+    size_t most = options.candidates;
+    if (getShare(search) < largeShare)
+      most = std::min(most, fewCandidates);
+    std::vector<OwningOpRef<ModuleOp>> candidates;
+    planCandidates(bundler, target, getFunc(base), most, search.tried, candidates);
+    for (auto &[ratio, schedule] : search.beam) {
+      if (candidates.size() == most)
+        break;
+      if (OwningOpRef<ModuleOp> planned = bundler.plan(search.kernel.func, schedule))
+        planCandidates(bundler, target, getFunc(*planned), most, search.tried, candidates);
+    }
+    return candidates;
+  }
+
   llvm::Error runRound() {
     std::vector<std::vector<OwningOpRef<ModuleOp>>> planned; // of the searches that are left
     std::vector<Bundler::Entry> entries;
@@ -196,11 +229,7 @@ private:
         continue;
       search.tried.insert(search.best);
       OwningOpRef<ModuleOp> base = bundler.plan(search.kernel.func, search.best);
-      auto candidates = planCandidates(bundler, target, getFunc(*base),
-                                       getShare(search) >= largeShare
-                                           ? options.candidates
-                                           : std::min<size_t>(options.candidates, fewCandidates),
-                                       search.tried);
+      auto candidates = planRound(search, *base);
       if (candidates.empty()) {
         finish(search);
         continue;
@@ -226,14 +255,19 @@ private:
     for (const Outcome &outcome : result.candidates)
       if (!outcome.failure.empty())
         sayOf(search.kernel.func, "NotTuned", "not run with " + outcome.schedule, outcome.failure);
-    if (!result.best) {
-      finish(search);
-      return;
-    }
     auto best = static_cast<size_t>(result.best);
-    search.best = kernel::FuncOp(entry.candidates[best]).getScheduleAttr();
-    search.entry.ratio *= result.candidates[best].ratio;
-    finish(search, getShare(search) >= largeShare);
+    for (auto [candidate, outcome] : llvm::zip_equal(entry.candidates, result.candidates))
+      if (outcome.ratio > 0)
+        search.beam.emplace_back(search.entry.ratio * outcome.ratio,
+                                 kernel::FuncOp(candidate).getScheduleAttr());
+    if (best) {
+      search.best = kernel::FuncOp(entry.candidates[best]).getScheduleAttr();
+      search.entry.ratio *= result.candidates[best].ratio;
+    }
+    llvm::erase_if(search.beam, [&](auto &known) { return known.second == search.best; });
+    llvm::sort(search.beam, llvm::less_first());
+    search.beam.resize(std::min(search.beam.size(), beamWidth));
+    finish(search, getShare(search) >= largeShare || (best && ++search.rounds < fewRounds));
   }
 
   /// Runs of the program decide on what kernels alone have promised.
@@ -329,7 +363,9 @@ private:
     llvm::FileRemover removeBundle(bundle), removeOutput(output), removeMessages(messages);
     if (llvm::Error error = bundler.write(entries, bundle, sequence))
       return error;
-    std::string seconds = llvm::formatv("--seconds={0}", sequence.empty() ? 1 : replaySeconds);
+    std::string seconds =
+        llvm::formatv("--seconds={0}",
+                      sequence.empty() ? 1 : std::clamp(options.seconds / 4, 1.0, replaySeconds));
     StringRef arguments[] = {options.tuner, bundle, "-o", output, "--quiet", seconds};
     std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(messages)};
     std::string problem;
@@ -440,7 +476,8 @@ llvm::Error tuning::writeBundle(ModuleOp module, const Target &target, StringRef
   bool isOpen = false;
   for (TunedKernel &kernel : kernels) {
     llvm::SmallDenseSet<Attribute> tried = {kernel.func.getScheduleAttr()};
-    auto candidates = planCandidates(bundler, target, kernel.func, options.candidates, tried);
+    std::vector<OwningOpRef<ModuleOp>> candidates;
+    planCandidates(bundler, target, kernel.func, options.candidates, tried, candidates);
     isOpen |= !candidates.empty();
     for (unsigned place : kernel.places)
       launches.emplace_back(place, entries.size());

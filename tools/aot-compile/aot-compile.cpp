@@ -108,6 +108,9 @@ cl::opt<std::string> autotuneCandidates("autotune-candidates", cl::init("32"), c
                                         cl::cat(category),
                                         cl::desc("the most schedules of a kernel that are timed "
                                                  "together; default 32"));
+cl::opt<std::string> autotuneSeconds("autotune-seconds", cl::init("50"), cl::value_desc("s"),
+                                     cl::cat(category),
+                                     cl::desc("about as long candidates are tried; default 50"));
 cl::list<std::string> autotuneSizes("autotune-size", cl::value_desc("name=value"),
                                     cl::cat(category),
                                     cl::desc("the size that a symbol has while kernels are timed"));
@@ -202,7 +205,8 @@ Error getCudaOptions(CompileOptions &options) {
 Error getTuningOptions(CompileOptions &options) {
   tuning::Options &tune = options.tuning;
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
-           &autotuneCache, &autotuneThreads, &autotuneCandidates, std::addressof(autotuneSizes)})
+           &autotuneCache, &autotuneThreads, &autotuneCandidates, &autotuneSeconds,
+           std::addressof(autotuneSizes)})
     if (option->getNumOccurrences() && !autotune.getNumOccurrences())
       return createStringError("--" + option->ArgStr + ": there is no --autotune that it is for");
   if (!autotune.getNumOccurrences())
@@ -216,9 +220,14 @@ Error getTuningOptions(CompileOptions &options) {
   if (StringRef(autotuneThreads).getAsInteger(10, tune.threads) || tune.threads > 1024)
     return createStringError("--autotune-threads=" + autotuneThreads +
                              ": expected a number up to 1024");
-  if (StringRef(autotuneCandidates).getAsInteger(10, tune.candidates) || tune.candidates > 1024)
+  if (StringRef(autotuneCandidates).getAsInteger(10, tune.candidates) || tune.candidates < 1 ||
+      tune.candidates > 1024)
     return createStringError("--autotune-candidates=" + autotuneCandidates +
-                             ": expected a number up to 1024");
+                             ": expected a number from 1 to 1024");
+  if (StringRef(autotuneSeconds).getAsDouble(tune.seconds) ||
+      !(tune.seconds >= 0 && tune.seconds <= 86400))
+    return createStringError("--autotune-seconds=" + autotuneSeconds +
+                             ": expected a time up to 86400");
   for (StringRef setting : autotuneSizes) {
     auto [name, text] = setting.split('=');
     int64_t value;

@@ -13,7 +13,7 @@ namespace kiln::tune {
 class Duel {
 public:
   /// The part of the time that a challenger must save.
-  static constexpr double leastGain = 0.01;
+  static constexpr double leastGain = 0.005;
   static constexpr int leastRounds = 15;
 
   void add(double before, double after);

@@ -28,7 +28,9 @@ struct Options {
   /// Threads that kernels are timed with; 0: all cores that this process may use.
   unsigned threads = 0;
   /// The most candidates of a kernel in a round.
-  unsigned candidates = 32;
+  size_t candidates = 32;
+  /// No round of candidates begins that would hardly end within this time.
+  double seconds = 50;
   /// Values of symbols; others have the sizes of the exported program's examples.
   llvm::StringMap<int64_t> sizes;
   /// Called with what the user should know and that is no error.

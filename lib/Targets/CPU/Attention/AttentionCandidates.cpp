@@ -25,9 +25,9 @@ static void addPanels(kernel::AttentionOp op, AttentionAttr base, const CPUInfo 
     add(tileKeys, vectors, std::max<int64_t>(panels, 1), blockKeys, tileValues);
   for (int64_t keys : {blockKeys / 2, blockKeys * 2, blockKeys / 4, blockKeys * 4})
     add(tileKeys, vectors, blockPanels, keys, tileValues);
-  for (int64_t rows : {6, 8, 10, 12, 14})
+  for (int64_t rows : {6, 8, 10, 12, 14, 7, 9, 11, 13, 5, 4})
     add(rows, vectors, blockPanels, blockKeys, tileValues);
-  for (int64_t values : {4, 6, 8, 10, 12, 16})
+  for (int64_t values : {4, 6, 8, 10, 12, 16, 7, 9, 14, 5, 24})
     add(tileKeys, vectors, blockPanels, blockKeys, values);
   // A task keeps its queries.
   int64_t other = vectors == 1 ? 2 : 1;

@@ -42,13 +42,13 @@ public:
         columnBlocks(estimate(layout.numColumnBlocks())), steps(layout.sumExtent().constant()) {}
 
   void add() {
+    addPrefetches();
     addBlocks();
     addTiles();
-    addSums();
-    addPrefetches();
-    addLoops();
-    addEpilogues();
     addLeftOperands();
+    addEpilogues();
+    addLoops();
+    addSums();
   }
 
 private:
@@ -79,7 +79,8 @@ private:
 
   void addBlocks() {
     static constexpr std::pair<double, double> factors[] = {
-        {2, .5}, {.5, 2}, {1, 2}, {2, 1}, {1, .5}, {.5, 1}, {4, .25}, {.25, 4}, {1, 4}, {4, 1}};
+        {2, .5}, {.5, 2}, {1, 2}, {2, 1},      {1, .5},     {.5, 1}, {4, .25}, {.25, 4}, {1, 4},
+        {4, 1},  {1, 3},  {3, 1}, {1, 1. / 3}, {1. / 3, 1}, {1, 8},  {8, 1},   {.25, 1}, {1, .25}};
     for (auto [ofRows, ofColumns] : factors) {
       auto rows = static_cast<int64_t>(double(rowBlocks) * ofRows);
       auto columns = static_cast<int64_t>(double(columnBlocks) * ofColumns);
@@ -93,6 +94,10 @@ private:
     int64_t most = maxTileRows(target, p.vectors), sums = target.tileSums / p.vectors;
     for (int64_t rows : {most, sums, sums * 5 / 6, sums * 2 / 3, sums / 2}) {
       p.tileRows = std::clamp<int64_t>(rows, 1, most);
+      add(withBlocks(p, rowBlocks, columnBlocks));
+    }
+    for (int64_t rows = most; rows > 1; --rows) {
+      p.tileRows = rows;
       add(withBlocks(p, rowBlocks, columnBlocks));
     }
     // Panels are as wide as they are where an operand is packed.
@@ -110,7 +115,8 @@ private:
   void addSums() {
     if (!steps)
       return;
-    for (int64_t cut : {*steps, *steps / 2, *steps / 4, int64_t(256), int64_t(512)}) {
+    for (int64_t cut : {*steps, *steps / 2, *steps / 4, int64_t(256), int64_t(512), *steps / 3,
+                        *steps / 6, *steps / 8, int64_t(128), int64_t(384)}) {
       Parameters p(base);
       p.blockSums = cut < *steps ? llvm::alignTo(std::max<int64_t>(cut, 16), 16) : *steps;
       if (p.blockSums < *steps)
@@ -128,7 +134,7 @@ private:
   }
 
   void addLoops() {
-    for (int64_t unroll : {4, 8, 16, 24}) {
+    for (int64_t unroll : {4, 8, 16, 24, 1, 2, 6, 32}) {
       Parameters p(base);
       p.unroll = unroll;
       add(p);

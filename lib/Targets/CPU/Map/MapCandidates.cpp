@@ -45,7 +45,7 @@ private:
   }
 
   void addTasks() {
-    for (double factor : {.5, 2., .25, 4., 8.}) {
+    for (double factor : {.5, 2., .25, 4., 8., 3., .125, 16.}) {
       Parameters p(base);
       p.rows = static_cast<int64_t>(double(p.rows) * factor);
       add(p);
@@ -56,7 +56,8 @@ private:
   }
 
   void addLanes() {
-    for (int64_t lanes : {base.getLanes() * 2, base.getLanes() / 2, base.getLanes() * 4}) {
+    for (int64_t lanes :
+         {base.getLanes() * 2, base.getLanes() / 2, base.getLanes() * 4, base.getLanes() / 4}) {
       Parameters p(base);
       p.lanes = lanes;
       if (lanes > 0)
