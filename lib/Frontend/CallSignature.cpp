@@ -136,14 +136,18 @@ static std::optional<llvm::json::Array> describeInputs(const ExportedProgram &pr
   return leaves;
 }
 
-/// For each output, true if it is a number of Python's.
+/// For each output, true if it is a number of Python's, false if it is none, and `{"value": …}` for a text.
 static llvm::json::Array describeOutputs(const ExportedProgram &program) {
   llvm::json::Array leaves;
   for (auto [spec, output] : zip(program.outputSpecs, program.graph.outputs))
     if (spec.kind != OutputKind::BufferMutation && spec.kind != OutputKind::ParameterMutation &&
-        spec.kind != OutputKind::InputMutation && spec.kind != OutputKind::Token)
-      leaves.push_back(!std::holds_alternative<TensorRef>(output.value) &&
-                       !std::holds_alternative<None>(output.value));
+        spec.kind != OutputKind::InputMutation && spec.kind != OutputKind::Token) {
+      if (auto *text = std::get_if<std::string>(&output.value))
+        leaves.push_back(llvm::json::Object{{"value", *text}});
+      else
+        leaves.push_back(!std::holds_alternative<TensorRef>(output.value) &&
+                         !std::holds_alternative<None>(output.value));
+    }
   return leaves;
 }
 

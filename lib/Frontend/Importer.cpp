@@ -139,7 +139,9 @@ Expected<Value> Importer::outputValue(const Argument &output) {
     if (it->second.value)
       return it->second.value;
     number = it->second.attribute;
-  } else if (std::holds_alternative<None>(output.value)) {
+  } else if (std::holds_alternative<None>(output.value) ||
+             (std::holds_alternative<std::string>(output.value) && program.call)) {
+    // A text is no output of the C ABI: the signature for Python has it.
     return torch::NoneOp::create(builder, location, builder.getNoneType()).getResult();
   } else if (auto *integer = std::get_if<int64_t>(&output.value)) {
     number = builder.getI64IntegerAttr(*integer);
@@ -154,7 +156,7 @@ Expected<Value> Importer::outputValue(const Argument &output) {
   else if (isa_and_nonnull<IntegerAttr, FloatAttr>(number))
     type = cast<TypedAttr>(number).getType();
   else
-    return fail("an output that is neither a tensor, a number nor None is not supported");
+    return fail("an output that is neither a tensor, a number, a text nor None is not supported");
   return torch::NumberOp::create(builder, location, scalarType(type), number).getResult();
 }
 

@@ -82,6 +82,8 @@ class Model:
         outputs = self.run(flat)
         for i in signature.numbers:
             outputs[i] = outputs[i].item()
+        for i, text in signature.texts:
+            outputs[i] = text
         return outputs[0] if signature.is_single else signature.build(iter(outputs))
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:

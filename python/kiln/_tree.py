@@ -139,7 +139,8 @@ class Signature:
             names = [*[None] * self.positional, *self.keywords]
         self.names = names
         self.leaves: list[int | _Constant] = [leaf if isinstance(leaf, int) else _Constant(leaf) for leaf in description["inputs"]]
-        self.numbers = [i for i, is_number in enumerate(description["numbers"]) if is_number]
+        self.numbers = [i for i, kind in enumerate(description["numbers"]) if kind is True]
+        self.texts = [(i, kind["value"]) for i, kind in enumerate(description["numbers"]) if isinstance(kind, dict)]
         self.parts = [_make_flatten(tree, name or f"argument {i}") for i, (tree, name) in enumerate(zip(trees, names, strict=True))]
         self.is_flat = all(tree is None for tree in trees) and self.leaves == list(range(len(self.leaves)))
         self._constants = [leaf.value for leaf in self.leaves if isinstance(leaf, _Constant)]

@@ -240,6 +240,22 @@ class Swaps(torch.nn.Module):
         return Pair(result, more["a"] + 1) if isinstance(value, Pair) else result
 
 
+def test_constants_among_results():
+    class Constants(torch.nn.Module):
+        def forward(self, x):
+            return {"text": 'a "b" \u00e9\n', "sum": x + 1, "rest": (None, True, False, 3, 2.0, [x.shape[0], ("",)])}
+
+    x = torch.randn(3)
+    model, expected = kiln.compile(torch.export.export(Constants(), (x,))), Constants()(x)
+    for inputs in ((x,), (x.numpy(),)):
+        actual = model(*inputs)
+        assert {**actual, "sum": None} == {**expected, "sum": None}
+        assert list(map(type, actual["rest"])) == list(map(type, expected["rest"]))
+        assert torch.equal(torch.as_tensor(actual["sum"]), expected["sum"])
+    flat = model.run([x])
+    assert flat[0] is None and torch.equal(flat[1], expected["sum"])
+
+
 def test_classes_of_the_program(tmp_path):
     """Classes that are known are taken and made; a process that does not know them uses dicts and tuples."""
     pytree = torch.utils._pytree
