@@ -164,7 +164,7 @@ def make_calls(entry, dtype, limit, is_wide=False):
     torch.manual_seed(0)
     samples = list(entry.sample_inputs("cpu", dtype, requires_grad=False))
     count = len(samples)
-    chosen = range(count) if count <= limit else sorted({round(i * (count - 1) / (limit - 1)) for i in range(limit)})
+    chosen = range(count) if count <= limit else sorted({round(i * (count - 1) / max(limit - 1, 1)) for i in range(limit)})
     picked = [(f"{dtype_name(dtype)}[{i}]", samples[i]) for i in chosen]
     if picked:
         try:
