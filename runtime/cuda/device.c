@@ -223,7 +223,7 @@ static int32_t choose_device(struct kiln_device *device) {
   const kiln_cuda_driver *driver = device->driver;
   int count = 0, major = 0, minor = 0;
   CUresult result = driver->cuDeviceGetCount(&count);
-  if (result == CUDA_SUCCESS && count == 0)
+  if (result == CUDA_SUCCESS && count <= 0)
     result = CUDA_ERROR_NO_DEVICE;
   if (result != CUDA_SUCCESS)
     return kiln_cuda_fail(driver, result, "no GPU to run the model on");
@@ -244,6 +244,13 @@ static int32_t choose_device(struct kiln_device *device) {
                                           CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->device);
   if (result != CUDA_SUCCESS)
     return kiln_cuda_fail(driver, result, "cannot ask the GPU what it is");
+  device->name[sizeof device->name - 1] = 0;
+  if (major < 1 || major > 999 || minor < 0 || minor > 9 || device->multiprocessors < 1 ||
+      device->multiprocessors > 1 << 20)
+    return kiln_fail(KILN_DEVICE_ERROR,
+                     "the NVIDIA driver says that %s has compute capability %d.%d and %d "
+                     "multiprocessors, which cannot be",
+                     device->name, major, minor, device->multiprocessors);
   device->architecture = (unsigned)(10 * major + minor);
   const char *variants = getenv("KILN_CUDA_VARIANTS");
   device->runs_variants = device->architecture == 90 && !(variants && strcmp(variants, "0") == 0);
@@ -294,8 +301,10 @@ static int32_t open_device(kiln_model *model) {
   status = place_weights(model);
   if (status == KILN_OK && model->exclusive_runs) {
     CUresult result = driver->cuEventCreate(&device->state_event, CU_EVENT_DISABLE_TIMING);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+      device->state_event = NULL;
       status = kiln_cuda_fail(driver, result, "cannot make an event");
+    }
   }
   kiln_cuda_leave(device);
   return status;

@@ -200,6 +200,8 @@ static bool make_graph(kiln_context *context, kiln_cuda_graph *graph) {
   graph->nodes = calloc(sequence->num_steps, sizeof *graph->nodes);
   CUresult result =
       graph->nodes ? driver->cuGraphCreate(&graph->graph, 0) : (CUresult)CUDA_ERROR_OUT_OF_MEMORY;
+  if (result != CUDA_SUCCESS)
+    graph->graph = NULL;
   for (uint32_t i = 0; i < sequence->num_steps && result == CUDA_SUCCESS; ++i) {
     const kiln_cuda_step *step = &sequence->steps[i];
     const CUgraphNode *before = i ? &graph->nodes[i - 1] : NULL;

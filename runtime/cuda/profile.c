@@ -16,8 +16,11 @@ static int32_t check(const kiln_context *context, CUresult result) {
 
 static int32_t make_events(const kiln_context *context, CUevent *events, uint32_t count) {
   CUresult result = CUDA_SUCCESS;
-  for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; ++i)
+  for (uint32_t i = 0; i < count && result == CUDA_SUCCESS; ++i) {
     result = kiln_cuda_device(context)->driver->cuEventCreate(&events[i], 0);
+    if (result != CUDA_SUCCESS)
+      events[i] = NULL;
+  }
   return check(context, result);
 }
 
@@ -48,7 +51,9 @@ static int32_t tell(kiln_context *context, const CUevent *events, int64_t start)
     CUresult result = driver->cuEventElapsedTime(&milliseconds, events[0], events[i + 1]);
     if (result != CUDA_SUCCESS)
       return check(context, result);
-    int64_t end = start + (int64_t)((double)milliseconds * 1e6);
+    /* A month at most, whatever the driver says. */
+    bool is_time = milliseconds >= 0 && milliseconds < 2.6e9f;
+    int64_t end = is_time ? start + (int64_t)((double)milliseconds * 1e6) : begin;
     if (step->number >= 0)
       kiln_profile_step(context, step->number, pending->addresses + step->first_address, step->grid,
                         KILN_PROFILE_DEVICE, begin, end);

@@ -32,12 +32,19 @@ static void close_stager(const kiln_cuda_driver *driver, stager *stager) {
 
 static CUresult open_stager(const kiln_cuda_driver *driver, size_t bytes, stager *stager) {
   CUresult result = driver->cuStreamCreate(&stager->stream, CU_STREAM_NON_BLOCKING);
+  if (result != CUDA_SUCCESS)
+    stager->stream = NULL; /* a failure may have written anything */
   for (int i = 0; i < 2 && result == CUDA_SUCCESS; ++i) {
     result =
         driver->cuMemHostAlloc((void **)&stager->chunks[i],
                                bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES, CU_MEMHOSTALLOC_PORTABLE);
-    if (result == CUDA_SUCCESS)
-      result = driver->cuEventCreate(&stager->copied[i], CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS) {
+      stager->chunks[i] = NULL;
+      break;
+    }
+    result = driver->cuEventCreate(&stager->copied[i], CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS)
+      stager->copied[i] = NULL;
   }
   return result;
 }

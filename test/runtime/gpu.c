@@ -100,7 +100,16 @@ static int32_t run_main(kiln_rt_run *run) {
 }
 
 extern const kiln_device_functions kiln_cuda_functions;
-static const kiln_rt_device device = {&kiln_cuda_functions, 2, 0, NULL};
+/* The image has none: for a driver that runs nothing. */
+static const kiln_rt_device_kernel copy = {.name = "copy",
+                                           .images = images,
+                                           .num_images = 1,
+                                           .num_buffers = 2,
+                                           .num_symbols = KILN_RT_COPY_NUMBERS,
+                                           .threads = 64,
+                                           .number = 2,
+                                           .cluster = 1};
+static const kiln_rt_device device = {&kiln_cuda_functions, 3, 0, &copy};
 
 static const kiln_rt_profile_kernel profiled_kernels[] = {{0, 0, 2}, {5, 3, 3}};
 static const kiln_rt_profile_step profiled_steps[] = {{0, 12}, {0, 11}, {0, 11},

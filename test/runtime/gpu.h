@@ -6,7 +6,10 @@
 #include <stdint.h>
 
 /* The weights are of more than two of the pieces in which they are copied. */
-enum { MOST = 4500, STRIDE = 1024, WEIGHTS = STRIDE * (MOST - 1) + 1, READS = 7, STEPS = 6 };
+#ifndef GPU_STRIDE
+#define GPU_STRIDE 1024
+#endif
+enum { MOST = 4500, STRIDE = GPU_STRIDE, WEIGHTS = STRIDE * (MOST - 1) + 1, READS = 7, STEPS = 6 };
 
 static inline float weight(int64_t i) { return (float)(i % 8191); }
 
