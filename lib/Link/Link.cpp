@@ -5,13 +5,16 @@
 #include "Weights.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
+#include <fcntl.h>
 #include <link.h>
 #include <mutex>
 #include <sys/mman.h>
@@ -136,6 +139,26 @@ static Error runLinker(ArrayRef<std::string> arguments) {
   return createStringError("linking failed: " + summarize(messages));
 }
 
+/// The linker writes to mapped memory, where a full disk is a signal instead of an error. So there has
+/// to be room for what comes of the inputs: hardly more than they are.
+static Error checkRoom(StringRef path, StringRef name, ArrayRef<StringRef> inputs) {
+  uint64_t bytes = 64 << 10;
+  for (StringRef input : inputs)
+    bytes += input.size();
+  int descriptor;
+  std::error_code error = sys::fs::openFileForWrite(path, descriptor, sys::fs::CD_OpenExisting);
+  if (!error) {
+    error = std::error_code(posix_fallocate(descriptor, 0, bytes), std::generic_category());
+    if (error == std::errc::invalid_argument || error == std::errc::operation_not_supported)
+      error.clear(); // a file system that does not tell
+    if (ftruncate(descriptor, 0) != 0 && !error)
+      error = errnoAsErrorCode();
+    close(descriptor);
+  }
+  return error ? createStringError(error, "cannot write '" + name + "': " + error.message())
+               : Error::success();
+}
+
 /// The place of embedded weights: after everything else in memory, so that they
 /// are a segment of their own and keep code and data within reach of each other.
 static std::string layoutScript(uint64_t weightsBytes) {
@@ -197,6 +220,8 @@ Error kiln::linkSharedObject(const LinkOptions &options) {
   std::string script;
   if (embed)
     inputs.push_back(script = layoutScript(options.weights.bytes));
+  if (Error error = checkRoom(object.getTemporaryPath(), object.getFinalPath(), inputs))
+    return error;
 
   MemoryFiles files;
   Expected<std::string> versions = files.add(options.exportSteps ? exportedSteps : exportedSymbols);
@@ -254,10 +279,15 @@ Error kiln::linkRelocatableObject(const LinkOptions &options) {
   if (options.weights.bytes != 0)
     if (Error error = createWeightsFile(weights, options))
       return error;
+  std::vector<StringRef> inputs;
+  for (MemoryBufferRef buffer : options.objects)
+    inputs.push_back(buffer.getBuffer());
+  if (Error error = checkRoom(object.getTemporaryPath(), object.getFinalPath(), inputs))
+    return error;
   MemoryFiles files;
   std::vector<std::string> arguments = {"ld.lld", "-r", "-o", object.getTemporaryPath().str()};
-  for (MemoryBufferRef buffer : options.objects) {
-    Expected<std::string> path = files.add(buffer.getBuffer());
+  for (StringRef input : inputs) {
+    Expected<std::string> path = files.add(input);
     if (!path)
       return path.takeError();
     arguments.push_back(*path);
@@ -276,6 +306,10 @@ Expected<std::string> kiln::linkImage(MemoryBufferRef object) {
   if (std::error_code error = sys::fs::createTemporaryFile("kiln-image", "so", output))
     return createStringError(error, "cannot create a temporary file: " + error.message());
   FileRemover remover(output);
+  sys::RemoveFileOnSignal(output);
+  scope_exit forget([&] { sys::DontRemoveFileOnSignal(output); });
+  if (Error error = checkRoom(output, output, object.getBuffer()))
+    return error;
   std::vector<std::string> arguments = {
       "ld.lld", "-shared", "-nostdlib",        "-z",  "now", "--build-id=none",
       "-s",     "-o",      output.str().str(), *input};

@@ -30,6 +30,8 @@
 #include "llvm/TargetParser/Triple.h"
 #include <atomic>
 #include <csignal>
+#include <new>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -497,8 +499,27 @@ void handleCrash(int signal) {
   raise(signal);
 }
 
+/// Memory has run out. Nothing that allocates can be done any more, so the model's name is not said.
+[[noreturn]] void sayOutOfMemory() {
+  static std::atomic_flag ending = ATOMIC_FLAG_INIT;
+  while (ending.test_and_set())
+    pause();                   // another thread says so
+  sys::RunInterruptHandlers(); // removes unfinished files
+  static constexpr StringLiteral message =
+      "aot-compile: error: internal error: out of memory (fewer --jobs need less)\n";
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, message.data(), message.size());
+  _exit(internalError);
+}
+
+/// Static objects of the libraries allocate before main, and before those of this program are made.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const beforeAll)() = [] {
+  std::set_new_handler(sayOutOfMemory);
+};
+
 /// The child's work; returns its exit status.
 int runCompilation(CompileOptions &options) {
+  // A limit of the size of files is an error of the write that would go beyond it.
+  ::signal(SIGXFSZ, SIG_IGN);
   for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
     struct sigaction action = {};
     action.sa_handler = handleCrash;
@@ -548,6 +569,14 @@ int runCompilation(CompileOptions &options) {
   return status;
 }
 
+/// Writes the rest of the standard output; a failure is an error of its own.
+int finishOutput(int status) {
+  outs().flush();
+  std::error_code problem = outs().error();
+  outs().clear_error();
+  return problem ? fail("cannot write to standard output: " + problem.message()) : status;
+}
+
 /// Runs the compilation in a child process and says so if it crashed.
 int supervise(CompileOptions &options) {
   SmallString<128> model, reproducer;
@@ -557,12 +586,16 @@ int supervise(CompileOptions &options) {
   setCrashReproducerPath(reproducer);
 
   errs().flush();
-  pid_t child = fork();
+  pid_t parent = getpid(), child = fork();
   if (child < 0)
     return runCompilation(options);
   if (child == 0) {
+    // Who ends the parent, with whatever signal, does not want the output any more.
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+      raise(SIGTERM);
     int status = runCompilation(options);
-    outs().flush();
+    status = finishOutput(status);
     errs().flush();
     // Static objects of LLVM have nothing to do that the end of the process does not.
     _exit(status);
@@ -582,7 +615,7 @@ int supervise(CompileOptions &options) {
   if (signal == SIGKILL)
     errs() << "was killed (is there enough memory?)";
   else
-    errs() << "crashed (" << strsignal(signal) << ")";
+    errs() << "crashed (" << strsignal(signal) << (signal == SIGBUS ? "; is the disk full?)" : ")");
   if (sys::fs::exists(reproducer))
     errs() << "; reproducer: " << reproducer;
   errs() << '\n';
@@ -593,6 +626,7 @@ int supervise(CompileOptions &options) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
+  install_bad_alloc_error_handler([](void *, const char *, bool) { sayOutOfMemory(); });
   setBugReportMsg("");
   cl::SetVersionPrinter([](raw_ostream &os) {
     os << getCompilerVersion() << " (LLVM " << LLVM_VERSION_STRING << ")\n";
@@ -621,7 +655,7 @@ int main(int argc, char **argv) {
   timePasses = std::exchange(TimePassesIsEnabled, false);
   if (listOps) {
     printOps();
-    return 0;
+    return finishOutput(0);
   }
   Expected<CompileOptions> options = getOptions();
   if (!options)

@@ -20,6 +20,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
+#include <csignal>
 #include <sys/resource.h>
 #include <thread>
 
@@ -413,20 +414,32 @@ static Error runModel() {
                                 {"outputs", std::move(outputsReport)}});
 }
 
+/// Writes out what has been printed; a failure counts unless there was another one before.
+static Error finishOutput(Error before) {
+  outs().flush();
+  std::error_code error = outs().error();
+  outs().clear_error();
+  if (before || !error)
+    return before;
+  return createStringError(error, "cannot write to standard output: " + error.message());
+}
+
 /// Exit status, as of `diff`: 0 if nothing differs, 1 if something does, 2 for an error.
 static int compareSavedRuns() {
   Expected<bool> same = paths.size() == 2
                             ? compareDebug(paths[0], paths[1],
                                            Tolerance{relativeTolerance, absoluteTolerance}, outs())
                             : createStringError("--compare-debug: expected two folders");
-  if (same)
+  Error error = finishOutput(same.takeError());
+  if (!error)
     return *same ? 0 : 1;
-  outs().flush();
-  errs() << "aot-run: error: " << toString(same.takeError()) << "\n";
+  errs() << "aot-run: error: " << toString(std::move(error)) << "\n";
   return 2;
 }
 
 int main(int argc, char **argv) {
+  // A limit of the size of files is an error of the write that would go beyond it.
+  ::signal(SIGXFSZ, SIG_IGN);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](raw_ostream &stream) { stream << "aot-run (Kiln) " KILN_VERSION "\n"; });
   Error error = kiln::parseCommandLine(argc, argv, "Runs a model that aot-compile compiled.\n");
@@ -436,9 +449,9 @@ int main(int argc, char **argv) {
     return compareSavedRuns();
   if (!error)
     error = runModel();
+  error = finishOutput(std::move(error));
   if (!error)
     return 0;
-  outs().flush();
   errs() << "aot-run: error: " << toString(std::move(error)) << "\n";
   return compareFolders ? 2 : 1;
 }

@@ -5,6 +5,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
@@ -16,7 +17,9 @@ struct TemporaryFile {
   explicit TemporaryFile(StringRef suffix) {
     error = sys::fs::createTemporaryFile("kiln", suffix, path);
     remover.setFile(path);
+    sys::RemoveFileOnSignal(path);
   }
+  ~TemporaryFile() { sys::DontRemoveFileOnSignal(path); }
   SmallString<128> path;
   std::error_code error;
   FileRemover remover;
