@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import kiln
-from conftest import assert_user_error, run_tool
+from conftest import BIN, assert_user_error, run_tool
 
 EXPORTED = {"kiln_abi_version", "kiln_model_info", "kiln_model_create", "kiln_model_run", "kiln_model_set_constant", "kiln_model_destroy",
             "kiln_last_error"}
@@ -175,6 +175,44 @@ def test_addresses_in_so_are_branch_targets(small_mlp, compile_file):
         assert len(exported) == len(EXPORTED) and len(targets) > 2
         targets += [read_code(path, int(fields[1], 16)) for fields in exported]
         assert set(targets) == {b"\xf3\x0f\x1e\xfa"}
+
+
+@pytest.fixture
+def sandbox_test():
+    """The test's own program, which knows whether this kernel has what a sandbox needs."""
+    if subprocess.run([BIN / "sandbox-test"], capture_output=True).returncode == 77:
+        pytest.skip("this kernel has no Landlock")
+    return BIN / "sandbox-test"
+
+
+def test_sandbox(small_mlp, compile_file, tmp_path, sandbox_test):
+    """The same bytes, and nothing left in the folder for temporary files."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    for options in ((), ("--target=cuda", "--gpu-arch=emulator"), ("--weights=external", f"--save-temps={tmp_path / 'temps'}")):
+        outputs = []
+        for sandbox in ((), ("--sandbox",)):
+            output = tmp_path / ("inside" if sandbox else "outside") / "model.so"
+            output.parent.mkdir(exist_ok=True)
+            process = run_tool("aot-compile", small_mlp.archive, "-o", output, *options, *sandbox, env={"TMPDIR": str(temporary)})
+            assert process.returncode == 0 and not process.stderr, process.stderr
+            outputs.append(output.read_bytes())
+        assert outputs[0] == outputs[1]
+    assert not list(temporary.iterdir())
+
+
+def test_sandbox_refuses(small_mlp, tmp_path, sandbox_test):
+    output = tmp_path / "model.so"
+    for options, said in ((("--extern=c{x}",), "--sandbox: not with --extern"), (("--autotune",), "--sandbox: not with --autotune"),
+                          (("--target=cuda", "--ptxas=/bin/true"), "--sandbox: not with --ptxas"),
+                          (("-o", tmp_path / "nowhere" / "model.so"), "cannot open")):
+        place = () if "-o" in options else ("-o", output)
+        assert_user_error(run_tool("aot-compile", small_mlp.archive, *place, "--sandbox", *options), said)
+    assert_user_error(run_tool("aot-compile", tmp_path / "no.pt2", "-o", output, "--sandbox"), "no.pt2")
+    for missing, said in (("landlock", "no Landlock"), ("seccomp", "no seccomp filters")):
+        command = [sandbox_test, "--without", missing, BIN / "aot-compile", small_mlp.archive, "-o", output, "--sandbox"]
+        assert_user_error(subprocess.run(list(map(str, command)), capture_output=True, text=True), "--sandbox: ", said)
+    assert not output.exists()
 
 
 def test_so_is_small(compile_file):

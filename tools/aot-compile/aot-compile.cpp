@@ -5,6 +5,7 @@
 #include "../CommandLine.h"
 #include "../DebugOption.h"
 #include "../PluginOption.h"
+#include "Sandbox.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
 #include "kiln/Pipeline/Compile.h"
@@ -18,6 +19,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Pass.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Errno.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -150,6 +152,10 @@ cl::opt<std::string> progress("progress", cl::init("auto"), cl::value_desc("auto
                               cl::cat(category),
                               cl::desc("a progress line, if standard error is a terminal"));
 
+cl::opt<bool> sandbox("sandbox", cl::cat(category),
+                      cl::desc("compile in a process that opens no files but the input, the "
+                               "output's folder and a temporary one, and has no network and no "
+                               "other programs (docs/security.md)"));
 cl::opt<bool> listOps("list-ops", cl::cat(category),
                       cl::desc("print every known operator and whether it is compiled (native), "
                                "left to --fallback (fallback) or neither (refused)"));
@@ -192,13 +198,13 @@ Error getCudaOptions(CompileOptions &options) {
   auto architectures = cuda::parseArchitectures(names);
   if (!architectures)
     return architectures.takeError();
-  std::string assembler = cuda::findPtxas(ptxas);
+  std::string assembler = sandbox ? "" : cuda::findPtxas(ptxas);
   if (!ptxas.empty() && !sys::fs::can_execute(ptxas))
     return createStringError("--ptxas=" + ptxas + ": not a program");
   if (assembler.empty() &&
       any_of(*architectures, [](const cuda::Architecture &gpu) { return !gpu.isEmulator(); }))
-    errs() << "aot-compile: warning: no ptxas (--ptxas): the model carries PTX alone, which the "
-              "driver compiles when it is loaded\n";
+    errs() << "aot-compile: warning: " << (sandbox ? "no ptxas in a sandbox" : "no ptxas (--ptxas)")
+           << ": the model carries PTX alone, which the driver compiles when it is loaded\n";
   options.target = formatv("cuda{{arch={0} tune={1} ptxas='{2}' tf32={3}}", names,
                            gpuTune.getValue(), assembler, tf32.getValue());
   return Error::success();
@@ -365,6 +371,19 @@ Error getCustomOps(CompileOptions &options) {
   return Error::success();
 }
 
+Error checkSandboxOptions(const CompileOptions &options) {
+  if (!sandbox)
+    return Error::success();
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{&ptxas, &externList})
+    if (option->getNumOccurrences())
+      return createStringError("--sandbox: not with --" + option->ArgStr +
+                               ", which needs other programs or libraries");
+  if (options.tuning.mode == tuning::Mode::Measure)
+    return createStringError("--sandbox: not with --autotune, which runs kernels in processes of "
+                             "their own; --autotune=offline is allowed");
+  return checkSandbox();
+}
+
 /// The command line, or a message why it is wrong.
 Expected<CompileOptions> getOptions() {
   auto error = [](const Twine &message) { return createStringError(message); };
@@ -432,6 +451,8 @@ Expected<CompileOptions> getOptions() {
   options.remarks.filter = remarksFilter;
   if (std::string problem; !Regex(remarksFilter).isValid(problem))
     return error("--remarks-filter=" + remarksFilter + ": " + problem);
+  if (Error problem = checkSandboxOptions(options))
+    return problem;
   // Last, since it warns.
   if (target == "cuda")
     if (Error problem = getCudaOptions(options))
@@ -577,8 +598,47 @@ int finishOutput(int status) {
   return problem ? fail("cannot write to standard output: " + problem.message()) : status;
 }
 
+/// The temporary folder of a sandbox. Reproducers stay.
+class TemporaryFolder {
+public:
+  Error create() {
+    SmallString<128> parent;
+    sys::path::system_temp_directory(/*erasedOnReboot=*/true, parent);
+    sys::path::append(parent, "aot-compile");
+    if (std::error_code error = sys::fs::createUniqueDirectory(parent, path))
+      return createStringError("cannot make a temporary folder: " + error.message());
+    setenv("TMPDIR", path.c_str(), 1);
+    return Error::success();
+  }
+  ~TemporaryFolder() { remove(); }
+  void remove() {
+    if (path.empty())
+      return;
+    std::error_code error;
+    for (sys::fs::directory_iterator file(path, error), end; !error && file != end;
+         file.increment(error))
+      if (!StringRef(file->path()).ends_with(".mlir"))
+        (void)sys::fs::remove(file->path());
+    (void)sys::fs::remove(path);
+    path.clear();
+  }
+
+  SmallString<128> path;
+};
+
 /// Runs the compilation in a child process and says so if it crashed.
 int supervise(CompileOptions &options) {
+  TemporaryFolder temporary;
+  SandboxFiles files;
+  if (sandbox) {
+    if (Error problem = temporary.create())
+      return fail(toString(std::move(problem)));
+    Expected<SandboxFiles> found = getSandboxFiles(options);
+    if (!found)
+      return fail(toString(found.takeError()));
+    files = std::move(*found);
+    files.writableFolders.push_back(temporary.path.str().str());
+  }
   SmallString<128> model, reproducer;
   sys::path::system_temp_directory(/*erasedOnReboot=*/true, model);
   sys::path::append(model, "aot-compile-%%%%%%%%.mlir");
@@ -587,6 +647,8 @@ int supervise(CompileOptions &options) {
 
   errs().flush();
   pid_t parent = getpid(), child = fork();
+  if (child < 0 && sandbox)
+    return fail("--sandbox: cannot start a process: " + sys::StrError());
   if (child < 0)
     return runCompilation(options);
   if (child == 0) {
@@ -594,6 +656,9 @@ int supervise(CompileOptions &options) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
       raise(SIGTERM);
+    if (sandbox)
+      if (Error problem = enterSandbox(files))
+        _exit(fail(toString(std::move(problem))));
     int status = runCompilation(options);
     status = finishOutput(status);
     errs().flush();
@@ -604,6 +669,7 @@ int supervise(CompileOptions &options) {
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR)
       return internalError;
+  temporary.remove();
   if (WIFEXITED(status))
     return WEXITSTATUS(status);
   int signal = WTERMSIG(status);
