@@ -176,15 +176,20 @@ Value HostProgram::offsetBytes(Value base, Value bytes) {
 
 LogicalResult HostProgram::findKernels() {
   WalkResult walk = program->getParentOfType<ModuleOp>()->walk([&](Operation *op) {
-    auto name = op->getAttrOfType<FlatSymbolRefAttr>("kernel");
-    if (!name || !isa<LaunchOp, FoldOp>(op))
-      return WalkResult::advance();
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, name);
-    kernels[name.getAttr()] = kernel;
-    if (getGrid(kernel).isValid())
-      return WalkResult::advance();
-    op->emitError("kernel @") << name.getValue() << " has no schedule yet";
-    return WalkResult::interrupt();
+    SmallVector<FlatSymbolRefAttr> names;
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      names = launch.getKernels();
+    else if (auto fold = dyn_cast<FoldOp>(op))
+      names = {fold.getKernelAttr()};
+    for (FlatSymbolRefAttr name : names) {
+      auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, name);
+      kernels[name.getAttr()] = kernel;
+      if (getGrid(kernel).isValid())
+        continue;
+      op->emitError("kernel @") << name.getValue() << " has no schedule yet";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());
 }
@@ -326,18 +331,31 @@ std::string HostProgram::declareData(StringRef name) {
   return name.str();
 }
 
+Value HostProgram::getKernelAddress(kernel::FuncOp kernel) {
+  if (isDevice())
+    return LLVM::AddressOfOp::create(builder, loc, ptr,
+                                     declareData(getDeviceKernelSymbol(kernel.getName())));
+  return LLVM::AddressOfOp::create(builder, loc, declareKernel(kernel));
+}
+
 void HostProgram::emitLaunch(LaunchOp launch, Value buffers) {
-  kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
   LLVM::LLVMFuncOp start =
       declare(choose(KILN_FUNCTION(kiln_rt_launch), KILN_FUNCTION(kiln_rt_device_launch)));
-  Value address =
-      isDevice() ? LLVM::AddressOfOp::create(builder, loc, ptr,
-                                             declareData(getDeviceKernelSymbol(kernel.getName())))
-                       .getResult()
-                 : LLVM::AddressOfOp::create(builder, loc, declareKernel(kernel)).getResult();
+  SmallVector<kernel::FuncOp> functions;
+  for (FlatSymbolRefAttr name : launch.getKernels())
+    functions.push_back(kernels.lookup(name.getAttr()));
+  Value address = getKernelAddress(functions.front());
+  Value grid = number(getGrid(functions.front()));
+  for (auto [kernel, condition] :
+       llvm::zip_equal(ArrayRef(functions).drop_front(), launch.getConditions())) {
+    Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::sge, number(condition),
+                                       number(sym::Expr(0)));
+    address =
+        LLVM::SelectOp::create(builder, loc, holds, getKernelAddress(kernel), address).getResult();
+    grid = LLVM::SelectOp::create(builder, loc, holds, number(getGrid(kernel)), grid).getResult();
+  }
   emitShown(launch, launch.getIns(), launch.getOuts(), buffers, [&] {
-    SmallVector<Value> operands = {run, address, buffers, number(getGrid(kernel)),
-                                   getStepNumber(launch)};
+    SmallVector<Value> operands = {run, address, buffers, grid, getStepNumber(launch)};
     emitCheck(LLVM::CallOp::create(builder, loc, start, operands).getResult());
   });
 }

@@ -92,6 +92,7 @@ private:
   // Pieces of functions.
   void emitStep(mlir::Operation &op);
   /// `buffers` is the address of the buffers' addresses.
+  mlir::Value getKernelAddress(kernel::FuncOp kernel);
   void emitLaunch(wrapper::LaunchOp launch, mlir::Value buffers);
   void emitExternCall(wrapper::ExternCallOp call);
   /// The numbers of a call in memory.

@@ -42,17 +42,19 @@ public:
   void run() {
     llvm::SmallPtrSet<Operation *, 16> seen;
     module.walk([&](wrapper::LaunchOp launch) {
-      auto kernel =
-          SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(launch, launch.getKernelAttr());
-      if (!seen.insert(kernel).second)
-        return;
-      collect(codegen::getGrid(kernel));
-      kernel.walk([&](Operation *op) {
-        for (NamedAttribute attr : op->getAttrs())
-          walker.walk(attr.getValue());
-        for (Type type : op->getResultTypes())
-          walker.walk(type);
-      });
+      llvm::for_each(launch.getConditions(), collector());
+      for (FlatSymbolRefAttr name : launch.getKernels()) {
+        auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(launch, name);
+        if (!seen.insert(kernel).second)
+          continue;
+        collect(codegen::getGrid(kernel));
+        kernel.walk([&](Operation *op) {
+          for (NamedAttribute attr : op->getAttrs())
+            walker.walk(attr.getValue());
+          for (Type type : op->getResultTypes())
+            walker.walk(type);
+        });
+      }
     });
     if (!sizes.empty())
       define();

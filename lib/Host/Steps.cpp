@@ -20,20 +20,30 @@ Steps::Steps(ModuleOp module) {
   for (auto define : program.getBody().front().getOps<DefineOp>())
     if (names.contains(sym::Expr::symbol(define.getSymbol())))
       sizes.push_back(define);
-  llvm::StringMap<size_t> kernels;
+  llvm::StringMap<size_t> kernels;     // steps by what they launch
+  llvm::StringMap<unsigned> launchers; // steps of each kernel
   unsigned numCalls = 0;
   module.walk([&](Operation *op) {
     if (auto launch = dyn_cast<LaunchOp>(op)) {
-      auto [known, isNew] = kernels.try_emplace(launch.getKernel(), steps.size());
+      // Launches that choose between other kernels are other steps.
+      std::string name = launch.getKernel().str(), key = name;
+      if (launch.getAlternatives())
+        llvm::raw_string_ostream(key) << launch.getAlternativesAttr() << launch.getWhenAttr();
+      if (unsigned others = launchers[name]; others && !kernels.contains(key))
+        name += "." + std::to_string(others);
+      auto [known, isNew] = kernels.try_emplace(key, steps.size());
       numbers[op] = known->second;
       if (!isNew)
         return;
-      auto kernel =
-          SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, launch.getKernelAttr());
       SymbolCollector used;
-      used.add(kernel);
-      used.add(codegen::getGrid(kernel));
-      add(op, launch.getKernel().str(), used.symbols.getArrayRef());
+      for (FlatSymbolRefAttr name : launch.getKernels()) {
+        auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(op, name);
+        used.add(kernel);
+        used.add(codegen::getGrid(kernel));
+      }
+      llvm::for_each(launch.getConditions(), [&](sym::Expr condition) { used.add(condition); });
+      ++launchers[launch.getKernel()];
+      add(op, std::move(name), used.symbols.getArrayRef());
     } else if (auto call = dyn_cast<ExternCallOp>(op); call && isFunctionCall(call)) {
       numbers[op] = steps.size();
       SymbolCollector used;

@@ -74,7 +74,8 @@ OwningOpRef<ModuleOp> Bundler::makeProgram(ArrayRef<Entry> entries, Manifest &ma
     for (auto [i, candidate] : llvm::enumerate(entry.candidates)) {
       builder.setInsertionPointToEnd(made->getBody());
       auto copy = cast<kernel::FuncOp>(builder.clone(*candidate));
-      copy.setSymName((kernel.name + "." + Twine(i)).str());
+      copy.setSymName(
+          (kernel.name + "." + Twine(manifest.kernels.size() - 1) + "." + Twine(i)).str());
       std::string schedule;
       llvm::raw_string_ostream(schedule) << copy.getScheduleAttr();
       kernel.candidates.push_back({schedule, copy.getSymName().str(), {}});

@@ -43,8 +43,9 @@ namespace {
 
 class KernelFinder {
 public:
-  KernelFinder(ModuleOp module, const Target &target, StringRef compiler, const Options &options)
-      : module(module), options(options) {
+  KernelFinder(ModuleOp module, const Target &target, StringRef compiler, const Options &options,
+               size_t point)
+      : module(module), options(options), point(point) {
     auto program = *module.getOps<wrapper::ProgramOp>().begin();
     if (DictionaryAttr table = program.getSymbolsAttr())
       symbols = table;
@@ -109,7 +110,7 @@ private:
   /// As it is given, or as it was in the exported example.
   std::optional<int64_t> getSize(StringRef symbol) const {
     if (auto given = options.sizes.find(symbol); given != options.sizes.end())
-      return given->second;
+      return given->second[std::min(point, given->second.size() - 1)];
     auto hints = module->getAttrOfType<DictionaryAttr>(sym::hintsAttrName);
     auto hint = hints ? hints.getAs<IntegerAttr>(symbol) : IntegerAttr();
     return hint ? std::optional(hint.getInt()) : std::nullopt;
@@ -117,7 +118,7 @@ private:
 
   void refuse(const TunedKernel &kernel, const std::string &reason) {
     kernel::FuncOp func = kernel.func;
-    if (options.onWarning)
+    if (options.onWarning && point == 0)
       options.onWarning(("--autotune: kernel @" + func.getSymName() + " of " +
                          sym::describe(func.getRoot()->getLoc()) +
                          " keeps the schedule that was reckoned: " + reason)
@@ -171,6 +172,7 @@ private:
 
   ModuleOp module;
   const Options &options;
+  size_t point;
   DictionaryAttr symbols;
   llvm::DenseSet<sym::Expr> definedByData;
   /// What results depend on besides the kernel.
@@ -180,6 +182,7 @@ private:
 } // namespace
 
 std::vector<TunedKernel> tuning::findKernels(ModuleOp module, const Target &target,
-                                             StringRef compiler, const Options &options) {
-  return KernelFinder(module, target, compiler, options).find();
+                                             StringRef compiler, const Options &options,
+                                             size_t point) {
+  return KernelFinder(module, target, compiler, options, point).find();
 }

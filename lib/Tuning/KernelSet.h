@@ -21,10 +21,11 @@ struct TunedKernel {
   std::string key;
 };
 
-/// The kernels that a run launches and that can be measured. A warning or a remark says why
-/// another one cannot.
+/// The kernels that a run launches and that can be measured, with the sizes of a point (Choices.h).
+/// A warning or a remark says why another one cannot, at the first point.
 std::vector<TunedKernel> findKernels(mlir::ModuleOp module, const Target &target,
-                                     llvm::StringRef compiler, const Options &options);
+                                     llvm::StringRef compiler, const Options &options,
+                                     size_t point);
 
 /// Bytes of all weights that the program reads.
 int64_t getWeightBytes(mlir::ModuleOp module);

@@ -44,6 +44,8 @@ static bool fromJSON(const json::Value &value, TuningEntry &entry, json::Path pa
 } // namespace kiln::tuning
 
 std::optional<TuningEntry> TuningCache::lookup(StringRef key) {
+  if (auto found = known.find(key); found != known.end())
+    return found->second;
   if (folder.empty())
     return std::nullopt;
   std::string path = getPath(key);
@@ -65,6 +67,7 @@ std::optional<TuningEntry> TuningCache::lookup(StringRef key) {
 }
 
 void TuningCache::store(StringRef key, const TuningEntry &entry) {
+  known[key] = entry;
   if (folder.empty() || !isUsable)
     return;
   std::string path = getPath(key), text;

@@ -2,7 +2,7 @@
 #ifndef KILN_LIB_TUNING_TUNINGCACHE_H
 #define KILN_LIB_TUNING_TUNINGCACHE_H
 
-#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringMap.h"
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,7 +26,7 @@ struct TuningEntry {
 };
 
 /// Several processes may use one folder: a file appears when it is complete, and whichever comes
-/// last stays.
+/// last stays. What this process has found is known to it without a folder, too.
 class TuningCache {
 public:
   using Report = std::function<void(const std::string &)>;
@@ -42,6 +42,7 @@ private:
   std::string getPath(llvm::StringRef key) const;
 
   std::string folder;
+  llvm::StringMap<TuningEntry> known;
   Report report;
   bool isUsable = true;
 };

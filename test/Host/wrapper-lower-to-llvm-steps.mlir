@@ -10,6 +10,14 @@ kernel.func @k(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<
   } : tensor<?xf32, #sym.shape<[s0]>>
   kernel.return %y : tensor<?xf32, #sym.shape<[s0]>>
 }
+kernel.func @l(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0]>>
+    attributes {launch = #kernel.launch<grid = <s0>>} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<?xf32, #sym.shape<[s0]>> -> f32
+    kernel.yield %a : f32
+  } : tensor<?xf32, #sym.shape<[s0]>>
+  kernel.return %y : tensor<?xf32, #sym.shape<[s0]>>
+}
 
 wrapper.program @main(%x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"}) -> (!wrapper.buffer<[s0], [1], f32> {wrapper.name = "y"})
     attributes {arena_bytes = #sym.expr<64*(s0 ceildiv 16)>, weights_bytes = 0 : i64,
@@ -20,6 +28,8 @@ wrapper.program @main(%x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"}) 
   wrapper.launch @k ins(%x : !wrapper.buffer<[s0], [1], f32>) outs(%a : !wrapper.buffer<[s0], [1], f32>)
   %y = wrapper.output 0 : <[s0], [1], f32>
   wrapper.launch @k ins(%a : !wrapper.buffer<[s0], [1], f32>) outs(%y : !wrapper.buffer<[s0], [1], f32>)
+  wrapper.launch @k ins(%a : !wrapper.buffer<[s0], [1], f32>) outs(%y : !wrapper.buffer<[s0], [1], f32>)
+      {alternatives = [@l], when = [#sym.expr<s0 - 20>]}
   wrapper.free %a : <[s0], [1], f32>
 }
 }
@@ -30,7 +40,15 @@ wrapper.program @main(%x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"}) 
 // CHECK: llvm.store %{{.*}}, %[[SLOT]] : i64, !llvm.ptr
 // CHECK: %[[K:.*]] = llvm.mlir.addressof @k
 // CHECK: llvm.call @kiln_rt_launch(%arg0, %[[K]], %arg1, %{{.*}})
-// CHECK-NOT: @kiln_step_1
+// A launch that chooses by a size is another one.
+// CHECK-LABEL: llvm.func internal @kiln_step_1(%arg0: !llvm.ptr, %arg1: !llvm.ptr) -> i32
+// CHECK: %[[K1:.*]] = llvm.mlir.addressof @k
+// CHECK: %[[HOLDS:.*]] = llvm.icmp "sge"
+// CHECK: %[[L:.*]] = llvm.mlir.addressof @l
+// CHECK: %[[CHOSEN:.*]] = llvm.select %[[HOLDS]], %[[L]], %[[K1]]
+// CHECK: %[[GRID:.*]] = llvm.select %[[HOLDS]]
+// CHECK: llvm.call @kiln_rt_launch(%arg0, %[[CHOSEN]], %arg1, %[[GRID]]
+// CHECK-NOT: @kiln_step_2
 // CHECK-LABEL: llvm.func internal @kiln_main
 // CHECK-NOT: kiln_rt_launch
 // CHECK: llvm.call @kiln_rt_fail

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import shutil
 import struct
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import kiln
-from conftest import ROOT, Mlp, assert_user_error, run_tool
+from conftest import ROOT, Mlp, assert_user_error, leaves, run_tool
 
 MAGIC = b"KILNTUNE"
 
@@ -362,6 +363,63 @@ def test_dynamic_sizes(tune, tmp_path):
     process, _ = tune("--autotune", f"--autotune-size={symbol}=1000", archive=archive)
     assert process.returncode == 0 and not process.stderr
     assert len(os.listdir(tmp_path / "cache")) == 2
+
+
+def test_ranges_of_sizes(tune, tmp_path):
+    """Where different schedules are best at different sizes, each is a kernel, and launches choose; else there is one."""
+    torch.manual_seed(0)
+    archive, module = tmp_path / "linear.pt2", torch.nn.Linear(96, 64).eval()
+    program = torch.export.export(module, (torch.randn(300, 96),), dynamic_shapes={"input": {0: torch.export.Dim.DYNAMIC}})
+    torch.export.save(program, archive)
+    (symbol,) = json.loads(run_tool("aot-compile", archive, "--emit=json", "-o", "-").stdout)["symbols"]
+    sizes = f"--autotune-size={symbol}=2,50,800"
+    process, output = tune("--autotune", sizes, "--emit=wrapper", name="model.mlir", archive=archive)
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    entries = sorted((tmp_path / "cache").iterdir())
+    assert len(entries) == 3  # one for each size
+
+    # As if other schedules had been found.
+    plain = run_tool("aot-compile", archive, "--emit=wrapper", "-o", "-").stdout
+    contract = re.sub(r"(, unroll = \d+)?>$", "", re.search(r"#cpu\.contract<[^>]*>", plain)[0])
+
+    def fill(schedule):
+        for i, path in enumerate(entries):
+            path.write_text(seal(json.dumps(unseal(path) | {"schedule": schedule(i), "ratio": 0.5, "tuned": True, "verified": True})))
+
+    fill(lambda i: "")
+    text = tune("--autotune", sizes, "--emit=wrapper", name="model.mlir", archive=archive)[1].read_text()
+    assert "alternatives" not in text and "_from_" not in text
+
+    fill(lambda i: f"{contract}, unroll = {2 + i}>")
+    process, output = tune(
+        "--autotune", sizes, "--emit=wrapper", "--remarks", "--remarks-filter=autotune", name="model.mlir", archive=archive
+    )
+    text = output.read_text()
+    launches = [line for line in text.splitlines() if "alternatives" in line]
+    assert len(launches) == 1, text
+    # Half way between the values, as a ratio.
+    assert re.search(
+        rf"alternatives = \[@\w+_from_50, @\w+_from_800\], when = \[#sym.expr<{symbol} - 10>, #sym.expr<{symbol} - 200>\]", launches[0]
+    )
+    assert len(set(re.findall(r"#cpu.contract<[^>]*unroll = (\d+)", text))) == 3
+    assert f"from {symbol} = 50 on: tuned: takes 0.50 of the time" in process.stderr
+    loaders = {"model.so": lambda path: kiln.load(path, threads=2), "graph.py": lambda path: runpy.run_path(str(path))["load"]()}
+    for name, load in loaders.items():
+        process, output = tune("--autotune", sizes, *(["--emit=fx"] if name == "graph.py" else []), name=name, archive=archive)
+        assert process.returncode == 0, process.stderr
+        model = load(output)
+        for rows in (2, 9, 10, 11, 199, 200, 201, 1000):
+            x = torch.randn(rows, 96)
+            (got,) = leaves(model(x))
+            torch.testing.assert_close(got, module(x).detach(), rtol=1e-4, atol=1e-4)
+
+    for options, message in (
+        ([f"--autotune-size={symbol}=5,5"], "expected rising values"),
+        ([f"--autotune-size={symbol}=5,"], "expected NAME=VALUE"),
+        (["--autotune-size=nowhere=5"], "the program has no size of this name"),
+    ):
+        assert_user_error(tune("--autotune", *options, name="none.so", archive=archive)[0], message)
+    assert not (tmp_path / "none.so").exists()
 
 
 class Chosen(torch.nn.Module):

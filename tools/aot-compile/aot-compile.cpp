@@ -115,9 +115,10 @@ cl::opt<std::string> autotuneCandidates("autotune-candidates", cl::init("32"), c
 cl::opt<std::string> autotuneSeconds("autotune-seconds", cl::init("50"), cl::value_desc("s"),
                                      cl::cat(category),
                                      cl::desc("about as long candidates are tried; default 50"));
-cl::list<std::string> autotuneSizes("autotune-size", cl::value_desc("name=value"),
-                                    cl::cat(category),
-                                    cl::desc("the size that a symbol has while kernels are timed"));
+cl::list<std::string>
+    autotuneSizes("autotune-size", cl::value_desc("name=value,..."), cl::cat(category),
+                  cl::desc("the size that a symbol has while kernels are timed; "
+                           "one may have several, which the model then chooses between"));
 cl::opt<std::string> debugPrint("debug-print", cl::init("0"), cl::value_desc("0|1|2|3"),
                                 cl::cat(category),
                                 cl::desc("what a run shows of kernels: nothing (0, default), their "
@@ -238,10 +239,18 @@ Error getTuningOptions(CompileOptions &options) {
                              ": expected a time up to 86400");
   for (StringRef setting : autotuneSizes) {
     auto [name, text] = setting.split('=');
-    int64_t value;
-    if (name.empty() || text.getAsInteger(10, value) || value < 0)
+    if (name.empty() || text.empty())
       return createStringError("--autotune-size=" + setting + ": expected NAME=VALUE");
-    tune.sizes[name] = value;
+    std::vector<int64_t> &values = tune.sizes[name];
+    values.clear();
+    for (StringRef number : split(text, ',')) {
+      int64_t value;
+      if (number.getAsInteger(10, value) || value < 0)
+        return createStringError("--autotune-size=" + setting + ": expected NAME=VALUE");
+      if (!values.empty() && value <= values.back())
+        return createStringError("--autotune-size=" + setting + ": expected rising values");
+      values.push_back(value);
+    }
   }
   tune.tuner = getProgramBeside("aot-tune");
   tune.onWarning = [](StringRef text) { errs() << "aot-compile: warning: " << text << '\n'; };

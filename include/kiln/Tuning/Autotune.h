@@ -31,8 +31,9 @@ struct Options {
   size_t candidates = 32;
   /// No round of candidates begins that would hardly end within this time.
   double seconds = 50;
-  /// Values of symbols; others have the sizes of the exported program's examples.
-  llvm::StringMap<int64_t> sizes;
+  /// Values of symbols, rising; others have the sizes of the exported program's examples. One may
+  /// have several, for kernels of different schedules.
+  llvm::StringMap<std::vector<int64_t>> sizes;
   /// Called with what the user should know and that is no error.
   std::function<void(llvm::StringRef)> onWarning;
 };

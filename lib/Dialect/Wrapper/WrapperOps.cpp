@@ -307,14 +307,51 @@ static LogicalResult verifyDistinct(Operation *op, ValueRange outs) {
   return success();
 }
 
+void LaunchOp::build(OpBuilder &, OperationState &state, FlatSymbolRefAttr kernel, ValueRange ins,
+                     ValueRange outs) {
+  state.addOperands(ins);
+  state.addOperands(outs);
+  Properties &properties = state.getOrAddProperties<Properties>();
+  properties.kernel = kernel;
+  llvm::copy(ArrayRef<int32_t>{static_cast<int32_t>(ins.size()), static_cast<int32_t>(outs.size())},
+             properties.operandSegmentSizes.begin());
+}
+
+void LaunchOp::build(OpBuilder &builder, OperationState &state, StringRef kernel, ValueRange ins,
+                     ValueRange outs) {
+  build(builder, state, FlatSymbolRefAttr::get(builder.getContext(), kernel), ins, outs);
+}
+
+SmallVector<FlatSymbolRefAttr> LaunchOp::getKernels() {
+  SmallVector<FlatSymbolRefAttr> kernels = {getKernelAttr()};
+  if (ArrayAttr alternatives = getAlternativesAttr())
+    llvm::append_range(kernels, alternatives.getAsRange<FlatSymbolRefAttr>());
+  return kernels;
+}
+
+SmallVector<sym::Expr> LaunchOp::getConditions() {
+  SmallVector<sym::Expr> conditions;
+  if (ArrayAttr when = getWhenAttr())
+    for (auto condition : when.getAsRange<sym::ExprAttr>())
+      conditions.push_back(condition.getValue());
+  return conditions;
+}
+
 LogicalResult LaunchOp::verify() {
   if (failed(verifyContiguous(*this))) // C2
     return failure();
+  size_t conditions = getConditions().size();
+  if (getKernels().size() != conditions + 1) // C4
+    return emitOpError("has ") << getKernels().size() - 1 << " alternatives and " << conditions
+                               << " expressions for them";
   return verifyDistinct(*this, getOuts()); // C3
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyKernelUse(*this, getKernelAttr(), getIns(), getOuts(), symbols); // C1
+  for (FlatSymbolRefAttr kernel : getKernels())
+    if (failed(verifyKernelUse(*this, kernel, getIns(), getOuts(), symbols))) // C1
+      return failure();
+  return success();
 }
 
 LogicalResult ExternCallOp::verify() {

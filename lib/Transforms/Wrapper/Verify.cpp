@@ -323,8 +323,9 @@ private:
     }
     used.add(&op);
     if (auto launch = dyn_cast<LaunchOp>(op))
-      if (Operation *kernel = symbols.lookup(launch.getKernel()))
-        used.add(kernel);
+      for (FlatSymbolRefAttr name : launch.getKernels())
+        if (Operation *kernel = symbols.lookup(name.getValue()))
+          used.add(kernel);
     if (auto define = dyn_cast<DefineOp>(op))
       unknown.remove(sym::Expr::symbol(define.getSymbol()));
     for (sym::Expr symbol : used.symbols)

@@ -49,6 +49,31 @@ wrapper.program @main(%x: !wrapper.buffer<[2, 2], [2, 1], f32> {wrapper.name = "
 // -----
 
 wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
+  %a = wrapper.alloc : !wrapper.buffer<[2], [1], f32>
+  // launch_c4
+  // expected-error@+1 {{has 1 alternatives and 0 expressions for them}}
+  wrapper.launch @k ins() outs(%a : !wrapper.buffer<[2], [1], f32>) {alternatives = [@k]}
+}
+
+// -----
+
+kernel.func @k(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<2xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<2xf32>
+  kernel.return %y : tensor<2xf32>
+}
+wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
+  %a = wrapper.alloc : !wrapper.buffer<[2], [1], f32>
+  // expected-error@+1 {{'l' is not a kernel.func}}
+  wrapper.launch @k ins(%x : !wrapper.buffer<[2], [1], f32>) outs(%a : !wrapper.buffer<[2], [1], f32>)
+      {alternatives = [@l], when = [#sym.expr<1>]}
+}
+
+// -----
+
+wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
   // launch_c3
   // expected-error@+1 {{has one buffer for two results}}
   wrapper.launch @k ins() outs(%x, %x : !wrapper.buffer<[2], [1], f32>, !wrapper.buffer<[2], [1], f32>)

@@ -30,6 +30,9 @@ wrapper.program @main(%x: !wrapper.buffer<[s0, 8], [8, 1], f32> {wrapper.name = 
   // CHECK: wrapper.launch @twice ins(%[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[A]] : !wrapper.buffer<[s0, 8], [8, 1], f32>)
   wrapper.launch @twice ins(%x : !wrapper.buffer<[s0, 8], [8, 1], f32>)
       outs(%a : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+  // CHECK: wrapper.launch @twice ins({{.*}}) outs({{.*}}) {alternatives = [@twice], when = [#sym.expr<s0 - 8>]}
+  wrapper.launch @twice ins(%x : !wrapper.buffer<[s0, 8], [8, 1], f32>)
+      outs(%a : !wrapper.buffer<[s0, 8], [8, 1], f32>) {alternatives = [@twice], when = [#sym.expr<s0 - 8>]}
   // CHECK: %[[B:.*]] = wrapper.alloc at 0 : <[s0, 8], [8, 1], f32>
   %b = wrapper.alloc at 0 : !wrapper.buffer<[s0, 8], [8, 1], f32>
   // CHECK: wrapper.extern_call "torch" "lib.op_.default" args = [#sym.arg<0>, #sym.arg<1>, [#sym.expr<s0 - 1>, unit]] names = ["self", "other", "sizes"] ins(%[[A]], %[[X]] : !wrapper.buffer<[s0, 8], [8, 1], f32>, !wrapper.buffer<[s0, 8], [8, 1], f32>) outs(%[[B]] : !wrapper.buffer<[s0, 8], [8, 1], f32>) projection = [] updates = [0]

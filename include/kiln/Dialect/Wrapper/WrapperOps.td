@@ -310,16 +310,33 @@ def Wrapper_LaunchOp : Wrapper_Op<"launch", [AttrSizedOperandSegments,
   let description = [{
     The kernel reads `ins` and writes every element of `outs`.
 
+    Other kernels may compute the same for some sizes: `wrapper.launch @k ins(…) outs(…)
+    {alternatives = [@k1, @k2], when = [#sym.expr<s0 - 40>, #sym.expr<s0 - 160>]}`. The last one runs
+    whose expression is at least zero, and `kernel` if there is none.
+
     Constraints:
-    - (C1) `kernel` is a `kernel.func`; `ins` and `outs` have its operands' and results' shapes and
-      element types
+    - (C1) `kernel` and the alternatives are a `kernel.func`; `ins` and `outs` have its operands' and
+      results' shapes and element types
     - (C2) buffers are contiguous
     - (C3) no buffer is given twice as a result
+    - (C4) each alternative has an expression
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Wrapper_BufferType>:$ins,
-                       Variadic<Wrapper_BufferType>:$outs);
+                       Variadic<Wrapper_BufferType>:$outs,
+                       OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">>:$alternatives,
+                       OptionalAttr<TypedArrayAttrBase<Sym_ExprAttr, "expressions">>:$when);
   let assemblyFormat = [{
     $kernel `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` $outs `:` type($outs) `)` attr-dict
+  }];
+  let builders = [OpBuilder<(ins "mlir::FlatSymbolRefAttr":$kernel, "mlir::ValueRange":$ins,
+                                 "mlir::ValueRange":$outs)>,
+                  OpBuilder<(ins "llvm::StringRef":$kernel, "mlir::ValueRange":$ins,
+                                 "mlir::ValueRange":$outs)>];
+  let extraClassDeclaration = [{
+    /// The kernel and its alternatives.
+    llvm::SmallVector<mlir::FlatSymbolRefAttr> getKernels();
+    /// One for each alternative.
+    llvm::SmallVector<::kiln::sym::Expr> getConditions();
   }];
   let hasVerifier = 1;
 }

@@ -1,0 +1,363 @@
+// Finds the fastest schedules of a program's kernels on this machine.
+//
+// All kernels are timed with the schedules that planners chose. Those whose launches take a part of
+// the run that counts are then tuned in rounds: the candidates of a round are neighbours of the best
+// schedules so far, all are compiled into one bundle, and aot-tune times them in processes of its
+// own. The planner's neighbours come first, as many as there are; later rounds go on from the few
+// that were fastest, as long as there is time. What is found is kept with each kernel's key; a compilation that finds everything there
+// measures nothing and gives the same bytes each time.
+#include "MeasureHere.h"
+#include "PlanCandidates.h"
+#include "TuningCache.h"
+#include "kiln/Dialect/Kernel/Remarks.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/BLAKE3.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::tuning;
+
+/// A kernel is tuned if it takes at least this part of a run.
+static constexpr double leastShare = 0.005;
+/// More candidates are tried where there is more to be saved.
+static constexpr double largeShare = 0.03;
+static constexpr size_t fewCandidates = 12;
+/// What a kernel takes at least that there is something to be saved of: a launch takes less.
+static constexpr double leastSeconds = 1e-6;
+/// The rounds of a kernel that is no large part of the run.
+static constexpr unsigned fewRounds = 3;
+/// Schedules whose neighbours are tried.
+static constexpr size_t beamWidth = 4;
+/// About as long runs of the program are timed, if there is so much time.
+static constexpr double replaySeconds = 12;
+
+namespace {
+
+/// A kernel that is being tuned.
+struct Search {
+  TunedKernel kernel;
+  std::string cacheKey;
+  TuningEntry entry;
+  bool isKnown = false; // its time is
+  bool isActive = false;
+  kernel::ScheduleAttrInterface best;
+  unsigned rounds = 0;
+  /// The fastest ones beside the best, with their times as parts of the planner's.
+  std::vector<std::pair<double, kernel::ScheduleAttrInterface>> beam;
+  llvm::SmallDenseSet<Attribute> tried;
+};
+
+class Autotuner {
+public:
+  /// At the sizes of a point. The search ends after about `seconds`.
+  Autotuner(ModuleOp module, const Target &target, StringRef compiler, const Options &options,
+            Bundler &bundler, TuningCache &cache, size_t point, double seconds)
+      : module(module), target(target), options(options), bundler(bundler), cache(cache),
+        seconds(seconds) {
+    std::string device = llvm::formatv("{0}, {1} threads\n", describeCPU(), options.threads);
+    for (TunedKernel &kernel : findKernels(module, target, compiler, options, point)) {
+      Search &search = searches.emplace_back();
+      search.best = kernel.func.getScheduleAttr();
+      search.cacheKey =
+          llvm::toHex(llvm::BLAKE3::hash<16>(llvm::arrayRefFromStringRef(device + kernel.key)),
+                      /*LowerCase=*/true);
+      search.kernel = std::move(kernel);
+    }
+  }
+
+  llvm::Error run() {
+    readCache();
+    if (llvm::Error error = measureFirst())
+      return error;
+    activate();
+    if (llvm::Error error = runRounds())
+      return error;
+    return replay();
+  }
+
+  void addTo(Choices &choices, size_t point) const {
+    for (const Search &search : searches) {
+      kernel::FuncOp func = search.kernel.func;
+      std::string why;
+      llvm::raw_string_ostream(why)
+          << llvm::formatv("tuned: takes {0:f2} of the time with ", search.entry.ratio)
+          << func.getScheduleAttr();
+      choices.set(func, point, search.best, why);
+    }
+  }
+
+private:
+  double secondsSince() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  void readCache() {
+    for (Search &search : searches) {
+      std::optional<TuningEntry> entry = cache.lookup(search.cacheKey);
+      if (!entry)
+        continue;
+      if (!entry->schedule.empty()) {
+        auto schedule = parseSchedule(entry->schedule, module.getContext());
+        if (!schedule || !bundler.plan(search.kernel.func, schedule)) {
+          sayOf(search.kernel.func, "NotTuned", "what the cache says of it is ignored",
+                "it cannot be run with " + entry->schedule);
+          continue;
+        }
+        search.best = schedule;
+      }
+      search.entry = *entry;
+      search.isKnown = true;
+    }
+  }
+
+  /// The times of all kernels with their planners' schedules.
+  llvm::Error measureFirst() {
+    std::vector<Bundler::Entry> entries;
+    std::vector<Search *> measured;
+    for (Search &search : searches)
+      if (!search.isKnown) {
+        entries.push_back({&search.kernel, {search.kernel.func}});
+        measured.push_back(&search);
+      }
+    if (entries.empty())
+      return llvm::Error::success();
+    llvm::Expected<Results> results = measure(entries);
+    if (!results)
+      return results.takeError();
+    for (auto [search, result] : llvm::zip_equal(measured, results->kernels)) {
+      search->entry.seconds = result.seconds;
+      search->entry.failure = result.failure;
+      cache.store(search->cacheKey, search->entry);
+    }
+    return llvm::Error::success();
+  }
+
+  double getShare(const Search &search) const {
+    double all = 0;
+    for (const Search &other : searches)
+      all += other.entry.seconds * other.kernel.launches;
+    return all > 0 ? search.entry.seconds * search.kernel.launches / all : 0;
+  }
+
+  void activate() {
+    for (Search &search : searches) {
+      if (!search.entry.failure.empty())
+        sayOf(search.kernel.func, "NotTuned", "not tuned", search.entry.failure);
+      search.isActive = search.entry.failure.empty() && !search.entry.isTuned &&
+                        search.entry.seconds >= leastSeconds && getShare(search) >= leastShare;
+    }
+  }
+
+  llvm::Error runRounds() {
+    double last = 0; // what the last round took
+    while (isAnyActive() && secondsSince() + last < seconds) {
+      double before = secondsSince();
+      if (llvm::Error error = runRound())
+        return error;
+      last = secondsSince() - before;
+    }
+    return llvm::Error::success();
+  }
+
+  bool isAnyActive() const {
+    return llvm::any_of(searches, [](const Search &search) { return search.isActive; });
+  }
+
+  /// Candidates of the next round, which go on from the best one and from those of the beam.
+  PlannedModules planRound(Search &search, ModuleOp base) {
+    size_t most = options.candidates;
+    if (getShare(search) < largeShare)
+      most = std::min(most, fewCandidates);
+    PlannedModules candidates;
+    planCandidates(bundler, target, getFunc(base), most, search.tried, candidates);
+    for (auto &[ratio, schedule] : search.beam) {
+      if (candidates.size() == most)
+        break;
+      if (OwningOpRef<ModuleOp> planned = bundler.plan(search.kernel.func, schedule))
+        planCandidates(bundler, target, getFunc(*planned), most, search.tried, candidates);
+    }
+    return candidates;
+  }
+
+  llvm::Error runRound() {
+    std::vector<PlannedModules> planned; // of the searches that are left
+    std::vector<Bundler::Entry> entries;
+    std::vector<Search *> measured;
+    for (Search &search : searches) {
+      if (!search.isActive)
+        continue;
+      search.tried.insert(search.best);
+      OwningOpRef<ModuleOp> base = bundler.plan(search.kernel.func, search.best);
+      auto candidates = planRound(search, *base);
+      if (candidates.empty()) {
+        finish(search);
+        continue;
+      }
+      candidates.insert(candidates.begin(), std::move(base));
+      Bundler::Entry &entry = entries.emplace_back(Bundler::Entry{&search.kernel, {}});
+      for (OwningOpRef<ModuleOp> &candidate : candidates)
+        entry.candidates.push_back(getFunc(*candidate));
+      planned.push_back(std::move(candidates));
+      measured.push_back(&search);
+    }
+    if (entries.empty())
+      return llvm::Error::success();
+    llvm::Expected<Results> results = measure(entries);
+    if (!results)
+      return results.takeError();
+    for (auto [search, entry, result] : llvm::zip_equal(measured, entries, results->kernels))
+      take(*search, entry, result);
+    return llvm::Error::success();
+  }
+
+  void take(Search &search, const Bundler::Entry &entry, const KernelResult &result) {
+    for (const Outcome &outcome : result.candidates)
+      if (!outcome.failure.empty())
+        sayOf(search.kernel.func, "NotTuned", "not run with " + outcome.schedule, outcome.failure);
+    auto best = static_cast<size_t>(result.best);
+    for (auto [candidate, outcome] : llvm::zip_equal(entry.candidates, result.candidates))
+      if (outcome.ratio > 0)
+        search.beam.emplace_back(search.entry.ratio * outcome.ratio,
+                                 kernel::FuncOp(candidate).getScheduleAttr());
+    if (best) {
+      search.best = kernel::FuncOp(entry.candidates[best]).getScheduleAttr();
+      search.entry.ratio *= result.candidates[best].ratio;
+    }
+    llvm::erase_if(search.beam, [&](auto &known) { return known.second == search.best; });
+    llvm::sort(search.beam, llvm::less_first());
+    search.beam.resize(std::min(search.beam.size(), beamWidth));
+    finish(search, getShare(search) >= largeShare || (best && ++search.rounds < fewRounds));
+  }
+
+  /// Runs of the program decide on what kernels alone have promised.
+  llvm::Error replay() {
+    PlannedModules planned;
+    std::vector<Bundler::Entry> entries;
+    Launches launches;
+    bool isOpen = false;
+    for (Search &search : searches) {
+      if (!search.entry.failure.empty())
+        continue;
+      for (unsigned place : search.kernel.places)
+        launches.emplace_back(place, entries.size());
+      Bundler::Entry &entry =
+          entries.emplace_back(Bundler::Entry{&search.kernel, {search.kernel.func}});
+      if (search.entry.isVerified || search.best == search.kernel.func.getScheduleAttr())
+        continue;
+      isOpen = true;
+      planned.push_back(bundler.plan(search.kernel.func, search.best));
+      entry.candidates.push_back(getFunc(*planned.back()));
+    }
+    if (!isOpen)
+      return llvm::Error::success();
+    llvm::Expected<Results> results = measure(entries, getSequence(launches));
+    if (!results)
+      return results.takeError();
+    llvm::StringMap<const KernelResult *> byKey;
+    for (const KernelResult &result : results->kernels)
+      byKey[result.key] = &result;
+    for (Search &search : searches)
+      if (const KernelResult *result = byKey.lookup(search.kernel.key);
+          result && result->candidates.size() > 1)
+        decide(search, *result);
+    return llvm::Error::success();
+  }
+
+  void decide(Search &search, const KernelResult &result) {
+    const Outcome &outcome = result.candidates.back();
+    if (result.best) {
+      search.entry.ratio = outcome.ratio;
+    } else {
+      sayOf(search.kernel.func, "NotTuned", "not run with " + outcome.schedule,
+            !outcome.failure.empty() ? outcome.failure
+                                     : llvm::formatv("in runs of the model it takes {0:f2} of the "
+                                                     "time, alone {1:f2}",
+                                                     outcome.ratio, search.entry.ratio)
+                                           .str());
+      search.best = search.kernel.func.getScheduleAttr();
+      search.entry.ratio = 1;
+    }
+    search.entry.isVerified = true;
+    finish(search);
+  }
+
+  /// Keeps what is known so far, which is all if the search does not go on.
+  void finish(Search &search, bool goesOn = false) {
+    search.isActive = goesOn;
+    search.entry.isTuned = true;
+    search.entry.schedule.clear();
+    if (search.best != search.kernel.func.getScheduleAttr())
+      llvm::raw_string_ostream(search.entry.schedule) << search.best;
+    cache.store(search.cacheKey, search.entry);
+  }
+
+  /// Has aot-tune time candidates.
+  llvm::Expected<Results> measure(ArrayRef<Bundler::Entry> entries,
+                                  ArrayRef<int64_t> sequence = {}) {
+    auto createFile = [](StringRef suffix, SmallString<128> &path) -> llvm::Error {
+      if (std::error_code error = llvm::sys::fs::createTemporaryFile("kiln-tune", suffix, path))
+        return llvm::createStringError(error, "cannot create a temporary file: " + error.message());
+      llvm::sys::RemoveFileOnSignal(path);
+      return llvm::Error::success();
+    };
+    SmallString<128> bundle, output, messages;
+    if (llvm::Error error = llvm::joinErrors(
+            createFile("bundle", bundle),
+            llvm::joinErrors(createFile("results", output), createFile("txt", messages))))
+      return error;
+    llvm::FileRemover removeBundle(bundle), removeOutput(output), removeMessages(messages);
+    if (llvm::Error error = bundler.write(entries, bundle, sequence))
+      return error;
+    // Of each kernel, or of the runs.
+    double time = sequence.empty() ? std::min(seconds / (4 * double(entries.size())), 1.0)
+                                   : std::clamp(seconds / 4, 1.0, replaySeconds);
+    std::string limit = llvm::formatv("--seconds={0}", std::max(time, 0.05));
+    StringRef arguments[] = {options.tuner, bundle, "-o", output, "--quiet", limit};
+    std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(messages)};
+    std::string problem;
+    int status = llvm::sys::ExecuteAndWait(options.tuner, arguments, std::nullopt, redirects,
+                                           /*SecondsToWait=*/0, /*MemoryLimit=*/0, &problem);
+    if (status == 0)
+      return readResults(output);
+    if (auto text = llvm::MemoryBuffer::getFile(messages); text && (*text)->getBufferSize())
+      problem = (*text)->getBuffer().split('\n').first;
+    return llvm::createStringError("--autotune: cannot measure with '" + options.tuner +
+                                   "': " + problem);
+  }
+
+  ModuleOp module;
+  const Target &target;
+  const Options &options;
+  Bundler &bundler;
+  TuningCache &cache;
+  double seconds;
+  std::vector<Search> searches;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+} // namespace
+
+llvm::Error tuning::measureHere(ModuleOp module, const Target &target, StringRef compiler,
+                                const Options &options, Bundler &bundler, const Points &points,
+                                Choices &choices) {
+  TuningCache cache(options.cache, [&](const std::string &text) {
+    if (options.onWarning)
+      options.onWarning("--autotune: " + text);
+  });
+  for (size_t point = 0; point < points.size(); ++point) {
+    Autotuner tuner(module, target, compiler, options, bundler, cache, point,
+                    options.seconds / double(points.size()));
+    if (llvm::Error error = tuner.run())
+      return error;
+    tuner.addTo(choices, point);
+  }
+  return llvm::Error::success();
+}
