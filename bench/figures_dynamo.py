@@ -1,6 +1,7 @@
 """`torch.compile` with Kiln beside Inductor: the first call, which compiles, and the ones after."""
 
 import os
+import pathlib
 import shutil
 import statistics
 import sys
@@ -12,13 +13,15 @@ from workers import Worker, interleave
 
 BACKENDS = ["kiln", "inductor"]
 ROUNDS = 3
+DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "torch-compile.md"
+BEGIN, END = "<!-- Written by bench/run --only torch-compile --document -->", "<!-- End of the figures -->"
 
 
 def _start(backend, cache, name, options, threads):
-    """A process that has made its first call, and its seconds."""
+    """A process that has made its first call, and the seconds of that: all, and those in the backend."""
     size = "tiny" if options.tiny else "published"
     worker = Worker([sys.executable, peers.HOSTS / "dynamo.py", backend, cache, name, size, threads], threads, preamble=1)
-    return worker, int(worker.preamble[0]) * 1e-9
+    return worker, [int(field) * 1e-9 for field in worker.preamble[0].split()]
 
 
 def measure(options):
@@ -41,27 +44,47 @@ def measure(options):
             finally:
                 for worker in workers.values():
                     worker.close()
-        results[name] = {"first": {backend: statistics.median(times) for backend, times in first.items()}, "run": runs}
+        medians = {backend: [statistics.median(times) for times in zip(*rounds)] for backend, rounds in first.items()}
+        results[name] = {"run": runs}
+        results[name]["first"], results[name]["backend"] = ({backend: row[i] for backend, row in medians.items()} for i in range(2))
     return results
 
 
-def show(results, goals):
+def tabulate(results):
+    """(headings, rows, ratios of the first call, ratios of the others)"""
     rows, ratios = [], {"first": [], "run": []}
     for name, row in results.items():
         for part, values in ratios.items():
             values.append(row[part]["kiln"] / row[part]["inductor"])
-        rows.append(
-            [
-                name,
-                *(table.number(row["first"][backend]) for backend in BACKENDS),
-                table.ratio(ratios["first"][-1]),
-                *(table.milliseconds(row["run"][backend]) for backend in BACKENDS),
-                table.ratio(ratios["run"][-1]),
-            ]
-        )
-    means = {part: table.geometric_mean(values) for part, values in ratios.items()}
-    rows.append(["geometric mean", "", "", table.ratio(means["first"]), "", "", table.ratio(means["run"])])
-    print("\ntorch.compile: the first call in s, all cores, and the others in ms, median, one thread\n")
-    print(table.render(["", "Kiln", "Inductor", "ratio", "Kiln", "Inductor", "ratio"], rows))
-    goals.add("torch.compile, first call, worst model", max(ratios["first"]), 0.2, "of Inductor's")
-    goals.add("torch.compile, other calls, worst model", max(ratios["run"]), 0.9, "of Inductor's")
+        first = [f"{table.number(row['first'][backend])} ({table.number(row['backend'][backend])})" for backend in BACKENDS]
+        runs = [table.milliseconds(row["run"][backend]) for backend in BACKENDS]
+        rows.append([name, *first, table.ratio(ratios["first"][-1]), *runs, table.ratio(ratios["run"][-1])])
+    means = {part: table.ratio(table.geometric_mean(values)) for part, values in ratios.items()}
+    rows.append(["geometric mean", "", "", means["first"], "", "", means["run"]])
+    headings = ["", "first call, s: Kiln", "Inductor", "ratio", "others, ms: Kiln", "Inductor", "ratio"]
+    return headings, rows, ratios["first"], ratios["run"]
+
+
+def show(results, goals):
+    headings, rows, first, others = tabulate(results)
+    print("\ntorch.compile: the first call on all cores (of which in the backend), and the others on one thread, medians\n")
+    print(table.render(headings, rows))
+    goals.add("torch.compile, first call, worst model", max(first), 0.2, "of Inductor's")
+    goals.add("torch.compile, other calls, worst model", max(others), 0.9, "of Inductor's")
+
+
+def document(results):
+    """Writes the results into docs/torch-compile.md."""
+    headings, rows, _, _ = tabulate(results["torch-compile"])
+    info = results["machine"]
+    text = [
+        BEGIN,
+        "",
+        f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began",
+        "",
+        *("| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]),
+        "",
+        END,
+    ]
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    DOCUMENT.write_text(before + "\n".join(text) + rest.partition(END)[2])

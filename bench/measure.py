@@ -67,6 +67,7 @@ class Goals:
 def machine():
     """What the figures were measured on."""
     info = {"cores": len(os.sched_getaffinity(0)), "kernel": platform.release(), "time": time.strftime("%Y-%m-%d %H:%M")}
+    info["load"] = round(os.getloadavg()[1])  # what else runs
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -96,7 +97,11 @@ def parse_options():
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
-    return parser.parse_args()
+    parser.add_argument("--document", action="store_true", help="also write torch-compile's figures into docs/torch-compile.md")
+    options = parser.parse_args()
+    if options.document and (options.tiny or "torch-compile" not in options.only):
+        parser.error("--document is for a run of torch-compile on the published configurations")
+    return options
 
 
 def former(options, machine):
@@ -160,6 +165,8 @@ def main():
                 figures.show_memory(results[part], goals)
     goals.show()
     results["goals"] = goals.rows
+    if options.document and not failed:
+        figures_dynamo.document(results)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nWritten to {options.json}")

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.utils import dynamo_timed
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from .._compile import make_flags, run_compiler
@@ -31,6 +32,7 @@ from ._split import Split, split
 
 __all__ = ["kiln"]
 
+TIMER = "kiln_compile"  # what the backend takes, in torch._dynamo.utils.compile_times()
 _FALLBACKS = ("eager", "none", "torch")
 _FIXED = ("o", "emit", "weights")  # what becomes of a compiled graph is not the user's to choose
 
@@ -146,7 +148,8 @@ def kiln(
         return parts or compile_whole(graph)
 
     def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        return attempt(compile_expanded, graph)
+        with dynamo_timed(TIMER):
+            return attempt(compile_expanded, graph)
 
     compile_both = aot_autograd(
         fw_compiler=compile_graph, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True
