@@ -18,6 +18,7 @@ LAYERS = [
     "Dialect/Torch",
     "Frontend",
     "Extern",
+    "Reference",
     "Transforms",
     "Lowering",
     "Codegen",

@@ -8,6 +8,7 @@
 #include "kiln/Extern/Passes.h"
 #include "kiln/Host/Passes.h"
 #include "kiln/Pipeline/Pipeline.h"
+#include "kiln/Reference/Passes.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CUDA/CUDA.h"
 #include "kiln/Transforms/Passes.h"
@@ -47,6 +48,7 @@ void kiln::registerPasses() {
   registerTransformsPasses();
   externs::registerExternGenerators();
   externs::registerExternPasses();
+  reference::registerReferencePasses();
   codegen::registerCodegenPasses();
   host::registerHostPasses();
   for (const TargetRegistration &target : getRegisteredTargets())

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cpu-fold-constants --split-input-file --mlir-print-elementsattrs-with-hex-if-larger=-1 | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cpu-fold-constants --run-reference --split-input-file -o /dev/null
 // RUN: kiln-opt %s --cpu-fold-constants=views=true --split-input-file | FileCheck %s --check-prefix=VIEWS
 
 // 2.0 * 3.0 + 1.0 is 7.0, 0x40E00000. @w can be replaced: its kernels are kept.

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v4 --cpu-pack-contracts --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cpu-set-target=cpu=x86-64-v4 --cpu-pack-contracts --run-reference --split-input-file -o /dev/null
 // RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v3 --cpu-pack-contracts --split-input-file | FileCheck %s --check-prefix=AVX2
 
 // Columns fill the last panel: the packed operand is a view of the constant.

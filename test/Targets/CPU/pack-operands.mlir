@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v4 --cpu-pack-operands | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cpu-set-target=cpu=x86-64-v4 --cpu-pack-operands --run-reference -o /dev/null
 
 // Lanes run over channels: the weights get channels last. The operand that is no constant stays.
 // CHECK-LABEL: func.func @depthwise

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cpu-set-target=cpu=x86-64-v4 --cpu-pad-windows | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cpu-set-target=cpu=x86-64-v4 --cpu-pad-windows --run-reference -o /dev/null
 
 // Three channels: the padded image is computed once, and the windows read it in place.
 // CHECK-LABEL: func.func @few_channels

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cuda-expand-attention --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cuda-expand-attention --run-reference --split-input-file -o /dev/null
 
 // Heads that share keys and values, a bias, an order of the result, a number of tokens that only the run knows: what the regions read stays.
 // CHECK-LABEL: func.func @wide

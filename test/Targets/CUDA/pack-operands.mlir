@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cuda-pack-operands | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cuda-pack-operands --run-reference -o /dev/null
 
 // The last steps are channels, which get to lie side by side in the weights; what rows walk along stays.
 // CHECK-LABEL: func.func @window

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cuda-pack-windows --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cuda-pack-windows --run-reference --split-input-file -o /dev/null
 
 // Three channels of an image become eight, the last five of which are zero.
 // CHECK-LABEL: func.func @stem

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cuda-split-reductions | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cuda-split-reductions --run-reference -o /dev/null
 
 // The kernel of a fold stays one structured op.
 // CHECK-LABEL: kernel.func @fold_0

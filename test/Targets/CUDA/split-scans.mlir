@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --cuda-split-scans | FileCheck %s
+// RUN: kiln-opt %s --run-reference --cuda-split-scans --run-reference -o /dev/null
 
 // Eight parts: what the first seven come to, the running sum of that, and parts that start from it.
 // CHECK-LABEL: func.func @sum

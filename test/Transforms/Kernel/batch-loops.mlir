@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-batch-loops --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-batch-loops --run-reference --split-input-file -o /dev/null
 
 // A map gets the round as its first dim; what is the same in all rounds is computed once; what does
 // not depend on the round is repeated.

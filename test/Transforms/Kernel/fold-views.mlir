@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-fold-views --kernel-simplify-indices --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-fold-views --kernel-simplify-indices --run-reference --split-input-file -o /dev/null
 
 // A reshape and its inverse cancel.
 // CHECK-LABEL: func.func @reshape_back

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-fuse-epilogues --kernel-simplify-indices --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-fuse-epilogues --kernel-simplify-indices --run-reference --split-input-file -o /dev/null
 
 // Bias and activation are computed on the accumulators, through a reshape.
 // CHECK-LABEL: func.func @linear_gelu

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-fuse-maps --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-fuse-maps --run-reference --split-input-file -o /dev/null
 
 // A chain with one consumer each becomes one map.
 // CHECK-LABEL: func.func @chain

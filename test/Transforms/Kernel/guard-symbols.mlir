@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-guard-symbols --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-guard-symbols --run-reference --split-input-file -o /dev/null
 
 // Assertions follow the last definition that they need, each is made once, and bounds that none of
 // them states come after.

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-hoist-invariants --cse | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-hoist-invariants --cse --run-reference -o /dev/null
 
 // Two copies of a row's maximum, one of them inside the sum, become one in front of it.
 // CHECK-LABEL: func.func @softmax_denominator

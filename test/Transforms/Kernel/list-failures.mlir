@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-list-failures | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-list-failures --run-reference -o /dev/null
 
 // Equal messages have one number; what has one already keeps it.
 // CHECK: module attributes {kernel.failures = ["zero", "negative"]}

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-outline | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-outline --run-reference -o /dev/null
 
 // Equal ops share a kernel.
 // CHECK-LABEL: func.func @main

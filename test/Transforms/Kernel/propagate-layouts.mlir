@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-propagate-layouts | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-propagate-layouts --run-reference -o /dev/null
 
 // Channels-last data read in channels-first order: the pooled result is channels-last too, and so is
 // what is computed from it.

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-simplify-indices --canonicalize --kernel-simplify-indices --canonicalize --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-simplify-indices --canonicalize --kernel-simplify-indices --canonicalize --run-reference --split-input-file -o /dev/null
 
 // CHECK-LABEL: func.func @bounds
 func.func @bounds(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {

@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --kernel-sink-constants --split-input-file | FileCheck %s
+// RUN: kiln-opt %s --run-reference --kernel-sink-constants --run-reference --split-input-file -o /dev/null
 
 // A weight becomes one of the branch; the branch that does not use it loses its argument, too.
 // CHECK-LABEL: func.func @main

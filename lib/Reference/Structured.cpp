@@ -1,0 +1,401 @@
+// Structured ops as loops over all of their dims.
+#include "Code.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::reference;
+
+namespace {
+
+using Tensors = SmallVector<Tensor>;
+
+/// One structured op while it runs. The first error ends it.
+class Run {
+public:
+  Run(Operation *op, CodeBuilder &builder, bool wide, int64_t &stepsLeft)
+      : op(op), builder(builder), wide(wide), stepsLeft(stepsLeft) {}
+
+  llvm::Expected<Tensors> run() {
+    auto structured = cast<kernel::StructuredOpInterface>(op);
+    extents = take(builder.evaluate(structured.getExtents()));
+    for (Value result : op->getResults()) {
+      auto type = cast<RankedTensorType>(result.getType());
+      SmallVector<int64_t> sizes = take(builder.evaluate(sym::getShape(type)));
+      take(countElements(sizes));
+      if (!problem.empty())
+        return llvm::createStringError(problem);
+      results.push_back(Tensor::zeros(type.getElementType(), sizes));
+    }
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](kernel::MapOp map) { runMap(map); })
+        .Case([&](kernel::ContractOp contract) { runContract(contract); })
+        .Case([&](kernel::AttentionOp attention) { runAttention(attention); })
+        .Case([&](kernel::ScanOp scan) { runScan(scan); })
+        .Case([&](kernel::ScatterOp scatter) { runScatter(scatter); })
+        .Case([&](kernel::SortOp sort) { runSort(sort); })
+        .Case([&](kernel::RepeatOp repeat) { runRepeat(repeat); })
+        .Default([&](Operation *) {
+          fail("the interpreter does not know " + op->getName().getStringRef());
+        });
+    if (!problem.empty())
+      return llvm::createStringError(problem);
+    stepsLeft = frame.stepsLeft;
+    if (llvm::Error error = frame.takeError())
+      return std::move(error);
+    return std::move(results);
+  }
+
+private:
+  template <typename T> T take(llvm::Expected<T> value) {
+    if (value)
+      return std::move(*value);
+    fail(llvm::toString(value.takeError()));
+    return T();
+  }
+  void fail(const Twine &message) {
+    if (problem.empty())
+      problem = message.str();
+  }
+
+  Code build(Region &region) { return take(builder.build(region)); }
+  int64_t evaluate(sym::Expr expr) { return take(builder.evaluate(expr)); }
+
+  /// Once all code is built; false if that failed.
+  bool start() {
+    frame = builder.makeFrame(stepsLeft);
+    frame.dims.resize(std::max(frame.dims.size(), extents.size() + 1));
+    return problem.empty();
+  }
+
+  ArrayRef<int64_t> getExtents(unsigned first, unsigned count) const {
+    return ArrayRef<int64_t>(extents).slice(first, count);
+  }
+
+  /// Row-major number of the element of `result` at the loop's dims, in part `part` if there are any.
+  int64_t getPlace(const Tensor &result, ArrayRef<int64_t> dims,
+                   std::optional<int64_t> part = {}) const {
+    int64_t place = part.value_or(0);
+    for (auto [size, dim] :
+         llvm::zip(ArrayRef<int64_t>(result.sizes).drop_front(part ? 1 : 0), dims))
+      place = place * size + frame.dims[dim];
+    return place;
+  }
+
+  double round(Type type, double value) const { return wide ? value : roundTo(type, value); }
+
+  void runMap(kernel::MapOp map) {
+    Code body = build(map.getBody());
+    if (!start())
+      return;
+    int64_t place = 0;
+    forEach(frame, extents, 0, [&] {
+      body.run(frame);
+      for (auto [i, result] : llvm::enumerate(results))
+        (*result.elements)[place] = body.getResult(frame, i);
+      ++place;
+    });
+  }
+
+  /// What a region yields at every index of some dims, the others being 0.
+  std::vector<Scalar> evaluateAll(const Code &code, ArrayRef<unsigned> dims) {
+    std::vector<Scalar> values;
+    std::fill(frame.dims.begin(), frame.dims.end(), 0);
+    if (llvm::any_of(dims, [&](unsigned dim) { return extents[dim] == 0; }))
+      return values;
+    while (frame.error.empty()) {
+      code.run(frame);
+      values.push_back(code.getResult(frame, 0));
+      size_t i = dims.size();
+      while (i > 0 && ++frame.dims[dims[i - 1]] == extents[dims[i - 1]])
+        frame.dims[dims[--i]] = 0;
+      if (i == 0)
+        break;
+    }
+    return values;
+  }
+
+  /// The sum of `count` products. Integers wrap around to the type's width, sums of floating-point numbers are rounded at the end.
+  Scalar sumProducts(Type type, const Scalar *lhs, const Scalar *rhs, int64_t count) {
+    if (auto complex = dyn_cast<ComplexType>(type)) {
+      double re = 0, im = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        re += lhs[i].real * rhs[i].real - lhs[i].imaginary * rhs[i].imaginary;
+        im += lhs[i].real * rhs[i].imaginary + lhs[i].imaginary * rhs[i].real;
+      }
+      return Scalar::of(round(complex.getElementType(), re), round(complex.getElementType(), im));
+    }
+    if (isa<FloatType>(type)) {
+      double sum = 0;
+      for (int64_t i = 0; i < count; ++i)
+        sum += lhs[i].real * rhs[i].real;
+      return Scalar::of(round(type, sum));
+    }
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < count; ++i)
+      sum += static_cast<uint64_t>(lhs[i].integer) * static_cast<uint64_t>(rhs[i].integer);
+    return Scalar::ofInteger(llvm::SignExtend64(sum, type.getIntOrFloatBitWidth()));
+  }
+
+  /// The first and the last step of part `part` of `steps`.
+  static std::pair<int64_t, int64_t> getPart(std::optional<int64_t> size, int64_t part,
+                                             int64_t steps) {
+    if (!size)
+      return {0, steps};
+    return {std::min(part * *size, steps), std::min((part + 1) * *size, steps)};
+  }
+
+  void runContract(kernel::ContractOp contract) {
+    Code lhs = build(contract.getLhs()), rhs = build(contract.getRhs()),
+         epilogue = build(contract.getEpilogue());
+    std::optional<int64_t> part, parts;
+    if (contract.getPart())
+      part = evaluate(contract.getPart()->getValue()), parts = evaluate(*contract.getNumParts());
+    if (!start())
+      return;
+    unsigned b = contract.getNumBatch(), m = contract.getNumM(), n = contract.getNumN(),
+             k = contract.getNumK();
+    auto batchDims = llvm::to_vector(llvm::seq<unsigned>(0, b)), lhsDims = batchDims,
+         rhsDims = batchDims;
+    llvm::append_range(lhsDims, llvm::seq(b, b + m));
+    llvm::append_range(rhsDims, llvm::seq(b + m, b + m + n));
+    for (auto *dims : {&lhsDims, &rhsDims})
+      llvm::append_range(*dims, llvm::seq(b + m + n, b + m + n + k));
+    std::vector<Scalar> left = evaluateAll(lhs, lhsDims), right = evaluateAll(rhs, rhsDims);
+    int64_t rows = llvm::product_of(getExtents(b, m)),
+            columns = llvm::product_of(getExtents(b + m, n)),
+            steps = llvm::product_of(getExtents(b + m + n, k));
+    Type type = contract.getEpilogue().getArgument(0).getType();
+    SmallVector<int64_t> dims = contract.getResultDims();
+    std::fill(frame.dims.begin(), frame.dims.end(), 0);
+    int64_t element = 0;
+    forEach(frame, getExtents(0, b + m + n), 0, [&] {
+      int64_t column = element % columns, row = element / columns; // with the batch in front
+      int64_t batch = row / rows;
+      ++element;
+      frame.stepsLeft -= steps;
+      for (int64_t p = 0; p < parts.value_or(1); ++p) {
+        auto [first, last] = getPart(part, p, steps);
+        frame.slots[epilogue.arguments[0]] =
+            sumProducts(type, left.data() + row * steps + first,
+                        right.data() + (batch * columns + column) * steps + first, last - first);
+        epilogue.run(frame);
+        (*results[0].elements)[getPlace(results[0], dims, part ? std::optional(p) : std::nullopt)] =
+            epilogue.getResult(frame, 0);
+      }
+    });
+  }
+
+  void runAttention(kernel::AttentionOp attention) {
+    Code q = build(attention.getQ()), k = build(attention.getK()), v = build(attention.getV()),
+         bias;
+    bool hasBias = !attention.getBias().empty();
+    if (hasBias)
+      bias = build(attention.getBias());
+    std::optional<int64_t> part, parts;
+    if (attention.getPart())
+      part = evaluate(attention.getPart()->getValue()), parts = evaluate(*attention.getNumParts());
+    if (!start())
+      return;
+    unsigned b = attention.getNumBatch();
+    auto with = [&](std::initializer_list<unsigned> more) {
+      auto dims = llvm::to_vector(llvm::seq<unsigned>(0, b));
+      for (unsigned dim : more)
+        dims.push_back(b + dim);
+      return dims;
+    };
+    // Dims after the batch: m, n, d, dv.
+    std::vector<Scalar> queries = evaluateAll(q, with({0, 2})), keys = evaluateAll(k, with({1, 2})),
+                        values = evaluateAll(v, with({1, 3})), biases;
+    if (hasBias)
+      biases = evaluateAll(bias, with({0, 1}));
+    int64_t m = extents[b], n = extents[b + 1], d = extents[b + 2], dv = extents[b + 3];
+    double scale = attention.getScale().convertToDouble();
+    SmallVector<int64_t> dims = attention.getResultDims();
+    std::fill(frame.dims.begin(), frame.dims.end(), 0);
+    int64_t row = 0;
+    forEach(frame, getExtents(0, b + 1), 0, [&] {
+      int64_t batch = row / m;
+      std::vector<double> scores(n);
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t i = 0; i < d; ++i)
+          sum += queries[row * d + i].real * keys[(batch * n + j) * d + i].real;
+        scores[j] = scale * sum + (hasBias ? biases[row * n + j].real : 0);
+        if (attention.getCausal() && j > frame.dims[b])
+          scores[j] = -INFINITY;
+      }
+      frame.stepsLeft -= n * (d + dv);
+      for (int64_t p = 0; p < parts.value_or(1); ++p)
+        writeRow(scores, getPart(part, p, n), values.data() + batch * n * dv, dims, b,
+                 part ? std::optional(p) : std::nullopt);
+      ++row;
+    });
+  }
+
+  /// Softmax of the scores from first to last, and its sum of values.
+  void writeRow(ArrayRef<double> scores, std::pair<int64_t, int64_t> keys, const Scalar *values,
+                ArrayRef<int64_t> dims, unsigned b, std::optional<int64_t> part) {
+    auto [first, last] = keys;
+    int64_t dv = extents[b + 3];
+    double maximum = -INFINITY, total = 0;
+    for (int64_t j = first; j < last; ++j)
+      maximum = std::isnan(scores[j]) ? scores[j]
+                : std::isnan(maximum) ? maximum
+                                      : std::fmax(maximum, scores[j]);
+    std::vector<double> sums(dv), weights(last - first);
+    for (int64_t j = first; j < last && maximum != -INFINITY; ++j) {
+      weights[j - first] = std::exp(scores[j] - maximum);
+      total += weights[j - first];
+    }
+    for (int64_t j = first; j < last; ++j)
+      for (int64_t i = 0; i < dv; ++i)
+        if (weights[j - first] != 0) // what is left out may be anything
+          sums[i] += weights[j - first] * values[j * dv + i].real;
+    Type type = results[0].elementType;
+    for (int64_t i = 0; i < dv; ++i) {
+      frame.dims[b + 3] = i;
+      double value = part ? sums[i] : total == 0 ? 0 : sums[i] / total;
+      (*results[0].elements)[getPlace(results[0], dims, part)] = Scalar::of(round(type, value));
+    }
+    frame.dims[b + 3] = 0;
+    if (!part)
+      return;
+    auto rows = llvm::to_vector(llvm::seq<int64_t>(0, b + 1));
+    (*results[1].elements)[getPlace(results[1], rows, part)] = Scalar::of(round(type, maximum));
+    (*results[2].elements)[getPlace(results[2], rows, part)] = Scalar::of(round(type, total));
+  }
+
+  void runScan(kernel::ScanOp scan) {
+    Code init = build(scan.getInit()), body = build(scan.getBody()),
+         combine = build(scan.getCombine()), finish = build(scan.getFinish());
+    int64_t part = scan.getPart() ? evaluate(scan.getPart()->getValue()) : INT64_MAX;
+    if (!start())
+      return;
+    auto dim = static_cast<unsigned>(scan.getDim());
+    SmallVector<int64_t> lines = extents;
+    int64_t length = std::exchange(lines[dim], std::min<int64_t>(extents[dim], 1));
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, extents.size()));
+    size_t count = init.results.size();
+    forEach(frame, lines, 0, [&] {
+      std::vector<Scalar> state(count);
+      for (int64_t i = 0; i < length; ++i) {
+        frame.dims[dim] = i;
+        if (i % part == 0) {
+          init.run(frame);
+          for (size_t j = 0; j < count; ++j)
+            state[j] = init.getResult(frame, j);
+        }
+        body.run(frame);
+        for (size_t j = 0; j < count; ++j) {
+          frame.slots[combine.arguments[j]] = state[j];
+          frame.slots[combine.arguments[count + j]] = body.getResult(frame, j);
+        }
+        combine.run(frame);
+        for (size_t j = 0; j < count; ++j)
+          frame.slots[finish.arguments[j]] = state[j] = combine.getResult(frame, j);
+        finish.run(frame);
+        for (auto [j, result] : llvm::enumerate(results))
+          (*result.elements)[getPlace(result, dims)] = finish.getResult(frame, j);
+      }
+      frame.dims[dim] = 0;
+    });
+  }
+
+  void runScatter(kernel::ScatterOp scatter) {
+    Code init = build(scatter.getInit()), update = build(scatter.getUpdate()),
+         combine = build(scatter.getCombine());
+    if (!start())
+      return;
+    unsigned b = scatter.getNumBatch(), t = scatter.getNumTargets();
+    SmallVector<int64_t> dims = scatter.getResultDims();
+    Tensor &result = results[0];
+    forEach(frame, getExtents(0, b + t), 0, [&] {
+      init.run(frame);
+      (*result.elements)[getPlace(result, dims)] = init.getResult(frame, 0);
+    });
+    SmallVector<int64_t> loops = llvm::to_vector(extents);
+    for (unsigned i = b; i < b + t; ++i) // the targets are data
+      loops[i] = 1;
+    forEach(frame, loops, 0, [&] {
+      update.run(frame);
+      if (!update.getResult(frame, t).integer)
+        return;
+      for (unsigned i = 0; i < t; ++i) {
+        int64_t index = update.getResult(frame, i).integer;
+        if (index < 0 || index >= extents[b + i])
+          return frame.fail("the index " + Twine(index) + " in a dim of size " +
+                            Twine(extents[b + i]));
+        frame.dims[b + i] = index;
+      }
+      Scalar &element = (*result.elements)[getPlace(result, dims)];
+      frame.slots[combine.arguments[0]] = element;
+      frame.slots[combine.arguments[1]] = update.getResult(frame, t + 1);
+      combine.run(frame);
+      element = combine.getResult(frame, 0);
+      for (unsigned i = 0; i < t; ++i)
+        frame.dims[b + i] = 0;
+    });
+  }
+
+  void runSort(kernel::SortOp sort) {
+    Code body = build(sort.getBody());
+    if (!start())
+      return;
+    std::vector<int64_t> keys;
+    forEach(frame, extents, 0, [&] {
+      body.run(frame);
+      keys.push_back(body.getResult(frame, 0).integer);
+    });
+    int64_t length = extents.back();
+    for (size_t line = 0; length && line < keys.size(); line += length) {
+      std::vector<int64_t> order(length);
+      std::iota(order.begin(), order.end(), 0);
+      // Ties by number: a stable sort.
+      llvm::sort(order, [&](int64_t a, int64_t c) {
+        return std::pair(keys[line + a], a) < std::pair(keys[line + c], c);
+      });
+      for (int64_t i = 0; i < length; ++i)
+        (*results[0].elements)[line + i] = Scalar::ofInteger(order[i]);
+    }
+  }
+
+  void runRepeat(kernel::RepeatOp repeat) {
+    Code count = build(repeat.getCount()), startOf = build(repeat.getStart());
+    int64_t total = evaluate(repeat.getTotal().getValue()),
+            chunk = evaluate(repeat.getChunk().getValue());
+    if (!start())
+      return;
+    auto size = static_cast<int64_t>(results[0].elements->size());
+    int64_t place = 0;
+    for (int64_t i = 0; i < total && frame.error.empty(); ++i) {
+      frame.dims[0] = i / chunk;
+      frame.dims[1] = i % chunk;
+      if (i % chunk == 0) {
+        startOf.run(frame);
+        place = startOf.getResult(frame, 0).integer;
+      }
+      count.run(frame);
+      for (int64_t times = count.getResult(frame, 0).integer; times > 0 && place < size; --times)
+        if (place >= 0)
+          (*results[0].elements)[place++] = Scalar::ofInteger(i);
+    }
+  }
+
+  Operation *op;
+  CodeBuilder &builder;
+  bool wide;
+  int64_t &stepsLeft;
+  Frame frame;
+  SmallVector<int64_t> extents;
+  Tensors results;
+  std::string problem; // the first one, before the loops
+};
+
+} // namespace
+
+llvm::Expected<Tensors> reference::runStructured(Operation *op, CodeBuilder &builder, bool wide,
+                                                 int64_t &stepsLeft) {
+  return Run(op, builder, wide, stepsLeft).run();
+}
