@@ -258,6 +258,25 @@ def test_batch_norm(check_calls):
     check_calls(lambda x: F.relu(norm(x) + x), some(1, 6, 4, 4), modules=[norm])
 
 
+def test_functional_batch_norm(check_calls):
+    """The forms that return the new running statistics, which decomposed training graphs call."""
+    aten = torch.ops.aten
+
+    def legit(x, weight, bias, mean, var, training):
+        return aten._native_batch_norm_legit_functional(x, weight, bias, mean, var, training, 0.2, 1e-5)
+
+    for training in (True, False):
+        case = (some(3, 4, 5), some(4), some(4), some(4), some(4).abs(), training)
+        check_calls(lambda *a: legit(*a) if a[-1] else legit(*a)[::3], case, rtol=1e-4, atol=1e-5)
+    check_calls(lambda x, mean, var: legit(x, None, None, mean, var, True)[3:], (some(7, 2), some(2), some(2).abs()))
+    check_calls(
+        lambda *a: [r for i, r in enumerate(aten._batch_norm_with_update_functional(*a, 0.1, 1e-5)) if i != 3],
+        (some(3, 4, 5, 2), some(4), some(4), some(4), some(4).abs()),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
 def test_chained_reductions(check_calls):
     """A reduction of a reduction, and the same one read twice."""
 

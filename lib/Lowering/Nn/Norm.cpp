@@ -419,6 +419,10 @@ void lowering::registerNorm(LoweringTable &table) {
              "aten._native_batch_norm_legit_no_training.default",
              "aten._native_batch_norm_legit.no_stats"},
             lowerBatchNorm);
+  // They return the new running statistics, which the updating forms write.
+  table.add({"aten._native_batch_norm_legit_functional.default",
+             "aten._batch_norm_with_update_functional.default"},
+            [](Call &call) { return batchNorm(call, true); });
   table.add("aten.group_norm.default", lowerGroupNorm);
   table.add("aten.native_group_norm.default", lowerNativeGroupNorm);
   table.add("aten.instance_norm.default", [](Call &call) { return instanceNorm(call, false); });
