@@ -10,9 +10,6 @@ using namespace llvm;
 using namespace kiln;
 using namespace kiln::frontend;
 
-static constexpr StringLiteral weightsFolder = "data/weights/";
-static constexpr StringLiteral constantsFolder = "data/constants/";
-
 /// Bytes of an element; a bool takes one.
 static uint64_t bytesOf(Type type) {
   if (auto complex = dyn_cast<ComplexType>(type))
@@ -20,38 +17,57 @@ static uint64_t bytesOf(Type type) {
   return std::max<uint64_t>(type.getIntOrFloatBitWidth() / 8, 1);
 }
 
-Error Importer::readPayloadConfigs() {
-  if (hasPayloadConfigs)
-    return Error::success();
-  hasPayloadConfigs = true;
-  auto read = [&](const std::string &member, PayloadConfig &config) -> Error {
-    Expected<Pt2Archive::Bytes> bytes = archive.read(member, /*verify=*/true);
+Error Importer::readTensorStore(StringRef kind, TensorStore &store) {
+  std::string folder = ("data/" + kind + "/").str();
+  std::string member = folder + model + "_" + kind.str() + "_config.json";
+  std::string saved = folder + model + ".pt";
+  auto parse = [&](StringRef name, StringRef member, auto parser) -> Error {
+    Expected<Pt2Archive::Bytes> bytes = store.archive->read(name, /*verify=*/true);
     if (!bytes)
       return bytes.takeError();
-    Expected<PayloadConfig> parsed = parsePayloadConfig(bytes->text(), member);
-    if (!parsed)
-      return parsed.takeError();
-    config = std::move(*parsed);
+    Expected<PayloadConfig> config = parser(bytes->text(), member);
+    if (!config)
+      return config.takeError();
+    store.config = std::move(*config);
     return Error::success();
   };
-  if (Error error = read((weightsFolder + model + "_weights_config.json").str(), weights))
+  if (archive.contains(member) || !archive.contains(saved)) {
+    store.archive = &archive;
+    store.folder = folder;
+    return parse(member, member, parsePayloadConfig);
+  }
+  Expected<std::unique_ptr<Pt2Archive>> inner = archive.openSaved(saved);
+  if (!inner)
+    return inner.takeError();
+  store.saved = std::move(*inner);
+  store.archive = store.saved.get();
+  if (Error error = store.archive->checkWord("byteorder", "little"))
     return error;
-  return read((constantsFolder + model + "_constants_config.json").str(), constants);
+  return parse("data.pkl", saved, parseSavedTensors);
+}
+
+Error Importer::readTensorStores() {
+  if (hasTensorStores)
+    return Error::success();
+  hasTensorStores = true;
+  if (Error error = readTensorStore("weights", weights))
+    return error;
+  return readTensorStore("constants", constants);
 }
 
 Error Importer::importConstant(const InputSpec &spec) {
   auto failHere = [&](const Twine &message) {
     return createStringError("'" + Twine(spec.target) + "': " + message);
   };
-  if (Error error = readPayloadConfigs())
+  if (Error error = readTensorStores())
     return error;
   // A parameter or a persistent buffer is part of the state, everything else a constant.
-  StringRef folder = weightsFolder;
-  auto found = weights.find(spec.target);
-  if (found == weights.end()) {
-    folder = constantsFolder;
-    found = constants.find(spec.target);
-    if (found == constants.end())
+  const TensorStore *store = &weights;
+  auto found = weights.config.find(spec.target);
+  if (found == weights.config.end()) {
+    store = &constants;
+    found = constants.config.find(spec.target);
+    if (found == constants.config.end())
       return failHere("no such weight in the archive");
   }
   const Payload &payload = found->second;
@@ -61,7 +77,7 @@ Error Importer::importConstant(const InputSpec &spec) {
                     "the module with tensor.as_subclass(torch.Tensor)");
 
   const TensorMeta &stored = *payload.meta;
-  std::string member = (folder + payload.pathName).str();
+  std::string member = store->folder + payload.pathName;
 
   Expected<const TensorMeta *> meta = metaOf(spec.name);
   if (!meta)
@@ -77,7 +93,7 @@ Error Importer::importConstant(const InputSpec &spec) {
         formatv("the graph expects {0}, the archive has {1}", *type, *storedType).str());
 
   // Tied weights are views of one storage; views that are the same are the same op.
-  std::string key = formatv("{0} {1}", member, *type).str();
+  std::string key = formatv("{0} {1} {2}", store == &weights, member, *type).str();
   for (const SymInt &number : stored.strides)
     if (auto *stride = std::get_if<int64_t>(&number))
       key += " " + std::to_string(*stride);
@@ -90,7 +106,8 @@ Error Importer::importConstant(const InputSpec &spec) {
   });
   torch::ConstantOp &op = constantOps[key];
   if (!op) {
-    Expected<DenseResourceElementsAttr> value = loadBytes(member, stored, *type, spec.target);
+    Expected<DenseResourceElementsAttr> value =
+        loadBytes(*store->archive, member, stored, *type, spec.target);
     if (!value)
       return failHere(toString(value.takeError()));
     StringRef kind = spec.kind == InputKind::Parameter ? "parameter"
@@ -168,7 +185,8 @@ void gather(const View &view, const char *storage, uint64_t elementBytes, char *
 
 } // namespace
 
-Expected<DenseResourceElementsAttr> Importer::loadBytes(StringRef member, const TensorMeta &meta,
+Expected<DenseResourceElementsAttr> Importer::loadBytes(Pt2Archive &from, StringRef member,
+                                                        const TensorMeta &meta,
                                                         RankedTensorType type, StringRef name) {
   View view;
   view.sizes.assign(type.getShape().begin(), type.getShape().end());
@@ -188,7 +206,7 @@ Expected<DenseResourceElementsAttr> Importer::loadBytes(StringRef member, const 
   auto makeAttr = [&](AsmResourceBlob blob) {
     return DenseResourceElementsAttr::get(type, name, std::move(blob));
   };
-  Expected<Pt2Archive::Bytes> bytes = archive.read(member, /*verify=*/false);
+  Expected<Pt2Archive::Bytes> bytes = from.read(member, /*verify=*/false);
   if (!bytes)
     return bytes.takeError();
   if (numBytes == 0)

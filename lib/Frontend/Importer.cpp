@@ -328,27 +328,13 @@ static Expected<std::string> chooseModel(Pt2Archive &archive) {
                            ") and none is called 'model'");
 }
 
-/// Members with one word in them.
-static Error checkWord(Pt2Archive &archive, StringRef member, StringRef expected) {
-  if (!archive.contains(member))
-    return Error::success(); // older writers leave them out
-  Expected<Pt2Archive::Bytes> bytes = archive.read(member, /*verify=*/true);
-  if (!bytes)
-    return bytes.takeError();
-  StringRef word = bytes->text().trim();
-  if (word == expected)
-    return Error::success();
-  return createStringError(Twine(member) + " is '" + word.take_front(32) + "', expected '" +
-                           expected + "'");
-}
-
 static Expected<OwningOpRef<ModuleOp>> import(Pt2Archive &archive, MLIRContext &context,
                                               const ImportOptions &options) {
-  if (Error error = checkWord(archive, "byteorder", "little"))
+  if (Error error = archive.checkWord("byteorder", "little"))
     return error;
-  if (Error error = checkWord(archive, "archive_format", "pt2"))
+  if (Error error = archive.checkWord("archive_format", "pt2"))
     return error;
-  if (Error error = checkWord(archive, "archive_version", "0"))
+  if (Error error = archive.checkWord("archive_version", "0"))
     return error;
   Expected<std::string> model = chooseModel(archive);
   if (!model)

@@ -131,11 +131,18 @@ private:
 
   // ImportConstants.cpp
   llvm::Error importConstant(const InputSpec &spec);
-  llvm::Error readPayloadConfigs();
-  llvm::Expected<mlir::DenseResourceElementsAttr> loadBytes(llvm::StringRef member,
-                                                            const TensorMeta &meta,
-                                                            mlir::RankedTensorType type,
-                                                            llvm::StringRef name);
+  /// Tensors of one kind: a description of each, and where their bytes are.
+  struct TensorStore {
+    PayloadConfig config;
+    Pt2Archive *archive = nullptr;
+    std::string folder;
+    std::unique_ptr<Pt2Archive> saved; // of PyTorch 2.8: a member that is an archive
+  };
+  llvm::Error readTensorStores();
+  llvm::Error readTensorStore(llvm::StringRef kind, TensorStore &store);
+  llvm::Expected<mlir::DenseResourceElementsAttr>
+  loadBytes(Pt2Archive &from, llvm::StringRef member, const TensorMeta &meta,
+            mlir::RankedTensorType type, llvm::StringRef name);
 
   /// An error about the current node.
   llvm::Error fail(const llvm::Twine &message) const;
@@ -160,8 +167,8 @@ private:
     return sym::Expr::symbol("v" + std::to_string(number));
   }
 
-  bool hasPayloadConfigs = false;
-  PayloadConfig weights, constants;
+  bool hasTensorStores = false;
+  TensorStore weights, constants;
   llvm::StringMap<torch::ConstantOp> constantOps; // by where the bytes are and how they are read
 };
 

@@ -99,7 +99,14 @@ std::optional<uint64_t> localOffset(Window file, uint64_t at, uint16_t nameSize,
   return std::nullopt;
 }
 
-constexpr StringLiteral programSuffix = ".json", modelsFolder = "models/";
+constexpr StringLiteral programSuffix = ".json", modelsFolder = "models/", tensors = "data.pkl";
+
+/// The root folder: what stands before `data.pkl`.
+std::optional<StringRef> rootOfTensors(StringRef name) {
+  if (!name.consume_back(tensors) || (!name.empty() && !name.ends_with("/")))
+    return std::nullopt;
+  return name;
+}
 
 /// The root folder: what stands before `models/NAME.json`.
 std::optional<StringRef> rootOf(StringRef name) {
@@ -119,12 +126,25 @@ Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path) {
   auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
     return fail(buffer.getError().message());
+  std::shared_ptr<const MemoryBuffer> file = std::move(*buffer);
+  if (file->getBufferSize() == 0)
+    return fail("not a .pt2 archive: the file is empty");
+  return open(path, {ArrayRef(file->getBufferStart(), file->getBufferSize()), file}, Kind::Program);
+}
+
+Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::openSaved(StringRef member) {
+  Expected<Bytes> bytes = read(member, /*verify=*/false);
+  if (!bytes)
+    return bytes.takeError();
+  return open((path + ": " + member).str(), std::move(*bytes), Kind::Tensors);
+}
+
+Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path, Bytes file, Kind kind) {
+  auto fail = [&](const Twine &message) { return createStringError(Twine(path) + ": " + message); };
   std::unique_ptr<Pt2Archive> archive(new Pt2Archive());
   archive->path = path;
-  archive->file = std::move(*buffer);
-  StringRef bytes = archive->file->getBuffer();
-  if (bytes.empty())
-    return fail("not a .pt2 archive: the file is empty");
+  archive->file = std::move(file);
+  StringRef bytes = archive->file.text();
 
   zip_error_t error;
   zip_error_init(&error);
@@ -135,16 +155,17 @@ Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path) {
     std::string message = zip_error_strerror(&error);
     zip_source_free(source);
     zip_error_fini(&error);
-    return fail("not a .pt2 archive, or only a part of one: " + message);
+    return fail((kind == Kind::Program ? "not a .pt2 archive" : "not an archive of tensors") +
+                Twine(", or only a part of one: ") + message);
   }
   zip_error_fini(&error);
-  if (Error directory = archive->readDirectory())
+  if (Error directory = archive->readDirectory(kind))
     return fail(toString(std::move(directory)));
   return archive;
 }
 
-Error Pt2Archive::readDirectory() {
-  Window bytes{file->getBuffer()};
+Error Pt2Archive::readDirectory(Kind kind) {
+  Window bytes{file.text()};
   auto corrupt = [](const Twine &what) { return createStringError("corrupt archive: " + what); };
   std::optional<uint64_t> directory = findDirectory(bytes);
   if (!directory)
@@ -180,13 +201,15 @@ Error Pt2Archive::readDirectory() {
          {static_cast<uint64_t>(i), *header, stat.size, stat.comp_size, stat.crc,
           stat.comp_method == ZIP_CM_STORE && (!(stat.valid & ZIP_STAT_ENCRYPTION_METHOD) ||
                                                stat.encryption_method == ZIP_EM_NONE)}});
-    if (std::optional<StringRef> candidate = rootOf(name))
+    if (std::optional<StringRef> candidate =
+            kind == Kind::Program ? rootOf(name) : rootOfTensors(name))
       if (!is_contained(roots, *candidate))
         roots.push_back(*candidate);
     at += entrySize;
   }
   if (roots.empty())
-    return createStringError("holds no exported program (no models/*.json)");
+    return createStringError(kind == Kind::Program ? "holds no exported program (no models/*.json)"
+                                                   : "holds no tensors (no data.pkl)");
   // A program may carry extra files, in folders of any name.
   StringRef outermost =
       *llvm::min_element(roots, [](StringRef a, StringRef b) { return a.size() < b.size(); });
@@ -223,17 +246,30 @@ Expected<Pt2Archive::Bytes> Pt2Archive::read(StringRef name, bool verify) {
   const Member &member = it->second;
   if (!member.isStored)
     return inflate(name, member);
-  Window bytes{file->getBuffer()};
+  Window bytes{file.text()};
   uint64_t at = member.headerOffset;
   if (!bytes.has(at, localSize) || bytes.get<uint32_t>(at) != localSignature)
     return fail("corrupt archive: bad header");
   uint64_t data = at + localSize + bytes.get<uint16_t>(at + 26) + bytes.get<uint16_t>(at + 28);
   if (member.size != member.compressedSize || !bytes.has(data, member.size))
     return fail("truncated");
-  Bytes result{ArrayRef(bytes.bytes.data() + data, member.size), file};
+  Bytes result{ArrayRef(bytes.bytes.data() + data, member.size), file.owner};
   if (verify && llvm::crc32(arrayRefFromStringRef(result.text())) != member.crc)
     return fail("damaged (checksum)");
   return result;
+}
+
+Error Pt2Archive::checkWord(StringRef member, StringRef expected) {
+  if (!contains(member))
+    return Error::success();
+  Expected<Bytes> bytes = read(member, /*verify=*/true);
+  if (!bytes)
+    return bytes.takeError();
+  StringRef word = bytes->text().trim();
+  if (word == expected)
+    return Error::success();
+  return createStringError(Twine(member) + " is '" + word.take_front(32) + "', expected '" +
+                           expected + "'");
 }
 
 Expected<Pt2Archive::Bytes> Pt2Archive::inflate(StringRef name, const Member &member) {
@@ -242,7 +278,7 @@ Expected<Pt2Archive::Bytes> Pt2Archive::inflate(StringRef name, const Member &me
   };
   // Deflate makes at most 1032 bytes of one: a larger claim is a lie that would cost memory.
   constexpr uint64_t maxRatio = 1032;
-  if (member.compressedSize > file->getBufferSize() ||
+  if (member.compressedSize > file.data.size() ||
       member.size > (member.compressedSize + 1) * maxRatio)
     return fail("corrupt archive: bad size");
   std::shared_ptr<char[]> storage(new (std::nothrow) char[member.size ? member.size : 1]);

@@ -199,6 +199,8 @@ using PayloadConfig = llvm::StringMap<Payload>;
 /// `member` names the text in messages.
 llvm::Expected<ExportedProgram> parseExportedProgram(llvm::StringRef json, llvm::StringRef member);
 llvm::Expected<PayloadConfig> parsePayloadConfig(llvm::StringRef json, llvm::StringRef member);
+/// The same from the table that `torch.save` writes, in a .pt2 of PyTorch 2.8: SavedTensors.cpp.
+llvm::Expected<PayloadConfig> parseSavedTensors(llvm::StringRef pickle, llvm::StringRef member);
 
 } // namespace kiln::frontend
 

@@ -16,10 +16,6 @@
 #include <memory>
 #include <string>
 
-namespace llvm {
-class MemoryBuffer;
-} // namespace llvm
-
 namespace kiln::frontend {
 
 class Pt2Archive {
@@ -44,15 +40,24 @@ public:
   /// always is): for text, not for gigabytes of weights.
   llvm::Expected<Bytes> read(llvm::StringRef member, bool verify);
 
+  /// Checks a member that is one word. Older writers leave such members out.
+  llvm::Error checkWord(llvm::StringRef member, llvm::StringRef expected);
+
+  /// A member that is an archive itself, with a table of tensors: what `torch.save` writes.
+  llvm::Expected<std::unique_ptr<Pt2Archive>> openSaved(llvm::StringRef member);
+
 private:
   struct Member;
   struct Zip;
+  enum class Kind { Program, Tensors };
   Pt2Archive();
-  llvm::Error readDirectory();
+  static llvm::Expected<std::unique_ptr<Pt2Archive>> open(llvm::StringRef path, Bytes bytes,
+                                                          Kind kind);
+  llvm::Error readDirectory(Kind kind);
   llvm::Expected<Bytes> inflate(llvm::StringRef name, const Member &member);
 
   std::string path, root;
-  std::shared_ptr<const llvm::MemoryBuffer> file;
+  Bytes file;
   std::unique_ptr<Zip> zip;
   llvm::StringMap<Member> members;
 };
