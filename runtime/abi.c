@@ -163,18 +163,23 @@ KILN_ENTRY int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inpu
                     (num_outputs && !outputs)))
     return report(model ? &model->options : NULL,
                   check_counts(model, inputs, num_inputs, num_outputs));
+  unsigned environment = kiln_enter_environment();
   int32_t status = KILN_UNLIKELY(kiln_program.device != NULL)
                        ? kiln_program.device->functions->run(model, inputs, outputs, stream)
                        : kiln_run(model, inputs, outputs);
+  kiln_leave_environment(environment);
   return KILN_LIKELY(status == KILN_OK) ? KILN_OK : report(&model->options, status);
 }
 
 int32_t kiln_model_set_constant(kiln_model *model, const char *name, const DLTensor *value) {
   int32_t status;
-  if (!model || !name)
+  if (!model || !name) {
     status = kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_set_constant: expected a %s, got NULL",
                        model ? "name" : "model");
-  else
+  } else {
+    unsigned environment = kiln_enter_environment();
     status = kiln_weights_set(model, name, value);
+    kiln_leave_environment(environment);
+  }
   return status == KILN_OK ? KILN_OK : report(model ? &model->options : NULL, status);
 }

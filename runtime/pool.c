@@ -70,10 +70,15 @@ struct kiln_pool {
   _Atomic bool stop;
   uint64_t spin_cycles;
   uint32_t workers;
-  long process; /* a fork has no workers */
+  long process;     /* a fork has no workers */
+  kiln_pool *older; /* in `pools` */
   const kiln_allocator *allocator;
   kiln_worker worker[];
 };
+
+/* All that have workers. */
+static kiln_pool *pools;
+static kiln_mutex pools_lock;
 
 /*===-- Waiting -------------------------------------------------------------===*/
 
@@ -171,6 +176,7 @@ static void *worker_main(void *arg) {
   kiln_worker *self = arg;
   kiln_pool *pool = self->pool;
   prctl(PR_SET_NAME, "kiln-worker");
+  kiln_enter_environment(); /* the thread began with that of the one that made it */
   uint32_t seen = 0;
   for (;;) {
     bool slept;
@@ -185,6 +191,9 @@ static void *worker_main(void *arg) {
       futex_wake(epoch_half(pool), 2);
     run_tasks(pool, self->scratch);
     leave(pool);
+    /* A job may have been joined with the last epoch. */
+    if (atomic_load_explicit(&pool->stop, memory_order_acquire))
+      return NULL;
   }
 }
 
@@ -247,6 +256,10 @@ int32_t kiln_pool_create(int threads, const kiln_allocator *allocator, kiln_pool
     return kiln_fail(KILN_OUT_OF_MEMORY, "cannot start %d threads: the system refused number %u",
                      threads, started + 2);
   }
+  kiln_lock(&pools_lock);
+  pool->older = pools;
+  pools = pool;
+  kiln_unlock(&pools_lock);
   *result = pool;
   return KILN_OK;
 }
@@ -254,9 +267,26 @@ int32_t kiln_pool_create(int threads, const kiln_allocator *allocator, kiln_pool
 void kiln_pool_destroy(kiln_pool *pool) {
   if (!pool)
     return;
+  kiln_lock(&pools_lock);
+  kiln_pool **place = &pools;
+  while (*place != pool)
+    place = &(*place)->older;
+  *place = pool->older;
+  kiln_unlock(&pools_lock);
   if (pool->process == getpid())
     stop_workers(pool, pool->workers);
   free_pool(pool);
+}
+
+/* Workers must not run code that is unloaded. A host that unloads a library whose models are there
+ * still has lost their memory, and nothing else; where the process ends the runs of other threads go
+ * on without workers. */
+__attribute__((destructor)) static void stop_all_workers(void) {
+  for (kiln_pool *pool = pools; pool; pool = pool->older) {
+    if (pool->process == getpid())
+      stop_workers(pool, pool->workers);
+    pool->process = 0; /* there are none any more, as after a fork */
+  }
 }
 
 /*===-- Launching -----------------------------------------------------------===*/
@@ -350,7 +380,9 @@ static void host_body(void *arg, int64_t i) {
       return;
     }
   }
+  unsigned environment = kiln_enter_environment();
   job->kernel(job->buffers, job->symbols, i, memory ? memory->data : NULL, job->error);
+  kiln_leave_environment(environment);
   if (memory)
     kiln_push(&host->model->scratches, &memory->node);
 }

@@ -43,6 +43,32 @@
 #define KILN_ENTRY __attribute__((hot))
 #define KILN_FAILURE __attribute__((cold))
 
+/*===-- The floating-point environment --------------------------------------===*/
+
+/* A host may have another rounding mode, flush denormal numbers to zero or trap. Kernels run in the
+ * default environment, on whatever thread. */
+#if defined(__x86_64__)
+#define KILN_DEFAULT_MXCSR 0x1f80u
+#define KILN_MXCSR_FLAGS 0x3fu /* of what has happened; they say nothing of what will */
+static inline bool kiln_is_default_mxcsr(unsigned mxcsr) {
+  return (mxcsr & ~KILN_MXCSR_FLAGS) == KILN_DEFAULT_MXCSR;
+}
+/* Returns the host's, for kiln_leave_environment. */
+static inline unsigned kiln_enter_environment(void) {
+  unsigned host = __builtin_ia32_stmxcsr();
+  if (KILN_UNLIKELY(!kiln_is_default_mxcsr(host)))
+    __builtin_ia32_ldmxcsr(KILN_DEFAULT_MXCSR);
+  return host;
+}
+static inline void kiln_leave_environment(unsigned host) {
+  if (KILN_UNLIKELY(!kiln_is_default_mxcsr(host)))
+    __builtin_ia32_ldmxcsr(host);
+}
+#else
+static inline unsigned kiln_enter_environment(void) { return 0; }
+static inline void kiln_leave_environment(unsigned host) { (void)host; }
+#endif
+
 /*===-- error.c -------------------------------------------------------------===*/
 
 /* A message under construction; what does not fit is cut off. */

@@ -78,7 +78,9 @@ int32_t kiln_steps_run(kiln_model *model, int32_t number, const DLTensor *const 
   kiln_context *context = kiln_context_take(model);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+  unsigned environment = kiln_enter_environment();
   int32_t status = run_step(context, step, tensors, symbols);
+  kiln_leave_environment(environment);
   kiln_context_put(context);
   return status;
 }
