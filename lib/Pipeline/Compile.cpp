@@ -18,6 +18,7 @@
 #include "kiln/Report/Report.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -297,6 +298,8 @@ private:
     PassManager pm(&context);
     if (failed(codegen::applyCommandLine(pm, options.timing ? &timing : nullptr)))
       return llvm::createStringError("the options of the pass manager contradict each other");
+    if (options.instrument)
+      pm.addInstrumentation(options.instrument());
     build(pm);
     Reproducer reproducer(*module, &pm);
     std::optional<std::string> message = runReporting("a pass", [&] { return pm.run(*module); });

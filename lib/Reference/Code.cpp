@@ -72,8 +72,8 @@ llvm::Expected<Index> CodeBuilder::build(sym::Expr expr) {
   });
   if (!unknown.empty())
     return llvm::createStringError("the symbol " + unknown + " has no value");
-  if (!known.isValid())
-    return llvm::createStringError(expr.str() + " has no value");
+  if (!known.isValid()) // a quotient by a size that is zero: there is no element to address
+    return [](const int64_t *) { return INT64_MIN; };
   numDims = std::max(numDims, known.numDimsUsed());
   return makeIndex(known);
 }

@@ -8,6 +8,7 @@
 #include "Sandbox.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
+#include "kiln/Pipeline/Bisect.h"
 #include "kiln/Pipeline/Compile.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Targets/CUDA/Architecture.h"
@@ -157,6 +158,10 @@ cl::opt<bool> sandbox("sandbox", cl::cat(category),
                       cl::desc("compile in a process that opens no files but the input, the "
                                "output's folder and a temporary one, and has no network and no "
                                "other programs (docs/security.md)"));
+cl::opt<std::string>
+    bisectRun("bisect", cl::value_desc("dir"), cl::cat(category),
+              cl::desc("find the first pass or kernel that is wrong in this run, which a model "
+                       "compiled with --debug-print=1 has saved"));
 cl::opt<bool> listOps("list-ops", cl::cat(category),
                       cl::desc("print every known operator and whether it is compiled (native), "
                                "left to --fallback (fallback) or neither (refused)"));
@@ -393,6 +398,19 @@ Error checkSandboxOptions(const CompileOptions &options) {
   return checkSandbox();
 }
 
+Error checkBisectOptions() {
+  if (!bisectRun.getNumOccurrences())
+    return Error::success();
+  if (bisectRun.empty())
+    return createStringError("--bisect: expected a folder");
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&output, &emitKind, &report, &autotune, &sandbox})
+    if (option->getNumOccurrences())
+      return createStringError("--bisect: not with " +
+                               StringRef(option->ArgStr.size() > 1 ? "--" : "-") + option->ArgStr);
+  return Error::success();
+}
+
 /// The command line, or a message why it is wrong.
 Expected<CompileOptions> getOptions() {
   auto error = [](const Twine &message) { return createStringError(message); };
@@ -461,6 +479,8 @@ Expected<CompileOptions> getOptions() {
   if (std::string problem; !Regex(remarksFilter).isValid(problem))
     return error("--remarks-filter=" + remarksFilter + ": " + problem);
   if (Error problem = checkSandboxOptions(options))
+    return problem;
+  if (Error problem = checkBisectOptions())
     return problem;
   // Last, since it warns.
   if (target == "cuda")
@@ -546,6 +566,17 @@ void handleCrash(int signal) {
   std::set_new_handler(sayOutOfMemory);
 };
 
+int sayFound(const BisectResult &found) {
+  outs() << found.passes << " passes and " << found.launches << " launches are right";
+  if (found.skipped)
+    outs() << ", " << found.skipped << " launches could not be checked";
+  outs() << '\n';
+  if (found.culprit.empty())
+    return 0;
+  outs() << found.culprit << '\n';
+  return userError;
+}
+
 /// The child's work; returns its exit status.
 int runCompilation(CompileOptions &options) {
   // A limit of the size of files is an error of the write that would go beyond it.
@@ -580,10 +611,11 @@ int runCompilation(CompileOptions &options) {
       errs() << "aot-compile: remark: " << remark << '\n';
     };
 
-  Error error = compile(options);
+  BisectResult found;
+  Error error = bisectRun.empty() ? compile(options) : bisect(options, bisectRun).moveInto(found);
   line.clear();
   if (!error)
-    return 0;
+    return bisectRun.empty() ? 0 : sayFound(found);
   int status = userError;
   handleAllErrors(
       std::move(error),

@@ -11,8 +11,9 @@
 #include <string>
 
 namespace mlir {
+class PassInstrumentation;
 class TimingScope;
-}
+} // namespace mlir
 
 namespace kiln {
 
@@ -87,6 +88,8 @@ struct CompileOptions {
   /// Passes are silent unless these have a taker.
   RemarkOptions remarks;
   ReportOptions report;
+  /// Makes what watches the passes of a stage, but for those of single kernels; null: nothing does.
+  std::function<std::unique_ptr<mlir::PassInstrumentation>()> instrument;
   /// Called when a stage starts.
   std::function<void(llvm::StringRef stage)> progress;
 };
