@@ -142,14 +142,14 @@ llvm::Expected<SmallVector<Tensor>> readTensors(const Recording &recording,
 
 using Symbols = llvm::DenseMap<sym::Expr, int64_t>;
 
-/// What has been found so far; outlives the pass managers.
+/// Findings so far; they outlive the pass managers.
 struct Progress {
   explicit Progress(const Recording &recording) : recording(recording) {}
 
   const Recording &recording;
   BisectResult result;
   std::string problem; // no pass can be judged
-  /// What the program gave at first, rounded and wide; or that the run fails.
+  /// The program's first results, rounded and wide, if the run does not fail.
   SmallVector<Tensor> rounded, wide;
   bool fails = false, hasResults = false;
   Symbols symbols;
@@ -189,7 +189,7 @@ public:
   }
 
 private:
-  /// How the function's results differ from the first ones.
+  /// The difference between the function's results and the first ones.
   std::string check(func::FuncOp main) {
     llvm::Expected<SmallVector<Tensor>> inputs = readTensors(
         progress.recording, progress.recording.inputs.operands, main.getArgumentTypes());
@@ -263,7 +263,7 @@ void addDefined(ModuleOp module, Symbols &symbols) {
   });
 }
 
-/// Why a launch is wrong; empty if it is not, and nullopt if that cannot be told.
+/// The reason why a launch is wrong; empty if it is right, and nullopt if that cannot be told.
 llvm::Expected<std::optional<std::string>> checkLaunch(kernel::FuncOp kernel, const Launch &launch,
                                                        const Progress &progress) {
   auto operands = readTensors(progress.recording, launch.operands, kernel.getArgumentTypes());

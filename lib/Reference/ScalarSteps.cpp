@@ -11,7 +11,7 @@ using namespace kiln::reference;
 
 namespace {
 
-/// How results of a floating-point type are rounded.
+/// Rounds results to a floating-point type.
 struct Rounding {
   Type type; // null: not at all
   bool isSingle = false;

@@ -98,7 +98,7 @@ private:
     });
   }
 
-  /// What a region yields at every index of some dims, the others being 0.
+  /// The values that a region yields at every index of some dims, the others being 0.
   std::vector<Scalar> evaluateAll(const Code &code, ArrayRef<unsigned> dims) {
     std::vector<Scalar> values;
     std::fill(frame.dims.begin(), frame.dims.end(), 0);

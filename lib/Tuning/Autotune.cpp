@@ -17,7 +17,7 @@ static llvm::Error checkTarget(const Target &target) {
   return llvm::createStringError("--autotune: not with --target=" + target.getName());
 }
 
-/// What `file` says of a kernel; null: nothing is faster than the planner's schedule.
+/// The schedule that `file` has for a kernel; null: none is faster than the planner's.
 static llvm::Expected<kernel::ScheduleAttrInterface>
 getResult(const TunedKernel &kernel, const KernelResult *result, StringRef file, Bundler &bundler) {
   kernel::FuncOp func = kernel.func;

@@ -30,7 +30,7 @@ static constexpr double leastShare = 0.005;
 /// More candidates are tried where there is more to be saved.
 static constexpr double largeShare = 0.03;
 static constexpr size_t fewCandidates = 12;
-/// What a kernel takes at least that there is something to be saved of: a launch takes less.
+/// The least time of a kernel of which something can be saved: a launch takes less.
 static constexpr double leastSeconds = 1e-6;
 /// The rounds of a kernel that is no large part of the run.
 static constexpr unsigned fewRounds = 3;
@@ -316,7 +316,7 @@ private:
     llvm::FileRemover removeBundle(bundle), removeOutput(output), removeMessages(messages);
     if (llvm::Error error = bundler.write(entries, bundle, sequence))
       return error;
-    // Of each kernel, or of the runs.
+    // For each kernel, or for the runs.
     double time = sequence.empty() ? std::min(seconds / (4 * double(entries.size())), 1.0)
                                    : std::clamp(seconds / 4, 1.0, replaySeconds);
     std::string limit = llvm::formatv("--seconds={0}", std::max(time, 0.05));

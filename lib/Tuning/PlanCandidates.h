@@ -13,7 +13,7 @@ using PlannedModules = std::vector<mlir::OwningOpRef<mlir::ModuleOp>>;
 void planCandidates(Bundler &bundler, const Target &target, kernel::FuncOp func, size_t most,
                     llvm::SmallDenseSet<mlir::Attribute> &tried, PlannedModules &planned);
 
-/// Of a module that Bundler::plan has made.
+/// The kernel of a module that Bundler::plan has made.
 inline kernel::FuncOp getFunc(mlir::ModuleOp planned) {
   return *planned.getOps<kernel::FuncOp>().begin();
 }

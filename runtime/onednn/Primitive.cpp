@@ -1,4 +1,4 @@
-// What calls of oneDNN have in common: arguments, post-ops, and primitives by sizes.
+// Common parts of all calls of oneDNN: arguments, post-ops, and primitives by sizes.
 #include "Primitive.h"
 
 #include <algorithm>

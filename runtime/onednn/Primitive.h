@@ -31,7 +31,7 @@ public:
   double number();
   std::string text() { return take(KILN_EXTERN_STRING).text; }
   dnnl::memory::dims integers();
-  /// How many values of a list come next.
+  /// The number of values of a list that come next.
   uint32_t list() { return take(KILN_EXTERN_LIST).count; }
 
 private:
@@ -76,7 +76,7 @@ private:
   std::map<std::vector<int64_t>, std::shared_ptr<const Primitive>> primitives;
 };
 
-/// What is done to a result before it is written: "relu", "gelu_erf", "gelu_tanh", or "add", for
+/// An operation on a result before it is written: "relu", "gelu_erf", "gelu_tanh", or "add", for
 /// which an operand comes behind the list.
 class PostOps {
 public:

@@ -25,7 +25,7 @@ static void chooseDriver() {
   }
 }
 
-// Of the OpenMP that oneDNN is linked with, if it is.
+// A function of the OpenMP that oneDNN is linked with, if it is.
 extern "C" __attribute__((weak)) void omp_set_num_threads(int);
 extern "C" __attribute__((weak)) int omp_get_max_threads();
 

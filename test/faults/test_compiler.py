@@ -13,7 +13,7 @@ import pytest
 import torch
 
 BIN = injection.BUILD / "bin"
-# How often scripts/soak would have it.
+# The number that scripts/soak asks for.
 SAMPLES = int(os.environ.get("KILN_FAULTS_SAMPLES", "0"))
 
 

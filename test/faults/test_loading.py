@@ -14,7 +14,7 @@ sys.path[:0] = [str(injection.ROOT / "python")]
 
 import kiln  # noqa: E402
 
-# How often scripts/soak would have it.
+# The number that scripts/soak asks for.
 SAMPLES = int(os.environ.get("KILN_FAULTS_SAMPLES", "0"))
 
 

@@ -52,7 +52,7 @@ static bool is_hit(int number) {
   return hit;
 }
 
-/* What it adds to what is there. */
+/* The number that a call adds to what is there. */
 static int get_change(int number) {
   switch (number) {
   case NUMBER_cuDevicePrimaryCtxRetain:

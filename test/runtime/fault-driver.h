@@ -16,7 +16,7 @@ typedef struct {
   long (*calls)(void);
   /* The function that has failed since then, or NULL. */
   const char *(*hit)(void);
-  /* Whether a context was not made current since then: what is in it cannot be given back. */
+  /* Set if a context was not made current since then: what is in it cannot be given back. */
   bool (*lost)(void);
   /* Contexts, modules, events, graphs and bytes that are there. */
   long (*live)(void);

@@ -42,7 +42,7 @@ static atomic_llong live_mapped;
 
 /*===-- Counting ------------------------------------------------------------===*/
 
-/* Whether this call fails in one of the ways that `modes` has bits for. */
+/* True if this call fails in one of the ways that `modes` has bits for. */
 static bool is_hit(const char *function, bool is_memory, unsigned modes) {
   if (!now.active)
     return false;
@@ -275,7 +275,7 @@ void faults_accept(int32_t status, const char *call) {
       hit && !now.accepted && status > KILN_OK && status < KILN_INTERNAL && kiln_last_error()[0];
   /* The rest of the work is done the next time, within the call. */
   is_right = is_right && now.mode != DO_LESS && now.mode != INTERRUPT;
-  /* What allocates fails for want of memory, whatever else could not be had later. */
+  /* Calls that allocate fail for want of memory, whatever else could not be had later. */
   if (is_memory && now.mode == FAIL_ONCE)
     is_right = is_right && status == KILN_OUT_OF_MEMORY;
   if (!is_right) {

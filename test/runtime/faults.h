@@ -16,14 +16,14 @@ void scenario(void);
 /* Called once, before everything. */
 void set_up(int argc, char **argv);
 
-/* Of the GPU's driver, if there is one; set by set_up. */
+/* Calls of the GPU's driver, if there is one; set by set_up. */
 extern const fault_driver_controls *faults_driver;
 
 /* Calls that are made between these two are counted, and may fail. */
 void faults_begin(void);
 void faults_end(void);
 
-/* What a process does once: called until it succeeds, a later call of the system fails each time. */
+/* Done once by a process: called until it succeeds, a later call of the system fails each time. */
 void faults_each(int32_t (*call)(void));
 
 /* The call before has failed: it may do so for what failed, and nothing else fails any more. */

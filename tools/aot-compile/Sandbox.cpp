@@ -158,7 +158,7 @@ public:
     emit(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error);
   }
 
-  /// Where the lower half of an argument, under a mask, has this value and the upper half, unless
+  /// Allows a call where the lower half of an argument, under a mask, has this value and the upper half, unless
   /// it means nothing, is 0.
   void allowIf(uint32_t call, unsigned argument, uint32_t mask, uint32_t value) {
     uint32_t place = offsetof(seccomp_data, args) + argument * sizeof(uint64_t);
@@ -214,7 +214,7 @@ static bool restrictCalls() {
     filter.allow(call);
   filter.fail(SYS_clone3, ENOSYS); // its flags cannot be seen; libc then calls clone
   filter.allowIf(SYS_clone, 0, CLONE_THREAD, CLONE_THREAD);
-  // What is opened for reading is not truncated, which older kernels' Landlock leaves open.
+  // Files that are opened for reading are not truncated, which older kernels' Landlock leaves open.
   for (auto [call, argument] : {std::pair(SYS_open, 1), std::pair(SYS_openat, 2)}) {
     filter.allowIf(call, argument, O_TRUNC, 0);
     filter.allowIf(call, argument, O_ACCMODE, O_WRONLY);

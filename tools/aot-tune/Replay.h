@@ -20,7 +20,7 @@ public:
 
   bool isWon(size_t kernel) const { return duels[kernel].isWon(); }
   double getRatio(size_t kernel) const { return duels[kernel].getRatio(); }
-  /// Of a launch with the first candidate.
+  /// Seconds of a launch with the first candidate.
   double getSeconds(size_t kernel) const {
     return duels[kernel].getLeastBefore() / double(launches[kernel]);
   }

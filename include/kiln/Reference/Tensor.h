@@ -18,7 +18,7 @@ struct Scalar {
   static Scalar ofInteger(int64_t integer);
 };
 
-/// Whether region code holds elements of this type as floating-point numbers, complex ones included.
+/// True if region code holds elements of this type as floating-point numbers, complex ones included.
 bool isFloating(mlir::Type elementType);
 
 /// Row-major. Copies share their elements.
@@ -40,12 +40,12 @@ llvm::Expected<int64_t> countElements(llvm::ArrayRef<int64_t> sizes);
 /// `value`, which is `wide`, in the precision of a floating-point type of at most 64 bits.
 double roundTo(mlir::Type type, double value);
 
-/// How far apart results of one program may be, given what rounding does to them.
+/// The error that rounding explains in results of one program.
 struct Tolerance {
   double factor = 16; // times the difference between rounded and wide results
   double places = 64; // last places of the largest element
 };
-/// What differs between `got` and `want`, as a line for people; empty if nothing does. Integers are compared exactly. `wide`
+/// The difference between `got` and `want`, as a line for people; empty if there is none. Integers are compared exactly. `wide`
 /// is `want` computed without rounding.
 std::string compareTensors(const Tensor &got, const Tensor &want, const Tensor &wide,
                            const Tolerance &tolerance = {});

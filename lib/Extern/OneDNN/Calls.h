@@ -9,7 +9,7 @@
 
 namespace kiln::externs::onednn {
 
-/// What the user asks for.
+/// The user's options.
 struct Settings {
   /// No value is NaN or infinite. oneDNN has other results for these in relu (0 for NaN), gelu with
   /// erf (NaN for infinity) and maxima of windows (NaN is skipped).

@@ -71,7 +71,7 @@ class _Partitioner:
             elif node.target is operator.getitem and node.args[0] in self.called:
                 self.stages[node], self.called[node] = self.stages[node.args[0]], []
             elif unknown:
-                # What eager mode makes in a stage, it can use there.
+                # Eager mode can use in a stage what it has made there.
                 last = max([last, *(self.stages[used] if used in self.called else there[used] for used in node.all_input_nodes)])
                 self.stages[node], self.called[node] = last, unknown
             else:

@@ -1,4 +1,4 @@
-/* What CUDA's driver answers: any errors, numbers and texts, to the runtime of a model for GPUs (test/runtime/gpu.c). Memory of the
+/* Answers of CUDA's driver, any errors, numbers and texts, given to the runtime of a model for GPUs (test/runtime/gpu.c). Memory of the
  * GPU is memory of this process, so that what the runtime copies from and to is checked, and kernels do nothing but report. Each call
  * returns a status, and what the driver has given is given back unless the driver refused to take it. */
 #include "gpu.h"

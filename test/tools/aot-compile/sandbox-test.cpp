@@ -138,7 +138,7 @@ static int runTests() {
 
 static int runWithout(StringRef name, char **command) {
   bool isLandlock = name == "landlock";
-  // Of prctl only what installs filters, by its first argument.
+  // From prctl only what installs filters, by its first argument.
   sock_filter landlock[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
                             {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_landlock_create_ruleset},
                             {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOSYS},
