@@ -79,8 +79,26 @@ private:
         if (failed(verifyCode(function, generator)))
           return failure();
         ++session->counts[generator.getName()].compiled;
+        leaveSlow(function, generator.getName());
       }
     return success();
+  }
+
+  /// Takes the code away that own code is faster than.
+  void leaveSlow(func::FuncOp function, StringRef generator) {
+    if (!session->choose)
+      return;
+    kernel::InvokeExternOp first;
+    getOperation().walk([&](kernel::InvokeExternOp call) {
+      if (call.getFunction() != function.getSymName())
+        return WalkResult::advance();
+      first = call;
+      return WalkResult::interrupt();
+    });
+    if (!first || session->choose(first, function))
+      return;
+    function->removeAttr(codeAttrName);
+    ++session->counts[generator].slower;
   }
 
   Session session;

@@ -1,5 +1,6 @@
 // From an exported program to a file: the stages in order, and what each leaves.
 #include "kiln/Pipeline/Compile.h"
+#include "ChooseExtern.h"
 #include "Remarks.h"
 #include "Reproducer.h"
 #include "Weights.h"
@@ -18,6 +19,7 @@
 #include "kiln/Report/Report.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/IR/LLVMContext.h"
@@ -65,11 +67,8 @@ public:
       return error;
 
     start("import");
-    llvm::Expected<OwningOpRef<ModuleOp>> imported =
-        frontend::importPt2(options.input, context, {.modules = report != nullptr});
-    if (!imported)
-      return imported.takeError();
-    module = std::move(*imported);
+    if (llvm::Error error = import())
+      return error;
     if (report)
       report->addGraph(*module);
     setInt4Layout();
@@ -135,6 +134,21 @@ public:
   }
 
 private:
+  llvm::Error import() {
+    if (!options.program.empty()) {
+      module = parseSourceString<ModuleOp>(options.program, ParserConfig(&context), options.input);
+      if (module)
+        return llvm::Error::success();
+      return llvm::createStringError(options.input + ": cannot read a part of it again");
+    }
+    llvm::Expected<OwningOpRef<ModuleOp>> imported =
+        frontend::importPt2(options.input, context, {.modules = report != nullptr});
+    if (!imported)
+      return imported.takeError();
+    module = std::move(*imported);
+    return llvm::Error::success();
+  }
+
   llvm::Error emitProgram(const ProgramWriter *writer) {
     if (options.emit == EmitKind::Wrapper)
       return writeModule();
@@ -174,6 +188,8 @@ private:
     if (!created)
       return llvm::createStringError("--extern: " + llvm::toString(created.takeError()));
     externs = std::move(*created);
+    if (options.tuning.mode == tuning::Mode::Measure)
+      chooseByTime(*externs, options);
     return llvm::Error::success();
   }
 
@@ -181,9 +197,11 @@ private:
   llvm::Error finishExterns() {
     if (timing)
       for (const auto &[name, counts] : externs->counts)
-        timing.nest(llvm::formatv("extern {0}: {1} subgraphs, {2} functions, {3} compiled", name,
-                                  counts.subgraphs, counts.functions, counts.compiled)
-                        .str());
+        timing.nest(
+            llvm::formatv("extern {0}: {1} subgraphs, {2} functions, {3} compiled{4}", name,
+                          counts.subgraphs, counts.functions, counts.compiled,
+                          externs->choose ? llvm::formatv(", {0} slower", counts.slower).str() : "")
+                .str());
     auto objects = module->getOperation()->getAttrOfType<ArrayAttr>(externs::objectsAttrName);
     if (objects)
       for (auto object : objects.getAsRange<DictionaryAttr>())

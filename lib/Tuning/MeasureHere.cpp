@@ -8,17 +8,14 @@
 // measures nothing and gives the same bytes each time.
 #include "MeasureHere.h"
 #include "PlanCandidates.h"
+#include "RunTuner.h"
 #include "TuningCache.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/BLAKE3.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Program.h"
-#include "llvm/Support/Signals.h"
 #include <chrono>
 
 using namespace mlir;
@@ -302,35 +299,16 @@ private:
   /// Has aot-tune time candidates.
   llvm::Expected<Results> measure(ArrayRef<Bundler::Entry> entries,
                                   ArrayRef<int64_t> sequence = {}) {
-    auto createFile = [](StringRef suffix, SmallString<128> &path) -> llvm::Error {
-      if (std::error_code error = llvm::sys::fs::createTemporaryFile("kiln-tune", suffix, path))
-        return llvm::createStringError(error, "cannot create a temporary file: " + error.message());
-      llvm::sys::RemoveFileOnSignal(path);
-      return llvm::Error::success();
-    };
-    SmallString<128> bundle, output, messages;
-    if (llvm::Error error = llvm::joinErrors(
-            createFile("bundle", bundle),
-            llvm::joinErrors(createFile("results", output), createFile("txt", messages))))
+    SmallString<128> bundle;
+    if (llvm::Error error = createTemporary("bundle", bundle))
       return error;
-    llvm::FileRemover removeBundle(bundle), removeOutput(output), removeMessages(messages);
+    llvm::FileRemover remove(bundle);
     if (llvm::Error error = bundler.write(entries, bundle, sequence))
       return error;
     // For each kernel, or for the runs.
     double time = sequence.empty() ? std::min(seconds / (4 * double(entries.size())), 1.0)
                                    : std::clamp(seconds / 4, 1.0, replaySeconds);
-    std::string limit = llvm::formatv("--seconds={0}", std::max(time, 0.05));
-    StringRef arguments[] = {options.tuner, bundle, "-o", output, "--quiet", limit};
-    std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(messages)};
-    std::string problem;
-    int status = llvm::sys::ExecuteAndWait(options.tuner, arguments, std::nullopt, redirects,
-                                           /*SecondsToWait=*/0, /*MemoryLimit=*/0, &problem);
-    if (status == 0)
-      return readResults(output);
-    if (auto text = llvm::MemoryBuffer::getFile(messages); text && (*text)->getBufferSize())
-      problem = (*text)->getBuffer().split('\n').first;
-    return llvm::createStringError("--autotune: cannot measure with '" + options.tuner +
-                                   "': " + problem);
+    return runTuner(options, bundle, std::max(time, 0.05));
   }
 
   ModuleOp module;

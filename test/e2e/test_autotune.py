@@ -437,3 +437,110 @@ def test_sizes_that_data_gives(tune, tmp_path):
     assert lines and all("keeps the schedule that was reckoned: data gives the size u0" in line for line in lines), lines
     assert all("test_autotune.py" in line and "kernel @" in line for line in lines), lines
     numpy.testing.assert_allclose(kiln.load(output)(x).numpy(), Chosen()(x).numpy(), rtol=1e-5)
+
+
+# ---- Own code and that of external generators
+
+FUNCTIONS = r"""
+#include "kiln-c/custom_op.h"
+#include <time.h>
+
+/* x + add, after so many microseconds of this thread's. */
+static int32_t copy(const DLTensor *x, const DLTensor *y, float add, long microseconds) {
+  struct timespec from, to;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+  int64_t n = 1;
+  for (int i = 0; i < x->ndim; ++i)
+    n *= x->shape[i];
+  for (int64_t i = 0; i < n; ++i)
+    ((float *)y->data)[i] = ((const float *)x->data)[i] + add;
+  do
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+  while ((to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000 < microseconds);
+  return 0;
+}
+#define FUNCTION(name, add, microseconds)                                                           \
+  int32_t name(const DLTensor *const *inputs, size_t num_inputs, const DLTensor *const *outputs,    \
+               size_t num_outputs, const kiln_custom_op_context *context) {                         \
+    (void)num_inputs, (void)num_outputs, (void)context;                                             \
+    return copy(inputs[0], outputs[0], add, microseconds);                                          \
+  }                                                                                                 \
+  KILN_SIGNATURE(name, "(f32[n, m]) -> f32[n, m]");
+FUNCTION(fast, 0, 0)
+FUNCTION(slow, 0, 20000)
+FUNCTION(wrong, 1, 0)
+"""
+TYPE = "tensor<?x?xf32, #sym.shape<[n, m]>>"
+
+
+def declaration(name, forward, backward):
+    """Two operators that undo each other, which a C function then computes as a copy."""
+    return f"""func.func private @{name}(%x: {TYPE}) -> {TYPE} attributes {{kernel.extern = {{symbol = "{name}"}}}} {{
+  %0 = torch.call "aten.{forward}.default"(%x) args = [#sym.arg<0>] {{node = ""}} : ({TYPE}) -> {TYPE}
+  %1 = torch.call "aten.{backward}.default"(%0) args = [#sym.arg<0>] {{node = ""}} : ({TYPE}) -> {TYPE}
+  return %1 : {TYPE}
+}}
+"""
+
+
+class Copies(torch.nn.Module):
+    def forward(self, x):
+        return x.tan().atan(), x.sinh().asinh(), x.exp().log()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_external_generators_compete(tmp_path, tune, dynamic):
+    """The faster of own code and the generator's computes a subgraph, and is known the next time."""
+    (tmp_path / "functions.c").write_text(FUNCTIONS)
+    functions = tmp_path / "functions.o"
+    subprocess.run(["cc", "-O1", "-fPIC", f"-I{ROOT / 'include'}", "-c", tmp_path / "functions.c", "-o", functions], check=True)
+    declarations = tmp_path / "declarations.mlir"
+    declarations.write_text(declaration("fast", "tan", "atan") + declaration("slow", "sinh", "asinh") + declaration("wrong", "exp", "log"))
+    archive, x = tmp_path / "copies.pt2", torch.rand(300, 96)
+    sizes = {"x": {0: torch.export.Dim.DYNAMIC}} if dynamic else None
+    torch.export.save(torch.export.export(Copies(), (x,), dynamic_shapes=sizes), archive)
+    options = [f"--extern=c{{declarations={declarations}}}", f"--link={functions}", "--cpu=native"]
+    command = ["--autotune", "--time-passes", "--remarks", "--remarks-filter=autotune", *options]
+    process, output = tune(*command, archive=archive)
+    assert process.returncode == 0, process.stderr
+    assert "extern c: 3 subgraphs, 3 functions, 3 compiled, 2 slower" in process.stderr, process.stderr
+    lines = [line for line in process.stderr.splitlines() if "extern extern_c_" in line]
+    assert len(lines) == 3
+    for name, text in (
+        ("fast", "is used: it takes 0."),
+        ("slow", "is not used: it takes "),
+        ("wrong", "is not used: it computes something else"),
+    ):
+        assert any(f"extern_c_{name}" in line and text in line for line in lines), lines
+    model = kiln.load(output, threads=1)
+    for rows in (300, 7) if dynamic else (300,):
+        x = torch.rand(rows, 96) / 2
+        for got, expected in zip(model(x), Copies()(x)):
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+    # The cache has it: the same bytes.
+    process, again = tune("--autotune", *options, name="again.so", archive=archive)
+    assert process.returncode == 0 and again.read_bytes() == output.read_bytes()
+    # Without, all of it is the generator's.
+    process = run_tool("aot-compile", archive, "-o", tmp_path / "all.so", "--time-passes", *options)
+    assert process.returncode == 0 and "3 compiled" in process.stderr and "slower" not in process.stderr
+
+
+class SomeCopies(torch.nn.Module):
+    def forward(self, x):
+        return x[x > 0].reshape(-1, 1).tan().atan()
+
+
+def test_external_generators_of_unknown_sizes(tmp_path, tune):
+    """What cannot be measured stays with its generator, and a warning names it."""
+    functions, declarations = tmp_path / "functions.o", tmp_path / "declarations.mlir"
+    declarations.write_text(declaration("fast", "tan", "atan").replace("?x?xf32", "?x1xf32").replace("[n, m]", "[n, 1]"))
+    (tmp_path / "functions.c").write_text(FUNCTIONS.replace("f32[n, m]", "f32[n, 1]"))
+    subprocess.run(["cc", "-O1", "-fPIC", f"-I{ROOT / 'include'}", "-c", tmp_path / "functions.c", "-o", functions], check=True)
+    archive, x = tmp_path / "copies.pt2", torch.rand(30)
+    torch.export.save(torch.export.export(SomeCopies(), (x,)), archive)
+    process, output = tune("--autotune", f"--extern=c{{declarations={declarations}}}", f"--link={functions}", archive=archive)
+    assert process.returncode == 0, process.stderr
+    assert (
+        "@extern_c_fast" in process.stderr and "is left to its external code generator: nothing says what the size u0 is" in process.stderr
+    )
+    torch.testing.assert_close(kiln.load(output, threads=1)(x), SomeCopies()(x), rtol=1e-4, atol=1e-4)

@@ -138,7 +138,7 @@ static uint16_t toHalf(float value) {
                                                       : sign | ((magnitude - 0x38000000) >> 13));
 }
 
-static void fill(const tuning::Buffer &buffer, void *data, int64_t integer, Random &random) {
+static void fillWith(const tuning::Buffer &buffer, void *data, int64_t integer, Random &random) {
   size_t bytes = *buffer.getBytes();
   unsigned bits = buffer.code == kDLComplex ? buffer.bits / 2 : buffer.bits;
   if (buffer.code == kDLFloat || buffer.code == kDLComplex) {
@@ -161,12 +161,17 @@ static void fill(const tuning::Buffer &buffer, void *data, int64_t integer, Rand
     static_cast<char *>(data)[i] = static_cast<char>(integer);
 }
 
+void tune::fill(const tuning::Buffer &buffer, void *data, int64_t integer) {
+  Random random;
+  fillWith(buffer, data, integer, random);
+}
+
 void Bench::fillOperands(int64_t integer) {
   for (std::vector<DLTensor> &set : sets) {
     Random random;
     for (auto [buffer, tensor] : zip_equal(kernel.buffers, set))
       if (!buffer.isResult && (&set == &sets.front() || buffer.isConstant))
-        fill(buffer, tensor.data, integer, random);
+        fillWith(buffer, tensor.data, integer, random);
   }
 }
 
@@ -214,26 +219,24 @@ static bool floatsDiffer(const char *a, const char *b, size_t bytes, bool isBflo
   return !(difference <= (bits == 16 ? 3e-2 : 1e-3) * most);
 }
 
+bool tune::differ(const tuning::Buffer &buffer, const char *a, const char *b) {
+  size_t bytes = *buffer.getBytes(), item = buffer.bits / 8;
+  bool isBfloat = buffer.code == kDLBfloat, isComplex = buffer.code == kDLComplex;
+  if (buffer.code == kDLFloat || isBfloat || isComplex)
+    return floatsDiffer(a, b, bytes, isBfloat, isComplex ? buffer.bits / 2 : buffer.bits);
+  // Rounding may turn a comparison here and there.
+  size_t different = 0;
+  for (size_t i = 0; i < bytes; i += item)
+    different += std::memcmp(a + i, b + i, item) != 0;
+  return different > bytes / item / 64;
+}
+
 bool Bench::differs() const {
   auto before = expected.begin();
-  for (auto [buffer, tensor] : zip_equal(kernel.buffers, sets.front())) {
-    if (!buffer.isResult)
-      continue;
-    const char *a = (before++)->data(), *b = static_cast<const char *>(tensor.data);
-    size_t bytes = *buffer.getBytes(), item = buffer.bits / 8;
-    bool isBfloat = buffer.code == kDLBfloat, isComplex = buffer.code == kDLComplex;
-    if (buffer.code == kDLFloat || isBfloat || isComplex) {
-      if (floatsDiffer(a, b, bytes, isBfloat, isComplex ? buffer.bits / 2 : buffer.bits))
-        return true;
-      continue;
-    }
-    // Rounding may turn a comparison here and there.
-    size_t different = 0;
-    for (size_t i = 0; i < bytes; i += item)
-      different += std::memcmp(a + i, b + i, item) != 0;
-    if (different > bytes / item / 64)
+  for (auto [buffer, tensor] : zip_equal(kernel.buffers, sets.front()))
+    if (buffer.isResult &&
+        differ(buffer, (before++)->data(), static_cast<const char *>(tensor.data)))
       return true;
-  }
   return false;
 }
 

@@ -11,6 +11,12 @@ namespace kiln::tune {
 /// The most memory that kernels may need at the same time.
 constexpr uint64_t mostMemory = uint64_t(8) << 30;
 
+/// Fills a tensor with values in [-1, 1], or with an integer.
+void fill(const tuning::Buffer &buffer, void *data, int64_t integer);
+
+/// Tensors of the same kind have other contents, beyond what rounding does.
+bool differ(const tuning::Buffer &buffer, const char *a, const char *b);
+
 /// What candidates take, as parts of what the first one takes.
 struct Timing {
   double seconds = 0; // of the first one

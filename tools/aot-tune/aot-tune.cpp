@@ -1,6 +1,7 @@
 // Measures the kernels of a tuning bundle on this machine (docs/autotuning.md). Links no part of the
 // compiler.
 #include "../CommandLine.h"
+#include "Models.h"
 #include "Worker.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -30,6 +31,9 @@ static cl::opt<double> seconds("seconds", cl::value_desc("s"), cl::init(2), cl::
 static cl::opt<double> trialSeconds("trial-seconds", cl::value_desc("s"), cl::init(10),
                                     cl::cat(category),
                                     cl::desc("the most that a first run may take; default 10"));
+static cl::opt<std::string> against("against", cl::value_desc("model"), cl::cat(category),
+                                    cl::desc("BUNDLE is a model, and is timed beside this one of "
+                                             "the same program"));
 static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("no progress line"));
 
 /// The results have their name when they are complete.
@@ -51,17 +55,29 @@ static Error writeResults(StringRef path, const tuning::Results &results) {
   return file->keep(path);
 }
 
+static Error tuneModels(int64_t threads) {
+  auto compared = tune::compareModels(input, against, static_cast<int>(threads), seconds);
+  if (!compared)
+    return createStringError("'" + input + "': " + toString(compared.takeError()));
+  tuning::Results results{"", "", tuning::describeCPU(), threads, {std::move(*compared)}};
+  return writeResults(output.empty() ? input + ".results" : output, results);
+}
+
 static Error tuneBundle() {
   if (input.empty())
     return createStringError("no bundle (aot-tune BUNDLE -o RESULTS)");
-  Expected<tuning::Manifest> manifest = tuning::readManifest(input);
-  if (!manifest)
-    return manifest.takeError();
-  if (!threads.empty() && (StringRef(threads).getAsInteger(10, manifest->threads) ||
-                           manifest->threads < 0 || manifest->threads > 1024))
+  int64_t given = 0;
+  if (!threads.empty() && (StringRef(threads).getAsInteger(10, given) || given < 0 || given > 1024))
     return createStringError("--threads=" + threads + ": expected a number up to 1024");
   if (!(seconds > 0 && seconds <= 3600) || !(trialSeconds > 0 && trialSeconds <= 3600))
     return createStringError("--seconds and --trial-seconds: expected a time up to 3600");
+  if (!against.empty())
+    return tuneModels(given);
+  Expected<tuning::Manifest> manifest = tuning::readManifest(input);
+  if (!manifest)
+    return manifest.takeError();
+  if (!threads.empty())
+    manifest->threads = given;
   tune::Options options{input, static_cast<int>(manifest->threads), seconds, trialSeconds};
   bool isShown = !quiet && sys::Process::StandardErrIsDisplayed();
   size_t done = 0;

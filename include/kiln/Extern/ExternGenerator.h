@@ -4,6 +4,7 @@
 #ifndef KILN_EXTERN_EXTERNGENERATOR_H
 #define KILN_EXTERN_EXTERNGENERATOR_H
 
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -119,6 +120,7 @@ struct ExternCounts {
   unsigned subgraphs = 0; // that were outlined
   unsigned functions = 0; // that these became
   unsigned compiled = 0;  // that it has made code for
+  unsigned slower = 0;    // of these, that own code is faster than
 };
 
 /// The generators of one compilation, in the order in which they are asked.
@@ -130,6 +132,9 @@ public:
   std::vector<std::unique_ptr<ExternGenerator>> generators;
   SymbolCache symbols;
   llvm::MapVector<llvm::StringRef, ExternCounts> counts;
+  /// Asked of each function that a generator has compiled, with its first call: false leaves the
+  /// function to own code. Null: all are the generators'.
+  std::function<bool(kernel::InvokeExternOp call, mlir::func::FuncOp function)> choose;
 };
 
 } // namespace kiln::externs

@@ -52,7 +52,9 @@ struct ReportOptions {
 };
 
 struct CompileOptions {
-  std::string input;  // .pt2
+  std::string input; // .pt2
+  /// MLIR of the torch stage, or bytecode of it, in the place of what is in `input`.
+  llvm::StringRef program;
   std::string output; // "-" is standard output, for kinds that are text
   EmitKind emit = EmitKind::SharedObject;
   /// The machine that the model runs on: the name of a registered target, or NAME{OPTIONS}

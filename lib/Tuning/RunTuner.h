@@ -1,0 +1,20 @@
+// aot-tune, as the compiler runs it.
+#ifndef KILN_LIB_TUNING_RUNTUNER_H
+#define KILN_LIB_TUNING_RUNTUNER_H
+
+#include "kiln/Tuning/Autotune.h"
+#include "kiln/Tuning/Bundle.h"
+#include "llvm/ADT/SmallString.h"
+
+namespace kiln::tuning {
+
+/// An empty file, which a signal removes. Its owner removes it otherwise.
+llvm::Error createTemporary(llvm::StringRef suffix, llvm::SmallString<128> &path);
+
+/// What aot-tune has measured of `input`, with these options of its own.
+llvm::Expected<Results> runTuner(const Options &options, llvm::StringRef input, double seconds,
+                                 llvm::ArrayRef<std::string> more = {});
+
+} // namespace kiln::tuning
+
+#endif // KILN_LIB_TUNING_RUNTUNER_H
