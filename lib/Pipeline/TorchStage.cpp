@@ -13,6 +13,7 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
       for (const std::string &target : generator->getPureOperators())
         bind.pure.push_back(target);
   // First of all: everything else takes a symbol for one number, and relies on what is known of it.
+  pm.addPass(createTorchSpecializeSubgraphs());
   pm.addPass(createTorchRenameSymbols());
   pm.addPass(createTorchSimplifyGuards());
   pm.addPass(createTorchNormalizeFloorDiv());

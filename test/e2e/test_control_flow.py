@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops.invoke_subgraph import mark_compile_region
+from torch._higher_order_ops.invoke_subgraph import invoke_subgraph, mark_compile_region
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -327,6 +327,23 @@ def test_wrappers(compile_and_compare, dynamic):
     torch.manual_seed(0)
     more = [(torch.randn(n, 6),) for n in (2, 33)] if dynamic else []
     compile_and_compare(Wrappers(), (torch.randn(4, 6),), dynamic_shapes=({0: DYNAMIC},) if dynamic else None, more_inputs=more)
+
+
+class Regions(nn.Module):
+    """One graph that is called with tensors of other sizes, which PyTorch exports with those of the first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.region = torch.fx.symbolic_trace(lambda x: (torch.cat([x, x.exp()]).softmax(0).reshape(2, -1, 6).cumsum(1), x[x > 0]))
+
+    def forward(self, x, y):
+        return tuple(invoke_subgraph(self.region, "region", tensor) for tensor in (x, y, torch.cat([y, x, y]), x.sin()))
+
+
+def test_subgraph_of_several_sizes(compile_and_compare):
+    torch.manual_seed(0)
+    inputs = [(torch.randn(n, 6), torch.randn(m, 6)) for n, m in ((4, 7), (5, 2), (3, 3))]
+    compile_and_compare(Regions(), inputs[0], dynamic_shapes=({0: DYNAMIC},) * 2, more_inputs=inputs[1:])
 
 
 def test_two_threads_in_one_model(compile_model):

@@ -31,6 +31,15 @@ def TorchRenameSymbols : Pass<"torch-rename-symbols", "::mlir::ModuleOp"> {
   }];
 }
 
+def TorchSpecializeSubgraphs : Pass<"torch-specialize-subgraphs", "::mlir::ModuleOp"> {
+  let summary = "Give calls of one subgraph with other sizes a copy of it each";
+  let description = [{
+    A region of a model that is marked to be compiled once is one graph, in which the sizes of its first call
+    have names: with `s0`, a call with tensors of size `s1` gets a copy in which `s0` is `s1`. Calls with the
+    same sizes share one. A call for which no choice of the graph's symbols fits is left alone.
+  }];
+}
+
 def TorchListConstants : Pass<"torch-list-constants", "::mlir::ModuleOp"> {
   let summary = "Write down which parameters and buffers the program has";
   let description = [{
