@@ -1,6 +1,7 @@
 """Between values of Python and the C ABI, with as little as possible done anew for each call."""
 
 import ctypes as C
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,6 +28,9 @@ class Frame:
         self.own = [first + 8 * WORDS * i for i in range(inputs)]
         self.addresses = (C.c_uint64 * inputs)(*self.own)
         self.made = (C.c_uint64 * outputs)()
+        self.numbers: list[tuple[int, Any]] = []  # outputs that Python has as numbers, and where the model writes them
+        self.given: list[Any] = [0] * outputs  # the tensors in `made` before a run that writes them
+        self.kept: list[Any] = []
         self.stream = C.c_void_p()
         # No argument needs a conversion, so the function has no argtypes: they would be half the time of a call.
         self.arguments = (handle, self.addresses, C.c_size_t(inputs), self.made, C.c_size_t(outputs), self.stream)
@@ -43,6 +47,15 @@ class Frame:
         self.words[at + 1 : at + 5] = [device, rank | dtype[0] << 32 | dtype[1] << 40 | 1 << 48, place, place + 8 * rank]
         self.sizes[i], self.layouts[i], self.addresses[i] = sizes, layout, self.own[i]
 
+    def take_number(self, i: int, dtype: str) -> None:
+        """Makes output i, which is a number, one that the model writes to the frame."""
+        value = _VALUES[dtype]()
+        managed = _abi.DLManagedTensorVersioned(1, 0)
+        managed.tensor = _abi.make_tensor(C.addressof(value), dtype, (), ())
+        self.numbers.append((i, value))
+        self.given[i] = C.addressof(managed)
+        self.kept.append(managed)
+
     def set_number(self, i: int, kind: type) -> None:
         """Makes input i a number of Python's; `numbers[i]` is its value."""
         dtype, make = _NUMBERS[kind]
@@ -52,7 +65,10 @@ class Frame:
         self.sizes[i] = value
 
 
-_NUMBERS: dict[type, tuple[str, Any]] = {int: ("int64", C.c_int64), float: ("float64", C.c_double), bool: ("bool", C.c_bool)}
+_VALUES: dict[str, Any] = {"int64": C.c_int64, "float64": C.c_double, "bool": C.c_bool}
+_NUMBERS: dict[type, tuple[str, Any]] = {
+    kind: (dtype, _VALUES[dtype]) for kind, dtype in ((int, "int64"), (float, "float64"), (bool, "bool"))
+}
 
 
 # ===-- Inputs ------------------------------------------------------------------------------------===
@@ -267,9 +283,15 @@ def to_numpy(address: int) -> Any:
     return array
 
 
+@functools.cache
+def _from_dlpack() -> Callable[[Any], Any]:
+    function: Callable[[Any], Any] = sys.modules["torch"]._C._from_dlpack
+    return function
+
+
 def plain_to_torch(address: int) -> Any:
     """An output that has elements."""
-    return sys.modules["torch"]._C._from_dlpack(_abi.new_capsule(address))
+    return _from_dlpack()(_abi.new_capsule(address))
 
 
 def to_torch(address: int) -> Any:
@@ -306,6 +328,10 @@ def make_converters(entries: Sequence[dict[str, Any]]) -> tuple[list[Convert], l
         for_numpy.append(to_numpy if not is_plain else _plain_to_numpy if has_elements else _sized_to_numpy)
         for_torch.append(plain_to_torch if has_elements else to_torch)
     return for_numpy, for_torch
+
+
+def leave(address: int) -> None:
+    """Converts nothing: an output that the frame has."""
 
 
 def take_outputs(frame: Frame, converters: Sequence[Convert]) -> list[Any]:

@@ -48,6 +48,13 @@ class Model:
         self._written = [i for i, entry in enumerate(self.inputs) if entry.get("mutated")]
         self._for_numpy, self._for_torch = _call.make_converters(self.outputs)
         self._on_gpu = self.info["target"] != "cpu"
+        numbers = self._signature.numbers if self._signature is not None else []
+        self._numbers = [i for i in numbers if self.outputs[i]["device"] == "cpu"]  # the model writes them to where they are read
+        self._rest = [i for i in numbers if i not in self._numbers]
+        self._for_call = tuple(
+            [_call.leave if i in self._numbers else convert for i, convert in enumerate(converters)]
+            for converters in (self._for_numpy, self._for_torch)
+        )
         options = self._make_options(threads, weights)
         options.device_index = device
         self._check(self._library.kiln_model_create(C.byref(options), C.byref(self._handle)))
@@ -79,32 +86,49 @@ class Model:
         flat: Sequence[Any] = inputs
         if named or not (signature.is_flat or signature.takes_flat(inputs)):
             flat = signature.flatten(inputs, named)
-        outputs = self.run(flat)
-        for i in signature.numbers:
-            outputs[i] = outputs[i].item()
+        outputs = self._execute(flat, True)
         for i, text in signature.texts:
             outputs[i] = text
-        return outputs[0] if signature.is_single else signature.build(iter(outputs))
+        return outputs[0] if signature.is_single else signature.build(outputs)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the model on the flat inputs of the C ABI; returns the list of its outputs (`None` for an output that is None)."""
+        return self._execute(inputs, False)
+
+    def _make_frame(self, count: int) -> _call.Frame:
+        frame = _call.Frame(self._handle, count, len(self.outputs), self._dtypes[:count])
+        for i in self._numbers:
+            frame.take_number(i, self.outputs[i]["dtype"])
+        return frame
+
+    def _execute(self, inputs: Sequence[Any], is_call: bool) -> list[Any]:
+        """As `run`, but a call has numbers of Python's where the program has."""
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = _call.Frame(self._handle, len(self.inputs), len(self.outputs), self._dtypes)
+            frame = self._make_frame(len(self.inputs))
         if len(inputs) != frame.count:  # refused by the model
-            frame = _call.Frame(self._handle, len(inputs), len(self.outputs), self._dtypes[: len(inputs)])
+            frame = self._make_frame(len(inputs))
         for i in self._written:
             if i < len(inputs):
                 _call.check_written(inputs[i], self.inputs[i]["name"])
         kept = _call.set_inputs(frame, inputs)
         if self._on_gpu:
             frame.stream.value = _call.get_stream(inputs)
+        if is_call and frame.numbers:
+            frame.made[:] = frame.given
         status = self._run(*frame.arguments)
         if status:
             self._check(status)
         del kept
-        results = _call.take_outputs(frame, self._for_torch if frame.has_torch else self._for_numpy)
+        if is_call:
+            results = _call.take_outputs(frame, self._for_call[frame.has_torch])
+            for i, number in frame.numbers:
+                results[i] = number.value
+            for i in self._rest:
+                results[i] = results[i].item()
+        else:
+            results = _call.take_outputs(frame, self._for_torch if frame.has_torch else self._for_numpy)
         self._frames.append(frame)
         return results
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from . import _straight
+
 Flatten = Callable[[Any, list[Any]], None]
 Build = Callable[[Iterator[Any]], Any]
 
@@ -144,9 +146,11 @@ class Signature:
         self.parts = [_make_flatten(tree, name or f"argument {i}") for i, (tree, name) in enumerate(zip(trees, names, strict=True))]
         self.is_flat = all(tree is None for tree in trees) and self.leaves == list(range(len(self.leaves)))
         self._constants = [leaf.value for leaf in self.leaves if isinstance(leaf, _Constant)]
+        self._straight = _straight.make_flatten(trees, self.positional, self.keywords, self.leaves, _find_keys)
         tree = description["results"]
         self.is_single = tree is None
-        self.build = _make_build(tree)
+        walk = _make_build(tree)
+        self.build: Callable[[Sequence[Any]], Any] = _straight.make_build(tree, _find_keys) or (lambda outputs: walk(iter(outputs)))
 
     def takes_flat(self, arguments: Sequence[Any]) -> bool:
         """The arguments can only be the model's flat inputs: nothing but None is missing among them."""
@@ -156,6 +160,11 @@ class Signature:
 
     def flatten(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The model's inputs. Arguments may be given by name or by position, as Python has it."""
+        if self._straight is not None:
+            try:
+                return self._straight(arguments, named)
+            except (_straight.Unusual, KeyError):
+                pass  # which is taken too, or refused with a reason
         names, values = self.names, list(arguments)
         if len(values) > len(names):
             raise TypeError(f"expected {len(names)} arguments, got {len(values)}")
