@@ -22,6 +22,8 @@ void kiln_emulator_fence_mbarrier_init(void);
 void kiln_emulator_mbarrier_arrive(void *address);
 void kiln_emulator_mbarrier_wait(void *address, int32_t parity);
 
+void kiln_emulator_grid_wait(void);
+
 static float load(float *buffer, int64_t i) {
   return *(float *)kiln_emulator_access(buffer + i, sizeof(float), 0);
 }
@@ -36,6 +38,7 @@ static void add_one(void **arguments, int64_t step) {
   int64_t count = *(int64_t *)arguments[2];
   int32_t *error = *(int32_t **)arguments[3];
   int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
+  kiln_emulator_grid_wait();
   kiln_emulator_buffer(x, 4 * count);
   kiln_emulator_buffer(y, 4 * count);
   for (; i < count; i += step) {
@@ -73,9 +76,39 @@ void weigh_emulated(void **arguments) {
   float *y = *(float **)arguments[2];
   int64_t count = *(int64_t *)arguments[3];
   int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
+  kiln_emulator_grid_wait();
   kiln_emulator_buffer(x, 4 * count);
   kiln_emulator_buffer(weights, 4 * (STRIDE * (count - 1) + 1));
   kiln_emulator_buffer(y, 4 * count);
   if (i < count)
     store(y, i, load(x, i) + load(weights, STRIDE * i));
+}
+
+/* The copy of kiln_rt_device: target, source; count, bytes of an element, sizes, strides of both. */
+enum { COPY_RANK = 6 };
+const int64_t copy_parameters = 2 + 2 + 3 * COPY_RANK + 1;
+void copy_emulated(void **arguments) {
+  char *to = *(char **)arguments[0], *from = *(char **)arguments[1];
+  int64_t numbers[2 + 3 * COPY_RANK], to_span = 1, from_span = 1, to_at = 0, from_at = 0;
+  for (int i = 0; i < 2 + 3 * COPY_RANK; ++i)
+    numbers[i] = *(int64_t *)arguments[2 + i];
+  int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread(), item = numbers[1];
+  const int64_t *sizes = numbers + 2, *to_strides = sizes + COPY_RANK;
+  const int64_t *from_strides = to_strides + COPY_RANK;
+  for (int d = 0; d < COPY_RANK; ++d) {
+    to_span += (sizes[d] - 1) * to_strides[d];
+    from_span += (sizes[d] - 1) * from_strides[d];
+  }
+  kiln_emulator_buffer(to, to_span * item);
+  kiln_emulator_buffer(from, from_span * item);
+  if (i >= numbers[0])
+    return;
+  for (int d = COPY_RANK; d-- > 0; i /= sizes[d]) {
+    to_at += i % sizes[d] * to_strides[d];
+    from_at += i % sizes[d] * from_strides[d];
+  }
+  const char *source = kiln_emulator_access(from + from_at * item, item, 0);
+  char *target = kiln_emulator_access(to + to_at * item, item, 1);
+  for (int64_t b = 0; b < item; ++b)
+    target[b] = source[b];
 }

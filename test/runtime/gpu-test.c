@@ -454,6 +454,23 @@ static void test_clusters(void) {
   unsetenv("KILN_CUDA_VARIANTS");
 }
 
+/* Kernels that may begin before those in front of them have ended: as a graph, and one by one. */
+static void test_overlaps(void) {
+  setenv("KILN_CUDA_OVERLAP", "1", 1);
+  for (int graphs = 0; graphs < 2; ++graphs) {
+    setenv("KILN_CUDA_GRAPHS", graphs ? "1" : "0", 1);
+    kiln_model *model = create(0);
+    arguments a;
+    make_arguments(&a, 300, 0);
+    for (int i = 0; i < 4; ++i)
+      run_and_check(model, &a, i, NULL);
+    free_arguments(&a);
+    kiln_model_destroy(model);
+  }
+  unsetenv("KILN_CUDA_GRAPHS");
+  unsetenv("KILN_CUDA_OVERLAP");
+}
+
 /* Modules are loaded when they are needed; a model may go before its runs have ended. */
 static void test_lazily(void) {
   CUstream stream;
@@ -747,6 +764,7 @@ int main(int argc, char **argv) {
   test_reports();
   test_graphs();
   test_clusters();
+  test_overlaps();
   test_lazily();
   test_unloadable_variants(image, bytes);
   test_threads();
