@@ -62,7 +62,8 @@ static int32_t check_program(void) {
   bool valid = program->abi == KILN_RT_ABI && program->main;
   valid = valid && (!program->num_symbols || program->bind);
   valid = valid && program->scratch_bytes <= KILN_MAX_BYTES / (2 * KILN_MAX_THREADS);
-  valid = valid && program->weights_bytes <= KILN_MAX_BYTES;
+  valid = valid && program->weights_bytes <= KILN_MAX_BYTES &&
+          program->later_bytes <= KILN_MAX_BYTES - program->weights_bytes;
   for (uint32_t i = 0; valid && i < program->num_inputs; ++i)
     valid = program->inputs[i].rank <= KILN_MAX_RANK;
   for (uint32_t i = 0; valid && i < program->num_outputs; ++i)
@@ -163,6 +164,8 @@ KILN_ENTRY int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inpu
                     (num_outputs && !outputs)))
     return report(model ? &model->options : NULL,
                   check_counts(model, inputs, num_inputs, num_outputs));
+  if (KILN_UNLIKELY(atomic_load_explicit(&model->weights.num_unknown, memory_order_relaxed)))
+    return report(&model->options, kiln_weights_fail_unknown(&model->weights));
   unsigned environment = kiln_enter_environment();
   int32_t status = KILN_UNLIKELY(kiln_program.device != NULL)
                        ? kiln_program.device->functions->run(model, inputs, outputs, stream)

@@ -67,9 +67,10 @@ typedef struct {
 } kiln_rt_constant;
 
 enum {
-  KILN_RT_UNPLACED = 2,      /* not in the blob: only folds read it, or nothing does */
-  KILN_RT_MUTABLE_BUFFER = 4 /* main writes to it: each model gets its own writable blob, and
-                                runs of one model exclude each other */
+  KILN_RT_UNPLACED = 2,       /* not in the blob: only folds read it, or nothing does */
+  KILN_RT_MUTABLE_BUFFER = 4, /* main writes to it: each model gets its own writable blob, and
+                                 runs of one model exclude each other */
+  KILN_RT_LATER = 8           /* has no value before the host sets it */
 };
 
 /* A symbol and its inclusive range; INT64_MIN and INT64_MAX mean unbounded (and stand where main
@@ -170,7 +171,7 @@ typedef struct {
   const kiln_rt_constant *constants;
   const kiln_rt_symbol *symbols;
   const void *weights;    /* embedded blob, 4096-byte aligned, or NULL */
-  uint64_t weights_bytes; /* of the blob, embedded or external */
+  uint64_t weights_bytes; /* of the blob, embedded or external; `later_bytes` follow them */
   uint64_t weights_hash;  /* identifies the external file */
   uint64_t scratch_bytes; /* the most that any kernel needs */
   /* Solves the symbols from the inputs' shapes (already checked for rank, static
@@ -193,6 +194,8 @@ typedef struct {
   const kiln_rt_device *device;   /* NULL: the model runs on the CPU */
   const char *const *failures;    /* messages of the codes from KILN_RT_ERROR_FAILURE on */
   const kiln_rt_profile *profile; /* NULL: no profile can be taken */
+  /* Of the blob, after `weights_bytes`: what is KILN_RT_LATER, and what folds make of it. */
+  uint64_t later_bytes;
 } kiln_rt_program;
 
 /* Defined by the generated object. */

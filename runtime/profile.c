@@ -108,7 +108,7 @@ void kiln_profile_end(kiln_context *context) {
   uint64_t late = 0;
   for (uint32_t i = 0; i < kiln_program.num_segments; ++i)
     late += context->late_blocks[i].bytes;
-  tell_memory(context, "weights", kiln_program.weights_bytes, end);
+  tell_memory(context, "weights", kiln_weights_bytes(), end);
   tell_memory(context, "arena", arena > 0 ? (uint64_t)arena : 0, end);
   tell_memory(context, "sizes that data gives", late, end);
   tell_memory(context, "copies of inputs and outputs", context->staging.bytes, end);
@@ -132,7 +132,7 @@ static int64_t get_cost(int64_t cost, const int64_t *symbols) {
 }
 
 static bool is_weight(const kiln_context *context, const void *buffer) {
-  return (uintptr_t)buffer - (uintptr_t)context->run.weights < kiln_program.weights_bytes;
+  return (uintptr_t)buffer - (uintptr_t)context->run.weights < kiln_weights_bytes();
 }
 
 void kiln_profile_step(kiln_context *context, int64_t step, void *const *buffers, int64_t tasks,

@@ -238,10 +238,21 @@ typedef struct {
   void *mapping; /* ours to unmap; NULL while the blob is the embedded one */
   size_t mapping_bytes;
   bool writable;
+  /* By constant: it has a value. NULL: all have. */
+  bool *known;
+  _Atomic uint32_t num_unknown;
 } kiln_weights;
+
+/* Of the blob in memory. */
+static inline uint64_t kiln_weights_bytes(void) {
+  return kiln_program.weights_bytes + kiln_program.later_bytes;
+}
 
 int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable);
 void kiln_weights_close(kiln_weights *weights);
+
+/* Fails: a constant has no value yet. */
+KILN_FAILURE int32_t kiln_weights_fail_unknown(const kiln_weights *weights);
 
 /* Makes the blob private to this model and writable. */
 int32_t kiln_weights_own(kiln_weights *weights);

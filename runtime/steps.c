@@ -86,7 +86,7 @@ int32_t kiln_steps_run(kiln_model *model, int32_t number, const DLTensor *const 
 }
 
 int32_t kiln_steps_read(kiln_model *model, uint64_t offset, uint64_t bytes, void *to) {
-  uint64_t all = kiln_program.weights_bytes;
+  uint64_t all = kiln_weights_bytes();
   if (!model || offset > all || bytes > all - offset || (bytes && !to))
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "expected a model, memory and a part of its %llu bytes of weights, got %llu "

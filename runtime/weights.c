@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -111,8 +112,45 @@ static int32_t open_external(kiln_weights *weights, const char *path) {
   return status;
 }
 
+/* Tells which constants wait for a value: those that the host gives, and what folds make of them. */
+static int32_t find_unknown(kiln_weights *weights) {
+  uint32_t count = kiln_program.num_constants, unknown = 0;
+  weights->known = calloc(count ? count : 1, sizeof *weights->known);
+  if (!weights->known)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
+  for (uint32_t i = 0; i < count; ++i) {
+    const kiln_rt_constant *constant = &kiln_program.constants[i];
+    weights->known[i] = !(constant->flags & KILN_RT_LATER) || constant->bytes == 0;
+    unknown += !weights->known[i] && constant->cell == i;
+  }
+  for (uint32_t i = 0; i < kiln_program.num_folds; ++i) {
+    const kiln_rt_fold *fold = &kiln_program.folds[i];
+    bool known = true;
+    for (uint32_t j = 0; j < fold->num_operands; ++j)
+      known &= weights->known[fold->constants[j]];
+    for (uint32_t j = 0; j < fold->num_results; ++j)
+      weights->known[fold->constants[fold->num_operands + j]] &= known;
+  }
+  atomic_store(&weights->num_unknown, unknown);
+  return KILN_OK;
+}
+
+int32_t kiln_weights_fail_unknown(const kiln_weights *weights) {
+  const kiln_rt_constant *constant = kiln_program.constants;
+  while (weights->known[constant->cell] || !(constant->flags & KILN_RT_LATER))
+    ++constant;
+  return kiln_fail(KILN_INVALID_ARGUMENT,
+                   "constant \"%s\" has no value: expected one by kiln_model_set_constant before "
+                   "the first run",
+                   constant->name);
+}
+
 int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable) {
   weights->writable = false;
+  if (kiln_program.later_bytes) {
+    int32_t status = find_unknown(weights);
+    return status == KILN_OK ? kiln_weights_own(weights) : status;
+  }
   if (kiln_program.flags & KILN_RT_EXTERNAL_WEIGHTS) {
     if (kiln_program.weights_bytes == 0)
       return KILN_OK;
@@ -126,12 +164,13 @@ int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable
 void kiln_weights_close(kiln_weights *weights) {
   if (weights->mapping)
     munmap(weights->mapping, weights->mapping_bytes);
+  free(weights->known);
 }
 
 int32_t kiln_weights_own(kiln_weights *weights) {
   if (weights->writable)
     return KILN_OK;
-  size_t bytes = (size_t)kiln_program.weights_bytes;
+  size_t bytes = (size_t)kiln_weights_bytes();
   if (weights->mapping) {
     if (mprotect(weights->mapping, weights->mapping_bytes, PROT_READ | PROT_WRITE) != 0)
       return kiln_fail(KILN_OUT_OF_MEMORY, "cannot make the weights writable: %s", strerror(errno));
@@ -141,7 +180,8 @@ int32_t kiln_weights_own(kiln_weights *weights) {
       return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a copy of %zu bytes of weights",
                        bytes);
     madvise(data, bytes, MADV_HUGEPAGE); /* a hint: may fail */
-    memcpy(data, kiln_program.weights, bytes);
+    if (kiln_program.weights_bytes)
+      memcpy(data, kiln_program.weights, (size_t)kiln_program.weights_bytes);
     weights->mapping = data;
     weights->mapping_bytes = bytes;
     /* Runs in progress go on reading the embedded blob, which stays. */
@@ -180,9 +220,9 @@ static char *allocate_value(update *update, int64_t cell) {
 }
 
 static int32_t check_place(const kiln_rt_constant *constant) {
+  uint64_t all = kiln_weights_bytes();
   if (constant->flags & KILN_RT_UNPLACED ||
-      (constant->offset <= kiln_program.weights_bytes &&
-       constant->bytes <= kiln_program.weights_bytes - constant->offset))
+      (constant->offset <= all && constant->bytes <= all - constant->offset))
     return KILN_OK;
   return kiln_fail(KILN_INTERNAL, "constant \"%s\" lies outside the model's weights",
                    constant->name);
@@ -221,10 +261,14 @@ static int32_t take_value(update *update, const kiln_rt_constant *constant, cons
 
 static int32_t run_fold(update *update, const kiln_rt_fold *fold, kiln_context *context,
                         void **buffers) {
-  bool changed = false;
-  for (uint32_t i = 0; i < fold->num_operands; ++i)
-    changed |= update->values[fold->constants[i]] != NULL;
-  if (!changed)
+  const bool *known = update->model->weights.known;
+  bool changed = false, complete = true;
+  for (uint32_t i = 0; i < fold->num_operands; ++i) {
+    bool is_new = update->values[fold->constants[i]] != NULL;
+    changed |= is_new;
+    complete &= is_new || !known || known[fold->constants[i]];
+  }
+  if (!changed || !complete)
     return KILN_OK;
   char *blob = atomic_load(&update->model->weights.blob);
   for (uint32_t i = 0; i < fold->num_operands; ++i) {
@@ -292,6 +336,17 @@ static int32_t store(const update *update) {
   return KILN_OK;
 }
 
+static void note_known(const update *update) {
+  kiln_weights *weights = &update->model->weights;
+  for (uint32_t i = 0; weights->known && i < kiln_program.num_constants; ++i) {
+    if (!update->values[i] || weights->known[i])
+      continue;
+    weights->known[i] = true;
+    if (get_constant(i)->flags & KILN_RT_LATER)
+      atomic_fetch_sub(&weights->num_unknown, 1);
+  }
+}
+
 static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
                             const DLTensor *value) {
   uint32_t count = kiln_program.num_constants;
@@ -306,6 +361,8 @@ static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
     status = run_folds(&update);
   if (status == KILN_OK)
     status = store(&update);
+  if (status == KILN_OK)
+    note_known(&update);
   for (uint32_t i = 0; i < count; ++i)
     if (update.owned[i])
       kiln_deallocate(&model->allocator, values[i], value_bytes(i));

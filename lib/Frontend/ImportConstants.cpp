@@ -1,5 +1,6 @@
 // Parameters, buffers and constant tensors: from a range of the archive to torch.constant.
 #include "Importer.h"
+#include "kiln/Dialect/Kernel/Constants.h"
 #include "mlir/IR/AsmState.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -55,12 +56,48 @@ Error Importer::readTensorStores() {
   return readTensorStore("constants", constants);
 }
 
+bool Importer::isMutated(const InputSpec &spec) {
+  return llvm::any_of(program.outputSpecs, [&](const OutputSpec &output) {
+    return (output.kind == OutputKind::BufferMutation ||
+            output.kind == OutputKind::ParameterMutation) &&
+           output.target == spec.target;
+  });
+}
+
+torch::ConstantOp Importer::createConstant(const InputSpec &spec, DenseResourceElementsAttr value) {
+  StringRef kind = spec.kind == InputKind::Parameter ? "parameter"
+                   : spec.kind == InputKind::Buffer  ? "buffer"
+                                                     : "constant";
+  auto op = torch::ConstantOp::create(builder, location, cast<RankedTensorType>(value.getType()),
+                                      builder.getStringAttr(spec.target), value,
+                                      builder.getStringAttr(kind),
+                                      /*aliases=*/ArrayAttr());
+  op.setTransient(spec.kind == InputKind::Buffer && !spec.persistent);
+  op.setMutated(isMutated(spec));
+  return op;
+}
+
+/// A parameter that the archive has no value of.
+Error Importer::importLaterConstant(const InputSpec &spec) {
+  Expected<const TensorMeta *> meta = metaOf(spec.name);
+  if (!meta)
+    return meta.takeError();
+  Expected<RankedTensorType> type = tensorType(**meta);
+  if (!type)
+    return createStringError("'" + spec.target + "': " + toString(type.takeError()));
+  if (!type->hasStaticShape())
+    return createStringError("'" + spec.target + "': has a size that is not a number");
+  auto value = kernel::makeLaterConstant(*type, spec.target);
+  return define(spec.name, {createConstant(spec, value).getResult(), {}, false});
+}
+
 Error Importer::importConstant(const InputSpec &spec) {
   auto failHere = [&](const Twine &message) {
     return createStringError("'" + Twine(spec.target) + "': " + message);
   };
   if (Error error = readTensorStores())
     return error;
+  bool isLater = options.laterWeights && spec.kind != InputKind::TensorConstant;
   // A parameter or a persistent buffer is part of the state, everything else a constant.
   const TensorStore *store = &weights;
   auto found = weights.config.find(spec.target);
@@ -68,7 +105,7 @@ Error Importer::importConstant(const InputSpec &spec) {
     store = &constants;
     found = constants.config.find(spec.target);
     if (found == constants.config.end())
-      return failHere("no such weight in the archive");
+      return isLater ? importLaterConstant(spec) : failHere("no such weight in the archive");
   }
   const Payload &payload = found->second;
   if (payload.usePickle || !payload.meta)
@@ -99,31 +136,21 @@ Error Importer::importConstant(const InputSpec &spec) {
       key += " " + std::to_string(*stride);
   if (auto *offset = std::get_if<int64_t>(&stored.storageOffset))
     key += " @" + std::to_string(*offset);
-  bool isMutated = llvm::any_of(program.outputSpecs, [&](const OutputSpec &output) {
-    return (output.kind == OutputKind::BufferMutation ||
-            output.kind == OutputKind::ParameterMutation) &&
-           output.target == spec.target;
-  });
   torch::ConstantOp &op = constantOps[key];
   if (!op) {
     Expected<DenseResourceElementsAttr> value =
-        loadBytes(*store->archive, member, stored, *type, spec.target);
+        isLater ? kernel::makeLaterConstant(*type, spec.target)
+                : loadBytes(*store->archive, member, stored, *type, spec.target);
     if (!value)
       return failHere(toString(value.takeError()));
-    StringRef kind = spec.kind == InputKind::Parameter ? "parameter"
-                     : spec.kind == InputKind::Buffer  ? "buffer"
-                                                       : "constant";
-    op = torch::ConstantOp::create(builder, location, *type, builder.getStringAttr(spec.target),
-                                   *value, builder.getStringAttr(kind), /*aliases=*/ArrayAttr());
-    op.setTransient(spec.kind == InputKind::Buffer && !spec.persistent);
-    op.setMutated(isMutated);
+    op = createConstant(spec, *value);
   } else {
     SmallVector<Attribute> aliases;
     if (ArrayAttr earlier = op.getAliasesAttr())
       aliases.assign(earlier.begin(), earlier.end());
     aliases.push_back(builder.getStringAttr(spec.target));
     op.setAliasesAttr(builder.getArrayAttr(aliases));
-    if (isMutated)
+    if (isMutated(spec))
       op.setMutated(true);
   }
   return define(spec.name, {op.getResult(), {}, false});

@@ -131,6 +131,9 @@ private:
 
   // ImportConstants.cpp
   llvm::Error importConstant(const InputSpec &spec);
+  llvm::Error importLaterConstant(const InputSpec &spec);
+  torch::ConstantOp createConstant(const InputSpec &spec, mlir::DenseResourceElementsAttr value);
+  bool isMutated(const InputSpec &spec);
   /// Tensors of one kind: a description of each, and where their bytes are.
   struct TensorStore {
     PayloadConfig config;

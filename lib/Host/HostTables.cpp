@@ -2,6 +2,7 @@
 #include "HostProgram.h"
 #include "kiln/Codegen/Globals.h"
 #include "kiln/Codegen/KernelEmitters.h"
+#include "kiln/Dialect/Wrapper/Weights.h"
 #include "kiln/Host/Device.h"
 
 using namespace mlir;
@@ -100,6 +101,8 @@ Row<kiln_rt_constant> HostProgram::makeConstantRow(StringRef name, BufferType ty
   ElementCode element = describeElement(type.getElementType());
   bool isPlaced = constant && constant.getOffset();
   int64_t flags = !isPlaced ? KILN_RT_UNPLACED : constant.getMutated() ? KILN_RT_MUTABLE_BUFFER : 0;
+  if (constant && constant.getName() && isLater(constant))
+    flags |= KILN_RT_LATER;
   std::string text = globals->string(name),
               shape = sizes(type.getSizes(), Globals::Place::Anywhere);
   return makeRow<kiln_rt_constant>(
@@ -199,7 +202,8 @@ void HostProgram::emitTables() {
   std::string externs = emitExterns();
   std::string folds = emitFolds(constantNumbers);
   SmallVector<std::string> failures = emitFailures();
-  int64_t weightsBytes = program.getWeightsBytes().value_or(0);
+  int64_t weightsBytes = getKnownWeightsBytes(program);
+  int64_t laterBytes = program.getWeightsBytes().value_or(0) - weightsBytes;
   bool isEmbedded = weightsBytes && !options.externalWeights;
   std::string weights = isEmbedded ? declareWeights() : "";
   int64_t flags =
@@ -244,7 +248,8 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, externs, externs),
           KILN_FIELD(kiln_rt_program, device, device),
           KILN_FIELD(kiln_rt_program, failures, failureTable),
-          KILN_FIELD(kiln_rt_program, profile, profile)));
+          KILN_FIELD(kiln_rt_program, profile, profile),
+          KILN_FIELD(kiln_rt_program, later_bytes, laterBytes)));
   if (options.stepsAlone)
     emitStepTable(stepRows);
 }

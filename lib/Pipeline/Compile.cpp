@@ -142,7 +142,8 @@ private:
       return llvm::createStringError(options.input + ": cannot read a part of it again");
     }
     llvm::Expected<OwningOpRef<ModuleOp>> imported =
-        frontend::importPt2(options.input, context, {.modules = report != nullptr});
+        frontend::importPt2(options.input, context,
+                            {.modules = report != nullptr, .laterWeights = options.laterWeights});
     if (!imported)
       return imported.takeError();
     module = std::move(*imported);

@@ -1,16 +1,26 @@
 // Collects the bytes of a program's constants for the link.
 #include "Weights.h"
+#include "kiln/Dialect/Wrapper/Weights.h"
 
 using namespace mlir;
 using namespace kiln;
 
+/// Whether a user is a fold that makes the constant.
+static auto makes(wrapper::ConstantOp constant) {
+  return [value = Value(constant)](Operation *user) {
+    auto fold = dyn_cast<wrapper::FoldOp>(user);
+    return fold && llvm::is_contained(fold.getOuts(), value);
+  };
+}
+
 llvm::Expected<Weights> Weights::collect(wrapper::ProgramOp program) {
   Weights weights;
-  weights.bytes = program.getWeightsBytes().value_or(0);
+  weights.bytes = wrapper::getKnownWeightsBytes(program);
   llvm::DenseSet<int64_t> taken; // equal constants share a place
   SmallVector<uint64_t> offsets;
   for (wrapper::ConstantOp constant : wrapper::getConstants(program)) {
-    if (!constant.getOffset())
+    bool isGiven = constant.getName() || llvm::any_of(constant->getUsers(), makes(constant));
+    if (!constant.getOffset() || (wrapper::isLater(constant) && isGiven))
       continue;
     int64_t offset = constant.getOffsetAttr().getInt();
     // One without elements has the place of the next.

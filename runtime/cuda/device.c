@@ -180,7 +180,7 @@ static int32_t upload(kiln_model *model, uint64_t offset, uint64_t bytes) {
 
 static int32_t place_weights(kiln_model *model) {
   struct kiln_device *device = model->device;
-  size_t bytes = (size_t)kiln_program.weights_bytes;
+  size_t bytes = (size_t)kiln_weights_bytes();
   if (!bytes)
     return KILN_OK;
   CUresult result = device->driver->cuMemAlloc_v2(&device->weights, bytes);

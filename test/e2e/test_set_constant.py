@@ -54,8 +54,16 @@ def new_value(name, old):
     return value.abs() + 0.5 if "running_var" in name or "norm" in name else value
 
 
-def replace_all(compiled, inputs, threads=1):
-    model, module = kiln.load(compiled.path, threads=threads), compiled.module
+def some_image():
+    return (torch.randn(2, 3, 15, 14),)
+
+
+def some_tokens():
+    return (torch.randint(0, 50, (2, 7)),)
+
+
+def replace_all(compiled, inputs, threads=1, model=None):
+    model, module = model or kiln.load(compiled.path, threads=threads), compiled.module
     names = [entry["name"] for entry in model.constants]
     state = module.state_dict(keep_vars=True)
     assert set(names) >= set(dict(module.named_parameters()))
@@ -83,6 +91,31 @@ def test_language(compile_model):
     tokens = torch.randint(0, 50, (2, 7))
     compiled = compile_model(Language(), (tokens,))
     replace_all(compiled, (tokens,))
+
+
+@pytest.mark.parametrize("module, inputs", [(Block, some_image), (Language, some_tokens)])
+def test_values_that_come_later(compile_model, module, inputs):
+    torch.manual_seed(0)
+    inputs = inputs()
+    compiled = compile_model(module(), inputs, options=["--weights=later"])
+    state = compiled.module.state_dict(keep_vars=True)
+    names = sorted(entry["name"] for entry in compiled.model.constants)
+    used = [name for name in names if name not in ("unused", "head.weight")]  # one of two names gives both a value
+    for name in used:
+        with pytest.raises(kiln.KilnError, match='constant "[a-z_.]*" has no value'):
+            compiled.model(*inputs)
+        compiled.model.set_constant(name, state[name])
+    torch.testing.assert_close(compiled.model(*inputs), compiled.module(*inputs).detach(), rtol=1e-4, atol=1e-4)
+    # Another model has none of them; one in which they have come in another order, all.
+    other = kiln.load(compiled.path)
+    for name in reversed(used):
+        other.set_constant(name, state[name])
+    assert torch.equal(other(*inputs), compiled.model(*inputs))
+    with pytest.raises(kiln.KilnError, match="has no value"):
+        kiln.load(compiled.path)(*inputs)
+    embedded = compile_model(compiled.module, inputs)
+    assert torch.equal(embedded.model(*inputs), other(*inputs))
+    replace_all(compiled, inputs, model=other)
 
 
 def test_tied_names_change_together(compile_model):

@@ -79,9 +79,10 @@ cl::opt<std::string>
     emitKind("emit", cl::init("so"), cl::value_desc("kind"), cl::cat(category),
              cl::desc("so (default), fx, obj, llvm, ptx, json, or MLIR after a stage: "
                       "torch, kernel, wrapper"));
-cl::opt<std::string> weights("weights", cl::init("embed"), cl::value_desc("embed|external"),
-                             cl::cat(category),
-                             cl::desc("in the output (default), or beside it as OUT.weights"));
+cl::opt<std::string>
+    weights("weights", cl::init("embed"), cl::value_desc("embed|external|later"), cl::cat(category),
+            cl::desc("in the output (default), beside it as OUT.weights, or set by the "
+                     "host before the first run"));
 cl::opt<std::string> fallback("fallback", cl::init("none"), cl::value_desc("none|torch"),
                               cl::cat(category),
                               cl::desc("an op without a lowering: an error (default), or a call "
@@ -347,8 +348,11 @@ Error getOutputOptions(CompileOptions &options) {
                                ": expected NAME.py, beside which NAME.so is written");
   }
 
-  if (weights != "embed" && weights != "external")
-    return createStringError("--weights=" + weights + ": expected embed or external");
+  if (weights != "embed" && weights != "external" && weights != "later")
+    return createStringError("--weights=" + weights + ": expected embed, external or later");
+  options.laterWeights = weights == "later";
+  if (options.laterWeights && (options.emit == EmitKind::Fx || options.emit == EmitKind::Object))
+    return createStringError("--weights=later: not with --emit=" + emitKind);
   options.weights = weights == "external" ? WeightsPlace::External : WeightsPlace::Embedded;
   options.saveTemps = saveTemps;
   if (saveTemps.getNumOccurrences() && saveTemps.empty())

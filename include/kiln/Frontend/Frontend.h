@@ -13,6 +13,8 @@ struct ImportOptions {
   /// Each call gets `torch.modules`, the Python modules around its node as export writes them
   /// (KEY,PATH,TYPE;…, the outermost first). Passes do not know of it.
   bool modules = false;
+  /// Parameters and buffers have no values: the archive need not hold any.
+  bool laterWeights = false;
 };
 
 /// Imports the `.pt2` archive at `path` (torch.export.save, schema 8.x) as a module of the torch

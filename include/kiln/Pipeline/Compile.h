@@ -67,6 +67,8 @@ struct CompileOptions {
   std::string int4Layout = "native";
   codegen::OptLevel level = codegen::OptLevel::O3;
   WeightsPlace weights = WeightsPlace::Embedded;
+  /// Nothing of parameters and buffers is in the output: the host gives each model their values.
+  bool laterWeights = false;
   /// The library that runs operators without a lowering: "torch", or "none": they are errors.
   std::string fallback = "none";
   /// Custom operators that C functions compute, SCHEMA=FUNCTION (torch::parseCustomOp).

@@ -1,5 +1,6 @@
 // The bytes of constants, as kernels and the file of weights want them.
 #include "kiln/Dialect/Kernel/Constants.h"
+#include "mlir/IR/BuiltinDialect.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 
 using namespace mlir;
@@ -19,6 +20,16 @@ static void append(std::vector<char> &bytes, const llvm::APInt &bits, int64_t el
   llvm::APInt padded = bits.zext(8 * elementBytes);
   for (int64_t i = 0; i < elementBytes; ++i)
     bytes.push_back(static_cast<char>(padded.extractBitsAsZExtValue(8, 8 * i)));
+}
+
+bool kernel::hasConstantBytes(ElementsAttr value) {
+  auto resource = dyn_cast<DenseResourceElementsAttr>(value);
+  return !resource || resource.getRawHandle().getBlob();
+}
+
+DenseResourceElementsAttr kernel::makeLaterConstant(RankedTensorType type, StringRef name) {
+  auto &manager = DenseResourceElementsHandle::getManagerInterface(type.getContext());
+  return DenseResourceElementsAttr::get(type, manager.insert(name));
 }
 
 std::optional<kernel::ConstantBytes> kernel::getConstantBytes(ElementsAttr value) {

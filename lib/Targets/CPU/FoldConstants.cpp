@@ -177,28 +177,17 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     OwningOpRef<ModuleOp> kernels = ModuleOp::create(getOperation().getLoc());
     SymbolTable symbols(getOperation());
     SmallVector<FuncOp> kernelOf = createKernels(maps, *kernels, symbols);
+    torch::StateNames state(getOperation());
+    llvm::DenseSet<Operation *> later = takeLater(maps, kernelOf, state, symbols);
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-    FailureOr<codegen::CPUInfo> target = cpu::getTarget(getOperation());
-    if (failed(target))
+    FailureOr<std::unique_ptr<cpu::KernelJit>> jit = compile(*kernels);
+    if (failed(jit))
       return failure();
-    if (Attribute given = getOperation()->getAttr(cpu::targetAttrName))
-      (*kernels)->setAttr(cpu::targetAttrName, given);
-    llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create(target->name);
-    if (!jit)
-      return fail(jit.takeError());
-    codegen::ObjectOptions options;
-    options.jobs = jobs;
-    if (llvm::Error error = (*jit)->add(*kernels, options))
-      return fail(std::move(error));
 
     ConstantData data;
-    torch::StateNames state(getOperation());
     // By kernel and operands: what is computed again, here or in another graph, is the same.
     DenseMap<Attribute, Results> known;
     for (auto [map, func] : llvm::zip_equal(maps, kernelOf)) {
-      llvm::Expected<cpu::KernelJit::Kernel> kernel = (*jit)->lookup(func.getSymName());
-      if (!kernel)
-        return fail(kernel.takeError());
       SmallVector<ConstantOp> operands;
       for (Value operand : getReadTensors(map))
         operands.push_back(operand.getDefiningOp<ConstantOp>());
@@ -212,6 +201,17 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
         replace(map, results);
         continue;
       }
+      if (later.contains(map)) {
+        for (Value result : MapOp(map).getResults())
+          results.values.push_back(
+              makeLaterConstant(cast<RankedTensorType>(result.getType()), "folded"));
+        results.kernel = func.getSymNameAttr();
+        replace(map, results);
+        continue;
+      }
+      llvm::Expected<cpu::KernelJit::Kernel> kernel = (*jit)->lookup(func.getSymName());
+      if (!kernel)
+        return fail(kernel.takeError());
       SmallVector<AsmResourceBlob> blobs;
       SmallVector<void *> buffers;
       if (failed(allocate(map, operands, data, blobs, buffers)))
@@ -236,6 +236,53 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
       replace(map, results);
     }
     return success();
+  }
+
+  /// The maps of constants that the host gives later, which only the library's own kernels compute:
+  /// those are moved there.
+  static llvm::DenseSet<Operation *> takeLater(ArrayRef<MapOp> maps, ArrayRef<FuncOp> kernelOf,
+                                               const torch::StateNames &state,
+                                               SymbolTable &symbols) {
+    llvm::DenseSet<Operation *> later, now;
+    for (auto [map, func] : llvm::zip_equal(maps, kernelOf)) {
+      bool isLater = llvm::any_of(getReadTensors(map), [&](Value operand) {
+        auto constant = operand.getDefiningOp<ConstantOp>();
+        if (!constant)
+          return later.contains(operand.getDefiningOp());
+        return !hasConstantBytes(constant.getValue()) &&
+               (constant.getKernel() || state.contains(constant.getName()));
+      });
+      if (isLater)
+        later.insert(map);
+      else
+        now.insert(func);
+    }
+    for (auto [map, kernel] : llvm::zip_equal(maps, kernelOf)) {
+      FuncOp func = kernel;
+      if (!later.contains(map) || symbols.lookup(func.getSymName()))
+        continue;
+      FuncOp moved = now.contains(func) ? func.clone() : func;
+      moved->remove();
+      symbols.insert(moved);
+    }
+    return later;
+  }
+
+  FailureOr<std::unique_ptr<cpu::KernelJit>> compile(ModuleOp kernels) {
+    FailureOr<codegen::CPUInfo> target = cpu::getTarget(getOperation());
+    if (failed(target))
+      return failure();
+    if (Attribute given = getOperation()->getAttr(cpu::targetAttrName))
+      kernels->setAttr(cpu::targetAttrName, given);
+    llvm::Expected<std::unique_ptr<cpu::KernelJit>> jit = cpu::KernelJit::create(target->name);
+    if (!jit)
+      return fail(jit.takeError());
+    codegen::ObjectOptions options;
+    options.jobs = jobs;
+    if (!kernels.getBody()->empty())
+      if (llvm::Error error = (*jit)->add(kernels, options))
+        return fail(std::move(error));
+    return std::move(*jit);
   }
 
   /// The addresses of the operands, and of memory for the results.

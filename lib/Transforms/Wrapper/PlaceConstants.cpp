@@ -1,6 +1,6 @@
 // Gives each constant that the library has to carry its place among the weights.
 #include "kiln/Dialect/Torch/TorchDialect.h"
-#include "kiln/Dialect/Wrapper/WrapperDialect.h"
+#include "kiln/Dialect/Wrapper/Weights.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/BitVector.h"
@@ -78,7 +78,7 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
     DenseMap<Value, Attribute> identities = identify(program);
     DenseMap<Attribute, int64_t> places;
     int64_t end = 0;
-    WalkResult walk = getOperation()->walk([&](ConstantOp constant) {
+    auto place = [&](ConstantOp constant) {
       if (constant.getName() ? !named.contains(*constant.getName())
                              : !needsPlace(constant, dependences))
         return WalkResult::advance();
@@ -88,16 +88,22 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
         return WalkResult::interrupt();
       }
       int64_t next = end + llvm::alignTo(*bytes, bufferAlignment);
-      int64_t place = end;
+      int64_t offset = end;
       if (!constant.getMutated())
-        place = places.try_emplace(identities.lookup(constant), end).first->second;
-      if (place == end)
+        offset = places.try_emplace(identities.lookup(constant), end).first->second;
+      if (offset == end)
         end = next;
-      constant.setOffsetAttr(builder.getI64IntegerAttr(place));
+      constant.setOffsetAttr(builder.getI64IntegerAttr(offset));
       return WalkResult::advance();
-    });
-    if (walk.wasInterrupted())
-      return signalPassFailure();
+    };
+    // First those that the library carries.
+    for (bool later : {false, true})
+      if (getOperation()
+              ->walk([&](ConstantOp constant) {
+                return isLater(constant) == later ? place(constant) : WalkResult::advance();
+              })
+              .wasInterrupted())
+        return signalPassFailure();
     program.setWeightsBytesAttr(builder.getI64IntegerAttr(end));
   }
 

@@ -1,8 +1,8 @@
 // RUN: kiln-opt %s --cpu-fold-constants --verify-diagnostics
 
-// A resource without data, as text that was printed without it has.
+// A resource without data, as text that was printed without it has, and that no host can give any.
 func.func @missing() -> tensor<2xf32> {
-  %w = kernel.constant "w" dense_resource<missing> : tensor<2xf32> : tensor<2xf32>
+  %w = kernel.constant dense_resource<missing> : tensor<2xf32> : tensor<2xf32>
   // expected-error@+1 {{an operand's constant data is missing}}
   %y = kernel.map {
     %a = kernel.read %w (d0) -> (d0) : tensor<2xf32> -> f32

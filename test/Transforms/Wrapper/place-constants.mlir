@@ -140,3 +140,16 @@ module attributes {torch.constants = [{name = "a", type = tensor<4xf32>}, {name 
     wrapper.fold @pack ins(%2 : !wrapper.buffer<[4], [1], f32>) outs(%3 : !wrapper.buffer<[4], [1], f32>)
   }
 }
+
+// -----
+
+// What the host gives later comes after what the library carries.
+// CHECK-LABEL: wrapper.program @main() attributes {weights_bytes = 256 : i64}
+wrapper.program @main() {
+  // CHECK: wrapper.constant "a" at 64 dense_resource<given>
+  %0 = wrapper.constant "a" dense_resource<given> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // CHECK: wrapper.constant at 0 dense<2.0
+  %1 = wrapper.constant dense<2.0> : tensor<4xf32> to !wrapper.buffer<[4], [1], f32>
+  // CHECK: wrapper.constant "b" at 128 dense_resource<other>
+  %2 = wrapper.constant "b" dense_resource<other> : tensor<17xf32> to !wrapper.buffer<[17], [1], f32>
+}

@@ -27,6 +27,13 @@ private:
   std::vector<char> copy;
 };
 
+/// Whether the value is known when the model is compiled: not that of a resource without data.
+bool hasConstantBytes(mlir::ElementsAttr value);
+
+/// A value that the host gives later. Equal to no other one.
+mlir::DenseResourceElementsAttr makeLaterConstant(mlir::RankedTensorType type,
+                                                  llvm::StringRef name);
+
 /// Fails (empty optional) when the resource that `value` names is not there or has another size.
 std::optional<ConstantBytes> getConstantBytes(mlir::ElementsAttr value);
 
