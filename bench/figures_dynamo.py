@@ -12,9 +12,10 @@ import table
 from workers import Worker, interleave
 
 BACKENDS = ["kiln", "inductor"]
+FROZEN = [f"{backend}-frozen" for backend in BACKENDS]
 ROUNDS = 3
 DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "torch-compile.md"
-BEGIN, END = "<!-- Written by bench/run --only torch-compile --document -->", "<!-- End of the figures -->"
+END = "<!-- End of the figures -->"
 
 
 def _start(backend, cache, name, options, threads):
@@ -73,18 +74,49 @@ def show(results, goals):
     goals.add("torch.compile, other calls, worst model", max(others), 0.9, "of Inductor's")
 
 
-def document(results):
-    """Writes the results into docs/torch-compile.md."""
-    headings, rows, _, _ = tabulate(results["torch-compile"])
+def measure_frozen(options):
+    """Seconds of a call on one thread with weights that are kept packed."""
+    results, cores = {}, len(os.sched_getaffinity(0))
+    for name in options.models:
+        print(f"== torch.compile of {name}, frozen", flush=True)
+        with tempfile.TemporaryDirectory(prefix="kiln-bench-") as folder:
+            workers = {}
+            try:
+                for backend in FROZEN:
+                    cache = os.path.join(folder, backend)
+                    _start(backend, cache, name, options, cores)[0].close()
+                    workers[backend] = _start(backend, cache, name, options, 1)[0]
+                results[name] = interleave(workers, options.seconds)
+            finally:
+                for worker in workers.values():
+                    worker.close()
+    return results
+
+
+def tabulate_frozen(results):
+    rows, ratios = [], []
+    for name, runs in results.items():
+        ratios.append(runs[FROZEN[0]] / runs[FROZEN[1]])
+        rows.append([name, *(table.milliseconds(runs[backend]) for backend in FROZEN), table.ratio(ratios[-1])])
+    rows.append(["geometric mean", "", "", table.ratio(table.geometric_mean(ratios))])
+    return ["", "Kiln, ms", "Inductor", "ratio"], rows
+
+
+def show_frozen(results, goals):
+    headings, rows = tabulate_frozen(results)
+    print("\ntorch.compile with weights that are kept packed: calls after the first on one thread, medians\n")
+    print(table.render(headings, rows))
+
+
+def document(results, parts):
+    """Writes what this run has measured into docs/torch-compile.md."""
     info = results["machine"]
-    text = [
-        BEGIN,
-        "",
-        f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began",
-        "",
-        *("| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]),
-        "",
-        END,
-    ]
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    DOCUMENT.write_text(before + "\n".join(text) + rest.partition(END)[2])
+    machine = f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began"
+    for part, tabulated in (("torch-compile", tabulate), ("torch-compile-frozen", tabulate_frozen)):
+        if part not in parts:
+            continue
+        begin = f"<!-- Written by bench/run --only {part} --document -->"
+        headings, rows, *_ = tabulated(results[part])
+        lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
+        before, _, rest = DOCUMENT.read_text().partition(begin)
+        DOCUMENT.write_text(before + "\n".join([begin, "", machine, "", *lines, "", END]) + rest.partition(END)[2])

@@ -30,6 +30,7 @@ PARTS = [
     "dynamic-compile",
     "dynamic-entry",
     "torch-compile",
+    "torch-compile-frozen",
     "autotune",
 ]
 
@@ -99,8 +100,8 @@ def parse_options():
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
     parser.add_argument("--document", action="store_true", help="also write torch-compile's figures into docs/torch-compile.md")
     options = parser.parse_args()
-    if options.document and (options.tiny or "torch-compile" not in options.only):
-        parser.error("--document is for a run of torch-compile on the published configurations")
+    if options.document and (options.tiny or not {"torch-compile", "torch-compile-frozen"} & set(options.only)):
+        parser.error("--document is for runs of torch-compile on the published configurations")
     return options
 
 
@@ -135,6 +136,7 @@ def main():
         "dynamic-compile": figures_dynamic.compile_time,
         "dynamic-entry": figures_dynamic.entry,
         "torch-compile": figures_dynamo.measure,
+        "torch-compile-frozen": figures_dynamo.measure_frozen,
         "autotune": figures_autotune.measure,
     }
     failed = []
@@ -156,6 +158,7 @@ def main():
         "dynamic-compile": figures_dynamic.show_compile_time,
         "dynamic-entry": figures_dynamic.show_entry,
         "torch-compile": figures_dynamo.show,
+        "torch-compile-frozen": figures_dynamo.show_frozen,
         "autotune": figures_autotune.show,
     }
     for part in PARTS:
@@ -166,7 +169,7 @@ def main():
     goals.show()
     results["goals"] = goals.rows
     if options.document and not failed:
-        figures_dynamo.document(results)
+        figures_dynamo.document(results, options.only)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nWritten to {options.json}")

@@ -1,5 +1,6 @@
 """Runs a model under torch.compile, with the commands of protocol.h. Usage: dynamo.py BACKEND CACHE NAME tiny|published THREADS
 
+BACKEND is "kiln" or "inductor"; with "-frozen", weights are constants: Kiln's option "freeze", Inductor's setting "freezing".
 Compiled graphs are kept in the folder CACHE. A line with the nanoseconds of the first call, and of them those in the backend, after
 PyTorch's tracing, comes before "ready": imports are not in it."""
 
@@ -16,6 +17,7 @@ TIMERS = {"kiln": "kiln_compile", "inductor": "compile_fx.<locals>.fw_compiler_b
 
 def main():
     backend, cache, name, size, threads = sys.argv[1:]
+    backend, _, frozen = backend.partition("-")
     os.environ.update(KILN_CACHE_DIR=cache, TORCHINDUCTOR_CACHE_DIR=cache)
     import eager
     import torch
@@ -29,11 +31,12 @@ def main():
     torch.set_num_threads(int(threads))
     module, inputs = models.build(name, size == "tiny")
     with torch.no_grad():
-        compiled = torch.compile(module, backend=backend)
+        torch._inductor.config.freezing = bool(frozen)
+        compiled = torch.compile(module, backend=backend, options={"freeze": True} if frozen and backend == "kiln" else None)
         start = time.perf_counter_ns()
         compiled(*inputs)
         first = time.perf_counter_ns() - start
-        print(first, round(sum(compilation_time_metrics[TIMERS[backend]]) * 1e9), flush=True)
+        print(first, round(sum(compilation_time_metrics.get(TIMERS[backend], [])) * 1e9), flush=True)
         eager.serve(compiled, inputs)
 
 

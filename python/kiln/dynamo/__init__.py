@@ -26,6 +26,7 @@ from . import _cache
 from ._archive import Archive, is_lazy
 from ._composed import expand
 from ._decompositions import lowered, make_table
+from ._freeze import find_frozen
 from ._partition import describe, partition
 from ._run import CompiledGraph, PartitionedGraph
 from ._split import Split, split
@@ -53,19 +54,24 @@ def _find_device(module: torch.fx.GraphModule) -> int | None:
     return None
 
 
-def _compile_graph(module: torch.fx.GraphModule, flags: list[str]) -> CompiledGraph:
+def _compile_graph(module: torch.fx.GraphModule, flags: list[str], is_frozen: bool) -> CompiledGraph:
     parts = split(module)
     if parts.module is None:
         return CompiledGraph(None, parts)
     device = _find_device(parts.module)
     if device is not None and not any(flag.startswith("--target=") for flag in flags):
         flags = ["--target=cuda", *flags]
-    values = [node.meta["val"] for node in parts.module.graph.find_nodes(op="placeholder")]
+    placeholders = parts.module.graph.find_nodes(op="placeholder")
+    frozen = find_frozen(placeholders, parts.inputs) if is_frozen else {}
+    if frozen:
+        flags = ["--weights=later", *flags]
+    parts.inputs = [position for position in parts.inputs if position not in frozen.values()]
+    values = [node.meta["val"] for node in placeholders if node.name not in frozen]
     scalars = [i for i, value in enumerate(values) if not isinstance(value, torch.Tensor)]
     lazy = [i for i, value in enumerate(values) if is_lazy(value)]
     results = parts.module.graph.output_node().args[0]
     numbers = [j for j, node in enumerate(results) if not isinstance(node.meta["val"], torch.Tensor)]
-    archive = Archive(parts.module)
+    archive = Archive(parts.module, frozen)
 
     def build(path: str) -> None:
         with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
@@ -79,10 +85,10 @@ def _compile_graph(module: torch.fx.GraphModule, flags: list[str]) -> CompiledGr
     key = _cache.make_key(archive.digest, *flags)
     path = _cache.fetch(key, ".so", build)
     try:
-        return CompiledGraph(path, parts, scalars, numbers, lazy, device or 0)
+        return CompiledGraph(path, parts, scalars, numbers, lazy, device or 0, frozen)
     except KilnError:  # it has been removed in the meantime, or cannot be loaded
         _cache.remove(path)
-        return CompiledGraph(_cache.fetch(key, ".so", build), parts, scalars, numbers, lazy, device or 0)
+        return CompiledGraph(_cache.fetch(key, ".so", build), parts, scalars, numbers, lazy, device or 0, frozen)
 
 
 def _compile_parts(module: torch.fx.GraphModule, compile_graph: Callable[[torch.fx.GraphModule], CompiledGraph]) -> Any:
@@ -110,13 +116,16 @@ def _compile_parts(module: torch.fx.GraphModule, compile_graph: Callable[[torch.
 def kiln(
     module: torch.fx.GraphModule, example_inputs: list[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
 ) -> Callable[..., Any]:
-    """The backend function. Options are `fallback` ("eager", "none" or "torch") and those of aot-compile."""
+    """The backend function. Options are `fallback` ("eager", "none" or "torch"), `freeze` and those of aot-compile."""
     if mode not in (None, "default"):
         raise ValueError(f'the backend "kiln" has no mode "{mode}"')
     options = dict(options or {})
     fallback = options.pop("fallback", "eager")
     if fallback not in _FALLBACKS:
         raise ValueError(f'the backend "kiln" has no fallback "{fallback}": {", ".join(_FALLBACKS)}')
+    freeze = options.pop("freeze", False)
+    if not isinstance(freeze, bool):
+        raise ValueError(f'the backend "kiln" takes True or False for "freeze", not {freeze!r}')
     for name in options:
         if name in _FIXED:
             raise ValueError(f'the backend "kiln" has no option "{name}"')
@@ -139,20 +148,27 @@ def kiln(
             warnings.warn(f"a graph stays in eager mode: {error or type(error).__name__}", stacklevel=2)
             return _keep_eager(graph)
 
-    def compile_whole(graph: torch.fx.GraphModule) -> CompiledGraph:
-        return _compile_graph(graph, flags)
+    def compile_whole(graph: torch.fx.GraphModule, is_frozen: bool = False) -> CompiledGraph:
+        return _compile_graph(graph, flags, is_frozen)
 
-    def compile_expanded(graph: torch.fx.GraphModule) -> Any:
+    def compile_expanded(graph: torch.fx.GraphModule, is_frozen: bool) -> Any:
         expand(graph, table)
         parts = _compile_parts(graph, functools.partial(attempt, compile_whole)) if fallback == "eager" else None
-        return parts or compile_whole(graph)
+        return parts or compile_whole(graph, is_frozen)
 
-    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    def compile_graph(graph: torch.fx.GraphModule, inputs: list[Any], is_frozen: bool = False) -> Any:
         with dynamo_timed(TIMER):
-            return attempt(compile_expanded, graph)
+            return attempt(functools.partial(compile_expanded, is_frozen=is_frozen), graph)
+
+    def compile_inference(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        return compile_graph(graph, inputs, freeze)
 
     compile_both = aot_autograd(
-        fw_compiler=compile_graph, partition_fn=partition, decompositions=table, keep_inference_input_mutations=True
+        fw_compiler=compile_graph,
+        inference_compiler=compile_inference,
+        partition_fn=partition,
+        decompositions=table,
+        keep_inference_input_mutations=True,
     )
     compiled: Callable[..., Any] = compile_both(module, example_inputs)
     return compiled

@@ -71,13 +71,16 @@ def _argument(node: torch.fx.Node) -> Any:
     return kind(name=node.name)
 
 
-def _make_signature(graph: torch.fx.Graph, constants: Container[str]) -> signature.ExportGraphSignature:
+def _make_signature(graph: torch.fx.Graph, constants: Container[str], weights: Container[str]) -> signature.ExportGraphSignature:
     inputs = []
     for node in graph.find_nodes(op="placeholder"):
         _check_input(node)
-        constant = node.name in constants
-        kind = signature.InputKind.CONSTANT_TENSOR if constant else signature.InputKind.USER_INPUT
-        inputs.append(signature.InputSpec(kind, _argument(node), node.name if constant else None))
+        kind = signature.InputKind.USER_INPUT
+        if node.name in constants:
+            kind = signature.InputKind.CONSTANT_TENSOR
+        elif node.name in weights:
+            kind = signature.InputKind.PARAMETER
+        inputs.append(signature.InputSpec(kind, _argument(node), None if kind is signature.InputKind.USER_INPUT else node.name))
     outputs = [signature.OutputSpec(signature.OutputKind.USER_OUTPUT, _argument(node), None) for node in graph.output_node().args[0]]
     return signature.ExportGraphSignature(inputs, outputs)
 
@@ -121,9 +124,9 @@ def _make_tuples(module: torch.fx.GraphModule) -> None:
                 node.meta["val"] = tuple(node.meta["val"])
 
 
-def _serialize(module: torch.fx.GraphModule, constants: Container[str]) -> bytes:
+def _serialize(module: torch.fx.GraphModule, constants: Container[str], weights: Container[str]) -> bytes:
     _make_tuples(module)
-    serializer = GraphModuleSerializer(_make_signature(module.graph, constants), [])
+    serializer = GraphModuleSerializer(_make_signature(module.graph, constants, weights), [])
     for node in module.graph.nodes:
         getattr(serializer, f"handle_{node.op}")(node)
     state = serializer.graph_state
@@ -157,11 +160,11 @@ def _bytes(tensor: torch.Tensor) -> bytes:
 
 
 class Archive:
-    """An exported program in memory. `digest` tells it from every other one."""
+    """An exported program in memory, without values of the inputs that are `weights`. `digest` tells it from every other one."""
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    def __init__(self, module: torch.fx.GraphModule, weights: Container[str] = ()) -> None:
         tensors = _lift_constants(module)
-        self.program = _serialize(module, tensors)
+        self.program = _serialize(module, tensors, weights)
         with unset_fake_temporarily():
             config, self.constants = {}, []
             for position, (name, tensor) in enumerate(tensors.items()):

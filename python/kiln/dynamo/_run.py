@@ -1,9 +1,10 @@
 """Runs a compiled graph from torch tensors, with as little as possible between PyTorch and the C ABI."""
 
+import functools
 import hashlib
 import shutil
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch._inductor.output_code import OutputCode
 from .. import _abi, _call
 from .._model import load
 from . import _cache
+from ._freeze import Weights
 from ._split import Split
 
 _RANDOM = "kiln.random"
@@ -77,7 +79,7 @@ class CompiledGraph(OutputCode):  # type: ignore[misc]
     """What the backend makes of one graph: a model, and an epilogue for outputs that need no computation. PyTorch saves it
     (`save_compiled_function`) with the model inside. Without a model, the epilogue is the whole graph, in eager mode.
 
-    Of the model's inputs, `scalars` are numbers and `lazy` are views that conjugate or negate; of its results, `numbers` are no
+    Of the inputs of the whole graph, `frozen` are weights of the model, by name. Of the model's inputs, `scalars` are numbers and `lazy` are views that conjugate or negate; of its results, `numbers` are no
     tensors."""
 
     def __init__(
@@ -88,6 +90,7 @@ class CompiledGraph(OutputCode):  # type: ignore[misc]
         numbers: Iterable[int] = (),
         lazy: Iterable[int] = (),
         device: int = 0,
+        frozen: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         self._boxed_call = True
@@ -95,19 +98,30 @@ class CompiledGraph(OutputCode):  # type: ignore[misc]
         self.library: bytes | None = None
         self.inputs, self.epilogue, self.epilogue_inputs = split.inputs, split.epilogue, split.epilogue_inputs
         self.scalars, self.numbers, self.lazy, self.device = list(scalars), list(numbers), list(lazy), device
+        self.frozen = dict(frozen or {})
         self._load()
 
     def _load(self) -> None:
-        self.runner = Runner(self.path, self.scalars, self.device) if self.path is not None else None
+        self.runner: Runner | None = None
+        self.weights: Weights | None = None
+        if self.path is not None:
+            make = functools.partial(Runner, self.path, self.scalars, self.device)
+            if self.frozen:
+                self.weights = Weights(list(self.frozen), make)
+            else:
+                self.runner = make()
         self.finish = self.epilogue.forward if self.epilogue is not None else None
 
     def __call__(self, inputs: list[Any]) -> Any:
         results: Any = []
-        if self.runner is not None:
+        runner = self.runner
+        if self.weights is not None:
+            runner = self.weights.find([inputs[i] for i in self.frozen.values()])
+        if runner is not None:
             taken = [inputs[i] for i in self.inputs]
             for i in self.lazy:
                 taken[i] = taken[i].resolve_conj().resolve_neg()
-            results = self.runner.run(taken)
+            results = runner.run(taken)
             for j in self.numbers:
                 results[j] = results[j].item()
         if self.finish is not None:
@@ -116,7 +130,7 @@ class CompiledGraph(OutputCode):  # type: ignore[misc]
         return results
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("runner", "finish")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("runner", "weights", "finish")}
 
     def prepare_for_serialization(self) -> None:
         """Takes the model's file in."""
@@ -124,7 +138,7 @@ class CompiledGraph(OutputCode):  # type: ignore[misc]
             with open(self.path, "rb") as file:
                 self.library = file.read()
             self.path = None
-        self.runner = self.finish = None
+        self.runner = self.weights = self.finish = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """After loading: puts the model's file back to where it can be loaded from."""
