@@ -72,3 +72,15 @@ func.func @resize_as(%x: tensor<20xf32>, %y: tensor<1x3x2x2xf32>) -> tensor<1x3x
   %0 = torch.call "aten.resize_as.default"(%x, %y) args = [#sym.arg<0>, #sym.arg<1>, #sym.memory_format<preserve>] {node = "resize"} : (tensor<20xf32>, tensor<1x3x2x2xf32>) -> tensor<1x3x2x2xf32>
   return %0 : tensor<1x3x2x2xf32>
 }
+
+// -----
+
+// The second call is looked at as well, and finds its operand as it was.
+module attributes {sym.symbols = {u0 = {max = 12, min = 0}, u1 = {max = 12, min = 0}}} {
+  func.func @undefined(%x: tensor<3x4xf32>) -> tensor<?x?xf32, #sym.shape<[u0, u1]>> {
+    // expected-error @+1 {{cannot compile aten.nonzero.default: what gives u1 its value is not known}}
+    %0 = torch.call "aten.nonzero.default"(%x) args = [#sym.arg<0>] {node = "nonzero", defines = ["u0", "u1"]} : (tensor<3x4xf32>) -> tensor<?x?xi64, #sym.shape<[u0, u1]>>
+    %1 = torch.call "aten.igammac.default"(%0, %0) args = [#sym.arg<0>, #sym.arg<1>] {node = "igammac"} : (tensor<?x?xi64, #sym.shape<[u0, u1]>>, tensor<?x?xi64, #sym.shape<[u0, u1]>>) -> tensor<?x?xf32, #sym.shape<[u0, u1]>>
+    return %1 : tensor<?x?xf32, #sym.shape<[u0, u1]>>
+  }
+}

@@ -227,11 +227,17 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
   LogicalResult attempt(const Lowering &lowering, Call &call, Operation *place,
                         KernelBuilder &kernels) {
     Operation *before = place->getPrevNode();
+    SmallVector<std::pair<OpOperand *, Value>> uses;
+    for (Value result : call.args.op()->getResults())
+      for (OpOperand &use : result.getUses())
+        uses.emplace_back(&use, result);
     if (succeeded(lowering(call)) && !kernels.failure) {
       if (call.undefined().empty())
         return success();
       kernels.fail("what gives " + call.undefined().front().str() + " its value is not known");
     }
+    for (auto [use, result] : uses) // calls behind this one are still looked at
+      use->set(result);
     for (Operation *op = place->getPrevNode(); op != before;) {
       Operation *begun = std::exchange(op, op->getPrevNode());
       if (!begun->hasAttr(kernel::mutatedAttrName)) // the random numbers' state is the function's
