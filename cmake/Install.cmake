@@ -3,6 +3,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev) # of what names no other: tools, torch, onednn
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)     # packages are made of what is there, tests or not
 
 # The name of a library without its "Kiln", under which the package has it.
 function(kiln_export name)
@@ -24,5 +26,7 @@ install(EXPORT KilnTargets NAMESPACE Kiln:: DESTINATION ${package})
 configure_package_config_file(cmake/KilnConfig.cmake.in ${PROJECT_BINARY_DIR}/KilnConfig.cmake
   INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/KilnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/kiln.pc.in ${PROJECT_BINARY_DIR}/kiln.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/kiln.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_BINARY_DIR}/KilnConfig.cmake ${PROJECT_BINARY_DIR}/KilnConfigVersion.cmake
   DESTINATION ${package})

@@ -16,8 +16,8 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("KILN_BUILD", ROOT / "build"))
 # The same folder each time: an object that is up to date is not compiled again.
-WORK = BUILD / "test" / "Plugin" / "work"
-PREFIX = WORK / "kiln"
+WORK = BUILD / "test" / "Plugin" / "packaged"
+PREFIX = WORK / "root" / "usr"
 sys.path.insert(0, str(ROOT / "python"))
 
 import kiln  # noqa: E402
@@ -45,7 +45,7 @@ def build_plugin(source, name):
 
 @pytest.fixture(scope="module")
 def plugin():
-    checked("cmake", "--install", BUILD, "--prefix", PREFIX)
+    checked(ROOT / "test" / "install" / "packages.sh", BUILD, PREFIX.parent)
     return build_plugin(ROOT / "examples" / "plugin-backend", "kiln-c")
 
 

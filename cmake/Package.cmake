@@ -1,0 +1,40 @@
+# `cpack`: Debian packages of what Install.cmake installs. kiln is the tools, on the distribution's shared libraries of LLVM and
+# MLIR, since a plug-in has to meet the same copy of them in the tool; libkiln-dev is everything else. libkiln_torch.so
+# and libkiln_onednn.so are in neither: they belong to one build of PyTorch, and to the oneDNN that was found.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME kiln)
+set(CPACK_PACKAGE_VENDOR Kiln)
+set(CPACK_PACKAGE_CONTACT "The Kiln authors <kiln@localhost>")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL tools dev)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/PackageDates.cmake)
+set(CPACK_THREADS 1) # else the bytes depend on the number of cores
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME kiln)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TOOLS_DESCRIPTION "ahead-of-time compiler for PyTorch programs
+ aot-compile makes of a program that torch.export has saved a shared object
+ that needs nothing but libc; aot-run runs it, aot-tune times schedules, and
+ kiln-opt runs single passes.")
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libkiln-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "kiln (= ${PROJECT_VERSION}), libmlir-22-dev, mlir-22-tools, llvm-22-dev, llvm-22-tools, liblld-22-dev, lld-22, libzip-dev, zlib1g-dev, libzstd-dev, pkg-config")
+set(CPACK_DEBIAN_DEV_DESCRIPTION "headers and libraries of the Kiln compiler
+ The C and C++ headers of compiled models, which need no library, and the
+ compiler's static libraries and headers with a package for CMake, for
+ programs that compile models and for plug-ins.")
+
+foreach(package kiln libkiln-dev)
+  string(REGEX MATCH "dev" component ${package})
+  if(NOT component)
+    set(component tools)
+  endif()
+  install(FILES LICENSE DESTINATION share/doc/${package} RENAME copyright COMPONENT ${component})
+endforeach()
+include(CPack)
