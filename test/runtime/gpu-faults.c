@@ -117,5 +117,9 @@ void scenario(void) {
   run_on_device(model, x, stream);
   CHECK(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
   STEP_VOID(kiln_model_destroy(model));
+  use_state(true);
+  STEP(kiln_model_create(&options, &model));
+  STEP_VOID(kiln_model_destroy(model));
+  use_state(false);
   CHECK(cuda->cuCtxPopCurrent_v2(&popped) == CUDA_SUCCESS);
 }
