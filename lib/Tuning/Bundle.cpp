@@ -173,6 +173,7 @@ static bool fromJSON(const json::Value &value, Manifest &manifest, Path path) {
   json::ObjectMapper map(value, path);
   return mapHeader(map, manifest, path, manifestFormat) &&
          map.map("weight_bytes", manifest.weightBytes) &&
+         map.mapOptional("features", manifest.features) &&
          map.mapOptional("sequence", manifest.sequence) && checkSequence(manifest, path);
 }
 
@@ -224,6 +225,7 @@ Error kiln::tuning::appendManifest(StringRef path, const Manifest &manifest) {
                                                        {"target", manifest.target},
                                                        {"threads", manifest.threads},
                                                        {"weight_bytes", manifest.weightBytes},
+                                                       {"features", manifest.features},
                                                        {"kernels", manifest.kernels},
                                                        {"sequence", manifest.sequence}});
   Expected<std::unique_ptr<MemoryBuffer>> library = readFile(path);

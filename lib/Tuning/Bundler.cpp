@@ -7,10 +7,29 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::tuning;
+
+/// The instruction sets of a CPU.
+static std::vector<std::string> getFeatures(const codegen::CPUInfo &host) {
+  std::vector<std::string> features;
+  if (host.name == "native") {
+    for (const auto &feature : llvm::sys::getHostCPUFeatures())
+      if (feature.second)
+        features.push_back(feature.first().str());
+  } else {
+    SmallVector<StringRef> names;
+    llvm::X86::getFeaturesForCPU(host.cpu, names);
+    for (StringRef name : names)
+      features.push_back(name.str());
+  }
+  llvm::sort(features);
+  return features;
+}
 
 namespace {
 /// Candidates may well be refused: nobody has to know.
@@ -103,8 +122,12 @@ OwningOpRef<ModuleOp> Bundler::makeProgram(ArrayRef<Entry> entries, Manifest &ma
 
 llvm::Error Bundler::write(ArrayRef<Entry> entries, StringRef path, std::vector<int64_t> sequence) {
   MLIRContext *context = module.getContext();
-  Manifest manifest{compiler, describeTarget(target), options.threads, getWeightBytes(module), {},
-                    {}};
+  Manifest manifest;
+  manifest.compiler = compiler;
+  manifest.target = describeTarget(target);
+  manifest.features = getFeatures(target.getHost());
+  manifest.threads = options.threads;
+  manifest.weightBytes = getWeightBytes(module);
   OwningOpRef<ModuleOp> made = makeProgram(entries, manifest);
   manifest.sequence = std::move(sequence);
   std::string message;

@@ -222,6 +222,18 @@ def test_damaged_bundle(small_mlp, bundle, tmp_path, damage):
     assert os.listdir(tmp_path) == [path.name]
 
 
+def test_bundle_for_another_machine(exported, tune, tmp_path):
+    if "amx_tile" in open("/proc/cpuinfo").read():
+        pytest.skip("this machine runs it")
+    process, path = tune("--autotune=offline", "--cpu=sapphirerapids", name="other.tune")
+    assert process.returncode == 0, process.stderr
+    before = sorted(os.listdir(tmp_path))
+    process = run_tool("aot-tune", path, cwd=tmp_path)
+    assert process.returncode == 1 and process.stderr.count("\n") == 1, process.stderr
+    assert f"'{path}' is for cpu sapphirerapids, and this machine has no " in process.stderr
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_aot_tune_command_line(tmp_path):
     for options in ([], ["missing"], ["a", "b"], ["--nonsense"], ["missing", "--threads=x"]):
         process = run_tool("aot-tune", *options, cwd=tmp_path)

@@ -3,11 +3,13 @@
 #include "../CommandLine.h"
 #include "Models.h"
 #include "Worker.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace llvm;
 using namespace kiln;
@@ -55,6 +57,17 @@ static Error writeResults(StringRef path, const tuning::Results &results) {
   return file->keep(path);
 }
 
+/// Kernels for a CPU with other instructions would crash one by one.
+static Error checkMachine(const tuning::Manifest &manifest) {
+  StringMap<bool> has = sys::getHostCPUFeatures();
+  for (const std::string &feature : manifest.features)
+    // LLVM does not ask for what every CPU of the architecture has.
+    if (has.contains(feature) && !has.lookup(feature))
+      return createStringError("'" + input + "' is for " + manifest.target +
+                               ", and this machine has no " + feature);
+  return Error::success();
+}
+
 static Error tuneModels(int64_t threads) {
   auto compared = tune::compareModels(input, against, static_cast<int>(threads), seconds);
   if (!compared)
@@ -76,6 +89,8 @@ static Error tuneBundle() {
   Expected<tuning::Manifest> manifest = tuning::readManifest(input);
   if (!manifest)
     return manifest.takeError();
+  if (Error error = checkMachine(*manifest))
+    return error;
   if (!threads.empty())
     manifest->threads = given;
   tune::Options options{input, static_cast<int>(manifest->threads), seconds, trialSeconds};

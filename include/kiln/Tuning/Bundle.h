@@ -45,6 +45,8 @@ struct Kernel {
 
 struct Manifest {
   std::string compiler, target;
+  /// Instruction sets that the kernels may use, as LLVM calls them.
+  std::vector<std::string> features;
   /// 0: all cores.
   int64_t threads = 0;
   /// Bytes of weights that a run of the model reads: what is in no cache when a kernel begins.
