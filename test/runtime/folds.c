@@ -23,20 +23,25 @@ _Alignas(4096) static const struct {
   _Alignas(64) float more[4];
 } weights = {{2}, {1, 2, 3, 4}, {8, 6, 4, 2}, {3, 0, 3}, {4, 1, 4}, {11, 21, 31, 41}};
 
+/* given.c has this program with values that the host gives later. */
+#ifndef GIVEN
+#define GIVEN 0
+#endif
+
 static const int64_t four[] = {4}, three[] = {3};
 
 #define PLACE(field) offsetof(__typeof__(weights), field), sizeof weights.field
 #define NOWHERE(bytes) 0, bytes
 static const kiln_rt_constant constants[NUM_CONSTANTS] = {
-    [SCALE] = {"scale", 2, 32, 0, 0, NULL, PLACE(scale), SCALE, 0},
-    [TABLE] = {"table", 2, 32, 1, 0, four, PLACE(table), TABLE, 0},
+    [SCALE] = {"scale", 2, 32, 0, GIVEN, NULL, PLACE(scale), SCALE, 0},
+    [TABLE] = {"table", 2, 32, 1, GIVEN, four, PLACE(table), TABLE, 0},
     [PRODUCT] = {"", 2, 32, 1, KILN_RT_UNPLACED, four, NOWHERE(16), PRODUCT, 0},
     [FLIPPED] = {"", 2, 32, 1, 0, four, PLACE(flipped), FLIPPED, 0},
-    [IDS] = {"ids", 0, 64, 1, 0, three, PLACE(ids), IDS, 0},
+    [IDS] = {"ids", 0, 64, 1, GIVEN, three, PLACE(ids), IDS, 0},
     [PICKED] = {"", 2, 32, 1, 0, three, PLACE(picked), PICKED, 0},
-    [W] = {"w", 2, 32, 1, KILN_RT_UNPLACED, four, NOWHERE(16), W, 0},
+    [W] = {"w", 2, 32, 1, KILN_RT_UNPLACED | GIVEN, four, NOWHERE(16), W, 0},
     [MORE] = {"", 2, 32, 1, 0, four, PLACE(more), MORE, 0},
-    [W_TIED] = {"w_tied", 2, 32, 1, KILN_RT_UNPLACED, four, NOWHERE(16), W, 0},
+    [W_TIED] = {"w_tied", 2, 32, 1, KILN_RT_UNPLACED | GIVEN, four, NOWHERE(16), W, 0},
     [UNUSED] = {"unused", 2, 32, 1, KILN_RT_UNPLACED, four, NOWHERE(16), UNUSED, 0},
 };
 
@@ -97,8 +102,9 @@ __attribute__((visibility("hidden"))) const kiln_rt_program kiln_program = {
     .info = "{\"name\": \"folds\"}",
     .outputs = outputs,
     .constants = constants,
-    .weights = &weights,
-    .weights_bytes = sizeof weights,
+    .weights = GIVEN ? NULL : &weights,
+    .weights_bytes = GIVEN ? 0 : sizeof weights,
+    .later_bytes = GIVEN ? sizeof weights : 0,
     .scratch_bytes = 64,
     .main = run_main,
     .num_folds = 4,
