@@ -1,4 +1,5 @@
 // RUN: kiln-opt %s --wrapper-lower-to-llvm="steps-alone" | FileCheck %s
+// RUN: kiln-opt %s --wrapper-lower-to-llvm="steps-alone device" | FileCheck %s --check-prefix=DEVICE
 
 // A step takes the symbols that its kernel computes with, and finds the named sizes itself. Two launches of a kernel are one step.
 module attributes {sym.symbols = {s0 = {max = 64 : i64, min = 2 : i64}, size.0 = {size = #sym.expr<s0 ceildiv 8>}}} {
@@ -52,3 +53,11 @@ wrapper.program @main(%x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"}) 
 // CHECK-LABEL: llvm.func internal @kiln_main
 // CHECK-NOT: kiln_rt_launch
 // CHECK: llvm.call @kiln_rt_fail
+
+// DEVICE-LABEL: llvm.func internal @kiln_step_1
+// DEVICE: %[[K:.*]] = llvm.mlir.addressof @kiln_device_k
+// DEVICE: %[[HOLDS:.*]] = llvm.icmp "sge"
+// DEVICE: %[[L:.*]] = llvm.mlir.addressof @kiln_device_l
+// DEVICE: %[[CHOSEN:.*]] = llvm.select %[[HOLDS]], %[[L]], %[[K]]
+// DEVICE: %[[GRID:.*]] = llvm.select %[[HOLDS]]
+// DEVICE: llvm.call @kiln_rt_device_launch(%arg0, %[[CHOSEN]], %arg1, %[[GRID]]
