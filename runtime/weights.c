@@ -83,6 +83,9 @@ static int32_t check_header(const char *path, int file, uint64_t bytes, uint64_t
 
 static int32_t open_external(kiln_weights *weights, const char *path) {
   char beside[4096 + sizeof ".weights"];
+  /* Opening a pipe does not wait for who writes to it. The host's own path may be a link; beside
+   * the library, where others may have written, none is followed. */
+  int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (path ? 0 : O_NOFOLLOW);
   if (!path) {
     if (!kiln_object_path(beside, sizeof beside - strlen(".weights")))
       return kiln_fail(KILN_INVALID_ARGUMENT,
@@ -90,7 +93,10 @@ static int32_t open_external(kiln_weights *weights, const char *path) {
     memcpy(beside + strlen(beside), ".weights", sizeof ".weights");
     path = beside;
   }
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(path, flags);
+  if (file < 0 && errno == ELOOP && flags & O_NOFOLLOW)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "%s: is a symbolic link, which is not followed: give weights_path", path);
   if (file < 0)
     return kiln_fail(KILN_INVALID_ARGUMENT, "%s: cannot open the model's weights: %s", path,
                      strerror(errno));

@@ -4,7 +4,6 @@
 #include "mlir/IR/AsmState.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <new>
 
 using namespace mlir;
 using namespace llvm;
@@ -251,15 +250,12 @@ Expected<DenseResourceElementsAttr> Importer::loadBytes(Pt2Archive &from, String
   std::shared_ptr<const void> owner = bytes->owner;
   if (!isContiguous(view) || !isAligned) {
     // A view may repeat elements, so that a few bytes claim any amount of memory.
-    constexpr uint64_t maxExpansion = uint64_t(1) << 30;
-    if (numBytes > bytes->data.size() && numBytes - bytes->data.size() > maxExpansion)
-      return createStringError("expands to more memory than is reasonable");
-    std::shared_ptr<char[]> copy(new (std::nothrow) char[numBytes]);
+    Expected<std::shared_ptr<char[]>> copy = archive.allocate(numBytes);
     if (!copy)
-      return createStringError("out of memory");
-    gather(view, bytes->data.data(), elementBytes, copy.get());
-    start = copy.get();
-    owner = copy;
+      return copy.takeError();
+    gather(view, bytes->data.data(), elementBytes, copy->get());
+    start = copy->get();
+    owner = *copy;
   }
   ArrayRef<char> data(start, numBytes);
   if (type.getElementType().isInteger(1) && llvm::any_of(data, [](char c) { return c & ~1; }))

@@ -369,7 +369,7 @@ static Error userError(StringRef path, Error error) {
 Expected<OwningOpRef<ModuleOp>> kiln::frontend::importPt2(StringRef path, MLIRContext &context,
                                                           const ImportOptions &options) {
   context.loadDialect<torch::TorchDialect, sym::SymDialect, func::FuncDialect>();
-  Expected<std::unique_ptr<Pt2Archive>> archive = Pt2Archive::open(path);
+  Expected<std::unique_ptr<Pt2Archive>> archive = Pt2Archive::open(path, options.maxUnpacked);
   if (!archive)
     return userError(path, archive.takeError());
   Expected<OwningOpRef<ModuleOp>> module = import(**archive, context, options);

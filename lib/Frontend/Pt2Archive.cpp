@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CRC.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <new>
 #include <zip.h>
@@ -121,29 +122,40 @@ std::optional<StringRef> rootOf(StringRef name) {
 
 } // namespace
 
-Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path) {
+Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path, uint64_t maxUnpacked) {
   auto fail = [&](const Twine &message) { return createStringError(Twine(path) + ": " + message); };
+  // Devices and pipes may never end.
+  sys::fs::file_status status;
+  if (!sys::fs::status(path, status) &&
+      !is_contained({sys::fs::file_type::regular_file, sys::fs::file_type::directory_file},
+                    status.type()))
+    return fail("not a regular file");
   auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
     return fail(buffer.getError().message());
   std::shared_ptr<const MemoryBuffer> file = std::move(*buffer);
   if (file->getBufferSize() == 0)
     return fail("not a .pt2 archive: the file is empty");
-  return open(path, {ArrayRef(file->getBufferStart(), file->getBufferSize()), file}, Kind::Program);
+  uint64_t own = file->getBufferSize();
+  auto budget = std::make_shared<Budget>(
+      Budget{maxUnpacked, maxUnpacked > UINT64_MAX - own ? UINT64_MAX : maxUnpacked + own});
+  return open(path, {ArrayRef(file->getBufferStart(), own), file}, Kind::Program, budget);
 }
 
 Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::openSaved(StringRef member) {
   Expected<Bytes> bytes = read(member, /*verify=*/false);
   if (!bytes)
     return bytes.takeError();
-  return open((path + ": " + member).str(), std::move(*bytes), Kind::Tensors);
+  return open((path + ": " + member).str(), std::move(*bytes), Kind::Tensors, budget);
 }
 
-Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path, Bytes file, Kind kind) {
+Expected<std::unique_ptr<Pt2Archive>> Pt2Archive::open(StringRef path, Bytes file, Kind kind,
+                                                       std::shared_ptr<Budget> budget) {
   auto fail = [&](const Twine &message) { return createStringError(Twine(path) + ": " + message); };
   std::unique_ptr<Pt2Archive> archive(new Pt2Archive());
   archive->path = path;
   archive->file = std::move(file);
+  archive->budget = std::move(budget);
   StringRef bytes = archive->file.text();
 
   zip_error_t error;
@@ -272,6 +284,17 @@ Error Pt2Archive::checkWord(StringRef member, StringRef expected) {
                            expected + "'");
 }
 
+Expected<std::shared_ptr<char[]>> Pt2Archive::allocate(uint64_t bytes) {
+  if (bytes > budget->left)
+    return createStringError("the archive takes more than " + Twine(budget->allowed >> 30) +
+                             " GiB of memory beyond its own size (--max-unpacked)");
+  std::shared_ptr<char[]> memory(new (std::nothrow) char[bytes ? bytes : 1]);
+  if (!memory)
+    return createStringError("out of memory");
+  budget->left -= bytes;
+  return memory;
+}
+
 Expected<Pt2Archive::Bytes> Pt2Archive::inflate(StringRef name, const Member &member) {
   auto fail = [&](const Twine &message) {
     return createStringError(Twine(path) + ": " + name + ": " + message);
@@ -281,9 +304,10 @@ Expected<Pt2Archive::Bytes> Pt2Archive::inflate(StringRef name, const Member &me
   if (member.compressedSize > file.data.size() ||
       member.size > (member.compressedSize + 1) * maxRatio)
     return fail("corrupt archive: bad size");
-  std::shared_ptr<char[]> storage(new (std::nothrow) char[member.size ? member.size : 1]);
-  if (!storage)
-    return fail("out of memory");
+  Expected<std::shared_ptr<char[]>> allocated = allocate(member.size);
+  if (!allocated)
+    return fail(toString(allocated.takeError()));
+  std::shared_ptr<char[]> storage = *allocated;
   zip_file_t *stream = zip_fopen_index(zip->handle, member.index, 0);
   if (!stream)
     return fail(zip_strerror(zip->handle));

@@ -143,7 +143,9 @@ private:
     }
     llvm::Expected<OwningOpRef<ModuleOp>> imported =
         frontend::importPt2(options.input, context,
-                            {.modules = report != nullptr, .laterWeights = options.laterWeights});
+                            {.modules = report != nullptr,
+                             .laterWeights = options.laterWeights,
+                             .maxUnpacked = options.maxUnpacked});
     if (!imported)
       return imported.takeError();
     module = std::move(*imported);

@@ -237,7 +237,9 @@ def test_expanded_weight_is_bounded(layers, tmp_path):
     sizes, zeros = [{"as_int": 2**13}] * 4, [{"as_int": 0}] * 4
     program["graph_module"]["graph"]["tensor_values"]["b_table"].update(sizes=sizes, strides=zeros)
     config["config"]["table"]["tensor_meta"].update(sizes=sizes, strides=zeros)
-    assert "more memory than is reasonable" in refusal(layers, tmp_path, {MEMBERS[0]: program, MEMBERS[1]: config})
+    assert "takes more than 4 GiB of memory beyond its own size (--max-unpacked)" in refusal(
+        layers, tmp_path, {MEMBERS[0]: program, MEMBERS[1]: config}
+    )
 
 
 def test_too_large_tensor(layers, tmp_path):

@@ -6,11 +6,13 @@ import io
 import json
 import os
 import struct
+import warnings
 import zipfile
 
 import pytest
 import torch
 
+import kiln
 from conftest import Mlp, assert_user_error, run_tool
 
 
@@ -421,3 +423,111 @@ def test_symbolic_sizes(archive, tmp_path):
         value["sizes"][0] = {"as_expr": {"expr_str": text, "hint": {"as_int": 3}}}
         cases.append((text[:40], packed(archive, "models/model.json", json.dumps(model))))
     assert run_all(tmp_path, cases, accepted=True) == []
+
+
+def test_not_a_file(refuse, tmp_path):
+    """What may never end is not read."""
+    os.mkfifo(tmp_path / "pipe")
+    refuse(tmp_path / "pipe", "not a regular file")
+    refuse("/dev/zero", "not a regular file")
+
+
+def add_member(archive, path, name, data, compression=zipfile.ZIP_STORED):
+    archive.write(path)
+    with zipfile.ZipFile(path, "a") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is there already
+        file.writestr(zipfile.ZipInfo(name), data, compression)
+    return path
+
+
+def test_duplicate_member(archive, refuse, tmp_path):
+    for suffix in ("models/model.json", "weights/weight_0"):
+        name = archive.find(suffix)
+        refuse(add_member(archive, tmp_path / "model.pt2", name, archive.members[name]), "is there twice")
+
+
+def test_archive_that_is_two(archive, refuse, tmp_path):
+    refuse(add_member(archive, tmp_path / "model.pt2", "other/models/model.json", "{}"), "more than one root folder")
+
+
+def test_zip_bomb(archive, tmp_path):
+    """A weight may look at a part of its storage, which is inflated whole."""
+    bomb = {"weights/weight_0": archive.members[archive.find("weights/weight_0")] + bytes(64 << 20)}
+    path, output = archive.write(tmp_path / "model.pt2", bomb, zipfile.ZIP_DEFLATED), tmp_path / "model.so"
+    assert path.stat().st_size < 1 << 20
+    assert run_tool("aot-compile", path, "-o", output).returncode == 0
+    output.unlink()
+    process = run_tool("aot-compile", path, "-o", output, "--max-unpacked=0")
+    assert_user_error(process, "weight_0: the archive takes more than 0 GiB of memory beyond its own size (--max-unpacked)")
+    for number in ("-1", "many", "1.5", str(1 << 60)):
+        assert_user_error(run_tool("aot-compile", path, "-o", output, f"--max-unpacked={number}"), "expected a number of GiB")
+    assert not output.exists()
+
+
+def test_overlapping_weight(archive, tmp_path):
+    """Elements of a weight that share bytes are copied apart; a weight that is written to may not share them."""
+    weights = archive.json("model_weights_config.json")
+    weights["config"]["layers.0.weight"]["tensor_meta"]["strides"] = [{"as_int": 1}, {"as_int": 1}]
+    path = archive.write(tmp_path / "model.pt2", {"model_weights_config.json": weights})
+    compiled = tmp_path / "model.so"
+    assert run_tool("aot-compile", path, "-o", compiled).returncode == 0
+    x = torch.randn(3, 6)
+    stored = torch.frombuffer(bytearray(archive.members[archive.find("weights/weight_0")]), dtype=torch.float32)
+    bias = torch.frombuffer(bytearray(archive.members[archive.find("weights/weight_1")]), dtype=torch.float32)
+    expected = torch.nn.functional.linear(x, stored.as_strided((4, 6), (1, 1)), bias)
+    torch.testing.assert_close(kiln.load(compiled)(x), expected)
+
+
+def test_ranks(archive, refuse, tmp_path):
+    class Double(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    x = torch.randn([1] * 61 + [2, 3, 2])
+    path = tmp_path / "deep.pt2"
+    torch.export.save(torch.export.export(Double(), (x,)), path)
+    assert run_tool("aot-compile", path, "-o", tmp_path / "deep.so").returncode == 0
+    assert torch.equal(kiln.load(tmp_path / "deep.so")(x), x * 2)
+    for rank in (65, 70000):
+        program = archive.json("models/model.json")
+        meta = next(iter(program["graph_module"]["graph"]["tensor_values"].values()))
+        meta.update(sizes=[{"as_int": 1}] * rank, strides=[{"as_int": 1}] * rank)
+        refuse(archive.write(tmp_path / "model.pt2", {"models/model.json": program}), f"rank {rank}")
+
+
+def test_huge_sizes(archive, tmp_path):
+    """Products that do not fit are refused, whatever is declared of which tensor."""
+    program = archive.json("models/model.json")
+    values = program["graph_module"]["graph"]["tensor_values"]
+    cases = []
+    for name in values:
+        for sizes in ([1 << 31, 1 << 31], [1 << 62, 6], [(1 << 63) - 1, 2], [3, 1 << 31], [-1, 6], [-(1 << 63), 6], [0, 1 << 62]):
+            changed = copy.deepcopy(program)
+            changed["graph_module"]["graph"]["tensor_values"][name]["sizes"] = [{"as_int": size} for size in sizes]
+            data = archive.write(tmp_path / "model.pt2", {"models/model.json": changed}).read_bytes()
+            cases.append((f"{name} {sizes}", data))
+    assert run_all(tmp_path, cases, accepted=False) == []
+
+
+def test_sizes_that_overflow_in_a_run(tmp_path):
+    """Sizes of a run whose products overflow are a status: of an output, of what is in between, and of sums of both."""
+
+    class Outer(torch.nn.Module):
+        def forward(self, x, y):
+            z = x[:, None] * y[None, :]
+            return torch.cat([z, z]).sum(0) + z.flip(0).sum()
+
+    rows, columns = torch.export.Dim("rows", min=2), torch.export.Dim("columns", min=2)
+    program = torch.export.export(Outer(), (torch.ones(3), torch.ones(4)), dynamic_shapes=({0: rows}, {0: columns}))
+    torch.export.save(program, tmp_path / "outer.pt2")
+    assert run_tool("aot-compile", tmp_path / "outer.pt2", "-o", tmp_path / "outer.so").returncode == 0
+    model = kiln.load(tmp_path / "outer.so", threads=1)
+
+    def many(count):
+        return torch.ones(1).as_strided((count,), (0,))
+
+    assert model(torch.ones(3), torch.ones(4)).shape == (4,)
+    for a, b in ((1 << 31, 1 << 31), (1 << 33, 1 << 29), (1 << 61, 2), (2, 1 << 61), ((1 << 61) - 1, (1 << 61) - 1)):
+        with pytest.raises((kiln.KilnError, MemoryError, ValueError)):
+            model(many(a), many(b))
+    assert model(torch.ones(3), torch.ones(4)).shape == (4,)

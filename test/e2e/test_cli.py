@@ -236,6 +236,25 @@ def test_external_weights(small_mlp, compile_file, tmp_path):
         kiln.load(output)
 
 
+def test_links(compile_file, tmp_path):
+    """What lies beside a model in the place of its weights is a file with them, or is refused at once."""
+    output = compile_file("--weights=external")
+    weights, moved, other = tmp_path / "model.so.weights", tmp_path / "moved", tmp_path / "other"
+    weights.rename(moved)
+    other.write_bytes(b"a secret" * 10000)
+    weights.symlink_to(moved)
+    with pytest.raises(kiln.KilnError, match="is a symbolic link, which is not followed: give weights_path"):
+        kiln.load(output)
+    kiln.load(output, weights=weights)
+    for make in (lambda: weights.hardlink_to(other), lambda: os.mkfifo(weights), weights.mkdir):
+        weights.unlink()
+        make()
+        for path in (None, weights):
+            with pytest.raises(kiln.KilnError, match="not a weights file") as caught:
+                kiln.load(output, weights=path)
+            assert "secret" not in str(caught.value)
+
+
 def test_save_temps(compile_file, tmp_path):
     compile_file(f"--save-temps={tmp_path / 'temps'}")
     assert len(os.listdir(tmp_path / "temps")) >= 3

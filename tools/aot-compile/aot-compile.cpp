@@ -155,6 +155,10 @@ cl::opt<std::string> progress("progress", cl::init("auto"), cl::value_desc("auto
                               cl::cat(category),
                               cl::desc("a progress line, if standard error is a terminal"));
 
+cl::opt<std::string> maxUnpacked("max-unpacked", cl::init("4"), cl::value_desc("GiB"),
+                                 cl::cat(category),
+                                 cl::desc("the most memory that an archive may take beyond its own "
+                                          "size when it is unpacked; default 4"));
 cl::opt<bool> sandbox("sandbox", cl::cat(category),
                       cl::desc("compile in a process that opens no files but the input, the "
                                "output's folder and a temporary one, and has no network and no "
@@ -472,6 +476,10 @@ Expected<CompileOptions> getOptions() {
   }
   if (StringRef(jobs).getAsInteger(10, options.jobs) || options.jobs > 1024)
     return error("--jobs=" + jobs + ": expected a number up to 1024");
+  uint64_t gigabytes;
+  if (StringRef(maxUnpacked).getAsInteger(10, gigabytes) || gigabytes > UINT32_MAX)
+    return error("--max-unpacked=" + maxUnpacked + ": expected a number of GiB");
+  options.maxUnpacked = gigabytes << 30;
   unsigned number;
   if (StringRef(level).getAsInteger(10, number) || number > 3)
     return error("-O" + level + ": expected -O0, -O1, -O2 or -O3");

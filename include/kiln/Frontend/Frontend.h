@@ -2,6 +2,7 @@
 #ifndef KILN_FRONTEND_FRONTEND_H
 #define KILN_FRONTEND_FRONTEND_H
 
+#include "kiln/Frontend/Pt2Archive.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -15,6 +16,9 @@ struct ImportOptions {
   bool modules = false;
   /// Parameters and buffers have no values: the archive need not hold any.
   bool laterWeights = false;
+  /// Bytes of memory that the archive's contents may take beyond the file's size: inflated members,
+  /// and weights whose elements are not where they are wanted.
+  uint64_t maxUnpacked = Pt2Archive::defaultMaxUnpacked;
 };
 
 /// Imports the `.pt2` archive at `path` (torch.export.save, schema 8.x) as a module of the torch

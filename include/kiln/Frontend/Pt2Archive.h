@@ -5,7 +5,8 @@
 // archive's root folder, whatever that is called.
 //
 // Everything in the file is taken for hostile: offsets and sizes are checked against the file, and
-// a deflated member cannot claim a size that its bytes cannot hold.
+// a deflated member cannot claim a size that its bytes cannot hold, nor all of them together more
+// memory than the reader has been allowed.
 #ifndef KILN_FRONTEND_PT2ARCHIVE_H
 #define KILN_FRONTEND_PT2ARCHIVE_H
 
@@ -20,8 +21,12 @@ namespace kiln::frontend {
 
 class Pt2Archive {
 public:
-  /// Opens `path`. The error names the file.
-  static llvm::Expected<std::unique_ptr<Pt2Archive>> open(llvm::StringRef path);
+  static constexpr uint64_t defaultMaxUnpacked = uint64_t(4) << 30;
+
+  /// Opens `path`. The error names the file. `maxUnpacked` is how many bytes of memory may be taken
+  /// beyond the file's own.
+  static llvm::Expected<std::unique_ptr<Pt2Archive>>
+  open(llvm::StringRef path, uint64_t maxUnpacked = defaultMaxUnpacked);
   ~Pt2Archive();
 
   /// The root folder: the name that the program was saved under.
@@ -46,19 +51,27 @@ public:
   /// A member that is an archive itself, with a table of tensors: what `torch.save` writes.
   llvm::Expected<std::unique_ptr<Pt2Archive>> openSaved(llvm::StringRef member);
 
+  /// Memory for what is in the archive, uninitialized; an error if it has had too much.
+  llvm::Expected<std::shared_ptr<char[]>> allocate(uint64_t bytes);
+
 private:
   struct Member;
   struct Zip;
   enum class Kind { Program, Tensors };
+  /// Bytes of memory, shared with the archives inside.
+  struct Budget {
+    uint64_t allowed, left;
+  };
   Pt2Archive();
-  static llvm::Expected<std::unique_ptr<Pt2Archive>> open(llvm::StringRef path, Bytes bytes,
-                                                          Kind kind);
+  static llvm::Expected<std::unique_ptr<Pt2Archive>>
+  open(llvm::StringRef path, Bytes bytes, Kind kind, std::shared_ptr<Budget> budget);
   llvm::Error readDirectory(Kind kind);
   llvm::Expected<Bytes> inflate(llvm::StringRef name, const Member &member);
 
   std::string path, root;
   Bytes file;
   std::unique_ptr<Zip> zip;
+  std::shared_ptr<Budget> budget;
   llvm::StringMap<Member> members;
 };
 

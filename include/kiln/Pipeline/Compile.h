@@ -56,6 +56,8 @@ struct CompileOptions {
   /// MLIR of the torch stage, or bytecode of it, in the place of what is in `input`.
   llvm::StringRef program;
   std::string output; // "-" is standard output, for kinds that are text
+  /// Bytes of memory that the input's contents may take beyond its size (kiln/Frontend/Frontend.h).
+  uint64_t maxUnpacked = uint64_t(4) << 30;
   EmitKind emit = EmitKind::SharedObject;
   /// The machine that the model runs on: the name of a registered target, or NAME{OPTIONS}
   /// (kiln/Targets/Target.h).

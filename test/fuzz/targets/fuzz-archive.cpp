@@ -6,7 +6,8 @@ using namespace kiln::frontend;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   MemoryFile file({reinterpret_cast<const char *>(data), size});
-  llvm::Expected<std::unique_ptr<Pt2Archive>> archive = Pt2Archive::open(file.path());
+  llvm::Expected<std::unique_ptr<Pt2Archive>> archive =
+      Pt2Archive::open(file.path(), /*maxUnpacked=*/1 << 28);
   if (!archive) {
     consumeError(archive.takeError());
     return 0;

@@ -77,6 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.emit = hasCode ? kiln::EmitKind::Object : kiln::EmitKind::Wrapper;
   options.cpu = "x86-64-v3";
   options.jobs = 1;
+  options.maxUnpacked = 1 << 28;
   handleAllErrors(
       kiln::compile(options),
       [](const kiln::InternalError &error) {
