@@ -396,7 +396,8 @@ Error getCustomOps(CompileOptions &options) {
 Error checkSandboxOptions(const CompileOptions &options) {
   if (!sandbox)
     return Error::success();
-  for (const cl::Option *option : std::initializer_list<const cl::Option *>{&ptxas, &externList})
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&ptxas, &externList, &bisectRun})
     if (option->getNumOccurrences())
       return createStringError("--sandbox: not with --" + option->ArgStr +
                                ", which needs other programs or libraries");
