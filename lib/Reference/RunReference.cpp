@@ -1,7 +1,6 @@
 // run-reference: runs functions in the reference interpreter, and compares with what they gave before.
-#include "kiln/Reference/Interpreter.h"
+#include "kiln/Reference/Inputs.h"
 #include "kiln/Reference/Passes.h"
-#include <random>
 
 namespace kiln::reference {
 #define GEN_PASS_DEF_RUNREFERENCE
@@ -85,15 +84,12 @@ private:
     FailureOr<Symbols> values = chooseSymbols(function);
     if (failed(values))
       return failure();
-    SmallVector<Tensor> given;
-    std::mt19937_64 generator(seed);
-    for (Type type : function.getArgumentTypes()) {
-      FailureOr<Tensor> input =
-          makeInput(function, cast<RankedTensorType>(type), *values, generator);
-      if (failed(input))
-        return failure();
-      given.push_back(*input);
-    }
+    if (inputs != "random" && inputs != "count")
+      return function.emitError("inputs: expected random or count instead of '") << inputs << "'";
+    auto given = makeInputs(function, *values,
+                            inputs == "count" ? InputKind::Count : InputKind::Random, seed);
+    if (!given)
+      return function.emitError(llvm::toString(given.takeError()));
     SmallVector<Tensor> results[2]; // as the types say, and wide
     std::string failure;
     for (bool wide : {false, true}) {
@@ -103,8 +99,8 @@ private:
       interpreter.symbols = *values;
       auto kernel = dyn_cast<kernel::FuncOp>(function.getOperation());
       llvm::Expected<SmallVector<Tensor>> outputs =
-          kernel ? interpreter.run(kernel, given)
-                 : interpreter.run(cast<func::FuncOp>(function.getOperation()), given);
+          kernel ? interpreter.run(kernel, *given)
+                 : interpreter.run(cast<func::FuncOp>(function.getOperation()), *given);
       if (outputs) {
         results[wide] = std::move(*outputs);
         continue;
@@ -167,59 +163,8 @@ private:
         return function.emitError("symbols: expected NAME=VALUE instead of '") << text << "'";
       values[sym::Expr::symbol(name)] = value;
     }
-    auto ranges = getOperation()->getAttrOfType<DictionaryAttr>(sym::symbolsAttrName);
-    auto choose = [&](sym::Expr symbol, int64_t value) {
-      auto range = ranges ? ranges.getAs<DictionaryAttr>(symbol.symbolName()) : DictionaryAttr();
-      auto min = range ? range.getAs<IntegerAttr>("min") : IntegerAttr();
-      auto max = range ? range.getAs<IntegerAttr>("max") : IntegerAttr();
-      value = min ? std::max(value, min.getInt()) : value;
-      values.try_emplace(symbol, max ? std::min(value, max.getInt()) : value);
-    };
-    // The same values in both runs, whatever a pass has done to the ops in between.
-    sym::SymbolCollector arguments, all;
-    for (Type type : function.getArgumentTypes())
-      arguments.add(sym::getShape(cast<RankedTensorType>(type)));
-    for (auto [i, symbol] : llvm::enumerate(arguments.symbols))
-      choose(symbol, static_cast<int64_t>(i) + 3);
-    // Nested graphs see symbols that the function does not mention; what the program defines is overwritten.
-    all.add(getOperation());
-    for (sym::Expr symbol : all.symbols)
-      choose(symbol, 5);
+    reference::chooseSymbols(function, values);
     return values;
-  }
-
-  FailureOr<Tensor> makeInput(FunctionOpInterface function, RankedTensorType type,
-                              const Symbols &values, std::mt19937_64 &generator) {
-    SmallVector<int64_t> sizes;
-    for (sym::Expr size : sym::getShape(type))
-      sizes.push_back(
-          size.evaluate([&](sym::Expr leaf) { return values.lookup(leaf); }).value_or(-1));
-    if (llvm::Expected<int64_t> count = countElements(sizes); !count)
-      return function.emitError(llvm::toString(count.takeError()));
-    Tensor tensor = Tensor::zeros(type.getElementType(), sizes);
-    Type element = type.getElementType();
-    Type part = isa<ComplexType>(element) ? cast<ComplexType>(element).getElementType() : element;
-    bool counts = inputs == "count", isBool = element.isInteger(1);
-    if (!counts && inputs != "random")
-      return function.emitError("inputs: expected random or count instead of '") << inputs << "'";
-    // About a normal distribution; integers are small, so that they may be indices.
-    auto draw = [&] {
-      double sum = -6;
-      for (int i = 0; i < 12; ++i)
-        sum += static_cast<double>(generator() >> 11) * 0x1p-53;
-      return sum;
-    };
-    int64_t number = 0;
-    for (Scalar &value : *tensor.elements) {
-      if (!isFloating(element))
-        value = Scalar::ofInteger(counts ? (isBool ? number & 1 : number)
-                                         : static_cast<int64_t>(generator() & 1));
-      else
-        value = Scalar::of(roundTo(part, counts ? static_cast<double>(number) : draw()),
-                           isa<ComplexType>(element) && !counts ? roundTo(part, draw()) : 0);
-      ++number;
-    }
-    return tensor;
   }
 };
 

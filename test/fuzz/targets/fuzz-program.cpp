@@ -1,10 +1,11 @@
 // The compiler from the archive to the planned program, and for some inputs to machine code. The input is a JSON object with an
 // archive's texts ("program", "weights", "constants"). Mutations are those of JSON trees and of programs, so that most inputs are
 // programs with something wrong or something else in them. Each must be refused as the program's fault, or compiled to what the
-// verifiers behind every pass accept.
+// verifiers behind every pass accept, and what computes the same before and behind the passes over kernels.
 #include "JsonMutator.h"
 #include "MemoryFile.h"
 #include "ProgramMutator.h"
+#include "ResultCheck.h"
 #include "ZipWriter.h"
 #include "kiln/Pipeline/Compile.h"
 #include "kiln/Pipeline/Pipeline.h"
@@ -78,6 +79,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.cpu = "x86-64-v3";
   options.jobs = 1;
   options.maxUnpacked = 1 << 28;
+  ResultCheck::State results;
+  options.instrument = [&]() -> std::unique_ptr<mlir::PassInstrumentation> {
+    return std::make_unique<ResultCheck>(results);
+  };
   handleAllErrors(
       kiln::compile(options),
       [](const kiln::InternalError &error) {
