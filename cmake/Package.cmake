@@ -1,6 +1,7 @@
 # `cpack`: Debian packages of what Install.cmake installs. kiln is the tools, on the distribution's shared libraries of LLVM and
 # MLIR, since a plug-in has to meet the same copy of them in the tool; libkiln-dev is everything else. libkiln_torch.so
-# and libkiln_onednn.so are in neither: they belong to one build of PyTorch, and to the oneDNN that was found.
+# and libkiln_onednn.so are in neither: they belong to one build of PyTorch, and to the oneDNN that was found. libkiln_cublas.so
+# goes where the models do.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME kiln)
 set(CPACK_PACKAGE_VENDOR Kiln)

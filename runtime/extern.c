@@ -18,6 +18,8 @@ static const char *hint(const char *library) {
   if (strcmp(library, "onednn") == 0)
     return "libkiln_onednn.so is part of Kiln and needs oneDNN, with which it was built "
            "(libdnnl2 or pip install onednn); KILN_ONEDNN_LIBRARY says where it is";
+  if (strcmp(library, "cublas") == 0)
+    return "libkiln_cublas.so is part of Kiln; KILN_CUBLAS_LIBRARY says where it is";
   return "set the environment variable to its path";
 }
 
@@ -95,6 +97,9 @@ int32_t kiln_rt_open_externs(kiln_model *model) {
     int32_t status = KILN_OK;
     if (!*library)
       status = open_library(externs->libraries[call->library], call->callee, library);
+    if (status == KILN_OK && !(*library)->run && !kiln_program.device)
+      status = kiln_fail(KILN_UNSUPPORTED, "%s: libkiln_%s.so computes on GPUs alone", call->where,
+                         externs->libraries[call->library]);
     if (status != KILN_OK)
       return status;
     message[0] = 0;

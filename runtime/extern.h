@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_EXTERN_ABI 3
+#define KILN_EXTERN_ABI 4
 
 /* Callee of a call that fetches, once, what another one has left. Its only argument is the number
  * that this one gave. */
@@ -76,6 +76,13 @@ typedef struct {
   uint32_t num_operands, num_results, num_updates, num_sizes, reserved;
 } kiln_extern_call;
 
+/* A GPU, whose context is current. */
+typedef struct {
+  void *stream;         /* what the call does is put on it, and nothing waits for that */
+  int32_t ordinal;      /* the device's number */
+  uint32_t is_captured; /* the stream is: nothing may wait */
+} kiln_extern_device;
+
 /* The interface of a library, which exports a function kiln_get_extern_library that returns
  * this, or NULL if it does not know this version. A function that fails returns a kiln_status
  * and writes a message, cut off at `size` bytes. All may be called by several threads at once. */
@@ -84,11 +91,16 @@ typedef struct {
   int32_t (*prepare)(const kiln_extern_call *call, void **prepared, char *message, size_t size);
   void (*release)(void *prepared);
   /* On at most `threads` threads; 0: as many as the library likes. `*kept` is what the library
-   * keeps for this run, NULL before the first of its calls. */
+   * keeps for this run, NULL before the first of its calls. NULL: this library computes on devices
+   * alone. */
   int32_t (*run)(void *prepared, void **kept, void *const *buffers, const int64_t *numbers,
                  int32_t threads, char *message, size_t size);
   /* The run is over. */
   void (*drop)(void *kept);
+  /* As `run`, with buffers in a device's memory. NULL: what this library computes on are copies in
+   * the host's. */
+  int32_t (*run_on_device)(void *prepared, const kiln_extern_device *device, void *const *buffers,
+                           const int64_t *numbers, char *message, size_t size);
 } kiln_extern_library;
 
 typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);

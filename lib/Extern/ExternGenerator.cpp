@@ -1,7 +1,7 @@
 // External code generators: the registry, the list of a compilation, and the cache of symbols.
 #include "kiln/Extern/ExternGenerator.h"
 #include "C/CGenerator.h"
-#include "OneDNN/OneDNNGenerator.h"
+#include "Libraries/Generators.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/SHA1.h"
@@ -36,6 +36,7 @@ void externs::registerExternGenerators() {
   [[maybe_unused]] static bool done = [] {
     registerCGenerator();
     registerOneDNNGenerator();
+    registerCuBLASGenerator();
     return true;
   }();
 }
@@ -63,8 +64,8 @@ llvm::Expected<std::vector<std::string>> externs::splitExternList(StringRef list
   return parts;
 }
 
-llvm::Expected<std::shared_ptr<ExternSession>> ExternSession::create(ArrayRef<std::string> specs,
-                                                                     MLIRContext *context) {
+llvm::Expected<std::shared_ptr<ExternSession>>
+ExternSession::create(ArrayRef<std::string> specs, StringRef target, MLIRContext *context) {
   auto session = std::make_shared<ExternSession>();
   for (StringRef spec : specs) {
     const ExternRegistration *known = lookupExternGenerator(spec);
@@ -74,6 +75,9 @@ llvm::Expected<std::shared_ptr<ExternSession>> ExternSession::create(ArrayRef<st
                                      spec.split('{').first +
                                      "'; there are: " + llvm::join(names, ", "));
     }
+    if (!target.empty() && !known->target.empty() && target != known->target)
+      return llvm::createStringError(known->name + " computes with --target=" + known->target +
+                                     ", and the model is for --target=" + target);
     StringRef options = spec.drop_front(known->name.size());
     if (options.consume_front("{") && !options.consume_back("}"))
       return llvm::createStringError("'" + spec + "': expected NAME{OPTIONS}");

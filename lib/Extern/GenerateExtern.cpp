@@ -47,7 +47,7 @@ struct GenerateExtern : kiln::externs::impl::GenerateExternBase<GenerateExtern> 
   LogicalResult initialize(MLIRContext *context) override {
     if (session)
       return success();
-    auto created = ExternSession::create(llvm::to_vector(generators), context);
+    auto created = ExternSession::create(llvm::to_vector(generators), "", context);
     if (!created)
       return emitError(UnknownLoc::get(context)) << llvm::toString(created.takeError());
     session = std::move(*created);

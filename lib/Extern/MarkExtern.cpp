@@ -24,7 +24,7 @@ struct MarkExtern : kiln::externs::impl::MarkExternBase<MarkExtern> {
   LogicalResult initialize(MLIRContext *context) override {
     if (session)
       return success();
-    auto created = ExternSession::create(llvm::to_vector(generators), context);
+    auto created = ExternSession::create(llvm::to_vector(generators), "", context);
     if (!created)
       return emitError(UnknownLoc::get(context)) << llvm::toString(created.takeError());
     session = std::move(*created);

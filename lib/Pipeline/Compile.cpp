@@ -187,7 +187,8 @@ private:
   llvm::Error createExterns() {
     if (options.externs.empty())
       return llvm::Error::success();
-    auto created = externs::ExternSession::create(options.externs, &context);
+    auto created = externs::ExternSession::create(
+        options.externs, StringRef(options.target).split('{').first, &context);
     if (!created)
       return llvm::createStringError("--extern: " + llvm::toString(created.takeError()));
     externs = std::move(*created);

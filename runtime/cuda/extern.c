@@ -1,7 +1,8 @@
-/*===- extern.c - Libraries that main calls, on copies ----------------------===*
+/*===- extern.c - Libraries that main calls ---------------------------------===*
  *
- * A library computes in the host's memory, and so do the runtime's own functions: what
- * they read is copied there, and what they have written back. The run waits for that.
+ * Some libraries put what they do on the run's stream. Others compute in the host's
+ * memory, and so do the runtime's own functions: what they read is copied there, and
+ * what they have written back. The run waits for that.
  * Generated code refers to the kiln_rt_ functions, and nothing else in the runtime does.
  *
  *===-----------------------------------------------------------------------===*/
@@ -108,8 +109,33 @@ static int32_t call_library(struct kiln_rt_run *run, void *const *copies, const 
   return kiln_rt_extern(run, *(const uint32_t *)arg, copies, numbers);
 }
 
+static int32_t call_on_device(struct kiln_rt_run *run, uint32_t index, void *const *buffers,
+                              const int64_t *numbers) {
+  kiln_context *context = kiln_context_of(run);
+  const kiln_cuda_context *device = kiln_cuda_context_of(context);
+  const kiln_extern_call *call = &kiln_program.externs->calls[index];
+  const kiln_model *model = context->model;
+  const kiln_extern_device where = {device->stream, kiln_cuda_device(context)->ordinal,
+                                    device->is_captured};
+  int32_t status = kiln_cuda_flush(context);
+  if (status == KILN_OK) {
+    char message[1024];
+    message[0] = 0;
+    status = model->libraries[call->library]->run_on_device(model->externs[index], &where, buffers,
+                                                            numbers, message, sizeof message);
+    if (status != KILN_OK)
+      status = kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
+  }
+  if (status != KILN_OK)
+    context->failure = status;
+  return status;
+}
+
 int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *const *buffers,
                               const int64_t *numbers) {
+  const kiln_model *model = kiln_context_of(run)->model;
+  if (model->libraries[kiln_program.externs->calls[index].library]->run_on_device)
+    return call_on_device(run, index, buffers, numbers);
   return call_on_copies(run, &kiln_program.externs->calls[index], buffers, numbers, call_library,
                         &index);
 }

@@ -10,33 +10,6 @@ using dnnl::memory;
 /// A model with sizes that change with every run keeps no more than these.
 static constexpr size_t maxPrimitives = 64;
 
-const kiln_extern_value &Arguments::take(uint32_t kind) {
-  if (next == end || next->kind != kind)
-    throw std::runtime_error("its arguments are not those of this library's operation");
-  return *next++;
-}
-
-int Arguments::tensor() {
-  if (next != end && next->kind == KILN_EXTERN_NONE)
-    return ++next, -1;
-  return static_cast<int>(take(KILN_EXTERN_TENSOR).value);
-}
-
-double Arguments::number() {
-  int64_t bits = take(KILN_EXTERN_FLOAT).value;
-  double value;
-  static_assert(sizeof value == sizeof bits);
-  __builtin_memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-memory::dims Arguments::integers() {
-  memory::dims values(list());
-  for (int64_t &value : values)
-    value = take(KILN_EXTERN_INT).value;
-  return values;
-}
-
 PostOps::PostOps(Arguments &arguments) {
   for (uint32_t left = arguments.list(); left; --left)
     ops.emplace_back(arguments.text(), -1);

@@ -2,7 +2,7 @@
 #ifndef KILN_RUNTIME_ONEDNN_PRIMITIVE_H
 #define KILN_RUNTIME_ONEDNN_PRIMITIVE_H
 
-#include "extern.h"
+#include "ExternArguments.h"
 
 #include <map>
 #include <memory>
@@ -13,30 +13,12 @@
 
 namespace kiln {
 
+using externs::Arguments;
+
 /// A tensor of one run: row-major unless `strides` say otherwise.
 struct Shape {
   dnnl::memory::dims sizes, strides;
   dnnl::memory::desc describe() const { return {sizes, dnnl::memory::data_type::f32, strides}; }
-};
-
-/// Reads the arguments of a call in order.
-class Arguments {
-public:
-  explicit Arguments(const kiln_extern_call &call)
-      : next(call.args), end(call.args + call.num_values) {}
-
-  /// The number of an operand; -1: None.
-  int tensor();
-  bool boolean() { return take(KILN_EXTERN_BOOL).value != 0; }
-  double number();
-  std::string text() { return take(KILN_EXTERN_STRING).text; }
-  dnnl::memory::dims integers();
-  /// The number of values of a list that come next.
-  uint32_t list() { return take(KILN_EXTERN_LIST).count; }
-
-private:
-  const kiln_extern_value &take(uint32_t kind);
-  const kiln_extern_value *next, *end;
 };
 
 /// A primitive with what it is given: operand or result number `tensors[i].second`, operands first,

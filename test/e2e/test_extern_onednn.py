@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 import kiln
 import models
-from conftest import BUILD, assert_user_error, run_tool
+from conftest import BUILD, TARGET, assert_user_error, run_tool
 
+pytestmark = pytest.mark.skipif(bool(TARGET), reason="oneDNN computes on CPUs")
 LIBRARY = os.environ.get("KILN_ONEDNN_LIBRARY") or BUILD / "lib" / "libkiln_onednn.so"
 needs_library = pytest.mark.skipif(not os.path.exists(LIBRARY), reason="built without oneDNN")
 EXTERN = ("--extern=onednn",)

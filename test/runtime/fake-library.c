@@ -71,7 +71,7 @@ static int32_t run(void *prepared, void **kept, void *const *buffers, const int6
   return 0;
 }
 
-static const kiln_extern_library library = {prepare, release, run, drop};
+static const kiln_extern_library library = {prepare, release, run, drop, NULL};
 
 const kiln_extern_library *kiln_get_extern_library(uint32_t abi) {
   return abi == KILN_EXTERN_ABI && !is("version") ? &library : NULL;

@@ -88,6 +88,8 @@ struct ExternRegistration {
   std::function<llvm::Expected<std::unique_ptr<ExternGenerator>>(llvm::StringRef options,
                                                                  mlir::MLIRContext *context)>
       create;
+  /// The only target that it has code for (kiln/Targets/Target.h); empty: any.
+  std::string target = {};
 };
 
 /// Makes a generator known; once for each name, before any other thread asks.
@@ -126,8 +128,9 @@ struct ExternCounts {
 /// The generators of one compilation, in the order in which they are asked.
 class ExternSession {
 public:
-  static llvm::Expected<std::shared_ptr<ExternSession>> create(llvm::ArrayRef<std::string> specs,
-                                                               mlir::MLIRContext *context);
+  /// For a model that runs on `target`; empty: not known.
+  static llvm::Expected<std::shared_ptr<ExternSession>>
+  create(llvm::ArrayRef<std::string> specs, llvm::StringRef target, mlir::MLIRContext *context);
 
   std::vector<std::unique_ptr<ExternGenerator>> generators;
   SymbolCache symbols;

@@ -51,6 +51,15 @@ void record(const char *format, ...) {
   fclose(file);
 }
 
+EXPORT void emulator_record(const char *format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  record("%s", text);
+}
+
 void misuse(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

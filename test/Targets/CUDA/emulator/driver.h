@@ -113,7 +113,7 @@ CUresult check_launch(const struct CUfunc_st *function, const CUlaunchConfig *la
 
 /*===-- streams.c -----------------------------------------------------------===*/
 
-enum kind { LAUNCH, COPY, ALLOCATE, FREE, RECORD, WAIT, GRAPH };
+enum kind { LAUNCH, COPY, ALLOCATE, FREE, RECORD, WAIT, GRAPH, CALL };
 
 #define MAX_PARAMETERS 2400
 
@@ -134,7 +134,9 @@ struct operation {
   CUevent event;
   CUstream stream; /* of the event that is waited for */
   uint64_t ticket;
-  struct operation *steps; /* of a graph */
+  void (*call)(const void *arguments); /* a library's */
+  void *call_arguments;                /* a copy of `bytes` bytes */
+  struct operation *steps;             /* of a graph */
   unsigned num_steps;
 };
 

@@ -33,4 +33,14 @@ int emulator_launch(const char *name, void (*kernel)(void **arguments), struct C
                     void **arguments, unsigned grid, unsigned cluster, unsigned threads,
                     size_t shared_bytes, char *message, size_t message_size);
 
+/*===-- For libraries on top of the driver, as cublaslt.c --------------------===*/
+
+/* Puts a call on the stream, with a copy of `bytes` bytes of arguments. Returns a CUresult. */
+int emulator_call(void *stream, void (*function)(const void *arguments), const void *arguments,
+                  size_t bytes);
+/* In such a call: the host's address of `bytes` bytes of the GPU's memory. It ends the process if
+ * they are not there. */
+void *emulator_reach(uint64_t memory, size_t bytes, const char *what);
+__attribute__((format(printf, 1, 2))) void emulator_record(const char *format, ...);
+
 #endif /* KILN_TEST_EMULATOR_H */

@@ -37,6 +37,10 @@ void copy_operation(struct operation *to, const struct operation *from) {
     to->parameters = malloc((words + 1) * sizeof *to->parameters);
     memcpy(to->parameters, from->parameters, words * sizeof *to->parameters);
   }
+  if (from->call_arguments) {
+    to->call_arguments = malloc(from->bytes);
+    memcpy(to->call_arguments, from->call_arguments, from->bytes);
+  }
 }
 
 #define MAP_WORDS (sizeof(CUtensorMap) / sizeof(uint64_t))
@@ -57,6 +61,7 @@ static uint64_t *copy_parameters(const struct CUfunc_st *function, void *const *
 
 void free_operation(struct operation *operation) {
   free(operation->parameters);
+  free(operation->call_arguments);
   if (operation->owns_from)
     free(operation->host_from);
   for (unsigned i = 0; i < operation->num_steps; ++i)
@@ -105,6 +110,9 @@ static double read_clock(void) {
   return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
+/* The context of the call that is being made. */
+static CUcontext caller;
+
 void execute(const struct operation *operation) {
   if (operation->context->error != CUDA_SUCCESS)
     return;
@@ -124,6 +132,9 @@ void execute(const struct operation *operation) {
     return;
   case WAIT:
     return drain_until(operation->stream, operation->ticket);
+  case CALL:
+    caller = operation->context;
+    return operation->call(operation->call_arguments);
   case GRAPH:
     for (unsigned i = 0; i < operation->num_steps; ++i)
       execute(&operation->steps[i]);
@@ -257,6 +268,24 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gri
   CUlaunchConfig launch = {gridX,  gridY,       gridZ,  blockX, blockY,
                            blockZ, sharedBytes, stream, NULL,   0};
   return cuLaunchKernelEx(&launch, function, parameters, extra);
+}
+
+/*===-- Libraries -----------------------------------------------------------===*/
+
+EXPORT int emulator_call(void *stream, void (*function)(const void *arguments),
+                         const void *arguments, size_t bytes) {
+  CUresult result = enter();
+  if (result == CUDA_SUCCESS) {
+    struct operation call = {.kind = CALL, .call = function, .bytes = bytes};
+    call.call_arguments = malloc(bytes);
+    memcpy(call.call_arguments, arguments, bytes);
+    result = add_operation(get_stream(stream), call);
+  }
+  return leave(result);
+}
+
+EXPORT void *emulator_reach(uint64_t memory, size_t bytes, const char *what) {
+  return reach(caller, memory, bytes, what);
 }
 
 /*===-- Streams -------------------------------------------------------------===*/

@@ -1,24 +1,25 @@
-// Convolutions, with a bias and post-ops, and pooling for oneDNN.
+// Convolutions, with a bias and post-ops, and pooling.
 #include "Calls.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::externs;
-using namespace kiln::externs::onednn;
+using namespace kiln::externs::libraries;
 
 static Attribute getList(MLIRContext *context, ArrayRef<int64_t> values) {
   return Builder(context).getI64ArrayAttr(values);
 }
 
-static torch::CallOp getConvolution(Operation *op) {
+static torch::CallOp getConvolution(Operation *op, const Settings &settings) {
   torch::CallOp call = getCall(op, {"aten.conv1d.default", "aten.conv2d.default",
                                     "aten.conv3d.default", "aten.convolution.default"});
   if (!call)
     return {};
   torch::CallArgs args(call);
   Value source = args.tensor(0), weights = args.tensor(1);
-  if (!isFloat(source, 3, 5) || !isFloat(weights, 3, 5) || !isOptionalVector(args, 2) ||
+  if (!isFloat(source, 3, 5, settings) || !isFloat(weights, 3, 5, settings) ||
+      !isOptionalVector(args, 2, settings) ||
       cast<RankedTensorType>(source.getType()).getRank() !=
           cast<RankedTensorType>(weights.getType()).getRank() ||
       (args.has("transposed") && args.boolean("transposed")))
@@ -28,12 +29,12 @@ static torch::CallOp getConvolution(Operation *op) {
   return type.hasStaticShape() && type.getNumElements() ? call : torch::CallOp();
 }
 
-FailureOr<Call> onednn::describeConvolution(Operation *root, const Settings &settings) {
-  FailureOr<Chain> chain =
-      followPostOps(root, settings, [](Operation *op) { return getConvolution(op) != nullptr; });
+FailureOr<Call> libraries::describeConvolution(Operation *root, const Settings &settings) {
+  FailureOr<Chain> chain = followPostOps(
+      root, settings, [&](Operation *op) { return getConvolution(op, settings) != nullptr; });
   if (failed(chain))
     return failure();
-  torch::CallArgs args(getConvolution(chain->base));
+  torch::CallArgs args(getConvolution(chain->base, settings));
   unsigned rank = cast<RankedTensorType>(args.tensor(0).getType()).getRank() - 2;
   auto stride = getIntegers(args, "stride", rank), padding = getIntegers(args, "padding", rank),
        dilation = getIntegers(args, "dilation", rank);
@@ -54,13 +55,13 @@ FailureOr<Call> onednn::describeConvolution(Operation *root, const Settings &set
   return call;
 }
 
-FailureOr<Call> onednn::describePooling(Operation *root, const Settings &settings) {
+FailureOr<Call> libraries::describePooling(Operation *root, const Settings &settings) {
   torch::CallOp pool = getCall(root, {"aten.max_pool2d.default", "aten.avg_pool2d.default",
                                       "aten.max_pool2d_with_indices.default"});
   if (!pool)
     return failure();
   torch::CallArgs args(pool);
-  if (!isFloat(args.tensor(0), 4, 4))
+  if (!isFloat(args.tensor(0), 4, 4, settings))
     return failure();
   bool isMax = pool.getTarget() != "aten.avg_pool2d.default";
   if (isMax && !settings.finite)

@@ -1,11 +1,11 @@
-// Normalisation for oneDNN: over the last dim, and over channels with what training has found.
+// Normalisation: over the last dim, and over channels with what training has found.
 #include "Calls.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::externs;
-using namespace kiln::externs::onednn;
+using namespace kiln::externs::libraries;
 
 static bool hasOneResult(torch::CallOp call) {
   return llvm::all_of(call.getResults().drop_front(),
@@ -16,14 +16,14 @@ static Attribute getEpsilon(const torch::CallArgs &args) {
   return Builder(args.op()->getContext()).getF64FloatAttr(args.number("eps"));
 }
 
-FailureOr<Call> onednn::describeLayerNorm(Operation *root, const Settings &) {
+FailureOr<Call> libraries::describeLayerNorm(Operation *root, const Settings &settings) {
   torch::CallOp norm = getCall(root, {"aten.layer_norm.default", "aten.native_layer_norm.default"});
   if (!norm || !hasOneResult(norm))
     return failure();
   torch::CallArgs args(norm);
   std::optional<SmallVector<sym::Expr>> normalized = args.optSymIntList("normalized_shape");
-  if (!isFloat(args.tensor(0), 2, 5) || !normalized || normalized->size() != 1 ||
-      !isOptionalVector(args, "weight") || !isOptionalVector(args, "bias"))
+  if (!isFloat(args.tensor(0), 2, 5, settings) || !normalized || normalized->size() != 1 ||
+      !isOptionalVector(args, "weight", settings) || !isOptionalVector(args, "bias", settings))
     return failure();
   sym::Assumptions known;
   kernel::addSymbolRanges(root, known);
@@ -35,25 +35,25 @@ FailureOr<Call> onednn::describeLayerNorm(Operation *root, const Settings &) {
   return call;
 }
 
-static torch::CallOp getBatchNorm(Operation *op) {
+static torch::CallOp getBatchNorm(Operation *op, const Settings &settings) {
   torch::CallOp norm =
       getCall(op, {"aten.batch_norm.default", "aten._native_batch_norm_legit_no_training.default"});
   if (!norm || !hasOneResult(norm))
     return {};
   torch::CallArgs args(norm);
   for (unsigned i = 1; i < 5; ++i) // weight, bias, mean, variance
-    if (args.isNone(i) || !isOptionalVector(args, i))
+    if (args.isNone(i) || !isOptionalVector(args, i, settings))
       return {};
   bool isTraining = args.has("training") && args.boolean("training");
-  return isFloat(args.tensor(0), 3, 5) && !isTraining ? norm : torch::CallOp();
+  return isFloat(args.tensor(0), 3, 5, settings) && !isTraining ? norm : torch::CallOp();
 }
 
-FailureOr<Call> onednn::describeBatchNorm(Operation *root, const Settings &settings) {
+FailureOr<Call> libraries::describeBatchNorm(Operation *root, const Settings &settings) {
   torch::CallOp relu = settings.finite ? getCall(root, {"aten.relu.default"}) : torch::CallOp();
   Value normalized = relu ? torch::CallArgs(relu).tensor(0) : Value();
   if (relu && (!normalized || !normalized.hasOneUse()))
     return failure();
-  torch::CallOp norm = getBatchNorm(relu ? normalized.getDefiningOp() : root);
+  torch::CallOp norm = getBatchNorm(relu ? normalized.getDefiningOp() : root, settings);
   if (!norm || (relu && normalized != norm.getResult(0)))
     return failure();
   torch::CallArgs args(norm);

@@ -1,29 +1,32 @@
-// What patterns of oneDNN's have in common, and the chains of operators behind a product or a
+// Common parts of the patterns of libraries, and the chains of operators behind a product or a
 // convolution that become its post-ops.
 #include "Calls.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::externs;
-using namespace kiln::externs::onednn;
+using namespace kiln::externs::libraries;
 
-torch::CallOp onednn::getCall(Operation *op, ArrayRef<StringRef> targets) {
+torch::CallOp libraries::getCall(Operation *op, ArrayRef<StringRef> targets) {
   auto call = dyn_cast_or_null<torch::CallOp>(op);
   return call && llvm::is_contained(targets, call.getTarget()) ? call : torch::CallOp();
 }
 
-bool onednn::isFloat(Value value, int64_t minRank, int64_t maxRank) {
+bool libraries::isFloat(Value value, int64_t minRank, int64_t maxRank, const Settings &settings) {
   auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
-  return type && type.getElementType().isF32() && type.getRank() >= minRank &&
-         type.getRank() <= maxRank;
+  if (!type || type.getRank() < minRank || type.getRank() > maxRank)
+    return false;
+  Type element = type.getElementType();
+  return element.isF32() || (settings.hasHalf && (element.isF16() || element.isBF16()));
 }
 
-bool onednn::isOptionalVector(const torch::CallArgs &args, torch::CallArgs::Key key) {
-  return args.isNone(key) || (args.isTensor(key) && isFloat(args.tensor(key), 1, 1));
+bool libraries::isOptionalVector(const torch::CallArgs &args, torch::CallArgs::Key key,
+                                 const Settings &settings) {
+  return args.isNone(key) || (args.isTensor(key) && isFloat(args.tensor(key), 1, 1, settings));
 }
 
-std::optional<SmallVector<int64_t>> onednn::getIntegers(const torch::CallArgs &args,
-                                                        torch::CallArgs::Key key, unsigned size) {
+std::optional<SmallVector<int64_t>>
+libraries::getIntegers(const torch::CallArgs &args, torch::CallArgs::Key key, unsigned size) {
   std::optional<SmallVector<int64_t>> values = args.optIntList(key);
   if (values && values->size() == 1)
     values->resize(size, values->front());
@@ -40,7 +43,7 @@ static std::optional<PostOp> getPostOp(torch::CallOp call, const Settings &setti
     return PostOp{"relu", {}};
   if (call.getTarget() == "aten.gelu.default") {
     bool isTanh = args.string("approximate") == "tanh";
-    if (isTanh || settings.finite)
+    if (isTanh || (settings.finite && !settings.isEpilogue))
       return PostOp{isTanh ? "gelu_tanh" : "gelu_erf", {}};
   }
   if (call.getTarget() != "aten.add.Tensor" || !args.isTensor(1))
@@ -51,8 +54,15 @@ static std::optional<PostOp> getPostOp(torch::CallOp call, const Settings &setti
   return PostOp{"add", args.tensor(1)};
 }
 
-/// oneDNN takes no more post-ops.
+/// oneDNN takes no more.
 static constexpr unsigned maxPostOps = 32;
+
+/// A sum and a function, or one of the two.
+static bool isEpilogue(ArrayRef<PostOp> ops) {
+  if (!ops.empty() && ops.front().operand)
+    ops = ops.drop_front();
+  return ops.empty() || (ops.size() == 1 && !ops.front().operand);
+}
 
 /// The chain up to `op`. Each value on the way is used once, so that nothing else needs it.
 static FailureOr<Chain> follow(Operation *op, const Settings &settings,
@@ -85,12 +95,15 @@ static FailureOr<Chain> follow(Operation *op, const Settings &settings,
   return chain;
 }
 
-FailureOr<Chain> onednn::followPostOps(Operation *root, const Settings &settings,
-                                       llvm::function_ref<bool(Operation *)> isBase) {
-  return follow(root, settings, isBase, maxPostOps);
+FailureOr<Chain> libraries::followPostOps(Operation *root, const Settings &settings,
+                                          llvm::function_ref<bool(Operation *)> isBase) {
+  FailureOr<Chain> chain = follow(root, settings, isBase, maxPostOps);
+  if (succeeded(chain) && settings.isEpilogue && !isEpilogue(chain->postOps))
+    return failure();
+  return chain;
 }
 
-void onednn::addPostOps(const Chain &chain, Call &call) {
+void libraries::addPostOps(const Chain &chain, Call &call) {
   Builder b(chain.base->getContext());
   // Names, and behind the list the operands of those that have one.
   SmallVector<Attribute> names;

@@ -1,0 +1,53 @@
+// The generator `cublas`: its code is calls of libkiln_cublas.so (runtime/cublas).
+#include "Calls.h"
+#include "Generators.h"
+#include "mlir/Pass/PassOptions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::externs;
+using namespace kiln::externs::libraries;
+
+namespace {
+
+struct Options : PassPipelineOptions<Options> {
+  Option<bool> finite{*this, "finite", llvm::cl::desc("no value is NaN or infinite"),
+                      llvm::cl::init(false)};
+  Option<int64_t> search{*this, "search",
+                         llvm::cl::desc("how many algorithms are timed, the first time that sizes "
+                                        "come; 1: none, the heuristic's first one is taken"),
+                         llvm::cl::init(1)};
+  Option<int64_t> workspace{*this, "workspace", llvm::cl::desc("bytes that each product may use"),
+                            llvm::cl::init(int64_t(32) << 20)};
+};
+
+constexpr Kind kinds[] = {{"matmul", describeMatmul}};
+
+/// cuBLASLt takes no more from its heuristic in any reasonable time.
+constexpr int64_t maxSearch = 64;
+constexpr int64_t maxWorkspace = int64_t(1) << 30;
+
+llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *context) {
+  Options options;
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (failed(options.parseFromString(text, stream)))
+    return llvm::createStringError(StringRef(message).trim());
+  if (options.search < 1 || options.search > maxSearch)
+    return llvm::createStringError("search=%lld: expected 1 to %lld algorithms",
+                                   (long long)options.search, (long long)maxSearch);
+  if (options.workspace < 0 || options.workspace > maxWorkspace)
+    return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
+                                   (long long)options.workspace, (long long)maxWorkspace);
+  Settings settings = {options.finite, /*hasHalf=*/true, /*isEpilogue=*/true};
+  return std::make_unique<LibraryGenerator>(
+      "cublas", kinds, settings, options.workspace,
+      Attribute(Builder(context).getI64IntegerAttr(options.search)));
+}
+
+} // namespace
+
+void externs::registerCuBLASGenerator() {
+  registerExternGenerator(
+      {"cublas", "cuBLASLt: products in f32, f16 and bf16, on GPUs", create, "cuda"});
+}
