@@ -13,6 +13,7 @@ import figures
 import figures_autotune
 import figures_dynamic
 import figures_dynamo
+import figures_extern
 import figures_package
 import models
 import peers
@@ -32,6 +33,7 @@ PARTS = [
     "torch-compile",
     "torch-compile-frozen",
     "autotune",
+    "extern",
 ]
 
 
@@ -138,6 +140,7 @@ def main():
         "torch-compile": figures_dynamo.measure,
         "torch-compile-frozen": figures_dynamo.measure_frozen,
         "autotune": figures_autotune.measure,
+        "extern": figures_extern.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -160,6 +163,7 @@ def main():
         "torch-compile": figures_dynamo.show,
         "torch-compile-frozen": figures_dynamo.show_frozen,
         "autotune": figures_autotune.show,
+        "extern": figures_extern.show,
     }
     for part in PARTS:
         if part in results:

@@ -67,9 +67,9 @@ def write_inputs(arrays, target):
             file.write(array.tobytes())
 
 
-def host(name):
-    """Path of a compiled host program."""
-    source = HOSTS / f"{name}.cpp" if name == "aoti" else HOSTS / f"{name}.c"
+def host(name, given=None):
+    """Path of a compiled host program; `given` are flags of one in C++."""
+    source = HOSTS / f"{name}.cpp" if name == "aoti" or given else HOSTS / f"{name}.c"
     flags = ["-O2", f"-I{ROOT / 'include'}"]
     if name == "aoti":
         torch = pathlib.Path(importlib.util.find_spec("torch").origin).parent  # importing it takes seconds
@@ -81,6 +81,8 @@ def host(name):
             f"-Wl,-rpath,{torch}/lib",
         ]
         libraries, compiler = ["-ltorch", "-ltorch_cpu", "-lc10"], "c++"
+    elif given:
+        flags, libraries, compiler = [*flags, *given[:-1]], given[-1:], "c++"
     else:
         flags += ["-std=gnu11", "-D_GNU_SOURCE", "-O3", "-march=native", "-ffast-math"]
         libraries, compiler = ["-ldl"], "cc"
@@ -96,6 +98,11 @@ def _compiler():
     if not compiler.exists():
         raise Unavailable("build/bin/aot-compile is not built")
     return compiler
+
+
+def run_compiler(arguments):
+    """Its standard output."""
+    return _call([_compiler(), *arguments], "aot-compile")
 
 
 def _compile(folder, output, weights="embed", options=()):
@@ -119,9 +126,9 @@ def compile_seconds(folder):
         return _compile(folder, pathlib.Path(temporary) / "model.so")
 
 
-def kiln(folder, weights="embed", options=()):
-    """(path of the compiled `.so`, seconds of the compilation)"""
-    output = CACHE / "kiln" / f"{folder.name}-{weights}" / "model.so"
+def kiln(folder, weights="embed", options=(), variant=""):
+    """(path of the compiled `.so`, seconds of the compilation); `variant` names what is kept beside another one."""
+    output = CACHE / "kiln" / f"{folder.name}-{weights}{variant}" / "model.so"
     record = output.with_suffix(".json")
     key = _digest(_compiler(), folder / "stamp", *options)
     if record.exists() and output.exists():

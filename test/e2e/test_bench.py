@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+import figures_extern
 import models
 import peers
 import table
 import workers
+from conftest import BUILD
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +50,14 @@ def test_torch_compile(tiny, tmp_path):
     assert int(worker.preamble[0].split()[0]) > max(worker.run(3)) > 0
     assert list(tmp_path.glob("*/*.so"))
     worker.close()
+
+
+@pytest.mark.skipif(not (BUILD / "lib" / "libkiln_onednn.so").exists(), reason="built without oneDNN")
+def test_own_contracts(tiny):
+    """The first contract of the tiny MLP by Kiln, by its generator for oneDNN, and by oneDNN itself."""
+    contracts = figures_extern.contracts(tiny)
+    assert contracts == [("matmul", 0, 1, n, k, 1, 1, 1) for n, k in ((5, 16), (16, 16), (16, 24))]
+    assert all(seconds > 0 for seconds in figures_extern._measure(contracts[0], 0.01).values())
 
 
 @pytest.mark.parametrize("name,preamble", [("peak", 1), ("mlp", 0)])
