@@ -1,5 +1,4 @@
 // RUN: kiln-opt %s --cuda-split-contracts --split-input-file | FileCheck %s
-// RUN: kiln-opt %s --run-reference --cuda-split-contracts --run-reference --split-input-file -o /dev/null
 
 // 24 blocks would be few: the steps are cut in five, and a map adds the sums, in order, and runs the epilogue.
 // CHECK-LABEL: func.func @narrow

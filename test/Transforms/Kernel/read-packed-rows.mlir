@@ -1,5 +1,4 @@
 // RUN: kiln-opt %s --kernel-read-packed-rows --split-input-file | FileCheck %s
-// RUN: kiln-opt %s --run-reference --kernel-read-packed-rows --run-reference --split-input-file -o /dev/null
 
 // The rows of a head's weight, of which the last panel has one column: what lies behind it is no row.
 // CHECK-LABEL: func.func @tied
