@@ -1,5 +1,6 @@
 // Nodes become calls, or nothing where they only compute sizes; nested graphs become functions.
 #include "Importer.h"
+#include "kiln/Dialect/Kernel/Triton.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -404,6 +405,9 @@ Error Importer::importNode(const Node &node) {
     op = torch::CallOp::create(builder, location, types, builder.getStringAttr(target),
                                call.operands, args, name, definesAttr, valuesAttr, namesAttr,
                                /*updates=*/nullptr);
+  if (auto call = dyn_cast<torch::HigherOrderOp>(op); call && target == kernel::tritonOperator)
+    if (Error error = importTriton(node, call))
+      return error;
   if (options.modules && !node.modules.empty())
     op->setAttr(torch::modulesAttrName, builder.getStringAttr(node.modules));
   bool asksFormat = target.starts_with("aten.to.") && llvm::any_of(call.args, [](Attribute arg) {

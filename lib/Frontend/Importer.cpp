@@ -1,6 +1,7 @@
 // The program: its inputs, its outputs and what it says about symbols.
 #include "Importer.h"
 #include "CallSignature.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Sym/Hints.h"
 #include "kiln/Frontend/Frontend.h"
 #include "mlir/IR/Verifier.h"
@@ -368,7 +369,8 @@ static Error userError(StringRef path, Error error) {
 
 Expected<OwningOpRef<ModuleOp>> kiln::frontend::importPt2(StringRef path, MLIRContext &context,
                                                           const ImportOptions &options) {
-  context.loadDialect<torch::TorchDialect, sym::SymDialect, func::FuncDialect>();
+  context.loadDialect<torch::TorchDialect, sym::SymDialect, func::FuncDialect,
+                      kernel::KernelDialect>();
   Expected<std::unique_ptr<Pt2Archive>> archive = Pt2Archive::open(path, options.maxUnpacked);
   if (!archive)
     return userError(path, archive.takeError());

@@ -1,10 +1,11 @@
 // From the plain structs to the torch dialect. Importer.cpp has the program and its signature,
 // ImportGuards.cpp its conditions on inputs, ImportNode.cpp nodes and nested graphs,
 // ImportArguments.cpp arguments, ImportTypes.cpp types and symbolic numbers, ImportConstants.cpp
-// weights.
+// weights, ImportTriton.cpp kernels.
 #ifndef KILN_LIB_FRONTEND_IMPORTER_H
 #define KILN_LIB_FRONTEND_IMPORTER_H
 
+#include "TritonKernels.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Frontend/ExportedProgram.h"
 #include "kiln/Frontend/Frontend.h"
@@ -107,6 +108,13 @@ private:
   /// The result of a floordiv: `recorded`, unless that is wrong.
   sym::Expr computeQuotient(const Node &node, sym::Expr recorded);
 
+  // ImportTriton.cpp
+  llvm::Error importTriton(const Node &node, torch::HigherOrderOp op);
+  llvm::Error readTritonKernels();
+  llvm::Expected<mlir::Attribute> makeTritonConfig(const TritonConfig &config);
+  llvm::Expected<mlir::Attribute> makeTritonImage(const TritonImage &image,
+                                                  llvm::StringRef function);
+
   // ImportArguments.cpp
   llvm::Error importArguments(const Node &node, llvm::StringRef target, CallArguments &call);
   llvm::Expected<mlir::Attribute>
@@ -170,6 +178,7 @@ private:
     return sym::Expr::symbol("v" + std::to_string(number));
   }
 
+  std::optional<TritonKernels> tritonKernels;
   bool hasTensorStores = false;
   TensorStore weights, constants;
   llvm::StringMap<torch::ConstantOp> constantOps; // by where the bytes are and how they are read

@@ -2,6 +2,7 @@
 // call in main.
 #include "HostProgram.h"
 #include "kiln/Codegen/Globals.h"
+#include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "llvm/ADT/SmallSet.h"
@@ -103,7 +104,10 @@ Value HostProgram::emitNumbers(ExternCallOp call) {
       writer.write(attr);
   }
   llvm::append_range(numbers, writer.numbers);
+  return placeNumbers(numbers);
+}
 
+Value HostProgram::placeNumbers(ArrayRef<sym::Expr> numbers) {
   Value table;
   if (llvm::all_of(numbers, [](sym::Expr expr) { return expr.isConstant(); })) {
     std::string name;
@@ -128,9 +132,12 @@ Value HostProgram::emitNumbers(ExternCallOp call) {
 }
 
 void HostProgram::emitExternCall(ExternCallOp call) {
-  Value table = emitNumbers(call);
+  bool isTriton = call.getLibrary() == kernel::tritonLibrary;
+  Value table = isTriton ? Value() : emitNumbers(call);
   Value buffers = storeAddresses(call->getOperands());
   auto emit = [&] {
+    if (isTriton)
+      return emitTritonLaunch(call, buffers);
     if (isFunctionCall(call))
       return emitCustomCall(call, buffers, table);
     RuntimeFunction function =

@@ -97,7 +97,14 @@ private:
   void emitExternCall(wrapper::ExternCallOp call);
   /// The numbers of a call in memory.
   mlir::Value emitNumbers(wrapper::ExternCallOp call);
+  /// The address of numbers.
+  mlir::Value placeNumbers(llvm::ArrayRef<sym::Expr> numbers);
   void emitCustomCall(wrapper::ExternCallOp call, mlir::Value buffers, mlir::Value numbers);
+  // Launches of Triton kernels (HostTriton.cpp).
+  void emitTritonLaunch(wrapper::ExternCallOp call, mlir::Value buffers);
+  /// `count`: rows of it.
+  std::string describeTritonConfigs(wrapper::ExternCallOp call, llvm::StringRef suffix,
+                                    size_t &count);
   codegen::Row<kiln_extern_call> describeCall(wrapper::ExternCallOp call, llvm::StringRef suffix,
                                               int64_t library);
   void emitCopy(wrapper::CopyOp copy);
@@ -216,7 +223,7 @@ private:
   llvm::DenseMap<mlir::StringAttr, kernel::FuncOp> kernels;
   int64_t scratchBytes = 0;
   llvm::SmallVector<wrapper::ExternCallOp> externCalls; // in the order of their numbers
-  unsigned numCustomCalls = 0;
+  unsigned numCustomCalls = 0, numTritonLaunches = 0;
   unsigned numDebugSteps = 0;
   llvm::DenseMap<mlir::Value, std::string> bufferNames; // for debug printing
   std::optional<Steps> steps;                           // of a library of steps

@@ -38,6 +38,8 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
       function.erase();
     for (auto kernel : llvm::make_early_inc_range(getOperation().getOps<kernel::FuncOp>()))
       kernel.erase();
+    for (auto triton : llvm::make_early_inc_range(getOperation().getOps<kernel::TritonOp>()))
+      triton.erase();
   }
 };
 

@@ -5,6 +5,7 @@
 #include "Reproducer.h"
 #include "Weights.h"
 #include "kiln/Codegen/PassManagers.h"
+#include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Extern/ExternGenerator.h"
@@ -12,6 +13,7 @@
 #include "kiln/Fx/Fx.h"
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Host/Passes.h"
+#include "kiln/Host/Steps.h"
 #include "kiln/Link/CheckFunctions.h"
 #include "kiln/Link/OutputFile.h"
 #include "kiln/Lowering/Int4.h"
@@ -79,9 +81,11 @@ public:
 
     start("lower");
     if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
-          buildTorchStage(pm, {options.fallback, options.customOps, externs});
+          buildTorchStage(pm, {options.fallback, options.customOps, externs, target->hasDevice()});
         }))
       return error;
+    if (llvm::Error error = target->chooseCode(*module))
+      return llvm::createStringError(options.input + ": " + llvm::toString(std::move(error)));
     if (externs)
       if (llvm::Error error = finishExterns())
         return error;
@@ -390,7 +394,7 @@ private:
     bool isFx = options.emit == EmitKind::Fx;
     bool callsLibraries =
         llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
-          return call.getLibrary() != torch::cLibrary && call.getLibrary() != torch::runtimeLibrary;
+          return !host::isFunctionCall(call) && call.getLibrary() != kernel::tritonLibrary;
         });
     llvm::Expected<Weights> weights = Weights::collect(program);
     if (!weights)

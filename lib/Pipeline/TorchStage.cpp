@@ -40,6 +40,7 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
     externs::buildExternPipeline(pm, options.externs);
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
+  lower.triton = options.triton;
   pm.addPass(createTorchLowerToKernel(lower));
   // Passes from here on assume ranges of symbols, which hold only where they were checked.
   pm.addPass(createKernelGuardSymbols());

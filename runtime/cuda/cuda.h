@@ -6,6 +6,7 @@
  *   graph.c    launches as graphs      extern.c   libraries that main calls
  *   run.c      one run                 custom.c   C functions that main calls
  *   debug.c    debug printing          profile.c  times of kernels
+ *   triton.c   Triton kernels
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -24,6 +25,7 @@ struct kiln_device {
   int ordinal;
   unsigned architecture;
   int multiprocessors;
+  int shared_bytes;   /* that a block may have */
   bool runs_variants; /* kernels for compute capability 9.0 */
   bool overlaps;      /* a kernel's blocks may come before the kernel in front of it has ended */
   CUcontext context;
@@ -111,6 +113,9 @@ void kiln_cuda_leave(const struct kiln_device *device);
  * be. */
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
                            CUfunction *function);
+
+/* Some image of the kernel is for this GPU. */
+bool kiln_cuda_has_code(const struct kiln_device *device, const kiln_rt_device_kernel *kernel);
 
 /* Whether such a kernel, which has been loaded, may come before the one in front of it has ended.
  */

@@ -34,6 +34,13 @@ static const kiln_rt_image *find_image(const struct kiln_device *device,
   return best;
 }
 
+bool kiln_cuda_has_code(const struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
+  bool found = false;
+  for (uint32_t kind = KILN_RT_CUBIN; kind <= KILN_RT_EMULATOR; ++kind)
+    found = found || find_image(device, kernel, kind);
+  return found;
+}
+
 static void append_images(kiln_text *text, const kiln_rt_device_kernel *kernel) {
   for (uint32_t i = 0; i < kernel->num_images; ++i)
     kiln_append(text, "%s%s sm_%u", i ? ", " : "",
@@ -242,6 +249,10 @@ static int32_t choose_device(struct kiln_device *device) {
   if (result == CUDA_SUCCESS)
     result = driver->cuDeviceGetAttribute(&device->multiprocessors,
                                           CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device->device);
+  if (result == CUDA_SUCCESS)
+    result = driver->cuDeviceGetAttribute(&device->shared_bytes,
+                                          CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                                          device->device);
   if (result != CUDA_SUCCESS)
     return kiln_cuda_fail(driver, result, "cannot ask the GPU what it is");
   device->name[sizeof device->name - 1] = 0;
@@ -252,6 +263,8 @@ static int32_t choose_device(struct kiln_device *device) {
                      "multiprocessors, which cannot be",
                      device->name, major, minor, device->multiprocessors);
   device->architecture = (unsigned)(10 * major + minor);
+  if (device->shared_bytes < 0)
+    device->shared_bytes = 0;
   const char *variants = getenv("KILN_CUDA_VARIANTS");
   device->runs_variants = device->architecture == 90 && !(variants && strcmp(variants, "0") == 0);
   const char *overlap = getenv("KILN_CUDA_OVERLAP");

@@ -110,4 +110,46 @@ int32_t kiln_rt_device_bind_output(struct kiln_rt_run *run, int64_t index);
 int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t call, void *const *buffers,
                               const int64_t *numbers);
 
+/*===-- Triton kernels ------------------------------------------------------===*/
+
+/* A parameter of a Triton kernel: a buffer's address, a number of so many bits that is given as an
+ * int64_t (floats: as a double), or a null pointer. */
+enum {
+  KILN_RT_TRITON_NULL = 0,
+  KILN_RT_TRITON_BUFFER = 1,
+  KILN_RT_TRITON_SIGNED = 2,
+  KILN_RT_TRITON_UNSIGNED = 3,
+  KILN_RT_TRITON_FLOAT = 4
+};
+typedef struct {
+  uint16_t kind, bits;
+  uint32_t index; /* of the buffer or number */
+} kiln_rt_triton_parameter;
+
+/* A kernel as compiled with one set of constants for one architecture. `kernel` has the code; its
+ * buffers and symbols mean nothing. `grid` are the indices of three numbers. */
+typedef struct {
+  const kiln_rt_device_kernel *kernel;
+  const kiln_rt_triton_parameter *parameters;
+  uint32_t num_parameters;
+  uint32_t alignment; /* of buffers */
+  uint32_t grid[3];
+  uint32_t reserved;
+} kiln_rt_triton_config;
+
+/* A launch: of the first configuration that the GPU runs and has room for. Update i is a buffer that the
+ * kernel writes to: it gets the contents of buffer updates[2 * i], which are as many bytes as
+ * number `updates[2 * i + 1]` says, and is buffer `first_update + i`. */
+typedef struct {
+  const char *where; /* "node 'add' (model.py:12)" */
+  const kiln_rt_triton_config *configs;
+  const int64_t *updates;
+  uint32_t num_configs, num_updates, first_update, reserved;
+} kiln_rt_triton;
+
+#define KILN_RT_MAX_TRITON_PARAMETERS 1024
+
+int32_t kiln_rt_device_triton(struct kiln_rt_run *run, const kiln_rt_triton *launch,
+                              void *const *buffers, const int64_t *numbers);
+
 #endif /* KILN_RUNTIME_CUDA_DEVICE_H */

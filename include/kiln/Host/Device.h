@@ -10,6 +10,8 @@ namespace kiln::host {
 /// The symbol of what a launch on a device is given for a kernel: a kiln_rt_device_kernel
 /// (runtime/cuda/device.h).
 std::string getDeviceKernelSymbol(llvm::StringRef kernel);
+/// The name of an image of a configuration of a kernel.triton, as a kernel.
+std::string getTritonKernelName(llvm::StringRef triton, unsigned config, unsigned image);
 /// The symbol of what a run knows of all of them: a kiln_rt_device.
 inline constexpr llvm::StringLiteral deviceTableName = "kiln_device";
 /// The runtime's own, which every model for a device has: copies tensors that are not contiguous.

@@ -27,6 +27,8 @@ struct TorchStageOptions {
   std::vector<std::string> customOps;
   /// External code generators that may take over parts; null: none.
   externs::Session externs = nullptr;
+  /// The target launches Triton kernels.
+  bool triton = false;
 };
 
 /// torch -> kernel: writes become values, every operator says what it computes.

@@ -55,6 +55,10 @@ public:
   /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).
   virtual bool hasDevice() const { return false; }
 
+  /// Chooses from the code that a program brings with it, which is in the kernel dialect. The error
+  /// is the program's fault.
+  virtual llvm::Error chooseCode(mlir::ModuleOp) const { return llvm::Error::success(); }
+
   /// The target's own writer of finished programs, or null.
   virtual const ProgramWriter *getProgramWriter() const { return nullptr; }
 

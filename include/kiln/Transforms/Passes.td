@@ -176,12 +176,14 @@ def TorchLowerToKernel : Pass<"torch-lower-to-kernel", "::mlir::ModuleOp"> {
     expression inside it. Operators without a lowering, and arguments that a lowering does not support,
     are collected and named in one error. With `fallback`, such calls become calls of that library
     (`kernel.extern`) instead, and an error names only what no library can run. Calls with `torch.symbol`
-    are `kernel.extern "c"`, calls of C functions of the model itself.
+    are `kernel.extern "c"`, calls of C functions of the model itself. With `triton`, launches of Triton kernels are
+    `kernel.extern "triton"`, whose operands lie in memory as export has recorded their strides.
   }];
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
   let options = [
     Option<"fallback", "fallback", "std::string", "\"none\"",
-           "library that runs what has no lowering, or none">
+           "library that runs what has no lowering, or none">,
+    Option<"triton", "triton", "bool", "false", "the target launches Triton kernels">
   ];
 }
 

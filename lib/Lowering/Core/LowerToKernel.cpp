@@ -1,7 +1,9 @@
 // The pass torch-lower-to-kernel; see its documentation in Passes.td.
 #include "Core/Print.h"
 #include "Core/Random.h"
+#include "Core/Triton.h"
 #include "kiln/Dialect/Kernel/ResultNodes.h"
+#include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/GraphCalls.h"
 #include "kiln/Lowering/Lowering.h"
@@ -80,10 +82,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     for (auto call : llvm::make_early_inc_range(function.getOps<torch::HigherOrderOp>())) {
       ImplicitLocOpBuilder builder(call.getLoc(), call);
       KernelBuilder kernels(builder, symbols);
-      bool isPrint = call.getTarget() == "print";
-      if (isPrint)
-        assertDivisors(call, call.getArgsAttr(), kernels);
-      if (failed(isPrint ? lowerPrint(call, kernels) : graphs.lower(call, kernels)))
+      if (failed(lower(call, graphs, kernels)))
         refuse(call.getTarget(), kernels.failure.value_or("it was refused"), call.getLoc());
       else
         call.erase();
@@ -96,6 +95,18 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
         lower(op, kernels, random);
       }
     random.finish();
+  }
+
+  LogicalResult lower(torch::HigherOrderOp call, GraphCalls &graphs, KernelBuilder &kernels) {
+    bool isTriton = call.getTarget() == kernel::tritonOperator;
+    if (!isTriton && call.getTarget() != "print")
+      return graphs.lower(call, kernels);
+    if (isTriton && !triton) {
+      kernels.fail("Triton kernels run on GPUs alone: compile for one with --target=cuda");
+      return failure();
+    }
+    assertDivisors(call, call.getArgsAttr(), kernels);
+    return isTriton ? lowerTriton(call, kernels) : lowerPrint(call, kernels);
   }
 
   void lower(Operation &op, KernelBuilder &kernels, RandomSource &random) {

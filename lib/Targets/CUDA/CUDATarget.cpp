@@ -48,6 +48,10 @@ public:
 
   bool hasDevice() const override { return true; }
 
+  llvm::Error chooseCode(ModuleOp module) const override {
+    return chooseTritonImages(module, architectures);
+  }
+
   llvm::Expected<Objects> compileKernels(ModuleOp module,
                                          const CodeOptions &options) const override {
     Files files;
@@ -97,7 +101,11 @@ private:
       image.onFile = [&](StringRef name, StringRef contents) {
         (*files)[name.str()] = contents.str();
       };
-    return cuda::compileKernels(module, image);
+    auto kernels = cuda::compileKernels(module, image);
+    if (!kernels)
+      return kernels.takeError();
+    llvm::move(describeTritonKernels(module), std::back_inserter(*kernels));
+    return kernels;
   }
 
   llvm::SmallVector<Architecture> architectures;

@@ -1,5 +1,6 @@
 // wrapper-join-buffers: computes the parts of a concatenation in place.
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -136,12 +137,21 @@ struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
     auto alloc = getStorage(in).getDefiningOp<AllocOp>();
     auto type = cast<BufferType>(in.getType());
     auto isIn = [&](Value other) { return getStorage(other) == getStorage(in); };
-    return alloc && alloc->getBlock() == launch->getBlock() &&
+    return alloc && alloc->getBlock() == launch->getBlock() && !isTritons(alloc) &&
                    alloc.getType().getElementType() == type.getElementType() &&
                    alloc.getType().getBytes() == type.getBytes() &&
                    llvm::count_if(launch->getOperands(), isIn) == 1
                ? alloc
                : AllocOp();
+  }
+
+  /// Triton kernels are compiled for addresses at multiples of 16 bytes, which parts need not have.
+  static bool isTritons(Operation *buffer) {
+    return llvm::any_of(buffer->getUsers(), [](Operation *user) {
+      auto call = dyn_cast<ExternCallOp>(user);
+      return (call && call.getLibrary() == kernel::tritonLibrary) ||
+             (isa<ViewOp>(user) && isTritons(user));
+    });
   }
 
   /// Its size is not known before the function runs.

@@ -5,6 +5,7 @@
 
 include "kiln/Dialect/Kernel/GraphCallOps.td"
 include "kiln/Dialect/Kernel/KernelDialect.td"
+include "kiln/Dialect/Kernel/TritonOps.td"
 
 //===-- Inside regions --------------------------------------------------------------------------===//
 

@@ -27,6 +27,8 @@ struct DeviceTensorMap {
 /// A compiled kernel, as launches know it.
 struct DeviceKernel {
   std::string name;
+  /// Its name in the images, if that is another one.
+  std::string function;
   /// The kernel that a variant is launched instead of, and what the launch has to compute of the
   /// kernel's symbols, blocks first.
   std::string variantOf;
@@ -65,6 +67,13 @@ void registerTranslations(mlir::DialectRegistry &registry);
 /// is. For each architecture a cubin, and PTX for the newest (for all, if there is no ptxas).
 llvm::Expected<std::vector<DeviceKernel>> compileKernels(mlir::ModuleOp module,
                                                          const ImageOptions &options);
+
+/// Leaves the images of each kernel.triton that the architectures run, the best first, and PTX for
+/// what comes later. An architecture that there is none for is an error.
+llvm::Error chooseTritonImages(mlir::ModuleOp module, llvm::ArrayRef<Architecture> architectures);
+
+/// A kernel for each image of each kernel.triton.
+std::vector<DeviceKernel> describeTritonKernels(mlir::ModuleOp module);
 
 /// An object that defines a `kiln_rt_device_kernel` (runtime/cuda/device.h) under the name of each
 /// kernel. Symbols are numbered as in `module`.

@@ -38,18 +38,25 @@ static std::string emitGeometry(OpBuilder &builder, Location loc, const DeviceKe
   return name;
 }
 
+/// Names of the images, by their bytes.
+using ImageNames = llvm::DenseMap<StringRef, std::string>;
+
 /// The code, as an array of kiln_rt_image.
 static std::string emitImages(OpBuilder &builder, Location loc, codegen::Globals &globals,
-                              const DeviceKernel &kernel) {
+                              const DeviceKernel &kernel, ImageNames &names) {
   SmallVector<codegen::Row<kiln_rt_image>> images;
   for (auto [i, image] : llvm::enumerate(kernel.images)) {
-    std::string name = kernel.name + "_image_" + std::to_string(i);
-    auto bytes = LLVM::GlobalOp::create(
-        builder, loc, LLVM::LLVMArrayType::get(builder.getI8Type(), image.bytes.size() + 1),
-        /*isConstant=*/true, LLVM::Linkage::Private, name,
-        builder.getStringAttr(image.bytes + '\0'),
-        /*alignment=*/16);
-    bytes.setUnnamedAddr(LLVM::UnnamedAddr::Global);
+    // Triton kernels that are launched in several ways have the same code.
+    std::string &name = names[image.bytes];
+    if (name.empty()) {
+      name = kernel.name + "_image_" + std::to_string(i);
+      auto bytes = LLVM::GlobalOp::create(
+          builder, loc, LLVM::LLVMArrayType::get(builder.getI8Type(), image.bytes.size() + 1),
+          /*isConstant=*/true, LLVM::Linkage::Private, name,
+          builder.getStringAttr(image.bytes + '\0'),
+          /*alignment=*/16);
+      bytes.setUnnamedAddr(LLVM::UnnamedAddr::Global);
+    }
     images.push_back(codegen::makeRow<kiln_rt_image>(
         KILN_FIELD(kiln_rt_image, data, name), KILN_FIELD(kiln_rt_image, bytes, image.bytes.size()),
         KILN_FIELD(kiln_rt_image, architecture, image.architecture),
@@ -93,15 +100,17 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
       variants[kernel.variantOf] = host::getDeviceKernelSymbol(kernel.name);
   // A GPU runs a kernel or its variant, and knows both by one number.
   int64_t next = 0, workspace = 0;
+  ImageNames imageNames;
   llvm::StringMap<int64_t> kernelNumbers;
   for (const DeviceKernel &kernel : kernels) {
     int64_t number = kernel.variantOf.empty() ? next++ : kernelNumbers.lookup(kernel.variantOf);
     kernelNumbers[kernel.name] = number;
-    std::string images = emitImages(builder, loc, globals, kernel);
+    std::string images = emitImages(builder, loc, globals, kernel, imageNames);
     SmallVector<int64_t> numbers;
     for (const std::string &symbol : kernel.symbols)
       numbers.push_back(numberOf(symbol));
-    std::string name = globals.string(kernel.name), symbolTable = globals.numbers(numbers),
+    std::string name = globals.string(kernel.function.empty() ? kernel.name : kernel.function),
+                symbolTable = globals.numbers(numbers),
                 geometry = kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
                 maps = emitMaps(globals, kernel);
     globals.exported(host::getDeviceKernelSymbol(kernel.name),

@@ -137,6 +137,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     *value = capability % 10;
   else if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
     *value = count_multiprocessors();
+  else if (attribute == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+    *value = (int)setting("KILN_EMULATOR_SHARED", 227 << 10);
   else
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;

@@ -104,6 +104,7 @@ struct CUfunc_st {
   void (*code)(void **arguments);
   unsigned num_parameters, num_maps; /* of 8 bytes; behind them tensor maps */
   unsigned cluster;                  /* blocks of one */
+  unsigned dims;                     /* of its grid, 1 to 3 */
   size_t shared_bytes;               /* that it may have */
   CUmodule module;
 };
@@ -123,6 +124,7 @@ struct operation {
   CUcontext context;
   CUfunction function;
   unsigned grid, block, shared_bytes;
+  unsigned grid_sizes[3];    /* whose product `grid` is */
   bool overlaps;             /* may begin before what is in front of it has ended */
   bool is_ordered;           /* in a graph: comes after the node before it */
   uint64_t *parameters;      /* one after the other */

@@ -11,6 +11,7 @@
 
 struct machine machine;
 int emulator_overlaps;
+unsigned emulator_grid[3];
 
 /*===-- Fibres --------------------------------------------------------------===*/
 
@@ -95,6 +96,8 @@ void stop(void) {
 
 EXPORT int32_t kiln_emulator_thread(void) { return (int32_t)machine.current; }
 EXPORT int32_t kiln_emulator_block(void) { return (int32_t)machine.block->number; }
+/* For stand-ins of kernels that others have compiled. */
+EXPORT int32_t kiln_emulator_grid(int32_t dim) { return (int32_t)emulator_grid[dim]; }
 EXPORT int32_t kiln_emulator_blocks(void) { return (int32_t)machine.num_blocks; }
 EXPORT void *kiln_emulator_shared(void) { return machine.block->shared; }
 

@@ -27,6 +27,9 @@ struct CUctx_st;
  * then a thread has to wait for these (griddepcontrol.wait) before it touches global memory. */
 extern int emulator_overlaps;
 
+/* The grid of the launch that comes next, of which x runs fastest. */
+extern unsigned emulator_grid[3];
+
 /* Runs all blocks of a kernel, `NAME_emulated` of an image, so many at a time as make a cluster.
  * Returns 0, or 1 and a message. */
 int emulator_launch(const char *name, void (*kernel)(void **arguments), struct CUctx_st *context,

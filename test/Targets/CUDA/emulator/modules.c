@@ -73,6 +73,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   const int64_t *maps = dlsym(module->library, symbol);
   snprintf(symbol, sizeof symbol, "%s_cluster", name);
   const int64_t *cluster = dlsym(module->library, symbol);
+  snprintf(symbol, sizeof symbol, "%s_dims", name);
+  const int64_t *dims = dlsym(module->library, symbol);
   if (!code || !parameters || *parameters > MAX_PARAMETERS)
     return leave(CUDA_ERROR_NOT_FOUND);
   CUfunction made = keep(sizeof *made);
@@ -81,6 +83,7 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
   made->num_parameters = (unsigned)*parameters;
   made->num_maps = maps ? (unsigned)*maps : 0;
   made->cluster = cluster ? (unsigned)*cluster : 1;
+  made->dims = dims ? (unsigned)*dims : 1;
   made->shared_bytes = 48 << 10;
   made->module = module;
   *function = made;
@@ -88,9 +91,10 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
 }
 CUresult check_launch(const struct CUfunc_st *function, const CUlaunchConfig *launch) {
   if (!launch->gridDimX || launch->gridDimX % function->cluster ||
-      launch->sharedMemBytes > function->shared_bytes || launch->gridDimY != 1 ||
-      launch->gridDimZ != 1 || !launch->blockDimX || launch->blockDimY != 1 ||
-      launch->blockDimZ != 1)
+      launch->sharedMemBytes > function->shared_bytes || !launch->gridDimY || !launch->gridDimZ ||
+      (function->dims < 2 && launch->gridDimY != 1) ||
+      (function->dims < 3 && launch->gridDimZ != 1) || !launch->blockDimX ||
+      launch->blockDimY != 1 || launch->blockDimZ != 1)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /*===- streams.c - Streams and events ---------------------------------------===*/
 #include "driver.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -79,10 +80,15 @@ static void launch(const struct operation *operation) {
   for (unsigned i = 0; i < function->num_maps; ++i)
     arguments[function->num_parameters + i] =
         &operation->parameters[function->num_parameters + i * MAP_WORDS];
-  record("launch %s grid %u block %u shared %u cluster %u%s\n", operation->function->name,
-         operation->grid, operation->block, operation->shared_bytes, operation->function->cluster,
-         operation->overlaps ? " overlaps" : "");
+  char dims[32] = "";
+  if (function->dims > 1)
+    snprintf(dims, sizeof dims, " %ux%ux%u", operation->grid_sizes[0], operation->grid_sizes[1],
+             operation->grid_sizes[2]);
+  record("launch %s grid %u%s block %u shared %u cluster %u%s\n", operation->function->name,
+         operation->grid, dims, operation->block, operation->shared_bytes,
+         operation->function->cluster, operation->overlaps ? " overlaps" : "");
   emulator_overlaps = operation->overlaps;
+  memcpy(emulator_grid, operation->grid_sizes, sizeof emulator_grid);
   if (emulator_launch(operation->function->name, operation->function->code, operation->context,
                       arguments, operation->grid, operation->function->cluster, operation->block,
                       operation->shared_bytes, failure, sizeof failure))
@@ -231,13 +237,15 @@ CUresult make_launch(const CUlaunchConfig *launch, CUfunction function, void *co
     return CUDA_ERROR_INVALID_VALUE;
   if (function->module->is_unloaded || function->module->context != current())
     misuse("kernel %s of another context, or of a module that is unloaded", function->name);
-  *operation = (struct operation){.kind = LAUNCH,
-                                  .context = current(),
-                                  .function = function,
-                                  .grid = launch->gridDimX,
-                                  .block = launch->blockDimX,
-                                  .shared_bytes = launch->sharedMemBytes,
-                                  .parameters = copy_parameters(function, parameters)};
+  *operation =
+      (struct operation){.kind = LAUNCH,
+                         .context = current(),
+                         .function = function,
+                         .grid = launch->gridDimX * launch->gridDimY * launch->gridDimZ,
+                         .grid_sizes = {launch->gridDimX, launch->gridDimY, launch->gridDimZ},
+                         .block = launch->blockDimX,
+                         .shared_bytes = launch->sharedMemBytes,
+                         .parameters = copy_parameters(function, parameters)};
   return CUDA_SUCCESS;
 }
 
