@@ -11,6 +11,8 @@ from typing import Any
 from ._model import KilnError, Model, Path, load
 from ._prepare import prepare
 from ._tools import find_tool
+from ._triton import DEFAULT_ARCHITECTURES, expose_launches
+from .pack import save
 
 
 def find_compiler() -> str:
@@ -52,6 +54,15 @@ def _custom_op_flags(custom_ops: Mapping[str, str] | None, link: Sequence[Path])
         yield f"--link={os.fspath(file)}"
 
 
+def _gpu_architectures(options: Mapping[str, Any]) -> Sequence[str]:
+    """Those that Triton kernels are compiled for: none of a model for CPUs, which has none."""
+    if options.get("target") != "cuda":
+        return ()
+    given = options.get("gpu_arch") or DEFAULT_ARCHITECTURES
+    names = given.split(",") if isinstance(given, str) else [str(name) for name in given]
+    return [name for name in names if name != "emulator"]
+
+
 def compile(
     program: Any,
     output: Path | None = None,
@@ -65,20 +76,19 @@ def compile(
 
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:
     `kiln.compile(program, cpu="x86-64-v3", weights="external")`. Weights of tensor subclasses become plain tensors, and operators that
-    their libraries compose of others are taken apart. A model at fault raises KilnError with the compiler's line. Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
+    their libraries compose of others are taken apart, and Triton kernels are compiled for the GPUs of `gpu_arch`. A model at fault raises KilnError with the compiler's line. Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
     `kiln.compile(program, custom_ops={"lib::scale": "my_scale"}, link=["scale.o"])`."""
     with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
         if isinstance(program, (str, os.PathLike)):
             source = os.fspath(program)
         else:
-            import torch
-
             source = os.path.join(folder, "model.pt2")
+            program = expose_launches(program)
             program, called = prepare(program, find_compiler(), custom_ops or {})
             if called and "fallback" not in options:
                 warnings.warn(f"the model calls PyTorch, which it needs to run, for {', '.join(called)}", stacklevel=2)
                 options["fallback"] = "torch"
-            torch.export.save(program, source)
+            save(program, source, _gpu_architectures(options))
         kept = None
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")
