@@ -13,13 +13,16 @@ if ! command -v dpkg-shlibdeps >/dev/null; then
   exit
 fi
 rm -rf "$root/packages"
-cpack --config "$build/CPackConfig.cmake" -B "$root/packages" -D CPACK_DEBIAN_COMPRESSION_TYPE=none >"$root/log" 2>&1 || fail "cannot make packages"
+(umask 077 && cpack --config "$build/CPackConfig.cmake" -B "$root/packages" -D CPACK_DEBIAN_COMPRESSION_TYPE=none) >"$root/log" 2>&1 || fail "cannot make packages"
 rm -rf "$root/packages/_CPack_Packages"
 mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates"
 cp /var/lib/dpkg/status "$root/var/lib/dpkg"
 (cd /var/lib/dpkg/info && printf '%s\0' *.list) | (cd "$root/var/lib/dpkg/info" && xargs -0 touch)
 touch "$root/var/lib/dpkg/available"
 dpkg --root="$root" --force-not-root --force-bad-path --no-triggers --log=/dev/null --install "$root"/packages/*.deb >"$root/log" 2>&1 || fail "dpkg does not install"
+if find "$root/usr" ! -perm -go=r | grep . >"$root/log"; then
+  fail "only this user may read what is installed"
+fi
 for package in kiln libkiln-dev; do
   dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Status}' "$package" | grep -q 'ok installed' || fail "$package is not installed"
 done

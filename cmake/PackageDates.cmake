@@ -1,5 +1,0 @@
-# Runs before what is staged becomes packages: with SOURCE_DATE_EPOCH no file is younger, so that the same tree gives the same bytes.
-if(DEFINED ENV{SOURCE_DATE_EPOCH})
-  execute_process(COMMAND find ${CPACK_TEMPORARY_DIRECTORY} -exec touch --no-dereference --date=@$ENV{SOURCE_DATE_EPOCH} {} +
-    COMMAND_ERROR_IS_FATAL ANY)
-endif()
