@@ -52,8 +52,6 @@ for name in clang gcc cc ld.lld libLLVM libMLIR libzip torch; do
   ! find "$root" -name "$name" -o -name "$name.*" -o -name "$name-*" | grep . || fail "there is a $name in the empty root"
 done
 
-cp "$wheel" "$root/tmp"
-inside python -m pip install --quiet --no-index --disable-pip-version-check "/tmp/$(basename "$wheel")" || fail "pip does not install the wheel"
 "$python" - "$root/tmp/model.pt2" "$root/tmp/inputs.npz" "$root/tmp/expected.npy" <<'EOF'
 import sys
 import numpy, torch
@@ -64,10 +62,14 @@ torch.export.save(torch.export.export(module, (x,), dynamic_shapes=({0: batch},)
 numpy.savez(sys.argv[2], **{"0": x.numpy()})
 numpy.save(sys.argv[3], module(x).detach().numpy())
 EOF
+start=$SECONDS
+cp "$wheel" "$root/tmp"
+inside python -m pip install --quiet --no-index --disable-pip-version-check "/tmp/$(basename "$wheel")" || fail "pip does not install the wheel"
 ! without_proc aot-compile /tmp/model.pt2 -o /tmp/model.so 2>"$folder/log" || fail "the linker needs no /proc"
 grep -q '/proc, which is not mounted' "$folder/log" || { cat "$folder/log"; fail "a missing /proc is not named"; }
 inside aot-compile /tmp/model.pt2 -o /tmp/model.so || fail "the installed compiler does not compile"
 inside aot-run /tmp/model.so --inputs /tmp/inputs.npz --outputs /tmp/outputs.npz >/dev/null || fail "the model does not run"
+[ $((SECONDS - start)) -le 60 ] || fail "from pip install to the first run it takes $((SECONDS - start)) s"
 inside kiln-opt --version >/dev/null || fail "the installed kiln-opt does not start"
 inside python - <<'EOF'
 import os, sys
