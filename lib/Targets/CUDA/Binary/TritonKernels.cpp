@@ -61,8 +61,9 @@ static SmallVector<Attribute> choose(kernel::TritonConfigAttr config, ArrayRef<A
       newest = image;
   if (newest && !gpus.back().isEmulator())
     chosen.insert(newest);
-  SmallVector<Attribute> images = llvm::to_vector(chosen);
-  llvm::stable_sort(images, [](Attribute a, Attribute b) { return isPtx(a) < isPtx(b); });
+  SmallVector<Attribute> images;
+  llvm::copy_if(chosen, std::back_inserter(images), std::not_fn(isPtx));
+  llvm::copy_if(chosen, std::back_inserter(images), isPtx);
   return images;
 }
 
