@@ -260,6 +260,15 @@ def test_input_in_any_strides(function):
         torch.testing.assert_close(mine, theirs)
 
 
+def test_order_of_another_input():
+    """resize_as takes the order of dims from the other tensor, which has to be as it was recorded."""
+    x, y = torch.arange(12.0), torch.rand(1, 3, 2, 2)
+    program, model = compiled(lambda x, y: torch.ops.aten.resize_as(x, y, memory_format=torch.preserve_format) * 1, x, y)
+    torch.testing.assert_close(model(x, y), program.module()(x, y))
+    with pytest.raises(kiln.KilnError, match=r'input 1 "\w+": expected strides \[12, 4, 2, 1\], got \[12, 1, 6, 3\]'):
+        model(x, y.to(memory_format=torch.channels_last))
+
+
 def test_strides_of_dynamic_sizes():
     rows, columns = torch.export.Dim("rows", min=2, max=9), torch.export.Dim("columns", min=2, max=9)
     x = torch.arange(20.0).reshape(5, 4).t()

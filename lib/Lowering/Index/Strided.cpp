@@ -172,6 +172,19 @@ static LogicalResult lowerAsStridedScatter(Call &call) {
                                     [&](ArrayRef<Expr> dims) { return Exprs{own.address(dims)}; }));
 }
 
+/// An input that lies in memory row by row, as it was recorded; runs check that.
+static bool isRowMajorInput(Call &call, Value tensor) {
+  auto argument = dyn_cast_or_null<BlockArgument>(tensor);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  if (!function || function.isPrivate())
+    return false;
+  auto strides =
+      function.getArgAttrOfType<sym::ShapeAttr>(argument.getArgNumber(), torch::stridesAttrName);
+  return strides &&
+         call.kernels.isSame(sym::rowMajorStrides(shapeOf(tensor)), Exprs(strides.getSizes()));
+}
+
 /// The same memory with another shape: cut off at its end, or followed by zeros.
 static LogicalResult lowerResize(Call &call) {
   Value memory = memoryOf(call);
@@ -181,8 +194,9 @@ static LogicalResult lowerResize(Call &call) {
   SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   auto format = call.args.memoryFormat("memory_format");
   // The order is that of the other tensor, which may be channels last if it has as many dims.
-  if (format == torch::MemoryFormat::Preserve && (shape.size() == 4 || shape.size() == 5))
-    return call.refuse("preserve_format");
+  if (format == torch::MemoryFormat::Preserve && (shape.size() == 4 || shape.size() == 5) &&
+      !isRowMajorInput(call, call.args.tensor(1)))
+    return call.refuse("preserve_format of a tensor whose order of dims is not known");
   if (format == torch::MemoryFormat::ChannelsLast ||
       format == torch::MemoryFormat::ChannelsLast3d) {
     if (shape.size() < 3)
