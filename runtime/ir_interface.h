@@ -194,7 +194,7 @@ typedef struct {
   const kiln_rt_device *device;   /* NULL: the model runs on the CPU */
   const char *const *failures;    /* messages of the codes from KILN_RT_ERROR_FAILURE on */
   const kiln_rt_profile *profile; /* NULL: no profile can be taken */
-  /* Of the blob, after `weights_bytes`: what is KILN_RT_LATER, and what folds make of it. */
+  /* Behind `weights_bytes` in the blob: constants that are KILN_RT_LATER, and folds of them. */
   uint64_t later_bytes;
 } kiln_rt_program;
 

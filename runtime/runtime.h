@@ -243,7 +243,7 @@ typedef struct {
   _Atomic uint32_t num_unknown;
 } kiln_weights;
 
-/* Of the blob in memory. */
+/* A part of the blob in memory. */
 static inline uint64_t kiln_weights_bytes(void) {
   return kiln_program.weights_bytes + kiln_program.later_bytes;
 }

@@ -10,7 +10,7 @@ using namespace kiln;
 
 namespace {
 
-/// What the files say of one symbol.
+/// The entry of one symbol in the files.
 struct Definition {
   std::string file;
   bool isFunction = false;

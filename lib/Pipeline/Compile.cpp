@@ -201,7 +201,7 @@ private:
     return llvm::Error::success();
   }
 
-  /// What generators have left in the module for others, and a line for each in --time-passes.
+  /// Functions that generators have left in the module for others, and a line for each in --time-passes.
   llvm::Error finishExterns() {
     if (timing)
       for (const auto &[name, counts] : externs->counts)

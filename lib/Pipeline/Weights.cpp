@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace kiln;
 
-/// Whether a user is a fold that makes the constant.
+/// True if a user is a fold that makes the constant.
 static auto makes(wrapper::ConstantOp constant) {
   return [value = Value(constant)](Operation *user) {
     auto fold = dyn_cast<wrapper::FoldOp>(user);

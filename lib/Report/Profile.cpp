@@ -10,7 +10,7 @@ using llvm::json::Object;
 
 static constexpr int64_t profileVersion = 1;
 
-/// What a report shows of a kernel or a launch; nullopt: it is none.
+/// The part of a kernel or a launch that a report shows; nullopt: it is none.
 static std::optional<Object> readStep(const llvm::json::Value &value) {
   const Object *step = value.getAsObject();
   auto name = step ? step->getString("name") : std::nullopt;

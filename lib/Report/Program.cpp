@@ -1,4 +1,4 @@
-// What a run does: the steps of the program and of its nested graphs, which step needs which, and
+// The course of a run: the steps of the program and of its nested graphs, which step needs which, and
 // the buffers of the arena with their places and times.
 #include "Types.h"
 #include "Validate.h"

@@ -147,7 +147,7 @@ static bool fromJSON(const json::Value &value, KernelResult &kernel, Path path) 
   return true;
 }
 
-/// What manifests and results begin with.
+/// The first line of manifests and results.
 template <typename File>
 static bool mapHeader(json::ObjectMapper &map, File &file, Path path, StringRef expected) {
   std::string format;

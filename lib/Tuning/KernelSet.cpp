@@ -175,7 +175,7 @@ private:
   size_t point;
   DictionaryAttr symbols;
   llvm::DenseSet<sym::Expr> definedByData;
-  /// What results depend on besides the kernel.
+  /// Everything that results depend on besides the kernel.
   std::string context;
 };
 

@@ -64,7 +64,7 @@ private:
   const codegen::ObjectOptions &code;
 };
 
-/// What kernels are compiled for, in words.
+/// The machine that kernels are compiled for, in words.
 std::string describeTarget(const Target &target);
 
 } // namespace kiln::tuning

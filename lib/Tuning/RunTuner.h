@@ -11,7 +11,7 @@ namespace kiln::tuning {
 /// An empty file, which a signal removes. Its owner removes it otherwise.
 llvm::Error createTemporary(llvm::StringRef suffix, llvm::SmallString<128> &path);
 
-/// What aot-tune has measured of `input`, with these options of its own.
+/// Measurements of `input` by aot-tune, with these options of its own.
 llvm::Expected<Results> runTuner(const Options &options, llvm::StringRef input, double seconds,
                                  llvm::ArrayRef<std::string> more = {});
 

@@ -1,4 +1,4 @@
-// What has been measured before: a file for each kernel.
+// Earlier measurements: a file for each kernel.
 #ifndef KILN_LIB_TUNING_TUNINGCACHE_H
 #define KILN_LIB_TUNING_TUNINGCACHE_H
 
@@ -9,7 +9,7 @@
 
 namespace kiln::tuning {
 
-/// What is known of a kernel on a machine.
+/// Earlier results for a kernel on a machine.
 struct TuningEntry {
   /// With the planner's schedule; 0: it cannot be measured.
   double seconds = 0;

@@ -20,7 +20,7 @@ func.func private @f(%x: tensor<?xf32, #sym.shape<[p.0]>> {torch.name = "x"}, %y
 
 // -----
 
-// What has not been compiled goes back, with the sizes of each call.
+// Parts that have not been compiled go back, with the sizes of each call.
 // CHECK-LABEL: func.func @left
 // CHECK: %[[A:.*]] = torch.call "aten.relu.default"(%arg0) {{.*}} : (tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[s0]>>
 // CHECK: %[[B:.*]] = torch.call "aten.relu.default"(%arg1) {{.*}} : (tensor<8xf32>) -> tensor<8xf32>

@@ -13,7 +13,7 @@ func.func @main(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>, %y: tensor<?x?xf32, #
 
 // -----
 
-// What a generator wants the model to be linked with.
+// Objects that a generator wants the model to be linked with.
 // CHECK: module attributes {kernel.extern_objects = [{contents = "{{.*}}define i32 @kernel_test_neg{{.*}}", format = "llvm", name = "neg.ll"}]}
 func.func @object(%x: tensor<8xf32>) -> tensor<8xf32> {
   %0 = torch.call "aten.neg.default"(%x) args = [#sym.arg<0>] {node = "neg"} : (tensor<8xf32>) -> tensor<8xf32>

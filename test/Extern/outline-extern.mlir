@@ -69,7 +69,7 @@ func.func @constants(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor
 
 // -----
 
-// What is marked inline is outlined, too: by its pattern, and as a function that somebody has marked as a whole.
+// A pattern marked inline is outlined, too: by its pattern, and as a function that somebody has marked as a whole.
 // CHECK-LABEL: func.func @inline
 // CHECK: kernel.invoke_extern @[[SIGMOID:extern_test_sigmoid_[0-9a-f]+]](%arg0)
 // CHECK: kernel.invoke_extern @[[WHOLE:extern_test_whole_[0-9a-f]+]](%arg0)
@@ -111,7 +111,7 @@ func.func @results(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
 
 // -----
 
-// What the regions of an op read from outside are operands, in nested regions, too; symbols in maps are the function's own.
+// Values that regions of an op read from outside are operands, in nested regions, too; symbols in maps are the function's own.
 // CHECK-LABEL: func.func @nested_regions
 // CHECK: kernel.invoke_extern @[[MAP:[a-z_0-9]+]](%arg0, %arg1) symbols [s0]
 // CHECK: kernel.invoke_extern @[[MAP]](%arg0, %arg1) symbols [s0]

@@ -177,7 +177,7 @@ def test_offline(exported, bundle, tune, tmp_path):
     assert kernels and all(kernel["seconds"] > 0 and len(kernel["candidates"]) > 1 for kernel in kernels)
     assert not [outcome for kernel in kernels for outcome in kernel["candidates"] if "failure" in outcome]
 
-    # What is best is taken, whichever that is.
+    # The best one is taken, whichever that is.
     text = unseal(results)
     for kernel in text["kernels"]:
         kernel["best"] = 1

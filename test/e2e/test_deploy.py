@@ -26,7 +26,7 @@ def image(tmp_path_factory):
     program = torch.export.export(module, (torch.ones(2, 3, 8, 8),), dynamic_shapes=({0: batch},))
     torch.export.save(program, folder / "model.pt2")
     environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "KILN_INCLUDE": str(ROOT / "include")}
-    # What the Dockerfile runs, with its paths in this folder.
+    # The Dockerfile's commands, with its paths in this folder.
     (command,) = re.findall(r"^RUN /work/(build\.sh) /work/(model\.pt2) /(image) (--cpu=\S+)$", (DEPLOY / "Dockerfile").read_text(), re.M)
     script, model, name, cpu = command
     done = subprocess.run([DEPLOY / script, folder / model, folder / name, cpu], capture_output=True, text=True, env=environment)

@@ -75,7 +75,7 @@ static void use(const kiln_options *options, uint32_t level) {
   kiln_model *model = NULL;
   STEP(kiln_model_create(options, &model));
 
-  /* Of the host, with gaps. */
+  /* The host's memory, with gaps. */
   tensor x, y;
   DLManagedTensorVersioned managed;
   set_tensor(&x, host, DTYPE_F32, 2, DEVICE_ROWS, 2);

@@ -1,4 +1,4 @@
-/* What device-test.c knows of the program in device.c. */
+/* The program in device.c, as device-test.c knows it. */
 #ifndef KILN_TEST_RUNTIME_DEVICE_H
 #define KILN_TEST_RUNTIME_DEVICE_H
 

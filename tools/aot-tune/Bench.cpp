@@ -98,7 +98,7 @@ Error Bench::allocate(int64_t weightBytes, uint64_t mostCopies) {
                     0};
     for (size_t i = 0; i < copies; ++i) {
       if (i == 0 || buffer.isConstant) {
-        // Not at the same place of each page, where operands would share sets of the cache.
+        // At the same place of each page, operands would share sets of the cache.
         size_t bytes = *buffer.getBytes(), offset = 64 * (memory.size() % 61);
         void *block = std::aligned_alloc(4096, (bytes + offset + 8191) / 4096 * 4096);
         if (!block)
@@ -131,7 +131,7 @@ static void fillFloats(void *data, size_t bytes, Random &random, Convert convert
 }
 
 static uint16_t toHalf(float value) {
-  // Of values up to 1: no infinities; what is below the smallest normal number becomes 0.
+  // Values up to 1 give no infinities; those below the smallest normal number become 0.
   uint32_t word = bit_cast<uint32_t>(value);
   uint32_t sign = word >> 16 & 0x8000, magnitude = word & 0x7fffffff;
   return static_cast<uint16_t>(magnitude < 0x38800000 ? sign

@@ -17,7 +17,7 @@ void fill(const tuning::Buffer &buffer, void *data, int64_t integer);
 /// Tensors of the same kind have other contents, beyond what rounding does.
 bool differ(const tuning::Buffer &buffer, const char *a, const char *b);
 
-/// What candidates take, as parts of what the first one takes.
+/// Times of candidates, as parts of the first one's.
 struct Timing {
   double seconds = 0; // of the first one
   std::vector<double> ratios;
@@ -57,7 +57,7 @@ private:
   llvm::Error run(size_t candidate);
   /// Seconds from some time on.
   double now() const;
-  /// What the kernel wrote differs from what the first candidate did.
+  /// The kernel's results differ from the first candidate's.
   bool differs() const;
 
   const tuning::Kernel &kernel;

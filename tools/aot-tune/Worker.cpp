@@ -172,7 +172,7 @@ private:
         return false;
       if (!read(pipe, &message, sizeof(message)))
         return true;
-      // Of a process that a candidate may have ruined.
+      // Read from a process that a candidate may have ruined.
       if (message.textBytes < 0 || message.textBytes > mostText || next >= results.size() ||
           message.candidate < 0 ||
           static_cast<size_t>(message.candidate) >= results[next].candidates.size())

@@ -11,7 +11,7 @@ namespace kiln {
 
 struct ForeignFunction {
   std::string name;
-  /// What it is declared with: KILN_SIGNATURE (kiln-c/custom_op.h) has to say one of these.
+  /// Its declaration: KILN_SIGNATURE (kiln-c/custom_op.h) has to say one of these.
   std::vector<std::string> signatures;
 };
 

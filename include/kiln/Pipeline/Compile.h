@@ -47,7 +47,7 @@ struct ReportOptions {
   std::string file; // empty: there is none
   /// Another report, to stand beside this one; empty: none.
   std::string compare;
-  /// What `aot-run --profile` has measured; empty: nothing.
+  /// The file that `aot-run --profile` has written; empty: none.
   std::string profile;
 };
 

@@ -18,7 +18,7 @@ public:
   /// Its dialects and passes come with it. Names and texts stay where they are: literals, best.
   void addTarget(TargetRegistration target) { targets.push_back(std::move(target)); }
 
-  /// What `--extern=NAME` asks for.
+  /// The generators of `--extern=NAME`.
   void addExternGenerator(externs::ExternRegistration generator) {
     generators.push_back(std::move(generator));
   }

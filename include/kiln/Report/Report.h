@@ -1,4 +1,4 @@
-// What a compilation has made of a program, as one page to look at (docs/report.md). The stages hand
+// The report of a compilation, as one page to look at (docs/report.md). The stages hand
 // over what they have; nothing of it is in the page but JSON, which the page's own scripts draw.
 #ifndef KILN_REPORT_REPORT_H
 #define KILN_REPORT_REPORT_H
@@ -83,7 +83,7 @@ std::string writePage(const llvm::json::Value &report, const llvm::json::Value &
 /// with it.
 llvm::Expected<llvm::json::Value> readPage(llvm::StringRef path);
 
-/// What `aot-run --profile=FILE` has measured.
+/// Measurements of `aot-run --profile=FILE`.
 llvm::Expected<llvm::json::Value> readProfile(llvm::StringRef path);
 
 } // namespace kiln::report

@@ -9,7 +9,7 @@
 
 namespace kiln::tuning {
 
-/// What is done about schedules beside reckoning.
+/// Options of the search for schedules.
 enum class Mode {
   None,
   Measure,     // candidates are timed on this machine
@@ -21,9 +21,9 @@ struct Options {
   Mode mode = Mode::None;
   /// The program aot-tune; of Measure.
   std::string tuner;
-  /// Where results are kept for the next compilation; empty: nowhere.
+  /// The folder that keeps results for the next compilation; empty: none.
   std::string cache;
-  /// What aot-tune has written; of ReadResults.
+  /// Results of aot-tune; read by ReadResults.
   std::string results;
   /// Threads that kernels are timed with; 0: all cores that this process may use.
   unsigned threads = 0;

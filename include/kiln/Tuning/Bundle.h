@@ -57,7 +57,7 @@ struct Manifest {
   std::vector<int64_t> sequence;
 };
 
-/// What became of a candidate.
+/// The result of a candidate.
 struct Outcome {
   std::string schedule;
   /// Its time as a part of the first candidate's; 0 if it failed.
@@ -68,7 +68,7 @@ struct Outcome {
 
 struct KernelResult {
   std::string name, key;
-  /// Of the first candidate.
+  /// Taken by the first candidate.
   double seconds = 0;
   /// The candidate to take. 0: none is faster than the first by more than noise.
   int64_t best = 0;
@@ -90,7 +90,7 @@ std::string describeCPU();
 
 /// Puts the manifest behind the library at `path`.
 llvm::Error appendManifest(llvm::StringRef path, const Manifest &manifest);
-/// Of a file that is whole; any other is an error of one line that names it.
+/// Reads a file that is whole; any other is an error of one line that names it.
 llvm::Expected<Manifest> readManifest(llvm::StringRef path);
 
 std::string printResults(const Results &results);

@@ -52,7 +52,7 @@ private:
                      torch::CallOp call);
   bool matchType(mlir::Type pattern, mlir::Type type);
   bool matchExpr(sym::Expr pattern, sym::Expr expr);
-  /// What is left once all symbols are known.
+  /// The number that is left once all symbols are known.
   bool checkExprs(const Declaration &declaration, mlir::Operation *root) const;
 
   llvm::DenseMap<sym::Expr, sym::Expr> symbols;

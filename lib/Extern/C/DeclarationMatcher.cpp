@@ -100,7 +100,7 @@ bool DeclarationMatcher::matchExpr(sym::Expr pattern, sym::Expr expr) {
   if (pattern.kind() == sym::Kind::Symbol && symbols.try_emplace(pattern, expr).second)
     return true;
   equalities.emplace_back(pattern, expr);
-  // What cannot be true however symbols are chosen ends the comparison at once.
+  // A condition that no choice of symbols makes true ends the comparison at once.
   return !pattern.isConstant() || !expr.isConstant() || pattern == expr;
 }
 

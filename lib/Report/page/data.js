@@ -1,4 +1,4 @@
-// What the report says, as objects that refer to each other.
+// The contents of the report, as objects that refer to each other.
 
 function readReport(id) {
   const element = document.getElementById(id);

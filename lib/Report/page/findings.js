@@ -1,4 +1,4 @@
-// What costs more than it might have to, in groups of the same kind and reason.
+// Findings of costs that might be avoided, in groups of the same kind and reason.
 
 const findingKinds = {
   call: ["Calls of libraries", "Operators that the compiler has no kernel for, or that C functions compute."],

@@ -141,7 +141,7 @@ class GraphView {
     group.isOpen = !group.isOpen;
     const x = group.ax * this.scale + this.dx, y = (group.ay - group.h / 2) * this.scale + this.dy;
     this.layout();
-    // What was pressed stays where it is.
+    // The box that was pressed stays where it is.
     this.move(x - group.ax * this.scale, y - (group.ay - group.h / 2) * this.scale);
   }
 

@@ -41,7 +41,7 @@ function modulesChart(model) {
   }));
   const top = list(root);
   for (let inner = top; inner; inner = inner.querySelector("details[open] > ul")) {
-    // What has almost all of the time says nothing as long as it is folded.
+    // A row with almost all of the time says nothing as long as it is folded.
     const [first] = inner.children;
     const details = first && first.querySelector("details"), share = details && parseFloat(details.querySelector(".percent").textContent);
     if (!details || share < 85) break;

@@ -34,7 +34,7 @@ function assignLayers(count, edges) {
     outputs[from].push(to);
     layers[to] = Math.max(layers[to], layers[from] + 1);
   }
-  // What needs nothing, and chains of it that one box reads, stand right above their reader.
+  // Boxes that need nothing, and chains of them that one box reads, stand right above their reader.
   const floats = new Uint8Array(count);
   for (let i = 0; i < count; ++i) floats[i] = inputs[i].every((input) => floats[input] && outputs[input].length === 1) ? 1 : 0;
   for (let i = count - 1; i >= 0; --i)

@@ -174,7 +174,7 @@ function placeGroup(group, tree, edges) {
     if (child.isLeaf || !child.isOpen) Object.assign(child, boxSize(child));
     else placeGroup(child, tree, edges);
   }
-  // What comes from outside enters at the top, in a box without size, and leaves at the bottom.
+  // Values from outside enter at the top, in a box without size, and leave at the bottom.
   const own = [...(edges.get(group) || new Map()).values()];
   const boxes = group.children.map((child) => ({ w: child.w, h: child.h }));
   const numbers = new Map(group.children.map((child, i) => [child.key, i + 1]));

@@ -16,10 +16,10 @@ using namespace kiln::torch;
 
 namespace {
 
-/// Where the arguments of `invoke_subgraph` begin: behind the graph and its name.
+/// The first argument of `invoke_subgraph` behind the graph and its name.
 constexpr unsigned firstOperand = 2;
 
-/// What the symbols of a graph are in the terms of a call, in the order of the graph's arguments.
+/// The values of a graph's symbols in the terms of a call, in the order of the graph's arguments.
 using Sizes = llvm::MapVector<sym::Expr, sym::Expr>;
 
 sym::Expr replace(sym::Expr expr, const Sizes &sizes) {
@@ -34,7 +34,7 @@ class Pairing {
 public:
   Pairing(HigherOrderOp call, func::FuncOp graph) : call(call), graph(graph) {}
 
-  /// What the symbols are; nothing if no choice of them makes the call fit.
+  /// The values of the symbols; none if no choice of them makes the call fit.
   std::optional<Sizes> solve() {
     ArrayRef<Attribute> operands = call.getArgs().getValue().drop_front(firstOperand);
     if (operands.size() != graph.getNumArguments())

@@ -29,7 +29,7 @@ func.func @writes(%x: tensor<4xf32>, %y: tensor<4xf32>) {
   return
 }
 
-// What writes nothing has an empty list.
+// An op that writes nothing has an empty list.
 // CHECK-LABEL: func.func @pure
 // CHECK: torch.call "lib.pure.default"{{.*}} torch.writes = array<i64>
 func.func @pure(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -143,7 +143,7 @@ module attributes {torch.constants = [{name = "a", type = tensor<4xf32>}, {name 
 
 // -----
 
-// What the host gives later comes after what the library carries.
+// Weights from the host come behind those that the library carries.
 // CHECK-LABEL: wrapper.program @main() attributes {weights_bytes = 256 : i64}
 wrapper.program @main() {
   // CHECK: wrapper.constant "a" at 64 dense_resource<given>

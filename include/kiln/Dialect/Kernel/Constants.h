@@ -27,7 +27,7 @@ private:
   std::vector<char> copy;
 };
 
-/// Whether the value is known when the model is compiled: not that of a resource without data.
+/// True if the value is known when the model is compiled, as that of a resource without data is not.
 bool hasConstantBytes(mlir::ElementsAttr value);
 
 /// A value that the host gives later. Equal to no other one.

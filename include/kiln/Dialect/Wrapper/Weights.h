@@ -1,4 +1,4 @@
-// What of a program's weights is known when it is compiled.
+// The parts of a program's weights that are known when it is compiled.
 #ifndef KILN_DIALECT_WRAPPER_WEIGHTS_H
 #define KILN_DIALECT_WRAPPER_WEIGHTS_H
 
