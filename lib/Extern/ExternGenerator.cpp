@@ -93,6 +93,17 @@ ExternSession::create(ArrayRef<std::string> specs, StringRef target, MLIRContext
   return session;
 }
 
+LogicalResult ExternSession::ensure(std::shared_ptr<ExternSession> &session,
+                                    ArrayRef<std::string> specs, MLIRContext *context) {
+  if (session)
+    return success();
+  auto created = create(specs, "", context);
+  if (!created)
+    return emitError(UnknownLoc::get(context)) << llvm::toString(created.takeError());
+  session = std::move(*created);
+  return success();
+}
+
 //===-- Names ---------------------------------------------------------------------------------===//
 
 std::string SymbolCache::getName(StringRef prefix, StringRef structure) {

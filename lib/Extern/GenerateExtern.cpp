@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::externs;
 
-/// What a generator says fits the function that it says it of.
+/// The statements of a generator fit the function that they are about.
 static LogicalResult verifyCode(func::FuncOp function, const ExternGenerator &generator) {
   auto code = function->getAttrOfType<kernel::ExternCodeAttr>(codeAttrName);
   auto fail = [&]() -> InFlightDiagnostic {
@@ -45,13 +45,7 @@ struct GenerateExtern : kiln::externs::impl::GenerateExternBase<GenerateExtern> 
   GenerateExtern(const GenerateExtern &other) : GenerateExternBase(other), session(other.session) {}
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (session)
-      return success();
-    auto created = ExternSession::create(llvm::to_vector(generators), "", context);
-    if (!created)
-      return emitError(UnknownLoc::get(context)) << llvm::toString(created.takeError());
-    session = std::move(*created);
-    return success();
+    return ExternSession::ensure(session, llvm::to_vector(generators), context);
   }
 
   void runOnOperation() override {

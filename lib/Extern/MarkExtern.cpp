@@ -22,13 +22,7 @@ struct MarkExtern : kiln::externs::impl::MarkExternBase<MarkExtern> {
   MarkExtern(const MarkExtern &other) : MarkExternBase(other), session(other.session) {}
 
   LogicalResult initialize(MLIRContext *context) override {
-    if (session)
-      return success();
-    auto created = ExternSession::create(llvm::to_vector(generators), "", context);
-    if (!created)
-      return emitError(UnknownLoc::get(context)) << llvm::toString(created.takeError());
-    session = std::move(*created);
-    return success();
+    return ExternSession::ensure(session, llvm::to_vector(generators), context);
   }
 
   void runOnOperation() override {

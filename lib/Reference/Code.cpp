@@ -13,11 +13,9 @@ CodeBuilder::CodeBuilder(const llvm::DenseMap<Value, Tensor> &tensors,
 //===-- Expressions -------------------------------------------------------------------------===//
 
 static int64_t floorDiv(int64_t a, int64_t b) {
-  if (b == 0)
-    return 0;
-  if (b == -1)
+  if (b == -1) // which overflows at the least integer
     return static_cast<int64_t>(-static_cast<uint64_t>(a));
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+  return b == 0 ? 0 : llvm::divideFloorSigned(a, b);
 }
 
 static Index makeIndex(sym::Expr expr) {

@@ -68,8 +68,7 @@ protected:
     }
     auto description =
         describe<dnnl::matmul>(attributes, from.describe(), with.describe(), added, to.describe());
-    made.scratchpad = description.scratchpad_desc();
-    made.primitive = dnnl::matmul(description);
+    made.finish<dnnl::matmul>(description);
     return made;
   }
 
@@ -121,8 +120,7 @@ protected:
     auto description = describe<dnnl::convolution_forward>(
         attributes, inference, dnnl::algorithm::convolution_direct, from.describe(),
         with.describe(), added, to.describe(), strides, dilation, padding, padding);
-    made.scratchpad = description.scratchpad_desc();
-    made.primitive = dnnl::convolution_forward(description);
+    made.finish<dnnl::convolution_forward>(description);
     return made;
   }
 
@@ -158,15 +156,13 @@ protected:
                                            (kernel[i] - 1) * (dilation[i] + 1) + 1 -
                                            from.sizes[i + 2] - padding[i]);
     Primitive made;
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::primitive_attr attributes = makeAttributes();
     made.add(DNNL_ARG_SRC, source, from.describe());
     made.add(DNNL_ARG_DST, result(), to.describe());
     auto description =
         describe<PoolingForward>(attributes, inference, algorithm, from.describe(), to.describe(),
                                  strides, kernel, dilation, padding, behind);
-    made.scratchpad = description.scratchpad_desc();
-    made.primitive = PoolingForward(description);
+    made.finish<PoolingForward>(description);
     return made;
   }
 
@@ -193,8 +189,7 @@ protected:
     if (bias >= 0)
       flags |= dnnl::normalization_flags::use_shift;
     Primitive made;
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::primitive_attr attributes = makeAttributes();
     made.add(DNNL_ARG_SRC, source, from.describe());
     made.add(DNNL_ARG_DST, result(), to.describe());
     if (weight >= 0)
@@ -203,8 +198,7 @@ protected:
       made.add(DNNL_ARG_SHIFT, bias, describeVector(from.sizes.back()));
     auto description =
         describeNorm<dnnl::layer_normalization_forward>(attributes, from, to, epsilon, flags);
-    made.scratchpad = description.scratchpad_desc();
-    made.primitive = dnnl::layer_normalization_forward(description);
+    made.finish<dnnl::layer_normalization_forward>(description);
     return made;
   }
 
@@ -228,8 +222,7 @@ protected:
     auto flags = dnnl::normalization_flags::use_global_stats |
                  dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
     Primitive made;
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::primitive_attr attributes = makeAttributes();
     if (hasRelu) {
       dnnl::post_ops post;
       appendElementwise(post, dnnl::algorithm::eltwise_relu);
@@ -243,8 +236,7 @@ protected:
       made.add(argument, tensor, describeVector(from.sizes[1]));
     auto description =
         describeNorm<dnnl::batch_normalization_forward>(attributes, from, to, epsilon, flags);
-    made.scratchpad = description.scratchpad_desc();
-    made.primitive = dnnl::batch_normalization_forward(description);
+    made.finish<dnnl::batch_normalization_forward>(description);
     return made;
   }
 

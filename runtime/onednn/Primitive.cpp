@@ -20,9 +20,7 @@ PostOps::PostOps(Arguments &arguments) {
 
 dnnl::primitive_attr PostOps::attach(Primitive &primitive, const std::vector<Shape> &shapes,
                                      const Shape &to) const {
-  dnnl::primitive_attr attributes;
-  // Several threads may run one primitive: no memory is the library's own.
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::primitive_attr attributes = makeAttributes();
   dnnl::post_ops list;
   for (const auto &[name, operand] : ops) {
     if (name == "relu") {

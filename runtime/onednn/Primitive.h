@@ -33,6 +33,11 @@ struct Primitive {
     tensors.emplace_back(argument, tensor);
     descriptions.push_back(description);
   }
+  /// Once everything is added.
+  template <typename Kind> void finish(const Kind::primitive_desc &description) {
+    scratchpad = description.scratchpad_desc();
+    primitive = Kind(description);
+  }
 };
 
 /// One call of a model.
@@ -72,6 +77,13 @@ private:
 };
 
 dnnl::engine &getEngine();
+
+/// The attributes that all primitives have: several threads may run one, so no memory is the library's own.
+inline dnnl::primitive_attr makeAttributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
 
 /// The description of a primitive. oneDNN 2 describes its operation first.
 template <typename Kind, typename... Args>

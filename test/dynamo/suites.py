@@ -20,10 +20,7 @@ import json
 import os
 import pathlib
 import re
-import signal
 import sys
-import tempfile
-import time
 import traceback
 import warnings
 
@@ -35,6 +32,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 os.environ["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
 sys.path[:0] = [str(ROOT / "python"), str(HERE.parent / "opinfo")]
+
+import child  # noqa: E402
 
 RESULTS = ROOT / ".cache" / "suites"
 for name in ("TORCHINDUCTOR_CACHE_DIR", "KILN_CACHE_DIR"):
@@ -119,52 +118,26 @@ def prepare(options, backend):
     }
 
 
-def report_to(path, run):
+def report_entry(run, folder):
     """In a process of its own."""
-    os.setsid()
-    os.chdir(path.parent)  # some tests write files
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
+    os.chdir(folder)  # some tests write files
+    child.silence()
     warnings.filterwarnings("ignore")
     try:
         state, detail = run()
     except BaseException as error:
         state, detail = "error", f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-3)}"
-    temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps({"state": state, "detail": detail[-1500:]}))
-    temporary.rename(path)
+    return {"state": state, "detail": detail[-1500:]}
 
 
 def run_all(names, entries, options):
-    """Yields (name, report) as they come; each entry has a process of its own, so that nothing it does ends the run."""
-    from child import ended
-
-    running, waiting = {}, list(reversed(names))
-    with tempfile.TemporaryDirectory(prefix="kiln-suites-") as folder:
-        try:
-            while running or waiting:
-                while waiting and len(running) < options.jobs:
-                    name = waiting.pop()
-                    path = pathlib.Path(folder) / f"{len(waiting)}.json"
-                    sys.stdout.flush()
-                    child = os.fork()
-                    if child == 0:
-                        report_to(path, entries[name][0])
-                        os._exit(0)
-                    running[child] = name, path, time.monotonic()
-                child, status, is_late = ended(running, options.timeout)
-                name, path, start = running.pop(child)
-                if path.exists():
-                    report = json.loads(path.read_text())
-                elif is_late:
-                    report = {"state": TIMEOUT, "detail": f"took more than {options.timeout} s"}
-                else:
-                    report = {"state": CRASH, "detail": f"ended with status {status}"}
-                yield name, {**report, "inspects": entries[name][1], "seconds": round(time.monotonic() - start, 1)}
-        finally:
-            for child in running:
-                os.killpg(child, signal.SIGKILL)
+    """Yields (name, report) as they come; nothing that an entry does ends the run."""
+    report_of = lambda name, folder: report_entry(entries[name][0], folder)
+    for name, report, seconds in child.report_each(names, report_of, options.jobs, options.timeout):
+        if isinstance(report, child.Ending):
+            late = {"state": TIMEOUT, "detail": f"took more than {options.timeout} s"}
+            report = late if report.is_late else {"state": CRASH, "detail": f"ended with status {report.status}"}
+        yield name, {**report, "inspects": entries[name][1], "seconds": round(seconds, 1)}
 
 
 def load(suite, backend):

@@ -212,3 +212,16 @@ def small_mlp(tmp_path_factory):
     """A compiled 6-8-4 MLP at batch 3, shared by the tests that need any model at all."""
     torch.manual_seed(0)
     return Compiled(Mlp().eval(), (torch.randn(3, 6),), tmp_path_factory.mktemp("mlp"))
+
+
+def assert_saved_function(path, function, inputs, folder):
+    """What torch.compile has saved computes what `function` does, backward too, without a compiler and without a cache."""
+    torch._dynamo.reset()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KILN_CACHE_DIR", str(folder / "elsewhere"))
+        patch.setenv("PATH", "")
+        with open(path, "rb") as file:
+            loaded = torch.compiler.load_compiled_function(file)
+        torch.testing.assert_close(loaded(*inputs), function(*inputs))
+        (actual,) = torch.autograd.grad(loaded(*inputs)[0].sum(), inputs[:1])
+    torch.testing.assert_close(actual, *torch.autograd.grad(function(*inputs)[0].sum(), inputs[:1]))

@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.testing._internal.common_utils import DeterministicGuard
 
 import kiln.dynamo
-from conftest import TARGET
+from conftest import TARGET, assert_saved_function
 from kiln.dynamo import _cache
 
 pytestmark = pytest.mark.skipif(bool(TARGET), reason="the tensors of these graphs are on the CPU")
@@ -313,15 +313,7 @@ def test_saved_function(tmp_path):
     path = str(tmp_path / "function.bin")
     torch.compile(function, fullgraph=True, backend="kiln", options=STRICT).aot_compile((inputs, {})).save_compiled_function(path)
     assert b"kiln_model_run" in pathlib.Path(path).read_bytes()
-    torch._dynamo.reset()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KILN_CACHE_DIR", str(tmp_path / "elsewhere"))
-        patch.setenv("PATH", "")
-        with open(path, "rb") as file:
-            loaded = torch.compiler.load_compiled_function(file)
-        torch.testing.assert_close(loaded(*inputs), function(*inputs))
-        (actual,) = torch.autograd.grad(loaded(*inputs)[0].sum(), inputs[:1])
-    torch.testing.assert_close(actual, *torch.autograd.grad(function(*inputs)[0].sum(), inputs[:1]))
+    assert_saved_function(path, function, inputs, tmp_path)
 
 
 def test_registered():

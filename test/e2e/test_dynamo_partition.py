@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import kiln.dynamo
-from conftest import TARGET
+from conftest import TARGET, assert_saved_function
 from kiln.dynamo import _run
 
 pytestmark = pytest.mark.skipif(bool(TARGET), reason="the tensors of these graphs are on the CPU")
@@ -146,12 +146,4 @@ def test_saved_function(tmp_path, parts):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kiln.dynamo, "PartitionedGraph", _run.PartitionedGraph)  # a class that can be pickled
         compiled(function, fullgraph=True).aot_compile((inputs, {})).save_compiled_function(path)
-    torch._dynamo.reset()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KILN_CACHE_DIR", str(tmp_path / "elsewhere"))
-        patch.setenv("PATH", "")
-        with open(path, "rb") as file:
-            loaded = torch.compiler.load_compiled_function(file)
-        torch.testing.assert_close(loaded(*inputs), function(*inputs))
-        (actual,) = torch.autograd.grad(loaded(*inputs)[0].sum(), inputs[:1])
-    torch.testing.assert_close(actual, *torch.autograd.grad(function(*inputs)[0].sum(), inputs[:1]))
+    assert_saved_function(path, function, inputs, tmp_path)

@@ -1,10 +1,13 @@
 """Calls of functions that may end the process."""
 
 import io
+import json
 import os
+import pathlib
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -49,7 +52,54 @@ def call(function, *arguments):
     return answer
 
 
-def ended(running, seconds):
+def silence():
+    """Nothing that this process prints is seen from here on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+
+
+def report_each(items, report, jobs, seconds):
+    """Yields (item, its report, seconds that it took) as they come, `jobs` at once. `report(item, folder)` gives what JSON can hold, in a process of its
+    own, which ends with all that it has started after so many `seconds`; in its place there is an Ending if the process has ended without."""
+    running, waiting = {}, list(reversed(items))
+    with tempfile.TemporaryDirectory(prefix="kiln-reports-") as folder:
+        try:
+            while running or waiting:
+                while waiting and len(running) < jobs:
+                    item = waiting.pop()
+                    path = pathlib.Path(folder) / f"{len(waiting)}.json"
+                    sys.stdout.flush()
+                    child = os.fork()
+                    if child == 0:
+                        os.setsid()  # what runs too long is ended with all that it started
+                        _write(path, report(item, path.parent))
+                        os._exit(0)
+                    running[child] = item, path, time.monotonic()
+                child, status, is_late = _wait(running, seconds)
+                item, path, start = running.pop(child)
+                answer = json.loads(path.read_text()) if path.exists() else Ending(status, is_late)
+                yield item, answer, time.monotonic() - start
+        finally:
+            for child in running:
+                os.killpg(child, signal.SIGKILL)
+
+
+class Ending:
+    """How a process has ended without a report."""
+
+    def __init__(self, status, is_late):
+        self.status, self.is_late = status, is_late
+
+
+def _write(path, report):
+    """The file is there when it is whole."""
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(report))
+    temporary.rename(path)
+
+
+def _wait(running, seconds):
     """A child of `running` ({process: (..., start)}) that has ended, its status and whether it was ended for taking too long."""
     while True:
         child, status = os.waitpid(-1, os.WNOHANG)

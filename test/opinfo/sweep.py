@@ -17,9 +17,7 @@ import json
 import os
 import pathlib
 import re
-import signal
 import sys
-import tempfile
 import time
 import traceback
 import warnings
@@ -31,7 +29,7 @@ import torch  # noqa: E402
 
 import check  # noqa: E402
 import prepare  # noqa: E402
-from child import ended  # noqa: E402
+from child import Ending, report_each, silence  # noqa: E402
 
 ERROR, TIMEOUT = "error", "timeout"
 ORDER = (check.CRASH, check.WRONG, check.REFUSED, check.FALLBACK, check.NATIVE)  # the worst first
@@ -95,48 +93,26 @@ def report_of(entry, state, **found):
     }
 
 
-def report_to(path, entry, options):
-    os.setsid()  # what runs too long is ended with all that it started
+def report_entry(entry, options):
+    """In a process of its own."""
     torch.set_num_threads(1)
     if not options.verbose:  # torch.export prints what it does not take
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
+        silence()
     try:
-        report = check_entry(entry, options)
+        return check_entry(entry, options)
     except BaseException:
-        report = report_of(entry, ERROR, error=traceback.format_exc(limit=-4))
-    temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(report))
-    temporary.rename(path)
+        return report_of(entry, ERROR, error=traceback.format_exc(limit=-4))
 
 
 def sweep(entries, options):
-    """Yields reports as they come; each entry has a process of its own, so that nothing it does ends the sweep."""
-    running, waiting = {}, list(reversed(entries))
-    with tempfile.TemporaryDirectory(prefix="kiln-opinfo-") as folder:
-        try:
-            while running or waiting:
-                while waiting and len(running) < options.jobs:
-                    entry = waiting.pop()
-                    path = pathlib.Path(folder) / f"{len(waiting)}.json"
-                    sys.stdout.flush()
-                    child = os.fork()
-                    if child == 0:
-                        report_to(path, entry, options)
-                        os._exit(0)
-                    running[child] = entry, path, time.monotonic()
-                child, status, is_late = ended(running, options.timeout)
-                entry, path, _ = running.pop(child)
-                if path.exists():
-                    yield json.loads(path.read_text())
-                elif is_late:
-                    yield report_of(entry, TIMEOUT, error=f"took more than {options.timeout} s", seconds=options.timeout)
-                else:
-                    yield report_of(entry, ERROR, error=f"ended with status {status}")
-        finally:
-            for child in running:
-                os.killpg(child, signal.SIGKILL)
+    """Yields reports as they come; nothing that an entry does ends the sweep."""
+    for entry, report, _ in report_each(entries, lambda entry, _: report_entry(entry, options), options.jobs, options.timeout):
+        if not isinstance(report, Ending):
+            yield report
+        elif report.is_late:
+            yield report_of(entry, TIMEOUT, error=f"took more than {options.timeout} s", seconds=options.timeout)
+        else:
+            yield report_of(entry, ERROR, error=f"ended with status {report.status}")
 
 
 def logged(path):

@@ -14,21 +14,6 @@ static kiln_model *create_quiet(int threads) {
   return create(&options);
 }
 
-static int32_t set_floats(kiln_model *model, const char *name, int rank, float a, float b, float c,
-                          float d) {
-  float data[] = {a, b, c, d};
-  tensor value;
-  set_tensor(&value, data, DTYPE_F32, rank, 4, 0);
-  return kiln_model_set_constant(model, name, &value.t);
-}
-
-static int32_t set_ids(kiln_model *model, int64_t a, int64_t b, int64_t c) {
-  int64_t data[] = {a, b, c};
-  tensor value;
-  set_tensor(&value, data, DTYPE_I64, 1, 3, 0);
-  return kiln_model_set_constant(model, "ids", &value.t);
-}
-
 static bool holds(const DLManagedTensorVersioned *output, const float *expected) {
   const DLTensor *t = &output->dl_tensor;
   return memcmp(t->data, expected, (size_t)t->shape[0] * sizeof(float)) == 0;

@@ -1,21 +1,6 @@
 /* set_constant, where constants have no values before: in any order, with failures in between. */
 #include "harness.h"
 
-static int32_t set_floats(kiln_model *model, const char *name, int rank, float a, float b, float c,
-                          float d) {
-  float data[] = {a, b, c, d};
-  tensor value;
-  set_tensor(&value, data, DTYPE_F32, rank, 4, 0);
-  return kiln_model_set_constant(model, name, &value.t);
-}
-
-static int32_t set_ids(kiln_model *model, int64_t a, int64_t b, int64_t c) {
-  int64_t data[] = {a, b, c};
-  tensor value;
-  set_tensor(&value, data, DTYPE_I64, 1, 3, 0);
-  return kiln_model_set_constant(model, "ids", &value.t);
-}
-
 static void refuses(kiln_model *model, const char *name) {
   DLManagedTensorVersioned *outputs[3] = {NULL, NULL, NULL};
   CHECK_FAILS(kiln_model_run(model, NULL, 0, outputs, 3, NULL), KILN_INVALID_ARGUMENT, name);

@@ -71,6 +71,22 @@ static inline void set_strides(tensor *x, int64_t a, int64_t b) {
   x->t.strides = x->strides;
 }
 
+/* A constant of the models that given-test and folds-test run: a scalar or four numbers; three indices. */
+static inline int32_t set_floats(kiln_model *model, const char *name, int rank, float a, float b,
+                                 float c, float d) {
+  float data[] = {a, b, c, d};
+  tensor value;
+  set_tensor(&value, data, DTYPE_F32, rank, 4, 0);
+  return kiln_model_set_constant(model, name, &value.t);
+}
+
+static inline int32_t set_ids(kiln_model *model, int64_t a, int64_t b, int64_t c) {
+  int64_t data[] = {a, b, c};
+  tensor value;
+  set_tensor(&value, data, DTYPE_I64, 1, 3, 0);
+  return kiln_model_set_constant(model, "ids", &value.t);
+}
+
 /* Wraps a tensor as an output slot that the caller owns. */
 static inline void set_managed(DLManagedTensorVersioned *managed, const tensor *x) {
   memset(managed, 0, sizeof *managed);

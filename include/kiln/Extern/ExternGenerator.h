@@ -70,7 +70,7 @@ public:
                                        llvm::ArrayRef<mlir::func::FuncOp> functions) const = 0;
 };
 
-/// What a generator has made, beside calls of libraries.
+/// The objects that a generator has made, beside calls of libraries.
 enum class ObjectFormat {
   Object, // a relocatable object of the host's
   LLVM,   // LLVM IR as text, which is compiled for the host's CPU
@@ -131,6 +131,9 @@ public:
   /// For a model that runs on `target`; empty: not known.
   static llvm::Expected<std::shared_ptr<ExternSession>>
   create(llvm::ArrayRef<std::string> specs, llvm::StringRef target, mlir::MLIRContext *context);
+  /// For a pass that has none and is run alone: makes it of the pass's options, and reports why it cannot.
+  static llvm::LogicalResult ensure(std::shared_ptr<ExternSession> &session,
+                                    llvm::ArrayRef<std::string> specs, mlir::MLIRContext *context);
 
   std::vector<std::unique_ptr<ExternGenerator>> generators;
   SymbolCache symbols;

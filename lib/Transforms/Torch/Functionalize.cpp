@@ -83,15 +83,9 @@ LogicalResult Functionalizer::visit(Operation *op) {
   if (!schema && isCustom(call.getTarget()))
     return visitCustom(call);
   auto self = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(0));
-  if (self && computesWithStrides(call)) {
-    aliases.checked |= layouts.of(getOriginal(call, self.getIndex()));
-    // Its sizes are those of another tensor, and maybe its order of dims.
-    auto other = call.getTarget().starts_with("aten.resize_as")
-                     ? dyn_cast_or_null<ArgAttr>(CallArgs(call).get(1))
-                     : ArgAttr();
-    if (other)
-      aliases.checked |= layouts.of(getOriginal(call, other.getIndex()));
-  }
+  for (unsigned argument : getStridedArguments(call))
+    if (auto tensor = dyn_cast_or_null<ArgAttr>(CallArgs(call).get(argument)))
+      aliases.checked |= layouts.of(getOriginal(call, tensor.getIndex()));
   if (schema && (schema->mutates() || llvm::any_of(schema->arguments, [&](auto &argument) {
                    return updatesStatistics(call, argument);
                  }))) {

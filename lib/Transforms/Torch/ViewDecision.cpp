@@ -221,12 +221,17 @@ ViewDecision torch::decideSharing(CallOp call, const sym::Assumptions &known) {
   return {isView ? Sharing::View : Sharing::Copy};
 }
 
-bool torch::computesWithStrides(CallOp call) {
+ArrayRef<unsigned> torch::getStridedArguments(CallOp call) {
+  static constexpr unsigned arguments[] = {0, 1};
   StringRef name = call.getTarget();
-  return name.consume_front("aten.") && llvm::StringSwitch<bool>(name.split('.').first)
-                                            .Cases({"as_strided", "as_strided_"}, true)
-                                            .Cases({"as_strided_copy", "as_strided_scatter"}, true)
-                                            .Cases({"resize", "resize_"}, true)
-                                            .Cases({"resize_as", "resize_as_"}, true)
-                                            .Default(false);
+  if (!name.consume_front("aten."))
+    return {};
+  size_t count =
+      llvm::StringSwitch<size_t>(name.split('.').first)
+          .Cases({"as_strided", "as_strided_"}, 1)
+          .Cases({"as_strided_copy", "as_strided_scatter"}, 1)
+          .Cases({"resize", "resize_"}, 1)
+          .Cases({"resize_as", "resize_as_"}, 2) // the order of dims is the other tensor's
+          .Default(0);
+  return ArrayRef(arguments).take_front(count);
 }

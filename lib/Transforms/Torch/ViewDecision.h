@@ -19,8 +19,8 @@ struct ViewDecision {
 /// `torch.strides` of the call.
 ViewDecision decideSharing(CallOp call, const sym::Assumptions &known);
 
-/// True if the call's results depend on how argument 0 lies in memory.
-bool computesWithStrides(CallOp call);
+/// The numbers of the arguments on whose places in memory the call's results depend.
+llvm::ArrayRef<unsigned> getStridedArguments(CallOp call);
 
 } // namespace kiln::torch
 
