@@ -22,6 +22,7 @@ public:
 
   void buildPrepareKernels(OpPassManager &pm) const override {
     pm.addPass(createCpuPadWindows());
+    pm.addPass(createCpuSwapOperands());
     pm.addPass(createCpuPackContracts());
     pm.addPass(createKernelReadPackedRows());
     pm.addPass(createCpuPackOperands());

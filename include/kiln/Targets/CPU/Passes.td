@@ -38,6 +38,19 @@ def CpuFoldConstants : Pass<"cpu-fold-constants", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::kernel::KernelDialect"];
 }
 
+def CpuSwapOperands : Pass<"cpu-swap-operands", "::mlir::ModuleOp"> {
+  let summary = "Exchange rows and columns of contracts whose columns do not fill vectors";
+  let description = [{
+    Kernels have a contract's columns in the lanes of vectors. With one column, the sum takes that place if the
+    left operand lies along it; if its rows lie next to each other instead (a transposed matrix times a vector),
+    they become the columns. So do many rows beside columns that do not fill half of a vector, unless the
+    right operand is a constant, which is packed.
+
+    Must run before operands are packed, since it exchanges them.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {
   let summary = "Lay out constant right operands of contracts in panels";
   let description = [{

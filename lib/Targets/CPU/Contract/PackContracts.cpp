@@ -1,4 +1,5 @@
 // cpu-pack-contracts: lays out constant right operands of contracts in panels.
+#include "CPU/Contract/ContractRegions.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
@@ -16,19 +17,9 @@ namespace kiln::cpu {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
-
-/// Constants, and maps of nothing but constants, are known before the program runs.
-static bool isConstant(Value tensor) {
-  Operation *op = tensor.getDefiningOp();
-  return (isa_and_nonnull<ConstantOp>(op) && !op->hasAttr(mutatedAttrName)) ||
-         (isa_and_nonnull<MapOp>(op) && llvm::all_of(getReadTensors(op), isConstant));
-}
-
-static SmallVector<Value> readTensors(Region &region) {
-  SmallVector<Value> tensors;
-  region.walk([&](ReadOp read) { tensors.push_back(read.getTensor()); });
-  return tensors;
-}
+using cpu::isKnownConstant;
+using cpu::readTensors;
+using cpu::renameBody;
 
 /// Whether some index map of `region` uses dim `dim`.
 static bool usesDim(Region &region, unsigned dim) {
@@ -157,7 +148,7 @@ private:
   /// Null if the right operand is to be packed.
   static const char *whyNot(ContractOp contract) {
     SmallVector<Value> tensors = readTensors(contract.getRhs());
-    if (tensors.empty() || !llvm::all_of(tensors, isConstant))
+    if (tensors.empty() || !llvm::all_of(tensors, isKnownConstant))
       return "it is not a constant";
     if (!contract.getEpilogue().getArgument(0).getType().isIntOrFloat())
       return "its elements are complex";
@@ -188,22 +179,6 @@ private:
       if (auto type = cast<RankedTensorType>(tensor.getType()); type.hasStaticShape())
         bytes += getByteSize(type);
     return elements && 2 * bytes < *elements * getByteSize(RankedTensorType::get({1}, element));
-  }
-
-  /// Moves the body of `source` to the empty region `target`, its dims renamed.
-  static void moveBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
-                       RewriterBase &rewriter) {
-    OpBuilder::InsertionGuard guard(rewriter);
-    Block &block = target.emplaceBlock();
-    IRMapping mapping;
-    for (BlockArgument argument : source.getArguments())
-      mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
-    rewriter.setInsertionPointToStart(&block);
-    DimSubstitution substitution;
-    substitution.sourceDims = substitution.targetDims = dims.size();
-    substitution.dims = SmallVector<sym::Expr>(dims);
-    SmallVector<Value> values = cloneBody(rewriter, source.front(), substitution, mapping);
-    YieldOp::create(rewriter, source.getLoc(), values);
   }
 
   /// Products with one weight share its panels, unless they sum in another order.
@@ -261,8 +236,8 @@ private:
         rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k), contract.getPermAttr(),
         rewriter.getI64IntegerAttr(panel), sym::ExprAttr());
-    moveBody(contract.getLhs(), result.getLhs(), dims, rewriter);
-    moveBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
+    renameBody(contract.getLhs(), result.getLhs(), dims, rewriter);
+    renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
 
     sym::IndexMap index{static_cast<unsigned>(extents.size()), {}};
     for (auto [i, size] : llvm::enumerate(getPackedBatch(contract, columns)))
