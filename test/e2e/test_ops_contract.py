@@ -1,12 +1,15 @@
 """Matrix products, convolutions, pooling and attention."""
 
+import ctypes
 import math
+import mmap
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import kiln
+from conftest import TARGET
 from test_ops_pointwise import some
 
 CLOSE = dict(rtol=1e-4, atol=1e-4)
@@ -78,6 +81,87 @@ def test_weights_as_inputs_of_any_rows(compile_and_compare, k):
         more_inputs=[inputs(2, 1), inputs(4, 16), inputs(7, 33), inputs(130, 2)],
         **CLOSE,
     )
+
+
+# Right operands that are read where they are: few rows, one and several tiles and panels, lanes that the columns do not fill.
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32])
+def test_operands_in_place(compile_and_compare, dtype, cpu):
+    def some_of(*sizes, seed=0):
+        return some(*sizes, seed=seed).mul(9 if dtype == torch.int32 else 1).to(dtype)
+
+    class Products(torch.nn.Module):
+        def forward(self, *operands):
+            return [torch.relu(a @ b) for a, b in zip(operands[::2], operands[1::2])]
+
+    sizes = [(1, 50, 900), (1, 33, 5), (7, 20, 200), (13, 40, 3), (40, 65, 30), (26, 17, 16), (3, 0, 9)]
+    operands = [operand for m, k, n in sizes for operand in (some_of(m, k), some_of(k, n, seed=1))]
+    operands += [some_of(5, 4, 4), some_of(5, 4, 4, seed=1), some_of(3, 9, 24), some_of(3, 24, 24, seed=1)]
+    operands += [some_of(6, 12), some_of(40, 30)[::3, 4:27][:12]]  # rows that are further apart
+    tolerances = dict(rtol=2e-2, atol=2e-2) if dtype.itemsize == 2 else CLOSE
+    compile_and_compare(Products(), tuple(operands), options=() if TARGET else (f"--cpu={cpu}",), **tolerances)
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+def test_swapped_operands(compile_and_compare, cpu):
+    """Matrices whose rows lie next to each other times a vector, a constant one too, and many rows beside a few columns."""
+
+    class Products(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", some(30, 70))
+
+        def forward(self, a, v, w, c, d, batch, e):
+            return a.t() @ v, a.t().mv(v) + w, (a @ c).t(), F.gelu(a @ d + 1), a.t() @ e, self.weight.t() @ c[:30, 0], batch.mT @ e, a @ w
+
+    def inputs(rows):
+        a = some(rows, 90)
+        operands = (
+            some(rows, seed=1),
+            some(90, seed=2),
+            some(90, 3, seed=3),
+            some(90, 2, seed=4),
+            some(4, rows, 66),
+            some(rows, 1, seed=5),
+        )
+        return (a, *operands)
+
+    rows = torch.export.Dim("rows", min=2, max=600)
+    dynamic = ({0: rows}, {0: rows}, None, None, None, {1: rows}, {0: rows})
+    options = () if TARGET else (f"--cpu={cpu}",)
+    compile_and_compare(Products(), inputs(100), options=options, **CLOSE)
+    compile_and_compare(Products(), inputs(100), dynamic, more_inputs=[inputs(2), inputs(65)], options=options, **CLOSE)
+
+
+def test_operands_in_place_extremes(check_calls):
+    """Lanes past the last column stay out of the result, and an infinity beside a zero is NaN as in eager mode."""
+    x, w = some(3, 6), some(6, 21, seed=1)
+    x[0, 5], x[1, 0], w[5, 20], w[0, 0], w[3] = math.inf, math.nan, -math.inf, math.inf, 0
+    check_calls(lambda x, w: (x @ w, x[:1] @ w, w.t() @ x[2], w[:, :3].t() @ x.t()[:, :2]), (x, w), **CLOSE)
+
+
+def test_operands_end_with_a_page(compile_model):
+    """No lane of a right operand that is read where it is lies behind it."""
+
+    class Products(torch.nn.Module):
+        def forward(self, x, w, v):
+            return x @ w, x[:1] @ w, w.t() @ v
+
+    def at_end_of_page(tensor):
+        page, size = mmap.PAGESIZE, tensor.numel() * tensor.element_size()
+        pages = -(-size // page)
+        memory = mmap.mmap(-1, (pages + 1) * page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + pages * page), page, 0) == 0
+        copy = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel(), offset=pages * page - size)
+        return copy.view(tensor.shape).copy_(tensor), memory
+
+    for columns in (3, 21, 100):
+        inputs = some(5, 19), some(19, columns, seed=1), some(19, seed=2)
+        model = compile_model(Products(), inputs).model
+        mapped = [at_end_of_page(tensor) for tensor in inputs]
+        for got, want in zip(model.run([tensor for tensor, memory in mapped]), Products()(*inputs)):
+            torch.testing.assert_close(torch.as_tensor(got), want, **CLOSE)
 
 
 def test_transposed_operands(check_calls):

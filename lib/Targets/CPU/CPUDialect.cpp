@@ -88,7 +88,7 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    int64_t blockColumns, int64_t blockSums, LeftOperand lhs,
                                    EpiloguePlace, bool, PrefetchCache, int64_t tileAxes,
                                    int64_t blockAxes, int64_t lhsPadding, Turn turn,
-                                   int64_t tileSums, int64_t unroll) {
+                                   int64_t tileSums, int64_t unroll, RightOperand rhs) {
   constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
@@ -118,6 +118,9 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "tile_sums is " << tileSums << ", expected at least the " << tileRows
                        << " rows of a tile and up to " << maxTileVectors
                        << " for turn = sums, otherwise 0";
+  if (rhs == RightOperand::Direct && turn != Turn::None) // C9
+    return emitError() << "turn = " << stringifyTurn(turn)
+                       << " with rhs = direct, which is read as it is";
   return success();
 }
 

@@ -100,6 +100,11 @@
 
 // -----
 
+// expected-error @below {{turn = rhs with rhs = direct, which is read as it is}}
+#contract_c9 = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 1, turn = rhs, rhs = direct>
+
+// -----
+
 // expected-error@+1 {{block_panels is -1, expected a positive number}}
 #attention_c1 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = -1, block_keys = 70>
 

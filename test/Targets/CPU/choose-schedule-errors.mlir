@@ -277,3 +277,39 @@ kernel.func @no_columns(%x: tensor<3000xi32>) -> tensor<3000xi32> attributes {sc
   } : tensor<3000xi32>
   kernel.return %y : tensor<3000xi32>
 }
+
+// -----
+
+kernel.func @right_operand_along_sum(%x: tensor<8x4xf32>, %w: tensor<32x4xf32>) -> tensor<8x32xf32> attributes {schedule = #cpu.contract<tile_rows = 8, vectors = 2, lanes = 16, block_rows = 8, block_columns = 32, block_sums = 4, rhs = direct>} {
+  // expected-error @below {{the right operand is not one read whose columns lie next to each other}}
+  %y = kernel.contract batch [] m [8] n [32] k [4] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x4xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<32x4xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<8x32xf32>
+  kernel.return %y : tensor<8x32xf32>
+}
+
+// -----
+
+module attributes {sym.symbols = {s0 = {min = 2, max = 100}}} {
+kernel.func @unknown_rows(%x: tensor<?x4xf32, #sym.shape<[s0, 4]>>, %w: tensor<4x32xf32>) -> tensor<?x32xf32, #sym.shape<[s0, 32]>> attributes {schedule = #cpu.contract<tile_rows = 8, vectors = 2, lanes = 16, block_rows = 8, block_columns = 32, block_sums = 4, rhs = direct>} {
+  // expected-error @below {{tiles of unknown height read the right operand in panels}}
+  %y = kernel.contract batch [] m [s0] n [32] k [4] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<?x4xf32, #sym.shape<[s0, 4]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<4x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<?x32xf32, #sym.shape<[s0, 32]>>
+  kernel.return %y : tensor<?x32xf32, #sym.shape<[s0, 32]>>
+}
+}

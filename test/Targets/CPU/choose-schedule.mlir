@@ -418,3 +418,60 @@ kernel.func @kept(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
   } : tensor<8x768xf32>
   kernel.return %y : tensor<8x768xf32>
 }
+
+// -----
+
+// One row reads the right operand where it is, in runs as long as there are accumulators.
+// CHECK-LABEL: kernel.func @row_times_matrix
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 24, lanes = 16, {{.*}}block_sums = 2048, rhs = direct>
+kernel.func @row_times_matrix(%x: tensor<1x2048xf32>, %w: tensor<2048x2048xf32>) -> tensor<1x2048xf32> {
+  %y = kernel.contract batch [] m [1] n [2048] k [2048] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x2048xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<2048x2048xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<1x2048xf32>
+  kernel.return %y : tensor<1x2048xf32>
+}
+
+// -----
+
+// Small products: several tiles read a panel that stays in the cache, with no more lanes than there are columns.
+// CHECK-LABEL: kernel.func @small_products
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 15, vectors = 1, lanes = 8, {{.*}}rhs = direct>
+kernel.func @small_products(%x: tensor<9x30x24xf32>, %w: tensor<9x24x8xf32>) -> tensor<9x30x8xf32> {
+  %y = kernel.contract batch [9] m [30] n [8] k [24] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<9x30x24xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3) -> (d0, d3, d2) : tensor<9x24x8xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<9x30x8xf32>
+  kernel.return %y : tensor<9x30x8xf32>
+}
+
+// -----
+
+// Rows that are a page apart would share a few sets of the cache: the panels are copied.
+// CHECK-LABEL: kernel.func @far_rows
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = {{[0-9]+}}, vectors = 2, lanes = 16, block_rows = {{[0-9]+}}, block_columns = {{[0-9]+}}, block_sums = 1024>
+kernel.func @far_rows(%x: tensor<96x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<96x1024xf32> {
+  %y = kernel.contract batch [] m [96] n [1024] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<96x1024xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<1024x1024xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<96x1024xf32>
+  kernel.return %y : tensor<96x1024xf32>
+}

@@ -176,6 +176,28 @@ def test_turned_sums(run, m, n, k, rows, sums, lanes, block, others):
         check(run(linear(m, n, k, schedule=schedule), [x, w], threads=threads), x @ w.T)
 
 
+# Right operands that are read where they are: lanes that columns do not fill, several tiles, a cut sum, a copied left operand.
+@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (1, 83, 100), (29, 83, 100), (3, 3, 500), (13, 16, 5), (2, 5, 0)])
+@pytest.mark.parametrize(
+    "tile,lanes,block,others",
+    [
+        ((12, 32), 16, (24, 32, 1000), {}),
+        ((1, 96), 16, (4, 96, 1000), {}),
+        ((4, 4), 4, (8, 8, 1000), {"unroll": 1}),
+        ((6, 16), 8, (12, 16, 40), {"epilogue": "memory"}),
+        ((5, 16), 16, (10, 32, 33), {"epilogue": "memory", "lhs": "matrix", "lhs_padding": 3}),
+    ],
+)
+def test_right_operand_in_place(run, m, n, k, tile, lanes, block, others):
+    if n == 1:
+        n = 2  # one column has no lanes to read
+    rng = np.random.default_rng(12)
+    x, w = random(rng, m, k), random(rng, k, n)
+    text = linear(m, n, k, schedule=cut(tile, lanes, block, **others, rhs="direct"), transposed=True)
+    for threads in (1, 2):
+        check(run(text, [x, w], threads=threads), x @ w)
+
+
 GELU = """%h = arith.constant 0.5 : f32
     %one = arith.constant 1.0 : f32
     %t = math.tanh %s : f32

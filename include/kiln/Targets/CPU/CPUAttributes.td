@@ -127,6 +127,8 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
 
 def CPU_LeftOperand : CPU_Enum<"LeftOperand", "how a contract reads its left operand",
                                ["direct", "window", "matrix"]>;
+def CPU_RightOperand : CPU_Enum<"RightOperand", "where a contract reads its right operand",
+                                ["panels", "direct"]>;
 def CPU_EpiloguePlace : CPU_Enum<"EpiloguePlace", "where a contract's sums are when it ends",
                                  ["registers", "memory"]>;
 def CPU_Turn : CPU_Enum<"Turn", "what a contract turns whose right operand lies along the sum",
@@ -151,6 +153,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     - `lhs`: `direct` reads the left operand where it is, `window` copies what a convolution's windows slide
       over to the task's memory, `matrix` copies its rows.
     - `lhs_padding`: elements between the rows of a `matrix`, on top of whole vectors.
+    - `rhs`: `panels` reads panels of the right operand, those that are packed or copies of them in the task's
+      memory; `direct` reads the operand where it is, and its columns lie next to each other there.
     - `turn`: the way to read a right operand that is not packed, and lies in memory along the sum. `rhs`: vectors of it
       are turned in registers, and a panel copied to the task's memory. `sums`: products are summed up along
       the lanes, and the sums turned in the end; nothing is copied.
@@ -165,7 +169,7 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     most 512 vectors. (C4) `tile_axes` is 1 or 2, `block_axes` the same or one more. (C5) `lhs_padding` is up to
     4096, and 0 but for a `matrix`. (C6) Only what has lanes is turned, and sums are in one vector of columns.
     (C7) `unroll` is at most 64. (C8) `tile_sums` is at least `tile_rows` and at most 512 with `turn = sums`,
-    otherwise 0.
+    otherwise 0. (C9) Nothing is turned with `rhs = direct`.
   }];
   let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
                         "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
@@ -178,7 +182,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
                         DefaultValuedParameter<"int64_t", "0">:$lhs_padding,
                         DefaultValuedParameter<"Turn", "Turn::None">:$turn,
                         DefaultValuedParameter<"int64_t", "0">:$tile_sums,
-                        DefaultValuedParameter<"int64_t", "12">:$unroll);
+                        DefaultValuedParameter<"int64_t", "12">:$unroll,
+                        DefaultValuedParameter<"RightOperand", "RightOperand::Panels">:$rhs);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

@@ -16,7 +16,8 @@
 // dim, and the left operand has an element for each of them too (kernel::columnsAreBatch).
 //
 // Right operand. Packed in panels (`panel` on the op), or evaluated panel by panel into scratch. One
-// that lies along the sum may also be read as it is: the sums are turned then (Turn::Sums).
+// read whose columns lie next to each other may be used where it is (RightOperand::Direct). One that
+// lies along the sum may also be read as it is: the sums are turned then (Turn::Sums).
 //
 // Rows. After collapsing, the row axes are e.g. [image, oh, ow], or one. A tile is `size` steps of
 // the tiled axis times the whole of the axis inside it, if that is short (7x7 images). The tiled
@@ -81,8 +82,11 @@ struct ContractLayout {
   bool depthwise = false;
 
   bool packed = false;
-  mlir::Value rhsTensor; // packed
-  sym::Expr rhsBase;     // packed: the offset's part in the batch dims
+  mlir::Value rhsTensor; // packed, or `rhsStrides` are known
+  sym::Expr rhsBase;     // the offset's part in the batch dims
+  /// Elements from step to step of each sum axis in a right operand that can be read where it is;
+  /// empty: it cannot.
+  llvm::SmallVector<sym::Expr> rhsStrides;
   /// The k dims in the order in which a right operand lies in memory along the sum, where that is
   /// not theirs: the weights of a convolution, whose channels are outside of the window. Counted
   /// from the first k dim.
@@ -106,6 +110,7 @@ struct ContractLayout {
   bool tilesShareCode = false;
   /// The next panel is fetched into this cache while one is at work.
   PrefetchCache prefetch = PrefetchCache::None;
+  RightOperand rhs = RightOperand::Panels;
   /// What is turned of a right operand that lies along the sum.
   Turn turn = Turn::None;
   /// The most vectors of sums of a tile, if these are turned.

@@ -46,6 +46,9 @@ struct MicrokernelShape {
   int64_t numMoved = 0;
   /// The tile's columns: `vectors` times `lanes`, consecutive in the right operand.
   int64_t vectors = 1, lanes = 1;
+  /// The lanes of each vector that there are columns for, in a right operand that ends with them;
+  /// null: all. Empty: all lanes of all vectors.
+  llvm::SmallVector<mlir::Value> rhsMasks;
   /// The left operand has an element for each column too, consecutive as the right operand's are:
   /// vectors are multiplied element by element (a depthwise convolution).
   bool lhsHasColumns = false;

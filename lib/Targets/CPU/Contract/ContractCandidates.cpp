@@ -21,7 +21,7 @@ struct Parameters {
         shareTiles(from.getShareTiles()), prefetch(from.getPrefetch()),
         tileAxes(from.getTileAxes()), blockAxes(from.getBlockAxes()),
         lhsPadding(from.getLhsPadding()), turn(from.getTurn()), tileSums(from.getTileSums()),
-        unroll(from.getUnroll()) {}
+        unroll(from.getUnroll()), rhs(from.getRhs()) {}
 
   int64_t tileRows, vectors, lanes, blockRows, blockColumns, blockSums;
   LeftOperand lhs;
@@ -31,6 +31,7 @@ struct Parameters {
   int64_t tileAxes, blockAxes, lhsPadding;
   Turn turn;
   int64_t tileSums, unroll;
+  RightOperand rhs;
 };
 
 class ContractCandidates {
@@ -46,6 +47,7 @@ public:
     addBlocks();
     addTiles();
     addLeftOperands();
+    addRightOperands();
     addEpilogues();
     addLoops();
     addSums();
@@ -56,7 +58,7 @@ private:
     candidates.add(ContractAttr::getChecked(
         silently(), context, p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns,
         p.blockSums, p.lhs, p.epilogue, p.shareTiles, p.prefetch, p.tileAxes, p.blockAxes,
-        p.lhsPadding, p.turn, p.tileSums, p.unroll));
+        p.lhsPadding, p.turn, p.tileSums, p.unroll, p.rhs));
   }
 
   /// As many blocks of rows and columns as that, if there are.
@@ -159,6 +161,16 @@ private:
       p.lhsPadding = 0;
       add(p);
       p.lhsPadding = 16;
+      add(p);
+    }
+  }
+
+  void addRightOperands() {
+    if (layout.rhsStrides.empty())
+      return;
+    for (RightOperand rhs : {RightOperand::Panels, RightOperand::Direct}) {
+      Parameters p(base);
+      p.rhs = rhs;
       add(p);
     }
   }

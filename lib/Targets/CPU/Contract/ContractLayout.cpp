@@ -95,6 +95,7 @@ struct Analysis {
   bool window(ContractLayout &layout) const;
   void matrix(ContractLayout &layout) const;
   bool packed(ContractLayout &layout) const;
+  void findRhsStrides(ContractLayout &layout) const;
   SmallVector<unsigned> rhsOrder() const;
 };
 
@@ -225,6 +226,36 @@ bool Analysis::packed(ContractLayout &layout) const {
   return true;
 }
 
+/// Finds how far the steps of the sum are apart in a right operand that is one read, whose columns
+/// lie next to each other.
+void Analysis::findRhsStrides(ContractLayout &layout) const {
+  kernel::ReadOp read = plainRead(op.getRhs());
+  // The axes of a window's sum follow from the schedule.
+  if (!read || layout.depthwise || layout.lhs == LeftOperand::Window ||
+      layout.columns.extent.isConstant(1) || layout.rhsType.isInteger(1))
+    return;
+  sym::Expr rest = offset(read);
+  auto columnStrides = splitStrides(rest, firstN, n.size());
+  auto sumStrides = splitStrides(rest, firstK, k.size());
+  if (!columnStrides || !sumStrides)
+    return;
+  SmallVector<ContractAxis> columns = collapse(firstN, n, *columnStrides);
+  if (columns.size() != 1 || !columns.front().lhsStride.isConstant(1))
+    return;
+  SmallVector<sym::Expr> strides;
+  for (const ContractAxis &axis : layout.sums) {
+    unsigned first = axis.first - firstK;
+    SmallVector<ContractAxis> here = collapse(axis.first, k.slice(first, axis.count),
+                                              ArrayRef(*sumStrides).slice(first, axis.count));
+    if (here.size() != 1)
+      return;
+    strides.push_back(here.front().lhsStride);
+  }
+  layout.rhsTensor = read.getTensor();
+  layout.rhsBase = rest;
+  layout.rhsStrides = std::move(strides);
+}
+
 SmallVector<unsigned> Analysis::rhsOrder() const {
   ReadOp read;
   op.getRhs().walk([&](ReadOp other) {
@@ -298,8 +329,10 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
   // One column has nothing to fill lanes with.
   if (layout.columns.extent.isConstant(1))
     layout.lanes = 1;
-  if (!analysis.packed(layout))
+  if (!analysis.packed(layout)) {
     layout.rhsOrder = analysis.rhsOrder();
+    analysis.findRhsStrides(layout);
+  }
   return layout;
 }
 
@@ -486,7 +519,7 @@ int64_t ContractLayout::lhsScratchBytes() const {
 }
 
 int64_t ContractLayout::rhsScratchBytes() const {
-  if (packed)
+  if (packed || rhs == RightOperand::Direct)
     return 0;
   // The sums of a tile, before they are turned: fewer rows have no more.
   if (turn == Turn::Sums)
@@ -507,6 +540,7 @@ int64_t ContractLayout::sumScratchBytes() const {
 void ContractLayout::apply(ContractAttr schedule) {
   lanes = schedule.getLanes();
   vectors = schedule.getVectors();
+  rhs = schedule.getRhs();
   turn = schedule.getTurn();
   tileSums = schedule.getTileSums();
   setTile(schedule.getTileRows(), schedule.getTileAxes(), schedule.getBlockAxes());
@@ -566,6 +600,10 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
   }
   if (layout->tilesShareCode && !layout->hasVariableTiles())
     return refuse("there are no tiles of unknown height to share code");
+  if (layout->rhs == RightOperand::Direct && layout->rhsStrides.empty())
+    return refuse("the right operand is not one read whose columns lie next to each other");
+  if (layout->rhs == RightOperand::Direct && layout->hasVariableTiles())
+    return refuse("tiles of unknown height read the right operand in panels");
   if (layout->prefetch != PrefetchCache::None &&
       (!layout->packed || layout->depthwise || layout->maxTiles() < 1))
     return refuse("there are no panels to fetch ahead of use");

@@ -169,6 +169,8 @@ private:
                          (panel * layout.sumExtent() + task.firstSum * inner) * width;
       rhs =
           frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
+    } else if (layout.rhs == RightOperand::Direct) {
+      bindDirectRhs(panel, vectors);
     } else if (layout.turn != Turn::Sums) {
       rhs = scratchAt(layout.rhsScratchOffset());
       emitRhsStage(frame, layout, task, panel, vectors, rhs);
@@ -187,6 +189,18 @@ private:
       sym::Expr tiles = layout.numTiles();
       emitTiles(panel, vectors, inside, 0, tiles, -((step - task.firstUnit) * tiles));
     });
+  }
+
+  /// The panel where it is in the operand; its last columns may be the operand's.
+  void bindDirectRhs(sym::Expr panel, int64_t vectors) {
+    sym::Expr first = panel * layout.panel();
+    sym::Expr offset = layout.rhsBase.substituteDims(task.batch) + first +
+                       task.firstSum * layout.rhsStrides.front();
+    rhs = frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
+    rhsMasks.clear();
+    for (int64_t v = 0; v < vectors; ++v)
+      rhsMasks.push_back(
+          emitTailMask(frame, first + v * layout.lanes, layout.columns.extent, layout.lanes));
   }
 
   //===-- Rows -------------------------------------------------------------------------------===//
@@ -272,6 +286,12 @@ private:
           offset += j * *layout.rows.back().lhsStride.constant();
         shape.rowOffsets.push_back(offset);
       }
+    if (layout.rhs == RightOperand::Direct) {
+      shape.rhsMasks = rhsMasks;
+      for (auto [i, sum, stride] : llvm::enumerate(layout.sums, layout.rhsStrides))
+        shape.loops.push_back({i == 0 ? task.numSums : sum.extent, sum.lhsStride, stride});
+      return shape;
+    }
     for (auto [i, sum] : llvm::enumerate(layout.sums)) {
       shape.loops.push_back({i == 0 ? task.numSums : sum.extent, sum.lhsStride, layout.panel()});
       for (SumLoop &outer : MutableArrayRef(shape.loops).drop_back())
@@ -474,6 +494,8 @@ private:
   BodyEmitter epilogue;
   ContractTask task;
   Value rhs;
+  /// Of a right operand that is read where it is: the columns that each vector of the panel has.
+  SmallVector<Value> rhsMasks;
   /// Null when the sum is not cut.
   Value isLastSumBlock;
   sym::Expr column;

@@ -140,12 +140,27 @@ private:
 
   Type vectorOf(Type type) { return shape.lanes == 1 ? type : VectorType::get(shape.lanes, type); }
 
+  Value addressOf(Value base, Type type, int64_t offset) {
+    if (offset == 0)
+      return base;
+    return LLVM::GEPOp::create(b, loc, frame.ptrType(), getStorageType(type), base,
+                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+  }
+
+  /// Vector `v` of a row of the right operand, zeros past its last column.
+  Value loadRhs(Value rhs, int64_t v) {
+    if (shape.rhsMasks.empty() || !shape.rhsMasks[v])
+      return load(rhs, shape.rhsType, v * shape.lanes, /*scalar=*/false);
+    Type type = vectorOf(getStorageType(shape.rhsType));
+    unsigned bytes = getStorageType(shape.rhsType).getIntOrFloatBitWidth() / 8;
+    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+    return LLVM::MaskedLoadOp::create(b, loc, type, addressOf(rhs, shape.rhsType, v * shape.lanes),
+                                      shape.rhsMasks[v], zero, bytes);
+  }
+
   Value load(Value base, Type type, int64_t offset, bool scalar) {
     Type storage = getStorageType(type);
-    Value address = base;
-    if (offset != 0)
-      address = LLVM::GEPOp::create(b, loc, frame.ptrType(), storage, base,
-                                    ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    Value address = addressOf(base, type, offset);
     unsigned bytes = std::max(storage.getIntOrFloatBitWidth() / 8, 1u);
     return LLVM::LoadOp::create(b, loc, scalar ? storage : vectorOf(storage), address, bytes);
   }
@@ -244,7 +259,7 @@ private:
                                 function_ref<std::pair<Value, int64_t>(size_t, int64_t)> address) {
     SmallVector<Value> row;
     for (int64_t v = 0; v < shape.vectors; ++v)
-      row.push_back(extend(load(rhs, shape.rhsType, v * shape.lanes, false), shape.rhsType));
+      row.push_back(extend(loadRhs(rhs, v), shape.rhsType));
     for (int64_t line = 0; prefetched && line < prefetch.lines; ++line) {
       Value address = frame.gep(prefetched, b.getI8Type(), frame.constant(64 * line));
       LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
