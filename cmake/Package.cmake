@@ -19,22 +19,41 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME kiln)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "ahead-of-time compiler for PyTorch programs
- aot-compile makes of a program that torch.export has saved a shared object
- that needs nothing but libc; aot-run runs it, aot-tune times schedules, and
- kiln-opt runs single passes.")
+aot-compile makes of a program that torch.export has saved a shared object
+that needs nothing but libc; aot-run runs it, aot-tune times schedules, and
+kiln-opt runs single passes.")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libkiln-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "kiln (= ${PROJECT_VERSION}), libmlir-22-dev, mlir-22-tools, llvm-22-dev, llvm-22-tools, liblld-22-dev, lld-22, libzip-dev, zlib1g-dev, libzstd-dev, pkg-config")
 set(CPACK_DEBIAN_DEV_DESCRIPTION "headers and libraries of the Kiln compiler
- The C and C++ headers of compiled models, which need no library, and the
- compiler's static libraries and headers with a package for CMake, for
- programs that compile models and for plug-ins.")
+The C and C++ headers of compiled models, which need no library, and the
+compiler's static libraries and headers with a package for CMake, for
+programs that compile models and for plug-ins.")
 
+# What lintian asks of every package; cmake/debian has the texts.
+set(documents ${PROJECT_BINARY_DIR}/debian)
+configure_file(cmake/debian/changelog.in ${documents}/changelog @ONLY)
+execute_process(COMMAND gzip -9nf ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
 foreach(package kiln libkiln-dev)
   string(REGEX MATCH "dev" component ${package})
   if(NOT component)
     set(component tools)
   endif()
-  install(FILES LICENSE DESTINATION share/doc/${package} RENAME copyright COMPONENT ${component})
+  install(FILES ${documents}/changelog.gz cmake/debian/copyright DESTINATION share/doc/${package} COMPONENT ${component})
+  install(FILES cmake/debian/${package}.lintian-overrides DESTINATION share/lintian/overrides RENAME ${package}
+    COMPONENT ${component})
 endforeach()
+
+# Manual pages, which say what the tools say to --help.
+set(pages)
+foreach(tool aot-compile aot-run aot-tune kiln-opt)
+  set(page ${documents}/${tool}.1.gz)
+  string(REGEX MATCH "kiln-opt" brief ${tool})
+  add_custom_command(OUTPUT ${page} DEPENDS ${tool} cmake/manual.awk
+    COMMAND $<TARGET_FILE:${tool}> --help | awk -v tool=${tool} -v version=${PROJECT_VERSION} -v brief=${brief}
+      -f ${PROJECT_SOURCE_DIR}/cmake/manual.awk | gzip -9n >${page})
+  list(APPEND pages ${page})
+endforeach()
+add_custom_target(manual-pages ALL DEPENDS ${pages})
+install(FILES ${pages} DESTINATION share/man/man1 COMPONENT tools)
 include(CPack)

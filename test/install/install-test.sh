@@ -10,6 +10,13 @@ trap 'rm -rf "$prefix"' EXIT
 fail() { printf 'install-test: %s\n' "$*" >&2; exit 1; }
 
 kiln=$("$here/packages.sh" "$build" "$prefix/root")
+if [ -d "$prefix/root/packages" ]; then
+  "$here/otherwise.sh" "$here/packages.sh" "$build" "$prefix/again" --only-make
+  for package in kiln libkiln-dev; do
+    cmp "$prefix"/root/packages/${package}_*.deb "$prefix"/again/packages/${package}_*.deb || fail "the same tree gives another package"
+  done
+  rm -r "$prefix/again" "$prefix/root/packages"
+fi
 "$kiln/bin/aot-compile" --version >"$prefix/version"
 grep -q "$(cat "$here/../../VERSION")" "$prefix/version" || fail "aot-compile has the version $(cat "$prefix/version")"
 
@@ -39,7 +46,7 @@ EOF
 "$prefix/use-model" "$prefix/model.so" | grep -q '"inputs"' || fail "the compiled model does not say what it is"
 
 # A host that asks pkg-config where the header is.
-flags=$(PKG_CONFIG_PATH=$kiln/lib/pkgconfig pkg-config --cflags --libs kiln) || fail "pkg-config does not find the package"
+flags=$(PKG_CONFIG_PATH=$kiln/share/pkgconfig pkg-config --cflags --libs kiln) || fail "pkg-config does not find the package"
 read -ra flags <<<"$flags"
 "$cc" -std=c11 -Wall -Wextra -Werror "$here/../../examples/hosts/c/main.c" "${flags[@]}" -o "$prefix/host"
 [ "$("$prefix/host" "$prefix/model.so" | wc -l)" = 5 ] || fail "the host does not print the model's scores"

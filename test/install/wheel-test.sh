@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel, asks auditwheel which systems it suits, and installs it where there is no compiler, no LLVM and no PyTorch:
+# Builds the wheel twice, asks auditwheel which systems it suits, and installs it where there is no compiler, no LLVM and no PyTorch:
 # a root folder with Python, numpy and pip alone. A model is compiled and run there, by the tools and from Python.
 #   wheel-test.sh PYTHON
 set -euo pipefail
@@ -11,6 +11,9 @@ fail() { printf 'wheel-test: %s\n' "$*" >&2; exit 1; }
 
 "$source/scripts/wheel" --out "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "cannot build the wheel"; }
 wheel=$(echo "$folder"/kiln-*.whl)
+"$source/test/install/otherwise.sh" "$source/scripts/wheel" --out "$folder/again" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "cannot build the wheel again"; }
+cmp "$wheel" "$folder"/again/kiln-*.whl || fail "the same tree gives another wheel"
+rm -r "$folder/again"
 megabytes=$(($(stat -c %s "$wheel") / 1000000))
 [ "$megabytes" -le 90 ] || fail "the wheel has $megabytes MB"
 "$python" -m auditwheel show "$wheel" >"$folder/audit"
