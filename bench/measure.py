@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 
+import dense
 import dynamic
 import figures
 import figures_autotune
@@ -24,6 +25,7 @@ PARTS = [
     "overhead",
     "package",
     "latency",
+    "latency-dense",
     "compile",
     "size",
     "start",
@@ -94,6 +96,10 @@ def parse_options():
         metavar="NAME",
         help="models with dynamic dimensions (default: all)",
     )
+    parser.add_argument(
+        "--dense", nargs="+", choices=dense.NAMES, default=dense.NAMES, metavar="NAME", help="models with large planes (default: all)"
+    )
+    parser.add_argument("--cpu", nargs="+", default=[], metavar="LEVEL", help="latency also of Kiln compiled for these: x86-64-v3, znver4")
     parser.add_argument("--sizes", type=int, metavar="N", help="of each of them, the first so many combinations of sizes (default: all)")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--seconds", type=float, default=6, help="how long each system is timed on each model")
@@ -131,6 +137,7 @@ def main():
         "overhead": figures.overhead,
         "package": figures_package.package,
         "latency": figures.latency,
+        "latency-dense": lambda options: figures.latency(options, options.dense),
         "compile": figures.compile_time,
         "size": figures.size,
         "start": figures.start,
@@ -154,6 +161,7 @@ def main():
         "overhead": figures.show_overhead,
         "package": figures_package.show_package,
         "latency": figures.show_latency,
+        "latency-dense": lambda r, g: figures.show_latency(r, g, "dense models"),
         "compile": figures.show_compile_time,
         "size": lambda r, g: figures.show_size(r, g, max(len(r), len(options.models))),
         "start": figures.show_start,
@@ -168,8 +176,8 @@ def main():
     for part in PARTS:
         if part in results:
             shows[part](results[part], goals)
-            if part == "latency":
-                figures.show_memory(results[part], goals)
+            if part.startswith("latency"):
+                figures.show_memory(results[part], goals, "models" if part == "latency" else "dense models")
     goals.show()
     results["goals"] = goals.rows
     if options.document and not failed:

@@ -2,7 +2,7 @@
 """The ten models that Kiln is measured on, exported from PyTorch.
 
     bench/models.py                       export every model that is not in the cache yet
-    bench/models.py --only bert-base mlp  these only (--tiny for the small configurations)
+    bench/models.py --only bert-base unet these only (--tiny for the small configurations); those of dense.py, too
     bench/models.py --ops                 a histogram of the operators of each exported graph
     bench/models.py --calls               every distinct operator call with the shapes of its arguments
 
@@ -22,6 +22,8 @@ import os
 import pathlib
 import sys
 import warnings
+
+import dense
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "models"
@@ -173,7 +175,15 @@ def _wrap(model, kind):
         def forward(self, input_features):
             return (self.model(input_features).last_hidden_state,)
 
-    return {"text": Text, "unmasked": UnmaskedText, "image": Image, "audio": Audio}[kind]()
+    class Waves(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_values):
+            return (self.model(input_values).last_hidden_state,)
+
+    return {"text": Text, "unmasked": UnmaskedText, "image": Image, "audio": Audio, "waves": Waves}[kind]()
 
 
 def build(name, tiny=False):
@@ -190,6 +200,8 @@ def build(name, tiny=False):
         for fan_in, fan_out in zip(sizes[1:], sizes[2:]):
             layers += [torch.nn.ReLU(), torch.nn.Linear(fan_in, fan_out)]
         return torch.nn.Sequential(*layers).eval().requires_grad_(False), (torch.randn(1, sizes[0]),)
+    if name in dense.NAMES:
+        return dense.build(name, tiny, _wrap, randomise_constants)
     import transformers
 
     base = name.removesuffix("-unmasked").removesuffix("-grad")
@@ -243,7 +255,7 @@ def export(name, tiny=False, folder=None, force=False):
 
     folder = pathlib.Path(folder) if folder else CACHE / (("tiny-" if tiny else "") + name)
     stamp = folder / "stamp"
-    if not force and stamp.exists() and stamp.read_text() == stamp_of(__file__):
+    if not force and stamp.exists() and stamp.read_text() == stamp_of(__file__, dense.__file__):
         return folder
     quiet()
     folder.mkdir(parents=True, exist_ok=True)
@@ -256,7 +268,7 @@ def export(name, tiny=False, folder=None, force=False):
         reference = flatten(module.double()(*map(_double, inputs)))
     for file, tensors in (("inputs", inputs), ("expected", outputs), ("reference", reference)):
         numpy.savez(folder / f"{file}.npz", **{str(i): t.numpy() for i, t in enumerate(tensors)})
-    stamp.write_text(stamp_of(__file__))
+    stamp.write_text(stamp_of(__file__, dense.__file__))
     return folder
 
 

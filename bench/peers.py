@@ -175,11 +175,38 @@ def aoti(folder, setting):
     return package, seconds
 
 
+def onnx(folder):
+    """Path of the model as ONNX."""
+    target = CACHE / "onnx" / folder.name / "model.onnx"
+    record, key = target.with_suffix(".json"), _digest(folder / "stamp", HOSTS.parent / "onnx_export.py")
+    if not (record.exists() and target.exists() and json.loads(record.read_text())["key"] == key):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        record.unlink(missing_ok=True)
+        _call([sys.executable, HOSTS.parent / "onnx_export.py", folder / "model.pt2", target], f"exporting {folder.name} to ONNX")
+        record.write_text(json.dumps({"key": key}))
+    return target
+
+
+def _needs(*packages):
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise Unavailable(f"the Python package {package} is not installed")
+
+
 def command(system, name, tiny, threads):
-    """Command line of the process that runs `system` on a model."""
+    """Command line of the process that runs `system` on a model; `kiln@LEVEL` is compiled with --cpu=LEVEL."""
     folder = model(name, tiny)
+    size = "tiny" if tiny else "published"
     if system == "eager":
-        return [sys.executable, HOSTS / "eager.py", name, "tiny" if tiny else "published", threads]
+        return [sys.executable, HOSTS / "eager.py", name, size, threads]
+    if system == "inductor":
+        return [sys.executable, HOSTS / "dynamo.py", "inductor", CACHE / "inductor", name, size, threads]
+    if system in ("onnxruntime", "openvino"):
+        _needs(system, "onnx", "onnxscript")
+        return [sys.executable, HOSTS / "onnx_peer.py", system, onnx(folder), folder / "inputs.npz", folder / "expected.npz", threads]
+    if system.startswith("kiln@"):
+        level = system.removeprefix("kiln@")
+        return [host("kiln"), kiln(folder, options=[f"--cpu={level}"], variant=f"-{level}")[0], folder / "inputs.bin", threads]
     if system.startswith("package"):
         return [sys.executable, HOSTS / "package.py", kiln(folder)[0], folder / "inputs.npz", system.removeprefix("package-"), threads]
     if system.startswith("kiln"):

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+import figures
 import figures_extern
+import measure
 import models
 import peers
 import table
@@ -34,7 +36,7 @@ def test_size_of_weights(tiny):
     assert peers.weight_bytes(tiny) == 4 * (24 * 16 + 16 + 16 * 16 + 16 + 16 * 5 + 5)
 
 
-@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "eager", "package-numpy", "package-torch"])
+@pytest.mark.parametrize("system", ["kiln", "kiln-reuse", "kiln@x86-64-v3", "eager", "package-numpy", "package-torch"])
 def test_worker(tiny, system):
     worker = workers.Worker(peers.command(system, "mlp", True, 1), 1)
     times = worker.run(7)
@@ -96,6 +98,21 @@ def test_tables():
         "1.50e-07",
     ]
     assert table.geometric_mean([1, 4]) == 2 and table.geometric_mean([]) is None
+
+
+def test_latency_marks_what_is_behind(capsys):
+    times = {"kiln": 2.0, "aoti-default": 4.0, "aoti-freezing": 5.0, "openvino": 1.0, "kiln@x86-64-v3": 3.0}
+    goals = measure.Goals()
+    figures.show_latency({"some": {"threads-1": {"median": times}}}, goals)
+    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("some"))
+    assert row == ["some", "2000", "-", "4000", "5000", "-", "-", "-", "1000", "3000", "0.50x", "2.00x", "behind", "-"]
+    assert [goal["met"] for goal in goals.rows] == [True, True, False, False, None]
+
+
+def test_peers_that_are_not_installed(tiny, monkeypatch):
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda package: None)
+    with pytest.raises(peers.Unavailable, match="package openvino is not installed"):
+        peers.command("openvino", "mlp", True, 1)
 
 
 def test_autotune(tiny, tmp_path):

@@ -1,9 +1,10 @@
-"""Small configurations of the ten reference models, and of the other ways to export them."""
+"""Small configurations of the models of the benchmark, and of the other ways to export them."""
 
 import numpy
 import pytest
 import torch
 
+import dense
 import kiln
 import models
 from conftest import run_tool
@@ -32,7 +33,7 @@ def error_of_range(actual, expected):
     return float(numpy.abs(actual - expected).max() / max(expected.max() - expected.min(), 1e-30))
 
 
-@pytest.mark.parametrize("name", models.NAMES + models.VARIANTS)
+@pytest.mark.parametrize("name", models.NAMES + models.VARIANTS + dense.NAMES)
 def test_matches_eager(compiled, name):
     folder, output = compiled(name)
     model = kiln.load(output)
