@@ -217,8 +217,10 @@ bool Analysis::packed(ContractLayout &layout) const {
       known.simplify(sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
                          .substituteDims(dims));
   auto strides = splitStrides(rest, end, 3);
-  if (!strides || (*strides)[0] != sym::product(k) * *panel || !(*strides)[1].isConstant(1) ||
-      !(*strides)[2].isConstant(*panel))
+  // A single panel has no next one to be at any distance.
+  bool isSingle = known.simplify(layout.columns.extent.ceilDiv(*panel)).isConstant(1);
+  if (!strides || (!isSingle && (*strides)[0] != sym::product(k) * *panel) ||
+      !(*strides)[1].isConstant(1) || !(*strides)[2].isConstant(*panel))
     return false;
   layout.packed = true;
   layout.rhsTensor = read.getTensor();
