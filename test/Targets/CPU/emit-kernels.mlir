@@ -97,6 +97,31 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 
 // -----
 
+// The windows of neighbouring pixels overlap: the window's columns stay a loop of one step, since what two steps
+// share would be kept in registers that sums need. Its only panel is read where it lies.
+// CHECK-LABEL: llvm.func @windows(
+// CHECK: %{{.*}}:28 = scf.for %{{.*}} iter_args
+// CHECK: %{{.*}}:28 = scf.for %{{.*}} iter_args
+// CHECK: %{{.*}}:28 = scf.for %{{.*}} iter_args
+// CHECK-COUNT-28: vector.fma {{.*}} : vector<16xf32>
+// CHECK-NOT: vector.fma
+// CHECK: scf.yield
+kernel.func @windows(%x: tensor<32x30x30xf32>, %w: tensor<1x288x32xf32>) -> tensor<28x28x32xf32> {
+  %y = kernel.contract batch [] m [28, 28] n [32] k [32, 3, 3] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d3, d0 + d4, d1 + d5) : tensor<32x30x30xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2 floordiv 32, 9*d3 + 3*d4 + d5, d2 mod 32) : tensor<1x288x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<28x28x32xf32>
+  kernel.return %y : tensor<28x28x32xf32>
+}
+
+// -----
+
 // Scores with their maxima, exponentials with their sums, the weighted values, then the division. The
 // 100 queries end in a panel of one vector, which has code of its own.
 // CHECK-LABEL: llvm.func @attention(

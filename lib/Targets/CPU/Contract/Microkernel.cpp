@@ -98,7 +98,33 @@ private:
           (iterations *= *extent) > shape.unroll)
         return false;
     }
-    return true;
+    return !rowsOverlap(level);
+  }
+
+  /// Some row reads in one step of the loops [level, end) what another reads in a different one, as
+  /// the windows of neighbouring pixels do. Written out, LLVM would read it once and keep it, at
+  /// the price of accumulators that leave their registers.
+  bool rowsOverlap(size_t level) const {
+    if (shape.lhsHasColumns)
+      return false;
+    SmallVector<int64_t> steps{0};
+    for (const SumLoop &loop : ArrayRef(shape.loops).drop_front(level)) {
+      std::optional<int64_t> extent = loop.extent.constant(), stride = loop.lhsStride.constant();
+      if (!extent || !stride)
+        return false;
+      SmallVector<int64_t> next;
+      for (int64_t step : steps)
+        for (int64_t k = 0; k < *extent; ++k)
+          next.push_back(step + k * *stride);
+      steps = std::move(next);
+    }
+    llvm::DenseMap<int64_t, int64_t> stepOf;
+    for (int64_t row : shape.rowOffsets)
+      for (int64_t step : steps)
+        if (auto [place, isNew] = stepOf.try_emplace(row + step, step);
+            !isNew && place->second != step)
+          return true;
+    return false;
   }
 
   /// Innermost iterations before iteration `k` of the loop `level`; null if nobody asks.
