@@ -164,18 +164,22 @@ bool Analysis::window(ContractLayout &layout) const {
   for (unsigned j = 0; j < k.size(); ++j) {
     if (!k[j].isConstant())
       return false;
-    elements *= static_cast<double>(*k[j].constant());
     StageAxis axis;
     axis.sumDim = firstK + j;
+    auto extent = static_cast<double>(*k[j].constant());
     for (std::optional<StageAxis> &window : windows)
       if (window && window->sumDim == axis.sumDim) {
         axis = *window;
-        elements *= static_cast<double>(axis.rowStep + axis.sumStep) *
-                    static_cast<double>(*m[*axis.rowDim - firstM].constant());
+        // One step of the outermost.
+        bool isOutermost = &window == first;
+        double steps = isOutermost ? 0 : static_cast<double>(*m[*axis.rowDim - firstM].constant());
+        extent =
+            static_cast<double>(axis.rowStep) * steps + static_cast<double>(axis.sumStep) * extent;
       }
+    elements *= extent;
     layout.stage.push_back(axis);
   }
-  if (elements / static_cast<double>(*m[first - windows.begin()].constant()) > maxWindowElements) {
+  if (elements > maxWindowElements) {
     layout.stage.clear();
     return false;
   }
