@@ -318,6 +318,50 @@ kernel.func @channels_outside(%x: tensor<14x14x256xf32>, %w: tensor<256x256x3x3x
 
 // -----
 
+// Windows slide over whole rows of the image, however wide: a task copies a few of them, and one above and below.
+// The only panel is read where it lies: the task's memory holds the image alone, 32 channels of 5 rows of 514.
+// CHECK-LABEL: kernel.func @wide_image
+// CHECK-SAME: scratch = 328960
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 1536, {{.*}}lhs = window, block_axes = 2>
+kernel.func @wide_image(%x: tensor<32x128x512xf32>, %w: tensor<1x288x32xf32>) -> tensor<128x512x32xf32> {
+  %y = kernel.contract batch [] m [128, 512] n [32] k [32, 3, 3] panel 32 lhs {
+    %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d4 - 1, d1 + d5 - 1) bounds [128, 512]
+    %z = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d3, d0 + d4 - 1, d1 + d5 - 1) if %i else(%z : f32) : tensor<32x128x512xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2 floordiv 32, 9*d3 + 3*d4 + d5, d2 mod 32) : tensor<1x288x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<128x512x32xf32>
+  kernel.return %y : tensor<128x512x32xf32>
+}
+
+// -----
+
+// A row that does not fit in the cache is cut: 2,048 columns of 512 channels.
+// CHECK-LABEL: kernel.func @very_wide_image
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l1>
+kernel.func @very_wide_image(%x: tensor<8x2048x512xf32>, %w: tensor<1x4608x32xf32>) -> tensor<8x2048x32xf32> {
+  %y = kernel.contract batch [] m [8, 2048] n [32] k [3, 3, 512] panel 32 lhs {
+    %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [8, 2048]
+    %z = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1, d5) if %i else(%z : f32) : tensor<8x2048x512xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2 floordiv 32, 1536*d3 + 512*d4 + d5, d2 mod 32) : tensor<1x4608x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<8x2048x32xf32>
+  kernel.return %y : tensor<8x2048x32xf32>
+}
+
+// -----
+
 // An image whose height and width are one dim has the windows that its bounds tell of.
 // CHECK-LABEL: kernel.func @flat_image
 // CHECK-SAME: schedule = #cpu.contract<{{.*}}lanes = 16, {{.*}}lhs = window

@@ -107,6 +107,7 @@ CASES = {
     "volume": dict(image=(5, 6, 7), channels=4, out=16, window=(3, 3, 3), padding=1),
     "images": dict(image=(10, 9), channels=6, out=16, window=(3, 3), padding=1, batch=3),
     "wide rows": dict(image=(3, 600), channels=2, out=8, window=(3, 3), padding=1),
+    "rows beyond the cache": dict(image=(3, 1100), channels=36, out=8, window=(3, 3), padding=1),
     "patches": dict(image=(32, 32), channels=3, out=48, window=(8, 8), stride=8),
 }
 

@@ -52,7 +52,15 @@ static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   return most;
 }
 
-/// Cuts the rows into tiles of at most `maxRows`.
+/// A task's copy for a single row of the image fits in a quarter of level 2 cache.
+static bool doWholeRowsFit(ContractLayout layout, int64_t maxRows, const CPUInfo &target) {
+  layout.setTile(maxRows, 1, 2);
+  layout.setRowBlock(1);
+  return layout.lhsScratchBytes() <= target.l2Bytes / 4;
+}
+
+/// Cuts the rows into tiles of at most `maxRows`. Windows slide over whole rows of the image if they
+/// can: a task with a part of one would copy as many rows as the window has for it, in short pieces.
 static void chooseTile(ContractLayout &layout, int64_t maxRows, const CPUInfo &target) {
   unsigned axes = layout.numBlockAxes();
   std::optional<int64_t> inner = layout.rows.back().extent.constant();
@@ -65,6 +73,8 @@ static void chooseTile(ContractLayout &layout, int64_t maxRows, const CPUInfo &t
     maxRows = std::min(maxRows, target.openTile * *inner);
   bool isShort = steps ? *steps <= target.longAxis
                        : layout.lhs == LeftOperand::Direct && layout.sumExtent().isConstant();
+  if (tileAxes == 1 && axes > 1 && layout.lhs == LeftOperand::Window && !isShort)
+    isShort = doWholeRowsFit(layout, maxRows, target);
   bool isBlockOutside = tileAxes == 1 && axes > 1 && isShort;
   layout.setTile(maxRows, tileAxes, isBlockOutside ? 2 : tileAxes);
 }
