@@ -39,36 +39,6 @@ def is_custom(operator: Any) -> bool:
 # ===-- Operators that are composed of others -----------------------------------------------------===
 
 
-def _choose_qparams(values: Any, low: int, high: int, eps: float, is_symmetric: bool, is_uint8: bool) -> tuple[Any, Any]:
-    """The scale and the zero point at which the range of integers covers that of the values and zero."""
-    import torch
-
-    smallest, largest = torch.aminmax(values)
-    zero = torch.zeros_like(smallest)
-    smallest, largest = torch.minimum(smallest, zero), torch.maximum(largest, zero)
-    least = torch.full((1,), eps, dtype=torch.float32, device=values.device)
-    if is_symmetric:
-        scale = torch.maximum(torch.maximum(-smallest, largest) / (float(high - low) / 2), least)
-        point = torch.full((1,), 128 if is_uint8 else 0, dtype=torch.int64, device=values.device)
-    else:
-        scale = torch.maximum((largest - smallest) / float(high - low), least)
-        point = torch.clamp(low - torch.round(smallest / scale).to(torch.int32), low, high)
-    return scale.to(torch.float64), point.to(torch.int64)
-
-
-def _own_decompositions() -> dict[str, Callable[..., Any]]:
-    """Of operators whose implementation in Python looks at values."""
-    import torch
-
-    def choose(values: Any, low: int, high: int, eps: float, dtype: Any) -> Any:
-        return _choose_qparams(values, low, high, eps, False, False)
-
-    def choose_symmetric(values: Any, low: int, high: int, eps: float, dtype: Any) -> Any:
-        return _choose_qparams(values, low, high, eps, True, dtype == torch.uint8)
-
-    return {"quantized_decomposed.choose_qparams.tensor": choose, "quantized_decomposed.choose_qparams_symmetric.tensor": choose_symmetric}
-
-
 def _is_opaque(operator: Any) -> bool:
     """An operator of torch.library.custom_op, which PyTorch promises not to look into."""
     from torch._library.custom_ops import OPDEFS
@@ -76,11 +46,9 @@ def _is_opaque(operator: Any) -> bool:
     return operator._schema.name in OPDEFS
 
 
-def _find_decomposition(operator: Any, own: dict[str, Callable[..., Any]]) -> Callable[..., Any] | None:
+def _find_decomposition(operator: Any) -> Callable[..., Any] | None:
     import torch
 
-    if str(operator) in own:
-        return own[str(operator)]
     if operator._schema.is_mutable or _is_opaque(operator):
         return None
     for key in (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.CompositeExplicitAutograd):
@@ -91,10 +59,9 @@ def _find_decomposition(operator: Any, own: dict[str, Callable[..., Any]]) -> Ca
 
 def _take_apart(program: Any, known: Collection[str]) -> Any:
     """The program without operators that are not known and whose libraries compose them of others."""
-    own = _own_decompositions()
     for _ in range(_ROUNDS):
         operators = {operator for operator in find_operators(program) if is_custom(operator) and str(operator) not in known}
-        table = {operator: function for operator in operators if (function := _find_decomposition(operator, own)) is not None}
+        table = {operator: function for operator in operators if (function := _find_decomposition(operator)) is not None}
         if not table:
             break
         try:

@@ -157,7 +157,8 @@ void lowering::registerConvert(LoweringTable &table) {
   table.add({"aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten.to.other",
              "aten.to.prim_Device", "aten.to.prim_dtype", "aten.to.prim_other",
              "aten._to_copy.default", "aten.type_as.default", "aten.chalf.default",
-             "prims.convert_element_type.default"},
+             "prims.convert_element_type.default",
+             "quantized_decomposed.convert_element_type.no_fuse"},
             lowerTo);
   table.add({"aten.view.dtype", "aten.view_copy.dtype"}, lowerBitcast);
 }

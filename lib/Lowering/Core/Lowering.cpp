@@ -37,6 +37,7 @@ const LoweringTable &lowering::loweringTable() {
     registerBessel(all);
     registerCat(all);
     registerCholesky(all);
+    registerChooseScales(all);
     registerCompare(all);
     registerComplex(all);
     registerConv(all);
@@ -79,6 +80,7 @@ const LoweringTable &lowering::loweringTable() {
     registerQr(all);
     registerQuantile(all);
     registerQuantize(all);
+    registerQuantizeBlocks(all);
     registerRandom(all);
     registerReduction(all);
     registerRepeat(all);

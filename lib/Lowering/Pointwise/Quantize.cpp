@@ -1,6 +1,6 @@
-// Numbers as small integers: quantize, dequantize, fake quantization, products with int8 weights.
-// The operators of quantized_decomposed have no schema here: their arguments are as the program
-// gives them, and are looked at before they are used.
+// Numbers as small integers or 8-bit floats with one scale: quantize, dequantize, fake quantization.
+// QuantizeBlocks.cpp has those with more scales.
+#include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
@@ -19,6 +19,7 @@ struct Parameters {
   Value scales, zeros; // zeros may be null: 0
   int64_t axis = 0;
   double lowest = 0, highest = 0;
+  Value lowestTensor, highestTensor; // of one element, in place of the numbers
 
   Exprs index(BodyBuilder &body, Value tensor) const {
     if (granularity == Granularity::Channel)
@@ -42,6 +43,10 @@ struct Parameters {
 
 } // namespace
 
+static bool isReal(Value tensor) {
+  return isFloat(elementType(tensor)) && !isFloat8(elementType(tensor));
+}
+
 /// Reads scale, zero point, (axis,) lowest and highest value from argument 1 on.
 static std::optional<Parameters> getParameters(Call &call, Granularity granularity) {
   Parameters p;
@@ -64,7 +69,7 @@ static std::optional<Parameters> getParameters(Call &call, Granularity granulari
       return std::nullopt;
     p.scales = args.tensor(1);
     p.zeros = args.isTensor(2) ? args.tensor(2) : Value();
-    if (!isFloat(elementType(p.scales)) || (p.zeros && !isInt(elementType(p.zeros))))
+    if (!isReal(p.scales) || (p.zeros && !isInt(elementType(p.zeros)) && !isReal(p.zeros)))
       return std::nullopt;
   }
   Expr size = 1;
@@ -80,6 +85,15 @@ static std::optional<Parameters> getParameters(Call &call, Granularity granulari
     if (tensor && (!call.fits(sym::product(shapeOf(tensor)), size, "another number of scales") ||
                    (perChannel && rankOf(tensor) != 1)))
       return std::nullopt;
+  if (args.isTensor(bounds) && args.isTensor(bounds + 1)) {
+    p.lowestTensor = args.tensor(bounds);
+    p.highestTensor = args.tensor(bounds + 1);
+    for (Value tensor : {p.lowestTensor, p.highestTensor})
+      if (isComplex(elementType(tensor)) ||
+          !call.fits(sym::product(shapeOf(tensor)), 1, "another number of bounds"))
+        return std::nullopt;
+    return p;
+  }
   for (auto [i, bound] : {std::pair(bounds, &p.lowest), std::pair(bounds + 1, &p.highest)}) {
     std::optional<double> value = args.isNumber(i) ? args.optNumber(i) : std::nullopt;
     if (!value)
@@ -90,54 +104,46 @@ static std::optional<Parameters> getParameters(Call &call, Granularity granulari
 }
 
 static Element clamp(BodyBuilder &body, Element x, const Parameters &p) {
-  return minimum(maximum(x, body.constant(x.type(), p.lowest)), body.constant(x.type(), p.highest));
+  auto bound = [&](Value tensor, double number) {
+    if (!tensor)
+      return body.constant(x.type(), number);
+    return convert(body.read(tensor, Exprs(rankOf(tensor), Expr(0))), x.type());
+  };
+  return minimum(maximum(x, bound(p.lowestTensor, p.lowest)), bound(p.highestTensor, p.highest));
 }
 
-/// clamp(round(x * (1 / scale)) + zero), all in f32.
+static bool isQuantized(Type type) { return isInt(type) || isFloat8(type); }
+
+/// clamp(round(x * (1 / scale)) + zero), all in f32; the scale goes through a Python float.
 static Lowering quantize(Granularity granularity) {
   return [granularity](Call &call) {
     std::optional<Parameters> p = getParameters(call, granularity);
     Type result = call.resultType();
-    if (!p || !isFloat(elementType(call.tensor(0))) || elementType(call.tensor(0)).isF64() ||
-        !isInt(result))
+    if (!p || !isReal(call.tensor(0)) || elementType(call.tensor(0)).isF64() ||
+        !isQuantized(result))
       return call.refuse("these parameters or dtypes");
     Builder builder(result.getContext());
     Type f32 = builder.getF32Type(), f64 = builder.getF64Type();
-    if (granularity == Granularity::Channel && elementType(p->scales) != f32)
-      return call.refuse("scales of this dtype");
-    // A single scale goes through a Python float.
-    Type wide = granularity == Granularity::Channel ? f32 : f64;
     return call.set(call.kernels.map(shapeOf(call.tensor(0)), result, [&](BodyBuilder &body) {
-      Element inverse = convert(1.0 / p->scale(body, wide), f32);
+      Element inverse = convert(1.0 / p->scale(body, f64), f32);
       Element x = convert(body.broadcast(call.tensor(0)), f32);
       return convert(clamp(body, roundEven(x * inverse) + p->zero(body, f32), *p), result);
     }));
   };
 }
 
-/// (x - zero) * scale: by numbers in the result's type, by channels in integers and then in the
-/// scales' type.
+/// (x - zero) * scale, all in the result's type.
 static Lowering dequantize(Granularity granularity) {
   return [granularity](Call &call) {
     std::optional<Parameters> p = getParameters(call, granularity);
     Type result = call.resultType();
-    if (!p || !isInt(elementType(call.tensor(0))) || !isFloat(result))
+    if (!p || !isQuantized(elementType(call.tensor(0))) || !isFloat(result) || isFloat8(result))
       return call.refuse("these parameters or dtypes");
-    Builder builder(result.getContext());
-    Type i64 = builder.getI64Type(), f64 = builder.getF64Type();
-    bool byChannel = granularity == Granularity::Channel;
-    Type type = byChannel ? elementType(p->scales) : result, wide = opmath(type);
+    Type f64 = Builder(result.getContext()).getF64Type(), wide = opmath(result);
     return call.set(call.kernels.map(shapeOf(call.tensor(0)), result, [&](BodyBuilder &body) {
-      auto rounded = [&](Element x) { return convert(convert(x, type), wide); };
-      Element x = body.broadcast(call.tensor(0)), scale;
-      if (byChannel) {
-        x = rounded(convert(x, i64) - p->zero(body, i64));
-        scale = p->scale(body, wide);
-      } else {
-        x = rounded(rounded(x) - p->zero(body, wide));
-        scale = convert(p->scale(body, f64), wide);
-      }
-      return convert(convert(x * scale, type), result);
+      auto rounded = [&](Element x) { return convert(convert(x, result), wide); };
+      Element x = rounded(rounded(body.broadcast(call.tensor(0))) - p->zero(body, wide));
+      return convert(x * convert(p->scale(body, f64), wide), result);
     }));
   };
 }
@@ -240,12 +246,10 @@ void lowering::registerQuantize(LoweringTable &table) {
   table.add({"quantized_decomposed.quantize_per_tensor.tensor",
              "quantized_decomposed.quantize_per_tensor.tensor2"},
             quantize(Tensor));
-  table.add("quantized_decomposed.quantize_per_channel.default", quantize(Channel));
   table.add("quantized_decomposed.dequantize_per_tensor.default", dequantize(Number));
   table.add({"quantized_decomposed.dequantize_per_tensor.tensor",
              "quantized_decomposed.dequantize_per_tensor.tensor2"},
             dequantize(Tensor));
-  table.add("quantized_decomposed.dequantize_per_channel.default", dequantize(Channel));
   table.add("aten.fake_quantize_per_tensor_affine.default", fakeQuantize(Number));
   table.add("aten.fake_quantize_per_tensor_affine.tensor_qparams", fakeQuantize(Tensor));
   table.add("aten.fake_quantize_per_channel_affine.default", fakeQuantize(Channel));
