@@ -57,21 +57,49 @@ std::string Globals::pointers(ArrayRef<std::string> symbols) {
   return array("kiln_pointers_" + std::to_string(next++), rows, Place::Anywhere);
 }
 
+Value Globals::emit(const StructValue &row) {
+  LLVM::LLVMStructType type = row.getType(builder.getContext());
+  Value value = LLVM::UndefOp::create(builder, loc, type);
+  for (auto [k, field] : llvm::enumerate(row.values))
+    value = LLVM::InsertValueOp::create(builder, loc, value, emit(field, type.getBody()[k]),
+                                        ArrayRef<int64_t>{static_cast<int64_t>(k)});
+  return value;
+}
+
+Value Globals::emit(Type type, ArrayRef<Value> elements) {
+  Value value = LLVM::UndefOp::create(builder, loc, type);
+  for (auto [i, element] : llvm::enumerate(elements))
+    value = LLVM::InsertValueOp::create(builder, loc, value, element,
+                                        ArrayRef<int64_t>{static_cast<int64_t>(i)});
+  return value;
+}
+
+/// Rows of a table are made in blocks of so many, since LLVM copies the whole of what a value is
+/// inserted into.
+static constexpr size_t blockRows = 64;
+
 std::string Globals::array(StringRef name, ArrayRef<StructValue> rows, Place place) {
   if (rows.empty())
     return "";
-  LLVM::LLVMStructType type = rows.front().getType(builder.getContext());
-  auto arrayType = LLVM::LLVMArrayType::get(type, rows.size());
-  LLVM::GlobalOp global = create(arrayType, name, {}, place);
+  MLIRContext *context = builder.getContext();
+  Type rowType = rows.front().getType(context);
+  SmallVector<Type> blockTypes;
+  for (size_t first = 0; first < rows.size(); first += blockRows)
+    blockTypes.push_back(
+        LLVM::LLVMArrayType::get(rowType, std::min(blockRows, rows.size() - first)));
+  bool isOne = blockTypes.size() == 1;
+  Type type = isOne ? blockTypes[0] : LLVM::LLVMStructType::getLiteral(context, blockTypes);
+  LLVM::GlobalOp global = create(type, name, {}, place);
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&global.getInitializerRegion());
-  Value value = LLVM::UndefOp::create(builder, loc, arrayType);
-  for (auto [i, row] : llvm::enumerate(rows))
-    for (auto [k, field] : llvm::enumerate(row.values))
-      value = LLVM::InsertValueOp::create(
-          builder, loc, value, emit(field, type.getBody()[k]),
-          ArrayRef<int64_t>{static_cast<int64_t>(i), static_cast<int64_t>(k)});
-  LLVM::ReturnOp::create(builder, loc, value);
+  SmallVector<Value> blocks;
+  for (Type block : blockTypes) {
+    SmallVector<Value> values;
+    for (const StructValue &row : rows.slice(blocks.size() * blockRows).take_front(blockRows))
+      values.push_back(emit(row));
+    blocks.push_back(emit(block, values));
+  }
+  LLVM::ReturnOp::create(builder, loc, isOne ? blocks[0] : emit(type, blocks));
   return name.str();
 }
 
@@ -85,9 +113,5 @@ void Globals::exported(StringRef name, const StructValue &exported) {
   global.setVisibility_(LLVM::Visibility::Hidden);
   global.setSection(entrySection);
   builder.createBlock(&global.getInitializerRegion());
-  Value value = LLVM::UndefOp::create(builder, loc, type);
-  for (auto [k, field] : llvm::enumerate(exported.values))
-    value = LLVM::InsertValueOp::create(builder, loc, value, emit(field, type.getBody()[k]),
-                                        ArrayRef<int64_t>{static_cast<int64_t>(k)});
-  LLVM::ReturnOp::create(builder, loc, value);
+  LLVM::ReturnOp::create(builder, loc, emit(exported));
 }

@@ -40,6 +40,8 @@ private:
   mlir::LLVM::GlobalOp create(mlir::Type type, llvm::StringRef name, mlir::Attribute value,
                               Place place = Place::Anywhere);
   mlir::Value emit(const FieldValue &field, mlir::Type type);
+  mlir::Value emit(const StructValue &row);
+  mlir::Value emit(mlir::Type type, llvm::ArrayRef<mlir::Value> elements);
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
