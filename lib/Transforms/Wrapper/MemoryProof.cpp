@@ -67,6 +67,9 @@ bool MemoryProof::isAtMost(Expr a, Expr b) const {
 bool MemoryProof::isReached(Expr a, Expr b, ArrayRef<Span> steps) const {
   if (isAtMost(a, b))
     return true;
+  // No way leads back.
+  if (known.isPositive(a - b))
+    return false;
   SmallVector<Expr> reached = {a};
   llvm::BitVector taken(steps.size());
   while (!reached.empty()) {
@@ -87,7 +90,8 @@ bool MemoryProof::areApart(const Span &a, const Span &b, ArrayRef<Span> steps) c
   // No bytes overlap nothing.
   if ((a.end - a.begin).isConstant(0) || (b.end - b.begin).isConstant(0))
     return true;
-  return isReached(a.end, b.begin, steps) || isReached(b.end, a.begin, steps);
+  return isAtMost(a.end, b.begin) || isAtMost(b.end, a.begin) || isReached(a.end, b.begin, steps) ||
+         isReached(b.end, a.begin, steps);
 }
 
 void MemoryProof::setWritten(const BufferSpan &span) {

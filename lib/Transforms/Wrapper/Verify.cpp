@@ -3,6 +3,7 @@
 #include "MemoryProof.h"
 #include "kiln/Transforms/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <map>
 
 namespace kiln {
 #define GEN_PASS_DEF_WRAPPERVERIFY
@@ -113,16 +114,51 @@ private:
       return alloc.emitError("lies outside the arena");
     if (!proof.isMultipleOf(span.begin, bufferAlignment)) // V2
       return alloc.emitError("is not at a multiple of ") << bufferAlignment << " bytes";
-    for (AllocOp other : live) { // V4
-      if (other.getSegment() != alloc.getSegment() || proof.areApart(span, getTaken(other), steps))
-        continue;
+    if (AllocOp other = findOverlapping(alloc, span, steps)) { // V4
       InFlightDiagnostic error = alloc.emitError("overlaps a buffer that is alive");
       error.attachNote(other.getLoc()) << "this one";
       return error;
     }
     owner[alloc] = alloc;
-    live.insert(alloc);
+    if (auto place = getFixedPlace(alloc))
+      fixed[*place] = alloc;
+    else
+      live.insert(alloc);
     return success();
+  }
+
+  using Place = std::pair<int64_t, int64_t>; // segment, first byte
+
+  /// The place of an allocation that is the same for all sizes.
+  static std::optional<Place> getFixedPlace(AllocOp alloc) {
+    Span span = getTaken(alloc);
+    if (!span.begin.isConstant() || !span.end.isConstant())
+      return std::nullopt;
+    return Place(alloc.getSegment(), *span.begin.constant());
+  }
+
+  /// An allocation that is alive and not proved to be elsewhere; null if there is none.
+  AllocOp findOverlapping(AllocOp alloc, const Span &span, ArrayRef<Span> steps) {
+    auto overlaps = [&](AllocOp other) {
+      return other.getSegment() == alloc.getSegment() &&
+             !proof.areApart(span, getTaken(other), steps);
+    };
+    for (AllocOp other : live)
+      if (overlaps(other))
+        return other;
+    auto place = getFixedPlace(alloc);
+    if (!place) {
+      for (auto &[begin, other] : fixed)
+        if (overlaps(other))
+          return other;
+      return {};
+    }
+    // Those are apart from each other: one that overlaps is a neighbour.
+    auto next = fixed.lower_bound(*place);
+    if (next != fixed.end() && overlaps(next->second))
+      return next->second;
+    return next != fixed.begin() && overlaps(std::prev(next)->second) ? std::prev(next)->second
+                                                                      : AllocOp();
   }
 
   LogicalResult end(Operation *op, Value buffer, Value next) {
@@ -133,8 +169,15 @@ private:
     if (next)
       owner[next] = alloc;
     else if (alloc)
-      live.remove(alloc);
+      endLife(alloc);
     return success();
+  }
+
+  void endLife(AllocOp alloc) {
+    if (auto place = getFixedPlace(alloc))
+      fixed.erase(*place);
+    else
+      live.remove(alloc);
   }
 
   LogicalResult give(GiveOp give) {
@@ -368,6 +411,8 @@ private:
   DenseMap<Value, Operation *> ended;                // and where
   llvm::SmallPtrSet<Value, 16> folded, given;        // given to the caller
   DenseMap<Operation *, SmallVector<Value>> givenBy; // graph: what it has given
+  // What is alive: allocations at places that are known, and those whose places depend on sizes.
+  std::map<Place, AllocOp> fixed;
   llvm::SmallSetVector<AllocOp, 16> live;
   DenseMap<Value, AllocOp> owner;
   llvm::SmallDenseSet<uint64_t> written; // results that are given
