@@ -10,10 +10,10 @@ using namespace kiln;
 /// After bodies have been put into one another: simpler maps, one copy of what is equal.
 static void addCleanup(OpPassManager &pm) {
   pm.addPass(createKernelSimplifyIndices());
-  // Before CSE, which merges only what stands in the same or an enclosing block.
+  // Before MergeEqual, which looks at the same and at enclosing blocks.
   pm.addPass(createKernelHoistInvariants());
   pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
+  pm.addPass(createKernelMergeEqual());
 }
 
 void kiln::buildKernelStage(OpPassManager &pm, const Target &target,

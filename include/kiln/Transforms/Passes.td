@@ -312,11 +312,23 @@ def KernelReadPackedRows : Kiln_KernelPass<"kernel-read-packed-rows"> {
   }];
 }
 
+def KernelMergeEqual : Kiln_KernelPass<"kernel-merge-equal"> {
+  let summary = "Compute once what equal ops compute, and drop what nobody uses";
+  let description = [{
+    Ops without side effects that are equal, regions included, become the first of them in the same or an
+    enclosing block. As MLIR's own pass, but in time that is linear in the program: ops are told apart by what is
+    in their regions, too.
+  }];
+}
+
 def KernelOutline : Kiln_KernelPass<"kernel-outline"> {
   let summary = "Give each structured op a kernel function; equal ones share it";
   let description = [{
     The tensors that an op's regions read become the function's arguments, its results the function's
-    results; the op is replaced by `kernel.call`. Structurally equal functions are emitted once.
+    results; the op is replaced by `kernel.call`. Structurally equal functions are emitted once. Ops that are
+    equal but for constant offsets at which they read, as the steps of an unrolled recurrence are, share a
+    function, too: they are called with spans of the tensors (`kernel.span`), whose first elements are at
+    multiples of 64 bytes.
   }];
 }
 
@@ -332,7 +344,7 @@ def KernelVerify : Kiln_KernelPass<"kernel-verify"> {
   let summary = "Check what the kernel stage leaves";
   let description = [{
     What the wrapper stage and the targets may rely on:
-    - (V1) functions hold `kernel.call`, `kernel.extern`, calls of nested graphs, `kernel.constant`,
+    - (V1) functions hold `kernel.call`, `kernel.span`, `kernel.extern`, calls of nested graphs, `kernel.constant`,
       `kernel.define`, `kernel.assert`, `kernel.check`, `torch.none` and their return only
     - (V2) every kernel is called, or says what a constant is
     - (V3) nothing uses a symbol before its `kernel.define`, and none is defined twice
