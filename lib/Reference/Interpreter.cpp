@@ -136,6 +136,7 @@ private:
                         callee ? interpreter.run(callee, getAll(call.getOperands()))
                                : llvm::createStringError("there is no such kernel"));
         })
+        .Case([&](kernel::SpanOp span) { return runSpan(span); })
         .Case([&](kernel::DefineOp define) { return defineSymbol(define); })
         .Case([&](kernel::AssertOp assertion) -> llvm::Error {
           llvm::Expected<int64_t> value = makeBuilder().evaluate(assertion.getExpr().getValue());
@@ -161,6 +162,25 @@ private:
           return llvm::createStringError("the interpreter does not know " +
                                          op->getName().getStringRef());
         });
+  }
+
+  llvm::Error runSpan(kernel::SpanOp span) {
+    CodeBuilder builder = makeBuilder();
+    llvm::Expected<int64_t> first = builder.evaluate(span.getFirst().getValue());
+    if (!first)
+      return first.takeError();
+    llvm::Expected<int64_t> size =
+        builder.evaluate(sym::getShape(cast<RankedTensorType>(span.getType())).front());
+    if (!size)
+      return size.takeError();
+    const Tensor &tensor = values[span.getTensor()];
+    auto count = static_cast<int64_t>(tensor.elements->size());
+    if (*first < 0 || *size < 0 || *first > count || *size > count - *first)
+      return llvm::createStringError("a span lies outside of its tensor");
+    auto begin = tensor.elements->begin() + *first;
+    Tensor result{tensor.elementType, {*size}, {}};
+    result.elements = std::make_shared<std::vector<Scalar>>(begin, begin + *size);
+    return define(span->getResults(), Tensors{std::move(result)});
   }
 
   llvm::Expected<Tensors> getConstant(kernel::ConstantOp op) {

@@ -76,3 +76,30 @@ def test_cells(compile_and_compare):
     compile_and_compare(
         Layers(CELLS), (some(3, 5),), dynamic_shapes=({0: torch.export.Dim.AUTO},), more_inputs=[(some(2, 5),), (some(17, 5),)]
     )
+
+
+class Unrolled(torch.nn.Module):
+    """Steps that are one kernel, called with spans of tensors: rows, windows and pairs of them, along any dim, of any width."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+        self.table = torch.nn.Parameter(some(steps, 16))
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x, narrow, flags):
+        state, sums, seen = torch.zeros(x.shape[0], 16), [], []
+        for i in range(self.steps):
+            state = torch.tanh(self.linear(x[:, i]) + self.table[i] * state)
+            sums.append(torch.cat([narrow[:, i : i + 3].sum(1), narrow[:, i] * narrow[:, i + 2]], 1))
+            seen.append(torch.where(flags[i], x[:, i, ::2] + x[:, i + 1, 1::2], state[:, 3:11]))
+        return state, torch.stack(sums), torch.stack(seen, 1)
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_unrolled(compile_and_compare, is_dynamic):
+    steps = 9
+    inputs = [(some(n, steps + 1, 16), some(n, steps + 2, 5), some(steps, n, 8) > 0) for n in ((3, 1, 18) if is_dynamic else (3,))]
+    batch = torch.export.Dim("batch", min=1, max=64)
+    shapes = ({0: batch}, {0: batch}, {1: batch}) if is_dynamic else None
+    compile_and_compare(Unrolled(steps), inputs[0], dynamic_shapes=shapes, more_inputs=inputs[1:])

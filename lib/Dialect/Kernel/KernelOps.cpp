@@ -580,6 +580,18 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult SpanOp::verify() {
+  auto from = cast<RankedTensorType>(getTensor().getType());
+  auto to = cast<RankedTensorType>(getType());
+  if (to.getRank() != 1 || to.getElementType() != from.getElementType()) // C1
+    return emitOpError("of ") << from << " is a " << to;
+  sym::Expr first = getFirst().getValue(), size = sym::getShape(to).front();
+  sym::Expr rest = sym::product(sym::getShape(from)) - first - size;
+  if (first.constant().value_or(0) < 0 || rest.constant().value_or(0) < 0) // C2
+    return emitOpError("lies outside of the tensor");
+  return success();
+}
+
 //===-- What others compute -----------------------------------------------------------------===//
 
 LogicalResult ExternOp::verify() {

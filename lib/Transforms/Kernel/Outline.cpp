@@ -1,7 +1,8 @@
 // kernel-outline: gives each structured op a kernel function, which equal ones share.
+#include "ReadSpans.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
-#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace kiln {
@@ -48,6 +49,15 @@ static Location collectNodes(Operation *root) {
 
 namespace {
 
+/// An op and the kernels that it may become.
+struct Candidate {
+  Operation *root;
+  FuncOp whole; // reads its operands
+  FuncOp part;  // reads spans of them; null if there are none
+  SmallVector<sym::ExprAttr> firsts;
+  unsigned wholeNumber, partNumber; // equal for equal kernels
+};
+
 struct Outline : kiln::impl::KernelOutlineBase<Outline> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -60,26 +70,69 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
       roots.push_back(op);
       return WalkResult::skip();
     });
+    OwningOpRef<ModuleOp> drafts = ModuleOp::create(module.getLoc());
+    (*drafts)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
+    SmallVector<Candidate> candidates;
+    for (Operation *root : roots)
+      candidates.push_back(makeCandidate(root, *drafts));
+    // Spans are for kernels that are equal with them alone.
+    SmallVector<llvm::SmallSet<unsigned, 2>> wholes(numbers.size());
+    for (const Candidate &candidate : candidates)
+      wholes[candidate.partNumber].insert(candidate.wholeNumber);
 
-    IRRewriter rewriter(&getContext());
     SymbolTable symbols(module);
-    llvm::StringMap<FuncOp> known;
-    for (Operation *root : roots) {
-      SmallVector<Value> operands = getReadTensors(root);
-      rewriter.setInsertionPointToEnd(module.getBody());
-      FuncOp func = createKernel(rewriter, root, operands, known.size());
-      auto [entry, isNew] = known.try_emplace(getFingerprint(func), func);
-      if (isNew)
-        symbols.insert(func);
-      else
-        func.erase();
-
-      rewriter.setInsertionPoint(root);
-      auto call = CallOp::create(rewriter, collectNodes(root), root->getResultTypes(),
-                                 entry->second.getSymName(), operands);
-      rewriter.replaceOp(root, call);
+    llvm::DenseMap<unsigned, FuncOp> kernels;
+    for (Candidate &candidate : candidates) {
+      bool usesSpans = candidate.part && wholes[candidate.partNumber].size() > 1;
+      FuncOp &kernel = kernels[usesSpans ? candidate.partNumber : candidate.wholeNumber];
+      if (!kernel) {
+        kernel = usesSpans ? candidate.part : candidate.whole;
+        StringRef kind = candidate.root->getName().stripDialect();
+        kernel.setSymName((kind + "_" + Twine(kernels.size() - 1)).str());
+        kernel->remove();
+        symbols.insert(kernel);
+      }
+      replace(candidate, kernel, usesSpans);
     }
   }
+
+  Candidate makeCandidate(Operation *root, ModuleOp drafts) {
+    Candidate candidate{root, {}, {}, {}, 0, 0};
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointToEnd(drafts.getBody());
+    candidate.whole = createKernel(builder, root, getReadTensors(root), 0);
+    candidate.wholeNumber = candidate.partNumber = getNumber(candidate.whole);
+    candidate.part = cast<FuncOp>(builder.clone(*candidate.whole));
+    candidate.firsts = readSpans(candidate.part);
+    if (llvm::any_of(candidate.firsts, [](sym::ExprAttr first) { return bool(first); })) {
+      candidate.partNumber = getNumber(candidate.part);
+    } else {
+      candidate.part.erase();
+      candidate.part = {};
+    }
+    return candidate;
+  }
+
+  unsigned getNumber(FuncOp func) {
+    return numbers.try_emplace(getFingerprint(func), numbers.size()).first->second;
+  }
+
+  static void replace(const Candidate &candidate, FuncOp kernel, bool usesSpans) {
+    Operation *root = candidate.root;
+    OpBuilder builder(root);
+    SmallVector<Value> operands = getReadTensors(root);
+    if (usesSpans)
+      for (auto [operand, first, type] :
+           llvm::zip_equal(operands, candidate.firsts, kernel.getArgumentTypes()))
+        if (first)
+          operand = SpanOp::create(builder, root->getLoc(), type, operand, first);
+    auto call = CallOp::create(builder, collectNodes(root), root->getResultTypes(),
+                               kernel.getSymName(), operands);
+    root->replaceAllUsesWith(call);
+    root->erase();
+  }
+
+  llvm::StringMap<unsigned> numbers; // of fingerprints
 };
 
 } // namespace

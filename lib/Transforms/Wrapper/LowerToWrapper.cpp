@@ -217,6 +217,12 @@ private:
                            createResults(call));
           return success();
         })
+        .Case<kernel::SpanOp>([&](auto span) {
+          auto type = BufferType::get(cast<RankedTensorType>(span.getType()));
+          buffers[span.getResult()] =
+              ViewOp::create(builder, loc, type, buffers.lookup(span.getTensor()), span.getFirst());
+          return success();
+        })
         .Case<kernel::ExternOp>([&](auto call) {
           ExternCallOp::create(builder, loc, call.getLibraryAttr(), call.getCalleeAttr(),
                                call.getArgsAttr(), call.getNamesAttr(), lookUp(call.getOperands()),

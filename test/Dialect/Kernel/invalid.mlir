@@ -155,3 +155,19 @@ func.func @sort_c2(%x: tensor<4xf32>) -> tensor<4xi64> {
   } : tensor<4xi64>, tensor<4xi64>, tensor<4xi64>
   return %positions : tensor<4xi64>
 }
+
+// -----
+
+func.func @span_c1(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
+  // expected-error @below {{of 'tensor<8x4xf32>' is a 'tensor<2x4xf32>'}}
+  %y = kernel.span %x from 4 : tensor<8x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+func.func @span_c2(%x: tensor<8x4xf32>) -> tensor<16xf32> {
+  // expected-error @below {{lies outside of the tensor}}
+  %y = kernel.span %x from 17 : tensor<8x4xf32> -> tensor<16xf32>
+  return %y : tensor<16xf32>
+}

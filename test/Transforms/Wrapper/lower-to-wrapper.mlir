@@ -203,3 +203,23 @@ module attributes {sym.symbols = {s0 = {min = 2 : i64}}} {
     return %y, %new : tensor<2xi64>, tensor<4xf32>
   }
 }
+
+// -----
+
+// A span is a view.
+// CHECK-LABEL: kernel.func @row
+// CHECK: wrapper.program @main(%[[X:.*]]: !wrapper.buffer<[8, 64], [64, 1], f32>
+// CHECK: %[[S:.*]] = wrapper.view %[[X]] offset 192 : <[8, 64], [64, 1], f32> -> <[64], [1], f32>
+// CHECK: wrapper.launch @row ins(%[[S]] : !wrapper.buffer<[64], [1], f32>)
+kernel.func @row(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<64xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<64xf32>
+  kernel.return %y : tensor<64xf32>
+}
+func.func @main(%x: tensor<8x64xf32> {torch.name = "x"}) -> (tensor<64xf32> {torch.name = "y"}) {
+  %s = kernel.span %x from 192 : tensor<8x64xf32> -> tensor<64xf32>
+  %y = kernel.call @row(%s) : (tensor<64xf32>) -> tensor<64xf32>
+  return %y : tensor<64xf32>
+}

@@ -582,6 +582,24 @@ def Kernel_CallOp : Kernel_Op<"call", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
 }
 
+def Kernel_SpanOp : Kernel_Op<"span", [Pure]> {
+  let summary = "consecutive elements of a tensor";
+  let description = [{
+    `%s = kernel.span %x from 128 : tensor<4x8x64xf32> -> tensor<1600xf32>`: the elements of `tensor` in the
+    order of memory, from number `first` on. Outlining hands spans to kernels that differ in nothing but the
+    place at which they read, so that these are one kernel.
+
+    Constraints:
+    - (C1) the result has one dim and the tensor's element type
+    - (C2) what can be proved to lie outside the tensor is refused
+  }];
+  let arguments = (ins AnyRankedTensor:$tensor, Sym_ExprAttr:$first);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat =
+      "$tensor `from` custom<Size>($first) attr-dict `:` type($tensor) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===-- What others compute -----------------------------------------------------------------------===//
 
 def Kernel_ExternOp : Kernel_Op<"extern", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
