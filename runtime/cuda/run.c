@@ -263,10 +263,9 @@ static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor 
   int rank = input->ndim;
   size_t item = kiln_item_size(kiln_program.inputs[index].bits);
   int64_t contiguous[KILN_MAX_RANK];
-  uint64_t bytes;
+  uint64_t bytes = 0; /* what is staged fits, and is not 0 */
   kiln_contiguous_strides(input->shape, rank, contiguous);
-  if (!kiln_bytes(input->shape, rank, item, &bytes) || !bytes)
-    return KILN_OK;
+  kiln_bytes(input->shape, rank, item, &bytes);
   if (is_on_device(input)) {
     if (slot->view.strides)
       return kiln_cuda_copy_strided(context, to, contiguous, kiln_cuda_address(slot->view.data),

@@ -221,7 +221,6 @@ static inline scalar *matrix_of(const DLTensor *tensor, int64_t i) {
 static inline scalar *vector_of(const DLTensor *tensor, int64_t i) {
   return (scalar *)tensor->data + i * tensor->shape[1];
 }
-static inline int64_t number_of(const DLTensor *tensor) { return *(const int64_t *)tensor->data; }
 
 /* A decomposition of the matrices of a batch by an iteration that may not converge. */
 typedef struct decomposition {

@@ -5,6 +5,7 @@
  *===-----------------------------------------------------------------------===*/
 #include "../../runtime/extern.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +72,28 @@ static int32_t run(void *prepared, void **kept, void *const *buffers, const int6
   return 0;
 }
 
+/* Copies its operand, by the driver that plays a GPU. */
+static int32_t run_on_device(void *prepared, const kiln_extern_device *device, void *const *buffers,
+                             const int64_t *numbers, char *message, size_t size) {
+  int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+  (void)prepared;
+  if (is("device run")) {
+    snprintf(message, size, "not on device %d", (int)device->ordinal);
+    return 1;
+  }
+  *(void **)&copy =
+      dlsym(dlopen(getenv("KILN_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD), "cuMemcpyDtoDAsync_v2");
+  return copy((uint64_t)(uintptr_t)buffers[1], (uint64_t)(uintptr_t)buffers[0],
+              4 * (size_t)numbers[0], device->stream)
+             ? 7
+             : 0;
+}
+
 static const kiln_extern_library library = {prepare, release, run, drop, NULL};
+static const kiln_extern_library device_library = {prepare, release, NULL, drop, run_on_device};
 
 const kiln_extern_library *kiln_get_extern_library(uint32_t abi) {
-  return abi == KILN_EXTERN_ABI && !is("version") ? &library : NULL;
+  if (abi != KILN_EXTERN_ABI || is("version"))
+    return NULL;
+  return is("device") || is("device run") ? &device_library : &library;
 }

@@ -112,3 +112,35 @@ void copy_emulated(void **arguments) {
   for (int64_t b = 0; b < item; ++b)
     target[b] = source[b];
 }
+
+/* A Triton kernel in three dims: y[i] = x[i] * factor + offset + small + half: y, x, null; factor (f32), offset (f64), small
+ * (int8), whether to do anything (bool), count (uint64). */
+const int64_t scale_parameters = 8, scale_dims = 3;
+void scale_emulated(void **arguments) {
+  float *y = *(float **)arguments[0], *x = *(float **)arguments[1];
+  float factor = *(float *)arguments[3];
+  double offset = *(double *)arguments[4];
+  int8_t small = *(int8_t *)arguments[5];
+  uint8_t does = *(uint8_t *)arguments[6];
+  int64_t count = (int64_t)*(uint64_t *)arguments[7];
+  int64_t i = (int64_t)kiln_emulator_block() * THREADS + kiln_emulator_thread();
+  kiln_emulator_buffer(x, 4 * count);
+  kiln_emulator_buffer(y, 4 * count);
+  if (i < count && does && !*(void **)arguments[2])
+    store(y, i, load(x, i) * factor + (float)offset + (float)small);
+}
+
+/* Variants with a workspace and maps: x, y; count; error, workspace, maps. */
+static void add_one_boxed(void **arguments) {
+  if (*(void **)arguments[4])
+    add_one(arguments, (int64_t)kiln_emulator_blocks() * THREADS);
+}
+const int64_t boxed_parameters = 5, boxed_maps = 2;
+void boxed_emulated(void **arguments) { add_one_boxed(arguments); }
+
+/* Tells of a failure that the program has a text for. */
+const int64_t failing_parameters = 1;
+void failing_emulated(void **arguments) {
+  if (kiln_emulator_block() == 0 && kiln_emulator_thread() == 0)
+    **(int32_t **)arguments[0] = 2;
+}

@@ -98,6 +98,12 @@ static void fill(const char *name, int64_t n, int64_t m, scalar *a) {
         x *= pow(10, -(double)(i + 2 * j));
       else if (!strcmp(name, "bidiagonal")) /* with zeros on its diagonal */
         x = j == i + 1 ? 1 : j == i ? i % 3 != 1 : 0;
+      else if (!strcmp(name, "cycle")) /* all eigenvalues are as large */
+        x = i == (j + 1) % n;
+      else if (!strcmp(name, "nilpotent"))
+        x = i < j ? x : 0;
+      else if (!strcmp(name, "turns")) /* by a right angle */
+        x = i / 2 == j / 2 ? i - j : 0;
       a[j * m + i] = x;
     }
 }
@@ -148,7 +154,37 @@ static void test_qr(int64_t n, int64_t m, const array *given) {
       CHECK(unit > 1e200 || unit < 1e-200 ||
             taxicab((direct - r) / unit) < 1e-13 * (double)(m + 10));
     }
-  release((array *[]){&packed, &tau, &q, &back}, 4);
+  /* And Q R is A. */
+  array upper = matrices(n, m);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < m; ++i)
+      data(&upper)[j * m + i] = i <= j ? data(&packed)[j * m + i] : 0;
+  adjoint = 0;
+  CHECK(call(KILN_LINALG(ormqr), (array *[]){&packed, &tau, &upper, &flag}, 4, (array *[]){&back},
+             1) == KILN_OK);
+  for (int64_t i = 0; i < m * n; ++i)
+    CHECK(taxicab((data(&back)[i] - data(&a)[i]) / unit) < 1e-13 * (double)(m + 10));
+  release((array *[]){&packed, &tau, &q, &back, &upper}, 5);
+}
+
+/* Batches of no matrix and of several. */
+static void test_batches(void) {
+  kind = "batch";
+  rows = columns = 3;
+  for (int64_t batch = 0; batch < 3; ++batch) {
+    array a = allocate(3, batch, 3, 3, sizeof(scalar)),
+          packed = allocate(3, batch, 3, 3, sizeof(scalar));
+    array tau = allocate(2, batch, 3, 0, sizeof(scalar));
+    array values = allocate(2, batch, 3, 0, sizeof(double)),
+          w = allocate(2, batch, 18, 0, sizeof(scalar));
+    for (int64_t i = 0; i < batch; ++i)
+      fill("random", 3, 3, data(&a) + 9 * i);
+    CHECK(call(KILN_LINALG(geqrf), (array *[]){&a}, 1, (array *[]){&packed, &tau}, 2) == KILN_OK);
+    CHECK(call(KILN_LINALG(eigh), (array *[]){&a}, 1, (array *[]){&values, &w}, 2) == KILN_OK);
+    for (int64_t i = 0; i < batch; ++i)
+      CHECK(fabs(absolute(data(&packed)[9 * i]) - norm(3, data(&a) + 9 * i)) < 1e-13);
+    release((array *[]){&a, &packed, &tau, &values, &w}, 5);
+  }
 }
 
 static void test_svd(int64_t n, int64_t m, const array *given) {
@@ -312,8 +348,8 @@ static void test_not_finite(int64_t n, double value) {
 }
 
 int main(void) {
-  static const char *const kinds[] = {"random", "zero", "ones",   "identity",
-                                      "huge",   "tiny", "graded", "bidiagonal"};
+  static const char *const kinds[] = {"random", "zero",       "ones",  "identity",  "huge", "tiny",
+                                      "graded", "bidiagonal", "cycle", "nilpotent", "turns"};
   static const int64_t sizes[][2] = {{0, 0},   {0, 3},   {3, 0},    {1, 1},  {1, 4},
                                      {4, 1},   {2, 2},   {3, 3},    {5, 12}, {12, 5},
                                      {33, 33}, {40, 17}, {120, 120}};
@@ -333,6 +369,7 @@ int main(void) {
       }
       release((array *[]){&a}, 1);
     }
+  test_batches();
   for (int64_t n = 1; n < 8; ++n) {
     test_not_finite(n, NAN);
     test_not_finite(n, INFINITY);

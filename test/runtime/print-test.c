@@ -157,6 +157,11 @@ static DLTensor text_of(const char *text, int64_t *length) {
       .data = (void *)(uintptr_t)text, .ndim = 1, .dtype = {kDLUInt, 8, 1}, .shape = length};
 }
 
+static void *has_no_memory(void *ctx, size_t bytes, size_t align) {
+  (void)ctx, (void)bytes, (void)align;
+  return NULL;
+}
+
 static void test_output(void) {
   kiln_model model = {.device = NULL};
   kiln_context run = {.model = &model};
@@ -167,24 +172,29 @@ static void test_output(void) {
                                     .parallel_ctx = &run.run};
   double value = 2.5;
   int64_t lengths[2];
-  DLTensor kinds = text_of("snf2", lengths), text = text_of("%s{} ", lengths + 1);
+  DLTensor kinds = text_of("snf2t", lengths), text = text_of("%s{} ", lengths + 1);
   DLTensor number = {.data = &value, .dtype = {kDLFloat, 64, 1}};
-  const DLTensor *inputs[] = {&kinds, &text, &number, &number};
+  const DLTensor *inputs[] = {&kinds, &text, &number, &number, &number};
   int ends[2], kept = dup(1);
   if (pipe(ends) != 0 || dup2(ends[1], 1) < 0)
     exit(2);
-  int32_t status = kiln_rt_print(inputs, 4, NULL, 0, &context);
+  int32_t status = kiln_rt_print(inputs, 5, NULL, 0, &context);
   close(1); /* nothing to print to */
-  int32_t closed = kiln_rt_print(inputs, 4, NULL, 0, &context);
+  int32_t closed = kiln_rt_print(inputs, 5, NULL, 0, &context);
   int full = open("/dev/full", O_WRONLY);
   dup2(full, 1);
-  int32_t unwritten = kiln_rt_print(inputs, 4, NULL, 0, &context);
+  int32_t unwritten = kiln_rt_print(inputs, 5, NULL, 0, &context);
   dup2(kept, 1);
   char got[64];
   ssize_t length = read(ends[0], got, sizeof got);
-  check(got, (uint64_t)length, "%s{} 2.52.50\n", __LINE__);
+  check(got, (uint64_t)length, "%s{} 2.52.50tensor(2.5000, dtype=torch.float64)\n", __LINE__);
   check(message, strlen(message), "cannot write to standard output: No space left on device",
         __LINE__);
+  model.allocator.alloc = has_no_memory;
+  message[0] = 0;
+  if (kiln_rt_print(inputs, 5, NULL, 0, &context) != KILN_OUT_OF_MEMORY)
+    exit(2);
+  check(message, strlen(message), "out of memory for the text", __LINE__);
   if (status != KILN_OK || closed != KILN_OK || unwritten != KILN_INVALID_ARGUMENT)
     exit(2);
 }

@@ -170,6 +170,12 @@ static int32_t run_copy_row(kiln_rt_run *run, void *const *buffers) {
   return kiln_rt_launch(run, copy_row, buffers, run->symbols[0], KILN_RT_NO_STEP);
 }
 
+/* A C function that says no more than this. */
+static int32_t run_failing(kiln_rt_run *run, void *const *buffers) {
+  (void)run, (void)buffers;
+  return 3;
+}
+
 static const kiln_rt_tensor row_tensors[] = {
     {"row", 2, 32, 2, 0, x_shape, NULL}, {"row", 0, 64, 1, 0, ids_shape, NULL},
     {"row", 2, 64, 0, 0, NULL, NULL},    {"row", 2, 32, 1, 0, w_shape, NULL},
@@ -178,6 +184,7 @@ static const kiln_rt_tensor copy_tensors[] = {{"copy_row", 2, 32, 2, 0, y_shape,
                                               {"copy_row", 2, 32, 2, 0, y_shape, NULL}};
 static const int64_t row_symbols[] = {0};
 static const kiln_rt_step steps[] = {{"row", run_row, row_tensors, row_symbols, 6, 1},
-                                     {"copy_row", run_copy_row, copy_tensors, row_symbols, 2, 1}};
+                                     {"copy_row", run_copy_row, copy_tensors, row_symbols, 2, 1},
+                                     {"failing", run_failing, NULL, NULL, 0, 0}};
 
-const kiln_rt_steps kiln_steps = {steps, 2, 77};
+const kiln_rt_steps kiln_steps = {steps, 3, 77};

@@ -29,14 +29,17 @@ static void check_refusals(kiln_model *model) {
   int64_t rows = ROWS;
   CHECK(kiln_steps_hash() == 77);
   CHECK(kiln_steps_find("another") == -1 && kiln_steps_find(NULL) == -1);
-  CHECK_FAILS(kiln_steps_run(model, -1, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "2 steps");
-  CHECK_FAILS(kiln_steps_run(model, 2, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "2 steps");
+  CHECK_FAILS(kiln_steps_run(model, -1, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "3 steps");
+  CHECK_FAILS(kiln_steps_run(model, 3, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "3 steps");
   CHECK_FAILS(kiln_steps_run(NULL, 0, given, 6, &rows, 1), KILN_INVALID_ARGUMENT, "got NULL");
   CHECK_FAILS(kiln_steps_run(model, 0, given, 5, &rows, 1), KILN_INVALID_ARGUMENT,
               "row: expected 6 buffers and 1 symbols, got 5 and 1");
   CHECK_FAILS(kiln_steps_run(model, 0, NULL, 6, &rows, 1), KILN_INVALID_ARGUMENT, "got 0 and 1");
   CHECK_FAILS(kiln_steps_run(model, 0, given, 6, NULL, 1), KILN_INVALID_ARGUMENT, "got 6 and 0");
+  CHECK_FAILS(kiln_steps_run(model, 2, NULL, 0, NULL, 0), 3, "failing failed with status 3");
   CHECK_FAILS(run(model, 0), KILN_INVALID_ARGUMENT, "row: expected s0 in [1, 100000], got 0");
+  CHECK_FAILS(run(model, 100001), KILN_INVALID_ARGUMENT, "got 100001");
+  CHECK_FAILS(kiln_steps_run(model, 0, given, 6, &rows, 2), KILN_INVALID_ARGUMENT, "got 6 and 2");
   CHECK_FAILS(run(model, ROWS - 1), KILN_SHAPE_MISMATCH, "expected float32 [s0, 8] = [999, 8]");
   given[4] = NULL;
   CHECK_FAILS(run(model, ROWS), KILN_INVALID_ARGUMENT, "buffer 4 \"row\": expected a tensor");

@@ -1,0 +1,589 @@
+/* What main may call on a GPU beside plain launches: Triton kernels, libraries, kernels with maps and workspaces. And drivers that
+ * answer what none should. argv[1] names the driver that plays a GPU, argv[2] the kernels' image, argv[3] the library. */
+#include "../../runtime/cuda/driver.h"
+#include "calls.h"
+#include "harness.h"
+
+#include <dlfcn.h>
+
+#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
+
+/* The driver's functions, which tests replace and put back. */
+static kiln_cuda_driver *cuda;
+static kiln_cuda_driver real;
+static CUresult (*begin_capture)(CUstream stream, int mode);
+static CUresult (*end_capture)(CUstream stream, CUgraph *graph);
+
+enum { MOST = 400 };
+static float x[MOST], y[MOST];
+static kiln_rt_image image = {NULL, 0, 0, KILN_RT_EMULATOR};
+static const int64_t rows_symbol[] = {0};
+
+static kiln_model *create(void) {
+  kiln_options options = quiet_options(0);
+  kiln_model *model = NULL;
+  CHECK_OK(kiln_model_create(&options, &model));
+  return model;
+}
+
+/* A host without memory for what is large. */
+static void *allocate(void *ctx, size_t bytes, size_t align) {
+  (void)ctx;
+  return bytes < 1 << 24 ? aligned_alloc(align, (bytes + align - 1) / align * align) : NULL;
+}
+static void deallocate(void *ctx, void *p, size_t bytes, size_t align) {
+  (void)ctx, (void)bytes, (void)align;
+  free(p);
+}
+
+static int32_t create_fails(int device) {
+  kiln_options options = quiet_options(0);
+  options.device_index = device;
+  kiln_model *model;
+  int32_t status = kiln_model_create(&options, &model);
+  CHECK(status != KILN_OK && !model);
+  return status;
+}
+
+static int32_t run(kiln_model *model, int32_t (*main)(kiln_rt_run *run), int64_t rows) {
+  for (int i = 0; i < MOST; ++i)
+    x[i] = (float)i, y[i] = -1;
+  tensor input, output;
+  set_tensor(&input, x, DTYPE_F32, 1, rows, 0);
+  set_tensor(&output, y, DTYPE_F32, 1, rows, 0);
+  DLManagedTensorVersioned managed, *outputs[] = {&managed};
+  set_managed(&managed, &output);
+  const DLTensor *inputs[] = {&input.t};
+  calls_main = main;
+  return kiln_model_run(model, inputs, 1, outputs, 1, NULL);
+}
+
+/* The same with tensors on the GPU and a stream that is being captured. */
+static int32_t run_captured(kiln_model *model, int32_t (*main)(kiln_rt_run *run)) {
+  CUstream stream;
+  CUdeviceptr memory;
+  CUgraph graph;
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_CUDA(cuda->cuMemAlloc_v2(&memory, 2 * sizeof x));
+  tensor input, output;
+  set_tensor(&input, (void *)(uintptr_t)memory, DTYPE_F32, 1, MOST, 0);
+  set_tensor(&output, (void *)(uintptr_t)(memory + sizeof x), DTYPE_F32, 1, MOST, 0);
+  input.t.device = output.t.device = (DLDevice){kDLCUDA, 0};
+  DLManagedTensorVersioned managed, *outputs[] = {&managed};
+  set_managed(&managed, &output);
+  const DLTensor *inputs[] = {&input.t};
+  calls_main = main;
+  CHECK_CUDA(begin_capture(stream, 0));
+  int32_t status = kiln_model_run(model, inputs, 1, outputs, 1, stream);
+  CHECK_CUDA(end_capture(stream, &graph));
+  if (graph)
+    CHECK_CUDA(cuda->cuGraphDestroy(graph));
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+  CHECK_CUDA(cuda->cuMemFree_v2(memory));
+  return status;
+}
+
+static CUresult fails_to_launch(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                unsigned grid_z, unsigned block_x, unsigned block_y,
+                                unsigned block_z, unsigned shared, CUstream stream,
+                                void **parameters, void **extra) {
+  (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y;
+  (void)block_z, (void)shared, (void)stream, (void)parameters, (void)extra;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/*===-- Triton kernels --------------------------------------------------------===*/
+
+static kiln_rt_image future_image = {NULL, 0, 1000, KILN_RT_CUBIN};
+static kiln_rt_image machine_code = {
+    "\177ELF .......................................................", 64, 90, KILN_RT_CUBIN};
+static kiln_rt_device_kernel scale = {
+    .name = "scale", .images = &image, .num_images = 1, .threads = 64};
+static kiln_rt_device_kernel scale_broken = {
+    .name = "scale", .images = &machine_code, .num_images = 1, .threads = 64, .number = 1};
+static const kiln_rt_device_kernel scale_future = {
+    .name = "scale", .images = &future_image, .num_images = 1, .threads = 64, .number = 2};
+static const kiln_rt_device_kernel scale_large = {.name = "scale",
+                                                  .images = &image,
+                                                  .num_images = 1,
+                                                  .threads = 64,
+                                                  .shared_bytes = 1 << 30,
+                                                  .number = 3};
+
+/* y, x, null; factor, offset, small, does, count. Then numbers that are checked and that the kernel does not read. */
+static kiln_rt_triton_parameter parameters[] = {
+    {KILN_RT_TRITON_BUFFER, 0, 0}, {KILN_RT_TRITON_BUFFER, 0, 1},   {KILN_RT_TRITON_NULL, 0, 0},
+    {KILN_RT_TRITON_FLOAT, 32, 3}, {KILN_RT_TRITON_FLOAT, 64, 4},   {KILN_RT_TRITON_SIGNED, 8, 5},
+    {KILN_RT_TRITON_SIGNED, 1, 6}, {KILN_RT_TRITON_UNSIGNED, 64, 7}};
+static kiln_rt_triton_config configs[2];
+static const int64_t updates[] = {1, 8};
+static kiln_rt_triton launch_scale = {.where = "node 'scale' (model.py:1)",
+                                      .configs = configs,
+                                      .updates = updates,
+                                      .num_configs = 1,
+                                      .num_updates = 1,
+                                      .first_update = 0};
+/* Grid, factor, offset, small, does, count; bytes of the update. */
+static int64_t numbers[9];
+
+static void set_numbers(void) {
+  static const double factor = 2, offset = 0.5;
+  numbers[0] = (MOST + 63) / 64, numbers[1] = numbers[2] = 1;
+  memcpy(&numbers[3], &factor, sizeof factor);
+  memcpy(&numbers[4], &offset, sizeof offset);
+  numbers[5] = -3, numbers[6] = 1, numbers[7] = MOST, numbers[8] = 4 * MOST;
+}
+
+static int32_t call_scale(kiln_rt_run *run) {
+  void *const buffers[] = {run->outputs[0], run->inputs[0]};
+  return kiln_rt_device_triton(run, &launch_scale, buffers, numbers);
+}
+static int32_t call_scale_unaligned(kiln_rt_run *run) {
+  void *const buffers[] = {run->outputs[0], (char *)run->inputs[0] + 4};
+  return kiln_rt_device_triton(run, &launch_scale, buffers, numbers);
+}
+/* The kernel writes where it reads. */
+static int32_t call_scale_in_place(kiln_rt_run *run) {
+  void *const buffers[] = {run->inputs[0], run->inputs[0]};
+  int32_t status = kiln_rt_device_triton(run, &launch_scale, buffers, numbers);
+  return status ? status : kiln_rt_device_copy(run, run->outputs[0], run->inputs[0], 4 * MOST);
+}
+
+/* A number that does not fit its parameter. */
+static void check_number(kiln_model *model, int at, uint16_t kind, uint16_t bits, int64_t number) {
+  const kiln_rt_triton_parameter former = parameters[at];
+  char text[128];
+  set_numbers();
+  parameters[at].kind = kind, parameters[at].bits = bits;
+  numbers[parameters[at].index] = number;
+  snprintf(text, sizeof text, "takes a number of %d bits, and is given %lld", bits,
+           (long long)number);
+  CHECK_FAILS(run(model, call_scale, MOST), KILN_UNSUPPORTED, text);
+  parameters[at] = former;
+  set_numbers();
+}
+
+static void test_triton_numbers(kiln_model *model) {
+  check_number(model, 5, KILN_RT_TRITON_SIGNED, 8, 128);
+  check_number(model, 5, KILN_RT_TRITON_SIGNED, 8, -129);
+  check_number(model, 6, KILN_RT_TRITON_SIGNED, 1, 2);
+  check_number(model, 6, KILN_RT_TRITON_UNSIGNED, 8, 256);
+  check_number(model, 6, KILN_RT_TRITON_UNSIGNED, 16, -1);
+  check_number(model, 7, KILN_RT_TRITON_UNSIGNED, 64, -1);
+  const int64_t grids[][2] = {{0, -1}, {0, (int64_t)INT32_MAX + 1}, {1, 65536}, {2, 65536}};
+  for (size_t i = 0; i < sizeof grids / sizeof *grids; ++i) {
+    set_numbers();
+    numbers[grids[i][0]] = grids[i][1];
+    CHECK_FAILS(run(model, call_scale, MOST), KILN_UNSUPPORTED,
+                "the Triton kernel scale would have");
+  }
+  /* Nothing to do. */
+  for (int d = 0; d < 3; ++d) {
+    set_numbers();
+    numbers[d] = 0;
+    CHECK_OK(run(model, call_scale, MOST));
+    CHECK(y[7] == 7); /* the copy that it would have written to */
+  }
+  set_numbers();
+  parameters[7].kind = KILN_RT_TRITON_SIGNED;
+  CHECK_OK(run(model, call_scale, MOST));
+  parameters[7].kind = KILN_RT_TRITON_UNSIGNED;
+}
+
+static void test_triton(void) {
+  kiln_model *model = create();
+  configs[0] = (kiln_rt_triton_config){.kernel = &scale,
+                                       .parameters = parameters,
+                                       .num_parameters = 8,
+                                       .alignment = 16,
+                                       .grid = {0, 1, 2}};
+  configs[1] = configs[0];
+  set_numbers();
+  CHECK_OK(run(model, call_scale, MOST));
+  for (int i = 0; i < MOST; ++i)
+    CHECK(y[i] == (float)(2 * i) - 2.5f);
+  CHECK_OK(run(model, call_scale_in_place, MOST));
+  CHECK(y[10] == 17.5f);
+  test_triton_numbers(model);
+  CHECK_FAILS(run(model, call_scale_unaligned, MOST), KILN_UNSUPPORTED, "at multiples of 16 bytes");
+
+  /* The first that the GPU has code and room for. */
+  launch_scale.num_configs = 2;
+  configs[0].kernel = &scale_future;
+  CHECK_OK(run(model, call_scale, MOST));
+  configs[0].kernel = &scale_broken;
+  CHECK_OK(run(model, call_scale, MOST));
+  configs[0].kernel = &scale_large;
+  CHECK_OK(run(model, call_scale, MOST));
+  launch_scale.num_configs = 1;
+  CHECK_FAILS(run(model, call_scale, MOST), KILN_DEVICE_ERROR,
+              "bytes of shared memory, a block of");
+  configs[0].kernel = &scale_future;
+  CHECK_FAILS(run(model, call_scale, MOST), KILN_DEVICE_ERROR, "pack it with --gpu-arch=sm_90");
+  configs[0].kernel = &scale_broken;
+  CHECK_FAILS(run(model, call_scale, MOST), KILN_DEVICE_ERROR, "a newer driver may");
+  configs[0].kernel = &scale;
+
+  cuda->cuLaunchKernel = fails_to_launch;
+  CHECK_FAILS(run(model, call_scale, MOST), KILN_OUT_OF_MEMORY, "scale");
+  *cuda = real;
+  CHECK_OK(run(model, call_scale, MOST));
+  kiln_model_destroy(model);
+}
+
+/*===-- Libraries -------------------------------------------------------------===*/
+
+static int64_t extern_numbers[] = {MOST, 1, MOST, 1, 42};
+
+static int32_t call_library(kiln_rt_run *run) {
+  void *const buffers[] = {run->inputs[0], run->outputs[0]};
+  return kiln_rt_device_extern(run, 0, buffers, extern_numbers);
+}
+
+static void test_library_on_copies(void) {
+  kiln_model *model = create();
+  CHECK_OK(run(model, call_library, MOST));
+  CHECK(y[1] == 43 && y[MOST - 1] == MOST + 41);
+  setenv("FAKE", "run", 1);
+  CHECK_FAILS(run(model, call_library, MOST), KILN_INVALID_ARGUMENT,
+              "node 'add' (model.py:3): fake.add.default: xxx");
+  setenv("FAKE", "", 1);
+  CHECK_FAILS(run_captured(model, call_library), KILN_UNSUPPORTED,
+              "called on copies in the host's memory");
+  const int64_t sizes[][2] = {{0, -1}, {1, -1}, {0, INT64_MAX / 2}, {0, INT64_MAX / 64}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    int64_t former = extern_numbers[sizes[i][0]];
+    extern_numbers[sizes[i][0]] = sizes[i][1];
+    CHECK_FAILS(run(model, call_library, MOST), KILN_OUT_OF_MEMORY,
+                "out of memory for copies of its tensors");
+    extern_numbers[sizes[i][0]] = former;
+  }
+  kiln_model_destroy(model);
+  kiln_options options = quiet_options(0);
+  options.alloc = allocate, options.dealloc = deallocate;
+  CHECK_OK(kiln_model_create(&options, &model));
+  extern_numbers[0] = extern_numbers[2] = (int64_t)1 << 30;
+  CHECK_FAILS(run(model, call_library, MOST), KILN_OUT_OF_MEMORY,
+              "out of memory for copies of its tensors");
+  /* None at all. */
+  extern_numbers[0] = extern_numbers[2] = 0;
+  CHECK_OK(run(model, call_library, MOST));
+  extern_numbers[0] = extern_numbers[2] = MOST;
+  kiln_model_destroy(model);
+}
+
+static CUresult fails_to_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  (void)to, (void)from, (void)bytes, (void)stream;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+static int32_t call_behind_failure(kiln_rt_run *run) {
+  int32_t status = kiln_rt_device_copy(run, run->outputs[0], run->inputs[0], 4);
+  return status ? status : call_library(run);
+}
+
+static void test_library_on_device(void) {
+  setenv("FAKE", "device", 1);
+  kiln_model *model = create();
+  CHECK_OK(run(model, call_library, MOST));
+  CHECK(y[0] == 0 && y[MOST - 1] == MOST - 1); /* it has copied */
+  setenv("FAKE", "device run", 1);
+  CHECK_FAILS(run(model, call_library, MOST), KILN_INVALID_ARGUMENT,
+              "fake.add.default: not on device 0");
+  setenv("FAKE", "device", 1);
+  cuda->cuMemcpyDtoDAsync_v2 = fails_to_copy;
+  CHECK_FAILS(run(model, call_behind_failure, MOST), KILN_DEVICE_ERROR, "invalid argument");
+  *cuda = real;
+  CHECK_OK(run_captured(model, call_library));
+  kiln_model_destroy(model);
+  setenv("FAKE", "", 1);
+  model = create();
+  cuda->cuMemcpyDtoDAsync_v2 = fails_to_copy;
+  CHECK_FAILS(run(model, call_behind_failure, MOST), KILN_DEVICE_ERROR, "invalid argument");
+  *cuda = real;
+  kiln_model_destroy(model);
+}
+
+/*===-- Maps and workspaces ---------------------------------------------------===*/
+
+/* What the variant's geometry says: blocks; offset, size; offset, sizes, stride. */
+static int64_t geometry[] = {2, 0, MOST, 0, 8, 2, 8};
+static void get_geometry(const int64_t *symbols, int64_t *values) {
+  (void)symbols;
+  memcpy(values, geometry, sizeof geometry);
+}
+static const kiln_rt_tensor_map maps[] = {{0, 4, 1, {32}}, {1, 2, 2, {64, 1}}};
+static kiln_rt_device_kernel boxed = {.name = "boxed",
+                                      .images = &image,
+                                      .symbols = rows_symbol,
+                                      .num_images = 1,
+                                      .num_buffers = 2,
+                                      .num_symbols = 1,
+                                      .threads = 64,
+                                      .number = 4,
+                                      .geometry = get_geometry,
+                                      .maps = maps,
+                                      .num_maps = 2,
+                                      .cluster = 1,
+                                      .workspace = 64};
+static kiln_rt_device_kernel bump = {.name = "bump",
+                                     .images = &image,
+                                     .symbols = rows_symbol,
+                                     .num_images = 1,
+                                     .num_buffers = 2,
+                                     .num_symbols = 1,
+                                     .threads = 64,
+                                     .number = 4,
+                                     .variant = &boxed,
+                                     .cluster = 1};
+
+/* Adds 6: enough steps for a graph. */
+static int32_t call_boxed(kiln_rt_run *run) {
+  void *const first[] = {run->inputs[0], run->outputs[0]};
+  void *const others[] = {run->outputs[0], run->outputs[0]};
+  int32_t status = kiln_rt_device_launch(run, &bump, first, (MOST + 63) / 64, KILN_RT_NO_STEP);
+  for (int i = 0; i < 5 && !status; ++i)
+    status = kiln_rt_device_launch(run, &bump, others, (MOST + 63) / 64, KILN_RT_NO_STEP);
+  return status;
+}
+
+static void check_boxed(kiln_model *model) {
+  for (int i = 0; i < 4; ++i) {
+    CHECK_OK(run(model, call_boxed, MOST));
+    CHECK(y[0] == 6 && y[MOST - 1] == MOST + 5);
+  }
+}
+
+static void test_boxed(void) {
+  kiln_model *model = create();
+  check_boxed(model);
+  geometry[4] = 0; /* the second map's tensor is empty */
+  check_boxed(model);
+  geometry[4] = 8;
+  geometry[0] = 100; /* more blocks than run at a time */
+  check_boxed(model);
+  geometry[2] = -1;
+  CHECK_FAILS(run(model, call_boxed, MOST), KILN_DEVICE_ERROR, "boxed");
+  geometry[2] = MOST;
+  kiln_model_destroy(model);
+  /* More of them than have a place in the workspace. */
+  setenv("KILN_EMULATOR_MULTIPROCESSORS", "1100", 1);
+  model = create();
+  geometry[0] = KILN_RT_WORKSPACE_BLOCKS + 1;
+  CHECK_OK(run(model, call_boxed, MOST));
+  geometry[0] = 2;
+  kiln_model_destroy(model);
+  /* No cluster has room. */
+  setenv("KILN_EMULATOR_MULTIPROCESSORS", "1", 1);
+  boxed.cluster = 2;
+  boxed.name = "bump_pairs";
+  model = create();
+  check_boxed(model);
+  kiln_model_destroy(model);
+  boxed.cluster = 1;
+  boxed.name = "boxed";
+  unsetenv("KILN_EMULATOR_MULTIPROCESSORS");
+  /* Variants are not wanted, or for other GPUs; the workspace is not there then. */
+  setenv("KILN_CUDA_VARIANTS", "0", 1);
+  model = create();
+  check_boxed(model);
+  kiln_model_destroy(model);
+  setenv("KILN_CUDA_VARIANTS", "1", 1);
+  setenv("KILN_EMULATOR_CAPABILITY", "80", 1);
+  setenv("KILN_CUDA_OVERLAP", "1", 1);
+  model = create();
+  check_boxed(model);
+  kiln_model_destroy(model);
+  unsetenv("KILN_CUDA_VARIANTS");
+  unsetenv("KILN_EMULATOR_CAPABILITY");
+  for (int i = 0; i < 3; ++i) {
+    setenv("KILN_CUDA_OVERLAP", i ? "1" : "0", 1);
+    if (i == 1)
+      cuda->cuLaunchKernelEx = NULL;
+    if (i == 2)
+      cuda->cuGraphAddDependencies_v2 = NULL;
+    model = create();
+    check_boxed(model);
+    kiln_model_destroy(model);
+    *cuda = real;
+  }
+  unsetenv("KILN_CUDA_OVERLAP");
+}
+
+/*===-- Code that does not load -------------------------------------------------===*/
+
+static kiln_rt_image images[4];
+static kiln_rt_device_kernel chosen = {.name = "bump",
+                                       .images = images,
+                                       .symbols = rows_symbol,
+                                       .num_buffers = 2,
+                                       .num_symbols = 1,
+                                       .threads = 64,
+                                       .number = 5,
+                                       .cluster = 1};
+static const char ptx[64] = ".version 8.0";
+
+static int32_t call_chosen(kiln_rt_run *run) {
+  void *const buffers[] = {run->inputs[0], run->outputs[0]};
+  return kiln_rt_device_launch(run, &chosen, buffers, (MOST + 63) / 64, KILN_RT_NO_STEP);
+}
+
+static CUresult load_result;
+static CUresult fails_to_load(CUmodule *module, const void *data) {
+  (void)module, (void)data;
+  return load_result;
+}
+static CUresult gives_no_text(CUresult error, const char **text) {
+  (void)error;
+  *text = NULL;
+  return CUDA_SUCCESS;
+}
+
+static void check_loading(int count, int32_t status, const char *text) {
+  chosen.num_images = (uint32_t)count;
+  kiln_model *model = create();
+  if (status == KILN_OK) {
+    CHECK_OK(run(model, call_chosen, MOST));
+    CHECK(y[5] == 6);
+  } else {
+    CHECK_FAILS(run(model, call_chosen, MOST), status, text);
+  }
+  kiln_model_destroy(model);
+}
+
+static void test_images(void) {
+  images[0] = (kiln_rt_image){machine_code.data, 64, 100, KILN_RT_CUBIN};
+  images[1] = (kiln_rt_image){machine_code.data, 64, 89, KILN_RT_CUBIN};
+  images[2] = (kiln_rt_image){ptx, sizeof ptx, 100, KILN_RT_PTX};
+  check_loading(3, KILN_DEVICE_ERROR,
+                "has compute capability 9.0; the model has code for sm_100, code for sm_89, PTX "
+                "for sm_100: compile it with "
+                "--gpu-arch=sm_90");
+  /* Of several that fit, the newest; what the driver does not load is passed over. */
+  images[0] = (kiln_rt_image){ptx, sizeof ptx, 80, KILN_RT_PTX};
+  images[1] = (kiln_rt_image){machine_code.data, 64, 90, KILN_RT_CUBIN};
+  images[2] = (kiln_rt_image){ptx, sizeof ptx, 75, KILN_RT_PTX};
+  check_loading(
+      3, KILN_DEVICE_ERROR,
+      "does not load it: no kernel image is available (CUDA error 209); a newer driver may");
+  check_loading(1, KILN_DEVICE_ERROR,
+                "unsupported PTX version (CUDA error 222); a newer driver may");
+  images[3] = image;
+  check_loading(4, KILN_OK, NULL);
+  cuda->cuModuleLoadData = fails_to_load;
+  load_result = CUDA_ERROR_INVALID_IMAGE;
+  check_loading(4, KILN_DEVICE_ERROR, "; a newer driver may");
+  load_result = CUDA_ERROR_OUT_OF_MEMORY;
+  check_loading(4, KILN_OUT_OF_MEMORY, "out of memory (CUDA error 2)");
+  cuda->cuGetErrorString = gives_no_text;
+  load_result = 999;
+  check_loading(4, KILN_DEVICE_ERROR, "unknown error (CUDA error 999)");
+  *cuda = real;
+}
+
+/*===-- Drivers that answer what none should ----------------------------------===*/
+
+static int device_count;
+static CUresult gives_count(int *count) {
+  *count = device_count;
+  return CUDA_SUCCESS;
+}
+
+static int wrong_attribute, wrong_value;
+static CUresult gives_attribute(int *value, int attribute, CUdevice device) {
+  CUresult result = real.cuDeviceGetAttribute(value, attribute, device);
+  if (attribute == wrong_attribute)
+    *value = wrong_value;
+  return result;
+}
+
+static CUresult has_no_pool(CUmemoryPool *pool, CUdevice device) {
+  (void)pool, (void)device;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+static void test_answers(void) {
+  cuda->cuDeviceGetCount = gives_count;
+  for (device_count = -1; device_count < 1; ++device_count) {
+    CHECK(create_fails(0) == KILN_DEVICE_ERROR &&
+          strstr(kiln_last_error(), "no GPU to run the model on"));
+  }
+  *cuda = real;
+  for (int device = -1; device < 2; device += 2)
+    CHECK(create_fails(device) == KILN_INVALID_ARGUMENT &&
+          strstr(kiln_last_error(), "expected device_index in [0, 1)"));
+  const int wrong[][2] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0},
+                          {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 1000},
+                          {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, -1},
+                          {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 10},
+                          {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0},
+                          {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, (1 << 20) + 1}};
+  cuda->cuDeviceGetAttribute = gives_attribute;
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    wrong_attribute = wrong[i][0], wrong_value = wrong[i][1];
+    CHECK(create_fails(0) == KILN_DEVICE_ERROR &&
+          strstr(kiln_last_error(), "multiprocessors, which cannot be"));
+  }
+  wrong_attribute = CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, wrong_value = -1;
+  kiln_model *model = create();
+  configs[0].kernel = &scale_large;
+  CHECK_FAILS(run(model, call_scale, MOST), KILN_DEVICE_ERROR, "has 0 at most");
+  configs[0].kernel = &scale;
+  kiln_model_destroy(model);
+  *cuda = real;
+  cuda->cuDeviceGetDefaultMemPool = has_no_pool;
+  CHECK(create_fails(0) == KILN_DEVICE_ERROR &&
+        strstr(kiln_last_error(), "the GPU has no memory pool"));
+  *cuda = real;
+}
+
+/*===-- Failures that the program has texts for, and empty tensors -------------===*/
+
+static const kiln_rt_device_kernel failing = {
+    .name = "failing", .images = &image, .num_images = 1, .threads = 64, .number = 6, .cluster = 1};
+
+static int32_t call_failing(kiln_rt_run *run) {
+  return kiln_rt_device_launch(run, &failing, NULL, 1, KILN_RT_NO_STEP);
+}
+static int32_t call_nothing(kiln_rt_run *run) { return run ? 0 : 1; }
+
+static void test_failures(void) {
+  kiln_model *model = create();
+  CHECK_FAILS(run(model, call_failing, MOST), KILN_ASSERTION_FAILED,
+              "it was asserted that this is not done");
+  CHECK_OK(run(model, call_nothing, 0));
+  kiln_model_destroy(model);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 4);
+  setenv("KILN_CUDA_DRIVER", argv[1], 1);
+  setenv("KILN_FAKE_LIBRARY", argv[3], 1);
+  setenv("FAKE", "", 1);
+  static char data[1 << 20];
+  FILE *file = fopen(argv[2], "rb");
+  CHECK(file);
+  image.bytes = fread(data, 1, sizeof data - 1, file);
+  image.data = data;
+  fclose(file);
+  const kiln_cuda_driver *table;
+  CHECK_OK(kiln_cuda_load(&table));
+  cuda = (kiln_cuda_driver *)(uintptr_t)table;
+  real = *table;
+  void *library = dlopen(argv[1], RTLD_NOW);
+  *(void **)&begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
+  *(void **)&end_capture = dlsym(library, "cuStreamEndCapture");
+  CHECK(begin_capture && end_capture);
+  CUcontext context;
+  CHECK_CUDA(cuda->cuDevicePrimaryCtxRetain(&context, 0));
+  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(context));
+  test_triton();
+  test_library_on_copies();
+  test_library_on_device();
+  test_boxed();
+  test_images();
+  test_answers();
+  test_failures();
+  puts("calls-test: passed");
+  return 0;
+}

@@ -1,0 +1,13 @@
+/* What calls-test.c knows of the program in calls.c. */
+#ifndef KILN_TEST_RUNTIME_CALLS_H
+#define KILN_TEST_RUNTIME_CALLS_H
+
+#include "../../runtime/ir_interface.h"
+
+/* main of the program: what a test wants to be called. */
+extern int32_t (*calls_main)(kiln_rt_run *run);
+
+/* Numbers of the kernels that tests make up; each has its own. */
+enum { CALLS_KERNELS = 40 };
+
+#endif /* KILN_TEST_RUNTIME_CALLS_H */
