@@ -52,7 +52,7 @@ def better_peer(row, of=PEERS):
 
 def latency(options, names=None):
     """Seconds of a run, bytes of memory beyond the weights and the largest error, for each model and number of threads."""
-    results, systems = {}, [*SYSTEMS, *(f"kiln@{level}" for level in options.cpu)]
+    results, systems = {}, [*options.systems, *(f"kiln@{level}" for level in options.cpu)]
     for name in names or options.models:
         folder = peers.model(name, options.tiny)
         results[name] = {"weight_bytes": peers.weight_bytes(folder)}

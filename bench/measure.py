@@ -99,6 +99,9 @@ def parse_options():
     parser.add_argument(
         "--dense", nargs="+", choices=dense.NAMES, default=dense.NAMES, metavar="NAME", help="models with large planes (default: all)"
     )
+    parser.add_argument(
+        "--systems", nargs="+", choices=figures.SYSTEMS, default=figures.SYSTEMS, metavar="NAME", help="latency of these (default: all)"
+    )
     parser.add_argument("--cpu", nargs="+", default=[], metavar="LEVEL", help="latency also of Kiln compiled for these: x86-64-v3, znver4")
     parser.add_argument("--sizes", type=int, metavar="N", help="of each of them, the first so many combinations of sizes (default: all)")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
