@@ -297,6 +297,12 @@ struct kiln_device_functions {
   void (*free_context)(struct kiln_context *context);
   /* Puts on the device what the run has launched, and waits for it. */
   int32_t (*settle)(struct kiln_context *context);
+  /* Puts a step on the device's default stream. The tensors have been checked but for their
+   * places. */
+  int32_t (*run_step)(struct kiln_context *context, const kiln_rt_step *step,
+                      const DLTensor *const *tensors, void *const *buffers);
+  /* Waits for all steps, and says whether they failed. */
+  int32_t (*wait_steps)(struct kiln_context *context);
 };
 
 /*===-- output.c ------------------------------------------------------------===*/
@@ -321,6 +327,8 @@ KILN_STEPS_API int32_t kiln_steps_find(const char *name);
 KILN_STEPS_API int32_t kiln_steps_run(kiln_model *model, int32_t number,
                                       const DLTensor *const *tensors, size_t num_tensors,
                                       const int64_t *symbols, size_t num_symbols);
+/* Waits for the steps on a device, which kiln_steps_run does not: it may return their failures. */
+KILN_STEPS_API int32_t kiln_steps_wait(kiln_model *model);
 /* Copies bytes of the weights. */
 KILN_STEPS_API int32_t kiln_steps_read(kiln_model *model, uint64_t offset, uint64_t bytes,
                                        void *to);

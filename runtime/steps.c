@@ -57,7 +57,9 @@ static int32_t run_step(kiln_context *context, const kiln_rt_step *step,
     status = check_tensors(context, step, tensors, buffers);
   if (status != KILN_OK)
     return status;
-  status = step->run(&context->run, buffers);
+  status = kiln_program.device
+               ? kiln_program.device->functions->run_step(context, step, tensors, buffers)
+               : step->run(&context->run, buffers);
   if (status != KILN_OK && context->failure == KILN_OK)
     kiln_fail(status, "%s failed with status %d", step->name, (int)status);
   return status;
@@ -81,6 +83,19 @@ int32_t kiln_steps_run(kiln_model *model, int32_t number, const DLTensor *const 
   unsigned environment = kiln_enter_environment();
   int32_t status = run_step(context, step, tensors, symbols);
   kiln_leave_environment(environment);
+  kiln_context_put(context);
+  return status;
+}
+
+int32_t kiln_steps_wait(kiln_model *model) {
+  if (!model)
+    return kiln_fail(KILN_INVALID_ARGUMENT, "expected a model, got NULL");
+  if (!kiln_program.device)
+    return KILN_OK;
+  kiln_context *context = kiln_context_take(model);
+  if (!context)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+  int32_t status = kiln_program.device->functions->wait_steps(context);
   kiln_context_put(context);
   return status;
 }

@@ -52,6 +52,7 @@ static constexpr StringLiteral exportedSteps = R"({
     kiln_steps_hash;
     kiln_steps_find;
     kiln_steps_run;
+    kiln_steps_wait;
     kiln_steps_read;
   local: *;
 };

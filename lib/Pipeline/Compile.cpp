@@ -196,7 +196,8 @@ private:
     if (!created)
       return llvm::createStringError("--extern: " + llvm::toString(created.takeError()));
     externs = std::move(*created);
-    if (options.tuning.mode == tuning::Mode::Measure)
+    // Models are timed with tensors in the host's memory.
+    if (options.tuning.mode == tuning::Mode::Measure && !target->hasDevice())
       chooseByTime(*externs, options);
     return llvm::Error::success();
   }

@@ -3,6 +3,7 @@
 #include "kiln/Tuning/Autotune.h"
 #include "MeasureHere.h"
 #include "PlanCandidates.h"
+#include "RunTuner.h"
 #include "kiln/Link/OutputFile.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <list>
@@ -12,7 +13,7 @@ using namespace kiln;
 using namespace kiln::tuning;
 
 static llvm::Error checkTarget(const Target &target) {
-  if (!target.hasDevice() && !target.getProgramWriter())
+  if (!target.getProgramWriter())
     return llvm::Error::success();
   return llvm::createStringError("--autotune: not with --target=" + target.getName());
 }
@@ -87,6 +88,23 @@ static llvm::Error checkHost(const Target &target) {
   return llvm::Error::success();
 }
 
+/// The CPU or GPU that measurements here are of.
+static llvm::Expected<std::string> findDevice(const Target &target, const Options &options) {
+  if (!target.hasDevice())
+    return describeCPU();
+  llvm::Expected<std::pair<std::string, std::string>> found = findGpu(options);
+  if (!found)
+    return llvm::createStringError(
+        "--autotune: " + llvm::toString(found.takeError()) +
+        ": use --autotune=offline, and aot-tune on a machine with a GPU");
+  auto &[architecture, name] = *found;
+  if (architecture != target.getArchitecture())
+    return llvm::createStringError("--autotune: kernels are planned for " +
+                                   target.getArchitecture() + ", and this machine's " + name +
+                                   " is an " + architecture);
+  return name;
+}
+
 llvm::Error tuning::autotune(ModuleOp module, const Target &target, StringRef compiler,
                              const Options &options, const codegen::ObjectOptions &code) {
   if (llvm::Error error = checkTarget(target))
@@ -102,8 +120,11 @@ llvm::Error tuning::autotune(ModuleOp module, const Target &target, StringRef co
   } else {
     if (llvm::Error error = checkHost(target))
       return error;
+    llvm::Expected<std::string> device = findDevice(target, options);
+    if (!device)
+      return device.takeError();
     if (llvm::Error error =
-            measureHere(module, target, compiler, options, bundler, *points, choices))
+            measureHere(module, target, compiler, *device, options, bundler, *points, choices))
       return error;
   }
   choices.apply();
@@ -134,7 +155,7 @@ llvm::Error tuning::writeBundle(ModuleOp module, const Target &target, StringRef
         launches.emplace_back(place, entry->second);
       if (!isNew)
         continue;
-      llvm::SmallDenseSet<Attribute> tried = {kernel.func.getScheduleAttr()};
+      llvm::SmallDenseSet<Attribute> tried = {bundler.getSchedule(kernel.func)};
       PlannedModules candidates;
       planCandidates(bundler, target, kernel.func, options.candidates, tried, candidates);
       isOpen |= !candidates.empty();

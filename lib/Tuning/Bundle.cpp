@@ -174,6 +174,7 @@ static bool fromJSON(const json::Value &value, Manifest &manifest, Path path) {
   return mapHeader(map, manifest, path, manifestFormat) &&
          map.map("weight_bytes", manifest.weightBytes) &&
          map.mapOptional("features", manifest.features) &&
+         map.mapOptional("architecture", manifest.architecture) &&
          map.mapOptional("sequence", manifest.sequence) && checkSequence(manifest, path);
 }
 
@@ -226,6 +227,7 @@ Error kiln::tuning::appendManifest(StringRef path, const Manifest &manifest) {
                                                        {"threads", manifest.threads},
                                                        {"weight_bytes", manifest.weightBytes},
                                                        {"features", manifest.features},
+                                                       {"architecture", manifest.architecture},
                                                        {"kernels", manifest.kernels},
                                                        {"sequence", manifest.sequence}});
   Expected<std::unique_ptr<MemoryBuffer>> library = readFile(path);

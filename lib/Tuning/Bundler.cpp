@@ -52,14 +52,20 @@ OwningOpRef<ModuleOp> Bundler::plan(kernel::FuncOp func, kernel::ScheduleAttrInt
   (*planned)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
   OpBuilder builder(planned->getBodyRegion());
   auto copy = cast<kernel::FuncOp>(builder.clone(*func));
-  copy.setScheduleAttr(schedule);
+  target.setTunedSchedule(copy, schedule);
   copy.removeLaunchAttr();
   Silence silence(module.getContext());
   PassManager pm(module.getContext());
   target.buildScheduleKernels(pm);
-  if (failed(pm.run(*planned)) || copy.getScheduleAttr() != schedule)
+  if (failed(pm.run(*planned)) || getSchedule(copy) != schedule)
     return {};
   return planned;
+}
+
+void Bundler::setSchedule(kernel::FuncOp func, kernel::ScheduleAttrInterface schedule) {
+  OwningOpRef<ModuleOp> planned = plan(func, schedule);
+  target.setTunedSchedule(func, schedule);
+  func.setLaunchAttr((*planned->getOps<kernel::FuncOp>().begin()).getLaunchAttr());
 }
 
 /// A program that launches each candidate once, on memory that nobody ever gives it.
@@ -96,7 +102,7 @@ OwningOpRef<ModuleOp> Bundler::makeProgram(ArrayRef<Entry> entries, Manifest &ma
       copy.setSymName(
           (kernel.name + "." + Twine(manifest.kernels.size() - 1) + "." + Twine(i)).str());
       std::string schedule;
-      llvm::raw_string_ostream(schedule) << copy.getScheduleAttr();
+      llvm::raw_string_ostream(schedule) << getSchedule(copy);
       kernel.candidates.push_back({schedule, copy.getSymName().str(), {}});
       builder.setInsertionPointToEnd(&program.getBody().front());
       auto allocate = [&](TypeRange types) {
@@ -126,6 +132,7 @@ llvm::Error Bundler::write(ArrayRef<Entry> entries, StringRef path, std::vector<
   manifest.compiler = compiler;
   manifest.target = describeTarget(target);
   manifest.features = getFeatures(target.getHost());
+  manifest.architecture = target.getArchitecture();
   manifest.threads = options.threads;
   manifest.weightBytes = getWeightBytes(module);
   OwningOpRef<ModuleOp> made = makeProgram(entries, manifest);

@@ -42,19 +42,19 @@ void Choices::set(kernel::FuncOp func, size_t point, kernel::ScheduleAttrInterfa
                   const std::string &why) {
   SmallVector<Choice> &chosen = all[func];
   if (chosen.empty())
-    chosen.assign(points.size(), {func.getScheduleAttr(), "the planner's schedule"});
+    chosen.assign(points.size(), {bundler.getSchedule(func), "the planner's schedule"});
   chosen[point] = {schedule, why};
 }
 
 void Choices::schedule(kernel::FuncOp func, const Choice &choice, StringRef range) {
-  if (choice.schedule != func.getScheduleAttr()) {
-    OwningOpRef<ModuleOp> planned = bundler.plan(func, choice.schedule);
-    func.setScheduleAttr(choice.schedule);
-    func.setLaunchAttr((*planned->getOps<kernel::FuncOp>().begin()).getLaunchAttr());
-  } else if (range.empty()) {
+  if (choice.schedule != bundler.getSchedule(func))
+    bundler.setSchedule(func, choice.schedule);
+  else if (range.empty())
     return;
-  }
-  sayOf(func, "Tuned", describeSchedule(func), (range + choice.why).str());
+  std::string text = describeSchedule(func);
+  if (choice.schedule != func.getScheduleAttr()) // a variant's
+    llvm::raw_string_ostream(text) << ", variant " << choice.schedule;
+  sayOf(func, "Tuned", text, (range + choice.why).str());
 }
 
 void Choices::apply(kernel::FuncOp func, ArrayRef<Choice> chosen) {

@@ -24,7 +24,10 @@ void tuning::sayOf(kernel::FuncOp func, StringRef name, StringRef text, StringRe
 
 std::string tuning::describeTarget(const Target &target) {
   const codegen::CPUInfo &host = target.getHost();
-  std::string text = (target.getName() + " " + host.cpu).str();
+  std::string text = target.getName().str() + " ";
+  if (target.hasDevice())
+    text += (target.getArchitecture() + " on ").str();
+  text += host.cpu;
   if (!host.tuning.empty())
     text += " " + host.tuning;
   return text;

@@ -44,12 +44,19 @@ public:
   /// so.
   mlir::OwningOpRef<mlir::ModuleOp> plan(kernel::FuncOp func,
                                          kernel::ScheduleAttrInterface schedule);
+  /// Gives `func` a schedule that it can be run with.
+  void setSchedule(kernel::FuncOp func, kernel::ScheduleAttrInterface schedule);
 
   /// The planned kernels in each list are candidates for the same kernel.
   struct Entry {
     const TunedKernel *kernel;
     llvm::SmallVector<kernel::FuncOp> candidates;
   };
+  /// The schedule that is tuned.
+  kernel::ScheduleAttrInterface getSchedule(kernel::FuncOp func) const {
+    return target.getTunedSchedule(func);
+  }
+
   /// With a sequence, for runs of the program: `entries` that it launches, by their places.
   llvm::Error write(llvm::ArrayRef<Entry> entries, llvm::StringRef path,
                     std::vector<int64_t> sequence = {});

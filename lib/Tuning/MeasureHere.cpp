@@ -55,16 +55,17 @@ struct Search {
 class Autotuner {
 public:
   /// At the sizes of a point. The search ends after about `seconds`.
-  Autotuner(ModuleOp module, const Target &target, StringRef compiler, const Options &options,
-            Bundler &bundler, TuningCache &cache, size_t point, double seconds)
+  Autotuner(ModuleOp module, const Target &target, StringRef compiler, StringRef device,
+            const Options &options, Bundler &bundler, TuningCache &cache, size_t point,
+            double seconds)
       : module(module), target(target), options(options), bundler(bundler), cache(cache),
         seconds(seconds) {
-    std::string device = llvm::formatv("{0}, {1} threads\n", describeCPU(), options.threads);
+    std::string machine = llvm::formatv("{0}, {1} threads\n", device, options.threads);
     for (TunedKernel &kernel : findKernels(module, target, compiler, options, point)) {
       Search &search = searches.emplace_back();
-      search.best = kernel.func.getScheduleAttr();
+      search.best = bundler.getSchedule(kernel.func);
       search.cacheKey =
-          llvm::toHex(llvm::BLAKE3::hash<16>(llvm::arrayRefFromStringRef(device + kernel.key)),
+          llvm::toHex(llvm::BLAKE3::hash<16>(llvm::arrayRefFromStringRef(machine + kernel.key)),
                       /*LowerCase=*/true);
       search.kernel = std::move(kernel);
     }
@@ -86,7 +87,7 @@ public:
       std::string why;
       llvm::raw_string_ostream(why)
           << llvm::formatv("tuned: takes {0:f2} of the time with ", search.entry.ratio)
-          << func.getScheduleAttr();
+          << bundler.getSchedule(func);
       choices.set(func, point, search.best, why);
     }
   }
@@ -155,7 +156,9 @@ private:
 
   llvm::Error runRounds() {
     double last = 0; // what the last round took
-    while (isAnyActive() && secondsSince() + last < seconds) {
+    // One round at least, so that each of these kernels is known to have been tuned.
+    for (bool isFirst = seconds > 0; isAnyActive() && (isFirst || secondsSince() + last < seconds);
+         isFirst = false) {
       double before = secondsSince();
       if (llvm::Error error = runRound())
         return error;
@@ -223,9 +226,9 @@ private:
     for (auto [candidate, outcome] : llvm::zip_equal(entry.candidates, result.candidates))
       if (outcome.ratio > 0)
         search.beam.emplace_back(search.entry.ratio * outcome.ratio,
-                                 kernel::FuncOp(candidate).getScheduleAttr());
+                                 bundler.getSchedule(candidate));
     if (best) {
-      search.best = kernel::FuncOp(entry.candidates[best]).getScheduleAttr();
+      search.best = bundler.getSchedule(entry.candidates[best]);
       search.entry.ratio *= result.candidates[best].ratio;
     }
     llvm::erase_if(search.beam, [&](auto &known) { return known.second == search.best; });
@@ -247,7 +250,7 @@ private:
         launches.emplace_back(place, entries.size());
       Bundler::Entry &entry =
           entries.emplace_back(Bundler::Entry{&search.kernel, {search.kernel.func}});
-      if (search.entry.isVerified || search.best == search.kernel.func.getScheduleAttr())
+      if (search.entry.isVerified || search.best == bundler.getSchedule(search.kernel.func))
         continue;
       isOpen = true;
       planned.push_back(bundler.plan(search.kernel.func, search.best));
@@ -279,7 +282,7 @@ private:
                                                      "time, alone {1:f2}",
                                                      outcome.ratio, search.entry.ratio)
                                            .str());
-      search.best = search.kernel.func.getScheduleAttr();
+      search.best = bundler.getSchedule(search.kernel.func);
       search.entry.ratio = 1;
     }
     search.entry.isVerified = true;
@@ -291,7 +294,7 @@ private:
     search.isActive = goesOn;
     search.entry.isTuned = true;
     search.entry.schedule.clear();
-    if (search.best != search.kernel.func.getScheduleAttr())
+    if (search.best != bundler.getSchedule(search.kernel.func))
       llvm::raw_string_ostream(search.entry.schedule) << search.best;
     cache.store(search.cacheKey, search.entry);
   }
@@ -324,14 +327,14 @@ private:
 } // namespace
 
 llvm::Error tuning::measureHere(ModuleOp module, const Target &target, StringRef compiler,
-                                const Options &options, Bundler &bundler, const Points &points,
-                                Choices &choices) {
+                                StringRef device, const Options &options, Bundler &bundler,
+                                const Points &points, Choices &choices) {
   TuningCache cache(options.cache, [&](const std::string &text) {
     if (options.onWarning)
       options.onWarning("--autotune: " + text);
   });
   for (size_t point = 0; point < points.size(); ++point) {
-    Autotuner tuner(module, target, compiler, options, bundler, cache, point,
+    Autotuner tuner(module, target, compiler, device, options, bundler, cache, point,
                     options.seconds / double(points.size()));
     if (llvm::Error error = tuner.run())
       return error;

@@ -6,10 +6,10 @@
 
 namespace kiln::tuning {
 
-/// Adds what is fastest at each point.
+/// Adds what is fastest at each point. `device` is what is measured on.
 llvm::Error measureHere(mlir::ModuleOp module, const Target &target, llvm::StringRef compiler,
-                        const Options &options, Bundler &bundler, const Points &points,
-                        Choices &choices);
+                        llvm::StringRef device, const Options &options, Bundler &bundler,
+                        const Points &points, Choices &choices);
 
 } // namespace kiln::tuning
 

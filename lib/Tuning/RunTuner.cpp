@@ -18,23 +18,52 @@ Error tuning::createTemporary(StringRef suffix, SmallString<128> &path) {
   return Error::success();
 }
 
-Expected<Results> tuning::runTuner(const Options &options, StringRef input, double seconds,
-                                   ArrayRef<std::string> more) {
-  SmallString<128> output, messages;
-  if (Error error =
-          joinErrors(createTemporary("results", output), createTemporary("txt", messages)))
+/// The first line of what the tuner writes to its outputs; an error if it fails.
+static Expected<std::string> run(const Options &options, ArrayRef<StringRef> arguments) {
+  SmallString<128> messages, errors;
+  if (Error error = joinErrors(createTemporary("txt", messages), createTemporary("txt", errors)))
     return error;
-  FileRemover removeOutput(output), removeMessages(messages);
-  std::string limit = formatv("--seconds={0}", seconds);
-  SmallVector<StringRef> arguments = {options.tuner, input, "-o", output, "--quiet", limit};
-  append_range(arguments, more);
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(""), StringRef(messages)};
+  FileRemover removeMessages(messages), removeErrors(errors);
+  auto readLine = [](StringRef path) {
+    auto text = MemoryBuffer::getFile(path);
+    return text ? (*text)->getBuffer().split('\n').first.str() : std::string();
+  };
+  SmallVector<StringRef> command = {options.tuner};
+  append_range(command, arguments);
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(messages), StringRef(errors)};
   std::string problem;
-  int status = sys::ExecuteAndWait(options.tuner, arguments, std::nullopt, redirects,
+  int status = sys::ExecuteAndWait(options.tuner, command, std::nullopt, redirects,
                                    /*SecondsToWait=*/0, /*MemoryLimit=*/0, &problem);
   if (status == 0)
-    return readResults(output);
-  if (auto text = MemoryBuffer::getFile(messages); text && (*text)->getBufferSize())
-    problem = (*text)->getBuffer().split('\n').first;
-  return createStringError("--autotune: cannot measure with '" + options.tuner + "': " + problem);
+    return readLine(messages);
+  std::string line = readLine(errors);
+  return createStringError(line.empty() ? problem : line);
+}
+
+Expected<Results> tuning::runTuner(const Options &options, StringRef input, double seconds,
+                                   ArrayRef<std::string> more) {
+  SmallString<128> output;
+  if (Error error = createTemporary("results", output))
+    return error;
+  FileRemover removeOutput(output);
+  std::string limit = formatv("--seconds={0}", seconds);
+  SmallVector<StringRef> arguments = {input, "-o", output, "--quiet", limit};
+  append_range(arguments, more);
+  Expected<std::string> line = run(options, arguments);
+  if (!line)
+    return createStringError("--autotune: cannot measure with '" + options.tuner +
+                             "': " + toString(line.takeError()));
+  return readResults(output);
+}
+
+Expected<std::pair<std::string, std::string>> tuning::findGpu(const Options &options) {
+  Expected<std::string> line = run(options, {"--gpu"});
+  if (!line) {
+    std::string problem = toString(line.takeError());
+    StringRef reason = problem;
+    reason.consume_front("aot-tune: error: ");
+    return createStringError(reason);
+  }
+  auto [architecture, name] = StringRef(*line).split(' ');
+  return std::pair(architecture.str(), name.str());
 }

@@ -15,6 +15,9 @@ llvm::Error createTemporary(llvm::StringRef suffix, llvm::SmallString<128> &path
 llvm::Expected<Results> runTuner(const Options &options, llvm::StringRef input, double seconds,
                                  llvm::ArrayRef<std::string> more = {});
 
+/// The architecture (`sm_90`) and the name of this machine's GPU.
+llvm::Expected<std::pair<std::string, std::string>> findGpu(const Options &options);
+
 } // namespace kiln::tuning
 
 #endif // KILN_LIB_TUNING_RUNTUNER_H

@@ -6,7 +6,7 @@
  *   graph.c    launches as graphs      extern.c   libraries that main calls
  *   run.c      one run                 custom.c   C functions that main calls
  *   debug.c    debug printing          profile.c  times of kernels
- *   triton.c   Triton kernels
+ *   triton.c   Triton kernels             step.c     steps that another host runs
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -187,5 +187,19 @@ int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index);
 /* Memory of the host, context->staging, for tensors that have to be copied there first. */
 int32_t kiln_cuda_reserve_staging(kiln_context *context, uint64_t bytes);
 void kiln_cuda_free_context(kiln_context *context);
+
+/* Gives a context the memory that launches need. */
+int32_t kiln_cuda_make_context(kiln_context *context);
+/* The bytes of a workspace for the program's kernels. */
+uint64_t kiln_cuda_count_workspace(const struct kiln_device *device);
+/* The failures that kernels have reported since this was last asked, as a status. */
+int32_t kiln_cuda_kernel_failure(kiln_context *context);
+
+/*===-- step.c --------------------------------------------------------------===*/
+
+/* kiln_device_functions.run_step and .wait_steps */
+int32_t kiln_cuda_run_step(kiln_context *context, const kiln_rt_step *step,
+                           const DLTensor *const *tensors, void *const *buffers);
+int32_t kiln_cuda_wait_steps(kiln_context *context);
 
 #endif /* KILN_RUNTIME_CUDA_CUDA_H */

@@ -328,4 +328,6 @@ const kiln_device_functions kiln_cuda_functions = {.open = open_device,
                                                    .run = kiln_cuda_run,
                                                    .upload = upload,
                                                    .free_context = kiln_cuda_free_context,
-                                                   .settle = kiln_cuda_settle};
+                                                   .settle = kiln_cuda_settle,
+                                                   .run_step = kiln_cuda_run_step,
+                                                   .wait_steps = kiln_cuda_wait_steps};

@@ -80,8 +80,8 @@ typedef struct {
 
 /* The description of a tensor of which a kernel copies boxes. */
 typedef struct {
-  _Alignas(64) uint64_t opaque[16];
-} CUtensorMap;
+  uint64_t opaque[16];
+} __attribute__((aligned(64))) CUtensorMap;
 
 enum {
   CUDA_SUCCESS = 0,
@@ -94,6 +94,7 @@ enum {
   CUDA_ERROR_INVALID_CLUSTER_SIZE = 912,
 
   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE = 38,
   CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
@@ -196,7 +197,7 @@ enum {
 
 /* The first driver that has all but these: CUDA 12.0. */
 typedef struct {
-#define KILN_CUDA_FIELD(name, parameters) CUresult(*name) parameters;
+#define KILN_CUDA_FIELD(name, parameters) CUresult(*name) parameters; /* NOLINT */
   KILN_CUDA_FUNCTIONS(KILN_CUDA_FIELD)
   KILN_CUDA_NEWER_FUNCTIONS(KILN_CUDA_FIELD)
 #undef KILN_CUDA_FIELD

@@ -24,7 +24,7 @@ static size_t num_late(void) {
   return (size_t)kiln_program.num_segments + kiln_program.num_outputs;
 }
 
-static int32_t make_context(kiln_context *context) {
+int32_t kiln_cuda_make_context(kiln_context *context) {
   if (context->device)
     return KILN_OK;
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
@@ -57,6 +57,8 @@ void kiln_cuda_free_context(kiln_context *context) {
     device->driver->cuCtxSynchronize(); /* a run that nobody has waited for may write its error */
   kiln_cuda_free_graphs(context);
   if (has_entered) {
+    if (cuda->memory) /* of steps: a run gives its own back */
+      device->driver->cuMemFree_v2(cuda->memory);
     device->driver->cuMemFreeHost(cuda->error);
     kiln_cuda_leave(device);
   }
@@ -537,7 +539,7 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
 }
 
 /* The workspace of a run, in which blocks that share tiles leave sums to each other. */
-static uint64_t count_workspace(const struct kiln_device *device) {
+uint64_t kiln_cuda_count_workspace(const struct kiln_device *device) {
   uint64_t bytes = kiln_program.device->workspace, blocks = (uint64_t)device->multiprocessors;
   if (!bytes || !device->runs_variants)
     return 0;
@@ -554,7 +556,8 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   if (arena < 0 || (uint64_t)arena > KILN_MAX_BYTES)
     return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
   uint64_t total = ((uint64_t)arena + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-  uint64_t workspace = total, workspace_bytes = count_workspace(kiln_cuda_device(context));
+  uint64_t workspace = total,
+           workspace_bytes = kiln_cuda_count_workspace(kiln_cuda_device(context));
   total += workspace_bytes;
   int32_t status = place_inputs(context, inputs, &total);
   if (status == KILN_OK)
@@ -649,8 +652,13 @@ static int32_t fail_kernel(int32_t error, const char *when) {
                    when);
 }
 
+int32_t kiln_cuda_kernel_failure(kiln_context *context) {
+  int32_t error = take_error(kiln_cuda_context_of(context));
+  return error ? fail_kernel(error, "") : KILN_OK;
+}
+
 static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstream stream) {
-  int32_t status = make_context(context);
+  int32_t status = kiln_cuda_make_context(context);
   if (status != KILN_OK)
     return status;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
@@ -683,9 +691,8 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
     CUresult result = kiln_cuda_device(context)->driver->cuStreamSynchronize(stream);
     if (status == KILN_OK)
       status = check(context, result, "the run failed on the GPU");
-    error = take_error(cuda);
-    if (error && status == KILN_OK)
-      status = fail_kernel(error, "");
+    if (status == KILN_OK)
+      status = kiln_cuda_kernel_failure(context);
   }
   return status;
 }

@@ -153,7 +153,6 @@ def test_cache_that_cannot_be_written(exported, tune, tmp_path):
         (["--autotune", "--autotune-size=s0"], "expected NAME=VALUE"),
         (["--autotune", "--autotune-seconds=-1"], "expected a time"),
         (["--autotune", "--autotune-candidates=0"], "expected a number"),
-        (["--autotune", "--target=cuda", "--gpu-arch=emulator"], "not with --target=cuda"),
         (["--autotune=offline", "--emit=llvm"], "not with --emit"),
         (["--autotune", "--cpu=sapphirerapids"], "this machine does not run code for sapphirerapids"),
     ],
@@ -242,10 +241,112 @@ def test_aot_tune_command_line(tmp_path):
     assert run_tool("aot-tune", "--version").stdout.startswith("aot-tune (Kiln)")
 
 
+# ---- GPUs: the emulator has the role of one
+
+GPU = ("--target=cuda", "--gpu-arch=emulator")
+
+
+@pytest.fixture(scope="module")
+def for_gpu(tmp_path_factory):
+    """A product that Hopper has a variant for, a row of sums and a transposed copy."""
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(64, 40).to(torch.bfloat16)
+
+        def forward(self, x):
+            y = self.linear(x).float()
+            return y.softmax(-1), y.T.contiguous()
+
+    torch.manual_seed(0)
+    module, inputs = Module().eval(), (torch.randn(72, 64).to(torch.bfloat16),)
+    archive = tmp_path_factory.mktemp("gpu") / "model.pt2"
+    torch.export.save(torch.export.export(module, inputs), archive)
+    return module, inputs, archive
+
+
+def check_on_gpu(for_gpu, path):
+    module, inputs, _ = for_gpu
+    for got, expected in zip(kiln.load(path)(*inputs), module(*inputs)):
+        torch.testing.assert_close(got, expected.detach(), rtol=2e-2, atol=2e-2)
+
+
+def test_offline_for_gpu(for_gpu, tune, tmp_path):
+    """A bundle made without a GPU is run on one, and the results decide there."""
+    archive, results = for_gpu[2], tmp_path / "model.results"
+    none = {"KILN_CUDA_DRIVER": str(tmp_path / "none")}
+    process, bundle = tune("--autotune=offline", *GPU, "--autotune-candidates=3", name="model.tune", archive=archive)
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    measured = run_tool("aot-tune", bundle, "-o", results, "--seconds=0.01")
+    assert measured.returncode == 0 and not measured.stderr, measured.stderr
+    text = unseal(results)
+    assert text["device"] == "emulated GPU 0" and text["target"].startswith("cuda sm_90 on ")
+    kernels = text["kernels"]
+    assert len(kernels) >= 3 and all(kernel["seconds"] > 0 and len(kernel["candidates"]) > 1 for kernel in kernels), kernels
+    assert not [outcome for kernel in kernels for outcome in kernel["candidates"] if "failure" in outcome]
+    assert any("#cuda.wgmma<" in kernel["candidates"][1]["schedule"] for kernel in kernels)
+    for kernel in kernels:
+        kernel["best"] = 1
+    results.write_text(seal(json.dumps(text)))
+    command = [f"--autotune={results}", *GPU, "--remarks", "--remarks-filter=autotune"]
+    process, output = tune(*command, archive=archive)
+    assert process.returncode == 0 and process.stderr.count("tuned on emulated GPU 0: ") == len(kernels), process.stderr
+    assert "variant #cuda.wgmma<" in process.stderr
+    check_on_gpu(for_gpu, output)
+    assert tune(*command, name="again.so", archive=archive)[1].read_bytes() == output.read_bytes()
+
+    before = sorted(os.listdir(tmp_path))
+    process = run_tool("aot-tune", bundle, env={"KILN_EMULATOR_CAPABILITY": "80"}, cwd=tmp_path)
+    assert process.returncode == 1 and process.stderr.count("\n") == 1
+    assert f"'{bundle}' is for cuda sm_90 on " in process.stderr and ", and this machine's emulated GPU 0 is an sm_80" in process.stderr
+    process = run_tool("aot-tune", bundle, env=none, cwd=tmp_path)
+    assert process.returncode == 1 and process.stderr.count("\n") == 1 and "not for this machine: no NVIDIA driver" in process.stderr
+    assert_user_error(
+        tune(f"--autotune={results}", *GPU, "--gpu-tune=sm_80", name="out.so", archive=archive)[0],
+        "is for the target cuda sm_90 on ", ", not for cuda sm_80 on ",
+    )  # fmt: skip
+    for damage in (b"", results.read_bytes()[:-30]):
+        (tmp_path / "model.results").write_bytes(damage)
+        assert_user_error(tune(f"--autotune={results}", *GPU, name="out.so", archive=archive)[0], "or they are damaged")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_cache_for_gpu(for_gpu, tune, tmp_path):
+    """Kernels are tuned on the GPU of this machine, known by its model the next time, and again when that is damaged."""
+    archive, few = for_gpu[2], ["--autotune", "--autotune-candidates=2", "--autotune-seconds=0.1", *GPU]
+    process, output = tune(*few, archive=archive)
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    check_on_gpu(for_gpu, output)
+    entries = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
+    assert len(entries) >= 3 and all(unseal(path)["seconds"] > 0 for path in entries)
+    assert tune(*few, name="again.so", archive=archive)[1].read_bytes() == output.read_bytes()
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == entries
+    damaged = min(entries)
+    damaged.write_bytes(damaged.read_bytes()[:-5])
+    process, output = tune(*few, archive=archive)
+    assert process.returncode == 0 and process.stderr.count("\n") == 1, process.stderr
+    assert f"ignored the damaged entry '{damaged}'" in process.stderr and unseal(damaged)["seconds"] > 0
+    check_on_gpu(for_gpu, output)
+
+
+def test_no_gpu_to_tune_on(for_gpu, tmp_path):
+    for environment, message in (
+        ({"KILN_CUDA_DRIVER": str(tmp_path / "none")}, "no NVIDIA driver"),
+        ({"KILN_EMULATOR_CAPABILITY": "80"}, "kernels are planned for sm_90, and this machine's emulated GPU 0 is an sm_80"),
+    ):
+        command = [for_gpu[2], "--autotune", *GPU, "-o", tmp_path / "out.so", f"--autotune-cache={tmp_path / 'cache'}"]
+        assert_user_error(run_tool("aot-compile", *command, env=environment), "--autotune: ", message)
+    assert os.listdir(tmp_path) == []
+    process = run_tool("aot-tune", "--gpu")
+    assert process.returncode == 0 and process.stdout == "sm_90 emulated GPU 0\n"
+
+
 # ---- Candidates that misbehave
 
 LIBRARY = r"""
 #include "kiln-c/model.h"
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +367,13 @@ static int isTurned;
 int32_t kiln_model_create(const kiln_options *options, kiln_model **model) { (void)options; *model = (kiln_model *)&kiln_model_create; return 0; }
 const char *kiln_last_error(void) { return "it says no"; }
 int32_t kiln_steps_find(const char *name) { return name[0] - 'a'; }
+int32_t kiln_steps_wait(kiln_model *model) { (void)model; return 0; }
+
+/* As an illegal address does, for this process. */
+static void break_gpu(void) {
+  void *driver = dlopen(getenv("KILN_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
+  *(int *)dlsym(driver, "broken") = 1;
+}
 int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *tensors, size_t count, const int64_t *symbols, size_t numbers) {
   (void)model, (void)symbols, (void)numbers;
   float *result = tensors[count - 1]->data;
@@ -282,6 +390,7 @@ int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *t
   case 'j': work(1998); break;                                /* faster by nothing that counts */
   case 'l': work(isTurned ? 4000 : 400); isTurned = 0; break; /* faster, but for what another kernel leaves */
   case 'm': work(500); isTurned = 1; break;                   /* that one */
+  case 'n': break_gpu(); return 1;
   case 'k': work(1800); usleep(3000); break;                  /* faster, and others have the CPU meanwhile */
   }
   for (int i = 0; i < 16; ++i)
@@ -291,13 +400,13 @@ int32_t kiln_steps_run(kiln_model *model, int32_t step, const DLTensor *const *t
 """
 
 
-def make_bundle(folder, kernels, sequence=()):
+def make_bundle(folder, kernels, sequence=(), architecture=""):
     (folder / "fake.c").write_text(LIBRARY)
     subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", folder / "fake.so", folder / "fake.c"], check=True)
     buffers = [{"code": 2, "bits": 32, "sizes": [16], "result": result, "constant": not result} for result in (False, True)]
     manifest = {
         "format": "kiln tuning bundle 1", "compiler": "kiln", "target": "cpu", "threads": 1, "weight_bytes": 1 << 20,
-        "sequence": sequence,
+        "sequence": sequence, "architecture": architecture,
         "kernels": [
             {
                 "name": name, "key": name, "buffers": buffers,
@@ -321,6 +430,58 @@ def test_gains_beyond_noise(tmp_path):
     same, own = unseal(tmp_path / "fake.tune.results")["kernels"]
     assert same["best"] == 0 and same["candidates"][1]["ratio"] > 0.98
     assert own["best"] == 1 and 0.85 < own["candidates"][1]["ratio"] < 0.95
+
+
+# A driver of a GPU whose memory and clock are the host's.
+DRIVER = r"""
+#include "driver.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+int broken;
+
+CUresult cuDeviceGetCount(int *count) { *count = 1; return 0; }
+CUresult cuDeviceGetName(char *name, int length, CUdevice device) { (void)device; snprintf(name, length, "another GPU"); return 0; }
+CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+  (void)device;
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
+  return 0;
+}
+CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes) { *memory = (CUdeviceptr)malloc(bytes); return 0; }
+CUresult cuMemFree_v2(CUdeviceptr memory) { free((void *)memory); return 0; }
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) { memcpy((void *)to, from, bytes); return 0; }
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) { (void)stream; memcpy(to, (void *)from, bytes); return 0; }
+CUresult cuCtxSynchronize(void) { return broken ? 700 : 0; }
+CUresult cuEventCreate(CUevent *event, unsigned flags) { (void)flags; *event = malloc(sizeof(struct timespec)); return 0; }
+CUresult cuEventRecord(CUevent event, CUstream stream) { (void)stream; clock_gettime(CLOCK_THREAD_CPUTIME_ID, (struct timespec *)event); return 0; }
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
+  struct timespec *from = (struct timespec *)begin, *to = (struct timespec *)end;
+  *milliseconds = (to->tv_sec - from->tv_sec) * 1e3f + (to->tv_nsec - from->tv_nsec) / 1e6f;
+  return 0;
+}
+"""
+
+
+def test_gpu_that_fails(tmp_path):
+    """What breaks a GPU for its process is left out, whatever comes behind it is measured, and by the GPU's clock."""
+    bundle = make_bundle(tmp_path, {"one": "anb", "first": "nb", "other": "ab"}, architecture="sm_90")
+    functions = set(re.findall(r"^ +F\((\w+),", (ROOT / "runtime/cuda/driver.h").read_text(), re.MULTILINE))
+    others = sorted(functions - set(re.findall(r"CUresult (\w+)", DRIVER)))
+    assert "cuInit" in others
+    (tmp_path / "driver.c").write_text(DRIVER)
+    (tmp_path / "others.c").write_text("".join(f"int {name}(void) {{ return 0; }}\n" for name in others))
+    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'runtime/cuda'}", "-o", tmp_path / "driver.so", "driver.c", "others.c"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    process = run_tool("aot-tune", bundle, "--seconds=0.3", env={"KILN_CUDA_DRIVER": str(tmp_path / "driver.so")})
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    results = unseal(tmp_path / "fake.tune.results")
+    one, first, other = results["kernels"]
+    assert results["device"] == "another GPU"
+    assert one["candidates"][1]["failure"] == "it says no" and one["best"] == 2 and one["candidates"][2]["ratio"] < 0.4
+    assert first["failure"] == "it says no" and first["best"] == 0
+    assert other["best"] == 1 and other["candidates"][1]["ratio"] < 0.4
 
 
 def test_runs_of_the_model_decide(tmp_path):

@@ -5,7 +5,7 @@
 // again, alone against the first candidate, in rounds that nothing has been chosen by, until a sign
 // test says which of both it is (Duel.h).
 //
-// Clocks. With one thread the time is the thread's own: other programs on the machine take turns
+// Clocks. A GPU has one of its own. Otherwise, with one thread the time is the thread's own: other programs on the machine take turns
 // with it, but their turns do not count. Several threads are timed by the clock on the wall.
 //
 // Caches. Activations are in the caches when a kernel begins, as the one before it has left them.
@@ -20,7 +20,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 
 using namespace llvm;
 using namespace kiln;
@@ -59,9 +58,15 @@ static double median(std::vector<double> values) {
   return *middle;
 }
 
+Bench::~Bench() {
+  for (void *block : memory)
+    machine.release(block);
+}
+
 Expected<std::unique_ptr<Bench>> Bench::create(const tuning::Kernel &kernel, const Library &library,
-                                               int64_t weightBytes, uint64_t mostCopies) {
-  std::unique_ptr<Bench> bench(new Bench(kernel, library));
+                                               Machine &machine, int64_t weightBytes,
+                                               uint64_t mostCopies) {
+  std::unique_ptr<Bench> bench(new Bench(kernel, library, machine));
   for (const tuning::Candidate &candidate : kernel.candidates) {
     Expected<int32_t> step = library.find(candidate.step);
     if (!step)
@@ -90,7 +95,7 @@ Error Bench::allocate(int64_t weightBytes, uint64_t mostCopies) {
   tensors.resize(copies);
   for (const tuning::Buffer &buffer : kernel.buffers) {
     DLTensor tensor{nullptr,
-                    {kDLCPU, 0},
+                    machine.getDevice(),
                     static_cast<int32_t>(buffer.sizes.size()),
                     {buffer.code, buffer.bits, 1},
                     const_cast<int64_t *>(buffer.sizes.data()),
@@ -98,13 +103,10 @@ Error Bench::allocate(int64_t weightBytes, uint64_t mostCopies) {
                     0};
     for (size_t i = 0; i < copies; ++i) {
       if (i == 0 || buffer.isConstant) {
-        // At the same place of each page, operands would share sets of the cache.
-        size_t bytes = *buffer.getBytes(), offset = 64 * (memory.size() % 61);
-        void *block = std::aligned_alloc(4096, (bytes + offset + 8191) / 4096 * 4096);
-        if (!block)
+        tensor.data = machine.allocate(*buffer.getBytes());
+        if (!tensor.data)
           return createStringError("out of memory");
-        memory.emplace_back(static_cast<char *>(block));
-        tensor.data = memory.back().get() + offset;
+        memory.push_back(tensor.data);
       }
       sets[i].push_back(tensor);
     }
@@ -166,20 +168,32 @@ void tune::fill(const tuning::Buffer &buffer, void *data, int64_t integer) {
   fillWith(buffer, data, integer, random);
 }
 
+/// The same in the machine's memory.
+static void fillOn(Machine &machine, const tuning::Buffer &buffer, void *data, int64_t integer,
+                   Random &random) {
+  if (!machine.isDevice())
+    return fillWith(buffer, data, integer, random);
+  std::vector<char> values(*buffer.getBytes());
+  fillWith(buffer, values.data(), integer, random);
+  machine.write(data, values.data(), values.size());
+}
+
 void Bench::fillOperands(int64_t integer) {
   for (std::vector<DLTensor> &set : sets) {
     Random random;
     for (auto [buffer, tensor] : zip_equal(kernel.buffers, set))
       if (!buffer.isResult && (&set == &sets.front() || buffer.isConstant))
-        fillWith(buffer, tensor.data, integer, random);
+        fillOn(machine, buffer, tensor.data, integer, random);
   }
 }
 
 /// Bytes that no result has by chance: NaNs.
 void Bench::poisonResults() {
   for (auto [buffer, tensor] : zip_equal(kernel.buffers, sets.front()))
-    if (buffer.isResult)
-      std::memset(tensor.data, 0xff, *buffer.getBytes());
+    if (buffer.isResult) {
+      std::vector<char> poison(*buffer.getBytes(), '\xff');
+      machine.write(tensor.data, poison.data(), poison.size());
+    }
 }
 
 //===-- Results -----------------------------------------------------------------------------===//
@@ -231,11 +245,17 @@ bool tune::differ(const tuning::Buffer &buffer, const char *a, const char *b) {
   return different > bytes / item / 64;
 }
 
+std::vector<char> Bench::readResult(const DLTensor &tensor, uint64_t bytes) const {
+  std::vector<char> values(bytes);
+  machine.read(values.data(), tensor.data, bytes);
+  return values;
+}
+
 bool Bench::differs() const {
   auto before = expected.begin();
   for (auto [buffer, tensor] : zip_equal(kernel.buffers, sets.front()))
     if (buffer.isResult &&
-        differ(buffer, (before++)->data(), static_cast<const char *>(tensor.data)))
+        differ(buffer, (before++)->data(), readResult(tensor, *buffer.getBytes()).data()))
       return true;
   return false;
 }
@@ -248,41 +268,40 @@ Error Bench::run(size_t candidate) {
 Error Bench::tryOut(size_t candidate) {
   turn = sets.size() - 1; // the first set is next
   poisonResults();
-  Error error = run(candidate);
+  auto runOnce = [&]() -> Error {
+    if (Error error = run(candidate))
+      return error;
+    return library.wait();
+  };
+  Error error = runOnce();
   if (error && candidate == 0) {
     // Something is divided by the zeros.
     consumeError(std::move(error));
     fillOperands(1);
     turn = sets.size() - 1;
-    error = run(candidate);
+    error = runOnce();
   }
   if (error)
     return error;
   if (candidate != 0)
     return differs() ? createStringError("it computes something else") : Error::success();
   for (auto [buffer, tensor] : zip_equal(kernel.buffers, sets.front()))
-    if (buffer.isResult) {
-      const char *values = static_cast<char *>(tensor.data);
-      expected.emplace_back(values, values + *buffer.getBytes());
-    }
+    if (buffer.isResult)
+      expected.push_back(readResult(tensor, *buffer.getBytes()));
   return Error::success();
 }
 
 //===-- Times -------------------------------------------------------------------------------===//
 
-double Bench::now() const {
-  timespec time;
-  clock_gettime(library.isAlone() ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-}
-
 double Bench::sample(size_t candidate, unsigned count) {
+  machine.start();
   if (count > 1)
-    consumeError(run(candidate)); // the code is in no cache yet
-  double start = now();
+    start(candidate); // the code is in no cache yet
+  machine.mark();
   for (unsigned i = 0; i < count; ++i)
-    consumeError(run(candidate));
-  return (now() - start) / count;
+    start(candidate);
+  machine.mark();
+  return machine.finish().front() / count;
 }
 
 Timing Bench::time(ArrayRef<size_t> candidates, double seconds) {

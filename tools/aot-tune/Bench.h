@@ -3,6 +3,7 @@
 #define KILN_AOT_TUNE_BENCH_H
 
 #include "Library.h"
+#include "Machine.h"
 #include "kiln/Tuning/Bundle.h"
 #include <memory>
 
@@ -29,8 +30,10 @@ public:
   /// Allocates and fills the kernel's buffers, with no more than so many copies of the weights.
   /// `weightBytes` are those of the whole model.
   static llvm::Expected<std::unique_ptr<Bench>> create(const tuning::Kernel &kernel,
-                                                       const Library &library, int64_t weightBytes,
+                                                       const Library &library, Machine &machine,
+                                                       int64_t weightBytes,
                                                        uint64_t mostCopies = 4096);
+  ~Bench();
 
   /// Runs a candidate for the first time; an error is why it cannot be used. The first candidate's
   /// results are what the others' must be.
@@ -40,30 +43,27 @@ public:
   /// take.
   Timing time(llvm::ArrayRef<size_t> candidates, double seconds);
 
-  /// Seconds of a run, the mean of several.
-  double sample(size_t candidate, unsigned count);
+  /// Starts a run, of which nobody asks what becomes of it.
+  void start(size_t candidate) { consumeError(run(candidate)); }
 
 private:
-  struct Free {
-    void operator()(void *memory) const { free(memory); }
-  };
-  using Memory = std::unique_ptr<char, Free>;
-
-  explicit Bench(const tuning::Kernel &kernel, const Library &library)
-      : kernel(kernel), library(library) {}
+  Bench(const tuning::Kernel &kernel, const Library &library, Machine &machine)
+      : kernel(kernel), library(library), machine(machine) {}
   llvm::Error allocate(int64_t weightBytes, uint64_t mostCopies);
   void fillOperands(int64_t integer);
   void poisonResults();
+  std::vector<char> readResult(const DLTensor &tensor, uint64_t bytes) const;
   llvm::Error run(size_t candidate);
-  /// Seconds from some time on.
-  double now() const;
+  /// Seconds of a run, the mean of several.
+  double sample(size_t candidate, unsigned count);
   /// The kernel's results differ from the first candidate's.
   bool differs() const;
 
   const tuning::Kernel &kernel;
   const Library &library;
+  Machine &machine;
   std::vector<int32_t> steps;
-  std::vector<Memory> memory;
+  std::vector<void *> memory;
   /// Weights come from other memory in each run, as in a model they do from outside of the caches.
   std::vector<std::vector<DLTensor>> sets;
   std::vector<std::vector<const DLTensor *>> tensors;

@@ -22,6 +22,7 @@ Expected<Library> Library::load(const std::string &path, int threads) {
   find(library.lastError, "kiln_last_error");
   find(library.findStep, "kiln_steps_find");
   find(library.runStep, "kiln_steps_run");
+  find(library.waitSteps, "kiln_steps_wait");
   if (!isWhole)
     return createStringError("it is no library of kernels");
   kiln_options options = {};
@@ -45,4 +46,8 @@ Error Library::run(int32_t step, ArrayRef<const DLTensor *> tensors,
       KILN_OK)
     return createStringError(lastError());
   return Error::success();
+}
+
+Error Library::wait() const {
+  return waitSteps(model) == KILN_OK ? Error::success() : createStringError(lastError());
 }

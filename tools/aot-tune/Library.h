@@ -15,9 +15,13 @@ public:
   static llvm::Expected<Library> load(const std::string &path, int threads);
 
   llvm::Expected<int32_t> find(const std::string &step) const;
-  /// Runs a step once; `tensors` are its operands, then its results.
+  /// Runs a step once; `tensors` are its operands, then its results. On a device it may still be
+  /// running then.
   llvm::Error run(int32_t step, llvm::ArrayRef<const DLTensor *> tensors,
                   llvm::ArrayRef<int64_t> symbols) const;
+
+  /// Waits for a device; an error is that of a step.
+  llvm::Error wait() const;
 
   /// The thread that calls `run` does all of the work.
   bool isAlone() const { return threads == 1; }
@@ -28,6 +32,7 @@ private:
                             size_t);
   FindFn findStep = nullptr;
   RunFn runStep = nullptr;
+  int32_t (*waitSteps)(kiln_model *) = nullptr;
   kiln_last_error_fn lastError = nullptr;
   kiln_model *model = nullptr;
   int threads = 0;

@@ -9,9 +9,9 @@ using namespace llvm;
 using namespace kiln;
 using namespace kiln::tune;
 
-Replay::Replay(const tuning::Manifest &manifest, const Library &library,
+Replay::Replay(const tuning::Manifest &manifest, const Library &library, Machine &machine,
                ArrayRef<tuning::KernelResult> results)
-    : manifest(manifest), launches(results.size()), duels(results.size()) {
+    : manifest(manifest), machine(machine), launches(results.size()), duels(results.size()) {
   for (int64_t kernel : manifest.sequence)
     ++launches[static_cast<size_t>(kernel)];
   for (auto [k, result] : enumerate(results)) {
@@ -21,7 +21,7 @@ Replay::Replay(const tuning::Manifest &manifest, const Library &library,
       continue;
     // Each launch has weights of its own.
     Expected<std::unique_ptr<Bench>> bench =
-        Bench::create(manifest.kernels[k], library, manifest.weightBytes, launches[k]);
+        Bench::create(manifest.kernels[k], library, machine, manifest.weightBytes, launches[k]);
     Error error = bench ? (*bench)->tryOut(0) : bench.takeError();
     if (!error && challengers[k])
       error = (*bench)->tryOut(challengers[k]);
@@ -34,11 +34,19 @@ Replay::Replay(const tuning::Manifest &manifest, const Library &library,
 
 std::vector<double> Replay::time(bool challenged) {
   std::vector<double> seconds(benches.size());
+  std::vector<size_t> timed;
+  machine.start();
+  machine.mark();
   for (int64_t number : manifest.sequence) {
     auto k = static_cast<size_t>(number);
-    if (benches[k])
-      seconds[k] += benches[k]->sample(challenged ? challengers[k] : 0, 1);
+    if (!benches[k])
+      continue;
+    benches[k]->start(challenged ? challengers[k] : 0);
+    machine.mark();
+    timed.push_back(k);
   }
+  for (auto [k, time] : zip_equal(timed, machine.finish()))
+    seconds[k] += time;
   return seconds;
 }
 

@@ -12,7 +12,7 @@ namespace kiln::tune {
 class Replay {
 public:
   /// `results` say what cannot be run, and which candidate challenges the first one: the best.
-  Replay(const tuning::Manifest &manifest, const Library &library,
+  Replay(const tuning::Manifest &manifest, const Library &library, Machine &machine,
          llvm::ArrayRef<tuning::KernelResult> results);
 
   /// `seconds` is about the time that it may take.
@@ -31,6 +31,7 @@ private:
   std::vector<double> time(bool challenged);
 
   const tuning::Manifest &manifest;
+  Machine &machine;
   std::vector<std::unique_ptr<Bench>> benches; // null: the kernel cannot be run
   std::vector<size_t> launches, challengers;
   std::vector<Duel> duels;

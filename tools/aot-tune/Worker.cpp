@@ -6,6 +6,7 @@
 // candidate out. The last child times runs of the model.
 #include "Worker.h"
 #include "Bench.h"
+#include "Gpu.h"
 #include "Replay.h"
 #include <csignal>
 #include <cstring>
@@ -31,6 +32,7 @@ enum class Event : int32_t {
   Refused, // nothing can be measured of the kernel: text
   Broken,  // nothing can be measured at all: text
   Done,    // with the kernel
+  Restart, // this process can measure no more, but another one can
 };
 
 struct Message {
@@ -123,6 +125,8 @@ private:
     }
     if (!broken.empty())
       return createStringError(broken);
+    if (std::exchange(isRestart, false))
+      return Error::success();
     if (next < results.size() && isReplay)
       return createStringError("in a run of the model " +
                                (inTime ? describe(status) : "it takes too long"));
@@ -173,9 +177,12 @@ private:
       if (!read(pipe, &message, sizeof(message)))
         return true;
       // Read from a process that a candidate may have ruined.
-      if (message.textBytes < 0 || message.textBytes > mostText || next >= results.size() ||
-          message.candidate < 0 ||
-          static_cast<size_t>(message.candidate) >= results[next].candidates.size())
+      if (message.textBytes < 0 || message.textBytes > mostText || message.candidate < 0)
+        return true;
+      bool isOfKernel = message.event != Event::Loaded && message.event != Event::Broken &&
+                        message.event != Event::Restart;
+      if (isOfKernel && (next >= results.size() ||
+                         static_cast<size_t>(message.candidate) >= results[next].candidates.size()))
         return true;
       std::string text(static_cast<size_t>(message.textBytes), '\0');
       if (!read(pipe, text.data(), text.size()))
@@ -204,6 +211,11 @@ private:
     }
     if (message.event == Event::Broken) {
       broken = text;
+      return;
+    }
+    if (message.event == Event::Restart) {
+      isRestart = true;
+      trying.reset();
       return;
     }
     tuning::KernelResult &result = results[next];
@@ -244,6 +256,11 @@ private:
     Expected<Library> library = Library::load(options.bundle, options.threads);
     if (!library)
       return reporter.send(Event::Broken, 0, 0, 0, toString(library.takeError()));
+    Expected<std::unique_ptr<Machine>> opened =
+        options.onGpu ? openGpu() : makeHost(library->isAlone());
+    if (!opened)
+      return reporter.send(Event::Broken, 0, 0, 0, toString(opened.takeError()));
+    machine = std::move(*opened);
     reporter.send(Event::Loaded);
     if (isReplay)
       return replay(*library, reporter);
@@ -251,12 +268,23 @@ private:
       if (Error error = measureKernel(k, *library, reporter))
         reporter.send(Event::Refused, k, 0, 0, toString(std::move(error)));
       reporter.send(Event::Done, k);
+      restartIfBroken(reporter);
     }
   }
 
+  /// A kernel that has failed on a GPU leaves a process that cannot use it any more.
+  void restartIfBroken(const Reporter &reporter) {
+    if (!machine->isBroken())
+      return;
+    reporter.send(Event::Restart);
+    _exit(0);
+  }
+
   void replay(const Library &library, const Reporter &reporter) {
-    Replay replay(manifest, library, results);
+    Replay replay(manifest, library, *machine, results);
     replay.run(options.kernelSeconds);
+    if (machine->isBroken())
+      return reporter.send(Event::Broken, 0, 0, 0, "in a run of the model the GPU failed");
     for (auto [k, result] : enumerate(results)) {
       auto best = static_cast<size_t>(result.best);
       if (best) {
@@ -270,7 +298,8 @@ private:
 
   Error measureKernel(size_t k, const Library &library, const Reporter &reporter) {
     const tuning::Kernel &kernel = manifest.kernels[k];
-    Expected<std::unique_ptr<Bench>> bench = Bench::create(kernel, library, manifest.weightBytes);
+    Expected<std::unique_ptr<Bench>> bench =
+        Bench::create(kernel, library, *machine, manifest.weightBytes);
     if (!bench)
       return bench.takeError();
     SmallVector<size_t> usable;
@@ -281,10 +310,12 @@ private:
       Error error = (*bench)->tryOut(i);
       if (error && i == 0)
         return error;
-      if (error)
-        reporter.send(Event::Failed, k, i, 0, toString(std::move(error)));
-      else
+      if (!error) {
         usable.push_back(i);
+        continue;
+      }
+      reporter.send(Event::Failed, k, i, 0, toString(std::move(error)));
+      restartIfBroken(reporter);
     }
     reporter.send(Event::Time, k);
     if (!manifest.sequence.empty() && kernel.candidates.size() <= 2) {
@@ -292,6 +323,8 @@ private:
       return Error::success();
     }
     Timing timing = (*bench)->time(usable, options.kernelSeconds);
+    if (machine->isBroken())
+      return createStringError("the GPU failed while it was timed");
     for (size_t i : usable)
       reporter.send(Event::Ratio, k, i, timing.ratios[i]);
     reporter.send(Event::Seconds, k, 0, timing.seconds);
@@ -305,7 +338,8 @@ private:
   std::vector<tuning::KernelResult> results;
   size_t next = 0; // the first kernel that is not done
   std::optional<int32_t> trying;
-  bool isLoaded = false, isReplay = false;
+  bool isLoaded = false, isReplay = false, isRestart = false;
+  std::unique_ptr<Machine> machine; // the child's
   std::string broken;
 };
 

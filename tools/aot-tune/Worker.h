@@ -10,6 +10,8 @@ namespace kiln::tune {
 struct Options {
   std::string bundle;
   int threads = 0;
+  /// Kernels run on a GPU.
+  bool onGpu = false;
   /// About the time for a kernel, and the most that a candidate's first run may take.
   double kernelSeconds = 2, trialSeconds = 10;
 };

@@ -1,6 +1,7 @@
 // Measures the kernels of a tuning bundle on this machine (docs/autotuning.md). Links no part of the
 // compiler.
 #include "../CommandLine.h"
+#include "Gpu.h"
 #include "Models.h"
 #include "Worker.h"
 #include "llvm/ADT/StringMap.h"
@@ -37,6 +38,7 @@ static cl::opt<std::string> against("against", cl::value_desc("model"), cl::cat(
                                     cl::desc("BUNDLE is a model, and is timed beside this one of "
                                              "the same program"));
 static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("no progress line"));
+static cl::opt<bool> gpu("gpu", cl::cat(category), cl::desc("print what GPU there is, and end"));
 
 /// The results have their name when they are complete.
 static Error writeResults(StringRef path, const tuning::Results &results) {
@@ -57,14 +59,34 @@ static Error writeResults(StringRef path, const tuning::Results &results) {
   return file->keep(path);
 }
 
-/// Kernels for a CPU with other instructions would crash one by one.
-static Error checkMachine(const tuning::Manifest &manifest) {
+/// Kernels for a CPU with other instructions would crash one by one, and those for another GPU say
+/// nothing about it. `device` gets the name of the machine.
+static Error checkMachine(const tuning::Manifest &manifest, std::string &device) {
   StringMap<bool> has = sys::getHostCPUFeatures();
   for (const std::string &feature : manifest.features)
     // LLVM does not ask for what every CPU of the architecture has.
     if (has.contains(feature) && !has.lookup(feature))
       return createStringError("'" + input + "' is for " + manifest.target +
                                ", and this machine has no " + feature);
+  device = tuning::describeCPU();
+  if (manifest.architecture.empty())
+    return Error::success();
+  Expected<tune::GpuModel> found = tune::describeGpu();
+  if (!found)
+    return createStringError("'" + input + "' is for " + manifest.target +
+                             ", and not for this machine: " + toString(found.takeError()));
+  if (found->architecture != manifest.architecture)
+    return createStringError("'" + input + "' is for " + manifest.target + ", and this machine's " +
+                             found->name + " is an " + found->architecture);
+  device = found->name;
+  return Error::success();
+}
+
+static Error printGpu() {
+  Expected<tune::GpuModel> found = tune::describeGpu();
+  if (!found)
+    return found.takeError();
+  outs() << found->architecture << ' ' << found->name << '\n';
   return Error::success();
 }
 
@@ -77,6 +99,8 @@ static Error tuneModels(int64_t threads) {
 }
 
 static Error tuneBundle() {
+  if (gpu)
+    return printGpu();
   if (input.empty())
     return createStringError("no bundle (aot-tune BUNDLE -o RESULTS)");
   int64_t given = 0;
@@ -89,11 +113,13 @@ static Error tuneBundle() {
   Expected<tuning::Manifest> manifest = tuning::readManifest(input);
   if (!manifest)
     return manifest.takeError();
-  if (Error error = checkMachine(*manifest))
+  std::string device;
+  if (Error error = checkMachine(*manifest, device))
     return error;
   if (!threads.empty())
     manifest->threads = given;
-  tune::Options options{input, static_cast<int>(manifest->threads), seconds, trialSeconds};
+  tune::Options options{input, static_cast<int>(manifest->threads), !manifest->architecture.empty(),
+                        seconds, trialSeconds};
   bool isShown = !quiet && sys::Process::StandardErrIsDisplayed();
   size_t done = 0;
   auto measured = tune::measure(*manifest, options, [&](StringRef kernel) {
@@ -105,8 +131,8 @@ static Error tuneBundle() {
     errs() << "\r\x1b[K";
   if (!measured)
     return createStringError("'" + input + "': " + toString(measured.takeError()));
-  tuning::Results results{manifest->compiler, manifest->target, tuning::describeCPU(),
-                          manifest->threads, std::move(*measured)};
+  tuning::Results results{manifest->compiler, manifest->target, device, manifest->threads,
+                          std::move(*measured)};
   return writeResults(output.empty() ? input + ".results" : output, results);
 }
 

@@ -45,15 +45,26 @@ public:
   /// simplified before (codegen::buildSimplifyBodiesPipeline).
   virtual void buildScheduleKernels(mlir::OpPassManager &pm) const = 0;
 
-  /// Schedules to try for a kernel that is planned, beside the one that it has: the most promising
+  /// Schedules to try for a kernel that is planned, beside `getTunedSchedule`: the most promising
   /// first. Some may be none that this kernel can be run with, which buildScheduleKernels says.
   virtual llvm::SmallVector<kernel::ScheduleAttrInterface>
   enumerateSchedules(kernel::FuncOp /*kernel*/) const {
     return {};
   }
 
+  /// The schedule that tuning replaces: that of the code which the machine that is planned for runs.
+  virtual kernel::ScheduleAttrInterface getTunedSchedule(kernel::FuncOp kernel) const {
+    return kernel.getScheduleAttr();
+  }
+  virtual void setTunedSchedule(kernel::FuncOp kernel,
+                                kernel::ScheduleAttrInterface schedule) const {
+    kernel.setScheduleAttr(schedule);
+  }
+
   /// Kernels are launched on a device, with the runtime for it (runtime/cuda/device.h).
   virtual bool hasDevice() const { return false; }
+  /// The kind of device that kernels are planned for (`sm_90`); empty: the host.
+  virtual llvm::StringRef getArchitecture() const { return ""; }
 
   /// Chooses from the code that a program brings with it, which is in the kernel dialect. The error
   /// is the program's fault.

@@ -45,8 +45,10 @@ struct Kernel {
 
 struct Manifest {
   std::string compiler, target;
-  /// Instruction sets that the kernels may use, as LLVM calls them.
+  /// Instruction sets that the host's code may use, as LLVM calls them.
   std::vector<std::string> features;
+  /// The kind of GPU that the kernels are for (`sm_90`); empty: the host.
+  std::string architecture;
   /// 0: all cores.
   int64_t threads = 0;
   /// Bytes of weights that a run of the model reads: what is in no cache when a kernel begins.
@@ -79,7 +81,7 @@ struct KernelResult {
 
 struct Results {
   std::string compiler, target;
-  /// The machine they were measured on.
+  /// The CPU or GPU that they were measured on.
   std::string device;
   int64_t threads = 0;
   std::vector<KernelResult> kernels;

@@ -66,6 +66,11 @@ LogicalResult CUDADialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (attribute.getName() == targetAttrName &&
       !(isa<ModuleOp>(op) && isa<TargetAttr>(attribute.getValue())))
     return op->emitOpError() << targetAttrName << " is a #cuda.target of a module";
+  if (attribute.getName() == variantScheduleAttrName &&
+      !(isa<kernel::FuncOp>(op) &&
+        isa<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(attribute.getValue())))
+    return op->emitOpError() << variantScheduleAttrName
+                             << " is a #cuda.wgmma or #cuda.wgmma_attention of a kernel";
   return success();
 }
 

@@ -1,4 +1,5 @@
 // The target `cuda`.
+#include "CUDA/Hopper/Variants.h"
 #include "kiln/Targets/CUDA/CUDA.h"
 #include "kiln/Targets/CUDA/Passes.h"
 #include "kiln/Targets/Target.h"
@@ -46,7 +47,29 @@ public:
     pm.addPass(createCudaChooseSchedule({tf32}));
   }
 
+  SmallVector<kernel::ScheduleAttrInterface>
+  enumerateSchedules(kernel::FuncOp kernel) const override {
+    return cuda::enumerateSchedules(kernel, getTunedSchedule(kernel));
+  }
+
+  kernel::ScheduleAttrInterface getTunedSchedule(kernel::FuncOp kernel) const override {
+    const char *reason = nullptr;
+    FailureOr<std::optional<KernelPlan>> variant = std::optional<KernelPlan>();
+    if (runsVariants())
+      variant = planVariant(kernel, reason);
+    return succeeded(variant) && *variant ? (*variant)->schedule : kernel.getScheduleAttr();
+  }
+
+  void setTunedSchedule(kernel::FuncOp kernel,
+                        kernel::ScheduleAttrInterface schedule) const override {
+    if (isa<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(schedule))
+      kernel->setAttr(variantScheduleAttrName, schedule);
+    else
+      kernel.setScheduleAttr(schedule);
+  }
+
   bool hasDevice() const override { return true; }
+  StringRef getArchitecture() const override { return tune; }
 
   llvm::Error chooseCode(ModuleOp module) const override {
     return chooseTritonImages(module, architectures);
@@ -84,6 +107,13 @@ public:
   }
 
 private:
+  /// The GPU that kernels are planned for launches variants where there are any.
+  bool runsVariants() const {
+    return tune == "sm_90" && llvm::any_of(architectures, [](const Architecture &architecture) {
+             return architecture.isEmulator() || architecture.number == variantArchitecture;
+           });
+  }
+
   /// Contents by name, in an order that does not depend on threads.
   using Files = std::map<std::string, std::string>;
 

@@ -1,5 +1,6 @@
 // cuda-choose-schedule: decides which threads of a GPU run each kernel.
 #include "../../../runtime/ir_interface.h"
+#include "CUDA/Hopper/Variants.h"
 #include "kiln/Codegen/RuntimeStruct.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
@@ -146,6 +147,9 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
       return failure();
     if (!plan->grid.isValid())
       return func.emitError("the number of blocks does not fit 64 bits");
+    const char *noVariant = nullptr;
+    if (func->hasAttr(variantScheduleAttrName) && failed(planVariant(func, noVariant)))
+      return failure();
     func.setScheduleAttr(plan->schedule);
     func.setLaunchAttr(plan->launch());
     emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule", [&] {

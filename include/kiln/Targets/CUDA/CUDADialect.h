@@ -104,6 +104,9 @@ namespace kiln::cuda {
 
 /// The attribute of a module that says which GPU its kernels are planned for.
 constexpr llvm::StringLiteral targetAttrName = "cuda.target";
+/// The attribute of a kernel that says how its variant for Hopper is run, where that is not the
+/// planner's choice.
+constexpr llvm::StringLiteral variantScheduleAttrName = "cuda.variant_schedule";
 /// The GPU that kernels are planned for where nothing says so.
 constexpr llvm::StringLiteral defaultArchitecture = "sm_90";
 

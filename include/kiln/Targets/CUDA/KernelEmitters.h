@@ -59,6 +59,11 @@ mlir::InFlightDiagnostic emitUnknownSchedule(kernel::FuncOp func);
 /// The machine as the CPU's tools see it: registers hold one element.
 const codegen::CPUInfo &getThreadTarget();
 
+/// Schedules like `base`, which the kernel or its variant has, the most promising first. The kernel
+/// may not be able to run with each of them: its planner says that.
+llvm::SmallVector<kernel::ScheduleAttrInterface>
+enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base);
+
 mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
 /// `tf32`: f32 operands may be rounded to TF32.
 mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);

@@ -139,6 +139,8 @@ def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> 
     blocks have something to do; no more run than the GPU has multiprocessors, and each goes through tiles. Where whole tiles
     would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
     `#cuda.wgmma_attention`, unless its bias takes long to compute.
+
+    A kernel with `cuda.variant_schedule` says how its variant is run; autotuning sets it.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::cuda::CUDADialect"];
 }

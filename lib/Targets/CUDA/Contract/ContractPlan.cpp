@@ -181,14 +181,22 @@ static FailureOr<KernelPlan> planWith(DotScheduleAttr schedule, kernel::FuncOp f
   return KernelPlan{schedule, warps.ceilDiv(threads / warpSize), threads, reason};
 }
 
-/// Blocks of a product that is run like this; fails where a part does not begin with a step of one.
+/// Blocks of a product that is run like this, with so many places for parts of operands; fails
+/// where a part does not begin with a step of one, or shared memory is too small.
 template <typename Schedule>
-static FailureOr<KernelPlan> planBlocks(Schedule schedule, kernel::FuncOp func,
+static FailureOr<KernelPlan> planBlocks(Schedule schedule, int64_t places, kernel::FuncOp func,
                                         const ContractDims &dims, StringRef reason) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
   ContractBlock block = ContractBlock::of(schedule);
   if (op.getPart() && !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, block.k))
     return func.emitError("a contract's part has to be a multiple of ") << block.k << " steps";
+  // Rows of what ordinary multiplications read are four elements apart.
+  int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8),
+          apart = isa<FmaScheduleAttr>(schedule) ? 4 : 0,
+          shared = places * (block.m + block.n + 2 * apart) * block.k * bytes;
+  if (shared > getLeastSharedBytes())
+    return func.emitError("blocks take ")
+           << shared << " bytes of shared memory, of which GPUs have " << getLeastSharedBytes();
   return KernelPlan{schedule, block.grid(dims), schedule.getThreads(), reason};
 }
 
@@ -199,7 +207,7 @@ static FailureOr<KernelPlan> planWith(MmaScheduleAttr schedule, kernel::FuncOp f
     return func.emitError("tensor cores do not multiply ")
            << dims.operandType << " by " << schedule.getStep() << " steps, summed in "
            << dims.sumType;
-  return planBlocks(schedule, func, dims, reason);
+  return planBlocks(schedule, schedule.getStages(), func, dims, reason);
 }
 
 FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
@@ -218,7 +226,7 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
   if (auto schedule = dyn_cast_if_present<DotScheduleAttr>(given))
     return planWith(schedule, func, dims, givenReason);
   if (auto schedule = dyn_cast_if_present<FmaScheduleAttr>(given))
-    return planBlocks(schedule, func, dims, givenReason);
+    return planBlocks(schedule, evaluatedPlaces, func, dims, givenReason);
   if (auto schedule = dyn_cast_if_present<MmaScheduleAttr>(given))
     return planWith(schedule, func, dims, givenReason);
   if (given)
@@ -228,8 +236,8 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
   BlockChoice choice = chooseBlock(func, dims, tf32);
   auto [tile, block] = choice.plan;
   if (choice.step == 1)
-    return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile), func, dims,
-                      choice.reason);
+    return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile),
+                      evaluatedPlaces, func, dims, choice.reason);
   return planWith(
       MmaScheduleAttr::get(context, block.m, block.n, block.k, tile, choice.step, copyStages), func,
       dims, choice.reason);

@@ -23,6 +23,9 @@ struct ContractDims {
   mlir::Type operandType, sumType;
 };
 
+/// Places in shared memory for parts of an operand that threads evaluate.
+constexpr int64_t evaluatedPlaces = 2;
+
 /// A block computes `m` x `n` elements, `k` steps of the sum at a time: both operands' parts are
 /// evaluated into shared memory.
 struct ContractBlock {

@@ -58,7 +58,7 @@ private:
                        return tile->address(memory, side, row, k);
                      },
                      tile->keepsNeighbours(side)};
-    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), evaluatePlaces,
+    Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), evaluatedPlaces,
                     tile->size(side), Value()};
     if (operand.load.isCopied())
       operand.places = stages;
@@ -155,9 +155,6 @@ private:
     Value offset = arith::MulIOp::create(b, loc, number, frame.constant(operand.size));
     return frame.gep(operand.memory, dims.operandType, offset);
   }
-
-  /// Places of tiles that threads evaluate.
-  static constexpr int64_t evaluatePlaces = 2;
 
   ContractBlock block;
   int64_t stages;

@@ -1,6 +1,5 @@
 // cuda-specialize-kernels: gives products and attention a variant for Hopper.
-#include "CUDA/Hopper/WarpgroupAttention.h"
-#include "CUDA/Hopper/WarpgroupPlan.h"
+#include "CUDA/Hopper/Variants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CUDA/Passes.h"
 
@@ -23,10 +22,11 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
       if (func->hasAttr(variantAttrName))
         continue;
       const char *reason = nullptr;
-      if (auto operands = findWarpgroupOperands(func, reason))
-        addVariant(func, planWarpgroupContract(func, *operands));
-      else if (auto operands = findWarpgroupAttention(func, reason))
-        addVariant(func, planWarpgroupAttention(func, *operands));
+      FailureOr<std::optional<KernelPlan>> plan = planVariant(func, reason);
+      if (failed(plan))
+        return signalPassFailure();
+      if (*plan)
+        addVariant(func, **plan);
       else if (reason)
         emitRemark(RemarkKind::NotDone, func.getRoot(), getArgument(), "NoVariant", [&] {
           return RemarkText{"kernel @" + func.getSymName().str() +
@@ -42,6 +42,7 @@ struct SpecializeKernels : kiln::cuda::impl::CudaSpecializeKernelsBase<Specializ
     auto variant = cast<kernel::FuncOp>(builder.clone(*func));
     variant.setSymName((func.getSymName() + "_sm_90a").str());
     variant->setAttr(variantAttrName, FlatSymbolRefAttr::get(func.getSymNameAttr()));
+    variant->removeAttr(variantScheduleAttrName);
     variant.setScheduleAttr(plan.schedule);
     variant.setLaunchAttr(plan.launch());
     emitRemark(RemarkKind::Done, func.getRoot(), getArgument(), "Variant", [&] {

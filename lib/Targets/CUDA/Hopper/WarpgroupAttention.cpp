@@ -104,9 +104,35 @@ std::optional<WarpgroupAttentionOperands> cuda::findWarpgroupAttention(kernel::F
                                     type,          *depth,        *valueDepth};
 }
 
-KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
-                                        const WarpgroupAttentionOperands &operands) {
+/// Fails, with an error on the kernel, if the schedule is not one for these operands.
+static LogicalResult verifySchedule(kernel::FuncOp func, kernel::AttentionOp op,
+                                    const WarpgroupAttentionOperands &operands,
+                                    WgmmaAttentionScheduleAttr schedule) {
+  WarpgroupAttentionPlan plan{schedule.getConsumers(), schedule.getKeys()};
+  int64_t mostKeys = findMostKeys(op, std::max(operands.depth, operands.valueDepth)),
+          mostStages = countStages(plan, operands, getVariantTarget(func));
+  if (plan.keys > mostKeys)
+    return func.emitError("keys = ")
+           << plan.keys << ", of whose scores registers hold " << mostKeys;
+  if (op.getPart() &&
+      !kernel::getAssumptions(&op.getK()).isMultipleOf(op.getPartAttr().getValue(), plan.keys))
+    return func.emitError("an attention's part has to be a multiple of ") << plan.keys << " keys";
+  if (schedule.getStages() > mostStages || !llvm::isPowerOf2_64(schedule.getStages()))
+    return func.emitError("stages = ")
+           << schedule.getStages() << ", which have to be a power of two up to " << mostStages;
+  return success();
+}
+
+FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func,
+                                            const WarpgroupAttentionOperands &operands,
+                                            WgmmaAttentionScheduleAttr given) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
+  if (given) {
+    if (failed(verifySchedule(func, op, operands, given)))
+      return failure();
+    return KernelPlan{given, getGrid(op, given.getConsumers() * wgmmaM), given.getThreads(),
+                      givenReason};
+  }
   int64_t features = std::max(operands.depth, operands.valueDepth);
   WarpgroupAttentionPlan plan{consumers, chooseKeys(op, features)};
   TargetAttr target = getVariantTarget(func);
@@ -115,6 +141,29 @@ KernelPlan cuda::planWarpgroupAttention(kernel::FuncOp func,
   auto schedule = WgmmaAttentionScheduleAttr::get(func.getContext(), plan.consumers, plan.keys,
                                                   countStages(plan, operands, target),
                                                   chooseRegisters(op, plan), cached);
-  return {schedule, getGrid(op, plan.queries()), schedule.getThreads(),
-          "as many keys at a time as registers hold scores of"};
+  return KernelPlan{schedule, getGrid(op, plan.queries()), schedule.getThreads(),
+                    "as many keys at a time as registers hold scores of"};
+}
+
+void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupAttentionOperands &operands,
+                                  WgmmaAttentionScheduleAttr base, Candidates &candidates) {
+  auto op = cast<kernel::AttentionOp>(func.getRoot());
+  auto add = [&](int64_t warpgroups, int64_t keys, int64_t stages, int64_t cached) {
+    WarpgroupAttentionPlan plan{warpgroups, keys};
+    int64_t most = countStages(plan, operands, getVariantTarget(func));
+    candidates.add(WgmmaAttentionScheduleAttr::getChecked(silently(), func.getContext(), warpgroups,
+                                                          keys, std::min(stages, most),
+                                                          chooseRegisters(op, plan), cached));
+  };
+  int64_t most = findMostKeys(op, std::max(operands.depth, operands.valueDepth)),
+          cached = base.getCached(), stages = base.getStages();
+  for (int64_t warpgroups : {base.getConsumers(), 3 - base.getConsumers()}) {
+    for (int64_t keys :
+         {base.getKeys(), most, most - wgmmaK, most - 2 * wgmmaK, most / 2, most / 4})
+      if (keys >= wgmmaK)
+        add(warpgroups, llvm::alignDown(keys, wgmmaK), maxStages, cached);
+    add(warpgroups, base.getKeys(), stages / 2, cached);
+  }
+  for (int64_t bytes : {cached / 2, cached / 4, cached * 2})
+    add(base.getConsumers(), base.getKeys(), stages, bytes);
 }

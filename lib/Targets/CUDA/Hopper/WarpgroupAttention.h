@@ -3,6 +3,7 @@
 #define KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPATTENTION_H
 
 #include "CUDA/Hopper/WarpgroupProduct.h"
+#include "kiln/Targets/Candidates.h"
 
 namespace kiln::cuda {
 
@@ -39,8 +40,12 @@ inline std::optional<WarpgroupAttentionOperands> findWarpgroupAttention(kernel::
   return findWarpgroupAttention(func, reason);
 }
 
-/// A schedule for these.
-KernelPlan planWarpgroupAttention(kernel::FuncOp func, const WarpgroupAttentionOperands &operands);
+/// The plan with this schedule; null: with the one that is best for these.
+mlir::FailureOr<KernelPlan> planVariantWith(kernel::FuncOp func,
+                                            const WarpgroupAttentionOperands &operands,
+                                            WgmmaAttentionScheduleAttr given);
+void addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupAttentionOperands &operands,
+                            WgmmaAttentionScheduleAttr base, Candidates &candidates);
 /// Places that there is room for: a power of two.
 int64_t countStages(const WarpgroupAttentionPlan &plan, const WarpgroupAttentionOperands &operands,
                     TargetAttr target);

@@ -207,37 +207,88 @@ static WgmmaScheduleAttr makeSchedule(MLIRContext *context, const WarpgroupPlan 
                                 plan.cluster, plan.sharing);
 }
 
-KernelPlan cuda::planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands) {
-  static constexpr WarpgroupPlan candidates[] = {
-      {false, 256}, {false, 192}, {false, 128}, {true, 256}, {true, 192},
-      {false, 64},  {true, 128},  {true, 64},   {false, 32}, {true, 32}};
+namespace {
+/// A plan, and the cycles that it is estimated to take.
+struct EstimatedPlan {
+  int64_t cycles;
+  WarpgroupPlan plan;
+};
+} // namespace
+
+/// All that these operands may have, complete but for the places and registers of most: the fewest
+/// cycles first.
+static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func,
+                                            const WarpgroupOperands &operands) {
+  static constexpr WarpgroupPlan tiles[] = {{false, 256}, {false, 192}, {false, 128}, {true, 256},
+                                            {true, 192},  {false, 64},  {true, 128},  {true, 64},
+                                            {false, 32},  {true, 32}};
   // Multiprocessors come in pairs: all of them are in a cluster of two.
   static constexpr TileShape clusters[] = {{1, 1}, {2, 1}, {1, 2}};
   auto op = cast<kernel::ContractOp>(func.getRoot());
   TargetAttr target = getVariantTarget(func);
   ContractDims dims(op);
-  std::optional<WarpgroupPlan> best;
-  int64_t least = 0;
-  for (WarpgroupPlan plan : candidates)
+  SmallVector<EstimatedPlan> plans;
+  for (WarpgroupPlan plan : tiles)
     for (TileShape cluster : clusters) {
       plan.cluster = cluster;
       if (!isValid(plan, operands))
         continue;
       plan.sharing = estimateSharing(plan, target);
+      plan.stages = countStages(plan, target);
+      plan.registers = chooseRegisters(plan, operands);
       int64_t cycles = estimate(plan, op, dims, operands, target);
       LDBG() << "kernel @" << func.getSymName() << ": tiles of " << plan.blockM() << " x "
              << plan.blockN << ", clusters of " << cluster.m << " x " << cluster.n << ": " << cycles
              << " cycles";
-      if (!best || cycles < least) {
-        best = plan;
-        least = cycles;
-      }
+      plans.push_back({cycles, plan});
     }
-  best->stages = countStages(*best, target);
-  best->registers = chooseRegisters(*best, operands);
-  WgmmaScheduleAttr schedule = makeSchedule(func.getContext(), *best);
-  sym::Expr blocks = countUsefulBlocks(*best, best->tiles(dims), best->steps(dims),
+  llvm::stable_sort(plans, [](auto &a, auto &b) { return a.cycles < b.cycles; });
+  return plans;
+}
+
+FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                            WgmmaScheduleAttr given) {
+  auto op = cast<kernel::ContractOp>(func.getRoot());
+  ContractDims dims(op);
+  std::optional<EstimatedPlan> best;
+  if (given && failed(verifyPlan(func, WarpgroupPlan(given), operands)))
+    return failure();
+  if (!given)
+    best = listPlans(func, operands).front();
+  WarpgroupPlan plan = given ? WarpgroupPlan(given) : best->plan;
+  WgmmaScheduleAttr schedule = given ? given : makeSchedule(func.getContext(), plan);
+  sym::Expr blocks = countUsefulBlocks(plan, plan.tiles(dims), plan.steps(dims),
                                        kernel::getAssumptions(&op.getLhs()));
-  return {schedule, best->cluster.count() * blocks, schedule.getThreads(),
-          "of all tiles these take the fewest cycles", least};
+  KernelPlan made = {schedule, plan.cluster.count() * blocks, schedule.getThreads(), givenReason};
+  if (best) {
+    made.reason = "of all tiles these take the fewest cycles";
+    made.cycles = best->cycles;
+  }
+  return made;
+}
+
+void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                  WgmmaScheduleAttr base, Candidates &candidates) {
+  auto add = [&](WarpgroupPlan plan) {
+    candidates.add(WgmmaScheduleAttr::getChecked(silently(), func.getContext(), plan.blockM(),
+                                                 plan.blockN, plan.stages, plan.registers,
+                                                 plan.cluster, plan.sharing));
+  };
+  // Tiles divided among blocks in all cases that fill a round, and in none.
+  constexpr int64_t never = 1 << 16;
+  for (SharingCost sharing : {SharingCost{never, never}, SharingCost{0, 0}}) {
+    WarpgroupPlan plan(base);
+    plan.sharing = sharing;
+    add(plan);
+  }
+  size_t tried = 0;
+  for (auto &[cycles, plan] : listPlans(func, operands)) {
+    add(plan);
+    // Fewer places leave room for another block's shared memory.
+    if (++tried <= 3 && plan.stages > 3) {
+      WarpgroupPlan fewer = plan;
+      fewer.stages = plan.stages - 1;
+      add(fewer);
+    }
+  }
 }

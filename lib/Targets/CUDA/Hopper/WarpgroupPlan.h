@@ -3,6 +3,7 @@
 #define KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPPLAN_H
 
 #include "CUDA/Hopper/WarpgroupProduct.h"
+#include "kiln/Targets/Candidates.h"
 
 namespace kiln::cuda {
 
@@ -76,8 +77,11 @@ inline std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp fun
 /// The GPU that variants are planned for: the module's if it is one that runs them.
 TargetAttr getVariantTarget(kernel::FuncOp func);
 
-/// A schedule for these.
-KernelPlan planWarpgroupContract(kernel::FuncOp func, const WarpgroupOperands &operands);
+/// The plan with this schedule; null: with the one that is best for these.
+mlir::FailureOr<KernelPlan> planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                            WgmmaScheduleAttr given);
+void addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &operands,
+                            WgmmaScheduleAttr base, Candidates &candidates);
 /// Fails, with an error on the kernel, if the schedule is not one for these operands.
 mlir::LogicalResult verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
                                const WarpgroupOperands &operands);

@@ -1,0 +1,160 @@
+// Schedules to try for a kernel beside the one that it has: neighbours, which differ in a few numbers.
+#include "CUDA/Hopper/Variants.h"
+#include "kiln/Targets/CUDA/KernelEmitters.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::cuda;
+
+/// Sums of a thread that registers hold beside operands.
+static constexpr int64_t mostSums = 128;
+
+/// `value`, half and twice as much.
+static std::array<int64_t, 3> around(int64_t value) { return {value, value / 2, value * 2}; }
+
+static void addMaps(MapScheduleAttr base, Candidates &candidates) {
+  auto add = [&](int64_t threads, int64_t team, int64_t steps, int64_t vector, int64_t keep) {
+    candidates.add(MapScheduleAttr::getChecked(silently(), base.getContext(), threads, team, steps,
+                                               vector, keep));
+  };
+  int64_t threads = base.getThreads(), team = base.getTeam(), vector = base.getVector(),
+          keep = base.getKeep();
+  if (team == 1)
+    for (int64_t steps : around(base.getSteps()))
+      for (int64_t block : around(threads))
+        add(block, 1, steps, vector, 0);
+  // Only what planning reckons may be a vector: that, or one element.
+  add(threads, team, base.getSteps(), 1, keep);
+  // Rows of a thread, of a warp, and of blocks. Registers of fewer threads hold more of a row.
+  add(threads, 1, 1, 1, 0);
+  for (int64_t held : {keep, keep / 2, int64_t(0), int64_t(32), int64_t(64)}) {
+    add(threads, warpSize, 1, vector, held);
+    add(threads / 2, warpSize, 1, vector, held);
+    for (int64_t block : {128, 256, 512, 1024})
+      add(block, block, 1, vector, held);
+  }
+}
+
+static void addTransposedMaps(TransposedMapScheduleAttr base, Candidates &candidates) {
+  auto add = [&](int64_t threads, int64_t read, int64_t written, int64_t vector) {
+    candidates.add(TransposedMapScheduleAttr::getChecked(silently(), base.getContext(), threads,
+                                                         read, written, vector));
+  };
+  for (int64_t threads : around(base.getThreads()))
+    add(threads, base.getRead(), base.getWritten(), base.getVector());
+  for (int64_t read : around(base.getRead()))
+    for (int64_t written : around(base.getWritten()))
+      add(base.getThreads(), read, written, base.getVector());
+  add(base.getThreads(), base.getRead(), base.getWritten(), 1);
+  // Reads that do not go through shared memory.
+  constexpr int64_t threads = 256, team = 1, vector = 1, keep = 0;
+  for (int64_t steps : {1, 4})
+    candidates.add(MapScheduleAttr::getChecked(silently(), base.getContext(), threads, team, steps,
+                                               vector, keep));
+}
+
+static void addDots(DotScheduleAttr base, Candidates &candidates) {
+  for (int64_t columns : around(base.getColumns()))
+    for (int64_t ahead : around(base.getAhead()))
+      for (int64_t threads : around(base.getThreads()))
+        candidates.add(DotScheduleAttr::getChecked(silently(), base.getContext(), threads,
+                                                   base.getRows(), columns, base.getVector(),
+                                                   ahead));
+}
+
+static void addFmas(FmaScheduleAttr base, Candidates &candidates) {
+  auto add = [&](int64_t m, int64_t n, int64_t k, TileShape thread) {
+    if (thread.count() <= mostSums)
+      candidates.add(FmaScheduleAttr::getChecked(silently(), base.getContext(), m, n, k, thread));
+  };
+  auto [rows, columns] = base.getThread();
+  for (auto [m, n, k, thread] :
+       std::initializer_list<std::tuple<int64_t, int64_t, int64_t, TileShape>>{
+           {128, 128, 8, {8, 8}}, {64, 64, 16, {4, 4}}, {32, 64, 16, {2, 4}}, {16, 32, 32, {2, 2}}})
+    add(m, n, k, thread);
+  for (int64_t k : around(base.getK()))
+    add(base.getM(), base.getN(), k, base.getThread());
+  for (int64_t m : around(base.getM()))
+    for (int64_t n : around(base.getN()))
+      add(m, n, base.getK(), base.getThread());
+  for (int64_t m : around(rows))
+    for (int64_t n : around(columns))
+      add(base.getM(), base.getN(), base.getK(), {m, n});
+}
+
+static void addMmas(MmaScheduleAttr base, Candidates &candidates) {
+  auto add = [&](int64_t m, int64_t n, int64_t k, TileShape warp, int64_t stages) {
+    if (warp.count() <= mostSums * warpSize)
+      candidates.add(MmaScheduleAttr::getChecked(silently(), base.getContext(), m, n, k, warp,
+                                                 base.getStep(), stages));
+  };
+  int64_t m = base.getM(), n = base.getN(), k = base.getK(), stages = base.getStages();
+  TileShape warp = base.getWarp();
+  for (int64_t places : {stages - 1, stages - 2, stages + 1, stages + 2})
+    add(m, n, k, warp, places);
+  for (int64_t steps : {k / 2, k * 2})
+    for (int64_t places : {stages, stages - 1, stages - 2})
+      add(m, n, steps, warp, places);
+  for (int64_t rows : around(m))
+    for (int64_t columns : around(n))
+      add(rows, columns, k, warp, stages);
+  for (int64_t rows : around(warp.m))
+    for (int64_t columns : around(warp.n)) {
+      add(m, n, k, {rows, columns}, stages);
+      add(m * rows / warp.m, n * columns / warp.n, k, {rows, columns}, stages);
+    }
+}
+
+static void addAttention(MmaAttentionScheduleAttr base, Candidates &candidates) {
+  for (int64_t keys : {64, 32, 16})
+    for (int64_t rows : {16, 32})
+      for (int64_t warps : {4, 2, 1})
+        candidates.add(
+            MmaAttentionScheduleAttr::getChecked(silently(), base.getContext(), warps, rows, keys));
+}
+
+static void addAttention(ScalarAttentionScheduleAttr base, Candidates &candidates) {
+  for (int64_t rows : around(base.getRows()))
+    for (int64_t warps : around(base.getWarps()))
+      candidates.add(
+          ScalarAttentionScheduleAttr::getChecked(silently(), base.getContext(), warps, rows));
+}
+
+static void addScans(ScanScheduleAttr base, Candidates &candidates) {
+  for (int64_t threads : around(base.getThreads()))
+    for (int64_t elements : around(base.getElements()))
+      candidates.add(
+          ScanScheduleAttr::getChecked(silently(), base.getContext(), threads, elements));
+}
+
+static void addSorts(SortScheduleAttr base, Candidates &candidates) {
+  int64_t places = base.getPlaces();
+  for (int64_t count : {places, places * 2, places / 2})
+    for (int64_t threads : around(base.getThreads()))
+      candidates.add(SortScheduleAttr::getChecked(silently(), base.getContext(), threads, count));
+}
+
+static void addTasks(TasksScheduleAttr base, Candidates &candidates) {
+  for (int64_t threads : {32, 64, 128, 256})
+    candidates.add(TasksScheduleAttr::getChecked(silently(), base.getContext(), threads));
+}
+
+SmallVector<kernel::ScheduleAttrInterface>
+cuda::enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base) {
+  Candidates candidates(base);
+  llvm::TypeSwitch<Attribute>(base)
+      .Case([&](MapScheduleAttr map) { addMaps(map, candidates); })
+      .Case([&](TransposedMapScheduleAttr map) { addTransposedMaps(map, candidates); })
+      .Case([&](DotScheduleAttr dot) { addDots(dot, candidates); })
+      .Case([&](FmaScheduleAttr fma) { addFmas(fma, candidates); })
+      .Case([&](MmaScheduleAttr mma) { addMmas(mma, candidates); })
+      .Case<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(
+          [&](auto variant) { addVariantCandidates(func, variant, candidates); })
+      .Case<MmaAttentionScheduleAttr, ScalarAttentionScheduleAttr>(
+          [&](auto attention) { addAttention(attention, candidates); })
+      .Case([&](ScanScheduleAttr scan) { addScans(scan, candidates); })
+      .Case([&](SortScheduleAttr sort) { addSorts(sort, candidates); })
+      .Case([&](TasksScheduleAttr tasks) { addTasks(tasks, candidates); });
+  return llvm::to_vector(candidates.get());
+}
