@@ -20,6 +20,8 @@ static const char *hint(const char *library) {
            "(libdnnl2 or pip install onednn); KILN_ONEDNN_LIBRARY says where it is";
   if (strcmp(library, "cublas") == 0)
     return "libkiln_cublas.so is part of Kiln; KILN_CUBLAS_LIBRARY says where it is";
+  if (strcmp(library, "cudnn") == 0)
+    return "libkiln_cudnn.so is part of Kiln; KILN_CUDNN_LIBRARY says where it is";
   return "set the environment variable to its path";
 }
 

@@ -37,6 +37,7 @@ void externs::registerExternGenerators() {
     registerCGenerator();
     registerOneDNNGenerator();
     registerCuBLASGenerator();
+    registerCuDNNGenerator();
     return true;
   }();
 }

@@ -7,6 +7,7 @@
 #include <kiln-c/model.h>
 #include <mutex>
 
+using namespace kiln;
 using namespace kiln::cublas;
 
 /// The oldest one.
@@ -124,20 +125,12 @@ struct Events {
 
 const Events &getEvents() {
   static const Events events = [] {
-    const char *given = getenv("KILN_CUDA_DRIVER");
-    void *driver = dlopen(given && *given ? given : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    auto find = [&](auto &function, const char *name) {
-      using Function = std::remove_reference_t<decltype(function)>;
-      function = driver ? reinterpret_cast<Function>(dlsym(driver, name)) : nullptr;
-      if (!function)
-        throw Failure{KILN_DEVICE_ERROR, "the NVIDIA driver has no function " + std::string(name)};
-    };
     Events found = {};
-    find(found.create, "cuEventCreate");
-    find(found.destroy, "cuEventDestroy_v2");
-    find(found.record, "cuEventRecord");
-    find(found.synchronize, "cuEventSynchronize");
-    find(found.elapsed, "cuEventElapsedTime");
+    externs::findInDriver(found.create, "cuEventCreate");
+    externs::findInDriver(found.destroy, "cuEventDestroy_v2");
+    externs::findInDriver(found.record, "cuEventRecord");
+    externs::findInDriver(found.synchronize, "cuEventSynchronize");
+    externs::findInDriver(found.elapsed, "cuEventElapsedTime");
     return found;
   }();
   return events;

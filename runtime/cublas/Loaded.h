@@ -2,17 +2,14 @@
 #ifndef KILN_RUNTIME_CUBLAS_LOADED_H
 #define KILN_RUNTIME_CUBLAS_LOADED_H
 
+#include "ExternFailure.h"
 #include "cublaslt.h"
 
 #include <string>
 
 namespace kiln::cublas {
 
-/// A reason for a status of the model's.
-struct Failure {
-  int32_t status;
-  std::string message;
-};
+using externs::Failure;
 
 struct Library {
 #define KILN_CUBLASLT_POINTER(result, name, parameters) result(*name) parameters;

@@ -1,28 +1,10 @@
 // libkiln_cublas.so, which models load that were compiled with --extern=cublas.
 #include "Matmul.h"
 
-#include <cstdio>
 #include <kiln-c/model.h>
-#include <new>
 
 using namespace kiln::cublas;
-
-/// Runs `body`; what it throws becomes a status and a message.
-template <typename Body> static int32_t guard(char *message, size_t size, Body body) {
-  try {
-    body();
-    return KILN_OK;
-  } catch (const Failure &failure) {
-    snprintf(message, size, "%s", failure.message.c_str());
-    return failure.status;
-  } catch (const std::bad_alloc &) {
-    snprintf(message, size, "out of memory");
-    return KILN_OUT_OF_MEMORY;
-  } catch (const std::exception &error) {
-    snprintf(message, size, "%s", error.what());
-    return KILN_INTERNAL;
-  }
-}
+using kiln::externs::guard;
 
 static int32_t prepare(const kiln_extern_call *call, void **prepared, char *message, size_t size) {
   return guard(message, size, [&] {

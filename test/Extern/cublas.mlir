@@ -35,3 +35,16 @@ func.func @chains(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %d: tensor<4x4xf64>)
   %5 = torch.call "aten.mm.default"(%d, %d) args = [#sym.arg<0>, #sym.arg<1>] {node = "mm"} : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>
   return %4, %5 : tensor<4x8xf32>, tensor<4x4xf64>
 }
+
+// -----
+
+// A sum whose number of terms only the run knows, and of which there is at least one.
+// CHECK-LABEL: func.func @dynamic_terms
+// CHECK: kernel.extern "cublas" "matmul"
+// CHECK-NOT: torch.call
+module attributes {sym.symbols = {s0 = {min = 1 : i64}}} {
+func.func @dynamic_terms(%a: tensor<4x?xf32, #sym.shape<[4, s0]>>, %b: tensor<?x8xf32, #sym.shape<[s0, 8]>>) -> tensor<4x8xf32> {
+  %0 = torch.call "aten.mm.default"(%a, %b) args = [#sym.arg<0>, #sym.arg<1>] {node = "mm"} : (tensor<4x?xf32, #sym.shape<[4, s0]>>, tensor<?x8xf32, #sym.shape<[s0, 8]>>) -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}
+}

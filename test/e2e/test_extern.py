@@ -204,7 +204,7 @@ def test_bad_declarations(tmp_path, text, problem):
 @pytest.mark.parametrize(
     "value, problem",
     [
-        ("nonsense", "no external code generator is called 'nonsense'; there are: c, onednn, cublas"),
+        ("nonsense", "no external code generator is called 'nonsense'; there are: c, onednn, cublas, cudnn"),
         ("", "expected a list of external code generators"),
         ("c", "c: expected c{declarations=FILE.mlir}"),
         ("c{declarations=}", "c: "),

@@ -19,6 +19,11 @@ struct Settings {
   bool hasHalf = false;
   /// Behind a product come one sum and one function at most, which is not gelu with erf.
   bool isEpilogue = false;
+  /// Functions behind it are relu and gelu, else relu alone.
+  bool hasGelu = true;
+  /// What is asked about is a function that has been marked: ranges of its symbols are not known, and
+  /// have been looked at.
+  bool isMarked = false;
 };
 
 /// An operation on each element of a result before it is written.
@@ -40,6 +45,11 @@ struct Call {
 using Describe = mlir::FailureOr<Call> (*)(mlir::Operation *root, const Settings &settings);
 mlir::FailureOr<Call> describeMatmul(mlir::Operation *root, const Settings &settings);
 mlir::FailureOr<Call> describeConvolution(mlir::Operation *root, const Settings &settings);
+/// Also with the transpositions before and behind it that a program with channels last has: whether they
+/// are there comes before the post-ops.
+mlir::FailureOr<Call> describeConvolutionInAnyOrder(mlir::Operation *root,
+                                                    const Settings &settings);
+mlir::FailureOr<Call> describeAttention(mlir::Operation *root, const Settings &settings);
 mlir::FailureOr<Call> describePooling(mlir::Operation *root, const Settings &settings);
 mlir::FailureOr<Call> describeLayerNorm(mlir::Operation *root, const Settings &settings);
 mlir::FailureOr<Call> describeBatchNorm(mlir::Operation *root, const Settings &settings);
@@ -48,8 +58,17 @@ mlir::FailureOr<Call> describeBatchNorm(mlir::Operation *root, const Settings &s
 
 /// The op is a call of one of these operators.
 torch::CallOp getCall(mlir::Operation *op, llvm::ArrayRef<llvm::StringRef> targets);
+/// The dims that a view takes, in order, if the op is one that only reorders them.
+std::optional<llvm::SmallVector<int64_t>> getPermutation(mlir::Operation *op);
+/// The operand of a view with these dims that nothing else uses; the view is then part of the call. Null:
+/// the value is none.
+mlir::Value takePermutation(mlir::Value value, llvm::ArrayRef<int64_t> dims, Call &call);
+/// The op whose only result a view with these dims is of, and nothing else's; null: `op` is none.
+mlir::Operation *getBehindPermutation(mlir::Operation *op, llvm::ArrayRef<int64_t> dims);
 /// A tensor of floats that the library has, whose rank is in this range.
 bool isFloat(mlir::Value value, int64_t minRank, int64_t maxRank, const Settings &settings);
+/// The size, of an operand of `op`, is at least one in every run.
+bool isPositive(mlir::Operation *op, sym::Expr size, const Settings &settings);
 /// The tensor is None or a vector of such floats.
 bool isOptionalVector(const torch::CallArgs &args, torch::CallArgs::Key key,
                       const Settings &settings);
@@ -76,11 +95,19 @@ struct Kind {
   Describe describe;
 };
 
-/// A generator whose code is calls of `library`, each with a workspace of so many bytes and `more` arguments.
+/// What each call of a library has beside its operation.
+struct Extras {
+  int64_t workspace = 0; // bytes
+  /// The workspace has room for a copy of each tensor, too.
+  bool hasCopies = false;
+  llvm::SmallVector<mlir::Attribute> arguments;
+};
+
+/// A generator whose code is calls of `library`.
 class LibraryGenerator : public ExternGenerator {
 public:
   LibraryGenerator(llvm::StringRef library, llvm::ArrayRef<Kind> kinds, Settings settings,
-                   int64_t workspace = 0, llvm::ArrayRef<mlir::Attribute> more = {});
+                   Extras extras = {});
 
   llvm::StringRef getName() const override { return library; }
   llvm::ArrayRef<ExternPattern> getPatterns() const override { return patterns; }
@@ -88,13 +115,12 @@ public:
                                llvm::ArrayRef<mlir::func::FuncOp> functions) const override;
 
 private:
-  kernel::ExternCodeAttr makeCode(const Call &call) const;
+  kernel::ExternCodeAttr makeCode(const Call &call, mlir::func::FuncOp function) const;
 
   llvm::StringRef library;
   llvm::ArrayRef<Kind> kinds;
   Settings settings;
-  int64_t workspace;
-  llvm::SmallVector<mlir::Attribute> more;
+  Extras extras;
   std::vector<ExternPattern> patterns;
 };
 

@@ -41,8 +41,8 @@ llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRCont
                                    (long long)options.workspace, (long long)maxWorkspace);
   Settings settings = {options.finite, /*hasHalf=*/true, /*isEpilogue=*/true};
   return std::make_unique<LibraryGenerator>(
-      "cublas", kinds, settings, options.workspace,
-      Attribute(Builder(context).getI64IntegerAttr(options.search)));
+      "cublas", kinds, settings,
+      Extras{options.workspace, false, {Builder(context).getI64IntegerAttr(options.search)}});
 }
 
 } // namespace

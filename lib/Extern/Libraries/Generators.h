@@ -1,4 +1,5 @@
-// Generators whose code is calls of libraries: `onednn` (runtime/onednn) on CPUs, `cublas` (runtime/cublas) on GPUs.
+// Generators whose code is calls of libraries: `onednn` (runtime/onednn) on CPUs, `cublas` (runtime/cublas) and
+// `cudnn` (runtime/cudnn) on GPUs.
 #ifndef KILN_LIB_EXTERN_LIBRARIES_GENERATORS_H
 #define KILN_LIB_EXTERN_LIBRARIES_GENERATORS_H
 
@@ -6,6 +7,7 @@ namespace kiln::externs {
 
 void registerOneDNNGenerator();
 void registerCuBLASGenerator();
+void registerCuDNNGenerator();
 
 } // namespace kiln::externs
 

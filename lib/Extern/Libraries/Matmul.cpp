@@ -66,9 +66,7 @@ static bool isSupported(Operation *op, const Product &product, const Settings &s
     return false;
   SmallVector<sym::Expr> source = sym::getShape(product.source),
                          weights = sym::getShape(product.weights);
-  sym::Assumptions known;
-  kernel::addSymbolRanges(op, known);
-  if (!known.isPositive(source.back()))
+  if (!isPositive(op, source.back(), settings))
     return false;
   if (weights.size() == 2)
     return true;

@@ -25,9 +25,7 @@ FailureOr<Call> libraries::describeLayerNorm(Operation *root, const Settings &se
   if (!isFloat(args.tensor(0), 2, 5, settings) || !normalized || normalized->size() != 1 ||
       !isOptionalVector(args, "weight", settings) || !isOptionalVector(args, "bias", settings))
     return failure();
-  sym::Assumptions known;
-  kernel::addSymbolRanges(root, known);
-  if (!known.isPositive(normalized->front()))
+  if (!isPositive(root, normalized->front(), settings))
     return failure();
   Call call = {"layer_norm", {}, {root}, root->getResult(0)};
   call.arguments = {args.tensor(0), args.optTensor("weight"), args.optTensor("bias"),

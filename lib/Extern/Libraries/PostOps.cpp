@@ -1,6 +1,7 @@
 // Common parts of the patterns of libraries, and the chains of operators behind a product or a
 // convolution that become its post-ops.
 #include "Calls.h"
+#include "kiln/Dialect/Kernel/KernelDialect.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -12,12 +13,58 @@ torch::CallOp libraries::getCall(Operation *op, ArrayRef<StringRef> targets) {
   return call && llvm::is_contained(targets, call.getTarget()) ? call : torch::CallOp();
 }
 
+std::optional<SmallVector<int64_t>> libraries::getPermutation(Operation *op) {
+  torch::CallOp call = getCall(op, {"aten.transpose.int", "aten.permute.default"});
+  auto type = call ? dyn_cast<RankedTensorType>(call.getResult(0).getType()) : RankedTensorType();
+  if (!type)
+    return std::nullopt;
+  int64_t rank = type.getRank();
+  torch::CallArgs args(call);
+  auto normalize = [&](int64_t dim) { return dim < 0 ? dim + rank : dim; };
+  if (call.getTarget() == "aten.permute.default") {
+    std::optional<SmallVector<int64_t>> dims = args.optIntList(1);
+    if (dims)
+      for (int64_t &dim : *dims)
+        dim = normalize(dim);
+    return dims;
+  }
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  int64_t a = normalize(args.integer(1)), b = normalize(args.integer(2));
+  if (a < 0 || a >= rank || b < 0 || b >= rank)
+    return std::nullopt;
+  std::swap(dims[a], dims[b]);
+  return dims;
+}
+
+Operation *libraries::getBehindPermutation(Operation *op, ArrayRef<int64_t> dims) {
+  std::optional<SmallVector<int64_t>> known = getPermutation(op);
+  if (!known || ArrayRef(*known) != dims)
+    return nullptr;
+  Value of = torch::CallArgs(cast<torch::CallOp>(op)).tensor(0);
+  return of.hasOneUse() ? of.getDefiningOp() : nullptr;
+}
+
+Value libraries::takePermutation(Value value, ArrayRef<int64_t> dims, Call &call) {
+  Operation *view = value.getDefiningOp();
+  std::optional<SmallVector<int64_t>> known = view ? getPermutation(view) : std::nullopt;
+  if (!known || ArrayRef(*known) != dims || !value.hasOneUse())
+    return {};
+  call.ops.push_back(view);
+  return torch::CallArgs(cast<torch::CallOp>(view)).tensor(0);
+}
+
 bool libraries::isFloat(Value value, int64_t minRank, int64_t maxRank, const Settings &settings) {
   auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
   if (!type || type.getRank() < minRank || type.getRank() > maxRank)
     return false;
   Type element = type.getElementType();
   return element.isF32() || (settings.hasHalf && (element.isF16() || element.isBF16()));
+}
+
+bool libraries::isPositive(Operation *op, sym::Expr size, const Settings &settings) {
+  sym::Assumptions known;
+  kernel::addSymbolRanges(op, known);
+  return settings.isMarked || known.isPositive(size);
 }
 
 bool libraries::isOptionalVector(const torch::CallArgs &args, torch::CallArgs::Key key,
@@ -41,7 +88,7 @@ static std::optional<PostOp> getPostOp(torch::CallOp call, const Settings &setti
   *of = args.tensor(0);
   if (call.getTarget() == "aten.relu.default" && settings.finite)
     return PostOp{"relu", {}};
-  if (call.getTarget() == "aten.gelu.default") {
+  if (call.getTarget() == "aten.gelu.default" && settings.hasGelu) {
     bool isTanh = args.string("approximate") == "tanh";
     if (isTanh || (settings.finite && !settings.isEpilogue))
       return PostOp{isTanh ? "gelu_tanh" : "gelu_erf", {}};

@@ -55,6 +55,49 @@ FailureOr<Call> libraries::describeConvolution(Operation *root, const Settings &
   return call;
 }
 
+/// [n, ..., c] of [n, c, ...] for `isBehind`, or the other way round.
+static SmallVector<int64_t> getOrder(int64_t rank, bool isBehind) {
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (isBehind)
+    std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+  else
+    std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());
+  return dims;
+}
+
+FailureOr<Call> libraries::describeConvolutionInAnyOrder(Operation *root,
+                                                         const Settings &settings) {
+  auto type =
+      dyn_cast<RankedTensorType>(root->getNumResults() ? root->getResult(0).getType() : Type());
+  if (!type || type.getRank() < 3)
+    return failure();
+  Operation *inner = getBehindPermutation(root, getOrder(type.getRank(), /*isBehind=*/true));
+  FailureOr<Call> call = describeConvolution(inner ? inner : root, settings);
+  if (failed(call))
+    return failure();
+  // The operand of a sum is in the order of the result before it is transposed.
+  constexpr unsigned numOwn = 7;
+  bool hasSum = call->arguments.size() > numOwn + 1;
+  if (inner && hasSum)
+    return failure();
+  if (inner) {
+    call->ops.push_back(root);
+    call->result = root->getResult(0);
+  }
+  // There are images, and only a batch of them may be empty.
+  Value source = std::get<Value>(call->arguments[0]);
+  for (sym::Expr size : llvm::drop_begin(sym::getShape(source)))
+    if (!isPositive(root, size, settings))
+      return failure();
+  Value taken = takePermutation(source, getOrder(type.getRank(), /*isBehind=*/false), *call);
+  if (taken)
+    call->arguments[0] = taken;
+  Builder b(root->getContext());
+  for (bool isLast : {inner != nullptr, taken != nullptr}) // the second one first
+    call->arguments.insert(call->arguments.begin() + numOwn, Attribute(b.getBoolAttr(isLast)));
+  return call;
+}
+
 FailureOr<Call> libraries::describePooling(Operation *root, const Settings &settings) {
   torch::CallOp pool = getCall(root, {"aten.max_pool2d.default", "aten.avg_pool2d.default",
                                       "aten.max_pool2d_with_indices.default"});

@@ -1,0 +1,54 @@
+// The generator `cudnn`: its code is calls of libkiln_cudnn.so (runtime/cudnn).
+#include "Calls.h"
+#include "Generators.h"
+#include "mlir/Pass/PassOptions.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::externs;
+using namespace kiln::externs::libraries;
+
+namespace {
+
+struct Options : PassPipelineOptions<Options> {
+  Option<bool> finite{*this, "finite", llvm::cl::desc("no value is NaN or infinite"),
+                      llvm::cl::init(false)};
+  Option<bool> tf32{*this, "tf32", llvm::cl::desc("tensor cores may round operands of f32 to TF32"),
+                    llvm::cl::init(false)};
+  Option<int64_t> workspace{
+      *this, "workspace",
+      llvm::cl::desc("bytes that each call may use, beside room for a copy of its tensors"),
+      llvm::cl::init(int64_t(32) << 20)};
+};
+
+constexpr Kind kinds[] = {{"attention", describeAttention},
+                          {"convolution", describeConvolutionInAnyOrder}};
+
+constexpr int64_t maxWorkspace = int64_t(1) << 40;
+
+llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *context) {
+  Options options;
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (failed(options.parseFromString(text, stream)))
+    return llvm::createStringError(StringRef(message).trim());
+  if (options.workspace < 0 || options.workspace > maxWorkspace)
+    return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
+                                   (long long)options.workspace, (long long)maxWorkspace);
+  Settings settings = {options.finite, /*hasHalf=*/true, /*isEpilogue=*/true, /*hasGelu=*/false};
+  Builder b(context);
+  return std::make_unique<LibraryGenerator>(
+      "cudnn", kinds, settings,
+      Extras{options.workspace,
+             /*hasCopies=*/true,
+             {b.getBoolAttr(options.finite), b.getBoolAttr(options.tf32)}});
+}
+
+} // namespace
+
+void externs::registerCuDNNGenerator() {
+  registerExternGenerator({"cudnn",
+                           "cuDNN: convolutions in f32, f16 and bf16, and attention in the latter "
+                           "two, on GPUs",
+                           create, "cuda"});
+}

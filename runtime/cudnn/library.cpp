@@ -1,0 +1,31 @@
+// libkiln_cudnn.so, which models load that were compiled with --extern=cudnn.
+#include "Operation.h"
+
+using namespace kiln::cudnn;
+using kiln::externs::guard;
+
+static int32_t prepare(const kiln_extern_call *call, void **prepared, char *message, size_t size) {
+  return guard(message, size, [&] {
+    Library::get();
+    std::unique_ptr<Operation> made = makeOperation(*call);
+    if (!made)
+      throw Failure{KILN_UNSUPPORTED, "libkiln_cudnn.so has no such operation"};
+    *prepared = made.release();
+  });
+}
+
+static void release(void *prepared) { delete static_cast<Operation *>(prepared); }
+
+static void drop(void *) {}
+
+static int32_t runOnDevice(void *prepared, const kiln_extern_device *device, void *const *buffers,
+                           const int64_t *numbers, char *message, size_t size) {
+  return guard(message, size,
+               [&] { static_cast<Operation *>(prepared)->run(*device, buffers, numbers); });
+}
+
+extern "C" __attribute__((visibility("default"))) const kiln_extern_library *
+kiln_get_extern_library(uint32_t abi) {
+  static const kiln_extern_library library = {prepare, release, nullptr, drop, runOnDevice};
+  return abi == KILN_EXTERN_ABI ? &library : nullptr;
+}
