@@ -193,8 +193,6 @@ static SmallVector<Value> argExtremes(Call &call, Value tensor, int64_t dim, boo
   if (rankOf(tensor) > 0)
     dims.push_back(dim);
   ReducedDims reduced(tensor, dims);
-  if (isComplex(type))
-    call.kernels.fail("an order of complex numbers");
   requireElements(call, reduced);
   Type i64 = IntegerType::get(type.getContext(), 64);
   Exprs shape = reduced.resultShape(keepdim && rankOf(tensor) > 0);
@@ -223,6 +221,8 @@ static SmallVector<Value> argExtremes(Call &call, Value tensor, int64_t dim, boo
 static Lowering extremeDim(bool largest) { // max.dim, min.dim: values and indices
   return [largest](Call &call) -> LogicalResult {
     Value tensor = call.tensor(0);
+    if (isComplex(elementType(tensor)))
+      return call.refuse("an order of complex numbers");
     return call.set(argExtremes(call, tensor, call.dim("dim", rankOf(tensor)),
                                 call.args.boolean("keepdim"), largest, !call.isUnused(1)));
   };
@@ -231,6 +231,8 @@ static Lowering extremeDim(bool largest) { // max.dim, min.dim: values and indic
 static Lowering argExtreme(bool largest) {
   return [largest](Call &call) -> LogicalResult {
     Value tensor = call.tensor(0);
+    if (isComplex(elementType(tensor)))
+      return call.refuse("an order of complex numbers");
     bool keepdim = call.args.boolean("keepdim");
     if (!call.args.isNone("dim"))
       return call.set(
