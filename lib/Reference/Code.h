@@ -22,6 +22,13 @@ struct Frame {
     isFailure = failure;
   }
   void fail(const llvm::Twine &message) { stop(message, true); }
+  /// Counts steps; false if there are too many by now.
+  bool spend(int64_t steps) {
+    stepsLeft -= steps;
+    if (stepsLeft < 0)
+      stop("it takes too many steps to interpret the program", false);
+    return stepsLeft >= 0;
+  }
   llvm::Error takeError() const {
     if (error.empty())
       return llvm::Error::success();
@@ -38,9 +45,8 @@ struct Code {
   llvm::SmallVector<unsigned> arguments, results; // slots
 
   void run(Frame &frame) const {
-    frame.stepsLeft -= static_cast<int64_t>(steps.size()) + 1;
-    if (frame.stepsLeft < 0)
-      return frame.stop("it takes too many steps to interpret the program", false);
+    if (!frame.spend(static_cast<int64_t>(steps.size()) + 1))
+      return;
     for (const Step &step : steps)
       step(frame);
   }

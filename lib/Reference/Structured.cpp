@@ -174,7 +174,8 @@ private:
       int64_t column = element % columns, row = element / columns; // with the batch in front
       int64_t batch = row / rows;
       ++element;
-      frame.stepsLeft -= steps;
+      if (!frame.spend(steps))
+        return;
       for (int64_t p = 0; p < parts.value_or(1); ++p) {
         auto [first, last] = getPart(part, p, steps);
         frame.slots[epilogue.arguments[0]] =
@@ -216,6 +217,8 @@ private:
     std::fill(frame.dims.begin(), frame.dims.end(), 0);
     int64_t row = 0;
     forEach(frame, getExtents(0, b + 1), 0, [&] {
+      if (!frame.spend(n * (d + dv)))
+        return;
       int64_t batch = row / m;
       std::vector<double> scores(n);
       for (int64_t j = 0; j < n; ++j) {
@@ -226,7 +229,6 @@ private:
         if (attention.getCausal() && j > frame.dims[b])
           scores[j] = -INFINITY;
       }
-      frame.stepsLeft -= n * (d + dv);
       for (int64_t p = 0; p < parts.value_or(1); ++p)
         writeRow(scores, getPart(part, p, n), values.data() + batch * n * dv, dims, b,
                  part ? std::optional(p) : std::nullopt);
@@ -377,9 +379,10 @@ private:
         place = startOf.getResult(frame, 0).integer;
       }
       count.run(frame);
+      if (place < 0)
+        continue;
       for (int64_t times = count.getResult(frame, 0).integer; times > 0 && place < size; --times)
-        if (place >= 0)
-          (*results[0].elements)[place++] = Scalar::ofInteger(i);
+        (*results[0].elements)[place++] = Scalar::ofInteger(i);
     }
   }
 

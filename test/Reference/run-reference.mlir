@@ -126,6 +126,21 @@ func.func @ordered(%x: tensor<2x3xi32>, %n: tensor<3xi64>) -> (tensor<2x3xi32>, 
 
 // -----
 
+// Nothing is repeated at places before the first, however often.
+// CHECK: remark: result 0: tensor<3xi64> [0, 0, 0]
+func.func @repeat_before() -> tensor<3xi64> {
+  %places = kernel.repeat total 3 chunk 4096 count {
+    %c = arith.constant 9223372036854775807 : i64
+    kernel.yield %c : i64
+  } start {
+    %s = arith.constant -1 : i64
+    kernel.yield %s : i64
+  } : tensor<3xi64>
+  return %places : tensor<3xi64>
+}
+
+// -----
+
 // Five rounds that each add 2, then one of two branches, for each row.
 // CHECK: remark: result 0: tensor<i64> [10]
 // CHECK: remark: result 1: tensor<3xi64> [1, 3, 5]
