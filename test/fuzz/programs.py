@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles random programs and compares them with the exported program; makes what fails small.
 
-  test/fuzz/programs.py [--seeds FIRST:LAST] [--flag=--cpu=x86-64-v3 ...] [--jobs N] [--no-minimize] [-v]
+  test/fuzz/programs.py [--seeds FIRST:LAST] [--minutes N] [--flag=--cpu=x86-64-v3 ...] [--jobs N] [--no-minimize] [-v]
 
 With --flag=--target=cuda --flag=--gpu-arch=emulator, kernels for GPUs run in the emulator.
 A seed always gives the same program; odd ones have dynamic sizes, and run at three sets of them. Prints the program of each failure
@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import sys
+import time
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -44,12 +45,14 @@ def run_seed(job):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:100", metavar="FIRST:LAST", help="half open")
+    parser.add_argument("--minutes", type=float, help="begin no further program after that; default: all seeds")
     parser.add_argument("--flag", action="append", default=[], help="another option for the compiler")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-minimize", action="store_true", help="print what fails as it was generated")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for each seed")
     options = parser.parse_args()
     seeds = range(*map(int, options.seeds.split(":")))
+    begin = time.monotonic()
     states, sets = collections.Counter(), 0
     with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=20) as pool:
         for _, state, compared, text in pool.imap_unordered(run_seed, [(seed, options) for seed in seeds]):
@@ -57,6 +60,8 @@ def main():
             sets += compared
             if text:
                 print(text, flush=True)
+            if options.minutes and time.monotonic() > begin + 60 * options.minutes:
+                break  # which ends the others
     failed = sum(states[state] for state in BAD)
     print(", ".join(f"{state}: {count}" for state, count in sorted(states.items())) + f"; {sets} runs compared")
     print(f"{states[RIGHT]} passed, {failed} failed")

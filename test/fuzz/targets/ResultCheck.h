@@ -16,6 +16,7 @@ public:
   /// Outlives the pass managers of a compilation.
   struct State {
     Results rounded, wide;
+    unsigned numCompared = 0;
   };
   explicit ResultCheck(State &state) : state(state) {}
 
@@ -72,6 +73,7 @@ private:
     std::string difference = fails ? "the run fails" : "";
     for (size_t i = 0; now && i < now->size() && difference.empty(); ++i)
       difference = compareTensors((*now)[i], (*state.rounded)[i], (*state.wide)[i], tolerance);
+    state.numCompared += now.has_value();
     if (difference.empty())
       return;
     llvm::errs() << "passes over kernels have changed a result: " << difference << "\n";

@@ -2,6 +2,7 @@
 // archive's texts ("program", "weights", "constants"). Mutations are those of JSON trees and of programs, so that most inputs are
 // programs with something wrong or something else in them. Each must be refused as the program's fault, or compiled to what the
 // verifiers behind every pass accept, and what computes the same before and behind the passes over kernels.
+#include "fuzz-program.h"
 #include "JsonMutator.h"
 #include "MemoryFile.h"
 #include "ProgramMutator.h"
@@ -14,7 +15,7 @@
 
 using namespace llvm;
 
-extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
+ProgramCounts counts;
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   kiln::registerTargets();
@@ -72,7 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   MemoryFile file(zip.finish());
   kiln::CompileOptions options;
   options.input = file.path();
-  options.output = "/dev/null";
+  static const std::string output = "/tmp/kiln-fuzz-" + std::to_string(getpid());
+  options.output = output;
   // Machine code takes LLVM much longer than everything before it.
   bool hasCode = xxh3_64bits(ArrayRef(data, size)) % 32 == 0;
   options.emit = hasCode ? kiln::EmitKind::Object : kiln::EmitKind::Wrapper;
@@ -83,8 +85,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.instrument = [&]() -> std::unique_ptr<mlir::PassInstrumentation> {
     return std::make_unique<ResultCheck>(results);
   };
+  Error error = kiln::compile(options);
+  unlink(output.c_str());
+  ++(error ? counts.refused : counts.compiled);
+  counts.compared += results.numCompared > 0;
   handleAllErrors(
-      kiln::compile(options),
+      std::move(error),
       [](const kiln::InternalError &error) {
         error.log(errs());
         errs() << "\nan error of the compiler's; " << error.getReproducer() << "\n";
