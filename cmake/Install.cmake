@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
-set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev) # of what names no other: tools, torch, onednn
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev) # of what names no other: tools, torch, onednn, cuda
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)     # packages are made of what is there, tests or not
 
 # The name of a library without its "Kiln", under which the package has it.

@@ -1,13 +1,13 @@
 # `cpack`: Debian packages of what Install.cmake installs. kiln is the tools, on the distribution's shared libraries of LLVM and
-# MLIR, since a plug-in has to meet the same copy of them in the tool; libkiln-dev is everything else. libkiln_torch.so
-# and libkiln_onednn.so are in neither: they belong to one build of PyTorch, and to the oneDNN that was found. libkiln_cublas.so
-# goes where the models do.
+# MLIR, since a plug-in has to meet the same copy of them in the tool; libkiln-dev is everything else. libkiln-cuda goes where
+# models for GPUs do: libkiln_cublas.so and libkiln_cudnn.so. libkiln_torch.so and libkiln_onednn.so are in none: they belong to one
+# build of PyTorch, and to the oneDNN that was found.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME kiln)
 set(CPACK_PACKAGE_VENDOR Kiln)
 set(CPACK_PACKAGE_CONTACT "The Kiln authors <kiln@localhost>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL tools dev)
+set(CPACK_COMPONENTS_ALL tools dev cuda)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/PackageFiles.cmake)
 set(CPACK_THREADS 1) # else the bytes depend on the number of cores
@@ -30,12 +30,20 @@ The C and C++ headers of compiled models, which need no library, and the
 compiler's static libraries and headers with a package for CMake, for
 programs that compile models and for plug-ins.")
 
+set(CPACK_DEBIAN_CUDA_PACKAGE_NAME libkiln-cuda)
+set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
+# With SHLIBDEPS, CPack adds scripts that call ldconfig, which the loader does not need for /usr/lib.
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "libc6 (>= 2.34), libgcc-s1, libstdc++6 (>= 11)")
+set(CPACK_DEBIAN_CUDA_DESCRIPTION "libraries that Kiln's models for NVIDIA GPUs load
+Models that were compiled with --extern=cublas or --extern=cudnn load these,
+which find NVIDIA's libraries cuBLASLt and cuDNN by name.")
+
 # What lintian asks of every package; cmake/debian has the texts.
 set(documents ${PROJECT_BINARY_DIR}/debian)
 configure_file(cmake/debian/changelog.in ${documents}/changelog @ONLY)
 execute_process(COMMAND gzip -9nf ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
-foreach(package kiln libkiln-dev)
-  string(REGEX MATCH "dev" component ${package})
+foreach(package kiln libkiln-dev libkiln-cuda)
+  string(REGEX MATCH "dev|cuda" component ${package})
   if(NOT component)
     set(component tools)
   endif()

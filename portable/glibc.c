@@ -6,6 +6,8 @@
  *
  *===----------------------------------------------------------------------------------------------===*/
 #define _GNU_SOURCE
+#include "old.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -18,13 +20,6 @@
 #include <unistd.h>
 
 /*===-- Functions with a newer version ------------------------------------------------------------===*/
-
-/* `name` jumps to the function's version of old; both are the same code in a newer glibc. */
-#define OLD(name, version)                                                                         \
-  __asm__(".text\n.globl " #name "\n.hidden " #name "\n.type " #name ", @function\n" #name ":\n"   \
-          "  jmp old_" #name "@PLT\n"                                                              \
-          ".size " #name ", .-" #name "\n"                                                         \
-          ".symver old_" #name ", " #name "@" version)
 
 OLD(exp, "GLIBC_2.2.5");
 OLD(exp2, "GLIBC_2.2.5");

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from . import _abi, _call
+from . import _abi, _call, _libraries
 from ._tree import Signature
 
 Path = str | os.PathLike[str]
@@ -55,6 +55,8 @@ class Model:
             [_call.leave if i in self._numbers else convert for i, convert in enumerate(converters)]
             for converters in (self._for_numpy, self._for_torch)
         )
+        if self._on_gpu:
+            _libraries.point_out(self.path)
         options = self._make_options(threads, weights)
         options.device_index = device
         self._check(self._library.kiln_model_create(C.byref(options), C.byref(self._handle)))

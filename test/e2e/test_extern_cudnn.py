@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -257,6 +258,25 @@ def archive(tmp_path):
 )
 def test_refused_options(archive, arguments, problem):
     assert_user_error(run_tool("aot-compile", archive, *arguments), problem)
+
+
+def test_installed_libraries(archive, tmp_path):
+    """The Python package finds the library that is inside it, and NVIDIA's package."""
+    process = run_tool("aot-compile", archive, "-o", tmp_path / "x.so", *EXTERN)
+    assert process.returncode == 0, process.stderr
+    site = tmp_path / "site"
+    shutil.copytree(BUILD.parent / "python" / "kiln", site / "kiln")
+    for folder, library in ((site / "kiln" / "lib", LIBRARY), (site / "nvidia" / "cudnn" / "lib", CUDNN)):
+        folder.mkdir(parents=True)
+        (folder / library.name).symlink_to(library)
+    empty = {"KILN_CUDNN_LIBRARY": "", "KILN_LIBCUDNN": ""}
+    assert run(tmp_path / "x.so", **empty, PYTHONPATH=str(site)) == ""
+    assert "cannot load cuDNN" in run(tmp_path / "x.so", **empty)
+    code = "import os; from kiln import _libraries; _libraries.point_out('/x.so'); print(os.environ['KILN_CUDNN_LIBRARY'])"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **empty, "PYTHONPATH": str(site)}
+    )
+    assert process.stdout == f"{site / 'kiln' / 'lib' / LIBRARY.name}\n", process.stderr
 
 
 def test_libraries(archive, tmp_path):

@@ -85,4 +85,12 @@ for model in kiln.load("/tmp/model.so"), kiln.compile("/tmp/model.pt2"), kiln.co
     assert numpy.allclose(model(x), expected, rtol=1e-4, atol=1e-5)
     assert model(x[:1]).shape == (1, 5)
 assert os.path.exists(kiln.get_include() + "/kiln-c/model.h")
+# What models for GPUs load; it catches what it throws.
+import ctypes
+for name, callee in (("libkiln_cublas.so", b"matmul"), ("libkiln_cudnn.so", b"convolution")):
+    library = ctypes.CDLL(os.path.join(kiln.__path__[0], "lib", name))
+    library.kiln_get_extern_library.restype = ctypes.POINTER(ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, ctypes.c_size_t))
+    call, made, message = (ctypes.c_char_p * 12)(callee), ctypes.c_void_p(), ctypes.create_string_buffer(400)
+    assert library.kiln_get_extern_library(4)[0](call, ctypes.byref(made), message, 400) == 3
+    assert message.value.startswith(b"cannot load cu"), message.value
 EOF
