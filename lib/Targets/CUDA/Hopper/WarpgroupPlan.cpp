@@ -240,9 +240,9 @@ static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func,
       LDBG() << "kernel @" << func.getSymName() << ": tiles of " << plan.blockM() << " x "
              << plan.blockN << ", clusters of " << cluster.m << " x " << cluster.n << ": " << cycles
              << " cycles";
-      plans.push_back({cycles, plan});
+      auto isSlower = [&](const EstimatedPlan &other) { return cycles < other.cycles; };
+      plans.insert(llvm::find_if(plans, isSlower), {cycles, plan});
     }
-  llvm::stable_sort(plans, [](auto &a, auto &b) { return a.cycles < b.cycles; });
   return plans;
 }
 
