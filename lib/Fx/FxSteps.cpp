@@ -60,8 +60,9 @@ void FunctionWriter::writeReuse(ReuseOp reuse) {
 void FunctionWriter::writeLaunch(Operation *op, ValueRange ins, ValueRange outs) {
   const host::Step *step = context.steps.lookup(op);
   SmallVector<std::string> symbols;
+  auto launch = dyn_cast<LaunchOp>(op);
   for (sym::Expr symbol : step->symbols)
-    symbols.push_back(symbolName(symbol.symbolName()));
+    symbols.push_back(symbolName((launch ? launch.fromKernel(symbol) : symbol).symbolName()));
   std::string operands = uses(ins), results = uses(outs);
   line("g.launch(" + quote(step->name) + ", " + operands + ", " + results + ", " + list(symbols) +
        ")");

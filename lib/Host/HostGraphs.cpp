@@ -12,7 +12,7 @@ using namespace kiln::host;
 using namespace kiln::wrapper;
 
 SmallVector<Value> HostProgram::lookUp(ValueRange buffers) {
-  return llvm::map_to_vector(buffers, [&](Value buffer) { return addresses.lookup(buffer); });
+  return llvm::map_to_vector(buffers, [&](Value buffer) { return getAddress(buffer); });
 }
 
 /// Calls a graph with the run, its arena, `buffers`, and for each of its results where it is
@@ -21,7 +21,7 @@ void HostProgram::emitGraph(FlatSymbolRefAttr graph, std::initializer_list<Array
                             ArrayRef<Value> written, Value workspace) {
   LLVM::LLVMFuncOp callee = graphs.lookup(graph.getValue());
   auto source = SymbolTable::lookupNearestSymbolFrom<FuncOp>(program, graph);
-  SmallVector<Value> operands = {run, workspace ? addresses.lookup(workspace)
+  SmallVector<Value> operands = {run, workspace ? getAddress(workspace)
                                                 : LLVM::ZeroOp::create(builder, loc, ptr)};
   for (ArrayRef<Value> group : buffers)
     llvm::append_range(operands, group);
@@ -48,7 +48,7 @@ void HostProgram::emitIf(IfOp op) {
   Value holds;
   if (Value predicate = op.getPredicate()) {
     Type byte = builder.getI8Type();
-    Value flag = loadData(byte, addresses.lookup(predicate));
+    Value flag = loadData(byte, getAddress(predicate));
     Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
     holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, flag, zero);
   } else {
@@ -70,7 +70,7 @@ void HostProgram::emitIf(IfOp op) {
 /// Puts carried values that are elsewhere where they belong.
 void HostProgram::copyCarried(ValueRange outs, ArrayRef<Value> current) {
   for (auto [out, from] : llvm::zip_equal(outs, current)) {
-    Value to = addresses.lookup(out);
+    Value to = getAddress(out);
     Value isThere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, from, to);
     Value bytes = LLVM::SelectOp::create(builder, loc, isThere, number(sym::Expr(0)),
                                          number(cast<BufferType>(out.getType()).getBytes()));
@@ -106,7 +106,7 @@ struct Carried {
 
 void HostProgram::emitWhile(WhileOp loop) {
   SmallVector<Value> ins = lookUp(loop.getIns()), outs = lookUp(loop.getOuts());
-  Value flag = addresses.lookup(loop.getFlag());
+  Value flag = getAddress(loop.getFlag());
   Block *header = function.addBlock(), *body = function.addBlock(), *exit = function.addBlock();
   Carried carried(header, outs.size(), ptr, loc);
   LLVM::BrOp::create(builder, loc,
@@ -152,8 +152,7 @@ void HostProgram::emitFor(ForOp loop) {
   builder.setInsertionPointToEnd(body);
   auto sliceOf = [&](Value buffer) {
     sym::Expr bytes = getSliceType(cast<BufferType>(buffer.getType())).getBytes();
-    return offsetBytes(addresses.lookup(buffer),
-                       LLVM::MulOp::create(builder, loc, round, number(bytes)));
+    return offsetBytes(getAddress(buffer), LLVM::MulOp::create(builder, loc, round, number(bytes)));
   };
   SmallVector<Value> sliced = llvm::map_to_vector(loop.getSlices(), sliceOf);
   SmallVector<Value> stacked = llvm::map_to_vector(loop.getOuts().drop_front(count), sliceOf);

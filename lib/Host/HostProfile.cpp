@@ -95,15 +95,18 @@ std::string HostProgram::emitProfile() {
   if (profiledSteps.empty())
     return "";
   ProfileTables tables;
-  DenseMap<kernel::FuncOp, int64_t> kernelNumbers;
+  DenseMap<std::pair<Operation *, Attribute>, int64_t> kernelNumbers; // also by their symbols
   for (Operation *step : profiledSteps) {
     int64_t number = 0;
     if (auto launch = dyn_cast<LaunchOp>(step)) {
       kernel::FuncOp kernel = kernels.lookup(launch.getKernelAttr().getAttr());
-      auto [known, isNew] = kernelNumbers.try_emplace(kernel);
+      auto [known, isNew] = kernelNumbers.try_emplace({kernel, launch.getSymbolsAttr()});
       if (isNew) {
         kernel::KernelCosts costs = kernel::getCosts(kernel);
-        known->second = tables.addKernel(kernel.getName(), costs.flops, costs.bytes);
+        for (sym::Expr &bytes : costs.bytes)
+          bytes = launch.fromKernel(bytes);
+        known->second =
+            tables.addKernel(kernel.getName(), launch.fromKernel(costs.flops), costs.bytes);
       }
       number = known->second;
     } else {

@@ -13,7 +13,10 @@ using namespace kiln::wrapper;
 HostProgram::HostProgram(ProgramOp program, const HostTablesOptions &options)
     : program(program), options(options), builder(program), loc(program.getLoc()),
       ptr(LLVM::LLVMPointerType::get(program.getContext())), i64(builder.getI64Type()),
-      i32Type(builder.getI32Type()), namedSizes(wrapper::getNamedSizes(program.getSymbolsAttr())) {}
+      i32Type(builder.getI32Type()), namedSizes(wrapper::getNamedSizes(program.getSymbolsAttr())) {
+  for (auto [i, symbol] : llvm::enumerate(getSymbols()))
+    symbolNumbers[symbol.getName()] = i;
+}
 
 LogicalResult HostProgram::emit() {
   auto module = program->getParentOfType<ModuleOp>();
@@ -55,7 +58,7 @@ LLVM::LLVMFuncOp HostProgram::beginFunction(StringRef name, LLVM::LLVMFunctionTy
                                       /*dsoLocal=*/true);
   builder.setInsertionPointToStart(function.addEntryBlock(builder));
   loadedSymbols.clear();
-  symbolValues = {};
+  symbolValues = otherSymbols = {};
   return function;
 }
 
@@ -96,6 +99,13 @@ Value HostProgram::loadRunField(size_t offset) {
   return load(ptr, run, static_cast<int64_t>(offset / sizeof(void *)));
 }
 
+void HostProgram::storeRunField(size_t offset, Value value) {
+  Value slot =
+      LLVM::GEPOp::create(builder, loc, ptr, ptr, run,
+                          ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset / sizeof(void *))});
+  LLVM::StoreOp::create(builder, loc, value, slot);
+}
+
 Value HostProgram::load(Type type, Value base, int64_t index) {
   Value address = base;
   if (index != 0)
@@ -114,10 +124,8 @@ ArrayRef<NamedAttribute> HostProgram::getSymbols() const {
 }
 
 std::optional<unsigned> HostProgram::getSymbolNumber(StringRef name) const {
-  for (auto [i, symbol] : llvm::enumerate(getSymbols()))
-    if (symbol.getName() == name)
-      return i;
-  return std::nullopt;
+  auto number = symbolNumbers.find(name);
+  return number == symbolNumbers.end() ? std::nullopt : std::optional(number->second);
 }
 
 Value HostProgram::loadSymbol(Value symbols, StringRef name) {
@@ -194,67 +202,6 @@ LogicalResult HostProgram::findKernels() {
   return failure(walk.wasInterrupted());
 }
 
-/// How many numbers or addresses `step` hands over in memory at once.
-static size_t countArguments(Operation &step) {
-  if (isa<LaunchOp, ExternCallOp>(step))
-    return step.getNumOperands();
-  if (auto copy = dyn_cast<CopyOp>(step))
-    return 3 * cast<BufferType>(copy.getSource().getType()).getSizes().size();
-  return 0;
-}
-
-/// The program is kiln_main(run); a nested graph takes the run, its arena, its arguments and its
-/// results.
-void HostProgram::emitFunction(HostFunctionOpInterface source) {
-  Block &body = source.getFunctionBody().front();
-  bool isMain = source == program;
-  loc = source.getLoc();
-  SmallVector<Type> types = {ptr};
-  if (!isMain)
-    types.append(1 + source.getNumArguments() + source.getNumResults(), ptr);
-  std::string name = isMain ? "kiln_main" : "kiln_graph_" + std::to_string(graphs.size());
-  beginFunction(name, LLVM::LLVMFunctionType::get(i32Type, types));
-  run = function.getArgument(0);
-  arena = isMain ? loadRunField(offsetof(kiln_rt_run, arena)) : function.getArgument(1);
-  if (numSegments)
-    segments = loadRunField(offsetof(kiln_rt_run, segments));
-  weights = loadRunField(offsetof(kiln_rt_run, weights));
-  symbolValues = loadRunField(offsetof(kiln_rt_run, symbols));
-  size_t numArguments = 0, numGiven = 0;
-  for (Operation &op : body) {
-    numArguments = std::max(numArguments, countArguments(op));
-    if (isa<GraphCallOpInterface>(op))
-      numGiven = std::max<size_t>(numGiven, op.getNumResults());
-  }
-  if (numArguments)
-    arguments = LLVM::AllocaOp::create(builder, loc, ptr, i64,
-                                       ExprEmitter(builder, loc, nullptr).constant(numArguments));
-  if (numGiven)
-    given = LLVM::AllocaOp::create(builder, loc, ptr, ptr,
-                                   ExprEmitter(builder, loc, nullptr).constant(numGiven));
-  Value inputs;
-  if (isMain) {
-    inputs = loadRunField(offsetof(kiln_rt_run, inputs));
-    outputs = loadRunField(offsetof(kiln_rt_run, outputs));
-  }
-  for (auto [i, input] : llvm::enumerate(source.getArguments()))
-    if (!input.use_empty())
-      addresses[input] = isMain ? load(ptr, inputs, i) : function.getArgument(2 + i);
-  auto outputAddress = [&](unsigned i) -> Value {
-    return isMain ? bindOutput(i) : function.getArgument(2 + source.getNumArguments() + i);
-  };
-  getOutput = outputAddress;
-
-  beginErrors();
-  if (isMain)
-    emitDebugInputs(inputs);
-  for (Operation &op : body)
-    emitStep(op);
-  endErrors();
-  if (!isMain)
-    graphs[source.getName()] = function;
-}
-
 void HostProgram::emitStep(Operation &op) {
   if (entrySizes.contains(&op))
     return;
@@ -271,10 +218,10 @@ void HostProgram::emitStep(Operation &op) {
   } else if (auto reserve = dyn_cast<ReserveOp>(op)) {
     emitReserve(reserve);
   } else if (auto reuse = dyn_cast<ReuseOp>(op)) {
-    addresses[reuse] = addresses.lookup(reuse.getBuffer());
+    addresses[reuse] = getAddress(reuse.getBuffer());
   } else if (auto view = dyn_cast<ViewOp>(op)) {
     sym::Expr offset = view.getOffset().getValue();
-    addresses[view] = offsetBytes(addresses.lookup(view.getBuffer()),
+    addresses[view] = offsetBytes(getAddress(view.getBuffer()),
                                   offset * getElementBytes(view.getType().getElementType()));
   } else if (auto launch = dyn_cast<LaunchOp>(op)) {
     emitLaunch(launch, storeAddresses(launch.getOperands()));
@@ -289,8 +236,7 @@ void HostProgram::emitStep(Operation &op) {
   } else if (auto assertion = dyn_cast<AssertOp>(op)) {
     emitAssert(assertion);
   } else if (auto give = dyn_cast<GiveOp>(op)) {
-    LLVM::StoreOp::create(builder, loc, addresses.lookup(give.getBuffer()),
-                          getOutput(give.getIndex()));
+    LLVM::StoreOp::create(builder, loc, getAddress(give.getBuffer()), getOutput(give.getIndex()));
   } else if (auto call = dyn_cast<CallOp>(op)) {
     emitGraph(call.getGraphAttr(), {lookUp(call.getIns())}, lookUp(call.getOuts()),
               call.getWorkspace());
@@ -345,7 +291,8 @@ void HostProgram::emitLaunch(LaunchOp launch, Value buffers) {
   for (FlatSymbolRefAttr name : launch.getKernels())
     functions.push_back(kernels.lookup(name.getAttr()));
   Value address = getKernelAddress(functions.front());
-  Value grid = number(getGrid(functions.front()));
+  Value grid = number(launch.fromKernel(getGrid(functions.front())));
+  Value symbols = emitSymbols(launch, functions.front());
   for (auto [kernel, condition] :
        llvm::zip_equal(ArrayRef(functions).drop_front(), launch.getConditions())) {
     Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::sge, number(condition),
@@ -356,8 +303,47 @@ void HostProgram::emitLaunch(LaunchOp launch, Value buffers) {
   }
   emitShown(launch, launch.getIns(), launch.getOuts(), buffers, [&] {
     SmallVector<Value> operands = {run, address, buffers, grid, getStepNumber(launch)};
-    emitCheck(LLVM::CallOp::create(builder, loc, start, operands).getResult());
+    if (symbols)
+      storeRunField(offsetof(kiln_rt_run, symbols), symbols);
+    Value status = LLVM::CallOp::create(builder, loc, start, operands).getResult();
+    if (symbols)
+      storeRunField(offsetof(kiln_rt_run, symbols), symbolValues);
+    emitCheck(status);
   });
+}
+
+ArrayRef<std::pair<sym::Expr, sym::Expr>> HostProgram::getSymbolsOf(kernel::FuncOp kernel) {
+  auto [found, isNew] = symbolsOf.try_emplace(kernel);
+  if (!isNew)
+    return found->second;
+  SymbolCollector used;
+  used.add(kernel);
+  for (NamedAttribute symbol : getSymbols()) {
+    sym::Expr name = sym::Expr::symbol(symbol.getName());
+    auto properties = dyn_cast<DictionaryAttr>(symbol.getValue());
+    auto size = properties ? properties.getAs<sym::ExprAttr>(sizeAttrName) : sym::ExprAttr();
+    bool isUsed = size || used.symbols.contains(name);
+    if (size)
+      size.getValue().walkLeaves([&](sym::Expr leaf) { isUsed &= used.symbols.contains(leaf); });
+    if (isUsed)
+      found->second.push_back({name, size ? size.getValue() : name});
+  }
+  return found->second;
+}
+
+Value HostProgram::emitSymbols(LaunchOp launch, kernel::FuncOp kernel) {
+  if (!launch.getSymbolsAttr())
+    return {};
+  if (!otherSymbols) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&function.getBody().front());
+    Value count = LLVM::ConstantOp::create(
+        builder, loc, builder.getI64IntegerAttr(static_cast<int64_t>(getSymbols().size())));
+    otherSymbols = LLVM::AllocaOp::create(builder, loc, ptr, i64, count);
+  }
+  for (auto [name, value] : getSymbolsOf(kernel))
+    storeSymbol(otherSymbols, name.symbolName(), number(launch.fromKernel(value)));
+  return otherSymbols;
 }
 
 Value HostProgram::storeAddresses(ValueRange buffers) {
@@ -366,7 +352,7 @@ Value HostProgram::storeAddresses(ValueRange buffers) {
   for (auto [i, buffer] : llvm::enumerate(buffers)) {
     Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, arguments,
                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
-    LLVM::StoreOp::create(builder, loc, addresses.lookup(buffer), slot);
+    LLVM::StoreOp::create(builder, loc, getAddress(buffer), slot);
   }
   return arguments;
 }
@@ -393,7 +379,7 @@ void HostProgram::copyBytes(Value to, Value from, Value bytes) {
 void HostProgram::emitCopy(CopyOp copy) {
   auto from = cast<BufferType>(copy.getSource().getType());
   auto to = cast<BufferType>(copy.getTarget().getType());
-  Value source = addresses.lookup(copy.getSource()), target = addresses.lookup(copy.getTarget());
+  Value source = getAddress(copy.getSource()), target = getAddress(copy.getTarget());
   int64_t item = getElementBytes(from.getElementType());
   if (from.isContiguous() && to.isContiguous())
     return copyBytes(target, source, number(from.getBytes()));
@@ -435,7 +421,7 @@ Value HostProgram::loadData(Type type, Value address) {
 
 void HostProgram::emitDefine(DefineOp define) {
   // A sum or product that leaves 64 bits becomes -1, which is no size.
-  Value value = define.getValue() ? loadData(i64, addresses.lookup(define.getValue()))
+  Value value = define.getValue() ? loadData(i64, getAddress(define.getValue()))
                                   : checkedNumber(define.getExprAttr().getValue());
   storeSymbol(symbolValues, define.getSymbol(), value);
 }
@@ -497,7 +483,7 @@ void HostProgram::emitAssert(AssertOp assertion) {
 }
 
 void HostProgram::emitCheckData(CheckOp check) {
-  Value byte = loadData(builder.getI8Type(), addresses.lookup(check.getCondition()));
+  Value byte = loadData(builder.getI8Type(), getAddress(check.getCondition()));
   Value zero = LLVM::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
   Value holds = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, byte, zero);
   failUnless(holds, check.getMessage(), {});

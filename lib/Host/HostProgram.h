@@ -44,7 +44,13 @@ public:
 
 private:
   mlir::LogicalResult findKernels();
+
+  // Functions of steps (HostParts.cpp).
   void emitFunction(wrapper::HostFunctionOpInterface source);
+  void beginPart(wrapper::HostFunctionOpInterface source, llvm::StringRef name,
+                 mlir::LLVM::LLVMFunctionType type, llvm::ArrayRef<mlir::Operation *> steps);
+  mlir::Value getAddress(mlir::Value buffer);
+
   void emitBind();
   /// kiln_sizes: sizes that follow from the inputs', the arena's bytes among them.
   void emitSizes();
@@ -94,6 +100,10 @@ private:
   /// `buffers` is the address of the buffers' addresses.
   mlir::Value getKernelAddress(kernel::FuncOp kernel);
   void emitLaunch(wrapper::LaunchOp launch, mlir::Value buffers);
+  /// A table of symbols for a kernel that takes others than its own; null if it does not.
+  mlir::Value emitSymbols(wrapper::LaunchOp launch, kernel::FuncOp kernel);
+  /// The symbols that a kernel reads, and those of sizes that follow from them.
+  llvm::ArrayRef<std::pair<sym::Expr, sym::Expr>> getSymbolsOf(kernel::FuncOp kernel);
   void emitExternCall(wrapper::ExternCallOp call);
   /// The numbers of a call in memory.
   mlir::Value emitNumbers(wrapper::ExternCallOp call);
@@ -181,6 +191,7 @@ private:
   mlir::Value load(mlir::Type type, mlir::Value base, int64_t index);
   /// The pointer at `offset` bytes of kiln_rt_run.
   mlir::Value loadRunField(size_t offset);
+  void storeRunField(size_t offset, mlir::Value value);
   mlir::Value loadSymbol(mlir::Value symbols, llvm::StringRef name);
   std::optional<unsigned> getSymbolNumber(llvm::StringRef name) const;
   mlir::Value number(sym::Expr expr);
@@ -210,9 +221,9 @@ private:
   llvm::DenseMap<sym::Expr, sym::Expr> namedSizes;
   mlir::Block *errorBlock = nullptr;
   // Arguments of a function of steps: the program's or a nested graph's.
-  mlir::Value run, segments, arena, weights, outputs, arguments;
+  mlir::Value run, segments, arena, weights, inputs, outputs, arguments;
   mlir::Value given; // where graphs put the addresses of what they give
-  llvm::function_ref<mlir::Value(unsigned index)> getOutput;
+  llvm::function_ref<mlir::Value(unsigned index)> getInput, getOutput;
   llvm::SetVector<sym::Expr> definedSymbols;  // by the program or a graph, not by the inputs
   llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of
   llvm::SetVector<mlir::Operation *> entrySizes;
@@ -227,6 +238,9 @@ private:
   unsigned numDebugSteps = 0;
   llvm::DenseMap<mlir::Value, std::string> bufferNames; // for debug printing
   std::optional<Steps> steps;                           // of a library of steps
+  mlir::Value otherSymbols;                             // memory for the symbols of a launch
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<std::pair<sym::Expr, sym::Expr>>> symbolsOf;
+  llvm::StringMap<unsigned> symbolNumbers;
   llvm::SmallVector<mlir::Operation *> profiledSteps;
   llvm::DenseMap<mlir::Operation *, int64_t> stepNumbers;
   llvm::SmallVector<std::string> stepFunctions;

@@ -21,6 +21,7 @@
 #include "kiln/Report/Report.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Support/Timing.h"
@@ -125,7 +126,10 @@ public:
     }
     // A symbol that the inputs do not give is the model's fault; nothing else is here.
     const ProgramWriter *writer = target->getProgramWriter();
-    if (llvm::Error error = runPasses(Blame::Model, writer ? buildSolveSymbols : buildEntryStage))
+    if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
+          // Who looks at launches wants each kernel with the symbols of its own nodes.
+          writer ? buildSolveSymbols(pm) : buildEntryStage(pm, options.debug.level == 0);
+        }))
       return error;
     if (llvm::Error error = keepText("wrapper"))
       return error;
@@ -327,9 +331,17 @@ private:
       return llvm::createStringError("the options of the pass manager contradict each other");
     if (options.instrument)
       pm.addInstrumentation(options.instrument());
+    // What the compiler makes is verified once for all passes of a stage: after each of them it would
+    // take longer than most passes.
+    bool verifiesEach = blame == Blame::Model || options.instrument;
+    pm.enableVerifier(verifiesEach);
     build(pm);
     Reproducer reproducer(*module, &pm);
-    std::optional<std::string> message = runReporting("a pass", [&] { return pm.run(*module); });
+    std::optional<std::string> message = runReporting("a pass", [&]() -> LogicalResult {
+      if (failed(pm.run(*module)))
+        return failure();
+      return verifiesEach ? success() : verify(*module);
+    });
     if (!message)
       return llvm::Error::success();
     if (blame == Blame::Model)

@@ -12,8 +12,11 @@ void kiln::buildSolveSymbols(OpPassManager &pm) {
   pm.addPass(createWrapperSolveSymbols());
 }
 
-void kiln::buildEntryStage(OpPassManager &pm) {
+void kiln::buildEntryStage(OpPassManager &pm, bool shareKernels) {
   buildSolveSymbols(pm);
   // Last of all: only kernels with schedules say how many tasks they have.
   pm.addPass(host::createWrapperMaterializeSizes());
+  // Every launch has the sizes that it takes by then, whichever kernel reads them.
+  if (shareKernels)
+    pm.addPass(createWrapperShareKernels());
 }

@@ -104,5 +104,6 @@ void kiln::registerPipelines() {
       [](OpPassManager &pm, const TargetPipelineOptions &options) {
         buildScheduleStage(pm, *options.create(options.target), *options.create("cpu"));
       });
-  PassPipelineRegistration<>("entry-stage", "wrapper: what a run finds out first", buildEntryStage);
+  PassPipelineRegistration<>("entry-stage", "wrapper: what a run finds out first",
+                             [](OpPassManager &pm) { buildEntryStage(pm); });
 }

@@ -244,3 +244,46 @@ wrapper.program @main(%x: !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64> {wrapper.na
   wrapper.extern_call "kiln" "kiln_linalg_geqrf_f64" args = [#sym.arg<0>] ins(%x : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>)
       outs(%y, %z : !wrapper.buffer<[1, 2, 2], [4, 2, 1], f64>, !wrapper.buffer<[1, 2], [2, 1], f64>) projection = [0, 1]
 }
+
+// -----
+
+// A kernel of s0, of which 7*s0*s0 is computed once a run, is launched with s1: it gets a table with s1 as s0 and 7*s1*s1
+// for what follows from it. The run has its own table again before the status is looked at.
+module attributes {sym.symbols = {s0 = {min = 1}, s1 = {min = 1}, size.0 = {size = #sym.expr<7*s0*s0>}, size.1 = {size = #sym.expr<7*s1*s1>}}} {
+  kernel.func @squares(%x: tensor<?xf32, #sym.shape<[s0]>>) -> tensor<?xf32, #sym.shape<[7*s0*s0]>>
+      attributes {launch = #kernel.launch<grid = <7*s0*s0>>} {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (d0 floordiv (7*s0)) : tensor<?xf32, #sym.shape<[s0]>> -> f32
+      kernel.yield %a : f32
+    } : tensor<?xf32, #sym.shape<[7*s0*s0]>>
+    kernel.return %y : tensor<?xf32, #sym.shape<[7*s0*s0]>>
+  }
+  wrapper.program @main(%x: !wrapper.buffer<[s0], [1], f32> {wrapper.name = "x"}, %z: !wrapper.buffer<[s1], [1], f32> {wrapper.name = "z"})
+      -> (!wrapper.buffer<[7*s1*s1], [1], f32> {wrapper.name = "y"})
+      attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64,
+                  symbols = {s0 = {min = 1}, s1 = {min = 1}, size.0 = {size = #sym.expr<7*s0*s0>}, size.1 = {size = #sym.expr<7*s1*s1>}}} {
+    wrapper.bind "s0" from %x size 0 as s0 : !wrapper.buffer<[s0], [1], f32>
+    wrapper.bind "s1" from %z size 0 as s1 : !wrapper.buffer<[s1], [1], f32>
+    wrapper.define "size.0" = 7*s0*s0
+    wrapper.define "size.1" = 7*s1*s1
+    %y = wrapper.output 0 : !wrapper.buffer<[7*s1*s1], [1], f32>
+    wrapper.launch @squares ins(%z : !wrapper.buffer<[s1], [1], f32>) outs(%y : !wrapper.buffer<[7*s1*s1], [1], f32>) {symbols = {s0 = #sym.expr<s1>}}
+  }
+}
+// CHECK-LABEL: llvm.func hidden @squares
+// CHECK: llvm.func internal @kiln_main
+// CHECK: %[[COUNT:.*]] = llvm.mlir.constant(4 : i64)
+// CHECK: %[[TABLE:.*]] = llvm.alloca %[[COUNT]] x i64
+// CHECK: %[[FIELD:.*]] = llvm.getelementptr %arg0[4]
+// CHECK: %[[OWN:.*]] = llvm.load %[[FIELD]] : !llvm.ptr -> !llvm.ptr
+// CHECK: %[[AT1:.*]] = llvm.getelementptr %[[OWN]][1]
+// CHECK: %[[S1:.*]] = llvm.load %[[AT1]]
+// CHECK: %[[S0:.*]] = llvm.getelementptr %[[TABLE]][0]
+// CHECK: llvm.store %[[S1]], %[[S0]]
+// CHECK: %[[SIZE0:.*]] = llvm.getelementptr %[[TABLE]][2]
+// CHECK: llvm.store %{{.*}}, %[[SIZE0]]
+// CHECK: %[[PLACE:.*]] = llvm.getelementptr %arg0[4]
+// CHECK: llvm.store %[[TABLE]], %[[PLACE]]
+// CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_launch
+// CHECK: llvm.store %{{.*}}, %{{.*}} : !llvm.ptr, !llvm.ptr
+// CHECK: llvm.cond_br %{{.*}}, ^bb{{[0-9]+}}(%[[STATUS]]

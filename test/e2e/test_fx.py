@@ -194,6 +194,17 @@ def test_data_dependent_sizes(tmp_path):
         emitted.graph(torch.randn(3), torch.tensor(4))
 
 
+def test_kernels_of_several_sizes(tmp_path):
+    class Parts(torch.nn.Module):
+        def forward(self, x, kind):
+            rows = [torch.where(kind == i)[0] for i in range(3)]
+            return [torch.tanh(x[part]).flip(0) * part.shape[0] for part in rows]
+
+    emitted = Emitted(Parts(), (torch.randn(12, 5), torch.arange(12) % 3), tmp_path, None)
+    for kind in (torch.arange(12) // 5, torch.ones(12, dtype=torch.int64)):
+        emitted.check(torch.randn(12, 5), kind)
+
+
 class Branches(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -1,5 +1,6 @@
 """Sizes and numbers that only data gives: item, nonzero, masks, repeats, distinct values, assertions."""
 
+import copy
 import math
 import threading
 
@@ -480,6 +481,65 @@ def test_range_of_a_mask(compile_model):
     compiled.check((some(4), torch.tensor([False, False, True, True])), 0, 0)
     fails(compiled, "size of 2|Eq", some(4), torch.tensor([False, True, True, True]))
     fails(compiled, "size of 2|Eq", some(4), torch.tensor([False, False, False, False]))
+
+
+class Routed(torch.nn.Module):
+    """Rows go to experts: as many sizes as there are experts, and kernels that differ in nothing else."""
+
+    def __init__(self, count=4):
+        super().__init__()
+        layers = (torch.nn.Linear(8, 24), torch.nn.GELU(), torch.nn.Linear(24, 8))
+        self.experts = torch.nn.ModuleList(torch.nn.Sequential(*copy.deepcopy(layers)) for _ in range(count))
+        for i, parameter in enumerate(self.parameters()):
+            parameter.data = some(*parameter.shape, seed=i)
+
+    def forward(self, x, chosen):
+        y = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            (rows,) = torch.where(chosen == i)
+            y = y.index_add(0, rows, expert(x[rows].flip(0)).flip(0) * (rows.shape[0] // 3 + 1))
+        return y
+
+
+def routes(n):
+    return some(n, 8), integers(5, n, seed=n)
+
+
+def test_routed_experts(compile_and_compare):
+    """Some get no row, one gets all of them."""
+    chosen = [torch.full((30,), 2), torch.arange(30) // 10]
+    more = [(some(30, 8, seed=i), route) for i, route in enumerate(chosen)]
+    compile_and_compare(Routed(), routes(30), more_inputs=more, rtol=1e-4, atol=1e-4)
+
+
+def test_routed_experts_share_kernels(tmp_path):
+    """A further expert has two kernels of its own, in which its number is a constant."""
+    counts = []
+    for count in (2, 4):
+        torch.export.save(torch.export.export(Routed(count).eval(), routes(30)), tmp_path / "routed.pt2")
+        process = run_tool("aot-compile", tmp_path / "routed.pt2", "--emit=wrapper", "-o", "-")
+        counts.append(process.stdout.count("kernel.func @"))
+    assert counts[1] == counts[0] + 2 * 2, counts
+
+
+class Many(torch.nn.Module):
+    """More steps than one function of the host program has; the last ones use what the first ones have computed and bound."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        chosen = x[x > 0]
+        first, state = chosen * 2, x
+        for _ in range(300):
+            state = torch.sin(self.linear(state))
+        return first, state, chosen + state.sum(), torch.cat([first, state[0]]), x[:, 1:] * state[:, 1:]
+
+
+def test_many_steps(compile_and_compare):
+    cases = [(some(n, 4, seed=n),) for n in (7, 1, 12)]
+    compile_and_compare(Many(), cases[0], dynamic_shapes=({0: Dim("n", min=1, max=64)},), more_inputs=cases[1:], rtol=1e-4, atol=1e-4)
 
 
 # ===-- Runs -------------------------------------------------------------------------------------===#

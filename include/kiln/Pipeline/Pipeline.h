@@ -52,7 +52,7 @@ void buildWrapperStage(mlir::OpPassManager &pm);
 void buildScheduleStage(mlir::OpPassManager &pm, const Target &target, const Target &host);
 
 /// wrapper, with kernels scheduled: how symbols follow from the inputs, and sizes from symbols.
-void buildEntryStage(mlir::OpPassManager &pm);
+void buildEntryStage(mlir::OpPassManager &pm, bool shareKernels = true);
 /// The first half alone, for kernels without schedules.
 void buildSolveSymbols(mlir::OpPassManager &pm);
 

@@ -425,6 +425,16 @@ def WrapperReuseBuffers : Pass<"wrapper-reuse-buffers", "::mlir::ModuleOp"> {
   }];
 }
 
+def WrapperShareKernels : Pass<"wrapper-share-kernels", "::mlir::ModuleOp"> {
+  let summary = "Make one kernel of those that differ in the names of symbols alone";
+  let description = [{
+    The rows that data sends to each of many experts are as many symbols, and as many kernels that compute the
+    same. One of them stays; launches in place of the others say in `symbols` which of the program's sizes the
+    kernel's are. What is known of the symbols has to be the same. Comes when schedules are chosen.
+  }];
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
 def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::mlir::ModuleOp"> {
   let summary = "Give every constant its place in the weights";
   let description = [{

@@ -170,8 +170,10 @@ static LogicalResult verifyContiguous(Operation *op) {
 
 /// `kernel` is a kernel.func with operands and results of the shapes and element types of `ins` and
 /// `outs`.
-static LogicalResult verifyKernelUse(Operation *op, FlatSymbolRefAttr kernel, ValueRange ins,
-                                     ValueRange outs, SymbolTableCollection &symbols) {
+static LogicalResult verifyKernelUse(
+    Operation *op, FlatSymbolRefAttr kernel, ValueRange ins, ValueRange outs,
+    SymbolTableCollection &symbols,
+    llvm::function_ref<sym::Expr(sym::Expr)> fromKernel = [](sym::Expr e) { return e; }) {
   auto func = symbols.lookupNearestSymbolFrom<kernel::FuncOp>(op, kernel);
   if (!func)
     return op->emitOpError("'") << kernel.getValue() << "' is not a kernel.func";
@@ -183,7 +185,8 @@ static LogicalResult verifyKernelUse(Operation *op, FlatSymbolRefAttr kernel, Va
       auto type = cast<BufferType>(buffer.getType());
       auto want = dyn_cast<RankedTensorType>(tensor);
       if (!want || type.getElementType() != want.getElementType() ||
-          type.getSizes() != ArrayRef<sym::Expr>(sym::getShape(want)))
+          type.getSizes() !=
+              ArrayRef<sym::Expr>(llvm::map_to_vector(sym::getShape(want), fromKernel)))
         return op->emitOpError("gives ")
                << type << " for a " << tensor << " (" << what << " " << i << ")";
     }
@@ -344,12 +347,31 @@ LogicalResult LaunchOp::verify() {
   if (getKernels().size() != conditions + 1) // C4
     return emitOpError("has ") << getKernels().size() - 1 << " alternatives and " << conditions
                                << " expressions for them";
+  if (DictionaryAttr symbols = getSymbolsAttr(); symbols && !symbols.empty()) // C5
+    for (NamedAttribute symbol : symbols)
+      if (conditions || !isa<sym::ExprAttr>(symbol.getValue()))
+        return emitOpError("has ")
+               << symbol.getValue() << " for the kernel's symbol " << symbol.getName().getValue()
+               << (conditions ? ", and alternatives" : "");
   return verifyDistinct(*this, getOuts()); // C3
+}
+
+sym::Expr LaunchOp::fromKernel(sym::Expr expr) {
+  DictionaryAttr symbols = getSymbolsAttr();
+  if (!symbols)
+    return expr;
+  return expr.substitute([&](sym::Expr leaf) -> std::optional<sym::Expr> {
+    if (leaf.kind() != sym::Kind::Symbol)
+      return std::nullopt;
+    auto value = symbols.getAs<sym::ExprAttr>(leaf.symbolName());
+    return value ? std::optional(value.getValue()) : std::nullopt;
+  });
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (FlatSymbolRefAttr kernel : getKernels())
-    if (failed(verifyKernelUse(*this, kernel, getIns(), getOuts(), symbols))) // C1
+    if (failed(verifyKernelUse(*this, kernel, getIns(), getOuts(), symbols,
+                               [&](sym::Expr size) { return fromKernel(size); }))) // C1
       return failure();
   return success();
 }

@@ -202,3 +202,31 @@ wrapper.program @main(%x: !wrapper.buffer<[], [], i64> {wrapper.name = "x"}) {
   // expected-error@+1 {{which is not one i1}}
   wrapper.check %x, "never" : !wrapper.buffer<[], [], i64>
 }
+
+// -----
+
+module attributes {sym.symbols = {u0 = {min = 0}, u1 = {min = 0}}} {
+  kernel.func @k(%x: tensor<?xf32, #sym.shape<[u0]>>) -> tensor<?xf32, #sym.shape<[u0]>> {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (d0) : tensor<?xf32, #sym.shape<[u0]>> -> f32
+      kernel.yield %a : f32
+    } : tensor<?xf32, #sym.shape<[u0]>>
+    kernel.return %y : tensor<?xf32, #sym.shape<[u0]>>
+  }
+  wrapper.program @main(%x: !wrapper.buffer<[u1], [1], f32> {wrapper.name = "x"}) attributes {symbols = {u1 = {min = 0}}} {
+    %a = wrapper.alloc : !wrapper.buffer<[u1], [1], f32>
+    wrapper.launch @k ins(%x : !wrapper.buffer<[u1], [1], f32>) outs(%a : !wrapper.buffer<[u1], [1], f32>) {symbols = {u0 = #sym.expr<u1>}}
+    // launch_c1
+    // expected-error@+1 {{gives '!wrapper.buffer<[u1], [1], f32>' for a 'tensor<?xf32, #sym.shape<[u0]>>' (operands 0)}}
+    wrapper.launch @k ins(%x : !wrapper.buffer<[u1], [1], f32>) outs(%a : !wrapper.buffer<[u1], [1], f32>) {symbols = {u0 = #sym.expr<2*u1>}}
+  }
+}
+
+// -----
+
+wrapper.program @main(%x: !wrapper.buffer<[2], [1], f32> {wrapper.name = "x"}) {
+  %a = wrapper.alloc : !wrapper.buffer<[2], [1], f32>
+  // launch_c5
+  // expected-error@+1 {{has 3 : i64 for the kernel's symbol s0}}
+  wrapper.launch @k ins() outs(%a : !wrapper.buffer<[2], [1], f32>) {symbols = {s0 = 3}}
+}

@@ -314,17 +314,22 @@ def Wrapper_LaunchOp : Wrapper_Op<"launch", [AttrSizedOperandSegments,
     {alternatives = [@k1, @k2], when = [#sym.expr<s0 - 40>, #sym.expr<s0 - 160>]}`. The last one runs
     whose expression is at least zero, and `kernel` if there is none.
 
+    A kernel may be shared by launches with other sizes: `{symbols = {u0 = #sym.expr<u5>}}` says that the
+    kernel's u0 is the program's u5. Symbols that it does not name are the program's own.
+
     Constraints:
     - (C1) `kernel` and the alternatives are a `kernel.func`; `ins` and `outs` have its operands' and
-      results' shapes and element types
+      results' shapes, with `symbols` in place of its own, and element types
     - (C2) buffers are contiguous
     - (C3) no buffer is given twice as a result
     - (C4) each alternative has an expression
+    - (C5) `symbols` are expressions, and come without alternatives
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Wrapper_BufferType>:$ins,
                        Variadic<Wrapper_BufferType>:$outs,
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "kernels">>:$alternatives,
-                       OptionalAttr<TypedArrayAttrBase<Sym_ExprAttr, "expressions">>:$when);
+                       OptionalAttr<TypedArrayAttrBase<Sym_ExprAttr, "expressions">>:$when,
+                       OptionalAttr<DictionaryAttr>:$symbols);
   let assemblyFormat = [{
     $kernel `ins` `(` ($ins^ `:` type($ins))? `)` `outs` `(` $outs `:` type($outs) `)` attr-dict
   }];
@@ -337,6 +342,8 @@ def Wrapper_LaunchOp : Wrapper_Op<"launch", [AttrSizedOperandSegments,
     llvm::SmallVector<mlir::FlatSymbolRefAttr> getKernels();
     /// One for each alternative.
     llvm::SmallVector<::kiln::sym::Expr> getConditions();
+    /// What an expression over the kernel's symbols is over the program's.
+    ::kiln::sym::Expr fromKernel(::kiln::sym::Expr expr);
   }];
   let hasVerifier = 1;
 }
