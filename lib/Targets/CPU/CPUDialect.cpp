@@ -55,11 +55,12 @@ static LogicalResult verifyTile(function_ref<InFlightDiagnostic()> emitError, in
 LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                               ArrayRef<int64_t> vector, int64_t lanes, int64_t rows,
                               int64_t columns, int64_t steps, ArrayRef<int64_t> reduceLanes,
-                              ArrayRef<int64_t> reduceCopies) {
-  for (auto [i, dim] : llvm::enumerate(vector)) // C1
-    if (dim < 0 || dim != vector.front() + static_cast<int64_t>(i))
-      return emitError() << "the loop in vectors has dims [" << vector
-                         << "], expected adjacent ones in order";
+                              ArrayRef<int64_t> reduceCopies, ArrayRef<int64_t> turn) {
+  for (ArrayRef<int64_t> dims : {vector, turn})
+    for (auto [i, dim] : llvm::enumerate(dims)) // C1
+      if (dim < 0 || dim != dims.front() + static_cast<int64_t>(i))
+        return emitError() << "the loop in vectors has dims [" << dims
+                           << "], expected adjacent ones in order";
   if (failed(verifySizes(emitError, {{"rows", rows}})) || // C2
       failed(codegen::verifyLanes(emitError, lanes)))     // C3
     return failure();
@@ -80,6 +81,11 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   for (int64_t lanes : reduceLanes)
     if (failed(codegen::verifyLanes(emitError, lanes)))
       return failure();
+  constexpr int64_t mostTurned = 64;
+  if (!turn.empty() &&
+      (lanes < 2 || lanes > mostTurned || steps != 1 || !reduceLanes.empty())) // C8
+    return emitError() << "what is turned has 2 to " << mostTurned
+                       << " lanes, one step and no reduction";
   return success();
 }
 

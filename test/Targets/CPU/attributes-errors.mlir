@@ -45,6 +45,16 @@
 
 // -----
 
+// expected-error@+1 {{what is turned has 2 to 64 lanes, one step and no reduction}}
+#map_c8_lanes = #cpu.map<vector = [1], lanes = 128, turn = [0]>
+
+// -----
+
+// expected-error@+1 {{what is turned has 2 to 64 lanes, one step and no reduction}}
+#map_c8_steps = #cpu.map<vector = [1], lanes = 8, steps = 2, turn = [0]>
+
+// -----
+
 // expected-error@+1 {{block_sums is 0, expected a positive number}}
 #contract_c1 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 12, block_columns = 32, block_sums = 0>
 

@@ -22,6 +22,29 @@ kernel.func @no_such_loop(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedu
 
 // -----
 
+// expected-error @below {{cannot be run with #cpu.map<vector = [1], lanes = 8, turn = [1]>: what it turns is no other whole loop}}
+kernel.func @turned_columns(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 8, turn = [1]>} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<8x8xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<8x8xf32>
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+// expected-error @below {{its body is too long to be turned, or has values that are not shuffled}}
+kernel.func @turned_function(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 8, turn = [0]>} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<8x8xf32> -> f32
+    %e = math.exp %a : f32
+    kernel.yield %e : f32
+  } : tensor<8x8xf32>
+  kernel.return %y : tensor<8x8xf32>
+}
+
+// -----
+
 // expected-error @below {{cannot be run with #cpu.map<vector = [1], lanes = 8, steps = 4>: there is no window}}
 kernel.func @no_window(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {schedule = #cpu.map<vector = [1], lanes = 8, steps = 4>} {
   %y = kernel.map {

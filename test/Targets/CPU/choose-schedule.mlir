@@ -362,6 +362,33 @@ kernel.func @very_wide_image(%x: tensor<8x2048x512xf32>, %w: tensor<1x4608x32xf3
 
 // -----
 
+// Data in another order than the result: vectors along the channels, which lie together, are turned in
+// squares and stored along the pixels, a part of which is a task's.
+// CHECK-LABEL: kernel.func @channels_first
+// CHECK-SAME: schedule = #cpu.map<vector = [2, 3], lanes = 16, columns = 128, turn = [0, 1]>
+kernel.func @channels_first(%x: tensor<1x56x56x256xf32>) -> tensor<1x256x56x56xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d2, d3, d1) : tensor<1x56x56x256xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<1x256x56x56xf32>
+  kernel.return %y : tensor<1x256x56x56xf32>
+}
+
+// -----
+
+// Three channels fill too little of a square.
+// CHECK-LABEL: kernel.func @colors_last
+// CHECK-SAME: schedule = #cpu.map<vector = [0, 1], lanes = 32, columns = 7712>
+kernel.func @colors_last(%x: tensor<3x224x224xf32>) -> tensor<224x224x3xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d0, d1) : tensor<3x224x224xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<224x224x3xf32>
+  kernel.return %y : tensor<224x224x3xf32>
+}
+
+// -----
+
 // An image whose height and width are one dim has the windows that its bounds tell of.
 // CHECK-LABEL: kernel.func @flat_image
 // CHECK-SAME: schedule = #cpu.contract<{{.*}}lanes = 16, {{.*}}lhs = window

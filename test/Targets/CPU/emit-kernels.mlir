@@ -97,6 +97,31 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 
 // -----
 
+// Squares of 16 channels and 16 pixels: a vector of channels for each pixel, shuffles, a vector of pixels for
+// each channel. There is a masked tail for the 4 channels that are left, of which 4 vectors are stored.
+// CHECK-LABEL: llvm.func @turned(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK-COUNT-16: llvm.load {{.*}} -> vector<16xf32>
+// CHECK-NOT: llvm.load
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-COUNT-16: llvm.store {{.*}} : vector<16xf32>
+// CHECK-NOT: llvm.store
+// CHECK: scf.for
+// CHECK-COUNT-16: llvm.intr.masked.load
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-COUNT-4: llvm.store {{.*}} : vector<16xf32>
+// CHECK-NOT: llvm.store
+kernel.func @turned(%x: tensor<160x36xf32>) -> tensor<36x160xf32> {
+  %y = kernel.map {
+    %a = kernel.read %x (d0, d1) -> (d1, d0) : tensor<160x36xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<36x160xf32>
+  kernel.return %y : tensor<36x160xf32>
+}
+
+// -----
+
 // The windows of neighbouring pixels overlap: the window's columns stay a loop of one step, since what two steps
 // share would be kept in registers that sums need. Its only panel is read where it lies.
 // CHECK-LABEL: llvm.func @windows(

@@ -284,6 +284,34 @@ kernel.func @add(%x: tensor<?x?xf32, #sym.shape<[s0, s1]>>, %b: tensor<?xf32, #s
     np.testing.assert_array_equal(actual, (x + b).T)
 
 
+@pytest.mark.parametrize("shape", [(3, 36, 160), (1, 16, 16), (2, 17, 3), (1, 5, 101), (2, 1, 40), (0, 20, 20)])
+@pytest.mark.parametrize("element,dtype", [("f32", np.float32), ("f64", np.float64), ("f16", np.float16), ("i8", np.int8)])
+def test_turned(run, shape, element, dtype):
+    """Squares of a transposition, with rows that are padded in front and a second result."""
+    batch, channels, pixels = shape
+    source, target = f"{batch}x{pixels}x{channels}x{element}", f"{batch}x{channels}x{pixels + 1}x{element}"
+    turn = [0, 1] if 1 in (batch, channels) else [1]  # a loop of one step is one with its neighbour
+    add, zero = ("arith.addi", "0") if element == "i8" else ("arith.addf", "0.0")
+    text = f"""
+kernel.func @turned(%x: tensor<{source}>) -> (tensor<{target}>, tensor<{target}>)
+    attributes {{schedule = #cpu.map<vector = [2], lanes = 8, columns = 16, turn = {turn}>}} {{
+  %r:2 = kernel.map {{
+    %z = arith.constant {zero} : {element}
+    %i = kernel.inside (d0, d1, d2) -> (d2 - 1) bounds [{pixels}]
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2 - 1, d1) if %i else(%z : {element}) : tensor<{source}> -> {element}
+    %b = {add} %a, %a : {element}
+    kernel.yield %a, %b : {element}, {element}
+  }} : tensor<{target}>, tensor<{target}>
+  kernel.return %r#0, %r#1 : tensor<{target}>, tensor<{target}>
+}}
+"""
+    x = (normal(batch, pixels, channels) * 9).astype(dtype)
+    once, twice = run(text, [x], num_outputs=2, threads=2)
+    expected = np.pad(x.transpose(0, 2, 1), ((0, 0), (0, 0), (1, 0)))
+    np.testing.assert_array_equal(once, expected)
+    np.testing.assert_array_equal(twice, expected + expected)
+
+
 def test_threads_agree(run):
     x, y = normal(500, 700), normal(500, 700)
     text = pointwise("    %y = arith.addf %x0, %x1 : f32", ["f32", "f32"], x.shape)

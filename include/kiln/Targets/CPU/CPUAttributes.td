@@ -103,14 +103,18 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
     - `columns`: elements of the loop in vectors in a task; 0: all of them.
     - `steps`: of the loop around a window (a pool, a depthwise convolution) that are written out
       together and share what they read; 1: the window is computed for each on its own.
+    - `turn`: dims of another loop. Values are computed in vectors along it, `lanes` steps of the loop in
+      vectors at a time; these squares are turned in registers, and stored along the loop in vectors. For data
+      that lie in another order than the result.
     - `reduce_lanes`, `reduce_copies`: for each `kernel.reduce` directly in the body that does not depend on the
       loop in vectors, elements that are computed together, and accumulators of each of them. Reductions that
       share a loop have the fewest of both, and none more than it has elements.
 
-    Constraints. (C1) `vector` has adjacent dims in order. (C2) There is a row. (C3) `lanes` is a power of
+    Constraints. (C1) `vector` and `turn` have adjacent dims in order. (C2) There is a row. (C3) `lanes` is a power of
     two up to 256. (C4) `columns` is a multiple of `lanes`. (C5) There is a step. (C6) Without `vector` there
     is one lane, one step, and no `columns`. (C7) There are as many `reduce_copies` as `reduce_lanes`, and
-    each is a power of two, up to 16 and up to 256.
+    each is a power of two, up to 16 and up to 256. (C8) With `turn` there are 2 to 64 lanes, one step and no
+    reduction.
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$vector,
                         DefaultValuedParameter<"int64_t", "1">:$lanes,
@@ -118,10 +122,11 @@ def CPU_MapAttr : CPU_ScheduleAttr<"Map", "map"> {
                         DefaultValuedParameter<"int64_t", "0">:$columns,
                         DefaultValuedParameter<"int64_t", "1">:$steps,
                         OptionalArrayRefParameter<"int64_t">:$reduce_lanes,
-                        OptionalArrayRefParameter<"int64_t">:$reduce_copies);
+                        OptionalArrayRefParameter<"int64_t">:$reduce_copies,
+                        OptionalArrayRefParameter<"int64_t">:$turn);
   let assemblyFormat = [{
     `<` struct(custom<Sizes>($vector), $lanes, $rows, $columns, $steps, custom<Sizes>($reduce_lanes),
-               custom<Sizes>($reduce_copies)) `>`
+               custom<Sizes>($reduce_copies), custom<Sizes>($turn)) `>`
   }];
 }
 

@@ -1,6 +1,8 @@
 // Writes the function of a kernel.map.
+#include "CPU/Contract/ContractStaging.h"
 #include "CPU/Map/MapPlan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -165,8 +167,58 @@ private:
       body.setLanes(1);
       return storeElements(body.emitYield());
     }
-    emitVectorLoop(frame, firstColumn, endColumn, plan.columns->extent, plan.lanes,
-                   [&](sym::Expr base, Value mask) { emitVector(base, mask); });
+    auto emitLoop = [&](function_ref<void(sym::Expr, Value)> inside) {
+      emitVectorLoop(frame, firstColumn, endColumn, plan.columns->extent, plan.lanes, inside);
+    };
+    if (!plan.turned)
+      return emitLoop([&](sym::Expr base, Value mask) { emitVector(base, mask); });
+    // The columns inside: a task's part of them stays in cache, and whole lines of the result are
+    // written one after the other.
+    sym::Expr extent = plan.turned->extent;
+    emitVectors(frame, extent, extent, plan.lanes, [&](sym::Expr first, Value outside) {
+      emitLoop([&](sym::Expr base, Value mask) { emitSquare(first, outside, base, mask); });
+    });
+  }
+
+  /// Values in vectors along the turned loop from `first` on, stored along the columns from `base`
+  /// on; the masks are null where all steps are inside.
+  void emitSquare(sym::Expr first, Value firstMask, sym::Expr base, Value baseMask) {
+    SmallVector<SmallVector<Value>> squares(map.getNumResults());
+    for (int64_t i = 0; i < plan.lanes; ++i) {
+      BodyEmitter::Scope scope(body);
+      sym::Expr column = frame.assumptions.simplify(base + i), extent = plan.columns->extent;
+      // Past the last column: any value will do, but of a column that there is.
+      if (baseMask && !frame.assumptions.isLess(column, extent))
+        column = frame.addVariable(frame.emit(sym::Expr::min(column, extent - 1)), extent);
+      bind(*plan.columns, column);
+      bind(*plan.turned, first + body.setLanes(plan.lanes, firstMask));
+      for (auto [square, value] : llvm::zip(squares, body.emitYield()))
+        square.push_back(body.splat(value));
+    }
+    for (SmallVector<Value> &square : squares)
+      square = emitTranspose(frame, square);
+    for (int64_t i = 0; i < plan.lanes; ++i) {
+      sym::Expr step = frame.assumptions.simplify(first + i), extent = plan.turned->extent;
+      if (frame.assumptions.isLessOrEqual(extent, step))
+        break;
+      BodyEmitter::Scope scope(body);
+      Value mask = baseMask;
+      if (firstMask && !frame.assumptions.isLess(step, extent))
+        mask = maskInside(step, extent, mask);
+      bind(*plan.turned, step);
+      bind(*plan.columns, base + body.setLanes(plan.lanes, mask));
+      storeElements(llvm::map_to_vector(squares, [&](auto &square) { return square[i]; }));
+    }
+  }
+
+  /// `mask`, or all lanes if it is null, where `step` is below `extent`; else none.
+  Value maskInside(sym::Expr step, sym::Expr extent, Value mask) {
+    OpBuilder &b = frame.builder;
+    Value isInside = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::slt,
+                                           frame.emit(step), frame.emit(extent));
+    auto type = VectorType::get(plan.lanes, b.getI1Type());
+    Value all = vector::BroadcastOp::create(b, frame.loc, type, isInside);
+    return mask ? arith::AndIOp::create(b, frame.loc, all, mask).getResult() : all;
   }
 
   void emitVector(sym::Expr base, Value mask) {

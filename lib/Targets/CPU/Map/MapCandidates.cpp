@@ -15,11 +15,11 @@ struct Parameters {
   explicit Parameters(MapAttr from)
       : vector(from.getVector()), lanes(from.getLanes()), rows(from.getRows()),
         columns(from.getColumns()), steps(from.getSteps()), reduceLanes(from.getReduceLanes()),
-        reduceCopies(from.getReduceCopies()) {}
+        reduceCopies(from.getReduceCopies()), turn(from.getTurn()) {}
 
   SmallVector<int64_t> vector;
   int64_t lanes, rows, columns, steps;
-  SmallVector<int64_t> reduceLanes, reduceCopies;
+  SmallVector<int64_t> reduceLanes, reduceCopies, turn;
 };
 
 class MapCandidates {
@@ -39,9 +39,10 @@ public:
 
 private:
   void add(const Parameters &p) {
-    candidates.add(MapAttr::getChecked(
-        silently(), base.getContext(), ArrayRef<int64_t>(p.vector), p.lanes, p.rows, p.columns,
-        p.steps, ArrayRef<int64_t>(p.reduceLanes), ArrayRef<int64_t>(p.reduceCopies)));
+    candidates.add(
+        MapAttr::getChecked(silently(), base.getContext(), ArrayRef<int64_t>(p.vector), p.lanes,
+                            p.rows, p.columns, p.steps, ArrayRef<int64_t>(p.reduceLanes),
+                            ArrayRef<int64_t>(p.reduceCopies), ArrayRef<int64_t>(p.turn)));
   }
 
   void addTasks() {

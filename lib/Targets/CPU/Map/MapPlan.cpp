@@ -57,6 +57,59 @@ public:
 
   /// Cycles of the whole map with `loops` and, in vectors, loop number `vector` (or none).
   double cost(ArrayRef<DimGroup> loops, std::optional<size_t> vector) const {
+    double cycles = valueCost(loops, vector);
+    double stores = vector ? std::ceil(double(estimate(loops[*vector].extent)) / nativeLanes) : 1;
+    for (auto [i, loop] : llvm::enumerate(loops))
+      stores *= vector == i ? 1 : estimate(loop.extent);
+    double storeCost = accessCost;
+    if (vector && walk(offset, loops[*vector]) != Walk::Consecutive)
+      storeCost = 2 * elementCost * nativeLanes;
+    return cycles + stores * storeCost * map.getNumResults();
+  }
+
+  /// Elements of a side of a square that is turned. Larger ones, of bytes, take seconds to compile and
+  /// are no faster.
+  int64_t turnedLanes() const { return std::min<int64_t>(nativeLanes, 16); }
+
+  /// The cycles of a map whose values are computed in vectors along loop number `turned` and stored
+  /// along the last one: a shuffle a cycle turns the squares.
+  double turnedCost(ArrayRef<DimGroup> loops, size_t turned) const {
+    auto lanes = static_cast<double>(turnedLanes());
+    auto across = static_cast<double>(estimate(loops[turned].extent));
+    auto along = static_cast<double>(estimate(loops.back().extent));
+    double others = 1;
+    for (auto [i, loop] : llvm::enumerate(loops))
+      if (i != turned && i + 1 != loops.size())
+        others *= static_cast<double>(estimate(loop.extent));
+    double squares = std::ceil(across / lanes) * std::ceil(along / lanes);
+    double shuffles = squares * lanes * std::log2(lanes);
+    double stores = across * std::ceil(along / lanes) * accessCost;
+    double values = valueCost(loops, turned) * static_cast<double>(nativeLanes) / lanes *
+                    std::ceil(along / lanes) * lanes / along;
+    return values + others * (shuffles + stores) * map.getNumResults();
+  }
+
+  /// Values may be computed so: the body is written out for each step of a square, and all values
+  /// are what shuffles take.
+  bool isTurnable() const {
+    constexpr size_t mostOps = 24;
+    Block &block = map.getBody().front();
+    return nativeLanes > 1 && llvm::range_size(block) <= mostOps &&
+           llvm::all_of(block,
+                        [](Operation &op) {
+                          return op.getNumRegions() == 0 &&
+                                 op.getDialect()->getNamespace() !=
+                                     math::MathDialect::getDialectNamespace();
+                        }) &&
+           llvm::all_of(map.getResultTypes(), [](Type type) {
+             Type element = cast<RankedTensorType>(type).getElementType();
+             return element.isIntOrFloat() && !element.isInteger(1);
+           });
+  }
+
+private:
+  /// Cycles of all values.
+  double valueCost(ArrayRef<DimGroup> loops, std::optional<size_t> vector) const {
     double cycles = 0;
     for (Operation &op : map.getBody().front()) {
       double times = 1;
@@ -73,15 +126,10 @@ public:
             times * iterations(inner, varying) * costOf(inner, varying ? &loops[*vector] : nullptr);
       });
     }
-    double stores = vector ? std::ceil(double(estimate(loops[*vector].extent)) / nativeLanes) : 1;
-    for (auto [i, loop] : llvm::enumerate(loops))
-      stores *= vector == i ? 1 : estimate(loop.extent);
-    double storeCost = accessCost;
-    if (vector && walk(offset, loops[*vector]) != Walk::Consecutive)
-      storeCost = 2 * elementCost * nativeLanes;
-    return cycles + stores * storeCost * map.getNumResults();
+    return cycles;
   }
 
+public:
   /// Reductions that are computed outside the loop in vectors.
   SmallVector<kernel::ReduceOp> uniformReduces(std::optional<DimGroup> vector) const {
     SmallVector<kernel::ReduceOp> result;
@@ -143,8 +191,10 @@ private:
       Walk how = vector ? walk(access.expr, *vector) : innerWalk(access);
       bool far = how == Walk::Strided || how == Walk::Irregular;
       bool isData = isa<kernel::ReadOp>(op) && !access.isOffset;
+      // Places that no single stride gives take divisions, too.
+      double places = how == Walk::Irregular && access.isOffset ? 2 : 1;
       if (access.isOffset || isData)
-        total += far || isData ? elementCost * nativeLanes : accessCost;
+        total += far || isData ? places * elementCost * nativeLanes : accessCost;
       else
         total += opCost;
     }
@@ -168,7 +218,8 @@ private:
       return classify(expr, group.lastDim());
     sym::Expr variable = sym::Expr::symbol("column");
     sym::Assumptions assumptions;
-    assumptions.setRange(variable, {0, group.extent.constant()});
+    std::optional<int64_t> extent = group.extent.constant();
+    assumptions.setRange(variable, {0, extent ? std::optional(*extent - 1) : std::nullopt});
     SmallVector<sym::Expr> inputs;
     for (unsigned i = 0; i < group.first; ++i)
       inputs.push_back(sym::Expr::dim(i));
@@ -200,6 +251,8 @@ namespace {
 struct MapLoops {
   SmallVector<DimGroup> loops;
   std::optional<size_t> vector = {};
+  /// The loop along which values are computed instead.
+  std::optional<size_t> turned = {};
 };
 } // namespace
 
@@ -223,13 +276,27 @@ static MapLoops chooseLoops(const MapCost &model, MapPlan &plan) {
     return result;
   for (size_t i = result.loops.size(); i-- > 0;)
     consider(result.loops, i);
+  if (result.loops.size() > 1 && model.isTurnable() &&
+      2 * estimate(result.loops.back().extent) >= model.turnedLanes())
+    for (size_t i = 0; i + 1 < result.loops.size(); ++i) {
+      double cost = model.turnedCost(result.loops, i);
+      LDBG() << "dims from " << result.loops[i].first
+             << " turned: " << llvm::format("%.0f cycles, of %.0f", cost, best);
+      if (cost >= best)
+        continue;
+      best = cost;
+      result.vector = result.loops.size() - 1;
+      result.turned = i;
+    }
   // Innermost dims too short for a vector run together with the next ones, at the price of gathers.
   SmallVector<DimGroup> merged(result.loops);
   while (merged.size() > 1 && estimate(merged.back().extent) < model.nativeLanes) {
     DimGroup inner = merged.pop_back_val();
     merged.back() = merge(merged.back(), inner);
-    if (consider(merged, merged.size() - 1))
+    if (consider(merged, merged.size() - 1)) {
       result.loops = merged;
+      result.turned = std::nullopt;
+    }
   }
   return result;
 }
@@ -260,10 +327,16 @@ static std::optional<MapLoops> findLoops(const MapCost &model, ArrayRef<int64_t>
 static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops &chosen,
                         std::optional<int64_t> steps, const CPUInfo &target, MapPlan &plan) {
   SmallVector<DimGroup> outer(chosen.loops);
-  if (chosen.vector) {
+  if (chosen.turned)
+    plan.turned = outer[*chosen.turned];
+  if (chosen.vector)
     plan.columns = outer[*chosen.vector];
-    outer.erase(outer.begin() + *chosen.vector);
-  }
+  llvm::erase_if(outer, [&](const DimGroup &loop) {
+    auto is = [&](const std::optional<DimGroup> &other) {
+      return other && other->first == loop.first;
+    };
+    return is(plan.columns) || is(plan.turned);
+  });
   // A row holds the loops inside of which no reduction would be repeated.
   SmallVector<kernel::ReduceOp> reduces = model.uniformReduces(plan.columns);
   for (kernel::ReduceOp reduce : reduces)
@@ -276,7 +349,7 @@ static void divideLoops(const MapCost &model, kernel::MapOp map, const MapLoops 
         known = i + 1;
     numRowLoops = std::min(numRowLoops, known);
   }
-  if (plan.columns && reduces.empty() && !outer.empty() && steps != 1)
+  if (plan.columns && !plan.turned && reduces.empty() && !outer.empty() && steps != 1)
     if ((plan.window = makeWindowPlan(map, *plan.columns, outer.back(), target, steps)))
       numRowLoops = outer.size() - 1;
   plan.rows.assign(outer.begin(), outer.begin() + numRowLoops);
@@ -292,6 +365,16 @@ FailureOr<MapPlan> cpu::makeMapPlan(kernel::FuncOp func, MapAttr schedule, const
   std::optional<MapLoops> loops = findLoops(model, schedule.getVector());
   if (!loops)
     return refuse("its dims are not whole loops");
+  if (ArrayRef<int64_t> dims = schedule.getTurn(); !dims.empty()) {
+    auto *loop = llvm::find_if(loops->loops, [&](const DimGroup &loop) {
+      return loop.first == dims.front() && loop.count == dims.size();
+    });
+    if (loop == loops->loops.end() || loop - loops->loops.begin() == loops->vector)
+      return refuse("what it turns is no other whole loop");
+    if (!model.isTurnable())
+      return refuse("its body is too long to be turned, or has values that are not shuffled");
+    loops->turned = loop - loops->loops.begin();
+  }
   MapPlan plan;
   divideLoops(model, map, *loops, schedule.getSteps(), target, plan);
   if (plan.window.has_value() != (schedule.getSteps() > 1))
@@ -319,14 +402,16 @@ static void completePlan(const MapCost &model, kernel::MapOp map, const MapLoops
       map, [&](Operation *op) -> const llvm::SmallBitVector & { return model.dimsOf(op); }, target,
       plan);
   double numRows = std::max<int64_t>(1, estimate(plan.numRows()));
-  double rowCycles = model.cost(loops.loops, loops.vector) / numRows;
+  double rowCycles = (loops.turned ? model.turnedCost(loops.loops, *loops.turned)
+                                   : model.cost(loops.loops, loops.vector)) /
+                     numRows;
   if (plan.columns) {
     int64_t columns = estimate(plan.columns->extent);
-    plan.lanes = model.nativeLanes;
+    plan.lanes = plan.turned ? model.turnedLanes() : model.nativeLanes;
     // Two registers at a time hide latencies where a body is short.
     bool divides = columns % (2 * plan.lanes) == 0 || columns >= 32 * plan.lanes;
-    if (!plan.window && model.bodyCost() < double(target.shortBody) && columns >= 4 * plan.lanes &&
-        divides)
+    if (!plan.window && !plan.turned && model.bodyCost() < double(target.shortBody) &&
+        columns >= 4 * plan.lanes && divides)
       plan.lanes *= 2;
     if (std::optional<int64_t> extent = plan.columns->extent.constant())
       while (plan.lanes > 1 && plan.lanes / 2 >= *extent)
@@ -380,8 +465,12 @@ MapAttr cpu::makeMapSchedule(MLIRContext *context, const MapPlan &plan) {
     reduceLanes.push_back(reduction.shape.lanes);
     reduceCopies.push_back(reduction.shape.copies);
   }
+  SmallVector<int64_t> turned;
+  if (plan.turned)
+    llvm::append_range(
+        turned, llvm::seq<int64_t>(plan.turned->first, plan.turned->first + plan.turned->count));
   return MapAttr::get(context, dims, plan.lanes, plan.rowBlock, plan.columnBlock,
-                      plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies);
+                      plan.window ? plan.window->steps : 1, reduceLanes, reduceCopies, turned);
 }
 
 /// Types that registers hold; memory holds bool too.

@@ -43,6 +43,9 @@ struct MapPlan {
   llvm::SmallVector<codegen::DimGroup> inner;
   /// The loop in vectors; none when elements are computed one by one.
   std::optional<codegen::DimGroup> columns;
+  /// Another loop, along which values are computed in vectors: squares of `lanes` steps of both are
+  /// turned in registers and stored along the columns.
+  std::optional<codegen::DimGroup> turned;
   /// How the last of the inner loops is run.
   std::optional<WindowPlan> window;
   /// Reductions directly in the body that do not depend on the columns, in its order.
