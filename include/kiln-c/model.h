@@ -298,8 +298,8 @@ KILN_API int32_t kiln_model_create(const kiln_options *options, kiln_model **mod
  * Everything is checked before anything is written; only an error found while
  * running (KILN_INVALID_ARGUMENT for an index that is out of range,
  * KILN_ASSERTION_FAILED, KILN_OUT_OF_MEMORY, KILN_DEVICE_ERROR) can leave the
- * caller's own outputs and mutated inputs partly written. Slots that were NULL
- * are NULL again after any failure.
+ * caller's own outputs, mutated inputs and the model's own buffers partly written.
+ * Slots that were NULL are NULL again after any failure.
  *
  * Any number of threads may run one model at a time. One of them has the
  * workers, the others compute alone. Runs of a model that mutates its own

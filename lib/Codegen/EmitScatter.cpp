@@ -1,6 +1,6 @@
 // Plans and writes the function of a kernel.scatter. A task owns some of the batch: it writes the
-// first value of its elements, then goes through all places in order, so that no two tasks write
-// one element and the last of several writes is the last in order.
+// first value of its elements, unless they have it already, then goes through all places in order,
+// so that no two tasks write one element and the last of several writes is the last in order.
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -87,12 +87,13 @@ public:
         init.setDim(dim, position[dim]);
         update.setDim(dim, position[dim]);
       }
-      emitNest(init, dims.targets, dims.targetExtents(), [&](ArrayRef<sym::Expr> target) {
-        llvm::copy(target, position.begin() + dims.targets);
-        emitColumns(init, [&] {
-          init.store(frame.resultBuffer(0), elementType, offset(), init.emitYield().front());
+      if (!frame.func.getUpdates())
+        emitNest(init, dims.targets, dims.targetExtents(), [&](ArrayRef<sym::Expr> target) {
+          llvm::copy(target, position.begin() + dims.targets);
+          emitColumns(init, [&] {
+            init.store(frame.resultBuffer(0), elementType, offset(), init.emitYield().front());
+          });
         });
-      });
       emitNest(update, dims.places, dims.placeExtents(), [&](ArrayRef<sym::Expr>) { emitPlace(); });
     });
   }
@@ -217,9 +218,10 @@ FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &t
   if (dims.column && element.isIntOrFloat())
     lanes = target.vectorBytes / (element.getIntOrFloatBitWidth() / 8);
   double vectors = std::ceil(double(estimate(dims.numColumns())) / lanes);
-  double rowCycles = (double(estimate(sym::product(dims.targetExtents()))) +
-                      double(estimate(sym::product(dims.placeExtents())))) *
-                     vectors * double(target.stepCost);
+  double written = double(estimate(sym::product(dims.placeExtents())));
+  if (!func.getUpdates())
+    written += double(estimate(sym::product(dims.targetExtents())));
+  double rowCycles = written * vectors * double(target.stepCost);
   RowTasks tasks = RowTasks::make(numRows, dims.numColumns(), rowCycles, lanes, target);
   auto schedule = ScatterAttr::get(func.getContext(), tasks.rowBlock, tasks.columnBlock, lanes);
   return planRows(schedule, tasks, rowCycles);

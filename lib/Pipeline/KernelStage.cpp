@@ -28,6 +28,8 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   // First of all, since a view between an op and its constant, or its user, hides one from the
   // other.
   pm.addNestedPass<func::FuncOp>(createKernelFoldViews());
+  // Before fusion, which makes one map of several writes.
+  pm.addNestedPass<func::FuncOp>(createKernelMergeUpdates());
   // Before fusion, which would compute a weight's square root for every element that is scaled by
   // it.
   cpu::CpuFoldConstantsOptions fold;

@@ -7,6 +7,8 @@ using namespace kiln;
 
 void kiln::buildWrapperStage(OpPassManager &pm) {
   pm.addPass(createKernelLowerToWrapper());
+  // Before buffers are views of one another: every buffer is written by one step still.
+  pm.addPass(createWrapperUpdateInPlace());
   // Before lives are made longer by reuse.
   pm.addPass(createWrapperJoinBuffers());
   // Before frees exist: it looks for last uses itself, and makes one buffer's life two's.

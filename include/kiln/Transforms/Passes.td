@@ -256,6 +256,21 @@ def KernelFoldViews : Kiln_GraphPass<"kernel-fold-views"> {
   }];
 }
 
+def KernelMergeUpdates : Kiln_GraphPass<"kernel-merge-updates"> {
+  let summary = "Write parts of what the program mutates by scatters on the whole";
+  let description = [{
+    What `cache[layer, :, 3:5] = x` and `cache[layer].index_copy_(…)` become is a map over all of `cache` that takes each element
+    from there or from the part. If such maps and scatters alone lead from an input or a buffer to its new value, each
+    map becomes a `kernel.scatter` that begins as all of what it writes to; a scatter on a part is merged with the map
+    that puts the part back, and what else reads the part reads it in the whole. Then nothing need be copied
+    (`wrapper-update-in-place`).
+
+    A map stays as it is if its bounds are not ranges of single dims, or if it writes short pieces of rows that make up more
+    than an eighth of the whole. A scatter on a part stays if its indices go along a dim of which the part is only a
+    piece: they are checked against that.
+  }];
+}
+
 def KernelPropagateLayouts : Kiln_GraphPass<"kernel-propagate-layouts"> {
   let summary = "Order the dims of maps as most of the data they read is laid out";
   let description = [{
@@ -377,6 +392,28 @@ def KernelLowerToWrapper : Pass<"kernel-lower-to-wrapper", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::wrapper::WrapperDialect"];
 }
 
+def WrapperUpdateInPlace : Pass<"wrapper-update-in-place", "::mlir::ModuleOp"> {
+  let summary = "Let scatters write into the tensor that they begin as, and programs into what they mutate";
+  let description = [{
+    A `kernel.scatter` that begins as one of its operands gets a kernel with `updates`, which writes only what the
+    scatter's places say, and that operand's memory as its result:
+    - if the operand is memory of the function's and ends at the launch: the result becomes a view of it, or the operand
+      is computed in the result's memory if that is an output;
+    - if the operand is an input or a buffer that the program mutates, and the result is what a `wrapper.copy` moves
+      there: the copy is removed.
+
+    The same holds of what is moved into a mutated input or buffer by a `kernel.map` that reads this element-wise, by a
+    call that updates it, or by a step that does not read it at all.
+
+    Constraints on the memory that is written:
+    - (C1) nothing reads the old value afterwards; a launch or copy that does is moved in front of the update, if what
+      it depends on is there or can be moved, too
+    - (C2) no other operand of the step is in the same memory
+    - (C3) the new value has the size and the element size of the old one, and takes all of the memory
+    - (C4) of a constant, no other op stands for the same buffer
+  }];
+}
+
 def WrapperJoinBuffers : Pass<"wrapper-join-buffers", "::mlir::ModuleOp"> {
   let summary = "Compute the parts of a concatenation in place";
   let description = [{
@@ -489,6 +526,7 @@ def WrapperVerify : Pass<"wrapper-verify", "::mlir::ModuleOp"> {
     - (V12) what a step writes overlaps neither itself nor what the step reads, unless they are the same memory and the kernel reads
       each element where it writes it, or the callee updates it
     - (V13) what a function gives is not freed
+    - (V14) a kernel that updates an operand is launched with the memory of that operand as its result
 
     `wrapper-interpret-memory` checks V2 to V6 and V9 to V13 in another way.
   }];

@@ -44,7 +44,8 @@ namespace {
 /// Walks the regions of a structured op, with the dims that each value depends on.
 class CostCounter {
 public:
-  explicit CostCounter(FuncOp func) : root(cast<StructuredOpInterface>(func.getRoot())) {}
+  explicit CostCounter(FuncOp func)
+      : root(cast<StructuredOpInterface>(func.getRoot())), updates(func.getUpdates().has_value()) {}
 
   void count();
   sym::Expr getFlops() const;
@@ -64,6 +65,7 @@ private:
   void addAttention(AttentionOp attention);
 
   StructuredOpInterface root;
+  bool updates; // the result is there already
   DenseMap<Value, llvm::SmallBitVector> dims;
   llvm::MapVector<sym::Expr, int64_t> flops; // by how often
   DenseMap<Value, llvm::SetVector<sym::Expr>> reads;
@@ -175,6 +177,8 @@ void CostCounter::count() {
     if (auto scatter = dyn_cast<ScatterOp>(root.getOperation());
         scatter && &region == &scatter.getCombine())
       used = root.getRegionDims(scatter.getUpdate());
+    else if (scatter && &region == &scatter.getInit() && updates)
+      continue;
     visit(region, extents, used);
   }
   if (auto contract = dyn_cast<ContractOp>(root.getOperation()))
@@ -213,8 +217,13 @@ KernelCosts kernel::getCosts(FuncOp func) {
     costs.bytes.push_back(counter.getReadBytes(operand));
   for (Type result : func.getResultTypes()) {
     auto type = cast<RankedTensorType>(result);
-    costs.bytes.push_back(sym::product(sym::getShape(type)) *
-                          getElementBytes(type.getElementType()));
+    sym::Expr elements = sym::product(sym::getShape(type));
+    if (func.getUpdates()) {
+      auto scatter = cast<ScatterOp>(func.getRoot());
+      elements = sym::Expr::min(elements, sym::product(scatter.getBatch().getSizes()) *
+                                              sym::product(scatter.getPlaces().getSizes()));
+    }
+    costs.bytes.push_back(elements * getElementBytes(type.getElementType()));
   }
   return costs;
 }

@@ -566,7 +566,35 @@ LogicalResult FuncOp::verify() {
       schedule && !schedule.appliesTo(getRoot())) // C1
     return emitOpError("has a schedule ")
            << schedule << " that is not for " << getRoot()->getName();
+  if (std::optional<uint64_t> updated = getUpdates()) { // C2
+    if (*updated >= getArgumentTypes().size())
+      return emitOpError("updates operand ")
+             << *updated << ", has " << getArgumentTypes().size() << " operands";
+    if (!isUpdateOf(*this, getArgument(*updated)))
+      return emitOpError("cannot be written over operand ") << *updated;
+  }
   return success();
+}
+
+bool kernel::isUpdateOf(FuncOp func, BlockArgument argument) {
+  auto scatter = dyn_cast<ScatterOp>(func.getRoot());
+  if (!scatter || !argument.hasOneUse())
+    return false;
+  auto type = cast<RankedTensorType>(argument.getType());
+  auto result = cast<RankedTensorType>(scatter.getType());
+  auto read =
+      scatter.getInit().front().getTerminator()->getOperand(0).getDefiningOp<kernel::ReadOp>();
+  if (!read || read.getTensor() != argument || read.getMask() || !read.getValues().empty() ||
+      type.getElementType() != result.getElementType())
+    return false;
+  sym::Assumptions known = getAssumptions(&scatter.getInit());
+  SmallVector<sym::Expr> written, shape = sym::getShape(result), from = sym::getShape(type);
+  for (int64_t dim : scatter.getResultDims())
+    written.push_back(sym::Expr::dim(dim));
+  sym::Expr distance =
+      sym::linearize(read.getMap().getResults(), from) - sym::linearize(written, shape);
+  return known.simplify(distance).isConstant(0) &&
+         known.simplify(sym::product(from) - sym::product(shape)).isConstant(0);
 }
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -3,6 +3,7 @@
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/Support/DebugLog.h"
 
@@ -141,9 +142,44 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
   /// Null if the read is to be replaced by the producer's body.
   const char *whyNot(ReadOp read, MapOp producer) {
     const char *reason = producer.getView() ? nullptr : whyBetterApart(read, producer);
+    if (!reason && !producer.getView() && readsWhatIsUpdated(producer, getPlace(read).root))
+      return "what it reads is updated in place before";
     if (!reason && !canInline(read, producer))
       return "an index of it cannot be expressed by what the reader reads at";
     return reason;
+  }
+
+  /// A scatter writes over something that `producer` reads, before `root` or as `root`: whoever reads it there would keep
+  /// its old value alive.
+  bool readsWhatIsUpdated(MapOp producer, Operation *root) {
+    Block *block = producer->getBlock();
+    if (root->getBlock() != block)
+      return false;
+    for (Value tensor : getReadTensors(producer)) {
+      if (!isState(tensor))
+        continue;
+      for (Operation *user : tensor.getUsers()) {
+        auto scatter = dyn_cast_or_null<ScatterOp>(block->findAncestorOpInBlock(*user));
+        if (scatter && scatter.getInit().isAncestor(user->getParentRegion()) &&
+            producer->isBeforeInBlock(scatter) &&
+            (scatter == root || scatter->isBeforeInBlock(root)))
+          return true;
+      }
+    }
+    return false;
+  }
+
+  /// A value that an input or a buffer has while the program mutates it, or that is updated likewise.
+  bool isState(Value tensor) {
+    if (Operation *op = tensor.getDefiningOp())
+      return isa<ScatterOp>(op) || (isa<ConstantOp>(op) && op->hasAttr(mutatedAttrName));
+    func::FuncOp function = getOperation();
+    unsigned number = cast<BlockArgument>(tensor).getArgNumber();
+    Attribute name = function.getArgAttr(number, torch::nameAttrName);
+    for (unsigned i = 0; name && i < function.getNumResults(); ++i)
+      if (function.getResultAttr(i, torch::mutatesAttrName) == name)
+        return true;
+    return false;
   }
 
   const char *whyBetterApart(ReadOp read, MapOp producer) {

@@ -11,6 +11,11 @@ namespace kiln::wrapper {
 /// element is read before it is written and by nobody else.
 bool isElementwise(kernel::FuncOp func, mlir::BlockArgument argument);
 
+/// Whether the result of `func` may be the memory of operand `argument`.
+inline bool mayWriteOver(kernel::FuncOp func, mlir::BlockArgument argument) {
+  return func.getUpdates() == argument.getArgNumber() || isElementwise(func, argument);
+}
+
 } // namespace kiln::wrapper
 
 #endif // KILN_TRANSFORMS_WRAPPER_ELEMENTWISE_H

@@ -219,6 +219,8 @@ Outcome MemoryRun::checkApart(Frame &frame, Operation *op, ValueRange written, V
 /// written. The two start at one address.
 bool MemoryRun::isElementwise(LaunchOp launch, Value in, Value out) {
   auto func = symbols.lookup<kernel::FuncOp>(launch.getKernel());
+  if (std::optional<uint64_t> updated = func.getUpdates())
+    return launch.getIns()[*updated] == in;
   auto map = dyn_cast<kernel::MapOp>(func.getRoot());
   if (!map || getElementBytes(cast<BufferType>(in.getType()).getElementType()) !=
                   getElementBytes(cast<BufferType>(out.getType()).getElementType()))
@@ -322,6 +324,14 @@ Outcome MemoryRun::launch(Frame &frame, Operation &op, ValueRange ins, ValueRang
     return Outcome::Ends;
   if (checkApart(frame, &op, outs, ins) == Outcome::Wrong)
     return Outcome::Wrong;
+  if (auto launch = dyn_cast<LaunchOp>(op)) {
+    auto func = symbols.lookup<kernel::FuncOp>(launch.getKernel());
+    if (std::optional<uint64_t> updated = func.getUpdates()) {
+      Place old = frame.places.lookup(ins[*updated]), next = frame.places.lookup(outs[0]);
+      if (old.memory != next.memory || old.begin != next.begin)
+        return fail(&op, "updates an operand that is not the memory of its result");
+    }
+  }
   for (Value in : ins)
     if (read(&op, frame.places.lookup(in), cast<BufferType>(in.getType())) == Outcome::Wrong)
       return Outcome::Wrong;

@@ -63,7 +63,7 @@ private:
         .Case<ViewOp>([&](auto view) { return isInside(view); })
         .Case<FreeOp>([&](auto free) { return end(free, free.getBuffer(), {}); })
         .Case<ReuseOp>([&](auto reuse) { return end(reuse, reuse.getBuffer(), reuse); })
-        .Case<LaunchOp>([&](auto launch) { return access(op, launch.getIns(), launch.getOuts()); })
+        .Case<LaunchOp>([&](auto launch) { return this->launch(launch); })
         .Case<ExternCallOp>([&](auto call) { return access(op, call.getIns(), call.getOuts()); })
         .Case<CopyOp>([&](auto copy) { return access(op, copy.getSource(), copy.getTarget()); })
         .Case<DefineOp, CheckOp>([&](Operation *) { return access(op, op.getOperands(), {}); })
@@ -202,6 +202,22 @@ private:
 
   //===-- What steps read and write -----------------------------------------------------------===//
 
+  LogicalResult launch(LaunchOp launch) {
+    for (FlatSymbolRefAttr name : launch.getKernels()) { // V14
+      auto kernel = symbols.lookup<kernel::FuncOp>(name.getValue());
+      std::optional<uint64_t> updated = kernel.getUpdates();
+      if (!updated)
+        continue;
+      BufferSpan old = proof.getSpan(launch.getIns()[*updated]);
+      BufferSpan next = proof.getSpan(launch.getOuts()[0]);
+      if (old.storage != next.storage || !proof.areEqual(old.begin, next.begin) ||
+          !proof.areEqual(old.end, next.end))
+        return launch.emitError("@") << kernel.getSymName() << " updates operand " << *updated
+                                     << ", which is not the memory of its result";
+    }
+    return access(*launch, launch.getIns(), launch.getOuts());
+  }
+
   /// `op` reads all of `ins` and writes all of `outs`.
   LogicalResult access(Operation &op, ValueRange ins, ValueRange outs) {
     if (failed(read(op, ins)) || failed(checkApart(op, ins, outs)))
@@ -267,7 +283,7 @@ private:
       return false;
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       auto kernel = symbols.lookup<kernel::FuncOp>(launch.getKernel());
-      return isElementwise(kernel, kernel.getArgument(number));
+      return mayWriteOver(kernel, kernel.getArgument(number));
     }
     auto call = dyn_cast<ExternCallOp>(op);
     if (!call)

@@ -166,8 +166,55 @@ func.func @span_c1(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
 
 // -----
 
+// expected-error @below {{updates operand 1, has 1 operands}}
+kernel.func @func_c2(%x: tensor<8xf32>) -> tensor<8xf32> attributes {updates = 1 : i64} {
+  %y = kernel.scatter batch [8] targets [] places [] init {
+    %old = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %old : f32
+  } update {
+    %v = arith.constant 1.0 : f32
+    %always = arith.constant true
+    kernel.yield %always, %v : i1, f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %b : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
 func.func @span_c2(%x: tensor<8x4xf32>) -> tensor<16xf32> {
   // expected-error @below {{lies outside of the tensor}}
   %y = kernel.span %x from 17 : tensor<8x4xf32> -> tensor<16xf32>
   return %y : tensor<16xf32>
+}
+
+// -----
+
+// expected-error @below {{cannot be written over operand 0}}
+kernel.func @func_c2_map(%x: tensor<8xf32>) -> tensor<8xf32> attributes {updates = 0 : i64} {
+  %y = kernel.map {
+    %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+
+// -----
+
+// expected-error @below {{cannot be written over operand 0}}
+kernel.func @func_c2_reads(%x: tensor<8xf32>) -> tensor<8xf32> attributes {updates = 0 : i64} {
+  %y = kernel.scatter batch [8] targets [] places [] init {
+    %old = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %old : f32
+  } update {
+    %v = kernel.read %x (d0) -> (7 - d0) : tensor<8xf32> -> f32
+    %always = arith.constant true
+    kernel.yield %always, %v : i1, f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %b : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
 }

@@ -328,3 +328,29 @@ wrapper.func private @f(%x: !wrapper.buffer<[4], [1], f32>) -> (!wrapper.buffer<
 wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
   %0 = wrapper.call @f ins(%x : !wrapper.buffer<[4], [1], f32>) outs() gives(!wrapper.buffer<[4], [1], f32>)
 }
+
+// -----
+
+// v14
+kernel.func @put(%x: tensor<8xf32>, %at: tensor<1xi64>) -> tensor<8xf32> attributes {updates = 0 : i64} {
+  %y = kernel.scatter batch [] targets [8] places [1] init {
+    %old = kernel.read %x (d0, d1) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %old : f32
+  } update {
+    %i = kernel.read %at (d0, d1) -> (d1) : tensor<1xi64> -> i64
+    %v = arith.constant 1.0 : f32
+    %always = arith.constant true
+    kernel.yield %i, %always, %v : i64, i1, f32
+  } combine {
+  ^bb0(%a: f32, %b: f32):
+    kernel.yield %b : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}
+wrapper.program @main(%x: !wrapper.buffer<[8], [1], f32> {wrapper.mutated, wrapper.name = "x"}, %at: !wrapper.buffer<[1], [1], i64> {wrapper.name = "at"})
+    -> (!wrapper.buffer<[8], [1], f32> {wrapper.name = "y"}) attributes {arena_bytes = #sym.expr<0>, weights_bytes = 0 : i64} {
+  wrapper.launch @put ins(%x, %at : !wrapper.buffer<[8], [1], f32>, !wrapper.buffer<[1], [1], i64>) outs(%x : !wrapper.buffer<[8], [1], f32>)
+  %y = wrapper.output 0 : !wrapper.buffer<[8], [1], f32>
+  // expected-error@+1 {{@put updates operand 0, which is not the memory of its result}}
+  wrapper.launch @put ins(%x, %at : !wrapper.buffer<[8], [1], f32>, !wrapper.buffer<[1], [1], i64>) outs(%y : !wrapper.buffer<[8], [1], f32>)
+}

@@ -68,6 +68,10 @@ mlir::RankedTensorType getSliceType(mlir::RankedTensorType tensor);
 /// from the enclosing module's `sym.symbols`.
 sym::Assumptions getAssumptions(mlir::Region *region);
 
+/// Whether `func` is a scatter whose result begins, in memory, as operand `argument` is, and that
+/// reads that operand for nothing else: then it may be written over the operand.
+bool isUpdateOf(FuncOp func, mlir::BlockArgument argument);
+
 /// Adds `d < extent` for all extents and, for every symbol of the module, its range.
 void addSymbolRanges(mlir::Operation *module, sym::Assumptions &assumptions);
 

@@ -541,15 +541,22 @@ def Kernel_FuncOp : Kernel_Op<"func", [IsolatedFromAbove, FunctionOpInterface, O
     Takes and returns tensors; a launch passes the operand buffers, then the result buffers. Body: one
     structured op and `kernel.return`. `schedule` says how it is run, and `launch` what follows from that
     for the host program: the number of tasks and the memory they need. A target sets both. With
-    `aligned`, all launches pass buffers that begin at multiples of 16 bytes.
-    Constraint (C1): `schedule` is for structured ops of this kind.
+    `aligned`, all launches pass buffers that begin at multiples of 16 bytes. With `updates = 2`, all launches
+    pass the memory of operand 2 as that of the result, too: a scatter writes what its places say and leaves
+    the rest as it is.
+
+    Constraints:
+    - (C1) `schedule` is for structured ops of this kind
+    - (C2) `updates` is an operand of a scatter that begins as that operand is in memory, and that reads it
+      for nothing else
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        OptionalAttr<Kernel_ScheduleAttrInterface>:$schedule,
-                       OptionalAttr<Kernel_LaunchAttr>:$launch, UnitAttr:$aligned);
+                       OptionalAttr<Kernel_LaunchAttr>:$launch, UnitAttr:$aligned,
+                       OptionalAttr<I64Attr>:$updates);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{

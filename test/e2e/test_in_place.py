@@ -1,0 +1,262 @@
+"""Caches are written in place: the values are eager's, and neither memory nor kernels hold a copy of the cache."""
+
+import re
+
+import pytest
+import torch
+
+import kiln
+from conftest import TARGET, run_tool
+from test_ops_pointwise import some
+
+EXACT = dict(rtol=0, atol=0)
+ROWS, WIDTH = 48, 12
+
+
+class Steps(torch.nn.Module):
+    """Applies each function to a cache of its own, a buffer."""
+
+    def __init__(self, functions, *shape):
+        super().__init__()
+        self.functions = functions
+        for i in range(len(functions)):
+            self.register_buffer(f"cache{i}", some(*shape, seed=i))
+
+    def forward(self, new, at):
+        return [function(getattr(self, f"cache{i}"), new, at) for i, function in enumerate(self.functions)]
+
+
+class Given(torch.nn.Module):
+    """The same with caches that are inputs."""
+
+    def __init__(self, functions):
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, new, at, *caches):
+        return [function(cache, new, at) for function, cache in zip(self.functions, caches)]
+
+
+def copy_then_sum(cache, new, at):
+    cache.index_copy_(1, at, new)
+    return cache.sum(1)
+
+
+def put(cache, new, at):
+    cache[:, at] = new
+    return cache.amax(1)
+
+
+def put_from_end(cache, new, at):
+    cache[:, at - ROWS] = new  # negative indices
+    return cache.amax(1)
+
+
+def accumulate(cache, new, at):
+    cache.index_put_((torch.arange(2)[:, None], at[None]), new, accumulate=True)
+    return cache.amin(1)
+
+
+def scatter_add(cache, new, at):
+    cache.scatter_add_(1, at[None, :, None].expand(2, -1, WIDTH), new)
+    return cache.amin(1)
+
+
+def several(cache, new, at):
+    cache.index_copy_(1, at, new)
+    middle = cache.sum(1)
+    cache.index_add_(1, (at + 7) % ROWS, new)
+    cache.mul_(0.5)
+    cache.index_fill_(1, at[:1], 3.0)
+    return middle, cache.sum(1)
+
+
+def reads_old(cache, new, at):
+    old = cache * 1
+    largest = cache.amax(1)
+    cache.index_copy_(1, at, new)
+    return old, largest, cache.sum(1)
+
+
+def mixes_old(cache, new, at):
+    old = cache.clone()
+    cache.index_copy_(1, at, new)
+    return old + cache
+
+
+def from_itself(cache, new, at):
+    cache.index_copy_(1, at, cache[:, : at.shape[0]] * 2)
+    return cache.sum(1)
+
+
+def returns_it(cache, new, at):
+    return cache.index_copy_(1, at, new), cache
+
+
+def returns_view(cache, new, at):
+    cache.index_copy_(1, at, new)
+    return cache[:, :3], cache.mT
+
+
+def through_view(cache, new, at):
+    cache.view(2, ROWS, 3, 4).index_copy_(1, at, new.view(2, -1, 3, 4))
+    return cache.sum(1)
+
+
+def slices(cache, new, at):
+    cache[:, 4:7] = new[:, :1]
+    cache[1, -2:] = 0.5
+    cache[:, ::5] = new[0, 0]
+    cache[0].T[3:5] = 2
+    cache.select(1, -1).copy_(new[:, 0])
+    return cache.sum(1)
+
+
+def part_of_part(cache, new, at):
+    layer = cache[1]
+    layer.index_copy_(0, at, new[0])
+    layer[5:][: at.shape[0]] += new[1]
+    first = layer.amax(0)
+    cache[0].t().index_copy_(1, at, new[0].t())
+    return first, layer.sum(0), cache.mT[0].sum(1)
+
+
+def shifts(cache, new, at):
+    cache[:, 1:] = cache[:, :-1].clone()
+    cache.copy_(cache.roll(3, 1))
+    return cache.sum(1)
+
+
+def masked(cache, new, at):
+    cache[cache > 0.5] = 0.25
+    cache.masked_fill_(cache < -0.5, -0.25)
+    return cache.sum(1)
+
+
+FUNCTIONS = [
+    copy_then_sum,
+    put,
+    put_from_end,
+    accumulate,
+    scatter_add,
+    several,
+    reads_old,
+    mixes_old,
+    from_itself,
+    returns_it,
+    returns_view,
+    through_view,
+    slices,
+    part_of_part,
+    shifts,
+    masked,
+]
+CALLS = [[5, 6, 7], [47, 0, 20], [3, 3, 40]]
+
+
+def news():
+    for i, at in enumerate(CALLS):
+        yield some(2, len(at), WIDTH, seed=10 + i), torch.tensor(at)
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
+def test_inputs(compile_model, is_dynamic):
+    rows = torch.export.Dim("rows", max=ROWS - 5)
+    caches = tuple(some(2, ROWS, WIDTH, seed=i) for i in range(len(FUNCTIONS)))
+    new, at = next(news())
+    shapes = ({1: rows}, {0: rows}, tuple({} for _ in caches)) if is_dynamic else None
+    model = compile_model(Given(FUNCTIONS), (new, at, *caches), shapes)
+    for new, at in news():
+        # CPU PyTorch writes repeated indices in order, as here.
+        model.check((new, at, *caches), rtol=1e-5, atol=1e-5)
+    if is_dynamic:
+        for count in (2, 9):
+            model.check((some(2, count, WIDTH), torch.randperm(ROWS)[:count], *caches), rtol=1e-5, atol=1e-5)
+
+
+def test_buffers(compile_model):
+    """What a buffer holds lasts from run to run."""
+    model = compile_model(Steps(FUNCTIONS, 2, ROWS, WIDTH), next(news()))
+    for _ in range(2):
+        for inputs in news():
+            model.check(inputs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [ROWS, -ROWS - 1, 1 << 40, -(1 << 63)])
+def test_out_of_range(compile_model, bad):
+    """A status; the rows that are named by other indices may have been written, no other memory is."""
+    cache = some(2, ROWS, WIDTH)
+    model = compile_model(Given([put]), (some(2, 3, WIDTH), torch.tensor([0, 1, 2]), cache))
+    given = cache.clone()
+    with pytest.raises(kiln.KilnError, match="index"):
+        model.model.run([some(2, 3, WIDTH), torch.tensor([4, bad, 9]), given])
+    changed = (given != cache).any(-1).any(0).nonzero().flatten().tolist()
+    assert set(changed) <= {4, 9}
+    model.check((some(2, 3, WIDTH), torch.tensor([0, 1, 2]), cache), **EXACT)
+
+
+class Decoder(torch.nn.Module):
+    """A layer of a decoder with a static cache, as exported language models have it."""
+
+    def __init__(self, heads=2, rows=256, width=32):
+        super().__init__()
+        self.heads, self.width = heads, width
+        self.qkv = torch.nn.Linear(heads * width, 3 * heads * width)
+        self.register_buffer("keys", torch.zeros(1, heads, rows, width))
+        self.register_buffer("values", torch.zeros(1, heads, rows, width))
+
+    def forward(self, x, at):
+        q, k, v = (part.view(1, -1, self.heads, self.width).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        self.keys.index_copy_(2, at, k)
+        self.values.index_copy_(2, at, v)
+        mask = torch.arange(self.keys.shape[2]) <= at[:, None]
+        y = torch.nn.functional.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=mask)
+        return y.transpose(1, 2).flatten(2)
+
+
+class Stacked(torch.nn.Module):
+    """The caches of all layers in one tensor, an input; written where a number of the caller's says."""
+
+    def forward(self, caches, x, start):
+        start = start.item()
+        torch._check(start >= 0)
+        torch._check(start + x.shape[2] <= caches.shape[4])
+        y = x
+        for layer in range(caches.shape[0]):
+            caches[layer, 0, :, :, start : start + x.shape[2]] = y
+            caches[layer, 1, :, :, start : start + x.shape[2]] = y * 2
+            y = torch.nn.functional.scaled_dot_product_attention(y, caches[layer, 0], caches[layer, 1])
+        return y
+
+
+def test_stacked(compile_model):
+    """A layer's update leaves the other layers alone."""
+    caches = some(3, 2, 1, 2, 96, 32)
+    model = compile_model(Stacked(), (caches, some(1, 2, 2, 32), torch.tensor(5)))
+    for start in (5, 0, 94):
+        model.check((caches, some(1, 2, 2, 32, seed=start), torch.tensor(start)), rtol=1e-4, atol=1e-5)
+    assert_no_copies(model, "96, 32")
+    given = caches.clone()
+    with pytest.raises(kiln.KilnError, match="start|ASSERTION|assertion"):
+        model.model.run([given, some(1, 2, 2, 32), torch.tensor(95)])
+    torch.testing.assert_close(given, caches, **EXACT)
+
+
+def assert_no_copies(model, shape):
+    process = run_tool("aot-compile", model.archive, "-o", "-", "--emit=wrapper", *TARGET)
+    assert process.returncode == 0, process.stderr
+    copies = [line for line in process.stdout.splitlines() if re.search(r"wrapper\.(copy|alloc)", line) and shape in line]
+    assert not copies
+    scatters = re.findall(r"kernel.func @scatter.*", process.stdout)
+    assert scatters and all("updates = 0" in line for line in scatters)
+
+
+def test_decoder(compile_model):
+    """The arena is smaller than a row of the cache is long, and no step copies."""
+    module = Decoder()
+    model = compile_model(module, (some(1, 1, 64), torch.tensor([0])))
+    for step in range(4):
+        model.check((some(1, 1, 64, seed=step), torch.tensor([step])), rtol=1e-4, atol=1e-5)
+    cache = module.keys.numel() * 4
+    assert int(model.model.info["arena_bytes"]) < cache // 8
+    assert_no_copies(model, "256, 32")
