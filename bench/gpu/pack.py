@@ -10,9 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 
+import numpy
 import torch
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -20,6 +22,8 @@ ROOT = FOLDER.parents[1]
 LIMIT = 64 << 20
 
 sys.path[:0] = [str(FOLDER)]
+from rungs import Function, rungs  # noqa: E402
+
 from programs import programs  # noqa: E402
 
 
@@ -56,6 +60,58 @@ def compile_program(program, name, out, options, compiler):
     }
 
 
+def widen(value):
+    return value.double() if value.is_floating_point() else value
+
+
+def find_kernels(rung, library, temps):
+    """The kernels that have to run: variants where there are some and they are not switched off. In `temps` is the PTX, which has to have what
+    the rung is there for."""
+    names = {name.decode() for name in re.findall(rb"\0([a-z]+(?:_[a-z]+)*_\d+\w*)\0", library.read_bytes())}
+    found = []
+    for prefix, instruction in rung.kernels.items():
+        mine = [name for name in names if re.fullmatch(rf"{prefix}_\d+(_in_place)?(_sm_90a)?", name)]
+        variants = [name for name in mine if name.endswith("_sm_90a")]
+        if rung.environment.get("KILN_CUDA_VARIANTS") == "0":
+            mine = [name for name in mine if name not in variants]
+        elif variants:
+            mine = variants
+        if temps and instruction:
+            text = {name: "".join(path.read_text() for path in temps.glob(f"{name}.*.ptx")) for name in mine}
+            mine = [name for name in mine if re.search(instruction, text[name], re.DOTALL)]
+        if not mine:
+            raise ValueError(f"no kernel {prefix}_* with {instruction or 'any instruction'} among {', '.join(sorted(names))}")
+        found += mine
+    return sorted(found)
+
+
+def compile_rung(name, rung, out, arch, compiler):
+    torch.manual_seed(0)
+    inputs = rung.inputs
+    folder = out / "ladder"
+    folder.mkdir(exist_ok=True)
+    archive, library = folder / f"{name}.pt2", folder / f"{name}.so"
+    torch.export.save(torch.export.export(Function(rung.function), tuple(value.clone() for value in inputs)), archive)
+    with tempfile.TemporaryDirectory() as scratch:
+        temps = pathlib.Path(scratch)
+        save = [] if arch == "emulator" else [f"--save-temps={temps}"]
+        command = [compiler, archive, "-o", library, "--target=cuda", f"--gpu-arch={arch}", *save]
+        process = subprocess.run(command, capture_output=True, text=True)
+        archive.unlink()
+        if process.returncode:
+            return {"name": name, "failed": process.stderr.strip()[-500:]}
+        kernels = find_kernels(rung, library, temps if save else None)
+    exact = [widen(value.clone()) for value in inputs]
+    with torch.no_grad():
+        outputs = rung.function(*exact)
+    outputs = [*(outputs if isinstance(outputs, (tuple, list)) else [outputs]), *(exact[i] for i in rung.written)]
+    arrays = {f"in{i}": value.numpy() for i, value in enumerate(inputs)}
+    arrays |= {f"out{i}": (value.float() if value.is_floating_point() else value).numpy() for i, value in enumerate(outputs)}
+    numpy.savez_compressed(folder / f"{name}.npz", written=numpy.array(rung.written, dtype=numpy.int64), **arrays)
+    entry = {"name": name, "kernels": kernels, "tolerance": rung.tolerance, "environment": rung.environment, "calls": rung.calls}
+    return {**entry, "bytes": library.stat().st_size}
+
+
 def parse_options():
     parser = argparse.ArgumentParser(prog="bench/gpu/pack", description=__doc__)
     parser.add_argument(
@@ -64,6 +120,7 @@ def parse_options():
     parser.add_argument("--compiler", default=str(ROOT / "build" / "bin" / "aot-compile"))
     parser.add_argument("--arch", default="sm_90", help="GPUs, as for aot-compile (default: sm_90)")
     parser.add_argument("--only", default="", metavar="REGEX", help="programs whose name has this in it")
+    parser.add_argument("--ladder", default="", metavar="REGEX", help="rungs of the ladder likewise")
     parser.add_argument("--tiny", action="store_true", help="small sizes, for the emulator: to try the benchmark itself")
     return parser.parse_args()
 
@@ -79,18 +136,23 @@ def main():
         if re.search(options.only, name):
             made.append(compile_program(program, name, options.out, [f"--gpu-arch={arch}"], options.compiler))
             print(json.dumps(made[-1]), flush=True)
+    ladder = []
+    for name, rung in rungs(options.tiny).items():
+        if re.search(options.ladder, name):
+            ladder.append(compile_rung(name, rung, options.out, arch, options.compiler))
+            print(json.dumps(ladder[-1]), flush=True)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
     (options.out / "manifest.json").write_text(
-        json.dumps({"tiny": options.tiny, "arch": arch, "commit": commit, "programs": made}, indent=1)
+        json.dumps({"tiny": options.tiny, "arch": arch, "commit": commit, "programs": made, "ladder": ladder}, indent=1)
     )
     shutil.copytree(ROOT / "python" / "kiln", options.out / "kiln", ignore=shutil.ignore_patterns("__pycache__"))
-    for script in ("run", "programs.py", "machine.py", "measure.py", "tools.py", "report.py"):
+    for script in ("run", "ladder.py", "programs.py", "machine.py", "measure.py", "tools.py", "report.py"):
         shutil.copy(FOLDER / script, options.out)
     size = sum(file.stat().st_size for file in options.out.rglob("*") if file.is_file())
     print(f"{options.out}: {size / (1 << 20):.1f} MiB of at most {LIMIT >> 20}")
     if size > LIMIT:
         sys.exit("bench/gpu/pack: error: the package is too large: leave programs out (--only), or name fewer GPUs (--arch)")
-    failed = [entry["name"] for entry in made if "failed" in entry]
+    failed = [entry["name"] for entry in made + ladder if "failed" in entry]
     if failed:
         sys.exit(f"bench/gpu/pack: error: not compiled: {', '.join(failed)}")
 

@@ -7,6 +7,7 @@
  *   run.c      one run                 custom.c   C functions that main calls
  *   debug.c    debug printing          profile.c  times of kernels
  *   triton.c   Triton kernels             step.c     steps that another host runs
+ *   log.c      what is loaded and launched
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -33,6 +34,8 @@ struct kiln_device {
   CUdeviceptr weights;
   CUevent state_event; /* the last run of a model whose buffers change, on whatever stream */
   bool makes_graphs;
+  bool synchronizes;  /* waits for every step */
+  int log;            /* a file, or -1 */
   kiln_mutex loading; /* of modules */
   /* By number, loaded when they are first launched. */
   struct {
@@ -123,6 +126,18 @@ static inline bool kiln_cuda_overlaps(const struct kiln_device *device,
                                       const kiln_rt_device_kernel *kernel) {
   return device->overlaps && device->kernels[kernel->number].waits;
 }
+
+/*===-- log.c ---------------------------------------------------------------===*/
+
+void kiln_cuda_open_log(struct kiln_device *device);
+void kiln_cuda_close_log(struct kiln_device *device);
+
+/* A kernel or variant that has been loaded from `image`, or not, without one: `failure` says why. */
+void kiln_cuda_log_load(const struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+                        const kiln_rt_image *image, const char *failure);
+
+/* To be called before a step is put on the stream and behind it; waits only if it is wanted. */
+int32_t kiln_cuda_wait_for_step(kiln_context *context, const char *name, bool is_done);
 
 /*===-- tensormap.c ---------------------------------------------------------===*/
 

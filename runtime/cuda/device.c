@@ -113,6 +113,7 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
   CUmodule module = NULL;
   CUfunction function;
   CUresult result = CUDA_SUCCESS, opened = CUDA_SUCCESS;
+  const kiln_rt_image *loaded = NULL;
   /* Some thread may be recording a graph, into which this does not go. */
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver->cuThreadExchangeStreamCaptureMode(&mode);
@@ -125,6 +126,8 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
     if (failed != CUDA_SUCCESS) {
       module = NULL;
       result = result == CUDA_SUCCESS ? failed : result;
+    } else {
+      loaded = image;
     }
     /* Code for older GPUs does not. */
     device->kernels[kernel->number].waits = kind == KILN_RT_EMULATOR || image->architecture >= 90;
@@ -138,6 +141,7 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
     driver->cuModuleUnload(module);
     return kiln_cuda_fail(driver, opened, kernel->name);
   }
+  kiln_cuda_log_load(device, kernel, loaded, NULL);
   device->kernels[kernel->number].module = module;
   device->kernels[kernel->number].loaded = kernel;
   atomic_store_explicit(&device->kernels[kernel->number].function, function, memory_order_release);
@@ -147,9 +151,15 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
 /* A variant is machine code alone, which an older driver may not take, and of whose clusters a part
  * of a GPU may have no room for one. */
 static int32_t load_best(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
-  if (kernel->variant && device->runs_variants && load_kernel(device, kernel->variant) == KILN_OK)
-    return KILN_OK;
-  return load_kernel(device, kernel);
+  if (kernel->variant && device->runs_variants) {
+    if (load_kernel(device, kernel->variant) == KILN_OK)
+      return KILN_OK;
+    kiln_cuda_log_load(device, kernel->variant, NULL, kiln_last_error());
+  }
+  int32_t status = load_kernel(device, kernel);
+  if (status != KILN_OK)
+    kiln_cuda_log_load(device, kernel, NULL, kiln_last_error());
+  return status;
 }
 
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
@@ -222,6 +232,7 @@ static void close_device(kiln_model *model) {
     }
     driver->cuDevicePrimaryCtxRelease_v2(device->device);
   }
+  kiln_cuda_close_log(device);
   free(device);
   model->device = NULL;
 }
@@ -299,8 +310,9 @@ static int32_t open_device(kiln_model *model) {
       calloc(1, sizeof *device + kiln_program.device->num_kernels * sizeof device->kernels[0]);
   if (!device)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
+  kiln_cuda_open_log(device);
   const char *graphs = getenv("KILN_CUDA_GRAPHS");
-  device->makes_graphs = !graphs || strcmp(graphs, "0") != 0;
+  device->makes_graphs = !device->synchronizes && !(graphs && strcmp(graphs, "0") == 0);
   device->driver = driver;
   device->ordinal = model->options.device_index;
   model->device = device;

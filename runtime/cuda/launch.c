@@ -23,6 +23,7 @@ int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *ker
   const struct kiln_device *device = kiln_cuda_device(context);
   CUstream stream = kiln_cuda_context_of(context)->stream;
   CUresult result;
+  kiln_cuda_wait_for_step(context, kernel->name, false);
   if (kiln_cuda_overlaps(device, kernel)) {
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
     attribute.value.programmaticStreamSerializationAllowed = 1;
@@ -41,7 +42,9 @@ int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *ker
     result = device->driver->cuLaunchKernel(function, grid, 1, 1, kernel->threads, 1, 1,
                                             kernel->shared_bytes, stream, parameters, NULL);
   }
-  return check(context, result, kernel->name);
+  int32_t status = check(context, result, kernel->name);
+  return status != KILN_OK ? status
+                           : note(context, kiln_cuda_wait_for_step(context, kernel->name, true));
 }
 
 /* `numbers[i]` is the kernel's i-th number. */

@@ -17,7 +17,19 @@ FOLDER = ROOT / "bench" / "gpu"
 def package(tmp_path_factory):
     out = tmp_path_factory.mktemp("gpu") / "package"
     process = subprocess.run(
-        [sys.executable, FOLDER / "pack.py", "--tiny", "--out", out, "--compiler", BIN / "aot-compile", "--only", "^cumsum|^bert|f32"],
+        [
+            sys.executable,
+            FOLDER / "pack.py",
+            "--tiny",
+            "--out",
+            out,
+            "--compiler",
+            BIN / "aot-compile",
+            "--only",
+            "^cumsum|^bert|f32",
+            "--ladder",
+            "^none",
+        ],
         capture_output=True,
         text=True,
     )

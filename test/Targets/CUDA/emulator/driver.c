@@ -7,6 +7,7 @@
  *   KILN_EMULATOR_CAPABILITY  their compute capability (90)
  *   KILN_EMULATOR_VERSION     the driver's version (13000)
  *   KILN_EMULATOR_MEMORY      bytes that can be allocated (no limit)
+ *   KILN_EMULATOR_REFUSES     what is in the names of kernels that do not load
  *   KILN_EMULATOR_PINNED      bytes of the host's memory that can be pinned (no limit)
  *   KILN_EMULATOR_LOG         a file to which modules, launches, copies of the host's memory and
  *                             what the host waits for are written, and how
