@@ -15,7 +15,7 @@ using namespace kiln::tuning;
 
 /// To be raised when the same key would stand for something else: what candidates there are, or how
 /// they are timed.
-static constexpr unsigned spaceVersion = 2;
+static constexpr unsigned spaceVersion = 3;
 
 void tuning::sayOf(kernel::FuncOp func, StringRef name, StringRef text, StringRef reason) {
   emitRemark(name == "Tuned" ? RemarkKind::Chosen : RemarkKind::NotDone, func.getRoot(), "autotune",

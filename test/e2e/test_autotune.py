@@ -312,6 +312,20 @@ def test_offline_for_gpu(for_gpu, tune, tmp_path):
     assert sorted(os.listdir(tmp_path)) == before
 
 
+def test_candidates_for_gpu(for_gpu, tune, tmp_path):
+    """Verifiers of attributes refuse tiles that are none: warps have whole instructions."""
+    command = ["--autotune=offline", "--target=cuda", "--gpu-arch=sm_80", "--gpu-tune=sm_80", "--ptxas=", "-O0"]
+    process, bundle = tune(*command, "--autotune-candidates=40", name="model.tune", archive=for_gpu[2])
+    assert process.returncode == 0, process.stderr
+    data = bundle.read_bytes()
+    manifest = json.loads(data[-80 - struct.unpack("<Q", data[-16:-8])[0] : -80])
+    (kernel,) = [kernel for kernel in manifest["kernels"] if "#cuda.mma<" in kernel["candidates"][0]["schedule"]]
+    assert len(kernel["candidates"]) > 10
+    for candidate in kernel["candidates"]:
+        m, n, rows, columns = map(int, re.search(r"m = (\d+), n = (\d+), .*warp = \[(\d+), (\d+)\]", candidate["schedule"]).groups())
+        assert m % rows == n % columns == rows % 16 == columns % 8 == 0, candidate
+
+
 def test_cache_for_gpu(for_gpu, tune, tmp_path):
     """Kernels are tuned on the GPU of this machine, known by its model the next time, and again when that is damaged."""
     archive, few = for_gpu[2], ["--autotune", "--autotune-candidates=2", "--autotune-seconds=0.1", *GPU]

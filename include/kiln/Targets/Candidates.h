@@ -3,19 +3,28 @@
 #define KILN_TARGETS_CANDIDATES_H
 
 #include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace kiln {
 
-/// Distinct schedules.
+/// Distinct schedules. While there are such, errors go nowhere: they say why a verifier has refused one.
 class Candidates {
 public:
   /// `taken` is no candidate.
-  explicit Candidates(kernel::ScheduleAttrInterface taken) { schedules.insert(taken); }
+  explicit Candidates(kernel::ScheduleAttrInterface taken)
+      : silence(taken.getContext(), [](mlir::Diagnostic &) { return mlir::success(); }) {
+    schedules.insert(taken);
+  }
 
-  /// A null schedule is one that the attribute's verifier has refused.
-  void add(kernel::ScheduleAttrInterface schedule) {
-    if (schedule)
+  void add(kernel::ScheduleAttrInterface schedule) { schedules.insert(schedule); }
+
+  /// The schedule of these numbers, unless its verifier refuses it.
+  template <typename Schedule, typename... Numbers> void add(Numbers... numbers) {
+    mlir::MLIRContext *context = schedules.front().getContext();
+    // A verifier's failure is that of the error which it reports: without one it would accept.
+    auto report = [&] { return mlir::emitError(mlir::UnknownLoc::get(context)); };
+    if (auto schedule = Schedule::getChecked(report, context, numbers...))
       schedules.insert(schedule);
   }
 
@@ -24,14 +33,9 @@ public:
   }
 
 private:
+  mlir::ScopedDiagnosticHandler silence;
   llvm::SetVector<kernel::ScheduleAttrInterface> schedules;
 };
-
-/// For verifiers of attributes that may well be refused.
-inline llvm::function_ref<mlir::InFlightDiagnostic()> silently() {
-  static auto refuse = [] { return mlir::InFlightDiagnostic(); };
-  return refuse;
-}
 
 } // namespace kiln
 

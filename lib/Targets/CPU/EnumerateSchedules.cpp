@@ -11,8 +11,7 @@ using namespace kiln::cpu;
 template <typename Schedule> static void addRows(Schedule base, Candidates &candidates) {
   auto add = [&](int64_t rows, int64_t columns) {
     if (rows >= 1 && (columns >= 1) == (base.getColumns() >= 1))
-      candidates.add(
-          Schedule::getChecked(silently(), base.getContext(), rows, columns, base.getLanes()));
+      candidates.add<Schedule>(rows, columns, base.getLanes());
   };
   for (double factor : {.5, 2., .25, 4.}) {
     add(static_cast<int64_t>(double(base.getRows()) * factor), base.getColumns());
@@ -23,8 +22,8 @@ template <typename Schedule> static void addRows(Schedule base, Candidates &cand
 static void addSort(SortAttr base, Candidates &candidates) {
   auto add = [&](int64_t rows, int64_t digitsFrom, int64_t pickFrom, int64_t wideFrom,
                  int64_t digitBits, int64_t most) {
-    candidates.add(SortAttr::getChecked(silently(), base.getContext(), rows, base.getLanes(),
-                                        digitsFrom, pickFrom, wideFrom, digitBits, most));
+    candidates.add<SortAttr>(rows, base.getLanes(), digitsFrom, pickFrom, wideFrom, digitBits,
+                             most);
   };
   int64_t rows = base.getRows(), digits = base.getDigitsFrom(), pick = base.getPickFrom(),
           wide = base.getWideFrom(), bits = base.getDigitBits(), most = base.getCandidates();

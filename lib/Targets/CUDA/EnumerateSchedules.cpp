@@ -15,8 +15,7 @@ static std::array<int64_t, 3> around(int64_t value) { return {value, value / 2, 
 
 static void addMaps(MapScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t threads, int64_t team, int64_t steps, int64_t vector, int64_t keep) {
-    candidates.add(MapScheduleAttr::getChecked(silently(), base.getContext(), threads, team, steps,
-                                               vector, keep));
+    candidates.add<MapScheduleAttr>(threads, team, steps, vector, keep);
   };
   int64_t threads = base.getThreads(), team = base.getTeam(), vector = base.getVector(),
           keep = base.getKeep();
@@ -38,8 +37,7 @@ static void addMaps(MapScheduleAttr base, Candidates &candidates) {
 
 static void addTransposedMaps(TransposedMapScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t threads, int64_t read, int64_t written, int64_t vector) {
-    candidates.add(TransposedMapScheduleAttr::getChecked(silently(), base.getContext(), threads,
-                                                         read, written, vector));
+    candidates.add<TransposedMapScheduleAttr>(threads, read, written, vector);
   };
   for (int64_t threads : around(base.getThreads()))
     add(threads, base.getRead(), base.getWritten(), base.getVector());
@@ -50,23 +48,20 @@ static void addTransposedMaps(TransposedMapScheduleAttr base, Candidates &candid
   // Reads that do not go through shared memory.
   constexpr int64_t threads = 256, team = 1, vector = 1, keep = 0;
   for (int64_t steps : {1, 4})
-    candidates.add(MapScheduleAttr::getChecked(silently(), base.getContext(), threads, team, steps,
-                                               vector, keep));
+    candidates.add<MapScheduleAttr>(threads, team, steps, vector, keep);
 }
 
 static void addDots(DotScheduleAttr base, Candidates &candidates) {
   for (int64_t columns : around(base.getColumns()))
     for (int64_t ahead : around(base.getAhead()))
       for (int64_t threads : around(base.getThreads()))
-        candidates.add(DotScheduleAttr::getChecked(silently(), base.getContext(), threads,
-                                                   base.getRows(), columns, base.getVector(),
-                                                   ahead));
+        candidates.add<DotScheduleAttr>(threads, base.getRows(), columns, base.getVector(), ahead);
 }
 
 static void addFmas(FmaScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t m, int64_t n, int64_t k, TileShape thread) {
     if (thread.count() <= mostSums)
-      candidates.add(FmaScheduleAttr::getChecked(silently(), base.getContext(), m, n, k, thread));
+      candidates.add<FmaScheduleAttr>(m, n, k, thread);
   };
   auto [rows, columns] = base.getThread();
   for (auto [m, n, k, thread] :
@@ -86,8 +81,7 @@ static void addFmas(FmaScheduleAttr base, Candidates &candidates) {
 static void addMmas(MmaScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t m, int64_t n, int64_t k, TileShape warp, int64_t stages) {
     if (warp.count() <= mostSums * warpSize)
-      candidates.add(MmaScheduleAttr::getChecked(silently(), base.getContext(), m, n, k, warp,
-                                                 base.getStep(), stages));
+      candidates.add<MmaScheduleAttr>(m, n, k, warp, base.getStep(), stages);
   };
   int64_t m = base.getM(), n = base.getN(), k = base.getK(), stages = base.getStages();
   TileShape warp = base.getWarp();
@@ -106,38 +100,35 @@ static void addMmas(MmaScheduleAttr base, Candidates &candidates) {
     }
 }
 
-static void addAttention(MmaAttentionScheduleAttr base, Candidates &candidates) {
+static void addMatrixAttention(Candidates &candidates) {
   for (int64_t keys : {64, 32, 16})
     for (int64_t rows : {16, 32})
       for (int64_t warps : {4, 2, 1})
-        candidates.add(
-            MmaAttentionScheduleAttr::getChecked(silently(), base.getContext(), warps, rows, keys));
+        candidates.add<MmaAttentionScheduleAttr>(warps, rows, keys);
 }
 
-static void addAttention(ScalarAttentionScheduleAttr base, Candidates &candidates) {
+static void addScalarAttention(ScalarAttentionScheduleAttr base, Candidates &candidates) {
   for (int64_t rows : around(base.getRows()))
     for (int64_t warps : around(base.getWarps()))
-      candidates.add(
-          ScalarAttentionScheduleAttr::getChecked(silently(), base.getContext(), warps, rows));
+      candidates.add<ScalarAttentionScheduleAttr>(warps, rows);
 }
 
 static void addScans(ScanScheduleAttr base, Candidates &candidates) {
   for (int64_t threads : around(base.getThreads()))
     for (int64_t elements : around(base.getElements()))
-      candidates.add(
-          ScanScheduleAttr::getChecked(silently(), base.getContext(), threads, elements));
+      candidates.add<ScanScheduleAttr>(threads, elements);
 }
 
 static void addSorts(SortScheduleAttr base, Candidates &candidates) {
   int64_t places = base.getPlaces();
   for (int64_t count : {places, places * 2, places / 2})
     for (int64_t threads : around(base.getThreads()))
-      candidates.add(SortScheduleAttr::getChecked(silently(), base.getContext(), threads, count));
+      candidates.add<SortScheduleAttr>(threads, count);
 }
 
-static void addTasks(TasksScheduleAttr base, Candidates &candidates) {
+static void addTasks(Candidates &candidates) {
   for (int64_t threads : {32, 64, 128, 256})
-    candidates.add(TasksScheduleAttr::getChecked(silently(), base.getContext(), threads));
+    candidates.add<TasksScheduleAttr>(threads);
 }
 
 SmallVector<kernel::ScheduleAttrInterface>
@@ -151,10 +142,11 @@ cuda::enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base
       .Case([&](MmaScheduleAttr mma) { addMmas(mma, candidates); })
       .Case<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(
           [&](auto variant) { addVariantCandidates(func, variant, candidates); })
-      .Case<MmaAttentionScheduleAttr, ScalarAttentionScheduleAttr>(
-          [&](auto attention) { addAttention(attention, candidates); })
+      .Case([&](MmaAttentionScheduleAttr) { addMatrixAttention(candidates); })
+      .Case(
+          [&](ScalarAttentionScheduleAttr attention) { addScalarAttention(attention, candidates); })
       .Case([&](ScanScheduleAttr scan) { addScans(scan, candidates); })
       .Case([&](SortScheduleAttr sort) { addSorts(sort, candidates); })
-      .Case([&](TasksScheduleAttr tasks) { addTasks(tasks, candidates); });
+      .Case([&](TasksScheduleAttr) { addTasks(candidates); });
   return llvm::to_vector(candidates.get());
 }

@@ -9,14 +9,13 @@ using namespace kiln;
 using namespace kiln::codegen;
 using namespace kiln::cpu;
 
-static void addPanels(kernel::AttentionOp op, AttentionAttr base, const CPUInfo &target,
-                      Candidates &candidates) {
+static void addPanels(AttentionAttr base, const CPUInfo &target, Candidates &candidates) {
   auto add = [&](int64_t tileKeys, int64_t vectors, int64_t blockPanels, int64_t blockKeys,
                  int64_t tileValues) {
     tileKeys = std::clamp<int64_t>(tileKeys, 1, maxTileRows(target, vectors));
     blockKeys = static_cast<int64_t>(llvm::alignTo(std::max<int64_t>(blockKeys, 1), tileKeys));
-    candidates.add(AttentionAttr::getChecked(silently(), op.getContext(), tileKeys, vectors,
-                                             base.getLanes(), blockPanels, blockKeys, tileValues));
+    candidates.add<AttentionAttr>(tileKeys, vectors, base.getLanes(), blockPanels, blockKeys,
+                                  tileValues);
   };
   int64_t tileKeys = base.getTileKeys(), vectors = base.getVectors(),
           blockPanels = base.getBlockPanels(), blockKeys = base.getBlockKeys(),
@@ -37,8 +36,7 @@ static void addPanels(kernel::AttentionOp op, AttentionAttr base, const CPUInfo 
 
 static void addByQuery(AttentionByQueryAttr base, Candidates &candidates) {
   auto add = [&](int64_t blockKeys, int64_t sums, int64_t keys) {
-    candidates.add(AttentionByQueryAttr::getChecked(silently(), base.getContext(), base.getLanes(),
-                                                    blockKeys, sums, keys));
+    candidates.add<AttentionByQueryAttr>(base.getLanes(), blockKeys, sums, keys);
   };
   int64_t blockKeys = base.getBlockKeys(), lanes = base.getLanes();
   for (int64_t keys : {blockKeys / 2, blockKeys * 2, blockKeys / 4, blockKeys * 4})
@@ -51,10 +49,9 @@ static void addByQuery(AttentionByQueryAttr base, Candidates &candidates) {
 
 void cpu::addAttentionCandidates(kernel::FuncOp func, const CPUInfo &target,
                                  Candidates &candidates) {
-  auto op = cast<kernel::AttentionOp>(func.getRoot());
   kernel::ScheduleAttrInterface base = func.getScheduleAttr();
   if (auto panels = dyn_cast<AttentionAttr>(base))
-    addPanels(op, panels, target, candidates);
+    addPanels(panels, target, candidates);
   else if (auto byQuery = dyn_cast<AttentionByQueryAttr>(base))
     addByQuery(byQuery, candidates);
 }

@@ -55,10 +55,10 @@ public:
 
 private:
   void add(const Parameters &p) {
-    candidates.add(ContractAttr::getChecked(
-        silently(), context, p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns,
-        p.blockSums, p.lhs, p.epilogue, p.shareTiles, p.prefetch, p.tileAxes, p.blockAxes,
-        p.lhsPadding, p.turn, p.tileSums, p.unroll, p.rhs));
+    candidates.add<ContractAttr>(p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns,
+                                 p.blockSums, p.lhs, p.epilogue, p.shareTiles, p.prefetch,
+                                 p.tileAxes, p.blockAxes, p.lhsPadding, p.turn, p.tileSums,
+                                 p.unroll, p.rhs);
   }
 
   /// As many blocks of rows and columns as that, if there are.

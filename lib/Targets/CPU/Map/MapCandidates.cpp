@@ -39,10 +39,9 @@ public:
 
 private:
   void add(const Parameters &p) {
-    candidates.add(
-        MapAttr::getChecked(silently(), base.getContext(), ArrayRef<int64_t>(p.vector), p.lanes,
-                            p.rows, p.columns, p.steps, ArrayRef<int64_t>(p.reduceLanes),
-                            ArrayRef<int64_t>(p.reduceCopies), ArrayRef<int64_t>(p.turn)));
+    candidates.add<MapAttr>(ArrayRef<int64_t>(p.vector), p.lanes, p.rows, p.columns, p.steps,
+                            ArrayRef<int64_t>(p.reduceLanes), ArrayRef<int64_t>(p.reduceCopies),
+                            ArrayRef<int64_t>(p.turn));
   }
 
   void addTasks() {

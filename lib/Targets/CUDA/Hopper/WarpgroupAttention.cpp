@@ -151,9 +151,8 @@ void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupAttentionO
   auto add = [&](int64_t warpgroups, int64_t keys, int64_t stages, int64_t cached) {
     WarpgroupAttentionPlan plan{warpgroups, keys};
     int64_t most = countStages(plan, operands, getVariantTarget(func));
-    candidates.add(WgmmaAttentionScheduleAttr::getChecked(silently(), func.getContext(), warpgroups,
-                                                          keys, std::min(stages, most),
-                                                          chooseRegisters(op, plan), cached));
+    candidates.add<WgmmaAttentionScheduleAttr>(warpgroups, keys, std::min(stages, most),
+                                               chooseRegisters(op, plan), cached);
   };
   int64_t most = findMostKeys(op, std::max(operands.depth, operands.valueDepth)),
           cached = base.getCached(), stages = base.getStages();

@@ -270,9 +270,8 @@ FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func, const Warpgroup
 void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &operands,
                                   WgmmaScheduleAttr base, Candidates &candidates) {
   auto add = [&](WarpgroupPlan plan) {
-    candidates.add(WgmmaScheduleAttr::getChecked(silently(), func.getContext(), plan.blockM(),
-                                                 plan.blockN, plan.stages, plan.registers,
-                                                 plan.cluster, plan.sharing));
+    candidates.add<WgmmaScheduleAttr>(plan.blockM(), plan.blockN, plan.stages, plan.registers,
+                                      plan.cluster, plan.sharing);
   };
   // Tiles divided among blocks in all cases that fill a round, and in none.
   constexpr int64_t never = 1 << 16;
