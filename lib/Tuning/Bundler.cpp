@@ -99,8 +99,9 @@ OwningOpRef<ModuleOp> Bundler::makeProgram(ArrayRef<Entry> entries, Manifest &ma
     for (auto [i, candidate] : llvm::enumerate(entry.candidates)) {
       builder.setInsertionPointToEnd(made->getBody());
       auto copy = cast<kernel::FuncOp>(builder.clone(*candidate));
+      // PTX has no names with points.
       copy.setSymName(
-          (kernel.name + "." + Twine(manifest.kernels.size() - 1) + "." + Twine(i)).str());
+          (kernel.name + "_" + Twine(manifest.kernels.size() - 1) + "_" + Twine(i)).str());
       std::string schedule;
       llvm::raw_string_ostream(schedule) << getSchedule(copy);
       kernel.candidates.push_back({schedule, copy.getSymName().str(), {}});
