@@ -58,7 +58,7 @@ def contracts(folder):
     return sorted(found)
 
 
-def _module(contract):
+def module(contract):
     """(module, inputs) that are this contract and nothing else."""
     import torch
 
@@ -80,8 +80,7 @@ def _module(contract):
 
         if not is_constant:
             return Product(), (torch.randn(batch, m, k), torch.randn(batch, n, k) if is_transposed else torch.randn(batch, k, n))
-        module = torch.nn.Linear(k, n, bias=bool(has_bias)) if is_transposed else Addmm()
-        return module, (torch.randn(m, k),)
+        return torch.nn.Linear(k, n, bias=bool(has_bias)) if is_transposed else Addmm(), (torch.randn(m, k),)
     groups, has_bias, rank = numbers[:3]
     rest = iter(numbers[3:])
     source, weights, _, strides, padding, dilation = ([next(rest) for _ in range(count)] for count in (rank, rank, rank, *(rank - 2,) * 3))
@@ -89,15 +88,15 @@ def _module(contract):
     return of(source[1], weights[0], weights[2:], strides, padding, dilation, groups, bool(has_bias)), (torch.randn(source),)
 
 
-def _export(contract):
+def export(contract):
     """Folder of the contract as a model."""
     import torch
 
     folder = peers.CACHE / "contracts" / "-".join(map(str, contract))
     if not (folder / "stamp").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        module, inputs = _module(contract)
-        torch.export.save(torch.export.export(module.eval().requires_grad_(False), inputs), folder / "model.pt2")
+        program, inputs = module(contract)
+        torch.export.save(torch.export.export(program.eval().requires_grad_(False), inputs), folder / "model.pt2")
         peers.write_inputs([numpy.ascontiguousarray(value.numpy()) for value in inputs], folder / "inputs.bin")
         (folder / "stamp").write_text("-".join(map(str, contract)))
     return folder
@@ -112,7 +111,7 @@ def _start(system, contract, folder):
 
 
 def _measure(contract, seconds):
-    folder, running = _export(contract), {}
+    folder, running = export(contract), {}
     try:
         for system in SYSTEMS:
             try:

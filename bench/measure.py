@@ -12,6 +12,7 @@ import dense
 import dynamic
 import figures
 import figures_autotune
+import figures_convolutions
 import figures_dynamic
 import figures_dynamo
 import figures_extern
@@ -36,6 +37,7 @@ PARTS = [
     "torch-compile-frozen",
     "autotune",
     "extern",
+    "convolutions",
 ]
 
 
@@ -151,6 +153,7 @@ def main():
         "torch-compile-frozen": figures_dynamo.measure_frozen,
         "autotune": figures_autotune.measure,
         "extern": figures_extern.measure,
+        "convolutions": figures_convolutions.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -175,6 +178,7 @@ def main():
         "torch-compile-frozen": figures_dynamo.show_frozen,
         "autotune": figures_autotune.show,
         "extern": figures_extern.show,
+        "convolutions": figures_convolutions.show,
     }
     for part in PARTS:
         if part in results:

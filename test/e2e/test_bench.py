@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import figures
+import figures_convolutions
 import figures_extern
 import measure
 import models
@@ -60,6 +61,15 @@ def test_own_contracts(tiny):
     contracts = figures_extern.contracts(tiny)
     assert contracts == [("matmul", 0, 1, n, k, 1, 1, 1) for n, k in ((5, 16), (16, 16), (16, 24))]
     assert all(seconds > 0 for seconds in figures_extern._measure(contracts[0], 0.01).values())
+
+
+def test_convolutions(tiny, capsys):
+    (contract, _) = figures_convolutions.TINY["tiny"]
+    measured = {"family": "tiny", **figures_convolutions._measure(contract, 0.01)}
+    goals = measure.Goals()
+    figures_convolutions.show({" ".join(map(str, contract)): measured}, goals)
+    assert "3x3 3->8 of 9x20, padding 1" in capsys.readouterr().out
+    assert len(goals.rows) == 4 and all(goal["value"] > 0 for goal in goals.rows)
 
 
 @pytest.mark.parametrize("name,preamble", [("peak", 1), ("mlp", 0)])
