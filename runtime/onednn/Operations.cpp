@@ -28,8 +28,8 @@ static Kind::primitive_desc describeNorm(const dnnl::primitive_attr &attributes,
 }
 
 /// A vector of `size` numbers.
-static memory::desc describeVector(int64_t size) {
-  return {{size}, memory::data_type::f32, memory::dims{1}};
+static memory::desc describeVector(int64_t size, memory::data_type type = memory::data_type::f32) {
+  return {{size}, type, memory::dims{1}};
 }
 
 namespace {
@@ -63,7 +63,7 @@ protected:
       memory::dims sizes(to.sizes.size(), 1), strides(to.sizes.size(), to.sizes.back());
       sizes.back() = to.sizes.back();
       strides.back() = 1;
-      added = memory::desc(sizes, memory::data_type::f32, strides);
+      added = memory::desc(sizes, to.type, strides);
       made.add(DNNL_ARG_BIAS, bias, added);
     }
     auto description =
@@ -78,7 +78,7 @@ private:
     int64_t columns = shape.sizes.back();
     int64_t rows = std::accumulate(shape.sizes.begin(), shape.sizes.end() - 1, int64_t(1),
                                    std::multiplies<>());
-    shape = {{rows, columns}, {columns, 1}};
+    shape = {{rows, columns}, {columns, 1}, shape.type};
   }
 
   Arguments arguments;
@@ -114,7 +114,7 @@ protected:
     made.add(DNNL_ARG_DST, result(), to.describe());
     memory::desc added;
     if (bias >= 0) {
-      added = describeVector(to.sizes[1]);
+      added = describeVector(to.sizes[1], to.type);
       made.add(DNNL_ARG_BIAS, bias, added);
     }
     auto description = describe<dnnl::convolution_forward>(

@@ -41,6 +41,18 @@ dnnl::primitive_attr PostOps::attach(Primitive &primitive, const std::vector<Sha
   return attributes;
 }
 
+static bool isBFloat(const kiln_extern_tensor &tensor) {
+  return tensor.code == 4 && tensor.bits == 16;
+}
+
+Operation::Operation(const kiln_extern_call &call) : call(call) {
+  constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  bool hasAVX512 = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+  for (uint32_t i = 0; i < countTensors(); ++i)
+    if (isBFloat(call.tensors[i]) && !hasAVX512)
+      throw dnnl::error(dnnl_unimplemented, "bf16 needs AVX-512");
+}
+
 bool Operation::isEmpty(const int64_t *numbers) const {
   for (uint32_t i = 0; i < countTensors(); ++i) {
     uint16_t rank = call.tensors[i].rank;
@@ -59,6 +71,7 @@ std::shared_ptr<const Primitive> Operation::get(const int64_t *numbers) {
     numbers = strides + call.tensors[i].rank;
     shapes[i].sizes.assign(sizes, strides);
     shapes[i].strides.assign(strides, numbers);
+    shapes[i].type = isBFloat(call.tensors[i]) ? memory::data_type::bf16 : memory::data_type::f32;
     key.insert(key.end(), sizes, numbers);
   }
   std::lock_guard<std::mutex> lock(mutex);

@@ -18,7 +18,8 @@ using externs::Arguments;
 /// A tensor of one run: row-major unless `strides` say otherwise.
 struct Shape {
   dnnl::memory::dims sizes, strides;
-  dnnl::memory::desc describe() const { return {sizes, dnnl::memory::data_type::f32, strides}; }
+  dnnl::memory::data_type type;
+  dnnl::memory::desc describe() const { return {sizes, type, strides}; }
 };
 
 /// A primitive with what it is given: operand or result number `tensors[i].second`, operands first,
@@ -43,7 +44,8 @@ struct Primitive {
 /// One call of a model.
 class Operation {
 public:
-  explicit Operation(const kiln_extern_call &call) : call(call) {}
+  /// Throws if its dtypes are none that this CPU has.
+  explicit Operation(const kiln_extern_call &call);
   virtual ~Operation() = default;
 
   /// A primitive for these sizes, kept for the next run with them.

@@ -93,6 +93,48 @@ def test_windows(compile_model, options, pools, dynamic):
         compiled.check((x,), 1e-4, 1e-4)
 
 
+class Both(nn.Module):
+    """Products and convolutions, and what is left to own code in bf16."""
+
+    def __init__(self):
+        super().__init__()
+        self.products, self.norm = Products(), nn.LayerNorm(24)
+        self.image, self.line = nn.Conv2d(1, 6, 3, padding=1), nn.Conv1d(24, 4, 3, padding=1, groups=2, bias=False)
+
+    def forward(self, x):
+        image = F.relu(self.image(x[:, None]))
+        return *self.products(self.norm(x)), image + self.image(x[:, None]), self.line(x.transpose(1, 2))
+
+
+HAS_AVX512 = " avx512bw " in open("/proc/cpuinfo").read()
+
+
+@needs_library
+@pytest.mark.skipif(not HAS_AVX512, reason="oneDNN has bf16 on CPUs with AVX-512")
+@pytest.mark.parametrize("options, products, windows", [("bf16=true", 5, 0), ("bf16=true finite=true", 5, 3), ("finite=true", 0, 0)])
+def test_bf16(compile_model, options, products, windows):
+    """Sums are those of f32 numbers, and what comes behind them sees them before they are rounded."""
+    torch.manual_seed(0)
+    options = (f"--extern=onednn{{{options}}}",)
+    inputs = (torch.randn(3, 5, 24, dtype=torch.bfloat16),)
+    compiled = compile_model(Both().bfloat16(), inputs, {"x": {1: Dim("n", min=1, max=32)}}, options)
+    found = collections.Counter(calls(compiled, options))
+    assert found == collections.Counter({"matmul": products, "convolution": windows}), found
+    for rows in (5, 1, 32):
+        compiled.check((torch.randn(3, rows, 24, dtype=torch.bfloat16),), 5e-2, 2e-1)
+
+
+@needs_library
+def test_bf16_without_avx512(tmp_path):
+    """oneDNN says which instructions it may use; the model looks when it is created."""
+    x = torch.randn(2, 4, dtype=torch.bfloat16)
+    torch.export.save(torch.export.export(nn.Linear(4, 4).bfloat16(), (x,)), tmp_path / "x.pt2")
+    process = run_tool("aot-compile", tmp_path / "x.pt2", "-o", tmp_path / "x.so", "--extern=onednn{elsewhere=true bf16=true}")
+    assert process.returncode == 0, process.stderr
+    said = load(tmp_path / "x.so", DNNL_MAX_CPU_ISA="AVX2", ONEDNN_MAX_CPU_ISA="AVX2")
+    assert "bf16 needs AVX-512 (it has no code for this CPU or these sizes)" in said, said
+
+
 @needs_library
 @pytest.mark.parametrize(
     "name, dims, least",

@@ -15,8 +15,8 @@ struct Settings {
   /// No value is NaN or infinite. Libraries have other results for these in relu (0 for NaN), gelu
   /// with erf (NaN for infinity) and maxima of windows (NaN is skipped).
   bool finite = false;
-  /// Tensors of f16 and bf16 as well.
-  bool hasHalf = false;
+  /// Tensors of these as well as of f32.
+  bool hasF16 = false, hasBF16 = false;
   /// Behind a product come one sum and one function at most, which is not gelu with erf.
   bool isEpilogue = false;
   /// Functions behind it are relu and gelu, else relu alone.

@@ -39,7 +39,7 @@ llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRCont
   if (options.workspace < 0 || options.workspace > maxWorkspace)
     return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
                                    (long long)options.workspace, (long long)maxWorkspace);
-  Settings settings = {options.finite, /*hasHalf=*/true, /*isEpilogue=*/true};
+  Settings settings = {options.finite, /*hasF16=*/true, /*hasBF16=*/true, /*isEpilogue=*/true};
   return std::make_unique<LibraryGenerator>(
       "cublas", kinds, settings,
       Extras{options.workspace, false, {Builder(context).getI64IntegerAttr(options.search)}});

@@ -35,7 +35,8 @@ llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRCont
   if (options.workspace < 0 || options.workspace > maxWorkspace)
     return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
                                    (long long)options.workspace, (long long)maxWorkspace);
-  Settings settings = {options.finite, /*hasHalf=*/true, /*isEpilogue=*/true, /*hasGelu=*/false};
+  Settings settings = {options.finite, /*hasF16=*/true, /*hasBF16=*/true, /*isEpilogue=*/true,
+                       /*hasGelu=*/false};
   Builder b(context);
   return std::make_unique<LibraryGenerator>(
       "cudnn", kinds, settings,

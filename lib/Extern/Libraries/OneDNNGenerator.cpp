@@ -14,6 +14,10 @@ using namespace kiln::externs::libraries;
 namespace {
 
 struct Options : PassPipelineOptions<Options> {
+  Option<bool> bf16{
+      *this, "bf16",
+      llvm::cl::desc("products and convolutions in bf16 as well, on CPUs with AVX-512"),
+      llvm::cl::init(false)};
   Option<bool> elsewhere{*this, "elsewhere",
                          llvm::cl::desc("the library is on the machine that runs the model"),
                          llvm::cl::init(false)};
@@ -21,11 +25,24 @@ struct Options : PassPipelineOptions<Options> {
                       llvm::cl::init(false)};
 };
 
+template <Describe describe> FailureOr<Call> inSingle(Operation *root, const Settings &settings) {
+  Settings single = settings;
+  single.hasBF16 = false;
+  return describe(root, single);
+}
+
+/// In bf16 oneDNN multiplies pairs, of which one may lie beside the window and be zero: infinity becomes NaN.
+FailureOr<Call> describeFiniteConvolution(Operation *root, const Settings &settings) {
+  Settings own = settings;
+  own.hasBF16 &= settings.finite;
+  return describeConvolution(root, own);
+}
+
 constexpr Kind kinds[] = {{"matmul", describeMatmul},
-                          {"convolution", describeConvolution},
-                          {"batch_norm", describeBatchNorm},
-                          {"layer_norm", describeLayerNorm},
-                          {"pooling", describePooling}};
+                          {"convolution", describeFiniteConvolution},
+                          {"batch_norm", inSingle<describeBatchNorm>},
+                          {"layer_norm", inSingle<describeLayerNorm>},
+                          {"pooling", inSingle<describePooling>}};
 
 /// $KILN_ONEDNN_LIBRARY, or the folder lib beside that of this program.
 std::string getLibraryPath() {
@@ -69,7 +86,8 @@ llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRCont
   if (!options.elsewhere)
     if (llvm::Error error = checkLibrary())
       return std::move(error);
-  return std::make_unique<LibraryGenerator>("onednn", kinds, Settings{options.finite});
+  return std::make_unique<LibraryGenerator>(
+      "onednn", kinds, Settings{options.finite, /*hasF16=*/false, options.bf16});
 }
 
 } // namespace

@@ -58,7 +58,8 @@ bool libraries::isFloat(Value value, int64_t minRank, int64_t maxRank, const Set
   if (!type || type.getRank() < minRank || type.getRank() > maxRank)
     return false;
   Type element = type.getElementType();
-  return element.isF32() || (settings.hasHalf && (element.isF16() || element.isBF16()));
+  return element.isF32() || (settings.hasF16 && element.isF16()) ||
+         (settings.hasBF16 && element.isBF16());
 }
 
 bool libraries::isPositive(Operation *op, sym::Expr size, const Settings &settings) {
