@@ -44,6 +44,8 @@ int emulator_call(void *stream, void (*function)(const void *arguments), const v
 /* In such a call: the host's address of `bytes` bytes of the GPU's memory. It ends the process if
  * they are not there. */
 void *emulator_reach(uint64_t memory, size_t bytes, const char *what);
+/* In such a call: it has taken so much longer. Events have times as if it had. */
+void emulator_skip(double milliseconds);
 __attribute__((format(printf, 1, 2))) void emulator_record(const char *format, ...);
 
 #endif /* KILN_TEST_EMULATOR_H */

@@ -110,10 +110,13 @@ static void copy(const struct operation *operation) {
 
 static void drain_until(CUstream stream, uint64_t ticket);
 
+/* Milliseconds that libraries say have passed. */
+static double skipped;
+
 static double read_clock(void) {
   struct timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6 + skipped;
 }
 
 /* The context of the call that is being made. */
@@ -291,6 +294,8 @@ EXPORT int emulator_call(void *stream, void (*function)(const void *arguments),
   }
   return leave(result);
 }
+
+EXPORT void emulator_skip(double milliseconds) { skipped += milliseconds; }
 
 EXPORT void *emulator_reach(uint64_t memory, size_t bytes, const char *what) {
   return reach(caller, memory, bytes, what);
