@@ -114,7 +114,8 @@ private:
 
   /// Nothing that stays between the update and `op` uses what `op` writes.
   bool isIndependent(Operation *op) {
-    for (Value out : *getWritten(op)) {
+    SmallVector<Value> written = *getWritten(op);
+    for (Value out : written) {
       Value memory = getStorage(out);
       if (!isa_and_present<AllocOp, OutputOp>(memory.getDefiningOp()))
         return false;
