@@ -1,9 +1,9 @@
 // kernel-outline: gives each structured op a kernel function, which equal ones share.
+#include "EqualOps.h"
 #include "ReadSpans.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
 #include "llvm/ADT/SmallSet.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace kiln {
 #define GEN_PASS_DEF_KERNELOUTLINE
@@ -72,6 +72,8 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     });
     OwningOpRef<ModuleOp> drafts = ModuleOp::create(module.getLoc());
     (*drafts)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
+    drafted = {};
+    numbers.clear();
     SmallVector<Candidate> candidates;
     for (Operation *root : roots)
       candidates.push_back(makeCandidate(root, *drafts));
@@ -114,7 +116,8 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
   }
 
   unsigned getNumber(FuncOp func) {
-    return numbers.try_emplace(getFingerprint(func), numbers.size()).first->second;
+    Operation *equal = drafted.findOrAdd(func);
+    return numbers.try_emplace(equal ? equal : func, numbers.size()).first->second;
   }
 
   static void replace(const Candidate &candidate, FuncOp kernel, bool usesSpans) {
@@ -132,7 +135,8 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     root->erase();
   }
 
-  llvm::StringMap<unsigned> numbers; // of fingerprints
+  EqualOps drafted;
+  llvm::DenseMap<Operation *, unsigned> numbers; // of the first of equal drafts
 };
 
 } // namespace
