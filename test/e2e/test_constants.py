@@ -275,3 +275,33 @@ def test_tied_table(compile_model, cpu):
         with pytest.raises(kiln.KilnError, match="out of range"):
             model(torch.tensor([0, 1, wrong, 2]))
             model(tokens)  # which a GPU's error may wait for
+
+
+VALUES = (0.0, -0.0, 1.0, -1.0, 0.5, float("inf"), float("-inf"), float("nan"))
+OF_ONE = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10 log1p sqrt rsqrt erf erfc floor ceil trunc round abs sgn sigmoid reciprocal angle"
+OF_TWO = "atan2 pow fmod remainder hypot copysign maximum minimum fmax fmin div logaddexp"
+
+
+class Special(torch.nn.Module):
+    """Functions of numbers that are known when the model is compiled, inside of kernels: folded, one by one."""
+
+    def forward(self, x):
+        def number(value):
+            return torch.full((1,), value, dtype=x.dtype)
+
+        results = [torch.cat([getattr(torch, name)(number(value)) for value in VALUES]) for name in OF_ONE.split()]
+        few = [value for value in VALUES if value not in (0.5, float("-inf"))]
+        for name in OF_TWO.split():
+            results.append(torch.cat([getattr(torch, name)(number(a), number(b)) for a in few for b in few]))
+        return results
+
+
+def test_special_values_fold(compile_model):
+    x = torch.zeros(1)
+    model = kiln.load(compile_model(Special(), (x,)).path)
+    names = OF_ONE.split() + OF_TWO.split()
+    for name, actual, expected in zip(names, model(x), Special()(x), strict=True):
+        actual = torch.from_dlpack(actual) if not isinstance(actual, torch.Tensor) else actual
+        torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-7, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
+        if not name.endswith(("max", "min", "imum")):  # where zeros of both signs are equal
+            assert torch.equal(actual.signbit() | actual.isnan(), expected.signbit() | expected.isnan()), name

@@ -1,4 +1,5 @@
 // Complex numbers and their parts.
+#include "Pointwise/ComplexFunctions.h"
 #include "kiln/Lowering/Lowering.h"
 
 using namespace mlir;
@@ -72,9 +73,8 @@ static LogicalResult lowerPolar(Call &call) { // abs * (cos(angle) + i sin(angle
 static LogicalResult lowerAngle(Call &call) {
   Type type = elementType(call.tensor(0));
   if (isComplex(type))
-    return call.pointwise({call.tensor(0)}, [](BodyBuilder &, Elements x) {
-      return apply<math::Atan2Op>(imag(x[0]), real(x[0]));
-    });
+    return call.pointwise({call.tensor(0)},
+                          [](BodyBuilder &, Elements x) { return atan2(imag(x[0]), real(x[0])); });
   return call.pointwise({call.tensor(0)}, toFloat(type), [](BodyBuilder &, Elements x) {
     Element zero = x[0].constant(0), pi = x[0].constant(3.14159265358979323846);
     return select(isNan(x[0]), x[0], select(x[0] < zero, pi, zero));

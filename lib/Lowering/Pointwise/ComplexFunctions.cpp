@@ -24,12 +24,16 @@ struct Parts {
 };
 } // namespace
 
+Element lowering::atan2(Element y, Element x) {
+  Element zero = x.constant(0), isOrigin = (x == zero) & (y == zero);
+  return apply<math::Atan2Op>(y, select(isOrigin, copysign(x.constant(1), x), x));
+}
+
 static Element sinOf(Element x) { return apply<math::SinOp>(x); }
 static Element cosOf(Element x) { return apply<math::CosOp>(x); }
 static Element sinhOf(Element x) { return apply<math::SinhOp>(x); }
 static Element coshOf(Element x) { return apply<math::CoshOp>(x); }
 static Element asinhOf(Element x) { return apply<math::AsinhOp>(x); }
-static Element angleOf(Element y, Element x) { return apply<math::Atan2Op>(y, x); }
 
 static Element magnitude(Parts z) { return hypot(z.re, z.im); }
 
@@ -55,7 +59,7 @@ static Parts logOf(Parts z) {
   Element near = 0.5 * log1p((large - 1.0) * (large + 1.0) + small * small);
   Element isNear =
       (large > large.constant(0.5)) & (large < large.constant(1.5)) & (small < small.constant(1.0));
-  return {select(isNear, near, lowering::log(magnitude(z))), angleOf(z.im, z.re)};
+  return {select(isNear, near, lowering::log(magnitude(z))), atan2(z.im, z.re)};
 }
 
 static Parts sqrtOf(Parts z) {
@@ -84,20 +88,20 @@ static Parts asinhOf(Parts z) {
   Parts a = sqrtOf({1.0 + z.im, -z.re}), b = sqrtOf({1.0 - z.im, z.re});
   // asin(w) = atan2(re w, re(a b)) + i asinh(im(conj(a) b)) with w = z / i, turned back.
   Element re = a.re * b.im - a.im * b.re;
-  return {asinhOf(re), angleOf(z.im, a.re * b.re - a.im * b.im)};
+  return {asinhOf(re), atan2(z.im, a.re * b.re - a.im * b.im)};
 }
 static Parts acosOf(Parts z) {
   Parts a = sqrtOf({1.0 - z.re, -z.im}), b = sqrtOf({1.0 + z.re, z.im});
-  return {2.0 * angleOf(a.re, b.re), asinhOf(b.re * a.im - b.im * a.re)};
+  return {2.0 * atan2(a.re, b.re), asinhOf(b.re * a.im - b.im * a.re)};
 }
 static Parts acoshOf(Parts z) {
   Parts a = sqrtOf({z.re - 1.0, z.im}), b = sqrtOf({z.re + 1.0, z.im});
-  return {asinhOf(a.re * b.re + a.im * b.im), 2.0 * angleOf(a.im, b.re)};
+  return {asinhOf(a.re * b.re + a.im * b.im), 2.0 * atan2(a.im, b.re)};
 }
 static Parts atanhOf(Parts z) {
   Element away = 1.0 - z.re, square = z.im * z.im;
   Element re = 0.25 * log1p(4.0 * z.re / (away * away + square));
-  return {re, 0.5 * angleOf(2.0 * z.im, away * (1.0 + z.re) - square)};
+  return {re, 0.5 * atan2(2.0 * z.im, away * (1.0 + z.re) - square)};
 }
 
 namespace kiln::lowering::complexes {
@@ -126,7 +130,7 @@ Element log1p(Element z) {
   Element isSmall = hypot(p.re, p.im) < p.re.constant(0.5);
   Element re = 0.5 * lowering::log1p(p.re * (p.re + 2.0) + p.im * p.im);
   Parts shifted(p.re + 1.0, p.im);
-  return Parts(select(isSmall, re, logOf(shifted).re), angleOf(p.im, p.re + 1.0)).as(z);
+  return Parts(select(isSmall, re, logOf(shifted).re), atan2(p.im, p.re + 1.0)).as(z);
 }
 Element sqrt(Element z) { return sqrtOf(Parts(z)).as(z); }
 Element rsqrt(Element z) { return z.constant(1.0) / complexes::sqrt(z); }

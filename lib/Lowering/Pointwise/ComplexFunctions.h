@@ -7,6 +7,9 @@
 
 namespace kiln::lowering {
 using namespace kernel; // elements and builders
+
+/// The angle of (x, y). Of two zeros, too, of which MLIR folds math.atan2 to NaN.
+Element atan2(Element y, Element x);
 } // namespace kiln::lowering
 
 namespace kiln::lowering::complexes {

@@ -287,8 +287,6 @@ static LogicalResult lowerRoundDecimals(Call &call) {
 
 //===-- Functions of two floats ---------------------------------------------------------------===//
 
-static Element atan2(Element y, Element x) { return apply<math::Atan2Op>(y, x); }
-
 /// log(base^a + base^b) without overflow; in double precision, since the parts of the sum cancel.
 static Element logAdd(Element x, Element y, bool base2) {
   Type f64 = x.b().getF64Type();
