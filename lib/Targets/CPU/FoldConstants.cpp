@@ -82,19 +82,29 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
 
   void runOnOperation() override {
     SmallVector<MapOp> folded = choose();
-    if (folded.empty())
-      return;
-    if (failed(evaluate(folded)))
-      return signalPassFailure();
-    for (MapOp map : llvm::reverse(folded))
-      if (map->use_empty())
-        map->erase();
-    // Users first: a constant may be all that uses another.
-    SmallVector<ConstantOp> constants;
-    getOperation()->walk([&](ConstantOp constant) { constants.push_back(constant); });
-    for (ConstantOp constant : llvm::reverse(constants))
-      if (constant->use_empty())
-        constant->erase();
+    if (!folded.empty()) {
+      if (failed(evaluate(folded)))
+        return signalPassFailure();
+      for (MapOp map : llvm::reverse(folded))
+        if (map->use_empty())
+          map->erase();
+      // Users first: a constant may be all that uses another.
+      SmallVector<ConstantOp> constants;
+      getOperation()->walk([&](ConstantOp constant) { constants.push_back(constant); });
+      for (ConstantOp constant : llvm::reverse(constants))
+        if (constant->use_empty())
+          constant->erase();
+    }
+    eraseUncalled();
+  }
+
+  /// Erases the kernels of folds, earlier ones above all, whose results nothing reads any more.
+  void eraseUncalled() {
+    SymbolTableCollection tables;
+    SymbolUserMap users(tables, getOperation());
+    for (FuncOp kernel : llvm::make_early_inc_range(getOperation().getOps<FuncOp>()))
+      if (users.useEmpty(kernel))
+        kernel.erase();
   }
 
   /// The maps to fold, in program order.

@@ -32,6 +32,23 @@ func.func @scale() -> tensor<2xf32> {
 
 // -----
 
+// The constant that an earlier fold has made is gone, and its kernel goes.
+// CHECK-LABEL: func.func @gone
+// CHECK-NOT: kernel.func
+func.func @gone(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+kernel.func @fold_7(%w: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = kernel.map {
+    %a = kernel.read %w (d0) -> (d0) : tensor<2xf32> -> f32
+    %b = arith.negf %a : f32
+    kernel.yield %b : f32
+  } : tensor<2xf32>
+  kernel.return %0 : tensor<2xf32>
+}
+
+// -----
+
 // Readers see through a view; only at the end is it data. What would grow much is not folded.
 // CHECK-LABEL: func.func @view
 // CHECK-COUNT-2: kernel.map
