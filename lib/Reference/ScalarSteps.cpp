@@ -184,7 +184,7 @@ Step makeToInteger(const ScalarOp &op) {
   double limit = std::ldexp(1., static_cast<int>(width) - 1);
   // Numbers outside and NaN: the least integer, as on x86. Processors differ: another one in wide runs, so that nothing is asked of
   // what follows from it.
-  int64_t outside = op.wide ? 0 : wrap(llvm::minIntN(width), width);
+  int64_t outside = wrap(op.wide ? 0x5a5b5c5d5e5f5051 : llvm::minIntN(width), width);
   return [=](Frame &f) {
     double x = std::trunc(f.slots[a].real);
     bool isInside = x >= -limit && x < limit;

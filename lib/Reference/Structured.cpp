@@ -350,6 +350,8 @@ private:
       body.run(frame);
       keys.push_back(body.getResult(frame, 0).integer);
     });
+    if (!frame.error.empty())
+      return; // the last line has no whole length
     int64_t length = extents.back();
     for (size_t line = 0; length && line < keys.size(); line += length) {
       std::vector<int64_t> order(length);
