@@ -43,22 +43,29 @@ static int32_t reserve_workspace(kiln_context *context) {
   return check(context, result, "cannot prepare a kernel's memory");
 }
 
+/* A failure that has a message, which the step's status does not replace. */
+static int32_t note(kiln_context *context, int32_t status) {
+  if (status != KILN_OK)
+    context->failure = status;
+  return status;
+}
+
 static int32_t launch(kiln_context *context, const kiln_rt_step *step, void *const *buffers) {
   int32_t status = kiln_cuda_make_context(context);
   if (status != KILN_OK)
-    return status;
+    return note(context, status);
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   cuda->stream = NULL;
   cuda->is_captured = false;
   status = reserve_workspace(context);
   if (status != KILN_OK)
-    return status;
+    return note(context, status);
   context->run.weights = kiln_cuda_pointer(kiln_cuda_device(context)->weights);
   cuda->records = true;
   status = step->run(&context->run, buffers);
   cuda->records = false;
   if (status == KILN_OK)
-    return kiln_cuda_flush(context);
+    return note(context, kiln_cuda_flush(context));
   kiln_cuda_discard(context);
   return status;
 }
@@ -69,7 +76,7 @@ int32_t kiln_cuda_run_step(kiln_context *context, const kiln_rt_step *step,
   if (status == KILN_OK)
     status = kiln_cuda_enter(kiln_cuda_device(context));
   if (status != KILN_OK)
-    return status;
+    return note(context, status);
   status = launch(context, step, buffers);
   kiln_cuda_leave(kiln_cuda_device(context));
   return status;

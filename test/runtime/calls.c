@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 int32_t (*calls_main)(kiln_rt_run *run);
+int32_t (*calls_step)(kiln_rt_run *run, void *const *buffers);
 
 static const int64_t shape[] = {-1};
 static const kiln_rt_tensor inputs[] = {{"x", 2, 32, 1, 0, shape, NULL}};
@@ -21,7 +22,7 @@ static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   values[0] = shapes[0][0];
   return 0;
 }
-static int64_t eval(const int64_t *values, int64_t expr) { return expr == 0 ? values[0] : -1; }
+static int64_t eval(const int64_t *values, int64_t expr) { return values[expr]; }
 
 static const kiln_extern_value args[] = {{KILN_EXTERN_TENSOR, 0, 0, NULL},
                                          {KILN_EXTERN_NUMBER, 0, 0, NULL}};
@@ -69,3 +70,12 @@ const kiln_rt_program kiln_program = {
     .num_failures = 1,
     .failures = (const char *const[]){"it was asserted that this is not done"},
 };
+
+static int32_t run_step(kiln_rt_run *run, void *const *buffers) { return calls_step(run, buffers); }
+
+static const kiln_rt_tensor step_tensors[] = {{"step", 2, 32, 1, 0, shape, NULL},
+                                              {"step", 2, 32, 1, 0, shape, NULL}};
+static const int64_t step_symbols[] = {0};
+static const kiln_rt_step steps[] = {{"step", run_step, step_tensors, step_symbols, 2, 1}};
+
+const kiln_rt_steps kiln_steps = {steps, 1, 0};

@@ -7,6 +7,9 @@
 /* main of the program: what a test wants to be called. */
 extern int32_t (*calls_main)(kiln_rt_run *run);
 
+/* What its only step does, with two tensors f32[s0]. */
+extern int32_t (*calls_step)(kiln_rt_run *run, void *const *buffers);
+
 /* Numbers of the kernels that tests make up; each has its own. */
 enum { CALLS_KERNELS = 40 };
 

@@ -60,6 +60,7 @@ static void check_reads(kiln_model *model) {
   float read[8] = {0};
   CHECK_OK(kiln_steps_read(model, 0, sizeof read, read));
   CHECK(read[0] == 1 && read[7] == 8);
+  CHECK_OK(kiln_steps_wait(model)); /* a CPU has nothing to wait for */
   CHECK_OK(kiln_steps_read(model, sizeof read, 0, NULL));
   CHECK_FAILS(kiln_steps_read(model, 4, sizeof read, read), KILN_INVALID_ARGUMENT, "32 bytes");
   CHECK_FAILS(kiln_steps_read(model, UINT64_MAX, 8, read), KILN_INVALID_ARGUMENT, "32 bytes");
