@@ -7,8 +7,8 @@ using namespace kiln;
 using namespace kiln::reference;
 
 CodeBuilder::CodeBuilder(const llvm::DenseMap<Value, Tensor> &tensors,
-                         const llvm::DenseMap<sym::Expr, int64_t> &symbols, bool wide)
-    : tensors(tensors), symbols(symbols), wide(wide) {}
+                         const llvm::DenseMap<sym::Expr, int64_t> &symbols, bool wide, bool strict)
+    : tensors(tensors), symbols(symbols), wide(wide), strict(strict) {}
 
 //===-- Expressions -------------------------------------------------------------------------===//
 
@@ -208,7 +208,7 @@ llvm::Error CodeBuilder::add(Operation *op, Code &code) {
         });
     return llvm::Error::success();
   }
-  ScalarOp scalar = {op, {}, 0, wide};
+  ScalarOp scalar = {op, {}, 0, wide, strict};
   if (op->getNumResults() == 1) {
     for (Value operand : op->getOperands())
       scalar.operands.push_back(getSlot(operand));

@@ -58,7 +58,7 @@ struct ScalarOp {
   mlir::Operation *op;
   llvm::SmallVector<unsigned> operands;
   unsigned result;
-  bool wide;
+  bool wide, strict;
 };
 /// The step that computes an op of arith, math or complex; null if it is none that can be interpreted.
 Step makeScalarStep(const ScalarOp &op);
@@ -70,7 +70,7 @@ class CodeBuilder {
 public:
   /// `tensors` and `symbols` are what the regions read; they have to outlive the code.
   CodeBuilder(const llvm::DenseMap<mlir::Value, Tensor> &tensors,
-              const llvm::DenseMap<sym::Expr, int64_t> &symbols, bool wide);
+              const llvm::DenseMap<sym::Expr, int64_t> &symbols, bool wide, bool strict);
 
   llvm::Expected<Code> build(mlir::Region &region);
   llvm::Expected<Index> build(sym::Expr expr);
@@ -94,7 +94,7 @@ private:
 
   const llvm::DenseMap<mlir::Value, Tensor> &tensors;
   const llvm::DenseMap<sym::Expr, int64_t> &symbols;
-  bool wide;
+  bool wide, strict;
   llvm::DenseMap<mlir::Value, unsigned> slots;
   unsigned numDims = 0;
 };

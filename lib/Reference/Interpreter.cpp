@@ -63,7 +63,9 @@ private:
     return llvm::Error::success();
   }
 
-  CodeBuilder makeBuilder() { return {values, interpreter.symbols, interpreter.options.wide}; }
+  CodeBuilder makeBuilder() {
+    return {values, interpreter.symbols, interpreter.options.wide, interpreter.options.strict};
+  }
 
   /// Sizes are symbols, or linear in one that no other size gives.
   void solveSymbols(ValueRange arguments) {

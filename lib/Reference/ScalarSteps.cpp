@@ -182,13 +182,14 @@ Step makeBitcast(const ScalarOp &op) {
 Step makeToInteger(const ScalarOp &op) {
   unsigned result = op.result, a = op.operands[0], width = getWidth(op.op->getResult(0));
   double limit = std::ldexp(1., static_cast<int>(width) - 1);
-  // Numbers outside and NaN: the least integer, as on x86. Processors differ: another one in wide runs, so that nothing is asked of
-  // what follows from it.
-  int64_t outside = wrap(op.wide ? 0x5a5b5c5d5e5f5051 : llvm::minIntN(width), width);
-  return [=](Frame &f) {
+  return [=, strict = op.strict](Frame &f) {
     double x = std::trunc(f.slots[a].real);
     bool isInside = x >= -limit && x < limit;
-    f.slots[result] = Scalar::ofInteger(isInside ? static_cast<int64_t>(x) : outside);
+    if (!isInside && strict)
+      f.stop("a number has no integer of its type", false);
+    // Numbers outside and NaN: the least integer, as on x86.
+    f.slots[result] =
+        Scalar::ofInteger(isInside ? static_cast<int64_t>(x) : wrap(llvm::minIntN(width), width));
   };
 }
 

@@ -23,6 +23,8 @@ private:
 struct InterpreterOptions {
   /// Compute and keep every floating-point value in double precision, whatever its type.
   bool wide = false;
+  /// End the run where a number has no integer: processors convert it differently.
+  bool strict = false;
   /// Elements and steps of sums after which a run is given up.
   int64_t maxSteps = int64_t(1) << 33;
 };
