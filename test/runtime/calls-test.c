@@ -545,6 +545,14 @@ static const kiln_rt_device_kernel failing = {
 static int32_t call_failing(kiln_rt_run *run) {
   return kiln_rt_device_launch(run, &failing, NULL, 1, KILN_RT_NO_STEP);
 }
+int32_t kiln_rt_device_debug(kiln_rt_run *run, const kiln_rt_debug_step *step, int32_t time,
+                             void *const *buffers);
+static int32_t call_debug(kiln_rt_run *run) {
+  static const int64_t shape[] = {4};
+  static const kiln_rt_debug_tensor shown[] = {{"x", "float32", NULL, shape, NULL, 2, 32, 1, 0}};
+  const kiln_rt_debug_step step = {"bump", "node 'bump'", shown, 1, 0, 2, 0};
+  return kiln_rt_device_debug(run, &step, KILN_RT_DEBUG_INPUTS, run->inputs);
+}
 static int32_t call_nothing(kiln_rt_run *run) { return run ? 0 : 1; }
 
 static void test_failures(void) {
@@ -552,6 +560,8 @@ static void test_failures(void) {
   CHECK_FAILS(run(model, call_failing, MOST), KILN_ASSERTION_FAILED,
               "it was asserted that this is not done");
   CHECK_OK(run(model, call_nothing, 0));
+  CHECK_FAILS(run_captured(model, call_debug), KILN_UNSUPPORTED,
+              "prints or saves the tensors of its kernels");
   kiln_model_destroy(model);
 }
 

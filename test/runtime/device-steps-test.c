@@ -81,7 +81,8 @@ static void test_failures(void) {
   CHECK_OK(kiln_model_create(&options, &model));
   CHECK_OK(kiln_steps_wait(model)); /* for nothing */
   cuda->cuMemAlloc_v2 = has_no_memory;
-  CHECK_FAILS(run(model, launch), KILN_OUT_OF_MEMORY, "no memory on the GPU for sums that blocks share");
+  CHECK_FAILS(run(model, launch), KILN_OUT_OF_MEMORY,
+              "no memory on the GPU for sums that blocks share");
   *cuda = real;
   cuda->cuMemsetD32Async = cannot_set;
   CHECK_FAILS(run(model, launch), KILN_DEVICE_ERROR, "cannot prepare a kernel's memory");
@@ -118,7 +119,8 @@ static void test_steps(void) {
   CHECK_OK(kiln_steps_wait(model));
 
   tensors[1].t.device = (DLDevice){kDLCUDA, 1};
-  CHECK_FAILS(run(model, launch), KILN_INVALID_ARGUMENT, "buffer 1 \"step\": expected device cuda:0, got cuda:1");
+  CHECK_FAILS(run(model, launch), KILN_INVALID_ARGUMENT,
+              "buffer 1 \"step\": expected device cuda:0, got cuda:1");
   tensors[1].t.device = (DLDevice){kDLCPU, 0};
   CHECK_FAILS(run(model, launch), KILN_INVALID_ARGUMENT, "expected device cuda:0, got cpu");
   tensors[1].t.device = (DLDevice){kDLCUDA, 0};
@@ -145,7 +147,8 @@ int main(int argc, char **argv) {
   CHECK_CUDA(cuda->cuCtxPushCurrent_v2(context));
   CHECK_CUDA(cuda->cuMemAlloc_v2(&memory, 2 * ROWS * sizeof(float)));
   for (int i = 0; i < 2; ++i) {
-    set_tensor(&tensors[i], (void *)(uintptr_t)(memory + (CUdeviceptr)i * ROWS * sizeof(float)), DTYPE_F32, 1, ROWS, 0);
+    set_tensor(&tensors[i], (void *)(uintptr_t)(memory + (CUdeviceptr)i * ROWS * sizeof(float)),
+               DTYPE_F32, 1, ROWS, 0);
     tensors[i].t.device = (DLDevice){kDLCUDA, 0};
   }
   test_steps();

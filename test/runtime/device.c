@@ -129,9 +129,9 @@ static int32_t show(kiln_rt_run *run, int32_t time, void *const *buffers) {
 static int32_t turn_around(kiln_rt_run *run, char *first, char *second) {
   static const int64_t seven[] = {2, 2, 2, 2, 2, 2, 2}, there[] = {64, 32, 16, 8, 4, 2, 1};
   static const int64_t back[] = {1, 2, 4, 8, 16, 32, 64}, flat[] = {1, 7}, empty[] = {0};
-  int64_t count[] = {2 * run->symbols[0]};
+  int64_t count[] = {2 * run->symbols[0], 1};
   if (run->symbols[0] != DEVICE_ROWS)
-    return kiln_rt_device_copy_strided(run, second, flat, run->inputs[0], flat, count, 1, 4);
+    return kiln_rt_device_copy_strided(run, second, flat, run->inputs[0], flat, count, 2, 4);
   int32_t status =
       kiln_rt_device_copy_strided(run, first, back, run->inputs[0], there, seven, 7, 4);
   if (!status)
