@@ -192,7 +192,7 @@ static LogicalResult lowerPowScalar(Call &call) { // Tensor ** Scalar
 
 /// Exponentiation by squaring over the bits of the exponent, modulo the width as ATen's powi. A
 /// negative exponent gives 0 except for the bases 1 and -1.
-static Element integerPower(BodyBuilder &body, Element base, Element exponent) {
+static Element integerPower(BodyBuilder &, Element base, Element exponent) {
   Element one = base.constant(1), zero = base.constant(0), result = one, square = base;
   unsigned width = base.type().getIntOrFloatBitWidth();
   for (unsigned bit = 0; bit + 1 < width; ++bit) {
