@@ -17,6 +17,7 @@ import figures_dynamic
 import figures_dynamo
 import figures_extern
 import figures_package
+import figures_scale
 import models
 import peers
 import table
@@ -38,6 +39,7 @@ PARTS = [
     "autotune",
     "extern",
     "convolutions",
+    "scale",
 ]
 
 
@@ -111,10 +113,10 @@ def parse_options():
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
-    parser.add_argument("--document", action="store_true", help="also write torch-compile's figures into docs/torch-compile.md")
+    parser.add_argument("--document", action="store_true", help="also write figures into the documents: torch-compile's and those of scale")
     options = parser.parse_args()
-    if options.document and (options.tiny or not {"torch-compile", "torch-compile-frozen"} & set(options.only)):
-        parser.error("--document is for runs of torch-compile on the published configurations")
+    if options.document and (options.tiny or not {"torch-compile", "torch-compile-frozen", "scale"} & set(options.only)):
+        parser.error("--document is for runs of torch-compile and scale on the published configurations")
     return options
 
 
@@ -154,6 +156,7 @@ def main():
         "autotune": figures_autotune.measure,
         "extern": figures_extern.measure,
         "convolutions": figures_convolutions.measure,
+        "scale": figures_scale.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -179,6 +182,7 @@ def main():
         "autotune": figures_autotune.show,
         "extern": figures_extern.show,
         "convolutions": figures_convolutions.show,
+        "scale": figures_scale.show,
     }
     for part in PARTS:
         if part in results:
@@ -189,6 +193,8 @@ def main():
     results["goals"] = goals.rows
     if options.document and not failed:
         figures_dynamo.document(results, options.only)
+        if "scale" in options.only:
+            figures_scale.document(results)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nWritten to {options.json}")

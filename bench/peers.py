@@ -39,7 +39,7 @@ def _digest(*parts):
     return digest.hexdigest()[:16]
 
 
-def _call(command, what, env=None):
+def call(command, what, env=None):
     process = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace", env={**os.environ, **(env or {})})
     if process.returncode:
         lines = (process.stderr or process.stdout).strip().splitlines() or [f"status {process.returncode}"]
@@ -50,7 +50,7 @@ def _call(command, what, env=None):
 def model(name, tiny=False):
     """Folder of an exported model, with `inputs.bin` as the hosts read it."""
     folder = models.CACHE / (("tiny-" if tiny else "") + name)
-    _call([sys.executable, HOSTS.parent / "models.py", "--only", name, *(["--tiny"] if tiny else [])], f"exporting {name}")
+    call([sys.executable, HOSTS.parent / "models.py", "--only", name, *(["--tiny"] if tiny else [])], f"exporting {name}")
     target = folder / "inputs.bin"
     if not target.exists() or target.stat().st_mtime < (folder / "inputs.npz").stat().st_mtime:
         write_inputs(models.load_arrays(folder / "inputs.npz"), target)
@@ -89,7 +89,7 @@ def host(name, given=None):
     program = CACHE / "hosts" / f"{name}-{_digest(source, HOSTS / 'protocol.h', ROOT / 'include/kiln-c/model.h', *flags)}"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
-        _call([compiler, *flags, "-o", program, source, *libraries], f"compiling bench/hosts/{source.name}")
+        call([compiler, *flags, "-o", program, source, *libraries], f"compiling bench/hosts/{source.name}")
     return program
 
 
@@ -102,7 +102,7 @@ def _compiler():
 
 def run_compiler(arguments):
     """Its standard output."""
-    return _call([_compiler(), *arguments], "aot-compile")
+    return call([_compiler(), *arguments], "aot-compile")
 
 
 def _compile(folder, output, weights="embed", options=()):
@@ -112,9 +112,7 @@ def _compile(folder, output, weights="embed", options=()):
         while file.read(1 << 24):
             pass
     start = time.perf_counter()
-    _call(
-        [compiler, folder / "model.pt2", "-o", output, f"--weights={weights}", "--progress=never", *options], f"aot-compile {folder.name}"
-    )
+    call([compiler, folder / "model.pt2", "-o", output, f"--weights={weights}", "--progress=never", *options], f"aot-compile {folder.name}")
     return time.perf_counter() - start
 
 
@@ -167,7 +165,7 @@ def aoti(folder, setting):
             return package, cached["seconds"]
     package.parent.mkdir(parents=True, exist_ok=True)
     record.unlink(missing_ok=True)
-    output = _call(
+    output = call(
         [sys.executable, HOSTS.parent / "aoti.py", folder / "model.pt2", package, setting], f"AOTInductor ({setting}) on {folder.name}"
     )
     seconds = float(output.split()[-1])
@@ -182,7 +180,7 @@ def onnx(folder):
     if not (record.exists() and target.exists() and json.loads(record.read_text())["key"] == key):
         target.parent.mkdir(parents=True, exist_ok=True)
         record.unlink(missing_ok=True)
-        _call([sys.executable, HOSTS.parent / "onnx_export.py", folder / "model.pt2", target], f"exporting {folder.name} to ONNX")
+        call([sys.executable, HOSTS.parent / "onnx_export.py", folder / "model.pt2", target], f"exporting {folder.name} to ONNX")
         record.write_text(json.dumps({"key": key}))
     return target
 
@@ -227,7 +225,7 @@ def weight_bytes(folder):
 def errors(folder, threads=0):
     """(largest difference of Kiln's outputs from eager, from fp64, and eager's own from fp64), as shares of the output's range."""
     outputs = CACHE / "kiln" / f"{folder.name}-embed" / "outputs.npz"
-    _call(
+    call(
         [BIN / "aot-run", kiln(folder)[0], "--inputs", folder / "inputs.npz", "--outputs", outputs, "--threads", threads],
         f"aot-run {folder.name}",
     )

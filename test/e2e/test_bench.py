@@ -1,6 +1,7 @@
 """The programs of the benchmark do what they say; nothing is timed here."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import figures
 import figures_convolutions
 import figures_extern
+import figures_scale
 import measure
 import models
 import peers
@@ -132,3 +134,18 @@ def test_autotune(tiny, tmp_path):
     assert peers.tuned(tiny, 2, tmp_path)[0] == tuned and tuned.read_bytes() == before
     plain, _ = peers.tuned(tiny, 2)
     assert sorted(path.name for path in plain.parent.iterdir()) == ["plain.so", "tuned.so"]
+
+
+def test_scale(tiny, tmp_path, monkeypatch):
+    """A recurrence that is unrolled without PyTorch is the one that PyTorch unrolls, and the table has a row for it."""
+    archive, nodes = figures_scale.export("recurrence", 4)
+    longer, more = figures_scale.export("recurrence", 6)
+    assert (nodes, more) == (47, 67) and figures_scale._unroll(archive, 4, 6, tmp_path / "model.pt2") == more
+    programs = [peers.run_compiler([path, "--emit=wrapper", "-o", "-"]) for path in (longer, tmp_path / "model.pt2")]
+    texts = [re.sub(r'"add_\w+"|wrapper.comment.*', "", program) for program in programs]
+    assert texts[0] == texts[1]
+    results = {name: figures_scale._measure(archive, nodes, runs=1) for name in ("recurrence 4", "again")}
+    row = results["again"]
+    assert row["launches"] >= 8 > row["kernels"] > 1 and row["bytes"] > row["weights"] == 4 * 2 * 65 * 64 and row["cpu"] > 0
+    headings, rows = figures_scale.tabulate(results)
+    assert [name for name, *_ in rows] == list(results) and all(len(row) == len(headings) for row in rows)
