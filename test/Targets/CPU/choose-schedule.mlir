@@ -546,3 +546,62 @@ kernel.func @far_rows(%x: tensor<96x1024xf32>, %w: tensor<1024x1024xf32>) -> ten
   } : tensor<96x1024xf32>
   kernel.return %y : tensor<96x1024xf32>
 }
+
+// -----
+
+// Each block of rows would read all of the weights, which no cache holds: a row of two tiles each, not of one, beside more blocks of columns.
+// CHECK-LABEL: kernel.func @small_image
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 14, vectors = 2, lanes = 16, block_rows = 28, {{.*}}lhs = window, epilogue = memory, prefetch = l1, tile_axes = 2, block_axes = 2>
+kernel.func @small_image(%x: tensor<7x7x512xf32>, %w: tensor<16x4608x32xf32>) -> tensor<7x7x512xf32> {
+  %y = kernel.contract batch [] m [7, 7] n [512] k [3, 3, 512] panel 32 lhs {
+    %i = kernel.inside (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1) bounds [7, 7]
+    %z = arith.constant 0.0 : f32
+    %a = kernel.read %x (d0, d1, d2, d3, d4, d5) -> (d0 + d3 - 1, d1 + d4 - 1, d5) if %i else(%z : f32) : tensor<7x7x512xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3, d4, d5) -> (d2 floordiv 32, 1536*d3 + 512*d4 + d5, d2 mod 32) : tensor<16x4608x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<7x7x512xf32>
+  kernel.return %y : tensor<7x7x512xf32>
+}
+
+// -----
+
+// Weights that would fit in the cache are not there before 196 rows have read them; 3,136 rows have them there soon.
+// CHECK-LABEL: kernel.func @few_pixels
+// CHECK-SAME: prefetch = l1>
+kernel.func @few_pixels(%x: tensor<196x64xf32>, %w: tensor<12x64x32xf32>) -> tensor<196x384xf32> {
+  %y = kernel.contract batch [] m [196] n [384] k [64] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<196x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<12x64x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<196x384xf32>
+  kernel.return %y : tensor<196x384xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.func @many_pixels
+// CHECK-NOT: prefetch
+// CHECK: kernel.contract
+kernel.func @many_pixels(%x: tensor<3136x64xf32>, %w: tensor<12x64x32xf32>) -> tensor<3136x384xf32> {
+  %y = kernel.contract batch [] m [3136] n [384] k [64] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<3136x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<12x64x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<3136x384xf32>
+  kernel.return %y : tensor<3136x384xf32>
+}

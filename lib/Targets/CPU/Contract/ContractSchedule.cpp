@@ -110,18 +110,23 @@ static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target
                                        layout.sumExtent().constant().value_or(longSum) >= longSum);
 }
 
-/// A short sum is over before a fetch would have come; so is a matrix that fits in the cache.
-static PrefetchCache choosePrefetch(const ContractLayout &layout, const CPUInfo &target) {
+/// A short sum is over before a fetch would have come; so is a matrix that fits in the cache, once
+/// many rows have read it. Before that it is in none: packed operands are weights, and all others of
+/// the model have been in the caches since this one was.
+static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
+                                    const CPUInfo &target) {
   std::optional<int64_t> sums = layout.sumExtent().constant();
   int64_t panelRowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
-  bool isUseful =
-      layout.packed && !layout.depthwise && sums && *sums >= target.shortSum &&
-      layout.maxTiles() >= 1 &&
-      *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >= target.l2Bytes / 4;
+  bool isUseful = layout.packed && !layout.depthwise && sums && *sums >= target.shortSum &&
+                  layout.maxTiles() >= 1 &&
+                  (m <= target.manyRows ||
+                   *sums * panelRowBytes * layout.numPanels().constant().value_or(1 << 20) >=
+                       target.l2Bytes / 4);
   if (!isUseful)
     return PrefetchCache::None;
-  // With few tiles the panel is needed at once.
-  return layout.maxTiles() <= 2 ? PrefetchCache::L1 : PrefetchCache::L2;
+  // With few tiles the panel is needed at once, and a small one has room beside the other.
+  bool isSmall = *sums * panelRowBytes <= target.l1Bytes / 4;
+  return layout.maxTiles() <= 2 || isSmall ? PrefetchCache::L1 : PrefetchCache::L2;
 }
 
 /// Rows that lie a power of two apart would share a few sets of the cache.
@@ -316,6 +321,15 @@ static int64_t chooseWindowBlocks(const ContractLayout &layout, int64_t tasks, i
   return std::max<int64_t>(std::llround(blocks), 1);
 }
 
+/// The most blocks of `m` rows each of which reads all of a packed right operand from memory: their
+/// products take no less time than that.
+static int64_t countReadingBlocks(const ContractLayout &layout, int64_t m, int64_t bytes,
+                                  const CPUInfo &target) {
+  double read = double(bytes) * target.hertz() / target.memoryBytesPerSecond();
+  auto rows = static_cast<int64_t>(std::ceil(read * double(layout.lanes * target.fmaUnits)));
+  return llvm::divideCeilSigned(m, std::max<int64_t>(rows, 1));
+}
+
 static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractOp op = layout.op;
   int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
@@ -373,6 +387,8 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
       cuts = std::max<int64_t>(std::llround(std::sqrt(double(tasks) * double(m) / double(n))), 1);
     else if (layout.lhs == LeftOperand::Window && layout.turn == Turn::Rhs)
       cuts = chooseWindowBlocks(layout, tasks, n, k, target);
+    else if (layout.packed && !layout.depthwise && n * k * bytes > cache)
+      cuts = countReadingBlocks(layout, m / outerOfBatch, bytes, target);
     rowBlocks = std::min(units, std::max(std::min(cuts, tasks), cacheBlocks));
     columnBlocks = std::min(panels, llvm::divideCeilSigned(tasks, rowBlocks));
   } else if (m > n && layout.packed) {
@@ -410,7 +426,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   layout.apply(makeSchedule(EpiloguePlace::Registers, false, PrefetchCache::None, 0));
   KernelPlan plan{makeSchedule(isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
                                                                   : EpiloguePlace::Registers,
-                               doTilesShareCode(layout, target), choosePrefetch(layout, target),
+                               doTilesShareCode(layout, target), choosePrefetch(layout, m, target),
                                choosePadding(layout, bytes, target))};
   plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);
