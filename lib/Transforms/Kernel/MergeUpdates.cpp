@@ -441,9 +441,10 @@ private:
   }
 
   /// Rows in vectors, or little of much.
-  static bool isWorthIt(Overwrite overwrite) {
+  static bool isWorthIt(const Overwrite &overwrite) {
     SmallVector<Expr> shape = sym::getShape(overwrite.base);
-    if (!getAxes(overwrite.index, shape.size()))
+    std::optional<SmallVector<Axis>> axes = getAxes(overwrite.index, shape.size());
+    if (!axes)
       return false;
     auto last = llvm::find_if(llvm::reverse(shape), [](Expr size) { return !size.isConstant(1); });
     if (last == shape.rend())
@@ -455,8 +456,7 @@ private:
       return sym::product(sizes).evaluate([](Expr) { return 64; }).value_or(INT64_MAX);
     };
     SmallVector<Expr> part = shape;
-    for (auto [axis, bound] :
-         llvm::zip_equal(*getAxes(overwrite.index, shape.size()), overwrite.bounds))
+    for (auto [axis, bound] : llvm::zip_equal(*axes, overwrite.bounds))
       if (axis.dim)
         part[*axis.dim] = bound;
     return estimate(part) <= estimate(shape) / minRest;
