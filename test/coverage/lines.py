@@ -2,7 +2,7 @@
 
     lines.py ROOT COUNTERS PROGRAM... [--missed FILE]
 
-A line of ROOT's lib/, tools/ or include/ counts as run if some instruction of it lies in a basic block that was entered in some program.
+A line of ROOT's lib/ or include/ counts as run if some instruction of it lies in a basic block that was entered in some program.
 Optimised code has fewer lines than the text; those that were left out count neither way."""
 
 import argparse
@@ -62,7 +62,7 @@ def main():
                 continue
             if file not in names:
                 path = pathlib.Path(file)
-                inside = path.is_relative_to(root) and path.relative_to(root).parts[0] in ("lib", "tools", "include")
+                inside = path.is_relative_to(root) and path.relative_to(root).parts[0] in ("lib", "include")
                 names[file] = str(path.relative_to(root)) if inside else None
             if not (name := names[file]):
                 continue
