@@ -40,6 +40,7 @@ ArrayRef<CPUNumber> codegen::getCPUNumbers() {
       {"cores", &CPUModel::cores, 1, 4096},
       {"max_tasks", &CPUModel::maxTasks, 1, many},
       {"task_time", &CPUModel::taskTime, 1, many},
+      {"least_task", &CPUModel::leastTask, 1, many},
       {"task_cycles", &CPUModel::taskCycles, 1, 1 << 20},
       {"tile_sums", &CPUModel::tileSums, 2, 512},
       {"open_tile", &CPUModel::openTile, 2, 32},

@@ -28,7 +28,7 @@ struct CPUModel {
   int64_t clock = 3000, memoryRate = 20000;
   int64_t fmaUnits = 2, fmaLatency = 4;
   int64_t opRate = 2, accessCost = 2, elementCost = 1, functionCost = 12, stepCost = 8;
-  int64_t cores = 8, maxTasks = 128, taskTime = 100, taskCycles = 16384;
+  int64_t cores = 8, maxTasks = 128, taskTime = 100, leastTask = 10, taskCycles = 16384;
   int64_t tileSums = 24, openTile = 14, unroll = 12, shortBody = 24, shortSum = 64, longSum = 256,
           openSum = 512;
   int64_t fewestRows = 144, manyRows = 256, longAxis = 256, epilogueOps = 400;
@@ -38,6 +38,7 @@ struct CPUModel {
   double hertz() const { return double(clock) * 1e6; }
   double memoryBytesPerSecond() const { return double(memoryRate) * 1e6; }
   double taskSeconds() const { return double(taskTime) / 1e6; }
+  double leastTaskSeconds() const { return double(leastTask) / 1e6; }
   /// Beyond this a single row is divided among tasks.
   double maxRowCycles() const { return 4 * double(taskCycles); }
 };

@@ -221,7 +221,7 @@ kernel.func @short_rows(%x: tensor<8x9x9x16xf32>, %w: tensor<32x144xf32>) -> ten
 
 // One row reads the weights once, along the sum, and turns the sums.
 // CHECK-LABEL: kernel.func @one_row
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 1, lanes = 16, block_rows = 1, block_columns = 512, block_sums = 784, turn = sums, tile_sums = 8>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 1, vectors = 1, lanes = 16, block_rows = 1, block_columns = 64, block_sums = 784, turn = sums, tile_sums = 8>
 kernel.func @one_row(%x: tensor<1x784xf32>, %w: tensor<512x784xf32>) -> tensor<1x512xf32> {
   %y = kernel.contract batch [] m [1] n [512] k [784] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1x784xf32> -> f32
@@ -240,7 +240,7 @@ kernel.func @one_row(%x: tensor<1x784xf32>, %w: tensor<512x784xf32>) -> tensor<1
 
 // With several tiles of rows, a block of the sum stays in level 1 cache.
 // CHECK-LABEL: kernel.func @few_rows
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 512, block_sums = 400, epilogue = memory, turn = sums, tile_sums = 16>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 64, block_sums = 400, epilogue = memory, turn = sums, tile_sums = 16>
 kernel.func @few_rows(%x: tensor<8x784xf32>, %w: tensor<512x784xf32>) -> tensor<8x512xf32> {
   %y = kernel.contract batch [] m [8] n [512] k [784] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<8x784xf32> -> f32
@@ -259,7 +259,7 @@ kernel.func @few_rows(%x: tensor<8x784xf32>, %w: tensor<512x784xf32>) -> tensor<
 
 // For many rows the weights are turned: that is done once for all of them.
 // CHECK-LABEL: kernel.func @many_rows
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 784, turn = rhs>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 32, block_sums = 784, turn = rhs>
 kernel.func @many_rows(%x: tensor<128x784xf32>, %w: tensor<512x784xf32>) -> tensor<128x512xf32> {
   %y = kernel.contract batch [] m [128] n [512] k [784] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x784xf32> -> f32
@@ -545,6 +545,26 @@ kernel.func @far_rows(%x: tensor<96x1024xf32>, %w: tensor<1024x1024xf32>) -> ten
     kernel.yield %s : f32
   } : tensor<96x1024xf32>
   kernel.return %y : tensor<96x1024xf32>
+}
+
+// -----
+
+// Two threads would share five blocks of five tiles as three to two. Six of four tiles, and one that is left, end together.
+// CHECK-LABEL: kernel.func @even_blocks
+// CHECK-SAME: launch = #kernel.launch<grid = <7>>,
+// CHECK-SAME: schedule = #cpu.contract<{{.*}}block_rows = 48, block_columns = 64,
+kernel.func @even_blocks(%x: tensor<300x256xf32>, %w: tensor<2x256x32xf32>) -> tensor<300x64xf32> {
+  %y = kernel.contract batch [] m [300] n [64] k [256] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<300x256xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<2x256x32xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<300x64xf32>
+  kernel.return %y : tensor<300x64xf32>
 }
 
 // -----

@@ -13,7 +13,7 @@ kernel.func @bias(%x: tensor<8x768xf32>, %b: tensor<768xf32>) -> tensor<8x768xf3
 }
 
 // CHECK: cpu-choose-schedule | Function=few_rows
-// CHECK-SAME: Reason="worth 1 tasks; a vector of the right operand takes {{[0-9.]+}} cycles to turn and multiply, {{[0-9.]+}} if sums are turned"
+// CHECK-SAME: Reason="worth 7 tasks; a vector of the right operand takes {{[0-9.]+}} cycles to turn and multiply, {{[0-9.]+}} if sums are turned"
 kernel.func @few_rows(%x: tensor<2x768xf32>, %w: tensor<512x768xf32>) -> tensor<2x512xf32> {
   %y = kernel.contract batch [] m [2] n [512] k [768] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x768xf32> -> f32

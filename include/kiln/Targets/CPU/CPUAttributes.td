@@ -50,7 +50,8 @@ def CPU_TargetAttr : AttrDef<CPU_Dialect, "Target"> {
 
     What has been found to be best on it:
 
-    - `max_tasks`: of a product. `task_time`: of a task of products or attention, in microseconds.
+    - `max_tasks`: of a product. `task_time`: of a task of products or attention, in microseconds. A product that
+      is over sooner has up to two tasks for each of the `cores`, each of `least_task` microseconds or more.
       `task_cycles`: the least that a task of anything else takes; a launch takes some thousand.
     - `tile_sums`: vectors of sums that a tile of products keeps in registers: more are no faster.
     - `open_tile`: the most rows of a tile whose rows are of unknown number: there is code for every

@@ -6,7 +6,8 @@
 // rows of two axes if the inner one is short (7x7 images).
 //
 // Tasks. `task_time` each, at most `max_tasks`: enough for many threads, few enough that starting
-// them does not count. Cutting columns leaves every right-hand panel to one task; rows are cut when
+// them does not count. A short product has shorter ones, of `least_task` at least, up to a few for each
+// core: one that ends late then leaves the others little to wait for. Cutting columns leaves every right-hand panel to one task; rows are cut when
 // there are more of them, or when a staged left operand would be copied again by every column
 // block. Rows of a number that is not known are never cut finely: each block reads all of its
 // columns of the right operand, which a small number of rows would have read once.
@@ -88,6 +89,14 @@ static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n
   double flopRate = 2 * double(target.fmaUnits) * double(layout.lanes) * target.hertz();
   return std::max(flops / flopRate, double(n) * double(k) * double(batch) * double(bytes) /
                                         target.memoryBytesPerSecond());
+}
+
+/// The tasks that a product of `seconds` is worth.
+static int64_t countTasks(double seconds, const CPUInfo &target) {
+  constexpr int64_t tasksOfCore = 2;
+  double few = std::min(seconds / target.leastTaskSeconds(), double(tasksOfCore * target.cores));
+  double tasks = std::max(seconds / target.taskSeconds(), few);
+  return static_cast<int64_t>(std::clamp(tasks, 1.0, double(target.maxTasks)));
 }
 
 /// The epilogue is done in memory if it is long, or if the sum is cut.
@@ -330,6 +339,27 @@ static int64_t countReadingBlocks(const ContractLayout &layout, int64_t m, int64
   return llvm::divideCeilSigned(m, std::max<int64_t>(rows, 1));
 }
 
+/// At least `blocks` blocks of `units`, such that two or four threads end at about the same time: each
+/// block is done `others` times, and there are not many more tasks than `tasks`.
+static int64_t balanceBlocks(int64_t units, int64_t blocks, int64_t others, int64_t tasks) {
+  constexpr double taskCost = 0.01;
+  int64_t most = std::min(units, 3 * tasks / (2 * others)), best = blocks;
+  double bestCost = 0;
+  for (int64_t more = blocks; more <= most; ++more) {
+    int64_t block = llvm::divideCeilSigned(units, more);
+    int64_t count = llvm::divideCeilSigned(units, block) * others;
+    double cost = taskCost * double((more - blocks) * others);
+    for (int64_t threads : {2, 4})
+      cost +=
+          double(llvm::divideCeilSigned(count, threads) * block * threads) / double(units * others);
+    if (bestCost != 0 && cost >= bestCost)
+      continue;
+    best = more;
+    bestCost = cost;
+  }
+  return best;
+}
+
 static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractOp op = layout.op;
   int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
@@ -359,8 +389,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   for (const ContractAxis &axis : ArrayRef(layout.rows).take_front(layout.blockAxis))
     outer *= std::max<int64_t>(codegen::estimate(axis.extent), 1);
   double seconds = estimateSeconds(layout, m, n, k, batch, bytes, target);
-  int64_t allTasks = static_cast<int64_t>(
-      std::clamp(seconds / target.taskSeconds(), 1.0, double(target.maxTasks)));
+  int64_t allTasks = countTasks(seconds, target);
   int64_t tasks = llvm::divideCeilSigned(allTasks, outer);
 
   int64_t units = std::max<int64_t>(codegen::estimate(layout.numUnits()), 1);
@@ -402,6 +431,11 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     rowBlocks = std::min(units, llvm::divideCeilSigned(tasks, columnBlocks));
     if (columnBlocks >= target.cores)
       rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, target.manyRows));
+  }
+
+  if (allTasks > 1 && !layout.isStaged() && sym::product(op.getM().getSizes()).isConstant()) {
+    rowBlocks = balanceBlocks(units, rowBlocks, columnBlocks * outer, allTasks);
+    columnBlocks = balanceBlocks(panels, columnBlocks, rowBlocks * outer, allTasks);
   }
 
   int64_t unitRows = layout.maxTileRows();
