@@ -68,7 +68,7 @@ Tensor Convolution::describe(const Shape &shape, int type, bool isLast) const {
   }
   if (tensor.sizes.size() == 3) {
     tensor.sizes.insert(tensor.sizes.begin() + 2, 1);
-    tensor.strides.insert(tensor.strides.begin() + 2, tensor.sizes[3] * tensor.strides[3]);
+    tensor.strides.insert(tensor.strides.begin() + 2, tensor.sizes[3] * tensor.strides[2]);
   }
   return tensor;
 }
