@@ -22,9 +22,9 @@ ROOT = FOLDER.parents[1]
 LIMIT = 64 << 20
 
 sys.path[:0] = [str(FOLDER)]
-from rungs import Function, rungs  # noqa: E402
+from rungs import rungs  # noqa: E402
 
-from programs import programs  # noqa: E402
+from programs import Function, programs  # noqa: E402
 
 
 def compile_program(program, name, out, options, compiler):

@@ -22,15 +22,6 @@ class Rung:
     written: tuple = ()  # numbers of inputs that the program writes
 
 
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
 def normal(*shape, dtype=torch.float32):
     return torch.randn(*shape).to(dtype)
 

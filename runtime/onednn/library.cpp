@@ -1,5 +1,6 @@
 // libkiln_onednn.so, which models load that were compiled with --extern=onednn: each call becomes a
 // primitive of oneDNN's when the sizes of a run are known.
+#include "ExternFailure.h"
 #include "Primitive.h"
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <kiln-c/model.h>
 
 using namespace kiln;
+using namespace kiln::externs;
 using dnnl::memory;
 
 /// A build of oneDNN for SYCL finds CPUs through OpenCL, whose driver for them lies beside it.
@@ -60,23 +62,21 @@ dnnl::engine &kiln::getEngine() {
   return *engine;
 }
 
-/// Runs `body`; what it throws becomes a status and a message.
-template <typename Body> static int32_t guard(char *message, size_t size, Body body) {
-  try {
-    return body();
-  } catch (const dnnl::error &error) {
-    snprintf(message, size, "oneDNN %d.%d: %s%s", dnnl_version()->major, dnnl_version()->minor,
-             error.message,
-             error.status == dnnl_unimplemented ? " (it has no code for this CPU or these sizes)"
-                                                : "");
-    return error.status == dnnl_out_of_memory ? KILN_OUT_OF_MEMORY : KILN_UNSUPPORTED;
-  } catch (const std::bad_alloc &) {
-    snprintf(message, size, "out of memory");
-    return KILN_OUT_OF_MEMORY;
-  } catch (const std::exception &error) {
-    snprintf(message, size, "%s", error.what());
-    return KILN_INTERNAL;
-  }
+/// `guard`, for errors of oneDNN, too.
+template <typename Body> static int32_t guardLibrary(char *message, size_t size, Body body) {
+  return guard(message, size, [&] {
+    try {
+      body();
+    } catch (const dnnl::error &error) {
+      const dnnl_version_t *version = dnnl_version();
+      throw Failure{error.status == dnnl_out_of_memory ? KILN_OUT_OF_MEMORY : KILN_UNSUPPORTED,
+                    "oneDNN " + std::to_string(version->major) + "." +
+                        std::to_string(version->minor) + ": " + error.message +
+                        (error.status == dnnl_unimplemented
+                             ? " (it has no code for this CPU or these sizes)"
+                             : "")};
+    }
+  });
 }
 
 /// The oneDNN that is loaded is no older than the one whose headers this was compiled with.
@@ -94,17 +94,14 @@ extern "C" __attribute__((visibility("default"))) int32_t kiln_check_onednn(char
 }
 
 static int32_t prepare(const kiln_extern_call *call, void **prepared, char *message, size_t size) {
-  return guard(message, size, [&]() -> int32_t {
-    if (int32_t status = kiln_check_onednn(message, size))
-      return status;
+  if (int32_t status = kiln_check_onednn(message, size))
+    return status;
+  return guardLibrary(message, size, [&] {
     getEngine();
     std::unique_ptr<Operation> operation = makeOperation(*call);
-    if (!operation) {
-      snprintf(message, size, "libkiln_onednn.so has no such operation");
-      return KILN_UNSUPPORTED;
-    }
+    if (!operation)
+      throw Failure{KILN_UNSUPPORTED, "libkiln_onednn.so has no such operation"};
     *prepared = operation.release();
-    return KILN_OK;
   });
 }
 
@@ -112,11 +109,11 @@ static void release(void *prepared) { delete static_cast<Operation *>(prepared);
 
 static int32_t run(void *prepared, void **, void *const *buffers, const int64_t *numbers,
                    int32_t threads, char *message, size_t size) {
-  return guard(message, size, [&]() -> int32_t {
+  return guardLibrary(message, size, [&] {
     auto &operation = *static_cast<Operation *>(prepared);
     // oneDNN has no primitives of nothing; there is nothing to write either.
     if (operation.isEmpty(numbers))
-      return KILN_OK;
+      return;
     // A primitive is made for a number of threads, too.
     Threads limit(threads);
     std::shared_ptr<const Primitive> made = operation.get(numbers);
@@ -130,7 +127,6 @@ static int32_t run(void *prepared, void **, void *const *buffers, const int64_t 
     thread_local dnnl::stream stream(getEngine());
     made->primitive.execute(stream, arguments);
     stream.wait();
-    return KILN_OK;
   });
 }
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -225,3 +226,25 @@ def assert_saved_function(path, function, inputs, folder):
         torch.testing.assert_close(loaded(*inputs), function(*inputs))
         (actual,) = torch.autograd.grad(loaded(*inputs)[0].sum(), inputs[:1])
     torch.testing.assert_close(actual, *torch.autograd.grad(function(*inputs)[0].sum(), inputs[:1]))
+
+
+@pytest.fixture
+def emulated_calls(tmp_path, monkeypatch):
+    """A function that returns what the emulator has logged of a kind of call since it was asked last."""
+    path = tmp_path / "emulator.log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(path))
+
+    def calls(kind):
+        text = path.read_text() if path.exists() else ""
+        path.write_text("")
+        return re.findall(f"^{kind} (.*)$", text, re.M)
+
+    return calls
+
+
+def pack_gpu_bench(out, programs, rungs):
+    """Makes the package of bench/gpu with tiny programs, those and the ladder's rungs whose names match."""
+    command = [sys.executable, ROOT / "bench" / "gpu" / "pack.py", "--tiny", "--out", out, "--compiler", BIN / "aot-compile"]
+    process = subprocess.run([*command, "--only", programs, "--ladder", rungs], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process

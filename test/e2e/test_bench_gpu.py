@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import BIN, ROOT
+from conftest import ROOT, pack_gpu_bench
 
 FOLDER = ROOT / "bench" / "gpu"
 
@@ -16,24 +16,7 @@ FOLDER = ROOT / "bench" / "gpu"
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     out = tmp_path_factory.mktemp("gpu") / "package"
-    process = subprocess.run(
-        [
-            sys.executable,
-            FOLDER / "pack.py",
-            "--tiny",
-            "--out",
-            out,
-            "--compiler",
-            BIN / "aot-compile",
-            "--only",
-            "^cumsum|^bert|f32",
-            "--ladder",
-            "^none",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
+    process = pack_gpu_bench(out, "^cumsum|^bert|f32", "^none")
     assert "MiB of at most 64" in process.stdout
     return out
 

@@ -9,7 +9,7 @@ import sys
 import numpy
 import pytest
 
-from conftest import BIN, ROOT
+from conftest import ROOT, pack_gpu_bench
 
 FOLDER = ROOT / "bench" / "gpu"
 RUNGS = ["pointwise", "scatter", "in-place", "mma", "tma", "graph", "streams", "sessions"]
@@ -19,24 +19,7 @@ RUNGS = ["pointwise", "scatter", "in-place", "mma", "tma", "graph", "streams", "
 def package(tmp_path_factory):
     out = tmp_path_factory.mktemp("ladder") / "package"
     rungs = "^(" + "|".join(RUNGS) + ")$"
-    process = subprocess.run(
-        [
-            sys.executable,
-            FOLDER / "pack.py",
-            "--tiny",
-            "--out",
-            out,
-            "--compiler",
-            BIN / "aot-compile",
-            "--only",
-            "^none",
-            "--ladder",
-            rungs,
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
+    pack_gpu_bench(out, "^none", rungs)
     return out
 
 

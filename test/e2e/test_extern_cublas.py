@@ -29,17 +29,9 @@ def libraries(monkeypatch):
 
 
 @pytest.fixture
-def log(tmp_path, monkeypatch):
+def log(emulated_calls):
     """A function that returns the products that the emulator has computed since the last call."""
-    path = tmp_path / "emulator.log"
-    monkeypatch.setenv("KILN_EMULATOR_LOG", str(path))
-
-    def products():
-        text = path.read_text() if path.exists() else ""
-        path.write_text("")
-        return re.findall(r"^cublasLtMatmul (.*)$", text, re.M)
-
-    return products
+    return lambda: emulated_calls("cublasLtMatmul")
 
 
 class Products(nn.Module):

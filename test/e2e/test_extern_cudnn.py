@@ -31,17 +31,9 @@ def libraries(monkeypatch):
 
 
 @pytest.fixture
-def log(tmp_path, monkeypatch):
+def log(emulated_calls):
     """A function that returns the graphs that the emulator has run since the last call."""
-    path = tmp_path / "emulator.log"
-    monkeypatch.setenv("KILN_EMULATOR_LOG", str(path))
-
-    def graphs():
-        text = path.read_text() if path.exists() else ""
-        path.write_text("")
-        return re.findall(r"^cudnn (.*)$", text, re.M)
-
-    return graphs
+    return lambda: emulated_calls("cudnn")
 
 
 def engine(dtype, options):

@@ -10,6 +10,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -142,6 +143,16 @@ public:
   /// function to own code. Null: all are the generators'.
   std::function<bool(kernel::InvokeExternOp call, mlir::func::FuncOp function)> choose;
 };
+
+/// Parses a generator's options, a struct derived from mlir::PassPipelineOptions.
+template <typename Options>
+llvm::Error parseGeneratorOptions(Options &options, llvm::StringRef text) {
+  std::string message;
+  llvm::raw_string_ostream stream(message);
+  if (mlir::succeeded(options.parseFromString(text, stream)))
+    return llvm::Error::success();
+  return llvm::createStringError(llvm::StringRef(message).trim());
+}
 
 } // namespace kiln::externs
 

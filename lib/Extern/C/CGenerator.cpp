@@ -24,10 +24,8 @@ public:
   static llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text,
                                                                  MLIRContext *context) {
     Options options;
-    std::string message;
-    llvm::raw_string_ostream stream(message);
-    if (failed(options.parseFromString(text, stream)))
-      return llvm::createStringError(StringRef(message).trim());
+    if (llvm::Error error = parseGeneratorOptions(options, text))
+      return std::move(error);
     if (options.declarations.empty())
       return llvm::createStringError("expected c{declarations=FILE.mlir}, which says what the "
                                      "functions of --link compute");

@@ -29,10 +29,8 @@ constexpr int64_t maxWorkspace = int64_t(1) << 30;
 
 llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *context) {
   Options options;
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (failed(options.parseFromString(text, stream)))
-    return llvm::createStringError(StringRef(message).trim());
+  if (llvm::Error error = parseGeneratorOptions(options, text))
+    return std::move(error);
   if (options.search < 1 || options.search > maxSearch)
     return llvm::createStringError("search=%lld: expected 1 to %lld algorithms",
                                    (long long)options.search, (long long)maxSearch);

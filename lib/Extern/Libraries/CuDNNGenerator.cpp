@@ -28,10 +28,8 @@ constexpr int64_t maxWorkspace = int64_t(1) << 40;
 
 llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *context) {
   Options options;
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (failed(options.parseFromString(text, stream)))
-    return llvm::createStringError(StringRef(message).trim());
+  if (llvm::Error error = parseGeneratorOptions(options, text))
+    return std::move(error);
   if (options.workspace < 0 || options.workspace > maxWorkspace)
     return llvm::createStringError("workspace=%lld: expected 0 to %lld bytes",
                                    (long long)options.workspace, (long long)maxWorkspace);

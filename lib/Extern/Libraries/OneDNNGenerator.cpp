@@ -79,10 +79,8 @@ llvm::Error checkLibrary() {
 
 llvm::Expected<std::unique_ptr<ExternGenerator>> create(StringRef text, MLIRContext *) {
   Options options;
-  std::string message;
-  llvm::raw_string_ostream stream(message);
-  if (failed(options.parseFromString(text, stream)))
-    return llvm::createStringError(StringRef(message).trim());
+  if (llvm::Error error = parseGeneratorOptions(options, text))
+    return std::move(error);
   if (!options.elsewhere)
     if (llvm::Error error = checkLibrary())
       return std::move(error);
