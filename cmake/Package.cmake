@@ -38,7 +38,7 @@ set(CPACK_DEBIAN_CUDA_DESCRIPTION "libraries that Kiln's models for NVIDIA GPUs 
 Models that were compiled with --extern=cublas or --extern=cudnn load these,
 which find NVIDIA's libraries cuBLASLt and cuDNN by name.")
 
-# What lintian asks of every package; cmake/debian has the texts.
+# Files that lintian asks of every package; cmake/debian has the texts.
 set(documents ${PROJECT_BINARY_DIR}/debian)
 configure_file(cmake/debian/changelog.in ${documents}/changelog @ONLY)
 execute_process(COMMAND gzip -9nf ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)

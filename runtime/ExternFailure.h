@@ -1,4 +1,4 @@
-// What libraries that models load have in common: failures, and what they use of the driver.
+// Common parts of libraries that models load: failures, and what they use of the driver.
 #ifndef KILN_RUNTIME_EXTERNFAILURE_H
 #define KILN_RUNTIME_EXTERNFAILURE_H
 

@@ -29,7 +29,7 @@ static SmallVector<SmallVector<Operation *>> splitSteps(Block &body) {
   return parts;
 }
 
-/// How many numbers or addresses `step` hands over in memory at once.
+/// The number of numbers or addresses that `step` hands over in memory at once.
 static size_t countArguments(Operation &step) {
   if (isa<LaunchOp, ExternCallOp>(step))
     return step.getNumOperands();

@@ -331,7 +331,7 @@ private:
       return llvm::createStringError("the options of the pass manager contradict each other");
     if (options.instrument)
       pm.addInstrumentation(options.instrument());
-    // What the compiler makes is verified once for all passes of a stage: after each of them it would
+    // Results of the compiler are verified once for all passes of a stage: after each of them it would
     // take longer than most passes.
     bool verifiesEach = blame == Blame::Model || options.instrument;
     pm.enableVerifier(verifiesEach);

@@ -12,7 +12,7 @@ namespace kiln::cudnn {
 
 using Sizes = std::vector<int64_t>;
 
-/// Where every tensor in memory begins, in bytes.
+/// The alignment of every tensor in memory, in bytes.
 inline constexpr int64_t alignment = 16;
 
 /// An object of the backend API, destroyed with its owner.

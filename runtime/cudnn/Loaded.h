@@ -32,7 +32,7 @@ struct Library {
   /// The handle of a device, whose context is current, on a stream. `isCaptured`: the stream is, and
   /// a handle must be there.
   Lease lease(int device, void *stream, bool isCaptured) const;
-  /// What cuDNN says of a failure.
+  /// A failure in cuDNN's words.
   std::string describe(cudnnStatus_t status) const;
   /// Throws unless `status` is success.
   void check(cudnnStatus_t status, const char *what) const;

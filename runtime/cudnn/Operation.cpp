@@ -11,7 +11,7 @@ using namespace kiln::cudnn;
 
 /// A model with sizes that change with every run keeps no more than these.
 static constexpr size_t maxPrograms = 64;
-/// What engines ask for of a workspace.
+/// The alignment that engines ask of a workspace.
 static constexpr size_t workspaceAlignment = 256;
 
 int Operation::getType(int tensor) const {
@@ -125,7 +125,7 @@ std::shared_ptr<const Program> Operation::getProgram(const Library &library, cud
                                                      const std::vector<Shape> &shapes,
                                                      const Memory &memory,
                                                      const kiln_extern_device &device) {
-  // What is left of the workspace decides which engines can be taken.
+  // The rest of the workspace decides which engines can be taken.
   Sizes key = {device.ordinal, static_cast<int64_t>(memory.left)};
   for (const Shape &shape : shapes) {
     key.insert(key.end(), shape.sizes.begin(), shape.sizes.end());

@@ -12,7 +12,7 @@ namespace kiln::cudnn {
 /// A number of a tensor that is none of the call's: zeros.
 inline constexpr int zeros = -1;
 
-/// What a call is for some sizes: a plan, and which of the call's tensors (operands, then results) its
+/// A call for some sizes: a plan, and which of the call's tensors (operands, then results) its
 /// tensors in memory are.
 struct Program {
   std::unique_ptr<Plan> plan;

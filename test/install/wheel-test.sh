@@ -85,7 +85,7 @@ for model in kiln.load("/tmp/model.so"), kiln.compile("/tmp/model.pt2"), kiln.co
     assert numpy.allclose(model(x), expected, rtol=1e-4, atol=1e-5)
     assert model(x[:1]).shape == (1, 5)
 assert os.path.exists(kiln.get_include() + "/kiln-c/model.h")
-# What models for GPUs load; it catches what it throws.
+# A library that models for GPUs load; it catches what it throws.
 import ctypes
 for name, callee in (("libkiln_cublas.so", b"matmul"), ("libkiln_cudnn.so", b"convolution")):
     library = ctypes.CDLL(os.path.join(kiln.__path__[0], "lib", name))

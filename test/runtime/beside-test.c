@@ -1,4 +1,4 @@
-/* What lies beside a model's library: its weights, and libraries that it calls. The system says where that is (--wrap). argv[1] names a
+/* Files beside a model's library: its weights, and libraries that it calls. The system says where that is (--wrap). argv[1] names a
  * library for the place of one that computes. */
 #include "changing.h"
 #include "harness.h"

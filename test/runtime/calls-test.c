@@ -1,4 +1,4 @@
-/* What main may call on a GPU beside plain launches: Triton kernels, libraries, kernels with maps and workspaces. And drivers that
+/* Calls of main on a GPU beside plain launches: Triton kernels, libraries, kernels with maps and workspaces. And drivers that
  * answer what none should. argv[1] names the driver that plays a GPU, argv[2] the kernels' image, argv[3] the library. */
 #include "../../runtime/cuda/driver.h"
 #include "calls.h"
@@ -306,7 +306,7 @@ static void test_library_on_device(void) {
 
 /*===-- Maps and workspaces ---------------------------------------------------===*/
 
-/* What the variant's geometry says: blocks; offset, size; offset, sizes, stride. */
+/* The variant's geometry: blocks; offset, size; offset, sizes, stride. */
 static int64_t geometry[] = {2, 0, MOST, 0, 8, 2, 8};
 static void get_geometry(const int64_t *symbols, int64_t *values) {
   (void)symbols;
@@ -459,7 +459,7 @@ static void test_images(void) {
                 "has compute capability 9.0; the model has code for sm_100, code for sm_89, PTX "
                 "for sm_100: compile it with "
                 "--gpu-arch=sm_90");
-  /* Of several that fit, the newest; what the driver does not load is passed over. */
+  /* The newest of several that fit; what the driver does not load is passed over. */
   images[0] = (kiln_rt_image){ptx, sizeof ptx, 80, KILN_RT_PTX};
   images[1] = (kiln_rt_image){machine_code.data, 64, 90, KILN_RT_CUBIN};
   images[2] = (kiln_rt_image){ptx, sizeof ptx, 75, KILN_RT_PTX};

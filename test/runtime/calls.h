@@ -1,4 +1,4 @@
-/* What calls-test.c knows of the program in calls.c. */
+/* The program in calls.c, as calls-test.c knows it. */
 #ifndef KILN_TEST_RUNTIME_CALLS_H
 #define KILN_TEST_RUNTIME_CALLS_H
 
@@ -7,7 +7,7 @@
 /* main of the program: what a test wants to be called. */
 extern int32_t (*calls_main)(kiln_rt_run *run);
 
-/* What its only step does, with two tensors f32[s0]. */
+/* The work of its only step, with two tensors f32[s0]. */
 extern int32_t (*calls_step)(kiln_rt_run *run, void *const *buffers);
 
 /* Numbers of the kernels that tests make up; each has its own. */

@@ -7,7 +7,7 @@
 
 namespace kiln::lowering {
 
-/// How a tensor is cut.
+/// The blocks that a tensor is cut into.
 class Blocks {
 public:
   /// `blocks` has the size of a block in each dim, which divides that of the tensor. Nullopt, with a

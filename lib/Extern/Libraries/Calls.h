@@ -21,7 +21,7 @@ struct Settings {
   bool isEpilogue = false;
   /// Functions behind it are relu and gelu, else relu alone.
   bool hasGelu = true;
-  /// What is asked about is a function that has been marked: ranges of its symbols are not known, and
+  /// Set for a function that has been marked: ranges of its symbols are not known, and
   /// have been looked at.
   bool isMarked = false;
 };
@@ -95,7 +95,7 @@ struct Kind {
   Describe describe;
 };
 
-/// What each call of a library has beside its operation.
+/// Extra arguments of each call of a library, beside its operation.
 struct Extras {
   int64_t workspace = 0; // bytes
   /// The workspace has room for a copy of each tensor, too.

@@ -30,13 +30,13 @@ struct Overwrite {
   SmallVector<Expr> place, part, index, bounds;
 };
 
-/// Where the elements of a tensor are in another one: element (d0, …) at `index`.
+/// The places of a tensor's elements in another one: element (d0, …) at `index`.
 struct Part {
   Value base;
   SmallVector<Expr> index;
 };
 
-/// What a dim of the whole is for the part: dim `dim` of it plus `offset`, or `offset` alone.
+/// A dim of the whole, as the part has it: dim `dim` of it plus `offset`, or `offset` alone.
 struct Axis {
   std::optional<unsigned> dim;
   Expr offset;
@@ -74,7 +74,7 @@ std::optional<Overwrite> getOverwrite(Value tensor) {
     return std::nullopt;
   auto inside = source.getMask().getDefiningOp<InsideOp>();
   auto other = (choice ? choice.getFalseValue() : source.getOther()).getDefiningOp<ReadOp>();
-  // What reads the base elsewhere cannot be written over it.
+  // The base cannot be written over while something else reads it.
   if (!inside || !other || !source.getValues().empty() || !inside.getValues().empty() ||
       other.getMask() || !other.getValues().empty() || source.getTensor() == other.getTensor())
     return std::nullopt;
@@ -117,7 +117,7 @@ std::optional<SmallVector<Axis>> getAxes(ArrayRef<Expr> index, unsigned numDims)
   return axes;
 }
 
-/// Whether every element of a part of the base, which has `sizes` and begins as the base at `index`, is put back to
+/// True if every element of a part of the base, which has `sizes` and begins as the base at `index`, is put back to
 /// where it came from, and nothing else is written.
 bool isSamePart(Overwrite overwrite, ArrayRef<Expr> index, ArrayRef<Expr> sizes) {
   sym::Assumptions inPart = assumeIn(sizes, overwrite.map);
@@ -149,7 +149,7 @@ SmallVector<Expr> getPart(ScatterOp scatter, const Part &begin) {
   return substitute(begin.index, toResult);
 }
 
-/// What `tensor` is of a base of its own shape: a part of a part of it is a part, and a view of what another view
+/// The part of a base that `tensor` is: a part of a part of it is a part, and a view of what another view
 /// was made of undoes that.
 std::optional<Overwrite> getOverwriteOfAll(Value tensor) {
   auto map = tensor.getDefiningOp<MapOp>();
@@ -473,7 +473,7 @@ private:
     ScatterOp whole = createWhole(scatter, *begin);
     if (!whole)
       return {};
-    // What else reads the part reads it in the whole.
+    // Other readers of the part read it in the whole.
     for (Operation *user : llvm::to_vector(scatter->getUsers()))
       if (auto read = dyn_cast<ReadOp>(user)) {
         sym::IndexMap map{read.getMap().getNumDims(), {}};

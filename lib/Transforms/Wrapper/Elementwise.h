@@ -11,7 +11,7 @@ namespace kiln::wrapper {
 /// element is read before it is written and by nobody else.
 bool isElementwise(kernel::FuncOp func, mlir::BlockArgument argument);
 
-/// Whether the result of `func` may be the memory of operand `argument`.
+/// True if the result of `func` may be the memory of operand `argument`.
 inline bool mayWriteOver(kernel::FuncOp func, mlir::BlockArgument argument) {
   return func.getUpdates() == argument.getArgNumber() || isElementwise(func, argument);
 }

@@ -37,7 +37,7 @@ bool uses(Operation *op, Value storage) {
   return llvm::any_of(op->getOperands(), [&](Value value) { return getStorage(value) == storage; });
 }
 
-/// What `op` writes; nullopt if it is no step that may change its place.
+/// The memory that `op` writes; nullopt if it is no step that may change its place.
 std::optional<SmallVector<Value>> getWritten(Operation *op) {
   if (auto launch = dyn_cast<LaunchOp>(op))
     return SmallVector<Value>(launch.getOuts());
@@ -142,7 +142,7 @@ private:
   llvm::SetVector<Operation *> moved;
 };
 
-/// What functions share.
+/// State that all functions share.
 struct Module {
   explicit Module(ModuleOp module) : symbols(module) {
     module.walk([&](ConstantOp constant) {
@@ -322,7 +322,7 @@ private:
     return uses(op, storage) && writes(op, storage);
   }
 
-  /// Whether `step`, which writes all of `memory`, may write it over `state`. `updated` is the operand that is the
+  /// True if `step`, which writes all of `memory`, may write it over `state`. `updated` is the operand that is the
   /// state, if the step is a scatter that begins as it.
   bool mayWrite(Operation *step, Value memory, Value state, std::optional<unsigned> &updated) {
     ValueRange ins, outs;

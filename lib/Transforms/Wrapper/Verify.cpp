@@ -16,7 +16,7 @@ using namespace kiln::wrapper;
 
 namespace {
 
-/// What functions share.
+/// State that all functions share.
 struct Module {
   explicit Module(ModuleOp module, ProgramOp program) : symbols(module), program(program) {}
 
@@ -427,7 +427,7 @@ private:
   DenseMap<Value, Operation *> ended;                // and where
   llvm::SmallPtrSet<Value, 16> folded, given;        // given to the caller
   DenseMap<Operation *, SmallVector<Value>> givenBy; // graph: what it has given
-  // What is alive: allocations at places that are known, and those whose places depend on sizes.
+  // Memory that is alive: allocations at places that are known, and those whose places depend on sizes.
   std::map<Place, AllocOp> fixed;
   llvm::SmallSetVector<AllocOp, 16> live;
   DenseMap<Value, AllocOp> owner;

@@ -28,7 +28,7 @@ func.func @regions(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4
   return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// What stands around a region is known inside, but not the other way round.
+// Facts from around a region are known inside, but not the other way round.
 // CHECK-LABEL: func.func @scopes
 // CHECK: kernel.map
 // CHECK: %[[ZERO:.*]] = arith.constant 0

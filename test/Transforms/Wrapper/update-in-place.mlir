@@ -56,7 +56,7 @@ wrapper.program @main(%x: !cache {wrapper.mutated, wrapper.name = "x"}, %at: !at
     -> (!cache {wrapper.name = "y"}, !cache {wrapper.name = "z"}, !cache {wrapper.name = "old"}) {
   %b = wrapper.constant "b" mutated dense<0.0> : tensor<8x4xf32> to !cache
   // Two updates, one after the other, then a copy to where the old value came from: none of it is in memory of its own.
-  // What reads the old value comes first.
+  // Readers of the old value come first.
   // CHECK: %[[OLD:.*]] = wrapper.output 2
   // CHECK-NEXT: wrapper.copy %[[X]] to %[[OLD]]
   // CHECK-NEXT: wrapper.launch @put_in_place ins(%[[X]], {{.*}}) outs(%[[X]] :
@@ -109,7 +109,7 @@ wrapper.func private @own(%x: !cache, %at: !at, %new: !row) -> (!cache, !cache) 
 
 // -----
 
-// What is moved to a mutated input may be computed there by a map that reads it element by element, or not at all.
+// A value that is moved to a mutated input may be computed there by a map that reads it element by element, or not at all.
 !v = !wrapper.buffer<[8], [1], f32>
 
 kernel.func @twice(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -236,7 +236,7 @@ wrapper.program @main(%x: !cache {wrapper.name = "x"}, %at: !at {wrapper.name = 
   // CHECK: wrapper.launch @put_flipped ins
   %3 = wrapper.alloc : !cache
   wrapper.launch @put_flipped ins(%c, %at : !cache, !at) outs(%3 : !cache)
-  // What reads the old value has to wait for a number that data gives.
+  // A reader of the old value has to wait for a number that data gives.
   // CHECK: wrapper.launch @put ins
   %5 = wrapper.alloc : !cache
   wrapper.launch @put ins(%e, %at : !cache, !at) outs(%5 : !cache)

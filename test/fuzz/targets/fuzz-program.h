@@ -1,4 +1,4 @@
-// What a main without libFuzzer knows of fuzz-program.cpp.
+// The interface of fuzz-program.cpp, for a main without libFuzzer.
 #ifndef KILN_TEST_FUZZ_FUZZPROGRAM_H
 #define KILN_TEST_FUZZ_FUZZPROGRAM_H
 

@@ -68,7 +68,7 @@ mlir::RankedTensorType getSliceType(mlir::RankedTensorType tensor);
 /// from the enclosing module's `sym.symbols`.
 sym::Assumptions getAssumptions(mlir::Region *region);
 
-/// Whether `func` is a scatter whose result begins, in memory, as operand `argument` is, and that
+/// True if `func` is a scatter whose result begins, in memory, as operand `argument` is, and that
 /// reads that operand for nothing else: then it may be written over the operand.
 bool isUpdateOf(FuncOp func, mlir::BlockArgument argument);
 

@@ -342,7 +342,7 @@ def Wrapper_LaunchOp : Wrapper_Op<"launch", [AttrSizedOperandSegments,
     llvm::SmallVector<mlir::FlatSymbolRefAttr> getKernels();
     /// One for each alternative.
     llvm::SmallVector<::kiln::sym::Expr> getConditions();
-    /// What an expression over the kernel's symbols is over the program's.
+    /// Rewrites an expression over the kernel's symbols as one over the program's.
     ::kiln::sym::Expr fromKernel(::kiln::sym::Expr expr);
   }];
   let hasVerifier = 1;

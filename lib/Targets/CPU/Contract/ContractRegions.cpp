@@ -1,4 +1,4 @@
-// What the passes that rewrite contracts ask of their regions.
+// Queries about regions, for the passes that rewrite contracts.
 #include "CPU/Contract/ContractRegions.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"

@@ -1,4 +1,4 @@
-// What the passes that rewrite contracts ask of their regions.
+// Queries about regions, for the passes that rewrite contracts.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_CONTRACTREGIONS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_CONTRACTREGIONS_H
 

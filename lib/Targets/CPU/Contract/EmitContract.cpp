@@ -494,7 +494,7 @@ private:
   BodyEmitter epilogue;
   ContractTask task;
   Value rhs;
-  /// Of a right operand that is read where it is: the columns that each vector of the panel has.
+  /// For a right operand that is read where it is: the columns that each vector of the panel has.
   SmallVector<Value> rhsMasks;
   /// Null when the sum is not cut.
   Value isLastSumBlock;

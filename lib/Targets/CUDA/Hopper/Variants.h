@@ -7,7 +7,7 @@
 
 namespace kiln::cuda {
 
-/// How the variant is run: as `cuda.variant_schedule` of the kernel says, or as is best. Nullopt:
+/// The schedule of the variant: as `cuda.variant_schedule` of the kernel says, or as is best. Nullopt:
 /// there is none, and `reason` says why if one might be expected. Failure, with an error on the
 /// kernel: the given schedule is none for it.
 mlir::FailureOr<std::optional<KernelPlan>> planVariant(kernel::FuncOp func, const char *&reason);

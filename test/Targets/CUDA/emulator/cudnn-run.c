@@ -19,7 +19,7 @@ static int64_t count(const struct tensor *t) {
   return all;
 }
 
-/* Of the i-th element, row-major. */
+/* Finds the i-th element, row-major. */
 static void locate(const struct tensor *t, int64_t i, position at) {
   for (int d = t->rank - 1; d >= 0; --d) {
     at[d] = i % t->sizes[d];

@@ -28,7 +28,7 @@ struct operation {
   int x, b, t, y; /* tensors of the graph; -1: none. Weights, and the right matrix, are `b` */
 };
 
-/* What an engine runs. */
+/* The operations that an engine runs. */
 struct graph {
   struct tensor tensors[MAX_TENSORS];
   struct operation operations[MAX_OPERATIONS];
@@ -36,7 +36,7 @@ struct graph {
   uint64_t workspace;
 };
 
-/* Whether sizes and dtypes fit, as cuDNN says of each operation. */
+/* True if sizes and dtypes fit, as cuDNN says of each operation. */
 bool check_operation(const struct graph *graph, const struct operation *operation);
 /* `arguments` is a graph. */
 void run_graph(const void *arguments);
