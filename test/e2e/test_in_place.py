@@ -133,6 +133,19 @@ def masked(cache, new, at):
     return cache.sum(1)
 
 
+def part_of_cat(cache, new, at):
+    part = cache.cumsum(1)
+    updated = part.index_copy(1, at, new)
+    return updated.cumsum(1), torch.cat([part, part])
+
+
+def cat_of_parts(cache, new, at):
+    first, second = cache.cumsum(1), cache.cumsum(2)
+    both = torch.cat([first, second])
+    updated = both.index_copy(1, at, torch.cat([new, new]))
+    return updated.cumsum(1), first.cumsum(2)
+
+
 FUNCTIONS = [
     copy_then_sum,
     put,
@@ -150,6 +163,8 @@ FUNCTIONS = [
     part_of_part,
     shifts,
     masked,
+    part_of_cat,
+    cat_of_parts,
 ]
 CALLS = [[5, 6, 7], [47, 0, 20], [3, 3, 40]]
 

@@ -73,6 +73,34 @@ std::optional<SmallVector<Part>> getParts(kernel::FuncOp func) {
   return parts;
 }
 
+/// The steps behind `step` that use the memory of `buffer`, through whatever view.
+SmallVector<Operation *> getUsersBehind(Operation *step, Value buffer) {
+  SmallVector<Operation *> users;
+  SmallVector<Value> names = {getStorage(buffer)};
+  while (!names.empty())
+    for (Operation *user : names.pop_back_val().getUsers()) {
+      if (auto view = dyn_cast<ViewOp>(user))
+        names.push_back(view);
+      else if (step->isBeforeInBlock(user))
+        users.push_back(user);
+    }
+  return users;
+}
+
+/// True if a step behind `step` may write the memory of `buffer`.
+bool isWrittenBehind(Operation *step, Value buffer) {
+  auto isIn = [&](Value other) { return getStorage(other) == getStorage(buffer); };
+  return llvm::any_of(getUsersBehind(step, buffer), [&](Operation *user) {
+    if (auto launch = dyn_cast<LaunchOp>(user))
+      return llvm::any_of(launch.getOuts(), isIn);
+    if (auto call = dyn_cast<ExternCallOp>(user))
+      return llvm::any_of(call.getOuts(), isIn);
+    if (auto copy = dyn_cast<CopyOp>(user))
+      return isIn(copy.getTarget());
+    return isa<GraphCallOpInterface>(user);
+  });
+}
+
 struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
@@ -132,14 +160,17 @@ struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
     return true;
   }
 
-  /// The allocation that is all of `in`, if it can be a piece of the result from its beginning.
+  /// The allocation that is all of `in`, if it can be a piece of the result from its beginning: updates behind the
+  /// launch are of one of the two, and must not be seen in the other.
   AllocOp getOwner(LaunchOp launch, Value in) {
     auto alloc = getStorage(in).getDefiningOp<AllocOp>();
     auto type = cast<BufferType>(in.getType());
     auto isIn = [&](Value other) { return getStorage(other) == getStorage(in); };
     return alloc && alloc->getBlock() == launch->getBlock() && !isTritons(alloc) &&
                    alloc.getType().getElementType() == type.getElementType() &&
-                   alloc.getType().getBytes() == type.getBytes() &&
+                   alloc.getType().getBytes() == type.getBytes() && !isWrittenBehind(launch, in) &&
+                   (getUsersBehind(launch, in).empty() ||
+                    !isWrittenBehind(launch, launch.getOuts()[0])) &&
                    llvm::count_if(launch->getOperands(), isIn) == 1
                ? alloc
                : AllocOp();

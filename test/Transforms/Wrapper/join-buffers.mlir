@@ -132,3 +132,26 @@ wrapper.program @same_twice() -> (!wrapper.buffer<[8], [1], f32> {wrapper.name =
   %y = wrapper.output 0 : !wrapper.buffer<[8], [1], f32>
   wrapper.launch @join_twice ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[8], [1], f32>)
 }
+// An update behind the concatenation is seen in the part alone, or in the whole alone: they are two.
+// CHECK-LABEL: wrapper.program @part_is_updated
+// CHECK: wrapper.alloc
+// CHECK: wrapper.launch @join_twice
+wrapper.program @part_is_updated(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"}) -> (!wrapper.buffer<[8], [1], f32> {wrapper.name = "y"}) attributes {symbols = {}} {
+  %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.launch @make_part ins() outs(%a : !wrapper.buffer<[4], [1], f32>)
+  %y = wrapper.output 0 : !wrapper.buffer<[8], [1], f32>
+  wrapper.launch @join_twice ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[8], [1], f32>)
+  wrapper.copy %x to %a : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+// CHECK-LABEL: wrapper.program @whole_is_updated
+// CHECK: wrapper.alloc
+// CHECK: wrapper.launch @join_twice
+wrapper.program @whole_is_updated(%x: !wrapper.buffer<[8], [1], f32> {wrapper.name = "x"}) -> (!wrapper.buffer<[8], [1], f32> {wrapper.name = "y"}, !wrapper.buffer<[4], [1], f32> {wrapper.name = "z"}) attributes {symbols = {}} {
+  %a = wrapper.alloc : !wrapper.buffer<[4], [1], f32>
+  wrapper.launch @make_part ins() outs(%a : !wrapper.buffer<[4], [1], f32>)
+  %y = wrapper.output 0 : !wrapper.buffer<[8], [1], f32>
+  wrapper.launch @join_twice ins(%a : !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[8], [1], f32>)
+  wrapper.copy %x to %y : !wrapper.buffer<[8], [1], f32> to !wrapper.buffer<[8], [1], f32>
+  %z = wrapper.output 1 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %a to %z : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
