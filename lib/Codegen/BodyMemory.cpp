@@ -354,6 +354,18 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
         shuffle(low, high, [&](int64_t i) { return 2 * i < lanes ? 2 * i : 2 * i + 1; }),
         scalarType);
   }
+  if (stride == 4 && !active && lanes >= 4) {
+    // The bytes of groups of four. Four loads, the last of which ends at the last element needed.
+    auto loadAt = [&](int64_t place) { return loadConsecutive(linear->rest + place, Value()); };
+    Value low =
+        shuffle(loadAt(0), loadAt(lanes), [&](int64_t i) { return 8 * i < 4 * lanes ? 4 * i : 0; });
+    Value high = shuffle(loadAt(2 * lanes), loadAt(3 * lanes - 3), [&](int64_t i) {
+      int64_t place = 4 * i - 2 * lanes;
+      return place < 0 ? 0 : place < lanes ? place : place + 3;
+    });
+    return fromStorage(shuffle(low, high, [&](int64_t i) { return 2 * i < lanes ? i : lanes + i; }),
+                       scalarType);
+  }
   if (linear && !active && !frame.target.fastGather) {
     // Loads one by one are quicker than a gather that is microcode.
     Value start = frame.gep(base, storage, frame.emit(linear->rest));

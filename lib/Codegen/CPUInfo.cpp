@@ -199,6 +199,7 @@ static Expected<CPUInfo> makeCPUInfo(StringRef cpu) {
   info.avx512bf16 = info.avx512 && has("avx512bf16");
   info.avx512fp16 = info.avx512 && has("avx512fp16");
   info.avx512vnni = info.avx512 && has("avx512vnni");
+  info.avxvnni = has("avxvnni");
   info.fastGather = has("fast-gather");
   info.vectorBytes = info.avx512 ? 64 : 32;
   info.vectorRegisters = info.avx512 ? 32 : 16;

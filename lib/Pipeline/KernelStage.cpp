@@ -30,6 +30,8 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   pm.addNestedPass<func::FuncOp>(createKernelFoldViews());
   // Before fusion, which makes one map of several writes.
   pm.addNestedPass<func::FuncOp>(createKernelMergeUpdates());
+  // Before small weights are folded into large ones.
+  target.buildRewriteProducts(pm);
   // Before fusion, which would compute a weight's square root for every element that is scaled by
   // it.
   cpu::CpuFoldConstantsOptions fold;

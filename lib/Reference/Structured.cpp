@@ -116,6 +116,18 @@ private:
     return values;
   }
 
+  /// The sum of the products of the bytes of `count` groups of four.
+  static Scalar sumBytes(const Scalar *lhs, const Scalar *rhs, int64_t count) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < count; ++i)
+      for (unsigned shift = 0; shift < 32; shift += 8) {
+        auto left = static_cast<uint8_t>(static_cast<uint64_t>(lhs[i].integer) >> shift);
+        auto right = static_cast<int8_t>(static_cast<uint64_t>(rhs[i].integer) >> shift);
+        sum += static_cast<uint32_t>(int32_t(left) * int32_t(right));
+      }
+    return Scalar::ofInteger(static_cast<int32_t>(sum));
+  }
+
   /// The sum of `count` products. Integers wrap around to the type's width, sums of floating-point numbers are rounded at the end.
   Scalar sumProducts(Type type, const Scalar *lhs, const Scalar *rhs, int64_t count) {
     if (auto complex = dyn_cast<ComplexType>(type)) {
@@ -178,9 +190,11 @@ private:
         return;
       for (int64_t p = 0; p < parts.value_or(1); ++p) {
         auto [first, last] = getPart(part, p, steps);
+        const Scalar *lhsSteps = left.data() + row * steps + first,
+                     *rhsSteps = right.data() + (batch * columns + column) * steps + first;
         frame.slots[epilogue.arguments[0]] =
-            sumProducts(type, left.data() + row * steps + first,
-                        right.data() + (batch * columns + column) * steps + first, last - first);
+            contract.getBytes() ? sumBytes(lhsSteps, rhsSteps, last - first)
+                                : sumProducts(type, lhsSteps, rhsSteps, last - first);
         epilogue.run(frame);
         (*results[0].elements)[getPlace(results[0], dims, part ? std::optional(p) : std::nullopt)] =
             epilogue.getResult(frame, 0);

@@ -70,6 +70,7 @@ struct CPUInfo : CPUModel {
   // Every CPU has AVX2, FMA and F16C.
   bool avx512 = false; // F, BW, DQ and VL
   bool avx512bf16 = false, avx512fp16 = false, avx512vnni = false;
+  bool avxvnni = false;
   bool fastGather = false;
 
   /// Elements of `type` in a vector register; 1 for types that vectors cannot hold (complex).

@@ -41,6 +41,10 @@ Element promoted(Element a, double b, llvm::function_ref<Element(Element, Elemen
 double leastOf(mlir::Type type);
 double largestOf(mlir::Type type);
 
+/// A number that has been clamped to what a small integer type holds: through i32, which vectors
+/// convert to at once. Other types are converted as always.
+Element convertClamped(Element x, mlir::Type type);
+
 inline Element add(Element a, Element b) { return a + b; }
 inline Element subtract(Element a, Element b) { return a - b; }
 inline Element multiply(Element a, Element b) { return a * b; }

@@ -35,6 +35,10 @@ public:
   /// The CPU of the host program.
   const codegen::CPUInfo &getHost() const { return host; }
 
+  /// Passes over a program before constants are folded and maps are fused: operators are still
+  /// apart, and what this target has other products for can be told from their bodies.
+  virtual void buildRewriteProducts(mlir::OpPassManager & /*pm*/) const {}
+
   /// Passes over a fused program that make its ops such as this target has good kernels for:
   /// layouts of constants, long sums in parts. Each op becomes one kernel afterwards.
   virtual void buildPrepareKernels(mlir::OpPassManager &pm) const = 0;

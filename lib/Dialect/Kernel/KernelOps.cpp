@@ -304,6 +304,9 @@ LogicalResult ContractOp::verify() {
       failed(verifyRegionDims(*this, getRhs(), "rhs")) ||
       failed(verifyRegionDims(*this, getEpilogue(), "epilogue")))
     return failure();
+  if (getBytes() && (!lhsYield->getOperandTypes().front().isInteger(32) || // C9
+                     !getEpilogue().getArgument(0).getType().isInteger(32)))
+    return emitOpError("multiplies bytes, but its operands or its sum are not i32");
   if (std::optional<uint64_t> panel = getPanel()) { // C6
     auto read = dyn_cast<ReadOp>(getRhs().front().front());
     if (!read || !llvm::hasNItems(getRhs().front(), 2) || read.getMask() ||

@@ -88,3 +88,8 @@ double lowering::leastOf(Type type) {
     return -largestOf(type);
   return isUnsigned(type) ? 0 : -largestOf(type) - 1;
 }
+
+Element lowering::convertClamped(Element x, Type type) {
+  bool isSmall = isInt(type) && type.getIntOrFloatBitWidth() < 32;
+  return convert(isSmall ? convert(x, x.b().getI32Type()) : x, type);
+}

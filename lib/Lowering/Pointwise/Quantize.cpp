@@ -1,7 +1,7 @@
 // Numbers as small integers or 8-bit floats with one scale: quantize, dequantize, fake quantization.
 // QuantizeBlocks.cpp has those with more scales.
 #include "kiln/Dialect/Kernel/Builder/Float8.h"
-#include "kiln/Lowering/Lowering.h"
+#include "kiln/Lowering/Blocks.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -124,10 +124,13 @@ static Lowering quantize(Granularity granularity) {
       return call.refuse("these parameters or dtypes");
     Builder builder(result.getContext());
     Type f32 = builder.getF32Type(), f64 = builder.getF64Type();
+    bool isBounded =
+        !p->lowestTensor && p->lowest >= leastOf(result) && p->highest <= largestOf(result);
     return call.set(call.kernels.map(shapeOf(call.tensor(0)), result, [&](BodyBuilder &body) {
       Element inverse = convert(1.0 / p->scale(body, f64), f32);
       Element x = convert(body.broadcast(call.tensor(0)), f32);
-      return convert(clamp(body, roundEven(x * inverse) + p->zero(body, f32), *p), result);
+      x = clamp(body, roundEven(x * inverse) + p->zero(body, f32), *p);
+      return isBounded ? convertClamped(x, result) : convert(x, result);
     }));
   };
 }

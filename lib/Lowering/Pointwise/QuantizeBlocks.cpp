@@ -117,6 +117,7 @@ static Lowering quantize(BlockSizes sizes, Order order, bool widen = false) {
       return failure();
     double least = call.args.optNumber("quant_min").value_or(leastOf(result));
     double most = call.args.optNumber("quant_max").value_or(largestOf(result));
+    bool isBounded = least >= leastOf(result) && most <= largestOf(result);
     bool checksNan = call.args.has("group_size");
     return call.set(call.kernels.map(shapeOf(x), result, [&](BodyBuilder &body) {
       Element value = body.broadcast(x);
@@ -129,7 +130,8 @@ static Lowering quantize(BlockSizes sizes, Order order, bool widen = false) {
         value = promoted(round(value), p->zero(body), add);
       else
         value = round(promoted(value, p->zero(body), add));
-      return convert(clamp(value, least, most), result);
+      value = clamp(value, least, most);
+      return isBounded ? convertClamped(value, result) : convert(value, result);
     }));
   };
 }

@@ -20,6 +20,10 @@ class CPUTarget : public Target {
 public:
   explicit CPUTarget(codegen::CPUInfo cpu) : Target("cpu", std::move(cpu)) {}
 
+  void buildRewriteProducts(OpPassManager &pm) const override {
+    pm.addPass(createCpuMultiplyBytes());
+  }
+
   void buildPrepareKernels(OpPassManager &pm) const override {
     pm.addPass(createCpuPadWindows());
     pm.addPass(createCpuSwapOperands());

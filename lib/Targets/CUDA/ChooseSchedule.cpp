@@ -130,7 +130,11 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     auto plan =
         llvm::TypeSwitch<Operation *, Planned>(root)
             .Case([&](kernel::MapOp) { return planMap(func); })
-            .Case([&](kernel::ContractOp) { return planContract(func, tf32); })
+            .Case([&](kernel::ContractOp contract) -> Planned {
+              if (contract.getBytes())
+                return contract.emitOpError("of bytes cannot be compiled for CUDA yet");
+              return planContract(func, tf32);
+            })
             .Case([&](kernel::AttentionOp) { return planAttention(func); })
             .Case([&](kernel::ScanOp scan) {
               return isTasks(func, !isBlockScan(scan)) ? planTasks(func) : planScan(func);

@@ -253,6 +253,9 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     element (p, …) is the epilogue of the sum over steps p*part to (p + 1)*part - 1 alone, counted over
     the k dims in order, of which the last part may have fewer.
 
+    With `bytes`, an operand's element holds four steps of the sum in its bytes, the first in the lowest:
+    those of `lhs` are unsigned, those of `rhs` signed, and the sums of their products wrap around in i32.
+
     Constraints:
     - (C1) the result's shape is the (permuted) batch, m and n extents, after the number of parts if there
       is a `part`
@@ -263,16 +266,17 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     - (C6) with `panel`, which is positive, `rhs` is one read, without mask or `values`, of a
       tensor that has three dims after the batch dims, the last of size `panel`
     - (C7) `part` is positive, and comes without `panel`
+    - (C9) with `bytes`, operands and sum are i32
   }];
   let arguments = (ins Sym_ShapeAttr:$batch, Sym_ShapeAttr:$m, Sym_ShapeAttr:$n, Sym_ShapeAttr:$k,
                        OptionalAttr<DenseI64ArrayAttr>:$perm, OptionalAttr<I64Attr>:$panel,
-                       OptionalAttr<Sym_ExprAttr>:$part);
+                       OptionalAttr<Sym_ExprAttr>:$part, UnitAttr:$bytes);
   let results = (outs AnyRankedTensor:$result);
   let regions = (region SizedRegion<1>:$lhs, SizedRegion<1>:$rhs, SizedRegion<1>:$epilogue);
   let assemblyFormat = [{
     `batch` custom<ExprList>($batch) `m` custom<ExprList>($m) `n` custom<ExprList>($n)
     `k` custom<ExprList>($k) (`perm` $perm^)? (`panel` $panel^)?
-    (`part` custom<Size>($part)^)? attr-dict-with-keyword
+    (`part` custom<Size>($part)^)? (`bytes` $bytes^)? attr-dict-with-keyword
     `lhs` $lhs `rhs` $rhs `epilogue` $epilogue `:` type($result)
   }];
   let hasVerifier = 1;

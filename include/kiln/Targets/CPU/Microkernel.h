@@ -52,6 +52,8 @@ struct MicrokernelShape {
   /// The left operand has an element for each column too, consecutive as the right operand's are:
   /// vectors are multiplied element by element (a depthwise convolution).
   bool lhsHasColumns = false;
+  /// Operands are groups of four bytes, the left one's unsigned and the right one's signed.
+  bool bytes = false;
   /// Outermost first. Extents and strides may use the frame's variables.
   llvm::SmallVector<SumLoop> loops;
   /// The most innermost iterations that are written out.

@@ -51,6 +51,24 @@ def CpuSwapOperands : Pass<"cpu-swap-operands", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CpuMultiplyBytes : Pass<"cpu-multiply-bytes", "::mlir::ModuleOp"> {
+  let summary = "Multiply what has been dequantized as the small integers that it was";
+  let description = [{
+    A product of an operand that is `(q - zero) * scale`, `q` of 8 bits, and of weights that are the same with
+    zero points of zero, becomes a product of the integers (`bytes`) with sums in i32. What the zero points add to
+    a sum follows from the sums of the weights, which are constants; both scales multiply in the
+    epilogue. A sum is exact where that of the rounded products was not.
+
+    Four steps of the sum are one group: the left operand is put into groups by a map, which later passes fuse with
+    what quantizes; the groups of the weights are constants, a quarter of the size of floats. A
+    product that is of integers already (`_int_mm`) is put into groups, too.
+
+    Weights whose zero points are replaced by others than zero, when the model runs, are refused there.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {
   let summary = "Lay out constant right operands of contracts in panels";
   let description = [{

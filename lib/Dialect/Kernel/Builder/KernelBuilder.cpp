@@ -91,7 +91,8 @@ Value KernelBuilder::contract(const Contraction &c, Type type) {
   auto op = kernel::ContractOp::create(builder, sym::getTensorType(permuted(sizes, c.perm), type),
                                        shapeAttr(builder, c.batch), shapeAttr(builder, c.m),
                                        shapeAttr(builder, c.n), shapeAttr(builder, c.k), perm,
-                                       /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr());
+                                       /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
+                                       /*bytes=*/UnitAttr());
   Element lhs = fill(op.getLhs(), extents, {}, c.lhs);
   fill(op.getRhs(), extents, lhs.type(), c.rhs);
   Type sumType = opmath(lhs.type());

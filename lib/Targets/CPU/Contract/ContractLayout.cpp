@@ -586,6 +586,8 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
     return refuse("the columns are no multiple of the lanes");
   if (layout->packed && schedule.getTurn() != Turn::None)
     return refuse("the right operand is packed, and need not be turned");
+  if (schedule.getTurn() == Turn::Sums && op.getBytes())
+    return refuse("sums of bytes are not turned");
   if (schedule.getTurn() == Turn::Sums && (layout->depthwise || !layout->lhsLiesAlongSum()))
     return refuse("the left operand does not lie along the sum");
   unsigned axes = layout->numBlockAxes();

@@ -240,7 +240,8 @@ static TurnChoice chooseTurn(const ContractLayout &layout, int64_t m, int64_t n,
     // A shuffle in each step, one a cycle; a load and a store.
     choice.rhsCycles = llvm::Log2_64(lanes) + 2 / opRate + rows / fmaUnits;
   }
-  if (lanes <= 1 || layout.lhs == LeftOperand::Window || !isInOrder)
+  if (lanes <= 1 || layout.lhs == LeftOperand::Window || !isInOrder ||
+      kernel::ContractOp(layout.op).getBytes())
     return choice;
   ContractLayout turned = layout;
   chooseTurnedTile(turned, n, target);

@@ -277,6 +277,7 @@ private:
     shape.vectors = vectors;
     shape.lanes = layout.columnLanes();
     shape.lhsHasColumns = layout.depthwise;
+    shape.bytes = kernel::ContractOp(layout.op).getBytes();
     shape.unroll = layout.unroll;
     const ContractAxis &axis = layout.rows[layout.tileAxis];
     for (int64_t i = 0; i < size; ++i)

@@ -1,5 +1,6 @@
 // The innermost loop of products: a tile of sums that stays in registers.
 #include "kiln/Targets/CPU/Microkernel.h"
+#include "CPU/Contract/ByteProducts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -202,6 +203,8 @@ private:
   }
 
   Value multiplyAdd(Value a, Value x, Value sum) {
+    if (shape.bytes)
+      return multiplyAddBytes(frame, a, x, sum);
     if (isa<FloatType>(shape.sumType)) {
       if (shape.lanes == 1)
         return math::FmaOp::create(b, loc, a, x, sum);

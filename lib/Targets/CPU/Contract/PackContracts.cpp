@@ -235,7 +235,7 @@ private:
     auto result = ContractOp::create(
         rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k), contract.getPermAttr(),
-        rewriter.getI64IntegerAttr(panel), sym::ExprAttr());
+        rewriter.getI64IntegerAttr(panel), sym::ExprAttr(), contract.getBytesAttr());
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter);
     renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
 

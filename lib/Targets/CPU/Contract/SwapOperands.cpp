@@ -52,7 +52,8 @@ struct SwapOperands : kiln::cpu::impl::CpuSwapOperandsBase<SwapOperands> {
 
 private:
   static bool isSwapped(ContractOp contract, const codegen::CPUInfo &target) {
-    if (contract.getPanel() || contract.getPart() || columnsAreBatch(contract))
+    if (contract.getPanel() || contract.getPart() || contract.getBytes() ||
+        columnsAreBatch(contract))
       return false;
     std::optional<int64_t> rows = sym::product(contract.getM().getSizes()).constant();
     std::optional<int64_t> columns = sym::product(contract.getN().getSizes()).constant();
@@ -97,7 +98,8 @@ private:
     auto result = ContractOp::create(
         rewriter, contract.getLoc(), contract.getResult().getType(), contract.getBatchAttr(),
         contract.getNAttr(), contract.getMAttr(), contract.getKAttr(),
-        rewriter.getDenseI64ArrayAttr(perm), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr());
+        rewriter.getDenseI64ArrayAttr(perm), /*panel=*/IntegerAttr(), /*part=*/sym::ExprAttr(),
+        /*bytes=*/UnitAttr());
     cpu::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
     cpu::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
     cpu::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);

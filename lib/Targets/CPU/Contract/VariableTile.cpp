@@ -99,7 +99,7 @@ static std::string nameOf(const VariableTile &tile) {
                                  << shape.lanes << '_' << shape.lhsType << '_' << shape.rhsType
                                  << '_' << shape.sumType << '_' << shape.loops.size()
                                  << "loops_stride" << tile.sumStride
-                                 << (tile.isAdded ? "_added" : "");
+                                 << (shape.bytes ? "_bytes" : "") << (tile.isAdded ? "_added" : "");
   return name;
 }
 

@@ -1,0 +1,100 @@
+// Products of bytes by what instructions there are: vpdpbusd (AVX512-VNNI, AVX-VNNI), or vpmaddwd of
+// every second byte as 16-bit numbers. vpmaddubsw would saturate.
+#include "CPU/Contract/ByteProducts.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace kiln;
+using namespace kiln::codegen;
+
+namespace {
+
+class Emitter {
+public:
+  Emitter(KernelFrame &frame, Type type)
+      : frame(frame), b(frame.builder), loc(frame.loc), type(type) {}
+
+  /// One instruction on vectors of `bits` bits, if the CPU has it.
+  Value emitDot(Value a, Value x, Value sum) {
+    auto vector = dyn_cast<VectorType>(type);
+    if (!vector)
+      return {};
+    int64_t bits = vector.getNumElements() * 32;
+    const CPUInfo &target = frame.target;
+    bool has = bits == 512 ? target.avx512vnni
+                           : (bits == 256 || bits == 128) && (target.avx512vnni || target.avxvnni);
+    if (!has)
+      return {};
+    Type bytes = VectorType::get(vector.getNumElements() * 4, b.getI8Type());
+    Value operands[] = {sum, LLVM::BitcastOp::create(b, loc, bytes, a),
+                        LLVM::BitcastOp::create(b, loc, bytes, x)};
+    return callIntrinsic("llvm.x86.avx512.vpdpbusd." + std::to_string(bits), type, operands);
+  }
+
+  /// vpmaddwd of the bytes 0 and 2, and of 1 and 3.
+  Value emitPairs(Value a, Value x, Value sum) {
+    auto vector = dyn_cast<VectorType>(type);
+    int64_t bits = vector ? vector.getNumElements() * 32 : 0;
+    if (bits != 256 && bits != 512 && bits != 128)
+      return {};
+    const char *name = bits == 512   ? "llvm.x86.avx512.pmaddw.d.512"
+                       : bits == 256 ? "llvm.x86.avx2.pmadd.wd"
+                                     : "llvm.x86.sse2.pmadd.wd";
+    Type halves = VectorType::get(vector.getNumElements() * 2, b.getI16Type());
+    auto toHalves = [&](Value value) { return LLVM::BitcastOp::create(b, loc, halves, value); };
+    auto constant = [&](int64_t value) {
+      return arith::ConstantOp::create(
+          b, loc, DenseElementsAttr::get(cast<ShapedType>(halves), b.getI16IntegerAttr(value)));
+    };
+    Value left = toHalves(a), right = toHalves(x), eight = constant(8);
+    Value evenLeft = arith::AndIOp::create(b, loc, left, constant(255));
+    Value oddLeft = arith::ShRUIOp::create(b, loc, left, eight);
+    Value evenRight =
+        arith::ShRSIOp::create(b, loc, arith::ShLIOp::create(b, loc, right, eight), eight);
+    Value oddRight = arith::ShRSIOp::create(b, loc, right, eight);
+    Value even = callIntrinsic(name, type, {evenLeft, evenRight});
+    Value odd = callIntrinsic(name, type, {oddLeft, oddRight});
+    return arith::AddIOp::create(b, loc, arith::AddIOp::create(b, loc, sum, even), odd);
+  }
+
+  /// One byte after the other.
+  Value emitBytes(Value a, Value x, Value sum) {
+    for (int64_t byte = 0; byte < 4; ++byte) {
+      Value up = constant(24 - 8 * byte), down = constant(24);
+      Value left = arith::ShRUIOp::create(b, loc, arith::ShLIOp::create(b, loc, a, up), down);
+      Value right = arith::ShRSIOp::create(b, loc, arith::ShLIOp::create(b, loc, x, up), down);
+      sum = arith::AddIOp::create(b, loc, sum, arith::MulIOp::create(b, loc, left, right));
+    }
+    return sum;
+  }
+
+private:
+  Value constant(int64_t value) {
+    if (auto vector = dyn_cast<VectorType>(type))
+      return arith::ConstantOp::create(
+          b, loc, DenseElementsAttr::get(cast<ShapedType>(vector), b.getI32IntegerAttr(value)));
+    return arith::ConstantIntOp::create(b, loc, type, value);
+  }
+
+  Value callIntrinsic(const std::string &name, Type result, ValueRange operands) {
+    return LLVM::CallIntrinsicOp::create(b, loc, result, b.getStringAttr(name), operands)
+        .getResult(0);
+  }
+
+  KernelFrame &frame;
+  OpBuilder &b;
+  Location loc;
+  Type type;
+};
+
+} // namespace
+
+Value cpu::multiplyAddBytes(KernelFrame &frame, Value a, Value x, Value sum) {
+  Emitter emitter(frame, sum.getType());
+  if (Value dot = emitter.emitDot(a, x, sum))
+    return dot;
+  if (Value pairs = emitter.emitPairs(a, x, sum))
+    return pairs;
+  return emitter.emitBytes(a, x, sum);
+}

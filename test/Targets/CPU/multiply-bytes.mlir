@@ -1,0 +1,118 @@
+// RUN: kiln-opt %s --cpu-multiply-bytes --canonicalize --split-input-file | FileCheck %s
+
+// The term of a zero point of 3 follows from the sums of the weights; unsigned bytes stay as they are.
+// CHECK-LABEL: func.func @unsigned
+// CHECK: kernel.map {
+// CHECK: kernel.read %arg0 (d0, d1) -> (d0, 4*d1) : tensor<5x64xui8> -> i8
+// CHECK-NOT: arith.xori
+// CHECK: } : tensor<5x16xi32>
+// CHECK: kernel.map {
+// CHECK: kernel.read %{{.*}} (d0, d1) -> (d0, 4*d1 + 3) : tensor<24x64xi8> -> i8
+// CHECK: } : tensor<24x16xi32>
+// CHECK: kernel.map {
+// CHECK: kernel.reduce [64]
+// CHECK: arith.muli %{{.*}}, %c3_i32
+// CHECK: } : tensor<24xi32>
+// CHECK: kernel.contract batch [] m [5] n [24] k [16] bytes lhs {
+// CHECK: } epilogue {
+// CHECK: ^bb0(%[[SUM:.*]]: i32):
+// CHECK: %[[EXACT:.*]] = arith.subi %[[SUM]]
+// CHECK: arith.sitofp %[[EXACT]] : i32 to f32
+func.func @unsigned(%q: tensor<5x64xui8>) -> tensor<5x24xf32> {
+  %w = kernel.constant "w" dense<1> : tensor<24x64xi8> : tensor<24x64xi8>
+  %x = kernel.map {
+    %zero = arith.constant 3.0 : f32
+    %scale = arith.constant 0.5 : f32
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x64xui8> -> i8
+    %1 = arith.uitofp %0 : i8 to f32
+    %2 = arith.subf %1, %zero : f32
+    %3 = arith.mulf %2, %scale : f32
+    kernel.yield %3 : f32
+  } : tensor<5x64xf32>
+  %y = kernel.map {
+    %scale = arith.constant 0.25 : f32
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<24x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    %2 = arith.mulf %1, %scale : f32
+    kernel.yield %2 : f32
+  } : tensor<24x64xf32>
+  %z = kernel.contract batch [] m [5] n [24] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<24x64xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x24xf32>
+  return %z : tensor<5x24xf32>
+}
+
+// -----
+
+// Signed bytes are made unsigned; 18 steps are five groups, the last of which ends with zeros.
+// CHECK-LABEL: func.func @integers
+// CHECK: arith.xori %{{.*}}, %c128_i32
+// CHECK: } : tensor<5x5xi32>
+// CHECK: kernel.inside (d0, d1) -> (4*d0 + 3) bounds [18]
+// CHECK: } : tensor<5x24xi32>
+// CHECK: kernel.contract batch [] m [5] n [24] k [5] bytes lhs {
+func.func @integers(%q: tensor<5x18xi8>) -> tensor<5x24xi32> {
+  %w = kernel.constant "w" dense<1> : tensor<18x24xi8> : tensor<18x24xi8>
+  %x = kernel.map {
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x18xi8> -> i8
+    %1 = arith.extsi %0 : i8 to i32
+    kernel.yield %1 : i32
+  } : tensor<5x18xi32>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<18x24xi8> -> i8
+    %1 = arith.extsi %0 : i8 to i32
+    kernel.yield %1 : i32
+  } : tensor<18x24xi32>
+  %z = kernel.contract batch [] m [5] n [24] k [18] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x18xi32> -> i32
+    kernel.yield %0 : i32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d2, d1) : tensor<18x24xi32> -> i32
+    kernel.yield %0 : i32
+  } epilogue {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<5x24xi32>
+  return %z : tensor<5x24xi32>
+}
+
+// -----
+
+// A zero point of one weight is another product.
+// CHECK-LABEL: func.func @zero_points
+// CHECK-NOT: bytes
+func.func @zero_points(%q: tensor<5x64xi8>) -> tensor<5x24xf32> {
+  %w = kernel.constant "w" dense<1> : tensor<24x64xi8> : tensor<24x64xi8>
+  %zeros = kernel.constant "z" dense<1> : tensor<24xi64> : tensor<24xi64>
+  %x = kernel.map {
+    %0 = kernel.read %q (d0, d1) -> (d0, d1) : tensor<5x64xi8> -> i8
+    %1 = arith.sitofp %0 : i8 to f32
+    kernel.yield %1 : f32
+  } : tensor<5x64xf32>
+  %y = kernel.map {
+    %0 = kernel.read %w (d0, d1) -> (d0, d1) : tensor<24x64xi8> -> i8
+    %1 = kernel.read %zeros (d0, d1) -> (d0) : tensor<24xi64> -> i64
+    %2 = arith.extsi %0 : i8 to i64
+    %3 = arith.subi %2, %1 : i64
+    %4 = arith.sitofp %3 : i64 to f32
+    kernel.yield %4 : f32
+  } : tensor<24x64xf32>
+  %z = kernel.contract batch [] m [5] n [24] k [64] lhs {
+    %0 = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<5x64xf32> -> f32
+    kernel.yield %0 : f32
+  } rhs {
+    %0 = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<24x64xf32> -> f32
+    kernel.yield %0 : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<5x24xf32>
+  return %z : tensor<5x24xf32>
+}

@@ -1,0 +1,138 @@
+"""Products of dequantized operands: summed as small integers, with weights that stay as small as they are."""
+
+import pytest
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+
+from conftest import TARGET
+
+q = torch.ops.quantized_decomposed
+I8, U8 = torch.int8, torch.uint8
+CPUS = pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+
+
+def some(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))) * 3
+
+
+class Weights(torch.nn.Module):
+    """Weights [n, …] as exporters of quantized models hold them."""
+
+    def __init__(self, *shape):
+        super().__init__()
+        weight = some(*shape)
+        self.register_buffer("scales", weight.abs().flatten(1).amax(1) / 127)
+        self.register_buffer("zeros", torch.zeros(shape[0], dtype=torch.int64))
+        self.register_buffer("weight", q.quantize_per_channel(weight, self.scales, self.zeros, 0, -127, 127, I8))
+
+    def forward(self):
+        return q.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -127, 127, I8)
+
+
+class Linear(torch.nn.Module):
+    """Activations of a known range, as signed and as unsigned integers, or of the range that they have."""
+
+    def __init__(self, n, k):
+        super().__init__()
+        self.weights = Weights(n, k)
+        self.bias = torch.nn.Parameter(some(n))
+
+    def forward(self, x):
+        results, weight = [], self.weights()
+        for args in ((0.037, 3, -128, 127, I8), (0.041, 120, 0, 255, U8), (0.05, 0, 0, 255, U8)):
+            a = q.dequantize_per_tensor(q.quantize_per_tensor(x, *args), *args)
+            results.append(torch.relu(torch.nn.functional.linear(a, weight, self.bias)))
+        for bounds in ((-128, 127, I8), (0, 255, U8)):
+            scale, zero = q.choose_qparams(x, *bounds[:2], 1e-5, bounds[2])
+            a = q.dequantize_per_tensor(q.quantize_per_tensor(x, scale, zero, *bounds), scale, zero, *bounds)
+            results.append(torch.nn.functional.linear(a, weight, self.bias))
+        return results
+
+
+@CPUS
+@pytest.mark.parametrize("n, k", [(48, 64), (24, 19), (9, 130)])
+def test_linear(compile_and_compare, cpu, n, k):
+    """The sum has whole groups of four steps, or part of one at its end."""
+    rows = {0: torch.export.Dim.DYNAMIC}
+    compiled = compile_and_compare(
+        Linear(n, k), (some(5, k),), (rows,), rtol=2e-5, atol=2e-4, more_inputs=[(some(2, k),), (some(37, k),)], options=(f"--cpu={cpu}",)
+    )
+    assert compiled.model is not None
+
+
+class Products(torch.nn.Module):
+    """Sums as large as they get, in which instructions that saturate would."""
+
+    def __init__(self, k, n):
+        super().__init__()
+        weight = torch.randint(-128, 128, (k, n), dtype=I8, generator=torch.Generator().manual_seed(k))
+        weight[:, 0], weight[:, 1] = 127, -128
+        self.register_buffer("weight", weight)
+
+    def forward(self, x):
+        return torch._int_mm(x, self.weight), torch._int_mm(x, self.weight.T.contiguous().T)
+
+
+@CPUS
+@pytest.mark.parametrize("k", [64, 20])
+def test_integer_product(compile_and_compare, cpu, k):
+    def rows(count):
+        x = torch.randint(-128, 128, (count, k), dtype=I8, generator=torch.Generator().manual_seed(count))
+        x[0], x[1] = -128, 127
+        return (x,)
+
+    compile_and_compare(
+        Products(k, 40),
+        rows(17),
+        ({0: torch.export.Dim.DYNAMIC},),
+        rtol=0,
+        atol=0,
+        more_inputs=[rows(2), rows(50)],
+        options=(f"--cpu={cpu}",),
+    )
+
+
+class Convolutions(torch.nn.Module):
+    """Padding is the zero point; channels are groups, the first three of them with one that is zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = Weights(16, 3, 3, 3), Weights(24, 16, 3, 3), Weights(8, 24, 1, 1)
+
+    def forward(self, x):
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, 0.04, 117, 0, 255, U8), 0.04, 117, 0, 255, U8)
+        y = torch.relu(torch.nn.functional.conv2d(x, self.first(), padding=1))
+        y = q.dequantize_per_tensor(q.quantize_per_tensor(y, 0.2, 5, -128, 127, I8), 0.2, 5, -128, 127, I8)
+        z = torch.nn.functional.conv2d(y, self.second(), stride=2, padding=1)
+        z = q.dequantize_per_tensor(q.quantize_per_tensor(z, 1.5, 100, 0, 255, U8), 1.5, 100, 0, 255, U8)
+        return torch.nn.functional.conv2d(z, self.third()), torch.nn.functional.max_pool2d(z, 2) + 1
+
+
+@CPUS
+def test_convolutions(compile_and_compare, cpu):
+    compile_and_compare(Convolutions(), (some(2, 3, 12, 10),), rtol=1e-4, atol=2e-2, options=(f"--cpu={cpu}",))
+    shapes = ({0: torch.export.Dim("n", max=8)},)
+    compile_and_compare(Convolutions(), (some(3, 3, 9, 9),), shapes, rtol=1e-4, atol=2e-2, more_inputs=[(some(2, 3, 9, 9),)])
+
+
+def test_size_of_weights(compile_model):
+    """A byte for each weight in panels, and one for the weight as it is, of which they are made again when it is replaced."""
+    compiled = compile_model(Linear(512, 1024), (some(4, 1024),))
+    small = compile_model(Linear(48, 64), (some(4, 64),))
+    assert compiled.path.stat().st_size - small.path.stat().st_size < 2.25 * 512 * 1024
+
+
+def test_weights_are_replaced(compile_model):
+    """The sums of the weights are computed again; zero points other than zero are refused."""
+    module, x = Linear(16, 64), some(4, 64)
+    model = compile_model(module, (x,)).model
+    other = torch.randint(-127, 128, (16, 64), dtype=I8, generator=torch.Generator().manual_seed(1))
+    model.set_constant("weights.weight", other)
+    module.weights.weight = other
+    for got, want in zip(model.run([x]), module(x)):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=2e-5, atol=2e-4)
+    if TARGET:  # products on GPUs take any zero points
+        return
+    with pytest.raises(RuntimeError, match="weights with zero points other than 0"):
+        model.set_constant("weights.zeros", torch.ones(16, dtype=torch.int64))
+        model.run([x])
