@@ -86,7 +86,8 @@ FailureOr<Call> libraries::describeConvolutionInAnyOrder(Operation *root,
   }
   // There are images, and only a batch of them may be empty.
   Value source = std::get<Value>(call->arguments[0]);
-  for (sym::Expr size : llvm::drop_begin(sym::getShape(source)))
+  SmallVector<sym::Expr> shape = sym::getShape(source);
+  for (sym::Expr size : llvm::drop_begin(shape))
     if (!isPositive(root, size, settings))
       return failure();
   Value taken = takePermutation(source, getOrder(type.getRank(), /*isBehind=*/false), *call);
