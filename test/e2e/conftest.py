@@ -242,6 +242,13 @@ def emulated_calls(tmp_path, monkeypatch):
     return calls
 
 
+def run_on_ones(path, shape, dtype, environment):
+    """What loading a model and running it on ones says, in a process of its own with these variables, too."""
+    code = f"import kiln, numpy; kiln.load('{path}')(numpy.ones({shape}, numpy.{dtype}))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stderr
+
+
 def pack_gpu_bench(out, programs, rungs):
     """Makes the package of bench/gpu with tiny programs, those and the ladder's rungs whose names match."""
     command = [sys.executable, ROOT / "bench" / "gpu" / "pack.py", "--tiny", "--out", out, "--compiler", BIN / "aot-compile"]

@@ -1,9 +1,6 @@
 """The external code generator `cublas`: products on GPUs through cuBLASLt, in the emulator with one that computes with plain loops."""
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy
 import pytest
@@ -13,7 +10,7 @@ from torch.export import Dim
 from torch.nn import functional as F
 
 import test_cuda_device
-from conftest import BUILD, EMULATED, EMULATOR, assert_user_error, run_tool
+from conftest import BUILD, EMULATED, EMULATOR, assert_user_error, run_on_ones, run_tool
 
 CUBLASLT = EMULATOR.parent / "libcublasLt.so.13"
 LIBRARY = BUILD / "lib" / "libkiln_cublas.so"
@@ -134,10 +131,7 @@ def test_without_workspace(compile_model):
 
 
 def run(path, **environment):
-    """What loading a model and running it says, in a process of its own."""
-    code = f"import kiln, numpy; kiln.load('{path}')(numpy.ones((2, 4), numpy.float32))"
-    environment = {**os.environ, "PYTHONPATH": str(BUILD.parent / "python"), **environment}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stderr
+    return run_on_ones(path, (2, 4), "float32", environment)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from torch.export import Dim
 from torch.nn import functional as F
 
 import test_cuda_device
-from conftest import BUILD, EMULATED, EMULATOR, assert_user_error, run_tool
+from conftest import BUILD, EMULATED, EMULATOR, assert_user_error, run_on_ones, run_tool
 
 CUDNN = EMULATOR.parent / "libcudnn.so.9"
 LIBRARY = BUILD / "lib" / "libkiln_cudnn.so"
@@ -217,10 +217,7 @@ def test_workspace(compile_model, log):
 
 
 def run(path, **environment):
-    """What loading a model and running it says, in a process of its own."""
-    code = f"import kiln, numpy; kiln.load('{path}')(numpy.ones((1, 2, 4, 4), numpy.float16))"
-    environment = {**os.environ, "PYTHONPATH": str(BUILD.parent / "python"), **environment}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stderr
+    return run_on_ones(path, (1, 2, 4, 4), "float16", environment)
 
 
 class Both(nn.Module):

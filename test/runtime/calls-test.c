@@ -1,22 +1,15 @@
 /* Calls of main on a GPU beside plain launches: Triton kernels, libraries, kernels with maps and workspaces. And drivers that
- * answer what none should. argv[1] names the driver that plays a GPU, argv[2] the kernels' image, argv[3] the library. */
-#include "../../runtime/cuda/driver.h"
+ * answer what none should. */
 #include "calls.h"
-#include "harness.h"
+#include "replaced-driver.h"
 
 #include <dlfcn.h>
 
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
-
-/* The driver's functions, which tests replace and put back. */
-static kiln_cuda_driver *cuda;
-static kiln_cuda_driver real;
 static CUresult (*begin_capture)(CUstream stream, int mode);
 static CUresult (*end_capture)(CUstream stream, CUgraph *graph);
 
 enum { MOST = 400 };
 static float x[MOST], y[MOST];
-static kiln_rt_image image = {NULL, 0, 0, KILN_RT_EMULATOR};
 static const int64_t rows_symbol[] = {0};
 
 static kiln_model *create(void) {
@@ -566,27 +559,12 @@ static void test_failures(void) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc == 4);
-  setenv("KILN_CUDA_DRIVER", argv[1], 1);
-  setenv("KILN_FAKE_LIBRARY", argv[3], 1);
+  load_driver(argc, argv);
   setenv("FAKE", "", 1);
-  static char data[1 << 20];
-  FILE *file = fopen(argv[2], "rb");
-  CHECK(file);
-  image.bytes = fread(data, 1, sizeof data - 1, file);
-  image.data = data;
-  fclose(file);
-  const kiln_cuda_driver *table;
-  CHECK_OK(kiln_cuda_load(&table));
-  cuda = (kiln_cuda_driver *)(uintptr_t)table;
-  real = *table;
   void *library = dlopen(argv[1], RTLD_NOW);
   *(void **)&begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
   *(void **)&end_capture = dlsym(library, "cuStreamEndCapture");
   CHECK(begin_capture && end_capture);
-  CUcontext context;
-  CHECK_CUDA(cuda->cuDevicePrimaryCtxRetain(&context, 0));
-  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(context));
   test_triton();
   test_library_on_copies();
   test_library_on_device();

@@ -1,18 +1,11 @@
-/* Steps that another host runs on a GPU, one by one. The arguments are those of calls-test.c. */
-#include "../../runtime/cuda/driver.h"
-#include "../../runtime/runtime.h"
+/* Steps that another host runs on a GPU, one by one. */
 #include "calls.h"
-#include "harness.h"
+#include "replaced-driver.h"
 
 #include <math.h>
 
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
-
 enum { ROWS = 100 };
 
-static kiln_cuda_driver *cuda;
-static kiln_cuda_driver real;
-static kiln_rt_image image = {NULL, 0, 0, KILN_RT_EMULATOR};
 static const int64_t symbols[] = {0};
 static const kiln_rt_device_kernel bump = {.name = "bump",
                                            .images = &image,
@@ -129,22 +122,7 @@ static void test_steps(void) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc == 4);
-  setenv("KILN_CUDA_DRIVER", argv[1], 1);
-  setenv("KILN_FAKE_LIBRARY", argv[3], 1);
-  static char data[1 << 20];
-  FILE *file = fopen(argv[2], "rb");
-  CHECK(file);
-  image.bytes = fread(data, 1, sizeof data - 1, file);
-  image.data = data;
-  fclose(file);
-  const kiln_cuda_driver *table;
-  CHECK_OK(kiln_cuda_load(&table));
-  cuda = (kiln_cuda_driver *)(uintptr_t)table;
-  real = *table;
-  CUcontext context;
-  CHECK_CUDA(cuda->cuDevicePrimaryCtxRetain(&context, 0));
-  CHECK_CUDA(cuda->cuCtxPushCurrent_v2(context));
+  load_driver(argc, argv);
   CHECK_CUDA(cuda->cuMemAlloc_v2(&memory, 2 * ROWS * sizeof(float)));
   for (int i = 0; i < 2; ++i) {
     set_tensor(&tensors[i], (void *)(uintptr_t)(memory + (CUdeviceptr)i * ROWS * sizeof(float)),

@@ -59,6 +59,19 @@ Value wrapper::getStorage(Value buffer) {
   return buffer;
 }
 
+SmallVector<Operation *> wrapper::getStorageUsers(Value buffer) {
+  SmallVector<Operation *> users;
+  SmallVector<Value> names = {getStorage(buffer)};
+  while (!names.empty())
+    for (Operation *user : names.pop_back_val().getUsers()) {
+      if (auto view = dyn_cast<ViewOp>(user))
+        names.push_back(view);
+      else
+        users.push_back(user);
+    }
+  return users;
+}
+
 //===-- Buffer type -------------------------------------------------------------------------===//
 
 BufferType BufferType::getContiguous(ArrayRef<sym::Expr> sizes, Type elementType) {

@@ -48,6 +48,17 @@ static std::optional<Parameters> getParameters(Call &call, ArrayRef<Expr> blockS
   return p;
 }
 
+/// Those that the operator names, whose zero points may be absent; refuses with a reason.
+static std::optional<Parameters> getParameters(Call &call, const std::optional<Exprs> &blockSizes) {
+  if (!blockSizes) {
+    (void)call.refuse("an axis or a size of groups that the tensor does not have");
+    return std::nullopt;
+  }
+  return getParameters(
+      call, *blockSizes, call.tensor(call.args.has("scales") ? "scales" : "scale"),
+      call.args.optTensor(call.args.has("zero_points") ? "zero_points" : "zero_point"));
+}
+
 //===-- The size of a block -------------------------------------------------------------------===//
 
 using BlockSizes = std::optional<Exprs> (*)(Call &);
@@ -105,16 +116,11 @@ static Lowering quantize(BlockSizes sizes, Order order, bool widen = false) {
     Type from = elementType(x), result = call.resultType();
     if (!isFloat(from) || isFloat8(from) || from.isF64() || !isQuantized(result))
       return call.refuse("these dtypes");
-    Value scales = call.tensor(call.args.has("scales") ? "scales" : "scale");
-    Value zeros = call.tensor(call.args.has("zero_points") ? "zero_points" : "zero_point");
-    if (!zeros)
-      return call.refuse("no zero points, with which eager mode fails, too");
-    std::optional<Exprs> blocks = sizes(call);
-    if (!blocks)
-      return call.refuse("an axis or a size of groups that the tensor does not have");
-    std::optional<Parameters> p = getParameters(call, *blocks, scales, zeros);
+    std::optional<Parameters> p = getParameters(call, sizes(call));
     if (!p)
       return failure();
+    if (!p->zeros)
+      return call.refuse("no zero points, with which eager mode fails, too");
     double least = call.args.optNumber("quant_min").value_or(leastOf(result));
     double most = call.args.optNumber("quant_max").value_or(largestOf(result));
     bool isBounded = least >= leastOf(result) && most <= largestOf(result);
@@ -143,12 +149,7 @@ static Lowering dequantize(BlockSizes sizes, bool asFloats) {
     Type result = call.resultType();
     if (!isQuantized(elementType(x)) || !isFloat(result) || isFloat8(result))
       return call.refuse("these dtypes");
-    Value scales = call.tensor(call.args.has("scales") ? "scales" : "scale");
-    Value zeros = call.args.optTensor(call.args.has("zero_points") ? "zero_points" : "zero_point");
-    std::optional<Exprs> blocks = sizes(call);
-    if (!blocks)
-      return call.refuse("an axis or a size of groups that the tensor does not have");
-    std::optional<Parameters> p = getParameters(call, *blocks, scales, zeros);
+    std::optional<Parameters> p = getParameters(call, sizes(call));
     if (!p)
       return failure();
     return call.set(call.kernels.map(shapeOf(x), result, [&](BodyBuilder &body) {

@@ -73,17 +73,10 @@ std::optional<SmallVector<Part>> getParts(kernel::FuncOp func) {
   return parts;
 }
 
-/// The steps behind `step` that use the memory of `buffer`, through whatever view.
+/// The steps behind `step` that use the memory of `buffer`.
 SmallVector<Operation *> getUsersBehind(Operation *step, Value buffer) {
-  SmallVector<Operation *> users;
-  SmallVector<Value> names = {getStorage(buffer)};
-  while (!names.empty())
-    for (Operation *user : names.pop_back_val().getUsers()) {
-      if (auto view = dyn_cast<ViewOp>(user))
-        names.push_back(view);
-      else if (step->isBeforeInBlock(user))
-        users.push_back(user);
-    }
+  SmallVector<Operation *> users = getStorageUsers(buffer);
+  llvm::erase_if(users, [&](Operation *user) { return !step->isBeforeInBlock(user); });
   return users;
 }
 

@@ -19,20 +19,6 @@ using namespace kiln::wrapper;
 
 namespace {
 
-/// The steps that use `storage`, through whatever view, in no order.
-SmallVector<Operation *> getUsers(Value storage) {
-  SmallVector<Operation *> users;
-  SmallVector<Value> names = {storage};
-  while (!names.empty())
-    for (Operation *user : names.pop_back_val().getUsers()) {
-      if (auto view = dyn_cast<ViewOp>(user))
-        names.push_back(view);
-      else
-        users.push_back(user);
-    }
-  return users;
-}
-
 bool uses(Operation *op, Value storage) {
   return llvm::any_of(op->getOperands(), [&](Value value) { return getStorage(value) == storage; });
 }
@@ -68,7 +54,7 @@ public:
 
   /// False: a step that reads `storage` has to stay behind the update.
   bool find() {
-    for (Operation *user : getUsers(storage))
+    for (Operation *user : getStorageUsers(storage))
       if (isBehind(user) && user != end && !add(user))
         return false;
     if (moved.empty())
@@ -105,7 +91,7 @@ private:
       Value memory = getStorage(operand);
       if (memory != storage && uses(update, memory) && writes(update, memory))
         return false;
-      for (Operation *user : getUsers(memory))
+      for (Operation *user : getStorageUsers(memory))
         if (isBehind(user) && user->isBeforeInBlock(op) && writes(user, memory) && !add(user))
           return false;
     }
@@ -119,7 +105,7 @@ private:
       Value memory = getStorage(out);
       if (!isa_and_present<AllocOp, OutputOp>(memory.getDefiningOp()))
         return false;
-      for (Operation *user : getUsers(memory))
+      for (Operation *user : getStorageUsers(memory))
         if (user == update ||
             (isBehind(user) && user->isBeforeInBlock(op) && !moved.contains(user)))
           return false;
@@ -207,7 +193,7 @@ private:
 
   /// `buffer` first means something in `step`.
   static bool beginsAt(Operation *step, Value buffer) {
-    return llvm::all_of(getUsers(buffer), [&](Operation *user) {
+    return llvm::all_of(getStorageUsers(buffer), [&](Operation *user) {
       return user == step || step->isBeforeInBlock(user);
     });
   }
@@ -285,7 +271,7 @@ private:
         (isa<OutputOp>(owner) && (!updated || memory.getType() != state.getType())))
       return;
     // Whatever comes after the copy sees the new value.
-    for (Operation *user : getUsers(state))
+    for (Operation *user : getStorageUsers(state))
       if (user != copy && (user->isBeforeInBlock(step) || copy->isBeforeInBlock(user)) &&
           writesAt(user, state))
         return;
@@ -312,7 +298,7 @@ private:
 
   static Operation *getFirstUser(Value storage) {
     Operation *first = nullptr;
-    for (Operation *user : getUsers(storage))
+    for (Operation *user : getStorageUsers(storage))
       if (!first || user->isBeforeInBlock(first))
         first = user;
     return first;

@@ -64,6 +64,9 @@ llvm::SetVector<sym::Expr> getDefinedSymbols(mlir::Operation *step);
 /// output, alloc or reuse.
 mlir::Value getStorage(mlir::Value buffer);
 
+/// The steps that use the memory of `buffer`, through whatever view of it, in no order.
+llvm::SmallVector<mlir::Operation *> getStorageUsers(mlir::Value buffer);
+
 /// The buffer that one round of a `wrapper.for` sees of `buffer`: a slice of its outermost dim.
 BufferType getSliceType(BufferType buffer);
 
