@@ -1,4 +1,5 @@
-"""examples/deploy: the stages of the Dockerfile as a script, and the server in a root folder that holds what the last stage holds."""
+"""examples/deploy: the first stage of the Dockerfile as the script that it runs, since tests have no registry for its base image, the last
+one built by buildah, too, and the server in a root folder that holds what the last stage holds."""
 
 import os
 import re
@@ -62,9 +63,40 @@ def ask(port, picture):
             time.sleep(0.02)
 
 
-def test_server(image):
+@pytest.fixture(scope="module")
+def built(image, tmp_path_factory):
+    """The files of the image that buildah makes of the Dockerfile's last stage."""
+    if not shutil.which("buildah"):
+        pytest.skip("buildah is missing: scripts/setup --all installs it")
+    folder = tmp_path_factory.mktemp("buildah")
+    _, last = (DEPLOY / "Dockerfile").read_text().split("FROM scratch\n")
+    (folder / "Dockerfile").write_text("FROM scratch\n" + last)
+    buildah = ["buildah", "--storage-driver=vfs", f"--root={folder}/root", f"--runroot={folder}/run"]
+    stages = [f"--build-context=build={image[0].parent}", f"--output=type=local,dest={folder}/files"]
+    done = subprocess.run([*buildah, "bud", "--isolation=chroot", *stages, "--tag=classifier", folder], capture_output=True, text=True)
+    if re.search("operation not permitted|newuidmap|user namespace", done.stderr, re.I):
+        pytest.skip(f"buildah cannot work here: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    form = "{{.OCIv1.Config.Entrypoint}} {{.OCIv1.Config.ExposedPorts}}"
+    done = subprocess.run([*buildah, "inspect", "--type=image", f"--format={form}", "classifier"], capture_output=True, text=True)
+    assert done.stdout.split() == ["[/server]", "map[8080/tcp:{}]"], done.stderr
+    return folder / "files"
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_buildah(image, built):
+    assert contents(built) == contents(image[0])
+
+
+@pytest.mark.parametrize("root", ["script", "buildah"])
+def test_server(image, root, request):
     """Run with the image as its root folder."""
     folder, module = image
+    if root == "buildah":
+        folder = request.getfixturevalue("built")
     enter = [shutil.which("chroot") or "/usr/sbin/chroot", folder]
     if os.geteuid() != 0:
         enter = ["unshare", "--map-root-user", *enter]
