@@ -1,4 +1,5 @@
 /*===- abi.c - The exported functions ---------------------------------------===*/
+#include "cpu.h"
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -77,6 +78,8 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
   int32_t status = read_options(given, options);
   if (status == KILN_OK)
     status = check_program();
+  if (status == KILN_OK)
+    status = kiln_check_cpu();
   if (status != KILN_OK)
     return status;
   kiln_model *model = calloc(1, sizeof *model);

@@ -196,6 +196,8 @@ typedef struct {
   const kiln_rt_profile *profile; /* NULL: no profile can be taken */
   /* Behind `weights_bytes` in the blob: constants that are KILN_RT_LATER, and folds of them. */
   uint64_t later_bytes;
+  uint64_t cpu_features; /* that code may use: feature i of cpu_features.h is bit i */
+  const char *cpu;       /* the CPU that has them, as the compiler was told; NULL: any */
 } kiln_rt_program;
 
 /* Defined by the generated object. */

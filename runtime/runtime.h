@@ -9,6 +9,7 @@
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
  *   memory.c   allocators, free lists      tensor.c   strides and copies
  *   weights.c  mapping and replacement     error.c    this thread's last error
+ *   cpu.c      what the model's code needs
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
  *   custom.c   C functions that main calls
  *   debug.c    debug printing, with debug_tensor.c

@@ -273,7 +273,9 @@ KILN_API const char *kiln_model_info(void);
 
 /* Loads the model. `options` may be NULL: all defaults. On success *model owns
  * the weights mapping and the worker threads, until kiln_model_destroy; on
- * failure it is NULL. A process may create any number of models. */
+ * failure it is NULL. A process may create any number of models. KILN_UNSUPPORTED
+ * on a CPU that lacks an instruction set of the one that the model was compiled
+ * for: the message names it. */
 KILN_API int32_t kiln_model_create(const kiln_options *options, kiln_model **model);
 
 /* Runs the model once, on the calling thread and the model's workers.

@@ -32,6 +32,9 @@ struct HostTablesOptions {
   /// A library of steps for another host, not of the program.
   bool stepsAlone = false;
   uint32_t stepsHash = 0;
+  /// The CPU that code is for, and what it must have (runtime/cpu_features.h).
+  std::string cpu;
+  uint64_t cpuFeatures = 0;
 };
 
 class HostProgram {

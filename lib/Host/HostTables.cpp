@@ -216,7 +216,8 @@ void HostProgram::emitTables() {
               symbolTable = globals->structs("kiln_symbols", symbols, atEntry),
               expressionTable = globals->pointers(expressionTexts),
               device = isDevice() ? declareData(deviceTableName) : "",
-              failureTable = globals->pointers(failures);
+              failureTable = globals->pointers(failures),
+              cpu = options.cpu.empty() ? "" : globals->string(options.cpu);
   std::string bind = symbols.empty() ? "" : "kiln_bind",
               eval = expressions.empty() ? "" : "kiln_eval";
   globals->exported(
@@ -249,7 +250,9 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, device, device),
           KILN_FIELD(kiln_rt_program, failures, failureTable),
           KILN_FIELD(kiln_rt_program, profile, profile),
-          KILN_FIELD(kiln_rt_program, later_bytes, laterBytes)));
+          KILN_FIELD(kiln_rt_program, later_bytes, laterBytes),
+          KILN_FIELD(kiln_rt_program, cpu_features, static_cast<int64_t>(options.cpuFeatures)),
+          KILN_FIELD(kiln_rt_program, cpu, cpu)));
   if (options.stepsAlone)
     emitStepTable(stepRows);
 }

@@ -30,7 +30,9 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
                               weightsHash,
                               debug,
                               stepsAlone,
-                              stepsHash};
+                              stepsHash,
+                              cpu,
+                              cpuFeatures};
     if (failed(HostProgram(programs.front(), options).emit()))
       return signalPassFailure();
     for (auto function :

@@ -4,6 +4,7 @@
 #include "Remarks.h"
 #include "Reproducer.h"
 #include "Weights.h"
+#include "kiln/Codegen/CPUFeatures.h"
 #include "kiln/Codegen/PassManagers.h"
 #include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
@@ -449,7 +450,8 @@ private:
           host::ModelInfo info = getModelInfo();
           pm.addPass(host::createWrapperLowerToLLVM(
               {info.name, info.target, info.compiler, target->hasDevice(), external, hash,
-               options.debug.level, llvm::to_vector(options.debug.filter), isFx, graph.hash}));
+               options.debug.level, llvm::to_vector(options.debug.filter), isFx, graph.hash,
+               target->getHost().cpu, codegen::getCodeFeatures(target->getHost())}));
         }))
       return error;
     auto host = codegen::compileToObject(*module, target->getHost(), code.object);

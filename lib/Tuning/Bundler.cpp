@@ -1,5 +1,6 @@
 // Writes planned kernels as a library of steps that aot-tune measures.
 #include "KernelSet.h"
+#include "kiln/Codegen/CPUFeatures.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Host/Passes.h"
 #include "kiln/Host/Steps.h"
@@ -167,11 +168,12 @@ llvm::Error Bundler::write(ArrayRef<Entry> entries, StringRef path, std::vector<
   llvm::Expected<Target::Objects> objects = target.compileKernels(*made, options);
   if (!objects)
     return objects.takeError();
-  if (failed(run(host::createWrapperLowerToLLVM({"tuning", target.getName().str(), compiler,
-                                                 target.hasDevice(), /*externalWeights=*/false,
-                                                 /*weightsHash=*/0, /*debugLevel=*/0,
-                                                 llvm::SmallVector<std::string>(),
-                                                 /*stepsAlone=*/true, /*stepsHash=*/0}))))
+  if (failed(run(host::createWrapperLowerToLLVM(
+          {"tuning", target.getName().str(), compiler, target.hasDevice(),
+           /*externalWeights=*/false,
+           /*weightsHash=*/0, /*debugLevel=*/0, llvm::SmallVector<std::string>(),
+           /*stepsAlone=*/true, /*stepsHash=*/0, target.getHost().cpu,
+           codegen::getCodeFeatures(target.getHost())}))))
     return fail();
   auto host = codegen::compileToObject(*made, target.getHost(), code);
   if (!host)

@@ -1,5 +1,6 @@
 // RUN: kiln-opt %s --wrapper-lower-to-llvm="name=tiny compiler=kiln" --split-input-file | FileCheck %s
 // RUN: kiln-opt %s --wrapper-lower-to-llvm="external-weights weights-hash=77" --split-input-file | FileCheck %s --check-prefix=EXTERNAL
+// RUN: kiln-opt %s --wrapper-lower-to-llvm="cpu=haswell cpu-features=255" --split-input-file | FileCheck %s --check-prefix=CPU
 
 kernel.func @k(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> attributes {launch = #kernel.launch<grid = <3>, scratch = 128>} {
   %y = kernel.map {
@@ -54,6 +55,10 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
 // CHECK-LABEL: llvm.mlir.global external hidden constant @kiln_program()
 // EXTERNAL-LABEL: llvm.mlir.global external hidden constant @kiln_program()
 // EXTERNAL: llvm.mlir.constant(77 : i64)
+// CPU: llvm.mlir.global external hidden constant @kiln_program()
+// CPU: llvm.mlir.constant(255 : i64)
+// CPU: llvm.mlir.addressof @[[NAME:[^ ]+]]
+// CPU: llvm.mlir.global private unnamed_addr constant @[[NAME]]("haswell\00")
 
 // -----
 

@@ -215,6 +215,19 @@ def small_mlp(tmp_path_factory):
     return Compiled(Mlp().eval(), (torch.randn(3, 6),), tmp_path_factory.mktemp("mlp"))
 
 
+@pytest.fixture
+def compile_file(small_mlp, tmp_path):
+    """compile_file(*options, name="model.so") -> path of the output; fails the test when the compiler does."""
+
+    def run(*options, name="model.so"):
+        output = tmp_path / name
+        process = run_tool("aot-compile", small_mlp.archive, "-o", output, *options)
+        assert process.returncode == 0, process.stderr
+        return output
+
+    return run
+
+
 def assert_saved_function(path, function, inputs, folder):
     """What torch.compile has saved computes what `function` does, backward too, without a compiler and without a cache."""
     torch._dynamo.reset()

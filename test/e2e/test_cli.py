@@ -36,17 +36,6 @@ def read_code(path, address):
     return None
 
 
-@pytest.fixture
-def compile_file(small_mlp, tmp_path):
-    """compile_file(*options, name="model.so") -> path of the output; fails the test when the compiler does."""
-    def run(*options, name="model.so"):
-        output = tmp_path / name
-        process = run_tool("aot-compile", small_mlp.archive, "-o", output, *options)
-        assert process.returncode == 0, process.stderr
-        return output
-    return run
-
-
 @pytest.mark.parametrize("tool", ["aot-compile", "aot-run"])
 def test_help_and_version(tool):
     for flag in ("--help", "--version"):

@@ -38,7 +38,10 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     ListOption<"debugFilter", "debug-filter", "std::string", "the kernels that it is for">,
     Option<"stepsAlone", "steps-alone", "bool", "false",
            "a function for each step that another host runs, instead of the program">,
-    Option<"stepsHash", "steps-hash", "uint32_t", "0", "what identifies that host">
+    Option<"stepsHash", "steps-hash", "uint32_t", "0", "what identifies that host">,
+    Option<"cpu", "cpu", "std::string", "\"\"", "the CPU that code is for, as the compiler was told">,
+    Option<"cpuFeatures", "cpu-features", "uint64_t", "0",
+           "instruction sets that it must have, see runtime/cpu_features.h">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }
