@@ -7,11 +7,11 @@
  *
  *   abi.c      the exported functions      check.c    checks at entry, messages
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
- *   memory.c   allocators, free lists      tensor.c   strides and copies
+ *   memory.c   allocators, free lists      tensor.c   sizes and strides
  *   weights.c  mapping and replacement     error.c    this thread's last error
  *   cpu.c      what the model's code needs
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
- *   custom.c   C functions that main calls
+ *   custom.c   C functions that main calls copy.c     copies between strides
  *   debug.c    debug printing, with debug_tensor.c
  *   steps.c    steps that another host runs, one by one
  *   print.c    what programs print, with print_number.c and print_tensor.c
@@ -150,7 +150,10 @@ KILN_ENTRY bool kiln_same_layout(const int64_t *shape, const int64_t *a, const i
 /* Whether two elements may share memory. True for some tensors where none do. */
 bool kiln_may_overlap_itself(const int64_t *shape, const int64_t *strides, int rank);
 
-/* Copies element by element; strides in elements, rank at most KILN_MAX_RANK. */
+/*===-- copy.c --------------------------------------------------------------===*/
+
+/* Strides in elements, rank at most KILN_MAX_RANK. Elements of the source may share memory, and its
+ * strides may be negative; no two elements of the target share memory. */
 void kiln_copy(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides,
                const int64_t *shape, int rank, size_t item);
 

@@ -1,4 +1,4 @@
-/*===- tensor.c - Strides and copies ----------------------------------------===*/
+/*===- tensor.c - Sizes and strides -----------------------------------------===*/
 #include "runtime.h"
 
 #include <string.h>
@@ -86,81 +86,4 @@ bool kiln_may_overlap_itself(const int64_t *shape, const int64_t *strides, int r
     span += ((uint64_t)shape[d] - 1) * (uint64_t)strides[d];
   }
   return false;
-}
-
-/* One row. Sizes are compile-time constants so that memcpy becomes a move. */
-#define COPY_ROW(item)                                                                             \
-  case item:                                                                                       \
-    for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step)                              \
-      memcpy(to, from, item);                                                                      \
-    break
-
-static void copy_row(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
-                     size_t item) {
-  if (to_step == (int64_t)item && from_step == (int64_t)item) {
-    memcpy(to, from, (size_t)n * item);
-    return;
-  }
-  switch (item) {
-    COPY_ROW(1);
-    COPY_ROW(2);
-    COPY_ROW(4);
-    COPY_ROW(8);
-    COPY_ROW(16);
-  default:
-    for (int64_t i = 0; i < n; ++i, to += to_step, from += from_step)
-      memcpy(to, from, item);
-  }
-}
-
-void kiln_copy(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides,
-               const int64_t *shape, int rank, size_t item) {
-  /* Drop sizes of 1 and merge neighbours that advance as one. Steps are in bytes. */
-  int64_t size[KILN_MAX_RANK], to_step[KILN_MAX_RANK], from_step[KILN_MAX_RANK];
-  int64_t at[KILN_MAX_RANK];
-  int dims = 0;
-  for (int d = 0; d < rank; ++d) {
-    if (shape[d] == 0)
-      return;
-    if (shape[d] == 1)
-      continue;
-    int64_t t = to_strides[d] * (int64_t)item, f = from_strides[d] * (int64_t)item;
-    if (dims > 0 && to_step[dims - 1] == t * shape[d] && from_step[dims - 1] == f * shape[d]) {
-      size[dims - 1] *= shape[d];
-      to_step[dims - 1] = t;
-      from_step[dims - 1] = f;
-      continue;
-    }
-    size[dims] = shape[d];
-    to_step[dims] = t;
-    from_step[dims] = f;
-    at[dims] = 0;
-    ++dims;
-  }
-  if (dims == 0) {
-    memcpy(to, from, item);
-    return;
-  }
-  char *target = to;
-  const char *source = from;
-  for (;;) {
-    copy_row(target, to_step[dims - 1], source, from_step[dims - 1], size[dims - 1], item);
-    int d = dims - 2;
-    for (; d >= 0; --d) {
-      target += to_step[d];
-      source += from_step[d];
-      if (++at[d] < size[d])
-        break;
-      target -= to_step[d] * size[d];
-      source -= from_step[d] * size[d];
-      at[d] = 0;
-    }
-    if (d < 0)
-      return;
-  }
-}
-
-void kiln_rt_copy(void *to, const int64_t *to_strides, const void *from,
-                  const int64_t *from_strides, const int64_t *sizes, int64_t rank, int64_t item) {
-  kiln_copy(to, to_strides, from, from_strides, sizes, (int)rank, (size_t)item);
 }
