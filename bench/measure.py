@@ -17,6 +17,7 @@ import figures_dynamic
 import figures_dynamo
 import figures_extern
 import figures_package
+import figures_prediction
 import figures_scale
 import models
 import peers
@@ -40,6 +41,7 @@ PARTS = [
     "extern",
     "convolutions",
     "scale",
+    "prediction",
 ]
 
 
@@ -157,6 +159,7 @@ def main():
         "extern": figures_extern.measure,
         "convolutions": figures_convolutions.measure,
         "scale": figures_scale.measure,
+        "prediction": figures_prediction.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -183,6 +186,7 @@ def main():
         "extern": figures_extern.show,
         "convolutions": figures_convolutions.show,
         "scale": figures_scale.show,
+        "prediction": figures_prediction.show,
     }
     for part in PARTS:
         if part in results:

@@ -1,5 +1,6 @@
 """The programs of the benchmark do what they say; nothing is timed here."""
 
+import argparse
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 import figures
 import figures_convolutions
 import figures_extern
+import figures_prediction
 import figures_scale
 import measure
 import models
@@ -134,6 +136,17 @@ def test_autotune(tiny, tmp_path):
     assert peers.tuned(tiny, 2, tmp_path)[0] == tuned and tuned.read_bytes() == before
     plain, _ = peers.tuned(tiny, 2)
     assert sorted(path.name for path in plain.parent.iterdir()) == ["plain.so", "tuned.so"]
+
+
+def test_prediction(tiny, monkeypatch, capsys):
+    """Every kernel that a run launches has a time by the planner, whose clock is this machine's."""
+    options = argparse.Namespace(models=["mlp"], tiny=True)
+    results = figures_prediction.measure(options)
+    assert len(results["mlp"]) == 3 and all(0 < predicted < 1 and 0 < measured < 1 for measured, predicted in results["mlp"].values())
+    goals = measure.Goals()
+    figures_prediction.show({"mlp": {"a": (2.0, 1.0), "b": (1.0, 1.25), "c": (1.0, None)}}, goals)
+    assert goals.rows[0]["value"] == 0.375
+    assert re.search(r"mlp +3 +1 +0.375 +0.333 +0.75x", capsys.readouterr().out)
 
 
 def test_scale(tiny, tmp_path, monkeypatch):

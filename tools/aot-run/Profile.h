@@ -7,7 +7,7 @@
 #ifndef KILN_AOT_RUN_PROFILE_H
 #define KILN_AOT_RUN_PROFILE_H
 
-#include "MachineLimits.h"
+#include "../MachineLimits.h"
 #include "kiln-c/model.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"

@@ -1,6 +1,7 @@
 // Measures the kernels of a tuning bundle on this machine (docs/autotuning.md). Links no part of the
 // compiler.
 #include "../CommandLine.h"
+#include "Calibrate.h"
 #include "Gpu.h"
 #include "Models.h"
 #include "Worker.h"
@@ -39,6 +40,9 @@ static cl::opt<std::string> against("against", cl::value_desc("model"), cl::cat(
                                              "the same program"));
 static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("no progress line"));
 static cl::opt<bool> gpu("gpu", cl::cat(category), cl::desc("print what GPU there is, and end"));
+static cl::opt<bool> calibrate("calibrate", cl::cat(category),
+                               cl::desc("print the numbers of this CPU, measured, as aot-compile "
+                                        "--cpu-tune takes them, and end"));
 
 /// The results have their name when they are complete.
 static Error writeResults(StringRef path, const tuning::Results &results) {
@@ -90,6 +94,14 @@ static Error printGpu() {
   return Error::success();
 }
 
+static Error printNumbers() {
+  Expected<std::string> numbers = tune::calibrate();
+  if (!numbers)
+    return numbers.takeError();
+  outs() << *numbers << '\n';
+  return Error::success();
+}
+
 static Error tuneModels(int64_t threads) {
   auto compared = tune::compareModels(input, against, static_cast<int>(threads), seconds);
   if (!compared)
@@ -101,6 +113,8 @@ static Error tuneModels(int64_t threads) {
 static Error tuneBundle() {
   if (gpu)
     return printGpu();
+  if (calibrate)
+    return printNumbers();
   if (input.empty())
     return createStringError("no bundle (aot-tune BUNDLE -o RESULTS)");
   int64_t given = 0;

@@ -54,7 +54,7 @@ kernel.func @bias(%x: tensor<1024x768xf32>, %b: tensor<768xf32>) -> tensor<1024x
 }
 
 // CHECK-LABEL: @attention(
-// CHECK-SAME: #cpu.attention<tile_keys = 8, vectors = 2, lanes = 16, block_panels = 4, block_keys = 128>
+// CHECK-SAME: #cpu.attention<tile_keys = 8, vectors = 2, lanes = 16, block_panels = 3, block_keys = 128>
 // TUNED-LABEL: @attention(
 // TUNED-SAME: #cpu.attention<tile_keys = 8, vectors = 2, lanes = 8, block_panels = 8, block_keys = 64, tile_values = 8>
 kernel.func @attention(%q: tensor<2x512x64xf32>, %k: tensor<2x512x64xf32>, %v: tensor<2x512x64xf32>) -> tensor<2x512x64xf32> {

@@ -2,6 +2,7 @@
 #include "kiln/Targets/CPU/AttentionLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
+#include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -176,6 +177,17 @@ static int64_t chooseBlockPanels(const AttentionLayout &layout, double panelSeco
   return llvm::divideCeilSigned(panels, llvm::divideCeilSigned(panels, blockPanels));
 }
 
+/// Cycles of a vector of scores beside its products: the bias, and what softmax reads, computes and writes.
+static double getScoreCycles(kernel::AttentionOp op, const CPUInfo &target) {
+  kernel::BodyCost bias;
+  if (!op.getBias().empty())
+    bias = kernel::getCost(op.getBias());
+  constexpr int64_t softmaxOps = 3, softmaxAccesses = 4;
+  return double(bias.arithmetic + softmaxOps) / double(target.opRate) +
+         double((bias.reads + softmaxAccesses) * target.accessCost) +
+         double((bias.transcendental + 1) * target.functionCost);
+}
+
 static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {
   kernel::AttentionOp op = layout.op;
   layout.vectors = estimate(layout.m) <= layout.lanes ? 1 : 2;
@@ -191,9 +203,9 @@ static KernelPlan planPanels(AttentionLayout layout, const CPUInfo &target) {
   if (op.getCausal() || !layout.n.isConstant())
     blockKeys = llvm::alignTo(std::min(keys, usualBlockKeys), tile);
 
-  double panelSeconds = double(layout.panel()) * double(keys) *
-                        double(layout.depth + layout.valueDepth) /
-                        (double(target.fmaUnits) * double(layout.lanes) * target.hertz());
+  double vectors = double(layout.panel()) * double(keys) / double(layout.lanes);
+  double productCycles = double(layout.depth + layout.valueDepth) / double(target.fmaUnits);
+  double panelSeconds = vectors * (productCycles + getScoreCycles(op, target)) / target.hertz();
   int64_t blockPanels = chooseBlockPanels(layout, panelSeconds, target);
   KernelPlan plan{AttentionAttr::get(op.getContext(), tile, layout.vectors, layout.lanes,
                                      blockPanels, blockKeys, tallest)};

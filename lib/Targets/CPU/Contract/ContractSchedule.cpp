@@ -85,7 +85,7 @@ static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n
   double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
   // Every product loads both of its operands, and the copy is not small beside so short a sum.
   if (layout.depthwise)
-    flops *= 3;
+    flops *= 1.5;
   double flopRate = 2 * double(target.fmaUnits) * double(layout.lanes) * target.hertz();
   return std::max(flops / flopRate, double(n) * double(k) * double(batch) * double(bytes) /
                                         target.memoryBytesPerSecond());

@@ -1,11 +1,11 @@
 //===- MachineLimits.h - The rates that this machine reaches ----*- C++ -*-===//
-#ifndef KILN_AOT_RUN_MACHINELIMITS_H
-#define KILN_AOT_RUN_MACHINELIMITS_H
+#ifndef KILN_TOOLS_MACHINELIMITS_H
+#define KILN_TOOLS_MACHINELIMITS_H
 
 #include <cstdint>
 #include <vector>
 
-namespace kiln::run {
+namespace kiln {
 
 /// Measured on some threads together.
 struct MachineLimits {
@@ -25,6 +25,14 @@ struct MachineLimits {
 /// `bytes` is the largest number that the rate is asked of later on. Takes about 0.1 s.
 MachineLimits measureLimits(int threads, int64_t bytes);
 
-} // namespace kiln::run
+/// Of one core; `measureLimits` has said that they are known.
+struct CoreRates {
+  double hertz;      // of the clock, as fast as it has run meanwhile
+  double lanes;      // float32 numbers in the widest vector
+  double fmaSeconds; // from the begin of a multiply-add to its result
+};
+CoreRates measureCore();
 
-#endif // KILN_AOT_RUN_MACHINELIMITS_H
+} // namespace kiln
+
+#endif // KILN_TOOLS_MACHINELIMITS_H

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <thread>
 
-using namespace kiln::run;
+using namespace kiln;
 using Clock = std::chrono::steady_clock;
 
 //===-- Loops -------------------------------------------------------------===//
@@ -67,6 +67,30 @@ static double multiplyAdd() {
   return operations;
 }
 
+/// Returns the multiply-adds done, each of which needs the one before.
+static double multiplyAddInTurn() {
+  int64_t steps = 1000;
+  asm volatile("vzeroall\n1:\n"
+               "vfmadd231ps %%ymm1, %%ymm2, %%ymm0\nvfmadd231ps %%ymm1, %%ymm2, %%ymm0\n"
+               "vfmadd231ps %%ymm1, %%ymm2, %%ymm0\nvfmadd231ps %%ymm1, %%ymm2, %%ymm0\n"
+               "dec %0\njnz 1b\nvzeroupper\n"
+               : "+r"(steps)
+               :
+               : VECTOR_REGISTERS, "cc");
+  return 4 * 1000;
+}
+
+/// Returns the cycles taken: a multiplication of integers takes three on every CPU with AVX2, and no renamer
+/// does it, as some do additions of constants.
+static double countCycles() {
+  int64_t steps = 1000, product = 1;
+  asm volatile("1:\nimul %1, %1\nimul %1, %1\nimul %1, %1\nimul %1, %1\ndec %0\njnz 1b\n"
+               : "+r"(steps), "+r"(product)
+               :
+               : "cc");
+  return 3 * 4 * 1000;
+}
+
 /// `bytes` is a multiple of 512.
 static double readAll(const char *data, size_t bytes) {
   const char *end = data + bytes;
@@ -80,7 +104,10 @@ static double readAll(const char *data, size_t bytes) {
 #else
 
 static bool hasVectors() { return false; }
+static bool hasWideVectors() { return false; }
 static double multiplyAdd() { return 0; }
+static double multiplyAddInTurn() { return 0; }
+static double countCycles() { return 0; }
 static double readAll(const char *, size_t) { return 0; }
 
 #endif
@@ -137,10 +164,11 @@ double MachineLimits::getReadRate(int64_t bytes) const {
   return smaller.rate + part * (larger->rate - smaller.rate);
 }
 
-MachineLimits kiln::run::measureLimits(int threads, int64_t bytes) {
+MachineLimits kiln::measureLimits(int threads, int64_t bytes) {
   constexpr double seconds = 0.015;
   // The last is larger than what caches of most machines hold.
   constexpr int64_t sizes[] = {1 << 16, 1 << 19, 1 << 22, 1 << 25, 1 << 27};
+  constexpr size_t mostAtOnce = 4 << 20;
   MachineLimits limits;
   if (!hasVectors())
     return limits;
@@ -161,12 +189,14 @@ MachineLimits kiln::run::measureLimits(int threads, int64_t bytes) {
           memset(data + thread * stride, 1, part);
           return readAll(data + thread * stride, part);
         },
-        [&](int thread) {
-          // Much longer than a look at the clock takes.
+        [&, next = std::vector<size_t>(threads)](int thread) mutable {
+          // Much longer than a look at the clock takes, and short beside what else the machine does.
           double done = 0;
-          do
-            done += readAll(data + thread * stride, part);
-          while (done < 1 << 20);
+          do {
+            size_t &at = next[thread], bytes = std::min(part - at, mostAtOnce);
+            done += readAll(data + thread * stride + at, bytes);
+            at = at + bytes < part ? at + bytes : 0;
+          } while (done < 1 << 20);
           return done;
         });
     limits.reads.push_back({size, rate});
@@ -175,4 +205,12 @@ MachineLimits kiln::run::measureLimits(int threads, int64_t bytes) {
   }
   munmap(memory, largest);
   return limits;
+}
+
+CoreRates kiln::measureCore() {
+  constexpr double seconds = 0.05; // for a clock to rise
+  auto nothing = [](int) { return 0.0; };
+  double hertz = measureRate(1, seconds, nothing, [](int) { return countCycles(); });
+  double inTurn = measureRate(1, seconds, nothing, [](int) { return multiplyAddInTurn(); });
+  return {hertz, hasWideVectors() ? 16.0 : 8.0, 1 / inTurn};
 }
