@@ -61,7 +61,7 @@ static int collapse(copy_dim *dims, const int64_t *to_strides, const int64_t *fr
   return merged;
 }
 
-/* Short runs of bytes, without a call. */
+/* Runs of 3 bytes and more, without a call where they are short. */
 static inline void copy_bytes(char *to, const char *from, size_t bytes) {
 #define ENDS(size)                                                                                 \
   if (bytes >= size) {                                                                             \
@@ -76,9 +76,9 @@ static inline void copy_bytes(char *to, const char *from, size_t bytes) {
   ENDS(16)
   ENDS(8)
   ENDS(4)
-  ENDS(2)
-  *to = *from;
 #undef ENDS
+  memcpy(to, from, 2);
+  to[bytes - 1] = from[bytes - 1];
 }
 
 /* One row, of elements whose size is a compile-time constant in the cases that matter. */

@@ -101,6 +101,24 @@ static void add_numbers(kiln_arguments *arguments, const kiln_extern_value *valu
   add(arguments, data, code, bits, count);
 }
 
+/* A number that is the element of a tensor. */
+static int32_t add_item(kiln_arguments *arguments, int64_t index) {
+  const DLTensor *tensor = &arguments->tensors[index];
+  void *data = arguments->words;
+  arguments->words += 2;
+  add(arguments, data, tensor->dtype.code, tensor->dtype.bits, -1);
+  return arguments->memory->read(arguments->run, data, tensor->data,
+                                 (int64_t)kiln_item_size(tensor->dtype.bits));
+}
+
+static void add_complex(kiln_arguments *arguments, const kiln_extern_value *parts) {
+  int64_t *data = arguments->words;
+  data[0] = parts[0].value;
+  data[1] = parts[1].value;
+  arguments->words += 2;
+  add(arguments, data, kDLComplex, 128, -1);
+}
+
 /* One argument, whose nodes end where `*value` is then. */
 static int32_t add_argument(kiln_arguments *arguments, const kiln_extern_value **value) {
   const kiln_extern_value *node = (*value)++;
@@ -111,22 +129,12 @@ static int32_t add_argument(kiln_arguments *arguments, const kiln_extern_value *
   case KILN_EXTERN_TENSOR:
     arguments->inputs[arguments->next_input++] = &arguments->tensors[node->value];
     return KILN_OK;
-  case KILN_EXTERN_ITEM: {
-    const DLTensor *tensor = &arguments->tensors[node->value];
-    void *data = arguments->words;
-    arguments->words += 2;
-    add(arguments, data, tensor->dtype.code, tensor->dtype.bits, -1);
-    return arguments->memory->read(arguments->run, data, tensor->data,
-                                   (int64_t)kiln_item_size(tensor->dtype.bits));
-  }
-  case KILN_EXTERN_COMPLEX: {
-    int64_t *parts = arguments->words;
-    parts[0] = (*value)++->value;
-    parts[1] = (*value)++->value;
-    arguments->words += 2;
-    add(arguments, parts, kDLComplex, 128, -1);
+  case KILN_EXTERN_ITEM:
+    return add_item(arguments, node->value);
+  case KILN_EXTERN_COMPLEX:
+    add_complex(arguments, *value);
+    *value += 2;
     return KILN_OK;
-  }
   case KILN_EXTERN_STRING:
   case KILN_EXTERN_DEVICE:
   case KILN_EXTERN_LAYOUT:

@@ -73,10 +73,9 @@ void kiln_delete_output(DLManagedTensorVersioned *tensor) {
   }
   _Atomic(output_block *) *place = &kept->blocks[block->index];
   output_block *former = atomic_load_explicit(place, memory_order_relaxed);
-  while (former != &closed &&
-         !atomic_compare_exchange_weak_explicit(place, &former, block, memory_order_acq_rel,
-                                                memory_order_relaxed))
-    ;
+  for (bool is_kept = false; former != &closed && !is_kept;)
+    is_kept = atomic_compare_exchange_weak_explicit(place, &former, block, memory_order_acq_rel,
+                                                    memory_order_relaxed);
   free_block(former == &closed ? block : former);
   release(kept);
 }

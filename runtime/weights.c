@@ -323,7 +323,7 @@ static int32_t store(const update *update) {
   bool owns = false;
   for (uint32_t i = 0; i < kiln_program.num_constants; ++i) {
     const kiln_rt_constant *constant = get_constant(i);
-    if (!update->values[i] || constant->flags & KILN_RT_UNPLACED)
+    if (!update->values[i] || !constant->bytes || constant->flags & KILN_RT_UNPLACED)
       continue;
     int32_t status = check_place(constant);
     if (status == KILN_OK && !owns)

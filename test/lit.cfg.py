@@ -23,8 +23,7 @@ if (
     in subprocess.run([os.path.join(config.kiln_tools_dir, "kiln-opt"), "--help-hidden"], capture_output=True, text=True).stdout
 ):
     config.available_features.add("debug-lines")
-for name in ("KILN_COVERAGE", "LD_PRELOAD"):  # scripts/coverage
-    if value := os.environ.get(name):
-        config.environment[name] = value
+if counters := os.environ.get("LLVM_PROFILE_FILE"):  # scripts/coverage
+    config.environment["LLVM_PROFILE_FILE"] = counters
 if cpu := os.environ.get("KILN_TEST_CPU"):  # what `native` is short for
     config.environment["KILN_TEST_CPU"] = cpu

@@ -184,8 +184,6 @@ int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kern
 
 static int32_t upload(kiln_model *model, uint64_t offset, uint64_t bytes) {
   struct kiln_device *device = model->device;
-  if (!device->weights || !bytes)
-    return KILN_OK;
   int32_t status = kiln_cuda_enter(device);
   if (status != KILN_OK)
     return status;

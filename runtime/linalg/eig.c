@@ -200,7 +200,7 @@ static bool make_triangular(schur *s, number *values) {
       values[last] = *at(s, last, last);
       --last;
       count = 0;
-    } else if (++count > 300) {
+    } else if (++count > KILN_LINALG_STEPS) {
       return false;
     } else {
       step(s, first, last, count);
@@ -345,7 +345,7 @@ static bool make_triangular(schur *s, number *values) {
         finish_pair(s, first, values);
       last = first - 1;
       count = 0;
-    } else if (++count > 300) {
+    } else if (++count > KILN_LINALG_STEPS) {
       return false;
     } else {
       step(s, first, last, count);
@@ -407,13 +407,11 @@ static void substitute(const schur *s, int64_t k, number value, number *x) {
   }
 }
 
-/* Norm 1; of a complex vector the largest element is real. */
+/* Norm 1; of a complex vector, which is not 0, the largest element is real. */
 static void normalize_vector(int64_t n, number *x, bool is_real) {
   double most = 0;
   for (int64_t i = 0; i < n; ++i)
     most = greater(most, sum_of_parts(x[i]));
-  if (most == 0)
-    return;
   double sum = 0, largest = 0;
   int64_t place = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -53,13 +53,8 @@ static void step(int64_t n, int64_t first, int64_t last, double *d, double *e, s
   double g = (d[first + 1] - d[first]) / (2 * e[first]);
   g = d[last] - d[first] + e[first] / (g + with_sign(hypotenuse(g, 1), g));
   for (int64_t i = last - 1; i >= first; --i) {
-    double f = s * e[i], b = c * e[i], r = hypotenuse(f, g);
+    double f = s * e[i], b = c * e[i], r = hypotenuse(f, g); /* where f underflows, g is e[i + 1] */
     e[i + 1] = r;
-    if (r == 0) { /* splits here */
-      d[i + 1] -= p;
-      e[last] = 0;
-      return;
-    }
     s = f / r;
     c = g / r;
     g = d[i + 1] - p;
@@ -77,7 +72,7 @@ static void step(int64_t n, int64_t first, int64_t last, double *d, double *e, s
 
 /* Makes d the eigenvalues of the tridiagonal matrix (d, e). Says if that has come to an end. */
 static bool diagonalize(int64_t n, double *d, double *e, scalar *vectors) {
-  int64_t left = 60 * n;
+  int64_t left = KILN_LINALG_STEPS / 5 * n;
   /* Elements far below the rounding of the largest ones are nothing: graded matrices would have
    * steps whose every product underflows. */
   double least = DBL_MIN;

@@ -30,6 +30,12 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* The most QR steps for an eigenvalue of any matrix; of a Hermitian one and of singular values a fifth of
+ * that many, taken together. */
+#ifndef KILN_LINALG_STEPS
+#define KILN_LINALG_STEPS 300
+#endif
+
 /*===-- Scalars -------------------------------------------------------------===*/
 
 #if KILN_LINALG_COMPLEX

@@ -7,9 +7,7 @@
 #include "linalg.h"
 
 scalar KILN_LINALG(reflector)(int64_t n, scalar *x, double *beta) {
-  *beta = n > 0 ? real(x[0]) : 0;
-  if (n <= 0)
-    return 0;
+  *beta = real(x[0]);
   double tail = norm(n - 1, x + 1);
   if (tail == 0 && imaginary(x[0]) == 0)
     return 0;

@@ -123,7 +123,7 @@ static void step(bidiagonal *b, int64_t first, int64_t last) {
 /* Makes d the singular values but for their signs. Says if that has come to an end. */
 static bool diagonalize(bidiagonal *b) {
   double *d = b->d, *e = b->e;
-  int64_t left = 60 * b->n;
+  int64_t left = KILN_LINALG_STEPS / 5 * b->n;
   /* Elements far below the rounding of the largest ones are nothing. */
   double least = DBL_MIN;
   for (int64_t i = 0; i < b->n; ++i)

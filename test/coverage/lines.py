@@ -1,89 +1,71 @@
-"""The lines that tests have run, by folder: what counters.c has collected, and the line tables of the programs.
+"""The lines that tests have run, by folder: what llvm-cov says of programs and of the counters that they have written.
 
-    lines.py ROOT COUNTERS PROGRAM... [--missed FILE]
+    lines.py ROOT PROFILE PROGRAM... --under FOLDER... [--missed FILE] [--least PERCENT]
 
-A line of ROOT's lib/ or include/ counts as run if some instruction of it lies in a basic block that was entered in some program.
-Optimised code has fewer lines than the text; those that were left out count neither way."""
+A line of these folders of ROOT counts as run if it was so in some program. FILE gets the files with the most lines that no test
+has run, then these lines."""
 
 import argparse
-import bisect
 import collections
 import pathlib
-import re
-import struct
 import subprocess
 
-ROW = re.compile(r"0x([0-9a-f]{16}) +(\d+) +\d+ +(\d+) .*")
+
+def read(llvm_cov, profile, programs):
+    """file -> line -> how often it was run"""
+    objects = [argument for program in programs[1:] for argument in ("-object", program)]
+    command = [llvm_cov, "export", programs[0], *objects, "-instr-profile", profile, "--format=lcov", "--skip-branches"]
+    process = subprocess.Popen([*command, "--skip-functions"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    counts = collections.defaultdict(dict)
+    for row in process.stdout:
+        key, _, value = row.rstrip().partition(":")
+        if key == "SF":
+            lines = counts[pathlib.Path(value)]
+        elif key == "DA":
+            line, count = value.split(",")[:2]
+            lines[int(line)] = lines.get(int(line), 0) + int(count)
+    if process.wait() != 0:
+        raise SystemExit("lines.py: error: llvm-cov fails")
+    return counts
 
 
-def rows(program, dwarfdump):
-    """(address, file, line) of each row of the program's line tables; the line 0 ends a sequence or is of no line"""
-    process = subprocess.Popen([dwarfdump, "--debug-line", program], stdout=subprocess.PIPE, text=True)
-    folders, files, number = {}, {}, 0
-    for line in process.stdout:
-        if line.startswith("0x"):
-            if match := ROW.match(line):
-                address, row, file = int(match[1], 16), int(match[2]), files.get(int(match[3]))
-                yield address, file, 0 if "end_sequence" in line else row
-        elif line.startswith("debug_line["):
-            folders, files = {}, {}
-        elif line.startswith("include_directories["):
-            index, _, value = line.partition("] = ")
-            folders[int(index[20:])] = value.strip().strip('"')
-        elif line.startswith("file_names["):
-            number = int(line[11 : line.index("]")])
-        elif line.startswith("           name: "):
-            files[number] = line[17:].strip().strip('"')
-        elif line.startswith("      dir_index: ") and not files[number].startswith("/"):
-            files[number] = f"{folders.get(int(line[17:]), '')}/{files[number]}"
-
-
-def read(folder, name):
-    blocks = struct.iter_unpack("<Q", (folder / f"{name}.blocks").read_bytes())
-    pairs = sorted((address, counter) for (address,), counter in zip(blocks, (folder / f"{name}.counters").read_bytes()))
-    return [address for address, _ in pairs], [counter for _, counter in pairs]
+def write_missed(to, root, missed):
+    for name in sorted(missed, key=lambda name: -len(missed[name])):
+        to.write(f"{len(missed[name]):5} {name}\n")
+    for name in sorted(missed):
+        text = (root / name).read_text().splitlines()
+        for line in missed[name]:
+            to.write(f"{name}:{line}: {text[line - 1].strip() if line <= len(text) else ''}\n")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=pathlib.Path)
-    parser.add_argument("counters", type=pathlib.Path)
-    parser.add_argument("programs", nargs="+", type=pathlib.Path)
+    parser.add_argument("profile")
+    parser.add_argument("programs", nargs="+")
+    parser.add_argument("--under", nargs="+", required=True)
+    parser.add_argument("--least", type=float, default=0, help="fewer of all lines are an error")
     parser.add_argument("--missed", type=pathlib.Path, help="a file for the lines that no test has run")
-    parser.add_argument("--dwarfdump", default="llvm-dwarfdump-22")
+    parser.add_argument("--llvm-cov", default="llvm-cov-22")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    ran = collections.defaultdict(dict)  # file -> line -> whether it was
-    names = {}
-    for program in arguments.programs:
-        addresses, counters = read(arguments.counters, program.name)
-        for address, file, line in rows(program, arguments.dwarfdump):
-            if not line or file is None:
-                continue
-            if file not in names:
-                path = pathlib.Path(file)
-                inside = path.is_relative_to(root) and path.relative_to(root).parts[0] in ("lib", "include")
-                names[file] = str(path.relative_to(root)) if inside else None
-            if not (name := names[file]):
-                continue
-            block = bisect.bisect_right(addresses, address) - 1
-            lines = ran[name]
-            lines[line] = lines.get(line, False) or (block >= 0 and counters[block] != 0)
+    folders, missed = collections.defaultdict(lambda: [0, 0]), {}
+    for path, lines in read(arguments.llvm_cov, arguments.profile, arguments.programs).items():
+        if not path.is_relative_to(root) or path.relative_to(root).parts[0] not in arguments.under:
+            continue
+        name = path.relative_to(root)
+        missed[name] = sorted(line for line, count in lines.items() if count == 0)
+        for key in ("/".join(name.parts[:-1][: 3 if "Targets" in name.parts else 2]), "all"):
+            folders[key][0] += len(lines) - len(missed[name])
+            folders[key][1] += len(lines)
     if arguments.missed:
         with arguments.missed.open("w") as file:
-            for name in sorted(ran):
-                text = (root / name).read_text().splitlines()
-                for line in sorted(line for line, is_run in ran[name].items() if not is_run):
-                    file.write(f"{name}:{line}: {text[line - 1].strip()}\n")
-    folders = collections.defaultdict(lambda: [0, 0])
-    for name, lines in ran.items():
-        parts = pathlib.Path(name).parts
-        for key in ("/".join(parts[: 3 if parts[1] == "Targets" else 2]), "all"):
-            folders[key][0] += sum(lines.values())
-            folders[key][1] += len(lines)
+            write_missed(file, root, {name: lines for name, lines in missed.items() if lines})
     for key in sorted(folders, key=lambda key: (key == "all", key)):
         count, total = folders[key]
-        print(f"{key:24} {count:7} of {total:7} lines {100 * count / total:6.1f} %")
+        print(f"{key:24} {count:7} of {total:7} lines {100 * count / total:7.2f} %")
+    if 100 * count < arguments.least * total:
+        raise SystemExit(f"lines.py: error: fewer than {arguments.least:g} % of the lines were run")
 
 
 if __name__ == "__main__":

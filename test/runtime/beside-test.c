@@ -74,6 +74,7 @@ static void test_libraries(const char *fake) {
   static const char *const texts[][2] = {{"torch", "needs PyTorch, with which it was built"},
                                          {"onednn", "needs oneDNN, with which it was built"},
                                          {"cublas", "KILN_CUBLAS_LIBRARY says where it is"},
+                                         {"cudnn", "KILN_CUDNN_LIBRARY says where it is"},
                                          {"nowhere", "cannot load libkiln_nowhere.so"}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
     use_library(texts[i][0]);

@@ -20,14 +20,7 @@ static kiln_model *create(void) {
 }
 
 /* A host without memory for what is large. */
-static void *allocate(void *ctx, size_t bytes, size_t align) {
-  (void)ctx;
-  return bytes < 1 << 24 ? aligned_alloc(align, (bytes + align - 1) / align * align) : NULL;
-}
-static void deallocate(void *ctx, void *p, size_t bytes, size_t align) {
-  (void)ctx, (void)bytes, (void)align;
-  free(p);
-}
+static size_t limit = 1 << 24;
 
 static int32_t create_fails(int device) {
   kiln_options options = quiet_options(0);
@@ -243,7 +236,8 @@ static void test_library_on_copies(void) {
   setenv("FAKE", "", 1);
   CHECK_FAILS(run_captured(model, call_library), KILN_UNSUPPORTED,
               "called on copies in the host's memory");
-  const int64_t sizes[][2] = {{0, -1}, {1, -1}, {0, INT64_MAX / 2}, {0, INT64_MAX / 64}};
+  const int64_t sizes[][2] = {
+      {0, -1}, {1, -1}, {0, INT64_MAX / 2}, {0, INT64_MAX / 64}, {0, (int64_t)1 << 54}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
     int64_t former = extern_numbers[sizes[i][0]];
     extern_numbers[sizes[i][0]] = sizes[i][1];
@@ -252,8 +246,7 @@ static void test_library_on_copies(void) {
     extern_numbers[sizes[i][0]] = former;
   }
   kiln_model_destroy(model);
-  kiln_options options = quiet_options(0);
-  options.alloc = allocate, options.dealloc = deallocate;
+  kiln_options options = limited_options(&limit);
   CHECK_OK(kiln_model_create(&options, &model));
   extern_numbers[0] = extern_numbers[2] = (int64_t)1 << 30;
   CHECK_FAILS(run(model, call_library, MOST), KILN_OUT_OF_MEMORY,
@@ -558,6 +551,88 @@ static void test_failures(void) {
   kiln_model_destroy(model);
 }
 
+/*===-- Memory ----------------------------------------------------------------===*/
+
+/* Runs with these tensors, of which only x's first element is there. */
+static int32_t run_huge(kiln_model *model, int64_t rows, int64_t x_stride, bool gives_output) {
+  tensor input, output;
+  set_tensor(&input, x, DTYPE_F32, 1, rows, 0);
+  set_strides(&input, x_stride, 0);
+  set_tensor(&output, y, DTYPE_F32, 1, rows, 0);
+  DLManagedTensorVersioned managed, *outputs[] = {gives_output ? &managed : NULL};
+  set_managed(&managed, &output);
+  const DLTensor *inputs[] = {&input.t};
+  calls_main = call_nothing;
+  return kiln_model_run(model, inputs, 1, outputs, 1, NULL);
+}
+
+static int32_t call_without_memory(kiln_rt_run *run) {
+  limit = 0;
+  return call_nothing(run);
+}
+
+static kiln_model *within;
+static int32_t call_within(kiln_rt_run *outer) {
+  limit = 0;
+  CHECK_FAILS(run(within, call_nothing, MOST), KILN_OUT_OF_MEMORY, "out of memory for a run");
+  limit = 1 << 24;
+  return call_nothing(outer);
+}
+
+static void test_memory(void) {
+  const int64_t most = (int64_t)1 << 54; /* of which the bytes are the most there may be */
+  kiln_options options = limited_options(&limit);
+  kiln_model *model;
+  CHECK_OK(kiln_model_create(&options, &model));
+  CHECK_FAILS(run_huge(model, 2 * most, 0, false), KILN_INVALID_ARGUMENT, "its size overflows");
+  CHECK_FAILS(run_huge(model, most, 0, true), KILN_OUT_OF_MEMORY,
+              "the memory of this run overflows for these inputs");
+  calls_factor = -1;
+  CHECK_FAILS(run_huge(model, MOST, 1, false), KILN_SHAPE_MISMATCH,
+              "output 0 \"y\": its size overflows");
+  calls_factor = 1;
+
+  /* The result is gathered on its way to the host. */
+  static float apart[2 * MOST];
+  tensor input, output;
+  set_tensor(&input, x, DTYPE_F32, 1, MOST, 0);
+  set_tensor(&output, apart, DTYPE_F32, 1, MOST, 0);
+  set_strides(&output, 2, 0);
+  DLManagedTensorVersioned managed, *outputs[] = {&managed};
+  set_managed(&managed, &output);
+  const DLTensor *inputs[] = {&input.t};
+  calls_main = call_without_memory;
+  CHECK_FAILS(kiln_model_run(model, inputs, 1, outputs, 1, NULL), KILN_OUT_OF_MEMORY,
+              "out of memory for 1600 bytes of copies");
+  limit = 1 << 24;
+  within = model;
+  CHECK_OK(run(model, call_within, MOST));
+  kiln_model_destroy(model);
+}
+
+/* An input whose value is read belongs to the host, and outputs may be deleted that are not there. */
+static void test_places(void) {
+  kiln_model *model = create();
+  CUdeviceptr memory;
+  CHECK_CUDA(cuda->cuMemAlloc_v2(&memory, sizeof x));
+  tensor input;
+  set_tensor(&input, (void *)(uintptr_t)memory, DTYPE_F32, 1, MOST, 0);
+  input.t.device = (DLDevice){kDLCUDA, 0};
+  const DLTensor *inputs[] = {&input.t};
+  DLManagedTensorVersioned *outputs[] = {NULL};
+  calls_main = call_nothing;
+  CHECK_OK(kiln_model_run(model, inputs, 1, outputs, 1, NULL));
+  outputs[0]->deleter(NULL);
+  outputs[0]->deleter(outputs[0]);
+  outputs[0] = NULL;
+  calls_input.flags = KILN_RT_VALUE;
+  CHECK_FAILS(kiln_model_run(model, inputs, 1, outputs, 1, NULL), KILN_INVALID_ARGUMENT,
+              "input 0 \"x\": expected an integer in the host's memory");
+  calls_input.flags = 0;
+  CHECK_CUDA(cuda->cuMemFree_v2(memory));
+  kiln_model_destroy(model);
+}
+
 int main(int argc, char **argv) {
   load_driver(argc, argv);
   setenv("FAKE", "", 1);
@@ -572,6 +647,8 @@ int main(int argc, char **argv) {
   test_images();
   test_answers();
   test_failures();
+  test_memory();
+  test_places();
   puts("calls-test: passed");
   return 0;
 }

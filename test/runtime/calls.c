@@ -13,16 +13,19 @@
 int32_t (*calls_main)(kiln_rt_run *run);
 int32_t (*calls_step)(kiln_rt_run *run, void *const *buffers);
 
-static const int64_t shape[] = {-1};
-static const kiln_rt_tensor inputs[] = {{"x", 2, 32, 1, 0, shape, NULL}};
-static const kiln_rt_tensor outputs[] = {{"y", 2, 32, 1, 0, shape, NULL}};
+static const int64_t shape[] = {-1}, y_shape[] = {-2};
+kiln_rt_tensor calls_input = {"x", 2, 32, 1, 0, shape, NULL};
+int64_t calls_factor = 1;
+static const kiln_rt_tensor outputs[] = {{"y", 2, 32, 1, 0, y_shape, NULL}};
 static const kiln_rt_symbol symbols[] = {{"s0", 0, INT64_MAX}};
 
 static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   values[0] = shapes[0][0];
   return 0;
 }
-static int64_t eval(const int64_t *values, int64_t expr) { return values[expr]; }
+static int64_t eval(const int64_t *values, int64_t expr) {
+  return expr ? values[0] * calls_factor : values[0];
+}
 
 static const kiln_extern_value args[] = {{KILN_EXTERN_TENSOR, 0, 0, NULL},
                                          {KILN_EXTERN_NUMBER, 0, 0, NULL}};
@@ -59,7 +62,7 @@ const kiln_rt_program kiln_program = {
     .num_outputs = 1,
     .num_symbols = 1,
     .info = "{\"name\": \"calls\"}",
-    .inputs = inputs,
+    .inputs = &calls_input,
     .outputs = outputs,
     .symbols = symbols,
     .bind = bind,

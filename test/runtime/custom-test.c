@@ -1,6 +1,6 @@
 /* Custom operators: what a C function is given, threads, and failures. */
+#include "../../runtime/runtime.h"
 #include "harness.h"
-#include "kiln-c/custom_op.h"
 
 static int calls_made;
 
@@ -67,7 +67,73 @@ static int32_t run(kiln_model *model, float first, float *y, float *total) {
   return status;
 }
 
+/*===-- Memory that does not copy, and kinds of arguments -----------------------===*/
+
+static int copies;
+static int32_t copy_fails(kiln_rt_run *run, void *to, const int64_t *to_strides, const void *from,
+                          const int64_t *from_strides, const int64_t *sizes, int64_t rank,
+                          int64_t item) {
+  (void)run, (void)to, (void)to_strides, (void)from, (void)from_strides, (void)sizes, (void)rank;
+  (void)item;
+  ++copies;
+  return KILN_DEVICE_ERROR;
+}
+static int32_t read_fails(kiln_rt_run *run, void *to, const void *from, int64_t bytes) {
+  (void)run, (void)to, (void)from, (void)bytes;
+  return KILN_DEVICE_ERROR;
+}
+static int32_t start(kiln_rt_run *run) {
+  (void)run;
+  return KILN_OK;
+}
+
+/* A tensor that is updated, then text of three kinds. */
+static int32_t take(const DLTensor *const *in, size_t num_inputs, const DLTensor *const *out,
+                    size_t num_outputs, const kiln_custom_op_context *context) {
+  (void)out, (void)context;
+  CHECK(num_inputs == 4 && num_outputs == 0);
+  static const char *const texts[] = {NULL, "cuda:1", "strided", "channels_last"};
+  for (int i = 1; i < 4; ++i)
+    CHECK(in[i]->ndim == 1 && in[i]->shape[0] == (int64_t)strlen(texts[i]) &&
+          memcmp(in[i]->data, texts[i], strlen(texts[i])) == 0);
+  ++((float *)in[0]->data)[0];
+  return KILN_INTERNAL + 1;
+}
+
+static void test_memory(void) {
+  static const kiln_extern_value values[] = {{KILN_EXTERN_TENSOR, 0, 0, NULL},
+                                             {KILN_EXTERN_DEVICE, 0, 0, "cuda:1"},
+                                             {KILN_EXTERN_LAYOUT, 0, 0, "strided"},
+                                             {KILN_EXTERN_MEMORY_FORMAT, 0, 0, "channels_last"},
+                                             {KILN_EXTERN_ITEM, 0, 0, NULL}};
+  static const kiln_extern_tensor tensors[] = {{2, 32, 1}, {2, 32, 1}};
+  static const int64_t updates[] = {0};
+  kiln_extern_call call = {.callee = "take",
+                           .where = "node 'take'",
+                           .args = values,
+                           .tensors = tensors,
+                           .updates = updates,
+                           .num_args = 4,
+                           .num_values = 5,
+                           .num_operands = 1,
+                           .num_results = 1,
+                           .num_updates = 1};
+  const kiln_custom_memory memory = {{kDLCPU, 0}, NULL, copy_fails, read_fails, start};
+  float x[4] = {1}, y[4] = {0};
+  const int64_t numbers[] = {4, 1, 4, 1};
+  void *const together[] = {x, x}, *const apart[] = {x, y};
+  CHECK_FAILS(kiln_call_custom(NULL, &call, take, together, numbers, &memory), KILN_INTERNAL,
+              "node 'take': take returned status");
+  CHECK(copies == 0 && x[0] == 2); /* it is the result already */
+  CHECK(kiln_call_custom(NULL, &call, take, apart, numbers, &memory) == KILN_DEVICE_ERROR);
+  CHECK(copies == 1 && x[0] == 2);
+  call.num_args = 5;
+  CHECK(kiln_call_custom(NULL, &call, take, together, numbers, &memory) == KILN_DEVICE_ERROR);
+  CHECK(x[0] == 2);
+}
+
 int main(void) {
+  test_memory();
   for (int threads = 1; threads <= 3; ++threads) {
     kiln_options options = quiet_options(threads);
     kiln_model *model;

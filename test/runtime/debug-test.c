@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 uint32_t shown_level;
+const int64_t *shown_strides;
 
 static const char *describe(const char *dtype, uint8_t code, uint8_t bits, const void *data,
                             int rank, int64_t a, int64_t b) {
@@ -269,6 +270,14 @@ static void test_folders(void) {
   }
 }
 
+static void test_sizes(void) {
+  static const int64_t wide[] = {INT64_MAX, 2};
+  setenv("KILN_DEBUG_PRINT", "2", 1);
+  shown_strides = wide;
+  CHECK_FAILS(run(3), KILN_INTERNAL, "add_one: the sizes of ../y\" are out of range");
+  shown_strides = NULL;
+}
+
 int main(void) {
   CHECK(mkdtemp(folder));
   test_numbers();
@@ -280,6 +289,7 @@ int main(void) {
   test_print();
   test_environment();
   test_folders();
+  test_sizes();
   kiln_model_destroy(model);
   CHECK(rmdir(folder) == 0);
   return 0;

@@ -68,11 +68,40 @@ static CUresult cannot_enter(CUcontext context) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult has_no_host_memory(void **to, size_t bytes, unsigned flags) {
+  (void)to, (void)bytes, (void)flags;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Another step is run while one runs, by a host whose memory is used up. */
+static size_t limit = SIZE_MAX;
+static kiln_model *other;
+static int32_t launch_within(kiln_rt_run *step, void *const *buffers) {
+  limit = 0;
+  CHECK_FAILS(run(other, launch), KILN_OUT_OF_MEMORY, "out of memory for a run");
+  CHECK_FAILS(kiln_steps_wait(other), KILN_OUT_OF_MEMORY, "out of memory for a run");
+  limit = SIZE_MAX;
+  return launch(step, buffers);
+}
+
+static void test_memory(void) {
+  kiln_options options = limited_options(&limit);
+  CHECK_OK(kiln_model_create(&options, &other));
+  put(4);
+  CHECK_OK(run(other, launch_within));
+  CHECK_OK(kiln_steps_wait(other));
+  CHECK(get(0) == 5);
+  kiln_model_destroy(other);
+}
+
 static void test_failures(void) {
   kiln_options options = quiet_options(0);
   kiln_model *model;
   CHECK_OK(kiln_model_create(&options, &model));
   CHECK_OK(kiln_steps_wait(model)); /* for nothing */
+  cuda->cuMemHostAlloc = has_no_host_memory;
+  CHECK_FAILS(run(model, launch), KILN_OUT_OF_MEMORY, "out of memory for a run");
+  *cuda = real;
   cuda->cuMemAlloc_v2 = has_no_memory;
   CHECK_FAILS(run(model, launch), KILN_OUT_OF_MEMORY,
               "no memory on the GPU for sums that blocks share");
@@ -131,6 +160,7 @@ int main(int argc, char **argv) {
   }
   test_steps();
   test_failures();
+  test_memory();
   CHECK_CUDA(cuda->cuMemFree_v2(memory));
   puts("device-steps-test: passed");
   return 0;

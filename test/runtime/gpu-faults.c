@@ -116,6 +116,11 @@ void scenario(void) {
   CHECK(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
   run_on_device(model, x, stream);
   CHECK(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+  tensor weights;
+  float w = 0;
+  set_tensor(&weights, &w, DTYPE_F32, 1, WEIGHTS, 0);
+  set_strides(&weights, 0, 0);
+  STEP(kiln_model_set_constant(model, "weights", &weights.t));
   STEP_VOID(kiln_model_destroy(model));
   use_state(true);
   STEP(kiln_model_create(&options, &model));

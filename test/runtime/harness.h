@@ -50,6 +50,21 @@ static inline kiln_options quiet_options(int threads) {
   return options;
 }
 
+/* The memory of a host that has nothing of `*limit` bytes or more. */
+static inline void *allocate_below(void *limit, size_t bytes, size_t align) {
+  return bytes < *(const size_t *)limit ? aligned_alloc(align, (bytes + align - 1) / align * align)
+                                        : NULL;
+}
+static inline void deallocate(void *limit, void *p, size_t bytes, size_t align) {
+  (void)limit, (void)bytes, (void)align;
+  free(p);
+}
+static inline kiln_options limited_options(size_t *limit) {
+  kiln_options options = quiet_options(0);
+  options.alloc = allocate_below, options.dealloc = deallocate, options.alloc_ctx = limit;
+  return options;
+}
+
 /* A tensor with its sizes, for use as an argument. */
 typedef struct {
   DLTensor t;

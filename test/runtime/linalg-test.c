@@ -97,7 +97,7 @@ static void fill(const char *name, int64_t n, int64_t m, scalar *a) {
       else if (!strcmp(name, "graded"))
         x *= pow(10, -(double)(i + 2 * j));
       else if (!strcmp(name, "bidiagonal")) /* with zeros on its diagonal */
-        x = j == i + 1 ? 1 : j == i ? i % 3 != 1 : 0;
+        x = j == i + 1 ? 1 : j == i ? i % 5 != 1 : 0;
       else if (!strcmp(name, "cycle")) /* all eigenvalues are as large */
         x = i == (j + 1) % n;
       else if (!strcmp(name, "nilpotent"))

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /*===-- CPUs ----------------------------------------------------------------===*/
@@ -128,6 +129,37 @@ static void take_odd(void *ctx, void *p, size_t bytes, size_t align) {
   CHECK((char *)p == (char *)ctx + 8);
 }
 
+static bool is_odd; /* mappings begin behind a huge page's start */
+
+void *__real_mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset) {
+  enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+  if (!is_odd)
+    return __real_mmap(at, bytes, access, flags, file, offset);
+  char *all = __real_mmap(at, bytes + 2 * HUGE_PAGE, access, flags, file, offset);
+  CHECK(all != MAP_FAILED);
+  char *from = all + HUGE_PAGE - (uintptr_t)all % HUGE_PAGE + PAGE, *end = from + bytes;
+  munmap(all, (size_t)(from - all));
+  munmap(end, (size_t)(all + bytes + 2 * HUGE_PAGE - end));
+  return from;
+}
+
+/* Nothing is kept of what lies before and behind the block. */
+static void test_odd_mapping(void) {
+  kiln_allocator own = {0};
+  kiln_block block = {0};
+  is_odd = true;
+  CHECK(kiln_block_reserve(&block, &own, 5 << 20));
+  is_odd = false;
+  char *data = block.data;
+  CHECK((uintptr_t)data % (2 << 20) == 0);
+  memset(data, 1, block.bytes);
+  CHECK(msync(data - 4096, 4096, MS_ASYNC) != 0 && msync(data + (6 << 20), 4096, MS_ASYNC) != 0);
+  kiln_block_free(&block, &own);
+  CHECK(msync(data, 4096, MS_ASYNC) != 0);
+}
+
 static void test_blocks(void) {
   kiln_allocator own = {0};
   kiln_block block = {0};
@@ -172,6 +204,7 @@ int main(void) {
   test_copies();
   test_overlap();
   test_blocks();
+  test_odd_mapping();
   test_locks();
   puts("parts-test: passed");
   return 0;

@@ -55,6 +55,8 @@ static void print(printer *function, const void *data, uint8_t code, uint8_t bit
 static void test_numbers(void) {
   NUMBER(double, kDLFloat, 64, "0.1", 0.1);
   NUMBER(double, kDLFloat, 64, "-0.0", -0.0);
+  NUMBER(double, kDLFloat, 64, "1.94", 1.94);
+  NUMBER(double, kDLFloat, 64, "-9.4", -9.4);
   NUMBER(double, kDLFloat, 64, "5e-324", 5e-324);
   NUMBER(double, kDLFloat, 64, "1.7976931348623157e+308", 1.7976931348623157e308);
   NUMBER(double, kDLFloat, 64, "0.0001", 0.0001);

@@ -311,6 +311,32 @@ static void test_parallel_for(void) {
   kiln_model_destroy(model);
 }
 
+/* The model is run once more while it runs, by a host whose memory is used up. */
+static kiln_model *nested;
+static size_t limit = SIZE_MAX;
+static void nested_for(void *ctx, int64_t n, void (*body)(void *, int64_t), void *arg) {
+  arguments a;
+  make_arguments(&a, 5);
+  limit = 0;
+  CHECK_FAILS(run(nested, &a), KILN_OUT_OF_MEMORY, "out of memory for a run");
+  limit = SIZE_MAX;
+  free_arguments(&a);
+  serial_for(ctx, n, body, arg);
+}
+
+static void test_run_without_memory(void) {
+  kiln_options options = limited_options(&limit);
+  int calls = 0;
+  options.parallel_for = nested_for, options.parallel_ctx = &calls;
+  CHECK_OK(kiln_model_create(&options, &nested));
+  arguments a;
+  make_arguments(&a, 333);
+  CHECK_OK(run(nested, &a));
+  CHECK(outputs_right(&a) && calls == 2);
+  free_arguments(&a);
+  kiln_model_destroy(nested);
+}
+
 static void test_set_constant(void) {
   kiln_model *model = create(1), *other = create(1);
   arguments a;
@@ -366,6 +392,7 @@ int main(void) {
   test_failures_while_running();
   test_allocator();
   test_parallel_for();
+  test_run_without_memory();
   test_set_constant();
   puts("ok");
   return 0;

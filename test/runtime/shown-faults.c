@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
+const int64_t *shown_strides;
 uint32_t shown_level;
 
 static char folder[] = "/tmp/kiln-faults-XXXXXX";

@@ -11,17 +11,13 @@
 #include <stddef.h>
 
 extern uint32_t shown_level;
+extern const int64_t *shown_strides; /* of y, as the debug printing has them */
 
 static const int64_t x_shape[] = {-1, 2}, y_shape[] = {2, -1}, y_strides[] = {1, 2};
 static const kiln_rt_tensor inputs[] = {{"x", 2, 32, 2, 0, x_shape, NULL}};
 static const kiln_rt_tensor outputs[] = {{"y", 2, 32, 2, 0, y_shape, y_strides}};
 static const kiln_rt_symbol symbols[] = {{"s0", 0, INT64_MAX}};
 static const char *const expressions[] = {"s0"};
-
-static const kiln_rt_debug_tensor tensors[] = {
-    {"x", "float32", NULL, x_shape, NULL, 2, 32, 2, 0},
-    {"../y\"", "float32", "add", y_shape, y_strides, 2, 32, 2, 1},
-};
 
 static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   values[0] = shapes[0][0];
@@ -37,6 +33,10 @@ static void add_one(void *const *buffers, const int64_t *values, int64_t i, void
 }
 
 static int32_t run_main(kiln_rt_run *run) {
+  const kiln_rt_debug_tensor tensors[] = {
+      {"x", "float32", NULL, x_shape, NULL, 2, 32, 2, 0},
+      {"../y\"", "float32", "add", y_shape, shown_strides ? shown_strides : y_strides, 2, 32, 2, 1},
+  };
   const kiln_rt_debug_step start = {"inputs", "the program", tensors, 1, 0, shown_level, 0};
   const kiln_rt_debug_step step = {"add_one", "node 'add' (m.py:3)", tensors, 1, 1, shown_level, 0};
   void *const buffers[] = {run->inputs[0], run->outputs[0]};
