@@ -26,6 +26,7 @@ PTXAS = (
 )
 TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
 
+import machine_code  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 from ptxas_reports import find_problems  # noqa: E402
@@ -81,14 +82,18 @@ def assert_strides(actual, recorded):
 
 
 def assert_assembles(archive, folder, options=()):
-    """ptxas makes machine code of all kernels, and keeps what products, attention and maps hold in registers. Returns the folder
-    of what is on the way."""
+    """ptxas makes machine code of all kernels, and keeps what products, attention and maps hold in registers; none of that is touched too
+    early. Returns the folder of what is on the way."""
     temps = folder / "gpu"
     process = run_tool(
         "aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options
     )
     assert process.returncode == 0 and not process.stderr, process.stderr
     assert not (problems := find_problems(temps)), problems
+    functions = (
+        [each for cubin in temps.glob("*.cubin") for each in machine_code.disassemble(cubin)] if machine_code.find_nvdisasm() else []
+    )
+    assert not (faults := [f"{each.name}: {fault}" for each in functions for fault in machine_code.find_faults(each)]), faults
     return temps
 
 

@@ -1,8 +1,9 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-specialize-kernels --cuda-emit-kernels --canonicalize --cse --split-input-file --verify-diagnostics | FileCheck %s
 
 // One thread copies, two warpgroups have 64 queries each. The last block of keys is compared with each query, the others are not. Scores
-// are asked for before weights are multiplied with the values of the block before, and waited for first; heads share keys, and both of a
-// tile's halves of features come as a box.
+// are asked for before weights are multiplied with the values of the block before, and waited for first; in front of the wait for the
+// latter, behind the exponentials, is one for values that have come, past which ptxas moves nothing. Heads share keys, and both of a tile's
+// halves of features come as a box.
 // CHECK-LABEL: llvm.func @causal_sm_90a(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
 // CHECK-SAME: %[[K:[a-z0-9]+]]: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<16 x i64>, nvvm.grid_constant}
@@ -41,7 +42,8 @@
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: arith.maximumf
 // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz"
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK-NEXT: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: llvm.call_intrinsic "llvm.nvvm.ff2bf16x2.rn"
 // CHECK: }

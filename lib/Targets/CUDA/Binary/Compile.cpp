@@ -287,6 +287,7 @@ private:
       if (!cubin)
         return cubin.takeError();
       keep(name + ".txt", report);
+      keep(name + ".cubin", *cubin);
       images.push_back({gpu.number, ImageKind::Cubin, std::move(*cubin)});
     }
     if (isNewest || options.ptxas.empty())
