@@ -277,15 +277,4 @@ int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message);
 int32_t kiln_rt_assert_failed(kiln_rt_run *run, const char *message, const int64_t *symbols,
                               int64_t num_symbols);
 
-/* The external weights file is this header, zero-padded to 4096 bytes, and the
- * blob. All fields are little-endian. */
-typedef struct {
-  char magic[8]; /* KILN_RT_WEIGHTS_MAGIC */
-  uint64_t bytes;
-  uint64_t hash;
-} kiln_rt_weights_header;
-
-#define KILN_RT_WEIGHTS_MAGIC "KILNWTS1"
-#define KILN_RT_WEIGHTS_OFFSET 4096
-
 #endif /* KILN_RUNTIME_IR_INTERFACE_H */

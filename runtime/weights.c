@@ -6,6 +6,7 @@
  *
  *===-----------------------------------------------------------------------===*/
 #include "runtime.h"
+#include "weights_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,11 +48,19 @@ bool kiln_object_path(char *path, size_t size) {
   return dl_iterate_phdr(find_object, &search) == 1;
 }
 
+/* The front of a file of weights: all of it that is looked at. */
+typedef struct {
+  unsigned char length[8]; /* of the header, which follows */
+  char begin[sizeof KILN_RT_WEIGHTS_BEGIN - 1];
+  char hash[16];
+  char end;
+} weights_front;
+
 /* A network's file system may be interrupted, or give a part. */
-static bool read_header(int file, kiln_rt_weights_header *header) {
+static bool read_front(int file, weights_front *front) {
   size_t done = 0;
-  while (done < sizeof *header) {
-    ssize_t bytes = pread(file, (char *)header + done, sizeof *header - done, (off_t)done);
+  while (done < sizeof *front) {
+    ssize_t bytes = pread(file, (char *)front + done, sizeof *front - done, (off_t)done);
     if (bytes < 0 && errno == EINTR)
       continue;
     if (bytes <= 0)
@@ -61,36 +70,55 @@ static bool read_header(int file, kiln_rt_weights_header *header) {
   return true;
 }
 
-static int32_t check_header(const char *path, int file, uint64_t bytes, uint64_t hash) {
-  kiln_rt_weights_header header;
-  off_t size = lseek(file, 0, SEEK_END);
-  if (size < KILN_RT_WEIGHTS_OFFSET || !read_header(file, &header) ||
-      memcmp(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof header.magic) != 0)
+/* False: these are no digits. */
+static bool read_hash(const char digits[16], uint64_t *hash) {
+  *hash = 0;
+  for (int i = 0; i < 16; ++i) {
+    char c = digits[i];
+    bool is_letter = c >= 'a' && c <= 'f';
+    if (!is_letter && !(c >= '0' && c <= '9'))
+      return false;
+    *hash = *hash << 4 | (uint64_t)(is_letter ? c - 'a' + 10 : c - '0');
+  }
+  return true;
+}
+
+/* Stores where the blob begins, and the file's size. */
+static int32_t check_file(const char *path, int file, uint64_t *start, uint64_t *size) {
+  weights_front front;
+  off_t end = lseek(file, 0, SEEK_END);
+  uint64_t length = 0, hash = 0, bytes = kiln_program.weights_bytes;
+  bool is_ours = end > 0 && read_front(file, &front) && front.end == '"' &&
+                 memcmp(front.begin, KILN_RT_WEIGHTS_BEGIN, sizeof front.begin) == 0 &&
+                 read_hash(front.hash, &hash);
+  for (int i = 0; is_ours && i < 8; ++i)
+    length |= (uint64_t)front.length[i] << 8 * i;
+  if (!is_ours || length < sizeof front - sizeof front.length || length >= KILN_MAX_BYTES ||
+      (length + sizeof front.length) % KILN_RT_WEIGHTS_ALIGN != 0)
     return kiln_fail(KILN_INVALID_ARGUMENT, "%s: not a weights file of a Kiln model", path);
-  if (header.bytes != bytes || header.hash != hash)
-    return kiln_fail(
-        KILN_INVALID_ARGUMENT,
-        "%s: holds the weights of another model: expected %llu bytes with hash %016llx, "
-        "got %llu bytes with hash %016llx",
-        path, (unsigned long long)bytes, (unsigned long long)hash, (unsigned long long)header.bytes,
-        (unsigned long long)header.hash);
-  if ((uint64_t)size != KILN_RT_WEIGHTS_OFFSET + bytes)
+  if (hash != kiln_program.weights_hash)
     return kiln_fail(KILN_INVALID_ARGUMENT,
-                     "%s: wrong file size: expected %llu bytes, got %lld (a truncated copy?)", path,
-                     (unsigned long long)(KILN_RT_WEIGHTS_OFFSET + bytes), (long long)size);
+                     "%s: holds the weights of another model: expected hash %016llx, got %016llx",
+                     path, (unsigned long long)kiln_program.weights_hash, (unsigned long long)hash);
+  *start = length + sizeof front.length;
+  *size = (uint64_t)end;
+  if (*size != *start + bytes)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "%s: wrong file size: expected %llu bytes, got %llu (a truncated copy?)", path,
+                     (unsigned long long)(*start + bytes), (unsigned long long)*size);
   return KILN_OK;
 }
 
 static int32_t open_external(kiln_weights *weights, const char *path) {
-  char beside[4096 + sizeof ".weights"];
+  char beside[4096 + sizeof KILN_RT_WEIGHTS_SUFFIX];
   /* Opening a pipe does not wait for who writes to it. The host's own path may be a link; beside
    * the library, where others may have written, none is followed. */
   int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (path ? 0 : O_NOFOLLOW);
   if (!path) {
-    if (!kiln_object_path(beside, sizeof beside - strlen(".weights")))
+    if (!kiln_object_path(beside, sizeof beside - strlen(KILN_RT_WEIGHTS_SUFFIX)))
       return kiln_fail(KILN_INVALID_ARGUMENT,
                        "cannot tell where this model was loaded from: give weights_path");
-    memcpy(beside + strlen(beside), ".weights", sizeof ".weights");
+    strcpy(beside + strlen(beside), KILN_RT_WEIGHTS_SUFFIX);
     path = beside;
   }
   int file = open(path, flags);
@@ -98,20 +126,20 @@ static int32_t open_external(kiln_weights *weights, const char *path) {
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "%s: is a symbolic link, which is not followed: give weights_path", path);
   if (file < 0)
-    return kiln_fail(KILN_INVALID_ARGUMENT, "%s: cannot open the model's weights: %s", path,
-                     strerror(errno));
-  int32_t status = check_header(path, file, kiln_program.weights_bytes, kiln_program.weights_hash);
+    return kiln_fail(KILN_INVALID_ARGUMENT, "%s: cannot open the model's weights: %s%s", path,
+                     strerror(errno), path == beside ? ": give weights_path" : "");
+  uint64_t start, bytes;
+  int32_t status = check_file(path, file, &start, &bytes);
   if (status == KILN_OK) {
-    size_t bytes = KILN_RT_WEIGHTS_OFFSET + (size_t)kiln_program.weights_bytes;
     int access = weights->writable ? PROT_READ | PROT_WRITE : PROT_READ;
     char *data = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_NORESERVE, file, 0);
     if (data == MAP_FAILED) {
-      status = kiln_fail(KILN_OUT_OF_MEMORY, "%s: cannot map %zu bytes of weights: %s", path, bytes,
-                         strerror(errno));
+      status = kiln_fail(KILN_OUT_OF_MEMORY, "%s: cannot map %llu bytes of weights: %s", path,
+                         (unsigned long long)bytes, strerror(errno));
     } else {
       weights->mapping = data;
       weights->mapping_bytes = bytes;
-      atomic_store(&weights->blob, data + KILN_RT_WEIGHTS_OFFSET);
+      atomic_store(&weights->blob, data + start);
     }
   }
   close(file);

@@ -44,7 +44,7 @@ def compile_program(program, name, out, options, compiler):
     archive.unlink()
     if process.returncode:
         return {"name": name, "failed": process.stderr.strip()[-500:]}
-    weights = out / f"{name}.so.weights"
+    weights = out / f"{name}.so.safetensors"
     if weights.exists():
         squeeze = zlib.compressobj(6)
         with open(weights, "rb") as source, open(out / f"{name}.weights.z", "wb") as target:

@@ -240,7 +240,7 @@ typedef struct kiln_options {
   void *log_ctx;
 
   /* The file of the weights that were compiled with --weights=external. NULL: the path of the
-   * shared object with ".weights" appended. */
+   * shared object with ".safetensors" appended. */
   const char *weights_path;
 
   /* Is told of what runs do, after the fact: of the slices of a step, then of the step, at last of

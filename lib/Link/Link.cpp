@@ -168,7 +168,7 @@ static std::string layoutScript(uint64_t weightsBytes) {
 }
 
 static Error createWeightsFile(OutputFile &file, const LinkOptions &options) {
-  if (Error error = file.create(options.output + ".weights"))
+  if (Error error = file.create(getWeightsPath(options.output)))
     return error;
   return writeExternalWeights(file.getTemporaryPath(), options.weights, options.weightsHash);
 }

@@ -1,7 +1,7 @@
 //===- Weights.cpp - Writing the weights blob -----------------------------===//
 #include "Weights.h"
 
-#include "../../runtime/ir_interface.h"
+#include "../../runtime/weights_file.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
@@ -142,7 +142,7 @@ static Expected<WeightsHeaders> findHeaders(StringRef path, uint64_t bytes) {
     }
   }
   if (!headers.sectionAt || headers.segment.p_vaddr != lastAddress ||
-      headers.segment.p_vaddr % KILN_RT_WEIGHTS_OFFSET != 0)
+      headers.segment.p_vaddr % KILN_RT_WEIGHTS_ALIGN != 0)
     return createStringError("no object refers to 'kiln_weights', but there are weights to embed");
   return headers;
 }
@@ -151,7 +151,7 @@ Error kiln::appendEmbeddedWeights(StringRef path, const WeightsBlob &weights) {
   Expected<WeightsHeaders> headers = findHeaders(path, weights.bytes);
   if (!headers)
     return headers.takeError();
-  uint64_t offset = alignTo(headers->fileSize, KILN_RT_WEIGHTS_OFFSET);
+  uint64_t offset = alignTo(headers->fileSize, KILN_RT_WEIGHTS_ALIGN);
   headers->segment.p_offset = offset;
   headers->segment.p_filesz = weights.bytes;
   headers->section.sh_type = ELF::SHT_PROGBITS;
@@ -165,12 +165,17 @@ Error kiln::appendEmbeddedWeights(StringRef path, const WeightsBlob &weights) {
   return writer.finish();
 }
 
+std::string kiln::getWeightsPath(StringRef output) {
+  return (output + KILN_RT_WEIGHTS_SUFFIX).str();
+}
+
 Error kiln::writeExternalWeights(StringRef path, const WeightsBlob &weights, uint64_t hash) {
-  kiln_rt_weights_header header = {{}, weights.bytes, hash};
-  std::memcpy(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof(header.magic));
+  Expected<std::string> front = makeWeightsFront(weights, hash);
+  if (!front)
+    return front.takeError();
   FileWriter writer(path);
-  writer.resize(KILN_RT_WEIGHTS_OFFSET + weights.bytes);
-  writer.write(0, &header, sizeof(header));
-  writer.write(KILN_RT_WEIGHTS_OFFSET, weights);
+  writer.resize(front->size() + weights.bytes);
+  writer.write(0, front->data(), front->size());
+  writer.write(front->size(), weights);
   return writer.finish();
 }

@@ -517,7 +517,7 @@ private:
     if (error) {
       (void)llvm::sys::fs::remove(link.output);
       if (link.weightsPlace == WeightsPlace::External)
-        (void)llvm::sys::fs::remove(link.output + ".weights");
+        (void)llvm::sys::fs::remove(getWeightsPath(link.output));
     }
     return error;
   }

@@ -37,5 +37,6 @@ llvm::Expected<Weights> Weights::collect(wrapper::ProgramOp program) {
   for (auto [offset, bytes] : llvm::zip_equal(offsets, weights.data))
     if (!bytes.data().empty())
       weights.pieces.push_back({offset, bytes.data()});
+  weights.describe(program);
   return weights;
 }

@@ -14,12 +14,17 @@ class Weights {
 public:
   static llvm::Expected<Weights> collect(wrapper::ProgramOp program);
 
-  WeightsBlob getBlob() const { return {bytes, pieces}; }
+  WeightsBlob getBlob() const { return {bytes, pieces, tensors, notes}; }
 
 private:
+  /// Says what is where: constants by their names, what folds have made by those of its sources.
+  void describe(wrapper::ProgramOp program);
+
   uint64_t bytes = 0;
   std::vector<kernel::ConstantBytes> data;
   std::vector<WeightsPiece> pieces;
+  std::vector<WeightsTensor> tensors;
+  std::vector<std::pair<std::string, std::string>> notes;
 };
 
 } // namespace kiln

@@ -109,7 +109,7 @@ def test_default_output_name(small_mlp, tmp_path, emit, suffix):
     source.write_bytes(small_mlp.archive.read_bytes())
     process = run_tool("aot-compile", source.name, f"--emit={emit}", cwd=tmp_path)
     assert process.returncode == 0, process.stderr
-    (output,) = [name for name in os.listdir(tmp_path) if name != source.name and not name.endswith(".weights")]
+    (output,) = [name for name in os.listdir(tmp_path) if name != source.name and not name.endswith(".safetensors")]
     assert output.startswith("some.model") and output.endswith(suffix)
 
 
@@ -211,7 +211,7 @@ def test_so_is_small(compile_file):
 
 def test_external_weights(small_mlp, compile_file, tmp_path):
     output = compile_file("--weights=external")
-    weights = tmp_path / "model.so.weights"
+    weights = tmp_path / "model.so.safetensors"
     x = torch.randn(3, 6)
     expected = small_mlp.module(x).detach()
     torch.testing.assert_close(kiln.load(output)(x), expected, rtol=1e-5, atol=1e-5)
@@ -228,7 +228,7 @@ def test_external_weights(small_mlp, compile_file, tmp_path):
 def test_links(compile_file, tmp_path):
     """What lies beside a model in the place of its weights is a file with them, or is refused at once."""
     output = compile_file("--weights=external")
-    weights, moved, other = tmp_path / "model.so.weights", tmp_path / "moved", tmp_path / "other"
+    weights, moved, other = tmp_path / "model.so.safetensors", tmp_path / "moved", tmp_path / "other"
     weights.rename(moved)
     other.write_bytes(b"a secret" * 10000)
     weights.symlink_to(moved)

@@ -236,7 +236,7 @@ def test_stored_once(compile_model, shape):
     module, x = Repeated(), torch.randn(96, 192)
     compiled = compile_model(module, (x,), dynamic_shapes=shape, options=["--weights=external"])
     stored = sum(constant.numel() for constant in module.state_dict().values()) * 4
-    assert compiled.path.with_name("model.so.weights").stat().st_size < stored + 8192  # the file's head, and alignment
+    assert compiled.path.with_name("model.so.safetensors").stat().st_size < stored + 8192  # the file's head, and alignment
     model = kiln.load(compiled.path)
     for _ in range(2):
         with torch.no_grad():
@@ -264,7 +264,7 @@ def test_tied_table(compile_model, cpu):
     module, tokens = Tied(), torch.tensor([0, 1, 4097, 4098])
     compiled = compile_model(module, (tokens,), options=["--weights=external", f"--cpu={cpu}"])
     if not TARGET:
-        assert compiled.path.with_name("model.so.weights").stat().st_size < 4224 * 64 * 4 + 8192
+        assert compiled.path.with_name("model.so.safetensors").stat().st_size < 4224 * 64 * 4 + 8192
     model = kiln.load(compiled.path)
     for name in ("table.weight", "head.weight"):
         torch.testing.assert_close(model(tokens), module(tokens), rtol=1e-4, atol=1e-4)

@@ -100,7 +100,7 @@ def test_compile_from_python(tmp_path):
     temporary = kiln.compile(program, threads=1)
     torch.testing.assert_close(temporary(x), module(x).detach(), rtol=1e-5, atol=1e-5)
     kept = kiln.compile(program, tmp_path / "kept.so", cpu="native", weights="external")
-    assert (tmp_path / "kept.so.weights").exists()
+    assert (tmp_path / "kept.so.safetensors").exists()
     torch.testing.assert_close(kept(x), module(x).detach(), rtol=1e-5, atol=1e-5)
     with pytest.raises(kiln.KilnError, match="aot-compile: error: "):
         kiln.compile(tmp_path / "missing.pt2")

@@ -79,8 +79,8 @@ def test_unload_with_live_models(library):
 
 def test_weights_that_are_replaced(library, tmp_path):
     """A file that another one takes the place of is read on: this is how the compiler writes its own."""
-    copy = tmp_path / "copy.weights"
-    whole = library.with_name("model.so.weights").read_bytes()
+    copy = tmp_path / "copy.safetensors"
+    whole = library.with_name("model.so.safetensors").read_bytes()
     copy.write_bytes(whole)
     model = kiln.load(library, weights=copy)
     (expected,) = model.run([torch.ones(1, 512)])
@@ -94,9 +94,9 @@ def test_weights_that_are_replaced(library, tmp_path):
 
 def test_weights_that_shrink(library, tmp_path):
     """What is cut off of a mapped file cannot be read, as docs/abi.md says: the process gets SIGBUS, and never another result."""
-    whole = library.with_name("model.so.weights").read_bytes()
+    whole = library.with_name("model.so.safetensors").read_bytes()
     for kept in (0, 4096, len(whole) // 2, len(whole) - 4096):
-        copy = tmp_path / "copy.weights"
+        copy = tmp_path / "copy.safetensors"
         copy.write_bytes(whole)
         script = f"""
 import ctypes, os, sys

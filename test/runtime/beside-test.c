@@ -2,6 +2,7 @@
  * library for the place of one that computes. */
 #include "changing.h"
 #include "harness.h"
+#include "weights-file.h"
 
 #include <link.h>
 #include <unistd.h>
@@ -35,20 +36,19 @@ static void test_weights(void) {
   changing.flags |= KILN_RT_EXTERNAL_WEIGHTS;
   changing.weights = NULL;
   CHECK_FAILS(create(), KILN_INVALID_ARGUMENT,
-              "/model.so.weights: cannot open the model's weights");
-  static char bytes[KILN_RT_WEIGHTS_OFFSET + 16];
-  kiln_rt_weights_header header = {.bytes = 16};
-  memcpy(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof header.magic);
-  memcpy(bytes, &header, sizeof header);
+              "/model.so.safetensors: cannot open the model's weights: No such file or directory: "
+              "give weights_path");
+  static char bytes[KILN_RT_WEIGHTS_ALIGN + 16];
+  make_front(bytes, 16, 0);
   FILE *weights = fopen(beside("elsewhere"), "wb");
   CHECK(weights && fwrite(bytes, sizeof bytes, 1, weights) == 1 && fclose(weights) == 0);
-  CHECK(symlink("elsewhere", beside("model.so.weights")) == 0);
+  CHECK(symlink("elsewhere", beside("model.so.safetensors")) == 0);
   CHECK_FAILS(create(), KILN_INVALID_ARGUMENT,
-              "/model.so.weights: is a symbolic link, which is not followed");
+              "/model.so.safetensors: is a symbolic link, which is not followed");
   char from[128];
   CHECK(unlink(file) == 0);
   snprintf(from, sizeof from, "%s", beside("elsewhere"));
-  CHECK(rename(from, beside("model.so.weights")) == 0);
+  CHECK(rename(from, beside("model.so.safetensors")) == 0);
   CHECK_OK(create());
   CHECK(unlink(file) == 0);
 }

@@ -1,7 +1,7 @@
 /* Failing calls of the system: a file of weights, buffers that keep their value. */
 #include "faults.h"
 
-#include "../../runtime/ir_interface.h"
+#include "weights-file.h"
 #include <unistd.h>
 
 enum { BLOB = 4064, TABLE = 1000 };
@@ -10,10 +10,8 @@ static char path[] = "/tmp/kiln-faults-XXXXXX";
 
 void set_up(int argc, char **argv) {
   (void)argc, (void)argv;
-  static char file[KILN_RT_WEIGHTS_OFFSET + BLOB];
-  kiln_rt_weights_header header = {.bytes = BLOB, .hash = 0xfeed};
-  memcpy(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof header.magic);
-  memcpy(file, &header, sizeof header);
+  static char file[KILN_RT_WEIGHTS_ALIGN + BLOB];
+  make_front(file, BLOB, 0xfeed);
   int handle = mkstemp(path);
   CHECK(handle >= 0 && write(handle, file, sizeof file) == (ssize_t)sizeof file);
   close(handle);

@@ -4,6 +4,7 @@
 #include "../../runtime/ir_interface.h"
 #include "faults.h"
 #include "gpu.h"
+#include "weights-file.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -15,14 +16,12 @@ static CUcontext context;
 static char path[] = "/tmp/kiln-faults-XXXXXX";
 
 static void write_weights(void) {
-  static char header[KILN_RT_WEIGHTS_OFFSET];
-  kiln_rt_weights_header fields = {.bytes = 4 * (uint64_t)WEIGHTS, .hash = 0xfeed};
-  memcpy(fields.magic, KILN_RT_WEIGHTS_MAGIC, sizeof fields.magic);
-  memcpy(header, &fields, sizeof fields);
+  static char front[KILN_RT_WEIGHTS_ALIGN];
+  make_front(front, 4 * (uint64_t)WEIGHTS, 0xfeed);
   int handle = mkstemp(path);
   CHECK(handle >= 0);
   FILE *file = fdopen(handle, "wb");
-  CHECK(file && fwrite(header, sizeof header, 1, file) == 1);
+  CHECK(file && fwrite(front, sizeof front, 1, file) == 1);
   for (int64_t i = 0; i < WEIGHTS; ++i) {
     float w = weight(i);
     CHECK(fwrite(&w, sizeof w, 1, file) == 1);

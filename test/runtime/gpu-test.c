@@ -5,6 +5,7 @@
 #include "../../runtime/ir_interface.h"
 #include "gpu.h"
 #include "harness.h"
+#include "weights-file.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -23,12 +24,10 @@ static char weights_path[64], log_path[64];
 /*===-- Helpers -------------------------------------------------------------===*/
 
 static void write_weights(void) {
-  static char header[KILN_RT_WEIGHTS_OFFSET];
-  kiln_rt_weights_header fields = {.bytes = 4 * (uint64_t)WEIGHTS, .hash = 0xfeed};
-  memcpy(fields.magic, KILN_RT_WEIGHTS_MAGIC, sizeof fields.magic);
-  memcpy(header, &fields, sizeof fields);
+  static char front[KILN_RT_WEIGHTS_ALIGN];
+  make_front(front, 4 * (uint64_t)WEIGHTS, 0xfeed);
   FILE *file = fopen(weights_path, "wb");
-  CHECK(file && fwrite(header, sizeof header, 1, file) == 1);
+  CHECK(file && fwrite(front, sizeof front, 1, file) == 1);
   float *data = malloc(4 * (size_t)WEIGHTS);
   for (int64_t i = 0; i < WEIGHTS; ++i)
     data[i] = weight(i);

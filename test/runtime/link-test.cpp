@@ -160,19 +160,62 @@ static void testExternal(MemoryBufferRef program) {
   options.weightsHash = 0x1234;
   options.output = directory.file("model.so");
   CHECK(!linkSharedObject(options));
-  CHECK((directory.entries() == std::set<std::string>{"model.so", "model.so.weights"}));
+  CHECK((directory.entries() == std::set<std::string>{"model.so", "model.so.safetensors"}));
   {
     Model model(options.output);
     CHECK(model.create() == KILN_OK);
     CHECK((model.run() == std::pair<int64_t, int64_t>(3000, 10000)));
   }
   std::string moved = directory.file("elsewhere");
-  CHECK(!sys::fs::rename(options.output + ".weights", moved));
+  CHECK(!sys::fs::rename(getWeightsPath(options.output), moved));
   Model model(options.output);
   CHECK(model.create() == KILN_INVALID_ARGUMENT);
-  CHECK(StringRef(model.error()).contains("model.so.weights: cannot open"));
+  CHECK(StringRef(model.error()).contains("model.so.safetensors: cannot open"));
   CHECK(model.create(moved.c_str()) == KILN_OK);
   CHECK((model.run() == std::pair<int64_t, int64_t>(3000, 10000)));
+}
+
+/// The header of the external file says where tensors are, and what lies between them.
+static void testTensors(MemoryBufferRef program) {
+  Directory directory;
+  Blob weights;
+  WeightsTensor tensors[] = {{"twos", "F32", {1250}, 10000, 5000},
+                             {"none", "I64", {0, 7}, 10000, 0},
+                             {"a \"name\"", "U8", {3000}, 64, 3000},
+                             {"kiln.padding.1", "", {}, 15040, 100}};
+  std::pair<std::string, std::string> notes[] = {{"tied", "twos"}};
+  LinkOptions options;
+  options.objects = program;
+  options.weights = {20000, weights.pieces, tensors, notes};
+  options.weightsPlace = WeightsPlace::External;
+  options.weightsHash = 0x1234;
+  options.output = directory.file("model.so");
+  CHECK(!linkSharedObject(options));
+  auto file = read(getWeightsPath(options.output));
+  CHECK(file->getBufferSize() == 4096 + 20000);
+  StringRef header = file->getBuffer().take_front(4096).drop_front(8);
+  CHECK(file->getBuffer().starts_with(StringRef("\xf8\x0f\0\0\0\0\0\0", 8)));
+  CHECK(header.rtrim(' ') ==
+        R"({"__metadata__":{"kiln.hash":"0000000000001234","tied":"twos"},)"
+        R"("kiln.padding.0":{"dtype":"U8","shape":[64],"data_offsets":[0,64]},)"
+        R"("a \"name\"":{"dtype":"U8","shape":[3000],"data_offsets":[64,3064]},)"
+        R"("kiln.padding.2":{"dtype":"U8","shape":[6936],"data_offsets":[3064,10000]},)"
+        R"("none":{"dtype":"I64","shape":[0,7],"data_offsets":[10000,10000]},)"
+        R"("twos":{"dtype":"F32","shape":[1250],"data_offsets":[10000,15000]},)"
+        R"("kiln.padding.3":{"dtype":"U8","shape":[40],"data_offsets":[15000,15040]},)"
+        R"("kiln.padding.1":{"dtype":"U8","shape":[100],"data_offsets":[15040,15140]},)"
+        R"("kiln.padding.4":{"dtype":"U8","shape":[4860],"data_offsets":[15140,20000]}})");
+  {
+    Model model(options.output);
+    CHECK(model.create() == KILN_OK);
+    CHECK((model.run() == std::pair<int64_t, int64_t>(3000, 10000)));
+  }
+  tensors[1] = {"inside", "I64", {1}, 14000, 8};
+  CHECK(StringRef(message(linkSharedObject(options))).contains("'inside' overlaps"));
+  tensors[1] = {"twos", "I64", {1}, 16000, 8};
+  CHECK(StringRef(message(linkSharedObject(options))).contains("'twos' has the name of another"));
+  tensors[1] = {"outside", "I64", {1}, 19996, 8};
+  CHECK(StringRef(message(linkSharedObject(options))).contains("'outside' overlaps"));
 }
 
 static void testFailures(MemoryBufferRef program) {
@@ -248,6 +291,7 @@ int main(int argc, char **argv) {
   }
   testEmbedded(embedded->getMemBufferRef());
   testExternal(external->getMemBufferRef());
+  testTensors(external->getMemBufferRef());
   testFailures(embedded->getMemBufferRef());
   outs() << "ok\n";
   return 0;

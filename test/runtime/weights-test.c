@@ -1,7 +1,7 @@
 /* External weights: good and bad files, buffers that keep their value, set_constant. */
 #include "harness.h"
 
-#include "../../runtime/ir_interface.h"
+#include "weights-file.h"
 #include <pthread.h>
 #include <unistd.h>
 
@@ -9,19 +9,23 @@ enum { BLOB = 4064, COUNT_AT_START = 10 };
 
 static char path[] = "/tmp/kiln-weights-test-XXXXXX";
 
-static void write_file(const char *magic, uint64_t bytes, uint64_t hash, size_t file_bytes) {
-  static char file[KILN_RT_WEIGHTS_OFFSET + BLOB + 100];
+static char file[KILN_RT_WEIGHTS_ALIGN + BLOB + 100];
+enum { WHOLE = KILN_RT_WEIGHTS_ALIGN + BLOB };
+
+/* A good file. */
+static void make_file(uint64_t hash) {
   memset(file, 0, sizeof file);
-  kiln_rt_weights_header header = {{0}, bytes, hash};
-  memcpy(header.magic, magic, sizeof header.magic);
-  memcpy(file, &header, sizeof header);
+  make_front(file, BLOB, hash);
   int64_t count = COUNT_AT_START;
-  memcpy(file + KILN_RT_WEIGHTS_OFFSET, &count, sizeof count);
+  memcpy(file + KILN_RT_WEIGHTS_ALIGN, &count, sizeof count);
   float one = 1;
   for (int i = 0; i < 1000; ++i)
-    memcpy(file + KILN_RT_WEIGHTS_OFFSET + 64 + 4 * i, &one, sizeof one);
+    memcpy(file + KILN_RT_WEIGHTS_ALIGN + 64 + 4 * i, &one, sizeof one);
+}
+
+static void write_file(size_t bytes) {
   FILE *f = fopen(path, "wb");
-  CHECK(f && fwrite(file, 1, file_bytes, f) == file_bytes && fclose(f) == 0);
+  CHECK(f && fwrite(file, 1, bytes, f) == bytes && fclose(f) == 0);
 }
 
 static int32_t create(const char *weights, kiln_model **model) {
@@ -31,29 +35,51 @@ static int32_t create(const char *weights, kiln_model **model) {
 }
 
 static void test_bad_files(void) {
-  const size_t whole = KILN_RT_WEIGHTS_OFFSET + BLOB;
   kiln_model *m;
   CHECK_FAILS(create("/nonexistent/weights", &m), KILN_INVALID_ARGUMENT,
               "/nonexistent/weights: cannot open the model's weights: No such file");
+  CHECK(!strstr(kiln_last_error(), "give weights_path"));
   CHECK_FAILS(create("/tmp", &m), KILN_INVALID_ARGUMENT, "/tmp: not a weights file");
   CHECK_FAILS(create(NULL, &m), KILN_INVALID_ARGUMENT, "give weights_path");
-  write_file("KILNWTS1", BLOB, 0xfeed, 0);
-  CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT, "not a weights file");
-  write_file("KILNWTS1", BLOB, 0xfeed, 20);
-  CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT, "not a weights file");
-  write_file("KILNWTS2", BLOB, 0xfeed, whole);
-  CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT, "not a weights file");
-  write_file("KILNWTS1", BLOB, 0xfeee, whole);
-  CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT,
-              "expected 4064 bytes with hash 000000000000feed, got 4064 bytes with hash "
-              "000000000000feee");
-  write_file("KILNWTS1", BLOB + 1, 0xfeed, whole);
-  CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT, "weights of another model");
-  write_file("KILNWTS1", BLOB, 0xfeed, whole - 1);
+  make_file(0xfeed);
+  for (size_t bytes = 0; bytes < 64; ++bytes) {
+    write_file(bytes);
+    CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT,
+                bytes < 55 ? "not a weights file" : "wrong file size");
+  }
+  write_file(WHOLE - 1);
   CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT, "expected 8160 bytes, got 8159 (a trunc");
-  write_file("KILNWTS1", BLOB, 0xfeed, whole + 1);
+  write_file(WHOLE + 1);
   CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT, "wrong file size");
+  make_file(0xfeee);
+  write_file(WHOLE);
+  CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT,
+              "the weights of another model: expected hash 000000000000feed, got 000000000000feee");
   CHECK(!m);
+}
+
+/* The front with one byte that is another, and headers of other lengths. */
+static void test_bad_headers(void) {
+  kiln_model *m;
+  for (int i = 0; i < 55; ++i) {
+    make_file(0xfeed);
+    for (int bit = 0; bit < 8; ++bit) {
+      file[i] ^= (char)(1 << bit);
+      write_file(WHOLE);
+      CHECK(create(path, &m) == KILN_INVALID_ARGUMENT && !m);
+      file[i] ^= (char)(1 << bit);
+    }
+  }
+  static const uint64_t lengths[] = {0, 40, 46, 47, 4087, 4089, 8184, UINT64_MAX - 7, UINT64_MAX};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+    for (int k = 0; k < 8; ++k)
+      file[k] = (char)(lengths[i] >> 8 * k);
+    write_file(WHOLE);
+    CHECK_FAILS(create(path, &m), KILN_INVALID_ARGUMENT,
+                lengths[i] == 8184 ? "wrong file size" : "not a weights file");
+  }
+  make_file(0xfeed);
+  write_file(WHOLE);
 }
 
 static int64_t count_up(kiln_model *model, float expected_sum) {
@@ -112,11 +138,11 @@ static void test_exclusive_runs(void) {
 }
 
 int main(void) {
-  int file = mkstemp(path);
-  CHECK(file >= 0);
-  close(file);
+  int handle = mkstemp(path);
+  CHECK(handle >= 0);
+  close(handle);
   test_bad_files();
-  write_file("KILNWTS1", BLOB, 0xfeed, KILN_RT_WEIGHTS_OFFSET + BLOB);
+  test_bad_headers();
   test_state();
   test_exclusive_runs();
   unlink(path);

@@ -81,7 +81,7 @@ cl::opt<std::string>
                       "torch, kernel, wrapper"));
 cl::opt<std::string>
     weights("weights", cl::init("embed"), cl::value_desc("embed|external|later"), cl::cat(category),
-            cl::desc("in the output (default), beside it as OUT.weights, or set by the "
+            cl::desc("in the output (default), beside it as OUT.safetensors, or set by the "
                      "host before the first run"));
 cl::opt<std::string> fallback("fallback", cl::init("none"), cl::value_desc("none|torch"),
                               cl::cat(category),

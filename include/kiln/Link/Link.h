@@ -31,10 +31,23 @@ struct WeightsPiece {
   llvm::ArrayRef<char> data;
 };
 
+/// Bytes of the weights blob as a tensor, for readers of the external file.
+struct WeightsTensor {
+  std::string name;
+  /// As the safetensors format names it ("F32"), or empty: bytes that it has no name for.
+  llvm::StringRef dtype;
+  std::vector<int64_t> shape;
+  uint64_t offset, bytes;
+};
+
 /// The weights blob: pieces in any order that do not overlap, zero in between.
 struct WeightsBlob {
   uint64_t bytes = 0;
   llvm::ArrayRef<WeightsPiece> pieces;
+  /// In any order, without overlaps, under names that differ.
+  llvm::ArrayRef<WeightsTensor> tensors = {};
+  /// Further entries of the external file's `__metadata__`, whose keys differ.
+  llvm::ArrayRef<std::pair<std::string, std::string>> notes = {};
 };
 
 /// The place of a model's weights.
@@ -42,10 +55,12 @@ enum class WeightsPlace {
   /// Into the shared object, 4096-byte aligned and read-only. The generated
   /// object refers to them by the hidden symbol `kiln_weights`.
   Embedded,
-  /// Into a file named after the output with ".weights" appended, see
-  /// runtime/ir_interface.h.
+  /// Into a file in the format of safetensors, see runtime/weights_file.h.
   External,
 };
+
+/// The path of the external weights of the shared object at `output`.
+std::string getWeightsPath(llvm::StringRef output);
 
 struct LinkOptions {
   /// Relocatable objects; one defines `kiln_program` (runtime/ir_interface.h).

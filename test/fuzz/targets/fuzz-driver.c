@@ -4,6 +4,7 @@
 #include "gpu.h"
 #include "harness.h"
 #include "ir_interface.h"
+#include "weights-file.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -372,10 +373,10 @@ static char weights_path[64];
 
 static void initialize(void) {
   int file = memfd_create("weights", MFD_CLOEXEC);
-  kiln_rt_weights_header header = {.bytes = 4 * (uint64_t)WEIGHTS, .hash = 0xfeed};
-  memcpy(header.magic, KILN_RT_WEIGHTS_MAGIC, sizeof header.magic);
-  CHECK(file >= 0 && pwrite(file, &header, sizeof header, 0) == sizeof header &&
-        ftruncate(file, KILN_RT_WEIGHTS_OFFSET + 4 * (off_t)WEIGHTS) == 0);
+  static char front[KILN_RT_WEIGHTS_ALIGN];
+  make_front(front, 4 * (uint64_t)WEIGHTS, 0xfeed);
+  CHECK(file >= 0 && pwrite(file, front, sizeof front, 0) == sizeof front &&
+        ftruncate(file, KILN_RT_WEIGHTS_ALIGN + 4 * (off_t)WEIGHTS) == 0);
   snprintf(weights_path, sizeof weights_path, "/proc/self/fd/%d", file);
   static const char image[64] = "image";
   use_image(image, sizeof image);
