@@ -5,19 +5,13 @@
 // aot-tune times the two models in turns. The generator has to be faster by more than noise: own code
 // needs no library. What is found is kept in the cache of tuning results.
 #include "ChooseExtern.h"
+#include "LoneProgram.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
-#include "kiln/Dialect/Sym/Hints.h"
-#include "kiln/Dialect/Sym/RewriteExprs.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Tuning/Duels.h"
-#include "mlir/Bytecode/BytecodeWriter.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -46,11 +40,11 @@ public:
       say(call, name + " is used, not measured", llvm::toString(duel.takeError()));
       return true;
     }
-    say(call, name + (duel->isWon ? " is used" : " is not used"),
+    say(call, name + (!duel->winner.empty() ? " is used" : " is not used"),
         !duel->failure.empty()
             ? duel->failure
             : llvm::formatv("it takes {0:f2} of the time of own code", duel->ratio).str());
-    return duel->isWon;
+    return !duel->winner.empty();
   }
 
 private:
@@ -59,65 +53,32 @@ private:
                [&] { return RemarkText{text, reason}; });
   }
 
-  /// The size that `symbol` is measured at.
-  std::optional<int64_t> getSize(ModuleOp module, StringRef symbol) const {
-    if (auto given = options.tuning.sizes.find(symbol); given != options.tuning.sizes.end())
-      return given->second.back();
-    auto hints = module->getAttrOfType<DictionaryAttr>(sym::hintsAttrName);
-    auto hint = hints ? hints.getAs<IntegerAttr>(symbol) : IntegerAttr();
-    return hint ? std::optional(hint.getInt()) : std::nullopt;
-  }
-
   /// A program that is the call alone; null: the size `unknown` is.
   OwningOpRef<ModuleOp> makeProgram(kernel::InvokeExternOp call, func::FuncOp function,
                                     std::string &unknown) {
-    auto module = call->getParentOfType<ModuleOp>();
-    OwningOpRef<ModuleOp> program = ModuleOp::create(call.getLoc());
-    OpBuilder builder(program->getBodyRegion());
-    (*program)->setAttr("torch.program", builder.getStringAttr("extern"));
-    if (Attribute layout = module->getAttr("torch.int4_layout"))
-      (*program)->setAttr("torch.int4_layout", layout);
     SmallVector<Value> inputs;
     for (Value operand : call.getOperands())
       if (!isConstant(operand))
         inputs.push_back(operand);
-    auto main = func::FuncOp::create(
-        builder, call.getLoc(), "main",
-        builder.getFunctionType(ValueRange(inputs).getTypes(), call.getResultTypes()));
-    builder.setInsertionPointToStart(main.addEntryBlock());
-    IRMapping mapping;
-    mapping.map(inputs, main.getArguments());
+    LoneProgram program(call, inputs, call.getResultTypes());
+    IRMapping &mapping = program.mapping;
     for (Value operand : call.getOperands())
       if (isConstant(operand) && !mapping.contains(operand))
-        builder.clone(*operand.getDefiningOp(), mapping);
+        program.builder.clone(*operand.getDefiningOp(), mapping);
     for (auto [argument, operand] : llvm::zip_equal(function.getArguments(), call.getOperands()))
       mapping.map(argument, mapping.lookup(operand));
     // With the function's own symbols, which are numbers in the end as all others.
     for (Operation &op : function.getBody().front().without_terminator())
-      builder.clone(op, mapping);
+      program.builder.clone(op, mapping);
     SmallVector<Value> results;
     for (Value result : function.getBody().front().getTerminator()->getOperands())
       results.push_back(mapping.lookup(result));
-    func::ReturnOp::create(builder, call.getLoc(), results);
-    for (unsigned i = 0; i < main.getNumArguments(); ++i)
-      main.setArgAttr(i, torch::nameAttrName, builder.getStringAttr("x" + Twine(i)));
-    for (unsigned i = 0; i < main.getNumResults(); ++i)
-      main.setResultAttr(i, torch::nameAttrName, builder.getStringAttr("y" + Twine(i)));
-    main.walk([](Operation *op) { op->removeAttr(externs::markAttrName); });
-    sym::rewriteExprs(
-        main,
-        [&](sym::Expr expr) {
-          return call.substitute(expr).substitute([&](sym::Expr leaf) -> std::optional<sym::Expr> {
-            std::optional<int64_t> size = getSize(module, leaf.symbolName());
-            if (!size)
-              unknown = leaf.symbolName().str();
-            return sym::Expr(size.value_or(1));
-          });
-        },
-        /*inMaps=*/true);
-    if (!unknown.empty())
-      return {};
-    return program;
+    program.main.walk([](Operation *op) { op->removeAttr(externs::markAttrName); });
+    auto module = call->getParentOfType<ModuleOp>();
+    unknown = program.finish(
+        results, [&](sym::Expr expr) { return call.substitute(expr); },
+        [&](StringRef symbol) { return getTunedSize(module, options.tuning, symbol, SIZE_MAX); });
+    return unknown.empty() ? std::move(program.module) : OwningOpRef<ModuleOp>();
   }
 
   static bool isConstant(Value value) {
@@ -126,38 +87,20 @@ private:
   }
 
   llvm::Expected<tuning::Duel> measure(ModuleOp program) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    if (failed(writeBytecodeToFile(program, stream)))
-      return llvm::createStringError("it cannot be written");
-    std::string key = text;
+    llvm::Expected<std::string> text = writeLone(program);
+    if (!text)
+      return text.takeError();
+    std::string key = *text;
     for (const std::string &spec : options.externs)
       key += spec + '\0';
     for (const std::string &file : options.linkFiles)
       if (auto contents = llvm::MemoryBuffer::getFile(file))
         key += (*contents)->getBuffer();
     key += options.cpu + '\0' + getCompilerVersion();
-    return tuning::runDuel(key, options.tuning, [&](bool challenger, StringRef path) {
-      return build(text, challenger, path);
-    });
-  }
-
-  llvm::Error build(StringRef program, bool isExtern, StringRef path) {
-    CompileOptions own;
-    own.input = options.input;
-    own.program = program;
-    own.output = path;
-    own.target = options.target;
-    own.cpu = options.cpu;
-    own.int4Layout = options.int4Layout;
-    own.level = options.level;
-    own.customOps = options.customOps;
-    own.linkFiles = options.linkFiles;
-    own.libraryFolder = options.libraryFolder;
-    own.jobs = options.jobs;
-    if (isExtern)
-      own.externs = options.externs;
-    return compile(own);
+    return tuning::runDuels({"extern", key, {"extern"}}, options.tuning,
+                            [&](StringRef challenger, StringRef path) {
+                              return compileLone(*text, options, !challenger.empty(), path);
+                            });
   }
 
   const CompileOptions &options;

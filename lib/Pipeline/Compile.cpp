@@ -1,6 +1,7 @@
 // From an exported program to a file: the stages in order, and what each leaves.
 #include "kiln/Pipeline/Compile.h"
 #include "ChooseExtern.h"
+#include "ChooseLayouts.h"
 #include "Remarks.h"
 #include "Reproducer.h"
 #include "Weights.h"
@@ -93,7 +94,14 @@ public:
         return error;
     start("fuse");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildKernelStage(pm, *target, {options.jobs});
+          buildFuseStage(pm, *target, {options.jobs});
+        }))
+      return error;
+    llvm::Expected<double> seconds = measureLayouts();
+    if (!seconds)
+      return seconds.takeError();
+    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
+          buildPrepareStage(pm, *target, {options.jobs});
         }))
       return error;
     if (llvm::Error error = keepText("kernel"))
@@ -120,8 +128,10 @@ public:
     }
     if (options.tuning.mode != tuning::Mode::None) {
       start("autotune");
-      if (llvm::Error error = tuning::autotune(*module, *target, getCompilerVersion(),
-                                               options.tuning, getObjectOptions()))
+      tuning::Options rest = options.tuning;
+      rest.seconds = std::max(rest.seconds - *seconds, 0.);
+      if (llvm::Error error =
+              tuning::autotune(*module, *target, getCompilerVersion(), rest, getObjectOptions()))
         return error;
       start("plan");
     }
@@ -145,7 +155,13 @@ public:
 private:
   llvm::Error import() {
     if (!options.program.empty()) {
-      module = parseSourceString<ModuleOp>(options.program, ParserConfig(&context), options.input);
+      // Bytecode has constants where they are aligned, if it begins where a page does.
+      auto buffer = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(
+          options.program.size(), options.input, llvm::Align(4096));
+      llvm::copy(options.program, buffer->getBufferStart());
+      llvm::SourceMgr manager;
+      manager.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+      module = parseSourceFile<ModuleOp>(manager, ParserConfig(&context));
       if (module)
         return llvm::Error::success();
       return llvm::createStringError(options.input + ": cannot read a part of it again");
@@ -159,6 +175,21 @@ private:
       return imported.takeError();
     module = std::move(*imported);
     return llvm::Error::success();
+  }
+
+  /// Seconds that it took.
+  llvm::Expected<double> measureLayouts() {
+    if (!options.layouts.empty())
+      setLayouts(*module, *target, options);
+    // Models are timed with tensors in the host's memory.
+    if (options.tuning.mode != tuning::Mode::Measure || target->hasDevice())
+      return 0;
+    if (llvm::Error error = tuning::checkMachine(*target))
+      return error;
+    start("autotune layouts");
+    double seconds = chooseLayouts(*module, *target, options);
+    start("fuse");
+    return seconds;
   }
 
   llvm::Error emitProgram(const ProgramWriter *writer) {

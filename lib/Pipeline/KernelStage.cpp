@@ -16,8 +16,8 @@ static void addCleanup(OpPassManager &pm) {
   pm.addPass(createKernelMergeEqual());
 }
 
-void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
-                            const KernelStageOptions &options) {
+void kiln::buildFuseStage(OpPassManager &pm, const Target &target,
+                          const KernelStageOptions &options) {
   // Constants are folded on the host, whatever the target is.
   pm.addPass(cpu::createCpuSetTarget({target.getHost().name, target.getHost().tuning}));
   addCleanup(pm);
@@ -53,9 +53,14 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   // Values that an epilogue or an operand reads may now be computed there.
   pm.addNestedPass<func::FuncOp>(createKernelFuseMaps());
   addCleanup(pm);
+}
 
-  // From here on no pass may read through views: what a target makes of operands are some.
+// From here on no pass may read through views: what a target makes of operands are some.
+void kiln::buildPrepareStage(OpPassManager &pm, const Target &target,
+                             const KernelStageOptions &options) {
   target.buildPrepareKernels(pm);
+  cpu::CpuFoldConstantsOptions fold;
+  fold.jobs = options.jobs;
   fold.views = true;
   pm.addPass(cpu::createCpuFoldConstants(fold));
 
@@ -63,4 +68,10 @@ void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
   // After Outline: the kernels that fold constants are functions of their own, too.
   pm.addPass(createKernelListFailures());
   pm.addPass(createKernelVerify());
+}
+
+void kiln::buildKernelStage(OpPassManager &pm, const Target &target,
+                            const KernelStageOptions &options) {
+  buildFuseStage(pm, target, options);
+  buildPrepareStage(pm, target, options);
 }

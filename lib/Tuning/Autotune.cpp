@@ -76,8 +76,7 @@ static llvm::Error readGiven(ModuleOp module, const Target &target, StringRef co
   return llvm::Error::success();
 }
 
-/// An error: this machine cannot run the code.
-static llvm::Error checkHost(const Target &target) {
+llvm::Error tuning::checkMachine(const Target &target) {
   const codegen::CPUInfo &host = target.getHost();
   llvm::Expected<codegen::CPUInfo> runnable = codegen::CPUInfo::getRunnable(host.name);
   if (!runnable)
@@ -118,7 +117,7 @@ llvm::Error tuning::autotune(ModuleOp module, const Target &target, StringRef co
     if (llvm::Error error = readGiven(module, target, compiler, options, bundler, *points, choices))
       return error;
   } else {
-    if (llvm::Error error = checkHost(target))
+    if (llvm::Error error = checkMachine(target))
       return error;
     llvm::Expected<std::string> device = findDevice(target, options);
     if (!device)

@@ -1,4 +1,4 @@
-// Has aot-tune time two models of the same program.
+// Has aot-tune time models of the same program.
 #include "kiln/Tuning/Duels.h"
 #include "RunTuner.h"
 #include "TuningCache.h"
@@ -6,59 +6,93 @@
 #include "llvm/Support/BLAKE3.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <chrono>
 
 using namespace llvm;
 using namespace kiln;
 using namespace kiln::tuning;
 
-/// About as long the two are timed.
-static constexpr double seconds = 2;
+using Build = function_ref<Error(StringRef challenger, StringRef path)>;
 
-static Expected<TuningEntry> measure(const Options &options,
-                                     function_ref<Error(bool challenger, StringRef path)> build) {
-  SmallString<128> models[2];
-  for (SmallString<128> &path : models)
-    if (Error error = createTemporary("so", path))
-      return error;
-  FileRemover removeOwn(models[0]), removeOther(models[1]);
+static bool areEqual(StringRef first, StringRef second) {
+  auto a = MemoryBuffer::getFile(first), b = MemoryBuffer::getFile(second);
+  return a && b && (*a)->getBuffer() == (*b)->getBuffer();
+}
+
+/// Each challenger against the fastest one so far.
+static Expected<TuningEntry> measure(const DuelOptions &duel, const Options &options, Build build) {
   TuningEntry entry;
-  if (Error error = build(/*challenger=*/false, models[0]))
-    return error;
-  if (Error error = build(/*challenger=*/true, models[1])) {
-    entry.failure = toString(std::move(error));
+  SmallString<128> first, other, best;
+  for (SmallString<128> *path : {&first, &other, &best})
+    if (Error error = createTemporary("so", *path))
+      return error;
+  FileRemover removeFirst(first), removeOther(other), removeBest(best);
+  auto start = std::chrono::steady_clock::now();
+  auto isOver = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >=
+           duel.mostSeconds;
+  };
+  if (isOver())
     return entry;
+  if (Error error = build("", first))
+    return error;
+  double ratio = 1;
+  std::string winner;
+  for (const std::string &challenger : duel.challengers) {
+    if (isOver())
+      break;
+    if (Error error = build(challenger, other)) {
+      entry.failure = toString(std::move(error));
+      continue;
+    }
+    if (areEqual(first, other))
+      continue;
+    std::vector<std::string> arguments = {("--against=" + other).str(),
+                                          "--threads=" + std::to_string(options.threads)};
+    for (const std::string &size : duel.sizes)
+      arguments.push_back("--size=" + size);
+    Expected<Results> results =
+        runTuner(options, winner.empty() ? first : best, duel.seconds, arguments);
+    if (!results)
+      return results.takeError();
+    const KernelResult &result = results->kernels.front();
+    entry.failure = result.candidates.back().failure;
+    if (winner.empty()) {
+      entry.seconds = result.seconds;
+      entry.ratio = result.candidates.back().ratio;
+    }
+    if (!result.best)
+      continue;
+    winner = challenger;
+    ratio *= result.candidates.back().ratio;
+    std::swap(best, other);
   }
-  std::string against = ("--against=" + models[1]).str(),
-              threads = "--threads=" + std::to_string(options.threads);
-  Expected<Results> results = runTuner(options, models[0], seconds, {against, threads});
-  if (!results)
-    return results.takeError();
-  const KernelResult &result = results->kernels.front();
-  entry.seconds = result.seconds;
-  entry.failure = result.candidates.back().failure;
-  entry.ratio = result.candidates.back().ratio;
-  if (result.best)
-    entry.schedule = "extern";
+  if (!winner.empty())
+    entry.ratio = ratio;
+  if (ratio <= 1 - duel.leastGain)
+    entry.schedule = winner;
   return entry;
 }
 
-Expected<Duel> tuning::runDuel(StringRef key, const Options &options,
-                               function_ref<Error(bool challenger, StringRef path)> build) {
-  TuningCache cache(options.cache, [&](const std::string &text) {
-    if (options.onWarning)
-      options.onWarning("--autotune: " + text);
-  });
-  std::string whole = formatv("duel 1, {0}, {1} threads\n", describeCPU(), options.threads);
-  whole += key;
-  std::string name = toHex(BLAKE3::hash<16>(arrayRefFromStringRef(whole)), /*LowerCase=*/true);
+Expected<Duel> tuning::runDuels(const DuelOptions &duel, const Options &options, Build build) {
+  TuningCache cache(options);
+  std::string whole =
+      formatv("duel 2, {0}, {1} threads\n{2}\n", describeCPU(), options.threads, duel.key);
+  std::string name = (duel.kind + "-").str() +
+                     toHex(BLAKE3::hash<16>(arrayRefFromStringRef(whole)), /*LowerCase=*/true);
   std::optional<TuningEntry> entry = cache.lookup(name);
-  if (!entry) {
-    Expected<TuningEntry> measured = measure(options, build);
+  bool isKnown =
+      entry && (entry->schedule.empty() || llvm::is_contained(duel.challengers, entry->schedule));
+  if (!isKnown) {
+    Expected<TuningEntry> measured = measure(duel, options, build);
     if (!measured)
       return measured.takeError();
     entry = *measured;
     entry->isTuned = entry->isVerified = true;
-    cache.store(name, *entry);
+    // Where there is no time at all, a later compilation may have some.
+    if (options.seconds > 0)
+      cache.store(name, *entry);
   }
-  return Duel{!entry->schedule.empty(), entry->ratio, entry->failure};
+  return Duel{entry->schedule, entry->ratio, entry->failure};
 }

@@ -329,10 +329,7 @@ private:
 llvm::Error tuning::measureHere(ModuleOp module, const Target &target, StringRef compiler,
                                 StringRef device, const Options &options, Bundler &bundler,
                                 const Points &points, Choices &choices) {
-  TuningCache cache(options.cache, [&](const std::string &text) {
-    if (options.onWarning)
-      options.onWarning("--autotune: " + text);
-  });
+  TuningCache cache(options);
   for (size_t point = 0; point < points.size(); ++point) {
     Autotuner tuner(module, target, compiler, device, options, bundler, cache, point,
                     options.seconds / double(points.size()));

@@ -68,7 +68,7 @@ std::optional<TuningEntry> TuningCache::lookup(StringRef key) {
 
 void TuningCache::store(StringRef key, const TuningEntry &entry) {
   known[key] = entry;
-  if (folder.empty() || !isUsable)
+  if (folder.empty() || *options.isCacheBroken)
     return;
   std::string path = getPath(key), text;
   raw_string_ostream(text) << formatv("{0:2}",
@@ -96,7 +96,7 @@ void TuningCache::store(StringRef key, const TuningEntry &entry) {
     return error ? createStringError(error, error.message()) : file.keep();
   };
   if (Error error = write()) {
-    isUsable = false;
+    *options.isCacheBroken = true;
     report("cannot write the cache '" + folder + "': " + toString(std::move(error)));
   }
 }

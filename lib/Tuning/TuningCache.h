@@ -2,8 +2,8 @@
 #ifndef KILN_LIB_TUNING_TUNINGCACHE_H
 #define KILN_LIB_TUNING_TUNINGCACHE_H
 
+#include "kiln/Tuning/Autotune.h"
 #include "llvm/ADT/StringMap.h"
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -29,11 +29,8 @@ struct TuningEntry {
 /// last stays. What this process has found is known to it without a folder, too.
 class TuningCache {
 public:
-  using Report = std::function<void(const std::string &)>;
-
-  /// `folder` may be empty: nothing is kept. `report` hears of files that are not what they should
-  /// be, and once if none can be written.
-  TuningCache(llvm::StringRef folder, Report report) : folder(folder), report(std::move(report)) {}
+  /// A warning says which files are not what they should be, and one in all if none can be written.
+  explicit TuningCache(const Options &options) : options(options), folder(options.cache) {}
 
   std::optional<TuningEntry> lookup(llvm::StringRef key);
   void store(llvm::StringRef key, const TuningEntry &entry);
@@ -41,10 +38,14 @@ public:
 private:
   std::string getPath(llvm::StringRef key) const;
 
+  void report(const std::string &text) const {
+    if (options.onWarning)
+      options.onWarning("--autotune: " + text);
+  }
+
+  const Options &options;
   std::string folder;
   llvm::StringMap<TuningEntry> known;
-  Report report;
-  bool isUsable = true;
 };
 
 } // namespace kiln::tuning

@@ -85,10 +85,15 @@ def unseal(path):
     return json.loads(text)
 
 
+def kernels(cache):
+    """The entries of kernels in a cache; those of layouts have names that say so."""
+    return sorted(path for path in cache.iterdir() if not path.name.startswith("layout"))
+
+
 def test_same_cache_same_bytes(exported, tuned, cache, tune):
     check(exported, tuned / "model.so")
     entries = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
-    assert len(entries) == 2 and all(unseal(path)["seconds"] > 0 and unseal(path)["tuned"] for path in entries)
+    assert len(kernels(cache)) == 2 and all(unseal(path)["seconds"] > 0 and unseal(path)["tuned"] for path in kernels(cache))
     process, again = tune("--autotune")
     assert process.returncode == 0 and again.read_bytes() == (tuned / "model.so").read_bytes()
     assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == entries
@@ -98,7 +103,7 @@ def test_several_compilers_share_a_cache(exported, tmp_path):
     command = [os.environ["KILN_COMPILER"], exported[2], "--autotune", *OPTIONS, f"--autotune-cache={tmp_path / 'cache'}"]
     processes = [subprocess.Popen([*command, "-o", tmp_path / f"{i}.so"], stderr=subprocess.PIPE, text=True) for i in range(2)]
     assert all(process.communicate()[1] == "" and process.returncode == 0 for process in processes)
-    assert all(unseal(path)["seconds"] > 0 for path in (tmp_path / "cache").iterdir())  # no temporary files either
+    assert all(unseal(path)["seconds"] > 0 for path in kernels(tmp_path / "cache"))  # no temporary files either
     check(exported, tmp_path / "1.so")
 
 
@@ -107,20 +112,20 @@ def test_schedules_of_the_cache_are_taken(tune, cache):
     text = tune("--emit=wrapper", "--autotune", name="model.mlir")[1].read_text()
     (schedule,) = re.findall(r"#cpu\.contract<[^>]*>", text)
     other = re.sub(r"(, unroll = \d+)?>$", ", unroll = 3>", schedule)
-    for path in cache.iterdir():
+    for path in kernels(cache):
         path.write_text(seal(json.dumps(unseal(path) | {"schedule": other, "ratio": 0.5, "tuned": True, "verified": True})))
     process, output = tune("--emit=wrapper", "--autotune", "--remarks", "--remarks-filter=autotune", name="model.mlir")
     assert process.returncode == 0 and other in output.read_text()
     lines = process.stderr.splitlines()
     assert any("tuned: takes 0.50 of the time with #cpu.contract" in line and other in line for line in lines), lines
     assert sum("what the cache says of it is ignored" in line for line in lines) == 1, lines
-    schedules = [unseal(path)["schedule"] for path in cache.iterdir()]
+    schedules = [unseal(path)["schedule"] for path in kernels(cache)]
     assert schedules.count(other) == 1
 
 
 @pytest.mark.parametrize("damages", [("empty", "cut"), ("bit", "other")])
 def test_damaged_cache(exported, tune, cache, damages):
-    entries = sorted(cache.iterdir())
+    entries = kernels(cache)
     for path, damage in zip(entries, damages):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
@@ -132,7 +137,7 @@ def test_damaged_cache(exported, tune, cache, damages):
     lines = process.stderr.splitlines()
     assert len(lines) == len(entries)
     assert all(line.startswith("aot-compile: warning: --autotune: ignored the damaged entry '") for line in lines), lines
-    assert sorted(cache.iterdir()) == entries and all(unseal(path)["seconds"] > 0 for path in entries)
+    assert kernels(cache) == entries and all(unseal(path)["seconds"] > 0 for path in entries)
     check(exported, output)
     assert not tune("--autotune")[0].stderr
 
@@ -580,7 +585,7 @@ def test_ranges_of_sizes(tune, tmp_path):
     sizes = f"--autotune-size={symbol}=2,50,800"
     process, output = tune("--autotune", sizes, "--emit=wrapper", name="model.mlir", archive=archive)
     assert process.returncode == 0 and not process.stderr, process.stderr
-    entries = sorted((tmp_path / "cache").iterdir())
+    entries = kernels(tmp_path / "cache")
     assert len(entries) == 3  # one for each size
 
     # As if other schedules had been found.
@@ -642,6 +647,67 @@ def test_sizes_that_data_gives(tune, tmp_path):
     assert lines and all("keeps the schedule that was reckoned: data gives the size u0" in line for line in lines), lines
     assert all("test_autotune.py" in line and "kernel @" in line for line in lines), lines
     numpy.testing.assert_allclose(kiln.load(output)(x).numpy(), Chosen()(x).numpy(), rtol=1e-5)
+
+
+# ---- Layouts of operands
+
+
+class Products(torch.nn.Module):
+    """A constant on the right, a product of two activations, and a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.convolution = torch.nn.Linear(48, 96), torch.nn.Conv2d(3, 20, 3, stride=2, padding=1)
+
+    def forward(self, x, y, image):
+        return self.linear(x).relu(), (x * 2) @ y.transpose(0, 1), self.convolution(image)
+
+
+LAYOUTS = {  # of x86-64-v3, whose vectors have 8 lanes and whose panels 16 columns; by whether sizes are open
+    False: ["order = kept, rhs = copied, panel = 32", "lhs = copied, order = kept, rhs = copied, panel = 16", "order = kept, rhs = kept"],
+    True: ["order = kept, rhs = copied", "order = swapped"],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_layouts_of_the_cache_are_taken(tune, tmp_path, dynamic):
+    """Whatever layout is chosen, the results are the same, for all sizes; wrong entries are measured again."""
+    torch.manual_seed(0)
+    archive, module = tmp_path / "products.pt2", Products().eval()
+    inputs = [torch.randn(70, 48), torch.randn(50, 48), torch.randn(1, 3, 21, 30)]
+    sizes = [{0: torch.export.Dim.DYNAMIC}, None, {3: torch.export.Dim.DYNAMIC}] if dynamic else None
+    torch.export.save(torch.export.export(module, tuple(inputs), dynamic_shapes=sizes), archive)
+    options = [
+        "--autotune",
+        "--cpu=x86-64-v3",
+        "--remarks",
+        "--remarks-filter=autotune",
+        "--autotune-seconds=0.1",
+        "--autotune-candidates=1",
+    ]
+    process, plain = tune(*options, archive=archive, name="plain.so")
+    assert process.returncode == 0, process.stderr
+
+    def fill(kind, schedule):
+        entries = list((tmp_path / "cache").glob(f"{kind}-*"))
+        for path in entries:
+            path.write_text(seal(json.dumps(unseal(path) | {"schedule": schedule, "ratio": 0.5})))
+        return len(entries)
+
+    for text in LAYOUTS[dynamic]:
+        layout = f"#cpu.layout<{text}>"
+        assert fill("layout", layout) == 3
+        tune(*options, archive=archive)  # contracts that cannot have it are measured again, and the model is with all of them
+        assert fill("layouts", "chosen")
+        process, output = tune(*options, archive=archive)
+        assert process.returncode == 0, process.stderr
+        assert f"layout {layout}: alone it takes 0.50 of the time, the model with all such layouts 0.50" in process.stderr, process.stderr
+        assert output.read_bytes() != plain.read_bytes()
+        model = kiln.load(output, threads=2)
+        for rows, width in ((70, 30), (2, 7), (131, 64)) if dynamic else ((70, 30),):
+            given = [torch.randn(rows, 48), inputs[1], torch.randn(1, 3, 21, width)]
+            for got, expected in zip(model(*given), module(*given)):
+                torch.testing.assert_close(got, expected.detach(), rtol=1e-4, atol=1e-4)
 
 
 # ---- Own code and that of external generators

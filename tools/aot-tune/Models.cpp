@@ -32,8 +32,9 @@ namespace {
 /// A loaded model with inputs, and outputs that each run writes again.
 class Model {
 public:
-  static Expected<std::unique_ptr<Model>> load(const std::string &path, int threads) {
-    std::unique_ptr<Model> model(new Model(threads == 1));
+  static Expected<std::unique_ptr<Model>> load(const std::string &path, int threads,
+                                               const Sizes &sizes) {
+    std::unique_ptr<Model> model(new Model(threads == 1, sizes));
     if (Error error = model->open(path, threads))
       return error;
     return model;
@@ -73,7 +74,7 @@ public:
   }
 
 private:
-  explicit Model(bool isAlone) : isAlone(isAlone) {}
+  Model(bool isAlone, const Sizes &sizes) : isAlone(isAlone), sizes(sizes) {}
 
   double now() const {
     timespec time;
@@ -130,8 +131,11 @@ private:
   Error addInput(const json::Object &input) {
     tuning::Buffer buffer;
     std::tie(buffer.code, buffer.bits) = parseDtype(input.getString("dtype").value_or(""));
-    for (const json::Value &size : *input.getArray("shape"))
-      buffer.sizes.push_back(size.getAsInteger().value_or(-1));
+    for (const json::Value &size : *input.getArray("shape")) {
+      auto known = sizes.find(size.getAsString().value_or(""));
+      int64_t other = known == sizes.end() ? -1 : known->second;
+      buffer.sizes.push_back(size.getAsInteger().value_or(other));
+    }
     std::optional<uint64_t> bytes = buffer.getBytes();
     if (!bytes || *bytes > mostMemory)
       return createStringError("it has an input whose size is no number, or too large");
@@ -145,6 +149,7 @@ private:
     char bytes[64];
   };
   bool isAlone;
+  const Sizes &sizes;
   kiln_model_run_fn runFn = nullptr;
   kiln_last_error_fn lastError = nullptr;
   kiln_model *model = nullptr;
@@ -168,16 +173,16 @@ static Error tryOut(Model &model) {
 
 Expected<tuning::KernelResult> tune::compareModels(const std::string &first,
                                                    const std::string &second, int threads,
-                                                   double seconds) {
+                                                   double seconds, const Sizes &sizes) {
   constexpr double sampleSeconds = 2e-4;
   tuning::KernelResult result;
   result.candidates = {{first, 1, ""}, {second, 0, ""}};
-  Expected<std::unique_ptr<Model>> before = Model::load(first, threads);
+  Expected<std::unique_ptr<Model>> before = Model::load(first, threads, sizes);
   if (!before)
     return before.takeError();
   if (Error error = tryOut(**before))
     return error;
-  Expected<std::unique_ptr<Model>> after = Model::load(second, threads);
+  Expected<std::unique_ptr<Model>> after = Model::load(second, threads, sizes);
   Error error = after ? tryOut(**after) : after.takeError();
   if (error) {
     result.candidates[1].failure = toString(std::move(error));

@@ -38,6 +38,8 @@ static cl::opt<double> trialSeconds("trial-seconds", cl::value_desc("s"), cl::in
 static cl::opt<std::string> against("against", cl::value_desc("model"), cl::cat(category),
                                     cl::desc("BUNDLE is a model, and is timed beside this one of "
                                              "the same program"));
+static cl::list<std::string> sizes("size", cl::value_desc("name=n"), cl::cat(category),
+                                   cl::desc("a size of the models' inputs, with --against"));
 static cl::opt<bool> quiet("quiet", cl::cat(category), cl::desc("no progress line"));
 static cl::opt<bool> gpu("gpu", cl::cat(category), cl::desc("print what GPU there is, and end"));
 static cl::opt<bool> calibrate("calibrate", cl::cat(category),
@@ -103,7 +105,13 @@ static Error printNumbers() {
 }
 
 static Error tuneModels(int64_t threads) {
-  auto compared = tune::compareModels(input, against, static_cast<int>(threads), seconds);
+  tune::Sizes values;
+  for (StringRef size : sizes) {
+    auto [name, value] = size.split('=');
+    if (value.getAsInteger(10, values[name]) || values[name] < 0)
+      return createStringError("--size=" + size + ": expected NAME=NUMBER");
+  }
+  auto compared = tune::compareModels(input, against, static_cast<int>(threads), seconds, values);
   if (!compared)
     return createStringError("'" + input + "': " + toString(compared.takeError()));
   tuning::Results results{"", "", tuning::describeCPU(), threads, {std::move(*compared)}};

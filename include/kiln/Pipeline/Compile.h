@@ -83,6 +83,8 @@ struct CompileOptions {
   std::string libraryFolder;
   /// Schedules that are measured; a bundle takes the place of the output.
   tuning::Options tuning;
+  /// Layouts of contracts, by what ChooseLayouts.cpp calls them. Set while they are measured.
+  llvm::StringMap<std::string> layouts;
   /// The tensors and kernels that a run shows.
   host::DebugOptions debug;
   /// Threads; 0: one for each core.

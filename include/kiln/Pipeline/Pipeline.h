@@ -39,8 +39,15 @@ struct KernelStageOptions {
   unsigned jobs = 0;
 };
 
-/// torch ops lowered -> kernels: views composed, layouts chosen, maps and epilogues fused,
-/// constants folded, ops prepared for `target`, and each op a kernel of its own.
+/// torch ops lowered -> fused: views composed, maps and epilogues fused, constants folded.
+void buildFuseStage(mlir::OpPassManager &pm, const Target &target,
+                    const KernelStageOptions &options = {});
+
+/// fused -> kernels: operands laid out for `target`, and each op a kernel of its own.
+void buildPrepareStage(mlir::OpPassManager &pm, const Target &target,
+                       const KernelStageOptions &options = {});
+
+/// Both.
 void buildKernelStage(mlir::OpPassManager &pm, const Target &target,
                       const KernelStageOptions &options = {});
 

@@ -56,6 +56,14 @@ public:
     return {};
   }
 
+  /// Layouts of the operands of a contract, before kernels are prepared: the one that is planned,
+  /// and those to try beside it, the most promising first. None: nothing is to be tried.
+  virtual llvm::SmallVector<mlir::Attribute> enumerateLayouts(kernel::ContractOp) const {
+    return {};
+  }
+  /// Has buildPrepareKernels lay out the operands so.
+  virtual void setLayout(kernel::ContractOp, mlir::Attribute) const {}
+
   /// The schedule that tuning replaces: that of the code which the machine that is planned for runs.
   virtual kernel::ScheduleAttrInterface getTunedSchedule(kernel::FuncOp kernel) const {
     return kernel.getScheduleAttr();

@@ -5,6 +5,7 @@
 #include "kiln/Targets/Target.h"
 #include "llvm/ADT/StringMap.h"
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace kiln::tuning {
@@ -23,6 +24,8 @@ struct Options {
   std::string tuner;
   /// The folder that keeps results for the next compilation; empty: none.
   std::string cache;
+  /// It could not be written: nothing more is.
+  std::shared_ptr<bool> isCacheBroken = std::make_shared<bool>(false);
   /// Results of aot-tune; read by ReadResults.
   std::string results;
   /// Threads that kernels are timed with; 0: all cores that this process may use.
@@ -37,6 +40,9 @@ struct Options {
   /// Called with what the user should know and that is no error.
   std::function<void(llvm::StringRef)> onWarning;
 };
+
+/// An error: this machine cannot run code for the target's host.
+llvm::Error checkMachine(const Target &target);
 
 /// Gives the kernels of `module`, which are scheduled, the schedules that are fastest. An error is
 /// the options' fault, or this machine's. `code` is how kernels are compiled.

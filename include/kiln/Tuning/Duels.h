@@ -1,4 +1,4 @@
-// Two models of the same program, one of which is to replace the other.
+// Models of the same program, one of which is to replace the first.
 #ifndef KILN_TUNING_DUELS_H
 #define KILN_TUNING_DUELS_H
 
@@ -8,18 +8,35 @@
 namespace kiln::tuning {
 
 struct Duel {
-  bool isWon = false;
-  /// The challenger's time as a part of the other's.
+  /// Empty: none of them.
+  std::string winner;
+  /// The winner's time, or the last challenger's, as a part of the first model's.
   double ratio = 1;
-  /// The reason why the challenger cannot be used.
+  /// The reason why the last challenger cannot be used.
   std::string failure;
 };
 
-/// Times the models that `build` writes, the challenger and the other one, or says what the cache
-/// knows of `key`. An error: the other one cannot be built or run.
+struct DuelOptions {
+  /// What is compared, for the names of entries in the cache.
+  llvm::StringRef kind;
+  /// Everything that results depend on.
+  llvm::StringRef key;
+  std::vector<std::string> challengers;
+  /// About as long two models are timed.
+  double seconds = 2;
+  /// The part of the first model's time that the winner must save, beyond noise.
+  double leastGain = 0;
+  /// No challenger is built after so long.
+  double mostSeconds = 1e9;
+  /// Sizes of the models' inputs, NAME=NUMBER.
+  std::vector<std::string> sizes = {};
+};
+
+/// Times the models that `build` writes, the first one (its name is empty) and the challengers, or
+/// says what the cache knows. An error: the first one cannot be built or run.
 llvm::Expected<Duel>
-runDuel(llvm::StringRef key, const Options &options,
-        llvm::function_ref<llvm::Error(bool challenger, llvm::StringRef path)> build);
+runDuels(const DuelOptions &duel, const Options &options,
+         llvm::function_ref<llvm::Error(llvm::StringRef challenger, llvm::StringRef path)> build);
 
 } // namespace kiln::tuning
 

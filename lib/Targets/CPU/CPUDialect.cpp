@@ -130,6 +130,16 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, OperandPlace,
+                                 OperandOrder, OperandPlace rhs, int64_t panel) {
+  constexpr int64_t maxPanel = 4096;
+  if (panel < 0 || panel > maxPanel || (panel && rhs == OperandPlace::Kept)) // C1
+    return emitError() << "panels of " << panel << " columns, expected "
+                       << (rhs == OperandPlace::Kept ? "none of an operand that is kept"
+                                                     : "up to 4096");
+  return success();
+}
+
 LogicalResult AttentionAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileKeys,
                                     int64_t vectors, int64_t lanes, int64_t blockPanels,
                                     int64_t blockKeys, int64_t tileValues) {

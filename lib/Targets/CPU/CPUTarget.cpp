@@ -42,6 +42,14 @@ public:
     return cpu::enumerateSchedules(kernel, getHost());
   }
 
+  SmallVector<Attribute> enumerateLayouts(kernel::ContractOp contract) const override {
+    return cpu::enumerateLayouts(contract, getHost());
+  }
+
+  void setLayout(kernel::ContractOp contract, Attribute layout) const override {
+    contract->setAttr(layoutAttrName, layout);
+  }
+
   llvm::Expected<Objects> compileKernels(ModuleOp module,
                                          const CodeOptions &options) const override {
     return cpu::compileKernels(module, getHost(), options.object);

@@ -83,5 +83,8 @@ LogicalResult CPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   if (attribute.getName() == targetAttrName &&
       !(isa<ModuleOp>(op) && isa<TargetAttr>(attribute.getValue())))
     return op->emitOpError() << targetAttrName << " is a #cpu.target of a module";
+  if (attribute.getName() == layoutAttrName &&
+      !(isa<kernel::ContractOp>(op) && isa<LayoutAttr>(attribute.getValue())))
+    return op->emitOpError() << layoutAttrName << " is a #cpu.layout of a contract";
   return success();
 }

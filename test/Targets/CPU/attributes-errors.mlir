@@ -152,3 +152,18 @@
 
 // expected-error@+1 {{8 sums and 65 keys at a time, expected up to 64}}
 #by_query_c4 = #cpu.attention_by_query<lanes = 16, block_keys = 32, keys = 65>
+
+// -----
+
+// expected-error@+1 {{panels of 4097 columns, expected up to 4096}}
+#layout_c1 = #cpu.layout<panel = 4097>
+
+// -----
+
+// expected-error@+1 {{panels of 32 columns, expected none of an operand that is kept}}
+#layout_c1 = #cpu.layout<rhs = kept, panel = 32>
+
+// -----
+
+// expected-error@+1 {{cpu.layout is a #cpu.layout of a contract}}
+func.func private @layout() attributes {cpu.layout = #cpu.layout<>}

@@ -15,3 +15,6 @@ func.func private @contract() attributes {
 func.func private @attention() attributes {
   by_query = #cpu.attention_by_query<lanes = 16, block_keys = 512, sums = 8, keys = 4>,
   panels = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70, tile_values = 12>}
+
+// CHECK: layouts = [#cpu.layout<>, #cpu.layout<lhs = copied, order = kept, rhs = copied, panel = 48>, #cpu.layout<lhs = kept, order = swapped>]
+func.func private @layout() attributes {layouts = [#cpu.layout<>, #cpu.layout<panel = 48, rhs = copied, order = kept, lhs = copied>, #cpu.layout<lhs = kept, order = swapped>]}

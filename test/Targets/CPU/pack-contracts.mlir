@@ -201,3 +201,62 @@ func.func @shared(%x: tensor<64x32xf32>) -> (tensor<64x256xf32>, tensor<1x256xf3
   } : tensor<1x256xf32>
   return %many, %one : tensor<64x256xf32>, tensor<1x256xf32>
 }
+
+// -----
+
+// A layout decides instead: how wide the panels of a constant are, that an operand of each run is packed by a map, of open
+// size, too, and that a constant is not. Nothing is left of layouts.
+// CHECK-LABEL: func.func @wide
+// CHECK: } : tensor<2x64x48xf32>
+// CHECK: kernel.contract batch [] m [64] n [96] k [64] panel 48 lhs
+func.func @wide(%x: tensor<64x64xf32>) -> tensor<64x96xf32> {
+  %w = kernel.constant dense<1.0> : tensor<96x64xf32> : tensor<96x64xf32>
+  %r = kernel.contract batch [] m [64] n [96] k [64] attributes {cpu.layout = #cpu.layout<rhs = copied, panel = 48>} lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<96x64xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<64x96xf32>
+  return %r : tensor<64x96xf32>
+}
+
+// CHECK-LABEL: func.func @each_run
+// CHECK-SAME: %{{.*}}: tensor<64x?xf32, {{.*}}>, %[[Y:.*]]: tensor<40x?xf32
+// CHECK: kernel.read %[[Y]] (d0, d1, d2) -> (32*d0 + d2, d1) if
+// CHECK: } : tensor<2x?x32xf32, #sym.shape<[2, s0, 32]>>
+// CHECK: kernel.contract batch [] m [64] n [40] k [s0] panel 32 lhs
+func.func @each_run(%x: tensor<64x?xf32, #sym.shape<[64, s0]>>, %y: tensor<40x?xf32, #sym.shape<[40, s0]>>) -> tensor<64x40xf32> attributes {sym.symbols = {s0 = {min = 0, max = 100}}} {
+  %r = kernel.contract batch [] m [64] n [40] k [s0] attributes {cpu.layout = #cpu.layout<rhs = copied>} lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x?xf32, #sym.shape<[64, s0]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %y (d0, d1, d2) -> (d1, d2) : tensor<40x?xf32, #sym.shape<[40, s0]>> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<64x40xf32>
+  return %r : tensor<64x40xf32>
+}
+
+// CHECK-LABEL: func.func @plain
+// CHECK-NOT: kernel.map
+// CHECK: kernel.contract batch [] m [64] n [96] k [64] lhs
+func.func @plain(%x: tensor<64x64xf32>) -> tensor<64x96xf32> {
+  %w = kernel.constant dense<1.0> : tensor<96x64xf32> : tensor<96x64xf32>
+  %r = kernel.contract batch [] m [64] n [96] k [64] attributes {cpu.layout = #cpu.layout<rhs = kept>} lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<96x64xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<64x96xf32>
+  return %r : tensor<64x96xf32>
+}

@@ -99,3 +99,38 @@ func.func @small(%x: tensor<8x10xf32>, %w: tensor<10x4xf32>) -> tensor<8x4xf32> 
   } : tensor<8x4xf32>
   return %r : tensor<8x4xf32>
 }
+
+// -----
+
+// A layout decides instead: @chosen is exchanged, and what is said of its right operand stays; @kept is not.
+// CHECK-LABEL: func.func @chosen
+func.func @chosen(%x: tensor<64x100xf32>, %w: tensor<32x100xf32>) -> tensor<64x32xf32> {
+  // CHECK: kernel.contract batch [] m [32] n [64] k [100] perm [1, 0] attributes {cpu.layout = #cpu.layout<order = swapped, rhs = copied>} lhs
+  %r = kernel.contract batch [] m [64] n [32] k [100] attributes {cpu.layout = #cpu.layout<order = swapped, rhs = copied>} lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x100xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<32x100xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<64x32xf32>
+  return %r : tensor<64x32xf32>
+}
+
+// CHECK-LABEL: func.func @kept
+func.func @kept(%x: tensor<100x64xf32>, %v: tensor<100xf32>) -> tensor<64x1xf32> {
+  // CHECK: kernel.contract batch [] m [64] n [1] k [100]
+  %r = kernel.contract batch [] m [64] n [1] k [100] attributes {cpu.layout = #cpu.layout<order = kept>} lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d2, d0) : tensor<100x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %v (d0, d1, d2) -> (d2) : tensor<100xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<64x1xf32>
+  return %r : tensor<64x1xf32>
+}

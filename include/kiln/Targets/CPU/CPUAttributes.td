@@ -193,6 +193,38 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def CPU_OperandPlace : CPU_Enum<"OperandPlace", "where a contract reads an operand",
+                                ["planned", "kept", "copied"]>;
+def CPU_OperandOrder : CPU_Enum<"OperandOrder", "which operand of a contract has the columns",
+                                ["planned", "kept", "swapped"]>;
+
+def CPU_LayoutAttr : AttrDef<CPU_Dialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "how the operands of a `kernel.contract` are laid out in memory";
+  let description = [{
+    `#cpu.layout<panel = 48>`
+
+    A contract has it as `cpu.layout`, before operands are prepared; it replaces what `cpu-pad-windows`,
+    `cpu-swap-operands` and `cpu-pack-contracts` would decide, and is gone behind them.
+
+    - `lhs`: `kept` reads the left operand where it is; `copied` makes a tensor of it first, in which the rows come in
+      order, and the steps of a row's sum lie next to each other. That of a convolution has its channels last, and the
+      padding around it.
+    - `order`: `swapped` exchanges rows and columns, and with them the operands; `kept` does not.
+    - `rhs`, of what is on the right then: `copied` lays it out in panels, when the program is compiled if it is a constant,
+      and otherwise in each run; `kept` leaves it to the kernel.
+    - `panel`: the columns of such a panel; 0: as many as planned.
+
+    Constraints. (C1) `panel` is from 0 to 4096, and 0 with `rhs = kept`.
+  }];
+  let parameters = (ins DefaultValuedParameter<"OperandPlace", "OperandPlace::Planned">:$lhs,
+                        DefaultValuedParameter<"OperandOrder", "OperandOrder::Planned">:$order,
+                        DefaultValuedParameter<"OperandPlace", "OperandPlace::Planned">:$rhs,
+                        DefaultValuedParameter<"int64_t", "0">:$panel);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def CPU_AttentionAttr : CPU_ScheduleAttr<"Attention", "attention"> {
   let summary = "how a `kernel.attention` of many queries is run";
   let description = [{

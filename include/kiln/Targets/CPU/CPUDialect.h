@@ -16,6 +16,9 @@ namespace kiln::cpu {
 /// The attribute of a module that says which CPU its kernels are planned for.
 constexpr llvm::StringLiteral targetAttrName = "cpu.target";
 
+/// The attribute of a contract that says how its operands are laid out.
+constexpr llvm::StringLiteral layoutAttrName = "cpu.layout";
+
 /// The CPU that the kernels of the module around `op` are planned for. Fails, with an error on
 /// `op`, if nothing says so and no code is generated for this machine.
 mlir::FailureOr<codegen::CPUInfo> getTarget(mlir::Operation *op);

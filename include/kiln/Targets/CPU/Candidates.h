@@ -13,6 +13,11 @@ namespace kiln::cpu {
 llvm::SmallVector<kernel::ScheduleAttrInterface> enumerateSchedules(kernel::FuncOp func,
                                                                     const codegen::CPUInfo &target);
 
+/// Layouts of a contract's operands (`cpu.layout`): what is planned, and then others, the most
+/// promising first. None: nothing can be chosen.
+llvm::SmallVector<mlir::Attribute> enumerateLayouts(kernel::ContractOp contract,
+                                                    const codegen::CPUInfo &target);
+
 // Those of each kind of kernel.
 void addMapCandidates(kernel::FuncOp func, const codegen::CPUInfo &target, Candidates &candidates);
 void addContractCandidates(kernel::FuncOp func, const codegen::CPUInfo &target,

@@ -13,6 +13,13 @@ bool cpu::isKnownConstant(Value tensor) {
          (isa_and_nonnull<MapOp>(op) && llvm::all_of(getReadTensors(op), isKnownConstant));
 }
 
+cpu::LayoutAttr cpu::getLayout(ContractOp contract) {
+  if (auto layout = contract->getAttrOfType<LayoutAttr>(layoutAttrName))
+    return layout;
+  return LayoutAttr::get(contract.getContext(), OperandPlace::Planned, OperandOrder::Planned,
+                         OperandPlace::Planned, 0);
+}
+
 SmallVector<Value> cpu::readTensors(Region &region) {
   SmallVector<Value> tensors;
   region.walk([&](ReadOp read) { tensors.push_back(read.getTensor()); });

@@ -2,7 +2,7 @@
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_CONTRACTREGIONS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_CONTRACTREGIONS_H
 
-#include "kiln/Dialect/Kernel/KernelDialect.h"
+#include "kiln/Targets/CPU/CPUDialect.h"
 #include "mlir/IR/PatternMatch.h"
 
 namespace kiln::cpu {
@@ -17,6 +17,25 @@ llvm::SmallVector<mlir::Value> readTensors(mlir::Region &region);
 /// many.
 void renameBody(mlir::Region &source, mlir::Region &target, llvm::ArrayRef<sym::Expr> dims,
                 mlir::RewriterBase &rewriter);
+
+/// What is said of the operands of `contract`; all is planned if nothing is.
+LayoutAttr getLayout(kernel::ContractOp contract);
+
+/// The left operand is one read whose rows lie next to each other, not its steps of the sum.
+bool liesAlongRows(kernel::ContractOp contract);
+
+/// cpu-swap-operands exchanges the operands if nothing else is said.
+bool isSwapPlanned(kernel::ContractOp contract, const codegen::CPUInfo &target);
+/// They may be exchanged: nothing has been made of them that depends on their places.
+bool canSwap(kernel::ContractOp contract);
+
+/// The reason why cpu-pack-contracts does not pack the right operand, if nothing else is said; null:
+/// it does.
+const char *whyNotPacked(kernel::ContractOp contract);
+/// The reason why it never can.
+const char *whyNeverPacked(kernel::ContractOp contract);
+/// The width of the panels that cpu-pack-contracts chooses.
+int64_t choosePanel(kernel::ContractOp contract, const codegen::CPUInfo &target);
 
 } // namespace kiln::cpu
 

@@ -17,9 +17,7 @@ namespace kiln::cpu {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
-using cpu::isKnownConstant;
-using cpu::readTensors;
-using cpu::renameBody;
+using namespace kiln::cpu;
 
 /// Whether some index map of `region` uses dim `dim`.
 static bool usesDim(Region &region, unsigned dim) {
@@ -80,6 +78,69 @@ struct Columns {
   ArrayRef<sym::Expr> extents;
 };
 
+} // namespace
+
+/// Elements of the right operand.
+static std::optional<int64_t> getElements(ContractOp contract) {
+  sym::Expr count =
+      sym::product(contract.getN().getSizes()) * sym::product(contract.getK().getSizes());
+  for (auto [i, size] : llvm::enumerate(contract.getBatch().getSizes()))
+    if (usesDim(contract.getRhs(), i))
+      count = count * size;
+  return count.constant();
+}
+
+/// The operand takes much less memory as what it is computed from, small integers for example,
+/// and so less time to read. (Folding would refuse it, too.)
+static bool isNarrow(ContractOp contract, ArrayRef<Value> tensors) {
+  Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
+  std::optional<int64_t> elements = getElements(contract);
+  int64_t bytes = 0;
+  for (Value tensor : llvm::SetVector<Value>(tensors.begin(), tensors.end()))
+    if (auto type = cast<RankedTensorType>(tensor.getType()); type.hasStaticShape())
+      bytes += getByteSize(type);
+  return elements && 2 * bytes < *elements * getByteSize(RankedTensorType::get({1}, element));
+}
+
+const char *cpu::whyNeverPacked(ContractOp contract) {
+  if (contract.getPart())
+    return "its sums are cut";
+  if (readTensors(contract.getRhs()).empty())
+    return "it reads nothing";
+  if (!contract.getEpilogue().getArgument(0).getType().isIntOrFloat())
+    return "its elements are complex";
+  if (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract))
+    return "it has one column";
+  return nullptr;
+}
+
+const char *cpu::whyNotPacked(ContractOp contract) {
+  SmallVector<Value> tensors = readTensors(contract.getRhs());
+  if (tensors.empty() || !llvm::all_of(tensors, isKnownConstant))
+    return "it is not a constant";
+  if (isNarrow(contract, tensors))
+    return "it is computed of much smaller constants, which take less time to read";
+  return whyNeverPacked(contract);
+}
+
+static ContractTarget getTiles(ContractOp contract, const codegen::CPUInfo &target) {
+  Type sumType = contract.getEpilogue().getArgument(0).getType();
+  return {std::max<int64_t>(target.lanes(sumType), 1), target.vectorRegisters};
+}
+
+int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
+  auto guess = [](ArrayRef<sym::Expr> sizes) {
+    constexpr int64_t unknown = 64;
+    return sym::product(sizes)
+        .evaluate([](sym::Expr) { return unknown; })
+        .value_or(int64_t(1) << 40);
+  };
+  return chooseContractPanel(guess(contract.getM().getSizes()), guess(Columns(contract).extents),
+                             getTiles(contract, target));
+}
+
+namespace {
+
 /// How a contract's right operand is laid out.
 struct Packing {
   explicit Packing(ContractOp contract) : contract(contract), order(orderSums(contract)) {}
@@ -122,9 +183,14 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
       return signalPassFailure();
     target = *known;
     SmallVector<Packing> packings;
+    SmallVector<ContractOp> chosen;
+    bool isWrong = false;
     getOperation()->walk([&](ContractOp contract) {
+      if (contract->hasAttr(layoutAttrName))
+        chosen.push_back(contract);
       if (contract.getPanel())
         return;
+      isWrong |= failed(checkPanel(contract));
       const char *reason = whyNot(contract);
       if (!reason) {
         packings.emplace_back(contract);
@@ -133,7 +199,11 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
       emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotPacked",
                  [&] { return RemarkText{"right operand not packed into panels", reason}; });
     });
+    if (isWrong)
+      return signalPassFailure();
     unifyPanels(packings);
+    for (ContractOp contract : chosen)
+      contract->removeAttr(layoutAttrName);
     IRRewriter rewriter(&getContext());
     for (Packing &packing : packings) {
       emitRemark(RemarkKind::Done, packing.contract, getArgument(), "Packed", [&] {
@@ -145,47 +215,34 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
   }
 
 private:
+  LogicalResult checkPanel(ContractOp contract) {
+    LayoutAttr layout = getLayout(contract);
+    int64_t lanes = getTiles(contract, target).lanes;
+    if (layout.getPanel() % lanes == 0)
+      return success();
+    return contract.emitOpError() << "cannot have " << layout << ": panels are whole vectors of "
+                                  << lanes << " columns";
+  }
+
   /// Null if the right operand is to be packed.
   static const char *whyNot(ContractOp contract) {
-    SmallVector<Value> tensors = readTensors(contract.getRhs());
-    if (tensors.empty() || !llvm::all_of(tensors, isKnownConstant))
-      return "it is not a constant";
-    if (!contract.getEpilogue().getArgument(0).getType().isIntOrFloat())
-      return "its elements are complex";
-    if (isNarrow(contract, tensors))
-      return "it is computed of much smaller constants, which take less time to read";
-    if (sym::product(contract.getN().getSizes()).isConstant(1) && !columnsAreBatch(contract))
-      return "it has one column";
-    return nullptr;
-  }
-
-  /// Elements of the right operand.
-  static std::optional<int64_t> getElements(ContractOp contract) {
-    sym::Expr count =
-        sym::product(contract.getN().getSizes()) * sym::product(contract.getK().getSizes());
-    for (auto [i, size] : llvm::enumerate(contract.getBatch().getSizes()))
-      if (usesDim(contract.getRhs(), i))
-        count = count * size;
-    return count.constant();
-  }
-
-  /// The operand takes much less memory as what it is computed from, small integers for example,
-  /// and so less time to read. (Folding would refuse it, too.)
-  static bool isNarrow(ContractOp contract, ArrayRef<Value> tensors) {
-    Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
-    std::optional<int64_t> elements = getElements(contract);
-    int64_t bytes = 0;
-    for (Value tensor : llvm::SetVector<Value>(tensors.begin(), tensors.end()))
-      if (auto type = cast<RankedTensorType>(tensor.getType()); type.hasStaticShape())
-        bytes += getByteSize(type);
-    return elements && 2 * bytes < *elements * getByteSize(RankedTensorType::get({1}, element));
+    switch (getLayout(contract).getRhs()) {
+    case OperandPlace::Planned:
+      return whyNotPacked(contract);
+    case OperandPlace::Kept:
+      return "its layout says that it is kept";
+    case OperandPlace::Copied:
+      return whyNeverPacked(contract);
+    }
+    llvm_unreachable("there is no other place");
   }
 
   /// Products with one weight share its panels, unless they sum in another order.
   void unifyPanels(MutableArrayRef<Packing> packings) {
     llvm::MapVector<Attribute, SmallVector<Packing *>> uses;
     for (Packing &packing : packings) {
-      packing.panel = choosePanel(packing.contract);
+      int64_t given = getLayout(packing.contract).getPanel();
+      packing.panel = given ? given : choosePanel(packing.contract, target);
       if (Attribute weight = packing.identify())
         uses[weight].push_back(&packing);
     }
@@ -193,26 +250,14 @@ private:
       SmallVector<int64_t> panels;
       for (Packing *packing : same)
         panels.push_back(packing->panel);
-      int64_t shared = chooseSharedPanel(panels, getTiles(same.front()->contract));
+      auto given = llvm::find_if(
+          same, [](Packing *packing) { return getLayout(packing->contract).getPanel() != 0; });
+      int64_t shared = given != same.end()
+                           ? (*given)->panel
+                           : chooseSharedPanel(panels, getTiles(same.front()->contract, target));
       for (Packing *packing : same)
         packing->panel = shared;
     }
-  }
-
-  ContractTarget getTiles(ContractOp contract) {
-    Type sumType = contract.getEpilogue().getArgument(0).getType();
-    return {std::max<int64_t>(target.lanes(sumType), 1), target.vectorRegisters};
-  }
-
-  int64_t choosePanel(ContractOp contract) {
-    auto guess = [](ArrayRef<sym::Expr> sizes) {
-      constexpr int64_t unknown = 64;
-      return sym::product(sizes)
-          .evaluate([](sym::Expr) { return unknown; })
-          .value_or(int64_t(1) << 40);
-    };
-    return chooseContractPanel(guess(contract.getM().getSizes()), guess(Columns(contract).extents),
-                               getTiles(contract));
   }
 
   void pack(const Packing &packing, IRRewriter &rewriter) {

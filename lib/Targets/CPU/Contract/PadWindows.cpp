@@ -1,4 +1,5 @@
 // cpu-pad-windows: gives windows that slide over images of unknown size a padded image.
+#include "CPU/Contract/ContractRegions.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
@@ -48,7 +49,13 @@ private:
   /// The padded operand's dims, outermost first; none for a contract that needs no such operand.
   std::optional<SmallVector<PaddedDim>> findDims(kernel::ContractOp contract) {
     std::optional<SmallVector<std::optional<StageAxis>>> windows = findWindows(contract);
-    if (!windows || readsInPlace(contract))
+    OperandPlace place = getLayout(contract).getLhs();
+    if (place == OperandPlace::Copied && contract.getPart())
+      return std::nullopt;
+    if (place == OperandPlace::Copied && !windows)
+      windows.emplace(contract.getNumM(), std::nullopt);
+    if (place == OperandPlace::Kept ||
+        (place == OperandPlace::Planned && (!windows || readsInPlace(contract))))
       return std::nullopt;
     SmallVector<sym::Expr> extents = contract.getExtents();
     unsigned firstM = contract.getNumBatch(), firstN = firstM + contract.getNumM();
@@ -56,7 +63,7 @@ private:
     bool isVariable = false;
     for (auto [i, window] : llvm::enumerate(*windows))
       isVariable |= window && !extents[firstM + i].isConstant();
-    if (!isVariable)
+    if (!isVariable && place == OperandPlace::Planned)
       return std::nullopt;
 
     SmallVector<PaddedDim> dims;
@@ -104,6 +111,8 @@ private:
           uses(contract.getLhs(), i))
         addPlain(i, false);
 
+    if (place == OperandPlace::Copied)
+      return dims;
     // Elements in a row, of which a task's own copy is made.
     sym::Expr run = 1;
     for (const PaddedDim &dim : ArrayRef(dims).drop_front(outer))

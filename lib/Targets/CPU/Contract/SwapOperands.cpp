@@ -13,18 +13,46 @@ namespace kiln::cpu {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
+using namespace kiln::cpu;
 
 /// Rows beside which a few columns are few.
 static constexpr int64_t manyRows = 64;
 
-/// The left operand is one read whose rows lie next to each other, not its steps of the sum.
-static bool liesAlongRows(ContractOp contract) {
+bool cpu::liesAlongRows(ContractOp contract) {
   if (!isa<ReadOp>(contract.getLhs().front().front()) || contract.getNumM() == 0 ||
       contract.getNumK() == 0)
     return false;
   unsigned lastRow = contract.getNumBatch() + contract.getNumM() - 1;
   unsigned lastStep = contract.getExtents().size() - 1;
   return cpu::walksAlong(contract.getLhs(), lastRow, lastStep);
+}
+
+/// The left operand is one read that vectors can go along.
+static bool isDense(ContractOp contract) {
+  unsigned lastRow = contract.getNumBatch() + contract.getNumM() - 1;
+  unsigned lastStep = contract.getExtents().size() - 1;
+  return contract.getNumK() != 0 && llvm::hasNItems(contract.getLhs().front(), 2) &&
+         (cpu::liesAlongRows(contract) || cpu::walksAlong(contract.getLhs(), lastStep, lastRow));
+}
+
+bool cpu::canSwap(ContractOp contract) {
+  return !contract.getPanel() && !contract.getPart() && !contract.getBytes() &&
+         !columnsAreBatch(contract);
+}
+
+bool cpu::isSwapPlanned(ContractOp contract, const codegen::CPUInfo &target) {
+  if (!canSwap(contract))
+    return false;
+  std::optional<int64_t> rows = sym::product(contract.getM().getSizes()).constant();
+  std::optional<int64_t> columns = sym::product(contract.getN().getSizes()).constant();
+  if (!columns || *columns < 1 || rows == 1)
+    return false;
+  if (*columns == 1)
+    return liesAlongRows(contract);
+  // Columns that do not fill half of a vector; a constant is packed, and read by the vector.
+  Type sum = contract.getEpilogue().getArgument(0).getType();
+  return 2 * *columns <= target.lanes(sum) && rows.value_or(0) >= manyRows && isDense(contract) &&
+         !llvm::all_of(cpu::readTensors(contract.getRhs()), cpu::isKnownConstant);
 }
 
 namespace {
@@ -52,27 +80,9 @@ struct SwapOperands : kiln::cpu::impl::CpuSwapOperandsBase<SwapOperands> {
 
 private:
   static bool isSwapped(ContractOp contract, const codegen::CPUInfo &target) {
-    if (contract.getPanel() || contract.getPart() || contract.getBytes() ||
-        columnsAreBatch(contract))
-      return false;
-    std::optional<int64_t> rows = sym::product(contract.getM().getSizes()).constant();
-    std::optional<int64_t> columns = sym::product(contract.getN().getSizes()).constant();
-    if (!columns || *columns < 1 || rows == 1)
-      return false;
-    if (*columns == 1)
-      return liesAlongRows(contract);
-    // Columns that do not fill half of a vector; a constant is packed, and read by the vector.
-    Type sum = contract.getEpilogue().getArgument(0).getType();
-    return 2 * *columns <= target.lanes(sum) && rows.value_or(0) >= manyRows && isDense(contract) &&
-           !llvm::all_of(cpu::readTensors(contract.getRhs()), cpu::isKnownConstant);
-  }
-
-  /// The left operand is one read that vectors can go along.
-  static bool isDense(ContractOp contract) {
-    unsigned lastRow = contract.getNumBatch() + contract.getNumM() - 1;
-    unsigned lastStep = contract.getExtents().size() - 1;
-    return contract.getNumK() != 0 && llvm::hasNItems(contract.getLhs().front(), 2) &&
-           (liesAlongRows(contract) || cpu::walksAlong(contract.getLhs(), lastStep, lastRow));
+    OperandOrder order = getLayout(contract).getOrder();
+    return order == OperandOrder::Planned ? isSwapPlanned(contract, target)
+                                          : order == OperandOrder::Swapped && canSwap(contract);
   }
 
   void swap(ContractOp contract, IRRewriter &rewriter) {
@@ -103,6 +113,8 @@ private:
     cpu::renameBody(contract.getRhs(), result.getLhs(), dims, rewriter);
     cpu::renameBody(contract.getLhs(), result.getRhs(), dims, rewriter);
     cpu::renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
+    if (Attribute layout = contract->getAttr(layoutAttrName))
+      result->setAttr(layoutAttrName, layout);
     rewriter.replaceOp(contract, result);
   }
 };
