@@ -87,11 +87,6 @@ static void *allocate(void *ctx, size_t bytes, size_t align) {
   return posix_memalign(&p, align, bytes) == 0 ? p : NULL;
 }
 
-static void deallocate(void *ctx, void *p, size_t bytes, size_t align) {
-  (void)ctx, (void)bytes, (void)align;
-  free(p);
-}
-
 static void test_out_of_memory(void) {
   kiln_options options = quiet_options(1);
   options.alloc = allocate;
