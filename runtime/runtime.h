@@ -9,7 +9,7 @@
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
  *   memory.c   allocators, free lists      tensor.c   sizes and strides
  *   weights.c  mapping and replacement     error.c    this thread's last error
- *   cpu.c      what the model's code needs
+ *   cpu.c      what the model's code needs  weights_rows.c  replacement of rows
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
  *   custom.c   C functions that main calls copy.c     copies between strides
  *   debug.c    debug printing, with debug_tensor.c
@@ -264,9 +264,27 @@ int32_t kiln_weights_own(kiln_weights *weights);
 /* kiln_model_set_constant; the arguments are not NULL. */
 int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *value);
 
+/* The same with this constant; model->state is held. */
+int32_t kiln_weights_replace(kiln_model *model, const kiln_rt_constant *constant,
+                             const DLTensor *value);
+
 /* Writes the path of the shared object that this model is in. False: it is not
  * known, or does not fit. */
 bool kiln_object_path(char *path, size_t size);
+
+/*===-- weights_rows.c ------------------------------------------------------===*/
+
+typedef struct {
+  size_t name_length; /* of the constant's name */
+  int64_t begin, end;
+} kiln_rows;
+
+/* False: this does not name rows. */
+bool kiln_rows_parse(const char *name, kiln_rows *rows);
+
+/* Replaces these rows, which `name` has named; model->state is held. */
+int32_t kiln_weights_set_rows(kiln_model *model, const kiln_rt_constant *constant, const char *name,
+                              const kiln_rows *rows, const DLTensor *value);
 
 /*===-- custom.c ------------------------------------------------------------===*/
 

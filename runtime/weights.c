@@ -381,8 +381,8 @@ static void note_known(const update *update) {
   }
 }
 
-static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
-                            const DLTensor *value) {
+int32_t kiln_weights_replace(kiln_model *model, const kiln_rt_constant *constant,
+                             const DLTensor *value) {
   uint32_t count = kiln_program.num_constants;
   size_t bytes = count * (sizeof(char *) + sizeof(bool));
   char **values = kiln_allocate(&model->allocator, bytes);
@@ -404,17 +404,29 @@ static int32_t set_constant(kiln_model *model, const kiln_rt_constant *constant,
   return status;
 }
 
+static const kiln_rt_constant *find_constant(const char *name, size_t length) {
+  /* One without a name is the program's own. */
+  for (uint32_t i = 0; i < kiln_program.num_constants && length; ++i) {
+    const kiln_rt_constant *constant = &kiln_program.constants[i];
+    if (strlen(constant->name) == length && memcmp(constant->name, name, length) == 0)
+      return constant;
+  }
+  return NULL;
+}
+
 int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *value) {
-  const kiln_rt_constant *constant = NULL; /* one without a name is the program's own */
-  for (uint32_t i = 0; i < kiln_program.num_constants && !constant && *name; ++i)
-    if (strcmp(kiln_program.constants[i].name, name) == 0)
-      constant = &kiln_program.constants[i];
+  const kiln_rt_constant *constant = find_constant(name, strlen(name));
+  kiln_rows rows;
+  bool is_whole = constant || !kiln_rows_parse(name, &rows);
+  if (!is_whole)
+    constant = find_constant(name, rows.name_length);
   if (!constant)
     return kiln_fail(KILN_INVALID_ARGUMENT, "the model has no constant named \"%s\"", name);
   if (!value)
     return kiln_fail(KILN_INVALID_ARGUMENT, "constant \"%s\": expected a tensor, got NULL", name);
   kiln_lock(&model->state);
-  int32_t status = set_constant(model, constant, value);
+  int32_t status = is_whole ? kiln_weights_replace(model, constant, value)
+                            : kiln_weights_set_rows(model, constant, name, &rows, value);
   kiln_unlock(&model->state);
   return status;
 }

@@ -311,7 +311,8 @@ KILN_API int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs
                                 void *stream);
 
 /* Replaces a parameter or buffer, named as in kiln_model_info, with a copy of
- * `value`, which must have its dtype and shape. Other models in the process keep
+ * `value`, which must have its dtype and shape. "NAME[2:5]" replaces rows 2, 3 and
+ * 4 of NAME, of which alone `value` has the values. Other models in the process keep
  * theirs: with embedded weights the first call gives this model a private copy
  * of all of them, with external weights only the pages written to are copied.
  * Parameters that share storage in the exported program change together. What

@@ -1,4 +1,5 @@
 // kiln_rt_program: the description of the model that the runtime reads.
+#include "FoldLayout.h"
 #include "HostProgram.h"
 #include "kiln/Codegen/Globals.h"
 #include "kiln/Codegen/KernelEmitters.h"
@@ -36,13 +37,15 @@ std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
     SmallVector<int64_t> constants;
     for (Value constant : fold.getOperands())
       constants.push_back(rows.lookup(constant));
-    std::string cells = globals->numbers(constants);
+    SmallVector<int64_t> layout = getFoldLayout(kernel);
+    std::string cells = globals->numbers(constants), layoutTable = globals->numbers(layout);
     folds.push_back(makeRow<kiln_rt_fold>(
         KILN_FIELD(kiln_rt_fold, kernel, declareKernel(kernel).getName().str()),
         KILN_FIELD(kiln_rt_fold, grid, *getGrid(kernel).constant()),
         KILN_FIELD(kiln_rt_fold, num_operands, fold.getIns().size()),
         KILN_FIELD(kiln_rt_fold, num_results, fold.getOuts().size()),
-        KILN_FIELD(kiln_rt_fold, constants, cells)));
+        KILN_FIELD(kiln_rt_fold, constants, cells), KILN_FIELD(kiln_rt_fold, layout, layoutTable),
+        KILN_FIELD(kiln_rt_fold, num_dims, layout.size() / 4)));
   }
   return globals->structs("kiln_folds", folds);
 }

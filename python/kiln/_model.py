@@ -135,8 +135,9 @@ class Model:
         return results
 
     def set_constant(self, name: str, value: Any) -> None:
-        """Replaces a parameter or buffer by a tensor of the same dtype and shape."""
-        declared = next((entry["dtype"] for entry in self.constants if entry["name"] == name), None)
+        """Replaces a parameter or buffer by a tensor of the same dtype and shape; `"NAME[2:5]"` are rows 2, 3 and 4 of it."""
+        names = (name, name.rpartition("[")[0])
+        declared = next((entry["dtype"] for entry in self.constants if entry["name"] in names), None)
         tensor, owner = _call.describe(value, declared)
         self._check(self._library.kiln_model_set_constant(self._handle, name.encode(), C.byref(tensor)))
         del owner

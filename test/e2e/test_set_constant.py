@@ -1,5 +1,7 @@
 """Replaced parameters and buffers: whatever compilation has made of them, the model computes with the new ones."""
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -84,6 +86,65 @@ def test_convolutions(compile_model, weights):
     x = torch.randn(2, 3, 15, 14)
     compiled = compile_model(Block(), (x,), options=[f"--weights={weights}"])
     replace_all(compiled, (x,), threads=2)
+
+
+def replace_rows(compiled, inputs):
+    """Replaces some rows of everything that has rows; returns the names whose rows cannot be replaced alone."""
+    model, module = kiln.load(compiled.path, threads=1), compiled.module
+    state = module.state_dict(keep_vars=True)
+    refused = set()
+    for name in [entry["name"] for entry in model.constants if entry["shape"]]:
+        old = state[name]
+        begin, end = len(old) // 3, len(old) - len(old) // 4
+        rows = new_value(name, old)[begin:end]
+        with torch.no_grad():
+            old[begin:end] = rows
+            expected = module(*inputs)
+        try:
+            model.set_constant(f"{name}[{begin}:{end}]", rows)
+        except kiln.KilnError as error:
+            assert error.status == 3 and str(error).startswith(f'constant "{name}": its rows cannot be replaced alone'), error
+            refused.add(name)
+            model.set_constant(name, old.detach())
+        torch.testing.assert_close(model(*inputs), expected, rtol=1e-4, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+    return refused
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+def test_rows(compile_model, cpu):
+    torch.manual_seed(0)
+    (x,), (tokens,) = some_image(), some_tokens()
+    refused = replace_rows(compile_model(Block(), (x,), options=[f"--cpu={cpu}"]), (x,))
+    assert refused <= {"up.weight"}  # whose taps are turned round
+    refused = replace_rows(compile_model(Language(), (tokens,), options=[f"--cpu={cpu}"]), (tokens,))
+    assert not refused & {"table.weight", "head.weight", "attend.weight", "narrow.weight", "norm.weight"}
+
+
+def test_rows_of_values_that_come_later(compile_model):
+    tokens = some_tokens()[0]
+    compiled = compile_model(Language(), (tokens,), options=["--weights=later"])
+    with pytest.raises(kiln.KilnError, match='constant "narrow.weight" has no value whose rows could be replaced'):
+        compiled.model.set_constant("narrow.weight[2:4]", torch.ones(2, 40))
+
+
+def test_rows_alone_are_written(compile_model):
+    """Of a packed weight in a file, the pages of the rows' panels become the model's own."""
+    compiled = compile_model(torch.nn.Linear(512, 4096, bias=False), (torch.ones(1, 512),), options=["--weights=external"])
+    path = str(compiled.path) + ".safetensors"
+
+    def written():
+        with open("/proc/self/smaps") as file:
+            mapping = file.read().split(path)[1]
+        return int(re.search(r"Anonymous: +(\d+) kB", mapping)[1])
+
+    x, row = torch.randn(1, 512), torch.randn(1, 512)
+    before = compiled.model(x)
+    assert written() == 0
+    compiled.model.set_constant("weight[1000:1001]", row)
+    assert 0 < written() <= 512
+    after = compiled.model(x)
+    assert (after != before).nonzero().tolist() == [[0, 1000]]
+    torch.testing.assert_close(after[0, 1000], (x @ row.t())[0, 0], rtol=1e-5, atol=1e-4)
 
 
 def test_language(compile_model):
