@@ -144,12 +144,16 @@ def as_torch(output):
     return torch.from_numpy(output)
 
 
+def load(library):
+    return kiln.load(library, threads=1)
+
+
 def run_calls(library, parts, tolerances, comparable):
     """Outcomes of the calls of one library. `parts`: (name, case, is_random, dim_of_ties) in the order of the program. `tolerances`:
     for dtypes that are not compared as torch.testing does. `comparable`: as of `compare`."""
     inputs = [tensor for _, case, *_ in parts for tensor in prepare.clone(case.inputs)]
     try:
-        outputs = [output for output in kiln.load(library, threads=1).run(inputs) if output is not None]
+        outputs = [output for output in load(library).run(inputs) if output is not None]
     except kiln.KilnError as error:
         raise RuntimeError(prepare.short(error)) from error
     if not inputs:  # nothing said that torch tensors are wanted
@@ -165,7 +169,7 @@ def run_calls(library, parts, tolerances, comparable):
 
 def run_draws(library, cases, tolerances, dim_of_ties, comparable):
     """The problem and the errors of each of `cases`, which are those of one call."""
-    model = kiln.load(library, threads=1)
+    model = load(library)
     answers = []
     for case in cases:
         outputs = [output for output in model.run(prepare.clone(case.inputs)) if output is not None]

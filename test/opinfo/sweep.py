@@ -2,6 +2,7 @@
 """Compiles and runs the operators of PyTorch's own test database (OpInfo) and compares with eager mode.
 
   test/opinfo/sweep.py [--only REGEX] [--shard I/N] [--dtypes float32,int64|others] [--dynamic] [--fallback=torch] [--log FILE] [--jobs N]
+                        [--sanitize address|memory|thread]
 
 Each entry is called on samples of float32 and two other dtypes. With --dynamic every dimension is exported as dynamic, as far as
 torch.export leaves it so, and what comes out is run at the sample's sizes and at others. A call is native, wrong, refused or a
@@ -9,10 +10,13 @@ crash; with --fallback=torch what is refused is compiled once more, and the call
 when all of its calls that torch.export takes are. Errors are those against double precision, in units of eager mode's own largest
 one; calls that are beyond twice that are judged by further draws of their inputs. The status is 1 if anything was wrong or crashed.
 
+With --sanitize the code of the models is instrumented, and they run in a process that has the sanitizer (test/sanitize).
+
 With --log a sweep that was interrupted goes on where it was: a line for each entry, in JSON; of two for one entry the later counts."""
 
 import argparse
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -31,6 +35,9 @@ import check  # noqa: E402
 import prepare  # noqa: E402
 from child import Ending, report_each, silence  # noqa: E402
 
+sys.path.insert(0, str(prepare.ROOT / "test" / "sanitize"))
+import sanitized  # noqa: E402
+
 ERROR, TIMEOUT = "error", "timeout"
 ORDER = (check.CRASH, check.WRONG, check.REFUSED, check.FALLBACK, check.NATIVE)  # the worst first
 BAD = (check.CRASH, check.WRONG, ERROR, TIMEOUT)
@@ -46,6 +53,7 @@ def arguments():
     parser.add_argument("--samples", type=int, default=6, help="at most so many for each dtype")
     parser.add_argument("--whole-range", action="store_true", help="integers of the samples are of any size that their dtype has")
     parser.add_argument("--compiler", default=os.environ.get("KILN_COMPILER", str(prepare.ROOT / "build" / "bin" / "aot-compile")))
+    parser.add_argument("--sanitize", choices=sanitized.KINDS, help="instead of --compiler")
     parser.add_argument("--flag", action="append", default=[], help="another option for the compiler")
     parser.add_argument("--log", metavar="FILE", type=pathlib.Path, help="all outcomes; entries that are in it already are not run again")
     parser.add_argument("--again", metavar="STATES", default="", help="but for those in these states: refused,wrong")
@@ -188,6 +196,10 @@ def summary(reports, dynamic):
 
 def main():
     options = arguments()
+    if options.sanitize:
+        os.environ["KILN_SANITIZE"] = options.sanitize
+        options.compiler = str(sanitized.COMPILER)
+        check.load = functools.partial(sanitized.Model, kind=options.sanitize)
     index, count = map(int, options.shard.split("/"))
     entries = [entry for entry in prepare.entries() if re.search(options.only, entry.full_name)][index::count]
     reports, names = logged(options.log), {entry.full_name for entry in entries}
