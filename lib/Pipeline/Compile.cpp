@@ -10,6 +10,7 @@
 #include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Dialect/Wrapper/Refusal.h"
 #include "kiln/Extern/ExternGenerator.h"
 #include "kiln/Frontend/Frontend.h"
 #include "kiln/Fx/Fx.h"
@@ -369,11 +370,12 @@ private:
     pm.enableVerifier(verifiesEach);
     build(pm);
     Reproducer reproducer(*module, &pm);
-    std::optional<std::string> message = runReporting("a pass", [&]() -> LogicalResult {
+    auto run = [&]() -> LogicalResult {
       if (failed(pm.run(*module)))
         return failure();
       return verifiesEach ? success() : verify(*module);
-    });
+    };
+    std::optional<std::string> message = runReporting("a pass", run, &blame);
     if (!message)
       return llvm::Error::success();
     if (blame == Blame::Model)
@@ -381,12 +383,16 @@ private:
     return llvm::make_error<InternalError>(*message, reproducer.write());
   }
 
-  /// The first error that is reported, if `run` fails.
-  std::optional<std::string> runReporting(StringRef what, llvm::function_ref<LogicalResult()> run) {
+  /// The first error that is reported, if `run` fails. A refusal changes the blame.
+  std::optional<std::string> runReporting(StringRef what, llvm::function_ref<LogicalResult()> run,
+                                          Blame *blame = nullptr) {
     std::string message;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty())
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && message.empty()) {
         message = describe(diagnostic);
+        if (blame && wrapper::isRefusal(diagnostic))
+          *blame = Blame::Model;
+      }
       return success();
     });
     if (succeeded(run()))

@@ -5,6 +5,7 @@ import copy
 import io
 import json
 import os
+import re
 import struct
 import warnings
 import zipfile
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import kiln
-from conftest import Mlp, assert_user_error, run_tool
+from conftest import ROOT, Mlp, assert_user_error, run_tool
 
 
 class Archive:
@@ -509,6 +510,18 @@ def test_huge_sizes(archive, tmp_path):
     assert run_all(tmp_path, cases, accepted=False) == []
 
 
+def test_tensors_that_fit_alone(refuse, tmp_path):
+    """Each has an address for every byte; all that are alive at once have not."""
+
+    class Sorted(torch.nn.Module):
+        def forward(self, x):
+            once = x.expand(1 << 38, 1 << 20).sort(0).values
+            return (once + once.sort(1).values).sort(0).values.sum()
+
+    torch.export.save(torch.export.export(Sorted(), (torch.ones(1 << 20),)), tmp_path / "sorted.pt2")
+    refuse(tmp_path / "sorted.pt2", "the arena is larger than 64 bits can address")
+
+
 def test_sizes_that_overflow_in_a_run(tmp_path):
     """Sizes of a run whose products overflow are a status: of an output, of what is in between, and of sums of both."""
 
@@ -531,3 +544,17 @@ def test_sizes_that_overflow_in_a_run(tmp_path):
         with pytest.raises((kiln.KilnError, MemoryError, ValueError)):
             model(many(a), many(b))
     assert model(torch.ones(3), torch.ones(4)).shape == (4,)
+
+
+def test_claims_of_docs_have_tests():
+    """Tests and fuzzers that docs/security.md names are there; each of the vulnerabilities of other readers has one."""
+    text = (ROOT / "docs" / "security.md").read_text()
+    sources = {path.name: path.read_text() for path in (ROOT / "test").rglob("test_*.py")}
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) > 30
+    assert [name for name in sorted(named) if f"def {name}(" not in "".join(sources.values())] == []
+    assert set(re.findall(r"`(test_\w+\.py)`", text)) <= sources.keys()
+    targets = {path.stem.removeprefix("fuzz-") for path in (ROOT / "test" / "fuzz" / "targets").glob("fuzz-*")}
+    assert set(re.findall(r"fuzzer `([\w-]+)`", text)) <= targets
+    published = [line for line in text.splitlines() if line.startswith("| CVE-")]
+    assert len(published) == 9 and all("(`test_" in line for line in published)

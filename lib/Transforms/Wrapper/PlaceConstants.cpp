@@ -1,5 +1,6 @@
 // Gives each constant that the library has to carry its place among the weights.
 #include "kiln/Dialect/Torch/TorchDialect.h"
+#include "kiln/Dialect/Wrapper/Refusal.h"
 #include "kiln/Dialect/Wrapper/Weights.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -84,7 +85,7 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
         return WalkResult::advance();
       std::optional<int64_t> bytes = constant.getType().getBytes().constant();
       if (!bytes || *bytes > INT64_MAX - end - bufferAlignment) {
-        constant.emitError("the weights are larger than 64 bits can address");
+        emitRefusal(constant, "the weights are larger than 64 bits can address");
         return WalkResult::interrupt();
       }
       int64_t next = end + llvm::alignTo(*bytes, bufferAlignment);

@@ -1,4 +1,5 @@
 // wrapper-plan-memory: gives every allocation its place in the arena.
+#include "kiln/Dialect/Wrapper/Refusal.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -185,7 +186,7 @@ struct PlanMemory : kiln::impl::WrapperPlanMemoryBase<PlanMemory> {
   }
 
   void fail(Operation *op) {
-    op->emitError("the arena is larger than 64 bits can address");
+    emitRefusal(op, "the arena is larger than 64 bits can address");
     signalPassFailure();
   }
 
