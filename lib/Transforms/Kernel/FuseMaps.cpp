@@ -247,10 +247,13 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
     auto map = dyn_cast<MapOp>(*place.root);
     if (!map)
       return "it reduces, and only kernels of maps compute reductions on the way";
+    auto first = cast<ReadOp>(*producer->user_begin());
     for (Operation *user : producer->getUsers()) {
       auto other = cast<ReadOp>(user);
       if (!other.getValues().empty() || other.getMask())
         return "it reduces, and data or a mask decides where it is read";
+      if (other.getMap().getResults() != first.getMap().getResults())
+        return "it reduces, and would be computed at each of several places where it is read";
       unsigned leading = 0;
       for (sym::Expr expr : other.getMap().getResults())
         leading = std::max(leading, expr.numDimsUsed());

@@ -68,3 +68,27 @@ func.func @twice(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   } : tensor<8xf32> loc("mul"("model.py":9:0))
   return %b, %c : tensor<8xf32>, tensor<8xf32>
 }
+
+// Four bytes that make a word are read at four places.
+// CHECK: Reason="it reduces, and would be computed at each of several places where it is read", Remark="not fused into node 'pack' (model.py:11)", Where="node 'sum' (model.py:10)"
+func.func @several_places(%x: tensor<64x8x9xf32>) -> tensor<64x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %a = kernel.map {
+    %s = kernel.reduce [9] init(%zero : f32) {
+      %e = kernel.read %x (d0, d1, d2) -> (d0, d1, d2) : tensor<64x8x9xf32> -> f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%l: f32, %r: f32):
+      %t = arith.addf %l, %r : f32
+      kernel.yield %t : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<64x8xf32> loc("sum"("model.py":10:0))
+  %b = kernel.map {
+    %e = kernel.read %a (d0, d1) -> (d0, 2*d1) : tensor<64x8xf32> -> f32
+    %f = kernel.read %a (d0, d1) -> (d0, 2*d1 + 1) : tensor<64x8xf32> -> f32
+    %t = arith.addf %e, %f : f32
+    kernel.yield %t : f32
+  } : tensor<64x4xf32> loc("pack"("model.py":11:0))
+  return %b : tensor<64x4xf32>
+}
