@@ -62,17 +62,54 @@ func.func @grouped(%x: tensor<1x4x8xf32>, %w: tensor<6x2x3xf32>) -> tensor<1x6x6
 
 // -----
 
-// An input element is met where the position is a multiple of the stride.
+// Even positions have two positions of the kernel, and odd ones one: a product each, and a map that takes from
+// both.
 // CHECK-LABEL: func.func @transposed
 // CHECK-SAME: %[[A0:.*]]: tensor{{.*}}, %[[A1:.*]]: tensor
-// CHECK: kernel.contract batch [] m [1, 9] n [3] k [3, 2] lhs {
-// CHECK: kernel.inside (d0, d1, d2, d3, d4) -> ((d1 - d3) mod 2, (d1 - d3) floordiv 2) bounds [1, 4]
-// CHECK: kernel.read %[[A0]] (d0, d1, d2, d3, d4) -> (d0, d4, (d1 - d3) floordiv 2) if %{{.*}} else(%{{.*}}
+// CHECK: %[[EVEN:.*]] = kernel.contract batch [] m [1, 5] n [3] k [2, 2] lhs {
+// CHECK: kernel.inside (d0, d1, d2, d3, d4) -> (d1 - d3) bounds [4]
+// CHECK: kernel.read %[[A0]] (d0, d1, d2, d3, d4) -> (d0, d4, d1 - d3) if %{{.*}} else(%{{.*}}
 // CHECK: } rhs {
-// CHECK: kernel.read %[[A1]] (d0, d1, d2, d3, d4) -> (d4, d2, d3)
-// CHECK: } epilogue {
+// CHECK: kernel.read %[[A1]] (d0, d1, d2, d3, d4) -> (d4, d2, 2*d3)
+// CHECK: %[[ODD:.*]] = kernel.contract batch [] m [1, 5] n [3] k [2] lhs {
+// CHECK: kernel.read %[[A1]] (d0, d1, d2, d3) -> (d3, d2, 1)
+// CHECK: kernel.inside (d0, d1, d2) -> (d1 mod 2) bounds [1]
+// CHECK: %[[A:.*]] = kernel.read %[[EVEN]] (d0, d1, d2) -> (d0, d1 floordiv 2, d2) if
+// CHECK: kernel.inside (d0, d1, d2) -> (d1 mod 2 - 1) bounds [1]
+// CHECK: kernel.read %[[ODD]] (d0, d1, d2) -> (d0, d1 floordiv 2, d2) if %{{.*}} else(%[[A]]
 // CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d2, d1)
 func.func @transposed(%x: tensor<1x2x4xf32>, %w: tensor<2x3x3xf32>) -> tensor<1x3x9xf32> {
   %0 = torch.call "aten.conv_transpose1d.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, unit, [2], [0], [0], 1, [1]] {node = "conv"} : (tensor<1x2x4xf32>, tensor<2x3x3xf32>) -> tensor<1x3x9xf32>
   return %0 : tensor<1x3x9xf32>
+}
+
+// -----
+
+// Both phases have two positions of the kernel, and are columns of one product. The padding is left out of its result.
+// CHECK-LABEL: func.func @phases_together
+// CHECK-SAME: %[[A0:.*]]: tensor{{.*}}, %[[A1:.*]]: tensor
+// CHECK: kernel.contract batch [] m [1, 5] n [2, 3] k [2, 2] lhs {
+// CHECK: kernel.read %[[A0]] (d0, d1, d2, d3, d4, d5) -> (d0, d5, d1 - d4) if
+// CHECK: kernel.read %[[A1]] (d0, d1, d2, d3, d4, d5) -> (d5, d3, d2 + 2*d4)
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (0, d1 floordiv 2, d1 mod 2, d2)
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d1 + 1, d2)
+func.func @phases_together(%x: tensor<1x2x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<1x3x8xf32> {
+  %0 = torch.call "aten.conv_transpose1d.default"(%x, %w) args = [#sym.arg<0>, #sym.arg<1>, unit, [2], [1], [0], 1, [1]] {node = "conv"} : (tensor<1x2x4xf32>, tensor<2x3x4xf32>) -> tensor<1x3x8xf32>
+  return %0 : tensor<1x3x8xf32>
+}
+
+// -----
+
+// No input meets every second output, which is the bias.
+// CHECK-LABEL: func.func @phase_of_bias
+// CHECK-SAME: %[[A0:.*]]: tensor{{.*}}, %[[A1:.*]]: tensor{{.*}}, %[[A2:.*]]: tensor
+// CHECK-COUNT-1: kernel.contract
+// CHECK: kernel.map {
+// CHECK: %[[BIAS:.*]] = kernel.read %[[A2]] (d0, d1, d2) -> (d2)
+// CHECK: %[[ONLY:.*]] = arith.addf %{{.*}}, %[[BIAS]]
+// CHECK: kernel.inside (d0, d1, d2) -> (d1 mod 2) bounds [1]
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d0, d1 floordiv 2, d2) if %{{.*}} else(%[[ONLY]]
+func.func @phase_of_bias(%x: tensor<1x2x4xf32>, %w: tensor<2x3x1xf32>, %b: tensor<3xf32>) -> tensor<1x3x7xf32> {
+  %0 = torch.call "aten.conv_transpose1d.default"(%x, %w, %b) args = [#sym.arg<0>, #sym.arg<1>, #sym.arg<2>, [2], [0], [0], 1, [1]] {node = "conv"} : (tensor<1x2x4xf32>, tensor<2x3x1xf32>, tensor<3xf32>) -> tensor<1x3x7xf32>
+  return %0 : tensor<1x3x7xf32>
 }

@@ -109,8 +109,21 @@ def transposed_convolutions():
         (with_(conv, stride=(2, 3), groups=3), rand(2, 3, 8, 3), rand(3, 1, 3, 3)),
         (with_(conv, padding=1, dilation=(1, 2), groups=16), rand(2, 16, 9, 11), rand(16, 1, 4, 3)),
         (with_(conv, stride=2, padding=(2, 0), output_padding=(0, 1), dilation=(2, 1), groups=40), rand(1, 40, 8, 2), rand(40, 1, 5, 5)),
+        (with_(conv, stride=2, padding=1, output_padding=1), rand(2, 3, 4, 5), rand(3, 20, 3, 3), rand(20)),
+        (with_(conv, stride=(2, 1), padding=(1, 2), dilation=(1, 2)), rand(3, 4, 5), rand(3, 4, 4, 3), rand(4)),
+        (with_(conv, stride=(3, 2), padding=(4, 1), dilation=2), rand(1, 4, 6, 5), rand(4, 18, 5, 4), rand(18)),
+        (with_(conv, stride=3, padding=1, groups=2), rand(2, 4, 3, 4), rand(4, 17, 2, 4), rand(34)),
+        (with_(conv, stride=4, padding=3), rand(1, 2, 1, 2), rand(2, 3, 8, 8), rand(3)),
+        (with_(conv, stride=5, padding=1), rand(1, 2, 3, 2), rand(2, 18, 3, 7)),
+        (with_(conv, stride=3, output_padding=2), rand(1, 2, 3, 2), rand(2, 18, 1, 1), rand(18)),
+        # Infinities and NaN reach the outputs that they meet alone.
+        (with_(conv, stride=2, padding=1), torch.tensor([1, INF, 2, -INF, 3, NAN, 4, 5, 6.0]).view(1, 1, 3, 3), rand(1, 3, 3, 3)),
+        (with_(conv, stride=2), torch.tensor([1, INF, 2, NAN]).view(1, 1, 2, 2), rand(1, 3, 2, 4)),
         (with_(F.conv_transpose1d, stride=2), rand(2, 3, 5), rand(3, 2, 4)),
+        (with_(F.conv_transpose1d, stride=5, padding=3, output_padding=1), rand(2, 3, 7), rand(3, 20, 11), rand(20)),
+        (with_(F.conv_transpose1d, stride=8, padding=4), rand(2, 3, 7), rand(3, 5, 16), rand(5)),
         (with_(F.conv_transpose3d, stride=2, padding=1), rand(1, 2, 3, 3, 3), rand(2, 2, 3, 3, 3)),
+        (with_(F.conv_transpose3d, stride=(2, 1, 2), padding=1), rand(1, 2, 3, 3, 3), rand(2, 20, 3, 3, 4), rand(20)),
     ]
 
 

@@ -1,32 +1,11 @@
 // Convolutions of any number of spatial dims. All are computed channels-last, [N, spatial…, C], so
 // that channels are next to each other for the products, and seen as PyTorch's [N, C, spatial…]
 // through a view that fusion carries along.
-#include "kiln/Lowering/Lowering.h"
+#include "Conv.h"
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::lowering;
-
-namespace {
-/// Spatial lists have an entry for each spatial dim.
-struct Conv {
-  Value x, weight, bias; // x is [N, C, spatial…]
-  SmallVector<int64_t> stride, dilation;
-  Exprs padding, output; // padding in front; output sizes
-  int64_t groups = 1;
-  bool transposed = false;
-
-  size_t spatial() const { return stride.size(); }
-  /// Weights are [out, in / groups, …]; transposed, [in, out / groups, …].
-  Expr channelsPerGroup() const {
-    return transposed ? shapeOf(weight)[0].floorDiv(groups) : shapeOf(weight)[1];
-  }
-  Expr outputsPerGroup() const {
-    return transposed ? shapeOf(weight)[1] : shapeOf(weight)[0].floorDiv(groups);
-  }
-  Expr kernel(size_t i) const { return shapeOf(weight)[2 + i]; }
-};
-} // namespace
 
 /// Kernel dims of size 1 are no loops: a 1×1 convolution is a plain product.
 static Exprs kernelExtents(const Conv &conv) {
@@ -72,14 +51,13 @@ static Element readInput(BodyBuilder &body, const Conv &conv, Expr n, Expr chann
   return body.read(conv.x, index, body.inside(exprs, bounds), zero);
 }
 
-static Element addBias(BodyBuilder &body, const Conv &conv, Element sum, Expr channel) {
+Element lowering::addBias(BodyBuilder &body, const Conv &conv, Element sum, Expr channel) {
   if (!conv.bias)
     return sum;
   return sum + convert(body.read(conv.bias, Exprs{channel}), sum.type());
 }
 
-/// [N, spatial…, C] seen as [N, C, spatial…].
-static Value channelsFirst(Call &call, Value result) {
+Value lowering::channelsFirst(Call &call, Value result) {
   SmallVector<int64_t> perm = {0, rankOf(result) - 1};
   for (int64_t i = 1; i + 1 < rankOf(result); ++i)
     perm.push_back(i);
@@ -215,7 +193,12 @@ static Value compute(Call &call, Conv conv) {
     call.require(Expr::max(size - 1, -image[0]),
                  "convolution of an empty dim that is not the batch");
   bool isDepthwise = inputs.isConstant(1) && conv.groups > 1;
-  return isDepthwise && isWindowSum(conv) ? depthwise(call, conv) : contraction(call, conv);
+  if (isDepthwise && isWindowSum(conv))
+    return depthwise(call, conv);
+  if (conv.transposed)
+    if (Value result = transposedByPhase(call, conv))
+      return channelsFirst(call, result);
+  return contraction(call, conv);
 }
 
 static LogicalResult lower(Call &call, const Conv &conv) {
