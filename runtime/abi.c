@@ -10,8 +10,7 @@ uint32_t kiln_abi_version(void) { return KILN_ABI_VERSION; }
 
 const char *kiln_model_info(void) { return kiln_program.info ? kiln_program.info : "{}"; }
 
-/* Every failing call ends here. */
-KILN_FAILURE static int32_t report(const kiln_options *options, int32_t status) {
+int32_t kiln_report(const kiln_options *options, int32_t status) {
   const char *message = kiln_last_error();
   if (options && options->log) {
     options->log(options->log_ctx, 0, message);
@@ -87,9 +86,9 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
   model->options = *options;
   model->allocator = (kiln_allocator){options->alloc, options->dealloc, options->alloc_ctx};
-  for (uint32_t i = 0; i < kiln_program.num_constants; ++i)
-    model->exclusive_runs |= (kiln_program.constants[i].flags & KILN_RT_MUTABLE_BUFFER) != 0;
-  status = kiln_weights_open(&model->weights, options->weights_path, model->exclusive_runs);
+  model->own.library = &kiln_program;
+  model->own.model = model;
+  status = kiln_weights_open(&model->weights, options->weights_path);
   if (status == KILN_OK)
     status = kiln_outputs_open(model);
   if (status == KILN_OK && kiln_program.device)
@@ -101,7 +100,7 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
   if (status == KILN_OK && kiln_program.externs)
     status = kiln_program.externs->open(model);
   if (status == KILN_OK)
-    status = kiln_contexts_open(model);
+    status = kiln_contexts_open(&model->own);
   if (status != KILN_OK) {
     kiln_model_destroy(model);
     return status;
@@ -121,31 +120,31 @@ int32_t kiln_model_create(const kiln_options *options, kiln_model **model) {
     *model = NULL;
     status = create(options, &complete, model);
   }
-  return status == KILN_OK ? KILN_OK : report(&complete, status);
+  return status == KILN_OK ? KILN_OK : kiln_report(&complete, status);
 }
 
 void kiln_model_destroy(kiln_model *model) {
   if (!model)
     return;
   kiln_pool_destroy(model->pool);
-  kiln_contexts_free(model);
+  while (model->sessions)
+    kiln_session_close(model->sessions);
+  kiln_session_close(&model->own);
   kiln_scratches_free(model);
   kiln_outputs_close(model);
   if (kiln_program.device)
     kiln_program.device->functions->close(model);
   if (kiln_program.externs)
     kiln_program.externs->close(model);
-  kiln_weights_close(&model->weights);
+  kiln_weights_close(&model->weights, &model->allocator);
   free(model);
 }
 
 /*===-- Use -----------------------------------------------------------------===*/
 
-KILN_FAILURE static int32_t check_counts(const kiln_model *model, const void *inputs,
-                                         size_t num_inputs, size_t num_outputs) {
+KILN_FAILURE static int32_t check_counts(const void *inputs, size_t num_inputs,
+                                         size_t num_outputs) {
   const kiln_rt_program *program = &kiln_program;
-  if (!model)
-    return kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_run: expected a model, got NULL");
   if (num_inputs != program->num_inputs)
     return kiln_fail(KILN_INVALID_ARGUMENT, "expected %u inputs, got %zu", program->num_inputs,
                      num_inputs);
@@ -159,22 +158,32 @@ KILN_FAILURE static int32_t check_counts(const kiln_model *model, const void *in
                    num_outputs);
 }
 
+int32_t kiln_run_session(kiln_session *session, const DLTensor *const *inputs, size_t num_inputs,
+                         DLManagedTensorVersioned **outputs, size_t num_outputs, void *stream) {
+  const kiln_model *model = session->model;
+  if (KILN_UNLIKELY(num_inputs != kiln_program.num_inputs ||
+                    num_outputs != kiln_program.num_outputs || (num_inputs && !inputs) ||
+                    (num_outputs && !outputs)))
+    return check_counts(inputs, num_inputs, num_outputs);
+  if (KILN_UNLIKELY(atomic_load_explicit(&model->weights.num_unknown, memory_order_relaxed)))
+    return kiln_weights_fail_unknown(&model->weights);
+  unsigned environment = kiln_enter_environment();
+  int32_t status = KILN_UNLIKELY(kiln_program.device != NULL)
+                       ? kiln_program.device->functions->run(session, inputs, outputs, stream)
+                       : kiln_run(session, inputs, outputs);
+  kiln_leave_environment(environment);
+  return status;
+}
+
 KILN_ENTRY int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs,
                                   size_t num_inputs, DLManagedTensorVersioned **outputs,
                                   size_t num_outputs, void *stream) {
-  if (KILN_UNLIKELY(!model || num_inputs != kiln_program.num_inputs ||
-                    num_outputs != kiln_program.num_outputs || (num_inputs && !inputs) ||
-                    (num_outputs && !outputs)))
-    return report(model ? &model->options : NULL,
-                  check_counts(model, inputs, num_inputs, num_outputs));
-  if (KILN_UNLIKELY(atomic_load_explicit(&model->weights.num_unknown, memory_order_relaxed)))
-    return report(&model->options, kiln_weights_fail_unknown(&model->weights));
-  unsigned environment = kiln_enter_environment();
-  int32_t status = KILN_UNLIKELY(kiln_program.device != NULL)
-                       ? kiln_program.device->functions->run(model, inputs, outputs, stream)
-                       : kiln_run(model, inputs, outputs);
-  kiln_leave_environment(environment);
-  return KILN_LIKELY(status == KILN_OK) ? KILN_OK : report(&model->options, status);
+  int32_t status =
+      KILN_LIKELY(model != NULL)
+          ? kiln_run_session(&model->own, inputs, num_inputs, outputs, num_outputs, stream)
+          : kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_run: expected a model, got NULL");
+  return KILN_LIKELY(status == KILN_OK) ? KILN_OK
+                                        : kiln_report(model ? &model->options : NULL, status);
 }
 
 int32_t kiln_model_set_constant(kiln_model *model, const char *name, const DLTensor *value) {
@@ -187,5 +196,5 @@ int32_t kiln_model_set_constant(kiln_model *model, const char *name, const DLTen
     status = kiln_weights_set(model, name, value);
     kiln_leave_environment(environment);
   }
-  return status == KILN_OK ? KILN_OK : report(model ? &model->options : NULL, status);
+  return status == KILN_OK ? KILN_OK : kiln_report(model ? &model->options : NULL, status);
 }

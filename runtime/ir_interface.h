@@ -30,7 +30,7 @@
 #include "extern.h"
 #include "kiln-c/custom_op.h"
 
-#define KILN_RT_ABI 1
+#define KILN_RT_ABI 2
 
 /* An input or output. `code` and `bits` are DLPack's. */
 typedef struct {
@@ -68,8 +68,9 @@ typedef struct {
 
 enum {
   KILN_RT_UNPLACED = 2,       /* not in the blob: only folds read it, or nothing does */
-  KILN_RT_MUTABLE_BUFFER = 4, /* main writes to it: each model gets its own writable blob, and
-                                 runs of one model exclude each other */
+  KILN_RT_MUTABLE_BUFFER = 4, /* main writes to it: each session has its own, at `offset` in
+                                 run->state, with the blob's value to begin with. They are the first
+                                 in the blob. Runs of one session exclude each other */
   KILN_RT_LATER = 8           /* has no value before the host sets it */
 };
 
@@ -116,10 +117,11 @@ struct kiln_rt_run {
   void *const *inputs;  /* contiguous; data starts at the pointer (no byte offset) */
   void *const *outputs; /* in the recorded strides */
   void *arena;          /* 64-byte aligned, holds garbage */
-  void *weights;        /* the blob, 4096-byte aligned */
+  void *weights;        /* the blob, 4096-byte aligned, but for the buffers that main writes to */
   int64_t *symbols;
   int32_t *error;        /* 0 until a kernel stores an error */
   void *const *segments; /* what kiln_rt_reserve has reserved */
+  void *state;           /* the buffers that main writes to, at their offsets in the blob */
 };
 
 enum {
@@ -172,7 +174,8 @@ typedef struct {
   uint32_t abi; /* KILN_RT_ABI */
   uint32_t num_inputs, num_outputs, num_constants, num_symbols;
   uint32_t flags;
-  const char *info; /* the JSON text of kiln_model_info */
+  const char *info;  /* the JSON text of kiln_model_info */
+  const char *entry; /* its name */
   const kiln_rt_tensor *inputs, *outputs;
   const kiln_rt_constant *constants;
   const kiln_rt_symbol *symbols;

@@ -108,7 +108,9 @@ void kiln_profile_end(kiln_context *context) {
   uint64_t late = 0;
   for (uint32_t i = 0; i < kiln_program.num_segments; ++i)
     late += context->late_blocks[i].bytes;
-  tell_memory(context, "weights", kiln_weights_bytes(), end);
+  uint64_t state = context->model->weights.state_bytes;
+  tell_memory(context, "weights", kiln_weights_bytes() - state, end);
+  tell_memory(context, "buffers of the session", state, end);
   tell_memory(context, "arena", arena > 0 ? (uint64_t)arena : 0, end);
   tell_memory(context, "sizes that data gives", late, end);
   tell_memory(context, "copies of inputs and outputs", context->staging.bytes, end);

@@ -1,7 +1,7 @@
 /*===- run.c - One run ------------------------------------------------------===*
  *
  * All of a run's memory but its outputs lives in a context, which returns to the
- * model's free list when the run is over. Nothing of the caller's is written to
+ * session's free list when the run is over. Nothing of the caller's is written to
  * before all checks have passed.
  *
  *===-----------------------------------------------------------------------===*/
@@ -36,13 +36,15 @@ static size_t context_bytes(void) {
          num_late_blocks() * sizeof(kiln_block) + num_libraries() * sizeof(void *);
 }
 
-KILN_FAILURE static kiln_context *context_create(kiln_model *model) {
+KILN_FAILURE static kiln_context *context_create(kiln_session *session) {
   const kiln_rt_program *program = &kiln_program;
+  kiln_model *model = session->model;
   kiln_context *context = kiln_allocate(&model->allocator, context_bytes());
   if (!context)
     return NULL;
   memset(context, 0, context_bytes());
   context->model = model;
+  context->session = session;
   context->input_slots = (kiln_slot *)(context + 1);
   context->output_slots = context->input_slots + program->num_inputs;
   context->inputs = (void **)(context->output_slots + program->num_outputs);
@@ -69,9 +71,9 @@ KILN_FAILURE static kiln_context *context_create(kiln_model *model) {
   return context;
 }
 
-kiln_context *kiln_context_take(kiln_model *model) {
-  kiln_context *context = (kiln_context *)kiln_pop(&model->contexts);
-  if (KILN_UNLIKELY(!context && !(context = context_create(model))))
+kiln_context *kiln_context_take(kiln_session *session) {
+  kiln_context *context = (kiln_context *)kiln_pop(&session->contexts);
+  if (KILN_UNLIKELY(!context && !(context = context_create(session))))
     return NULL;
   context->error = 0;
   context->failure = KILN_OK;
@@ -80,19 +82,20 @@ kiln_context *kiln_context_take(kiln_model *model) {
 
 void kiln_context_put(kiln_context *context) {
   kiln_pool_release(context);
-  kiln_push(&context->model->contexts, &context->node);
+  kiln_push(&context->session->contexts, &context->node);
 }
 
-int32_t kiln_contexts_open(kiln_model *model) {
-  kiln_context *context = kiln_context_take(model);
+int32_t kiln_contexts_open(kiln_session *session) {
+  kiln_context *context = kiln_context_take(session);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   kiln_context_put(context);
   return KILN_OK;
 }
 
-void kiln_contexts_free(kiln_model *model) {
-  for (kiln_node *node; (node = kiln_pop(&model->contexts));) {
+void kiln_contexts_free(kiln_session *session) {
+  kiln_model *model = session->model;
+  for (kiln_node *node; (node = kiln_pop(&session->contexts));) {
     kiln_context *context = (kiln_context *)node;
     if (context->device)
       kiln_program.device->functions->free_context(context);
@@ -462,12 +465,23 @@ int32_t kiln_call_program(kiln_context *context) {
 
 KILN_ENTRY static int32_t call_main(kiln_context *context) {
   kiln_model *model = context->model;
-  if (model->exclusive_runs)
-    kiln_lock(&model->state);
+  kiln_session *session = context->session;
+  bool has_state = model->weights.state_bytes != 0;
+  int32_t status = KILN_OK;
+  if (has_state) {
+    kiln_lock(&session->lock);
+    /* The model's own, which a host that has sessions may never need. */
+    if (KILN_UNLIKELY(!session->state.data))
+      status = kiln_session_fill(session, NULL);
+    context->run.state = session->state.data;
+  }
   context->run.weights = atomic_load_explicit(&model->weights.blob, memory_order_acquire);
-  int32_t status = kiln_call_program(context);
-  if (model->exclusive_runs)
-    kiln_unlock(&model->state);
+  if (KILN_LIKELY(status == KILN_OK))
+    status = kiln_call_program(context);
+  else
+    context->failure = status;
+  if (has_state)
+    kiln_unlock(&session->lock);
   kiln_pool_release(context); /* already now: what follows needs no workers */
   if (KILN_LIKELY(status == KILN_OK))
     return context->failure;
@@ -476,9 +490,9 @@ KILN_ENTRY static int32_t call_main(kiln_context *context) {
   return status;
 }
 
-int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
+int32_t kiln_run(kiln_session *session, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs) {
-  kiln_context *context = kiln_context_take(model);
+  kiln_context *context = kiln_context_take(session);
   if (KILN_UNLIKELY(!context))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
 

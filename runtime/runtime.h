@@ -7,7 +7,8 @@
  *
  *   abi.c      the exported functions      check.c    checks at entry, messages
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
- *   memory.c   allocators, free lists      tensor.c   sizes and strides
+ *   session.c  what runs change          tensor.c   sizes and strides
+ *   memory.c   allocators, free lists
  *   weights.c  mapping and replacement     error.c    this thread's last error
  *   cpu.c      what the model's code needs  weights_rows.c  replacement of rows
  *   extern.c   libraries that main calls   output.c   outputs that the model allocates
@@ -245,6 +246,10 @@ typedef struct {
   /* By constant: it has a value. NULL: all have. */
   bool *known;
   _Atomic uint32_t num_unknown;
+  uint64_t state_bytes; /* at the beginning of the blob: the buffers that main writes to */
+  /* Their values in a new session; empty: the blob's. */
+  kiln_block initial;
+  kiln_mutex initial_lock;
 } kiln_weights;
 
 /* A part of the blob in memory. */
@@ -252,11 +257,18 @@ static inline uint64_t kiln_weights_bytes(void) {
   return kiln_program.weights_bytes + kiln_program.later_bytes;
 }
 
-int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable);
-void kiln_weights_close(kiln_weights *weights);
+int32_t kiln_weights_open(kiln_weights *weights, const char *path);
+void kiln_weights_close(kiln_weights *weights, const kiln_allocator *allocator);
+/* The bytes from `offset` on, which are initial ones of a session if they are buffers' that main
+ * writes to. */
+const char *kiln_weights_at(const kiln_weights *weights, uint64_t offset);
 
 /* Fails: a constant has no value yet. */
 KILN_FAILURE int32_t kiln_weights_fail_unknown(const kiln_weights *weights);
+
+/* Replaces bytes, which are initial ones and the model's own session's if they are buffers' that
+ * main writes to; on the device, too. */
+int32_t kiln_weights_store(kiln_model *model, uint64_t offset, const char *value, uint64_t bytes);
 
 /* Makes the blob private to this model and writable. */
 int32_t kiln_weights_own(kiln_weights *weights);
@@ -312,10 +324,13 @@ struct kiln_context;
 struct kiln_device_functions {
   int32_t (*open)(kiln_model *model);
   void (*close)(kiln_model *model);
-  int32_t (*run)(kiln_model *model, const DLTensor *const *inputs,
+  int32_t (*run)(kiln_session *session, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs, void *stream);
-  /* These bytes of the weights have changed. */
+  /* These bytes of the weights have changed, or of the model's own session. */
   int32_t (*upload)(kiln_model *model, uint64_t offset, uint64_t bytes);
+  /* Gives a session's buffers the values of another one's, or the initial ones (NULL). */
+  int32_t (*fill)(kiln_session *session, kiln_session *from);
+  void (*free_state)(kiln_session *session);
   void (*free_context)(struct kiln_context *context);
   /* Puts on the device what the run has launched, and waits for it. */
   int32_t (*settle)(struct kiln_context *context);
@@ -357,20 +372,34 @@ KILN_STEPS_API int32_t kiln_steps_read(kiln_model *model, uint64_t offset, uint6
 
 /*===-- run.c ---------------------------------------------------------------===*/
 
+/* All that runs change: the buffers that main writes to, and the memory of runs. */
+struct kiln_session {
+  kiln_node node; /* of session.c, once it is destroyed */
+  /* &kiln_program, which no other shared object's sessions have; NULL: it is destroyed. */
+  const void *library;
+  kiln_model *model;   /* NULL: it is destroyed */
+  kiln_stack contexts; /* kiln_context */
+  kiln_block state;
+  struct kiln_device_state *device_state;
+  kiln_mutex lock;             /* runs that write to the buffers */
+  _Atomic bool is_busy;        /* of the host's sessions: some thread uses it */
+  kiln_session *next, **place; /* in model->sessions */
+};
+
 /* The fields that every run reads come first. */
 struct kiln_model {
-  kiln_stack contexts;             /* kiln_context */
+  kiln_session own;                /* of kiln_model_run */
   kiln_pool *pool;                 /* NULL: one thread, or the host's parallel_for */
   kiln_kept_outputs *kept_outputs; /* NULL: none are kept */
   kiln_allocator allocator;
-  bool exclusive_runs; /* main writes to the weights */
-  kiln_mutex state;    /* the weights, when they can change */
   kiln_weights weights;
   kiln_options options;       /* complete, with defaults */
   kiln_stack scratches;       /* scratch memory for the host's parallel_for */
   struct kiln_device *device; /* NULL: the model runs on the CPU */
   void **externs; /* what each call of a library was prepared as; NULL: there are none */
   const kiln_extern_library *const *libraries;
+  kiln_session *sessions; /* the host's */
+  kiln_mutex sessions_lock;
 };
 
 /* One input or output of a run in progress. */
@@ -382,8 +411,9 @@ typedef struct {
 
 /* All that a run needs, kept for the next one. The arrays follow the struct. */
 typedef struct kiln_context {
-  kiln_node node; /* in model->contexts, while idle */
+  kiln_node node; /* in session->contexts, while idle */
   kiln_model *model;
+  kiln_session *session;
   struct kiln_profile *profile; /* of this run; NULL: none is taken */
   kiln_rt_run run;
   int32_t error;   /* *run.error */
@@ -408,7 +438,7 @@ static inline kiln_context *kiln_context_of(kiln_rt_run *run) {
   return (kiln_context *)((char *)run - offsetof(kiln_context, run));
 }
 
-KILN_ENTRY int32_t kiln_run(kiln_model *model, const DLTensor *const *inputs,
+KILN_ENTRY int32_t kiln_run(kiln_session *session, const DLTensor *const *inputs,
                             DLManagedTensorVersioned **outputs);
 
 /* The parts that a run on a device has in common with one on the CPU. */
@@ -429,11 +459,27 @@ KILN_ENTRY int32_t kiln_allocate_output(kiln_context *context, uint32_t index);
 void kiln_delete_output(DLManagedTensorVersioned *tensor);
 /* A context of its own for whoever launches kernels; NULL: out of memory. Put back with the workers
  * that it may have. */
-KILN_ENTRY kiln_context *kiln_context_take(kiln_model *model);
+KILN_ENTRY kiln_context *kiln_context_take(kiln_session *session);
 void kiln_context_put(kiln_context *context);
 /* Makes the first run's, so that it is near the model in memory. */
-int32_t kiln_contexts_open(kiln_model *model);
-void kiln_contexts_free(kiln_model *model);
+int32_t kiln_contexts_open(kiln_session *session);
+void kiln_contexts_free(kiln_session *session);
+
+/*===-- abi.c ---------------------------------------------------------------===*/
+
+/* Every failing call ends here. */
+KILN_FAILURE int32_t kiln_report(const kiln_options *options, int32_t status);
+/* A run of the ABI but for what is said of its failures. */
+KILN_ENTRY int32_t kiln_run_session(kiln_session *session, const DLTensor *const *inputs,
+                                    size_t num_inputs, DLManagedTensorVersioned **outputs,
+                                    size_t num_outputs, void *stream);
+
+/*===-- session.c -----------------------------------------------------------===*/
+
+/* Gives the session's buffers the values of another one's, or the initial ones (NULL). */
+int32_t kiln_session_fill(kiln_session *session, kiln_session *from);
+/* Frees what a session holds, but for itself. */
+void kiln_session_close(kiln_session *session);
 
 /*===-- profile.c -----------------------------------------------------------===*/
 

@@ -77,7 +77,7 @@ int32_t kiln_steps_run(kiln_model *model, int32_t number, const DLTensor *const 
                      "%s: expected %u buffers and %u symbols, got %zu and %zu", step->name,
                      step->num_tensors, step->num_symbols, tensors ? num_tensors : 0,
                      symbols ? num_symbols : 0);
-  kiln_context *context = kiln_context_take(model);
+  kiln_context *context = kiln_context_take(&model->own);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   unsigned environment = kiln_enter_environment();
@@ -92,7 +92,7 @@ int32_t kiln_steps_wait(kiln_model *model) {
     return kiln_fail(KILN_INVALID_ARGUMENT, "expected a model, got NULL");
   if (!kiln_program.device)
     return KILN_OK;
-  kiln_context *context = kiln_context_take(model);
+  kiln_context *context = kiln_context_take(&model->own);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   int32_t status = kiln_program.device->functions->wait_steps(context);

@@ -3,6 +3,8 @@
  * Embedded weights are part of the shared object, mapped read-only and shared by
  * all models of the process. External weights are a private mapping of their
  * file, one for each model, which shares its pages until they are written to.
+ * Buffers that runs write to belong to sessions (session.c); here are the values that
+ * they begin with.
  *
  *===-----------------------------------------------------------------------===*/
 #include "runtime.h"
@@ -131,8 +133,7 @@ static int32_t open_external(kiln_weights *weights, const char *path) {
   uint64_t start, bytes;
   int32_t status = check_file(path, file, &start, &bytes);
   if (status == KILN_OK) {
-    int access = weights->writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    char *data = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+    char *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, file, 0);
     if (data == MAP_FAILED) {
       status = kiln_fail(KILN_OUT_OF_MEMORY, "%s: cannot map %llu bytes of weights: %s", path,
                          (unsigned long long)bytes, strerror(errno));
@@ -179,26 +180,46 @@ int32_t kiln_weights_fail_unknown(const kiln_weights *weights) {
                    constant->name);
 }
 
-int32_t kiln_weights_open(kiln_weights *weights, const char *path, bool writable) {
-  weights->writable = false;
-  if (kiln_program.later_bytes) {
-    int32_t status = find_unknown(weights);
-    return status == KILN_OK ? kiln_weights_own(weights) : status;
+/* The buffers that main writes to, which are in front, and whether some constant has no value yet. */
+static bool find_state(kiln_weights *weights) {
+  bool is_later = kiln_program.later_bytes != 0;
+  for (uint32_t i = 0; i < kiln_program.num_constants; ++i) {
+    const kiln_rt_constant *constant = &kiln_program.constants[i];
+    uint64_t end = constant->offset + constant->bytes;
+    is_later |= (constant->flags & KILN_RT_LATER) != 0;
+    if (constant->flags & KILN_RT_MUTABLE_BUFFER && end > weights->state_bytes)
+      weights->state_bytes = end;
   }
-  if (kiln_program.flags & KILN_RT_EXTERNAL_WEIGHTS) {
-    if (kiln_program.weights_bytes == 0)
-      return KILN_OK;
-    weights->writable = writable;
-    return open_external(weights, path);
-  }
-  atomic_store(&weights->blob, (char *)(uintptr_t)kiln_program.weights);
-  return writable ? kiln_weights_own(weights) : KILN_OK;
+  return is_later;
 }
 
-void kiln_weights_close(kiln_weights *weights) {
+int32_t kiln_weights_open(kiln_weights *weights, const char *path) {
+  bool is_later = find_state(weights);
+  if (weights->state_bytes > kiln_weights_bytes())
+    return kiln_fail(KILN_INTERNAL, "a buffer lies outside the model's weights");
+  int32_t status = is_later ? find_unknown(weights) : KILN_OK;
+  if (status != KILN_OK)
+    return status;
+  if (kiln_program.later_bytes)
+    return kiln_weights_own(weights);
+  if (kiln_program.flags & KILN_RT_EXTERNAL_WEIGHTS)
+    return kiln_program.weights_bytes ? open_external(weights, path) : KILN_OK;
+  atomic_store(&weights->blob, (char *)(uintptr_t)kiln_program.weights);
+  return KILN_OK;
+}
+
+void kiln_weights_close(kiln_weights *weights, const kiln_allocator *allocator) {
   if (weights->mapping)
     munmap(weights->mapping, weights->mapping_bytes);
+  kiln_block_free(&weights->initial, allocator);
   free(weights->known);
+}
+
+const char *kiln_weights_at(const kiln_weights *weights, uint64_t offset) {
+  bool is_initial = offset < weights->state_bytes && weights->initial.data;
+  const char *base = is_initial ? weights->initial.data
+                                : atomic_load_explicit(&weights->blob, memory_order_acquire);
+  return base + offset;
 }
 
 int32_t kiln_weights_own(kiln_weights *weights) {
@@ -304,7 +325,6 @@ static int32_t run_fold(update *update, const kiln_rt_fold *fold, kiln_context *
   }
   if (!changed || !complete)
     return KILN_OK;
-  char *blob = atomic_load(&update->model->weights.blob);
   for (uint32_t i = 0; i < fold->num_operands; ++i) {
     int64_t cell = fold->constants[i];
     const kiln_rt_constant *constant = get_constant(cell);
@@ -312,7 +332,7 @@ static int32_t run_fold(update *update, const kiln_rt_fold *fold, kiln_context *
     if (!buffers[i] && constant->bytes && constant->flags & KILN_RT_UNPLACED)
       return kiln_fail(KILN_INTERNAL, "a fold reads what is not in the weights");
     if (!buffers[i])
-      buffers[i] = blob + constant->offset;
+      buffers[i] = (char *)(uintptr_t)kiln_weights_at(&update->model->weights, constant->offset);
   }
   for (uint32_t i = fold->num_operands; i < fold->num_operands + fold->num_results; ++i)
     if (!(buffers[i] = allocate_value(update, fold->constants[i])))
@@ -330,7 +350,7 @@ static int32_t run_folds(update *update) {
   if (most == 0)
     return KILN_OK;
   const kiln_allocator *allocator = &update->model->allocator;
-  kiln_context *context = kiln_context_take(update->model);
+  kiln_context *context = kiln_context_take(&update->model->own);
   void **buffers = kiln_allocate(allocator, most * sizeof *buffers);
   int32_t status = KILN_OK;
   if (!context || !buffers)
@@ -347,23 +367,50 @@ static int32_t run_folds(update *update) {
   return status;
 }
 
+/* Sessions that are made later, or reset, begin with the value; the model's own has it now. */
+static int32_t store_initial(kiln_model *model, uint64_t offset, const char *value,
+                             uint64_t bytes) {
+  kiln_weights *weights = &model->weights;
+  kiln_block initial = {0};
+  if (!weights->initial.data) {
+    if (!kiln_block_reserve(&initial, &model->allocator, weights->state_bytes))
+      return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of buffers",
+                       (unsigned long long)weights->state_bytes);
+    memcpy(initial.data, kiln_weights_at(weights, 0), weights->state_bytes);
+  }
+  kiln_lock(&weights->initial_lock);
+  if (initial.data)
+    weights->initial = initial;
+  memcpy((char *)weights->initial.data + offset, value, bytes);
+  kiln_unlock(&weights->initial_lock);
+  if (model->own.state.data)
+    memcpy((char *)model->own.state.data + offset, value, bytes);
+  return KILN_OK;
+}
+
+int32_t kiln_weights_store(kiln_model *model, uint64_t offset, const char *value, uint64_t bytes) {
+  int32_t status = KILN_OK;
+  if (offset < model->weights.state_bytes) {
+    status = store_initial(model, offset, value, bytes);
+  } else {
+    status = kiln_weights_own(&model->weights);
+    if (status == KILN_OK)
+      memcpy(atomic_load(&model->weights.blob) + offset, value, bytes);
+  }
+  return status == KILN_OK && kiln_program.device
+             ? kiln_program.device->functions->upload(model, offset, bytes)
+             : status;
+}
+
 static int32_t store(const update *update) {
-  bool owns = false;
   for (uint32_t i = 0; i < kiln_program.num_constants; ++i) {
     const kiln_rt_constant *constant = get_constant(i);
     if (!update->values[i] || !constant->bytes || constant->flags & KILN_RT_UNPLACED)
       continue;
     int32_t status = check_place(constant);
-    if (status == KILN_OK && !owns)
-      status = kiln_weights_own(&update->model->weights);
-    if (status != KILN_OK)
-      return status;
-    owns = true;
-    memcpy(atomic_load(&update->model->weights.blob) + constant->offset, update->values[i],
-           constant->bytes);
-    if (kiln_program.device)
+    if (status == KILN_OK)
       status =
-          kiln_program.device->functions->upload(update->model, constant->offset, constant->bytes);
+          kiln_weights_store(update->model, constant->offset, update->values[i], constant->bytes);
     if (status != KILN_OK)
       return status;
   }
@@ -424,9 +471,9 @@ int32_t kiln_weights_set(kiln_model *model, const char *name, const DLTensor *va
     return kiln_fail(KILN_INVALID_ARGUMENT, "the model has no constant named \"%s\"", name);
   if (!value)
     return kiln_fail(KILN_INVALID_ARGUMENT, "constant \"%s\": expected a tensor, got NULL", name);
-  kiln_lock(&model->state);
+  kiln_lock(&model->own.lock);
   int32_t status = is_whole ? kiln_weights_replace(model, constant, value)
                             : kiln_weights_set_rows(model, constant, name, &rows, value);
-  kiln_unlock(&model->state);
+  kiln_unlock(&model->own.lock);
   return status;
 }

@@ -120,16 +120,10 @@ static int32_t upload(kiln_model *model, uint64_t offset, uint64_t bytes) {
 /* Writes the rows to all their places. `row_bytes` are those of one. */
 static int32_t write_places(kiln_model *model, const kiln_rt_constant *constant, const char *value,
                             const kiln_rows *rows, uint64_t row_bytes) {
-  int32_t status = kiln_weights_own(&model->weights);
-  if (status != KILN_OK)
-    return status;
-  char *blob = atomic_load(&model->weights.blob);
-  uint64_t bytes = row_bytes * (uint64_t)(rows->end - rows->begin);
-  if (!(constant->flags & KILN_RT_UNPLACED)) {
-    uint64_t offset = constant->offset + row_bytes * (uint64_t)rows->begin;
-    memcpy(blob + offset, value, bytes);
-    status = upload(model, offset, bytes);
-  }
+  int32_t status = KILN_OK;
+  if (!(constant->flags & KILN_RT_UNPLACED))
+    status = kiln_weights_store(model, constant->offset + row_bytes * (uint64_t)rows->begin, value,
+                                row_bytes * (uint64_t)(rows->end - rows->begin));
   size_t item = kiln_item_size(constant->bits);
   const kiln_rt_fold *fold = kiln_program.folds;
   for (; status == KILN_OK && (fold = next_reader(fold, constant->cell)); ++fold) {
@@ -137,8 +131,11 @@ static int32_t write_places(kiln_model *model, const kiln_rt_constant *constant,
     int64_t first = INT64_MAX, last = -1;
     if (made->flags & KILN_RT_UNPLACED)
       continue;
-    write_layout(fold, blob + made->offset, value, rows, (int64_t)(row_bytes / item), item, &first,
-                 &last);
+    status = kiln_weights_own(&model->weights);
+    if (status != KILN_OK)
+      break;
+    write_layout(fold, atomic_load(&model->weights.blob) + made->offset, value, rows,
+                 (int64_t)(row_bytes / item), item, &first, &last);
     status =
         upload(model, made->offset + (uint64_t)first * item, (uint64_t)(last - first + 1) * item);
   }
@@ -157,7 +154,7 @@ static int32_t replace_whole(kiln_model *model, const kiln_rt_constant *constant
   if (!whole)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a copy of %llu bytes",
                      (unsigned long long)constant->bytes);
-  memcpy(whole, atomic_load(&model->weights.blob) + constant->offset, constant->bytes);
+  memcpy(whole, kiln_weights_at(&model->weights, constant->offset), constant->bytes);
   memcpy(whole + row_bytes * (uint64_t)rows->begin, value,
          row_bytes * (uint64_t)(rows->end - rows->begin));
   DLTensor tensor = {whole,

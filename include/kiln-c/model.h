@@ -1,6 +1,6 @@
 /*===- kiln-c/model.h - The C ABI of a compiled model -----------------------===*
  *
- * A model compiled by `aot-compile` is one shared object that exports the seven
+ * A model compiled by `aot-compile` is one shared object that exports the
  * functions declared at the end of this header and nothing else. A host program
  * either links against it, or loads it with dlopen and finds the functions with
  * dlsym; `kiln_model_run_fn` and its siblings are the types to cast to.
@@ -157,8 +157,9 @@ typedef struct DLManagedTensorVersioned {
 extern "C" {
 #endif
 
-/* The value of kiln_abi_version for the ABI that this header describes. */
-#define KILN_ABI_VERSION 1
+/* The value of kiln_abi_version for the ABI that this header describes. Version 2 has all of version
+ * 1, and entries and sessions. */
+#define KILN_ABI_VERSION 2
 
 /* Every function that can fail returns one of these as an int32_t. */
 typedef enum {
@@ -176,6 +177,9 @@ typedef enum {
 
 /* A loaded model with its weights, thread pool and run memory. */
 typedef struct kiln_model kiln_model;
+
+/* All that runs of a model change: the buffers that the program writes to, and the memory of runs. */
+typedef struct kiln_session kiln_session;
 
 /* The kinds of kiln_profile_event. */
 typedef enum {
@@ -257,8 +261,8 @@ typedef struct kiln_options {
 #define KILN_API
 #endif
 
-/* The version of this ABI that the model implements: KILN_ABI_VERSION. A host
- * that finds another number must not call anything else. */
+/* The version of this ABI that the model implements. A host that finds a larger number than
+ * KILN_ABI_VERSION, or 0, must not call anything else; with 1, nothing of sessions or entries. */
 KILN_API uint32_t kiln_abi_version(void);
 
 /* What the model is, as JSON; the text lives as long as the shared object:
@@ -305,7 +309,7 @@ KILN_API int32_t kiln_model_create(const kiln_options *options, kiln_model **mod
  *
  * Any number of threads may run one model at a time. One of them has the
  * workers, the others compute alone. Runs of a model that mutates its own
- * buffers wait for each other. */
+ * buffers wait for each other; sessions have buffers of their own. */
 KILN_API int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs, size_t num_inputs,
                                 DLManagedTensorVersioned **outputs, size_t num_outputs,
                                 void *stream);
@@ -315,12 +319,41 @@ KILN_API int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs
  * 4 of NAME, of which alone `value` has the values. Other models in the process keep
  * theirs: with embedded weights the first call gives this model a private copy
  * of all of them, with external weights only the pages written to are copied.
+ * A buffer that the program writes to gets the value in the model's own runs and in sessions
+ * that are created or reset from then on.
  * Parameters that share storage in the exported program change together. What
  * compilation computed from this one (a packed weight) is computed again; an
  * index among them that is out of range is KILN_INVALID_ARGUMENT. After a failure
  * nothing has changed. A run in progress may see old and new values mixed. */
 KILN_API int32_t kiln_model_set_constant(kiln_model *model, const char *name,
                                          const DLTensor *value);
+
+/* The number of the entry with this name (kiln_model_info lists them), for kiln_session_run. One
+ * that the model does not have is KILN_INVALID_ARGUMENT. */
+KILN_API int32_t kiln_model_find_entry(const kiln_model *model, const char *name, uint32_t *entry);
+
+/* Makes a session of the model: buffers that the program writes to, with the model's values, and
+ * memory for runs. Weights and workers stay the model's. On failure *session is NULL. */
+KILN_API int32_t kiln_session_create(kiln_model *model, kiln_session **session);
+
+/* Gives the session's buffers the model's values again. On a GPU, waits for the session's runs. */
+KILN_API int32_t kiln_session_reset(kiln_session *session);
+
+/* Makes another session, of the same model, whose buffers have the values of this one's. */
+KILN_API int32_t kiln_session_clone(const kiln_session *session, kiln_session **clone);
+
+/* Frees the session; NULL is allowed. No call with it may be in progress. It may come after
+ * kiln_model_destroy, which frees all that its sessions hold but for the handle. A later call with
+ * the session is KILN_INVALID_ARGUMENT as long as no new session has its place. */
+KILN_API void kiln_session_destroy(kiln_session *session);
+
+/* Runs one of the model's entries as kiln_model_run does, on the session's buffers. Any number of
+ * sessions may run at a time, each on one thread: a session that another thread uses is
+ * KILN_INVALID_ARGUMENT. */
+KILN_API int32_t kiln_session_run(kiln_session *session, uint32_t entry,
+                                  const DLTensor *const *inputs, size_t num_inputs,
+                                  DLManagedTensorVersioned **outputs, size_t num_outputs,
+                                  void *stream);
 
 /* Joins the workers and frees the model; NULL is allowed. No run may be in
  * progress. Every model must be destroyed before the shared object is unloaded. */
@@ -338,6 +371,13 @@ typedef int32_t (*kiln_model_run_fn)(kiln_model *, const DLTensor *const *, size
                                      DLManagedTensorVersioned **, size_t, void *);
 typedef int32_t (*kiln_model_set_constant_fn)(kiln_model *, const char *, const DLTensor *);
 typedef void (*kiln_model_destroy_fn)(kiln_model *);
+typedef int32_t (*kiln_model_find_entry_fn)(const kiln_model *, const char *, uint32_t *);
+typedef int32_t (*kiln_session_create_fn)(kiln_model *, kiln_session **);
+typedef int32_t (*kiln_session_reset_fn)(kiln_session *);
+typedef int32_t (*kiln_session_clone_fn)(const kiln_session *, kiln_session **);
+typedef void (*kiln_session_destroy_fn)(kiln_session *);
+typedef int32_t (*kiln_session_run_fn)(kiln_session *, uint32_t, const DLTensor *const *, size_t,
+                                       DLManagedTensorVersioned **, size_t, void *);
 typedef const char *(*kiln_last_error_fn)(void);
 
 #ifdef __cplusplus

@@ -66,9 +66,9 @@ struct library {
       throw error(KILN_INVALID_ARGUMENT, dlerror());
     try {
       find(abi_version, "kiln_abi_version");
-      if (abi_version() != KILN_ABI_VERSION)
+      if (abi_version() < 1 || abi_version() > KILN_ABI_VERSION)
         throw error(KILN_UNSUPPORTED, path + " has version " + std::to_string(abi_version()) +
-                                          " of the ABI, and this program knows version " +
+                                          " of the ABI, and this program knows versions up to " +
                                           std::to_string(KILN_ABI_VERSION));
       find(info, "kiln_model_info");
       find(create, "kiln_model_create");
@@ -76,6 +76,8 @@ struct library {
       find(set_constant, "kiln_model_set_constant");
       find(destroy, "kiln_model_destroy");
       find(last_error, "kiln_last_error");
+      if (abi_version() > 1)
+        find_sessions();
     } catch (...) {
       dlclose(handle);
       throw;
@@ -98,8 +100,23 @@ struct library {
   kiln_model_set_constant_fn set_constant;
   kiln_model_destroy_fn destroy;
   kiln_last_error_fn last_error;
+  // From version 2 on; null before.
+  kiln_model_find_entry_fn find_entry = nullptr;
+  kiln_session_create_fn create_session = nullptr;
+  kiln_session_reset_fn reset_session = nullptr;
+  kiln_session_clone_fn clone_session = nullptr;
+  kiln_session_destroy_fn destroy_session = nullptr;
+  kiln_session_run_fn run_session = nullptr;
 
 private:
+  void find_sessions() {
+    find(find_entry, "kiln_model_find_entry");
+    find(create_session, "kiln_session_create");
+    find(reset_session, "kiln_session_reset");
+    find(clone_session, "kiln_session_clone");
+    find(destroy_session, "kiln_session_destroy");
+    find(run_session, "kiln_session_run");
+  }
   template <typename T> void find(T &function, const char *name) {
     function = reinterpret_cast<T>(dlsym(handle, name));
     if (!function)
@@ -152,7 +169,7 @@ public:
   }
 
 private:
-  friend class model;
+  friend class runner;
   struct deleter {
     std::shared_ptr<detail::library> library; // the code of the deleter is in it
     void operator()(DLManagedTensorVersioned *tensor) const {
@@ -173,11 +190,67 @@ inline kiln_options options() {
   return options;
 }
 
+/// The parts that a model and a session have in common.
+class runner {
+protected:
+  explicit runner(std::shared_ptr<detail::library> library) : library(std::move(library)) {}
+
+  /// `call` takes the inputs and outputs of the C ABI.
+  template <typename Call>
+  std::vector<tensor> run(const std::vector<view> &inputs, size_t num_outputs, Call call) const {
+    std::vector<DLTensor> tensors;
+    std::vector<const DLTensor *> pointers;
+    for (const view &input : inputs)
+      tensors.push_back(input.get());
+    for (const DLTensor &tensor : tensors)
+      pointers.push_back(&tensor);
+    std::vector<DLManagedTensorVersioned *> outputs(num_outputs);
+    library->check(call(pointers.data(), pointers.size(), outputs.data(), outputs.size()));
+    std::vector<tensor> results;
+    results.reserve(num_outputs);
+    for (DLManagedTensorVersioned *output : outputs)
+      results.push_back(tensor(output, library));
+    return results;
+  }
+
+  std::shared_ptr<detail::library> library;
+};
+
+/// The buffers and the memory of runs on them, apart from those of the model, which has to live as
+/// long as a session is used. One thread at a time may run a session, any number their own.
+class session : runner {
+public:
+  /// Runs one of the model's entries.
+  std::vector<tensor> run(uint32_t entry, const std::vector<view> &inputs, size_t num_outputs = 1,
+                          void *stream = nullptr) {
+    return runner::run(inputs, num_outputs, [&](auto... arguments) {
+      return library->run_session(handle.get(), entry, arguments..., stream);
+    });
+  }
+
+  /// Gives the buffers the model's values again.
+  void reset() { library->check(library->reset_session(handle.get())); }
+
+  /// A session whose buffers have the values of this one's.
+  session clone() const {
+    kiln_session *made = nullptr;
+    library->check(library->clone_session(handle.get(), &made));
+    return session(made, library);
+  }
+
+private:
+  friend class model;
+  session(kiln_session *session, std::shared_ptr<detail::library> loaded)
+      : runner(std::move(loaded)), handle(session, library->destroy_session) {}
+
+  std::unique_ptr<kiln_session, kiln_session_destroy_fn> handle;
+};
+
 /// A loaded model. Any number of threads may run it at once.
-class model {
+class model : runner {
 public:
   explicit model(const std::string &path, const kiln_options &options = kiln::options())
-      : library(std::make_shared<detail::library>(path)), handle(nullptr, library->destroy) {
+      : runner(std::make_shared<detail::library>(path)), handle(nullptr, library->destroy) {
     kiln_model *created = nullptr;
     library->check(library->create(&options, &created));
     handle.reset(created);
@@ -189,20 +262,25 @@ public:
   /// Runs the model once; the model allocates its `num_outputs` outputs.
   std::vector<tensor> run(const std::vector<view> &inputs, size_t num_outputs = 1,
                           void *stream = nullptr) const {
-    std::vector<DLTensor> tensors;
-    std::vector<const DLTensor *> pointers;
-    for (const view &input : inputs)
-      tensors.push_back(input.get());
-    for (const DLTensor &tensor : tensors)
-      pointers.push_back(&tensor);
-    std::vector<DLManagedTensorVersioned *> outputs(num_outputs);
-    library->check(library->run(handle.get(), pointers.data(), pointers.size(), outputs.data(),
-                                outputs.size(), stream));
-    std::vector<tensor> results;
-    results.reserve(num_outputs);
-    for (DLManagedTensorVersioned *output : outputs)
-      results.push_back(tensor(output, library));
-    return results;
+    return runner::run(inputs, num_outputs, [&](auto... arguments) {
+      return library->run(handle.get(), arguments..., stream);
+    });
+  }
+
+  /// A new session, whose buffers have the model's values.
+  session make_session() const {
+    require_sessions();
+    kiln_session *made = nullptr;
+    library->check(library->create_session(handle.get(), &made));
+    return session(made, library);
+  }
+
+  /// The number of the entry with this name.
+  uint32_t find_entry(const std::string &name) const {
+    require_sessions();
+    uint32_t entry = 0;
+    library->check(library->find_entry(handle.get(), name.c_str(), &entry));
+    return entry;
   }
 
   /// Replaces a parameter or buffer by a copy of `value`.
@@ -212,7 +290,11 @@ public:
   }
 
 private:
-  std::shared_ptr<detail::library> library;
+  void require_sessions() const {
+    if (!library->run_session)
+      throw error(KILN_UNSUPPORTED, "the model has version 1 of the ABI, which has no sessions");
+  }
+
   std::unique_ptr<kiln_model, kiln_model_destroy_fn> handle;
 };
 

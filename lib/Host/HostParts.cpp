@@ -49,6 +49,8 @@ void HostProgram::beginPart(HostFunctionOpInterface source, StringRef name,
   if (numSegments)
     segments = loadRunField(offsetof(kiln_rt_run, segments));
   weights = loadRunField(offsetof(kiln_rt_run, weights));
+  if (llvm::any_of(getConstants(program), [](ConstantOp c) { return c.getMutated(); }))
+    state = loadRunField(offsetof(kiln_rt_run, state));
   symbolValues = loadRunField(offsetof(kiln_rt_run, symbols));
   size_t numArguments = 0, numGiven = 0;
   for (Operation *op : steps) {

@@ -208,7 +208,8 @@ void HostProgram::emitStep(Operation &op) {
   loc = op.getLoc();
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     if (constant.getOffset())
-      addresses[constant] = offsetBytes(weights, constant.getOffsetAttr().getInt());
+      addresses[constant] =
+          offsetBytes(constant.getMutated() ? state : weights, constant.getOffsetAttr().getInt());
   } else if (auto output = dyn_cast<OutputOp>(op)) {
     addresses[output] = getOutput(output.getIndex());
   } else if (auto alloc = dyn_cast<AllocOp>(op)) {

@@ -224,7 +224,7 @@ private:
   llvm::DenseMap<sym::Expr, sym::Expr> namedSizes;
   mlir::Block *errorBlock = nullptr;
   // Arguments of a function of steps: the program's or a nested graph's.
-  mlir::Value run, segments, arena, weights, inputs, outputs, arguments;
+  mlir::Value run, segments, arena, weights, state, inputs, outputs, arguments;
   mlir::Value given; // where graphs put the addresses of what they give
   llvm::function_ref<mlir::Value(unsigned index)> getInput, getOutput;
   llvm::SetVector<sym::Expr> definedSymbols;  // by the program or a graph, not by the inputs

@@ -213,6 +213,7 @@ void HostProgram::emitTables() {
       KILN_RT_HAS_EXPRESSIONS | (weightsBytes && !isEmbedded ? KILN_RT_EXTERNAL_WEIGHTS : 0);
   // One after the other, since each may get the next free name.
   std::string info = globals->string(describeModel(program, options.info)),
+              entry = globals->string("model"),
               inputTable = globals->structs("kiln_inputs", inputs, atEntry),
               outputTable = globals->structs("kiln_outputs", outputs, atEntry),
               constantTable = globals->structs("kiln_constants", constants),
@@ -232,6 +233,7 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, num_constants, constants.size()),
           KILN_FIELD(kiln_rt_program, num_symbols, symbols.size()),
           KILN_FIELD(kiln_rt_program, flags, flags), KILN_FIELD(kiln_rt_program, info, info),
+          KILN_FIELD(kiln_rt_program, entry, entry),
           KILN_FIELD(kiln_rt_program, inputs, inputTable),
           KILN_FIELD(kiln_rt_program, outputs, outputTable),
           KILN_FIELD(kiln_rt_program, constants, constantTable),

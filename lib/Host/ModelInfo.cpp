@@ -102,7 +102,7 @@ std::string host::describeModel(ProgramOp program, const ModelInfo &model) {
   json.object([&] {
     json.attribute("name", model.name);
     json.attribute("target", model.target);
-    json.attribute("abi", 1);
+    json.attribute("abi", 2); // kiln_abi_version
     json.attribute("compiler", model.compiler);
     json.attributeArray("inputs", [&] {
       for (unsigned i = 0; i < program.getNumArguments(); ++i)

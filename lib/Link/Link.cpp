@@ -37,6 +37,12 @@ static constexpr StringLiteral exportedSymbols = R"({
     kiln_model_create;
     kiln_model_run;
     kiln_model_set_constant;
+    kiln_model_find_entry;
+    kiln_session_create;
+    kiln_session_reset;
+    kiln_session_clone;
+    kiln_session_destroy;
+    kiln_session_run;
     kiln_model_destroy;
     kiln_last_error;
   local: *;

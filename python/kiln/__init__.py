@@ -14,12 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import debug
     from ._compile import compile
-    from ._model import KilnError, Model, load
+    from ._entry import KilnError
+    from ._model import Model, Session, load
     from ._tools import get_include
 
-__all__ = ["KilnError", "Model", "compile", "debug", "get_include", "load"]
+__all__ = ["KilnError", "Model", "Session", "compile", "debug", "get_include", "load"]
 
-_HOMES = {"compile": "kiln._compile", "get_include": "kiln._tools"}
+_HOMES = {"compile": "kiln._compile", "KilnError": "kiln._entry", "get_include": "kiln._tools"}
 
 
 def __getattr__(name: str) -> object:

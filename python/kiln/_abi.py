@@ -102,12 +102,21 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kiln_model_destroy": (None, [C.c_void_p]),
     "kiln_last_error": (C.c_char_p, []),
 }
+# From version 2 on.
+_NEWER: dict[str, tuple[Any, list[Any]]] = {
+    "kiln_model_find_entry": (C.c_int32, [C.c_void_p, C.c_char_p, C.POINTER(C.c_uint32)]),
+    "kiln_session_create": (C.c_int32, [C.c_void_p, C.POINTER(C.c_void_p)]),
+    "kiln_session_reset": (C.c_int32, [C.c_void_p]),
+    "kiln_session_clone": (C.c_int32, [C.c_void_p, C.POINTER(C.c_void_p)]),
+    "kiln_session_destroy": (None, [C.c_void_p]),
+}
 
 
 def open_library(path: str) -> C.CDLL:
     """Loads a model's shared object and declares its functions."""
     library = C.CDLL(path)
-    for name, (result, arguments) in _FUNCTIONS.items():
+    newer = _NEWER if library.kiln_abi_version() > 1 else {}
+    for name, (result, arguments) in (_FUNCTIONS | newer).items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library

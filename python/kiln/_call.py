@@ -19,9 +19,9 @@ _ELSEWHERE = (None, None, None, "elsewhere")  # the layout of an input whose DLT
 class Frame:
     """The arguments of one run, kept for the next one: mostly, only the addresses of the data differ.
 
-    A model has as many as runs have been in progress at once. `made` has the addresses of the outputs after a run."""
+    A model has as many as runs have been in progress at once. `leading` stands before the inputs. `made` has the addresses of the outputs after a run."""
 
-    def __init__(self, handle: C.c_void_p, inputs: int, outputs: int, dtypes: Sequence[str | None] = ()) -> None:
+    def __init__(self, leading: Sequence[Any], inputs: int, outputs: int, dtypes: Sequence[str | None] = ()) -> None:
         self.count, self.dtypes = inputs, [*dtypes, *[None] * (inputs - len(dtypes))]
         self.words = (C.c_uint64 * (WORDS * inputs))()  # a DLTensor for each input
         first = C.addressof(self.words)
@@ -33,7 +33,7 @@ class Frame:
         self.kept: list[Any] = []
         self.stream = C.c_void_p()
         # No argument needs a conversion, so the function has no argtypes: they would be half the time of a call.
-        self.arguments = (handle, self.addresses, C.c_size_t(inputs), self.made, C.c_size_t(outputs), self.stream)
+        self.arguments = (*leading, self.addresses, C.c_size_t(inputs), self.made, C.c_size_t(outputs), self.stream)
         self.layouts: list[tuple[Any, Any, Any, Any]] = [_NOTHING] * inputs  # shape, strides, dtype, device if not the CPU
         self.sizes: list[Any] = [None] * inputs
         self.has_torch = False

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ._model import KilnError, Model, Path, load
+from ._entry import KilnError
+from ._model import Model, Path, load
 from ._prepare import prepare
 from ._tools import find_tool
 from ._triton import DEFAULT_ARCHITECTURES, expose_launches

@@ -1,4 +1,4 @@
-"""Loading and calling a compiled model."""
+"""Loading a compiled model, and its sessions."""
 
 import ctypes as C
 import json
@@ -7,20 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _abi, _call, _libraries
-from ._tree import Signature
+from ._entry import Entry, KilnError
 
 Path = str | os.PathLike[str]
 
 
-class KilnError(RuntimeError):
-    """What a model refused: `status` is the number of kiln_status, the text is the model's own message."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Model:
+class Model(Entry):
     """A compiled model. Calls may come from many threads at once, and release the interpreter's lock.
 
     `inputs`, `outputs`, `constants` and `symbols` describe it: see `kiln_model_info` in include/kiln-c/model.h."""
@@ -30,36 +22,21 @@ class Model:
         self._handle = C.c_void_p()
         self._folder: Any = None  # a temporary one that the file is in
         try:
-            self._library = _abi.open_library(self.path)
+            library = _abi.open_library(self.path)
         except (OSError, AttributeError) as error:
             raise KilnError(1, f"{self.path}: not a compiled model: {error}") from None
-        if self._library.kiln_abi_version() != 1:
-            raise KilnError(3, f"{self.path}: ABI version {self._library.kiln_abi_version()}, this package reads 1")
-        self.info: dict[str, Any] = json.loads(self._library.kiln_model_info())
-        self.inputs: list[dict[str, Any]] = self.info["inputs"]
-        self.outputs: list[dict[str, Any]] = self.info["outputs"]
+        version = library.kiln_abi_version()
+        if version not in (1, 2):
+            raise KilnError(3, f"{self.path}: ABI version {version}, this package reads 1 and 2")
+        self.info: dict[str, Any] = json.loads(library.kiln_model_info())
         self.constants: list[dict[str, Any]] = self.info["constants"]
-        self.symbols: dict[str, dict[str, int | None]] = self.info["symbols"]
-        self._signature = Signature(self.info["signature"]) if "signature" in self.info else None
-        self._run = self._library["kiln_model_run"]
-        self._run.restype = C.c_int32
-        self._frames: list[_call.Frame] = []
-        self._dtypes = [entry["dtype"] for entry in self.inputs]
-        self._written = [i for i, entry in enumerate(self.inputs) if entry.get("mutated")]
-        self._for_numpy, self._for_torch = _call.make_converters(self.outputs)
-        self._on_gpu = self.info["target"] != "cpu"
-        numbers = self._signature.numbers if self._signature is not None else []
-        self._numbers = [i for i in numbers if self.outputs[i]["device"] == "cpu"]  # the model writes them to where they are read
-        self._rest = [i for i in numbers if i not in self._numbers]
-        self._for_call = tuple(
-            [_call.leave if i in self._numbers else convert for i, convert in enumerate(converters)]
-            for converters in (self._for_numpy, self._for_torch)
-        )
+        super().__init__(library, self.info, self.info["target"] != "cpu")
         if self._on_gpu:
             _libraries.point_out(self.path)
         options = self._make_options(threads, weights)
         options.device_index = device
         self._check(self._library.kiln_model_create(C.byref(options), C.byref(self._handle)))
+        self._set_function("kiln_model_run", self._handle)
 
     def _make_options(self, threads: int, weights: Path | None) -> _abi.Options:
         return _abi.Options(
@@ -69,70 +46,11 @@ class Model:
             weights_path=os.fsencode(weights) if weights is not None else None,
         )
 
-    def _check(self, status: int) -> None:
-        if status:
-            message = (self._library.kiln_last_error() or b"").decode("utf-8", "replace")
-            raise KilnError(status, message or _abi.STATUS[min(status, len(_abi.STATUS) - 1)])
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Runs the model with the arguments of the exported program; returns what that returns.
-
-        Where the model does not say how the program was called, and where arguments can be nothing else, they are the flat
-        inputs, and the result is the output, or a tuple when there are none or several."""
-        signature = self._signature
-        if signature is None:
-            if named:
-                raise TypeError(f"this model has no arguments with names: {list(named)}")
-            outputs = self.run(inputs)
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-        flat: Sequence[Any] = inputs
-        if named or not (signature.is_flat or signature.takes_flat(inputs)):
-            flat = signature.flatten(inputs, named)
-        outputs = self._execute(flat, True)
-        for i, text in signature.texts:
-            outputs[i] = text
-        return outputs[0] if signature.is_single else signature.build(outputs)
-
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """Runs the model on the flat inputs of the C ABI; returns the list of its outputs (`None` for an output that is None)."""
-        return self._execute(inputs, False)
-
-    def _make_frame(self, count: int) -> _call.Frame:
-        frame = _call.Frame(self._handle, count, len(self.outputs), self._dtypes[:count])
-        for i in self._numbers:
-            frame.take_number(i, self.outputs[i]["dtype"])
-        return frame
-
-    def _execute(self, inputs: Sequence[Any], is_call: bool) -> list[Any]:
-        """As `run`, but a call has numbers of Python's where the program has."""
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            frame = self._make_frame(len(self.inputs))
-        if len(inputs) != frame.count:  # refused by the model
-            frame = self._make_frame(len(inputs))
-        for i in self._written:
-            if i < len(inputs):
-                _call.check_written(inputs[i], self.inputs[i]["name"])
-        kept = _call.set_inputs(frame, inputs)
-        if self._on_gpu:
-            frame.stream.value = _call.get_stream(inputs)
-        if is_call and frame.numbers:
-            frame.made[:] = frame.given
-        status = self._run(*frame.arguments)
-        if status:
-            self._check(status)
-        del kept
-        if is_call:
-            results = _call.take_outputs(frame, self._for_call[frame.has_torch])
-            for i, number in frame.numbers:
-                results[i] = number.value
-            for i in self._rest:
-                results[i] = results[i].item()
-        else:
-            results = _call.take_outputs(frame, self._for_torch if frame.has_torch else self._for_numpy)
-        self._frames.append(frame)
-        return results
+    def session(self) -> "Session":
+        """A new session: the buffers that the program writes to, with the model's values, and memory of runs."""
+        handle = C.c_void_p()
+        self._check(self._library.kiln_session_create(self._handle, C.byref(handle)))
+        return Session(self, handle)
 
     def set_constant(self, name: str, value: Any) -> None:
         """Replaces a parameter or buffer by a tensor of the same dtype and shape; `"NAME[2:5]"` are rows 2, 3 and 4 of it."""
@@ -157,6 +75,43 @@ class Model:
             return ", ".join(f"{entry['name']}: {entry['dtype']}{entry['shape']}" for entry in entries)
 
         return f"<kiln.Model {self.info['name']} ({text(self.inputs)}) -> ({text(self.outputs)})>"
+
+
+class Session:
+    """What the runs of a model change, for one of several that use it: see kiln_session in include/kiln-c/model.h.
+
+    A session is called as its model is. It runs on one thread at a time, different sessions at the same time."""
+
+    def __init__(self, model: Model, handle: C.c_void_p) -> None:
+        self.model, self._handle = model, handle
+        self._entry = model._bind(None, "kiln_session_run", handle, C.c_uint32(0))
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Runs the program, as the model does, on this session's buffers."""
+        return self._entry(*inputs, **named)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """As `Model.run`."""
+        return self._entry.run(inputs)
+
+    def reset(self) -> None:
+        """Gives the buffers the model's values again."""
+        self.model._check(self.model._library.kiln_session_reset(self._handle))
+
+    def clone(self) -> "Session":
+        """A session of the same model whose buffers have the values of this one's."""
+        handle = C.c_void_p()
+        self.model._check(self.model._library.kiln_session_clone(self._handle, C.byref(handle)))
+        return Session(self.model, handle)
+
+    def close(self) -> None:
+        """Frees the session; it cannot be called afterwards."""
+        handle, self._handle.value = self._handle.value, None
+        if handle:
+            self.model._library.kiln_session_destroy(handle)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def load(path: Path, threads: int = 0, weights: Path | None = None, device: int = 0) -> Model:

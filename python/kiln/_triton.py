@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._model import KilnError
+from ._entry import KilnError
 
 FORMAT = 1
 ALIGNMENT = 16  # of all tensors in a model for GPUs

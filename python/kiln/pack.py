@@ -19,7 +19,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import _triton
-from ._model import KilnError, Path
+from ._entry import KilnError
+from ._model import Path
 
 _MEMBER = "extra/kiln_triton.json"
 

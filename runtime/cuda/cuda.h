@@ -6,6 +6,7 @@
  *   graph.c    launches as graphs      extern.c   libraries that main calls
  *   run.c      one run                 custom.c   C functions that main calls
  *   debug.c    debug printing          profile.c  times of kernels
+ *   state.c    buffers that main writes to
  *   triton.c   Triton kernels             step.c     steps that another host runs
  *   log.c      what is loaded and launched
  *
@@ -31,8 +32,7 @@ struct kiln_device {
   bool overlaps;      /* a kernel's blocks may come before the kernel in front of it has ended */
   CUcontext context;
   char name[96];
-  CUdeviceptr weights;
-  CUevent state_event; /* the last run of a model whose buffers change, on whatever stream */
+  CUdeviceptr weights; /* behind the buffers that main writes to, which sessions have */
   bool makes_graphs;
   bool synchronizes;  /* waits for every step */
   int log;            /* a file, or -1 */
@@ -45,6 +45,12 @@ struct kiln_device {
     bool waits;                          /* begins with waiting for the kernels before it */
     _Atomic(CUfunction) function;
   } kernels[];
+};
+
+/* A session's buffers: kiln_session.device_state. */
+struct kiln_device_state {
+  CUdeviceptr memory;
+  CUevent last_run; /* on whatever stream */
 };
 
 /* One thing that main puts on the stream. It comes without padding, to be compared as bytes. */
@@ -112,6 +118,18 @@ static inline void *kiln_cuda_pointer(CUdeviceptr p) { return (void *)(uintptr_t
 int32_t kiln_cuda_enter(const struct kiln_device *device);
 void kiln_cuda_leave(const struct kiln_device *device);
 
+/* The byte of the blob that is the first of device->weights: addresses are as aligned as in the
+ * blob. */
+static inline uint64_t kiln_cuda_first_weight(const kiln_model *model) {
+  return model->weights.state_bytes / 256 * 256;
+}
+
+/* kiln_rt_run.weights: weights are at their offsets in the blob. */
+static inline void *kiln_cuda_weights(const kiln_model *model) {
+  CUdeviceptr weights = model->device->weights;
+  return kiln_cuda_pointer(weights ? weights - kiln_cuda_first_weight(model) : 0);
+}
+
 /* The function of a kernel or, as `*kernel` says then, its variant, whose module is loaded if need
  * be. */
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
@@ -148,6 +166,12 @@ CUresult kiln_cuda_encode_maps(const struct kiln_device *device,
 /* The blocks of a launch of a variant that has been loaded. */
 int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
                                const kiln_rt_device_kernel *kernel, const int64_t *symbols);
+
+/*===-- state.c -------------------------------------------------------------===*/
+
+/* kiln_device_functions.fill and .free_state */
+int32_t kiln_cuda_fill(kiln_session *session, kiln_session *from);
+void kiln_cuda_free_state(kiln_session *session);
 
 /*===-- upload.c ------------------------------------------------------------===*/
 
@@ -196,7 +220,7 @@ int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int6
 
 /*===-- run.c ---------------------------------------------------------------===*/
 
-int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
+int32_t kiln_cuda_run(kiln_session *session, const DLTensor *const *inputs,
                       DLManagedTensorVersioned **outputs, void *stream);
 int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index);
 /* Memory of the host, context->staging, for tensors that have to be copied there first. */

@@ -183,20 +183,25 @@ int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kern
 /*===-- Weights -------------------------------------------------------------===*/
 
 static int32_t upload(kiln_model *model, uint64_t offset, uint64_t bytes) {
-  struct kiln_device *device = model->device;
+  const struct kiln_device *device = model->device;
+  const struct kiln_device_state *own = model->own.device_state;
+  bool is_state = offset < model->weights.state_bytes;
+  if (is_state && !own)
+    return KILN_OK;
+  CUdeviceptr base = is_state ? own->memory : kiln_cuda_address(kiln_cuda_weights(model));
   int32_t status = kiln_cuda_enter(device);
   if (status != KILN_OK)
     return status;
-  const char *blob = atomic_load(&model->weights.blob);
-  status = kiln_cuda_upload(device, device->weights + offset, blob + offset, bytes);
+  status = kiln_cuda_upload(device, base + offset, kiln_weights_at(&model->weights, offset), bytes);
   kiln_cuda_leave(device);
   return status;
 }
 
 static int32_t place_weights(kiln_model *model) {
   struct kiln_device *device = model->device;
-  size_t bytes = (size_t)kiln_weights_bytes();
-  if (!bytes)
+  uint64_t state = model->weights.state_bytes, first = kiln_cuda_first_weight(model);
+  size_t bytes = (size_t)(kiln_weights_bytes() - first);
+  if (kiln_weights_bytes() == state)
     return KILN_OK;
   CUresult result = device->driver->cuMemAlloc_v2(&device->weights, bytes);
   if (result != CUDA_SUCCESS) {
@@ -206,7 +211,7 @@ static int32_t place_weights(kiln_model *model) {
     kiln_append(&text, "cannot put %zu bytes of weights on the GPU", bytes);
     return kiln_cuda_fail(device->driver, result, what);
   }
-  return upload(model, 0, bytes);
+  return upload(model, state, kiln_weights_bytes() - state);
 }
 
 /*===-- Opening and closing -------------------------------------------------===*/
@@ -224,8 +229,6 @@ static void close_device(kiln_model *model) {
           driver->cuModuleUnload(device->kernels[i].module);
       if (device->weights)
         driver->cuMemFree_v2(device->weights);
-      if (device->state_event)
-        driver->cuEventDestroy_v2(device->state_event);
       kiln_cuda_leave(device);
     }
     driver->cuDevicePrimaryCtxRelease_v2(device->device);
@@ -322,13 +325,6 @@ static int32_t open_device(kiln_model *model) {
   if (status != KILN_OK)
     return status; /* kiln_model_destroy closes it */
   status = place_weights(model);
-  if (status == KILN_OK && model->exclusive_runs) {
-    CUresult result = driver->cuEventCreate(&device->state_event, CU_EVENT_DISABLE_TIMING);
-    if (result != CUDA_SUCCESS) {
-      device->state_event = NULL;
-      status = kiln_cuda_fail(driver, result, "cannot make an event");
-    }
-  }
   kiln_cuda_leave(device);
   return status;
 }
@@ -337,6 +333,8 @@ const kiln_device_functions kiln_cuda_functions = {.open = open_device,
                                                    .close = close_device,
                                                    .run = kiln_cuda_run,
                                                    .upload = upload,
+                                                   .fill = kiln_cuda_fill,
+                                                   .free_state = kiln_cuda_free_state,
                                                    .free_context = kiln_cuda_free_context,
                                                    .settle = kiln_cuda_settle,
                                                    .run_step = kiln_cuda_run_step,

@@ -602,24 +602,33 @@ static int32_t launch_main(kiln_context *context) {
   return status;
 }
 
-static int32_t call_main(kiln_context *context) {
-  kiln_model *model = context->model;
-  struct kiln_device *device = model->device;
+/* Runs that change a session's buffers follow each other, on whatever streams. */
+static int32_t launch_in_turn(kiln_context *context, CUevent last_run) {
+  const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
   CUstream stream = kiln_cuda_context_of(context)->stream;
-  context->run.weights = kiln_cuda_pointer(device->weights);
-  /* In a graph it is for its owner to keep apart what writes the same memory. */
-  if (!model->exclusive_runs || kiln_cuda_context_of(context)->is_captured)
-    return launch_main(context);
-  /* Runs that change the model's buffers follow each other, on whatever streams. */
-  kiln_lock(&model->state);
-  CUresult result = device->driver->cuStreamWaitEvent(stream, device->state_event, 0);
+  CUresult result = driver->cuStreamWaitEvent(stream, last_run, 0);
   int32_t status = check(context, result, "cannot wait for the run before");
   if (status == KILN_OK)
     status = launch_main(context);
-  result = device->driver->cuEventRecord(device->state_event, stream);
-  if (status == KILN_OK)
-    status = check(context, result, "cannot mark the end of a run");
-  kiln_unlock(&model->state);
+  result = driver->cuEventRecord(last_run, stream);
+  return status == KILN_OK ? check(context, result, "cannot mark the end of a run") : status;
+}
+
+static int32_t call_main(kiln_context *context) {
+  kiln_session *session = context->session;
+  context->run.weights = kiln_cuda_weights(context->model);
+  if (!context->model->weights.state_bytes)
+    return launch_main(context);
+  kiln_lock(&session->lock);
+  int32_t status = session->device_state ? KILN_OK : kiln_cuda_fill(session, NULL);
+  /* In a graph it is for its owner to keep apart what writes the same memory. */
+  bool is_captured = kiln_cuda_context_of(context)->is_captured;
+  if (status == KILN_OK) {
+    context->run.state = kiln_cuda_pointer(session->device_state->memory);
+    status = is_captured ? launch_main(context)
+                         : launch_in_turn(context, session->device_state->last_run);
+  }
+  kiln_unlock(&session->lock);
   return status;
 }
 
@@ -695,12 +704,13 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
   return status;
 }
 
-int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
+int32_t kiln_cuda_run(kiln_session *session, const DLTensor *const *inputs,
                       DLManagedTensorVersioned **outputs, void *stream) {
-  int32_t status = kiln_cuda_enter(model->device);
+  const struct kiln_device *device = session->model->device;
+  int32_t status = kiln_cuda_enter(device);
   if (status != KILN_OK)
     return status;
-  kiln_context *context = kiln_context_take(model);
+  kiln_context *context = kiln_context_take(session);
   if (context) {
     if (KILN_UNLIKELY(context->profile != NULL))
       kiln_profile_begin(context);
@@ -720,6 +730,6 @@ int32_t kiln_cuda_run(kiln_model *model, const DLTensor *const *inputs,
   } else {
     status = kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   }
-  kiln_cuda_leave(model->device);
+  kiln_cuda_leave(device);
   return status;
 }

@@ -60,7 +60,7 @@ static int32_t launch(kiln_context *context, const kiln_rt_step *step, void *con
   status = reserve_workspace(context);
   if (status != KILN_OK)
     return note(context, status);
-  context->run.weights = kiln_cuda_pointer(kiln_cuda_device(context)->weights);
+  context->run.weights = kiln_cuda_weights(context->model);
   cuda->records = true;
   status = step->run(&context->run, buffers);
   cuda->records = false;

@@ -51,7 +51,7 @@ wrapper.program @main(%x: !wrapper.buffer<[4], [1], f32> {wrapper.name = "x"})
 }
 // CHECK-LABEL: llvm.func internal @kiln_sizes
 // CHECK: llvm.mlir.constant(192 : i64)
-// CHECK: {\22name\22:\22tiny\22,\22target\22:\22cpu\22,\22abi\22:1,\22compiler\22:\22kiln\22
+// CHECK: {\22name\22:\22tiny\22,\22target\22:\22cpu\22,\22abi\22:2,\22compiler\22:\22kiln\22
 // CHECK-LABEL: llvm.mlir.global external hidden constant @kiln_program()
 // EXTERNAL-LABEL: llvm.mlir.global external hidden constant @kiln_program()
 // EXTERNAL: llvm.mlir.constant(77 : i64)
@@ -292,3 +292,19 @@ module attributes {sym.symbols = {s0 = {min = 1}, s1 = {min = 1}, size.0 = {size
 // CHECK: %[[STATUS:.*]] = llvm.call @kiln_rt_launch
 // CHECK: llvm.store %{{.*}}, %{{.*}} : !llvm.ptr, !llvm.ptr
 // CHECK: llvm.cond_br %{{.*}}, ^bb{{[0-9]+}}(%[[STATUS]]
+
+// -----
+
+// Buffers that the program writes to are the session's, at the offsets of the weights.
+wrapper.program @main() attributes {arena_bytes = #sym.expr<0>, weights_bytes = 128 : i64} {
+  %state = wrapper.constant at 0 mutated dense<1.0> : tensor<2xf32> to !wrapper.buffer<[2], [1], f32>
+  %weight = wrapper.constant "w" at 64 dense<2.0> : tensor<2xf32> to !wrapper.buffer<[2], [1], f32>
+  wrapper.copy %weight to %state : !wrapper.buffer<[2], [1], f32> to !wrapper.buffer<[2], [1], f32>
+}
+// CHECK: llvm.func internal @kiln_main
+// CHECK: %[[PLACE:.*]] = llvm.getelementptr %arg0[3]
+// CHECK: %[[WEIGHTS:.*]] = llvm.load %[[PLACE]]
+// CHECK: %[[PLACE:.*]] = llvm.getelementptr %arg0[7]
+// CHECK: %[[STATE:.*]] = llvm.load %[[PLACE]]
+// CHECK: %[[W:.*]] = llvm.getelementptr %[[WEIGHTS]][%{{.*}}]
+// CHECK: "llvm.intr.memcpy"(%[[STATE]], %[[W]]

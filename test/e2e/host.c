@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   *(void **)&destroy = find(library, "kiln_model_destroy");
   *(void **)&last_error = find(library, "kiln_last_error");
   *(void **)&model_run = find(library, "kiln_model_run");
-  if (abi_version() != 1)
+  if (abi_version() != KILN_ABI_VERSION)
     return 2;
 
   kiln_options options = {0};

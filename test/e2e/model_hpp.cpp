@@ -92,6 +92,25 @@ int main(int, char **argv) {
   CHECK(fail([&] { moved.set_constant("missing", kiln::view(bias, {5})); }).first ==
         KILN_INVALID_ARGUMENT);
 
+  // A session uses the model's parameters; threads have one each. It says so if its model is gone.
+  uint32_t entry = moved.find_entry("model");
+  CHECK(fail([&] { moved.find_entry("decode"); }).second.find("no entry named") !=
+        std::string::npos);
+  kiln::session session = moved.make_session();
+  for (int i = 0; i < 4; ++i)
+    threads[i] = std::thread([&, own = session.clone()]() mutable {
+      auto scores = own.run(entry, {kiln::view(image.data(), {1, 3, 8, 8})});
+      CHECK(std::memcmp(scores[0].data<float>(), bias, sizeof(bias)) == 0);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  session.reset();
+  CHECK(fail([&] { session.run(entry + 7, {}); }).first == KILN_INVALID_ARGUMENT);
+  {
+    kiln::model gone = std::move(moved);
+  }
+  CHECK(fail([&] { session.reset(); }).second.find("destroyed") != std::string::npos);
+
   CHECK(fail([&] { kiln::model("missing.so"); }).first == KILN_INVALID_ARGUMENT);
   CHECK(fail([&] { kiln::model("libm.so.6"); }).second.find("kiln_abi_version") !=
         std::string::npos);

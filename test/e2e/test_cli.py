@@ -12,7 +12,8 @@ import kiln
 from conftest import BIN, assert_user_error, run_tool
 
 EXPORTED = {"kiln_abi_version", "kiln_model_info", "kiln_model_create", "kiln_model_run", "kiln_model_set_constant", "kiln_model_destroy",
-            "kiln_last_error"}
+            "kiln_last_error", "kiln_model_find_entry", "kiln_session_create", "kiln_session_reset", "kiln_session_clone",
+            "kiln_session_destroy", "kiln_session_run"}
 
 
 def readelf(*arguments):
@@ -93,7 +94,7 @@ def test_emit_obj(compile_file):
 def test_emit_json(compile_file, small_mlp):
     info = json.loads(compile_file("--emit=json", name="model.json").read_text())
     assert info == small_mlp.model.info
-    assert info["target"] == "cpu" and info["abi"] == 1 and info["compiler"]
+    assert info["target"] == "cpu" and info["abi"] == 2 and info["compiler"]
     assert info["inputs"] == [{"name": "x", "dtype": "float32", "shape": [3, 6], "device": "cpu"}]
     (output,) = info["outputs"]
     assert (output["dtype"], output["shape"], output["device"]) == ("float32", [3, 4], "cpu")

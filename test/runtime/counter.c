@@ -18,7 +18,7 @@ static const kiln_rt_constant constants[] = {
 };
 
 static int32_t run_main(kiln_rt_run *run) {
-  int64_t *count = run->weights;
+  int64_t *count = run->state;
   *(int64_t *)run->outputs[0] = ++*count;
   const float *table = (const float *)run->weights + 16;
   float sum = 0;

@@ -57,6 +57,9 @@ void set_up(int argc, char **argv) {
   read_image(argv[3]);
   faults_each(load);
   CHECK(cuda->cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+  kiln_options options = quiet_options(0);
+  options.weights_path = path;
+  make_handles(options);
 }
 
 static bool is_right(const float *y, int64_t step) {
@@ -122,8 +125,14 @@ void scenario(void) {
   STEP(kiln_model_set_constant(model, "weights", &weights.t));
   STEP_VOID(kiln_model_destroy(model));
   use_state(true);
+  kiln_session *session = NULL, *clone = NULL;
   STEP(kiln_model_create(&options, &model));
+  STEP(kiln_session_create(model, &session));
+  STEP(kiln_session_clone(session, &clone));
+  STEP(kiln_session_reset(session));
+  STEP_VOID(kiln_session_destroy(clone));
   STEP_VOID(kiln_model_destroy(model));
+  STEP_VOID(kiln_session_destroy(session));
   use_state(false);
   CHECK(cuda->cuCtxPopCurrent_v2(&popped) == CUDA_SUCCESS);
 }

@@ -279,6 +279,54 @@ static void test_state(void) {
   use_state(false);
 }
 
+/* One run of a session on a stream; the first number that it gives. */
+static float run_session(kiln_session *session, arguments *a, CUstream stream) {
+  const DLTensor *inputs[] = {&a->input.t};
+  DLManagedTensorVersioned *outputs[] = {&a->managed};
+  set_input(a, 0, stream);
+  CHECK_OK(kiln_session_run(session, 0, inputs, 1, outputs, 1, stream));
+  float y;
+  CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&y, a->y, sizeof y, stream));
+  CHECK_CUDA(cuda->cuStreamSynchronize(stream));
+  return y - x_value(0, 0) - 4 - weight(0);
+}
+
+/* Sessions have buffers of their own on the GPU; a run adds 1 to each element. */
+static void test_sessions(void) {
+  use_state(true);
+  kiln_model *model = create(0);
+  size_t before = memory_in_use(false);
+  kiln_session *first = NULL, *second = NULL, *clone = NULL;
+  CHECK_OK(kiln_session_create(model, &first));
+  CHECK(memory_in_use(false) - before == 4 * (size_t)WEIGHTS);
+  CHECK_OK(kiln_session_create(model, &second));
+  CUstream streams[2];
+  for (int i = 0; i < 2; ++i)
+    CHECK_CUDA(cuda->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+  arguments a;
+  make_arguments(&a, 100, 0);
+  for (int i = 0; i < 6; ++i)
+    CHECK(run_session(first, &a, streams[i % 2]) == (float)(i + 1));
+  CHECK(run_session(second, &a, NULL) == 1);
+  CHECK_OK(kiln_session_clone(first, &clone));
+  CHECK(run_session(clone, &a, streams[0]) == 7 && run_session(first, &a, streams[1]) == 7);
+  CHECK_OK(kiln_session_reset(first));
+  CHECK(run_session(first, &a, streams[0]) == 1 && run_session(clone, &a, streams[1]) == 8);
+  kiln_session_destroy(clone);
+  kiln_session_destroy(second);
+  set_input(&a, 0, NULL);
+  CHECK_OK(run(model, &a, NULL)); /* the model's own */
+  CHECK(run_session(first, &a, NULL) == 2);
+  free_arguments(&a);
+  kiln_model_destroy(model);
+  CHECK(memory_in_use(false) <= before);
+  CHECK_FAILS(kiln_session_reset(first), KILN_INVALID_ARGUMENT, "model has been destroyed");
+  kiln_session_destroy(first);
+  for (int i = 0; i < 2; ++i)
+    CHECK_CUDA(cuda->cuStreamDestroy_v2(streams[i]));
+  use_state(false);
+}
+
 /* Tensors in pinned and in managed memory, on each of the default streams. */
 static void test_places(void) {
   kiln_model *model = create(0);
@@ -758,6 +806,7 @@ int main(int argc, char **argv) {
   test_waits();
   test_arenas();
   test_state();
+  test_sessions();
   test_places();
   test_outputs();
   test_reports();

@@ -91,11 +91,12 @@ static int32_t run_main(kiln_rt_run *run) {
         (status = kiln_rt_device_read(run, &read, run->inputs[0], sizeof read)))
       return status;
   }
-  void *const state[] = {run->weights, run->weights};
+  float *weights = constants[0].flags ? run->state : run->weights;
+  void *const state[] = {weights, weights};
   int32_t status = constants[0].flags ? kiln_rt_device_launch(run, &bump, state, grid, 4) : 0;
   if (!status)
     status = kiln_rt_device_copy(run, second, first, 4 * count);
-  void *const last[] = {second, run->weights, run->outputs[0]};
+  void *const last[] = {second, weights, run->outputs[0]};
   return status ? status : kiln_rt_device_launch(run, &weigh, last, grid, 5);
 }
 

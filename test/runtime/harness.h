@@ -65,6 +65,18 @@ static inline kiln_options limited_options(size_t *limit) {
   return options;
 }
 
+/* Two handles of sessions, which the process keeps for the next ones. */
+static inline void make_handles(kiln_options options) {
+  kiln_model *model = NULL;
+  kiln_session *sessions[2];
+  CHECK_OK(kiln_model_create(&options, &model));
+  for (int i = 0; i < 2; ++i)
+    CHECK_OK(kiln_session_create(model, &sessions[i]));
+  for (int i = 0; i < 2; ++i)
+    kiln_session_destroy(sessions[i]);
+  kiln_model_destroy(model);
+}
+
 /* A tensor with its sizes, for use as an argument. */
 typedef struct {
   DLTensor t;

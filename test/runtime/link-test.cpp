@@ -135,7 +135,9 @@ static void testEmbedded(MemoryBufferRef program) {
   CHECK((exports(options.output) ==
          std::set<std::string>{"kiln_abi_version", "kiln_model_info", "kiln_model_create",
                                "kiln_model_run", "kiln_model_set_constant", "kiln_model_destroy",
-                               "kiln_last_error"}));
+                               "kiln_last_error", "kiln_model_find_entry", "kiln_session_create",
+                               "kiln_session_reset", "kiln_session_clone", "kiln_session_destroy",
+                               "kiln_session_run"}));
   CHECK(needed(options.output) == std::set<std::string>{"libc.so.6"});
   {
     Model model(options.output);

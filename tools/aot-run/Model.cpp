@@ -102,9 +102,10 @@ Expected<Model> Model::load(const std::string &path) {
   find(library.lastError, "kiln_last_error");
   if (!missing.empty())
     return createStringError("'" + path + "' is not a Kiln model: it has no " + missing);
-  if (library.version() != KILN_ABI_VERSION)
+  if (library.version() < 1 || library.version() > KILN_ABI_VERSION)
     return createStringError("'" + path + "' has version " + Twine(library.version()) +
-                             " of the ABI; this tool knows version " + Twine(KILN_ABI_VERSION));
+                             " of the ABI; this tool knows versions up to " +
+                             Twine(KILN_ABI_VERSION));
   return Model(library);
 }
 

@@ -62,7 +62,7 @@ namespace Kiln
             try
             {
                 uint version = Find<AbiVersion>("kiln_abi_version")();
-                if (version != 1)
+                if (version < 1 || version > 2)
                     throw new KilnException(3, path + " has version " + version + " of the ABI");
                 run = Find<RunOnce>("kiln_model_run");
                 destroy = Find<Destroy>("kiln_model_destroy");

@@ -28,7 +28,7 @@ static const char *load(const char *path, loaded *to) {
   to->last_error = (kiln_last_error_fn)dlsym(to->library, "kiln_last_error");
   if (!version || !create || !to->run || !to->destroy || !to->last_error)
     return "this is not a model";
-  if (version() != KILN_ABI_VERSION)
+  if (version() < 1 || version() > KILN_ABI_VERSION)
     return "the model has another version of the ABI";
   return create(NULL, &to->model) == KILN_OK ? NULL : to->last_error();
 }

@@ -475,7 +475,8 @@ def WrapperShareKernels : Pass<"wrapper-share-kernels", "::mlir::ModuleOp"> {
 def WrapperPlaceConstants : Pass<"wrapper-place-constants", "::mlir::ModuleOp"> {
   let summary = "Give every constant its place in the weights";
   let description = [{
-    Constants of all functions are placed in program order, each at a multiple of 64 bytes. Constants with
+    Constants of all functions are placed in program order, each at a multiple of 64 bytes: first the buffers
+    that the program writes to, which each session has for itself. Constants with
     the same value (tied or duplicated weights) share a place, unless a name or a mutation tells them apart.
     Sets `weights_bytes`.
 

@@ -12,7 +12,7 @@ bool wrapper::isLater(ConstantOp constant) {
 int64_t wrapper::getKnownWeightsBytes(ProgramOp program) {
   int64_t bytes = program.getWeightsBytes().value_or(0);
   for (ConstantOp constant : getConstants(program))
-    if (constant.getOffset() && isLater(constant))
+    if (constant.getOffset() && isLater(constant) && !constant.getMutated())
       bytes = std::min(bytes, constant.getOffsetAttr().getInt());
   return bytes;
 }

@@ -97,11 +97,15 @@ struct PlaceConstants : kiln::impl::WrapperPlaceConstantsBase<PlaceConstants> {
       constant.setOffsetAttr(builder.getI64IntegerAttr(offset));
       return WalkResult::advance();
     };
-    // First those that the library carries.
-    for (bool later : {false, true})
+    // First what each session has for itself, then what the library carries.
+    enum Part { State, Known, Later };
+    auto getPart = [](ConstantOp constant) {
+      return constant.getMutated() ? State : isLater(constant) ? Later : Known;
+    };
+    for (Part part : {State, Known, Later})
       if (getOperation()
               ->walk([&](ConstantOp constant) {
-                return isLater(constant) == later ? place(constant) : WalkResult::advance();
+                return getPart(constant) == part ? place(constant) : WalkResult::advance();
               })
               .wasInterrupted())
         return signalPassFailure();

@@ -21,7 +21,7 @@ from torch._dynamo.utils import dynamo_timed
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from .._compile import make_flags, run_compiler
-from .._model import KilnError
+from .._entry import KilnError
 from . import _cache
 from ._archive import Archive, is_lazy
 from ._composed import expand

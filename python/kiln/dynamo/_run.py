@@ -36,7 +36,7 @@ class Runner:
         self.frames: list[_call.Frame] = []
 
     def _make_frame(self) -> _call.Frame:
-        frame = _call.Frame(self.model._handle, len(self.dtypes), len(self.converters))
+        frame = _call.Frame((self.model._handle,), len(self.dtypes), len(self.converters))
         for i in self.scalars:
             frame.set_number(i, _SCALARS[self.model.inputs[i]["dtype"]])
         return frame

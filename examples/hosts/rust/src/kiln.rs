@@ -112,7 +112,7 @@ impl Model {
         let library = Rc::new(Library::open(path)?);
         unsafe {
             let version = library.find::<AbiVersion>("kiln_abi_version")?();
-            if version != 1 {
+            if !(1..=2).contains(&version) {
                 return Err(Error(format!("{} has version {} of the ABI", path, version)));
             }
             let create: Create = library.find("kiln_model_create")?;

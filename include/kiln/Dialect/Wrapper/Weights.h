@@ -9,7 +9,8 @@ namespace kiln::wrapper {
 /// The host gives the value to each model (kiln_model_set_constant), or a fold makes it of such.
 bool isLater(ConstantOp constant);
 
-/// The bytes of the weights that are known: those of later constants come after them.
+/// The bytes of the weights that are known: those of later constants come after them. (Those of
+/// buffers that the program writes to come first in any case.)
 int64_t getKnownWeightsBytes(ProgramOp program);
 
 } // namespace kiln::wrapper
