@@ -42,7 +42,7 @@
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: arith.maximumf
 // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz"
-// CHECK: nvvm.mbarrier.try_wait.parity
+// CHECK: nvvm.mbarrier.try_wait.parity {{.*}}cuda.ask_again
 // CHECK-NEXT: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: llvm.call_intrinsic "llvm.nvvm.ff2bf16x2.rn"

@@ -23,6 +23,7 @@ void kiln_emulator_mbarrier_init(void *address, int32_t count);
 void kiln_emulator_mbarrier_arrive(void *address);
 void kiln_emulator_mbarrier_expect(void *address, int32_t bytes);
 void kiln_emulator_mbarrier_wait(void *address, int32_t parity);
+void kiln_emulator_mbarrier_ask_again(void *address, int32_t parity);
 void kiln_emulator_fence_proxy(void);
 void kiln_emulator_load_tensor(void *to, const void *map, void *address, int32_t rank, int32_t c0,
                                int32_t c1, int32_t c2, int32_t c3, int32_t c4);
@@ -67,6 +68,7 @@ static enum {
   NO_BARRIER,
   TOO_MANY_ARRIVALS,
   SAME_PHASE,
+  OTHER_PHASE,
   NEVER_ARRIVES,
   UNALIGNED_BOX,
   NO_MAP,
@@ -194,6 +196,8 @@ static void kernel(void **arguments) {
     kiln_emulator_mbarrier_wait(barrier, mistake == WRONG_PARITY ? 2 : 0);
   if (mistake == SAME_PHASE)
     kiln_emulator_mbarrier_wait(barrier, 0);
+  if (mistake != NOT_ARRIVED)
+    kiln_emulator_mbarrier_ask_again(barrier, mistake == OTHER_PHASE);
   rewrite(shared + 16 * thread);
   if (mistake == UNAWAITED_COPY)
     kiln_emulator_copy(shared + 16 * thread, matrix, 16, 16);
@@ -613,6 +617,7 @@ static const char *const messages[] = {
     [NO_BARRIER] = "uses a barrier that has not been made",
     [TOO_MANY_ARRIVALS] = "more often than it was made for",
     [SAME_PHASE] = "waits for the same phase of a barrier twice",
+    [OTHER_PHASE] = "asks again for a phase that it has not waited for",
     [NEVER_ARRIVES] = "waits for ever",
     [UNALIGNED_BOX] = "no multiple of 1024",
     [NO_MAP] = "no tensor map of rank 2",

@@ -1,5 +1,6 @@
 // Hopper's barriers, copies of boxes and products of warpgroups as calls of the emulator.
 #include "CUDA/Emulator/EmulatorCalls.h"
+#include "CUDA/Hopper/BarrierArray.h"
 #include "CUDA/Hopper/WarpgroupProduct.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -106,7 +107,9 @@ bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
                     {generic(arrive.getAddr()), arrive.getTxcount()});
       })
       .Case([&](NVVM::MBarrierTryWaitParityOp wait) {
-        return call("kiln_emulator_mbarrier_wait", {generic(wait.getAddr()), wait.getPhase()});
+        return call(wait->hasAttr(askAgainAttrName) ? "kiln_emulator_mbarrier_ask_again"
+                                                    : "kiln_emulator_mbarrier_wait",
+                    {generic(wait.getAddr()), wait.getPhase()});
       })
       .Case([&](NVVM::FenceProxyOp) { return call("kiln_emulator_fence_proxy", {}); })
       .Case([&](NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp load) {

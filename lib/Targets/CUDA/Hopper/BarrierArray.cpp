@@ -35,10 +35,16 @@ Value BarrierArray::at(Value array, Value index) {
   return LLVM::GEPOp::create(b, loc, array.getType(), b.getI64Type(), array, index);
 }
 
-void BarrierArray::wait(Value index, Value parity) {
+Operation *BarrierArray::emitWait(Value index, Value parity) {
   Value bit = arith::AndIOp::create(b, loc, parity, frame.constant(1));
-  NVVM::MBarrierTryWaitParityOp::create(
+  return NVVM::MBarrierTryWaitParityOp::create(
       b, loc, at(index), arith::TruncIOp::create(b, loc, b.getI32Type(), bit), i32(waitTicks));
+}
+
+void BarrierArray::wait(Value index, Value parity) { emitWait(index, parity); }
+
+void BarrierArray::askAgain(Value index, Value parity) {
+  emitWait(index, parity)->setAttr(askAgainAttrName, b.getUnitAttr());
 }
 
 void BarrierArray::arrive(Value index) {

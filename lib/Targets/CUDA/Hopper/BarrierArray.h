@@ -6,6 +6,9 @@
 
 namespace kiln::cuda {
 
+/// On a wait for a phase that has been waited for.
+constexpr llvm::StringLiteral askAgainAttrName = "cuda.ask_again";
+
 /// Barriers in shared memory (mbarrier). A phase of one ends with so many arrivals, and with the
 /// bytes that it has been told of. Phases are told apart by their parity: who waits knows that the
 /// phase before has ended.
@@ -19,6 +22,9 @@ public:
   /// Until the phase of this parity (of an i64 the last bit) has ended. The phase before the first
   /// one has odd parity and has ended.
   void wait(mlir::Value index, mlir::Value parity);
+  /// Again for a phase that the thread has waited for, and that cannot end before it goes on: no
+  /// more than a branch that is not taken.
+  void askAgain(mlir::Value index, mlir::Value parity);
   void arrive(mlir::Value index);
   /// The same barriers of the cluster's block of this rank (i32); and arrives at one of those. What
   /// the thread has written before is not for that block.
@@ -28,6 +34,7 @@ public:
 private:
   mlir::Value at(mlir::Value array, mlir::Value index);
   mlir::Value i32(int64_t value);
+  mlir::Operation *emitWait(mlir::Value index, mlir::Value parity);
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;

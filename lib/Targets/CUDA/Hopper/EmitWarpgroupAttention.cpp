@@ -351,9 +351,9 @@ private:
       state.sums[row] = math::FmaOp::create(b, loc, state.sums[row], rescales.back(), sum);
     }
     if (turn) {
-      // Passes at once: these values came before they were multiplied. ptxas moves a wait for a
-      // product in front of the exponentials before it, but not past this branch.
-      ring.waitFull(turn);
+      // The values came before they were multiplied. ptxas moves a wait for a product in front of
+      // the exponentials before it, but not past this branch.
+      ring.askIfFull(turn);
       state.results = resultProduct.wait(0, state.results);
       release(ring, turn);
       SmallVector<Value> results = resultProduct.unpack(state.results);

@@ -49,6 +49,8 @@ void StageRing::arrive(Value turn) { full.arrive(place(turn)); }
 
 void StageRing::waitFull(Value turn) { full.wait(place(turn), round(turn)); }
 
+void StageRing::askIfFull(Value turn) { full.askAgain(place(turn), round(turn)); }
+
 void StageRing::release(Value turn, Value others) {
   if (others)
     empty.arriveAt(others, place(turn));

@@ -35,9 +35,10 @@ public:
   void waitEmpty(mlir::Value turn);
   mlir::Value expectBytes(mlir::Value turn, std::optional<int64_t> bytes = std::nullopt);
   void arrive(mlir::Value turn);
-  /// The consumers': waits until it is full; and lets go of it, in another block of the cluster if
-  /// `emptyIn` has given `others` for its rank.
+  /// The consumers': waits until it is full; asks once more if it is, which it still is; and lets
+  /// go of it, in another block of the cluster if `emptyIn` has given `others` for its rank.
   void waitFull(mlir::Value turn);
+  void askIfFull(mlir::Value turn);
   void release(mlir::Value turn, mlir::Value others = {});
   mlir::Value emptyIn(mlir::Value rank) { return empty.of(rank); }
 

@@ -217,6 +217,17 @@ EXPORT void kiln_emulator_mbarrier_wait(void *address, int32_t parity) {
   thread->waited[number] = phase;
 }
 
+/* Once more for the phase that the thread waited for last: no other has ended since. */
+EXPORT void kiln_emulator_mbarrier_ask_again(void *address, int32_t parity) {
+  const struct thread *thread = self();
+  unsigned number = find_mbarrier(machine.block, (uintptr_t)address);
+  unsigned phase = machine.block->mbarriers[number].phase;
+  if (thread->waited[number] != phase || (int32_t)((phase - 1) & 1) != parity)
+    fail("asks again for a phase that it has not waited for");
+  if (machine.failed)
+    stop();
+}
+
 int finish_mbarriers(void) {
   int progress = 0;
   for (unsigned i = 0; i < machine.num_threads; ++i) {
