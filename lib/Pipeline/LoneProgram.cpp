@@ -32,6 +32,8 @@ std::string LoneProgram::finish(ValueRange results, function_ref<sym::Expr(sym::
       main,
       [&](sym::Expr expr) {
         return substitute(expr).substitute([&](sym::Expr leaf) -> std::optional<sym::Expr> {
+          if (leaf.kind() != sym::Kind::Symbol)
+            return std::nullopt;
           std::optional<int64_t> size = getSize(leaf.symbolName());
           if (!size)
             unknown = leaf.symbolName().str();

@@ -78,7 +78,7 @@ static Expected<TuningEntry> measure(const DuelOptions &duel, const Options &opt
 Expected<Duel> tuning::runDuels(const DuelOptions &duel, const Options &options, Build build) {
   TuningCache cache(options);
   std::string whole =
-      formatv("duel 2, {0}, {1} threads\n{2}\n", describeCPU(), options.threads, duel.key);
+      formatv("duel 3, {0}, {1} threads\n{2}\n", describeCPU(), options.threads, duel.key);
   std::string name = (duel.kind + "-").str() +
                      toHex(BLAKE3::hash<16>(arrayRefFromStringRef(whole)), /*LowerCase=*/true);
   std::optional<TuningEntry> entry = cache.lookup(name);

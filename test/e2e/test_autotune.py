@@ -126,7 +126,9 @@ def test_schedules_of_the_cache_are_taken(tune, cache):
 @pytest.mark.parametrize("damages", [("empty", "cut"), ("bit", "other")])
 def test_damaged_cache(exported, tune, cache, damages):
     entries = kernels(cache)
-    for path, damage in zip(entries, damages):
+    damaged = [*entries, *cache.glob("layout-*")]
+    assert len(damaged) == 3
+    for path, damage in zip(damaged, [*damages, damages[0]]):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(
@@ -135,7 +137,7 @@ def test_damaged_cache(exported, tune, cache, damages):
     process, output = tune("--autotune")
     assert process.returncode == 0
     lines = process.stderr.splitlines()
-    assert len(lines) == len(entries)
+    assert len(lines) == len(damaged)
     assert all(line.startswith("aot-compile: warning: --autotune: ignored the damaged entry '") for line in lines), lines
     assert kernels(cache) == entries and all(unseal(path)["seconds"] > 0 for path in entries)
     check(exported, output)
@@ -239,7 +241,7 @@ def test_bundle_for_another_machine(exported, tune, tmp_path):
 
 
 def test_aot_tune_command_line(tmp_path):
-    for options in ([], ["missing"], ["a", "b"], ["--nonsense"], ["missing", "--threads=x"]):
+    for options in ([], ["missing"], ["a", "b"], ["--nonsense"], ["missing", "--threads=x"], ["missing", "--against=x", "--size=n"]):
         process = run_tool("aot-tune", *options, cwd=tmp_path)
         assert process.returncode == 1 and process.stderr.count("\n") == 1 and process.stderr.startswith("aot-tune: error: ")
     assert os.listdir(tmp_path) == []
@@ -708,6 +710,21 @@ def test_layouts_of_the_cache_are_taken(tune, tmp_path, dynamic):
             given = [torch.randn(rows, 48), inputs[1], torch.randn(1, 3, 21, width)]
             for got, expected in zip(model(*given), module(*given)):
                 torch.testing.assert_close(got, expected.detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_layouts_are_measured(tune, tmp_path):
+    """What is timed of a product alone is that product: each layout computes the same."""
+    torch.manual_seed(0)
+    archive, module = tmp_path / "products.pt2", Products().eval()
+    inputs = torch.randn(70, 48), torch.randn(50, 48), torch.randn(1, 3, 21, 30)
+    torch.export.save(torch.export.export(module, inputs), archive)
+    options = ["--remarks", "--remarks-filter=autotune", "--autotune-seconds=12", "--autotune-candidates=1"]
+    process, output = tune("--autotune", *options, archive=archive)
+    assert process.returncode == 0 and "something else" not in process.stderr, process.stderr
+    entries = [unseal(path) for path in (tmp_path / "cache").glob("layout-*")]
+    assert len(entries) == 3 and any(entry["seconds"] > 0 and entry["ratio"] != 1 for entry in entries), entries
+    for got, expected in zip(kiln.load(output, threads=2)(*inputs), module(*inputs)):
+        torch.testing.assert_close(got, expected.detach(), rtol=1e-4, atol=1e-4)
 
 
 # ---- Own code and that of external generators
