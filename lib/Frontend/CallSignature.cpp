@@ -50,19 +50,16 @@ public:
     const json::Value *type = fields ? fields->get("type") : nullptr;
     const json::Value *context = fields ? fields->get("context") : nullptr;
     const json::Value *children = fields ? fields->get("children_spec") : nullptr;
-    if (!type || !context || !children || !children->getAsArray() || depth > maxNesting)
-      return false;
-    if (type->isNull()) {
+    bool isNode = type && context && children && children->getAsArray() && depth <= maxNesting &&
+                  (type->isNull() || type->getAsString());
+    if (!isNode || type->isNull()) {
       ++numLeaves;
-      out.value(nullptr);
-      return children->getAsArray()->empty();
+      out.value(nullptr); // the writer takes no place without a value
+      return isNode && children->getAsArray()->empty();
     }
-    std::optional<StringRef> name = type->getAsString();
-    if (!name)
-      return false;
     bool isGood = true;
     out.array([&] {
-      out.value(*name);
+      out.value(*type->getAsString());
       out.value(toJson(*context));
       out.array([&] {
         for (const json::Value &child : *children->getAsArray())

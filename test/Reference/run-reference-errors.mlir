@@ -76,3 +76,22 @@ func.func @outside(%x: tensor<2xf32>) -> tensor<2xf32> {
 func.func @large(%x: tensor<1048576x1048576xf32>) -> tensor<1048576x1048576xf32> {
   return %x : tensor<1048576x1048576xf32>
 }
+
+// -----
+
+module attributes {reference.results = {main = [
+    [[tensor<2xcomplex<f32>>, array<f64: 1.0, 0.0, 0.0, 5.0>], [tensor<2xcomplex<f32>>, array<f64: 1.0, 0.0, 0.0, 5.0>]]]}} {
+  // expected-error @+1 {{result 0 is not what it was before: at [1]: 0 + 4i instead of 0 + 5i (1 of 2 elements differ)}}
+  func.func @main(%x: tensor<2xf32>) -> tensor<2xcomplex<f32>> {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (d0) : tensor<2xf32> -> f32
+      %one = arith.constant 1.0 : f32
+      %four = arith.constant 4.0 : f32
+      %re = arith.subf %one, %a : f32
+      %im = arith.mulf %a, %four : f32
+      %c = complex.create %re, %im : complex<f32>
+      kernel.yield %c : complex<f32>
+    } : tensor<2xcomplex<f32>>
+    return %y : tensor<2xcomplex<f32>>
+  }
+}

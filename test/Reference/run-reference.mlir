@@ -58,6 +58,48 @@ func.func @contract(%x: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2x2xf32>)
 
 // -----
 
+// Products of groups of four bytes, the left ones without signs: 3*3 + 2*2 + 255*1 + 1*-1, twice. Integers wrap around to
+// their type's width: 120 * 3. Complex numbers: (0 + 0i)(1 + 2i) + (1 + i)(1 + 2i) and so on.
+// CHECK: remark: result 0: tensor<1x1xi32> [534]
+// CHECK: remark: result 1: tensor<1x1xi8> [104]
+// CHECK: remark: result 2: tensor<2x1xcomplex<f32>> [-1 + 3i, -5 + 15i]
+func.func @other_products(%x: tensor<2x2xf32>) -> (tensor<1x1xi32>, tensor<1x1xi8>, tensor<2x1xcomplex<f32>>) {
+  %bytes = kernel.contract batch [] m [1] n [1] k [2] bytes lhs {
+    %a = arith.constant 0x01FF0203 : i32
+    kernel.yield %a : i32
+  } rhs {
+    %b = arith.constant 0xFF010203 : i32
+    kernel.yield %b : i32
+  } epilogue {
+  ^bb0(%s: i32):
+    kernel.yield %s : i32
+  } : tensor<1x1xi32>
+  %narrow = kernel.contract batch [] m [1] n [1] k [3] lhs {
+    %a = arith.constant 120 : i8
+    kernel.yield %a : i8
+  } rhs {
+    %b = arith.constant 1 : i8
+    kernel.yield %b : i8
+  } epilogue {
+  ^bb0(%s: i8):
+    kernel.yield %s : i8
+  } : tensor<1x1xi8>
+  %complex = kernel.contract batch [] m [2] n [1] k [2] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x2xf32> -> f32
+    %c = complex.create %a, %a : complex<f32>
+    kernel.yield %c : complex<f32>
+  } rhs {
+    %b = complex.constant [1.0 : f32, 2.0 : f32] : complex<f32>
+    kernel.yield %b : complex<f32>
+  } epilogue {
+  ^bb0(%s: complex<f32>):
+    kernel.yield %s : complex<f32>
+  } : tensor<2x1xcomplex<f32>>
+  return %bytes, %narrow, %complex : tensor<1x1xi32>, tensor<1x1xi8>, tensor<2x1xcomplex<f32>>
+}
+
+// -----
+
 // With one feature the scores are products of numbers. In row 0, the first key alone is seen.
 // CHECK: remark: result 0: tensor<2x1xf64> [0, 0.731058579]
 func.func @attention(%x: tensor<2x1xf64>) -> tensor<2x1xf64> {
@@ -73,6 +115,27 @@ func.func @attention(%x: tensor<2x1xf64>) -> tensor<2x1xf64> {
   } bias {
   } : tensor<2x1xf64>
   return %y : tensor<2x1xf64>
+}
+
+// -----
+
+// A part for each key: its value, its score and 1. The score is 1 where query and key are both the second one.
+// CHECK: remark: result 0: tensor<2x2x1xf32> [0, 0, 1, 1]
+// CHECK: remark: result 1: tensor<2x2xf32> [0, 0, 0, 1]
+// CHECK: remark: result 2: tensor<2x2xf32> [1, 1, 1, 1]
+func.func @attention_parts(%x: tensor<2x1xf32>) -> (tensor<2x2x1xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+  %o:3 = kernel.attention batch [] m <2> n <2> d <1> dv <1> scale 1.0 part 1 q {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d2) : tensor<2x1xf32> -> f32
+    kernel.yield %a : f32
+  } k {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d1, d2) : tensor<2x1xf32> -> f32
+    kernel.yield %a : f32
+  } v {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d1, d3) : tensor<2x1xf32> -> f32
+    kernel.yield %a : f32
+  } bias {
+  } : tensor<2x2x1xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+  return %o#0, %o#1, %o#2 : tensor<2x2x1xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
 
 // -----
@@ -218,4 +281,23 @@ func.func @failure(%x: tensor<2xi64>) -> tensor<2xi64> {
     kernel.yield %c : i64
   } : tensor<2xi64>
   return %y : tensor<2xi64>
+}
+
+// -----
+
+// What a run of the program would refuse.
+// CHECK: remark: fails: {{.*}}the index 3 in a dim of size 3
+func.func @scattered(%x: tensor<4xi64>) -> tensor<3xi64> {
+  %y = kernel.scatter batch [] targets [3] places [4] init {
+    %zero = arith.constant 0 : i64
+    kernel.yield %zero : i64
+  } update {
+    %at = kernel.read %x (d0, d1) -> (d1) : tensor<4xi64> -> i64
+    %always = arith.constant true
+    kernel.yield %at, %always, %at : i64, i1, i64
+  } combine {
+  ^bb0(%old: i64, %new: i64):
+    kernel.yield %new : i64
+  } : tensor<3xi64>
+  return %y : tensor<3xi64>
 }
