@@ -130,3 +130,25 @@ kernel.func @features(%q: tensor<100x300xf32>) -> tensor<100x300xf32> {
   } : tensor<100x300xf32>
   kernel.return %o : tensor<100x300xf32>
 }
+
+// -----
+
+// expected-error @below {{places = 256, which is too few for the rows of this sort}}
+kernel.func @sort_places(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>) attributes {schedule = #cuda.sort<threads = 64, places = 256>} {
+  %p, %k, %s = kernel.sort attributes {first = 10 : i64} {
+    %key = kernel.read %x (d0) -> (d0) : tensor<?xi64, #sym.shape<[s0]>> -> i64
+    kernel.yield %key : i64
+  } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+  kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+}
+
+// -----
+
+// expected-error @below {{places = 512, which is too few for the rows of this sort}}
+kernel.func @sort_whole(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>) attributes {schedule = #cuda.sort<threads = 64, places = 512>} {
+  %p, %k, %s = kernel.sort {
+    %key = kernel.read %x (d0) -> (d0) : tensor<?xi64, #sym.shape<[s0]>> -> i64
+    kernel.yield %key : i64
+  } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+  kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+}

@@ -34,3 +34,44 @@ kernel.func @any(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.sha
   } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
   kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
 }
+
+// -----
+
+// Of a long row the first ten are wanted: what is less than the last of those so far goes to a thread's places in shared
+// memory, which are sorted when some thread has none left, and in the end.
+// PLAN-LABEL: kernel.func @front
+// PLAN-SAME: schedule = #cuda.sort<threads = 512, places = 4096>
+// CHECK-LABEL: llvm.func @front
+// CHECK-SAME: cuda.shared = 49156
+// CHECK: %[[RESULTS:.*]] = llvm.getelementptr %arg1
+// CHECK: nvvm.barrier
+// CHECK-COUNT-4: llvm.icmp "slt" %{{.*}}, %[[LAST:.*]] : i64
+// CHECK: llvm.icmp "sgt"
+// CHECK: nvvm.barrier
+// CHECK: nvvm.barrier
+// CHECK: llvm.icmp "ne"
+// CHECK: nvvm.barrier
+// CHECK: llvm.getelementptr %[[RESULTS]]
+kernel.func @front(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>) {
+  %p, %k, %s = kernel.sort attributes {first = 10 : i64} {
+    %key = kernel.read %x (d0) -> (d0) : tensor<?xi64, #sym.shape<[s0]>> -> i64
+    kernel.yield %key : i64
+  } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+  kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+}
+
+// -----
+
+// A given number of places.
+// PLAN-LABEL: kernel.func @given
+// PLAN-SAME: threads = 64
+// PLAN-SAME: schedule = #cuda.sort<threads = 64, places = 512>
+// CHECK-LABEL: llvm.func @given
+// CHECK-SAME: cuda.shared = 6148
+kernel.func @given(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>) attributes {schedule = #cuda.sort<threads = 64, places = 512>} {
+  %p, %k, %s = kernel.sort attributes {first = 10 : i64} {
+    %key = kernel.read %x (d0) -> (d0) : tensor<?xi64, #sym.shape<[s0]>> -> i64
+    kernel.yield %key : i64
+  } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+  kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
+}

@@ -136,3 +136,52 @@ func.func private @large(%x: tensor<20000xf32>) -> tensor<20000xf32> {
   } : tensor<20000xf32>
   return %r : tensor<20000xf32>
 }
+
+// -----
+
+// Attention: the rounds are the first dim of its batch, and of its result whatever order the others have.
+// CHECK-LABEL: func.func @attentions
+// CHECK: %[[A:.*]] = kernel.attention batch [6] m <3> n <3> d <2> dv <2> scale 5.000000e-01 causal perm [0, 2, 1] q {
+// CHECK-NEXT: kernel.read %{{.*}} (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<6x3x2xf32> -> f32
+// CHECK: } k {
+// CHECK-NEXT: kernel.read %{{.*}} (d0, d1, d2, d3, d4) -> (d2, d3) : tensor<3x2xf32> -> f32
+// CHECK: } v {
+// CHECK-NEXT: kernel.read %{{.*}} (d0, d1, d2, d3, d4) -> (d0, d2, d4) : tensor<6x3x2xf32> -> f32
+// CHECK: } bias {
+// CHECK-NEXT: kernel.read %{{.*}} (d0, d1, d2, d3, d4) -> (d1, d2) : tensor<3x3xf32> -> f32
+// CHECK: } : tensor<6x2x3xf32>
+// CHECK: %[[B:.*]] = kernel.attention batch [6] m <3> n <3> d <2> dv <2> scale 1.000000e+00 q {
+// CHECK: } : tensor<6x3x2xf32>
+// CHECK: return %[[A]], %[[B]]
+func.func @attentions(%q: tensor<6x3x2xf32>, %k: tensor<3x2xf32>, %bias: tensor<3x3xf32>) -> (tensor<6x2x3xf32>, tensor<6x3x2xf32>) {
+  %r:2 = kernel.for @attend length 6 () over(%q) with(%k, %bias) : (tensor<6x3x2xf32>, tensor<3x2xf32>, tensor<3x3xf32>)
+      -> (tensor<6x2x3xf32>, tensor<6x3x2xf32>)
+  return %r#0, %r#1 : tensor<6x2x3xf32>, tensor<6x3x2xf32>
+}
+func.func private @attend(%q: tensor<3x2xf32>, %k: tensor<3x2xf32>, %bias: tensor<3x3xf32>) -> (tensor<2x3xf32>, tensor<3x2xf32>) {
+  %a = kernel.attention batch [] m <3> n <3> d <2> dv <2> scale 0.5 causal perm [1, 0] q {
+    %x = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<3x2xf32> -> f32
+    kernel.yield %x : f32
+  } k {
+    %x = kernel.read %k (d0, d1, d2, d3) -> (d1, d2) : tensor<3x2xf32> -> f32
+    kernel.yield %x : f32
+  } v {
+    %x = kernel.read %q (d0, d1, d2, d3) -> (d1, d3) : tensor<3x2xf32> -> f32
+    kernel.yield %x : f32
+  } bias {
+    %x = kernel.read %bias (d0, d1, d2, d3) -> (d0, d1) : tensor<3x3xf32> -> f32
+    kernel.yield %x : f32
+  } : tensor<2x3xf32>
+  %b = kernel.attention batch [] m <3> n <3> d <2> dv <2> scale 1.0 q {
+    %x = kernel.read %q (d0, d1, d2, d3) -> (d0, d2) : tensor<3x2xf32> -> f32
+    kernel.yield %x : f32
+  } k {
+    %x = kernel.read %k (d0, d1, d2, d3) -> (d1, d2) : tensor<3x2xf32> -> f32
+    kernel.yield %x : f32
+  } v {
+    %x = kernel.read %k (d0, d1, d2, d3) -> (d1, d3) : tensor<3x2xf32> -> f32
+    kernel.yield %x : f32
+  } bias {
+  } : tensor<3x2xf32>
+  return %a, %b : tensor<2x3xf32>, tensor<3x2xf32>
+}
