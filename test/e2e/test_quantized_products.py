@@ -1,5 +1,8 @@
 """Products of dequantized operands: summed as small integers, with weights that stay as small as they are."""
 
+import pathlib
+import subprocess
+
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
@@ -9,6 +12,8 @@ from conftest import TARGET
 q = torch.ops.quantized_decomposed
 I8, U8 = torch.int8, torch.uint8
 CPUS = pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+# Instructions for products of bytes without AVX-512, where the machine has them.
+VNNI = ["alderlake"] if " avx_vnni " in pathlib.Path("/proc/cpuinfo").read_text() else []
 
 
 def some(*shape):
@@ -73,7 +78,7 @@ class Products(torch.nn.Module):
         return torch._int_mm(x, self.weight), torch._int_mm(x, self.weight.T.contiguous().T)
 
 
-@CPUS
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", *VNNI])
 @pytest.mark.parametrize("k", [64, 20])
 def test_integer_product(compile_and_compare, cpu, k):
     def rows(count):
@@ -81,7 +86,7 @@ def test_integer_product(compile_and_compare, cpu, k):
         x[0], x[1] = -128, 127
         return (x,)
 
-    compile_and_compare(
+    compiled = compile_and_compare(
         Products(k, 40),
         rows(17),
         ({0: torch.export.Dim.DYNAMIC},),
@@ -90,6 +95,9 @@ def test_integer_product(compile_and_compare, cpu, k):
         more_inputs=[rows(2), rows(50)],
         options=(f"--cpu={cpu}",),
     )
+    if cpu in VNNI and not TARGET:
+        code = subprocess.run(["objdump", "-d", compiled.path], capture_output=True, text=True, check=True).stdout
+        assert "vpdpbusd" in code and "zmm" not in code
 
 
 class Convolutions(torch.nn.Module):

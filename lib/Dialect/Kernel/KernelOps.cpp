@@ -309,9 +309,8 @@ LogicalResult ContractOp::verify() {
     return emitOpError("multiplies bytes, but its operands or its sum are not i32");
   if (std::optional<uint64_t> panel = getPanel()) { // C6
     auto read = dyn_cast<ReadOp>(getRhs().front().front());
-    if (!read || !llvm::hasNItems(getRhs().front(), 2) || read.getMask() ||
-        !read.getValues().empty())
-      return emitOpError("rhs is not the one read of a packed operand");
+    if (!read || read.getMask() || !read.getValues().empty())
+      return emitOpError("rhs does not begin with the read of a packed operand");
     SmallVector<sym::Expr> shape = sym::getShape(read.getTensor());
     if (static_cast<int64_t>(*panel) <= 0 || shape.size() != getNumBatch() + 3 ||
         !shape.back().isConstant(*panel))

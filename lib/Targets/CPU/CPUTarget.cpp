@@ -22,6 +22,8 @@ public:
 
   void buildRewriteProducts(OpPassManager &pm) const override {
     pm.addPass(createCpuMultiplyBytes());
+    // After those whose rows are small integers, too.
+    pm.addPass(createCpuKeepSmallWeights());
   }
 
   void buildPrepareKernels(OpPassManager &pm) const override {

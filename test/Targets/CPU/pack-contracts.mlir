@@ -118,58 +118,6 @@ func.func @batches(%x: tensor<4x16x64xf32>, %y: tensor<4x64x32xf32>) -> (tensor<
 
 // -----
 
-// Small integers are not unpacked in memory.
-// CHECK-LABEL: func.func @int8_weights
-// CHECK-NOT: panel
-// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d1, d2) : tensor<96x64xi8> -> i8
-// CHECK: return
-func.func @int8_weights(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {
-  %w = kernel.constant dense<1> : tensor<96x64xi8> : tensor<96x64xi8>
-  %s = kernel.constant dense<1.0> : tensor<96xf32> : tensor<96xf32>
-  %r = kernel.contract batch [] m [2] n [96] k [64] lhs {
-    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x64xf32> -> f32
-    kernel.yield %a : f32
-  } rhs {
-    %i = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<96x64xi8> -> i8
-    %f = arith.sitofp %i : i8 to f32
-    %c = kernel.read %s (d0, d1, d2) -> (d1) : tensor<96xf32> -> f32
-    %b = arith.mulf %f, %c : f32
-    kernel.yield %b : f32
-  } epilogue {
-  ^bb0(%sum: f32):
-    kernel.yield %sum : f32
-  } : tensor<2x96xf32>
-  return %r : tensor<2x96xf32>
-}
-
-// -----
-
-// Nor are integers of four bits, of which a matrix has the scales.
-// CHECK-LABEL: func.func @int4_weights
-// CHECK-NOT: panel
-// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d2 floordiv 2, d1) : tensor<32x96xi8> -> i8
-// CHECK: return
-func.func @int4_weights(%x: tensor<2x64xf32>) -> tensor<2x96xf32> {
-  %w = kernel.constant dense<1> : tensor<32x96xi8> : tensor<32x96xi8>
-  %s = kernel.constant dense<1.0> : tensor<2x96xf32> : tensor<2x96xf32>
-  %r = kernel.contract batch [] m [2] n [96] k [64] lhs {
-    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2x64xf32> -> f32
-    kernel.yield %a : f32
-  } rhs {
-    %i = kernel.read %w (d0, d1, d2) -> (d2 floordiv 2, d1) : tensor<32x96xi8> -> i8
-    %f = arith.sitofp %i : i8 to f32
-    %c = kernel.read %s (d0, d1, d2) -> (d2 floordiv 32, d1) : tensor<2x96xf32> -> f32
-    %b = arith.mulf %f, %c : f32
-    kernel.yield %b : f32
-  } epilogue {
-  ^bb0(%sum: f32):
-    kernel.yield %sum : f32
-  } : tensor<2x96xf32>
-  return %r : tensor<2x96xf32>
-}
-
-// -----
-
 // One row alone would take wider panels, and many rows narrower ones: both have the same.
 // CHECK-LABEL: func.func @shared
 // CHECK: kernel.contract batch [] m [64] n [256] k [32] panel 64

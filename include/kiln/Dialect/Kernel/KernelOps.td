@@ -247,7 +247,8 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     one read of a tensor [batch…, N ceildiv panel, K, panel], where N and K are the products of the n
     and k extents, at (batch…, n floordiv panel, k, n mod panel). What is past N in the last panel is
     zero. In a depthwise convolution, which has one n, the last batch dim takes the place of the
-    columns.
+    columns. Small integers are widened, and scaled by what it reads of further tensors of panels; an
+    element may hold several steps of the sum then.
 
     `part`, if given, cuts the sums: the result has one more dim, the first, of size K ceildiv part, and
     element (p, …) is the epilogue of the sum over steps p*part to (p + 1)*part - 1 alone, counted over
@@ -263,7 +264,7 @@ def Kernel_ContractOp : Kernel_Op<"contract",
     - (C3) the epilogue takes one argument and yields one value of the result's element type
     - (C4) regions use only the dims they may
     - (C5) `perm` is a permutation
-    - (C6) with `panel`, which is positive, `rhs` is one read, without mask or `values`, of a
+    - (C6) with `panel`, which is positive, `rhs` begins with a read, without mask or `values`, of a
       tensor that has three dims after the batch dims, the last of size `panel`
     - (C7) `part` is positive, and comes without `panel`
     - (C9) with `bytes`, operands and sum are i32

@@ -84,6 +84,13 @@ struct ContractLayout {
   bool packed = false;
   mlir::Value rhsTensor; // packed, or `rhsStrides` are known
   sym::Expr rhsBase;     // the offset's part in the batch dims
+  /// A packed operand of small integers (SmallWeights.h): the steps of the sum in an element, and panels
+  /// of scales and offsets with a row for each step of the outermost sum axis, in which case axes are
+  /// the k dims.
+  int64_t rhsSteps = 1;
+  bool rhsUnsigned = false, subtractsFirst = false;
+  mlir::Value scaleTensor, offsetTensor; // null: none
+  sym::Expr scaleBase = 0;               // as `rhsBase`
   /// Elements from step to step of each sum axis in a right operand that can be read where it is;
   /// empty: it cannot.
   llvm::SmallVector<sym::Expr> rhsStrides;
@@ -195,6 +202,8 @@ struct ContractLayout {
   /// Elements of the whole sum, and of one step of the outermost sum axis.
   sym::Expr sumExtent() const;
   sym::Expr sumInner() const;
+  /// Bytes of a step of the sum in a panel of a packed right operand.
+  int64_t panelRowBytes() const;
 };
 
 /// For each m dim of `op` the window it belongs to: with a k dim it always occurs in the left

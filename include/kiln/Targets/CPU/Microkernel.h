@@ -54,6 +54,17 @@ struct MicrokernelShape {
   bool lhsHasColumns = false;
   /// Operands are groups of four bytes, the left one's unsigned and the right one's signed.
   bool bytes = false;
+  /// The right operand's integers are unsigned.
+  bool rhsUnsigned = false;
+  /// Steps of the sum in an element of the right operand, the iterations of the innermost loop: as many
+  /// signed numbers in its bits, the first in the lowest.
+  int64_t rhsSteps = 1;
+  /// The right operand is multiplied by a row of f32 of its own in each iteration of the outermost
+  /// loop, and another is added then, or subtracted first: the first rows' addresses (null: there are
+  /// none), and the elements from row to row.
+  mlir::Value scales, offsets;
+  bool subtractsFirst = false;
+  int64_t scaleStride = 0;
   /// Outermost first. Extents and strides may use the frame's variables.
   llvm::SmallVector<SumLoop> loops;
   /// The most innermost iterations that are written out.

@@ -69,6 +69,17 @@ def CpuMultiplyBytes : Pass<"cpu-multiply-bytes", "::mlir::ModuleOp"> {
                            "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def CpuKeepSmallWeights : Pass<"cpu-keep-small-weights", "::mlir::ModuleOp"> {
+  let summary = "Widen weights of small integers where they are multiplied";
+  let description = [{
+    Constant weights of at most eight bits that a product has as floats, by scales and zero points of columns or of
+    groups of steps, become the right operand's region, from which `cpu-pack-contracts` makes panels of the
+    integers. Constants are folded next, which would make floats of them. What rounds them to bf16 or f16 on the
+    way to a sum in f32 goes away then.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {
   let summary = "Lay out constant right operands of contracts in panels";
   let description = [{
@@ -78,9 +89,14 @@ def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {
     The k dims are put in the order in which the left operand lies in memory, so that its runs are long
     (a convolution of channels-last data sums over window row, window column, channel).
 
+    Weights that are small integers with scales and zero points of columns, or of groups of steps, stay integers
+    in panels of bytes, or of words of eight steps where four bits hold them; scales of groups, and offsets that
+    zero points make, are panels of their own. Integers with more bits than four that take the place of such
+    weights when the model runs are refused there, and so are zero points where all were zero.
+
     Must run after all passes that read through views, since they would undo it. Operands that are not
-    constant, or that take several times the memory of what they are computed from (dequantized small
-    integers), are put into panels by the kernels themselves, a panel at a time.
+    constant, or that take several times the memory of what they are computed from, are put into panels by
+    the kernels themselves, a panel at a time.
   }];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }

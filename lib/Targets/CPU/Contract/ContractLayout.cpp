@@ -1,5 +1,6 @@
 // The layout of a product's operands in memory and in scratch, and the loops that go over them.
 #include "kiln/Targets/CPU/ContractLayout.h"
+#include "CPU/Contract/SmallWeights.h"
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -70,12 +71,17 @@ struct Analysis {
   explicit Analysis(kernel::ContractOp op)
       : op(op), m(op.getM().getSizes()), n(op.getN().getSizes()), k(op.getK().getSizes()),
         firstM(op.getNumBatch()), firstN(firstM + m.size()), firstK(firstN + n.size()),
-        end(firstK + k.size()), assumptions(kernel::getAssumptions(&op.getLhs())) {}
+        end(firstK + k.size()), assumptions(kernel::getAssumptions(&op.getLhs())),
+        small(PackedSmallWeights::get(op)) {}
 
   mutable kernel::ContractOp op; // a handle whose accessors are not const
   ArrayRef<sym::Expr> m, n, k;
   unsigned firstM, firstN, firstK, end;
   sym::Assumptions assumptions;
+  std::optional<PackedSmallWeights> small;
+
+  /// The k dims are groups of steps with a scale, or those of an element.
+  bool keepsAxes() const { return small && (small->scale || small->steps != 1); }
 
   /// The region's one read, without mask, whose value it yields.
   static kernel::ReadOp plainRead(Region &region) {
@@ -95,6 +101,8 @@ struct Analysis {
   bool window(ContractLayout &layout) const;
   void matrix(ContractLayout &layout) const;
   bool packed(ContractLayout &layout) const;
+  std::optional<sym::Expr> findPanels(const ContractLayout &layout, kernel::ReadOp read,
+                                      unsigned numRows) const;
   void findRhsStrides(ContractLayout &layout) const;
   SmallVector<unsigned> rhsOrder() const;
 };
@@ -129,6 +137,11 @@ bool Analysis::direct(ContractLayout &layout) const {
     return false;
   SmallVector<ContractAxis> rows = collapse(firstM, m, *rowStrides);
   SmallVector<ContractAxis> sums = collapse(firstK, k, *sumStrides);
+  if (keepsAxes()) {
+    sums.clear();
+    for (auto [i, size] : llvm::enumerate(k))
+      sums.push_back({{firstK + static_cast<unsigned>(i), 1, size, {size}}, (*sumStrides)[i]});
+  }
   // The rows of a tile are on the last axis, or on two if that is short.
   size_t numTiled = rows.back().extent.isConstant() ? 2 : 1;
   for (const ContractAxis &axis : ArrayRef(rows).take_back(numTiled)) {
@@ -198,37 +211,74 @@ void Analysis::matrix(ContractLayout &layout) const {
   layout.sums = {flatten(firstK, k)};
 }
 
-bool Analysis::packed(ContractLayout &layout) const {
-  std::optional<uint64_t> panel = op.getPanel();
-  kernel::ReadOp read = plainRead(op.getRhs());
-  // A panel of another width than this target's vectors is read like any other operand.
-  if (!panel || !read || static_cast<int64_t>(*panel) % layout.lanes != 0)
-    return false;
+/// The offset, over the batch dims, of panels whose rows are the first `numRows` k dims; nothing: `read`
+/// is none of such.
+std::optional<sym::Expr> Analysis::findPanels(const ContractLayout &layout, kernel::ReadOp read,
+                                              unsigned numRows) const {
+  int64_t panel = *op.getPanel();
   // Put (p * panel + l) for the columns and s for the sum; the address must be that of a panel.
   sym::Expr p = dim(end), l = dim(end + 1), s = dim(end + 2);
+  ArrayRef<sym::Expr> outer = k.take_front(numRows);
   sym::Assumptions known = assumptions;
-  known.setExtent(end, layout.columns.extent.ceilDiv(*panel));
-  known.setExtent(end + 1, *panel);
-  known.setExtent(end + 2, sym::product(k));
+  known.setExtent(end, layout.columns.extent.ceilDiv(panel));
+  known.setExtent(end + 1, panel);
+  known.setExtent(end + 2, sym::product(outer));
   SmallVector<sym::Expr> dims;
   for (unsigned i = 0; i < firstN; ++i)
     dims.push_back(dim(i));
   dims.append(n.size(), 0);
-  for (auto [i, value] : llvm::enumerate(layout.columns.delinearize(p * *panel + l)))
+  for (auto [i, value] : llvm::enumerate(layout.columns.delinearize(p * panel + l)))
     dims[layout.columns.first + i] = value;
-  llvm::append_range(dims, sym::delinearize(s, k));
+  llvm::append_range(dims, sym::delinearize(s, outer));
+  for (unsigned i = numRows; i < k.size(); ++i)
+    dims.push_back(dim(end + 3 + i));
   sym::Expr rest =
       known.simplify(sym::linearize(read.getMap().getResults(), sym::getShape(read.getTensor()))
                          .substituteDims(dims));
   auto strides = splitStrides(rest, end, 3);
-  // A single panel has no next one to be at any distance.
-  bool isSingle = known.simplify(layout.columns.extent.ceilDiv(*panel)).isConstant(1);
-  if (!strides || (!isSingle && (*strides)[0] != sym::product(k) * *panel) ||
-      !(*strides)[1].isConstant(1) || !(*strides)[2].isConstant(*panel))
+  // A single panel has no next one to be at any distance, and a single row neither.
+  bool isSingle = known.simplify(layout.columns.extent.ceilDiv(panel)).isConstant(1);
+  bool isRow = sym::product(outer).isConstant(1);
+  if (!strides || (!isSingle && (*strides)[0] != sym::product(outer) * panel) ||
+      !(*strides)[1].isConstant(1) || (!isRow && !(*strides)[2].isConstant(panel)))
+    return std::nullopt;
+  for (unsigned i = firstM; i < end + 3 + k.size(); ++i)
+    if (rest.dependsOn(dim(i)))
+      return std::nullopt;
+  return rest;
+}
+
+bool Analysis::packed(ContractLayout &layout) const {
+  std::optional<uint64_t> panel = op.getPanel();
+  kernel::ReadOp read = small ? small->bits : plainRead(op.getRhs());
+  // A panel of another width than this target's vectors is read like any other operand.
+  if (!panel || !read || static_cast<int64_t>(*panel) % layout.lanes != 0 ||
+      (keepsAxes() && layout.lhs != LeftOperand::Direct))
     return false;
+  bool inElements = small && small->steps != 1;
+  std::optional<sym::Expr> base = findPanels(layout, read, k.size() - (inElements ? 1 : 0));
+  if (!base)
+    return false;
+  for (kernel::ReadOp row : {small ? small->scale : ReadOp(), small ? small->offset : ReadOp()}) {
+    std::optional<sym::Expr> begin = row ? findPanels(layout, row, 1) : std::optional(sym::Expr(0));
+    if (!begin || (row && row != small->scale && *begin != layout.scaleBase))
+      return false;
+    if (row)
+      layout.scaleBase = *begin;
+  }
   layout.packed = true;
   layout.rhsTensor = read.getTensor();
-  layout.rhsBase = rest;
+  layout.rhsBase = *base;
+  if (!small)
+    return true;
+  layout.rhsType = read.getType();
+  layout.rhsSteps = small->steps;
+  layout.rhsUnsigned = small->isUnsigned;
+  layout.subtractsFirst = small->subtractsFirst;
+  if (small->scale)
+    layout.scaleTensor = kernel::ReadOp(small->scale).getTensor();
+  if (small->offset)
+    layout.offsetTensor = kernel::ReadOp(small->offset).getTensor();
   return true;
 }
 
@@ -513,6 +563,10 @@ int64_t ContractLayout::stageEstimate() const {
     elements *= extent;
   }
   return elements;
+}
+
+int64_t ContractLayout::panelRowBytes() const {
+  return panel() * rhsType.getIntOrFloatBitWidth() / 8 / rhsSteps;
 }
 
 int64_t ContractLayout::lhsScratchBytes() const {

@@ -2,6 +2,7 @@
 #include "CPU/Contract/ContractRegions.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -26,8 +27,20 @@ SmallVector<Value> cpu::readTensors(Region &region) {
   return tensors;
 }
 
+bool cpu::usesDim(Region &region, unsigned dim) {
+  return region
+      .walk([&](Operation *op) {
+        auto map = kernel::getIndexMap(op);
+        bool uses = map && llvm::any_of(map.getResults(), [&](sym::Expr expr) {
+                      return expr.dependsOn(sym::Expr::dim(dim));
+                    });
+        return uses ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 void cpu::renameBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
-                     RewriterBase &rewriter) {
+                     RewriterBase &rewriter, unsigned targetDims) {
   OpBuilder::InsertionGuard guard(rewriter);
   Block &block = target.emplaceBlock();
   IRMapping mapping;
@@ -35,8 +48,15 @@ void cpu::renameBody(Region &source, Region &target, ArrayRef<sym::Expr> dims,
     mapping.map(argument, block.addArgument(argument.getType(), argument.getLoc()));
   rewriter.setInsertionPointToStart(&block);
   DimSubstitution substitution;
-  substitution.sourceDims = substitution.targetDims = dims.size();
+  substitution.sourceDims = dims.size();
+  substitution.targetDims = targetDims ? targetDims : dims.size();
   substitution.dims = SmallVector<sym::Expr>(dims);
   SmallVector<Value> values = cloneBody(rewriter, source.front(), substitution, mapping);
   YieldOp::create(rewriter, source.getLoc(), values);
+}
+
+void cpu::eraseUnused(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
 }

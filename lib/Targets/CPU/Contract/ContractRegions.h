@@ -13,10 +13,16 @@ bool isKnownConstant(mlir::Value tensor);
 /// The tensors that `region` reads, once for each read.
 llvm::SmallVector<mlir::Value> readTensors(mlir::Region &region);
 
-/// Copies the body of `source` to the empty region `target`, its dims renamed to `dims`, which are as
-/// many.
+/// An index map of `region` uses dim `dim`.
+bool usesDim(mlir::Region &region, unsigned dim);
+
+/// Copies the body of `source` to the empty region `target`, its dims renamed to `dims`, expressions
+/// over `targetDims` dims (0: as many).
 void renameBody(mlir::Region &source, mlir::Region &target, llvm::ArrayRef<sym::Expr> dims,
-                mlir::RewriterBase &rewriter);
+                mlir::RewriterBase &rewriter, unsigned targetDims = 0);
+
+/// Erases ops of `block` whose results nobody uses.
+void eraseUnused(mlir::Block &block);
 
 /// What is said of the operands of `contract`; all is planned if nothing is.
 LayoutAttr getLayout(kernel::ContractOp contract);

@@ -125,7 +125,7 @@ static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target
 static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
                                     const CPUInfo &target) {
   std::optional<int64_t> sums = layout.sumExtent().constant();
-  int64_t panelRowBytes = layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
+  int64_t panelRowBytes = layout.panelRowBytes();
   bool isUseful = layout.packed && !layout.depthwise && sums && *sums >= target.shortSum &&
                   layout.maxTiles() >= 1 &&
                   (m <= target.manyRows ||

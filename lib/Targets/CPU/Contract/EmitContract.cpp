@@ -163,12 +163,14 @@ private:
 
   void emitPanel(sym::Expr panel, int64_t vectors) {
     int64_t width = layout.panel();
-    sym::Expr inner = layout.sumInner();
     if (layout.packed) {
-      sym::Expr offset = layout.rhsBase.substituteDims(task.batch) +
-                         (panel * layout.sumExtent() + task.firstSum * inner) * width;
+      sym::Expr inner = layout.sumInner().floorDiv(layout.rhsSteps);
+      sym::Expr offset =
+          layout.rhsBase.substituteDims(task.batch) +
+          (panel * layout.sums.front().extent * inner + task.firstSum * inner) * width;
       rhs =
           frame.gep(frame.buffer(layout.rhsTensor), layout.rhsType, frame.simplifyAndEmit(offset));
+      bindScales(panel);
     } else if (layout.rhs == RightOperand::Direct) {
       bindDirectRhs(panel, vectors);
     } else if (layout.turn != Turn::Sums) {
@@ -189,6 +191,18 @@ private:
       sym::Expr tiles = layout.numTiles();
       emitTiles(panel, vectors, inside, 0, tiles, -((step - task.firstUnit) * tiles));
     });
+  }
+
+  /// The first rows of a packed operand's scales and offsets.
+  void bindScales(sym::Expr panel) {
+    sym::Expr row = panel * layout.sums.front().extent + task.firstSum;
+    sym::Expr offset = layout.scaleBase.substituteDims(task.batch) + row * layout.panel();
+    auto addressIn = [&](Value tensor) {
+      return tensor ? frame.gep(frame.buffer(tensor), layout.sumType, frame.simplifyAndEmit(offset))
+                    : Value();
+    };
+    scales = addressIn(layout.scaleTensor);
+    offsets = addressIn(layout.offsetTensor);
   }
 
   /// The panel where it is in the operand; its last columns may be the operand's.
@@ -279,6 +293,12 @@ private:
     shape.lhsHasColumns = layout.depthwise;
     shape.bytes = kernel::ContractOp(layout.op).getBytes();
     shape.unroll = layout.unroll;
+    shape.rhsUnsigned = layout.rhsUnsigned;
+    shape.rhsSteps = layout.rhsSteps;
+    shape.scales = scales;
+    shape.offsets = offsets;
+    shape.subtractsFirst = layout.subtractsFirst;
+    shape.scaleStride = layout.panel();
     const ContractAxis &axis = layout.rows[layout.tileAxis];
     for (int64_t i = 0; i < size; ++i)
       for (int64_t j = 0; j < layout.tileInner; ++j) {
@@ -294,9 +314,12 @@ private:
       return shape;
     }
     for (auto [i, sum] : llvm::enumerate(layout.sums)) {
-      shape.loops.push_back({i == 0 ? task.numSums : sum.extent, sum.lhsStride, layout.panel()});
+      bool isOfElement = layout.rhsSteps != 1 && i + 1 == layout.sums.size();
+      shape.loops.push_back({i == 0 ? task.numSums : sum.extent, sum.lhsStride,
+                             isOfElement ? sym::Expr(0) : sym::Expr(layout.panel())});
       for (SumLoop &outer : MutableArrayRef(shape.loops).drop_back())
-        outer.rhsStride = outer.rhsStride * sum.extent;
+        if (!isOfElement)
+          outer.rhsStride = outer.rhsStride * sum.extent;
     }
     return shape;
   }
@@ -357,15 +380,11 @@ private:
 
   //===-- Prefetches -------------------------------------------------------------------------===//
 
-  int64_t panelRowBytes() const {
-    return layout.panel() * layout.rhsType.getIntOrFloatBitWidth() / 8;
-  }
-
   /// Bytes that a tile fetches for each step of the sum: its share, but no more than a line.
   void namePrefetchStride() {
     if (!layout.hasVariableTiles()) {
       int64_t stride = 8;
-      while (stride < 64 && stride * layout.maxTiles() < panelRowBytes())
+      while (stride < 64 && stride * layout.maxTiles() < layout.panelRowBytes())
         stride *= 2;
       prefetchStride = stride;
       return;
@@ -373,8 +392,8 @@ private:
     sym::Expr tiles = task.endUnit - task.firstUnit;
     if (layout.blockAxis != layout.tileAxis)
       tiles = tiles * layout.numTiles();
-    sym::Expr share = sym::Expr(panelRowBytes()).ceilDiv(8 * sym::Expr::max(tiles, 1));
-    prefetchStride = frame.named(8 * share, panelRowBytes() + 8);
+    sym::Expr share = sym::Expr(layout.panelRowBytes()).ceilDiv(8 * sym::Expr::max(tiles, 1));
+    prefetchStride = frame.named(8 * share, layout.panelRowBytes() + 8);
   }
 
   /// Spreads the fetching of the next panel over the task's tiles.
@@ -385,8 +404,8 @@ private:
     prefetch.stride = frame.emit(prefetchStride);
     prefetch.locality = layout.prefetch == PrefetchCache::L1 ? 3 : 2;
     sym::Expr sums = layout.sumExtent();
-    sym::Expr offset =
-        sums * panelRowBytes() + number * (layout.blockSums * layout.sumInner() * prefetchStride);
+    sym::Expr offset = sums * layout.panelRowBytes() +
+                       number * (layout.blockSums * layout.sumInner() * prefetchStride);
     prefetch.pointer = frame.gep(rhs, b.getI8Type(), frame.simplifyAndEmit(offset));
     return prefetch;
   }
@@ -495,6 +514,8 @@ private:
   BodyEmitter epilogue;
   ContractTask task;
   Value rhs;
+  /// Rows of a packed right operand's scales and offsets; null: none.
+  Value scales, offsets;
   /// For a right operand that is read where it is: the columns that each vector of the panel has.
   SmallVector<Value> rhsMasks;
   /// Null when the sum is not cut.

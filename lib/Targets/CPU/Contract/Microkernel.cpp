@@ -1,6 +1,7 @@
 // The innermost loop of products: a tile of sums that stays in registers.
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "CPU/Contract/ByteProducts.h"
+#include "CPU/Contract/SmallBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -62,10 +63,13 @@ private:
     const SumLoop &loop = shape.loops[level];
     if (isUnrolled(level)) {
       SmallVector<Value> unrolled(sums);
-      for (int64_t k = 0, e = *loop.extent.constant(); k < e; ++k)
+      for (int64_t k = 0, e = *loop.extent.constant(); k < e; ++k) {
+        stepOfElement = k;
+        enterIteration(level, frame.constant(k));
         unrolled = emitLoops(level + 1, advance(lhs, k * loop.lhsStride),
                              advance(rhs, shape.rhsType, k * loop.rhsStride),
                              countIteration(level, frame.constant(k), iteration), unrolled);
+      }
       return unrolled;
     }
     // How the pointers came about is nothing to this loop: LLVM's strength reduction would try
@@ -80,6 +84,7 @@ private:
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(op.getBody());
     Value k = op.getInductionVar();
+    enterIteration(level, k);
     SmallVector<Value, 2> there;
     for (Value pointer : from)
       there.push_back(advance(pointer, shape.lhsType, k, loop.lhsStride));
@@ -92,6 +97,8 @@ private:
 
   /// This loop and all inside it are short enough together to be written out.
   bool isUnrolled(size_t level) const {
+    if (shape.rhsSteps != 1 && level + 1 == shape.loops.size())
+      return true;
     int64_t iterations = 1;
     for (const SumLoop &loop : ArrayRef(shape.loops).drop_front(level)) {
       std::optional<int64_t> extent = loop.extent.constant();
@@ -126,6 +133,21 @@ private:
             !isNew && place->second != step)
           return true;
     return false;
+  }
+
+  /// Loads what the right operand is multiplied with in iteration `k` of the outermost loop.
+  void enterIteration(size_t level, Value k) {
+    if (level != 0 || !shape.scales)
+      return;
+    auto loadRow = [&](Value base, SmallVector<Value> &row) {
+      row.clear();
+      Value offset = arith::MulIOp::create(b, loc, k, frame.constant(shape.scaleStride));
+      for (int64_t v = 0; base && v < shape.vectors; ++v)
+        row.push_back(load(frame.gep(base, shape.sumType, offset), shape.sumType, v * shape.lanes,
+                           /*scalar=*/false));
+    };
+    loadRow(shape.scales, scaleRow);
+    loadRow(shape.offsets, offsetRow);
   }
 
   /// Innermost iterations before iteration `k` of the loop `level`; null if nobody asks.
@@ -199,7 +221,22 @@ private:
     Type to = isa<VectorType>(value.getType()) ? vectorOf(shape.sumType) : shape.sumType;
     if (isa<FloatType>(from))
       return arith::ExtFOp::create(b, loc, to, value);
+    if (isa<FloatType>(shape.sumType))
+      return shape.rhsUnsigned ? arith::UIToFPOp::create(b, loc, to, value).getResult()
+                               : arith::SIToFPOp::create(b, loc, to, value).getResult();
     return arith::ExtSIOp::create(b, loc, to, value);
+  }
+
+  /// Vector `v` of a row of the right operand, in the type of the sum.
+  Value loadColumns(Value rhs, int64_t v) {
+    Value value = loadRhs(rhs, v);
+    value = shape.rhsSteps == 1 ? extend(value, shape.rhsType)
+                                : widenSmallBits(frame, value, stepOfElement * 32 / shape.rhsSteps);
+    if (!offsetRow.empty() && shape.subtractsFirst)
+      value = arith::SubFOp::create(b, loc, value, offsetRow[v]);
+    else if (!offsetRow.empty())
+      return multiplyAdd(value, scaleRow[v], offsetRow[v]);
+    return scaleRow.empty() ? value : arith::MulFOp::create(b, loc, value, scaleRow[v]).getResult();
   }
 
   Value multiplyAdd(Value a, Value x, Value sum) {
@@ -242,6 +279,7 @@ private:
     Value extent = frame.emit(loop.extent);
     auto op = scf::ForOp::create(b, loc, frame.constant(0), extent, frame.constant(1), init);
     keepLoop(op);
+    size_t innermost = shape.rhsSteps == 1 ? shape.loops.size() - 1 : shape.loops.size() - 2;
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(op.getBody());
@@ -249,9 +287,9 @@ private:
       Value pointer = arguments[0];
       Stream inner{arguments[1], stream.prefetch ? arguments[2] : Value()};
       sums = arguments.drop_front(numPointers);
-      SmallVector<Value> results = level + 1 == shape.loops.size()
-                                       ? emitStep(pointer, inner, sums)
-                                       : emitWalk(level + 1, pointer, inner, sums);
+      enterIteration(level, op.getInductionVar());
+      SmallVector<Value> results = level == innermost ? emitSteps(pointer, inner, sums)
+                                                      : emitWalk(level + 1, pointer, inner, sums);
       SmallVector<Value> next{advance(pointer, shape.lhsType, loop.lhsStride), inner.rhs};
       if (inner.prefetch)
         next.push_back(inner.prefetch);
@@ -264,15 +302,19 @@ private:
     return SmallVector<Value>(op.getResults().drop_front(numPointers));
   }
 
-  /// One innermost iteration.
-  SmallVector<Value> emitStep(Value lhs, Stream &stream, ValueRange sums) {
-    SmallVector<Value> next =
-        emitUpdate(stream.rhs, stream.prefetch, sums, [&](size_t row, int64_t column) {
-          return std::pair(frame.gep(lhs, shape.lhsType, rowStarts[row]), column);
-        });
-    stream.rhs = advance(stream.rhs, shape.rhsType, shape.loops.back().rhsStride);
-    if (stream.prefetch)
-      stream.prefetch = frame.gep(stream.prefetch, b.getI8Type(), prefetch.stride);
+  /// One innermost iteration, or all those of an element of the right operand.
+  SmallVector<Value> emitSteps(Value lhs, Stream &stream, ValueRange sums) {
+    SmallVector<Value> next(sums);
+    for (stepOfElement = 0; stepOfElement < shape.rhsSteps; ++stepOfElement) {
+      Value here = advance(lhs, shape.lhsType, stepOfElement * shape.loops.back().lhsStride);
+      next = emitUpdate(stream.rhs, stream.prefetch, next, [&](size_t row, int64_t column) {
+        return std::pair(frame.gep(here, shape.lhsType, rowStarts[row]), column);
+      });
+      if (stream.prefetch)
+        stream.prefetch = frame.gep(stream.prefetch, b.getI8Type(), prefetch.stride);
+    }
+    const SumLoop &rows = shape.loops[shape.loops.size() - (shape.rhsSteps == 1 ? 1 : 2)];
+    stream.rhs = advance(stream.rhs, shape.rhsType, rows.rhsStride);
     return next;
   }
 
@@ -288,7 +330,7 @@ private:
                                 function_ref<std::pair<Value, int64_t>(size_t, int64_t)> address) {
     SmallVector<Value> row;
     for (int64_t v = 0; v < shape.vectors; ++v)
-      row.push_back(extend(loadRhs(rhs, v), shape.rhsType));
+      row.push_back(loadColumns(rhs, v));
     for (int64_t line = 0; prefetched && line < prefetch.lines; ++line) {
       Value address = frame.gep(prefetched, b.getI8Type(), frame.constant(64 * line));
       LLVM::Prefetch::create(b, loc, address, /*rw=*/0, prefetch.locality, /*cache=*/1);
@@ -322,6 +364,10 @@ private:
   const Prefetch &prefetch;
   /// The beginnings of rows at a stride, in elements from the left operand's pointer.
   SmallVector<Value> rowStarts;
+  /// The row of scales, and that of offsets, at work.
+  SmallVector<Value> scaleRow, offsetRow;
+  /// The step of the right operand's elements at work.
+  int64_t stepOfElement = 0;
 };
 
 } // namespace

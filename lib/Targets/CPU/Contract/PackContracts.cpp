@@ -1,13 +1,11 @@
 // cpu-pack-contracts: lays out constant right operands of contracts in panels.
 #include "CPU/Contract/ContractRegions.h"
+#include "CPU/Contract/SmallWeights.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
-#include "kiln/Transforms/Kernel/RegionUtils.h"
-#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
-#include <numeric>
 
 namespace kiln::cpu {
 #define GEN_PASS_DEF_CPUPACKCONTRACTS
@@ -19,67 +17,6 @@ using namespace kiln;
 using namespace kiln::kernel;
 using namespace kiln::cpu;
 
-/// Whether some index map of `region` uses dim `dim`.
-static bool usesDim(Region &region, unsigned dim) {
-  return region
-      .walk([&](Operation *op) {
-        auto map = kernel::getIndexMap(op);
-        bool uses = map && llvm::any_of(map.getResults(), [&](sym::Expr expr) {
-                      return expr.dependsOn(sym::Expr::dim(dim));
-                    });
-        return uses ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-/// The k dims in the order in which the left operand lies in memory, outermost first; the order
-/// given where that is not known.
-static SmallVector<unsigned> orderSums(ContractOp contract) {
-  unsigned first = contract.getExtents().size() - contract.getNumK();
-  SmallVector<unsigned> order(contract.getNumK());
-  std::iota(order.begin(), order.end(), 0);
-  ReadOp largest;
-  sym::Assumptions assumptions = getAssumptions(&contract.getLhs());
-  contract.getLhs().walk([&](ReadOp read) {
-    auto rank = [](ReadOp r) { return cast<RankedTensorType>(r.getTensor().getType()).getRank(); };
-    if (read->getParentRegion() == &contract.getLhs() && read.getValues().empty() &&
-        (!largest || rank(read) > rank(largest)))
-      largest = read;
-  });
-  if (!largest)
-    return order;
-  sym::Expr offset = assumptions.simplify(
-      sym::linearize(largest.getMap().getResults(), sym::getShape(largest.getTensor())));
-  SmallVector<int64_t> strides;
-  for (unsigned i = 0; i < order.size(); ++i) {
-    std::optional<sym::Linear> linear = sym::splitLinear(offset, sym::Expr::dim(first + i));
-    std::optional<int64_t> stride =
-        linear ? linear->coefficient.constant() : std::optional<int64_t>();
-    if (!stride)
-      return order;
-    strides.push_back(std::abs(*stride));
-  }
-  llvm::sort(order, [&](unsigned a, unsigned b) {
-    return strides[a] != strides[b] ? strides[a] > strides[b] : a < b;
-  });
-  return order;
-}
-
-namespace {
-
-/// The dims that are a contract's columns: its n dims, or the last batch dim.
-struct Columns {
-  explicit Columns(ContractOp contract) : isBatch(columnsAreBatch(contract)) {
-    first = isBatch ? contract.getNumBatch() - 1 : contract.getNumBatch() + contract.getNumM();
-    extents = isBatch ? contract.getBatch().getSizes().take_back() : contract.getN().getSizes();
-  }
-  bool isBatch;
-  unsigned first;
-  ArrayRef<sym::Expr> extents;
-};
-
-} // namespace
-
 /// Elements of the right operand.
 static std::optional<int64_t> getElements(ContractOp contract) {
   sym::Expr count =
@@ -90,8 +27,8 @@ static std::optional<int64_t> getElements(ContractOp contract) {
   return count.constant();
 }
 
-/// The operand takes much less memory as what it is computed from, small integers for example,
-/// and so less time to read. (Folding would refuse it, too.)
+/// The operand takes much less memory as what it is computed from, and so less time to read.
+/// (Folding would refuse it, too.)
 static bool isNarrow(ContractOp contract, ArrayRef<Value> tensors) {
   Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
   std::optional<int64_t> elements = getElements(contract);
@@ -118,8 +55,9 @@ const char *cpu::whyNotPacked(ContractOp contract) {
   SmallVector<Value> tensors = readTensors(contract.getRhs());
   if (tensors.empty() || !llvm::all_of(tensors, isKnownConstant))
     return "it is not a constant";
-  if (isNarrow(contract, tensors))
-    return "it is computed of much smaller constants, which take less time to read";
+  const char *reason;
+  if (isNarrow(contract, tensors) && !SmallWeights::get(contract, reason))
+    return reason;
   return whyNeverPacked(contract);
 }
 
@@ -135,32 +73,20 @@ int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
         .evaluate([](sym::Expr) { return unknown; })
         .value_or(int64_t(1) << 40);
   };
-  return chooseContractPanel(guess(contract.getM().getSizes()), guess(Columns(contract).extents),
-                             getTiles(contract, target));
+  return chooseContractPanel(guess(contract.getM().getSizes()),
+                             guess(PanelColumns(contract).extents), getTiles(contract, target));
 }
 
 namespace {
 
-/// How a contract's right operand is laid out.
-struct Packing {
-  explicit Packing(ContractOp contract) : contract(contract), order(orderSums(contract)) {}
-  ContractOp contract;
-  SmallVector<unsigned> order; // of the k dims
-  int64_t panel = 0;
-
-  SmallVector<sym::Expr> getSums() const {
-    ArrayRef<sym::Expr> sizes = ContractOp(contract).getK().getSizes();
-    SmallVector<sym::Expr> sums;
-    for (unsigned dim : order)
-      sums.push_back(sizes[dim]);
-    return sums;
-  }
+struct Packing : Panels {
+  using Panels::Panels;
 
   /// Equal for products with one weight that may share its layout; null if it is not a constant.
   Attribute identify() const {
-    MLIRContext *context = contract->getContext();
+    MLIRContext *context = contract.getContext();
     SmallVector<Attribute> parts;
-    for (Value tensor : readTensors(ContractOp(contract).getRhs())) {
+    for (Value tensor : readTensors(contract.getRhs())) {
       auto constant = tensor.getDefiningOp<ConstantOp>();
       if (!constant)
         return {};
@@ -168,7 +94,7 @@ struct Packing {
       if (constant.getName())
         parts.push_back(constant.getNameAttr());
     }
-    parts.push_back(sym::ShapeAttr::get(context, Columns(contract).extents));
+    parts.push_back(sym::ShapeAttr::get(context, PanelColumns(contract).extents));
     parts.push_back(sym::ShapeAttr::get(context, getSums()));
     return ArrayAttr::get(context, parts);
   }
@@ -206,11 +132,18 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
       contract->removeAttr(layoutAttrName);
     IRRewriter rewriter(&getContext());
     for (Packing &packing : packings) {
+      const char *reason;
+      std::optional<SmallWeights> small;
+      if (llvm::all_of(readTensors(packing.contract.getRhs()), isKnownConstant))
+        small = SmallWeights::get(packing.contract, reason);
       emitRemark(RemarkKind::Done, packing.contract, getArgument(), "Packed", [&] {
         return RemarkText{"right operand packed into panels of " + std::to_string(packing.panel) +
-                          " columns"};
+                          (small ? " columns of small integers" : " columns")};
       });
-      pack(packing, rewriter);
+      if (small)
+        packSmallWeights(packing, *small, rewriter);
+      else
+        pack(packing, rewriter);
     }
   }
 
@@ -262,99 +195,43 @@ private:
 
   void pack(const Packing &packing, IRRewriter &rewriter) {
     ContractOp contract = packing.contract;
-    int64_t panel = packing.panel;
     rewriter.setInsertionPoint(contract);
     Location loc = contract.getLoc();
-    SmallVector<sym::Expr> extents = contract.getExtents(), k = packing.getSums();
-    unsigned firstK = extents.size() - contract.getNumK();
+    SmallVector<sym::Expr> extents = contract.getExtents(), k = packing.getSums(), dims, steps;
+    unsigned firstK = packing.firstK();
 
     // Dim firstK + order[i] of the old op is dim firstK + i of the new one.
-    SmallVector<sym::Expr> dims;
     for (unsigned i = 0; i < extents.size(); ++i)
       dims.push_back(sym::Expr::dim(i));
-    for (auto [i, old] : llvm::enumerate(packing.order))
+    for (auto [i, old] : llvm::enumerate(packing.order)) {
       dims[firstK + old] = sym::Expr::dim(firstK + i);
-    Columns columns(contract);
-    MapOp packed = createPacked(contract, dims, k, columns, panel, rewriter);
+      steps.push_back(sym::Expr::dim(firstK + i));
+    }
+    Block &body = contract.getRhs().front();
+    Value yielded = body.getTerminator()->getOperand(0);
+    Type element = yielded.getType();
+    Value packed = packing.create(
+        element, sym::product(k), rewriter,
+        [&](Panels::CloneAt cloneAt, sym::Expr row, Value mask) {
+          Value value = cloneAt(row).lookup(yielded);
+          // A lone read is zero where it is masked; anything else is made so.
+          if (!mask || llvm::hasNItems(body, 2))
+            return value;
+          Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(element));
+          return arith::SelectOp::create(rewriter, loc, mask, value, zero).getResult();
+        });
 
     auto result = ContractOp::create(
         rewriter, loc, contract.getResult().getType(), contract.getBatchAttr(), contract.getMAttr(),
         contract.getNAttr(), sym::ShapeAttr::get(&getContext(), k), contract.getPermAttr(),
-        rewriter.getI64IntegerAttr(panel), sym::ExprAttr(), contract.getBytesAttr());
+        rewriter.getI64IntegerAttr(packing.panel), sym::ExprAttr(), contract.getBytesAttr());
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter);
     renameBody(contract.getEpilogue(), result.getEpilogue(), dims, rewriter);
-
-    sym::IndexMap index{static_cast<unsigned>(extents.size()), {}};
-    for (auto [i, size] : llvm::enumerate(getPackedBatch(contract, columns)))
-      index.results.push_back(size.isConstant(1) ? sym::Expr(0) : sym::Expr::dim(i));
-    SmallVector<sym::Expr> n, sums;
-    for (unsigned i = 0; i < columns.extents.size(); ++i)
-      n.push_back(sym::Expr::dim(columns.first + i));
-    for (unsigned i = firstK; i < extents.size(); ++i)
-      sums.push_back(sym::Expr::dim(i));
-    sym::Expr column = sym::linearize(n, columns.extents);
-    index.results.append({column.floorDiv(panel), sym::linearize(sums, k), column.mod(panel)});
     rewriter.setInsertionPointToStart(&result.getRhs().emplaceBlock());
-    Value element = ReadOp::create(rewriter, loc, packed.getResult(0), index);
-    YieldOp::create(rewriter, loc, element);
-    rewriter.replaceOp(contract, result);
-  }
-
-  /// The batch dims of the packed operand: those that it does not depend on, and one that is the
-  /// columns, have size 1.
-  static SmallVector<sym::Expr> getPackedBatch(ContractOp contract, const Columns &columns) {
-    SmallVector<sym::Expr> sizes;
-    for (auto [i, size] : llvm::enumerate(contract.getBatch().getSizes())) {
-      bool isColumns = columns.isBatch && i == columns.first;
-      sizes.push_back(!isColumns && usesDim(contract.getRhs(), i) ? size : sym::Expr(1));
-    }
-    return sizes;
-  }
-
-  /// The right operand as [batch…, panels, k, panel], zeros after the last column.
-  MapOp createPacked(ContractOp contract, ArrayRef<sym::Expr> dims, ArrayRef<sym::Expr> k,
-                     const Columns &columns, int64_t panel, IRRewriter &rewriter) {
-    Location loc = contract.getLoc();
-    unsigned numBatch = contract.getNumBatch();
-    unsigned firstK = numBatch + contract.getNumM() + contract.getNumN();
-    sym::Expr end = sym::product(columns.extents);
-    SmallVector<sym::Expr> shape = getPackedBatch(contract, columns);
-    shape.append({end.ceilDiv(panel), sym::product(k), panel});
-
-    Type element = contract.getRhs().front().getTerminator()->getOperand(0).getType();
-    auto packed = MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, element)));
-    OpBuilder::InsertionGuard guard(rewriter);
-    rewriter.setInsertionPointToStart(&packed.getBody().emplaceBlock());
-    sym::Assumptions assumptions = getAssumptions(&packed.getBody());
-    sym::Expr column = sym::Expr::dim(numBatch) * panel + sym::Expr::dim(numBatch + 2);
-
-    DimSubstitution substitution;
-    substitution.sourceDims = dims.size();
-    substitution.targetDims = shape.size();
-    substitution.dims.assign(dims.size(), sym::Expr(0));
-    for (unsigned i = 0; i < numBatch; ++i)
-      substitution.dims[i] = sym::Expr::dim(i);
-    for (auto [i, value] : llvm::enumerate(sym::delinearize(column, columns.extents)))
-      substitution.dims[columns.first + i] = assumptions.simplify(value);
-    SmallVector<sym::Expr> sums = sym::delinearize(sym::Expr::dim(numBatch + 1), k);
-    for (unsigned i = firstK; i < dims.size(); ++i)
-      substitution.dims[i] = assumptions.simplify(sums[dims[i].dimIndex() - firstK]);
-    if (!assumptions.isLess(column, end)) {
-      sym::IndexMap inside{static_cast<unsigned>(shape.size()), {column}};
-      substitution.mask = InsideOp::create(rewriter, loc, rewriter.getI1Type(),
-                                           sym::MapAttr::get(&getContext(), inside),
-                                           sym::ShapeAttr::get(&getContext(), {end}), ValueRange());
-    }
-    IRMapping mapping;
-    Block &body = contract.getRhs().front();
-    Value value = cloneBody(rewriter, body, substitution, mapping).front();
-    // A lone read is zero where it is masked; anything else is made so.
-    if (substitution.mask && !llvm::hasNItems(body, 2)) {
-      Value zero = arith::ConstantOp::create(rewriter, loc, rewriter.getZeroAttr(element));
-      value = arith::SelectOp::create(rewriter, loc, substitution.mask, value, zero);
-    }
+    Value value = ReadOp::create(rewriter, loc, packed,
+                                 packing.getPlace(extents.size(), sym::linearize(steps, k)));
     YieldOp::create(rewriter, loc, value);
-    return packed;
+    rewriter.replaceOp(contract, result);
   }
 
   codegen::CPUInfo target;

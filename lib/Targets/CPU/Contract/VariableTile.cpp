@@ -100,6 +100,12 @@ static std::string nameOf(const VariableTile &tile) {
                                  << '_' << shape.sumType << '_' << shape.loops.size()
                                  << "loops_stride" << tile.sumStride
                                  << (shape.bytes ? "_bytes" : "") << (tile.isAdded ? "_added" : "");
+  if (shape.rhsSteps != 1)
+    name += "_by" + std::to_string(shape.rhsSteps);
+  name += (shape.rhsUnsigned ? "_unsigned" : "");
+  name += shape.scales ? "_scaled" : "";
+  if (shape.offsets)
+    name += shape.subtractsFirst ? "_zero" : "_offset";
   return name;
 }
 
@@ -108,8 +114,9 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
     tile.prefetch = {tile.rhs, frame.constant(0)};
   tile.prefetch.locality = 2;
   // A tile alone fetches all of the next panel.
-  tile.prefetch.lines = llvm::divideCeilSigned(
-      tile.shape.vectors * tile.shape.lanes * tile.shape.rhsType.getIntOrFloatBitWidth(), 512);
+  tile.prefetch.lines = llvm::divideCeilSigned(tile.shape.vectors * tile.shape.lanes *
+                                                   tile.shape.rhsType.getIntOrFloatBitWidth(),
+                                               512 * tile.shape.rhsSteps);
   if (tile.shape.loops.size() < 2)
     tile.shape.loops.insert(tile.shape.loops.begin(), SumLoop{1, 0, 0});
   SmallVector<Value> arguments{
@@ -117,6 +124,9 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
       tile.prefetch.stride};
   for (const SumLoop &loop : tile.shape.loops)
     llvm::append_values(arguments, frame.emit(loop.extent), frame.emit(loop.lhsStride));
+  for (Value pointer : {tile.shape.scales, tile.shape.offsets})
+    if (pointer)
+      arguments.push_back(pointer);
   frame.call(nameOf(tile), arguments, [caller = tile](KernelFrame &function) {
     auto next = function.function.getArguments().begin();
     VariableTile tile = caller;
@@ -133,6 +143,9 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
       loop.extent = function.addVariable(*next++, sym::Range{0, std::nullopt});
       loop.lhsStride = function.addVariable(*next++, sym::Range());
     }
+    for (Value *pointer : {&tile.shape.scales, &tile.shape.offsets})
+      if (*pointer)
+        *pointer = *next++;
     emitVariableTile(function, tile);
   });
 }

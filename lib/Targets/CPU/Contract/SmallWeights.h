@@ -1,0 +1,71 @@
+// Right operands that are small integers, widened and scaled where they are multiplied:
+//
+//   weight(n, k) = (bits(n, k) - zero(n, k / group)) * scale(n, k / group), or
+//                   bits(n, k) * scale(n, k / group) + offset(n, k / group)
+//
+// cpu-pack-contracts finds them and lays their bits out in panels, of four bits where these are enough:
+// eight steps of the sum in an i32, the first in its lowest bits. Scales and offsets (or zeros) are
+// panels with a row for each group. What it makes of a contract's right operand is the IR that the layout knows again:
+//
+//   %w = kernel.read %bits (…, d_n floordiv panel, groups and words of k, d_n mod panel) : i32
+//   %q = sign-extended bits 4*d_k to 4*d_k + 3 of %w
+//   yield sitofp(%q) * kernel.read %scales (…) + kernel.read %offsets (…)
+#ifndef KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H
+#define KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H
+
+#include "CPU/Contract/Panels.h"
+
+namespace kiln::cpu {
+
+/// Bits of an element of a word, and how many there are.
+constexpr int64_t smallBits = 4, wordSteps = 32 / smallBits;
+
+/// A right operand as a contract has it before it is packed.
+struct SmallWeights {
+  /// An op on floats whose other operand changes with groups of steps at most.
+  struct Step {
+    enum Kind { Multiply, Add, Subtract } kind;
+    mlir::Value value;
+  };
+
+  mlir::Value bits; // in the region
+  bool isUnsigned = false;
+  int64_t least = 0, most = 0; // of the bits
+  /// From the bits to the weight.
+  llvm::SmallVector<Step> steps;
+  /// Zero points that are all zero: those that replace them have to be, too.
+  llvm::SmallVector<mlir::Value> zeros;
+  /// Steps of the sum with one scale and offset; 0: all.
+  int64_t group = 0;
+
+  /// Nothing, and why, if the right operand is not of this kind.
+  static std::optional<SmallWeights> get(kernel::ContractOp contract, const char *&reason);
+
+  /// The number that is added to signed bits of `smallBits` to get these; nothing: they have more.
+  std::optional<int64_t> getBias() const;
+  bool hasOffset() const;
+  /// Numbers are taken off the bits before they are scaled: they are zeros, not offsets.
+  bool subtractsFirst() const;
+  /// Scale and offset or zero of bits less `bias`, of what the steps' values have become; null: 1 and 0.
+  std::pair<mlir::Value, mlir::Value> createParameters(mlir::OpBuilder &builder, mlir::Location loc,
+                                                       const mlir::IRMapping &mapping,
+                                                       int64_t bias) const;
+};
+
+/// Lays out the right operand, and replaces the contract.
+void packSmallWeights(const Panels &panels, const SmallWeights &weights,
+                      mlir::RewriterBase &rewriter);
+
+/// A right operand that `packSmallWeights` made: its reads, and the steps of the sum in an element of
+/// the bits, 1 or `wordSteps`.
+struct PackedSmallWeights {
+  kernel::ReadOp bits, scale, offset; // of the latter two none or both, or a scale alone
+  bool isUnsigned = false, subtractsFirst = false;
+  int64_t steps = 1;
+
+  static std::optional<PackedSmallWeights> get(kernel::ContractOp contract);
+};
+
+} // namespace kiln::cpu
+
+#endif // KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H

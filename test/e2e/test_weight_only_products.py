@@ -1,0 +1,147 @@
+"""Products with weights of eight and four bits that stay so in memory: widened where they are multiplied."""
+
+import pytest
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+
+from conftest import TARGET
+from test_ops_quantize import int4_weight
+
+q = torch.ops.quantized_decomposed
+CPUS = pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+
+
+def some(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))) * 3
+
+
+def integers(low, high, *shape):
+    return torch.randint(low, high, shape, dtype=torch.int8, generator=torch.Generator().manual_seed(shape[0]))
+
+
+class Groups(torch.nn.Module):
+    """Weights [n, k] of signed integers with a scale for each `group` steps, and zero points unless `symmetric`."""
+
+    def __init__(self, n, k, group, low, high, symmetric=True):
+        super().__init__()
+        self.group, self.shape = group, (n, k)
+        self.register_buffer("weight", integers(low, high, n, k))
+        self.weight[0, :2] = torch.tensor([low, high - 1])
+        self.register_buffer("scales", some(n, k // group).abs() / high)
+        zeros = torch.zeros(n, k // group, dtype=torch.int8) if symmetric else integers(low, high, n, k // group)
+        self.register_buffer("zeros", zeros)
+
+    def forward(self):
+        groups = self.weight.reshape(self.shape[0], -1, self.group).to(torch.float32)
+        return ((groups - self.zeros.unsqueeze(2).to(torch.float32)) * self.scales.unsqueeze(2)).reshape(self.shape)
+
+
+class Products(torch.nn.Module):
+    """Groups of several sizes, of four bits and of eight; one weight for a row, and for several."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.weights = torch.nn.ModuleList(
+            [
+                Groups(n, 256, 32, -8, 8),
+                Groups(n, 256, 64, -8, 8, symmetric=False),
+                Groups(n, 256, 256, -8, 8),
+                Groups(n, 256, 256, -7, 8, symmetric=False),
+                Groups(n, 256, 128, -128, 128),
+                Groups(n, 256, 32, -128, 128, symmetric=False),
+                Groups(n, 256, 256, -127, 128),
+                Groups(n, 256, 256, -127, 128, symmetric=False),
+                Groups(n, 256, 8, 0, 16),
+            ]
+        )
+
+    def forward(self, x):
+        bias = self.weights[0].scales[:, 0]
+        return [torch.nn.functional.linear(x, weight(), bias) for weight in self.weights]
+
+
+@CPUS
+@pytest.mark.parametrize("n", [48, 200])
+def test_groups(compile_and_compare, cpu, n):
+    """The last panel of columns is not full; rows of a known number, one and several, and of an unknown one."""
+    module = Products(n)
+    for rows in (1, 13):
+        compile_and_compare(module, (some(rows, 256),), rtol=2e-5, atol=2e-3, options=(f"--cpu={cpu}",))
+    dynamic = ({0: torch.export.Dim("rows", min=1, max=1000)},)
+    more = [(some(1, 256),), (some(2, 256),), (some(43, 256),)]
+    compile_and_compare(module, (some(5, 256),), dynamic, rtol=2e-5, atol=2e-3, more_inputs=more, options=(f"--cpu={cpu}",))
+
+
+class Others(torch.nn.Module):
+    """What precedes the product is put into memory first; rows that are transposed, experts, a convolution, PyTorch's own operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.four, self.eight = Groups(72, 64, 32, -8, 8), Groups(72, 64, 64, -128, 128)
+        self.experts = Groups(3 * 24, 64, 32, -8, 8)
+        self.kernel = Groups(16, 72, 72, -128, 128)
+        self.register_buffer("packed", torch.ops.aten._convert_weight_to_int4pack_for_cpu(int4_weight(80, 64), 2))
+        self.register_buffer("pairs", some(2, 80, 2))
+
+    def forward(self, x, images):
+        normed = torch.nn.functional.layer_norm(x, (64,)) * x.exp().cos()
+        return (
+            torch.nn.functional.linear(normed, self.four()),
+            torch.nn.functional.linear(torch.relu(x.flip(1)), self.eight()),
+            torch.nn.functional.linear(x.reshape(16, -1).mT, self.four()[:, :16]),
+            x.expand(3, *x.shape) @ self.experts().reshape(3, 24, 64).mT,
+            torch.nn.functional.conv2d(images, self.kernel().reshape(16, 8, 3, 3), padding=1),
+            torch.ops.aten._weight_int8pack_mm(x, self.eight.weight, self.eight.scales[:, 0]),
+            torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs),
+        )
+
+
+@CPUS
+def test_others(compile_and_compare, cpu):
+    options = (f"--cpu={cpu}",)
+    if cpu != "native":
+        options += ("--int4-layout=avx512",) if torch.cpu._is_avx512_supported() else ("--int4-layout=avx2",)
+    compile_and_compare(Others(), (some(4, 64) / 3, some(2, 8, 5, 7)), rtol=1e-4, atol=5e-3, options=options)
+
+
+def test_special_values(compile_and_compare):
+    """A row with NaN or an infinity has what eager mode has, others do not notice."""
+    x = some(4, 256)
+    x[0, 3], x[1, 255], x[2, 0] = float("nan"), float("inf"), -float("inf")
+    compile_and_compare(Products(40), (x,), rtol=2e-5, atol=2e-3)
+
+
+class Linear(torch.nn.Module):
+    def __init__(self, *arguments):
+        super().__init__()
+        self.weights = Groups(*arguments)
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weights())
+
+
+@pytest.mark.skipif(bool(TARGET), reason="products on GPUs read weights as they are in the program")
+@pytest.mark.parametrize("high, bits", [(8, 4), (128, 8)])
+def test_size_of_weights(compile_model, high, bits):
+    """Weights in panels, and as they are in the program, of which panels are made again when they are replaced."""
+    sizes = [compile_model(Linear(n, 1024, 128, -high, high), (some(1, 1024),)).path.stat().st_size for n in (512, 128)]
+    weights = (512 - 128) * 1024
+    assert sizes[0] - sizes[1] < weights * (1 + bits / 8 + 3 * 9 / 128)
+
+
+def test_weights_are_replaced(compile_model):
+    """Weights that need more than the four bits that there are, and zero points where there were none, are refused."""
+    module, x = Linear(24, 64, 32, -8, 8), some(3, 64)
+    model = compile_model(module, (x,)).model
+    module.weights.weight = integers(-8, 8, 24, 64).flip(0)
+    model.set_constant("weights.weight", module.weights.weight)
+    torch.testing.assert_close(torch.as_tensor(model.run([x])[0]), module(x), rtol=2e-5, atol=2e-4)
+    if TARGET:  # products on GPUs read weights as they are in the program
+        return
+    with pytest.raises(RuntimeError, match="weights of more than four bits"):
+        model.set_constant("weights.weight", integers(-128, 128, 24, 64))
+        model.run([x])
+    model.set_constant("weights.weight", module.weights.weight)
+    with pytest.raises(RuntimeError, match="weights with zero points other than 0"):
+        model.set_constant("weights.zeros", torch.ones(24, 2, dtype=torch.int8))
+        model.run([x])
