@@ -1,10 +1,12 @@
 """Elementary functions against higher precision, over the whole range of arguments."""
 
+import re
+
 import mpmath
 import numpy as np
 import pytest
 
-from conftest import pointwise
+from conftest import ROOT, pointwise
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 1e-45, -1e-45, 1e-39, 2.0]
 
@@ -88,6 +90,19 @@ def test_f32(run, name):
     assert error[worst] <= UNARY[name][1], (x[worst], actual[worst], reference(name, x)[worst])
     signed = (x == 0) & (reference(name, x) == 0)
     assert (np.signbit(actual) == np.signbit(reference(name, x)))[signed].all()
+
+
+def test_documented(run):
+    """The largest errors of all f32 numbers are where docs/numerics.md says, and samples have none that are larger."""
+    text = (ROOT / "docs" / "numerics.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| (\S+) \|$", text, re.MULTILINE)
+    assert {"exp", "tanh", "erf"} <= {name for name, _, _ in rows}
+    for name, figure, at in rows:
+        x = np.append(np.float32(float.fromhex(at)), arguments(np.float32, 1000, np.random.default_rng(3)))
+        actual = run(pointwise(f"    %y = math.{name} %x0 : f32", ["f32"], x.shape), [x])
+        error = ulps(actual, reference(name, x), np.float32)
+        assert f"{error[0]:.3f}" == figure, (name, at, error[0])
+        assert error.max() <= error[0], (name, x[np.argmax(error)], error.max())
 
 
 @pytest.mark.parametrize("name", UNARY)
