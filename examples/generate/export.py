@@ -1,0 +1,35 @@
+"""Exports a language model of Hugging Face's transformers with a static cache: one call is one token at one position.
+
+    python export.py model.pt2 [--model FOLDER] [--length 128]
+
+Without --model it is a tiny Llama with random weights."""
+
+import argparse
+
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers.integrations.executorch import TorchExportableModuleForDecoderOnlyLM
+
+
+def make_model(folder=None):
+    if folder:
+        return AutoModelForCausalLM.from_pretrained(folder).eval()
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=500, tie_word_embeddings=True, initializer_range=0.3, **sizes)).eval()
+
+
+def export(model, length):
+    cache = {"batch_size": 1, "max_cache_len": length}
+    model.generation_config = GenerationConfig(use_cache=True, cache_implementation="static", max_length=length, cache_config=cache)
+    module = TorchExportableModuleForDecoderOnlyLM(model, batch_size=1, max_cache_len=length)
+    return module.export(input_ids=torch.zeros(1, 1, dtype=torch.long), cache_position=torch.zeros(1, dtype=torch.long))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output")
+    parser.add_argument("--model", help="a folder that from_pretrained reads")
+    parser.add_argument("--length", type=int, default=128, help="positions of the cache")
+    arguments = parser.parse_args()
+    torch.export.save(export(make_model(arguments.model), arguments.length), arguments.output)

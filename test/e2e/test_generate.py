@@ -1,0 +1,106 @@
+"""examples/generate: a language model from transformers to the programs that generate tokens with it."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import kiln
+from conftest import ROOT, run_tool
+
+GENERATE = ROOT / "examples" / "generate"
+PROMPTS = [[1, 15, 27], [4, 5], [499]]
+LENGTH = 40
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """The model, as module and compiled, and how the two programs are called."""
+    folder = tmp_path_factory.mktemp("generate")
+    example = runpy.run_path(str(GENERATE / "export.py"))
+    module = example["make_model"]()
+    torch.export.save(example["export"](module, LENGTH), folder / "model.pt2")
+    process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / "model.so", "--weights=external")
+    assert process.returncode == 0, process.stderr
+    host = folder / "generate"
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", GENERATE / "generate.cpp"]
+    subprocess.run([*command, "-o", host, "-ldl", "-pthread"], check=True)
+    assert len((GENERATE / "generate.cpp").read_text().splitlines()) < 200
+    return module, folder / "model.so", [[host], [sys.executable, GENERATE / "generate.py"]]
+
+
+def call(program, model, *options, prompts=PROMPTS):
+    words = [word for prompt in prompts for word in ("--prompt", ",".join(map(str, prompt)))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    return subprocess.run([*program, model, *words, *map(str, options)], capture_output=True, text=True, env=environment)
+
+
+def tokens(program, model, *options):
+    process = call(program, model, *options)
+    assert process.returncode == 0, process.stderr
+    return [[int(token) for token in line.split()] for line in process.stdout.splitlines()]
+
+
+def test_greedy(programs):
+    module, model, commands = programs
+    expected = [module.generate(torch.tensor([p]), max_new_tokens=20, do_sample=False)[0, len(p) :].tolist() for p in PROMPTS]
+    assert len({token for line in expected for token in line}) > 10
+    for program in commands:
+        assert tokens(program, model, "--tokens", 20) == expected
+        end = expected[0][7]
+        assert tokens(program, model, "--tokens", 20, "--end", end)[0] == expected[0][: expected[0].index(end) + 1]
+
+
+def test_sampling(programs):
+    """Both programs draw the same; every token is among those that have the share together."""
+    module, model, (cpp, python) = programs
+    options = ("--tokens", 20, "--top-p", 0.6, "--temperature", 2.5, "--seed", 7)
+    drawn = tokens(cpp, model, *options)
+    assert tokens(python, model, *options) == drawn
+    assert tokens(cpp, model, *options[:-1], 8) != drawn
+    chosen = set()
+    for prompt, line in zip(PROMPTS, drawn, strict=True):
+        with torch.no_grad():
+            logits = module(torch.tensor([prompt + line]), use_cache=False).logits[0, len(prompt) - 1 : -1]
+        for token, row in zip(line, logits, strict=True):
+            shares, order = (row.double() / 2.5).softmax(0).sort(descending=True)
+            rank = order.tolist().index(token)
+            assert shares[:rank].sum() < 0.6 + 1e-4
+            chosen.add(rank)
+    assert len(chosen) > 5
+    assert tokens(cpp, model, "--tokens", 20, "--top-p", 0) == tokens(cpp, model, "--tokens", 20)
+
+
+def test_failures(programs):
+    _, model, commands = programs
+    for program in commands:
+        for prompt in ([1, 500], [1, -1]):
+            process = call(program, model, prompts=[prompt])
+            assert process.returncode == 1 and "index out of range" in process.stderr, process.stderr
+        process = call(program, model, "--tokens", LENGTH + 1, prompts=[[3]])
+        assert process.returncode == 1 and "index out of range" in process.stderr, process.stderr
+        assert call(program, model, "--tokens", LENGTH, prompts=[[3]]).returncode == 0
+        assert call(program, model.with_name("missing.so")).returncode == 1
+
+
+def test_sessions(programs):
+    """Their caches are apart from the file of weights, no page of which becomes anybody's own."""
+    path = programs[1]
+    model = kiln.load(path, threads=1)
+    sessions = [model.session() for _ in range(3)]
+    for session in sessions:
+        for position in range(LENGTH):
+            session(torch.tensor([[position]]), torch.tensor([position]))
+    with open("/proc/self/smaps") as file:
+        mappings = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", file.read())
+    own = [int(re.search(r"Anonymous: +(\d+) kB", text)[1]) for text in mappings if f"{path}.safetensors" in text]
+    assert own == [0]
+    # A text that begins anew sees nothing of the one before.
+    fresh = model.session()
+    for position, token in enumerate(PROMPTS[0]):
+        step = torch.tensor([[token]]), torch.tensor([position])
+        assert torch.equal(sessions[0](*step), fresh(*step))
