@@ -128,6 +128,9 @@ Expected<RankedTensorType> Importer::tensorType(const TensorMeta &meta) {
   constexpr size_t maxRank = 64; // PyTorch's
   if (meta.sizes.size() > maxRank)
     return fail("a tensor of rank " + Twine(meta.sizes.size()) + " is not supported");
+  for (const SymInt &stride : meta.strides)
+    if (auto *number = std::get_if<int64_t>(&stride); number && *number < 0)
+      return fail("a tensor with the negative stride " + Twine(*number));
   Expected<SmallVector<Expr>> sizes = integers(meta.sizes);
   if (!sizes)
     return sizes.takeError();

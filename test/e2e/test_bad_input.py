@@ -382,6 +382,16 @@ def test_wrong_shape_metadata(archive, tmp_path):
     assert run_all(tmp_path, cases, accepted=True) == []
 
 
+def test_negative_strides(archive, refuse, tmp_path):
+    """No tensor of PyTorch has one: neither inputs nor results."""
+    model = archive.json("models/model.json")
+    for name, value in model["graph_module"]["graph"]["tensor_values"].items():
+        copied = copy.deepcopy(model)
+        copied["graph_module"]["graph"]["tensor_values"][name]["strides"][0] = {"as_int": -1}
+        if value["strides"]:
+            refuse(archive.write(tmp_path / f"{name}.pt2", {"models/model.json": copied}), "negative stride -1")
+
+
 def test_zip_sizes_that_lie(archive, tmp_path):
     """Local and central headers that claim more bytes than there are."""
     whole = archive.write(tmp_path / "whole.pt2").read_bytes()
