@@ -42,11 +42,9 @@ def distance(numpy, got, want):
     return worst, float(numpy.linalg.norm(got - want) / max(float(numpy.linalg.norm(want)), 1e-30))
 
 
-def call(kiln, model, data, kind):
+def call(kiln, model, inputs, entry):
     """Yields the results of calls: the outputs, then the inputs that are written."""
-    inputs = [data[f"in{i}"] for i in range(sum(name.startswith("in") for name in data.files))]
-    written = [int(i) for i in data["written"]]
-    kept = []
+    kind, written, kept = entry["calls"], entry["written"], []
 
     def one(model):
         own = [value.copy() for value in inputs]
@@ -84,15 +82,17 @@ def call(kiln, model, data, kind):
 
 def child(folder, name):
     import numpy
+    from seeded import draw
 
     import kiln
 
     entry = next(entry for entry in json.loads((folder / "manifest.json").read_text())["ladder"] if entry["name"] == name)
     data = numpy.load(folder / "ladder" / f"{name}.npz")
     model = kiln.load(folder / "ladder" / f"{name}.so")
+    inputs = [draw(**drawn) if drawn else data[f"in{i}"] for i, drawn in enumerate(entry["inputs"])]
     wanted = [data[f"out{i}"] for i in range(sum(key.startswith("out") for key in data.files))]
     row, first = {"error": 0.0, "norm": 0.0, "repeats": True, "calls": 0}, None
-    for results in call(kiln, model, data, entry["calls"]):
+    for results in call(kiln, model, inputs, entry):
         for got, want in zip(results, wanted, strict=True):
             worst, norm = distance(numpy, numpy.asarray(got), want)
             row["error"], row["norm"] = max(row["error"], worst), max(row["norm"], norm)

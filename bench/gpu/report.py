@@ -87,7 +87,7 @@ def page(results):
     text += [
         "## Programs",
         "",
-        "Times are medians of rounds in which all systems take turns. Errors are relative, in the Euclidean norm, against float32 or wider.",
+        "Times are medians of rounds in which all systems take turns. Errors are against float32 or wider: in the Euclidean norm, relative; and the largest in a row, as a share of the row's root mean square. A program is right only if the same bits come out again, after it has been timed as well.",
         "",
     ]
     packed = {entry["name"]: entry for entry in results.get("package", [])}
@@ -109,7 +109,7 @@ def page(results):
             (
                 row["name"],
                 state + (", " + one_line(row["unfinished"]) if "unfinished" in row else ""),
-                f"{row['error']:.1e}",
+                f"{row['error']:.1e}, {row['row_error']:.1e}" if "row_error" in row else f"{row['error']:.1e}",
                 number(row.get("ms")),
                 rate(row) if "ms" in row else "",
                 peers,

@@ -4,17 +4,31 @@ They are compiled, and their results computed in double precision, where the pac
 neither PyTorch nor their source."""
 
 import dataclasses
+import itertools
 
 import torch
 import torch.nn.functional as F
+from seeded import draw
 
-HALF = torch.float16  # which numpy has, too
+SEEDS = itertools.count(1)
+
+
+@dataclasses.dataclass
+class Drawn:
+    """A tensor that the machine with the GPU makes again. numpy has its dtype, too."""
+
+    shape: tuple
+    dtype: str
+    seed: int = dataclasses.field(default_factory=lambda: next(SEEDS))
+
+    def tensor(self):
+        return torch.from_numpy(draw(self.seed, self.shape, self.dtype))
 
 
 @dataclasses.dataclass
 class Rung:
     function: object
-    inputs: tuple
+    inputs: tuple  # tensors, and Drawn
     kernels: dict = dataclasses.field(default_factory=dict)  # how a name begins -> what is in the PTX of one such kernel
     tolerance: float = 1e-5  # of the largest difference in a row, as a share of the row's root mean square
     environment: dict = dataclasses.field(default_factory=dict)
@@ -22,12 +36,12 @@ class Rung:
     written: tuple = ()  # numbers of inputs that the program writes
 
 
-def normal(*shape, dtype=torch.float32):
-    return torch.randn(*shape).to(dtype)
+def normal(*shape):
+    return Drawn(shape, "float32")
 
 
 def half(*shape):
-    return normal(*shape, dtype=HALF)
+    return Drawn(shape, "float16")
 
 
 def product(a, b):

@@ -47,6 +47,43 @@ def test_results(package, tmp_path):
     assert "dry mode" in page and "| bert | right |" in page and ("ncu is not installed" in page or "## Nsight Compute" in page)
 
 
+def test_errors(monkeypatch):
+    """A wrong element among many and a wrong row of small numbers are small in the norm, not in their row; bits are compared as such."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import torch
+
+    from measure import ROWS, bits, errors, have_same_bits
+
+    want = torch.randn(2000, 500)
+    want[7] *= 1e-2
+    got = want + 1e-6 * torch.randn(2000, 500)
+    norm, row = errors(got, want)
+    assert norm < 2e-6 and row < 1e-3
+    for i, off in ((3, 2.0), (7, 2e-2)):
+        wrong = got.clone()
+        wrong[i, 5] += off
+        norm, row = errors(wrong, want)
+        assert norm < 1e-2 and row > 1 > ROWS * 1e-2
+    assert errors(got[:3], want) == errors(torch.full_like(want, float("nan")), want) == (float("inf"),) * 2
+    assert errors(torch.tensor([1, 2]), torch.tensor([1, 3])) == (float("inf"),) * 2
+    assert errors(torch.zeros(0), torch.zeros(0)) == errors(torch.tensor(2.0), torch.tensor(2.0)) == (0, 0)
+    assert errors(torch.tensor([[1j, 2]]), torch.tensor([[1j, 3]]))[1] > 0.5
+    first = bits([torch.tensor([0.0, float("nan")]), torch.arange(3)])
+    assert have_same_bits(first, bits([torch.tensor([0.0, float("nan")]), torch.arange(3)]))
+    assert not have_same_bits(first, bits([torch.tensor([-0.0, float("nan")]), torch.arange(3)]))
+
+
+def test_seeded_numbers(monkeypatch):
+    """The same on every machine: these bits are part of what a package is."""
+    monkeypatch.syspath_prepend(FOLDER)
+    from seeded import draw
+
+    numbers = draw(1, (100, 1000), "float32")
+    assert abs(numbers.mean()) < 0.01 and abs(numbers.std() - 1) < 0.01 and draw(1, (2,), "float32").tobytes() == numbers[0, :2].tobytes()
+    assert (draw(2, (3,), "float16") != draw(3, (3,), "float16")).any()
+    assert draw(1, (3,), "float32").tobytes().hex() == "c41df83e79d08fbd9006763f"
+
+
 def test_failures_are_rows(package, tmp_path):
     """A wrong result, a model that cannot be loaded, and one that ends its process: the others run all the same."""
     broken = tmp_path / "package"
