@@ -29,6 +29,8 @@ int main(void) {
     CHECK_OK(set_floats(model, "unused", 1, 0, 0, 0, 0));
     CHECK_OK(set_floats(model, "scale", 0, 2, 0, 0, 0));
     refuses(model, "constant \"table\" has no value");
+    CHECK_FAILS(set_floats(model, "table[1:3]", 1, 1, 2, 3, 4), KILN_INVALID_ARGUMENT,
+                "constant \"table\" has no value whose rows could be replaced");
     CHECK_OK(set_ids(model, 3, 0, 4)); /* nothing is picked yet */
     CHECK_FAILS(set_floats(model, "table", 1, 1, 2, 3, 4), KILN_INVALID_ARGUMENT,
                 "index out of range");

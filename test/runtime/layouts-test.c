@@ -75,6 +75,17 @@ static void test_panels(void) {
   kiln_model_destroy(other);
 }
 
+static void test_vector(void) {
+  kiln_model *model = create();
+  float values[] = {1, 2, 3};
+  CHECK_OK(set(model, "vector", values, 3, -1));
+  values[0] = 4, values[1] = 5;
+  CHECK_OK(set(model, "vector[1:3]", values, 2, -1));
+  const float expected[] = {1, 0, 4, 0, 5, 0};
+  CHECK(memcmp(get(model).in_pairs, expected, sizeof expected) == 0);
+  kiln_model_destroy(model);
+}
+
 static void test_bytes(void) {
   kiln_model *model = create();
   uint8_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8}, expected[32] = {0};
@@ -142,6 +153,7 @@ static void test_bad_rows(void) {
 int main(void) {
   test_plain();
   test_panels();
+  test_vector();
   test_bytes();
   test_others();
   test_bad_rows();

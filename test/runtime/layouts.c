@@ -5,7 +5,8 @@
  *
  * `panels` (f32[5, 3], also called `tied`) is stored in panels of four rows and transposed, `bytes`
  * (u8[6, 4]) in one panel of eight rows, four bytes each. `doubled` and `lost` are multiplied by
- * two, which is all that there is of the latter; `chained` is transposed and then doubled.
+ * two, which is all that there is of the latter; `chained` is transposed and then doubled. `vector`
+ * (f32[3]) has a gap behind each element.
  *
  *===-----------------------------------------------------------------------===*/
 #include "layouts.h"
@@ -30,6 +31,8 @@ enum {
   SCALAR,
   EMPTY,
   TIED,
+  VECTOR,
+  IN_PAIRS,
   NUM_CONSTANTS
 };
 
@@ -37,7 +40,7 @@ _Alignas(4096) static const layouts weights = {.doubled = {1, 2, 3, 4}, .twice =
 
 static const int64_t plain[] = {4, 2}, panels[] = {5, 3}, in_panels[] = {2, 3, 4},
                      transposed[] = {3, 5}, bytes[] = {6, 4}, in_bytes[] = {8, 4}, four[] = {4},
-                     empty[] = {3, 0}, between[] = {2, 4};
+                     empty[] = {3, 0}, between[] = {2, 4}, three[] = {3}, in_pairs[] = {3, 2};
 
 #define PLACE(field) offsetof(layouts, field), sizeof weights.field
 #define NOWHERE(bytes) 0, bytes
@@ -59,6 +62,8 @@ static const kiln_rt_constant constants[NUM_CONSTANTS] = {
     [SCALAR] = {"scalar", 2, 32, 0, 0, NULL, PLACE(scalar), SCALAR, 0},
     [EMPTY] = {"empty", 2, 32, 2, 0, empty, 0, 0, EMPTY, 0},
     [TIED] = {"tied", 2, 32, 2, ALL, panels, NOWHERE(60), PANELS, 0},
+    [VECTOR] = {"vector", 2, 32, 1, ALL, three, NOWHERE(12), VECTOR, 0},
+    [IN_PAIRS] = {"", 2, 32, 2, 0, in_pairs, PLACE(in_pairs), IN_PAIRS, 0},
 };
 
 #define KERNEL(name)                                                                               \
@@ -90,6 +95,11 @@ KERNEL(transpose_chained) {
   for (int e = 0; e < 8; ++e)
     ((float *)buffers[1])[e] = ((const float *)buffers[0])[e % 4 * 2 + e / 4];
 }
+KERNEL(spread) {
+  UNUSED;
+  for (int e = 0; e < 6; ++e)
+    ((float *)buffers[1])[e] = e % 2 ? 0 : ((const float *)buffers[0])[e / 2];
+}
 KERNEL(twice) {
   UNUSED;
   ((float *)buffers[1])[i] = 2 * ((const float *)buffers[0])[i];
@@ -99,11 +109,12 @@ KERNEL(twice) {
 static const int64_t panel_layout[] = {1, 4, 1, 1, 1, 3, 4, 0, 4, 2, 12, 1};
 static const int64_t transposed_layout[] = {1, 5, 1, 1, 1, 3, 5, 0};
 static const int64_t byte_layout[] = {1, 4, 1, 0, 1, 8, 4, 1};
+static const int64_t pair_layout[] = {1, 3, 2, 1}; /* a row is one element */
 static const int64_t chained_layout[] = {1, 4, 1, 1, 1, 2, 4, 0};
 static const int64_t packs[] = {PANELS, IN_PANELS}, transposes[] = {PANELS, TRANSPOSED},
                      packs_bytes[] = {BYTES, IN_BYTES}, doubles[] = {DOUBLED, TWICE},
                      loses[] = {LOST, LOST_TWICE}, chains[] = {CHAINED, BETWEEN},
-                     ends[] = {BETWEEN, CHAINED_TWICE};
+                     ends[] = {BETWEEN, CHAINED_TWICE}, spreads[] = {VECTOR, IN_PAIRS};
 static const kiln_rt_fold folds[] = {
     {pack, 1, 1, 1, packs, panel_layout, 3},
     {transpose, 1, 1, 1, transposes, transposed_layout, 2},
@@ -112,6 +123,7 @@ static const kiln_rt_fold folds[] = {
     {twice, 4, 1, 1, loses, NULL, 0},
     {transpose_chained, 1, 1, 1, chains, chained_layout, 2},
     {twice, 8, 1, 1, ends, NULL, 0},
+    {spread, 1, 1, 1, spreads, pair_layout, 1},
 };
 
 static const int64_t all[] = {sizeof weights};

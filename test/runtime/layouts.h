@@ -14,6 +14,7 @@ typedef struct {
   _Alignas(64) float lost_twice[4];
   _Alignas(64) float chained_twice[8];
   _Alignas(64) float scalar[1];
+  _Alignas(64) float in_pairs[6];
 } layouts;
 
 #endif /* KILN_TEST_RUNTIME_LAYOUTS_H */
