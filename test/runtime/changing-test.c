@@ -66,6 +66,13 @@ static void test_unfit(void) {
   CHECK_UNFIT(changing_inputs[3].rank = 65);
   CHECK_UNFIT(changing_outputs[0].rank = 65);
   CHECK_UNFIT(changing_constants[2].rank = 65);
+  restore();
+  changing_constants[0].flags = KILN_RT_MUTABLE_BUFFER;
+  changing_constants[0].offset = (uint64_t)1 << 40;
+  kiln_model *model;
+  kiln_options options = quiet_options(1);
+  CHECK_FAILS(kiln_model_create(&options, &model), KILN_INTERNAL,
+              "a buffer lies outside the model's weights");
 }
 
 static void test_texts(void) {
