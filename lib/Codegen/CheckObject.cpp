@@ -21,13 +21,26 @@ static bool isConversion(const Instruction &instruction) {
              : isa<FPTruncInst>(instruction) && isF32(instruction.getOperand(0));
 }
 
+/// The instruction for pairs of bf16.
+static bool isPairProduct(const Value *value) {
+  const auto *call = dyn_cast<CallInst>(value);
+  const Function *function = call ? call->getCalledFunction() : nullptr;
+  return function && function->getName().starts_with("llvm.x86.avx512bf16.dpbf16ps.");
+}
+
+/// The instruction, or what its operands are loaded or cast by.
+static bool isOfPairs(const Instruction &instruction) {
+  return isPairProduct(&instruction) ||
+         (isa<BitCastInst, LoadInst>(instruction) && all_of(instruction.users(), isPairProduct));
+}
+
 Error kiln::codegen::checkNumbers(const Module &module) {
   for (const Function &function : module)
     for (const Instruction &instruction : instructions(function)) {
       auto any = [&](function_ref<bool(const Value *)> is) {
         return is(&instruction) || any_of(instruction.operands(), is);
       };
-      if (any(isBF16) || (any(isF16) && !isConversion(instruction)))
+      if ((any(isBF16) && !isOfPairs(instruction)) || (any(isF16) && !isConversion(instruction)))
         return createStringError("internal error: %s computes on %s (%s)",
                                  function.getName().str().c_str(), any(isBF16) ? "bf16" : "f16",
                                  instruction.getOpcodeName());

@@ -175,12 +175,16 @@ struct ExpandSmallFloats : kiln::codegen::impl::CodegenExpandSmallFloatsBase<Exp
     auto mentions = [&](Type type) { return replacer.replace(type) != type; };
 
     narrowSigns(function);
-    SmallVector<Computation> computations;
+    SmallVector<Computation> computations, instructions;
     WalkResult walked = function.walk([&](Operation *op) {
       if (op == function || isMove(op) ||
           (llvm::none_of(op->getOperandTypes(), mentions) &&
            llvm::none_of(op->getResultTypes(), mentions)))
         return WalkResult::advance();
+      if (isa<LLVM::CallIntrinsicOp>(op) && llvm::none_of(op->getResultTypes(), mentions)) {
+        instructions.push_back({op, SmallVector<Type>(op->getOperandTypes()), {}});
+        return WalkResult::advance();
+      }
       // A scalar or vector in f32 stands for each of them.
       auto isStructured = [&](Type type) {
         return mentions(type) && !isSmall(getElementTypeOrSelf(type));
@@ -199,6 +203,17 @@ struct ExpandSmallFloats : kiln::codegen::impl::CodegenExpandSmallFloatsBase<Exp
     makeIntegers(function, replacer);
     for (const Computation &computation : computations)
       rewrite(computation);
+    for (const Computation &instruction : instructions)
+      castOperands(instruction);
+  }
+
+  /// An instruction that takes vectors of small floats gets them.
+  static void castOperands(const Computation &instruction) {
+    OpBuilder b(instruction.op);
+    for (auto [operand, type] :
+         llvm::zip_equal(instruction.op->getOpOperands(), instruction.operands))
+      if (operand.get().getType() != type)
+        operand.set(LLVM::BitcastOp::create(b, instruction.op->getLoc(), type, operand.get()));
   }
 
   static Attribute toBits(Attribute value) {

@@ -56,9 +56,11 @@ struct MicrokernelShape {
   bool bytes = false;
   /// The right operand's integers are unsigned.
   bool rhsUnsigned = false;
-  /// Steps of the sum in an element of the right operand, the iterations of the innermost loop: as many
-  /// signed numbers in its bits, the first in the lowest.
+  /// Steps of the sum in an element of the right operand, the iterations of the innermost loop, the
+  /// first in its lowest bits: signed numbers of four bits, or two bf16.
   int64_t rhsSteps = 1;
+  /// Operands are pairs of bf16, those of the left one next to each other, which are multiplied as such.
+  bool pairs = false;
   /// The right operand is multiplied by a row of f32 of its own in each iteration of the outermost
   /// loop, and another is added then, or subtracted first: the first rows' addresses (null: there are
   /// none), and the elements from row to row.

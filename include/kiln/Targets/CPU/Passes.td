@@ -94,6 +94,8 @@ def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {
     zero points make, are panels of their own. Integers with more bits than four that take the place of such
     weights when the model runs are refused there, and so are zero points where all were zero.
 
+    For CPUs with AVX512-BF16, weights of bf16 become words of two steps, unless rows of them are gathered, too.
+
     Must run after all passes that read through views, since they would undo it. Operands that are not
     constant, or that take several times the memory of what they are computed from, are put into panels by
     the kernels themselves, a panel at a time.

@@ -11,6 +11,7 @@
 // The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
 // of a panel is at work, the i-th part of the next panel is fetched.
 #include "CPU/Contract/ContractStaging.h"
+#include "CPU/Contract/Pairs.h"
 #include "CPU/Contract/TurnedSums.h"
 #include "CPU/Contract/VariableTile.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
@@ -295,6 +296,9 @@ private:
     shape.unroll = layout.unroll;
     shape.rhsUnsigned = layout.rhsUnsigned;
     shape.rhsSteps = layout.rhsSteps;
+    shape.pairs = layout.rhsSteps == 2 && layout.lhsType.isBF16() &&
+                  layout.sums.back().lhsStride.isConstant(1) &&
+                  multipliesPairs(frame.target, shape.lanes);
     shape.scales = scales;
     shape.offsets = offsets;
     shape.subtractsFirst = layout.subtractsFirst;

@@ -1,6 +1,7 @@
 // The innermost loop of products: a tile of sums that stays in registers.
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "CPU/Contract/ByteProducts.h"
+#include "CPU/Contract/Pairs.h"
 #include "CPU/Contract/SmallBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -55,7 +56,7 @@ private:
   /// iterations so far (null is 0).
   SmallVector<Value> emitLoops(size_t level, Pointers lhs, Value rhs, Value iteration,
                                ValueRange sums) {
-    if (level == shape.loops.size())
+    if (level == numLoops())
       return emitUpdate(rhs, prefetchAddress(iteration), sums, [&](size_t row, int64_t column) {
         Value pointer = isMoved(row) ? lhs.back() : lhs.front();
         return std::pair(pointer, shape.rowOffsets[row] + column);
@@ -95,9 +96,12 @@ private:
     return SmallVector<Value>(op.getResults());
   }
 
+  /// Loops that are emitted: not that of the steps of pairs.
+  size_t numLoops() const { return shape.loops.size() - (shape.pairs ? 1 : 0); }
+
   /// This loop and all inside it are short enough together to be written out.
   bool isUnrolled(size_t level) const {
-    if (shape.rhsSteps != 1 && level + 1 == shape.loops.size())
+    if (!shape.pairs && shape.rhsSteps != 1 && level + 1 == shape.loops.size())
       return true;
     int64_t iterations = 1;
     for (const SumLoop &loop : ArrayRef(shape.loops).drop_front(level)) {
@@ -230,8 +234,12 @@ private:
   /// Vector `v` of a row of the right operand, in the type of the sum.
   Value loadColumns(Value rhs, int64_t v) {
     Value value = loadRhs(rhs, v);
+    if (shape.pairs)
+      return value;
     value = shape.rhsSteps == 1 ? extend(value, shape.rhsType)
-                                : widenSmallBits(frame, value, stepOfElement * 32 / shape.rhsSteps);
+            : shape.rhsSteps == 2
+                ? widenHalf(frame, value, stepOfElement)
+                : widenSmallBits(frame, value, stepOfElement * 32 / shape.rhsSteps);
     if (!offsetRow.empty() && shape.subtractsFirst)
       value = arith::SubFOp::create(b, loc, value, offsetRow[v]);
     else if (!offsetRow.empty())
@@ -242,6 +250,8 @@ private:
   Value multiplyAdd(Value a, Value x, Value sum) {
     if (shape.bytes)
       return multiplyAddBytes(frame, a, x, sum);
+    if (shape.pairs)
+      return multiplyAddPairs(frame, a, x, sum);
     if (isa<FloatType>(shape.sumType)) {
       if (shape.lanes == 1)
         return math::FmaOp::create(b, loc, a, x, sum);
@@ -305,7 +315,8 @@ private:
   /// One innermost iteration, or all those of an element of the right operand.
   SmallVector<Value> emitSteps(Value lhs, Stream &stream, ValueRange sums) {
     SmallVector<Value> next(sums);
-    for (stepOfElement = 0; stepOfElement < shape.rhsSteps; ++stepOfElement) {
+    int64_t updates = shape.pairs ? 1 : shape.rhsSteps;
+    for (stepOfElement = 0; stepOfElement < updates; ++stepOfElement) {
       Value here = advance(lhs, shape.lhsType, stepOfElement * shape.loops.back().lhsStride);
       next = emitUpdate(stream.rhs, stream.prefetch, next, [&](size_t row, int64_t column) {
         return std::pair(frame.gep(here, shape.lhsType, rowStarts[row]), column);
@@ -338,6 +349,10 @@ private:
     SmallVector<Value> next;
     auto loadLhs = [&](size_t number, int64_t column, bool scalar) {
       auto [pointer, offset] = address(number, column);
+      if (shape.pairs)
+        return LLVM::LoadOp::create(b, loc, b.getI32Type(),
+                                    addressOf(pointer, shape.lhsType, offset), /*alignment=*/2)
+            .getResult();
       return extend(load(pointer, shape.lhsType, offset, scalar), shape.lhsType);
     };
     for (size_t number = 0; number < shape.rowOffsets.size(); ++number) {
@@ -350,7 +365,7 @@ private:
       }
       Value a = loadLhs(number, 0, /*scalar=*/true);
       if (shape.lanes != 1)
-        a = vector::BroadcastOp::create(b, loc, vectorOf(shape.sumType), a);
+        a = vector::BroadcastOp::create(b, loc, vectorOf(a.getType()), a);
       for (Value x : row)
         next.push_back(multiplyAdd(a, x, sums[next.size()]));
     }

@@ -82,6 +82,8 @@ namespace {
 struct Packing : Panels {
   using Panels::Panels;
 
+  bool isConstant() const { return llvm::all_of(readTensors(contract.getRhs()), isKnownConstant); }
+
   /// Equal for products with one weight that may share its layout; null if it is not a constant.
   Attribute identify() const {
     MLIRContext *context = contract.getContext();
@@ -134,7 +136,7 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
     for (Packing &packing : packings) {
       const char *reason;
       std::optional<SmallWeights> small;
-      if (llvm::all_of(readTensors(packing.contract.getRhs()), isKnownConstant))
+      if (packing.isConstant())
         small = SmallWeights::get(packing.contract, reason);
       emitRemark(RemarkKind::Done, packing.contract, getArgument(), "Packed", [&] {
         return RemarkText{"right operand packed into panels of " + std::to_string(packing.panel) +
@@ -142,6 +144,8 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
       });
       if (small)
         packSmallWeights(packing, *small, rewriter);
+      else if (target.avx512bf16 && packing.isConstant() && canPackPairs(packing.contract))
+        packPairs(packing, rewriter);
       else
         pack(packing, rewriter);
     }

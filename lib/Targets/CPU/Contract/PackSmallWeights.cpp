@@ -10,6 +10,64 @@ using namespace kiln;
 using namespace kiln::kernel;
 using namespace kiln::cpu;
 
+/// What `region` yields, in f32.
+static void widenYield(Region &region, RewriterBase &rewriter) {
+  OpOperand &yielded = region.front().getTerminator()->getOpOperand(0);
+  Type f32 = rewriter.getF32Type();
+  if (yielded.get().getType() == f32)
+    return;
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(yielded.getOwner());
+  yielded.set(arith::ExtFOp::create(rewriter, region.getLoc(), f32, yielded.get()));
+}
+
+void cpu::placeLeft(ContractOp contract, Type element, RewriterBase &rewriter) {
+  Location loc = contract.getLoc();
+  SmallVector<sym::Expr> extents = contract.getExtents(), shape(extents), dims;
+  unsigned numRows = contract.getNumBatch() + contract.getNumM();
+  unsigned firstK = extents.size() - contract.getNumK();
+  shape.erase(shape.begin() + numRows, shape.begin() + firstK);
+  sym::IndexMap place{static_cast<unsigned>(extents.size()), {}};
+  for (unsigned i = 0; i < extents.size(); ++i) {
+    bool isColumn = i >= numRows && i < firstK;
+    unsigned number = i < numRows ? i : i - (firstK - numRows);
+    dims.push_back(isColumn ? sym::Expr(0) : sym::Expr::dim(number));
+    if (!isColumn)
+      place.results.push_back(sym::Expr::dim(i));
+  }
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(contract);
+  auto map = MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, element)));
+  renameBody(contract.getLhs(), map.getBody(), dims, rewriter, shape.size());
+  if (element.isF32())
+    widenYield(map.getBody(), rewriter);
+  Block &body = contract.getLhs().front();
+  while (!body.empty())
+    rewriter.eraseOp(&body.back());
+  rewriter.setInsertionPointToStart(&body);
+  Value value = ReadOp::create(rewriter, loc, map.getResult(0), place);
+  YieldOp::create(rewriter, loc, value);
+}
+
+SmallVector<sym::Expr> cpu::renameSteps(const Panels &panels, ArrayRef<sym::Expr> sums,
+                                        bool isSplit) {
+  unsigned firstK = panels.firstK();
+  SmallVector<sym::Expr> dims, values;
+  for (unsigned i = 0; i < firstK; ++i)
+    dims.push_back(sym::Expr::dim(i));
+  for (unsigned i = 0; i < sums.size(); ++i)
+    values.push_back(sym::Expr::dim(firstK + i));
+  sym::Expr step = sym::linearize(values, sums);
+  ArrayRef<sym::Expr> sizes = panels.contract.getK().getSizes();
+  dims.resize(firstK + sizes.size(), 0);
+  for (auto [i, old] : llvm::enumerate(panels.order))
+    if (!isSplit)
+      dims[firstK + old] = values[i];
+    else if (!sizes[old].isConstant(1))
+      dims[firstK + old] = step;
+  return dims;
+}
+
 namespace {
 
 class Packer {
@@ -22,7 +80,7 @@ public:
     choose();
     bool isWide = contract.getLhs().front().getTerminator()->getOperand(0).getType().isF32();
     if (isSplit ? !isWide || !readsInPlace(contract) : !isWide && readsInPlace(contract))
-      placeLeft();
+      placeLeft(contract, rewriter.getF32Type(), rewriter);
     Value bits = packBits(), scales, offsets;
     if (group != 0) {
       scales = packParameters(0);
@@ -34,9 +92,9 @@ public:
                            contract.getMAttr(), contract.getNAttr(),
                            sym::ShapeAttr::get(contract.getContext(), sums), contract.getPermAttr(),
                            rewriter.getI64IntegerAttr(panels.panel), sym::ExprAttr(), UnitAttr());
-    SmallVector<sym::Expr> dims = renameDims();
+    SmallVector<sym::Expr> dims = renameSteps(panels, sums, isSplit);
     renameBody(contract.getLhs(), result.getLhs(), dims, rewriter, numDims());
-    widenYield(result.getLhs());
+    widenYield(result.getLhs(), rewriter);
     fillRight(result.getRhs(), bits, scales, offsets);
     fillEpilogue(result.getEpilogue(), dims);
     rewriter.replaceOp(contract, result);
@@ -69,45 +127,6 @@ private:
       sums.append({inner / wordSteps, wordSteps});
     else
       sums.push_back(inner);
-  }
-
-  /// The left operand as a tensor of its own, [batch…, m…, k…].
-  void placeLeft() {
-    unsigned numRows = contract.getNumBatch() + contract.getNumM();
-    SmallVector<sym::Expr> extents = contract.getExtents(), shape(extents);
-    shape.erase(shape.begin() + numRows, shape.begin() + firstK);
-    SmallVector<sym::Expr> dims, index;
-    for (unsigned i = 0; i < extents.size(); ++i) {
-      bool isColumn = i >= numRows && i < firstK;
-      dims.push_back(isColumn ? sym::Expr(0)
-                              : sym::Expr::dim(i < numRows ? i : i - (firstK - numRows)));
-      if (!isColumn)
-        index.push_back(sym::Expr::dim(i));
-    }
-    rewriter.setInsertionPoint(contract);
-    auto map =
-        MapOp::create(rewriter, loc, TypeRange(sym::getTensorType(shape, rewriter.getF32Type())));
-    renameBody(contract.getLhs(), map.getBody(), dims, rewriter, shape.size());
-    widenYield(map.getBody());
-    OpBuilder::InsertionGuard guard(rewriter);
-    Block &body = contract.getLhs().front();
-    while (!body.empty())
-      rewriter.eraseOp(&body.back());
-    rewriter.setInsertionPointToStart(&body);
-    sym::IndexMap place{static_cast<unsigned>(extents.size()), {}};
-    llvm::append_range(place.results, index);
-    Value value = ReadOp::create(rewriter, loc, map.getResult(0), place);
-    YieldOp::create(rewriter, loc, value);
-  }
-
-  /// Sums and weights are f32.
-  void widenYield(Region &region) {
-    OpOperand &yielded = region.front().getTerminator()->getOpOperand(0);
-    if (yielded.get().getType().isF32())
-      return;
-    OpBuilder::InsertionGuard guard(rewriter);
-    rewriter.setInsertionPoint(yielded.getOwner());
-    yielded.set(arith::ExtFOp::create(rewriter, loc, rewriter.getF32Type(), yielded.get()));
   }
 
   /// The bits at a step, checked, as i32.
@@ -193,25 +212,6 @@ private:
                                  rewriter, loc, rewriter.getF32FloatAttr(which == 0 ? 1.0F : 0.0F));
                            return masked(value, mask);
                          });
-  }
-
-  /// The contract's dims over those of the new one.
-  SmallVector<sym::Expr> renameDims() const {
-    SmallVector<sym::Expr> dims;
-    for (unsigned i = 0; i < firstK; ++i)
-      dims.push_back(sym::Expr::dim(i));
-    SmallVector<sym::Expr> values;
-    for (unsigned i = 0; i < sums.size(); ++i)
-      values.push_back(k(i));
-    sym::Expr step = sym::linearize(values, sums);
-    ArrayRef<sym::Expr> sizes = ContractOp(contract).getK().getSizes();
-    dims.resize(firstK + sizes.size(), 0);
-    for (auto [i, old] : llvm::enumerate(panels.order))
-      if (!isSplit)
-        dims[firstK + old] = k(i);
-      else if (!sizes[old].isConstant(1))
-        dims[firstK + old] = step;
-    return dims;
   }
 
   void fillRight(Region &region, Value bits, Value scales, Value offsets) {

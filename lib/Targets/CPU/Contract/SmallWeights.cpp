@@ -299,6 +299,19 @@ template <typename OpType> static ReadOp stripRead(Value &value) {
   return {};
 }
 
+/// The word of whose bf16 `value` is that for step `dim`; null: it is none.
+static ReadOp getPair(Value value, sym::Expr dim) {
+  auto bits = value.getDefiningOp<arith::BitcastOp>();
+  auto half = bits ? bits.getIn().getDefiningOp<arith::TruncIOp>() : arith::TruncIOp();
+  auto down = half ? half.getIn().getDefiningOp<arith::ShRUIOp>() : arith::ShRUIOp();
+  auto narrow = down ? down.getRhs().getDefiningOp<arith::TruncIOp>() : arith::TruncIOp();
+  auto index = narrow ? narrow.getIn().getDefiningOp<IndexOp>() : IndexOp();
+  if (!index || !value.getType().isBF16() || !half.getType().isInteger(16) ||
+      index.getMap().getResults().front() != 16 * dim)
+    return {};
+  return down.getLhs().getDefiningOp<ReadOp>();
+}
+
 /// The word whose four bits for step `dim` of it `value` is; null: it is none.
 static ReadOp getWord(Value value, sym::Expr dim) {
   auto down = value.getDefiningOp<arith::ShRSIOp>();
@@ -318,7 +331,17 @@ static ReadOp getWord(Value value, sym::Expr dim) {
 std::optional<PackedSmallWeights> PackedSmallWeights::get(ContractOp contract) {
   PackedSmallWeights weights;
   Value value = contract.getRhs().front().getTerminator()->getOperand(0);
-  if (!contract.getPanel() || !value.getType().isF32())
+  ArrayRef<sym::Expr> k = contract.getK().getSizes();
+  if (!contract.getPanel())
+    return std::nullopt;
+  if (!k.empty() && k.back().isConstant(pairSteps)) {
+    weights.bits = getPair(value, sym::Expr::dim(contract.getExtents().size() - 1));
+    weights.steps = pairSteps;
+    if (weights.bits)
+      return weights;
+    weights.steps = 1;
+  }
+  if (!value.getType().isF32())
     return std::nullopt;
   weights.offset = stripRead<arith::AddFOp>(value);
   weights.scale = stripRead<arith::MulFOp>(value);
@@ -338,7 +361,6 @@ std::optional<PackedSmallWeights> PackedSmallWeights::get(ContractOp contract) {
   weights.bits = value.getDefiningOp<ReadOp>();
   if (weights.bits)
     return weights.bits.getType().isInteger(8) ? std::optional(weights) : std::nullopt;
-  ArrayRef<sym::Expr> k = contract.getK().getSizes();
   if (k.empty() || !k.back().isConstant(wordSteps) || weights.isUnsigned)
     return std::nullopt;
   weights.bits = getWord(value, sym::Expr::dim(contract.getExtents().size() - 1));

@@ -18,7 +18,7 @@
 namespace kiln::cpu {
 
 /// Bits of an element of a word, and how many there are.
-constexpr int64_t smallBits = 4, wordSteps = 32 / smallBits;
+constexpr int64_t smallBits = 4, wordSteps = 32 / smallBits, pairSteps = 2;
 
 /// A right operand as a contract has it before it is packed.
 struct SmallWeights {
@@ -52,12 +52,24 @@ struct SmallWeights {
                                                        int64_t bias) const;
 };
 
+/// Makes a tensor [batch…, m…, k…] of the left operand, of bf16 or f32.
+void placeLeft(kernel::ContractOp contract, mlir::Type element, mlir::RewriterBase &rewriter);
+/// The dims of a contract over those of one with the k dims `sums`: its own in their order, or (split)
+/// several for its one dim of more steps than one.
+llvm::SmallVector<sym::Expr> renameSteps(const Panels &panels, llvm::ArrayRef<sym::Expr> sums,
+                                         bool isSplit);
+
 /// Lays out the right operand, and replaces the contract.
 void packSmallWeights(const Panels &panels, const SmallWeights &weights,
                       mlir::RewriterBase &rewriter);
 
-/// A right operand that `packSmallWeights` made: its reads, and the steps of the sum in an element of
-/// the bits, 1 or `wordSteps`.
+/// Weights of bf16 may be laid out in words of two steps of the sum; nobody else reads them.
+bool canPackPairs(kernel::ContractOp contract);
+/// Does so, for CPUs that multiply pairs, and replaces the contract.
+void packPairs(const Panels &panels, mlir::RewriterBase &rewriter);
+
+/// A right operand that `packSmallWeights` or `packPairs` made: its reads, and the steps of the sum in an element of
+/// the bits, 1, `pairSteps` or `wordSteps`.
 struct PackedSmallWeights {
   kernel::ReadOp bits, scale, offset; // of the latter two none or both, or a scale alone
   bool isUnsigned = false, subtractsFirst = false;

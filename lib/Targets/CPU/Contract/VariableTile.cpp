@@ -102,7 +102,7 @@ static std::string nameOf(const VariableTile &tile) {
                                  << (shape.bytes ? "_bytes" : "") << (tile.isAdded ? "_added" : "");
   if (shape.rhsSteps != 1)
     name += "_by" + std::to_string(shape.rhsSteps);
-  name += (shape.rhsUnsigned ? "_unsigned" : "");
+  name += shape.pairs ? "_pairs" : shape.rhsUnsigned ? "_unsigned" : "";
   name += shape.scales ? "_scaled" : "";
   if (shape.offsets)
     name += shape.subtractsFirst ? "_zero" : "_offset";

@@ -1,0 +1,60 @@
+"""Products of bf16 with constant weights, which are multiplied in pairs where the CPU can."""
+
+import pathlib
+import subprocess
+
+import pytest
+import torch
+
+from conftest import TARGET
+
+HAS_PAIRS = " avx512_bf16 " in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+def some(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).bfloat16()
+
+
+class Products(torch.nn.Module):
+    """Sums of an even and of an odd length, rows that are computed where they are read or lie across, experts, f32 between."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.even, self.odd = torch.nn.Linear(96, n, dtype=torch.bfloat16), torch.nn.Linear(95, n, dtype=torch.bfloat16)
+        self.experts = torch.nn.Parameter(some(3, 96, n))
+        for linear in (self.even, self.odd):
+            torch.nn.init.normal_(linear.weight, generator=torch.Generator().manual_seed(n))
+
+    def forward(self, x):
+        wide = x.float().mul(2).bfloat16()
+        return (
+            self.even(x),
+            self.odd(x[:, 1:]),
+            self.even(torch.relu(x.flip(1))),
+            torch.relu(self.even(wide)) + x[:, :1],
+            x.expand(3, *x.shape) @ self.experts,
+            (self.even.weight @ x.T),
+        )
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("n", [40, 200])
+def test_products(compile_and_compare, cpu, n):
+    """A row, several, and a number that is known in a run only; the last panel of columns is not full."""
+    module = Products(n)
+    tolerances = {"rtol": 1.6e-2, "atol": 2e-1, "options": (f"--cpu={cpu}",)}
+    compile_and_compare(module, (some(1, 96),), **tolerances)
+    dynamic = ({0: torch.export.Dim("rows", min=1, max=1000)},)
+    compiled = compile_and_compare(module, (some(13, 96),), dynamic, more_inputs=[(some(1, 96),), (some(70, 96),)], **tolerances)
+    if cpu == "native" and HAS_PAIRS and not TARGET:
+        code = subprocess.run(["objdump", "-d", compiled.path], capture_output=True, text=True, check=True).stdout
+        assert "vdpbf16ps" in code
+
+
+def test_sums_are_f32(compile_model):
+    """Long sums are as close to the exact ones as f32 and one rounding to bf16 make them."""
+    module, x = torch.nn.Linear(4096, 64, bias=False, dtype=torch.bfloat16), some(6, 4096)
+    (result,) = compile_model(module, (x,)).model.run([x])
+    exact = (x.double() @ module.weight.detach().double().T).numpy()
+    error = abs(torch.as_tensor(result).double().numpy() - exact)
+    assert (error <= 2**-8 * abs(exact) + 1e-5 * abs(exact).max()).all()
