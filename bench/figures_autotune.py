@@ -8,6 +8,8 @@ import table
 from workers import Worker, interleave
 
 CORES = 2
+DOCUMENT = peers.ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- Written by bench/run --only autotune --document -->", "<!-- End of the figures -->"
 
 
 def _quartile(times):
@@ -16,7 +18,9 @@ def _quartile(times):
 
 
 def measure(options):
-    """Seconds of a run with either, on one thread, and of the compilations on two cores: without, with an empty cache, and with a full one."""
+    """Seconds of a run with either, on one thread, and of the compilations on two cores: without, with an empty cache, and with a full one.
+
+    Beside them the models that another compiler has made, if there are any."""
     results = {}
     for name in options.models:
         print(f"== autotuning of {name}", flush=True)
@@ -26,10 +30,12 @@ def measure(options):
             warm = min(peers.tuned(folder, CORES, cache)[1] for _ in range(3))
         plain = peers.tuned(folder, CORES)[0]
         without = min(peers.tuned(folder, CORES)[1] for _ in range(3))
-        workers = {}
+        workers, paths = {}, {"plain": plain, "tuned": tuned}
+        if options.before:
+            paths["before"] = options.before.resolve() / f"{name}.so"
         try:
-            for kind, path in (("plain", plain), ("tuned", tuned)):
-                workers[kind] = Worker([peers.host("kiln"), path, folder / "inputs.bin", 1], 1)
+            for kind, path in paths.items():
+                workers[kind] = Worker([peers.host("kiln"), path, folder / "inputs.bin", 1], 1, cpu=True)
             interleave(workers, options.seconds)
             runs = {kind: _quartile(worker.times) for kind, worker in workers.items()}
         finally:
@@ -40,25 +46,50 @@ def measure(options):
     return results
 
 
-def show(results, goals):
-    rows, gains = [], {}
+def tabulate(results):
+    """(headings, rows, gains of the models over the planner's schedules, gains over another compiler)."""
+    rows, gains, before = [], {}, {}
     for name, row in results.items():
         gains[name] = 1 if row["same"] else row["run"]["plain"] / row["run"]["tuned"]
+        if "before" in row["run"]:
+            before[name] = row["run"]["before"] / row["run"]["tuned"]
         rows.append(
             [
                 name,
-                *(table.milliseconds(row["run"][kind]) for kind in ("plain", "tuned")),
+                *(table.milliseconds(row["run"].get(kind)) for kind in ("before", "plain", "tuned")),
                 "same bytes" if row["same"] else table.ratio(gains[name]),
+                table.ratio(before[name]) if name in before else "-",
                 *(table.number(row[kind]) for kind in ("without", "cold", "warm")),
             ]
         )
-    mean = table.geometric_mean(gains.values())
-    rows.append(["geometric mean", "", "", table.ratio(mean), "", "", ""])
-    print(f"\nAutotuning: runs in ms, lower quartile, one thread; compilations in s, {CORES} cores\n")
-    print(table.render(["", "reckoned", "tuned", "ratio", "without", "cold", "warm"], rows))
+    means = [table.ratio(table.geometric_mean(values.values())) if values else "-" for values in (gains, before)]
+    rows.append(["geometric mean", "", "", "", *means, "", "", ""])
+    headings = [
+        "",
+        "other compiler, ms",
+        "reckoned, ms",
+        "tuned, ms",
+        "gain",
+        "over the other compiler",
+        "without, s",
+        "cold, s",
+        "warm, s",
+    ]
+    return headings, rows, gains, before
+
+
+def show(results, goals):
+    headings, rows, gains, _ = tabulate(results)
+    print(f"\nAutotuning: runs by the lower quartile of CPU time, one thread; compilations with {CORES} cores\n")
+    print(table.render(headings, rows))
     goals.add("autotuning, worst model", min(gains.values()), 1, "of the reckoned schedules' speed", at_least=True)
-    goals.add("autotuning, geometric mean", mean, 1.05, "of the reckoned schedules' speed", at_least=True)
+    goals.add("autotuning, geometric mean", table.geometric_mean(gains.values()), 1.05, "of the reckoned schedules' speed", at_least=True)
     if "bert-base" in results:
         row = results["bert-base"]
         goals.add("tuning BERT-base, empty cache, s", row["cold"], 90, "")
         goals.add("tuning BERT-base, full cache, s more than without", row["warm"] - row["without"], 1, "")
+
+
+def document(results):
+    """Writes what this run has measured into docs/benchmarks.md."""
+    table.write_section(DOCUMENT, BEGIN, END, results, *tabulate(results["autotune"])[:2])

@@ -110,13 +110,9 @@ def show_frozen(results, goals):
 
 def document(results, parts):
     """Writes what this run has measured into docs/torch-compile.md."""
-    info = results["machine"]
-    machine = f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began"
     for part, tabulated in (("torch-compile", tabulate), ("torch-compile-frozen", tabulate_frozen)):
         if part not in parts:
             continue
         begin = f"<!-- Written by bench/run --only {part} --document -->"
         headings, rows, *_ = tabulated(results[part])
-        lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
-        before, _, rest = DOCUMENT.read_text().partition(begin)
-        DOCUMENT.write_text(before + "\n".join([begin, "", machine, "", *lines, "", END]) + rest.partition(END)[2])
+        table.write_section(DOCUMENT, begin, END, results, headings, rows)

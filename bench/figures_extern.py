@@ -104,10 +104,10 @@ def export(contract):
 
 def _start(system, contract, folder):
     if system == "onednn":
-        return Worker([_host(), *contract], 1)
+        return Worker([_host(), *contract], 1, cpu=True)
     options = (EXTERN,) if system == "generated" else ()
     model, _ = peers.kiln(folder, options=options, variant="-onednn" if options else "")
-    return Worker([peers.host("kiln"), model, folder / "inputs.bin", 1, "reuse"], 1)
+    return Worker([peers.host("kiln"), model, folder / "inputs.bin", 1, "reuse"], 1, cpu=True)
 
 
 def _measure(contract, seconds):
@@ -126,7 +126,7 @@ def _measure(contract, seconds):
 
 
 def measure(options):
-    """Least seconds of each system for each contract of the models, by its description."""
+    """Least seconds of CPU time of each system for each contract of the models, by its description."""
     _host()
     where = {}
     for name in options.models:

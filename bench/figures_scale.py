@@ -235,11 +235,6 @@ def show(results, goals):
 
 def document(results):
     """Writes what this run has measured into docs/benchmarks.md."""
-    info = results["machine"]
-    machine = f"{info['cpu']}, {info['cores']} cores, {info['time']}, load {info['load']} when the run began"
-    results = results["scale"]
-    headings, rows = tabulate(results)
-    lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    text = [BEGIN, "", machine, "", *lines, "", f"CPU time is about {_describe(results)}.", "", END]
-    DOCUMENT.write_text(before + "\n".join(text) + rest.partition(END)[2])
+    headings, rows = tabulate(results["scale"])
+    text = [f"CPU time is about {_describe(results['scale'])}.", ""]
+    table.write_section(DOCUMENT, BEGIN, END, results, headings, rows, text)

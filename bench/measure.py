@@ -115,10 +115,13 @@ def parse_options():
     parser.add_argument("--tiny", action="store_true", help="small configurations: to try the benchmark itself")
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
-    parser.add_argument("--document", action="store_true", help="also write figures into the documents: torch-compile's and those of scale")
+    parser.add_argument(
+        "--document", action="store_true", help="also write figures into the documents: torch-compile's and those of autotune and scale"
+    )
+    parser.add_argument("--before", type=pathlib.Path, metavar="FOLDER", help="NAME.so that another compiler has made, for autotune")
     options = parser.parse_args()
-    if options.document and (options.tiny or not {"torch-compile", "torch-compile-frozen", "scale"} & set(options.only)):
-        parser.error("--document is for runs of torch-compile and scale on the published configurations")
+    if options.document and (options.tiny or not {"torch-compile", "torch-compile-frozen", "autotune", "scale"} & set(options.only)):
+        parser.error("--document is for runs of torch-compile, autotune and scale on the published configurations")
     return options
 
 
@@ -197,6 +200,8 @@ def main():
     results["goals"] = goals.rows
     if options.document and not failed:
         figures_dynamo.document(results, options.only)
+        if "autotune" in options.only:
+            figures_autotune.document(results)
         if "scale" in options.only:
             figures_scale.document(results)
     options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -40,3 +40,12 @@ def ratio(value):
 def geometric_mean(values):
     values = list(values)
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def write_section(document, begin, end, results, headings, rows, text=()):
+    """Puts a table, the machine that it is of and `text` between two marks of a document."""
+    info = results["machine"]
+    machine = f"{info['cpu']}, {info['cores']} cores, {' '.join(info['isa'])}, {info['time']}, load {info['load']} when the run began"
+    lines = ["| " + " | ".join(row) + " |" for row in [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]]
+    before, _, rest = document.read_text().partition(begin)
+    document.write_text(before + "\n".join([begin, "", machine, "", *lines, "", *text, end]) + rest.partition(end)[2])

@@ -11,10 +11,14 @@ SETTLE = 0.02  # seconds before a turn: the threads of the process before may st
 
 
 class Worker:
-    """A process that runs one system on one model at a given number of threads (the protocol is in hosts/protocol.h)."""
+    """A process that runs one system on one model at a given number of threads (the protocol is in hosts/protocol.h).
 
-    def __init__(self, command, threads, preamble=0):
+    With `cpu`, hosts in C time runs by the CPU time of the thread that they are on."""
+
+    def __init__(self, command, threads, preamble=0, cpu=False):
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        if cpu:
+            environment["KILN_BENCH_CPU"] = "1"
         cores = sorted(os.sched_getaffinity(0))[:threads]
         self.command = list(map(str, command))
         self.process = subprocess.Popen(

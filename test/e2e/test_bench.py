@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import figures
+import figures_autotune
 import figures_convolutions
 import figures_extern
 import figures_prediction
@@ -136,6 +137,29 @@ def test_autotune(tiny, tmp_path):
     assert peers.tuned(tiny, 2, tmp_path)[0] == tuned and tuned.read_bytes() == before
     plain, _ = peers.tuned(tiny, 2)
     assert sorted(path.name for path in plain.parent.iterdir()) == ["plain.so", "tuned.so"]
+
+
+def test_autotune_table(tmp_path, monkeypatch):
+    """Between its marks a document gets the table of a run, with another compiler's models beside it where there are any."""
+    row = {"without": 0.5, "cold": 9.0, "warm": 0.75, "same": False, "run": {"before": 3e-3, "plain": 2.2e-3, "tuned": 2e-3}}
+    same = row | {"same": True, "run": {"plain": 1e-3, "tuned": 1.1e-3}}
+    machine = {"cpu": "a CPU", "cores": 2, "isa": ["avx2"], "time": "today", "load": 1}
+    monkeypatch.setattr(figures_autotune, "DOCUMENT", tmp_path / "page.md")
+    begin, end = figures_autotune.BEGIN, figures_autotune.END
+    figures_autotune.DOCUMENT.write_text(f"before\n{begin}\nstale\n{end}\nbehind\n")
+    for _ in range(2):
+        figures_autotune.document({"machine": machine, "autotune": {"one": row, "two": same}})
+    text = figures_autotune.DOCUMENT.read_text()
+    assert (
+        text.startswith(f"before\n{begin}\n\na CPU, 2 cores, avx2, today, load 1 ")
+        and text.endswith(f"{end}\nbehind\n")
+        and "stale" not in text
+    )
+    cells = {
+        line.split(" | ")[0].strip("| "): [cell.strip(" |") for cell in line.split(" | ")[1:]] for line in text.splitlines() if "|" in line
+    }
+    assert [cells["one"][i] for i in (3, 4, 6)] == ["1.10x", "1.50x", "9.00"] and cells["two"][3:5] == ["same bytes", "-"], cells
+    assert cells["geometric mean"][3:5] == ["1.05x", "1.50x"]
 
 
 def test_prediction(tiny, monkeypatch, capsys):
