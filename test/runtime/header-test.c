@@ -16,4 +16,4 @@ SAME(options_old_size, offsetof(kiln_options, profile) == 80);
 SAME(event_size, sizeof(kiln_profile_event) == 96);
 SAME(options_pointers, offsetof(kiln_options, parallel_for) == 16);
 SAME(bool_code, kDLBool == 6);
-SAME(version, KILN_ABI_VERSION == 1);
+SAME(version, KILN_ABI_VERSION == 2);
