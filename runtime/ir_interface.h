@@ -104,8 +104,8 @@ typedef struct {
   int64_t grid;
   uint32_t num_operands, num_results;
   const int64_t *constants; /* cells of the operands, then of the results */
-  /* Where the kernel gives each element of its one operand another place in its one result, and does
-   * no more, four numbers for each of `num_dims` dims of the result: divisor, size, stride, and 1 or
+  /* If the kernel gives each element of its one operand another place in its one result, and does
+   * no more: four numbers for each of `num_dims` dims of the result: divisor, size, stride, and 1 or
    * 0. Its index is (n / divisor) % size, n being the number of the operand's row (1) or of the
    * element in its row (0). NULL: anything else. */
   const int64_t *layout;

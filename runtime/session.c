@@ -83,7 +83,7 @@ static void leave(kiln_session *session) {
   atomic_store_explicit(&session->is_busy, false, memory_order_release);
 }
 
-/* Of the session's model, as far as there is one. */
+/* Options of the session's model, as far as there is one. */
 static const kiln_options *options_of(const kiln_session *session) {
   bool is_known = session && session->library == &kiln_program && session->model;
   return is_known ? &session->model->options : NULL;

@@ -57,7 +57,7 @@ static const kiln_rt_fold *next_reader(const kiln_rt_fold *fold, int64_t cell) {
 
 static int64_t result_of(const kiln_rt_fold *fold) { return fold->constants[fold->num_operands]; }
 
-/* Whether all that is made of a constant are layouts, of which nothing else is made. */
+/* True if all that is made of a constant are layouts, of which nothing else is made. */
 static bool has_layouts_alone(int64_t cell) {
   const kiln_rt_fold *fold = kiln_program.folds;
   for (; (fold = next_reader(fold, cell)); ++fold)

@@ -25,7 +25,7 @@ struct MachineLimits {
 /// `bytes` is the largest number that the rate is asked of later on. Takes about 0.1 s.
 MachineLimits measureLimits(int threads, int64_t bytes);
 
-/// Of one core; `measureLimits` has said that they are known.
+/// The rates of one core; `measureLimits` has said that they are known.
 struct CoreRates {
   double hertz;      // of the clock, as fast as it has run meanwhile
   double lanes;      // float32 numbers in the widest vector

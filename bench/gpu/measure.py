@@ -6,7 +6,7 @@ import copy
 import torch
 from machine import Compiled, interleave
 
-# How much larger than the norm's the largest error of a row may be: rounding is far from even, but an element that is wrong is off by
+# The largest error of a row may be so much larger than the norm's: rounding is far from even, but an element that is wrong is off by
 # about the row's root mean square.
 ROWS = 10
 

@@ -9,8 +9,8 @@ namespace kiln {
 /// Checks that the pieces lie within the blob and do not overlap.
 llvm::Error verifyWeights(const WeightsBlob &weights);
 
-/// What stands before the blob in the external file: its header, in the format of safetensors. What
-/// lies between the tensors has entries of its own, since the format knows no holes.
+/// The header before the blob in the external file, in the format of safetensors. Gaps between the
+/// tensors have entries of their own, since the format knows no holes.
 llvm::Expected<std::string> makeWeightsFront(const WeightsBlob &weights, uint64_t hash);
 
 /// Writes the external file's header and the blob to the (empty) file at `path`.

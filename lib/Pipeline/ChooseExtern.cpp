@@ -43,7 +43,10 @@ public:
     say(call, name + (!duel->winner.empty() ? " is used" : " is not used"),
         !duel->failure.empty()
             ? duel->failure
-            : llvm::formatv("it takes {0:f2} of the time of own code", duel->ratio).str());
+            : llvm::formatv("it takes {0:f2} of the time of own code{1}", duel->ratio,
+                            duel->winner.empty() && duel->ratio < 1 ? ", by too few runs to rely on"
+                                                                    : "")
+                  .str());
     return !duel->winner.empty();
   }
 

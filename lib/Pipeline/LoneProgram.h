@@ -12,7 +12,7 @@ namespace kiln {
 
 /// A function `main` in a module of its own, into which ops are cloned with `builder` and `mapping`.
 struct LoneProgram {
-  /// Of the same kind as the program around `part`.
+  /// Makes one of the same kind as the program around `part`.
   LoneProgram(mlir::Operation *part, mlir::ValueRange inputs, mlir::TypeRange results);
 
   /// Ends `main` with `results`, and makes numbers of sizes: `substitute` first, then the value that

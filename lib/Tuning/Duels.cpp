@@ -90,7 +90,7 @@ Expected<Duel> tuning::runDuels(const DuelOptions &duel, const Options &options,
       return measured.takeError();
     entry = *measured;
     entry->isTuned = entry->isVerified = true;
-    // Where there is no time at all, a later compilation may have some.
+    // A later compilation may have time where this one has none.
     if (options.seconds > 0)
       cache.store(name, *entry);
   }

@@ -285,7 +285,7 @@ func.func @failure(%x: tensor<2xi64>) -> tensor<2xi64> {
 
 // -----
 
-// What a run of the program would refuse.
+// Checks that a run of the program would fail.
 // CHECK: remark: fails: {{.*}}the index 3 in a dim of size 3
 func.func @scattered(%x: tensor<4xi64>) -> tensor<3xi64> {
   %y = kernel.scatter batch [] targets [3] places [4] init {

@@ -32,7 +32,7 @@ def test_another_cpu(small_mlp, compile_file):
     with pytest.raises(kiln.KilnError, match=lacks) as caught:
         kiln.load(output)
     (level,) = re.findall(r"compile it with (--cpu=[\w-]+)", str(caught.value))
-    # What a host calls before that is the runtime's, which is no newer than x86-64-v2.
+    # A host calls only the runtime before that, which is no newer than x86-64-v2.
     library = ctypes.CDLL(str(output))
     assert library.kiln_abi_version() == small_mlp.model.info["abi"]
     sections = subprocess.run(["readelf", "-W", "-d", "-r", output], capture_output=True, text=True, check=True).stdout

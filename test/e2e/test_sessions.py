@@ -119,11 +119,11 @@ def test_refusals(decoder, tmp_path):
         session.run([step(0, 0)[0]])
     with pytest.raises(kiln.KilnError, match="expected a session, got NULL"):
         gone.reset()
-    # Of another shared object's model.
+    # A session of another shared object's model.
     other = kiln.compile(torch.export.export(torch.nn.Linear(2, 2), (torch.randn(1, 2),)), tmp_path / "other.so")
     with pytest.raises(kiln.KilnError, match="is one of another shared object's model"):
         other._check(other._library.kiln_session_reset(session._handle))
-    # Of a model that is gone.
+    # A session of a model that is gone.
     short = kiln.load(model.path)
     session = short.session()
     short._library.kiln_model_destroy(short._handle)

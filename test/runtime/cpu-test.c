@@ -114,7 +114,7 @@ static void test_messages(void) {
   CHECK_FAILS(kiln_cpu_compare(0), KILN_UNSUPPORTED, "amx-avx512: no --cpu is below");
 }
 
-/* What this machine has, by the names in /proc/cpuinfo. */
+/* This machine's instruction sets, by the names in /proc/cpuinfo. */
 static void test_this_machine(void) {
 #if defined(__x86_64__)
   restore();

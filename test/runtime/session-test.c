@@ -213,7 +213,7 @@ static void test_handles(void) {
   kiln_session_destroy(session);
 }
 
-/* What the host's allocator has given, and when it gives no more. */
+/* Bytes that the host's allocator has given, and the most that it gives. */
 static int64_t in_use, limit = INT64_MAX;
 
 static void *allocate(void *ctx, size_t bytes, size_t align) {

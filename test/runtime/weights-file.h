@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What stands before `bytes` bytes of weights. */
+/* The header before `bytes` bytes of weights. */
 static inline void make_front(char front[KILN_RT_WEIGHTS_ALIGN], uint64_t bytes, uint64_t hash) {
   memset(front, ' ', KILN_RT_WEIGHTS_ALIGN);
   for (int i = 0; i < 8; ++i)

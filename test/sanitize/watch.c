@@ -51,7 +51,7 @@ static void set_block(const void *data, size_t bytes, bool is_closed) {
     ASAN_UNPOISON_MEMORY_REGION(data, bytes);
 }
 
-/* What the run and the model have in memory. */
+/* The memory of the run and the model. */
 static void set_all(const kiln_rt_run *run, bool is_closed) {
   kiln_context *context = kiln_context_of((kiln_rt_run *)run);
   set_block(context->arena.data, context->arena.bytes, is_closed);
@@ -96,7 +96,7 @@ static bool is_written(const memory *tensor, const char *data, int d) {
 
 static void after(kiln_rt_run *run, const kiln_rt_debug_step *step, const memory *tensors) {
   for (uint32_t i = step->num_operands; i < step->num_operands + step->num_results; ++i)
-    /* What is no node's is work memory, of which a part may be enough. */
+    /* Results without a node are work memory, of which a part may be enough. */
     if (step->tensors[i].node && tensors[i].bytes &&
         __msan_test_shadow(tensors[i].data, tensors[i].bytes) >= 0 &&
         !is_written(&tensors[i], tensors[i].data, 0))

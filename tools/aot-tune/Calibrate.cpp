@@ -16,7 +16,7 @@ Expected<std::string> tune::calibrate() {
     return createStringError("this machine has no AVX2, which every model for CPUs needs");
   CoreRates core = measureCore();
   SmallVector<std::string> numbers;
-  // What the system does not know stays as it is known of the CPU.
+  // Numbers that the system does not know stay those that are known of the CPU.
   auto add = [&](const char *name, double value) {
     if (value >= 1)
       numbers.push_back(std::string(name) + "=" + std::to_string(std::llround(value)));

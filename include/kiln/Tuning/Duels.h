@@ -17,7 +17,7 @@ struct Duel {
 };
 
 struct DuelOptions {
-  /// What is compared, for the names of entries in the cache.
+  /// The kind of thing that is compared, for the names of entries in the cache.
   llvm::StringRef kind;
   /// Everything that results depend on.
   llvm::StringRef key;

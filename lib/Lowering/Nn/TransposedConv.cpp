@@ -28,7 +28,7 @@ struct Phase {
   int64_t first = 0, step = 1, count = 0, dilation = 1;
 };
 
-/// What is computed at once: a phase along each spatial dim. If `together`, it is phase 0, and those
+/// The phases computed at once: one along each spatial dim. If `together`, it is phase 0, and those
 /// dims that have a stride have a further dim for all of their phases.
 struct Part {
   SmallVector<Phase> phases;

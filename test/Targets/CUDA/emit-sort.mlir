@@ -37,7 +37,7 @@ kernel.func @any(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #sym.sha
 
 // -----
 
-// Of a long row the first ten are wanted: what is less than the last of those so far goes to a thread's places in shared
+// The first ten of a long row are wanted: what is less than the last of those so far goes to a thread's places in shared
 // memory, which are sorted when some thread has none left, and in the end.
 // PLAN-LABEL: kernel.func @front
 // PLAN-SAME: schedule = #cuda.sort<threads = 512, places = 4096>

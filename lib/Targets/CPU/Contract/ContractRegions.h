@@ -24,7 +24,7 @@ void renameBody(mlir::Region &source, mlir::Region &target, llvm::ArrayRef<sym::
 /// Erases ops of `block` whose results nobody uses.
 void eraseUnused(mlir::Block &block);
 
-/// What is said of the operands of `contract`; all is planned if nothing is.
+/// The layout that `contract` is given; all is planned if it has none.
 LayoutAttr getLayout(kernel::ContractOp contract);
 
 /// The left operand is one read whose rows lie next to each other, not its steps of the sum.

@@ -27,7 +27,7 @@ SmallVector<Attribute> cpu::enumerateLayouts(ContractOp contract, const codegen:
   bool isSwapped = isSwapPlanned(contract, target), isDepthwise = columnsAreBatch(contract);
   bool canPack = !whyNeverPacked(contract), isPacked = !whyNotPacked(contract);
   OperandOrder order = isSwapped ? OperandOrder::Swapped : OperandOrder::Kept;
-  // What is on the right is another operand once they are exchanged.
+  // Another operand is on the right once they are exchanged.
   OperandPlace right = isSwapped ? planned : isPacked ? OperandPlace::Copied : OperandPlace::Kept;
   int64_t panel = right == OperandPlace::Copied ? choosePanel(contract, target) : 0;
   llvm::SetVector<Attribute> layouts;

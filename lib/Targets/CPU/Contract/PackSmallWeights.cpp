@@ -10,7 +10,7 @@ using namespace kiln;
 using namespace kiln::kernel;
 using namespace kiln::cpu;
 
-/// What `region` yields, in f32.
+/// The value that `region` yields, in f32.
 static void widenYield(Region &region, RewriterBase &rewriter) {
   OpOperand &yielded = region.front().getTerminator()->getOpOperand(0);
   Type f32 = rewriter.getF32Type();

@@ -16,7 +16,7 @@ struct PanelColumns {
   llvm::ArrayRef<sym::Expr> extents;
 };
 
-/// How a contract's right operand is laid out.
+/// The layout of a contract's right operand.
 struct Panels {
   explicit Panels(kernel::ContractOp contract);
 

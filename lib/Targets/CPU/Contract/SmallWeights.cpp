@@ -182,7 +182,7 @@ private:
     return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
   }
 
-  /// What the outermost op changes, which becomes a step; null: none.
+  /// The value that the outermost op changes; the change becomes a step. Null: there is none.
   Value stripStep(Value value, SmallWeights &weights) {
     Operation *op = value.getDefiningOp();
     // Sums are f32: what is rounded in between need not be.
