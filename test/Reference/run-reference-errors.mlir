@@ -95,3 +95,23 @@ module attributes {reference.results = {main = [
     return %y : tensor<2xcomplex<f32>>
   }
 }
+
+// -----
+
+// Bytes that are 8-bit floats: NaN may have either sign, a number may not.
+module attributes {reference.results = {main = [
+    [[tensor<2xf8E4M3FN>, array<i64: 127, 56>], [tensor<2xf8E4M3FN>, array<i64: 127, 56>]]]}} {
+  // expected-error @+1 {{result 0 is not what it was before: at [1]: -72 instead of 56 (1 of 2 elements differ)}}
+  func.func @main(%x: tensor<2xi8>) -> tensor<2xf8E4M3FN> {
+    %y = kernel.map {
+      %a = kernel.read %x (d0) -> (d0) : tensor<2xi8> -> i8
+      %minus_nan = arith.constant -1 : i8
+      %minus_one = arith.constant -72 : i8
+      %zero = arith.constant 0 : i8
+      %first = arith.cmpi eq, %a, %zero : i8
+      %b = arith.select %first, %minus_nan, %minus_one : i8
+      kernel.yield %b : i8
+    } : tensor<2xf8E4M3FN>
+    return %y : tensor<2xf8E4M3FN>
+  }
+}
