@@ -1,5 +1,7 @@
 """Fixtures of the end-to-end tests: export a module, compile it, run it through the C ABI, compare with eager PyTorch."""
 
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -277,6 +279,13 @@ def run_on_ones(path, shape, dtype, environment):
     code = f"import kiln, numpy; kiln.load('{path}')(numpy.ones({shape}, numpy.{dtype}))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stderr
+
+
+def unseal_results(path):
+    """A file of times that aot-tune or the cache has written: a hash, and JSON."""
+    hash, text = path.read_text().split("\n", 1)
+    assert hash == hashlib.sha256(text.encode()).hexdigest()
+    return json.loads(text)
 
 
 def pack_gpu_bench(out, programs, rungs):
