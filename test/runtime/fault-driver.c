@@ -116,8 +116,9 @@ __asm__(".text\n"
         "  mov %eax, %esi\n"
         "  jmp fault_driver_end\n");
 
+/* Code that counts would overwrite arguments. */
 #define FUNCTION(name, parameters)                                                                 \
-  EXPORT __attribute__((naked)) void name(void) {                                                  \
+  EXPORT __attribute__((naked, no_profile_instrument_function)) void name(void) {                  \
     __asm__("mov %0, %%r11d\n  jmp fault_driver_call" ::"i"(NUMBER_##name));                       \
   }
 KILN_CUDA_FUNCTIONS(FUNCTION)
