@@ -2,9 +2,22 @@
 #include "faults.h"
 #include "tally.h"
 
+static kiln_model *first;
+
+static int32_t make_handle(void) {
+  kiln_session *session;
+  int32_t status = kiln_session_create(first, &session);
+  kiln_session_destroy(session);
+  return status;
+}
+
 void set_up(int argc, char **argv) {
   (void)argc, (void)argv;
-  make_handles(quiet_options(1));
+  kiln_options options = quiet_options(1);
+  CHECK_OK(kiln_model_create(&options, &first));
+  faults_each(make_handle);
+  kiln_model_destroy(first);
+  make_handles(options);
 }
 
 static void add(kiln_session *session, float x, float y) {
