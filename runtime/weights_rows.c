@@ -127,10 +127,9 @@ static int32_t write_places(kiln_model *model, const kiln_rt_constant *constant,
   size_t item = kiln_item_size(constant->bits);
   const kiln_rt_fold *fold = kiln_program.folds;
   for (; status == KILN_OK && (fold = next_reader(fold, constant->cell)); ++fold) {
+    /* It is in the blob, since no fold reads it. */
     const kiln_rt_constant *made = &kiln_program.constants[result_of(fold)];
     int64_t first = INT64_MAX, last = -1;
-    if (made->flags & KILN_RT_UNPLACED)
-      continue;
     status = kiln_weights_own(&model->weights);
     if (status != KILN_OK)
       break;
