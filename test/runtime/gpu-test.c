@@ -1,130 +1,11 @@
-/* Runs on a GPU, which the driver plays that argv[1] names (test/Targets/CUDA/emulator): weights,
- * graphs, streams, captures, devices, memory. argv[2] is the kernels' image. The driver ends the
- * process where it is used wrongly. */
-#include "../../runtime/cuda/driver.h"
-#include "../../runtime/ir_interface.h"
-#include "gpu.h"
-#include "harness.h"
-#include "weights-file.h"
+/* Runs on a GPU, which a driver plays: weights, graphs, streams, captures, devices, memory. */
+#include "gpu-harness.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
-#include <unistd.h>
 
-static const kiln_cuda_driver *cuda;
 static CUresult (*begin_capture)(CUstream stream, int mode);
 static CUresult (*end_capture)(CUstream stream, CUgraph *graph);
-static size_t (*memory_in_use)(bool host);
-static CUcontext contexts[2];
-static char weights_path[64], log_path[64];
-
-#define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
-
-/*===-- Helpers -------------------------------------------------------------===*/
-
-static void write_weights(void) {
-  static char front[KILN_RT_WEIGHTS_ALIGN];
-  make_front(front, 4 * (uint64_t)WEIGHTS, 0xfeed);
-  FILE *file = fopen(weights_path, "wb");
-  CHECK(file && fwrite(front, sizeof front, 1, file) == 1);
-  float *data = malloc(4 * (size_t)WEIGHTS);
-  for (int64_t i = 0; i < WEIGHTS; ++i)
-    data[i] = weight(i);
-  CHECK(fwrite(data, 4, WEIGHTS, file) == WEIGHTS && fclose(file) == 0);
-  free(data);
-}
-
-static void *read_file(const char *path, size_t *bytes) {
-  FILE *file = fopen(path, "rb");
-  CHECK(file && fseek(file, 0, SEEK_END) == 0);
-  *bytes = (size_t)ftell(file);
-  rewind(file);
-  char *data = calloc(1, *bytes + 1);
-  CHECK(fread(data, 1, *bytes, file) == *bytes && fclose(file) == 0);
-  return data;
-}
-
-/* How often the driver has written this, since the last time that anything was asked. */
-static int count_log(const char *text) {
-  size_t bytes;
-  int count = 0;
-  char *log = read_file(log_path, &bytes);
-  for (char *at = log; (at = strstr(at, text)); ++at)
-    ++count;
-  free(log);
-  return count;
-}
-static void clear_log(void) { fclose(fopen(log_path, "w")); }
-
-static kiln_model *create(int device) {
-  kiln_options options = quiet_options(0);
-  options.weights_path = weights_path;
-  options.device_index = device;
-  kiln_model *model = NULL;
-  CHECK_OK(kiln_model_create(&options, &model));
-  return model;
-}
-
-/* Tensors of one run in the memory of a GPU, whose context is current. */
-typedef struct {
-  int64_t count;
-  int device;
-  CUdeviceptr x, y;
-  tensor input, output;
-  DLManagedTensorVersioned managed;
-  const DLTensor *inputs[1];
-  DLManagedTensorVersioned *outputs[1];
-} arguments;
-
-static float x_value(int64_t i, int seed) { return (float)(i * 3 + seed); }
-
-static void set_input(arguments *a, int seed, CUstream stream) {
-  float *x = malloc(4 * (size_t)a->count);
-  for (int64_t i = 0; i < a->count; ++i)
-    x[i] = x_value(i, seed);
-  CHECK_CUDA(cuda->cuMemcpyHtoDAsync_v2(a->x, x, 4 * (size_t)a->count, stream));
-  free(x);
-}
-
-static void make_arguments(arguments *a, int64_t count, int device) {
-  memset(a, 0, sizeof *a);
-  a->count = count;
-  a->device = device;
-  CHECK_CUDA(cuda->cuMemAlloc_v2(&a->x, 4 * (size_t)count));
-  CHECK_CUDA(cuda->cuMemAlloc_v2(&a->y, 4 * (size_t)count));
-  set_tensor(&a->input, (void *)(uintptr_t)a->x, DTYPE_F32, 1, count, 0);
-  set_tensor(&a->output, (void *)(uintptr_t)a->y, DTYPE_F32, 1, count, 0);
-  a->input.t.device = a->output.t.device = (DLDevice){kDLCUDA, device};
-  set_managed(&a->managed, &a->output);
-  a->inputs[0] = &a->input.t;
-  a->outputs[0] = &a->managed;
-}
-
-static void free_arguments(arguments *a) {
-  CHECK_CUDA(cuda->cuMemFree_v2(a->x));
-  CHECK_CUDA(cuda->cuMemFree_v2(a->y));
-}
-
-static int32_t run(kiln_model *model, arguments *a, CUstream stream) {
-  return kiln_model_run(model, a->inputs, 1, a->outputs, 1, stream);
-}
-
-static bool is_right(const arguments *a, int seed, CUstream stream) {
-  float *y = malloc(4 * (size_t)a->count);
-  CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(y, a->y, 4 * (size_t)a->count, stream));
-  bool right = true;
-  for (int64_t i = 0; i < a->count; ++i)
-    right &= y[i] == x_value(i, seed) + 4 + weight(STRIDE * i);
-  free(y);
-  return right;
-}
-
-static void run_and_check(kiln_model *model, arguments *a, int seed, CUstream stream) {
-  set_input(a, seed, stream);
-  CHECK_OK(run(model, a, stream));
-  CHECK(is_right(a, seed, stream));
-}
 
 /*===-- Tests ---------------------------------------------------------------===*/
 
@@ -251,80 +132,6 @@ static void test_arenas(void) {
     CHECK_CUDA(cuda->cuStreamDestroy_v2(streams[i]));
   }
   kiln_model_destroy(model);
-}
-
-/* Runs that change the model follow each other, whatever their streams do. */
-static void test_state(void) {
-  use_state(true);
-  kiln_model *model = create(0);
-  CUstream streams[2];
-  arguments a[6];
-  for (int i = 0; i < 2; ++i)
-    CHECK_CUDA(cuda->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-  for (int i = 0; i < 6; ++i) {
-    make_arguments(&a[i], 100, 0);
-    set_input(&a[i], i, streams[i % 2]);
-    CHECK_OK(run(model, &a[i], streams[i % 2]));
-  }
-  for (int i = 5; i >= 0; --i) {
-    float y;
-    CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&y, a[i].y, sizeof y, streams[i % 2]));
-    CHECK(y == x_value(0, i) + 4 + weight(0) + (float)(i + 1));
-  }
-  for (int i = 0; i < 6; ++i)
-    free_arguments(&a[i]);
-  for (int i = 0; i < 2; ++i)
-    CHECK_CUDA(cuda->cuStreamDestroy_v2(streams[i]));
-  kiln_model_destroy(model);
-  use_state(false);
-}
-
-/* One run of a session on a stream; the first number that it gives. */
-static float run_session(kiln_session *session, arguments *a, CUstream stream) {
-  const DLTensor *inputs[] = {&a->input.t};
-  DLManagedTensorVersioned *outputs[] = {&a->managed};
-  set_input(a, 0, stream);
-  CHECK_OK(kiln_session_run(session, 0, inputs, 1, outputs, 1, stream));
-  float y;
-  CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&y, a->y, sizeof y, stream));
-  CHECK_CUDA(cuda->cuStreamSynchronize(stream));
-  return y - x_value(0, 0) - 4 - weight(0);
-}
-
-/* Sessions have buffers of their own on the GPU; a run adds 1 to each element. */
-static void test_sessions(void) {
-  use_state(true);
-  kiln_model *model = create(0);
-  size_t before = memory_in_use(false);
-  kiln_session *first = NULL, *second = NULL, *clone = NULL;
-  CHECK_OK(kiln_session_create(model, &first));
-  CHECK(memory_in_use(false) - before == 4 * (size_t)WEIGHTS);
-  CHECK_OK(kiln_session_create(model, &second));
-  CUstream streams[2];
-  for (int i = 0; i < 2; ++i)
-    CHECK_CUDA(cuda->cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-  arguments a;
-  make_arguments(&a, 100, 0);
-  for (int i = 0; i < 6; ++i)
-    CHECK(run_session(first, &a, streams[i % 2]) == (float)(i + 1));
-  CHECK(run_session(second, &a, NULL) == 1);
-  CHECK_OK(kiln_session_clone(first, &clone));
-  CHECK(run_session(clone, &a, streams[0]) == 7 && run_session(first, &a, streams[1]) == 7);
-  CHECK_OK(kiln_session_reset(first));
-  CHECK(run_session(first, &a, streams[0]) == 1 && run_session(clone, &a, streams[1]) == 8);
-  kiln_session_destroy(clone);
-  kiln_session_destroy(second);
-  set_input(&a, 0, NULL);
-  CHECK_OK(run(model, &a, NULL)); /* the model's own */
-  CHECK(run_session(first, &a, NULL) == 2);
-  free_arguments(&a);
-  kiln_model_destroy(model);
-  CHECK(memory_in_use(false) <= before);
-  CHECK_FAILS(kiln_session_reset(first), KILN_INVALID_ARGUMENT, "model has been destroyed");
-  kiln_session_destroy(first);
-  for (int i = 0; i < 2; ++i)
-    CHECK_CUDA(cuda->cuStreamDestroy_v2(streams[i]));
-  use_state(false);
 }
 
 /* Tensors in pinned and in managed memory, on each of the default streams. */
@@ -782,31 +589,16 @@ static void test_memory(void) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc >= 3);
-  snprintf(weights_path, sizeof weights_path, "gpu-test-%d.weights", (int)getpid());
-  snprintf(log_path, sizeof log_path, "gpu-test-%d.log", (int)getpid());
-  setenv("KILN_CUDA_DRIVER", argv[1], 1);
-  setenv("KILN_EMULATOR_DEVICES", "2", 1);
-  setenv("KILN_EMULATOR_LOG", log_path, 1);
   size_t bytes;
-  void *image = read_file(argv[2], &bytes);
-  use_image(image, bytes);
-  write_weights();
-  CHECK_OK(kiln_cuda_load(&cuda));
-  void *driver = dlopen(argv[1], RTLD_NOW);
+  void *image, *driver = open_gpu(argc, argv, &image, &bytes);
   *(void **)&begin_capture = dlsym(driver, "cuStreamBeginCapture_v2");
   *(void **)&end_capture = dlsym(driver, "cuStreamEndCapture");
-  *(void **)&memory_in_use = dlsym(driver, "emulator_memory_in_use");
-  for (int device = 0; device < 2; ++device)
-    CHECK_CUDA(cuda->cuDevicePrimaryCtxRetain(&contexts[device], device));
   test_devices();
   CHECK_CUDA(cuda->cuCtxPushCurrent_v2(contexts[0]));
   test_weights();
   test_uploads();
   test_waits();
   test_arenas();
-  test_state();
-  test_sessions();
   test_places();
   test_outputs();
   test_reports();
@@ -819,10 +611,7 @@ int main(int argc, char **argv) {
   test_memory();
   test_capture();
   test_profile();
-  CHECK(memory_in_use(false) == 0 && memory_in_use(true) == 0);
-  unlink(weights_path);
-  unlink(log_path);
-  free(image);
+  close_gpu(image);
   puts("ok");
   return 0;
 }
