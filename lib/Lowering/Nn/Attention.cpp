@@ -74,7 +74,8 @@ static Value lowerAttention(Call &call, const Attention &a) {
     return Value();
   };
   Type type = elementType(a.query);
-  if (!isFloat(type) || elementType(a.key) != type || elementType(a.value) != type)
+  if (!isFloat(type) || elementType(a.key) != type || elementType(a.value) != type ||
+      call.resultType() != type)
     return refuse("these dtypes");
   auto batch = batchDims(call, a);
   Exprs q = shapeOf(a.query), k = shapeOf(a.key), v = shapeOf(a.value);
