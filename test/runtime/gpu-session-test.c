@@ -78,6 +78,7 @@ static void test_sessions(void) {
 /* A buffer's value is for sessions that are made or reset later, and for the model's own runs, which
  * have not had any before. */
 static void test_values(void) {
+  float y, five = weight(0) + 5;
   use_state(true);
   kiln_model *model = create(0);
   kiln_session *before = NULL, *after = NULL;
@@ -94,10 +95,19 @@ static void test_values(void) {
   CHECK_OK(kiln_session_reset(before));
   CHECK(run_session(before, &a, NULL) == 11);
   CHECK_OK(run(model, &a, NULL));
-  float y;
   CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&y, a.y, sizeof y, NULL));
   CHECK_CUDA(cuda->cuStreamSynchronize(NULL));
   CHECK(y == x_value(0, 0) + 4 + weight(0) + 11);
+  /* The first row alone: of the model's own, too, which is there now. */
+  set_tensor(&value, &five, DTYPE_F32, 1, 1, 0);
+  CHECK_OK(kiln_model_set_constant(model, "weights[0:1]", &value.t));
+  CHECK_OK(kiln_session_reset(after));
+  CHECK(run_session(before, &a, NULL) == 12 && run_session(after, &a, NULL) == 6);
+  CHECK_OK(run(model, &a, NULL));
+  float both[2];
+  CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(both, a.y, sizeof both, NULL));
+  CHECK_CUDA(cuda->cuStreamSynchronize(NULL));
+  CHECK(both[0] == x_value(0, 0) + 4 + five + 1 && both[1] == x_value(1, 0) + 4 + ten);
   free_arguments(&a);
   kiln_session_destroy(before);
   kiln_session_destroy(after);

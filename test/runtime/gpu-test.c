@@ -31,6 +31,17 @@ static void test_weights(void) {
     float last;
     CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(&last, a.y + 4 * (MOST - 1), 4, stream));
     CHECK(last == x_value(MOST - 1, 0) + 5);
+    /* The last row of them alone. */
+    char row[48];
+    float nine = 9;
+    snprintf(row, sizeof row, "weights[%d:%d]", WEIGHTS - 1, WEIGHTS);
+    set_tensor(&constant, &nine, DTYPE_F32, 1, 1, 0);
+    CHECK_OK(kiln_model_set_constant(model, row, &constant.t));
+    CHECK_OK(run(model, &a, stream));
+    float ends[2];
+    CHECK_CUDA(cuda->cuMemcpyDtoHAsync_v2(ends, a.y + 4 * (MOST - 2), sizeof ends, stream));
+    CHECK_CUDA(cuda->cuStreamSynchronize(stream));
+    CHECK(ends[0] == x_value(MOST - 2, 0) + 5 && ends[1] == x_value(MOST - 1, 0) + 13);
     free_arguments(&a);
     kiln_model_destroy(model);
   }
