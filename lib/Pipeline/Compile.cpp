@@ -288,6 +288,26 @@ private:
   /// Runs the kernels that fold constants.
   const Target &getHost() const { return separateHost ? *separateHost : *target; }
 
+  /// A weight that another machine may have packed.
+  void warnOfInt4Layout(StringRef layout) {
+    auto isPackedHere = [](Value packed) {
+      auto pack = packed.getDefiningOp<torch::CallOp>();
+      return pack && pack.getTarget() == "aten._convert_weight_to_int4pack_for_cpu.default";
+    };
+    (*module)->walk([&](torch::CallOp call) {
+      if (call.getTarget() != "aten._weight_int4pack_mm_for_cpu.default" ||
+          isPackedHere(call->getOperand(1)))
+        return WalkResult::advance();
+      if (options.onWarning)
+        options.onWarning(
+            (torch::describe(call.getLoc()) +
+             ": the archive does not say on which CPU its int4 weight was packed: taken to be '" +
+             layout + "' as here (--int4-layout)")
+                .str());
+      return WalkResult::interrupt();
+    });
+  }
+
   /// Archives do not say where weights have been packed: most likely on a machine like this one.
   void setInt4Layout() {
     std::string layout = options.int4Layout;
@@ -300,6 +320,7 @@ private:
       layout = hasAll({"avx512f", "avx512bw", "avx512dq", "avx512vl"}) ? "avx512"
                : hasAll({"avx2", "fma"})                               ? "avx2"
                                                                        : "none";
+      warnOfInt4Layout(layout);
     }
     if (layout != "avx512") // the default
       (*module)->setAttr(lowering::int4LayoutAttrName, StringAttr::get(&context, layout));

@@ -4,6 +4,8 @@ import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 
+from conftest import run_tool
+
 q = torch.ops.quantized_decomposed
 
 
@@ -150,6 +152,26 @@ def test_int4_layouts(compile_model, layout, block):
     scales, zeros = (p.repeat_interleave(32, 0).T for p in module.pairs.unbind(-1))
     (result,) = compile_model(module, (x,), options=(f"--int4-layout={layout}",)).model.run([x])
     torch.testing.assert_close(torch.as_tensor(result), x @ ((int4_weight(112, 64) - 8) * scales + zeros).T, rtol=1e-4, atol=1e-4)
+
+
+def test_unknown_int4_layout(tmp_path):
+    """A weight that the archive holds packed may be another machine's: the compiler says so, unless it is told."""
+
+    class Product(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("packed", torch.ops.aten._convert_weight_to_int4pack_for_cpu(int4_weight(64, 64), 2))
+            self.register_buffer("pairs", some(2, 64, 2))
+
+        def forward(self, x):
+            return torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, 32, self.pairs)
+
+    torch.export.save(torch.export.export(Product(), (some(3, 64),)), tmp_path / "x.pt2")
+    command = ("aot-compile", tmp_path / "x.pt2", "-o", tmp_path / "x.so")
+    process = run_tool(*command)
+    assert process.returncode == 0
+    assert "warning: node '_weight_int4pack_mm_for_cpu'" in process.stderr and "(--int4-layout)" in process.stderr
+    assert process.stderr.count("\n") == 1 and run_tool(*command, "--int4-layout=avx2").stderr == ""
 
 
 class Dynamic4(torch.nn.Module):

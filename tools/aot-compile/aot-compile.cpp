@@ -263,7 +263,7 @@ Error getTuningOptions(CompileOptions &options) {
     }
   }
   tune.tuner = getProgramBeside("aot-tune");
-  tune.onWarning = [](StringRef text) { errs() << "aot-compile: warning: " << text << '\n'; };
+  tune.onWarning = options.onWarning;
   return Error::success();
 }
 
@@ -427,6 +427,7 @@ Expected<CompileOptions> getOptions() {
   if (input.empty())
     return error("no input file (aot-compile MODEL.pt2 -o OUT)");
   options.input = input;
+  options.onWarning = [](StringRef text) { errs() << "aot-compile: warning: " << text << '\n'; };
 
   if (!lookupTarget(target)) {
     auto names = map_range(getRegisteredTargets(), [](const auto &known) { return known.name; });

@@ -98,6 +98,8 @@ struct CompileOptions {
   ReportOptions report;
   /// Makes what watches the passes of a stage, but for those of single kernels; null: nothing does.
   std::function<std::unique_ptr<mlir::PassInstrumentation>()> instrument;
+  /// Told of what may be wrong with a model that is compiled all the same.
+  std::function<void(llvm::StringRef text)> onWarning;
   /// Called when a stage starts.
   std::function<void(llvm::StringRef stage)> progress;
 };
