@@ -84,3 +84,12 @@ module attributes {sym.symbols = {u0 = {max = 12, min = 0}, u1 = {max = 12, min 
     return %1 : tensor<?x?xf32, #sym.shape<[u0, u1]>>
   }
 }
+
+// -----
+
+// A number in the place of the tensor that the call writes.
+func.func @written_number() -> tensor<4xf32> {
+  // expected-error@+1 {{aten.add_.Tensor: it has no lowering}}
+  %0 = torch.call "aten.add_.Tensor"() args = [-1, 1, 1] {node = "add_", updates = array<i64>} : () -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

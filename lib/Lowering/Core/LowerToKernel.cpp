@@ -264,7 +264,9 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
     const torch::OpSchema *schema = torch::lookupSchema(target);
     const Lowering *lowering = loweringTable().find(target);
     ArrayRef<int64_t> updates = *op.getUpdates();
-    if (!schema || !lowering || schema->arguments.size() + updates.size() != op.getArgs().size())
+    // A written argument that is a number is no operand, and nothing is left to write.
+    if (!schema || !lowering || updates.empty() ||
+        schema->arguments.size() + updates.size() != op.getArgs().size())
       return failure();
     // The written operands are the last ones.
     for (auto [i, operand] : llvm::enumerate(updates))
