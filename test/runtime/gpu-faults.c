@@ -1,10 +1,8 @@
 /* Failing calls of the system and of a GPU's driver. argv[1] is fault-driver.c's, argv[2] the one
  * behind it, argv[3] the kernels' image. */
 #include "../../runtime/cuda/driver.h"
-#include "../../runtime/ir_interface.h"
 #include "faults.h"
-#include "gpu.h"
-#include "weights-file.h"
+#include "gpu-files.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -15,32 +13,7 @@ static const kiln_cuda_driver *cuda;
 static CUcontext context;
 static char path[] = "/tmp/kiln-faults-XXXXXX";
 
-static void write_weights(void) {
-  static char front[KILN_RT_WEIGHTS_ALIGN];
-  make_front(front, 4 * (uint64_t)WEIGHTS, 0xfeed);
-  int handle = mkstemp(path);
-  CHECK(handle >= 0);
-  FILE *file = fdopen(handle, "wb");
-  CHECK(file && fwrite(front, sizeof front, 1, file) == 1);
-  for (int64_t i = 0; i < WEIGHTS; ++i) {
-    float w = weight(i);
-    CHECK(fwrite(&w, sizeof w, 1, file) == 1);
-  }
-  CHECK(fclose(file) == 0);
-}
-
 static void remove_weights(void) { unlink(path); }
-
-static void read_image(const char *name) {
-  FILE *file = fopen(name, "rb");
-  CHECK(file && fseek(file, 0, SEEK_END) == 0);
-  size_t bytes = (size_t)ftell(file);
-  rewind(file);
-  static char *data;
-  data = calloc(1, bytes + 1);
-  CHECK(fread(data, 1, bytes, file) == bytes && fclose(file) == 0);
-  use_image(data, bytes);
-}
 
 static int32_t load(void) { return kiln_cuda_load(&cuda); }
 
@@ -52,9 +25,14 @@ void set_up(int argc, char **argv) {
   CHECK(library);
   faults_driver = dlsym(library, "fault_driver");
   CHECK(faults_driver);
-  write_weights();
+  int handle = mkstemp(path);
+  CHECK(handle >= 0 && close(handle) == 0);
+  write_weights(path);
   CHECK(atexit(remove_weights) == 0);
-  read_image(argv[3]);
+  static void *image; /* a global, so that it is no leak */
+  size_t bytes;
+  image = read_file(argv[3], &bytes);
+  use_image(image, bytes);
   faults_each(load);
   CHECK(cuda->cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
   kiln_options options = quiet_options(0);

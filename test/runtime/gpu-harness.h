@@ -7,10 +7,7 @@
 #define KILN_TEST_RUNTIME_GPU_HARNESS_H
 
 #include "../../runtime/cuda/driver.h"
-#include "../../runtime/ir_interface.h"
-#include "gpu.h"
-#include "harness.h"
-#include "weights-file.h"
+#include "gpu-files.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -23,28 +20,6 @@ static char weights_path[64], log_path[64];
 #define CHECK_CUDA(call) CHECK((call) == CUDA_SUCCESS)
 
 /*===-- Models --------------------------------------------------------------===*/
-
-static inline void write_weights(void) {
-  static char front[KILN_RT_WEIGHTS_ALIGN];
-  make_front(front, 4 * (uint64_t)WEIGHTS, 0xfeed);
-  FILE *file = fopen(weights_path, "wb");
-  CHECK(file && fwrite(front, sizeof front, 1, file) == 1);
-  float *data = malloc(4 * (size_t)WEIGHTS);
-  for (int64_t i = 0; i < WEIGHTS; ++i)
-    data[i] = weight(i);
-  CHECK(fwrite(data, 4, WEIGHTS, file) == WEIGHTS && fclose(file) == 0);
-  free(data);
-}
-
-static inline void *read_file(const char *path, size_t *bytes) {
-  FILE *file = fopen(path, "rb");
-  CHECK(file && fseek(file, 0, SEEK_END) == 0);
-  *bytes = (size_t)ftell(file);
-  rewind(file);
-  char *data = calloc(1, *bytes + 1);
-  CHECK(fread(data, 1, *bytes, file) == *bytes && fclose(file) == 0);
-  return data;
-}
 
 /* How often the driver has written this, since the last time that anything was asked. */
 static inline int count_log(const char *text) {
@@ -142,7 +117,7 @@ static inline void *open_gpu(int argc, char **argv, void **image, size_t *bytes)
   setenv("KILN_EMULATOR_LOG", log_path, 1);
   *image = read_file(argv[2], bytes);
   use_image(*image, *bytes);
-  write_weights();
+  write_weights(weights_path);
   CHECK_OK(kiln_cuda_load(&cuda));
   void *driver = dlopen(argv[1], RTLD_NOW);
   *(void **)&memory_in_use = dlsym(driver, "emulator_memory_in_use");
