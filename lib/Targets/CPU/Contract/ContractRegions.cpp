@@ -1,7 +1,7 @@
 // Queries about regions, for the passes that rewrite contracts.
 #include "CPU/Contract/ContractRegions.h"
-#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -12,6 +12,22 @@ bool cpu::isKnownConstant(Value tensor) {
   Operation *op = tensor.getDefiningOp();
   return (isa_and_nonnull<ConstantOp>(op) && !op->hasAttr(mutatedAttrName)) ||
          (isa_and_nonnull<MapOp>(op) && llvm::all_of(getReadTensors(op), isKnownConstant));
+}
+
+std::optional<ConstantBytes> cpu::getReadConstant(ReadOp read) {
+  auto constant = read.getTensor().getDefiningOp<ConstantOp>();
+  if (!constant || constant->hasAttr(mutatedAttrName) || !hasConstantBytes(constant.getValue()))
+    return std::nullopt;
+  return getConstantBytes(constant.getValue());
+}
+
+bool cpu::isReadOfZeros(Value value) {
+  while (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp, arith::ExtSIOp,
+                         arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto read = value.getDefiningOp<ReadOp>();
+  std::optional<ConstantBytes> bytes = read ? getReadConstant(read) : std::nullopt;
+  return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
 }
 
 cpu::LayoutAttr cpu::getLayout(ContractOp contract) {

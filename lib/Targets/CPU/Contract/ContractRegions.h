@@ -2,6 +2,7 @@
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_CONTRACTREGIONS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_CONTRACTREGIONS_H
 
+#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Targets/CPU/CPUDialect.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -9,6 +10,12 @@ namespace kiln::cpu {
 
 /// Constants, and maps of nothing but constants, are known before the program runs.
 bool isKnownConstant(mlir::Value tensor);
+
+/// The bytes of the constant that is read; nothing if it is none, or one that the program writes to.
+std::optional<kernel::ConstantBytes> getReadConstant(kernel::ReadOp read);
+
+/// `value` is read of such a constant, and perhaps converted, and all of its bytes are zero.
+bool isReadOfZeros(mlir::Value value);
 
 /// The tensors that `region` reads, once for each read.
 llvm::SmallVector<mlir::Value> readTensors(mlir::Region &region);

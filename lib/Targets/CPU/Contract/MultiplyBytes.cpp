@@ -5,7 +5,6 @@
 // The last sum over k is of constants. Bytes of x that are signed are multiplied as x + 128.
 #include "CPU/Contract/ContractRegions.h"
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
-#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
@@ -140,15 +139,7 @@ static std::optional<Dequantized> parseOperand(Region &region) {
 static bool hasNoZeroPoints(const Dequantized &operand) {
   if (!operand.zero)
     return operand.zeroNumber == 0;
-  Value value = operand.zero;
-  while (isa_and_nonnull<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto read = value.getDefiningOp<ReadOp>();
-  auto constant = read ? read.getTensor().getDefiningOp<ConstantOp>() : ConstantOp();
-  if (!constant || constant->hasAttr(mutatedAttrName) || !hasConstantBytes(constant.getValue()))
-    return false;
-  std::optional<ConstantBytes> bytes = getConstantBytes(constant.getValue());
-  return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
+  return cpu::isReadOfZeros(operand.zero);
 }
 
 namespace {

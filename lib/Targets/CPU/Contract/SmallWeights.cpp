@@ -1,7 +1,6 @@
 // Right operands that are small integers: what they are computed of, and what they are once packed.
 #include "CPU/Contract/SmallWeights.h"
 #include "CPU/Contract/ContractRegions.h"
-#include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,19 +22,11 @@ struct Bounds {
 };
 } // namespace
 
-/// The bytes of a constant that is read.
-static std::optional<ConstantBytes> getBytes(ReadOp read) {
-  auto constant = read.getTensor().getDefiningOp<ConstantOp>();
-  if (!constant || !hasConstantBytes(constant.getValue()))
-    return std::nullopt;
-  return getConstantBytes(constant.getValue());
-}
-
 /// Bounds of bytes that are read, which include 0.
 static std::optional<Bounds> getBounds(ReadOp read, bool isUnsigned) {
   if (!read.getType().isInteger(8))
     return std::nullopt;
-  std::optional<ConstantBytes> bytes = getBytes(read);
+  std::optional<ConstantBytes> bytes = getReadConstant(read);
   if (!bytes)
     return isUnsigned ? Bounds{0, 255} : Bounds{-128, 127};
   Bounds bounds{0, 0};
@@ -172,14 +163,7 @@ private:
 
   /// A float of constants that are all zero.
   static bool isZero(Value value) {
-    if (matchPattern(value, m_AnyZeroFloat()))
-      return true;
-    while (isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp, arith::ExtFOp, arith::ExtSIOp,
-                           arith::ExtUIOp, arith::TruncIOp>(value.getDefiningOp()))
-      value = value.getDefiningOp()->getOperand(0);
-    auto read = value.getDefiningOp<ReadOp>();
-    std::optional<ConstantBytes> bytes = read ? getBytes(read) : std::nullopt;
-    return bytes && llvm::all_of(bytes->data(), [](char byte) { return byte == 0; });
+    return matchPattern(value, m_AnyZeroFloat()) || isReadOfZeros(value);
   }
 
   /// The value that the outermost op changes; the change becomes a step. Null: there is none.
