@@ -109,7 +109,8 @@ def _transformers(name, tiny):
     import transformers
 
     if name == "upernet":
-        backbone = dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1]) if tiny else {}
+        # The widths are a list also where they are the default, which is a tuple that ConvNextBackbone cannot add to one.
+        backbone = dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1]) if tiny else dict(hidden_sizes=[96, 192, 384, 768])
         config = transformers.UperNetConfig(
             backbone_config=transformers.ConvNextConfig(out_features=[f"stage{i}" for i in range(1, 5)], **backbone),
             hidden_size=32 if tiny else 512,

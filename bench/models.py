@@ -190,6 +190,8 @@ def build(name, tiny=False):
     """(module in eval mode, tuple of inputs) of one model or variant."""
     import torch
 
+    import low_precision  # which imports this file
+
     torch.manual_seed(0)
     if name in CONTRACTS:
         m, n, k = CONTRACTS[name]
@@ -200,6 +202,8 @@ def build(name, tiny=False):
         for fan_in, fan_out in zip(sizes[1:], sizes[2:]):
             layers += [torch.nn.ReLU(), torch.nn.Linear(fan_in, fan_out)]
         return torch.nn.Sequential(*layers).eval().requires_grad_(False), (torch.randn(1, sizes[0]),)
+    if name in low_precision.NAMES:
+        return low_precision.build(name, tiny)
     if name in dense.NAMES:
         return dense.build(name, tiny, _wrap, randomise_constants)
     import transformers

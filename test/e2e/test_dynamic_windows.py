@@ -104,6 +104,9 @@ class Resizes(torch.nn.Module):
         ]
         answer += [F.interpolate(x, scale_factor=2.0, mode=mode) for mode in ("nearest", "bilinear")]
         answer += [F.interpolate(x, scale_factor=1.7, mode=mode) for mode in ("nearest", "nearest-exact", "bicubic")]
+        # Small images keep or double their sizes.
+        answer += [F.interpolate(x, scale_factor=factor, mode=mode) for factor in (1.05, 2.04) for mode in ("nearest", "bilinear")]
+        answer.append(F.interpolate(x[0], scale_factor=1.05))
         answer += [F.interpolate(x, size, mode=mode, antialias=True) for mode in ("bilinear", "bicubic") for size in sizes]
         answer.append(F.interpolate(x, like.shape[2:], mode="bilinear", align_corners=True, antialias=True))
         return answer + [F.interpolate(x[0], scale_factor=3.0), F.interpolate(x[0], like.shape[3], mode="linear")]

@@ -114,9 +114,25 @@ static Element nearestPosition(BodyBuilder &body, const ResizedAxis &axis, unsig
   return clampIndex(body, at, axis.in);
 }
 
+/// The position in ATen's gradients and small images: an axis that keeps or doubles its size is
+/// copied or doubled, whatever factor is given.
+static Element nearestBySize(BodyBuilder &body, const ResizedAxis &axis, unsigned dim) {
+  Element in = body.index(axis.in), out = body.index(axis.out);
+  Element position = nearestPosition(body, axis, dim, /*exact=*/false);
+  position = select(out == in + in, body.index(body.dim(dim).floorDiv(2)), position);
+  return select(out == in, body.index(body.dim(dim)), position);
+}
+
+/// How ATen's 2-d kernels find positions, which depends on the size of the output.
+static Element nearestPosition2d(BodyBuilder &body, ArrayRef<ResizedAxis> axes, size_t i) {
+  Element sides = body.index(axes[0].out + axes[1].out);
+  return select(sides <= sides.constant(128), nearestBySize(body, axes[i], 2 + i),
+                nearestPosition(body, axes[i], 2 + i, /*exact=*/false));
+}
+
 SmallVector<Tap> lowering::nearestTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
                                        Type type) {
-  return {{nearestPosition(body, axis, dim, /*exact=*/false), body.constant(type, 1)}};
+  return {{nearestBySize(body, axis, dim), body.constant(type, 1)}};
 }
 
 SmallVector<Tap> lowering::nearestExactTaps(BodyBuilder &body, const ResizedAxis &axis,
@@ -138,7 +154,8 @@ static LogicalResult nearest(Call &call, size_t spatial, bool exact) {
       if (isExpression[i])
         index.push_back((body.dim(2 + i) * axis.in).floorDiv(axis.out));
       else
-        index.push_back(nearestPosition(body, axis, 2 + i, exact));
+        index.push_back(spatial == 2 && !exact ? nearestPosition2d(body, *all, i)
+                                               : nearestPosition(body, axis, 2 + i, exact));
     }
     return body.read(x, index);
   }));
@@ -152,15 +169,25 @@ static Element sourcePosition(BodyBuilder &body, const ResizedAxis &axis, unsign
   return axis.align ? scaled(body, out, axis) : scaled(body, out + 0.5, axis) - 0.5;
 }
 
-/// The two neighbours of an output position.
+/// The two neighbours of an output position. An axis that keeps its size is copied, as ATen does,
+/// whatever factor is given.
 SmallVector<Tap> lowering::linearTaps(BodyBuilder &body, const ResizedAxis &axis, unsigned dim,
                                       Type type) {
+  Element here = body.index(body.dim(dim));
+  if (axis.in == axis.out)
+    return {{here, body.constant(type, 1)}, {here, body.constant(type, 0)}};
   Element source = sourcePosition(body, axis, dim, type);
   source = maximum(source, source.constant(0));
   Element low = minimum(toIndex(source), body.index(axis.in - 1));
   Element high = minimum(low + low.constant(1), body.index(axis.in - 1));
   Element far =
       minimum(maximum(source - convert(low, type), source.constant(0)), source.constant(1));
+  if (!axis.in.constant() || !axis.out.constant()) {
+    Element isCopied = body.index(axis.in) == body.index(axis.out);
+    low = select(isCopied, here, low);
+    high = select(isCopied, here, high);
+    far = select(isCopied, far.constant(0), far);
+  }
   return {{low, 1.0 - far}, {high, far}};
 }
 
@@ -182,7 +209,7 @@ SmallVector<Tap> lowering::cubicTaps(BodyBuilder &body, const ResizedAxis &axis,
 
 /// The weighted sum over all combinations of the axes' taps, innermost axis first.
 static Element interpolate(BodyBuilder &body, Value x, ArrayRef<SmallVector<Tap>> taps,
-                           Indices index, Type type) {
+                           const Indices &index, Type type) {
   if (taps.empty())
     return convert(body.read(x, index), type);
   Element sum;

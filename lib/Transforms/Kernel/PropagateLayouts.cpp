@@ -36,11 +36,72 @@ std::optional<unsigned> walkedDim(sym::Expr expr, unsigned rank) {
   return found;
 }
 
+/// The domain dims that `value`, computed in a map's body, depends on.
+llvm::SmallBitVector getDimsUsed(Value value, unsigned rank) {
+  llvm::SmallBitVector used(rank);
+  SmallVector<Value> pending = {value};
+  llvm::SmallDenseSet<Operation *> visited;
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val().getDefiningOp();
+    if (!op || isStructured(op) || !visited.insert(op).second)
+      continue;
+    op->walk([&](Operation *inner) {
+      llvm::append_range(pending, inner->getOperands());
+      if (sym::MapAttr map = kernel::getIndexMap(inner))
+        for (sym::Expr expr : map.getResults())
+          for (unsigned dim = 0; dim < rank; ++dim)
+            if (expr.dependsOn(sym::Expr::dim(dim)))
+              used.set(dim);
+    });
+  }
+  return used;
+}
+
+/// The index of `read` in which a value that one domain dim decides, such as a row of an
+/// interpolation's input, is that dim. Nullopt if several dims decide a value.
+std::optional<SmallVector<sym::Expr>> getWalk(ReadOp read, unsigned rank) {
+  sym::IndexMap map = read.getMap().getMap();
+  SmallVector<sym::Expr> dims;
+  for (unsigned dim = 0; dim < map.numDims - read.getValues().size(); ++dim)
+    dims.push_back(sym::Expr::dim(dim));
+  for (Value value : read.getValues()) {
+    llvm::SmallBitVector used = getDimsUsed(value, rank);
+    if (used.count() > 1)
+      return std::nullopt;
+    dims.push_back(used.none() ? sym::Expr(0) : sym::Expr::dim(used.find_first()));
+  }
+  SmallVector<sym::Expr> index;
+  for (sym::Expr expr : map.results)
+    index.push_back(expr.substituteDims(dims));
+  return index;
+}
+
+/// Adds the sum of two dims as two, the one of the larger steps first: views that join dims leave
+/// sums, which only what computes an index keeps.
+void splitSums(SmallVector<sym::Expr> &index, unsigned rank) {
+  SmallVector<sym::Expr> split;
+  for (sym::Expr expr : index) {
+    SmallVector<sym::Expr, 2> large, small;
+    for (unsigned dim = 0; dim < rank; ++dim)
+      if (std::optional<sym::Linear> linear = sym::splitLinear(expr, sym::Expr::dim(dim));
+          linear && !linear->coefficient.isConstant(0))
+        (linear->coefficient.isConstant(1) ? small : large).push_back(sym::Expr::dim(dim));
+    if (large.size() == 1 && small.size() == 1)
+      split.append({large.front(), small.front()});
+    else
+      split.push_back(expr);
+  }
+  index = std::move(split);
+}
+
 /// The order of domain dims in which `read` walks memory, outermost first; size-one dims come
 /// first. Nullopt if the read does not walk all of the domain.
 std::optional<Order> getOrder(ReadOp read, ArrayRef<sym::Expr> domain) {
-  if (!read.getValues().empty())
+  std::optional<SmallVector<sym::Expr>> index = getWalk(read, domain.size());
+  if (!index)
     return std::nullopt;
+  if (!read.getValues().empty())
+    splitSums(*index, domain.size());
   Order order;
   SmallVector<bool> seen(domain.size(), false);
   for (auto [i, size] : llvm::enumerate(domain))
@@ -48,7 +109,7 @@ std::optional<Order> getOrder(ReadOp read, ArrayRef<sym::Expr> domain) {
       order.push_back(i);
       seen[i] = true;
     }
-  for (sym::Expr expr : read.getMap().getResults()) {
+  for (sym::Expr expr : *index) {
     if (expr.numDimsUsed() == 0)
       continue;
     std::optional<unsigned> dim = walkedDim(expr, domain.size());
@@ -81,10 +142,19 @@ struct PropagateLayouts : kiln::impl::KernelPropagateLayoutsBase<PropagateLayout
           permute(map, *order, rewriter);
   }
 
+  /// Attention alone reads the map, as what it adds to the scores. It goes along queries and keys
+  /// of one head at a time, often once in every layer, whatever the order of what the map reads.
+  static bool isBias(MapOp map) {
+    return !map->use_empty() && llvm::all_of(map->getUsers(), [](Operation *user) {
+      auto attention = dyn_cast<AttentionOp>(user->getParentOp());
+      return attention && user->getParentRegion() == &attention.getBias();
+    });
+  }
+
   /// The order that most of the bytes read are laid out in, if it is another than the written one.
   std::optional<Order> elect(MapOp map) {
     SmallVector<sym::Expr> domain = map.getExtents();
-    if (domain.size() < 2)
+    if (domain.size() < 2 || isBias(map))
       return std::nullopt;
     Order written;
     for (auto [i, size] : llvm::enumerate(domain))
