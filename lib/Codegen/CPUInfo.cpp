@@ -1,10 +1,10 @@
 // The CPU that code is generated for: its instruction sets and the width and number of its vector
 // registers, by LLVM's name or by level.
 #include "kiln/Codegen/CPUInfo.h"
+#include "Subtarget.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/TargetSelect.h"
@@ -13,6 +13,7 @@
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/TargetParser/X86TargetParser.h"
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 using namespace llvm;
@@ -32,6 +33,7 @@ ArrayRef<CPUNumber> codegen::getCPUNumbers() {
       {"memory_rate", &CPUModel::memoryRate, 1, many},
       {"fma_units", &CPUModel::fmaUnits, 1, 8},
       {"fma_latency", &CPUModel::fmaLatency, 1, 8},
+      {"tile_cycles", &CPUModel::tileCycles, 1, 1024},
       {"op_rate", &CPUModel::opRate, 1, 64},
       {"access_cost", &CPUModel::accessCost, 1, many},
       {"element_cost", &CPUModel::elementCost, 1, many},
@@ -155,10 +157,23 @@ CodeGenOptLevel kiln::codegen::getCodeGenLevel(OptLevel level) {
   llvm_unreachable("an optimization level");
 }
 
+static const Target *findTarget(const Triple &triple) {
+  std::string message;
+  return TargetRegistry::lookupTarget(triple, message);
+}
+
+std::unique_ptr<MCSubtargetInfo> codegen::createSubtarget(const Triple &triple, StringRef cpu,
+                                                          StringRef features) {
+  initializeTarget();
+  const Target *target = findTarget(triple);
+  if (!target)
+    return nullptr;
+  return std::unique_ptr<MCSubtargetInfo>(target->createMCSubtargetInfo(triple, cpu, features));
+}
+
 static std::unique_ptr<TargetMachine> createMachine(const Triple &triple, StringRef cpu,
                                                     StringRef features, OptLevel level) {
-  std::string message;
-  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  const Target *target = findTarget(triple);
   if (!target)
     return nullptr;
   return std::unique_ptr<TargetMachine>(
@@ -166,30 +181,67 @@ static std::unique_ptr<TargetMachine> createMachine(const Triple &triple, String
                                   /*CM=*/std::nullopt, getCodeGenLevel(level)));
 }
 
-static Expected<CPUInfo> makeCPUInfo(StringRef cpu) {
-  initializeTarget();
+/// Not LLVM's: calls in the place of instructions for tiles.
+static constexpr StringLiteral emulatedTiles = "emulated-amx";
+
+/// Adds those of `names` (`+avx512bf16,-amx-tile`) to what `info` says of its CPU.
+static Error addFeatures(CPUInfo &info, StringRef names) {
+  SmallVector<StringRef> features;
+  names.split(features, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef feature : features) {
+    if (!feature.starts_with("+") && !feature.starts_with("-"))
+      return createStringError("'" + feature + "' behind the name of a CPU: expected +FEATURE or " +
+                               "-FEATURE");
+    StringRef name = feature.drop_front();
+    if (name == emulatedTiles) {
+      info.emulatesTiles = feature.front() == '+';
+      continue;
+    }
+    if (!info.features.empty())
+      info.features += ',';
+    info.features += feature;
+  }
+  return Error::success();
+}
+
+/// The first of the features asked for that LLVM does not know; empty: there is none.
+static StringRef findUnknownFeature(const MCSubtargetInfo &subtarget, StringRef features) {
+  SmallVector<StringRef> names;
+  features.split(names, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef name : names)
+    if (none_of(subtarget.getAllProcessorFeatures(),
+                [&](const SubtargetFeatureKV &known) { return name.drop_front() == known.Key; }))
+      return name;
+  return "";
+}
+
+static Expected<CPUInfo> makeCPUInfo(StringRef name) {
   CPUInfo info;
-  info.name = cpu;
+  info.name = name;
+  auto [cpu, asked] = name.split(',');
   Triple triple(sys::getDefaultTargetTriple());
   info.triple = triple.str();
   bool native = cpu == "native";
   info.cpu = native ? sys::getHostCPUName() : cpu;
   if (native)
     info.features = hostFeatures();
-  // Asked first: making a machine for a CPU that LLVM does not know prints a warning of its own.
+  // Asked first: LLVM prints a warning of its own about a CPU that it does not know.
   else if (triple.isX86() && X86::parseArchX86(cpu) == X86::CK_None)
     return createStringError("unknown CPU '%s'", info.cpu.c_str());
+  if (Error problem = addFeatures(info, asked))
+    return problem;
 
-  std::unique_ptr<TargetMachine> machine =
-      createMachine(triple, info.cpu, info.features, OptLevel::O2);
-  if (!machine)
+  std::unique_ptr<MCSubtargetInfo> subtarget = createSubtarget(triple, info.cpu, info.features);
+  if (!subtarget)
     return createStringError("this build of LLVM has no code generator for %s",
                              info.triple.c_str());
-  const MCSubtargetInfo &subtarget = *machine->getMCSubtargetInfo();
-  if (!subtarget.isCPUStringValid(info.cpu))
+  if (!subtarget->isCPUStringValid(info.cpu))
     return createStringError("unknown CPU '%s'", info.cpu.c_str());
+  if (!asked.empty())
+    if (StringRef unknown = findUnknownFeature(*subtarget, info.features); !unknown.empty())
+      return createStringError("unknown feature '" + unknown + "' of a CPU");
   auto has = [&](const char *feature) {
-    return subtarget.checkFeatures(std::string("+") + feature);
+    return subtarget->checkFeatures(std::string("+") + feature);
   };
   if (!triple.isX86())
     return info;
@@ -200,6 +252,9 @@ static Expected<CPUInfo> makeCPUInfo(StringRef cpu) {
   info.avx512fp16 = info.avx512 && has("avx512fp16");
   info.avx512vnni = info.avx512 && has("avx512vnni");
   info.avxvnni = has("avxvnni");
+  bool hasTiles = has("amx-tile");
+  info.amxBf16 = info.emulatesTiles || (hasTiles && has("amx-bf16"));
+  info.amxInt8 = info.emulatesTiles || (hasTiles && has("amx-int8"));
   info.fastGather = has("fast-gather");
   info.vectorBytes = info.avx512 ? 64 : 32;
   info.vectorRegisters = info.avx512 ? 32 : 16;
@@ -222,6 +277,9 @@ Expected<CPUInfo> CPUInfo::getRunnable(StringRef cpu) {
   Expected<CPUInfo> wanted = get(cpu);
   if (!wanted || wanted->name == getNativeName())
     return wanted;
+  // What else is asked for by name, this machine is not asked for.
+  if (!wanted->features.empty() || wanted->emulatesTiles)
+    return get("native");
   StringMap<bool> has = getInstructionSets(getNativeName());
   bool isHost = getNativeName() == "native"; // which is not asked for what every CPU has (x87)
   bool isRunnable = all_of(getInstructionSets(wanted->cpu), [&](const auto &set) {
@@ -231,8 +289,11 @@ Expected<CPUInfo> CPUInfo::getRunnable(StringRef cpu) {
 }
 
 static Expected<CPUInfo> getUntuned(StringRef cpu) {
-  if (cpu == "native")
-    cpu = getNativeName();
+  std::string renamed;
+  if (cpu.split(',').first == "native") {
+    renamed = getNativeName().str() + cpu.drop_front(strlen("native")).str();
+    cpu = renamed;
+  }
   // Every pass asks for it, and an LLVM target machine takes a millisecond to make.
   static std::mutex mutex;
   static StringMap<CPUInfo> known;

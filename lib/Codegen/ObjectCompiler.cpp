@@ -1,6 +1,8 @@
 // From the LLVM dialect to relocatable objects: translation, LLVM's optimizations, code generation.
 #include "kiln/Codegen/ObjectCompiler.h"
 #include "CheckObject.h"
+#include "EmulateTiles.h"
+#include "FenceMaskedLoads.h"
 #include "kiln/Codegen/CodegenDialect.h"
 #include "kiln/Codegen/LLVMAnalyses.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
@@ -51,8 +53,12 @@ ObjectCompiler::translate(ModuleOp module, llvm::LLVMContext &context) {
     return llvm::createStringError("internal error: cannot translate to LLVM IR");
   if (llvm::Error error = checkNumbers(*result))
     return error;
+  if (target.emulatesTiles)
+    emulateTiles(*result);
   prepare(*result);
   optimize(*result);
+  if (target.avx512)
+    fenceMaskedLoads(*result);
   return result;
 }
 
@@ -89,7 +95,12 @@ ObjectCompiler::emitObject(llvm::Module &module, const llvm::StringSet<> &known)
   passes.run(module);
   auto object = std::make_unique<llvm::SmallVectorMemoryBuffer>(
       std::move(bytes), module.getModuleIdentifier(), /*RequiresNullTerminator=*/false);
-  if (llvm::Error error = checkSymbols(*object, known))
+  llvm::StringSet<> allowed = known;
+  if (target.emulatesTiles)
+    for (const llvm::Function &function : module)
+      if (function.getName().starts_with(tileFunctions))
+        allowed.insert(function.getName());
+  if (llvm::Error error = checkSymbols(*object, allowed))
     return error;
   return object;
 }
@@ -157,6 +168,8 @@ codegen::compileTextToObject(StringRef name, StringRef text, const CPUInfo &targ
   llvm::raw_string_ostream stream(message);
   if (llvm::verifyModule(*module, &stream))
     return llvm::createStringError(name + ": " + StringRef(message).split('\n').first);
+  if (target.avx512)
+    fenceMaskedLoads(*module);
   if (options.onModule)
     options.onModule(*module);
   llvm::StringSet<> declared;

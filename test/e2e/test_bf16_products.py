@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import torch
 
-from conftest import TARGET
+from conftest import TARGET, cpu_options
 
 HAS_PAIRS = " avx512_bf16 " in pathlib.Path("/proc/cpuinfo").read_text()
 
@@ -37,12 +37,12 @@ class Products(torch.nn.Module):
         )
 
 
-@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3"] + ([] if TARGET else ["native-tiles"]))
 @pytest.mark.parametrize("n", [40, 200])
 def test_products(compile_and_compare, cpu, n):
     """A row, several, and a number that is known in a run only; the last panel of columns is not full."""
     module = Products(n)
-    tolerances = {"rtol": 1.6e-2, "atol": 2e-1, "options": (f"--cpu={cpu}",)}
+    tolerances = {"rtol": 1.6e-2, "atol": 2e-1, "options": cpu_options(cpu)}
     compile_and_compare(module, (some(1, 96),), **tolerances)
     dynamic = ({0: torch.export.Dim("rows", min=1, max=1000)},)
     compiled = compile_and_compare(module, (some(13, 96),), dynamic, more_inputs=[(some(1, 96),), (some(70, 96),)], **tolerances)

@@ -108,6 +108,26 @@ def test_kernels(codes):
 
 
 @needs_tools
+def test_turns(codes):
+    """Of up to 128 features, a warpgroup waits for its turn behind the wait for keys, and passes it on when it has asked for both products,
+    before it waits for either. Of more there are no turns."""
+    seen = set()
+    for code in (code for code in codes if code.is_variant and code.entry.kernel == "attention"):
+        is_ordered = "256 features" not in code.title
+        for first, last in code.function.loops:
+            opcodes = [instruction.opcode for instruction in code.function.instructions[first : last + 1]]
+            find = lambda start: [i for i, opcode in enumerate(opcodes) if opcode.startswith(start)]  # noqa: B023
+            products, wait = find("HGMMA"), next(iter(find("WARPGROUP.DEPBAR")), None)
+            if not products or "MUFU.EX2" not in opcodes:
+                continue
+            waits = [i for i in find("SYNCS.PHASECHK") if i < products[0]]
+            passed = [i for i in find("SYNCS.ARRIVE") if products[-1] < i < wait]
+            assert (len(waits), len(passed)) == (1 + is_ordered, is_ordered), code.title
+            seen.add(is_ordered)
+    assert seen == {False, True}
+
+
+@needs_tools
 def test_faults_of_a_kernel(codes):
     """The same code without one of its waits is found to be wrong, whichever it is."""
     code = next(code for code in codes if code.is_variant and code.entry.kernel == "attention")

@@ -3,6 +3,8 @@
 #include "changing.h"
 #include "harness.h"
 
+#include <errno.h>
+
 #include "../../runtime/cpu.h"
 #include "../../runtime/cpu_features.h"
 
@@ -18,7 +20,17 @@ static const answer *answers;
 static uint64_t saved;
 static bool reads_xcr0;
 
+/* What was asked so far: nothing twice, since a virtual machine's answers take long. */
+static struct {
+  uint32_t leaf, subleaf;
+} questions[64];
+static int num_questions;
+
 static kiln_cpuid_registers cpuid(uint32_t leaf, uint32_t subleaf) {
+  for (int i = 0; i < num_questions; ++i)
+    CHECK(questions[i].leaf != leaf || questions[i].subleaf != subleaf);
+  questions[num_questions].leaf = leaf;
+  questions[num_questions++].subleaf = subleaf;
   for (const answer *a = answers; a->leaf != ~0u; ++a)
     if (a->leaf == leaf && a->subleaf == subleaf)
       return a->answer;
@@ -31,10 +43,11 @@ static uint64_t xcr0(void) {
 }
 
 static uint64_t features_of(const answer *cpu, uint64_t state) {
-  static const kiln_cpu asked = {cpuid, xcr0};
+  static const kiln_cpu asked = {cpuid, xcr0, NULL};
   answers = cpu;
   saved = state;
   reads_xcr0 = false;
+  num_questions = 0;
   return kiln_cpu_features(&asked);
 }
 
@@ -114,6 +127,31 @@ static void test_messages(void) {
   CHECK_FAILS(kiln_cpu_compare(0), KILN_UNSUPPORTED, "amx-avx512: no --cpu is below");
 }
 
+static int refusal, asked_for_tiles;
+
+static int permit_tiles(void) {
+  ++asked_for_tiles;
+  return refusal;
+}
+
+/* The operating system is asked for tiles by models that need them, and may say no. */
+static void test_permission(void) {
+  static const kiln_cpu cpu = {cpuid, xcr0, permit_tiles};
+  restore();
+  changing.cpu = "sapphirerapids";
+  changing.cpu_features = features_of(sapphire_rapids, AVX512);
+  refusal = ENOSPC; /* a signal's stack is too small */
+  CHECK_OK(kiln_cpu_permit(&cpu));
+  CHECK(asked_for_tiles == 0);
+  changing.cpu_features = features_of(sapphire_rapids, TILES);
+  CHECK_FAILS(kiln_cpu_permit(&cpu), KILN_UNSUPPORTED,
+              "does not let this process use amx-tile (No space left on device): compile it with "
+              "--cpu=sapphirerapids,-amx-tile");
+  refusal = 0;
+  CHECK_OK(kiln_cpu_permit(&cpu));
+  CHECK(asked_for_tiles == 2);
+}
+
 /* This machine's instruction sets, by the names in /proc/cpuinfo. */
 static void test_this_machine(void) {
 #if defined(__x86_64__)
@@ -139,12 +177,15 @@ static void test_this_machine(void) {
     changing.cpu_features = bit_of(names[i][1]);
     CHECK((kiln_check_cpu() == KILN_OK) == (strstr(text, names[i][0]) != NULL));
   }
+  if (!strstr(text, " amx_tile "))
+    CHECK(kiln_permit_tiles() != 0);
 #endif
 }
 
 int main(void) {
   test_features();
   test_messages();
+  test_permission();
   test_this_machine();
   puts("cpu-test: passed");
   return 0;

@@ -6,8 +6,9 @@
 
 namespace kiln::codegen {
 
-/// kiln_rt_program.cpu_features: feature i of runtime/cpu_features.h is bit i.
-uint64_t getCodeFeatures(const CPUInfo &cpu);
+/// kiln_rt_program.cpu_features: feature i of runtime/cpu_features.h is bit i. Those of tiles, which
+/// LLVM uses only where a program names their instructions, are there if code has such.
+uint64_t getCodeFeatures(const CPUInfo &cpu, bool usesTiles);
 
 } // namespace kiln::codegen
 

@@ -26,7 +26,7 @@ struct CPUModel {
   int64_t vectorBytes = 32, vectorRegisters = 16;
   int64_t l1Bytes = 32 << 10, l2Bytes = 1 << 20, cacheLine = 64, setPeriod = 512;
   int64_t clock = 3000, memoryRate = 20000;
-  int64_t fmaUnits = 2, fmaLatency = 4;
+  int64_t fmaUnits = 2, fmaLatency = 4, tileCycles = 16;
   int64_t opRate = 2, accessCost = 2, elementCost = 1, functionCost = 12, stepCost = 8;
   int64_t cores = 8, maxTasks = 128, taskTime = 100, leastTask = 10, taskCycles = 16384;
   int64_t tileSums = 24, openTile = 14, unroll = 12, shortBody = 24, shortSum = 64, longSum = 256,
@@ -63,21 +63,27 @@ struct CPUInfo : CPUModel {
   std::string triple;
   /// LLVM's name of the CPU, never "native".
   std::string cpu;
-  /// LLVM's feature string beyond what `cpu` implies: only set for the host, whose hypervisor may
-  /// hide features of the CPU it names.
+  /// LLVM's feature string beyond what `cpu` implies: of the host, whose hypervisor may hide
+  /// features of the CPU it names, and those asked for.
   std::string features;
 
   // Every CPU has AVX2, FMA and F16C.
   bool avx512 = false; // F, BW, DQ and VL
   bool avx512bf16 = false, avx512fp16 = false, avx512vnni = false;
   bool avxvnni = false;
+  // Tiles (AMX), and products of them.
+  bool amxBf16 = false, amxInt8 = false;
+  /// Instructions for tiles are calls of functions that do the same, in a file that the model is
+  /// linked with: tests have one.
+  bool emulatesTiles = false;
   bool fastGather = false;
 
   /// Elements of `type` in a vector register; 1 for types that vectors cannot hold (complex).
   int64_t lanes(mlir::Type type) const;
 
   /// `cpu` is an LLVM CPU name (`znver4`), a level (`x86-64-v3`) or `native`, the machine that this
-  /// runs on. An unknown name, or one below x86-64-v3, is an error that says so. Tests of code for
+  /// runs on; behind it may be features that it has, too, or has not (`sapphirerapids,-amx-tile`).
+  /// An unknown name, or one below x86-64-v3, is an error that says so. Tests of code for
   /// lesser CPUs than this machine's set KILN_TEST_CPU to what `native` is to be. `tuning` has
   /// numbers to take the place of the CPU's: `l2=2097152,clock=4000`.
   static llvm::Expected<CPUInfo> get(llvm::StringRef cpu, llvm::StringRef tuning = "");

@@ -92,9 +92,10 @@ LogicalResult MapAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t tileRows,
                                    int64_t vectors, int64_t lanes, int64_t blockRows,
                                    int64_t blockColumns, int64_t blockSums, LeftOperand lhs,
-                                   EpiloguePlace, bool, PrefetchCache, int64_t tileAxes,
-                                   int64_t blockAxes, int64_t lhsPadding, Turn turn,
-                                   int64_t tileSums, int64_t unroll, RightOperand rhs) {
+                                   EpiloguePlace epilogue, bool, PrefetchCache prefetch,
+                                   int64_t tileAxes, int64_t blockAxes, int64_t lhsPadding,
+                                   Turn turn, int64_t tileSums, int64_t unroll, RightOperand rhs,
+                                   PrefetchCache, ProductUnit unit) {
   constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
@@ -127,6 +128,18 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (rhs == RightOperand::Direct && turn != Turn::None) // C9
     return emitError() << "turn = " << stringifyTurn(turn)
                        << " with rhs = direct, which is read as it is";
+  if (unit != ProductUnit::Tiles)
+    return success();
+  if (tileRows > maxProductRows || tileAxes != 1) // C10
+    return emitError() << "unit = tiles with tile_rows = " << tileRows << " on " << tileAxes
+                       << " axes, expected up to " << maxProductRows << " on one";
+  if (rhs != RightOperand::Panels || vectors * lanes % tileColumns != 0) // C10
+    return emitError() << "unit = tiles reads panels of a multiple of " << tileColumns
+                       << " columns";
+  if (epilogue != EpiloguePlace::Memory || prefetch != PrefetchCache::None ||
+      turn != Turn::None) // C10
+    return emitError() << "unit = tiles has the epilogue in memory, and neither turns nor fetches "
+                          "ahead";
   return success();
 }
 

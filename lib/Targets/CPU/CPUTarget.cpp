@@ -1,4 +1,5 @@
 // The target `cpu`.
+#include "CPU/Contract/ContractRegions.h"
 #include "kiln/Targets/CPU/CPU.h"
 #include "kiln/Targets/CPU/Candidates.h"
 #include "kiln/Targets/CPU/Passes.h"
@@ -50,6 +51,17 @@ public:
 
   void setLayout(kernel::ContractOp contract, Attribute layout) const override {
     contract->setAttr(layoutAttrName, layout);
+  }
+
+  bool usesTiles(ModuleOp module) const override {
+    return llvm::any_of(module.getOps<kernel::FuncOp>(), [](kernel::FuncOp kernel) {
+      auto schedule = dyn_cast_or_null<ContractAttr>(kernel.getScheduleAttr());
+      return schedule && schedule.getUnit() == ProductUnit::Tiles;
+    });
+  }
+
+  void shareLayouts(ArrayRef<ModuleOp> modules) const override {
+    cpu::sharePanels(modules, getHost());
   }
 
   llvm::Expected<Objects> compileKernels(ModuleOp module,

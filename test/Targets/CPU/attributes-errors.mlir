@@ -115,6 +115,21 @@
 
 // -----
 
+// expected-error @below {{unit = tiles with tile_rows = 33 on 1 axes, expected up to 32 on one}}
+#contract_c10_rows = #cpu.contract<tile_rows = 33, vectors = 2, lanes = 16, block_rows = 33, block_columns = 32, block_sums = 1, epilogue = memory, unit = tiles>
+
+// -----
+
+// expected-error @below {{unit = tiles reads panels of a multiple of 16 columns}}
+#contract_c10_columns = #cpu.contract<tile_rows = 32, vectors = 3, lanes = 8, block_rows = 32, block_columns = 24, block_sums = 1, epilogue = memory, unit = tiles>
+
+// -----
+
+// expected-error @below {{unit = tiles has the epilogue in memory, and neither turns nor fetches ahead}}
+#contract_c10_epilogue = #cpu.contract<tile_rows = 32, vectors = 2, lanes = 16, block_rows = 32, block_columns = 32, block_sums = 1, unit = tiles>
+
+// -----
+
 // expected-error@+1 {{block_panels is -1, expected a positive number}}
 #attention_c1 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = -1, block_keys = 70>
 

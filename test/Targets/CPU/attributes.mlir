@@ -5,10 +5,10 @@
 func.func private @map() attributes {map = [#cpu.map<>, #cpu.map<vector = [1, 2], lanes = 32, rows = 1, columns = 64>, #cpu.map<steps = 6, rows = 4, vector = [0], lanes = 8>, #cpu.map<reduce_copies = [4, 16], reduce_lanes = [16, 1], rows = 2>, #cpu.map<turn = [0, 1], lanes = 16, vector = [2]>]}
 
 // CHECK: plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768>
-// CHECK-SAME: whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = l1, tile_axes = 2, block_axes = 3, unroll = 1>
+// CHECK-SAME: whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = l1, tile_axes = 2, block_axes = 3, unroll = 1, epilogue_prefetch = l2>
 func.func private @contract() attributes {
-  plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, lhs = direct, epilogue = registers, share_tiles = false, prefetch = none, tile_axes = 1, block_axes = 1, lhs_padding = 0, turn = none, tile_sums = 0, unroll = 12>,
-  whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = l1, tile_axes = 2, block_axes = 3, unroll = 1>}
+  plain = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, lhs = direct, epilogue = registers, share_tiles = false, prefetch = none, tile_axes = 1, block_axes = 1, lhs_padding = 0, turn = none, tile_sums = 0, unroll = 12, epilogue_prefetch = none>,
+  whole = #cpu.contract<tile_rows = 14, vectors = 1, lanes = 8, block_rows = 14, block_columns = 8, block_sums = 9, lhs = window, epilogue = memory, share_tiles = true, prefetch = l1, tile_axes = 2, block_axes = 3, unroll = 1, epilogue_prefetch = l2>}
 
 // CHECK: by_query = #cpu.attention_by_query<lanes = 16, block_keys = 512>
 // CHECK-SAME: panels = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 70>

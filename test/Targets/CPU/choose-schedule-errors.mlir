@@ -122,6 +122,26 @@ kernel.func @panel(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x
 
 // -----
 
+// A bias is the same for all rows.
+kernel.func @nothing_to_fetch(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>, %b: tensor<64xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 64, epilogue_prefetch = l1>} {
+  // expected-error @below {{the epilogue reads nothing of each row and column}}
+  %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16) : tensor<4x64x16xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %c = kernel.read %b (d0, d1, d2) -> (d1) : tensor<64xf32> -> f32
+    %d = arith.addf %sum, %c : f32
+    kernel.yield %d : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
 kernel.func @cut_sum(%x: tensor<64x64xf32>, %w: tensor<4x64x16xf32>) -> tensor<64x64xf32> attributes {schedule = #cpu.contract<tile_rows = 4, vectors = 1, lanes = 16, block_rows = 8, block_columns = 16, block_sums = 32>} {
   // expected-error @below {{the sum is cut, and the epilogue is on registers}}
   %y = kernel.contract batch [] m [64] n [64] k [64] panel 16 lhs {

@@ -590,6 +590,68 @@ kernel.func @small_image(%x: tensor<7x7x512xf32>, %w: tensor<16x4608x32xf32>) ->
 
 // -----
 
+// All rows in one block: each one copies the panels of a right operand that is not packed.
+// CHECK-LABEL: kernel.func @copied_once
+// CHECK-SAME: launch = #kernel.launch<grid = <32>, scratch = 131072>
+// CHECK-SAME: block_rows = 1032, block_columns = 32, block_sums = 1024>
+kernel.func @copied_once(%x: tensor<1024x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+  %y = kernel.contract batch [] m [1024] n [1024] k [1024] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1024x1024xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<1024x1024xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<1024x1024xf32>
+  kernel.return %y : tensor<1024x1024xf32>
+}
+
+// -----
+
+// A residual is fetched while the sum is at work, unless that is over before it would have come.
+// CHECK-LABEL: kernel.func @residual
+// CHECK-SAME: prefetch = l2, epilogue_prefetch = l1>
+kernel.func @residual(%x: tensor<128x768xf32>, %w: tensor<24x768x32xf32>, %r: tensor<128x768xf32>, %b: tensor<768xf32>) -> tensor<128x768xf32> {
+  %y = kernel.contract batch [] m [128] n [768] k [768] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x768xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<24x768x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %r (d0, d1, d2) -> (d0, d1) : tensor<128x768xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<128x768xf32>
+  kernel.return %y : tensor<128x768xf32>
+}
+
+// -----
+
+// CHECK-LABEL: kernel.func @residual_of_short_sums
+// CHECK-NOT: prefetch
+// CHECK: kernel.contract
+kernel.func @residual_of_short_sums(%x: tensor<128x32xf32>, %w: tensor<24x32x32xf32>, %r: tensor<128x768xf32>, %b: tensor<768xf32>) -> tensor<128x768xf32> {
+  %y = kernel.contract batch [] m [128] n [768] k [32] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<128x32xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<24x32x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %r (d0, d1, d2) -> (d0, d1) : tensor<128x768xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<128x768xf32>
+  kernel.return %y : tensor<128x768xf32>
+}
+
+// -----
+
 // Weights that would fit in the cache are not there before 196 rows have read them; 3,136 rows have them there soon.
 // CHECK-LABEL: kernel.func @few_pixels
 // CHECK-SAME: prefetch = l1>

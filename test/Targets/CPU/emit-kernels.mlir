@@ -97,6 +97,31 @@ kernel.func @linear(%x: tensor<128x768xf32>, %w: tensor<96x768x32xf32>, %b: tens
 
 // -----
 
+// Before the sum, the lines of 12 rows of what is added to it, two of each.
+// CHECK-LABEL: llvm.func @residual(
+// CHECK-COUNT-24: llvm.intr.prefetch
+// CHECK-NOT: llvm.intr.prefetch
+// CHECK: %{{.*}}:24 = scf.for %{{.*}} iter_args
+// CHECK: llvm.load {{.*}} -> vector<16xf32>
+kernel.func @residual(%x: tensor<36x768xf32>, %w: tensor<2x768x32xf32>, %r: tensor<36x64xf32>) -> tensor<36x64xf32>
+    attributes {schedule = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 36, block_columns = 64, block_sums = 768, epilogue_prefetch = l1>} {
+  %y = kernel.contract batch [] m [36] n [64] k [768] panel 32 lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<36x768xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %c = kernel.read %w (d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32) : tensor<2x768x32xf32> -> f32
+    kernel.yield %c : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %d = kernel.read %r (d0, d1, d2) -> (d0, d1) : tensor<36x64xf32> -> f32
+    %e = arith.addf %sum, %d : f32
+    kernel.yield %e : f32
+  } : tensor<36x64xf32>
+  kernel.return %y : tensor<36x64xf32>
+}
+
+// -----
+
 // Squares of 16 channels and 16 pixels: a vector of channels for each pixel, shuffles, a vector of pixels for
 // each channel. There is a masked tail for the 4 channels that are left, of which 4 vectors are stored.
 // CHECK-LABEL: llvm.func @turned(
@@ -269,4 +294,25 @@ kernel.func @quotient(%x: tensor<1001xi64>, %y: tensor<1001xi64>) -> tensor<1001
     kernel.yield %q : i64
   } : tensor<1001xi64>
   kernel.return %z : tensor<1001xi64>
+}
+
+// -----
+
+// A condition that differs from lane to lane, of a read that does not: lanes past the end do not ask for it.
+// CHECK-LABEL: llvm.func @diagonal(
+// CHECK: %[[LANES:.*]] = arith.cmpi slt, {{.*}} : vector<8xi32>
+// CHECK: %[[EQUAL:.*]] = arith.cmpi eq, {{.*}} : vector<8xi64>
+// CHECK: %[[INSIDE:.*]] = arith.andi %[[LANES]], %[[EQUAL]]
+// CHECK: %[[ANY:.*]] = vector.reduction <or>, %[[INSIDE]]
+// CHECK: scf.if %[[ANY]]
+kernel.func @diagonal(%x: tensor<5xf32>) -> tensor<6x6xf32> {
+  %0 = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %i = kernel.index (d0, d1) -> (d0 + 1)
+    %j = kernel.index (d0, d1) -> (d1)
+    %c = arith.cmpi eq, %i, %j : i64
+    %a = kernel.read %x (d0, d1) -> (d0) if %c else(%zero : f32) : tensor<5xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<6x6xf32>
+  kernel.return %0 : tensor<6x6xf32>
 }

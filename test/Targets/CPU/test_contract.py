@@ -240,6 +240,44 @@ def test_epilogue_reads(run):
     check(run(text, [x, w, bias, other, row]), (x @ w.T * row[:, None] + bias + other).T)
 
 
+# Tiles and panels that do not divide anything, a cut sum, and rows of an open number.
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        None,
+        cut((5, 32), 16, (10, 32, 100)),
+        cut((6, 16), 8, (12, 16, 48), epilogue="memory"),
+        cut((4, 32), 16, (8, 32, 100), epilogue="memory"),
+    ],
+)
+@pytest.mark.parametrize("rows", [37, "s0"])
+def test_fetched_epilogue(run, schedule, rows):
+    rng = np.random.default_rng(13)
+    m, n, k = 37, 50, 100
+    panel = 16 if schedule and "lanes = 8" in schedule else 32
+    x, w, other = random(rng, m, k), random(rng, n, k), random(rng, m, n)
+    if rows == "s0" and schedule and "block_sums = 48" in schedule:
+        schedule = schedule.replace("block_sums = 48", f"block_sums = {k}")  # such rows have no cut sum
+    arguments = {"x": ((rows, k),), "w": ((-(-n // panel), k, panel),), "other": ((rows, n),)}
+    text = contract(
+        arguments,
+        ((rows, n),),
+        [],
+        [rows],
+        [n],
+        [k],
+        "%a = " + read("x", "d0, d2", (rows, k), 3),
+        "%b = " + read("w", f"d1 floordiv {panel}, d2, d1 mod {panel}", arguments["w"][0], 3),
+        f"""%o = {read("other", "d0, d1", (rows, n), 3)}
+    %y = arith.addf %s, %o : f32""",
+        panel=panel,
+        schedule=schedule and schedule + ", epilogue_prefetch = l1",
+        symbols=("s0",) if rows == "s0" else (),
+    )
+    inputs = [x, pack(w, panel), other]
+    check(run(text, inputs, symbols={"s0": m}) if rows == "s0" else run(text, inputs), x @ w.T + other)
+
+
 def test_prologue(run):
     """Rows are normalised first: the left operand is computed once a row, into scratch."""
     rng = np.random.default_rng(4)

@@ -29,10 +29,10 @@ const std::set<std::string> unchecked = {
     // with "egpr", of which CPUID has one bit for all
     "ccmp", "cf", "ndd", "nf", "ppx", "push2pop2", "zu"};
 
-uint64_t featuresOf(llvm::StringRef cpu) {
+uint64_t featuresOf(llvm::StringRef cpu, bool usesTiles = true) {
   llvm::Expected<CPUInfo> info = CPUInfo::get(cpu);
   if (info)
-    return getCodeFeatures(*info);
+    return getCodeFeatures(*info, usesTiles);
   ADD_FAILURE() << llvm::toString(info.takeError());
   return 0;
 }
@@ -74,6 +74,27 @@ TEST(CPUFeatures, AreThoseOfTheCPU) {
   EXPECT_TRUE(has(featuresOf("diamondrapids"), "egpr"));
   EXPECT_TRUE(has(featuresOf("diamondrapids"), "avx10.2"));
   EXPECT_FALSE(has(featuresOf("haswell"), "avx512f"));
+}
+
+TEST(CPUFeatures, OfTilesAreNeededByTheirInstructionsAlone) {
+  uint64_t without = featuresOf("sapphirerapids", /*usesTiles=*/false);
+  for (const char *name : {"amx-tile", "amx-int8", "amx-bf16"})
+    EXPECT_FALSE(has(without, name));
+  EXPECT_TRUE(has(without, "avx512bf16"));
+}
+
+TEST(CPUFeatures, MayBeNamedBehindTheCPU) {
+  EXPECT_EQ(featuresOf("sapphirerapids,-amx-tile"), featuresOf("sapphirerapids", false));
+  EXPECT_TRUE(has(featuresOf("x86-64-v4,+avx512bf16"), "avx512bf16"));
+  EXPECT_EQ(featuresOf("x86-64-v3,+emulated-amx"), KILN_CPU_V3);
+  auto problemOf = [](llvm::StringRef cpu) {
+    llvm::Expected<CPUInfo> info = CPUInfo::get(cpu);
+    return info ? "" : llvm::toString(info.takeError());
+  };
+  EXPECT_EQ(problemOf("x86-64-v4,+amx-tiles"), "unknown feature '+amx-tiles' of a CPU");
+  EXPECT_EQ(problemOf("x86-64-v4,amx-tile"),
+            "'amx-tile' behind the name of a CPU: expected +FEATURE or -FEATURE");
+  EXPECT_EQ(problemOf("x86-64-v4,-avx2"), "CPU 'x86-64-v4' is below x86-64-v3");
 }
 
 } // namespace

@@ -42,6 +42,7 @@ def CPU_TargetAttr : AttrDef<CPU_Dialect, "Target"> {
     - `memory_rate`: what one core reads from memory, in MB a second.
     - `fma_units`, `fma_latency`: multiplications of vectors that begin in a cycle, and the cycles that one takes;
       reductions have about as many sums under way.
+    - `tile_cycles`: of a product of two whole tiles, where the CPU has them (AMX).
     - `op_rate`: other operations on vectors that begin in a cycle.
     - `access_cost`: cycles of a vector that is read or written, mostly in level 2 cache; `element_cost`: those
       of one element of a gather; `function_cost`: those of a function that becomes a polynomial, of a
@@ -139,6 +140,7 @@ def CPU_EpiloguePlace : CPU_Enum<"EpiloguePlace", "where a contract's sums are w
                                  ["registers", "memory"]>;
 def CPU_Turn : CPU_Enum<"Turn", "what a contract turns whose right operand lies along the sum",
                         ["none", "rhs", "sums"]>;
+def CPU_ProductUnit : CPU_Enum<"ProductUnit", "what a contract multiplies in", ["vectors", "tiles"]>;
 def CPU_PrefetchCache : CPU_Enum<"PrefetchCache", "the cache that a contract fetches ahead into",
                                  ["none", "l1", "l2"]>;
 
@@ -169,13 +171,19 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     - `epilogue`: it is computed on `registers`, or on sums in `memory`.
     - `share_tiles`: tiles of all heights run through the same code.
     - `prefetch`: the next panel of the right operand is fetched into this cache while one is at work.
+    - `epilogue_prefetch`: what the epilogue reads for each row and column of a tile is fetched into this cache while the
+      tile's sum is at work.
     - `unroll`: the most steps of the sum that are written out instead of a loop.
+    - `unit`: `vectors` multiplies in the registers for vectors, `tiles` in those for tiles (AMX): up to 32 rows with 32 columns
+      at a time. Such rows are words of four bytes or of two bf16 that follow each other. A tile of up to four
+      rows of bytes whose number is known when the model runs is left to vectors.
 
     Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
     most 512 vectors. (C4) `tile_axes` is 1 or 2, `block_axes` the same or one more. (C5) `lhs_padding` is up to
     4096, and 0 but for a `matrix`. (C6) Only what has lanes is turned, and sums are in one vector of columns.
     (C7) `unroll` is at most 64. (C8) `tile_sums` is at least `tile_rows` and at most 512 with `turn = sums`,
-    otherwise 0. (C9) Nothing is turned with `rhs = direct`.
+    otherwise 0. (C9) Nothing is turned with `rhs = direct`. (C10) With `unit = tiles`, tiles have up to 32 rows on one axis, panels
+    are read as a multiple of 16 columns, the epilogue is in memory, and nothing is turned or fetched ahead.
   }];
   let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
                         "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
@@ -189,7 +197,9 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
                         DefaultValuedParameter<"Turn", "Turn::None">:$turn,
                         DefaultValuedParameter<"int64_t", "0">:$tile_sums,
                         DefaultValuedParameter<"int64_t", "12">:$unroll,
-                        DefaultValuedParameter<"RightOperand", "RightOperand::Panels">:$rhs);
+                        DefaultValuedParameter<"RightOperand", "RightOperand::Panels">:$rhs,
+                        DefaultValuedParameter<"PrefetchCache", "PrefetchCache::None">:$epilogue_prefetch,
+                        DefaultValuedParameter<"ProductUnit", "ProductUnit::Vectors">:$unit);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

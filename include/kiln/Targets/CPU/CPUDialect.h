@@ -13,6 +13,12 @@
 
 namespace kiln::cpu {
 
+/// A tile register of AMX has 16 rows of 64 bytes; four of them hold the sums of a product of 32 rows
+/// and 32 columns.
+inline constexpr int64_t tileRegisterRows = 16, tileColumns = 16, maxProductRows = 32;
+/// As many rows are multiplied in vectors, over the same layout: reading the right operand takes longer.
+inline constexpr int64_t mostVectorRows = 4;
+
 /// The attribute of a module that says which CPU its kernels are planned for.
 constexpr llvm::StringLiteral targetAttrName = "cpu.target";
 

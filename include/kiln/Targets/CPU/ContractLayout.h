@@ -61,7 +61,8 @@ struct RowRun {
   bool isVariable = false;
   sym::Expr share = 0, steps = 0;
   /// The share of `tiles` tiles of at most `most` steps: a height there is code for.
-  static sym::Expr shareOf(sym::Expr steps, sym::Expr tiles, int64_t most);
+  static sym::Expr shareOf(sym::Expr steps, sym::Expr tiles, bool isEven);
+  bool hasEvenShares = false;
   /// The heights there is code for: 1, the even ones and `size`. A tile of another has its last
   /// step computed twice.
   llvm::SmallVector<int64_t> heights() const;
@@ -117,6 +118,8 @@ struct ContractLayout {
   bool tilesShareCode = false;
   /// The next panel is fetched into this cache while one is at work.
   PrefetchCache prefetch = PrefetchCache::None;
+  /// What the epilogue reads of each row and column is fetched into this cache while the sum is at work.
+  PrefetchCache epiloguePrefetch = PrefetchCache::None;
   RightOperand rhs = RightOperand::Panels;
   /// What is turned of a right operand that lies along the sum.
   Turn turn = Turn::None;
@@ -124,6 +127,9 @@ struct ContractLayout {
   int64_t tileSums = 0;
   /// Steps of the sum that are written out, at most.
   int64_t unroll = 1;
+
+  /// Products are multiplied in vectors, or in tiles (AMX).
+  ProductUnit unit = ProductUnit::Vectors;
 
   /// Finds the structure; what the schedule decides is not set, but for the way to read the left
   /// operand: `lhs`, or the first one that there is. Fails, reporting on the op, on types that are
@@ -191,13 +197,30 @@ struct ContractLayout {
   /// there are no windows.
   int64_t stageEstimate() const;
 
+  /// The operands are pairs of bf16, those of the left one next to each other.
+  bool multipliesPairs() const;
+  /// The sum axis along which a tile of the left operand lies: its steps are words of four bytes.
+  size_t wordAxis() const { return sums.size() - (rhsSteps == 1 ? 1 : 2); }
+  /// Why the product cannot be multiplied in tiles by this CPU; null: it can. What the schedule says
+  /// does not count.
+  const char *whyNoTiles(const codegen::CPUInfo &target) const;
+  /// A tile of rows fills a register, or is the only one: which rows there are is configured once.
+  bool fillsTiles() const;
+
   // Scratch memory of a task, in bytes from its beginning.
   int64_t lhsScratchBytes() const;
   int64_t rhsScratchBytes() const;
   int64_t sumScratchBytes() const;
   int64_t rhsScratchOffset() const { return lhsScratchBytes(); }
   int64_t sumScratchOffset() const { return lhsScratchBytes() + rhsScratchBytes(); }
-  int64_t scratchBytes() const { return sumScratchOffset() + sumScratchBytes(); }
+  int64_t tileConfigOffset() const { return sumScratchOffset() + sumScratchBytes(); }
+  int64_t scratchBytes() const {
+    return tileConfigOffset() + (unit == ProductUnit::Tiles ? 64 : 0);
+  }
+
+  /// What the epilogue reads of places that differ with the row and with the column, next to each
+  /// other in memory for columns that are.
+  llvm::SmallVector<kernel::ReadOp> epilogueTiles() const;
 
   /// Elements of the whole sum, and of one step of the outermost sum axis.
   sym::Expr sumExtent() const;

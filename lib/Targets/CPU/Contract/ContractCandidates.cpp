@@ -21,7 +21,8 @@ struct Parameters {
         shareTiles(from.getShareTiles()), prefetch(from.getPrefetch()),
         tileAxes(from.getTileAxes()), blockAxes(from.getBlockAxes()),
         lhsPadding(from.getLhsPadding()), turn(from.getTurn()), tileSums(from.getTileSums()),
-        unroll(from.getUnroll()), rhs(from.getRhs()) {}
+        unroll(from.getUnroll()), rhs(from.getRhs()), epiloguePrefetch(from.getEpiloguePrefetch()),
+        unit(from.getUnit()) {}
 
   int64_t tileRows, vectors, lanes, blockRows, blockColumns, blockSums;
   LeftOperand lhs;
@@ -32,6 +33,8 @@ struct Parameters {
   Turn turn;
   int64_t tileSums, unroll;
   RightOperand rhs;
+  PrefetchCache epiloguePrefetch;
+  ProductUnit unit;
 };
 
 class ContractCandidates {
@@ -51,6 +54,7 @@ public:
     addEpilogues();
     addLoops();
     addSums();
+    addUnits();
   }
 
 private:
@@ -58,7 +62,7 @@ private:
     candidates.add<ContractAttr>(p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns,
                                  p.blockSums, p.lhs, p.epilogue, p.shareTiles, p.prefetch,
                                  p.tileAxes, p.blockAxes, p.lhsPadding, p.turn, p.tileSums,
-                                 p.unroll, p.rhs);
+                                 p.unroll, p.rhs, p.epiloguePrefetch, p.unit);
   }
 
   /// As many blocks of rows and columns as that, if there are.
@@ -92,6 +96,8 @@ private:
   }
 
   void addTiles() {
+    if (base.getUnit() == ProductUnit::Tiles)
+      return;
     Parameters p(base);
     int64_t most = maxTileRows(target, p.vectors), sums = target.tileSums / p.vectors;
     for (int64_t rows : {most, sums, sums * 5 / 6, sums * 2 / 3, sums / 2}) {
@@ -114,6 +120,28 @@ private:
     }
   }
 
+  /// Vectors where tiles are planned, and the other way round.
+  void addUnits() {
+    Parameters p(base);
+    if (base.getUnit() == ProductUnit::Tiles) {
+      p.unit = ProductUnit::Vectors;
+      p.tileRows =
+          std::clamp<int64_t>(target.tileSums / p.vectors, 1, maxTileRows(target, p.vectors));
+      p.epilogue = EpiloguePlace::Registers;
+    } else if (!layout.whyNoTiles(target)) {
+      p.unit = ProductUnit::Tiles;
+      p.tileRows = maxProductRows;
+      p.epilogue = EpiloguePlace::Memory;
+      p.prefetch = PrefetchCache::None;
+      p.tileAxes = 1;
+      p.blockAxes = std::min<int64_t>(p.blockAxes, 2);
+      p.blockSums = steps.value_or(p.blockSums);
+    } else {
+      return;
+    }
+    add(withBlocks(p, rowBlocks, columnBlocks));
+  }
+
   void addSums() {
     if (!steps)
       return;
@@ -131,6 +159,11 @@ private:
     for (PrefetchCache cache : {PrefetchCache::None, PrefetchCache::L1, PrefetchCache::L2}) {
       Parameters p(base);
       p.prefetch = cache;
+      add(p);
+    }
+    for (PrefetchCache cache : {PrefetchCache::None, PrefetchCache::L1, PrefetchCache::L2}) {
+      Parameters p(base);
+      p.epiloguePrefetch = cache;
       add(p);
     }
   }

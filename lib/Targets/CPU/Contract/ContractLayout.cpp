@@ -394,8 +394,8 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
 
 //===-- Tiles and blocks ---------------------------------------------------------------------===//
 
-sym::Expr RowRun::shareOf(sym::Expr steps, sym::Expr tiles, int64_t most) {
-  return most % 2 == 0 ? 2 * steps.ceilDiv(2 * tiles) : steps.ceilDiv(tiles);
+sym::Expr RowRun::shareOf(sym::Expr steps, sym::Expr tiles, bool isEven) {
+  return isEven ? 2 * steps.ceilDiv(2 * tiles) : steps.ceilDiv(tiles);
 }
 
 SmallVector<int64_t> RowRun::heights() const {
@@ -437,8 +437,10 @@ void ContractLayout::setTile(int64_t maxRows, int64_t tileAxes, int64_t blockAxe
     sym::Expr tiles = extent.ceilDiv(limit), whole = sym::Expr::max(tiles - 2, 0);
     sym::Expr left = extent - whole * limit, last = tiles - whole;
     runs.push_back({limit, 0, whole, 0});
+    // Vectors have code for even heights.
+    bool isEven = limit % 2 == 0 && unit == ProductUnit::Vectors;
     runs.push_back({limit, whole * limit, last, whole, /*isVariable=*/true,
-                    RowRun::shareOf(left, sym::Expr::max(last, 1), limit), left});
+                    RowRun::shareOf(left, sym::Expr::max(last, 1), isEven), left, isEven});
   }
 }
 
@@ -524,6 +526,32 @@ SmallVector<sym::Expr> ContractLayout::gridSizes() const {
   return sizes;
 }
 
+//===-- Tiles --------------------------------------------------------------------------------===//
+
+bool ContractLayout::multipliesPairs() const {
+  return rhsSteps == 2 && lhsType.isBF16() && sums.back().lhsStride.isConstant(1);
+}
+
+const char *ContractLayout::whyNoTiles(const CPUInfo &target) const {
+  bool isBytes = kernel::ContractOp(op).getBytes(), isPairs = multipliesPairs();
+  if (!(isBytes && target.amxInt8) && !(isPairs && target.amxBf16))
+    return "the CPU has no tiles for these types";
+  if (!packed || depthwise || scaleTensor)
+    return "the right operand is not packed as tiles are";
+  const ContractAxis &words = sums[wordAxis()];
+  if (!words.extent.isConstant() || words.extent.isConstant(0) ||
+      !words.lhsStride.isConstant(isPairs ? 2 : 1))
+    return "the left operand does not lie along the sum";
+  return nullptr;
+}
+
+bool ContractLayout::fillsTiles() const {
+  if (hasVariableTiles()) // the last two share one row more than fit in one
+    return (maxTileSize() + 1) / 2 >= tileRegisterRows;
+  return numTiles().isConstant(1) ||
+         llvm::all_of(runs, [](const RowRun &run) { return run.size >= tileRegisterRows; });
+}
+
 //===-- Turned sums --------------------------------------------------------------------------===//
 
 int64_t ContractLayout::turnedColumns(int64_t rows, int64_t count) const {
@@ -569,6 +597,24 @@ int64_t ContractLayout::panelRowBytes() const {
   return panel() * rhsType.getIntOrFloatBitWidth() / 8 / rhsSteps;
 }
 
+SmallVector<ReadOp> ContractLayout::epilogueTiles() const {
+  SmallVector<ReadOp> reads;
+  Region &region = kernel::ContractOp(op).getEpilogue();
+  for (const Access &access : collectAccesses(region)) {
+    auto read = dyn_cast<ReadOp>(access.op);
+    if (!read || !access.isOffset || read->getParentRegion() != &region)
+      continue;
+    std::optional<sym::Linear> linear = sym::splitLinear(access.expr, columns.lastDim());
+    bool hasRows = llvm::any_of(rows, [&](const ContractAxis &axis) {
+      return llvm::any_of(llvm::seq(axis.first, axis.first + axis.count),
+                          [&](unsigned i) { return access.expr.dependsOn(dim(i)); });
+    });
+    if (hasRows && linear && linear->coefficient.isConstant(1))
+      reads.push_back(read);
+  }
+  return reads;
+}
+
 int64_t ContractLayout::lhsScratchBytes() const {
   int64_t elements = 0;
   if (lhs == LeftOperand::Window)
@@ -601,6 +647,7 @@ void ContractLayout::apply(ContractAttr schedule) {
   lanes = schedule.getLanes();
   vectors = schedule.getVectors();
   rhs = schedule.getRhs();
+  unit = schedule.getUnit();
   turn = schedule.getTurn();
   tileSums = schedule.getTileSums();
   setTile(schedule.getTileRows(), schedule.getTileAxes(), schedule.getBlockAxes());
@@ -620,6 +667,7 @@ void ContractLayout::apply(ContractAttr schedule) {
   epilogueInMemory = schedule.getEpilogue() == EpiloguePlace::Memory;
   tilesShareCode = schedule.getShareTiles();
   prefetch = schedule.getPrefetch();
+  epiloguePrefetch = schedule.getEpiloguePrefetch();
   unroll = schedule.getUnroll();
 }
 
@@ -660,6 +708,15 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
     if (!layout->epilogueInMemory)
       return refuse("the sum is cut, and the epilogue is on registers");
   }
+  if (layout->unit == ProductUnit::Tiles) {
+    if (const char *reason = layout->whyNoTiles(target))
+      return refuse(reason);
+    if (!layout->numSumBlocks().isConstant(1))
+      return refuse("the sum is cut, and tiles of sums are not added to others");
+    if (!layout->fillsTiles())
+      return refuse("some of several tiles would have fewer than " + Twine(tileRegisterRows) +
+                    " rows");
+  }
   if (layout->tilesShareCode && !layout->hasVariableTiles())
     return refuse("there are no tiles of unknown height to share code");
   if (layout->rhs == RightOperand::Direct && layout->rhsStrides.empty())
@@ -669,5 +726,7 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
   if (layout->prefetch != PrefetchCache::None &&
       (!layout->packed || layout->depthwise || layout->maxTiles() < 1))
     return refuse("there are no panels to fetch ahead of use");
+  if (layout->epiloguePrefetch != PrefetchCache::None && layout->epilogueTiles().empty())
+    return refuse("the epilogue reads nothing of each row and column");
   return layout;
 }

@@ -44,11 +44,14 @@ bool canSwap(kernel::ContractOp contract);
 
 /// The reason why cpu-pack-contracts does not pack the right operand, if nothing else is said; null:
 /// it does.
-const char *whyNotPacked(kernel::ContractOp contract);
+const char *whyNotPacked(kernel::ContractOp contract, const codegen::CPUInfo &target);
 /// The reason why it never can.
 const char *whyNeverPacked(kernel::ContractOp contract);
 /// The width of the panels that cpu-pack-contracts chooses.
 int64_t choosePanel(kernel::ContractOp contract, const codegen::CPUInfo &target);
+/// Gives products of different programs that have one weight one width, as cpu-pack-contracts does
+/// within a program.
+void sharePanels(llvm::ArrayRef<mlir::ModuleOp> modules, const codegen::CPUInfo &target);
 
 } // namespace kiln::cpu
 

@@ -12,6 +12,7 @@
 // block. Rows of a number that is not known are never cut finely: each block reads all of its
 // columns of the right operand, which a small number of rows would have read once.
 #include "CPU/Contract/ContractStaging.h"
+#include "CPU/Contract/TileProducts.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "kiln/Targets/CPU/Microkernel.h"
@@ -80,6 +81,47 @@ static void chooseTile(ContractLayout &layout, int64_t maxRows, const CPUInfo &t
   layout.setTile(maxRows, tileAxes, isBlockOutside ? 2 : tileAxes);
 }
 
+//===-- Tiles (AMX) --------------------------------------------------------------------------===//
+
+/// Cycles of a batch's product in tiles: shorter ones take as long, and all sums go through memory.
+static double countTileCycles(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                              const CPUInfo &target) {
+  const ContractAxis &rows = layout.rows[layout.tileAxis], &axis = layout.sums[layout.wordAxis()];
+  TileSteps steps(*axis.extent.constant());
+  int64_t extent = std::max<int64_t>(codegen::estimate(rows.extent), 1);
+  double rowTiles =
+      double(llvm::divideCeilSigned(extent, tileRegisterRows)) * double(m) / double(extent);
+  double columnTiles = double(llvm::divideCeilSigned(n, tileColumns));
+  double sums = double(k) / double(layout.rhsSteps) / double(*axis.extent.constant());
+  double products = rowTiles * columnTiles * sums * double(steps.count * target.tileCycles);
+  double rest = double(m) * columnTiles * sums * double(steps.rest) / double(target.fmaUnits);
+  double accesses = 3 * double(m) * columnTiles * double(target.accessCost);
+  return products + rest + accesses;
+}
+
+/// Cuts the rows for tiles, if these take less time than vectors.
+static bool chooseTiles(ContractLayout &layout, int64_t m, int64_t n, int64_t k,
+                        const CPUInfo &target) {
+  ContractLayout tiled = layout;
+  tiled.unit = ProductUnit::Tiles;
+  std::optional<int64_t> rows =
+      sym::product(kernel::ContractOp(layout.op).getM().getSizes()).constant();
+  if (layout.lanes == 1 || layout.turn != Turn::None || layout.panel() % tileColumns != 0 ||
+      (rows && *rows <= mostVectorRows))
+    return false;
+  bool isBlockOutside = layout.blockAxis < layout.tileAxis || layout.tileInner != 1;
+  tiled.setTile(maxProductRows, 1, isBlockOutside ? 2 : 1);
+  tiled.setRowBlock(1);
+  if (tiled.whyNoTiles(target))
+    return false;
+  double vectors = double(m) * double(llvm::divideCeilSigned(n, layout.lanes)) * double(k) /
+                   double(layout.rhsSteps) / double(target.fmaUnits);
+  if (countTileCycles(tiled, m, n, k, target) >= vectors)
+    return false;
+  layout = std::move(tiled);
+  return true;
+}
+
 static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n, int64_t k,
                               int64_t batch, int64_t bytes, const CPUInfo &target) {
   double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
@@ -87,6 +129,9 @@ static double estimateSeconds(const ContractLayout &layout, int64_t m, int64_t n
   if (layout.depthwise)
     flops *= 1.5;
   double flopRate = 2 * double(target.fmaUnits) * double(layout.lanes) * target.hertz();
+  if (layout.unit == ProductUnit::Tiles)
+    flopRate = 2 * double(m) * double(n) * double(k) / countTileCycles(layout, m, n, k, target) *
+               target.hertz();
   return std::max(flops / flopRate, double(n) * double(k) * double(batch) * double(bytes) /
                                         target.memoryBytesPerSecond());
 }
@@ -106,17 +151,19 @@ static bool isEpilogueInMemory(const ContractLayout &layout, const CPUInfo &targ
   kernel::BodyCost cost = kernel::getCost(kernel::ContractOp(layout.op).getEpilogue());
   // Once for each accumulator: code for a hundred exponentials is not worth its size.
   int64_t accumulators = layout.maxTileRows() * layout.vectors;
-  return accumulators * (cost.arithmetic + cost.reads + 20 * (cost.transcendental + cost.gathers)) >
-             target.epilogueOps ||
-         cost.reduces;
+  int64_t heavy = cost.transcendental + cost.gathers;
+  // A scale that is read is as short as one that is a constant.
+  int64_t light = cost.arithmetic + cost.reads - cost.uniformReads;
+  return accumulators * (light + 20 * heavy) > target.epilogueOps || cost.reduces;
 }
 
 /// The cost of sharing tiles' code does not count beside a long sum, and there is one microkernel
 /// less.
 static bool doTilesShareCode(const ContractLayout &layout, const CPUInfo &target) {
   int64_t longSum = target.longSum;
-  return layout.hasVariableTiles() && (isEpilogueInMemory(layout, target) ||
-                                       layout.sumExtent().constant().value_or(longSum) >= longSum);
+  return layout.hasVariableTiles() &&
+         (layout.unit == ProductUnit::Tiles || isEpilogueInMemory(layout, target) ||
+          layout.sumExtent().constant().value_or(longSum) >= longSum);
 }
 
 /// A short sum is over before a fetch would have come; so is a matrix that fits in the cache, once
@@ -136,6 +183,14 @@ static PrefetchCache choosePrefetch(const ContractLayout &layout, int64_t m,
   // With few tiles the panel is needed at once, and a small one has room beside the other.
   bool isSmall = *sums * panelRowBytes <= target.l1Bytes / 4;
   return layout.maxTiles() <= 2 || isSmall ? PrefetchCache::L1 : PrefetchCache::L2;
+}
+
+/// The lines come while the sum is at work, if it is long enough. Without, each tile waits for them
+/// at its end: a residual of 2 MB takes a fifth of a product with sums of 384 steps on Zen 5.
+static PrefetchCache chooseEpiloguePrefetch(const ContractLayout &layout, const CPUInfo &target) {
+  std::optional<int64_t> sums = layout.sumExtent().constant();
+  bool isInTime = !sums || *sums >= target.shortSum;
+  return isInTime && !layout.epilogueTiles().empty() ? PrefetchCache::L1 : PrefetchCache::None;
 }
 
 /// Rows that lie a power of two apart would share a few sets of the cache.
@@ -340,6 +395,17 @@ static int64_t countReadingBlocks(const ContractLayout &layout, int64_t m, int64
   return llvm::divideCeilSigned(m, std::max<int64_t>(rows, 1));
 }
 
+/// The rows of a block that copies the panels of a right operand which is not packed, as every other
+/// one does: more where the columns alone are some tasks for each core, as long as the next panel
+/// finds the left operand, with rows of so many bytes, in level 3 cache.
+static int64_t chooseCopyingRows(int64_t columnBlocks, int64_t rowBytes, const CPUInfo &target) {
+  constexpr int64_t tasksOfCore = 3, mostBlocks = 4, cachesOfL2 = 4;
+  if (columnBlocks < tasksOfCore * target.cores)
+    return target.manyRows;
+  int64_t kept = cachesOfL2 * target.l2Bytes / std::max<int64_t>(rowBytes, 1);
+  return std::clamp(kept, target.manyRows, mostBlocks * target.manyRows);
+}
+
 /// At least `blocks` blocks of `units`, such that two or four threads end at about the same time: each
 /// block is done `others` times, and there are not many more tasks than `tasks`.
 static int64_t balanceBlocks(int64_t units, int64_t blocks, int64_t others, int64_t tasks) {
@@ -384,6 +450,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
                target); // one step of two axes is a tile of the inner one
     if (isReadWhereItIs(layout, m, k, target))
       layout.rhs = RightOperand::Direct;
+    chooseTiles(layout, m, n, k, target);
   }
 
   int64_t outer = batch;
@@ -398,6 +465,9 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t cache = target.l2Bytes / 2;
   int64_t blockSum = chooseBlockSum(layout, m, k, bytes, cache, target);
   if (isTurnedInMemoryOrder(layout))
+    blockSum = k;
+  bool hasTiles = layout.unit == ProductUnit::Tiles;
+  if (hasTiles)
     blockSum = k;
   if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
     blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));
@@ -430,8 +500,11 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     // Panels in pairs: the second comes while the first is at work.
     columnBlocks = std::min(layout.packed ? std::max<int64_t>(panels / 2, 1) : panels, tasks);
     rowBlocks = std::min(units, llvm::divideCeilSigned(tasks, columnBlocks));
+    int64_t blockRows = target.manyRows;
+    if (!layout.packed && layout.rhs == RightOperand::Panels)
+      blockRows = chooseCopyingRows(columnBlocks, k * bytes, target);
     if (columnBlocks >= target.cores)
-      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, target.manyRows));
+      rowBlocks = std::min(rowBlocks, llvm::divideCeilSigned(m, blockRows));
   }
 
   if (allTasks > 1 && !layout.isStaged() && sym::product(op.getM().getSizes()).isConstant()) {
@@ -451,20 +524,25 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t tileAxes = layout.rows.size() - layout.tileAxis;
   int64_t blockAxes = layout.rows.size() - layout.blockAxis;
   auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, PrefetchCache prefetch,
-                          int64_t padding) {
+                          int64_t padding, PrefetchCache ofEpilogue) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
                              blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
                              tileAxes, blockAxes, padding, layout.turn, layout.tileSums,
-                             target.unroll, layout.rhs);
+                             target.unroll, layout.rhs, ofEpilogue, layout.unit);
   };
   // The rest follows from the tiles that there are.
-  layout.apply(makeSchedule(EpiloguePlace::Registers, false, PrefetchCache::None, 0));
-  KernelPlan plan{makeSchedule(isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
+  layout.apply(makeSchedule(hasTiles ? EpiloguePlace::Memory : EpiloguePlace::Registers, false,
+                            PrefetchCache::None, 0, PrefetchCache::None));
+  KernelPlan plan{
+      makeSchedule(hasTiles || isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
                                                                   : EpiloguePlace::Registers,
-                               doTilesShareCode(layout, target), choosePrefetch(layout, m, target),
-                               choosePadding(layout, bytes, target))};
+                   doTilesShareCode(layout, target),
+                   hasTiles ? PrefetchCache::None : choosePrefetch(layout, m, target),
+                   choosePadding(layout, bytes, target), chooseEpiloguePrefetch(layout, target))};
   plan.cycles = seconds * target.hertz();
   plan.reason = llvm::formatv("worth {0} tasks", allTasks);
+  if (hasTiles)
+    plan.reason += " in tiles";
   if (turn.rhsCycles >= 0 && turn.sumsCycles >= 0)
     plan.reason += llvm::formatv("; a vector of the right operand takes {0:f1} cycles to turn and "
                                  "multiply, {1:f1} if sums are turned",

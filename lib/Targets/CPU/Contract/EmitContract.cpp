@@ -9,9 +9,11 @@
 //         epilogue, store
 //
 // The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
-// of a panel is at work, the i-th part of the next panel is fetched.
+// of a panel is at work, the i-th part of the next panel is fetched, and so is what the tile's own
+// epilogue will read beside each sum.
 #include "CPU/Contract/ContractStaging.h"
 #include "CPU/Contract/Pairs.h"
+#include "CPU/Contract/TileProducts.h"
 #include "CPU/Contract/TurnedSums.h"
 #include "CPU/Contract/VariableTile.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
@@ -41,6 +43,12 @@ public:
 
   void emit() {
     bindTask();
+    bool hasTiles = layout.unit == ProductUnit::Tiles;
+    if (hasTiles) {
+      sym::Expr rows = sym::Expr::min(layout.rows[layout.tileAxis].extent, tileRegisterRows);
+      emitTileConfig(frame, scratchAt(layout.tileConfigOffset()), frame.simplifyAndEmit(rows),
+                     tileSteps());
+    }
     task.bindBatch(epilogue);
     epilogue.emitAvailable();
     sym::Expr blocks = layout.numSumBlocks(), extent = layout.sums.front().extent;
@@ -62,6 +70,8 @@ public:
         emitLhsStage(frame, layout, task, frame.scratch);
       emitPanels();
     });
+    if (hasTiles)
+      emitTileRelease(frame);
   }
 
 private:
@@ -88,7 +98,7 @@ private:
     name(last.count, {1, 2});
     last.steps = extent - last.begin;
     name(last.steps, {1, 2 * last.size});
-    last.share = RowRun::shareOf(last.steps, last.count, last.size);
+    last.share = RowRun::shareOf(last.steps, last.count, last.hasEvenShares);
     name(last.share, {1, last.size});
   }
 
@@ -296,9 +306,7 @@ private:
     shape.unroll = layout.unroll;
     shape.rhsUnsigned = layout.rhsUnsigned;
     shape.rhsSteps = layout.rhsSteps;
-    shape.pairs = layout.rhsSteps == 2 && layout.lhsType.isBF16() &&
-                  layout.sums.back().lhsStride.isConstant(1) &&
-                  multipliesPairs(frame.target, shape.lanes);
+    shape.pairs = layout.multipliesPairs() && multipliesPairs(frame.target, shape.lanes);
     shape.scales = scales;
     shape.offsets = offsets;
     shape.subtractsFirst = layout.subtractsFirst;
@@ -334,6 +342,11 @@ private:
     Prefetch prefetch = makePrefetch(number);
     bool inMemory = layout.epilogueInMemory || tile.steps;
     Value sumBase = inMemory ? sumAddress(panel, tile) : Value();
+    fetchEpilogue(panel, vectors, tile);
+    if (layout.unit == ProductUnit::Tiles) {
+      emitInTiles(vectors, tile, lhs, sumBase);
+      return emitEpilogueInMemory(panel, vectors, tile, sumBase);
+    }
     MicrokernelShape shape = getShape(tile.size, vectors);
     if (tile.steps) {
       VariableTile variable;
@@ -373,6 +386,70 @@ private:
     emitEpilogueInMemory(panel, vectors, tile, sumBase);
   }
 
+  //===-- Tiles of sums ----------------------------------------------------------------------===//
+
+  TileSteps tileSteps() { return TileSteps(*layout.sums[layout.wordAxis()].extent.constant()); }
+
+  /// Multiplies in the registers for tiles; few rows of integers, if their number is not known, in
+  /// vectors. Floats are summed in another order there, and a row has the same bits in every batch.
+  void emitInTiles(int64_t vectors, const Tile &tile, Value lhs, Value sums) {
+    Value height = tile.steps ? frame.leafValue(*tile.steps) : frame.constant(tile.size);
+    if (!tile.steps || layout.multipliesPairs())
+      return emitTileSums(vectors, tile, height, lhs, sums);
+    int64_t fewRows = std::min(mostVectorRows, maxTileRows(frame.target, layout.vectors));
+    Value isLow =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, height, frame.constant(fewRows));
+    auto branch = scf::IfOp::create(b, loc, isLow, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    VariableTile low;
+    low.shape = getShape(fewRows, layout.vectors);
+    low.heights = RowRun{fewRows, 0, 1, 0}.heights();
+    low.stepStride = frame.emit(layout.rows[layout.tileAxis].lhsStride);
+    low.steps = height;
+    low.lhs = lhs;
+    low.rhs = rhs;
+    low.sums = sums;
+    low.sumStride = layout.panel();
+    callVariableTile(frame, low);
+    b.setInsertionPointToStart(branch.elseBlock());
+    emitTileSums(vectors, tile, height, lhs, sums);
+  }
+
+  void emitTileSums(int64_t vectors, const Tile &tile, Value height, Value lhs, Value sums) {
+    MicrokernelShape shape = getShape(1, vectors);
+    size_t word = layout.wordAxis();
+    TileProduct product;
+    product.isPairs = layout.multipliesPairs();
+    product.lhsElementBytes = layout.lhsType.getIntOrFloatBitWidth() / 8;
+    product.lhs = lhs;
+    product.rowBytes = frame.emit(layout.rows[layout.tileAxis].lhsStride * product.lhsElementBytes);
+    product.rhs = rhs;
+    product.panel = layout.panel();
+    product.columns = vectors * layout.lanes;
+    product.loops.assign(shape.loops.begin(), shape.loops.begin() + word);
+    product.steps = tileSteps();
+    product.sums = sums;
+    emitTileProduct(frame, product, height, tile.size);
+    if (product.steps.rest == 0)
+      return;
+    // What is left of the sum, row by row.
+    int64_t done = product.steps.words * product.steps.count;
+    shape.loops[word].extent = product.steps.rest;
+    Value rest = frame.gep(rhs, b.getI32Type(), frame.constant(done * product.panel));
+    sym::Expr rows = tile.steps ? *tile.steps : sym::Expr(tile.size);
+    emitRange(frame, 0, rows, tile.size, [&](sym::Expr row) {
+      Value number = frame.emit(row);
+      Value offset = arith::MulIOp::create(b, loc, number, product.rowBytes);
+      Value left =
+          frame.gep(frame.gep(lhs, b.getI8Type(), offset), b.getI32Type(), frame.constant(done));
+      Value sum = frame.gep(sums, layout.sumType, frame.emit(row * product.panel));
+      SmallVector<Value> all = emitMicrokernel(
+          frame, shape, left, rest, loadSums(frame, shape, sum, product.panel), Prefetch());
+      storeSums(frame, shape, all, sum, product.panel);
+    });
+  }
+
   SmallVector<Value> emitTurned(sym::Expr panel, const MicrokernelShape &shape, Value lhs,
                                 ValueRange init) {
     SmallVector<Value> sums = emitTurnedSums(frame, layout, task, panel, lhs, shape.rowOffsets);
@@ -400,13 +477,37 @@ private:
     prefetchStride = frame.named(8 * share, layout.panelRowBytes() + 8);
   }
 
+  /// Asks for the lines that the epilogue will read beside the tile's sums.
+  void fetchEpilogue(sym::Expr panel, int64_t vectors, const Tile &tile) {
+    if (layout.epiloguePrefetch == PrefetchCache::None)
+      return;
+    constexpr int64_t lineBytes = 64;
+    for (kernel::ReadOp read : layout.epilogueTiles()) {
+      int64_t bytes =
+          llvm::divideCeilSigned(getStorageType(read.getType()).getIntOrFloatBitWidth(), 8);
+      int64_t step = std::max<int64_t>(lineBytes / bytes, 1);
+      for (int64_t first = 0; first < vectors * layout.lanes; first += step) {
+        BodyEmitter::Scope scope(epilogue);
+        epilogue.setLanes(1);
+        bindColumns(panel * layout.panel() + first);
+        forEachRow(tile, [&](sym::Expr outer, sym::Expr inner) {
+          BodyEmitter::Scope row(epilogue);
+          bindRow(tile, outer, inner);
+          epilogue.prefetch(read, getLocality(layout.epiloguePrefetch));
+        });
+      }
+    }
+  }
+
+  static int getLocality(PrefetchCache cache) { return cache == PrefetchCache::L1 ? 3 : 2; }
+
   /// Spreads the fetching of the next panel over the task's tiles.
   Prefetch makePrefetch(sym::Expr number) {
     Prefetch prefetch;
     if (layout.prefetch == PrefetchCache::None)
       return prefetch;
     prefetch.stride = frame.emit(prefetchStride);
-    prefetch.locality = layout.prefetch == PrefetchCache::L1 ? 3 : 2;
+    prefetch.locality = getLocality(layout.prefetch);
     sym::Expr sums = layout.sumExtent();
     sym::Expr offset = sums * layout.panelRowBytes() +
                        number * (layout.blockSums * layout.sumInner() * prefetchStride);
@@ -444,18 +545,21 @@ private:
     sym::Expr first = panel * layout.panel() + v * layout.lanes;
     int64_t lanes = layout.columnLanes();
     Value mask = emitTailMask(frame, first, layout.columns.extent, lanes);
-    column = first + epilogue.setLanes(lanes, mask);
+    bindColumns(first + epilogue.setLanes(lanes, mask));
+    epilogue.emitAvailable();
+  }
+
+  void bindColumns(sym::Expr first) {
+    column = first;
     layout.columns.bind(epilogue, column);
     if (layout.depthwise) // One n.
       for (unsigned i = 0; i < op.getNumN(); ++i)
         epilogue.setDim(op.getNumBatch() + op.getNumM() + i, 0);
-    epilogue.emitAvailable();
   }
 
-  /// The element whose tile row is `outer` steps of the tiled axis and `inner` of the one inside
-  /// it.
-  void emitElement(const Tile &tile, sym::Expr outer, sym::Expr inner, Value sum) {
-    BodyEmitter::Scope scope(epilogue);
+  /// Binds the row that is `outer` steps of the tiled axis and `inner` of the one inside it; returns
+  /// the values of all dims but the columns.
+  SmallVector<sym::Expr> bindRow(const Tile &tile, sym::Expr outer, sym::Expr inner) {
     SmallVector<sym::Expr> dims(op.getExtents().size(), 0);
     llvm::copy(task.batch, dims.begin());
     for (auto [i, axis] : llvm::enumerate(layout.rows)) {
@@ -469,6 +573,12 @@ private:
         dims[axis.first + j] = dimValue;
       }
     }
+    return dims;
+  }
+
+  void emitElement(const Tile &tile, sym::Expr outer, sym::Expr inner, Value sum) {
+    BodyEmitter::Scope scope(epilogue);
+    SmallVector<sym::Expr> dims = bindRow(tile, outer, inner);
     llvm::copy(layout.columns.delinearize(column), dims.begin() + layout.columns.first);
     epilogue.setArgument(0, sum);
     Value value = epilogue.emitYield().front();
@@ -488,6 +598,19 @@ private:
       for (int64_t row = 0; row < tile.size * layout.tileInner; ++row)
         emitElement(tile, row / layout.tileInner, row % layout.tileInner, sums[row * vectors + v]);
     }
+  }
+
+  /// Goes over the tile's rows, by steps of the tiled axis and of the one inside it.
+  void forEachRow(const Tile &tile, function_ref<void(sym::Expr outer, sym::Expr inner)> body) {
+    if (!tile.steps) {
+      for (int64_t row = 0, e = tile.size * layout.tileInner; row < e; ++row)
+        body(row / layout.tileInner, row % layout.tileInner);
+      return;
+    }
+    emitRange(frame, 0, *tile.steps, tile.size, [&](sym::Expr outer) {
+      for (int64_t inner = 0; inner < layout.tileInner; ++inner)
+        body(outer, inner);
+    });
   }
 
   void emitEpilogueInMemory(sym::Expr panel, int64_t vectors, const Tile &tile, Value base) {

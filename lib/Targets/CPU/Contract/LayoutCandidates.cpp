@@ -25,7 +25,7 @@ SmallVector<Attribute> cpu::enumerateLayouts(ContractOp contract, const codegen:
     return {};
   constexpr auto planned = OperandPlace::Planned;
   bool isSwapped = isSwapPlanned(contract, target), isDepthwise = columnsAreBatch(contract);
-  bool canPack = !whyNeverPacked(contract), isPacked = !whyNotPacked(contract);
+  bool canPack = !whyNeverPacked(contract), isPacked = !whyNotPacked(contract, target);
   OperandOrder order = isSwapped ? OperandOrder::Swapped : OperandOrder::Kept;
   // Another operand is on the right once they are exchanged.
   OperandPlace right = isSwapped ? planned : isPacked ? OperandPlace::Copied : OperandPlace::Kept;

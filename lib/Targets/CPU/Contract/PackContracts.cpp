@@ -51,12 +51,25 @@ const char *cpu::whyNeverPacked(ContractOp contract) {
   return nullptr;
 }
 
-const char *cpu::whyNotPacked(ContractOp contract) {
+/// Tiles multiply so much faster than vectors that an operand is worth laying out in every run.
+static bool isPackedForTiles(ContractOp contract, const codegen::CPUInfo &target) {
+  constexpr int64_t fewestRows = 64, fewestColumns = 16;
+  if (!target.amxBf16 || !canPackPairs(contract))
+    return false;
+  auto isAtLeast = [](ArrayRef<sym::Expr> sizes, int64_t least) {
+    return sym::product(sizes).constant().value_or(least) >= least;
+  };
+  return isAtLeast(contract.getM().getSizes(), fewestRows) &&
+         isAtLeast(contract.getN().getSizes(), fewestColumns);
+}
+
+const char *cpu::whyNotPacked(ContractOp contract, const codegen::CPUInfo &target) {
   SmallVector<Value> tensors = readTensors(contract.getRhs());
-  if (tensors.empty() || !llvm::all_of(tensors, isKnownConstant))
+  bool isConstant = !tensors.empty() && llvm::all_of(tensors, isKnownConstant);
+  if (!isConstant && !isPackedForTiles(contract, target))
     return "it is not a constant";
   const char *reason;
-  if (isNarrow(contract, tensors) && !SmallWeights::get(contract, reason))
+  if (isConstant && isNarrow(contract, tensors) && !SmallWeights::get(contract, reason))
     return reason;
   return whyNeverPacked(contract);
 }
@@ -75,6 +88,12 @@ int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
   };
   return chooseContractPanel(guess(contract.getM().getSizes()),
                              guess(PanelColumns(contract).extents), getTiles(contract, target));
+}
+
+/// The width for products with one weight.
+static int64_t chooseSharedPanel(ArrayRef<int64_t> panels, ContractOp contract,
+                                 const codegen::CPUInfo &target) {
+  return kernel::chooseSharedPanel(panels, getTiles(contract, target));
 }
 
 namespace {
@@ -144,7 +163,8 @@ struct PackContracts : kiln::cpu::impl::CpuPackContractsBase<PackContracts> {
       });
       if (small)
         packSmallWeights(packing, *small, rewriter);
-      else if (target.avx512bf16 && packing.isConstant() && canPackPairs(packing.contract))
+      else if (((target.avx512bf16 && packing.isConstant()) || target.amxBf16) &&
+               canPackPairs(packing.contract))
         packPairs(packing, rewriter);
       else
         pack(packing, rewriter);
@@ -162,10 +182,10 @@ private:
   }
 
   /// Null if the right operand is to be packed.
-  static const char *whyNot(ContractOp contract) {
+  const char *whyNot(ContractOp contract) const {
     switch (getLayout(contract).getRhs()) {
     case OperandPlace::Planned:
-      return whyNotPacked(contract);
+      return whyNotPacked(contract, target);
     case OperandPlace::Kept:
       return "its layout says that it is kept";
     case OperandPlace::Copied:
@@ -191,7 +211,7 @@ private:
           same, [](Packing *packing) { return getLayout(packing->contract).getPanel() != 0; });
       int64_t shared = given != same.end()
                            ? (*given)->panel
-                           : chooseSharedPanel(panels, getTiles(same.front()->contract, target));
+                           : chooseSharedPanel(panels, same.front()->contract, target);
       for (Packing *packing : same)
         packing->panel = shared;
     }
@@ -242,3 +262,27 @@ private:
 };
 
 } // namespace
+
+void cpu::sharePanels(ArrayRef<ModuleOp> modules, const codegen::CPUInfo &target) {
+  llvm::MapVector<Attribute, SmallVector<ContractOp>> uses;
+  for (ModuleOp module : modules)
+    module.walk([&](ContractOp contract) {
+      if (contract.getPanel() || contract->hasAttr(layoutAttrName) ||
+          isSwapPlanned(contract, target) || whyNotPacked(contract, target))
+        return;
+      if (Attribute weight = Packing(contract).identify())
+        uses[weight].push_back(contract);
+    });
+  for (auto &[weight, same] : uses) {
+    SmallVector<int64_t> panels;
+    for (ContractOp contract : same)
+      panels.push_back(choosePanel(contract, target));
+    if (llvm::all_equal(panels))
+      continue;
+    auto layout =
+        LayoutAttr::get(same.front().getContext(), OperandPlace::Planned, OperandOrder::Planned,
+                        OperandPlace::Planned, chooseSharedPanel(panels, same.front(), target));
+    for (ContractOp contract : same)
+      contract->setAttr(layoutAttrName, layout);
+  }
+}

@@ -45,10 +45,11 @@ bool cpu::canPackPairs(ContractOp contract) {
   bool isPlain = llvm::hasNItems(contract.getLhs().front(), 2);
   if (steps % pairSteps != 0 || steps < fewestSteps || (isPlain && !liesAlongSum(contract, *k)))
     return false;
-  // A table from which rows are gathered, too, has one layout for both.
+  // A constant table from which rows are gathered, too, has one layout for both.
   return llvm::all_of(readTensors(contract.getRhs()), [](Value tensor) {
-    return llvm::all_of(tensor.getUsers(),
-                        [](Operation *user) { return isa<ContractOp>(user->getParentOp()); });
+    return !isKnownConstant(tensor) || llvm::all_of(tensor.getUsers(), [](Operation *user) {
+      return isa<ContractOp>(user->getParentOp());
+    });
   });
 }
 
