@@ -16,9 +16,11 @@ import figures_convolutions
 import figures_dynamic
 import figures_dynamo
 import figures_extern
+import figures_low_precision
 import figures_package
 import figures_prediction
 import figures_scale
+import low_precision
 import models
 import peers
 import table
@@ -42,6 +44,7 @@ PARTS = [
     "convolutions",
     "scale",
     "prediction",
+    "low-precision",
 ]
 
 
@@ -85,7 +88,7 @@ def machine():
             info["cpu"] = value.strip()
         elif key.strip() == "flags":
             flags = value.split()
-            info["isa"] = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile") if flag in flags]
+            info["isa"] = [flag for flag in ("avx2", "avx_vnni", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile") if flag in flags]
             break
     return info
 
@@ -106,6 +109,14 @@ def parse_options():
         "--dense", nargs="+", choices=dense.NAMES, default=dense.NAMES, metavar="NAME", help="models with large planes (default: all)"
     )
     parser.add_argument(
+        "--programs",
+        nargs="+",
+        choices=low_precision.NAMES,
+        default=low_precision.NAMES,
+        metavar="NAME",
+        help="of low precision (default: all)",
+    )
+    parser.add_argument(
         "--systems", nargs="+", choices=figures.SYSTEMS, default=figures.SYSTEMS, metavar="NAME", help="latency of these (default: all)"
     )
     parser.add_argument("--cpu", nargs="+", default=[], metavar="LEVEL", help="latency also of Kiln compiled for these: x86-64-v3, znver4")
@@ -116,12 +127,16 @@ def parse_options():
     parser.add_argument("--json", type=pathlib.Path, default=peers.CACHE / "results.json", help="where the results go")
     parser.add_argument("--keep", action="store_true", help="keep what that file says of other parts and models: for runs in several turns")
     parser.add_argument(
-        "--document", action="store_true", help="also write figures into the documents: torch-compile's and those of autotune and scale"
+        "--document",
+        action="store_true",
+        help="also write figures into the documents: torch-compile's and those of autotune, scale and low-precision",
     )
     parser.add_argument("--before", type=pathlib.Path, metavar="FOLDER", help="NAME.so that another compiler has made, for autotune")
     options = parser.parse_args()
-    if options.document and (options.tiny or not {"torch-compile", "torch-compile-frozen", "autotune", "scale"} & set(options.only)):
-        parser.error("--document is for runs of torch-compile, autotune and scale on the published configurations")
+    if options.document and (
+        options.tiny or not {"torch-compile", "torch-compile-frozen", "autotune", "scale", "low-precision"} & set(options.only)
+    ):
+        parser.error("--document is for runs of torch-compile, autotune, scale and low-precision on the published configurations")
     return options
 
 
@@ -163,6 +178,7 @@ def main():
         "convolutions": figures_convolutions.measure,
         "scale": figures_scale.measure,
         "prediction": figures_prediction.measure,
+        "low-precision": figures_low_precision.measure,
     }
     failed = []
     for part in (part for part in PARTS if part in options.only):
@@ -190,6 +206,7 @@ def main():
         "convolutions": figures_convolutions.show,
         "scale": figures_scale.show,
         "prediction": figures_prediction.show,
+        "low-precision": figures_low_precision.show,
     }
     for part in PARTS:
         if part in results:
@@ -204,6 +221,8 @@ def main():
             figures_autotune.document(results)
         if "scale" in options.only:
             figures_scale.document(results)
+        if "low-precision" in options.only:
+            figures_low_precision.document(results)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(f"\nWritten to {options.json}")

@@ -62,7 +62,7 @@ def write_inputs(arrays, target):
     with open(target, "wb") as file:
         file.write(struct.pack("<q", len(arrays)))
         for array in arrays:
-            code = {"i": 0, "f": 2}[array.dtype.kind]
+            code = {"i": 0, "f": 2, "u": 4}[array.dtype.kind]  # unsigned integers have the bits of bfloat16
             file.write(struct.pack(f"<{4 + array.ndim}q", code, array.itemsize * 8, array.ndim, *array.shape, array.nbytes))
             file.write(array.tobytes())
 
@@ -185,7 +185,7 @@ def onnx(folder):
     return target
 
 
-def _needs(*packages):
+def needs(*packages):
     for package in packages:
         if importlib.util.find_spec(package) is None:
             raise Unavailable(f"the Python package {package} is not installed")
@@ -200,7 +200,7 @@ def command(system, name, tiny, threads):
     if system == "inductor":
         return [sys.executable, HOSTS / "dynamo.py", "inductor", CACHE / "inductor", name, size, threads]
     if system in ("onnxruntime", "openvino"):
-        _needs(system, "onnx", "onnxscript")
+        needs(system, "onnx", "onnxscript")
         return [sys.executable, HOSTS / "onnx_peer.py", system, onnx(folder), folder / "inputs.npz", folder / "expected.npz", threads]
     if system.startswith("kiln@"):
         level = system.removeprefix("kiln@")

@@ -1,6 +1,9 @@
-"""Runs an ONNX model under the commands of protocol.h. Usage: onnx_peer.py onnxruntime|openvino MODEL.onnx INPUTS.npz EXPECTED.npz THREADS
+"""Runs a model in an engine under the commands of protocol.h.
 
-Outputs further than a hundredth of their range from the expected ones end the process: what computes something else is no peer."""
+Usage: onnx_peer.py onnxruntime|openvino MODEL INPUTS.npz EXPECTED.npz THREADS [TOLERANCE [PRECISION]]
+
+Outputs further than TOLERANCE (by default a hundredth) of their range from the expected ones end the process: what computes something
+else is no peer. PRECISION is what OpenVINO may compute in, by default f32."""
 
 import pathlib
 import sys
@@ -12,7 +15,7 @@ from eager import serve
 import models
 
 
-def onnxruntime_session(path, threads):
+def onnxruntime_session(path, threads, _):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -22,10 +25,10 @@ def onnxruntime_session(path, threads):
     return lambda *inputs: session.run(None, dict(zip(names, inputs)))
 
 
-def openvino_request(path, threads):
+def openvino_request(path, threads, precision):
     import openvino
 
-    settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    settings = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
     request = openvino.Core().compile_model(path, "CPU", settings).create_infer_request()
     count = len(request.model_outputs)
 
@@ -37,11 +40,12 @@ def openvino_request(path, threads):
 
 
 def main():
-    system, path, inputs, expected, threads = sys.argv[1:]
-    run = {"onnxruntime": onnxruntime_session, "openvino": openvino_request}[system](path, int(threads))
+    system, path, inputs, expected, threads, *rest = sys.argv[1:]
+    tolerance, precision = [*rest, *["0.01", "f32"][len(rest) :]]
+    run = {"onnxruntime": onnxruntime_session, "openvino": openvino_request}[system](path, int(threads), precision)
     inputs = models.load_arrays(inputs)
     for actual, wanted in zip(run(*inputs), models.load_arrays(expected), strict=True):
-        if not numpy.abs(actual - wanted).max() <= 0.01 * (wanted.max() - wanted.min()):
+        if not numpy.abs(actual - wanted).max() <= float(tolerance) * (wanted.max() - wanted.min()):
             sys.exit(f"{system} computes something else")
     serve(run, inputs)
 

@@ -12,8 +12,10 @@ import figures
 import figures_autotune
 import figures_convolutions
 import figures_extern
+import figures_low_precision
 import figures_prediction
 import figures_scale
+import low_precision
 import measure
 import models
 import peers
@@ -75,6 +77,29 @@ def test_convolutions(tiny, capsys):
     figures_convolutions.show({" ".join(map(str, contract)): measured}, goals)
     assert "3x3 3->8 of 9x20, padding 1" in capsys.readouterr().out
     assert len(goals.rows) == 4 and all(goal["value"] > 0 for goal in goals.rows)
+
+
+def test_low_precision(tiny, monkeypatch, tmp_path, capsys):
+    """A token by quantized weights beside fp32 and the rate of memory; engines that are not there are named."""
+    monkeypatch.setattr(low_precision, "CACHE", tmp_path)
+    monkeypatch.setattr(figures_low_precision, "SYSTEMS", ["kiln", "kiln-f32", "openvino", "llama.cpp"])
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda package: None)
+    options = argparse.Namespace(programs=["decode-int4-g32"], tiny=True, threads=[1], seconds=0.01)
+    results = figures_low_precision.measure(options)
+    row = results["decode-int4-g32"]
+    weights = 2 * 128 * (2 * 4 * 32 + 2 * 2 * 32 + 3 * 256) + 160 * 128
+    assert row["bytes"] == weights * 5 // 8 and row["threads-1"]["rate"] > 1e8
+    assert {*row["threads-1"]["median"]} == {"kiln", "kiln-f32"}
+    assert re.search("no openvino: .* not installed\n.*no llama.cpp: .* not installed", capsys.readouterr().out)
+
+
+def test_low_precision_table(capsys):
+    times = {"kiln": 2.0, "kiln-f32": 8.0, "openvino": 1.0, "llama.cpp": 3.0}
+    goals = measure.Goals()
+    figures_low_precision.show({"decode-int8": {"bytes": 10, "threads-1": {"median": times, "rate": 6.25}}}, goals)
+    (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("decode-int8"))
+    assert row == ["decode-int8", "2000", "-", "0.25", "-", "-", "1000", "-", "3000", "0.50x", "behind", "0.80"]
+    assert [(goal["value"], goal["met"]) for goal in goals.rows] == [(1.5, True), (0.8, False)]
 
 
 @pytest.mark.parametrize("name,preamble", [("peak", 1), ("mlp", 0)])
