@@ -1,17 +1,19 @@
 """Products of dequantized operands: summed as small integers, with weights that stay as small as they are."""
 
 import pathlib
+import re
 import subprocess
 
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 
-from conftest import TARGET
+from conftest import TARGET, cpu_options, run_tool
 
 q = torch.ops.quantized_decomposed
 I8, U8 = torch.int8, torch.uint8
-CPUS = pytest.mark.parametrize("cpu", ["native", "x86-64-v3"])
+TILES = [] if TARGET else ["native-tiles"]
+CPUS = pytest.mark.parametrize("cpu", ["native", "x86-64-v3", *TILES])
 # Instructions for products of bytes without AVX-512, where the machine has them.
 VNNI = ["alderlake"] if " avx_vnni " in pathlib.Path("/proc/cpuinfo").read_text() else []
 
@@ -60,7 +62,7 @@ def test_linear(compile_and_compare, cpu, n, k):
     """The sum has whole groups of four steps, or part of one at its end."""
     rows = {0: torch.export.Dim.DYNAMIC}
     compiled = compile_and_compare(
-        Linear(n, k), (some(5, k),), (rows,), rtol=2e-5, atol=2e-4, more_inputs=[(some(2, k),), (some(37, k),)], options=(f"--cpu={cpu}",)
+        Linear(n, k), (some(5, k),), (rows,), rtol=2e-5, atol=2e-4, more_inputs=[(some(2, k),), (some(37, k),)], options=cpu_options(cpu)
     )
     assert compiled.model is not None
 
@@ -93,11 +95,41 @@ def test_integer_product(compile_and_compare, cpu, k):
         rtol=0,
         atol=0,
         more_inputs=[rows(2), rows(50)],
-        options=(f"--cpu={cpu}",),
+        options=cpu_options(cpu),
     )
     if cpu in VNNI and not TARGET:
         code = subprocess.run(["objdump", "-d", compiled.path], capture_output=True, text=True, check=True).stdout
         assert "vpdpbusd" in code and "zmm" not in code
+
+
+class Layers(torch.nn.Module):
+    """Three layers that differ in scales and zero points, with a residual that is quantized once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.ModuleList(Weights(512, 512) for _ in range(3))
+        for i, weight in enumerate(self.weights):
+            weight.scales *= i + 1
+
+    def forward(self, x):
+        for i, weight in enumerate(self.weights):
+            args = (0.05 * (i + 1), 100 + 9 * i, 0, 255, U8)
+            a = q.dequantize_per_tensor(q.quantize_per_tensor(x, *args), *args)
+            x = torch.relu(torch.nn.functional.linear(a, weight()) / 80) + a
+        return x
+
+
+@CPUS
+@pytest.mark.parametrize("shapes", [None, ({0: torch.export.Dim.DYNAMIC},)])
+def test_kernels_differ_in_scales(compile_and_compare, cpu, shapes):
+    """Equal layers have the same kernels, which are handed their scales and zero points; the first and the last step are others."""
+    more = [(some(2, 512),), (some(9, 512),)] if shapes else []
+    compiled = compile_and_compare(Layers(), (some(5, 512),), shapes, rtol=2e-5, atol=2e-4, more_inputs=more, options=cpu_options(cpu))
+    if TARGET:
+        return
+    process = run_tool("aot-compile", compiled.archive, "--emit=wrapper", "-o", "-", *cpu_options(cpu))
+    launched = re.findall(r"wrapper\.launch @(\w+)", process.stdout)
+    assert len(launched) == 7 and len(set(launched)) == 4, launched
 
 
 class Convolutions(torch.nn.Module):
@@ -118,7 +150,7 @@ class Convolutions(torch.nn.Module):
 
 @CPUS
 def test_convolutions(compile_and_compare, cpu):
-    compile_and_compare(Convolutions(), (some(2, 3, 12, 10),), rtol=1e-4, atol=2e-2, options=(f"--cpu={cpu}",))
+    compile_and_compare(Convolutions(), (some(2, 3, 12, 10),), rtol=1e-4, atol=2e-2, options=cpu_options(cpu))
     shapes = ({0: torch.export.Dim("n", max=8)},)
     compile_and_compare(Convolutions(), (some(3, 3, 9, 9),), shapes, rtol=1e-4, atol=2e-2, more_inputs=[(some(2, 3, 9, 9),)])
 

@@ -1,5 +1,6 @@
 // kernel-outline: gives each structured op a kernel function, which equal ones share.
 #include "EqualOps.h"
+#include "ReadScalars.h"
 #include "ReadSpans.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "kiln/Transforms/Passes.h"
@@ -19,6 +20,16 @@ static bool computes(Operation *op) {
   if (auto read = dyn_cast<ReadOp>(op))
     return !read.getValues().empty();
   return !isa<IndexOp, InsideOp, YieldOp, arith::ConstantOp, complex::ConstantOp>(op);
+}
+
+/// Scalars from memory take registers that a product's sums need, which is nothing beside long sums.
+static bool mayReadScalars(Operation *root) {
+  constexpr int64_t longSum = 128;
+  auto contract = dyn_cast<ContractOp>(root);
+  if (!contract)
+    return isa<MapOp>(root);
+  std::optional<int64_t> steps = sym::product(contract.getK().getSizes()).constant();
+  return !steps || *steps >= longSum;
 }
 
 /// The location of a call of the kernel that `root` becomes: that of the root, followed by the nodes
@@ -56,6 +67,23 @@ struct Candidate {
   FuncOp part;  // reads spans of them; null if there are none
   SmallVector<sym::ExprAttr> firsts;
   unsigned wholeNumber, partNumber; // equal for equal kernels
+
+  /// The one that it becomes, and the number of that.
+  bool usesSpans = false;
+  FuncOp chosen() const { return usesSpans ? part : whole; }
+  unsigned number() const { return usesSpans ? partNumber : wholeNumber; }
+};
+
+/// Kernels that are equal but for scalars, of which they read some.
+struct Kind {
+  SmallVector<FuncOp> kernels; // whose constants are separate
+  SmallVector<SmallVector<unsigned>> scalars;
+  FuncOp shared;
+};
+
+/// The kind of a candidate, and the number of its kernel in that.
+struct Place {
+  unsigned kind, number;
 };
 
 struct Outline : kiln::impl::KernelOutlineBase<Outline> {
@@ -72,8 +100,9 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     });
     OwningOpRef<ModuleOp> drafts = ModuleOp::create(module.getLoc());
     (*drafts)->setDiscardableAttrs(module->getDiscardableAttrDictionary());
-    drafted = {};
+    drafted = clearedDrafts = {};
     numbers.clear();
+    kindNumbers.clear();
     SmallVector<Candidate> candidates;
     for (Operation *root : roots)
       candidates.push_back(makeCandidate(root, *drafts));
@@ -82,20 +111,65 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     for (const Candidate &candidate : candidates)
       wholes[candidate.partNumber].insert(candidate.wholeNumber);
 
-    SymbolTable symbols(module);
-    llvm::DenseMap<unsigned, FuncOp> kernels;
+    llvm::DenseMap<unsigned, Place> places;
+    SmallVector<Kind> kinds;
     for (Candidate &candidate : candidates) {
-      bool usesSpans = candidate.part && wholes[candidate.partNumber].size() > 1;
-      FuncOp &kernel = kernels[usesSpans ? candidate.partNumber : candidate.wholeNumber];
-      if (!kernel) {
-        kernel = usesSpans ? candidate.part : candidate.whole;
-        StringRef kind = candidate.root->getName().stripDialect();
-        kernel.setSymName((kind + "_" + Twine(kernels.size() - 1)).str());
-        kernel->remove();
-        symbols.insert(kernel);
-      }
-      replace(candidate, kernel, usesSpans);
+      candidate.usesSpans = candidate.part && wholes[candidate.partNumber].size() > 1;
+      if (places.contains(candidate.number()))
+        continue;
+      FuncOp separate = candidate.chosen();
+      unsigned kind = getKind(candidate, *drafts, separate);
+      kinds.resize(std::max<size_t>(kinds.size(), kind + 1));
+      places[candidate.number()] = {kind, static_cast<unsigned>(kinds[kind].kernels.size())};
+      kinds[kind].kernels.push_back(separate);
     }
+
+    SymbolTable symbols(module);
+    unsigned made = 0;
+    for (Candidate &candidate : candidates) {
+      Place place = places[candidate.number()];
+      Kind &kind = kinds[place.kind];
+      if (!kind.shared) {
+        kind.shared = createShared(kind, candidate, *drafts);
+        StringRef name = candidate.root->getName().stripDialect();
+        kind.shared.setSymName((name + "_" + Twine(made++)).str());
+        kind.shared->remove();
+        symbols.insert(kind.shared);
+      }
+      replace(candidate, kind, place.number);
+    }
+  }
+
+  FuncOp clone(FuncOp func, ModuleOp drafts) {
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointToEnd(drafts.getBody());
+    return cast<FuncOp>(builder.clone(*func));
+  }
+
+  /// A number that kernels have in common that are equal but for scalars, and counts from 0;
+  /// `separate` becomes such a kernel with separate constants.
+  unsigned getKind(const Candidate &candidate, ModuleOp drafts, FuncOp &separate) {
+    Operation *known = separate;
+    if (mayReadScalars(candidate.root)) {
+      separate = clone(separate, drafts);
+      separateConstants(separate);
+      FuncOp cleared = clone(separate, drafts);
+      clearScalars(cleared);
+      known = clearedDrafts.findOrAdd(cleared);
+      if (!known)
+        known = cleared;
+    }
+    return kindNumbers.try_emplace(known, kindNumbers.size()).first->second;
+  }
+
+  /// The kernel of a kind, and what it reads: one that is alone stays as it was.
+  FuncOp createShared(Kind &kind, const Candidate &candidate, ModuleOp drafts) {
+    if (kind.kernels.size() == 1)
+      return clone(candidate.chosen(), drafts);
+    kind.scalars = findDifferences(kind.kernels);
+    FuncOp shared = clone(kind.kernels.front(), drafts);
+    readScalars(shared, kind.scalars);
+    return shared;
   }
 
   Candidate makeCandidate(Operation *root, ModuleOp drafts) {
@@ -120,23 +194,28 @@ struct Outline : kiln::impl::KernelOutlineBase<Outline> {
     return numbers.try_emplace(equal ? equal : func, numbers.size()).first->second;
   }
 
-  static void replace(const Candidate &candidate, FuncOp kernel, bool usesSpans) {
+  static void replace(const Candidate &candidate, Kind &kind, unsigned number) {
     Operation *root = candidate.root;
+    Location loc = root->getLoc();
     OpBuilder builder(root);
     SmallVector<Value> operands = getReadTensors(root);
-    if (usesSpans)
+    if (candidate.usesSpans)
       for (auto [operand, first, type] :
-           llvm::zip_equal(operands, candidate.firsts, kernel.getArgumentTypes()))
+           llvm::zip(operands, candidate.firsts, kind.shared.getArgumentTypes()))
         if (first)
-          operand = SpanOp::create(builder, root->getLoc(), type, operand, first);
+          operand = SpanOp::create(builder, loc, type, operand, first);
+    for (DenseElementsAttr scalars : getScalars(kind.kernels[number], kind.scalars))
+      operands.push_back(
+          ConstantOp::create(builder, loc, scalars.getType(), scalars, StringAttr()));
     auto call = CallOp::create(builder, collectNodes(root), root->getResultTypes(),
-                               kernel.getSymName(), operands);
+                               kind.shared.getSymName(), operands);
     root->replaceAllUsesWith(call);
     root->erase();
   }
 
-  EqualOps drafted;
+  EqualOps drafted, clearedDrafts;
   llvm::DenseMap<Operation *, unsigned> numbers; // of the first of equal drafts
+  llvm::DenseMap<Operation *, unsigned> kindNumbers;
 };
 
 } // namespace

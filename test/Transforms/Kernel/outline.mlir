@@ -99,3 +99,116 @@ func.func @unaligned(%x: tensor<32x10xf32>) -> (tensor<10xf32>, tensor<10xf32>, 
   } : tensor<10xf32>
   return %a, %b, %c : tensor<10xf32>, tensor<10xf32>, tensor<10xf32>
 }
+
+// -----
+
+// Numbers that differ among otherwise equal kernels are handed to them, those that do not stay. Rounded ones are handed over
+// rounded. It does not matter in which order constants are, and which of them are equal.
+// CHECK-LABEL: func.func @quantize
+// CHECK: %[[FLOATS:.*]] = kernel.constant dense<[2.500000e-01, 1.300000e+02]> : tensor<2xf32>
+// CHECK: %[[INTEGERS:.*]] = kernel.constant dense<7> : tensor<1xi32>
+// CHECK: kernel.call @map_0(%arg0, %[[FLOATS]], %[[INTEGERS]])
+// CHECK: kernel.constant dense<[1.000000e-01, 5.000000e-01]> : tensor<2xf32>
+// CHECK: kernel.constant dense<9> : tensor<1xi32>
+// CHECK: kernel.call @map_0
+// CHECK: kernel.func @map_0(%[[X:.*]]: tensor<4x8xf32>, %[[F:.*]]: tensor<2xf32>, %[[I:.*]]: tensor<1xi32>)
+// CHECK-DAG: %[[SCALE:.*]] = kernel.read %[[F]] (d0, d1) -> (0) : tensor<2xf32> -> f32
+// CHECK-DAG: %[[ZERO:.*]] = kernel.read %[[F]] (d0, d1) -> (1) : tensor<2xf32> -> f32
+// CHECK-DAG: %[[STEP:.*]] = kernel.read %[[I]] (d0, d1) -> (0) : tensor<1xi32> -> i32
+// CHECK: arith.mulf %{{.*}}, %[[SCALE]]
+// CHECK: arith.addf %{{.*}}, %[[ZERO]]
+// CHECK: %[[LOW:.*]] = arith.constant 5.000000e-01 : f32
+// CHECK: %[[MORE:.*]] = arith.maximumf %{{.*}}, %[[LOW]]
+// CHECK: arith.mulf %[[MORE]], %[[SCALE]]
+// CHECK: arith.muli %{{.*}}, %[[STEP]]
+// CHECK-NOT: kernel.func
+func.func @quantize(%x: tensor<4x8xf32>) -> (tensor<4x8xi32>, tensor<4x8xi32>) {
+  %a = kernel.map {
+    %low = arith.constant 0.5 : f32
+    %zero = arith.constant 130.0 : f32
+    %wide = arith.constant 0.25 : f64
+    %step = arith.constant 7 : i32
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %scale = arith.truncf %wide : f64 to f32
+    %s = arith.mulf %e, %scale : f32
+    %z = arith.addf %s, %zero : f32
+    %c = arith.maximumf %z, %low : f32
+    %m = arith.mulf %c, %scale : f32
+    %i = arith.fptosi %m : f32 to i32
+    %r = arith.muli %i, %step : i32
+    kernel.yield %r : i32
+  } : tensor<4x8xi32>
+  %b = kernel.map {
+    %low = arith.constant 0.5 : f32
+    %wide = arith.constant 0.1 : f64
+    %step = arith.constant 9 : i32
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %scale = arith.truncf %wide : f64 to f32
+    %s = arith.mulf %e, %scale : f32
+    %z = arith.addf %s, %low : f32
+    %c = arith.maximumf %z, %low : f32
+    %m = arith.mulf %c, %scale : f32
+    %i = arith.fptosi %m : f32 to i32
+    %r = arith.muli %i, %step : i32
+    kernel.yield %r : i32
+  } : tensor<4x8xi32>
+  return %a, %b : tensor<4x8xi32>, tensor<4x8xi32>
+}
+
+// -----
+
+// Code is generated for a divisor, for an exponent and for where a sum begins.
+// CHECK-LABEL: func.func @constants
+// CHECK-COUNT-6: kernel.call @map_{{[0-5]}}(%{{[^,]*}}) :
+// CHECK-COUNT-6: kernel.func @map_{{[0-5]}}(%{{[^,]*}}) ->
+func.func @constants(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = kernel.map {
+    %c = arith.constant 4.0 : f32
+    %e = kernel.read %x (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %r = arith.divf %e, %c : f32
+    kernel.yield %r : f32
+  } : tensor<4x8xf32>
+  %b = kernel.map {
+    %c = arith.constant 3.0 : f32
+    %e = kernel.read %a (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %r = arith.divf %e, %c : f32
+    kernel.yield %r : f32
+  } : tensor<4x8xf32>
+  %d = kernel.map {
+    %c = arith.constant 2.0 : f32
+    %e = kernel.read %b (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %r = math.powf %e, %c : f32
+    kernel.yield %r : f32
+  } : tensor<4x8xf32>
+  %f = kernel.map {
+    %c = arith.constant 0.5 : f32
+    %e = kernel.read %d (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+    %r = math.powf %e, %c : f32
+    kernel.yield %r : f32
+  } : tensor<4x8xf32>
+  %g = kernel.map {
+    %c = arith.constant 0.0 : f32
+    %s = kernel.reduce [8] init(%c : f32) {
+      %e = kernel.read %f (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%p: f32, %q: f32):
+      %t = arith.addf %p, %q : f32
+      kernel.yield %t : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<4xf32>
+  %h = kernel.map {
+    %c = arith.constant 1.0 : f32
+    %s = kernel.reduce [8] init(%c : f32) {
+      %e = kernel.read %f (d0, d1) -> (d0, d1) : tensor<4x8xf32> -> f32
+      kernel.yield %e : f32
+    } combine {
+    ^bb0(%p: f32, %q: f32):
+      %t = arith.addf %p, %q : f32
+      kernel.yield %t : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<4xf32>
+  return %g, %h : tensor<4xf32>, tensor<4xf32>
+}
