@@ -2,6 +2,7 @@
 // ops in its regions.
 #include "kiln/Dialect/Kernel/Costs.h"
 #include "kiln/Dialect/Kernel/Constants.h"
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -209,7 +210,28 @@ sym::Expr CostCounter::getReadBytes(Value tensor) const {
   return sym::Expr::min(all, total) * item;
 }
 
+/// The costs of all parts together. An operand that several read comes from memory once.
+static KernelCosts getGroupCosts(FuncOp group) {
+  SmallVector<Value> buffers(group.getBody().getArguments());
+  llvm::append_range(buffers, getReturned(group));
+  KernelCosts costs{0, SmallVector<sym::Expr>(buffers.size(), sym::Expr(0))};
+  for (CallOp call : getParts(group)) {
+    KernelCosts part = getCosts(getPart(call));
+    costs.flops = costs.flops + part.flops;
+    SmallVector<Value> own(call.getOperands());
+    llvm::append_range(own, call.getResults());
+    for (auto [buffer, bytes] : llvm::zip_equal(own, part.bytes))
+      if (const auto *place = llvm::find(buffers, buffer); place != buffers.end()) {
+        sym::Expr &all = costs.bytes[place - buffers.begin()];
+        all = sym::Expr::max(all, bytes);
+      }
+  }
+  return costs;
+}
+
 KernelCosts kernel::getCosts(FuncOp func) {
+  if (isGroup(func))
+    return getGroupCosts(func);
   CostCounter counter(func);
   counter.count();
   KernelCosts costs{counter.getFlops(), {}};

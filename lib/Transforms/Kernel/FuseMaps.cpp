@@ -55,10 +55,18 @@ sym::Expr evaluations(const Place &place, size_t numDims) {
   return count;
 }
 
-bool isTrivial(const BodyCost &cost) {
+/// Small numbers are computed with as larger ones: what is trivial of f32 is trivial of bf16.
+int64_t countConversions(Region &body) {
+  int64_t count = 0;
+  body.walk([&](Operation *op) { count += isa<arith::ExtFOp, arith::TruncFOp>(op); });
+  return count;
+}
+
+bool isTrivial(const BodyCost &cost, Region &body) {
   if (cost.reduces || cost.gathers || cost.transcendental)
     return false;
-  return cost.reads == 0 ? cost.arithmetic <= 4 : cost.reads == 1 && cost.arithmetic <= 2;
+  return cost.reads == 0 ? cost.arithmetic <= 4
+                         : cost.reads == 1 && cost.arithmetic - countConversions(body) <= 2;
 }
 
 struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
@@ -195,13 +203,13 @@ struct FuseMaps : kiln::impl::KernelFuseMapsBase<FuseMaps> {
           isa<ReadOp>(user) && user->getParentOfType<StructuredOpInterface>() == place.root;
     }
     if (place.isOperand) {
-      if (operands && ((isTrivial(cost) && (uses == 1 || cost.reads == 0)) ||
+      if (operands && ((isTrivial(cost, producer.getBody()) && (uses == 1 || cost.reads == 0)) ||
                        (uses == 1 && !cost.reduces && isExpanded(producer))))
         return nullptr;
       return "a product computes an operand again for each of its tiles, which costs more here "
              "than reading it";
     }
-    if (isTrivial(cost))
+    if (isTrivial(cost, producer.getBody()))
       return nullptr;
     if (!soleConsumer)
       return "others read it as well, and it costs too much to compute in each of them";

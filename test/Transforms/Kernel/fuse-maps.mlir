@@ -158,3 +158,29 @@ func.func @padded_expectation(%x: tensor<8xi64>) -> tensor<10xi64> {
   } : tensor<10xi64>
   return %b : tensor<10xi64>
 }
+
+// -----
+
+// Half of a rotation: a sign is trivial of bf16, too, although it is changed in f32.
+// CHECK-LABEL: func.func @rotate
+// CHECK-COUNT-1: kernel.map
+// CHECK: arith.negf
+// CHECK-NOT: kernel.map
+func.func @rotate(%x: tensor<4x8xbf16>) -> tensor<4x8xbf16> {
+  %minus = kernel.map {
+    %e = kernel.read %x (d0, d1) -> (d0, d1 + 4) : tensor<4x8xbf16> -> bf16
+    %f = arith.extf %e : bf16 to f32
+    %n = arith.negf %f : f32
+    %r = arith.truncf %n : f32 to bf16
+    kernel.yield %r : bf16
+  } : tensor<4x4xbf16>
+  %y = kernel.map {
+    %left = kernel.inside (d0, d1) -> (d1) bounds [4]
+    %right = kernel.inside (d0, d1) -> (d1 - 4) bounds [4]
+    %zero = arith.constant 0.0 : bf16
+    %e = kernel.read %x (d0, d1) -> (d0, d1 - 4) if %right else(%zero : bf16) : tensor<4x8xbf16> -> bf16
+    %r = kernel.read %minus (d0, d1) -> (d0, d1) if %left else(%e : bf16) : tensor<4x4xbf16> -> bf16
+    kernel.yield %r : bf16
+  } : tensor<4x8xbf16>
+  return %y : tensor<4x8xbf16>
+}
