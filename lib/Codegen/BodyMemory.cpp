@@ -282,7 +282,10 @@ Value BodyEmitter::load(Value base, Type elementType, sym::Expr offset, Value re
     Value fallback = other;
     if (blend)
       fallback = kernel::createZero(b, loc, scalarType);
-    auto branch = scf::IfOp::create(b, loc, scalarType, anyLane(b, loc, readMask), true);
+    // Lanes past the end may have a condition that holds where there is nothing to read.
+    bool differs = isa<VectorType>(readMask.getType());
+    Value reading = differs ? andMasks(mask, readMask) : readMask;
+    auto branch = scf::IfOp::create(b, loc, scalarType, anyLane(b, loc, reading), true);
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(branch.thenBlock());
@@ -479,6 +482,16 @@ static arith::SelectOp repeatedMask(kernel::ReadOp read) {
       select.getTrueValue() == read.getResult())
     return select;
   return {};
+}
+
+void BodyEmitter::prefetch(kernel::ReadOp read, int locality) {
+  OpBuilder &b = frame.builder;
+  auto type = cast<RankedTensorType>(read.getTensor().getType());
+  sym::Expr offset =
+      sym::linearize(substitute(read.getMap(), read.getValues()), sym::getShape(type));
+  Value address = frame.gep(frame.buffer(read.getTensor()), getMemoryType(type.getElementType()),
+                            frame.simplifyAndEmit(offset));
+  LLVM::Prefetch::create(b, frame.loc, address, /*rw=*/0, locality, /*cache=*/1);
 }
 
 Value BodyEmitter::emitRead(kernel::ReadOp read) {

@@ -1,6 +1,7 @@
 // Plans and writes the function of a kernel.scatter. A task owns some of the batch: it writes the
 // first value of its elements, unless they have it already, then goes through all places in order,
-// so that no two tasks write one element and the last of several writes is the last in order.
+// so that no two tasks write one element and the last of several writes is the last in order. Places
+// of which no two can write one element have tasks of their own.
 #include "kiln/Codegen/KernelEmitters.h"
 #include "kiln/Codegen/LoopNest.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -28,10 +29,29 @@ static bool dependsOnDim(Value value, unsigned dim) {
   return walked.wasInterrupted();
 }
 
+/// True if `value`, a number, is another one for each value of `dim`, whatever else it depends on:
+/// it counts along the dim, from where data may say.
+static bool countsAlong(Value value, unsigned dim) {
+  Operation *op = value.getDefiningOp();
+  if (auto index = dyn_cast_or_null<kernel::IndexOp>(op); index && index.getValues().empty()) {
+    sym::Expr expr = index.getMap().getResults()[0], here = sym::Expr::dim(dim);
+    sym::Expr step = expr.substitute([&](sym::Expr leaf) {
+      return leaf == here ? std::optional(here + 1) : std::nullopt;
+    }) - expr;
+    return step.constant().value_or(0) != 0;
+  }
+  if (!value.getType().isInteger(64) || !isa_and_present<arith::AddIOp, arith::SubIOp>(op))
+    return false;
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  return (countsAlong(a, dim) && !dependsOnDim(b, dim)) ||
+         (countsAlong(b, dim) && !dependsOnDim(a, dim));
+}
+
 namespace {
 /// The dims of a scatter by the part they play.
 struct ScatterDims {
-  explicit ScatterDims(kernel::ScatterOp scatter)
+  /// `inPlace`: elements have their first values.
+  ScatterDims(kernel::ScatterOp scatter, bool inPlace)
       : extents(scatter.getExtents()), resultDims(scatter.getResultDims()),
         targets(scatter.getNumBatch()), places(targets + scatter.getNumTargets()) {
     // In vectors of the last dim, where every place writes to a whole row of it.
@@ -45,6 +65,25 @@ struct ScatterDims {
     for (int64_t i = 0; i < targets; ++i)
       if (i != column)
         rows.push_back(i);
+    if (inPlace && areApart(scatter))
+      for (size_t i = places; i < extents.size(); ++i)
+        rows.push_back(static_cast<int64_t>(i));
+    placesAreRows = !rows.empty() && rows.back() >= places;
+  }
+
+  /// A single dim has places, and some target is another one for each of them.
+  bool areApart(kernel::ScatterOp scatter) const {
+    std::optional<unsigned> dim;
+    for (size_t i = places; i < extents.size(); ++i) {
+      if (extents[i].isConstant(1))
+        continue;
+      if (dim)
+        return false;
+      dim = i;
+    }
+    ValueRange yielded = scatter.getUpdate().front().getTerminator()->getOperands();
+    return dim && llvm::any_of(yielded.take_front(places - targets),
+                               [&](Value target) { return countsAlong(target, *dim); });
   }
 
   SmallVector<sym::Expr> rowExtents() const {
@@ -54,20 +93,25 @@ struct ScatterDims {
   ArrayRef<sym::Expr> targetExtents() const {
     return ArrayRef(extents).slice(targets, places - targets);
   }
-  ArrayRef<sym::Expr> placeExtents() const { return ArrayRef(extents).drop_front(places); }
+  /// Those that a task goes through.
+  ArrayRef<sym::Expr> placeExtents() const {
+    return ArrayRef(extents).drop_front(placesAreRows ? extents.size() : places);
+  }
 
   SmallVector<sym::Expr> extents;
   SmallVector<int64_t> resultDims;
   int64_t targets, places; // the first dim of each
   std::optional<int64_t> column;
   SmallVector<int64_t> rows;
+  bool placesAreRows = false; // the last of `rows`
 };
 
 class ScatterEmitter {
 public:
   ScatterEmitter(KernelFrame &frame, kernel::ScatterOp scatter)
-      : frame(frame), dims(scatter), init(frame, scatter.getInit()),
-        update(frame, scatter.getUpdate()), combine(frame, scatter.getCombine()),
+      : frame(frame), dims(scatter, frame.func.getUpdates().has_value()),
+        init(frame, scatter.getInit()), update(frame, scatter.getUpdate()),
+        combine(frame, scatter.getCombine()),
         elementType(cast<RankedTensorType>(scatter.getType()).getElementType()),
         position(dims.places) {}
 
@@ -83,9 +127,12 @@ public:
       firstColumn = first;
       endColumn = end;
       for (auto [dim, value] : llvm::zip(dims.rows, sym::delinearize(row, dims.rowExtents()))) {
-        position[dim] = frame.assumptions.simplify(value);
-        init.setDim(dim, position[dim]);
-        update.setDim(dim, position[dim]);
+        sym::Expr index = frame.assumptions.simplify(value);
+        update.setDim(dim, index);
+        if (dim >= dims.places)
+          continue;
+        position[dim] = index;
+        init.setDim(dim, index);
       }
       if (!frame.func.getUpdates())
         emitNest(init, dims.targets, dims.targetExtents(), [&](ArrayRef<sym::Expr> target) {
@@ -202,7 +249,7 @@ FailureOr<KernelPlan> codegen::planScatter(kernel::FuncOp func, const CPUInfo &t
   auto scatter = cast<kernel::ScatterOp>(func.getRoot());
   if (failed(verifyValueTypes(scatter)))
     return failure();
-  ScatterDims dims(scatter);
+  ScatterDims dims(scatter, func.getUpdates().has_value());
   sym::Expr numRows = sym::product(dims.rowExtents());
   FailureOr<ScatterAttr> given = getGivenSchedule<ScatterAttr>(func);
   if (failed(given))

@@ -54,7 +54,8 @@ codegen::replaceKernels(ModuleOp module,
   OpBuilder builder(context);
   for (auto [kernel, function] : llvm::zip(kernels, functions)) {
     builder.setInsertionPoint(kernel);
-    builder.insert(function);
+    if (function)
+      builder.insert(function);
     kernel.erase();
   }
   return success();

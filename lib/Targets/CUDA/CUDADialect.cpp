@@ -230,9 +230,11 @@ LogicalResult MmaAttentionScheduleAttr::verify(EmitError emitError, int64_t warp
 LogicalResult WgmmaAttentionScheduleAttr::verify(EmitError emitError, int64_t consumers,
                                                  int64_t keys, int64_t stages,
                                                  std::optional<WarpgroupRegisters> registers,
-                                                 int64_t cached) {
+                                                 int64_t cached, bool ordered) {
   if (cached < 0)
     return emitError() << "cached = " << cached << " bytes";
+  if (ordered && consumers != 2)
+    return emitError() << "ordered, with consumers = " << consumers << ", which have to be 2";
   if (failed(verifyRange(emitError, "consumers", consumers, 1, 2)) ||
       failed(verifyRange(emitError, "stages", stages, 2, 8)))
     return failure();
@@ -261,6 +263,10 @@ LogicalResult SortScheduleAttr::verify(EmitError emitError, int64_t threads, int
   if (places == 0)
     return success();
   return verifyPower(emitError, "places", places, 4096);
+}
+
+LogicalResult GroupScheduleAttr::verify(EmitError emitError, int64_t threads) {
+  return verifyThreads(emitError, threads);
 }
 
 LogicalResult TasksScheduleAttr::verify(EmitError emitError, int64_t threads) {

@@ -2,6 +2,7 @@
 #include "../../../runtime/ir_interface.h"
 #include "CUDA/Hopper/Variants.h"
 #include "kiln/Codegen/RuntimeStruct.h"
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
@@ -95,6 +96,10 @@ static void markAligned(ModuleOp module) {
                         [&](Value buffer) { return alignment.isAligned(buffer); });
   });
   for (auto func : module.getOps<kernel::FuncOp>())
+    for (kernel::CallOp call : kernel::getParts(func))
+      aligned.try_emplace(call.getKernelAttr().getAttr(), true).first->second &=
+          aligned.lookup(func.getSymNameAttr());
+  for (auto func : module.getOps<kernel::FuncOp>())
     if (aligned.lookup(func.getSymNameAttr()))
       func.setAligned(true);
 }
@@ -111,9 +116,10 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     module.walk([&](wrapper::FoldOp fold) { folds.insert(symbols.lookup(fold.getKernel())); });
     markAligned(module);
     bool isWrong = false;
-    // Variants have been planned by the pass that makes them.
+    // Variants have been planned by the pass that makes them, and parts are with their group.
     for (auto func : module.getOps<kernel::FuncOp>())
-      isWrong |= !folds.contains(func) && !func->hasAttr(variantAttrName) && failed(plan(func));
+      isWrong |= !folds.contains(func) && !func->hasAttr(variantAttrName) && !func.isPrivate() &&
+                 failed(plan(func));
     if (isWrong)
       signalPassFailure();
   }
@@ -135,6 +141,7 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
                 return contract.emitOpError("of bytes cannot be compiled for CUDA yet");
               return planContract(func, tf32);
             })
+            .Case([&](kernel::CallOp) { return planGroup(func); })
             .Case([&](kernel::AttentionOp) { return planAttention(func); })
             .Case([&](kernel::ScanOp scan) {
               return isTasks(func, !isBlockScan(scan)) ? planTasks(func) : planScan(func);

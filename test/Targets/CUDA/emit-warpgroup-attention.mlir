@@ -31,12 +31,15 @@
 // CHECK: arith.cmpi sgt, %{{.*}} : i32
 // CHECK: scf.for
 // CHECK-NOT: arith.cmpi sgt, %{{.*}} : i32
+// The keys have come; the turn; then the values have, and the turn is passed on before anything is waited for.
+// CHECK-COUNT-2: nvvm.mbarrier.try_wait.parity
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK-COUNT-8: nvvm.wgmma.mma_async
 // CHECK: nvvm.wgmma.commit.group.sync.aligned
 // CHECK: nvvm.wgmma.fence.aligned
 // CHECK-COUNT-8: llvm.inline_asm has_side_effects {{.*}}cuda.register_product = {columns = 128 : i64, half = false, turned = true}{{.*}}wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
 // CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK: nvvm.mbarrier.arrive
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 1
 // CHECK: llvm.inline_asm has_side_effects "", "=f
 // CHECK: nvvm.mbarrier.arrive
@@ -139,7 +142,7 @@ kernel.func @masked(%q: tensor<2x4x1000x256xbf16>, %k: tensor<2x4x1000x256xbf16>
 
 // expected-error @+1 {{stages = 8, of which shared memory has room for 4}}
 kernel.func @wrong(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16>
-    attributes {aligned, cuda.variant_of = @other, schedule = #cuda.wgmma_attention<consumers = 2, keys = 256, stages = 8, cached = 33554432>, launch = #kernel.launch<grid = <8>, threads = 384>} {
+    attributes {aligned, cuda.variant_of = @other, schedule = #cuda.wgmma_attention<consumers = 2, keys = 256, stages = 8, cached = 33554432, ordered = true>, launch = #kernel.launch<grid = <8>, threads = 384>} {
   %o = kernel.attention batch [2] m <512> n <512> d <64> dv <64> scale 0.125 q {
     %a = kernel.read %x (d0, d1, d2, d3, d4) -> (d0, d1, d3) : tensor<2x512x64xf16> -> f16
     kernel.yield %a : f16

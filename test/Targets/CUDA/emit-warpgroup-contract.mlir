@@ -91,7 +91,8 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 // CHECK-COUNT-8: llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>
 // CHECK: nvvm.bar.warp.sync
 // CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
-// CHECK: llvm.load {{.*}} {alignment = 2 : i64} : !llvm.ptr -> i16
+// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<8xi16>
+// CHECK-NOT: llvm.load {{.*}} : !llvm.ptr -> i16
 // CHECK: llvm.store {{.*}} {alignment = 16 : i64} : vector<8xbf16>
 kernel.func @turns(%x: tensor<4096x64xbf16>, %w: tensor<4096x64xbf16>, %r: tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [4096] n [4096] k [64] lhs {
@@ -154,6 +155,28 @@ kernel.func @wrong(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> te
     kernel.yield %sum : f32
   } : tensor<2048x2048xf32>
   kernel.return %y : tensor<2048x2048xf32>
+}
+
+// -----
+
+// Rows that overlap in memory (windows) are none either, those with gaps between them are.
+// CHECK-LABEL: llvm.func @windows_sm_90a(
+// CHECK-SAME: cuda.maps = [{box = array<i64: 64, {{[0-9]+}}>, buffer = 1 : i64
+// CHECK-SAME: cuda.shared
+// CHECK: nvvm.cp.async.shared.global
+kernel.func @windows(%x: tensor<514x64xbf16>, %w: tensor<2048x256xbf16>) -> tensor<512x2048xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [512] n [2048] k [3, 64] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0 + d2, d3) : tensor<514x64xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2, d3) -> (d1, d2 * 64 + d3) : tensor<2048x256xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<512x2048xbf16>
+  kernel.return %y : tensor<512x2048xbf16>
 }
 
 // -----

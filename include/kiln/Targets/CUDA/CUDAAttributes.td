@@ -203,13 +203,14 @@ def CUDA_MmaAttentionSchedule : CUDA_Schedule<"MmaAttention", "mma_attention", "
 def CUDA_WgmmaAttentionSchedule : CUDA_Schedule<"WgmmaAttention", "wgmma_attention", "AttentionOp"> {
   let summary = "warpgroups have queries, on Hopper";
   let description = [{
-    `#cuda.wgmma_attention<consumers = 2, keys = 128, stages = 2, registers = [40, 232], cached = 33554432>`:
+    `#cuda.wgmma_attention<consumers = 2, keys = 128, stages = 2, registers = [40, 232], cached = 33554432, ordered = true>`:
     one warpgroup copies, and `consumers` have 64 queries each. Keys, and then their values, come `keys`
     at a time to `stages` places of shared memory. `registers` as in `#cuda.wgmma`. Causal tiles of as
-    many heads follow each other as have keys and values of `cached` bytes.
+    many heads follow each other as have keys and values of `cached` bytes. If they are `ordered`, two
+    consumers ask for their products in turns.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$keys, "int64_t":$stages,
-                        CUDA_Registers:$registers, "int64_t":$cached);
+                        CUDA_Registers:$registers, "int64_t":$cached, "bool":$ordered);
   let extraClassDeclaration = "int64_t getThreads() const;";
 }
 
@@ -239,6 +240,17 @@ def CUDA_TasksSchedule : CUDA_Schedule<"Tasks", "tasks", "ScanOp, ScatterOp, Sor
   let description = [{
     `#cuda.tasks<threads = 64>`: a thread has a row, or a column where these are independent, of a scan,
     scatter, sort or repeat.
+  }];
+  let parameters = (ins "int64_t":$threads);
+}
+
+//===-- Groups ----------------------------------------------------------------------------------===//
+
+def CUDA_GroupSchedule : CUDA_Schedule<"Group", "group", "CallOp"> {
+  let summary = "blocks are of one of several kernels";
+  let description = [{
+    `#cuda.group<threads = 256>`: the blocks of the first part come first, then those of the next one. All have
+    as many threads. A part that reads what another one writes has its blocks, which run one after the other.
   }];
   let parameters = (ins "int64_t":$threads);
 }

@@ -64,7 +64,8 @@ const codegen::CPUInfo &getThreadTarget();
 llvm::SmallVector<kernel::ScheduleAttrInterface>
 enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base);
 
-mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func);
+/// `threads`, if given, are those of a block.
+mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func, std::optional<int64_t> threads = {});
 /// `tf32`: f32 operands may be rounded to TF32.
 mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
@@ -76,8 +77,16 @@ bool isCommutative(kernel::ScanOp scan);
 bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
+/// A kernel that holds others. Plans and schedules its parts, too.
+mlir::FailureOr<KernelPlan> planGroup(kernel::FuncOp group);
+/// True if each block of `part` reads of its operand `argument` what the same block of `producer`
+/// writes: both are products of few rows.
+bool isReadWhereWritten(kernel::FuncOp producer, kernel::FuncOp part, mlir::BlockArgument argument);
+/// True if `func` may be a part of a group: it is small, and its blocks may have as many threads as
+/// others'.
+bool mayBePart(kernel::FuncOp func);
 /// Scatters, repeats, and the other scans and sorts: each thread runs one task of the CPU's kernel.
-mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planTasks(kernel::FuncOp func, std::optional<int64_t> threads = {});
 
 /// A buffer's elements as hardware that copies boxes of them is told (a tensor map). Innermost dim
 /// first: its stride is 1.
@@ -136,6 +145,8 @@ private:
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been
 // planned.
+mlir::LogicalResult emitRoot(DeviceFrame &frame);
+mlir::LogicalResult emitGroup(DeviceFrame &frame);
 mlir::LogicalResult emitMap(DeviceFrame &frame, kernel::MapOp map);
 mlir::LogicalResult emitContract(DeviceFrame &frame, kernel::ContractOp contract);
 mlir::LogicalResult emitAttention(DeviceFrame &frame, kernel::AttentionOp attention);

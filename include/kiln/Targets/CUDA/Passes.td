@@ -113,6 +113,27 @@ def CudaPackOperands : Pass<"cuda-pack-operands", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CudaGroupLaunches : Pass<"cuda-group-launches", "::mlir::ModuleOp"> {
+  let summary = "Make one launch of several that do not wait for each other";
+  let description = [{
+    A launch of a decoding step takes longer to begin than many of its kernels run. Three kinds of launches become
+    parts of one group (`kernel.func`), which has the blocks of all:
+
+    - launches that read and write nothing of each other: products of few rows, maps and scatters of few elements;
+    - a product of few rows that reads what another one has written, where both write it: its blocks
+      come after the other's in the same place;
+    - a small map, such as a normalisation of a row, that products of few rows read and nobody else: each block
+      computes it for itself, into shared memory.
+
+    A launch moves up to those that it joins, past steps that use none of its buffers in another way. Steps that
+    find out sizes or call something stay between what comes before and after them.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::kiln::wrapper::WrapperDialect",
+    "::kiln::cuda::CUDADialect"
+  ];
+}
+
 def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
   let summary = "Decide which threads of a GPU run each kernel";
   let description = [{

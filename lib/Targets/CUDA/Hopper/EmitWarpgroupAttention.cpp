@@ -5,7 +5,8 @@
 // scores, weights and results are in registers. Blocks of keys come from the last one back, which
 // is the one that has keys to leave out. While the weights of one block are computed, the tensor
 // cores multiply the weights of the block before with its values; the scores of a block are asked
-// for before that.
+// for before that. Where the schedule says so, the warpgroups ask for their products in turns: one
+// computes weights while the tensor cores multiply for the other.
 //
 // The first warpgroup gives registers away, of which the others need more than an equal share.
 #include "CUDA/Attention/AttentionKernel.h"
@@ -35,7 +36,7 @@ public:
         plan{schedule.getConsumers(), schedule.getKeys()}, operands(operands),
         queries(frame, operands.q, operands.type, plan.queries()),
         keys(frame, operands.k, operands.type, plan.keys),
-        values(frame, operands.v, operands.type, plan.keys),
+        values(frame, operands.v, operands.type, plan.keys), order(makeOrder(frame, schedule)),
         queryRing(frame, 1, plan.bytes(plan.queries(), depth),
                   {plan.bytes(plan.queries(), depth), /*arrivals=*/1}, plan.consumers * warps),
         ring(frame, schedule.getStages(), plan.stageBytes(operands),
@@ -55,6 +56,13 @@ public:
 
 private:
   static constexpr int64_t warps = warpgroupSize / warpSize;
+
+  static std::optional<BarrierArray> makeOrder(DeviceFrame &frame,
+                                               WgmmaAttentionScheduleAttr schedule) {
+    if (!schedule.getOrdered())
+      return std::nullopt;
+    return BarrierArray(frame, schedule.getConsumers(), warps);
+  }
 
   struct Tile {
     Value index;     // of the block's tiles
@@ -255,10 +263,20 @@ private:
         b, loc, ring.place(turn),
         frame.constant(plan.stageBytes(operands) / MatrixDescriptor::unit));
   }
-  Value multiplyKeys(Value turn) {
+  /// The scores of a block, in turns: the first consumer begins. `number`: of the thread's blocks.
+  Value multiplyKeys(Value turn, Value number) {
     ring.waitFull(turn);
+    if (order) {
+      Value mine = frame.emit(consumer), parity = emitSum(number, 1);
+      order->wait(mine, arith::SubIOp::create(b, loc, parity, mine));
+    }
     return scoreProduct.multiply({}, *queryMatrix, frame.constant(0), *keyMatrix, offset(turn),
                                  llvm::alignTo(depth, wgmmaK));
+  }
+  /// When the products of a block have been asked for.
+  void passTurn() {
+    if (order)
+      frame.emitIf(isFirstLane, [&] { order->arrive(frame.simplifyAndEmit(1 - consumer)); });
   }
   Value multiplyValues(const State &state, Value turn) {
     ring.waitFull(turn);
@@ -267,7 +285,9 @@ private:
 
   /// All of a tile's keys: the last blocks, which may have some to leave out, and the others.
   State attend(const Tile &tile, State state) {
-    Value scores = multiplyKeys(tile.turn);
+    Value before = arith::ShRUIOp::create(b, loc, tile.turn, frame.constant(1));
+    Value scores = multiplyKeys(tile.turn, before);
+    passTurn();
     sym::Expr last = firstKey(tile, frame.constant(0));
     Biases biases = readBiases(last, isMaskedFirst());
     scores = scoreProduct.wait(0, scores);
@@ -276,7 +296,8 @@ private:
     Value numMasked = frame.constant(1);
     auto loop = [&](Value first, Value end, bool isMasked) {
       auto values = frame.emitLoop(first, end, 1, flatten(state), [&](Value step, ValueRange now) {
-        return flatten(attendBlock(tile, step, read(now), isMasked));
+        Value number = arith::AddIOp::create(b, loc, before, step);
+        return flatten(attendBlock(tile, step, number, read(now), isMasked));
       });
       state = read(values);
     };
@@ -314,12 +335,13 @@ private:
   }
 
   /// One more block: its scores, while the weights of the one before are multiplied.
-  State attendBlock(const Tile &tile, Value step, State state, bool isMasked) {
+  State attendBlock(const Tile &tile, Value step, Value number, State state, bool isMasked) {
     Value turn = arith::AddIOp::create(
         b, loc, tile.turn, emitSum(arith::ShLIOp::create(b, loc, step, frame.constant(1)), -1));
     Value next = emitSum(turn, 1);
-    Value scores = multiplyKeys(turn);
+    Value scores = multiplyKeys(turn, number);
     state.results = multiplyValues(state, next);
+    passTurn();
     sym::Expr first = firstKey(tile, step);
     Biases biases = readBiases(first, isMasked);
     scores = scoreProduct.wait(1, scores);
@@ -533,6 +555,9 @@ private:
   WarpgroupAttentionPlan plan;
   const WarpgroupAttentionOperands &operands;
   TensorLoad queries, keys, values;
+  /// A barrier for each warpgroup that multiplies: the other one has passed the turn on. Nothing:
+  /// there are no turns.
+  std::optional<BarrierArray> order;
   StageRing queryRing, ring;
   WarpgroupProduct scoreProduct, resultProduct;
   sym::Expr numBatches, tileRows;

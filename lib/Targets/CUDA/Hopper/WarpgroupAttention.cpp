@@ -18,6 +18,9 @@ static constexpr int64_t maxDepth = 256;
 static constexpr int64_t maxBiasOps = 24;
 
 static constexpr int64_t consumers = 2;
+/// Features up to which products in turns are worth what the turns take: above, the fewer keys of a
+/// block leave less to overlap.
+static constexpr int64_t maxOrderedFeatures = 128;
 
 /// Keys of a block: as many as there are registers for beside sums of so many features, what a bias
 /// or the comparison of keys and queries is computed with, and a length that only a run shows.
@@ -140,7 +143,8 @@ FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func,
   int64_t cached = llvm::bit_floor<uint64_t>(target.getCache());
   auto schedule = WgmmaAttentionScheduleAttr::get(func.getContext(), plan.consumers, plan.keys,
                                                   countStages(plan, operands, target),
-                                                  chooseRegisters(op, plan), cached);
+                                                  chooseRegisters(op, plan), cached,
+                                                  /*ordered=*/features <= maxOrderedFeatures);
   return KernelPlan{schedule, getGrid(op, plan.queries()), schedule.getThreads(),
                     "as many keys at a time as registers hold scores of"};
 }
@@ -148,11 +152,12 @@ FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func,
 void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupAttentionOperands &operands,
                                   WgmmaAttentionScheduleAttr base, Candidates &candidates) {
   auto op = cast<kernel::AttentionOp>(func.getRoot());
-  auto add = [&](int64_t warpgroups, int64_t keys, int64_t stages, int64_t cached) {
+  auto add = [&](int64_t warpgroups, int64_t keys, int64_t stages, int64_t cached, bool ordered) {
     WarpgroupAttentionPlan plan{warpgroups, keys};
     int64_t most = countStages(plan, operands, getVariantTarget(func));
     candidates.add<WgmmaAttentionScheduleAttr>(warpgroups, keys, std::min(stages, most),
-                                               chooseRegisters(op, plan), cached);
+                                               chooseRegisters(op, plan), cached,
+                                               ordered && warpgroups == 2);
   };
   int64_t most = findMostKeys(op, std::max(operands.depth, operands.valueDepth)),
           cached = base.getCached(), stages = base.getStages();
@@ -160,9 +165,10 @@ void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupAttentionO
     for (int64_t keys :
          {base.getKeys(), most, most - wgmmaK, most - 2 * wgmmaK, most / 2, most / 4})
       if (keys >= wgmmaK)
-        add(warpgroups, llvm::alignDown(keys, wgmmaK), maxStages, cached);
-    add(warpgroups, base.getKeys(), stages / 2, cached);
+        add(warpgroups, llvm::alignDown(keys, wgmmaK), maxStages, cached, base.getOrdered());
+    add(warpgroups, base.getKeys(), stages / 2, cached, base.getOrdered());
   }
+  add(base.getConsumers(), base.getKeys(), stages, cached, !base.getOrdered());
   for (int64_t bytes : {cached / 2, cached / 4, cached * 2})
-    add(base.getConsumers(), base.getKeys(), stages, bytes);
+    add(base.getConsumers(), base.getKeys(), stages, bytes, base.getOrdered());
 }

@@ -226,8 +226,11 @@ static TeamChoice chooseTeam(const MapDims &dims, TargetAttr target) {
           "a row is too long for a warp's registers"};
 }
 
-static MapScheduleAttr makeSchedule(MLIRContext *context, const MapDims &dims, int64_t team) {
-  int64_t threads = team > warpSize ? team : usualThreads;
+/// `threads`, if given, are those of a block, and of a team that is one.
+static MapScheduleAttr makeSchedule(MLIRContext *context, const MapDims &dims, int64_t team,
+                                    std::optional<int64_t> given) {
+  int64_t threads = given ? *given : team > warpSize ? team : usualThreads;
+  team = team > warpSize ? threads : team;
   int64_t vector = dims.reduced && team == 1 ? 1 : dims.vector;
   int64_t keep = team > 1 ? dims.countKept(threads) : 0;
   return MapScheduleAttr::get(context, threads, team, dims.steps, vector, keep);
@@ -252,7 +255,7 @@ static FailureOr<KernelPlan> planWith(MapScheduleAttr schedule, kernel::FuncOp f
                     reason};
 }
 
-FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
+FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func, std::optional<int64_t> threads) {
   auto map = cast<kernel::MapOp>(func.getRoot());
   if (failed(codegen::verifyValueTypes(map)))
     return failure();
@@ -264,11 +267,12 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func) {
     return planTransposedMap(func, dims, schedule, givenReason);
   if (given)
     return emitUnknownSchedule(func);
-  if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims))
+  if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims); plan && !threads)
     return planTransposedMap(func, dims, plan->schedule(func.getContext()),
                              "reads have other neighbours in memory than the result");
   TeamChoice team = chooseTeam(dims, getTarget(func));
-  return planWith(makeSchedule(func.getContext(), dims, team.threads), func, dims, team.reason);
+  return planWith(makeSchedule(func.getContext(), dims, team.threads, threads), func, dims,
+                  team.reason);
 }
 
 void cuda::storeResults(DeviceFrame &frame, kernel::MapOp map, codegen::BodyEmitter &body,

@@ -21,7 +21,7 @@ static FailureOr<codegen::KernelPlan> planCpu(kernel::FuncOp func) {
       .Default([](Operation *) -> FailureOr<codegen::KernelPlan> { llvm_unreachable("a task"); });
 }
 
-FailureOr<KernelPlan> cuda::planTasks(kernel::FuncOp func) {
+FailureOr<KernelPlan> cuda::planTasks(kernel::FuncOp func, std::optional<int64_t> wanted) {
   kernel::ScheduleAttrInterface given = func.getScheduleAttr();
   auto schedule = dyn_cast_if_present<TasksScheduleAttr>(given);
   if (given && !schedule)
@@ -29,7 +29,7 @@ FailureOr<KernelPlan> cuda::planTasks(kernel::FuncOp func) {
   StringRef reason =
       given ? givenReason : "nothing is known of the order but that of the CPU's code";
   if (!schedule)
-    schedule = TasksScheduleAttr::get(func.getContext(), taskThreads);
+    schedule = TasksScheduleAttr::get(func.getContext(), wanted.value_or(taskThreads));
   FailureOr<codegen::KernelPlan> plan = planCpu(func);
   if (failed(plan))
     return failure();
