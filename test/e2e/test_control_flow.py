@@ -219,6 +219,19 @@ def test_sizes_that_graphs_find_out(compile_and_compare, dynamic):
     compile_and_compare(Sizes(), inputs(), dynamic_shapes=({}, {0: DYNAMIC}) if dynamic else None, more_inputs=more)
 
 
+class SizeOfBoth(nn.Module):
+    """The size that a graph gives is asserted to be one from before it."""
+
+    def forward(self, x):
+        found = x.reshape(-1)[torch.nonzero(x.reshape(-1) > 0)[:, 0]]
+        rows = found.expand(2, *found.shape)
+        return torch.atan2(found, torch.cond(x.any(), lambda s: s.relu().sum(0), lambda s: s.amax(0), (rows,)).abs() + 1)
+
+
+def test_size_of_a_graph_that_equals_another(compile_and_compare):
+    compile_and_compare(SizeOfBoth(), (torch.tensor([[1.0, -2.0, 3.0]]),), more_inputs=[(-torch.ones(1, 3),), (torch.ones(1, 3),)])
+
+
 class Weights(nn.Module):
     """Parameters that are packed and folded inside of graphs, one of which main uses too, and a buffer that changes."""
 

@@ -16,23 +16,28 @@ using namespace kiln::kernel;
 
 namespace {
 
-/// A symbol that the program defines.
+/// An op that gives symbols their values: a define, or a call whose graphs have results of their own
+/// sizes.
 struct Definition {
-  DefineOp op;
+  Operation *op;
   Operation *last; // of it and of the assertions behind it
 };
+
+void addSymbols(sym::Expr expr, llvm::DenseSet<sym::Expr> &symbols) {
+  expr.walkLeaves([&](sym::Expr leaf) { symbols.insert(leaf); });
+}
 
 /// The symbols that the inputs of the program give; none for a graph, which is not always run.
 llvm::DenseSet<sym::Expr> symbolsAtEntry(func::FuncOp function) {
   llvm::DenseSet<sym::Expr> symbols;
   if (function.isPrivate())
     return symbols;
-  auto add = [&](sym::Expr expr) {
-    expr.walkLeaves([&](sym::Expr leaf) { symbols.insert(leaf); });
-  };
   AttrTypeWalker walker;
-  walker.addWalk([&](sym::ExprAttr expr) { add(expr.getValue()); });
-  walker.addWalk([&](sym::ShapeAttr shape) { llvm::for_each(shape.getSizes(), add); });
+  walker.addWalk([&](sym::ExprAttr expr) { addSymbols(expr.getValue(), symbols); });
+  walker.addWalk([&](sym::ShapeAttr shape) {
+    for (sym::Expr size : shape.getSizes())
+      addSymbols(size, symbols);
+  });
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     walker.walk(function.getArgumentTypes()[i]);
     if (DictionaryAttr attrs = function.getArgAttrDict(i))
@@ -52,6 +57,8 @@ public:
       if (auto define = dyn_cast<DefineOp>(op)) {
         numbers[sym::Expr::symbol(define.getSymbol())] = definitions.size();
         definitions.push_back({define, define});
+      } else if (isa<GraphCallOpInterface>(op)) {
+        addResults(op);
       } else if (auto assertion = dyn_cast<AssertOp>(op)) {
         moveUp(assertion);
       }
@@ -61,6 +68,18 @@ public:
   }
 
 private:
+  /// What the sizes of a call's results are named by before anything else is.
+  void addResults(Operation &call) {
+    llvm::DenseSet<sym::Expr> symbols;
+    for (Type type : call.getResultTypes())
+      for (sym::Expr size : sym::getShape(cast<RankedTensorType>(type)))
+        addSymbols(size, symbols);
+    for (sym::Expr symbol : symbols)
+      if (!atEntry.contains(symbol))
+        numbers.try_emplace(symbol, definitions.size());
+    definitions.push_back({&call, &call});
+  }
+
   /// To behind the last definition of a symbol that it is about; to the start of the program,
   /// before anything is written, if the inputs alone decide it.
   void moveUp(AssertOp assertion) {
@@ -88,13 +107,16 @@ private:
   }
 
   void assertRange(Definition &definition) {
-    StringRef name = definition.op.getSymbol();
+    auto define = dyn_cast<DefineOp>(definition.op);
+    if (!define)
+      return;
+    StringRef name = define.getSymbol();
     auto range = ranges ? ranges.getAs<DictionaryAttr>(name) : DictionaryAttr();
     if (!range)
       return;
-    OpBuilder builder(definition.op.getContext());
+    OpBuilder builder(define.getContext());
     builder.setInsertionPointAfter(definition.last);
-    Location loc = definition.op.getLoc();
+    Location loc = define.getLoc();
     sym::Expr symbol = sym::Expr::symbol(name);
     auto assertBound = [&](IntegerAttr bound, sym::Expr expr, StringRef side) {
       auto attr = sym::ExprAttr::get(builder.getContext(), expr);

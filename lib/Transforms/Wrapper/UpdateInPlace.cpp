@@ -157,11 +157,6 @@ public:
         updateState(copy);
   }
 
-private:
-  kernel::FuncOp getKernel(LaunchOp launch) {
-    return module.symbols.lookup<kernel::FuncOp>(launch.getKernel());
-  }
-
   /// The operand that the launch's result begins as.
   std::optional<unsigned> getUpdated(LaunchOp launch) {
     kernel::FuncOp func = getKernel(launch);
@@ -171,6 +166,19 @@ private:
       if (isUpdateOf(func, argument))
         return argument.getArgNumber();
     return std::nullopt;
+  }
+
+  bool isMutated(Value buffer) {
+    if (auto argument = dyn_cast<BlockArgument>(buffer))
+      return mayWriteArgument(function, argument.getArgNumber());
+    auto constant = buffer.getDefiningOp<ConstantOp>();
+    return constant && constant.getMutated() && // C4
+           (!constant.getName() || module.numNamed.lookup(*constant.getName()) == 1);
+  }
+
+private:
+  kernel::FuncOp getKernel(LaunchOp launch) {
+    return module.symbols.lookup<kernel::FuncOp>(launch.getKernel());
   }
 
   /// Lets the launch write into `updated`, which is its result already.
@@ -247,14 +255,6 @@ private:
   }
 
   //===-- Inputs and buffers that are mutated -------------------------------------------------===//
-
-  bool isMutated(Value buffer) {
-    if (auto argument = dyn_cast<BlockArgument>(buffer))
-      return function.isMutated(argument.getArgNumber());
-    auto constant = buffer.getDefiningOp<ConstantOp>();
-    return constant && constant.getMutated() && // C4
-           (!constant.getName() || module.numNamed.lookup(*constant.getName()) == 1);
-  }
 
   /// `copy` moves the new value of its target there.
   void updateState(CopyOp copy) {
@@ -350,9 +350,171 @@ private:
   llvm::SetVector<sym::Expr> defined;
 };
 
+/// A loop's carried values that its body updates: these are in one buffer, which the body writes, and no
+/// longer take turns.
+class Carrier {
+public:
+  Carrier(GraphCallOpInterface loop, FlatSymbolRefAttr body, ArrayRef<FlatSymbolRefAttr> graphs,
+          Module &module)
+      : loop(loop), body(module.symbols.lookup<FuncOp>(body.getValue())), module(module) {
+    for (FlatSymbolRefAttr name : graphs)
+      functions.push_back(module.symbols.lookup<FuncOp>(name.getValue()));
+  }
+
+  template <typename Loop> void run(Loop op) {
+    // Other callers would have the other arguments.
+    for (FuncOp function : functions)
+      if (!llvm::hasSingleElement(
+              *SymbolTable::getSymbolUses(function, loop->getParentOfType<ModuleOp>())))
+        return;
+    // A loop carries one value at least, as those who read the program expect.
+    for (unsigned i = op.getCarried().size(); i-- > 0;)
+      if (op.getCarried().size() > 1 && !body.isGiven(i) && isOne(op.getOuts()[i]) && updates(i))
+        carry(op, i);
+  }
+
+private:
+  /// All of an output, or of a buffer that is the caller's own, and written by the loop alone.
+  bool isOne(Value out) {
+    return isa_and_present<AllocOp, OutputOp>(out.getDefiningOp()) &&
+           llvm::all_of(getStorageUsers(out), [&](Operation *user) {
+             return user == loop || loop->isBeforeInBlock(user);
+           });
+  }
+
+  /// Tries to let the body write result `i` over the argument.
+  bool updates(unsigned i) {
+    BlockArgument argument = body.getArgument(i);
+    OutputOp output;
+    for (auto each : body.getBody().getOps<OutputOp>())
+      if (each.getIndex() == i)
+        output = each;
+    Updater updater(body, module);
+    bool begins = llvm::any_of(argument.getUsers(), [&](Operation *user) {
+      auto launch = dyn_cast<LaunchOp>(user);
+      std::optional<unsigned> updated = launch ? updater.getUpdated(launch) : std::nullopt;
+      return updated && launch.getIns()[*updated] == argument;
+    });
+    if (!begins || !output || output.getType() != argument.getType())
+      return false;
+    // As if it were an input that the body mutates.
+    OpBuilder builder(output);
+    Value next = AllocOp::create(builder, output.getLoc(), output.getType());
+    output.replaceAllUsesWith(next);
+    builder.setInsertionPointToEnd(&body.getBody().front());
+    CopyOp::create(builder, output.getLoc(), next, argument);
+    body.setArgAttr(i, mutatedAttrName, builder.getUnitAttr());
+    updater.run();
+    CopyOp left;
+    for (auto copy : body.getBody().getOps<CopyOp>())
+      if (copy.getTarget() == argument)
+        left = copy;
+    if (!left) {
+      output.erase();
+      return true;
+    }
+    body.removeArgAttr(i, mutatedAttrName);
+    // Updates of the body's own memory may have put the value elsewhere.
+    if (auto alloc = left.getSource().getDefiningOp<AllocOp>()) {
+      output->moveBefore(alloc);
+      alloc.replaceAllUsesWith(output.getResult());
+      left.erase();
+      alloc.erase();
+    } else {
+      left.getTargetMutable().assign(output);
+    }
+    return false;
+  }
+
+  /// Moves carried value `i` to the operands of all rounds.
+  template <typename Loop> void carry(Loop op, unsigned i) {
+    Value first = op.getCarried()[i], memory = op.getOuts()[i], spare = op.getSpare()[i];
+    op.getCarriedMutable().erase(i);
+    op.getOutsMutable().erase(i);
+    op.getSpareMutable().erase(i);
+    op.getInsMutable().append(memory);
+    if (spare.use_empty())
+      spare.getDefiningOp()->erase();
+    for (FuncOp function : functions) {
+      // The last argument instead.
+      Block &block = function.getBody().front();
+      BlockArgument from = block.getArgument(i);
+      from.replaceAllUsesWith(block.addArgument(from.getType(), from.getLoc()));
+      auto type = function.getFunctionType();
+      SmallVector<Type> arguments(type.getInputs());
+      arguments.push_back(arguments[i]);
+      SmallVector<DictionaryAttr> attributes;
+      function.getAllArgAttrs(attributes);
+      attributes.push_back(attributes[i]);
+      arguments.erase(arguments.begin() + i);
+      attributes.erase(attributes.begin() + i);
+      block.eraseArgument(i);
+      SmallVector<Type> results(type.getResults());
+      SmallVector<DictionaryAttr> resultAttributes;
+      function.getAllResultAttrs(resultAttributes);
+      if (function == body) {
+        results.erase(results.begin() + i);
+        resultAttributes.erase(resultAttributes.begin() + i);
+        for (auto output : function.getBody().getOps<OutputOp>())
+          if (output.getIndex() > i)
+            output.setIndex(output.getIndex() - 1);
+        for (auto give : function.getBody().getOps<GiveOp>())
+          if (give.getIndex() > i)
+            give.setIndex(give.getIndex() - 1);
+      }
+      function.removeArgAttrsAttr();
+      function.removeResAttrsAttr();
+      function.setFunctionType(FunctionType::get(function.getContext(), arguments, results));
+      function.setAllArgAttrs(attributes);
+      function.setAllResultAttrs(resultAttributes);
+    }
+    if (isLast(first, memory)) {
+      memory.replaceAllUsesWith(first);
+      memory.getDefiningOp()->erase();
+      return;
+    }
+    OpBuilder builder(loop);
+    CopyOp::create(builder, loop->getLoc(), first, memory);
+  }
+
+  /// True if nobody wants what `first` holds after the loop, so that it may be the memory. A copy that
+  /// brings a new value back to what the program mutates goes away.
+  bool isLast(Value first, Value memory) {
+    if (!memory.getDefiningOp<AllocOp>() || first.getType() != memory.getType() ||
+        llvm::is_contained(loop->getOperands(), first))
+      return false;
+    bool isState =
+        Updater(loop->getParentOfType<HostFunctionOpInterface>(), module).isMutated(first);
+    CopyOp back;
+    for (Operation *user : getStorageUsers(first)) {
+      if (user->isBeforeInBlock(loop))
+        continue;
+      auto copy = dyn_cast<CopyOp>(user);
+      if (!isState || back || !copy || copy.getSource() != memory || copy.getTarget() != first)
+        return false;
+      back = copy;
+    }
+    if (!first.getDefiningOp<AllocOp>() && !back)
+      return false;
+    if (back)
+      back.erase();
+    return true;
+  }
+
+  GraphCallOpInterface loop;
+  FuncOp body;
+  SmallVector<FuncOp> functions;
+  Module &module;
+};
+
 struct UpdateInPlace : kiln::impl::WrapperUpdateInPlaceBase<UpdateInPlace> {
   void runOnOperation() override {
     Module module(getOperation());
+    getOperation().walk([&](WhileOp loop) {
+      Carrier(loop, loop.getBodyAttr(), loop.getGraphs(), module).run(loop);
+    });
+    getOperation().walk(
+        [&](ForOp loop) { Carrier(loop, loop.getBodyAttr(), loop.getGraphs(), module).run(loop); });
     for (auto function : getOperation().getOps<HostFunctionOpInterface>())
       Updater(function, module).run();
     for (auto [func, copy] : module.inPlace)

@@ -205,15 +205,14 @@ private:
   LogicalResult launch(LaunchOp launch) {
     for (FlatSymbolRefAttr name : launch.getKernels()) { // V14
       auto kernel = symbols.lookup<kernel::FuncOp>(name.getValue());
-      std::optional<uint64_t> updated = kernel.getUpdates();
-      if (!updated)
-        continue;
-      BufferSpan old = proof.getSpan(launch.getIns()[*updated]);
-      BufferSpan next = proof.getSpan(launch.getOuts()[0]);
-      if (old.storage != next.storage || !proof.areEqual(old.begin, next.begin) ||
-          !proof.areEqual(old.end, next.end))
-        return launch.emitError("@") << kernel.getSymName() << " updates operand " << *updated
-                                     << ", which is not the memory of its result";
+      for (auto [updated, result] : kernel::getUpdated(kernel)) {
+        BufferSpan old = proof.getSpan(launch.getIns()[updated]);
+        BufferSpan next = proof.getSpan(launch.getOuts()[result]);
+        if (old.storage != next.storage || !proof.areEqual(old.begin, next.begin) ||
+            !proof.areEqual(old.end, next.end))
+          return launch.emitError("@") << kernel.getSymName() << " updates operand " << updated
+                                       << ", which is not the memory of its result";
+      }
     }
     return access(*launch, launch.getIns(), launch.getOuts());
   }
@@ -243,7 +242,7 @@ private:
     for (Value buffer : buffers) {
       Value storage = getStorage(buffer);
       auto argument = dyn_cast<BlockArgument>(storage); // V6
-      if (argument && !function.isMutated(argument.getArgNumber()))
+      if (argument && !mayWriteArgument(function, argument.getArgNumber()))
         return op.emitError("writes to input ")
                << argument.getArgNumber() << ", which is not mutated";
       auto constant = storage.getDefiningOp<ConstantOp>();
@@ -283,7 +282,8 @@ private:
       return false;
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       auto kernel = symbols.lookup<kernel::FuncOp>(launch.getKernel());
-      return mayWriteOver(kernel, kernel.getArgument(number));
+      unsigned result = llvm::find(launch.getOuts(), out) - launch.getOuts().begin();
+      return mayWriteOver(kernel, kernel.getArgument(number), result);
     }
     auto call = dyn_cast<ExternCallOp>(op);
     if (!call)
@@ -323,13 +323,19 @@ private:
     } else if (auto loop = dyn_cast<ForOp>(*call)) {
       llvm::append_range(scratch, loop.getSpare());
     }
+    // What a graph updates is read as well, and given once.
+    SmallVector<Value> updated = getWrittenOperands(call, symbols);
+    for (Value buffer : updated)
+      if (llvm::count(call->getOperands(), buffer) != 1)
+        return call.emitError("gives a buffer that a graph writes for something else, too");
+    llvm::append_range(outs, updated);
     SmallVector<Value> changed(outs);
     llvm::append_range(changed, scratch);
     for (Value operand : call->getOperands())
       if (!llvm::is_contained(changed, operand))
         ins.push_back(operand);
-    if (failed(read(*call, ins)) || failed(checkApart(*call, ins, changed)) ||
-        failed(write(*call, outs)))
+    if (failed(read(*call, ins)) || failed(read(*call, updated)) ||
+        failed(checkApart(*call, ins, changed)) || failed(write(*call, outs)))
       return failure();
     for (Value buffer : scratch) // it holds nothing that is of use
       proof.setUnwritten(proof.getSpan(buffer).storage);

@@ -86,3 +86,28 @@ module attributes {sym.symbols = {s0 = {min = 0}}} {
     return %c : tensor<i64>
   }
 }
+
+// -----
+
+// A symbol that the size of a call's result is named by has no value before the call.
+module attributes {sym.symbols = {u0 = {min = 0}, u1 = {min = 0}}} {
+  // CHECK-LABEL: func.func @result_of_a_graph
+  // CHECK: kernel.define "u0"
+  // CHECK-NEXT: kernel.assert u0, {{.*}}
+  // CHECK-NEXT: kernel.cond
+  // CHECK-NEXT: kernel.assert u0 - u1, "of both"
+  func.func @result_of_a_graph(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<9xf32>) -> tensor<?xf32, #sym.shape<[u1]>> {
+    kernel.define "u0" from %n : tensor<i64>
+    %0 = kernel.cond %c : tensor<i1> then @graph else @graph(%x) : (tensor<9xf32>) -> tensor<?xf32, #sym.shape<[u1]>>
+    kernel.assert u0 - u1, "of both"
+    return %0 : tensor<?xf32, #sym.shape<[u1]>>
+  }
+  func.func private @graph(%x: tensor<9xf32>) -> tensor<?xf32, #sym.shape<[u1]>> {
+    kernel.define "u1" = 9
+    %0 = kernel.map {
+      %a = kernel.read %x (d0) -> (d0) : tensor<9xf32> -> f32
+      kernel.yield %a : f32
+    } : tensor<?xf32, #sym.shape<[u1]>>
+    return %0 : tensor<?xf32, #sym.shape<[u1]>>
+  }
+}

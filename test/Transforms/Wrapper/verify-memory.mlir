@@ -354,3 +354,100 @@ wrapper.program @main(%x: !wrapper.buffer<[8], [1], f32> {wrapper.mutated, wrapp
   // expected-error@+1 {{@put updates operand 0, which is not the memory of its result}}
   wrapper.launch @put ins(%x, %at : !wrapper.buffer<[8], [1], f32>, !wrapper.buffer<[1], [1], i64>) outs(%y : !wrapper.buffer<[8], [1], f32>)
 }
+
+// -----
+
+// What a round updates was there before the loop, and is no other operand.
+wrapper.func private @never(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[], [], i1> attributes {arena_bytes = #sym.expr<0>} {
+  %no = wrapper.constant at 0 dense<false> : tensor<i1> to !wrapper.buffer<[], [], i1>
+  %y = wrapper.output 0 : !wrapper.buffer<[], [], i1>
+  wrapper.copy %no to %y : !wrapper.buffer<[], [], i1> to !wrapper.buffer<[], [], i1>
+}
+wrapper.func private @keep(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32> {wrapper.mutated}) -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.copy %w to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %i to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%i: !wrapper.buffer<[4], [1], f32> {wrapper.name = "i"}, %w: !wrapper.buffer<[4], [1], f32> {wrapper.name = "w"}) -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<192>, weights_bytes = 64 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  %spare = wrapper.alloc at 0 : !wrapper.buffer<[4], [1], f32>
+  %flag = wrapper.alloc at 64 : !wrapper.buffer<[], [], i1>
+  %x = wrapper.alloc at 128 : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{reads buffer 0, which is not written or a part of it is not}}
+  wrapper.while @never do @keep carried(%i : !wrapper.buffer<[4], [1], f32>) ins(%w, %x : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
+      spare(%spare : !wrapper.buffer<[4], [1], f32>) flag(%flag : !wrapper.buffer<[], [], i1>)
+}
+
+// -----
+
+// What a round updates was there before the loop, and is no other operand.
+wrapper.func private @never(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[], [], i1> attributes {arena_bytes = #sym.expr<0>} {
+  %no = wrapper.constant at 0 dense<false> : tensor<i1> to !wrapper.buffer<[], [], i1>
+  %y = wrapper.output 0 : !wrapper.buffer<[], [], i1>
+  wrapper.copy %no to %y : !wrapper.buffer<[], [], i1> to !wrapper.buffer<[], [], i1>
+}
+wrapper.func private @keep(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32> {wrapper.mutated}) -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.copy %w to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %i to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%i: !wrapper.buffer<[4], [1], f32> {wrapper.name = "i"}, %w: !wrapper.buffer<[4], [1], f32> {wrapper.name = "w"}) -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<192>, weights_bytes = 64 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  %spare = wrapper.alloc at 0 : !wrapper.buffer<[4], [1], f32>
+  %flag = wrapper.alloc at 64 : !wrapper.buffer<[], [], i1>
+  %x = wrapper.alloc at 128 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %w to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{gives a buffer that a graph writes for something else, too}}
+  wrapper.while @never do @keep carried(%i : !wrapper.buffer<[4], [1], f32>) ins(%x, %x : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
+      spare(%spare : !wrapper.buffer<[4], [1], f32>) flag(%flag : !wrapper.buffer<[], [], i1>)
+}
+
+// -----
+
+// What a round updates was there before the loop, and is no other operand.
+wrapper.func private @never(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[], [], i1> attributes {arena_bytes = #sym.expr<0>} {
+  %no = wrapper.constant at 0 dense<false> : tensor<i1> to !wrapper.buffer<[], [], i1>
+  %y = wrapper.output 0 : !wrapper.buffer<[], [], i1>
+  wrapper.copy %no to %y : !wrapper.buffer<[], [], i1> to !wrapper.buffer<[], [], i1>
+}
+wrapper.func private @keep(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32> {wrapper.mutated}) -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.copy %w to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %i to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%i: !wrapper.buffer<[4], [1], f32> {wrapper.name = "i"}, %w: !wrapper.buffer<[4], [1], f32> {wrapper.name = "w"}) -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<192>, weights_bytes = 64 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  %spare = wrapper.alloc at 0 : !wrapper.buffer<[4], [1], f32>
+  %flag = wrapper.alloc at 64 : !wrapper.buffer<[], [], i1>
+  %x = wrapper.alloc at 128 : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{gives a buffer that a graph writes for something else, too}}
+  wrapper.while @never do @keep carried(%i : !wrapper.buffer<[4], [1], f32>) ins(%w, %w : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
+      spare(%spare : !wrapper.buffer<[4], [1], f32>) flag(%flag : !wrapper.buffer<[], [], i1>)
+}
+
+// -----
+
+// What a round updates was there before the loop, and is no other operand.
+wrapper.func private @never(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32>) -> !wrapper.buffer<[], [], i1> attributes {arena_bytes = #sym.expr<0>} {
+  %no = wrapper.constant at 0 dense<false> : tensor<i1> to !wrapper.buffer<[], [], i1>
+  %y = wrapper.output 0 : !wrapper.buffer<[], [], i1>
+  wrapper.copy %no to %y : !wrapper.buffer<[], [], i1> to !wrapper.buffer<[], [], i1>
+}
+wrapper.func private @keep(%i: !wrapper.buffer<[4], [1], f32>, %w: !wrapper.buffer<[4], [1], f32>, %x: !wrapper.buffer<[4], [1], f32> {wrapper.mutated}) -> !wrapper.buffer<[4], [1], f32> attributes {arena_bytes = #sym.expr<0>} {
+  wrapper.copy %w to %x : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  wrapper.copy %i to %y : !wrapper.buffer<[4], [1], f32> to !wrapper.buffer<[4], [1], f32>
+}
+wrapper.program @main(%i: !wrapper.buffer<[4], [1], f32> {wrapper.name = "i"}, %w: !wrapper.buffer<[4], [1], f32> {wrapper.name = "w"}) -> (!wrapper.buffer<[4], [1], f32> {wrapper.name = "y"})
+    attributes {arena_bytes = #sym.expr<192>, weights_bytes = 64 : i64} {
+  %y = wrapper.output 0 : !wrapper.buffer<[4], [1], f32>
+  %spare = wrapper.alloc at 0 : !wrapper.buffer<[4], [1], f32>
+  %flag = wrapper.alloc at 64 : !wrapper.buffer<[], [], i1>
+  %x = wrapper.alloc at 128 : !wrapper.buffer<[4], [1], f32>
+  // expected-error@+1 {{writes to input 1, which is not mutated}}
+  wrapper.while @never do @keep carried(%i : !wrapper.buffer<[4], [1], f32>) ins(%i, %w : !wrapper.buffer<[4], [1], f32>, !wrapper.buffer<[4], [1], f32>) outs(%y : !wrapper.buffer<[4], [1], f32>)
+      spare(%spare : !wrapper.buffer<[4], [1], f32>) flag(%flag : !wrapper.buffer<[], [], i1>)
+}
