@@ -15,7 +15,7 @@ from kiln._model import Model
 
 
 class Gpu:
-    name, emulated = "cuda", False
+    name, emulated, activity = "cuda", False, torch.profiler.ProfilerActivity.CUDA
 
     def describe(self):
         properties = torch.cuda.get_device_properties(0)
@@ -59,7 +59,7 @@ class Gpu:
 
 
 class Emulated:
-    name, emulated = "cpu", True
+    name, emulated, activity = "cpu", True, torch.profiler.ProfilerActivity.CPU
 
     def describe(self):
         return {"gpu": "none: the emulator"}
@@ -131,6 +131,25 @@ class Compiled:
         )
         if status:
             self.model._check(status)
+
+
+def profile(machine, systems, seconds, most=100):
+    """name -> the kernels that a call launches, each with the microseconds of one call, as PyTorch's profiler sees them."""
+    found = {}
+    for name, call in systems.items():
+        end, calls = time.monotonic() + seconds / len(systems), 0
+        with torch.profiler.profile(activities=[machine.activity]) as taken:
+            while calls == 0 or (calls < most and time.monotonic() < end):
+                call()
+                machine.synchronize()
+                calls += 1
+        rows = []
+        for event in taken.key_averages():
+            us = event.self_cpu_time_total if machine.emulated else event.self_device_time_total
+            if us > 0:
+                rows.append({"kernel": event.key[:120], "calls": event.count / calls, "us": round(us / calls, 3)})
+        found[name] = sorted(rows, key=lambda row: -row["us"])[:8]
+    return found
 
 
 def interleave(machine, systems, seconds):

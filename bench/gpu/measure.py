@@ -4,11 +4,13 @@ import contextlib
 import copy
 
 import torch
-from machine import Compiled, interleave
+from machine import Compiled, interleave, profile
 
 # The largest error of a row may be so much larger than the norm's: rounding is far from even, but an element that is wrong is off by
 # about the row's root mean square.
 ROWS = 10
+# Instead of a row's kernels: somebody looks for them.
+PROFILING = "the profiler did not come to its end"
 
 
 def move(value, device):
@@ -187,6 +189,11 @@ def measure(program, entry, package, machine, scratch, options):
     if "copy" in times:
         row["copied"] = 2 * largest(inputs).numel() * largest(inputs).element_size()  # read and written
     yield row
+    if program.part == "contracts" and options.profile_seconds:
+        yield {**row, "kernels": PROFILING}
+        with torch.no_grad():
+            row["kernels"] = profile(machine, {"kiln": compiled, **works}, options.profile_seconds)
+        yield row
 
 
 def run_once(program, entry, package, machine, scratch, repeats):

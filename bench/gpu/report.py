@@ -117,6 +117,15 @@ def page(results):
             )
         )
     text += [table(["program", "", "error", "ms", "", "others, ms", "compiled in, size"], body), ""]
+    kernels = [
+        (row["name"], system, entry["kernel"].replace("|", "/"), number(entry["calls"]), number(entry["us"]))
+        for row in rows
+        for system, entries in (row["kernels"].items() if isinstance(row.get("kernels"), dict) else ())
+        for entry in entries
+    ]
+    if kernels:
+        text += ["## Kernels of products", "", "What PyTorch's profiler sees of one call.", ""]
+        text += [table(["program", "by", "kernel", "launches", "µs"], kernels), ""]
     for title, key, head in (
         ("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")),
         ("Nsight Compute", "profile", ("program", "kernel", "figures")),

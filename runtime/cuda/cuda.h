@@ -20,6 +20,15 @@
 #include "../runtime.h"
 #include "driver.h"
 
+/* A kernel, or a variant of one, that has been loaded. */
+typedef struct {
+  CUmodule module; /* NULL: it has not */
+  CUfunction function;
+  const kiln_rt_device_kernel *kernel;
+  int64_t max_blocks; /* of a variant: that run at the same time */
+  bool waits;         /* begins with waiting for the kernels before it */
+} kiln_cuda_loaded;
+
 /* A model's device: kiln_model.device. */
 struct kiln_device {
   const kiln_cuda_driver *driver;
@@ -31,6 +40,7 @@ struct kiln_device {
   bool runs_variants; /* kernels for compute capability 9.0 */
   bool overlaps;      /* a kernel's blocks may come before the kernel in front of it has ended */
   CUcontext context;
+  CUmemoryPool pool; /* what runs allocate stays there for the next ones, as long as the model */
   char name[96];
   CUdeviceptr weights; /* behind the buffers that main writes to, which sessions have */
   bool makes_graphs;
@@ -39,11 +49,9 @@ struct kiln_device {
   kiln_mutex loading; /* of modules */
   /* By number, loaded when they are first launched. */
   struct {
-    CUmodule module;
-    const kiln_rt_device_kernel *loaded; /* the kernel or its variant */
-    int64_t max_blocks;                  /* of a variant: that run at the same time */
-    bool waits;                          /* begins with waiting for the kernels before it */
-    _Atomic(CUfunction) function;
+    const kiln_rt_device_kernel *kernel; /* which its variant is one of */
+    kiln_cuda_loaded loaded, variant;
+    _Atomic(const kiln_cuda_loaded *) launched; /* one of both, NULL before */
   } kernels[];
 };
 
@@ -57,8 +65,11 @@ struct kiln_device_state {
 typedef struct {
   const kiln_rt_device_kernel *kernel; /* NULL: a copy; addresses: to, from; number: bytes */
   CUfunction function;
-  uint32_t grid, first_address, first_number;
+  uint32_t grid;
+  uint32_t kernel_grid; /* of a variant: the kernel's */
+  uint32_t first_address, first_number;
   int32_t number; /* in kiln_program.profile, or KILN_RT_NO_STEP; that if no profile is taken */
+  uint32_t reserved;
 } kiln_cuda_step;
 
 /* Steps in their order, with what kernels are called with. */
@@ -88,6 +99,8 @@ typedef struct {
 /* The device's part of a context of runs: kiln_context.device. */
 typedef struct {
   CUstream stream;
+  CUstream known_stream;      /* the last one that was found to be the context's */
+  const char **known_places;  /* of inputs, then outputs: what was last found to be on the GPU */
   bool is_captured;           /* the caller makes a graph of what is put on the stream */
   bool records;               /* main is running: what it launches goes to `pending` */
   kiln_cuda_sequence pending; /* what has not been put on the stream yet */
@@ -118,6 +131,10 @@ static inline void *kiln_cuda_pointer(CUdeviceptr p) { return (void *)(uintptr_t
 int32_t kiln_cuda_enter(const struct kiln_device *device);
 void kiln_cuda_leave(const struct kiln_device *device);
 
+/* Memory of the model's pool, in the order of the stream. A failure leaves 0. */
+CUresult kiln_cuda_allocate(const struct kiln_device *device, CUdeviceptr *memory, size_t bytes,
+                            CUstream stream);
+
 /* The byte of the blob that is the first of device->weights: addresses are as aligned as in the
  * blob. */
 static inline uint64_t kiln_cuda_first_weight(const kiln_model *model) {
@@ -135,14 +152,24 @@ static inline void *kiln_cuda_weights(const kiln_model *model) {
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
                            CUfunction *function);
 
+/* As this, of a variant that cannot be launched: the kernel, from now on. `reason` is for the log. */
+int32_t kiln_cuda_replace_variant(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
+                                  CUfunction *function, const char *reason);
+
+static inline kiln_cuda_loaded *kiln_cuda_loaded_of(struct kiln_device *device,
+                                                    const kiln_rt_device_kernel *kernel) {
+  return kernel->geometry ? &device->kernels[kernel->number].variant
+                          : &device->kernels[kernel->number].loaded;
+}
+
 /* Some image of the kernel is for this GPU. */
 bool kiln_cuda_has_code(const struct kiln_device *device, const kiln_rt_device_kernel *kernel);
 
 /* Whether such a kernel, which has been loaded, may come before the one in front of it has ended.
  */
-static inline bool kiln_cuda_overlaps(const struct kiln_device *device,
+static inline bool kiln_cuda_overlaps(struct kiln_device *device,
                                       const kiln_rt_device_kernel *kernel) {
-  return device->overlaps && device->kernels[kernel->number].waits;
+  return device->overlaps && kiln_cuda_loaded_of(device, kernel)->waits;
 }
 
 /*===-- log.c ---------------------------------------------------------------===*/
@@ -164,8 +191,8 @@ CUresult kiln_cuda_encode_maps(const struct kiln_device *device,
                                const kiln_rt_device_kernel *kernel, void *const *buffers,
                                const int64_t *symbols, CUtensorMap *maps);
 /* The blocks of a launch of a variant that has been loaded. */
-int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
-                               const kiln_rt_device_kernel *kernel, const int64_t *symbols);
+int64_t kiln_cuda_variant_grid(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+                               const int64_t *symbols);
 
 /*===-- state.c -------------------------------------------------------------===*/
 
@@ -186,9 +213,9 @@ static inline uint32_t kiln_cuda_num_addresses(const kiln_rt_device_kernel *kern
 
 /*===-- graph.c -------------------------------------------------------------===*/
 
-/* Adds a step to the pending ones. NULL `kernel`: a copy. `numbers[i]` is where the i-th one is. */
-int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *kernel,
-                         CUfunction function, uint32_t grid, int64_t number, void *const *addresses,
+/* Adds a step, which gets these addresses and numbers, to the pending ones. `numbers[i]` is where the
+ * i-th one is. */
+int32_t kiln_cuda_record(kiln_context *context, kiln_cuda_step step, void *const *addresses,
                          uint32_t num_addresses, const int64_t *const *numbers,
                          uint32_t num_numbers);
 /* Puts a pending step on the stream. */
@@ -220,7 +247,7 @@ int32_t kiln_cuda_copy_strided(kiln_context *context, CUdeviceptr to, const int6
 
 /*===-- run.c ---------------------------------------------------------------===*/
 
-int32_t kiln_cuda_run(kiln_session *session, const DLTensor *const *inputs,
+int32_t kiln_cuda_run(kiln_session *session, uint32_t entry, const DLTensor *const *inputs,
                       DLManagedTensorVersioned **outputs, void *stream);
 int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index);
 /* Memory of the host, context->staging, for tensors that have to be copied there first. */

@@ -16,6 +16,14 @@ void kiln_cuda_leave(const struct kiln_device *device) {
   device->driver->cuCtxPopCurrent_v2(&context);
 }
 
+CUresult kiln_cuda_allocate(const struct kiln_device *device, CUdeviceptr *memory, size_t bytes,
+                            CUstream stream) {
+  CUresult result = device->driver->cuMemAllocFromPoolAsync(memory, bytes, device->pool, stream);
+  if (result != CUDA_SUCCESS)
+    *memory = 0;
+  return result;
+}
+
 /*===-- Modules -------------------------------------------------------------===*/
 
 /* Machine code of the same major version runs on later minor ones. Of several that
@@ -103,9 +111,16 @@ static CUresult open_function(struct kiln_device *device, const kiln_rt_device_k
     result = driver->cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                         (int)kernel->shared_bytes);
   if (result == CUDA_SUCCESS)
-    result =
-        find_max_blocks(device, kernel, *function, &device->kernels[kernel->number].max_blocks);
+    result = find_max_blocks(device, kernel, *function,
+                             &kiln_cuda_loaded_of(device, kernel)->max_blocks);
   return result;
+}
+
+/* Before 12.6 the compiler in drivers crashes on the PTX of some variants. */
+static bool may_compile(const struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
+  int version = 0;
+  device->driver->cuDriverGetVersion(&version);
+  return !kernel->geometry || version >= 12060;
 }
 
 static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
@@ -120,7 +135,7 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
   /* A driver older than the cubin may still compile the PTX. */
   for (uint32_t kind = KILN_RT_CUBIN; kind <= KILN_RT_EMULATOR && !module; ++kind) {
     const kiln_rt_image *image = find_image(device, kernel, kind);
-    if (!image)
+    if (!image || (kind == KILN_RT_PTX && !may_compile(device, kernel)))
       continue;
     CUresult failed = driver->cuModuleLoadData(&module, image->data);
     if (failed != CUDA_SUCCESS) {
@@ -130,7 +145,8 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
       loaded = image;
     }
     /* Code for older GPUs does not. */
-    device->kernels[kernel->number].waits = kind == KILN_RT_EMULATOR || image->architecture >= 90;
+    kiln_cuda_loaded_of(device, kernel)->waits =
+        kind == KILN_RT_EMULATOR || image->architecture >= 90;
   }
   if (module)
     opened = open_function(device, kernel, module, &function);
@@ -142,15 +158,18 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
     return kiln_cuda_fail(driver, opened, kernel->name);
   }
   kiln_cuda_log_load(device, kernel, loaded, NULL);
-  device->kernels[kernel->number].module = module;
-  device->kernels[kernel->number].loaded = kernel;
-  atomic_store_explicit(&device->kernels[kernel->number].function, function, memory_order_release);
+  kiln_cuda_loaded *made = kiln_cuda_loaded_of(device, kernel);
+  made->module = module;
+  made->function = function;
+  made->kernel = kernel;
+  atomic_store_explicit(&device->kernels[kernel->number].launched, made, memory_order_release);
   return KILN_OK;
 }
 
-/* A variant is machine code alone, which an older driver may not take, and of whose clusters a part
- * of a GPU may have no room for one. */
+/* An older driver may take neither a variant's machine code nor its PTX, and a part of a GPU may have
+ * no room for one of its clusters. */
 static int32_t load_best(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
+  device->kernels[kernel->number].kernel = kernel;
   if (kernel->variant && device->runs_variants) {
     if (load_kernel(device, kernel->variant) == KILN_OK)
       return KILN_OK;
@@ -164,19 +183,37 @@ static int32_t load_best(struct kiln_device *device, const kiln_rt_device_kernel
 
 int32_t kiln_cuda_function(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
                            CUfunction *function) {
-  uint32_t number = (*kernel)->number;
-  _Atomic(CUfunction) *slot = &device->kernels[number].function;
+  _Atomic(const kiln_cuda_loaded *) *slot = &device->kernels[(*kernel)->number].launched;
   int32_t status = KILN_OK;
-  *function = atomic_load_explicit(slot, memory_order_acquire);
-  if (KILN_UNLIKELY(!*function)) {
+  const kiln_cuda_loaded *launched = atomic_load_explicit(slot, memory_order_acquire);
+  if (KILN_UNLIKELY(!launched)) {
     kiln_lock(&device->loading);
     if (!atomic_load_explicit(slot, memory_order_relaxed))
       status = load_best(device, *kernel);
+    launched = atomic_load_explicit(slot, memory_order_relaxed);
     kiln_unlock(&device->loading);
-    *function = atomic_load_explicit(slot, memory_order_acquire);
   }
-  if (KILN_LIKELY(status == KILN_OK))
-    *kernel = device->kernels[number].loaded;
+  if (KILN_UNLIKELY(status != KILN_OK))
+    return status;
+  *kernel = launched->kernel;
+  *function = launched->function;
+  return KILN_OK;
+}
+
+/* The variant's module stays: graphs and launches that are under way have it. */
+int32_t kiln_cuda_replace_variant(struct kiln_device *device, const kiln_rt_device_kernel **kernel,
+                                  CUfunction *function, const char *reason) {
+  uint32_t number = (*kernel)->number;
+  const kiln_cuda_loaded *loaded = &device->kernels[number].loaded;
+  int32_t status = KILN_OK;
+  kiln_lock(&device->loading);
+  if (!loaded->module) {
+    kiln_cuda_log_load(device, *kernel, NULL, reason);
+    status = load_kernel(device, device->kernels[number].kernel);
+  }
+  kiln_unlock(&device->loading);
+  *kernel = loaded->kernel;
+  *function = loaded->function;
   return status;
 }
 
@@ -216,6 +253,11 @@ static int32_t place_weights(kiln_model *model) {
 
 /*===-- Opening and closing -------------------------------------------------===*/
 
+/* Of all entries: each one's kernels are numbered behind those of the entry in front of it. */
+static uint32_t num_kernels(void) {
+  return kiln_entry(kiln_num_entries() - 1)->device->num_kernels;
+}
+
 static void close_device(kiln_model *model) {
   struct kiln_device *device = model->device;
   if (!device)
@@ -224,11 +266,16 @@ static void close_device(kiln_model *model) {
   if (device->context) {
     if (kiln_cuda_enter(device) == KILN_OK) {
       driver->cuCtxSynchronize(); /* runs that nobody has waited for */
-      for (uint32_t i = 0; i < kiln_program.device->num_kernels; ++i)
-        if (device->kernels[i].module)
-          driver->cuModuleUnload(device->kernels[i].module);
+      for (uint32_t i = 0; i < num_kernels(); ++i) {
+        if (device->kernels[i].loaded.module)
+          driver->cuModuleUnload(device->kernels[i].loaded.module);
+        if (device->kernels[i].variant.module)
+          driver->cuModuleUnload(device->kernels[i].variant.module);
+      }
       if (device->weights)
         driver->cuMemFree_v2(device->weights);
+      if (device->pool) /* goes when outputs that are of it have gone */
+        driver->cuMemPoolDestroy(device->pool);
       kiln_cuda_leave(device);
     }
     driver->cuDevicePrimaryCtxRelease_v2(device->device);
@@ -288,16 +335,24 @@ static int32_t choose_device(struct kiln_device *device) {
 static int32_t open_context(struct kiln_device *device) {
   const kiln_cuda_driver *driver = device->driver;
   CUresult result = driver->cuDevicePrimaryCtxRetain(&device->context, device->device);
-  if (result != CUDA_SUCCESS) {
-    device->context = NULL;
-    return kiln_cuda_fail(driver, result, "cannot make a context on the GPU");
-  }
-  /* Memory that a run gives back stays there for the next one. */
-  CUmemoryPool pool;
-  uint64_t keep = UINT64_MAX;
-  result = driver->cuDeviceGetDefaultMemPool(&pool, device->device);
   if (result == CUDA_SUCCESS)
-    result = driver->cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+    return KILN_OK;
+  device->context = NULL;
+  return kiln_cuda_fail(driver, result, "cannot make a context on the GPU");
+}
+
+/* Memory that a run gives back stays in the pool for the next one. The device's own pool is the
+ * whole process's, and how much stays in that is not for a model to say. */
+static int32_t open_pool(struct kiln_device *device) {
+  const kiln_cuda_driver *driver = device->driver;
+  CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->device}};
+  uint64_t keep = UINT64_MAX;
+  CUresult result = driver->cuMemPoolCreate(&device->pool, &properties);
+  if (result != CUDA_SUCCESS)
+    device->pool = NULL;
+  else
+    result = driver->cuMemPoolSetAttribute(device->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
   return result == CUDA_SUCCESS ? KILN_OK
                                 : kiln_cuda_fail(driver, result, "the GPU has no memory pool");
 }
@@ -308,7 +363,7 @@ static int32_t open_device(kiln_model *model) {
   if (status != KILN_OK)
     return status;
   struct kiln_device *device =
-      calloc(1, sizeof *device + kiln_program.device->num_kernels * sizeof device->kernels[0]);
+      calloc(1, sizeof *device + num_kernels() * sizeof device->kernels[0]);
   if (!device)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
   kiln_cuda_open_log(device);
@@ -324,7 +379,9 @@ static int32_t open_device(kiln_model *model) {
     status = kiln_cuda_enter(device);
   if (status != KILN_OK)
     return status; /* kiln_model_destroy closes it */
-  status = place_weights(model);
+  status = open_pool(device);
+  if (status == KILN_OK)
+    status = place_weights(model);
   kiln_cuda_leave(device);
   return status;
 }

@@ -54,7 +54,7 @@ typedef struct kiln_rt_device_kernel {
   const struct kiln_rt_device_kernel *variant;
   /* A variant's grid, of which no more blocks run than at the same time can; then for each map
    * the offset of the first element, the sizes, and the strides but the innermost, which is 1. A
-   * negative number does not fit. */
+   * negative number does not fit: the kernel is launched instead. */
   void (*geometry)(const int64_t *symbols, int64_t *numbers);
   const kiln_rt_tensor_map *maps;
   uint32_t num_maps;
@@ -77,8 +77,8 @@ typedef struct kiln_device_functions kiln_device_functions;
 
 typedef struct {
   const kiln_device_functions *functions;
-  uint32_t num_kernels;
-  uint32_t workspace; /* the largest of the kernels' */
+  uint32_t num_kernels; /* this entry's and those of the entries in front of it */
+  uint32_t workspace;   /* the largest of the kernels' */
   /* Copies between strides. Instead of symbols it takes: the number of elements, the bytes of one
    * (1, 2, 4, 8 or 16), then KILN_RT_COPY_RANK sizes, as many strides of the target and as many
    * of the source. Its buffers are target and source. */

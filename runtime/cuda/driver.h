@@ -78,6 +78,16 @@ typedef struct {
   unsigned char from_port, to_port, type, reserved[5];
 } CUgraphEdgeData;
 
+/* Memory of one device that is given out in the order of streams. */
+typedef struct {
+  int allocType, handleTypes;
+  struct {
+    int type, id;
+  } location;
+  void *win32SecurityAttributes;
+  unsigned char reserved[64];
+} CUmemPoolProps;
+
 /* The description of a tensor of which a kernel copies boxes. */
 typedef struct {
   uint64_t opaque[16];
@@ -109,6 +119,8 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_STREAM_CAPTURE_STATUS_NONE = 0,
   CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+  CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+  CU_MEM_LOCATION_TYPE_DEVICE = 1,
   CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
   CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1,
@@ -131,12 +143,14 @@ enum {
   F(cuDeviceGet, (CUdevice * device, int ordinal))                                                 \
   F(cuDeviceGetName, (char *name, int length, CUdevice device))                                    \
   F(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                            \
-  F(cuDeviceGetDefaultMemPool, (CUmemoryPool * pool, CUdevice device))                             \
+  F(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties))                      \
+  F(cuMemPoolDestroy, (CUmemoryPool pool))                                                         \
   F(cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))                        \
   F(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                              \
   F(cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                               \
   F(cuCtxPushCurrent_v2, (CUcontext context))                                                      \
   F(cuCtxPopCurrent_v2, (CUcontext * context))                                                     \
+  F(cuCtxGetCurrent, (CUcontext * context))                                                        \
   F(cuModuleLoadData, (CUmodule * module, const void *image))                                      \
   F(cuModuleUnload, (CUmodule module))                                                             \
   F(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))               \
@@ -151,7 +165,8 @@ enum {
      int swizzle, int l2Promotion, int fill))                                                      \
   F(cuMemAlloc_v2, (CUdeviceptr * memory, size_t bytes))                                           \
   F(cuMemFree_v2, (CUdeviceptr memory))                                                            \
-  F(cuMemAllocAsync, (CUdeviceptr * memory, size_t bytes, CUstream stream))                        \
+  F(cuMemAllocFromPoolAsync,                                                                       \
+    (CUdeviceptr * memory, size_t bytes, CUmemoryPool pool, CUstream stream))                      \
   F(cuMemFreeAsync, (CUdeviceptr memory, CUstream stream))                                         \
   F(cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                 \
   F(cuMemFreeHost, (void *memory))                                                                 \

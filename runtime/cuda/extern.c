@@ -113,16 +113,16 @@ static int32_t call_on_device(struct kiln_rt_run *run, uint32_t index, void *con
                               const int64_t *numbers) {
   kiln_context *context = kiln_context_of(run);
   const kiln_cuda_context *device = kiln_cuda_context_of(context);
-  const kiln_extern_call *call = &kiln_program.externs->calls[index];
-  const kiln_model *model = context->model;
+  const kiln_extern_call *call = &context->program->externs->calls[index];
+  const kiln_opened_externs *opened = &context->model->externs[context->entry];
   const kiln_extern_device where = {device->stream, kiln_cuda_device(context)->ordinal,
                                     device->is_captured};
   int32_t status = kiln_cuda_flush(context);
   if (status == KILN_OK) {
     char message[1024];
     message[0] = 0;
-    status = model->libraries[call->library]->run_on_device(model->externs[index], &where, buffers,
-                                                            numbers, message, sizeof message);
+    status = opened->libraries[call->library]->run_on_device(opened->calls[index], &where, buffers,
+                                                             numbers, message, sizeof message);
     if (status != KILN_OK)
       status = kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
   }
@@ -133,11 +133,11 @@ static int32_t call_on_device(struct kiln_rt_run *run, uint32_t index, void *con
 
 int32_t kiln_rt_device_extern(struct kiln_rt_run *run, uint32_t index, void *const *buffers,
                               const int64_t *numbers) {
-  const kiln_model *model = kiln_context_of(run)->model;
-  if (model->libraries[kiln_program.externs->calls[index].library]->run_on_device)
+  const kiln_context *context = kiln_context_of(run);
+  const kiln_extern_call *call = &context->program->externs->calls[index];
+  if (context->model->externs[context->entry].libraries[call->library]->run_on_device)
     return call_on_device(run, index, buffers, numbers);
-  return call_on_copies(run, &kiln_program.externs->calls[index], buffers, numbers, call_library,
-                        &index);
+  return call_on_copies(run, call, buffers, numbers, call_library, &index);
 }
 
 typedef struct {

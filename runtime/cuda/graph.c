@@ -46,8 +46,7 @@ static void free_sequence(kiln_cuda_sequence *sequence) {
   memset(sequence, 0, sizeof *sequence);
 }
 
-int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *kernel,
-                         CUfunction function, uint32_t grid, int64_t number, void *const *addresses,
+int32_t kiln_cuda_record(kiln_context *context, kiln_cuda_step step, void *const *addresses,
                          uint32_t num_addresses, const int64_t *const *numbers,
                          uint32_t num_numbers) {
   kiln_cuda_sequence *pending = &((kiln_cuda_context *)context->device)->pending;
@@ -55,13 +54,11 @@ int32_t kiln_cuda_record(kiln_context *context, const kiln_rt_device_kernel *ker
                              pending->num_addresses + num_addresses,
                              pending->num_numbers + num_numbers)))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run's launches");
-  pending->steps[pending->num_steps++] =
-      (kiln_cuda_step){kernel,
-                       function,
-                       grid,
-                       pending->num_addresses,
-                       pending->num_numbers,
-                       context->profile ? (int32_t)number : KILN_RT_NO_STEP};
+  step.first_address = pending->num_addresses;
+  step.first_number = pending->num_numbers;
+  if (!context->profile)
+    step.number = KILN_RT_NO_STEP;
+  pending->steps[pending->num_steps++] = step;
   if (num_addresses)
     memcpy(pending->addresses + pending->num_addresses, addresses,
            num_addresses * sizeof *addresses);
@@ -193,7 +190,7 @@ static CUresult overlap(const kiln_cuda_driver *driver, const kiln_cuda_graph *g
 }
 
 static bool make_graph(kiln_context *context, kiln_cuda_graph *graph) {
-  const struct kiln_device *device = kiln_cuda_device(context);
+  struct kiln_device *device = kiln_cuda_device(context);
   const kiln_cuda_driver *driver = device->driver;
   const kiln_cuda_sequence *sequence = &graph->sequence;
   struct parameters parameters;
@@ -323,10 +320,19 @@ int32_t kiln_cuda_launch_step(kiln_context *context, const kiln_cuda_step *step)
                           (size_t)pending->numbers[step->first_number]);
   struct parameters parameters;
   CUresult result = fill_parameters(context, pending, step, &parameters);
-  return result == CUDA_SUCCESS
-             ? kiln_cuda_launch(context, step->kernel, step->function, step->grid,
-                                parameters.places)
-             : kiln_cuda_fail(kiln_cuda_device(context)->driver, result, step->kernel->name);
+  if (KILN_LIKELY(result == CUDA_SUCCESS))
+    return kiln_cuda_launch(context, step->kernel, step->function, step->grid, parameters.places);
+  /* The driver does not describe such tensors; the kernel needs no description of them. */
+  struct kiln_device *device = kiln_cuda_device(context);
+  kiln_cuda_step other = *step;
+  kiln_cuda_fail(device->driver, result, "no tensor map");
+  int32_t status =
+      kiln_cuda_replace_variant(device, &other.kernel, &other.function, kiln_last_error());
+  if (status != KILN_OK)
+    return status;
+  fill_parameters(context, pending, &other, &parameters);
+  return kiln_cuda_launch(context, other.kernel, other.function, other.kernel_grid,
+                          parameters.places);
 }
 
 static int32_t launch_steps(kiln_context *context) {

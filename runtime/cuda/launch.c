@@ -20,7 +20,7 @@ static int32_t check(kiln_context *context, CUresult result, const char *what) {
 
 int32_t kiln_cuda_launch(kiln_context *context, const kiln_rt_device_kernel *kernel,
                          CUfunction function, uint32_t grid, void **parameters) {
-  const struct kiln_device *device = kiln_cuda_device(context);
+  struct kiln_device *device = kiln_cuda_device(context);
   CUstream stream = kiln_cuda_context_of(context)->stream;
   CUresult result;
   kiln_cuda_wait_for_step(context, kernel->name, false);
@@ -69,6 +69,10 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
                     kernel->num_maps > KILN_RT_MAX_MAPS))
     return note(context,
                 kiln_fail(KILN_INTERNAL, "kernel %s has too many parameters", kernel->name));
+  kiln_cuda_step made = {.kernel = kernel,
+                         .function = function,
+                         .kernel_grid = (uint32_t)grid,
+                         .number = (int32_t)step};
   int64_t values[KILN_RT_MAX_PARAMETERS];
   if (kernel->geometry) {
     for (uint32_t i = 0; i < kernel->num_symbols; ++i)
@@ -82,9 +86,9 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
       addresses[kernel->num_buffers] = kiln_cuda_pointer(cuda->workspace);
       buffers = addresses;
     }
-    return note(context,
-                kiln_cuda_record(context, kernel, function, (uint32_t)grid, step, buffers,
-                                 kiln_cuda_num_addresses(kernel), numbers, kernel->num_symbols));
+    made.grid = (uint32_t)grid;
+    return note(context, kiln_cuda_record(context, made, buffers, kiln_cuda_num_addresses(kernel),
+                                          numbers, kernel->num_symbols));
   }
   void *parameters[KILN_RT_MAX_PARAMETERS];
   uint32_t count = 0;
@@ -176,8 +180,8 @@ int32_t kiln_rt_device_copy(struct kiln_rt_run *run, void *to, const void *from,
   kiln_context *context = kiln_context_of(run);
   void *const addresses[] = {to, (void *)(uintptr_t)from};
   const int64_t *numbers[] = {&bytes};
-  return note(context,
-              kiln_cuda_record(context, NULL, NULL, 0, KILN_RT_NO_STEP, addresses, 2, numbers, 1));
+  kiln_cuda_step copy = {.number = KILN_RT_NO_STEP};
+  return note(context, kiln_cuda_record(context, copy, addresses, 2, numbers, 1));
 }
 
 /*===-- What depends on data ------------------------------------------------===*/
@@ -209,10 +213,8 @@ int32_t kiln_rt_device_reserve(struct kiln_rt_run *run, int64_t segment, int64_t
                                    "the memory of this run overflows for what the data says"));
   if (cuda->segments[segment] || bytes == 0)
     return KILN_OK;
-  CUresult result = kiln_cuda_device(context)->driver->cuMemAllocAsync(&cuda->segments[segment],
-                                                                       (size_t)bytes, cuda->stream);
-  if (result != CUDA_SUCCESS)
-    cuda->segments[segment] = 0;
+  CUresult result = kiln_cuda_allocate(kiln_cuda_device(context), &cuda->segments[segment],
+                                       (size_t)bytes, cuda->stream);
   context->segments[segment] = kiln_cuda_pointer(cuda->segments[segment]);
   return check(context, result, "no memory on the GPU for intermediate results");
 }

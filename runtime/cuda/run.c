@@ -8,7 +8,7 @@
  * A caller may be making a graph of what is put on the stream. Then nothing can be
  * waited for, so that all tensors are on the GPU, the caller's outputs among them.
  *
- * The memory of a run, intermediate results and copies, comes from the device's
+ * The memory of a run, intermediate results and copies, comes from the model's
  * stream-ordered pool, so that runs on several streams have memory of their own and
  * nobody waits to give it back.
  *
@@ -20,17 +20,24 @@
 
 /*===-- Contexts ------------------------------------------------------------===*/
 
-static size_t num_late(void) {
-  return (size_t)kiln_program.num_segments + kiln_program.num_outputs;
-}
-
 int32_t kiln_cuda_make_context(kiln_context *context) {
   if (context->device)
     return KILN_OK;
   const kiln_cuda_driver *driver = kiln_cuda_device(context)->driver;
-  kiln_cuda_context *cuda = calloc(1, sizeof *cuda + num_late() * sizeof cuda->segments[0]);
-  if (!cuda)
+  size_t places = 0; /* of the entry that has most */
+  for (uint32_t i = 0; i < kiln_num_entries(); ++i) {
+    size_t tensors = (size_t)kiln_entry(i)->num_inputs + kiln_entry(i)->num_outputs;
+    places = tensors > places ? tensors : places;
+  }
+  kiln_cuda_context *cuda =
+      calloc(1, sizeof *cuda + kiln_max_late_blocks() * sizeof cuda->segments[0]);
+  const char **known_places = calloc(places ? places : 1, sizeof *known_places);
+  if (!cuda || !known_places) {
+    free(cuda);
+    free(known_places);
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
+  }
+  cuda->known_places = known_places;
   void *error;
   /* Some thread may be recording a graph, into which this does not go. */
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -39,6 +46,7 @@ int32_t kiln_cuda_make_context(kiln_context *context) {
                                            CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
   driver->cuThreadExchangeStreamCaptureMode(&mode);
   if (result != CUDA_SUCCESS) {
+    free(known_places);
     free(cuda);
     return kiln_cuda_fail(driver, result, "out of memory for a run");
   }
@@ -62,6 +70,7 @@ void kiln_cuda_free_context(kiln_context *context) {
     device->driver->cuMemFreeHost(cuda->error);
     kiln_cuda_leave(device);
   }
+  free(cuda->known_places);
   free(cuda);
   context->device = NULL;
 }
@@ -83,9 +92,11 @@ static bool is_on_device(const DLTensor *tensor) {
   return tensor->device.device_type == kDLCUDA || tensor->device.device_type == kDLCUDAManaged;
 }
 
-/* Checks that the tensor is on this GPU or the host, and that its memory is where it says. */
-static int32_t check_place(const kiln_context *context, const char *role, uint32_t index,
-                           const char *name, const DLTensor *tensor, const kiln_view *view) {
+/* Checks that the tensor is on this GPU or the host, and that its memory is where it says: of an
+ * address that was `*known` to be on the GPU the driver is not asked again. */
+static int32_t check_place(kiln_context *context, const char *role, uint32_t index,
+                           const char *name, const DLTensor *tensor, const kiln_view *view,
+                           const char **known) {
   const struct kiln_device *device = kiln_cuda_device(context);
   bool on_host = tensor->device.device_type == kDLCPU || tensor->device.device_type == kDLCUDAHost;
   if (on_host)
@@ -97,7 +108,7 @@ static int32_t check_place(const kiln_context *context, const char *role, uint32
     kiln_append_device(&text, tensor->device);
     return KILN_INVALID_ARGUMENT;
   }
-  if (!view->extent || tensor->device.device_type == kDLCUDAManaged)
+  if (!view->extent || tensor->device.device_type == kDLCUDAManaged || view->data == *known)
     return KILN_OK;
   int type = CU_MEMORYTYPE_HOST, ordinal = -1;
   CUdeviceptr address = kiln_cuda_address(view->data);
@@ -106,8 +117,10 @@ static int32_t check_place(const kiln_context *context, const char *role, uint32
   if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST)
     result = device->driver->cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                                    address);
-  if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST && ordinal == device->ordinal)
+  if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST && ordinal == device->ordinal) {
+    *known = view->data;
     return KILN_OK;
+  }
   if (result == CUDA_SUCCESS && type != CU_MEMORYTYPE_HOST)
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "%s %u \"%s\": is said to be on cuda:%d, but its memory is that of cuda:%d",
@@ -120,9 +133,10 @@ static int32_t check_place(const kiln_context *context, const char *role, uint32
 
 static int32_t check_places(kiln_context *context, const DLTensor *const *inputs, bool *any_device,
                             bool *any_host) {
-  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i) {
-    int32_t status = check_place(context, "input", i, kiln_program.inputs[i].name, inputs[i],
-                                 &context->input_slots[i].view);
+  for (uint32_t i = 0; i < context->program->num_inputs; ++i) {
+    int32_t status =
+        check_place(context, "input", i, context->program->inputs[i].name, inputs[i],
+                    &context->input_slots[i].view, &kiln_cuda_context_of(context)->known_places[i]);
     if (status != KILN_OK)
       return status;
     *(is_on_device(inputs[i]) ? any_device : any_host) = true;
@@ -177,7 +191,7 @@ static void delete_device_output(DLManagedTensorVersioned *tensor) {
 
 static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
   const struct kiln_device *device = kiln_cuda_device(context);
-  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const kiln_rt_tensor *tensor = &context->program->outputs[index];
   int rank = tensor->rank;
   int64_t sizes[2 * KILN_MAX_RANK];
   uint64_t extent;
@@ -200,9 +214,8 @@ static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
                                  .manager_ctx = output,
                                  .deleter = delete_device_output};
   if (extent)
-    result = device->driver->cuMemAllocAsync(&output->data, extent, output->stream);
+    result = kiln_cuda_allocate(device, &output->data, extent, output->stream);
   if (result != CUDA_SUCCESS) {
-    output->data = 0;
     delete_device_output(&output->tensor);
     char what[192];
     kiln_text text = {what, sizeof what, 0};
@@ -251,7 +264,8 @@ static uint64_t count_gathered(const kiln_context *context, uint32_t index, cons
   const kiln_slot *slot = &context->input_slots[index];
   uint64_t bytes = 0;
   if (slot->staged && slot->view.strides && !is_on_device(input))
-    kiln_bytes(input->shape, input->ndim, kiln_item_size(kiln_program.inputs[index].bits), &bytes);
+    kiln_bytes(input->shape, input->ndim, kiln_item_size(context->program->inputs[index].bits),
+               &bytes);
   return (bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
 }
 
@@ -263,7 +277,7 @@ static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor 
   const kiln_slot *slot = &context->input_slots[index];
   CUdeviceptr to = kiln_cuda_address(context->inputs[index]);
   int rank = input->ndim;
-  size_t item = kiln_item_size(kiln_program.inputs[index].bits);
+  size_t item = kiln_item_size(context->program->inputs[index].bits);
   int64_t contiguous[KILN_MAX_RANK];
   uint64_t bytes = 0; /* what is staged fits, and is not 0 */
   kiln_contiguous_strides(input->shape, rank, contiguous);
@@ -288,11 +302,11 @@ static int32_t copy_input(kiln_context *context, uint32_t index, const DLTensor 
 
 static int32_t copy_inputs(kiln_context *context, const DLTensor *const *inputs) {
   uint64_t total = 0, at = 0;
-  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i)
+  for (uint32_t i = 0; i < context->program->num_inputs; ++i)
     total += count_gathered(context, i, inputs[i]);
   int32_t status = total ? kiln_cuda_reserve_staging(context, total) : KILN_OK;
   kiln_cuda_context_of(context)->reads_staging = total != 0;
-  for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
+  for (uint32_t i = 0; i < context->program->num_inputs && status == KILN_OK; ++i) {
     const kiln_slot *slot = &context->input_slots[i];
     if (!slot->staged)
       continue;
@@ -339,12 +353,12 @@ static int32_t copy_to_host(kiln_context *context, void *data, const int64_t *st
 /* Copies the results that main wrote elsewhere to where the caller wants them. */
 static int32_t write_back(kiln_context *context, const DLTensor *const *inputs) {
   int32_t status = KILN_OK;
-  for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
+  for (uint32_t i = 0; i < context->program->num_inputs && status == KILN_OK; ++i) {
     const kiln_slot *slot = &context->input_slots[i];
-    if (KILN_LIKELY(!slot->staged || !(kiln_program.inputs[i].flags & KILN_RT_MUTATED)))
+    if (KILN_LIKELY(!slot->staged || !(context->program->inputs[i].flags & KILN_RT_MUTATED)))
       continue;
     const DLTensor *input = inputs[i];
-    size_t item = kiln_item_size(kiln_program.inputs[i].bits);
+    size_t item = kiln_item_size(context->program->inputs[i].bits);
     int64_t contiguous[KILN_MAX_RANK];
     kiln_contiguous_strides(input->shape, input->ndim, contiguous);
     const int64_t *strides = slot->view.strides ? slot->view.strides : contiguous;
@@ -355,7 +369,7 @@ static int32_t write_back(kiln_context *context, const DLTensor *const *inputs) 
                  : copy_to_host(context, slot->view.data, strides, context->inputs[i], NULL,
                                 input->shape, input->ndim, item);
   }
-  for (uint32_t o = 0; o < kiln_program.num_outputs && status == KILN_OK; ++o) {
+  for (uint32_t o = 0; o < context->program->num_outputs && status == KILN_OK; ++o) {
     const kiln_slot *slot = &context->output_slots[o];
     if (KILN_LIKELY(!slot->staged))
       continue;
@@ -366,7 +380,7 @@ static int32_t write_back(kiln_context *context, const DLTensor *const *inputs) 
     status = kiln_output_layout(context, o, shape, recorded, &extent);
     if (status != KILN_OK)
       break;
-    size_t item = kiln_item_size(kiln_program.outputs[o].bits);
+    size_t item = kiln_item_size(context->program->outputs[o].bits);
     kiln_contiguous_strides(shape, output->ndim, contiguous);
     const int64_t *strides = output->strides ? output->strides : contiguous;
     char *data = (char *)output->data + output->byte_offset;
@@ -403,7 +417,9 @@ static int32_t place_output(kiln_context *context, uint32_t o, uint64_t *staged)
   }
   const kiln_view *view = &context->output_slots[o].view;
   const DLTensor *given = &context->given[o]->dl_tensor;
-  status = check_place(context, "output", o, kiln_program.outputs[o].name, given, view);
+  status =
+      check_place(context, "output", o, context->program->outputs[o].name, given, view,
+                  &kiln_cuda_context_of(context)->known_places[context->program->num_inputs + o]);
   if (status != KILN_OK)
     return status;
   int rank = given->ndim;
@@ -411,7 +427,7 @@ static int32_t place_output(kiln_context *context, uint32_t o, uint64_t *staged)
   bool elsewhere =
       !is_on_device(given) || !is_aligned(view->data) ||
       !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous, rank);
-  for (uint32_t i = 0; i < kiln_program.num_inputs && !elsewhere; ++i)
+  for (uint32_t i = 0; i < context->program->num_inputs && !elsewhere; ++i)
     elsewhere = overlap(view, &context->input_slots[i].view);
   if (!is_on_device(given))
     kiln_cuda_context_of(context)->waits = true;
@@ -426,7 +442,7 @@ int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index) {
   int32_t status = KILN_OK;
   if (context->given[index]) {
     kiln_expectation expected =
-        kiln_expect("output", &kiln_program.outputs[index], index, context->symbols);
+        kiln_expect(context, "output", &context->program->outputs[index], index, context->symbols);
     status = kiln_check_shape(&expected, &context->given[index]->dl_tensor);
   }
   uint64_t bytes;
@@ -434,12 +450,10 @@ int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index) {
     status = place_output(context, index, &bytes);
   if (status != KILN_OK || !bytes)
     return status;
-  CUdeviceptr *memory = &cuda->segments[kiln_program.num_segments + index];
-  CUresult result = kiln_cuda_device(context)->driver->cuMemAllocAsync(memory, bytes, cuda->stream);
-  if (result != CUDA_SUCCESS) {
-    *memory = 0;
+  CUdeviceptr *memory = &cuda->segments[context->program->num_segments + index];
+  CUresult result = kiln_cuda_allocate(kiln_cuda_device(context), memory, bytes, cuda->stream);
+  if (result != CUDA_SUCCESS)
     return check(context, result, "no memory on the GPU for copies");
-  }
   context->outputs[index] = kiln_cuda_pointer(*memory);
   slot->staged = 1;
   return KILN_OK;
@@ -449,10 +463,11 @@ int32_t kiln_cuda_bind_output(kiln_context *context, uint32_t index) {
 
 static bool is_default(CUstream stream) { return (uintptr_t)stream <= 2; }
 
-static int32_t check_stream(const kiln_context *context, CUstream stream) {
+static int32_t check_stream(kiln_context *context, CUstream stream) {
   const struct kiln_device *device = kiln_cuda_device(context);
+  kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   /* 0, 1 and 2 are the default streams of whatever context is current. */
-  if (is_default(stream))
+  if (is_default(stream) || stream == cuda->known_stream)
     return KILN_OK;
   CUcontext other = NULL;
   CUresult result = device->driver->cuStreamGetCtx(stream, &other);
@@ -463,6 +478,7 @@ static int32_t check_stream(const kiln_context *context, CUstream stream) {
                      "stream: expected a stream of cuda:%d's primary context, got one of another "
                      "device or context",
                      device->ordinal);
+  cuda->known_stream = stream;
   return KILN_OK;
 }
 
@@ -479,16 +495,16 @@ static int32_t check_capture(kiln_context *context, const DLTensor *const *input
   if (KILN_LIKELY(!cuda->is_captured))
     return KILN_OK;
   const char *expected = "is being captured, so expected all tensors in the GPU's memory";
-  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i)
+  for (uint32_t i = 0; i < context->program->num_inputs; ++i)
     if (!is_on_device(inputs[i]))
       return kiln_fail(KILN_INVALID_ARGUMENT, "stream: %s, but input %u \"%s\" is in the host's",
-                       expected, i, kiln_program.inputs[i].name);
-  for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
+                       expected, i, context->program->inputs[i].name);
+  for (uint32_t o = 0; o < context->program->num_outputs; ++o) {
     const DLManagedTensorVersioned *given = context->given[o];
-    if (!(kiln_program.outputs[o].flags & KILN_RT_NONE) &&
+    if (!(context->program->outputs[o].flags & KILN_RT_NONE) &&
         (!given || !is_on_device(&given->dl_tensor)))
       return kiln_fail(KILN_INVALID_ARGUMENT, "stream: %s, but output %u \"%s\" %s", expected, o,
-                       kiln_program.outputs[o].name,
+                       context->program->outputs[o].name,
                        given ? "is in the host's" : "has a NULL slot: give a tensor");
   }
   return KILN_OK;
@@ -496,12 +512,12 @@ static int32_t check_capture(kiln_context *context, const DLTensor *const *input
 
 static int32_t place_inputs(kiln_context *context, const DLTensor *const *inputs, uint64_t *total) {
   int32_t status = KILN_OK;
-  for (uint32_t i = 0; i < kiln_program.num_inputs && status == KILN_OK; ++i) {
+  for (uint32_t i = 0; i < context->program->num_inputs && status == KILN_OK; ++i) {
     kiln_slot *slot = &context->input_slots[i];
     uint64_t bytes = 0; /* which fit: the input has been checked */
     if (!is_on_device(inputs[i]) || slot->view.strides || !is_aligned(slot->view.data))
-      kiln_bytes(inputs[i]->shape, kiln_program.inputs[i].rank,
-                 kiln_item_size(kiln_program.inputs[i].bits), &bytes);
+      kiln_bytes(inputs[i]->shape, context->program->inputs[i].rank,
+                 kiln_item_size(context->program->inputs[i].bits), &bytes);
     status = stage(slot, bytes, total);
     context->inputs[i] = slot->view.data;
   }
@@ -509,7 +525,7 @@ static int32_t place_inputs(kiln_context *context, const DLTensor *const *inputs
 }
 
 static int32_t place_outputs(kiln_context *context, uint64_t *total) {
-  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_program *program = context->program;
   for (uint32_t o = 0; o < program->num_outputs; ++o) {
     kiln_slot *slot = &context->output_slots[o];
     context->outputs[o] = NULL;
@@ -538,7 +554,10 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
 
 /* The workspace of a run, in which blocks that share tiles leave sums to each other. */
 uint64_t kiln_cuda_count_workspace(const struct kiln_device *device) {
-  uint64_t bytes = kiln_program.device->workspace, blocks = (uint64_t)device->multiprocessors;
+  uint64_t bytes = 0, blocks = (uint64_t)device->multiprocessors;
+  for (uint32_t i = 0; i < kiln_num_entries(); ++i)
+    if (kiln_entry(i)->device->workspace > bytes)
+      bytes = kiln_entry(i)->device->workspace;
   if (!bytes || !device->runs_variants)
     return 0;
   if (blocks > KILN_RT_WORKSPACE_BLOCKS)
@@ -548,7 +567,7 @@ uint64_t kiln_cuda_count_workspace(const struct kiln_device *device) {
 }
 
 static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
-  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_program *program = context->program;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   int64_t arena = program->sizes ? program->sizes(context->symbols) : 0;
   if (arena < 0 || (uint64_t)arena > KILN_MAX_BYTES)
@@ -564,9 +583,8 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
     return status;
   if (total) {
     CUresult result =
-        kiln_cuda_device(context)->driver->cuMemAllocAsync(&cuda->memory, total, cuda->stream);
+        kiln_cuda_allocate(kiln_cuda_device(context), &cuda->memory, total, cuda->stream);
     if (result != CUDA_SUCCESS) {
-      cuda->memory = 0;
       char what[96];
       kiln_text text = {what, sizeof what, 0};
       kiln_append(&text, "no memory on the GPU for %llu bytes of intermediate results",
@@ -647,12 +665,12 @@ static void free_behind(kiln_context *context, CUdeviceptr *memory) {
 static void release(kiln_context *context) {
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
   free_behind(context, &cuda->memory);
-  for (size_t i = 0; i < num_late(); ++i)
+  for (size_t i = 0; i < kiln_max_late_blocks(); ++i)
     free_behind(context, &cuda->segments[i]);
 }
 
-static int32_t fail_kernel(int32_t error, const char *when) {
-  const char *failure = kiln_kernel_failure(error);
+static int32_t fail_kernel(const kiln_context *context, int32_t error, const char *when) {
+  const char *failure = kiln_kernel_failure(context->program, error);
   if (failure)
     return kiln_fail(KILN_ASSERTION_FAILED, "%s%s", failure, when);
   return kiln_fail(KILN_INVALID_ARGUMENT, "an index computed from the data is out of range%s",
@@ -661,7 +679,7 @@ static int32_t fail_kernel(int32_t error, const char *when) {
 
 int32_t kiln_cuda_kernel_failure(kiln_context *context) {
   int32_t error = take_error(kiln_cuda_context_of(context));
-  return error ? fail_kernel(error, "") : KILN_OK;
+  return error ? fail_kernel(context, error, "") : KILN_OK;
 }
 
 static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstream stream) {
@@ -673,7 +691,8 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
   cuda->is_captured = false;
   int32_t error = take_error(cuda);
   if (KILN_UNLIKELY(error))
-    return fail_kernel(error, " (found by an earlier run, which did not wait for its kernels)");
+    return fail_kernel(context, error,
+                       " (found by an earlier run, which did not wait for its kernels)");
   bool any_device = false, any_host = false;
   status = check_stream(context, stream);
   if (status == KILN_OK)
@@ -704,19 +723,23 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
   return status;
 }
 
-int32_t kiln_cuda_run(kiln_session *session, const DLTensor *const *inputs,
+int32_t kiln_cuda_run(kiln_session *session, uint32_t entry, const DLTensor *const *inputs,
                       DLManagedTensorVersioned **outputs, void *stream) {
   const struct kiln_device *device = session->model->device;
-  int32_t status = kiln_cuda_enter(device);
+  CUcontext current;
+  /* PyTorch's threads, and others, have the context already. */
+  bool enters =
+      device->driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != device->context;
+  int32_t status = enters ? kiln_cuda_enter(device) : KILN_OK;
   if (status != KILN_OK)
     return status;
-  kiln_context *context = kiln_context_take(session);
+  kiln_context *context = kiln_context_take(session, entry);
   if (context) {
     if (KILN_UNLIKELY(context->profile != NULL))
       kiln_profile_begin(context);
     context->given = outputs;
     status = run(context, inputs, stream);
-    for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
+    for (uint32_t o = 0; o < context->program->num_outputs; ++o) {
       DLManagedTensorVersioned *allocated = context->output_slots[o].allocated;
       if (allocated && status == KILN_OK)
         outputs[o] = allocated;
@@ -730,6 +753,7 @@ int32_t kiln_cuda_run(kiln_session *session, const DLTensor *const *inputs,
   } else {
     status = kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   }
-  kiln_cuda_leave(device);
+  if (enters)
+    kiln_cuda_leave(device);
   return status;
 }

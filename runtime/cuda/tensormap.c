@@ -50,10 +50,10 @@ CUresult kiln_cuda_encode_maps(const struct kiln_device *device,
   return result;
 }
 
-int64_t kiln_cuda_variant_grid(const struct kiln_device *device,
-                               const kiln_rt_device_kernel *kernel, const int64_t *symbols) {
+int64_t kiln_cuda_variant_grid(struct kiln_device *device, const kiln_rt_device_kernel *kernel,
+                               const int64_t *symbols) {
   int64_t numbers[KILN_RT_MAX_GEOMETRY];
   kernel->geometry(symbols, numbers);
-  int64_t max_blocks = device->kernels[kernel->number].max_blocks;
+  int64_t max_blocks = kiln_cuda_loaded_of(device, kernel)->max_blocks;
   return numbers[0] < max_blocks ? numbers[0] : max_blocks;
 }

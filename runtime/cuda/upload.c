@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef CHUNK_BYTES /* tests have fewer weights */
 #define CHUNK_BYTES ((size_t)8 << 20)
+#endif
 #define SMALL_BYTES ((size_t)64 << 10) /* not worth the buffers */
 
 typedef struct {

@@ -43,8 +43,24 @@ def test_results(package, tmp_path):
     for row in rows.values():
         assert row["right"] and row["repeats"] and row["ms"] > 0 and row["peers"]["eager"] > 0, row
     assert rows["cumsum"]["peers"]["copy"] > 0 and rows["cumsum"]["copied"] == 2 * 4 * 600
+    kernels = rows["contract-f32-20x30x40"]["kernels"]
+    assert kernels["eager"][0]["kernel"].startswith("aten::") and kernels["eager"][0]["us"] > 0 and "kiln" in kernels
+    assert "kernels" not in rows["bert"]
     page = (tmp_path / "dry.md").read_text()
+    assert "| contract-f32-20x30x40 | eager | aten::" in page
     assert "dry mode" in page and "| bert | right |" in page and ("ncu is not installed" in page or "## Nsight Compute" in page)
+
+
+def test_profiler_that_ends_the_process(package, tmp_path):
+    """What has been measured of the program is there, and right."""
+    broken = tmp_path / "package"
+    shutil.copytree(package, broken)
+    with open(broken / "machine.py", "a") as script:
+        script.write("\n\ndef profile(machine, systems, seconds):\n    os._exit(3)\n")
+    process, results = run(broken, tmp_path, "--programs", "contract")
+    (row,) = results["rows"]
+    assert process.returncode == 0 and row["right"] and row["peers"]["eager"] > 0, process.stderr
+    assert row["kernels"] == "the profiler did not come to its end" and "unfinished" not in row
 
 
 def test_errors(monkeypatch):

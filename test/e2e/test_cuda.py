@@ -268,17 +268,17 @@ PROBE = """
 import sys, numpy, kiln
 try:
     model = kiln.load(sys.argv[1])
-    model(numpy.ones((3, 48), "float32"), numpy.zeros(3, "int64"))
+    model(*eval(sys.argv[2]))
     print("fine")
 except kiln.KilnError as error:
     print(error.status, error)
 """
 
 
-def probe(path, **environment):
+def probe(path, inputs='(numpy.ones((3, 48), "float32"), numpy.zeros(3, "int64"))', **environment):
     """What loading and running the model on another machine ends with."""
     return subprocess.run(
-        [sys.executable, "-c", PROBE, str(path)],
+        [sys.executable, "-c", PROBE, str(path), inputs],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
@@ -356,7 +356,7 @@ def test_cubins(parts, tmp_path):
     log = tmp_path / "log"
     message = probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_VERSION="12020")
     assert re.match(
-        r"5 emulated GPU 0 has compute capability 9.0; the model has code for sm_80, code for sm_90, PTX for sm_90; "
+        r"5 emulated GPU 0 has compute capability 9.0; the model has code for sm_80, PTX for sm_80, code for sm_90, PTX for sm_90; "
         r"the driver, one of CUDA 12.2, does not load it: .*; a newer driver may",
         message,
     ), message
@@ -365,6 +365,35 @@ def test_cubins(parts, tmp_path):
     assert "compile it with --gpu-arch=sm_75" in probe(path, KILN_EMULATOR_CAPABILITY="75")
     probe(path, KILN_EMULATOR_LOG=str(log), KILN_EMULATOR_CAPABILITY="120")
     assert loads()[2:3] == ["load PTX"]
+
+
+@pytest.mark.skipif(not PTXAS, reason="no ptxas")
+def test_code_for_older_drivers(tmp_path):
+    """A driver that takes no machine code finds PTX: of a variant, and of the oldest and the newest GPU."""
+    torch.manual_seed(0)
+    archive, path, log = tmp_path / "linear.pt2", tmp_path / "linear.so", tmp_path / "log"
+    linear = torch.nn.Linear(128, 128, dtype=torch.float16)
+    torch.export.save(torch.export.export(linear, (torch.randn(256, 128, dtype=torch.float16),)), archive)
+    temps = tmp_path / "temps"
+    arch = "--gpu-arch=sm_80,sm_86,sm_90"
+    process = run_tool("aot-compile", archive, "-o", path, "--target=cuda", arch, f"--ptxas={PTXAS}", f"--save-temps={temps}")
+    assert process.returncode == 0, process.stderr
+    code = path.read_bytes()
+    has = {file.name.split(".")[1]: file.read_bytes() in code for file in temps.glob("contract*.ptx")}
+    assert has == {"sm_80": True, "sm_86": False, "sm_90": True, "sm_90a": True}
+    inputs = '(numpy.ones((256, 128), "float16"),)'
+    message = probe(path, inputs, KILN_EMULATOR_LOG=str(log), KILN_CUDA_LOG=str(tmp_path / "events"))
+    assert "the model has code for sm_80, PTX for sm_80, code for sm_86, code for sm_90, PTX for sm_90; the driver" in message
+    assert [line for line in log.read_text().split("\n") if line.startswith("load")] == ["load cubin", "load PTX"] * 2
+    # Other GPUs have no variant; older drivers are not given its PTX, on which their compilers crash.
+    for other, loads in (
+        ({"KILN_EMULATOR_CAPABILITY": "86"}, ["load cubin", "load PTX"]),
+        ({"KILN_EMULATOR_VERSION": "12050"}, ["load cubin", "load cubin", "load PTX"]),
+        ({"KILN_EMULATOR_VERSION": "12060"}, ["load cubin", "load PTX"] * 2),
+    ):
+        log.unlink()
+        probe(path, inputs, KILN_EMULATOR_LOG=str(log), KILN_CUDA_LOG=str(tmp_path / "events"), **other)
+        assert [line for line in log.read_text().split("\n") if line.startswith("load")] == loads
 
 
 def test_options_without_spills(parts, tmp_path):

@@ -67,6 +67,29 @@ def test_convolutions(compile_model, dtype, tmp_path, monkeypatch):
     assert len(products) == 8 and all(name.endswith("_sm_90a") for name in products), products
 
 
+class Overlapping(torch.nn.Module):
+    """Rows that overlap in memory, which no tensor map describes, and rows with gaps between them."""
+
+    def forward(self, samples, weight):
+        return samples.unfold(0, 192, 64) @ weight, samples.unfold(0, 192, 256) @ weight
+
+
+def test_overlapping_rows(compile_model, tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+
+    def example(length):
+        torch.manual_seed(length)
+        return torch.randn(length).half(), torch.randn(192, 64).half() / 8
+
+    lengths = 64 * torch.export.Dim("blocks", min=40, max=1000)
+    compiled = compile_model(Overlapping(), example(64 * 300), dynamic_shapes=({0: lengths}, None), options=EMULATED)
+    for length in (64 * 300, 64 * 67):
+        compiled.check(example(length), 3e-2, 3e-2)
+    products, _ = launched(log)
+    assert len(products) == 2 and all(name.endswith("_sm_90a") for name in products), products
+
+
 class Prologues(torch.nn.Module):
     """Operands that are computed from others: either one, both, with rows as neighbours, in parts, in batches, narrowed, widened from int8."""
 

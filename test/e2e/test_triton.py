@@ -255,3 +255,9 @@ def test_strides_that_overlap(tmp_path):
 
     result = run_tool("aot-compile", save(export(Windows(), (torch.randn(16),)), tmp_path / "windows.pt2"), *EMULATED)
     assert_user_error(result, "argument 'x': memory of the strides [1, 1]", "test_triton.py:")
+
+
+def test_one_of_several(tmp_path):
+    path = save(export(Add(), (torch.randn(5, 8), torch.randn(5, 8))), tmp_path / "add.pt2")
+    result = run_tool("aot-compile", f"--entry=one={path}", f"--entry=two={path}", "-o", tmp_path / "model.so", *EMULATED)
+    assert_user_error(result, "entry 'one': Triton kernels are for models of one program")

@@ -17,6 +17,44 @@ static void remove_weights(void) { unlink(path); }
 
 static int32_t load(void) { return kiln_cuda_load(&cuda); }
 
+/* What a run that repeats the one before it asks of the driver: whose context is current, whether
+ * the stream is captured, memory, the graph's launch, and to give the memory back. The driver that
+ * plays the GPU gives memory elsewhere each time, so that each step's addresses are set as well. */
+static void check_warm_calls(kiln_options options) {
+  CHECK(cuda->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS);
+  kiln_model *model;
+  CHECK_OK(kiln_model_create(&options, &model));
+  CUstream stream;
+  CHECK(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  CUdeviceptr memory[2];
+  tensor tensors[2];
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cuda->cuMemAlloc_v2(&memory[i], COUNT * sizeof(float)) == CUDA_SUCCESS);
+    set_tensor(&tensors[i], (void *)(uintptr_t)memory[i], DTYPE_F32, 1, COUNT, 0);
+    tensors[i].t.device = (DLDevice){kDLCUDA, 0};
+  }
+  float x[COUNT] = {0};
+  CHECK(cuda->cuMemcpyHtoDAsync_v2(memory[0], x, sizeof x, stream) == CUDA_SUCCESS);
+  DLManagedTensorVersioned output;
+  set_managed(&output, &tensors[1]);
+  const DLTensor *inputs[] = {&tensors[0].t};
+  DLManagedTensorVersioned *outputs[] = {&output};
+  for (int i = 0; i < 4; ++i) {
+    faults_driver->arm(-1, false, FAULT_DRIVER_BROKEN);
+    faults_driver->count(true);
+    CHECK_OK(kiln_model_run(model, inputs, 1, outputs, 1, stream));
+    faults_driver->count(false);
+  }
+  CHECK(faults_driver->calls() == 5 + STEPS);
+  CHECK(cuda->cuStreamSynchronize(stream) == CUDA_SUCCESS);
+  kiln_model_destroy(model);
+  for (int i = 0; i < 2; ++i)
+    CHECK(cuda->cuMemFree_v2(memory[i]) == CUDA_SUCCESS);
+  CHECK(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+  CUcontext popped;
+  CHECK(cuda->cuCtxPopCurrent_v2(&popped) == CUDA_SUCCESS);
+}
+
 void set_up(int argc, char **argv) {
   CHECK(argc == 4);
   setenv("FAULT_DRIVER", argv[2], 1);
@@ -37,6 +75,7 @@ void set_up(int argc, char **argv) {
   CHECK(cuda->cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
   kiln_options options = quiet_options(0);
   options.weights_path = path;
+  check_warm_calls(options);
   make_handles(options);
 }
 

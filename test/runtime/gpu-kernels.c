@@ -5,7 +5,10 @@
  *===-----------------------------------------------------------------------===*/
 #include <stdint.h>
 
-enum { THREADS = 64, STRIDE = 1024 };
+#ifndef GPU_STRIDE /* gpu.h has the same */
+#define GPU_STRIDE 1024
+#endif
+enum { THREADS = 64, STRIDE = GPU_STRIDE };
 
 int32_t kiln_emulator_thread(void);
 int32_t kiln_emulator_block(void);

@@ -51,9 +51,12 @@ static void test_weights(void) {
 
 /* While one piece of the weights is copied the next is read; and they are copied once. */
 static void test_uploads(void) {
-  static const char *const steps[] = {
-      "copy 8388608 bytes of pinned memory\n", "copy 8388608 bytes of pinned memory\n",
-      "wait for an event\n", "copy 1650692 bytes of pinned memory\n", "wait for a stream\n"};
+  static const char *const steps[] = {"pool of device 0\n",
+                                      "copy 8388608 bytes of pinned memory\n",
+                                      "copy 8388608 bytes of pinned memory\n",
+                                      "wait for an event\n",
+                                      "copy 1650692 bytes of pinned memory\n",
+                                      "wait for a stream\n"};
   char expected[256] = "";
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; ++i)
     strcat(expected, steps[i]);
@@ -206,6 +209,30 @@ static void test_outputs(void) {
   }
   free_arguments(&a);
   kiln_model_destroy(model);
+}
+
+/* A model has a pool of its own, so that how much memory stays with it is nobody else's matter; an
+ * output that outlives the model keeps what it has of it. */
+static void test_pools(void) {
+  size_t before = memory_in_use(false);
+  clear_log();
+  kiln_model *models[2] = {create(0), create(0)};
+  CHECK(count_log("pool of device 0\n") == 2 && count_log("destroy pool") == 0);
+  arguments a;
+  make_arguments(&a, 70, 0);
+  set_input(&a, 3, NULL);
+  DLManagedTensorVersioned *output = NULL;
+  CHECK_OK(kiln_model_run(models[0], a.inputs, 1, &output, 1, NULL));
+  kiln_model_destroy(models[0]);
+  CHECK(count_log("destroy pool of device 0\n") == 1);
+  CHECK_CUDA(cuda->cuMemcpyDtoDAsync_v2(a.y, (CUdeviceptr)(uintptr_t)output->dl_tensor.data, 4 * 70,
+                                        NULL));
+  CHECK(is_right(&a, 3, NULL));
+  output->deleter(output);
+  run_and_check(models[1], &a, 4, NULL);
+  kiln_model_destroy(models[1]);
+  free_arguments(&a);
+  CHECK(count_log("destroy pool of device 0\n") == 2 && memory_in_use(false) == before);
 }
 
 /* What a kernel reports is a status: of its run where that waits, and else of the next. */
@@ -612,6 +639,7 @@ int main(int argc, char **argv) {
   test_arenas();
   test_places();
   test_outputs();
+  test_pools();
   test_reports();
   test_graphs();
   test_clusters();

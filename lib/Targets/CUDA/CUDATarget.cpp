@@ -43,6 +43,10 @@ public:
     pm.addPass(createCudaSplitAttention());
   }
 
+  void buildGroupLaunches(OpPassManager &pm) const override {
+    pm.addPass(createCudaGroupLaunches());
+  }
+
   void buildScheduleKernels(OpPassManager &pm) const override {
     pm.addPass(createCudaChooseSchedule({tf32}));
   }

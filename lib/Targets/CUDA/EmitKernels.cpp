@@ -1,6 +1,7 @@
 // cuda-emit-kernels: writes each kernel as a function of a GPU.
 #include "../../../runtime/ir_interface.h"
 #include "kiln/Codegen/RuntimeStruct.h"
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "kiln/Targets/CUDA/Passes.h"
@@ -22,7 +23,7 @@ void cuda::emitGridOrder(OpBuilder &builder, Location loc) {
     NVVM::GriddepcontrolOp::create(builder, loc, kind);
 }
 
-static LogicalResult emitRoot(DeviceFrame &frame) {
+LogicalResult cuda::emitRoot(DeviceFrame &frame) {
   Operation *root = frame.func.getRoot();
   // Nothing runs, and nothing could be divided by the number of blocks.
   if (codegen::getGrid(frame.func).isConstant(0))
@@ -34,6 +35,8 @@ static LogicalResult emitRoot(DeviceFrame &frame) {
     return frame.func.emitError("variants for Hopper, and they alone, are run by warpgroups, not "
                                 "with the schedule ")
            << schedule;
+  if (kernel::isGroup(frame.func))
+    return emitGroup(frame);
   if (auto map = dyn_cast<kernel::MapOp>(root))
     return emitMap(frame, map);
   if (auto contract = dyn_cast<kernel::ContractOp>(root))
@@ -108,6 +111,8 @@ struct EmitKernels : kiln::cuda::impl::CudaEmitKernelsBase<EmitKernels> {
 
   void runOnOperation() override {
     auto emit = [](kernel::FuncOp kernel, LLVM::LLVMFuncOp &function) -> LogicalResult {
+      if (kernel.isPrivate()) // which a group runs
+        return success();
       if (!kernel.getScheduleAttr() || !getThreads(kernel))
         return kernel.emitError("has no schedule: run cuda-choose-schedule first");
       SmallVector<sym::Expr> symbols = getSymbols(kernel);

@@ -463,7 +463,10 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuCtxPushCurrent_v2(CUcontext context);
 CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr memory);
-CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stream);
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
+CUresult cuMemPoolDestroy(CUmemoryPool pool);
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmemoryPool pool,
+                                 CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
 CUresult cuMemFreeHost(void *memory);
@@ -515,14 +518,34 @@ static void use_others(void) {
   cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
 }
 static void use_too_much(void) { cuMemcpyHtoDAsync_v2(allocate_on(0), numbers, 65, NULL); }
+/* On the first device. */
+static CUmemoryPool make_pool(void) {
+  CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+  CUmemoryPool pool;
+  allocate_on(0);
+  cuMemPoolCreate(&pool, &properties);
+  return pool;
+}
 /* Of a pool's memory nobody else waits for what uses it. */
 static void free_used(void) {
   CUdeviceptr memory;
-  allocate_on(0);
-  cuMemAllocAsync(&memory, 64, NULL);
+  cuMemAllocFromPoolAsync(&memory, 64, make_pool(), NULL);
   cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
   cuMemFree_v2(memory);
   cuStreamSynchronize(NULL);
+}
+static void use_destroyed_pool(void) {
+  CUdeviceptr memory;
+  CUmemoryPool pool = make_pool();
+  cuMemPoolDestroy(pool);
+  cuMemAllocFromPoolAsync(&memory, 64, pool, NULL);
+}
+static void use_others_pool(void) {
+  CUdeviceptr memory;
+  CUmemoryPool pool = make_pool();
+  allocate_on(1);
+  cuMemAllocFromPoolAsync(&memory, 64, pool, NULL);
 }
 static void free_pinned(void) {
   void *memory;
@@ -542,6 +565,8 @@ static const struct {
                {free_used, "memory that has been freed"},
                {use_others, "on device 1 uses memory of device 0"},
                {use_too_much, "uses 65 bytes at 0 of 64"},
+               {use_destroyed_pool, "memory of a pool that is destroyed"},
+               {use_others_pool, "memory of another device's pool"},
                {free_pinned, "pinned memory is freed that is still to be read"}};
 
 /* In a process of its own, which it ends. */
@@ -572,8 +597,8 @@ static int ends(void (*call)(void), const char *message) {
 static int count_wrong_maps(void) {
   int failures = 0;
   allocate_on(0);
-  for (int i = 0; i < 8; ++i) {
-    uint64_t sizes[] = {72, i == 1 ? 0 : 70}, strides[] = {i == 2 ? 150 : 144};
+  for (int i = 0; i < 9; ++i) {
+    uint64_t sizes[] = {72, i == 1 ? 0 : 70}, strides[] = {i == 2 ? 150 : i == 8 ? 128 : 144};
     uint32_t box[] = {i == 3 ? 128 : 64, i == 4 ? 257 : 64}, steps[] = {1, i == 5 ? 2 : 1};
     char *address = (char *)numbers + (i == 6 ? 2 : 0);
     int swizzle = i == 7 ? 0 : CU_TENSOR_MAP_SWIZZLE_128B;

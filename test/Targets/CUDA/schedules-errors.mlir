@@ -171,12 +171,17 @@ module attributes {test.schedule = #cuda.mma_attention<warps = 4, rows = 16, key
 // -----
 
 // expected-error @below {{consumers = 3, which has to be 1 to 2}}
-module attributes {test.schedule = #cuda.wgmma_attention<consumers = 3, keys = 64, stages = 4, cached = 1>} {}
+module attributes {test.schedule = #cuda.wgmma_attention<consumers = 3, keys = 64, stages = 4, cached = 1, ordered = false>} {}
 
 // -----
 
 // expected-error @below {{keys = 72, which have to be a multiple of 16 up to 256}}
-module attributes {test.schedule = #cuda.wgmma_attention<consumers = 2, keys = 72, stages = 4, cached = 1>} {}
+module attributes {test.schedule = #cuda.wgmma_attention<consumers = 2, keys = 72, stages = 4, cached = 1, ordered = false>} {}
+
+// -----
+
+// expected-error @below {{ordered, with consumers = 1, which have to be 2}}
+module attributes {test.schedule = #cuda.wgmma_attention<consumers = 1, keys = 64, stages = 4, cached = 1, ordered = true>} {}
 
 // -----
 

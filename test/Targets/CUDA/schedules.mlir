@@ -26,8 +26,8 @@ module attributes {
   test.transposed = #cuda.transposed_map<threads = 128, read = 32, written = 64, vector = 4>,
   // CHECK-SAME: test.wgmma = #cuda.wgmma<m = 64, n = 192, stages = 5, sharing = [4, 2]>
   test.wgmma = #cuda.wgmma<m = 64, n = 192, stages = 5, sharing = [4, 2], cluster = [1, 1]>,
-  // CHECK-SAME: test.wgmma_attention = #cuda.wgmma_attention<consumers = 2, keys = 80, stages = 4, registers = [40, 232], cached = 33554432>
-  test.wgmma_attention = #cuda.wgmma_attention<consumers = 2, keys = 80, stages = 4, registers = [40, 232], cached = 33554432>,
+  // CHECK-SAME: test.wgmma_attention = #cuda.wgmma_attention<consumers = 2, keys = 80, stages = 4, registers = [40, 232], cached = 33554432, ordered = true>
+  test.wgmma_attention = #cuda.wgmma_attention<consumers = 2, keys = 80, stages = 4, registers = [40, 232], cached = 33554432, ordered = true>,
   // CHECK-SAME: test.wgmma_cluster = #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
   test.wgmma_cluster = #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
 } {}

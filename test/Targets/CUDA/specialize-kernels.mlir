@@ -134,7 +134,7 @@ kernel.func @floats(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<
 // CHECK-LABEL: kernel.func @attention(
 // CHECK: kernel.func @attention_sm_90a(
 // CHECK-SAME: launch = #kernel.launch<grid = <8>, threads = 384
-// CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 128, stages = 8, registers = [40, 232], cached = 33554432>
+// CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 128, stages = 8, registers = [40, 232], cached = 33554432, ordered = true>
 // CHECK: kernel.func @few(
 // CHECK-NOT: sm_90a
 kernel.func @attention(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attributes {aligned} {
@@ -186,7 +186,7 @@ kernel.func @computed(%x: tensor<2x512x64xf16>) -> tensor<2x512x64xf16> attribut
 // Keys in parts as well, in blocks that divide a part.
 // CHECK-LABEL: kernel.func @keys_in_parts_sm_90a(
 // CHECK-SAME: launch = #kernel.launch<grid = <8*(s0 ceildiv 192)>
-// CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 64, stages = 8, registers = [56, 224], cached = 33554432>
+// CHECK-SAME: #cuda.wgmma_attention<consumers = 2, keys = 64, stages = 8, registers = [56, 224], cached = 33554432, ordered = true>
 kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym.shape<[2, s0, 64]>>)
     -> (tensor<?x2x512x64xf32, #sym.shape<[s0 ceildiv 192, 2, 512, 64]>>, tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>,
         tensor<?x2x512xf32, #sym.shape<[s0 ceildiv 192, 2, 512]>>) attributes {aligned, sym.symbols = {s0 = {min = 1 : i64, max = 100000 : i64}}} {

@@ -19,7 +19,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 // -----
 
 // expected-error @below {{has a cuda.variant_schedule of another kind of kernel}}
-kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned, cuda.variant_schedule = #cuda.wgmma_attention<consumers = 2, keys = 64, stages = 2, registers = [40, 232], cached = 1024>} {
+kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned, cuda.variant_schedule = #cuda.wgmma_attention<consumers = 2, keys = 64, stages = 2, registers = [40, 232], cached = 1024, ordered = true>} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
     kernel.yield %a : bf16

@@ -64,7 +64,8 @@ void registerCUDATarget();
 void registerTranslations(mlir::DialectRegistry &registry);
 
 /// Code for each kernel.func of `module` that runs on the device, in order; `module` is left as it
-/// is. For each architecture a cubin, and PTX for the newest (for all, if there is no ptxas).
+/// is. For each architecture a cubin, and PTX for the oldest and the newest, and of variants (for
+/// all, if there is no ptxas).
 llvm::Expected<std::vector<DeviceKernel>> compileKernels(mlir::ModuleOp module,
                                                          const ImageOptions &options);
 

@@ -1,5 +1,6 @@
 // The parts that all kernels of attention on GPUs share: blocks, operands, masks, results.
 #include "CUDA/Attention/AttentionKernel.h"
+#include "CUDA/NeighbourLoads.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <numbers>
 
@@ -166,10 +167,18 @@ SmallVector<Value> AttentionKernel::emitBiasPairs(sym::Expr query, sym::Expr key
     sym::Expr first = key + i * distance, pair = first;
     if (mayBeOutside && inPairs)
       pair = 2 * inside(frame.assumptions.simplify(first.floorDiv(2)), n.floorDiv(2));
+    SmallVector<SmallVector<sym::Expr>> places(2);
+    for (int64_t next : {0, 1}) {
+      places[next].assign(position.begin(), position.begin() + numBatch);
+      places[next].append(
+          {query, mayBeOutside && !inPairs ? inside(first + next, n) : pair + next});
+    }
+    NeighbourLoads loads(frame, op.getBias(), places);
     SmallVector<Value> values;
     for (int64_t next : {0, 1}) {
       codegen::BodyEmitter::Scope column(bias);
-      bias.setDim(numBatch + 1, mayBeOutside && !inPairs ? inside(first + next, n) : pair + next);
+      bias.setDim(numBatch + 1, places[next].back());
+      loads.set(bias, next);
       values.push_back(bias.emitYield().front());
     }
     Value both = vector::FromElementsOp::create(

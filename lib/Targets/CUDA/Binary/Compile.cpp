@@ -257,8 +257,10 @@ private:
         std::unique_ptr<PtxCompiler> &compiler = compilers[gpu.name + (isLarge ? "+" : "")];
         if (!compiler)
           compiler = std::make_unique<PtxCompiler>(gpu, isLarge, options.level);
-        bool isNewest = !isVariant && work[i].gpu + 1 == gpus.size();
-        auto images = compileOne(work[i].kernel, gpu, isNewest, *compiler);
+        // All drivers of all these GPUs compile the oldest one's, those of later GPUs the newest
+        // one's.
+        bool keepsPtx = isVariant || work[i].gpu == 0 || work[i].gpu + 1 == gpus.size();
+        auto images = compileOne(work[i].kernel, gpu, keepsPtx, *compiler);
         if (images)
           work[i].images = std::move(*images);
         else
@@ -274,7 +276,7 @@ private:
   }
 
   llvm::Expected<std::vector<Image>> compileOne(size_t number, const Architecture &gpu,
-                                                bool isNewest, PtxCompiler &compiler) {
+                                                bool keepsPtx, PtxCompiler &compiler) {
     llvm::Expected<std::string> ptx = compiler.compile(*device[number]);
     if (!ptx)
       return ptx.takeError();
@@ -290,7 +292,7 @@ private:
       keep(name + ".cubin", *cubin);
       images.push_back({gpu.number, ImageKind::Cubin, std::move(*cubin)});
     }
-    if (isNewest || options.ptxas.empty())
+    if (keepsPtx || options.ptxas.empty())
       images.push_back({gpu.number, ImageKind::Ptx, std::move(*ptx)});
     return images;
   }

@@ -94,12 +94,18 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
         return i;
     return 0; // of the copy kernel, whose numbers are not the program's
   };
+  // The copy kernel is in every module.
+  auto symbolOf = [&](StringRef kernel) {
+    std::string symbol = host::getDeviceKernelSymbol(kernel);
+    return kernel == host::copyKernelName ? host::getEntrySymbol(module, symbol) : symbol;
+  };
   llvm::StringMap<std::string> variants;
   for (const DeviceKernel &kernel : kernels)
     if (!kernel.variantOf.empty())
       variants[kernel.variantOf] = host::getDeviceKernelSymbol(kernel.name);
   // A GPU runs a kernel or its variant, and knows both by one number.
-  int64_t next = 0, workspace = 0;
+  auto first = module->getAttrOfType<IntegerAttr>(host::firstKernelAttrName);
+  int64_t next = first ? first.getInt() : 0, workspace = 0;
   ImageNames imageNames;
   llvm::StringMap<int64_t> kernelNumbers;
   for (const DeviceKernel &kernel : kernels) {
@@ -113,7 +119,7 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
                 symbolTable = globals.numbers(numbers),
                 geometry = kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
                 maps = emitMaps(globals, kernel);
-    globals.exported(host::getDeviceKernelSymbol(kernel.name),
+    globals.exported(symbolOf(kernel.name),
                      codegen::makeRow<kiln_rt_device_kernel>(
                          KILN_FIELD(kiln_rt_device_kernel, name, name),
                          KILN_FIELD(kiln_rt_device_kernel, images, images),
@@ -138,12 +144,13 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
                                          LLVM::Linkage::External, functions, Attribute());
   declared.setVisibility_(LLVM::Visibility::Hidden);
   declared.setDsoLocal(true);
-  globals.exported(
-      host::deviceTableName,
-      codegen::makeRow<kiln_rt_device>(
-          KILN_FIELD(kiln_rt_device, functions, functions.str()),
-          KILN_FIELD(kiln_rt_device, num_kernels, next),
-          KILN_FIELD(kiln_rt_device, workspace, workspace),
-          KILN_FIELD(kiln_rt_device, copy, host::getDeviceKernelSymbol(host::copyKernelName))));
+  globals.exported(host::getEntrySymbol(module, host::deviceTableName),
+                   codegen::makeRow<kiln_rt_device>(
+                       KILN_FIELD(kiln_rt_device, functions, functions.str()),
+                       KILN_FIELD(kiln_rt_device, num_kernels, next),
+                       KILN_FIELD(kiln_rt_device, workspace, workspace),
+                       KILN_FIELD(kiln_rt_device, copy, symbolOf(host::copyKernelName))));
+  if (first)
+    module->setAttr(host::firstKernelAttrName, builder.getI64IntegerAttr(next));
   return codegen::compileToObject(*table, host);
 }

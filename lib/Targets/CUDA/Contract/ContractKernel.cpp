@@ -1,6 +1,7 @@
 // The parts that all kernels of products on GPUs share: tiles, blocks, results.
 #include "CUDA/Contract/ContractKernel.h"
 #include "CUDA/Hopper/TensorMap.h"
+#include "CUDA/NeighbourLoads.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -51,11 +52,19 @@ void ContractKernel::storeElement(Value value) {
 }
 
 SmallVector<Value> ContractKernel::evaluate(sym::Expr n, ValueRange sums) {
+  SmallVector<SmallVector<sym::Expr>> places;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    codegen::BodyEmitter::Scope scope(epilogue);
+    bind(epilogue, dims.nGroups, n + static_cast<int64_t>(i), /*isNamed=*/false);
+    places.push_back(position);
+  }
+  NeighbourLoads loads(frame, op.getEpilogue(), places);
   SmallVector<Value> values;
   for (auto [i, sum] : llvm::enumerate(sums)) {
     codegen::BodyEmitter::Scope scope(epilogue);
     bind(epilogue, dims.nGroups, n + static_cast<int64_t>(i), /*isNamed=*/false);
     epilogue.setArgument(0, sum);
+    loads.set(epilogue, i);
     values.push_back(epilogue.emitYield().front());
   }
   return values;

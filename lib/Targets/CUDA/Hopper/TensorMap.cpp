@@ -58,8 +58,39 @@ static sym::Expr findOrigin(sym::Expr offset, const sym::Assumptions &assumption
   }));
 }
 
-/// Whether there is a tensor map for this: everything is at multiples of 16 bytes. That lines may
-/// lie at one place (expanded operands) the driver's documentation does not say.
+namespace {
+struct MapDim {
+  sym::Expr size, stride;
+};
+} // namespace
+
+/// Whether no two elements lie at one place: in some order of the dims, each advances by all that
+/// the ones before it extend over.
+static bool areApart(sym::Expr extent, ArrayRef<MapDim> dims, const sym::Assumptions &assumptions) {
+  if (dims.empty())
+    return true;
+  for (const auto &[i, dim] : llvm::enumerate(dims)) {
+    if (!assumptions.isLessOrEqual(extent, dim.stride))
+      continue;
+    SmallVector<MapDim> others(dims);
+    others.erase(others.begin() + i);
+    if (areApart(dim.size * dim.stride, others, assumptions))
+      return true;
+  }
+  return false;
+}
+
+static bool areElementsApart(const TensorView &view, const sym::Assumptions &assumptions) {
+  SmallVector<MapDim> dims;
+  for (auto [size, stride] : llvm::drop_begin(llvm::zip(view.sizes, view.strides)))
+    if (!size.isConstant(1))
+      dims.push_back({size, stride});
+  return areApart(view.sizes[0], dims, assumptions);
+}
+
+/// Whether there is a tensor map for this: everything is at multiples of 16 bytes, and no two
+/// elements lie at one place. That they may (expanded operands, windows that overlap) the driver's
+/// documentation does not say.
 static bool isDescribable(const TensorView &view, BlockArgument tensor,
                           const sym::Assumptions &assumptions) {
   int64_t multiple =
@@ -69,7 +100,8 @@ static bool isDescribable(const TensorView &view, BlockArgument tensor,
   };
   auto isStride = [&](sym::Expr stride) { return !stride.isConstant(0) && isAligned(stride); };
   return view.sizes.size() <= maxMapRank && isAligned(view.offset) &&
-         llvm::all_of(ArrayRef(view.strides).drop_front(), isStride);
+         llvm::all_of(ArrayRef(view.strides).drop_front(), isStride) &&
+         areElementsApart(view, assumptions);
 }
 
 std::optional<TensorView> cuda::findTensorView(kernel::ContractOp op, Region &region,

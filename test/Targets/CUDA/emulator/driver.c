@@ -144,14 +144,6 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-  *pool = (CUmemoryPool)&contexts[device];
-  return CUDA_SUCCESS;
-}
-EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
-  return pool && value && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS
-                                                                         : CUDA_ERROR_INVALID_VALUE;
-}
 
 /*===-- Contexts ------------------------------------------------------------===*/
 
@@ -193,6 +185,10 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context) {
   if (!depth)
     return CUDA_ERROR_INVALID_CONTEXT;
   *context = stack[--depth];
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxGetCurrent(CUcontext *context) {
+  *context = current();
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuCtxSynchronize(void) {

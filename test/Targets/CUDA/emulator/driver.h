@@ -76,9 +76,14 @@ struct allocation {
   int device;
   bool host;
   bool is_free;          /* kept to tell who uses it still */
-  bool is_pooled;        /* made by cuMemAllocAsync */
+  bool is_pooled;        /* of a pool */
   bool is_returned;      /* cuMemFreeAsync has been called */
   struct CUgraph_st *of; /* made in a capture: lives while the graph runs */
+};
+
+struct CUmemPoolHandle_st {
+  int device;
+  bool is_destroyed;
 };
 
 /* The memory that the address is in, free or not, or NULL. */

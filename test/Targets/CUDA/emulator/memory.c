@@ -103,11 +103,48 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr memory) {
   }
   return leave(result);
 }
-EXPORT CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t bytes, CUstream stream) {
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+  CUresult result = enter();
+  int device = properties->location.id;
+  for (size_t i = 0; i < sizeof properties->reserved; ++i)
+    if (properties->reserved[i])
+      result = CUDA_ERROR_INVALID_VALUE;
+  if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || properties->handleTypes ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || device < 0 ||
+      device >= MAX_DEVICES || properties->win32SecurityAttributes)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS) {
+    *pool = keep(sizeof **pool);
+    **pool = (struct CUmemPoolHandle_st){device, false};
+    record("pool of device %d\n", device);
+  }
+  return leave(result);
+}
+/* Memory of it stays until it is freed. */
+EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  CUresult result = enter();
+  if (result == CUDA_SUCCESS) {
+    if (pool->is_destroyed)
+      misuse("a pool is destroyed twice");
+    pool->is_destroyed = true;
+    record("destroy pool of device %d\n", pool->device);
+  }
+  return leave(result);
+}
+EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
+  return pool && value && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD ? CUDA_SUCCESS
+                                                                         : CUDA_ERROR_INVALID_VALUE;
+}
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmemoryPool pool,
+                                        CUstream stream) {
   struct allocation *made;
   CUresult result = enter();
   if (result == CUDA_SUCCESS) {
     stream = get_stream(stream);
+    if (pool->is_destroyed)
+      misuse("memory of a pool that is destroyed");
+    if (pool->device != current()->device)
+      misuse("memory of another device's pool");
     result = allocate(bytes, false, &made);
   }
   if (result == CUDA_SUCCESS) {

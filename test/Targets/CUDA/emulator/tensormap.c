@@ -6,6 +6,27 @@
 
 _Static_assert(sizeof(struct tensor) <= sizeof(CUtensorMap), "fits what kernels are given");
 
+/* No two elements lie at one place: dims in the order of their strides each advance by all that the
+ * ones before them extend over. */
+static bool are_apart(uint32_t rank, uint64_t item, const uint64_t *sizes,
+                      const uint64_t *strides) {
+  uint64_t extent = sizes[0] * item;
+  uint32_t left = ((1U << rank) - 1) & ~1U;
+  while (left) {
+    uint32_t next = 0;
+    for (uint32_t i = 1; i < rank; ++i)
+      if (left >> i & 1 && (!next || strides[i - 1] < strides[next - 1]))
+        next = i;
+    left &= ~(1U << next);
+    if (sizes[next] == 1)
+      continue;
+    if (strides[next - 1] < extent)
+      return false;
+    extent = sizes[next] * strides[next - 1];
+  }
+  return true;
+}
+
 /* What the driver asks for of a map whose lines are swizzled over 128 bytes. */
 static bool is_valid(const CUtensorMap *map, int type, uint32_t rank, const void *address,
                      const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
@@ -18,7 +39,7 @@ static bool is_valid(const CUtensorMap *map, int type, uint32_t rank, const void
     if (!sizes[i] || sizes[i] > (uint64_t)1 << 32 || !box[i] || box[i] > 256 || steps[i] != 1 ||
         (i + 1 < rank && (strides[i] % 16 || strides[i] >= (uint64_t)1 << 40)))
       return false;
-  return true;
+  return are_apart(rank, item, sizes, strides);
 }
 
 EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void *address,
