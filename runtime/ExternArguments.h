@@ -21,6 +21,12 @@ public:
       return ++next, -1;
     return static_cast<int>(take(KILN_EXTERN_TENSOR).value);
   }
+  /// Skips a None; false if something else comes next.
+  bool none() {
+    bool isNone = next != end && next->kind == KILN_EXTERN_NONE;
+    next += isNone;
+    return isNone;
+  }
   bool boolean() { return take(KILN_EXTERN_BOOL).value != 0; }
   int64_t integer() { return take(KILN_EXTERN_INT).value; }
   double number() {

@@ -48,6 +48,10 @@ static int32_t read_options(const kiln_options *given, kiln_options *options) {
   if (options->reserved != 0)
     return kiln_fail(KILN_INVALID_ARGUMENT, "options: expected reserved to be 0, got %d",
                      options->reserved);
+  if (options->collective_timeout < 0)
+    return kiln_fail(KILN_INVALID_ARGUMENT,
+                     "options: expected collective_timeout not to be negative, got %lld",
+                     (long long)options->collective_timeout);
   if (!options->alloc != !options->dealloc)
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "options: expected both alloc and dealloc or neither, "
@@ -57,8 +61,7 @@ static int32_t read_options(const kiln_options *given, kiln_options *options) {
 }
 
 /* Properties that the runtime relies on; a violation is an error of the compiler. */
-static int32_t check_program(void) {
-  const kiln_rt_program *program = &kiln_program;
+static int32_t check_program(const kiln_rt_program *program) {
   bool valid = program->abi == KILN_RT_ABI && program->main;
   valid = valid && (!program->num_symbols || program->bind);
   valid = valid && program->scratch_bytes <= KILN_MAX_BYTES / (2 * KILN_MAX_THREADS);
@@ -76,7 +79,9 @@ static int32_t check_program(void) {
 static int32_t create(const kiln_options *given, kiln_options *options, kiln_model **result) {
   int32_t status = read_options(given, options);
   if (status == KILN_OK)
-    status = check_program();
+    status = check_program(&kiln_program);
+  for (uint32_t i = 1; status == KILN_OK && i < kiln_num_entries(); ++i)
+    status = check_program(kiln_entry(i));
   if (status == KILN_OK)
     status = kiln_check_cpu();
   if (status != KILN_OK)
@@ -88,6 +93,7 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
   model->allocator = (kiln_allocator){options->alloc, options->dealloc, options->alloc_ctx};
   model->own.library = &kiln_program;
   model->own.model = model;
+  model->default_entry = kiln_default_entry();
   status = kiln_weights_open(&model->weights, options->weights_path);
   if (status == KILN_OK)
     status = kiln_outputs_open(model);
@@ -97,8 +103,9 @@ static int32_t create(const kiln_options *given, kiln_options *options, kiln_mod
     int threads = options->num_threads ? options->num_threads : kiln_usable_cpus();
     status = kiln_pool_create(threads, &model->allocator, &model->pool);
   }
-  if (status == KILN_OK && kiln_program.externs)
-    status = kiln_program.externs->open(model);
+  for (uint32_t i = 0; status == KILN_OK && i < kiln_num_entries(); ++i)
+    if (kiln_entry(i)->externs)
+      status = kiln_entry(i)->externs->open(model, i);
   if (status == KILN_OK)
     status = kiln_contexts_open(&model->own);
   if (status != KILN_OK) {
@@ -134,17 +141,18 @@ void kiln_model_destroy(kiln_model *model) {
   kiln_outputs_close(model);
   if (kiln_program.device)
     kiln_program.device->functions->close(model);
-  if (kiln_program.externs)
-    kiln_program.externs->close(model);
+  for (uint32_t i = 0; model->externs && i < kiln_num_entries(); ++i)
+    if (kiln_entry(i)->externs)
+      kiln_entry(i)->externs->close(model, i);
+  free(model->externs);
   kiln_weights_close(&model->weights, &model->allocator);
   free(model);
 }
 
 /*===-- Use -----------------------------------------------------------------===*/
 
-KILN_FAILURE static int32_t check_counts(const void *inputs, size_t num_inputs,
-                                         size_t num_outputs) {
-  const kiln_rt_program *program = &kiln_program;
+KILN_FAILURE static int32_t check_counts(const kiln_rt_program *program, const void *inputs,
+                                         size_t num_inputs, size_t num_outputs) {
   if (num_inputs != program->num_inputs)
     return kiln_fail(KILN_INVALID_ARGUMENT, "expected %u inputs, got %zu", program->num_inputs,
                      num_inputs);
@@ -158,19 +166,21 @@ KILN_FAILURE static int32_t check_counts(const void *inputs, size_t num_inputs,
                    num_outputs);
 }
 
-int32_t kiln_run_session(kiln_session *session, const DLTensor *const *inputs, size_t num_inputs,
-                         DLManagedTensorVersioned **outputs, size_t num_outputs, void *stream) {
+int32_t kiln_run_session(kiln_session *session, uint32_t entry, const DLTensor *const *inputs,
+                         size_t num_inputs, DLManagedTensorVersioned **outputs, size_t num_outputs,
+                         void *stream) {
   const kiln_model *model = session->model;
-  if (KILN_UNLIKELY(num_inputs != kiln_program.num_inputs ||
-                    num_outputs != kiln_program.num_outputs || (num_inputs && !inputs) ||
-                    (num_outputs && !outputs)))
-    return check_counts(inputs, num_inputs, num_outputs);
+  const kiln_rt_program *program = kiln_entry(entry);
+  if (KILN_UNLIKELY(num_inputs != program->num_inputs || num_outputs != program->num_outputs ||
+                    (num_inputs && !inputs) || (num_outputs && !outputs)))
+    return check_counts(program, inputs, num_inputs, num_outputs);
   if (KILN_UNLIKELY(atomic_load_explicit(&model->weights.num_unknown, memory_order_relaxed)))
     return kiln_weights_fail_unknown(&model->weights);
   unsigned environment = kiln_enter_environment();
-  int32_t status = KILN_UNLIKELY(kiln_program.device != NULL)
-                       ? kiln_program.device->functions->run(session, inputs, outputs, stream)
-                       : kiln_run(session, inputs, outputs);
+  int32_t status =
+      KILN_UNLIKELY(kiln_program.device != NULL)
+          ? kiln_program.device->functions->run(session, entry, inputs, outputs, stream)
+          : kiln_run(session, entry, inputs, outputs);
   kiln_leave_environment(environment);
   return status;
 }
@@ -178,10 +188,14 @@ int32_t kiln_run_session(kiln_session *session, const DLTensor *const *inputs, s
 KILN_ENTRY int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs,
                                   size_t num_inputs, DLManagedTensorVersioned **outputs,
                                   size_t num_outputs, void *stream) {
-  int32_t status =
-      KILN_LIKELY(model != NULL)
-          ? kiln_run_session(&model->own, inputs, num_inputs, outputs, num_outputs, stream)
-          : kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_run: expected a model, got NULL");
+  int32_t status;
+  if (KILN_UNLIKELY(!model))
+    status = kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_run: expected a model, got NULL");
+  else if (KILN_UNLIKELY(model->default_entry == KILN_NO_ENTRY))
+    status = kiln_fail_no_default();
+  else
+    status = kiln_run_session(&model->own, model->default_entry, inputs, num_inputs, outputs,
+                              num_outputs, stream);
   return KILN_LIKELY(status == KILN_OK) ? KILN_OK
                                         : kiln_report(model ? &model->options : NULL, status);
 }

@@ -66,8 +66,8 @@ static void append_sizes(kiln_text *text, const int64_t *sizes, int rank) {
 }
 
 /* Sizes as the program states them: numbers, and expressions as text. */
-static void append_program_sizes(kiln_text *text, const int64_t *sizes, int rank) {
-  const kiln_rt_program *program = &kiln_program;
+static void append_program_sizes(kiln_text *text, const kiln_rt_program *program,
+                                 const int64_t *sizes, int rank) {
   kiln_append(text, "[");
   for (int d = 0; d < rank; ++d) {
     const char *separator = d ? ", " : "";
@@ -100,14 +100,14 @@ int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const D
   kiln_append(&text, "expected ");
   kiln_append_dtype(&text, (DLDataType){expected->code, expected->bits, 1});
   kiln_append(&text, " ");
-  append_program_sizes(&text, expected->shape, expected->rank);
+  append_program_sizes(&text, expected->program, expected->shape, expected->rank);
   bool symbolic = false;
   for (int d = 0; d < expected->rank; ++d)
     symbolic |= expected->shape[d] < 0;
   if (symbolic && expected->symbols) {
     int64_t sizes[KILN_MAX_RANK];
     for (int d = 0; d < expected->rank; ++d)
-      sizes[d] = kiln_size(expected->shape[d], expected->symbols);
+      sizes[d] = kiln_size(expected->program, expected->shape[d], expected->symbols);
     kiln_append(&text, " = ");
     append_sizes(&text, sizes, expected->rank);
   }
@@ -128,7 +128,7 @@ int32_t kiln_fail_type(int32_t status, const kiln_expectation *expected, const D
 /* Says which size is not what was expected: its expression where it has one, and both values. */
 KILN_FAILURE static int32_t fail_size(const kiln_expectation *expected, const DLTensor *tensor,
                                       int d) {
-  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_program *program = expected->program;
   kiln_text text = kiln_begin_error();
   int32_t status = kiln_fail_type(KILN_SHAPE_MISMATCH, expected, tensor);
   int64_t size = expected->shape[d];
@@ -138,7 +138,7 @@ KILN_FAILURE static int32_t fail_size(const kiln_expectation *expected, const DL
     return status;
   text.used = strlen(text.text);
   kiln_append(&text, ": dimension %d is %s = %lld, got %lld", d, program->expressions[expr],
-              (long long)kiln_size(size, expected->symbols), (long long)tensor->shape[d]);
+              (long long)kiln_size(program, size, expected->symbols), (long long)tensor->shape[d]);
   return status;
 }
 
@@ -148,7 +148,7 @@ int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tenso
     if (size < 0) {
       if (!expected->symbols)
         continue;
-      size = kiln_size(size, expected->symbols);
+      size = kiln_size(expected->program, size, expected->symbols);
     }
     if (KILN_UNLIKELY(size != tensor->shape[d]))
       return fail_size(expected, tensor, d);
@@ -156,25 +156,27 @@ int32_t kiln_check_shape(const kiln_expectation *expected, const DLTensor *tenso
   return KILN_OK;
 }
 
-int32_t kiln_check_properties(uint32_t input, const int64_t *properties, const int64_t *symbols) {
-  const kiln_rt_tensor *tensor = &kiln_program.inputs[input];
+int32_t kiln_check_properties(const kiln_rt_program *program, uint32_t input,
+                              const int64_t *properties, const int64_t *symbols) {
+  const kiln_rt_tensor *tensor = &program->inputs[input];
   bool is_value = tensor->flags & KILN_RT_VALUE;
   int count = is_value ? 1 : tensor->rank;
   const int64_t *sizes = properties, *actual = is_value ? properties : properties + count;
   int64_t wanted[KILN_MAX_RANK];
   bool same = true;
   for (int i = 0; i < count; ++i) {
-    wanted[i] = kiln_size(tensor->strides[i], symbols);
+    wanted[i] = kiln_size(program, tensor->strides[i], symbols);
     /* The stride of a size of 1 places nothing. */
     same &= wanted[i] == actual[i] || (!is_value && sizes[i] == 1);
   }
   if (KILN_LIKELY(same))
     return KILN_OK;
-  kiln_expectation expected = {"input",      input,        tensor->name,  tensor->code,
-                               tensor->bits, tensor->rank, tensor->shape, symbols};
+  kiln_expectation expected = {"input",       input,        tensor->name,
+                               tensor->code,  tensor->bits, tensor->rank,
+                               tensor->shape, symbols,      program};
   kiln_text text = begin(&expected);
   kiln_append(&text, is_value ? "expected the value " : "expected strides ");
-  append_program_sizes(&text, tensor->strides, count);
+  append_program_sizes(&text, program, tensor->strides, count);
   bool constant = true;
   for (int i = 0; i < count; ++i)
     constant &= tensor->strides[i] >= 0;
@@ -317,8 +319,8 @@ static bool mentions(const char *expression, const char *symbol) {
   return false;
 }
 
-static bool any_mentions(const int64_t *sizes, int count, const char *symbol) {
-  const kiln_rt_program *program = &kiln_program;
+static bool any_mentions(const kiln_rt_program *program, const int64_t *sizes, int count,
+                         const char *symbol) {
   for (int i = 0; i < count; ++i)
     if (sizes[i] < 0 && (uint64_t)-(sizes[i] + 1) < program->num_expressions &&
         mentions(program->expressions[-(sizes[i] + 1)], symbol))
@@ -328,25 +330,24 @@ static bool any_mentions(const int64_t *sizes, int count, const char *symbol) {
 
 /* The first input that has the symbol in its shape, or else as its value or in its strides, or
  * NULL. */
-static const kiln_rt_tensor *find_input(const char *symbol) {
-  const kiln_rt_program *program = &kiln_program;
+static const kiln_rt_tensor *find_input(const kiln_rt_program *program, const char *symbol) {
   if (!(program->flags & KILN_RT_HAS_EXPRESSIONS))
     return NULL;
   for (uint32_t i = 0; i < program->num_inputs; ++i)
-    if (any_mentions(program->inputs[i].shape, program->inputs[i].rank, symbol))
+    if (any_mentions(program, program->inputs[i].shape, program->inputs[i].rank, symbol))
       return &program->inputs[i];
   for (uint32_t i = 0; i < program->num_inputs; ++i) {
     const kiln_rt_tensor *input = &program->inputs[i];
     int count = input->flags & KILN_RT_VALUE ? 1 : input->flags & KILN_RT_STRIDED ? input->rank : 0;
-    if (any_mentions(input->strides, count, symbol))
+    if (any_mentions(program, input->strides, count, symbol))
       return input;
   }
   return NULL;
 }
 
-KILN_FAILURE void kiln_append_origin(kiln_text *text, const char *symbol) {
-  const kiln_rt_program *program = &kiln_program;
-  const kiln_rt_tensor *input = find_input(symbol);
+KILN_FAILURE void kiln_append_origin(kiln_text *text, const kiln_rt_program *program,
+                                     const char *symbol) {
+  const kiln_rt_tensor *input = find_input(program, symbol);
   if (!input)
     return;
   kiln_append(text, " (");
@@ -366,14 +367,15 @@ static void append_bound(kiln_text *text, int64_t bound) {
     kiln_append(text, "%lld", (long long)bound);
 }
 
-KILN_FAILURE static int32_t fail_symbol(const kiln_rt_symbol *symbol, int64_t value,
+KILN_FAILURE static int32_t fail_symbol(const kiln_rt_program *program,
+                                        const kiln_rt_symbol *symbol, int64_t value,
                                         const DLTensor *const *inputs) {
-  const kiln_rt_tensor *input = find_input(symbol->name);
+  const kiln_rt_tensor *input = find_input(program, symbol->name);
   kiln_text text = kiln_begin_error();
   if (input) {
-    uint32_t index = (uint32_t)(input - kiln_program.inputs);
-    kiln_expectation expected = {"input",     index,       input->name,  input->code,
-                                 input->bits, input->rank, input->shape, NULL};
+    uint32_t index = (uint32_t)(input - program->inputs);
+    kiln_expectation expected = {"input",     index,        input->name, input->code, input->bits,
+                                 input->rank, input->shape, NULL,        program};
     kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[index]);
     text.used = strlen(text.text);
     kiln_append(&text, ": ");
@@ -386,12 +388,12 @@ KILN_FAILURE static int32_t fail_symbol(const kiln_rt_symbol *symbol, int64_t va
   return KILN_SHAPE_MISMATCH;
 }
 
-int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs) {
-  const kiln_rt_program *program = &kiln_program;
+int32_t kiln_check_symbols(const kiln_rt_program *program, const int64_t *symbols,
+                           const DLTensor *const *inputs) {
   for (uint32_t s = 0; s < program->num_symbols; ++s) {
     const kiln_rt_symbol *symbol = &program->symbols[s];
     if (KILN_UNLIKELY(symbols[s] < symbol->min || symbols[s] > symbol->max))
-      return fail_symbol(symbol, symbols[s], inputs);
+      return fail_symbol(program, symbol, symbols[s], inputs);
   }
   return KILN_OK;
 }

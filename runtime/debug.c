@@ -203,13 +203,14 @@ static int32_t show_tensor(kiln_rt_run *run, const kiln_rt_debug_step *step, int
   int64_t shape[KILN_MAX_RANK], strides[KILN_MAX_RANK], contiguous[KILN_MAX_RANK];
   bool is_valid = rank <= KILN_MAX_RANK;
   for (int d = 0; d < rank && is_valid; ++d) {
-    shape[d] = kiln_size(described->shape[d], run->symbols);
+    shape[d] = kiln_size(context->program, described->shape[d], run->symbols);
     is_valid = shape[d] >= 0;
   }
   kiln_contiguous_strides(shape, is_valid ? rank : 0, contiguous);
   for (int d = 0; d < rank && is_valid; ++d) {
-    strides[d] =
-        described->strides ? kiln_size(described->strides[d], run->symbols) : contiguous[d];
+    strides[d] = described->strides
+                     ? kiln_size(context->program, described->strides[d], run->symbols)
+                     : contiguous[d];
     is_valid = strides[d] >= 0;
   }
   uint64_t bytes, extent;

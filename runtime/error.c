@@ -32,9 +32,9 @@ int32_t kiln_fail(int32_t status, const char *format, ...) {
   return status;
 }
 
-const char *kiln_kernel_failure(int32_t error) {
+const char *kiln_kernel_failure(const kiln_rt_program *program, int32_t error) {
   int64_t number = (int64_t)error - KILN_RT_ERROR_FAILURE;
-  return number >= 0 && number < kiln_program.num_failures ? kiln_program.failures[number] : NULL;
+  return number >= 0 && number < program->num_failures ? program->failures[number] : NULL;
 }
 
 int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message) {
@@ -45,12 +45,13 @@ int32_t kiln_rt_fail(kiln_rt_run *run, int32_t status, const char *message) {
 
 int32_t kiln_rt_assert_failed(kiln_rt_run *run, const char *message, const int64_t *symbols,
                               int64_t num_symbols) {
+  const kiln_rt_program *program = kiln_context_of(run)->program;
   kiln_rt_fail(run, KILN_ASSERTION_FAILED, message);
   kiln_text text = {last_error, sizeof last_error, strlen(last_error)};
   for (int64_t i = 0; i < num_symbols; ++i) {
-    const char *name = kiln_program.symbols[symbols[i]].name;
+    const char *name = program->symbols[symbols[i]].name;
     kiln_append(&text, "%s%s = %lld", i ? ", " : ": ", name, (long long)run->symbols[symbols[i]]);
-    kiln_append_origin(&text, name);
+    kiln_append_origin(&text, program, name);
   }
   return KILN_ASSERTION_FAILED;
 }

@@ -18,6 +18,8 @@ static const char *hint(const char *library) {
   if (strcmp(library, "onednn") == 0)
     return "libkiln_onednn.so is part of Kiln and needs oneDNN, with which it was built "
            "(libdnnl2 or pip install onednn); KILN_ONEDNN_LIBRARY says where it is";
+  if (strcmp(library, "collectives") == 0)
+    return "libkiln_collectives.so is part of Kiln; KILN_COLLECTIVES_LIBRARY says where it is";
   if (strcmp(library, "cublas") == 0)
     return "libkiln_cublas.so is part of Kiln; KILN_CUBLAS_LIBRARY says where it is";
   if (strcmp(library, "cudnn") == 0)
@@ -84,14 +86,22 @@ static int32_t open_library(const char *library, const char *callee,
                          "libkiln_%s.so is of another version of Kiln than this model", library);
 }
 
-int32_t kiln_rt_open_externs(kiln_model *model) {
-  const kiln_rt_externs *externs = kiln_program.externs;
+int32_t kiln_rt_open_externs(kiln_model *model, uint32_t entry) {
+  const kiln_rt_externs *externs = kiln_entry(entry)->externs;
+  if (!model->externs)
+    model->externs = calloc(kiln_num_entries(), sizeof *model->externs);
+  if (!model->externs)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
+  kiln_opened_externs *opened = &model->externs[entry];
   const kiln_extern_library **libraries =
       calloc((size_t)externs->num_libraries + externs->num_calls, sizeof(void *));
   if (!libraries)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
-  model->libraries = libraries;
-  model->externs = (void **)(libraries + externs->num_libraries);
+  opened->libraries = libraries;
+  opened->calls = (void **)(libraries + externs->num_libraries);
+  const kiln_extern_host host = {model->options.communicator, model->options.communicator_ctx,
+                                 model->options.collective_timeout,
+                                 kiln_program.device ? model->options.device_index : -1};
   char message[1024];
   for (uint32_t i = 0; i < externs->num_calls; ++i) {
     const kiln_extern_call *call = &externs->calls[i];
@@ -105,31 +115,34 @@ int32_t kiln_rt_open_externs(kiln_model *model) {
     if (status != KILN_OK)
       return status;
     message[0] = 0;
-    status = (*library)->prepare(call, &model->externs[i], message, sizeof message);
+    status = (*library)->prepare(call, &opened->calls[i], message, sizeof message);
+    if (status == KILN_OK && (*library)->connect)
+      status = (*library)->connect(opened->calls[i], &host, message, sizeof message);
     if (status != KILN_OK)
       return kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
   }
   return KILN_OK;
 }
 
-void kiln_rt_close_externs(kiln_model *model) {
-  const kiln_rt_externs *externs = kiln_program.externs;
-  for (uint32_t i = 0; model->externs && i < externs->num_calls; ++i)
-    if (model->externs[i])
-      model->libraries[externs->calls[i].library]->release(model->externs[i]);
-  free((void *)model->libraries);
+void kiln_rt_close_externs(kiln_model *model, uint32_t entry) {
+  const kiln_rt_externs *externs = kiln_entry(entry)->externs;
+  const kiln_opened_externs *opened = &model->externs[entry];
+  for (uint32_t i = 0; opened->calls && i < externs->num_calls; ++i)
+    if (opened->calls[i])
+      opened->libraries[externs->calls[i].library]->release(opened->calls[i]);
+  free((void *)opened->libraries);
 }
 
 int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t index, void *const *buffers,
                        const int64_t *numbers) {
   kiln_context *context = kiln_context_of(run);
-  const kiln_extern_call *call = &kiln_program.externs->calls[index];
+  const kiln_extern_call *call = &context->program->externs->calls[index];
   char message[1024];
   message[0] = 0;
-  const kiln_model *model = context->model;
-  int32_t status = model->libraries[call->library]->run(
-      model->externs[index], &context->kept[call->library], buffers, numbers,
-      model->options.num_threads, message, sizeof message);
+  const kiln_opened_externs *opened = &context->model->externs[context->entry];
+  int32_t status = opened->libraries[call->library]->run(
+      opened->calls[index], &context->kept[call->library], buffers, numbers,
+      context->model->options.num_threads, message, sizeof message);
   if (KILN_LIKELY(status == KILN_OK))
     return KILN_OK;
   context->failure = status;
@@ -138,9 +151,9 @@ int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t index, void *const *buffers,
 
 void kiln_rt_drop_kept(kiln_rt_run *run) {
   kiln_context *context = kiln_context_of(run);
-  for (uint32_t i = 0; i < kiln_program.externs->num_libraries; ++i) {
+  for (uint32_t i = 0; i < context->program->externs->num_libraries; ++i) {
     if (KILN_UNLIKELY(context->kept[i] != NULL))
-      context->model->libraries[i]->drop(context->kept[i]);
+      context->model->externs[context->entry].libraries[i]->drop(context->kept[i]);
     context->kept[i] = NULL;
   }
 }

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_EXTERN_ABI 4
+#define KILN_EXTERN_ABI 5
 
 /* Callee of a call that fetches, once, what another one has left. Its only argument is the number
  * that this one gave. */
@@ -83,6 +83,14 @@ typedef struct {
   uint32_t is_captured; /* the stream is: nothing may wait */
 } kiln_extern_device;
 
+/* What the host has said of the processes that run the program together; see kiln_options. */
+typedef struct {
+  void *(*communicator)(void *ctx, const char *group, int64_t size); /* NULL: nothing */
+  void *communicator_ctx;
+  int64_t timeout; /* milliseconds; 0: the library's default */
+  int32_t ordinal; /* of the model's GPU; -1: it runs on CPUs */
+} kiln_extern_host;
+
 /* The interface of a library, which exports a function kiln_get_extern_library that returns
  * this, or NULL if it does not know this version. A function that fails returns a kiln_status
  * and writes a message, cut off at `size` bytes. All may be called by several threads at once. */
@@ -101,6 +109,8 @@ typedef struct {
    * the host's. */
   int32_t (*run_on_device)(void *prepared, const kiln_extern_device *device, void *const *buffers,
                            const int64_t *numbers, char *message, size_t size);
+  /* Comes behind `prepare`. NULL: the library works in one process. */
+  int32_t (*connect)(void *prepared, const kiln_extern_host *host, char *message, size_t size);
 } kiln_extern_library;
 
 typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);

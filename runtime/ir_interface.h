@@ -30,7 +30,7 @@
 #include "extern.h"
 #include "kiln-c/custom_op.h"
 
-#define KILN_RT_ABI 2
+#define KILN_RT_ABI 3
 
 /* An input or output. `code` and `bits` are DLPack's. */
 typedef struct {
@@ -110,6 +110,8 @@ typedef struct {
    * element in its row (0). NULL: anything else. */
   const int64_t *layout;
   int64_t num_dims;
+  uint32_t entry; /* the program whose failures the kernel reports: 0 is kiln_program */
+  uint32_t reserved;
 } kiln_rt_fold;
 
 /* One run of the model; runtime-private fields follow. */
@@ -137,9 +139,10 @@ typedef struct {
   const char *const *libraries; /* "torch" stands for libkiln_torch.so */
   const kiln_extern_call *calls;
   uint32_t num_libraries, num_calls;
-  int32_t (*open)(struct kiln_model *model); /* kiln_rt_open_externs */
-  void (*close)(struct kiln_model *model);   /* kiln_rt_close_externs */
-  void (*drop)(kiln_rt_run *run);            /* kiln_rt_drop_kept */
+  /* kiln_rt_open_externs, kiln_rt_close_externs: those of this entry. */
+  int32_t (*open)(struct kiln_model *model, uint32_t entry);
+  void (*close)(struct kiln_model *model, uint32_t entry);
+  void (*drop)(kiln_rt_run *run); /* kiln_rt_drop_kept */
 } kiln_rt_externs;
 
 /* What a profile says of a step: a launch of a kernel or a call of an operator, numbered in the
@@ -170,7 +173,9 @@ typedef struct {
   int64_t num_steps;
 } kiln_rt_profile;
 
-typedef struct {
+/* A program. Each entry of a model is one: the first is `kiln_program`, the others are its `others`.
+ * What the first says of constants, folds, weights, the device and the CPU is said of all. */
+typedef struct kiln_rt_program {
   uint32_t abi; /* KILN_RT_ABI */
   uint32_t num_inputs, num_outputs, num_constants, num_symbols;
   uint32_t flags;
@@ -207,6 +212,8 @@ typedef struct {
   uint64_t later_bytes;
   uint64_t cpu_features; /* that code may use: feature i of cpu_features.h is bit i */
   const char *cpu;       /* the CPU that has them, as the compiler was told; NULL: any */
+  const struct kiln_rt_program *const *others; /* the entries behind this one; NULL: none */
+  uint32_t num_others, reserved;
 } kiln_rt_program;
 
 /* Defined by the generated object. */
@@ -260,8 +267,8 @@ void kiln_rt_copy(void *to, const int64_t *to_strides, const void *from,
  * as in extern.h. Returns the status that main must return if it is not 0. */
 int32_t kiln_rt_extern(kiln_rt_run *run, uint32_t call, void *const *buffers,
                        const int64_t *numbers);
-int32_t kiln_rt_open_externs(struct kiln_model *model);
-void kiln_rt_close_externs(struct kiln_model *model);
+int32_t kiln_rt_open_externs(struct kiln_model *model, uint32_t entry);
+void kiln_rt_close_externs(struct kiln_model *model, uint32_t entry);
 /* Calls a custom operator's function (kiln-c/custom_op.h). `buffers` and `numbers` are as in
  * extern.h; the `library` of `call` means nothing. */
 int32_t kiln_rt_custom(kiln_rt_run *run, const kiln_extern_call *call, kiln_custom_op_fn function,

@@ -18,7 +18,7 @@ typedef struct {
   kiln_allocator allocator;
   size_t bytes;            /* of the whole block */
   kiln_kept_outputs *kept; /* NULL: none are kept */
-  uint32_t index;
+  uint32_t index;          /* among those of all entries */
   int64_t sizes[];
 } output_block;
 
@@ -43,10 +43,11 @@ static void free_block(output_block *block) {
 }
 
 int32_t kiln_outputs_open(kiln_model *model) {
-  if (model->allocator.alloc || !kiln_program.num_outputs)
+  size_t outputs = kiln_num_outputs();
+  if (model->allocator.alloc || !outputs)
     return KILN_OK;
-  model->kept_outputs = calloc(1, sizeof *model->kept_outputs +
-                                      kiln_program.num_outputs * sizeof(_Atomic(output_block *)));
+  model->kept_outputs =
+      calloc(1, sizeof *model->kept_outputs + outputs * sizeof(_Atomic(output_block *)));
   if (!model->kept_outputs)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
   atomic_init(&model->kept_outputs->users, 1);
@@ -57,7 +58,7 @@ void kiln_outputs_close(kiln_model *model) {
   kiln_kept_outputs *kept = model->kept_outputs;
   if (!kept)
     return;
-  for (uint32_t o = 0; o < kiln_program.num_outputs; ++o)
+  for (size_t o = 0; o < kiln_num_outputs(); ++o)
     free_block(atomic_exchange_explicit(&kept->blocks[o], &closed, memory_order_acq_rel));
   release(kept);
 }
@@ -104,7 +105,7 @@ static output_block *take_block(kiln_model *model, uint32_t index, size_t bytes)
 }
 
 int32_t kiln_allocate_output(kiln_context *context, uint32_t index) {
-  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const kiln_rt_tensor *tensor = &context->program->outputs[index];
   int64_t sizes[2 * KILN_MAX_RANK];
   int rank = tensor->rank;
   uint64_t extent;
@@ -114,7 +115,7 @@ int32_t kiln_allocate_output(kiln_context *context, uint32_t index) {
   size_t header = sizeof(output_block) + 2 * (size_t)rank * sizeof(int64_t);
   header = (header + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
   size_t bytes = (header + extent + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-  output_block *block = take_block(context->model, index, bytes);
+  output_block *block = take_block(context->model, context->first_output + index, bytes);
   if (KILN_UNLIKELY(!block))
     return kiln_fail(KILN_OUT_OF_MEMORY, "output %u \"%s\": out of memory for %zu bytes", index,
                      tensor->name, bytes);

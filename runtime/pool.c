@@ -199,7 +199,7 @@ static void *worker_main(void *arg) {
 
 static size_t scratch_stride(void) {
   /* Rounded up so that neighbours do not share a line or its prefetched pair. */
-  return (size_t)(kiln_program.scratch_bytes + 127) / 128 * 128;
+  return (size_t)(kiln_max_scratch_bytes() + 127) / 128 * 128;
 }
 
 static void stop_workers(kiln_pool *pool, uint32_t started) {
@@ -371,7 +371,7 @@ static void host_body(void *arg, int64_t i) {
   if (i < 0 || i >= job->grid)
     return;
   kiln_scratch *memory = NULL;
-  if (kiln_program.scratch_bytes) {
+  if (kiln_max_scratch_bytes()) {
     memory = (kiln_scratch *)kiln_pop(&host->model->scratches);
     if (!memory)
       memory = kiln_allocate(&host->model->allocator, sizeof(kiln_scratch) + scratch_stride());
@@ -424,7 +424,7 @@ KILN_ENTRY int32_t kiln_rt_launch(kiln_rt_run *run, kiln_rt_kernel kernel, void 
   if (*run->error == KILN_RT_ERROR_INDEX)
     return kiln_rt_fail(run, KILN_INVALID_ARGUMENT,
                         "index out of range: data selects an element that a tensor does not have");
-  const char *failure = kiln_kernel_failure(*run->error);
+  const char *failure = kiln_kernel_failure(context->program, *run->error);
   if (failure)
     return kiln_rt_fail(run, KILN_ASSERTION_FAILED, failure);
   return kiln_rt_fail(run, KILN_INTERNAL, "a kernel reported an unknown error");

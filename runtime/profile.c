@@ -104,9 +104,9 @@ static void tell_memory(const kiln_context *context, const char *name, uint64_t 
 void kiln_profile_end(kiln_context *context) {
   const kiln_profile *profile = context->profile;
   int64_t end = kiln_now();
-  int64_t arena = kiln_program.sizes ? kiln_program.sizes(context->symbols) : 0;
+  int64_t arena = context->program->sizes ? context->program->sizes(context->symbols) : 0;
   uint64_t late = 0;
-  for (uint32_t i = 0; i < kiln_program.num_segments; ++i)
+  for (uint32_t i = 0; i < context->program->num_segments; ++i)
     late += context->late_blocks[i].bytes;
   uint64_t state = context->model->weights.state_bytes;
   tell_memory(context, "weights", kiln_weights_bytes() - state, end);
@@ -127,10 +127,11 @@ void kiln_profile_end(kiln_context *context) {
 }
 
 /* The value of a cost, -1 if it is not known. */
-static int64_t get_cost(int64_t cost, const int64_t *symbols) {
+static int64_t get_cost(const kiln_context *context, int64_t cost) {
   if (cost >= 0)
     return cost;
-  return cost == KILN_RT_UNKNOWN ? -1 : kiln_program.profile->eval(symbols, -(cost + 1));
+  return cost == KILN_RT_UNKNOWN ? -1
+                                 : context->program->profile->eval(context->symbols, -(cost + 1));
 }
 
 static bool is_weight(const kiln_context *context, const void *buffer) {
@@ -139,12 +140,12 @@ static bool is_weight(const kiln_context *context, const void *buffer) {
 
 void kiln_profile_step(kiln_context *context, int64_t step, void *const *buffers, int64_t tasks,
                        int64_t thread, int64_t begin, int64_t end) {
-  const kiln_rt_profile *tables = kiln_program.profile;
+  const kiln_rt_profile *tables = context->program->profile;
   const kiln_rt_profile_kernel *kernel = &tables->kernels[tables->steps[step].kernel];
   const int64_t *costs = &tables->costs[kernel->first_cost];
   int64_t bytes = 0, weight_bytes = 0;
   for (int64_t i = 0; i < kernel->num_buffers && bytes >= 0; ++i) {
-    int64_t moved = get_cost(costs[1 + i], context->symbols);
+    int64_t moved = get_cost(context, costs[1 + i]);
     bytes = moved < 0 ? -1 : bytes + moved;
     if (moved > 0 && is_weight(context, buffers[i]))
       weight_bytes += moved;
@@ -159,7 +160,7 @@ void kiln_profile_step(kiln_context *context, int64_t step, void *const *buffers
                                      .tasks = tasks,
                                      .bytes = bytes,
                                      .weight_bytes = bytes < 0 ? -1 : weight_bytes,
-                                     .flops = get_cost(costs[0], context->symbols)});
+                                     .flops = get_cost(context, costs[0])});
 }
 
 /*===-- Launches ------------------------------------------------------------===*/
@@ -192,7 +193,7 @@ static void run_task(void *const *buffers, const int64_t *symbols, int64_t i, vo
 }
 
 static void tell_slices(kiln_context *context, const kiln_profiled_launch *launch, int64_t step) {
-  const kiln_rt_profile *tables = kiln_program.profile;
+  const kiln_rt_profile *tables = context->program->profile;
   const kiln_profile *profile = context->profile;
   uint32_t count = atomic_load_explicit(&launch->num_slices, memory_order_relaxed);
   for (uint32_t i = 0; i < count && i < profile->max_slices; ++i) {

@@ -11,33 +11,63 @@
 
 /*===-- Contexts ------------------------------------------------------------===*/
 
-/* The outputs' blocks stay empty where no output is bound late. */
-static size_t num_late_blocks(void) {
-  return (size_t)kiln_program.num_segments + kiln_program.num_outputs;
-}
-
 /* Numbers that bind reads of an input beside its sizes, these included. */
 static size_t num_properties(const kiln_rt_tensor *input) {
   return input->flags & KILN_RT_VALUE ? 1 : input->flags & KILN_RT_STRIDED ? 2 * input->rank : 0;
 }
 
-static size_t num_libraries(void) {
-  return kiln_program.externs ? kiln_program.externs->num_libraries : 0;
+static size_t num_libraries(const kiln_rt_program *program) {
+  return program->externs ? program->externs->num_libraries : 0;
 }
 
-static size_t context_bytes(void) {
-  const kiln_rt_program *program = &kiln_program;
+/* The arrays of an entry, behind the blocks. */
+static size_t array_bytes(const kiln_rt_program *program) {
   size_t tensors = (size_t)program->num_inputs + program->num_outputs, properties = 0;
   for (uint32_t i = 0; i < program->num_inputs; ++i)
     properties += num_properties(&program->inputs[i]);
-  return sizeof(kiln_context) + tensors * (sizeof(void *) + sizeof(kiln_slot)) +
-         program->num_inputs * sizeof(int64_t *) + program->num_symbols * sizeof(int64_t) +
-         properties * sizeof(int64_t) + program->num_segments * sizeof(void *) +
-         num_late_blocks() * sizeof(kiln_block) + num_libraries() * sizeof(void *);
+  return tensors * (sizeof(void *) + sizeof(kiln_slot)) + program->num_inputs * sizeof(int64_t *) +
+         program->num_symbols * sizeof(int64_t) + properties * sizeof(int64_t) +
+         program->num_segments * sizeof(void *) + num_libraries(program) * sizeof(void *);
 }
 
-KILN_FAILURE static kiln_context *context_create(kiln_session *session) {
-  const kiln_rt_program *program = &kiln_program;
+/* The blocks stay where they are whichever entry runs, and with them their memory. Those of outputs
+ * stay empty where no output is bound late. */
+static size_t block_bytes(void) { return kiln_max_late_blocks() * sizeof(kiln_block); }
+
+static size_t context_bytes(void) {
+  size_t most = 0;
+  for (uint32_t i = 0; i < kiln_num_entries(); ++i) {
+    size_t bytes = array_bytes(kiln_entry(i));
+    most = bytes > most ? bytes : most;
+  }
+  return sizeof(kiln_context) + block_bytes() + most;
+}
+
+void kiln_context_enter(kiln_context *context, uint32_t entry) {
+  const kiln_rt_program *program = kiln_entry(entry);
+  char *arrays = (char *)context->late_blocks + block_bytes();
+  memset(arrays, 0, array_bytes(program));
+  context->program = program;
+  context->entry = entry;
+  context->first_output = 0;
+  for (uint32_t i = 0; i < entry; ++i)
+    context->first_output += kiln_entry(i)->num_outputs;
+  context->input_slots = (kiln_slot *)(void *)arrays;
+  context->output_slots = context->input_slots + program->num_inputs;
+  context->inputs = (void **)(context->output_slots + program->num_outputs);
+  context->outputs = context->inputs + program->num_inputs;
+  context->shapes = (const int64_t **)(context->outputs + program->num_outputs);
+  context->symbols = (int64_t *)(context->shapes + program->num_inputs);
+  context->segments = (void **)(context->symbols + program->num_symbols);
+  context->kept = context->segments + program->num_segments;
+  context->properties = (int64_t *)(context->kept + num_libraries(program));
+  context->run.inputs = context->inputs;
+  context->run.outputs = context->outputs;
+  context->run.symbols = context->symbols;
+  context->run.segments = context->segments;
+}
+
+KILN_FAILURE static kiln_context *context_create(kiln_session *session, uint32_t entry) {
   kiln_model *model = session->model;
   kiln_context *context = kiln_allocate(&model->allocator, context_bytes());
   if (!context)
@@ -45,23 +75,14 @@ KILN_FAILURE static kiln_context *context_create(kiln_session *session) {
   memset(context, 0, context_bytes());
   context->model = model;
   context->session = session;
-  context->input_slots = (kiln_slot *)(context + 1);
-  context->output_slots = context->input_slots + program->num_inputs;
-  context->inputs = (void **)(context->output_slots + program->num_outputs);
-  context->outputs = context->inputs + program->num_inputs;
-  context->shapes = (const int64_t **)(context->outputs + program->num_outputs);
-  context->symbols = (int64_t *)(context->shapes + program->num_inputs);
-  context->segments = (void **)(context->symbols + program->num_symbols);
-  context->late_blocks = (kiln_block *)(context->segments + program->num_segments);
-  context->kept = (void **)(context->late_blocks + num_late_blocks());
-  context->properties = (int64_t *)(context->kept + num_libraries());
-  context->run = (kiln_rt_run){.inputs = context->inputs,
-                               .outputs = context->outputs,
-                               .symbols = context->symbols,
-                               .error = &context->error,
-                               .segments = context->segments};
-  bool fits = kiln_block_reserve(&context->scratch, &model->allocator, program->scratch_bytes);
-  if (fits && model->options.profile && program->profile)
+  context->late_blocks = (kiln_block *)(context + 1);
+  context->run.error = &context->error;
+  kiln_context_enter(context, entry);
+  bool fits = kiln_block_reserve(&context->scratch, &model->allocator, kiln_max_scratch_bytes());
+  bool has_profile = false;
+  for (uint32_t i = 0; i < kiln_num_entries(); ++i)
+    has_profile |= kiln_entry(i)->profile != NULL;
+  if (fits && model->options.profile && has_profile)
     fits = kiln_profile_open(context);
   if (!fits) {
     kiln_block_free(&context->scratch, &model->allocator);
@@ -71,10 +92,12 @@ KILN_FAILURE static kiln_context *context_create(kiln_session *session) {
   return context;
 }
 
-kiln_context *kiln_context_take(kiln_session *session) {
+kiln_context *kiln_context_take(kiln_session *session, uint32_t entry) {
   kiln_context *context = (kiln_context *)kiln_pop(&session->contexts);
-  if (KILN_UNLIKELY(!context && !(context = context_create(session))))
+  if (KILN_UNLIKELY(!context && !(context = context_create(session, entry))))
     return NULL;
+  if (KILN_UNLIKELY(context->entry != entry))
+    kiln_context_enter(context, entry);
   context->error = 0;
   context->failure = KILN_OK;
   return context;
@@ -86,7 +109,7 @@ void kiln_context_put(kiln_context *context) {
 }
 
 int32_t kiln_contexts_open(kiln_session *session) {
-  kiln_context *context = kiln_context_take(session);
+  kiln_context *context = kiln_context_take(session, 0);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   kiln_context_put(context);
@@ -103,7 +126,7 @@ void kiln_contexts_free(kiln_session *session) {
     kiln_block_free(&context->staging, &model->allocator);
     kiln_block_free(&context->scratch, &model->allocator);
     kiln_profile_free(context);
-    for (size_t i = 0; i < num_late_blocks(); ++i)
+    for (size_t i = 0; i < kiln_max_late_blocks(); ++i)
       kiln_block_free(&context->late_blocks[i], &model->allocator);
     kiln_deallocate(&model->allocator, context, context_bytes());
   }
@@ -111,10 +134,11 @@ void kiln_contexts_free(kiln_session *session) {
 
 /*===-- Inputs --------------------------------------------------------------===*/
 
-kiln_expectation kiln_expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
-                             const int64_t *symbols) {
-  return (kiln_expectation){role,         index,        tensor->name,  tensor->code,
-                            tensor->bits, tensor->rank, tensor->shape, symbols};
+kiln_expectation kiln_expect(const kiln_context *context, const char *role,
+                             const kiln_rt_tensor *tensor, uint32_t index, const int64_t *symbols) {
+  return (kiln_expectation){role,          index,        tensor->name,
+                            tensor->code,  tensor->bits, tensor->rank,
+                            tensor->shape, symbols,      context->program};
 }
 
 static bool overlap(const kiln_view *a, const kiln_view *b) {
@@ -124,20 +148,20 @@ static bool overlap(const kiln_view *a, const kiln_view *b) {
 /* A mutated input is written in place, so nothing else may be there. */
 static int32_t check_mutated(const kiln_context *context, const DLTensor *const *inputs,
                              uint32_t index) {
-  const kiln_rt_tensor *tensor = &kiln_program.inputs[index];
+  const kiln_rt_tensor *tensor = &context->program->inputs[index];
   const kiln_view *view = &context->input_slots[index].view;
   if (view->strides && kiln_may_overlap_itself(inputs[index]->shape, view->strides, tensor->rank))
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "input %u \"%s\": expected strides under which no elements share memory, "
                      "since the model writes to this input",
                      index, tensor->name);
-  for (uint32_t i = 0; i < kiln_program.num_inputs; ++i)
+  for (uint32_t i = 0; i < context->program->num_inputs; ++i)
     if (i != index && overlap(view, &context->input_slots[i].view))
       return kiln_fail(
           KILN_INVALID_ARGUMENT,
           "input %u \"%s\": expected memory of its own, since the model writes to this "
           "input, but it overlaps input %u \"%s\"",
-          index, tensor->name, i, kiln_program.inputs[i].name);
+          index, tensor->name, i, context->program->inputs[i].name);
   return KILN_OK;
 }
 
@@ -158,11 +182,11 @@ static void read_properties(const kiln_rt_tensor *input, const DLTensor *tensor,
 }
 
 int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) {
-  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_program *program = context->program;
   static int64_t no_sizes;
   int64_t *properties = context->properties;
   for (uint32_t i = 0; i < program->num_inputs; ++i) {
-    kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, NULL);
+    kiln_expectation expected = kiln_expect(context, "input", &program->inputs[i], i, NULL);
     int32_t status = kiln_check_tensor(&expected, inputs[i], &context->input_slots[i].view);
     if (KILN_UNLIKELY(status != KILN_OK))
       return status;
@@ -184,12 +208,13 @@ int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) 
       uint32_t i = (uint32_t)unsolved - 1;
       if (i >= program->num_inputs)
         return kiln_fail(KILN_INTERNAL, "the sizes of the inputs contradict each other");
-      kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, NULL);
+      kiln_expectation expected = kiln_expect(context, "input", &program->inputs[i], i, NULL);
       return kiln_fail_type(KILN_SHAPE_MISMATCH, &expected, inputs[i]);
     }
-    int32_t status = kiln_check_symbols(context->symbols, inputs);
+    int32_t status = kiln_check_symbols(program, context->symbols, inputs);
     for (uint32_t i = 0; i < program->num_inputs && status == KILN_OK; ++i) {
-      kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, context->symbols);
+      kiln_expectation expected =
+          kiln_expect(context, "input", &program->inputs[i], i, context->symbols);
       status = kiln_check_shape(&expected, inputs[i]);
     }
     if (KILN_UNLIKELY(status != KILN_OK))
@@ -199,11 +224,12 @@ int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) 
     uint32_t flags = program->inputs[i].flags;
     int32_t status = KILN_OK;
     if (KILN_UNLIKELY(flags & (KILN_RT_STRIDED | KILN_RT_VALUE)))
-      status = kiln_check_properties(i, context->shapes[i], context->symbols);
+      status = kiln_check_properties(program, i, context->shapes[i], context->symbols);
     if (KILN_UNLIKELY(status == KILN_OK && (flags & KILN_RT_MUTATED)))
       status = check_mutated(context, inputs, i);
     if (KILN_UNLIKELY(__asan_region_is_poisoned && status == KILN_OK)) {
-      kiln_expectation expected = kiln_expect("input", &program->inputs[i], i, context->symbols);
+      kiln_expectation expected =
+          kiln_expect(context, "input", &program->inputs[i], i, context->symbols);
       status = kiln_check_memory(&expected, inputs[i], &context->input_slots[i].view);
     }
     if (KILN_UNLIKELY(status != KILN_OK))
@@ -216,18 +242,18 @@ int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs) 
 
 int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t *shape,
                            int64_t *strides, uint64_t *extent) {
-  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const kiln_rt_tensor *tensor = &context->program->outputs[index];
   int rank = tensor->rank;
   bool valid = true;
   for (int d = 0; d < rank; ++d) {
-    shape[d] = kiln_size(tensor->shape[d], context->symbols);
+    shape[d] = kiln_size(context->program, tensor->shape[d], context->symbols);
     valid &= shape[d] >= 0;
   }
   uint64_t bytes;
   valid = valid && kiln_bytes(shape, rank, kiln_item_size(tensor->bits), &bytes);
   if (valid && tensor->strides) {
     for (int d = 0; d < rank; ++d) {
-      strides[d] = kiln_size(tensor->strides[d], context->symbols);
+      strides[d] = kiln_size(context->program, tensor->strides[d], context->symbols);
       valid &= strides[d] >= 0;
     }
     valid = valid && kiln_extent(shape, strides, rank, kiln_item_size(tensor->bits), extent);
@@ -242,7 +268,7 @@ int32_t kiln_output_layout(const kiln_context *context, uint32_t index, int64_t 
 }
 
 int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *symbols) {
-  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const kiln_rt_tensor *tensor = &context->program->outputs[index];
   DLManagedTensorVersioned *const *outputs = context->given;
   const DLManagedTensorVersioned *managed = outputs[index];
   const DLTensor *given = &managed->dl_tensor;
@@ -251,7 +277,7 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
     return kiln_fail(KILN_INVALID_ARGUMENT,
                      "output %u \"%s\": expected a tensor of DLPack version %d, got version %u",
                      index, tensor->name, DLPACK_MAJOR_VERSION, managed->version.major);
-  kiln_expectation expected = kiln_expect("output", tensor, index, symbols);
+  kiln_expectation expected = kiln_expect(context, "output", tensor, index, symbols);
   int32_t status = kiln_check_tensor(&expected, given, view);
   if (status != KILN_OK)
     return status;
@@ -268,7 +294,7 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
       return kiln_fail(KILN_INVALID_ARGUMENT,
                        "output %u \"%s\": expected memory of its own, but it overlaps output %u "
                        "\"%s\"",
-                       index, tensor->name, i, kiln_program.outputs[i].name);
+                       index, tensor->name, i, context->program->outputs[i].name);
   return KILN_UNLIKELY(__asan_region_is_poisoned) ? kiln_check_memory(&expected, given, view)
                                                   : KILN_OK;
 }
@@ -278,7 +304,7 @@ int32_t kiln_check_output(kiln_context *context, uint32_t index, const int64_t *
  * from while outputs are written. */
 KILN_ENTRY static int32_t place_output(kiln_context *context, uint32_t index,
                                        uint64_t *staged_bytes) {
-  const kiln_rt_tensor *tensor = &kiln_program.outputs[index];
+  const kiln_rt_tensor *tensor = &context->program->outputs[index];
   const kiln_view *view = &context->output_slots[index].view;
   uint64_t extent = view->extent;
   bool staged = false;
@@ -291,7 +317,7 @@ KILN_ENTRY static int32_t place_output(kiln_context *context, uint32_t index,
     staged = !kiln_same_layout(shape, recorded, view->strides ? view->strides : contiguous,
                                tensor->rank);
   }
-  for (uint32_t i = 0; i < kiln_program.num_inputs && !staged; ++i)
+  for (uint32_t i = 0; i < context->program->num_inputs && !staged; ++i)
     staged = overlap(view, &context->input_slots[i].view);
   *staged_bytes = staged ? extent : 0;
   context->outputs[index] = view->data;
@@ -309,7 +335,7 @@ static bool stage(kiln_slot *slot, uint64_t bytes, uint64_t *total) {
 
 KILN_ENTRY static int32_t prepare(kiln_context *context, const DLTensor *const *inputs,
                                   DLManagedTensorVersioned *const *outputs) {
-  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_program *program = context->program;
   kiln_model *model = context->model;
   uint64_t total = 0;
   bool fits = true;
@@ -380,7 +406,7 @@ KILN_ENTRY static int32_t prepare(kiln_context *context, const DLTensor *const *
 /* Copies what main wrote to staging memory to where the caller wants it. */
 static void write_back(kiln_context *context, const DLTensor *const *inputs,
                        DLManagedTensorVersioned *const *outputs) {
-  const kiln_rt_program *program = &kiln_program;
+  const kiln_rt_program *program = context->program;
   int64_t strides[KILN_MAX_RANK], shape[KILN_MAX_RANK];
   for (uint32_t i = 0; i < program->num_inputs; ++i) {
     const kiln_slot *slot = &context->input_slots[i];
@@ -436,7 +462,8 @@ int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
     return KILN_LIKELY(status == KILN_OK) ? status : fail_main(context, status);
   }
   uint64_t bytes;
-  kiln_expectation expected = kiln_expect("output", &kiln_program.outputs[o], o, context->symbols);
+  kiln_expectation expected =
+      kiln_expect(context, "output", &context->program->outputs[o], o, context->symbols);
   int32_t status = kiln_check_shape(&expected, &context->given[o]->dl_tensor);
   if (KILN_LIKELY(status == KILN_OK))
     status = place_output(context, o, &bytes);
@@ -444,7 +471,7 @@ int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
     return fail_main(context, status);
   if (KILN_LIKELY(!bytes))
     return KILN_OK;
-  kiln_block *block = &context->late_blocks[kiln_program.num_segments + o];
+  kiln_block *block = &context->late_blocks[context->program->num_segments + o];
   if (!kiln_block_reserve(block, &context->model->allocator, bytes))
     return fail_main(context,
                      kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of copies",
@@ -457,9 +484,10 @@ int32_t kiln_rt_bind_output(kiln_rt_run *run, int64_t index) {
 /*===-- The run -------------------------------------------------------------===*/
 
 int32_t kiln_call_program(kiln_context *context) {
-  int32_t status = kiln_program.main(&context->run);
-  if (KILN_UNLIKELY(kiln_program.externs != NULL))
-    kiln_program.externs->drop(&context->run);
+  const kiln_rt_program *program = context->program;
+  int32_t status = program->main(&context->run);
+  if (KILN_UNLIKELY(program->externs != NULL))
+    program->externs->drop(&context->run);
   return status;
 }
 
@@ -490,9 +518,9 @@ KILN_ENTRY static int32_t call_main(kiln_context *context) {
   return status;
 }
 
-int32_t kiln_run(kiln_session *session, const DLTensor *const *inputs,
+int32_t kiln_run(kiln_session *session, uint32_t entry, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs) {
-  kiln_context *context = kiln_context_take(session);
+  kiln_context *context = kiln_context_take(session, entry);
   if (KILN_UNLIKELY(!context))
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
 
@@ -507,7 +535,7 @@ int32_t kiln_run(kiln_session *session, const DLTensor *const *inputs,
   if (KILN_LIKELY(status == KILN_OK))
     write_back(context, inputs, outputs);
 
-  for (uint32_t o = 0; o < kiln_program.num_outputs; ++o) {
+  for (uint32_t o = 0; o < context->program->num_outputs; ++o) {
     DLManagedTensorVersioned *allocated = context->output_slots[o].allocated;
     if (!allocated)
       continue;

@@ -6,6 +6,7 @@
  * outputs; a few uncontended atomics.
  *
  *   abi.c      the exported functions      check.c    checks at entry, messages
+ *   entries.c  the programs of a model
  *   run.c      one run: bind, stage, main  pool.c     threads, kiln_rt_launch
  *   session.c  what runs change          tensor.c   sizes and strides
  *   memory.c   allocators, free lists
@@ -87,7 +88,7 @@ KILN_FAILURE kiln_text kiln_begin_error(void);
 
 /* Sets this thread's error message and returns `status`. */
 /* The message of what a kernel has reported; NULL: none of the program's own. */
-KILN_FAILURE const char *kiln_kernel_failure(int32_t error);
+KILN_FAILURE const char *kiln_kernel_failure(const kiln_rt_program *program, int32_t error);
 __attribute__((format(printf, 2, 3))) KILN_FAILURE int32_t kiln_fail(int32_t status,
                                                                      const char *format, ...);
 
@@ -177,6 +178,7 @@ typedef struct {
   uint16_t rank;
   const int64_t *shape;
   const int64_t *symbols;
+  const kiln_rt_program *program; /* whose expressions the sizes are */
 } kiln_expectation;
 
 /* PyTorch's name, where it has one. */
@@ -204,17 +206,21 @@ KILN_FAILURE int32_t kiln_fail_type(int32_t status, const kiln_expectation *expe
 
 /* Compares the strides or the value of an input with what they must be; `properties` are as bind
  * reads them. */
-int32_t kiln_check_properties(uint32_t input, const int64_t *properties, const int64_t *symbols);
+int32_t kiln_check_properties(const kiln_rt_program *program, uint32_t input,
+                              const int64_t *properties, const int64_t *symbols);
 
 /* Appends which input gives the symbol its value, if one does. */
-KILN_FAILURE void kiln_append_origin(kiln_text *text, const char *symbol);
+KILN_FAILURE void kiln_append_origin(kiln_text *text, const kiln_rt_program *program,
+                                     const char *symbol);
 
 /* The symbols' ranges. `inputs` only serve to name the input at fault. */
-KILN_ENTRY int32_t kiln_check_symbols(const int64_t *symbols, const DLTensor *const *inputs);
+KILN_ENTRY int32_t kiln_check_symbols(const kiln_rt_program *program, const int64_t *symbols,
+                                      const DLTensor *const *inputs);
 
 /* The value of a size, see ir_interface.h. */
-static inline int64_t kiln_size(int64_t dim, const int64_t *symbols) {
-  return KILN_LIKELY(dim >= 0) ? dim : kiln_program.eval(symbols, -(dim + 1));
+static inline int64_t kiln_size(const kiln_rt_program *program, int64_t dim,
+                                const int64_t *symbols) {
+  return KILN_LIKELY(dim >= 0) ? dim : program->eval(symbols, -(dim + 1));
 }
 
 /*===-- pool.c --------------------------------------------------------------===*/
@@ -324,7 +330,7 @@ struct kiln_context;
 struct kiln_device_functions {
   int32_t (*open)(kiln_model *model);
   void (*close)(kiln_model *model);
-  int32_t (*run)(kiln_session *session, const DLTensor *const *inputs,
+  int32_t (*run)(kiln_session *session, uint32_t entry, const DLTensor *const *inputs,
                  DLManagedTensorVersioned **outputs, void *stream);
   /* These bytes of the weights have changed, or of the model's own session. */
   int32_t (*upload)(kiln_model *model, uint64_t offset, uint64_t bytes);
@@ -386,19 +392,25 @@ struct kiln_session {
   kiln_session *next, **place; /* in model->sessions */
 };
 
+/* An entry's libraries, and what each call of them was prepared as. */
+typedef struct {
+  const kiln_extern_library **libraries;
+  void **calls;
+} kiln_opened_externs;
+
 /* The fields that every run reads come first. */
 struct kiln_model {
   kiln_session own;                /* of kiln_model_run */
+  uint32_t default_entry;          /* of kiln_model_run, or KILN_NO_ENTRY */
   kiln_pool *pool;                 /* NULL: one thread, or the host's parallel_for */
   kiln_kept_outputs *kept_outputs; /* NULL: none are kept */
   kiln_allocator allocator;
   kiln_weights weights;
-  kiln_options options;       /* complete, with defaults */
-  kiln_stack scratches;       /* scratch memory for the host's parallel_for */
-  struct kiln_device *device; /* NULL: the model runs on the CPU */
-  void **externs; /* what each call of a library was prepared as; NULL: there are none */
-  const kiln_extern_library *const *libraries;
-  kiln_session *sessions; /* the host's */
+  kiln_options options;         /* complete, with defaults */
+  kiln_stack scratches;         /* scratch memory for the host's parallel_for */
+  struct kiln_device *device;   /* NULL: the model runs on the CPU */
+  kiln_opened_externs *externs; /* of each entry; NULL: there are none */
+  kiln_session *sessions;       /* the host's */
   kiln_mutex sessions_lock;
 };
 
@@ -409,12 +421,16 @@ typedef struct {
   size_t staged;                       /* offset + 1 in the block that main uses instead, 0: none */
 } kiln_slot;
 
-/* All that a run needs, kept for the next one. The arrays follow the struct. */
+/* All that a run needs, kept for the next one, of whichever entry that is. The arrays follow the
+ * struct, in places that kiln_context_enter chooses for the entry, but for `late_blocks`. */
 typedef struct kiln_context {
   kiln_node node; /* in session->contexts, while idle */
   kiln_model *model;
   kiln_session *session;
-  struct kiln_profile *profile; /* of this run; NULL: none is taken */
+  const kiln_rt_program *program; /* that runs */
+  uint32_t entry;                 /* its number */
+  uint32_t first_output;          /* the outputs of all entries in front of it */
+  struct kiln_profile *profile;   /* of this run; NULL: none is taken */
   kiln_rt_run run;
   int32_t error;   /* *run.error */
   int32_t failure; /* the status given to kiln_rt_fail, 0: not called */
@@ -438,12 +454,12 @@ static inline kiln_context *kiln_context_of(kiln_rt_run *run) {
   return (kiln_context *)((char *)run - offsetof(kiln_context, run));
 }
 
-KILN_ENTRY int32_t kiln_run(kiln_session *session, const DLTensor *const *inputs,
+KILN_ENTRY int32_t kiln_run(kiln_session *session, uint32_t entry, const DLTensor *const *inputs,
                             DLManagedTensorVersioned **outputs);
 
 /* The parts that a run on a device has in common with one on the CPU. */
-kiln_expectation kiln_expect(const char *role, const kiln_rt_tensor *tensor, uint32_t index,
-                             const int64_t *symbols);
+kiln_expectation kiln_expect(const kiln_context *context, const char *role,
+                             const kiln_rt_tensor *tensor, uint32_t index, const int64_t *symbols);
 /* Checks all inputs, computes the symbols and sets the inputs' slots. */
 KILN_ENTRY int32_t kiln_check_inputs(kiln_context *context, const DLTensor *const *inputs);
 /* All that can be said of the caller's tensor for output `index` before `symbols`
@@ -459,7 +475,9 @@ KILN_ENTRY int32_t kiln_allocate_output(kiln_context *context, uint32_t index);
 void kiln_delete_output(DLManagedTensorVersioned *tensor);
 /* A context of its own for whoever launches kernels; NULL: out of memory. Put back with the workers
  * that it may have. */
-KILN_ENTRY kiln_context *kiln_context_take(kiln_session *session);
+KILN_ENTRY kiln_context *kiln_context_take(kiln_session *session, uint32_t entry);
+/* Makes it one of another entry. */
+KILN_FAILURE void kiln_context_enter(kiln_context *context, uint32_t entry);
 void kiln_context_put(kiln_context *context);
 /* Makes the first run's, so that it is near the model in memory. */
 int32_t kiln_contexts_open(kiln_session *session);
@@ -470,9 +488,28 @@ void kiln_contexts_free(kiln_session *session);
 /* Every failing call ends here. */
 KILN_FAILURE int32_t kiln_report(const kiln_options *options, int32_t status);
 /* A run of the ABI but for what is said of its failures. */
-KILN_ENTRY int32_t kiln_run_session(kiln_session *session, const DLTensor *const *inputs,
-                                    size_t num_inputs, DLManagedTensorVersioned **outputs,
-                                    size_t num_outputs, void *stream);
+KILN_ENTRY int32_t kiln_run_session(kiln_session *session, uint32_t entry,
+                                    const DLTensor *const *inputs, size_t num_inputs,
+                                    DLManagedTensorVersioned **outputs, size_t num_outputs,
+                                    void *stream);
+
+/*===-- entries.c -----------------------------------------------------------===*/
+
+#define KILN_NO_ENTRY UINT32_MAX
+
+static inline uint32_t kiln_num_entries(void) { return kiln_program.num_others + 1; }
+static inline const kiln_rt_program *kiln_entry(uint32_t entry) {
+  return KILN_LIKELY(entry == 0) ? &kiln_program : kiln_program.others[entry - 1];
+}
+/* The entry of kiln_model_run: `forward`, else `model`, else the only one, else KILN_NO_ENTRY. */
+uint32_t kiln_default_entry(void);
+/* Fails: none of them is. */
+KILN_FAILURE int32_t kiln_fail_no_default(void);
+/* Of all entries. */
+size_t kiln_num_outputs(void);
+/* The most that any entry has. */
+size_t kiln_max_late_blocks(void);
+uint64_t kiln_max_scratch_bytes(void);
 
 /*===-- session.c -----------------------------------------------------------===*/
 

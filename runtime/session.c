@@ -176,26 +176,13 @@ KILN_ENTRY int32_t kiln_session_run(kiln_session *session, uint32_t entry,
                                     void *stream) {
   int32_t status = enter("kiln_session_run", session);
   if (KILN_LIKELY(status == KILN_OK)) {
-    status = KILN_UNLIKELY(entry != 0)
-                 ? kiln_fail(KILN_INVALID_ARGUMENT,
-                             "kiln_session_run: expected an entry below 1, got %u", entry)
-                 : kiln_run_session(session, inputs, num_inputs, outputs, num_outputs, stream);
+    status =
+        KILN_UNLIKELY(entry >= kiln_num_entries())
+            ? kiln_fail(KILN_INVALID_ARGUMENT,
+                        "kiln_session_run: expected an entry below %u, got %u", kiln_num_entries(),
+                        entry)
+            : kiln_run_session(session, entry, inputs, num_inputs, outputs, num_outputs, stream);
     leave(session);
   }
   return finish(session, status);
-}
-
-int32_t kiln_model_find_entry(const kiln_model *model, const char *name, uint32_t *entry) {
-  int32_t status = KILN_OK;
-  if (!model || !name || !entry)
-    status = kiln_fail(KILN_INVALID_ARGUMENT, "kiln_model_find_entry: expected a %s, got NULL",
-                       !model  ? "model"
-                       : !name ? "name"
-                               : "place for the entry");
-  else if (strcmp(name, kiln_program.entry) != 0)
-    status = kiln_fail(KILN_INVALID_ARGUMENT, "the model has no entry named \"%s\": it has \"%s\"",
-                       name, kiln_program.entry);
-  else
-    *entry = 0;
-  return status == KILN_OK ? KILN_OK : kiln_report(model ? &model->options : NULL, status);
 }

@@ -34,7 +34,8 @@ static int32_t set_symbols(kiln_context *context, const kiln_rt_step *step, cons
 static int32_t check_tensors(const kiln_context *context, const kiln_rt_step *step,
                              const DLTensor *const *tensors, void **buffers) {
   for (uint32_t i = 0; i < step->num_tensors; ++i) {
-    kiln_expectation expected = kiln_expect("buffer", &step->tensors[i], i, context->symbols);
+    kiln_expectation expected =
+        kiln_expect(context, "buffer", &step->tensors[i], i, context->symbols);
     kiln_view view;
     int32_t status = kiln_check_tensor(&expected, tensors[i], &view);
     if (status == KILN_OK)
@@ -77,7 +78,7 @@ int32_t kiln_steps_run(kiln_model *model, int32_t number, const DLTensor *const 
                      "%s: expected %u buffers and %u symbols, got %zu and %zu", step->name,
                      step->num_tensors, step->num_symbols, tensors ? num_tensors : 0,
                      symbols ? num_symbols : 0);
-  kiln_context *context = kiln_context_take(&model->own);
+  kiln_context *context = kiln_context_take(&model->own, 0);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   unsigned environment = kiln_enter_environment();
@@ -92,7 +93,7 @@ int32_t kiln_steps_wait(kiln_model *model) {
     return kiln_fail(KILN_INVALID_ARGUMENT, "expected a model, got NULL");
   if (!kiln_program.device)
     return KILN_OK;
-  kiln_context *context = kiln_context_take(&model->own);
+  kiln_context *context = kiln_context_take(&model->own, 0);
   if (!context)
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a run");
   int32_t status = kiln_program.device->functions->wait_steps(context);

@@ -286,8 +286,8 @@ static int32_t check_place(const kiln_rt_constant *constant) {
 /* The value as the caller gave it, copied unless it is contiguous. */
 static int32_t take_value(update *update, const kiln_rt_constant *constant, const DLTensor *value) {
   kiln_expectation expected = {
-      "constant",      0,   constant->name, constant->code, constant->bits, constant->rank,
-      constant->shape, NULL};
+      "constant",      0,    constant->name, constant->code, constant->bits, constant->rank,
+      constant->shape, NULL, &kiln_program};
   kiln_view view;
   int32_t status = kiln_check_tensor(&expected, value, &view);
   if (status != KILN_OK)
@@ -338,6 +338,8 @@ static int32_t run_fold(update *update, const kiln_rt_fold *fold, kiln_context *
     if (!(buffers[i] = allocate_value(update, fold->constants[i])))
       return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for %llu bytes of constants",
                        (unsigned long long)get_constant(fold->constants[i])->bytes);
+  if (context->entry != fold->entry)
+    kiln_context_enter(context, fold->entry);
   return kiln_rt_launch(&context->run, fold->kernel, buffers, fold->grid, KILN_RT_NO_STEP);
 }
 
@@ -350,7 +352,7 @@ static int32_t run_folds(update *update) {
   if (most == 0)
     return KILN_OK;
   const kiln_allocator *allocator = &update->model->allocator;
-  kiln_context *context = kiln_context_take(&update->model->own);
+  kiln_context *context = kiln_context_take(&update->model->own, 0);
   void **buffers = kiln_allocate(allocator, most * sizeof *buffers);
   int32_t status = KILN_OK;
   if (!context || !buffers)

@@ -192,7 +192,7 @@ int32_t kiln_weights_set_rows(kiln_model *model, const kiln_rt_constant *constan
   memcpy(shape, constant->shape, constant->rank * sizeof *shape);
   shape[0] = rows->end - rows->begin;
   kiln_expectation expected = {"constant",     0,     name, constant->code, constant->bits,
-                               constant->rank, shape, NULL};
+                               constant->rank, shape, NULL, &kiln_program};
   kiln_view view;
   status = kiln_check_tensor(&expected, value, &view);
   if (status != KILN_OK)

@@ -1,4 +1,5 @@
-"""Exports a language model of Hugging Face's transformers with a static cache: one call is one token at one position.
+"""Exports a language model of Hugging Face's transformers with a static cache as two programs: `prefill` reads two or more
+tokens at any positions, `decode` one.
 
     python export.py model.pt2 [--model FOLDER] [--length 128]
 
@@ -7,6 +8,7 @@ Without --model it is a tiny Llama with random weights."""
 import argparse
 
 import torch
+from torch.export.pt2_archive._package import package_pt2
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 from transformers.integrations.executorch import TorchExportableModuleForDecoderOnlyLM
 
@@ -23,7 +25,12 @@ def export(model, length):
     cache = {"batch_size": 1, "max_cache_len": length}
     model.generation_config = GenerationConfig(use_cache=True, cache_implementation="static", max_length=length, cache_config=cache)
     module = TorchExportableModuleForDecoderOnlyLM(model, batch_size=1, max_cache_len=length)
-    return module.export(input_ids=torch.zeros(1, 1, dtype=torch.long), cache_position=torch.zeros(1, dtype=torch.long))
+
+    def trace(count, shapes=None):
+        return module.export(input_ids=torch.zeros(1, count, dtype=torch.long), cache_position=torch.arange(count), dynamic_shapes=shapes)
+
+    count = torch.export.Dim("count", min=2, max=length)
+    return {"prefill": trace(8, {"input_ids": {1: count}, "cache_position": {0: count}}), "decode": trace(1)}
 
 
 if __name__ == "__main__":
@@ -32,4 +39,4 @@ if __name__ == "__main__":
     parser.add_argument("--model", help="a folder that from_pretrained reads")
     parser.add_argument("--length", type=int, default=128, help="positions of the cache")
     arguments = parser.parse_args()
-    torch.export.save(export(make_model(arguments.model), arguments.length), arguments.output)
+    package_pt2(arguments.output, exported_programs=export(make_model(arguments.model), arguments.length))

@@ -1,6 +1,6 @@
-// Generates tokens with a compiled language model (export.py): greedily, or by sampling from the
-// smallest set of tokens that has a given share of the probability. Each prompt is a session, with a
-// cache of its own, on a thread of its own.
+// Generates tokens with a compiled language model (export.py), whose entry `prefill` reads a prompt
+// and whose entry `decode` reads a token: greedily, or by sampling from the smallest set of tokens that
+// has a given share of the probability. Each prompt is a session, with a cache of its own, on a thread.
 //
 //   generate model.so --prompt 1,15,27 [--prompt 4,5]... [--tokens N] [--top-p P]
 //            [--temperature T] [--seed N] [--end ID] [--threads N] [--weights FILE]
@@ -119,23 +119,22 @@ int64_t sample(const float *logits, int64_t count, double topP, double temperatu
 class Text {
 public:
   Text(const Settings &settings, const kiln::model &model, size_t number)
-      : settings(settings), session(model.make_session()), random(settings.seed + number),
+      : settings(settings), session(model.make_session()), prefill(model.find_entry("prefill")),
+        decode(model.find_entry("decode")), random(settings.seed + number),
         prompt(settings.prompts[number]) {}
 
   void run() {
     try {
-      kiln::tensor logits = step(prompt[0]);
-      for (size_t i = 1; i < prompt.size(); ++i)
-        logits = step(prompt[i]);
+      kiln::tensor logits = read(prompt);
       for (int64_t i = 0; i < settings.tokens; ++i) {
         if (i != 0)
-          logits = step(tokens.back());
+          logits = read({tokens.back()});
         tokens.push_back(choose(logits));
         if (tokens.back() == settings.end)
           return;
       }
     } catch (const kiln::error &error) {
-      message = "position " + std::to_string(position) + ": " + error.what();
+      message = "before position " + std::to_string(position) + ": " + error.what();
     }
   }
 
@@ -143,17 +142,20 @@ public:
   std::string message;
 
 private:
-  /// The logits behind a token at the next position.
-  kiln::tensor step(int64_t token) {
-    std::vector<kiln::tensor> outputs =
-        session.run(0, {kiln::view(&token, {1, 1}), kiln::view(&position, {1})});
-    ++position;
-    return std::move(outputs[0]);
+  /// The logits behind each of these tokens, which come at the next positions.
+  kiln::tensor read(const std::vector<int64_t> &next) {
+    int64_t count = next.size();
+    std::vector<int64_t> positions(count);
+    std::iota(positions.begin(), positions.end(), position);
+    position += count;
+    kiln::view views[] = {kiln::view(next.data(), {1, count}),
+                          kiln::view(positions.data(), {count})};
+    return std::move(session.run(count > 1 ? prefill : decode, {views[0], views[1]})[0]);
   }
 
   int64_t choose(const kiln::tensor &logits) {
-    const float *values = logits.data<float>();
-    int64_t count = logits.shape().back();
+    int64_t rows = logits.shape()[1], count = logits.shape()[2];
+    const float *values = logits.data<float>() + (rows - 1) * count;
     if (settings.topP)
       return sample(values, count, *settings.topP, settings.temperature, random);
     return std::max_element(values, values + count) - values;
@@ -161,6 +163,7 @@ private:
 
   const Settings &settings;
   kiln::session session;
+  uint32_t prefill, decode;
   Random random;
   const std::vector<int64_t> &prompt;
   int64_t position = 0;

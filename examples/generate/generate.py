@@ -31,13 +31,13 @@ def sample(logits, top_p, temperature, random):
 
 
 def generate(session, prompt, tokens, end, top_p, temperature, random):
-    for position, token in enumerate(prompt):
-        logits = session(numpy.array([[token]]), numpy.array([position]))
+    prefill, decode = session.entry("prefill"), session.entry("decode")
     result = []
     for i in range(tokens):
-        if i:
-            logits = session(numpy.array([[result[-1]]]), numpy.array([len(prompt) + i - 1]))
-        values = numpy.asarray(logits).ravel()
+        step, first = ([result[-1]], len(prompt) + i - 1) if i else (prompt, 0)
+        read = prefill if len(step) > 1 else decode
+        logits = read(numpy.array([step]), numpy.arange(first, first + len(step)))
+        values = numpy.asarray(logits)[0, -1]
         result.append(int(values.argmax()) if top_p is None else sample(values, top_p, temperature, random))
         if result[-1] == end:
             break

@@ -253,6 +253,17 @@ typedef struct kiln_options {
    * one instead of as a graph, and a run waits for them. */
   void (*profile)(void *ctx, const kiln_profile_event *event);
   void *profile_ctx;
+
+  /* Of programs that several processes run together. The communicator of a group that the program
+   * names, of `size` processes: an MPI_Comm, or of a model for a GPU an ncclComm_t. It has to live
+   * as long as the model, and nothing else may use it meanwhile. Asked while the model is created.
+   * NULL, and a result of NULL: that of all processes, which mpirun or torchrun has started. */
+  void *(*communicator)(void *ctx, const char *group, int64_t size);
+  void *communicator_ctx;
+
+  /* Milliseconds that a process waits for the others, after which a run fails. 0: what
+   * $KILN_COLLECTIVE_TIMEOUT says, or 300000. */
+  int64_t collective_timeout;
 } kiln_options;
 
 #if defined(KILN_BUILDING_RUNTIME) && defined(__GNUC__)
@@ -309,7 +320,10 @@ KILN_API int32_t kiln_model_create(const kiln_options *options, kiln_model **mod
  *
  * Any number of threads may run one model at a time. One of them has the
  * workers, the others compute alone. Runs of a model that mutates its own
- * buffers wait for each other; sessions have buffers of their own. */
+ * buffers wait for each other; sessions have buffers of their own.
+ *
+ * Of several entries it runs `forward`, else `model`; a model with neither is
+ * KILN_INVALID_ARGUMENT, and kiln_session_run runs its entries. */
 KILN_API int32_t kiln_model_run(kiln_model *model, const DLTensor *const *inputs, size_t num_inputs,
                                 DLManagedTensorVersioned **outputs, size_t num_outputs,
                                 void *stream);

@@ -315,18 +315,27 @@ Expected<OwningOpRef<ModuleOp>> Importer::run() {
 
 //===-- The archive -------------------------------------------------------------------------===//
 
-/// NAME of models/NAME.json: the only one, or `model` among several.
-static Expected<std::string> chooseModel(Pt2Archive &archive) {
-  SmallVector<std::string> models;
+/// NAME of each models/NAME.json.
+static std::vector<std::string> listModels(Pt2Archive &archive) {
+  std::vector<std::string> models;
   for (const std::string &member : archive.membersIn("models/")) {
     StringRef name = StringRef(member).drop_front(StringRef("models/").size());
     if (name.consume_back(".json") && !name.contains('/'))
       models.push_back(name.str());
   }
-  if (models.size() == 1 || llvm::is_contained(models, "model"))
-    return models.size() == 1 ? models[0] : "model";
+  return models;
+}
+
+/// The program called `wanted`, or if that is empty the only one, or `model` among several.
+static Expected<std::string> chooseModel(Pt2Archive &archive, StringRef wanted) {
+  std::vector<std::string> models = listModels(archive);
+  if (models.size() == 1 && wanted.empty())
+    return models[0];
+  StringRef name = wanted.empty() ? "model" : wanted;
+  if (llvm::is_contained(models, name))
+    return name.str();
   return createStringError("holds several programs (" + llvm::join(models, ", ") +
-                           ") and none is called 'model'");
+                           ") and none is called '" + name + "'");
 }
 
 static Expected<OwningOpRef<ModuleOp>> import(Pt2Archive &archive, MLIRContext &context,
@@ -337,7 +346,7 @@ static Expected<OwningOpRef<ModuleOp>> import(Pt2Archive &archive, MLIRContext &
     return error;
   if (Error error = archive.checkWord("archive_version", "0"))
     return error;
-  Expected<std::string> model = chooseModel(archive);
+  Expected<std::string> model = chooseModel(archive, options.program);
   if (!model)
     return model.takeError();
   std::string member = "models/" + *model + ".json";
@@ -365,6 +374,14 @@ static Error userError(StringRef path, Error error) {
   if (StringRef(message).starts_with(path.str() + ": "))
     return createStringError(message);
   return createStringError(path + ": " + message);
+}
+
+Expected<std::vector<std::string>> kiln::frontend::listPrograms(StringRef path,
+                                                                uint64_t maxUnpacked) {
+  Expected<std::unique_ptr<Pt2Archive>> archive = Pt2Archive::open(path, maxUnpacked);
+  if (!archive)
+    return userError(path, archive.takeError());
+  return listModels(**archive);
 }
 
 Expected<OwningOpRef<ModuleOp>> kiln::frontend::importPt2(StringRef path, MLIRContext &context,

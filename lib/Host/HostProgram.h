@@ -13,6 +13,7 @@
 #include "kiln/Dialect/Kernel/ResultNodes.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "kiln/Host/Debug.h"
+#include "kiln/Host/LowerProgram.h"
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Host/Steps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -21,21 +22,6 @@
 #include <vector>
 
 namespace kiln::host {
-
-struct HostTablesOptions {
-  ModelInfo info;
-  /// Kernels run on a device, whose runtime launches them.
-  bool device = false;
-  bool externalWeights = false;
-  uint64_t weightsHash = 0;
-  DebugOptions debug;
-  /// A library of steps for another host, not of the program.
-  bool stepsAlone = false;
-  uint32_t stepsHash = 0;
-  /// The CPU that code is for, and what it must have (runtime/cpu_features.h).
-  std::string cpu;
-  uint64_t cpuFeatures = 0;
-};
 
 class HostProgram {
 public:
@@ -80,6 +66,8 @@ private:
 
   /// The folds, whose constants are `rows` of the table of constants.
   std::string emitFolds(const llvm::DenseMap<mlir::Value, int64_t> &rows);
+  /// With the number of the entry.
+  llvm::SmallVector<std::pair<int64_t, wrapper::FoldOp>> getAllFolds();
 
   // The steps alone (HostSteps.cpp).
   void emitNoMain();
@@ -231,6 +219,7 @@ private:
   llvm::SmallDenseSet<unsigned> boundOutputs; // late ones that the runtime has been told of
   llvm::SetVector<mlir::Operation *> entrySizes;
   int64_t numSegments = 0; // that the functions reserve
+  int64_t numFolds = 0;    // in the table
   llvm::DenseMap<mlir::Value, mlir::Value> addresses;
   llvm::StringMap<mlir::LLVM::LLVMFuncOp> graphs;
   // Found before declarations with the same names are made.

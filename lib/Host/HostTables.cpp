@@ -32,11 +32,18 @@ std::string HostProgram::sizes(ArrayRef<sym::Expr> exprs, Globals::Place place) 
 
 std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
   SmallVector<Row<kiln_rt_fold>> folds;
-  for (FoldOp fold : getFolds(program)) {
-    kernel::FuncOp kernel = kernels.lookup(fold.getKernelAttr().getAttr());
+  llvm::SmallDenseSet<int64_t> made;
+  for (auto [entry, fold] : getAllFolds()) {
     SmallVector<int64_t> constants;
     for (Value constant : fold.getOperands())
       constants.push_back(rows.lookup(constant));
+    // Entries make the same data of the same weights.
+    if (!made.insert(rows.lookup(fold.getOuts().front())).second)
+      continue;
+    auto kernel =
+        entry == options.number
+            ? kernels.lookup(fold.getKernelAttr().getAttr())
+            : SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(fold, fold.getKernelAttr());
     SmallVector<int64_t> layout = getFoldLayout(kernel);
     std::string cells = globals->numbers(constants), layoutTable = globals->numbers(layout);
     folds.push_back(makeRow<kiln_rt_fold>(
@@ -45,9 +52,19 @@ std::string HostProgram::emitFolds(const DenseMap<Value, int64_t> &rows) {
         KILN_FIELD(kiln_rt_fold, num_operands, fold.getIns().size()),
         KILN_FIELD(kiln_rt_fold, num_results, fold.getOuts().size()),
         KILN_FIELD(kiln_rt_fold, constants, cells), KILN_FIELD(kiln_rt_fold, layout, layoutTable),
-        KILN_FIELD(kiln_rt_fold, num_dims, layout.size() / 4)));
+        KILN_FIELD(kiln_rt_fold, num_dims, layout.size() / 4),
+        KILN_FIELD(kiln_rt_fold, entry, entry), KILN_FIELD(kiln_rt_fold, reserved, 0)));
   }
+  numFolds = folds.size();
   return globals->structs("kiln_folds", folds);
+}
+
+SmallVector<std::pair<int64_t, FoldOp>> HostProgram::getAllFolds() {
+  SmallVector<std::pair<int64_t, FoldOp>> folds;
+  for (auto [i, entry] : llvm::enumerate(options.getEntries(program)))
+    for (FoldOp fold : getFolds(entry.program))
+      folds.push_back({i, fold});
+  return folds;
 }
 
 Row<kiln_rt_tensor> HostProgram::makeTensorRow(StringRef name, Type type, int64_t flags,
@@ -121,28 +138,45 @@ Row<kiln_rt_constant> HostProgram::makeConstantRow(StringRef name, BufferType ty
 SmallVector<Row<kiln_rt_constant>>
 HostProgram::makeConstantRows(DenseMap<Value, int64_t> &rowNumbers) {
   SmallVector<Row<kiln_rt_constant>> rows;
-  llvm::StringMap<int64_t> namedRows;
+  llvm::StringMap<int64_t> namedRows; // of a program alone
+  llvm::DenseMap<int64_t, int64_t> cellRows;
+  // The row that is there for what has the same value.
+  auto find = [&](ConstantOp constant) -> std::optional<int64_t> {
+    if (options.cells) {
+      auto row = cellRows.find(options.cells->lookup(constant));
+      return row == cellRows.end() ? std::nullopt : std::optional(row->second);
+    }
+    if (auto row = rowNumbers.find(constant); row != rowNumbers.end())
+      return row->second;
+    auto named = namedRows.find(constant.getName().value_or(""));
+    return named == namedRows.end() ? std::nullopt : std::optional(named->second);
+  };
   // Tied names, and what folds read and make, are rows of one cell: the first of them.
   auto addRow = [&](StringRef name, BufferType type, ConstantOp constant) {
     int64_t cell = rows.size();
     if (constant) {
-      cell = rowNumbers.try_emplace(constant, cell).first->second;
-      if (constant.getName())
+      std::optional<int64_t> known =
+          options.cells || rowNumbers.contains(constant) ? find(constant) : std::nullopt;
+      cell = rowNumbers[constant] = known.value_or(cell);
+      if (options.cells)
+        cellRows.try_emplace(options.cells->lookup(constant), cell);
+      else if (constant.getName())
         namedRows.try_emplace(*constant.getName(), cell);
     }
     rows.push_back(makeConstantRow(name, type, constant, cell));
   };
-  for (const NamedConstant &constant : getNamedConstants(program))
+  SmallVector<ModelEntry> entries = options.getEntries(program);
+  for (const NamedConstant &constant :
+       getNamedConstants(entries, options.cells ? *options.cells : ConstantCells()))
     addRow(constant.name, constant.type, constant.op);
-  for (ConstantOp constant : getConstants(program)) {
-    auto named = namedRows.find(constant.getName().value_or(""));
-    bool isState = constant.getMutated() && !constant.getName();
-    if (named != namedRows.end())
-      rowNumbers[constant] = named->second; // of another function
-    else if (!rowNumbers.contains(constant) &&
-             (isState || llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>)))
-      addRow("", constant.getType(), constant);
-  }
+  for (const ModelEntry &entry : entries)
+    for (ConstantOp constant : getConstants(entry.program)) {
+      bool isState = constant.getMutated() && !constant.getName();
+      if (std::optional<int64_t> row = find(constant))
+        rowNumbers[constant] = *row; // of another function
+      else if (isState || llvm::any_of(constant->getUsers(), llvm::IsaPred<FoldOp>))
+        addRow("", constant.getType(), constant);
+    }
   return rows;
 }
 
@@ -180,6 +214,9 @@ std::string HostProgram::declareWeights() {
   return "kiln_weights";
 }
 
+/// An entry's but the first's kiln_rt_program.
+static std::string getProgramSymbol(StringRef entry) { return (entry + "$kiln_program").str(); }
+
 void HostProgram::emitTables() {
   auto module = program->getParentOfType<ModuleOp>();
   auto moduleEnd = [&] { builder.setInsertionPointToEnd(module.getBody()); };
@@ -187,7 +224,11 @@ void HostProgram::emitTables() {
   constexpr auto atEntry = Globals::Place::Entry;
   DenseMap<Value, int64_t> constantNumbers;
   Rows<kiln_rt_tensor> inputs = makeInputRows(), outputs = makeOutputRows();
-  Rows<kiln_rt_constant> constants = makeConstantRows(constantNumbers);
+  // Those of the first entry are of all.
+  bool isFirst = options.number == 0;
+  Rows<kiln_rt_constant> constants;
+  if (isFirst)
+    constants = makeConstantRows(constantNumbers);
   Rows<kiln_rt_symbol> symbols = makeSymbolRows();
   Rows<kiln_rt_step> stepRows;
   if (options.stepsAlone)
@@ -203,29 +244,40 @@ void HostProgram::emitTables() {
   std::string profile = emitProfile();
   moduleEnd();
   std::string externs = emitExterns();
-  std::string folds = emitFolds(constantNumbers);
+  std::string folds = isFirst ? emitFolds(constantNumbers) : "";
   SmallVector<std::string> failures = emitFailures();
-  int64_t weightsBytes = getKnownWeightsBytes(program);
-  int64_t laterBytes = program.getWeightsBytes().value_or(0) - weightsBytes;
+  int64_t weightsBytes = !isFirst        ? 0
+                         : options.cells ? options.knownBytes
+                                         : getKnownWeightsBytes(program);
+  int64_t laterBytes = isFirst ? program.getWeightsBytes().value_or(0) - weightsBytes : 0;
   bool isEmbedded = weightsBytes && !options.externalWeights;
   std::string weights = isEmbedded ? declareWeights() : "";
   int64_t flags =
       KILN_RT_HAS_EXPRESSIONS | (weightsBytes && !isEmbedded ? KILN_RT_EXTERNAL_WEIGHTS : 0);
   // One after the other, since each may get the next free name.
-  std::string info = globals->string(describeModel(program, options.info)),
-              entry = globals->string("model"),
+  SmallVector<ModelEntry> entries = options.getEntries(program);
+  std::string info =
+      isFirst ? globals->string(describeModel(
+                    entries, options.cells ? *options.cells : ConstantCells(), options.info))
+              : "";
+  SmallVector<std::string> others;
+  for (const ModelEntry &other : ArrayRef(entries).drop_front())
+    if (isFirst)
+      others.push_back(declareData(getProgramSymbol(other.name)));
+  std::string otherTable = globals->pointers(others);
+  std::string entry = globals->string(entries[options.number].name),
               inputTable = globals->structs("kiln_inputs", inputs, atEntry),
               outputTable = globals->structs("kiln_outputs", outputs, atEntry),
               constantTable = globals->structs("kiln_constants", constants),
               symbolTable = globals->structs("kiln_symbols", symbols, atEntry),
               expressionTable = globals->pointers(expressionTexts),
-              device = isDevice() ? declareData(deviceTableName) : "",
+              device = isDevice() ? declareData(getEntrySymbol(module, deviceTableName)) : "",
               failureTable = globals->pointers(failures),
               cpu = options.cpu.empty() ? "" : globals->string(options.cpu);
   std::string bind = symbols.empty() ? "" : "kiln_bind",
               eval = expressions.empty() ? "" : "kiln_eval";
   globals->exported(
-      "kiln_program",
+      isFirst ? "kiln_program" : getProgramSymbol(entries[options.number].name),
       makeRow<kiln_rt_program>(
           KILN_FIELD(kiln_rt_program, abi, KILN_RT_ABI),
           KILN_FIELD(kiln_rt_program, num_inputs, inputs.size()),
@@ -246,7 +298,7 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, sizes, "kiln_sizes"),
           KILN_FIELD(kiln_rt_program, main, "kiln_main"),
           KILN_FIELD(kiln_rt_program, num_expressions, expressions.size()),
-          KILN_FIELD(kiln_rt_program, num_folds, getFolds(program).size()),
+          KILN_FIELD(kiln_rt_program, num_folds, numFolds),
           KILN_FIELD(kiln_rt_program, expressions, expressionTable),
           KILN_FIELD(kiln_rt_program, folds, folds),
           KILN_FIELD(kiln_rt_program, num_segments, numSegments),
@@ -257,7 +309,9 @@ void HostProgram::emitTables() {
           KILN_FIELD(kiln_rt_program, profile, profile),
           KILN_FIELD(kiln_rt_program, later_bytes, laterBytes),
           KILN_FIELD(kiln_rt_program, cpu_features, static_cast<int64_t>(options.cpuFeatures)),
-          KILN_FIELD(kiln_rt_program, cpu, cpu)));
+          KILN_FIELD(kiln_rt_program, cpu, cpu), KILN_FIELD(kiln_rt_program, others, otherTable),
+          KILN_FIELD(kiln_rt_program, num_others, others.size()),
+          KILN_FIELD(kiln_rt_program, reserved, 0)));
   if (options.stepsAlone)
     emitStepTable(stepRows);
 }

@@ -1,6 +1,7 @@
 // The description of a model as JSON: its inputs, outputs and constants.
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -94,49 +95,114 @@ std::vector<NamedConstant> host::getNamedConstants(ProgramOp program) {
   return result;
 }
 
-std::string host::describeModel(ProgramOp program, const ModelInfo &model) {
-  DictionaryAttr symbols = program.getSymbolsAttr();
+std::vector<NamedConstant> host::getNamedConstants(ArrayRef<ModelEntry> entries,
+                                                   const ConstantCells &cells) {
+  if (entries.size() == 1)
+    return getNamedConstants(ProgramOp(entries.front().program));
+  // By name: whose it is, with the entry's number.
+  llvm::MapVector<StringRef, SmallVector<std::pair<unsigned, const NamedConstant *>>> owners;
+  std::vector<std::vector<NamedConstant>> lists;
+  for (const ModelEntry &entry : entries)
+    lists.push_back(getNamedConstants(ProgramOp(entry.program)));
+  for (auto [i, list] : llvm::enumerate(lists))
+    for (const NamedConstant &constant : list)
+      owners[constant.name].push_back({i, &constant});
+  std::vector<NamedConstant> result;
+  for (auto &[name, some] : owners) {
+    // One that an entry does not use may be any.
+    const NamedConstant *used = some.front().second;
+    for (auto [entry, constant] : some)
+      if (!used->op)
+        used = constant;
+    bool isOne = llvm::all_of(some, [&](auto owner) {
+      ConstantOp op = owner.second->op;
+      return !op || cells.lookup(op) == cells.lookup(ConstantOp(used->op));
+    });
+    if (isOne)
+      result.push_back(*used);
+    for (auto [entry, constant] : some)
+      if (!isOne && constant->op)
+        result.push_back(
+            {entries[entry].name + ":" + constant->name, constant->type, constant->op});
+  }
+  return result;
+}
+
+const ModelEntry *host::getDefaultEntry(ArrayRef<ModelEntry> entries) {
+  if (entries.size() == 1)
+    return &entries.front();
+  for (StringRef name : {"forward", "model"})
+    for (const ModelEntry &entry : entries)
+      if (entry.name == name)
+        return &entry;
+  return nullptr;
+}
+
+static void describeSymbols(llvm::json::OStream &json, DictionaryAttr symbols) {
+  for (NamedAttribute symbol : symbols ? symbols.getValue() : ArrayRef<NamedAttribute>()) {
+    auto range = dyn_cast<DictionaryAttr>(symbol.getValue());
+    if (range && range.contains(wrapper::sizeAttrName))
+      continue;
+    json.attributeObject(symbol.getName(), [&] {
+      for (StringRef name : {"min", "max"}) {
+        std::optional<int64_t> bound = getSymbolBound(symbol, name);
+        json.attribute(name, bound ? llvm::json::Value(*bound) : llvm::json::Value(nullptr));
+      }
+    });
+  }
+}
+
+/// The attributes of an object that is about `program`.
+static void describeProgram(llvm::json::OStream &json, ProgramOp program, StringRef device) {
+  json.attributeArray("inputs", [&] {
+    for (unsigned i = 0; i < program.getNumArguments(); ++i)
+      describeTensor(json, program.getInputName(i), program.getArgumentTypes()[i], device,
+                     program.isMutated(i));
+  });
+  json.attributeArray("outputs", [&] {
+    for (unsigned i = 0; i < program.getNumResults(); ++i)
+      describeTensor(json, program.getOutputName(i), program.getResultTypes()[i], device);
+  });
+  json.attributeObject("symbols", [&] { describeSymbols(json, program.getSymbolsAttr()); });
+  if (program.getArenaBytes())
+    json.attribute("arena_bytes", toJson(program.getArenaBytes()->getValue()));
+  auto module = program->getParentOfType<ModuleOp>();
+  if (auto signature = module->getAttrOfType<StringAttr>(torch::signatureAttrName)) {
+    json.attributeBegin("signature");
+    json.rawValue(signature.getValue());
+    json.attributeEnd();
+  }
+}
+
+std::string host::describeModel(ArrayRef<ModelEntry> entries, const ConstantCells &cells,
+                                const ModelInfo &model) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream json(stream);
+  const ModelEntry *main = getDefaultEntry(entries);
   json.object([&] {
     json.attribute("name", model.name);
     json.attribute("target", model.target);
     json.attribute("abi", 2); // kiln_abi_version
     json.attribute("compiler", model.compiler);
-    json.attributeArray("inputs", [&] {
-      for (unsigned i = 0; i < program.getNumArguments(); ++i)
-        describeTensor(json, program.getInputName(i), program.getArgumentTypes()[i], model.target,
-                       program.isMutated(i));
-    });
-    json.attributeArray("outputs", [&] {
-      for (unsigned i = 0; i < program.getNumResults(); ++i)
-        describeTensor(json, program.getOutputName(i), program.getResultTypes()[i], model.target);
-    });
-    json.attributeObject("symbols", [&] {
-      for (NamedAttribute symbol : symbols ? symbols.getValue() : ArrayRef<NamedAttribute>()) {
-        auto range = dyn_cast<DictionaryAttr>(symbol.getValue());
-        if (range && range.contains(wrapper::sizeAttrName))
-          continue;
-        json.attributeObject(symbol.getName(), [&] {
-          for (StringRef name : {"min", "max"}) {
-            std::optional<int64_t> bound = getSymbolBound(symbol, name);
-            json.attribute(name, bound ? llvm::json::Value(*bound) : llvm::json::Value(nullptr));
-          }
-        });
-      }
-    });
-    if (program.getArenaBytes())
-      json.attribute("arena_bytes", toJson(program.getArenaBytes()->getValue()));
-    auto module = program->getParentOfType<ModuleOp>();
-    if (auto signature = module->getAttrOfType<StringAttr>(torch::signatureAttrName)) {
-      json.attributeBegin("signature");
-      json.rawValue(signature.getValue());
-      json.attributeEnd();
+    if (main) {
+      describeProgram(json, main->program, model.target);
+    } else {
+      json.attributeArray("inputs", [] {});
+      json.attributeArray("outputs", [] {});
+      json.attributeObject("symbols", [] {});
     }
     json.attributeArray("constants", [&] {
-      for (const NamedConstant &constant : getNamedConstants(program))
+      for (const NamedConstant &constant : getNamedConstants(entries, cells))
         describeTensor(json, constant.name, constant.type, "");
+    });
+    json.attribute("entry", main ? llvm::json::Value(main->name) : llvm::json::Value(nullptr));
+    json.attributeArray("entries", [&] {
+      for (const ModelEntry &entry : entries)
+        json.object([&] {
+          json.attribute("name", entry.name);
+          describeProgram(json, entry.program, model.target);
+        });
     });
   });
   return text;

@@ -2,11 +2,15 @@
 #include "kiln/Pipeline/Compile.h"
 #include "ChooseExtern.h"
 #include "ChooseLayouts.h"
+#include "Entries.h"
+#include "Int4Layout.h"
 #include "Remarks.h"
 #include "Reproducer.h"
-#include "Weights.h"
+#include "ShareWeights.h"
+#include "WriteText.h"
 #include "kiln/Codegen/CPUFeatures.h"
 #include "kiln/Codegen/PassManagers.h"
+#include "kiln/Dialect/Kernel/Collective.h"
 #include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
@@ -14,12 +18,12 @@
 #include "kiln/Extern/ExternGenerator.h"
 #include "kiln/Frontend/Frontend.h"
 #include "kiln/Fx/Fx.h"
+#include "kiln/Host/Device.h"
+#include "kiln/Host/LowerProgram.h"
 #include "kiln/Host/ModelInfo.h"
 #include "kiln/Host/Passes.h"
 #include "kiln/Host/Steps.h"
 #include "kiln/Link/CheckFunctions.h"
-#include "kiln/Link/OutputFile.h"
-#include "kiln/Lowering/Int4.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Report/Report.h"
 #include "kiln/Transforms/Passes.h"
@@ -36,7 +40,6 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -52,7 +55,8 @@ enum class Blame { Model, Compiler };
 
 class Compilation {
 public:
-  explicit Compilation(const CompileOptions &options) : options(options), context(makeRegistry()) {
+  explicit Compilation(const CompileOptions &given)
+      : own(given), options(own), context(makeRegistry()) {
     context.loadAllAvailableDialects();
   }
 
@@ -73,31 +77,124 @@ public:
       return error;
 
     start("import");
-    if (llvm::Error error = import())
+    if (llvm::Error error = findPrograms())
       return error;
-    if (report)
-      report->addGraph(*module);
-    setInt4Layout();
-    if (llvm::Error error = keepText("torch"))
-      return error;
+    for (Entry &each : entries) {
+      entry = &each;
+      if (llvm::Error error = import())
+        return nameEntry(std::move(error));
+      if (report)
+        report->addGraph(*entry->module);
+      setInt4Layout(*entry->module, options);
+      if (options.ranks)
+        (*entry->module)
+            ->setAttr(kernel::ranksAttrName, Builder(&context).getI64IntegerAttr(options.ranks));
+      if (llvm::Error error = keepText("torch"))
+        return error;
+    }
     if (options.emit == EmitKind::Torch)
       return writeModule();
+    if (llvm::Error error = findSharedState())
+      return error;
+    for (Entry &each : entries) {
+      entry = &each;
+      if (llvm::Error error = fuse())
+        return nameEntry(std::move(error));
+    }
+    if (entries.size() > 1) {
+      unifyConstants(getModules());
+      target->shareLayouts(llvm::to_vector(llvm::make_second_range(getModules())));
+    }
+    for (Entry &each : entries) {
+      entry = &each;
+      bool isWritten = false;
+      if (llvm::Error error = plan(isWritten))
+        return nameEntry(std::move(error));
+      if (isWritten)
+        return llvm::Error::success();
+      if (entries.size() < 2)
+        continue;
+      // Calls know them by names that are no symbols.
+      if (!entry->module->getOps<kernel::TritonOp>().empty())
+        return nameEntry(llvm::createStringError("Triton kernels are for models of one program"));
+      prefixKernels(*entry->module, entry->name);
+    }
+    if (report)
+      report->addProgram(*entry->module, getBuild());
+    if (llvm::Error error = emitProgram(target->getProgramWriter()))
+      return error;
+    return report ? writeReport() : llvm::Error::success();
+  }
 
+private:
+  llvm::Error findPrograms() {
+    llvm::Expected<std::vector<Entry>> found = findEntries(options);
+    if (!found)
+      return found.takeError();
+    entries = std::move(*found);
+    if (llvm::Error error = checkEntries(entries, options))
+      return error;
+    own.entries.clear(); // parts are compiled alone
+    return llvm::Error::success();
+  }
+
+  std::vector<std::pair<std::string, ModuleOp>> getModules() {
+    std::vector<std::pair<std::string, ModuleOp>> modules;
+    modules.reserve(entries.size());
+    for (Entry &each : entries)
+      modules.push_back({each.name, *each.module});
+    return modules;
+  }
+
+  llvm::Error findSharedState() {
+    llvm::Expected<std::vector<SharedNames>> names = shareState(getModules(), own.sharedState);
+    own.sharedState.clear(); // of parts that are compiled alone
+    if (!names)
+      return names.takeError();
+    sharedState = std::move(*names);
+    return llvm::Error::success();
+  }
+
+  /// Where there are several, an error says in which.
+  llvm::Error nameEntry(llvm::Error error) {
+    if (entries.size() < 2)
+      return error;
+    auto name = [&](const std::string &message) {
+      std::string file = entry->file + ": ";
+      StringRef rest = message;
+      bool isNamed = rest.consume_front(file);
+      return (isNamed ? file : "") + "entry '" + entry->name + "': " + rest.str();
+    };
+    return llvm::handleErrors(
+        std::move(error),
+        [&](const InternalError &error) -> llvm::Error {
+          const llvm::ErrorInfoBase &base = error; // whose function it is
+          return llvm::make_error<InternalError>(name(base.message()), error.getReproducer());
+        },
+        [&](const llvm::ErrorInfoBase &error) -> llvm::Error {
+          return llvm::createStringError(name(error.message()));
+        });
+  }
+
+  /// From a graph to maps and contracts that become a kernel each.
+  llvm::Error fuse() {
     start("lower");
     if (llvm::Error error = runPasses(Blame::Model, [&](OpPassManager &pm) {
           buildTorchStage(pm, {options.fallback, options.customOps, externs, target->hasDevice()});
         }))
       return error;
-    if (llvm::Error error = target->chooseCode(*module))
-      return llvm::createStringError(options.input + ": " + llvm::toString(std::move(error)));
+    if (llvm::Error error = target->chooseCode(*entry->module))
+      return llvm::createStringError(entry->file + ": " + llvm::toString(std::move(error)));
     if (externs)
       if (llvm::Error error = finishExterns())
         return error;
     start("fuse");
-    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildFuseStage(pm, *target, {options.jobs});
-        }))
-      return error;
+    return runPasses(Blame::Compiler,
+                     [&](OpPassManager &pm) { buildFuseStage(pm, *target, {options.jobs}); });
+  }
+
+  /// From these to a host program with scheduled kernels. `isWritten`: that was all.
+  llvm::Error plan(bool &isWritten) {
     llvm::Expected<double> seconds = measureLayouts();
     if (!seconds)
       return seconds.takeError();
@@ -107,12 +204,14 @@ public:
       return error;
     if (llvm::Error error = keepText("kernel"))
       return error;
+    isWritten =
+        options.emit == EmitKind::Kernel || options.tuning.mode == tuning::Mode::WriteBundle;
     if (options.emit == EmitKind::Kernel)
       return writeModule();
 
     start("plan");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildWrapperStage(pm);
+          buildWrapperStage(pm, *target);
           // Only for those who read the program: machine code has no trace of comments.
           if (options.emit == EmitKind::Wrapper || options.emit == EmitKind::Fx)
             pm.addPass(createWrapperCommentSteps());
@@ -124,15 +223,15 @@ public:
       return error;
     if (options.tuning.mode == tuning::Mode::WriteBundle) {
       start("write tuning bundle");
-      return tuning::writeBundle(*module, *target, getCompilerVersion(), options.tuning,
+      return tuning::writeBundle(*entry->module, *target, getCompilerVersion(), options.tuning,
                                  getObjectOptions(), options.output);
     }
     if (options.tuning.mode != tuning::Mode::None) {
       start("autotune");
       tuning::Options rest = options.tuning;
       rest.seconds = std::max(rest.seconds - *seconds, 0.);
-      if (llvm::Error error =
-              tuning::autotune(*module, *target, getCompilerVersion(), rest, getObjectOptions()))
+      if (llvm::Error error = tuning::autotune(*entry->module, *target, getCompilerVersion(), rest,
+                                               getObjectOptions()))
         return error;
       start("plan");
     }
@@ -145,15 +244,10 @@ public:
       return error;
     if (llvm::Error error = keepText("wrapper"))
       return error;
-    program = *module->getOps<wrapper::ProgramOp>().begin();
-    if (report)
-      report->addProgram(*module, getBuild());
-    if (llvm::Error error = emitProgram(writer))
-      return error;
-    return report ? writeReport() : llvm::Error::success();
+    entry->host = *entry->module->getOps<wrapper::ProgramOp>().begin();
+    return llvm::Error::success();
   }
 
-private:
   llvm::Error import() {
     if (!options.program.empty()) {
       // Bytecode has constants where they are aligned, if it begins where a page does.
@@ -162,33 +256,34 @@ private:
       llvm::copy(options.program, buffer->getBufferStart());
       llvm::SourceMgr manager;
       manager.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-      module = parseSourceFile<ModuleOp>(manager, ParserConfig(&context));
-      if (module)
+      entry->module = parseSourceFile<ModuleOp>(manager, ParserConfig(&context));
+      if (entry->module)
         return llvm::Error::success();
       return llvm::createStringError(options.input + ": cannot read a part of it again");
     }
     llvm::Expected<OwningOpRef<ModuleOp>> imported =
-        frontend::importPt2(options.input, context,
+        frontend::importPt2(entry->file, context,
                             {.modules = report != nullptr,
+                             .program = entry->program,
                              .laterWeights = options.laterWeights,
                              .maxUnpacked = options.maxUnpacked});
     if (!imported)
       return imported.takeError();
-    module = std::move(*imported);
+    entry->module = std::move(*imported);
     return llvm::Error::success();
   }
 
   /// Seconds that it took.
   llvm::Expected<double> measureLayouts() {
     if (!options.layouts.empty())
-      setLayouts(*module, *target, options);
+      setLayouts(*entry->module, *target, options);
     // Models are timed with tensors in the host's memory.
     if (options.tuning.mode != tuning::Mode::Measure || target->hasDevice())
       return 0;
     if (llvm::Error error = tuning::checkMachine(*target))
       return error;
     start("autotune layouts");
-    double seconds = chooseLayouts(*module, *target, options);
+    double seconds = chooseLayouts(*entry->module, *target, options);
     start("fuse");
     return seconds;
   }
@@ -197,7 +292,10 @@ private:
     if (options.emit == EmitKind::Wrapper)
       return writeModule();
     if (options.emit == EmitKind::Json)
-      return writeText(host::describeModel(program, getModelInfo()) + "\n");
+      return writeText(host::describeModel(getModelEntries(),
+                                           shareWeights(getModelEntries(), sharedState).cells,
+                                           getModelInfo()) +
+                       "\n");
     if ((options.emit == EmitKind::Program) != (writer != nullptr))
       return llvm::createStringError(
           "the target " + target->getName() +
@@ -248,14 +346,15 @@ private:
                           counts.subgraphs, counts.functions, counts.compiled,
                           externs->choose ? llvm::formatv(", {0} slower", counts.slower).str() : "")
                 .str());
-    auto objects = module->getOperation()->getAttrOfType<ArrayAttr>(externs::objectsAttrName);
+    auto objects =
+        entry->module->getOperation()->getAttrOfType<ArrayAttr>(externs::objectsAttrName);
     if (objects)
       for (auto object : objects.getAsRange<DictionaryAttr>())
         externObjects.push_back(object);
     auto declared =
-        module->getOperation()->getAttrOfType<DictionaryAttr>(externs::signaturesAttrName);
-    (*module)->removeAttr(externs::objectsAttrName);
-    (*module)->removeAttr(externs::signaturesAttrName);
+        entry->module->getOperation()->getAttrOfType<DictionaryAttr>(externs::signaturesAttrName);
+    (*entry->module)->removeAttr(externs::objectsAttrName);
+    (*entry->module)->removeAttr(externs::signaturesAttrName);
     bool isLinked = options.emit == EmitKind::SharedObject || options.emit == EmitKind::Fx;
     if (!declared || !isLinked)
       return llvm::Error::success();
@@ -287,44 +386,6 @@ private:
 
   /// Runs the kernels that fold constants.
   const Target &getHost() const { return separateHost ? *separateHost : *target; }
-
-  /// A weight that another machine may have packed.
-  void warnOfInt4Layout(StringRef layout) {
-    auto isPackedHere = [](Value packed) {
-      auto pack = packed.getDefiningOp<torch::CallOp>();
-      return pack && pack.getTarget() == "aten._convert_weight_to_int4pack_for_cpu.default";
-    };
-    (*module)->walk([&](torch::CallOp call) {
-      if (call.getTarget() != "aten._weight_int4pack_mm_for_cpu.default" ||
-          isPackedHere(call->getOperand(1)))
-        return WalkResult::advance();
-      if (options.onWarning)
-        options.onWarning(
-            (torch::describe(call.getLoc()) +
-             ": the archive does not say on which CPU its int4 weight was packed: taken to be '" +
-             layout + "' as here (--int4-layout)")
-                .str());
-      return WalkResult::interrupt();
-    });
-  }
-
-  /// Archives do not say where weights have been packed: most likely on a machine like this one.
-  void setInt4Layout() {
-    std::string layout = options.int4Layout;
-    if (layout == "native") {
-      // PyTorch packs by the real CPU, even if `native` is something else to a test.
-      llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
-      auto hasAll = [&](ArrayRef<StringRef> sets) {
-        return llvm::all_of(sets, [&](StringRef set) { return has.lookup(set); });
-      };
-      layout = hasAll({"avx512f", "avx512bw", "avx512dq", "avx512vl"}) ? "avx512"
-               : hasAll({"avx2", "fma"})                               ? "avx2"
-                                                                       : "none";
-      warnOfInt4Layout(layout);
-    }
-    if (layout != "avx512") // the default
-      (*module)->setAttr(lowering::int4LayoutAttrName, StringAttr::get(&context, layout));
-  }
 
   void start(StringRef stage) {
     if (options.progress)
@@ -375,7 +436,7 @@ private:
   llvm::Error writeReport() {
     if (options.emit == EmitKind::SharedObject)
       report->addOutput(options.output);
-    return write(reportFile, report::writePage(std::move(*report).finish(), otherReport));
+    return kiln::writeText(reportFile, report::writePage(std::move(*report).finish(), otherReport));
   }
 
   /// Runs the passes that `build` adds. Their errors become the message.
@@ -390,11 +451,11 @@ private:
     bool verifiesEach = blame == Blame::Model || options.instrument;
     pm.enableVerifier(verifiesEach);
     build(pm);
-    Reproducer reproducer(*module, &pm);
+    Reproducer reproducer(*entry->module, &pm);
     auto run = [&]() -> LogicalResult {
-      if (failed(pm.run(*module)))
+      if (failed(pm.run(*entry->module)))
         return failure();
-      return verifiesEach ? success() : verify(*module);
+      return verifiesEach ? success() : verify(*entry->module);
     };
     std::optional<std::string> message = runReporting("a pass", run, &blame);
     if (!message)
@@ -419,7 +480,7 @@ private:
     if (succeeded(run()))
       return std::nullopt;
     if (message.empty())
-      message = (options.input + ": " + what + " failed without saying why").str();
+      message = (entry->file + ": " + what + " failed without saying why").str();
     return message;
   }
 
@@ -428,15 +489,16 @@ private:
     std::string where = torch::describe(diagnostic.getLocation());
     // Some messages say it themselves, of more than one node.
     if (where == "the program" || StringRef(text).contains(where))
-      return options.input + ": " + text;
-    return options.input + ": " + where + ": " + text;
+      return entry->file + ": " + text;
+    return entry->file + ": " + where + ": " + text;
   }
 
   /// The target's own output. It comes last: it is there if all is.
   llvm::Error writeProgram(const ProgramWriter &writer) {
     start("write program");
-    FinishedProgram finished = {*module, getModelInfo().name,
-                                host::describeModel(program, getModelInfo())};
+    FinishedProgram finished = {
+        *entry->module, getModelInfo().name,
+        host::describeModel(getModelEntries(), host::ConstantCells(), getModelInfo())};
     std::vector<ProgramFile> files;
     auto write = [&]() -> LogicalResult {
       FailureOr<std::vector<ProgramFile>> written = writer.writeProgram(finished);
@@ -460,15 +522,21 @@ private:
 
   /// Machine code from the scheduled module.
   llvm::Error generate() {
-    if (llvm::Error error = host::checkDebugFilter(*module, options.debug.filter))
-      return error;
+    for (Entry &each : entries)
+      if (llvm::Error error = host::checkDebugFilter(*each.module, options.debug.filter))
+        return error;
     bool external = options.weights == WeightsPlace::External || options.emit == EmitKind::Object;
     bool isFx = options.emit == EmitKind::Fx;
-    bool callsLibraries =
-        llvm::any_of(program.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
-          return !host::isFunctionCall(call) && call.getLibrary() != kernel::tritonLibrary;
-        });
-    llvm::Expected<Weights> weights = Weights::collect(program);
+    bool callsLibraries = llvm::any_of(entries, [](Entry &each) {
+      return llvm::any_of(each.host.getBody().getOps<wrapper::ExternCallOp>(), [](auto call) {
+        return !host::isFunctionCall(call) && call.getLibrary() != kernel::tritonLibrary;
+      });
+    });
+    SmallVector<host::ModelEntry> programs = getModelEntries();
+    SharedWeights shared = shareWeights(programs, sharedState);
+    if (std::string text = describeOwnState(programs, shared); !text.empty() && options.onWarning)
+      options.onWarning(text);
+    llvm::Expected<Weights> weights = Weights::collect(programs, shared);
     if (!weights)
       return internal(weights.takeError());
     // Only a file is told from others by its hash: no need to read all of the weights otherwise.
@@ -486,35 +554,43 @@ private:
       };
     fx::Module graph;
     if (isFx) {
-      auto written = fx::writeModule(*module, getFxOptions());
+      auto written = fx::writeModule(*entry->module, getFxOptions());
       if (!written)
-        return llvm::createStringError(options.input + ": " + llvm::toString(written.takeError()));
+        return llvm::createStringError(entry->file + ": " + llvm::toString(written.takeError()));
       graph = std::move(*written);
     }
     start("compile kernels");
-    Reproducer reproducer(*module, nullptr);
+    Reproducer reproducer(*entry->module, nullptr);
     if (options.emit == EmitKind::Assembly) {
-      llvm::Expected<std::string> text = target->emitAssembly(*module, code);
+      llvm::Expected<std::string> text = target->emitAssembly(*entry->module, code);
       return text ? writeText(*text) : internal(text.takeError(), &reproducer);
     }
-    llvm::Expected<Target::Objects> kernels = compileKernels(code);
-    if (!kernels)
-      return internal(kernels.takeError(), &reproducer);
-
-    if (llvm::Error error = compileExterns(code, *kernels))
-      return error;
-    start("compile host program");
-    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          host::ModelInfo info = getModelInfo();
-          pm.addPass(host::createWrapperLowerToLLVM(
-              {info.name, info.target, info.compiler, target->hasDevice(), external, hash,
-               options.debug.level, llvm::to_vector(options.debug.filter), isFx, graph.hash,
-               target->getHost().cpu, codegen::getCodeFeatures(target->getHost())}));
-        }))
-      return error;
-    auto host = codegen::compileToObject(*module, target->getHost(), code.object);
-    if (!host)
-      return internal(host.takeError(), &reproducer);
+    Target::Objects made;
+    host::HostTablesOptions tables;
+    tables.info = getModelInfo();
+    tables.device = target->hasDevice();
+    tables.externalWeights = external;
+    tables.weightsHash = hash;
+    tables.debug = options.debug;
+    tables.stepsAlone = isFx;
+    tables.stepsHash = graph.hash;
+    tables.cpu = target->getHost().cpu;
+    bool usesTiles =
+        llvm::any_of(entries, [&](Entry &each) { return target->usesTiles(*each.module); });
+    tables.cpuFeatures = codegen::getCodeFeatures(target->getHost(), usesTiles);
+    tables.entry = entries.front().name;
+    if (entries.size() > 1) {
+      tables.entries = programs;
+      tables.cells = &shared.cells;
+      tables.knownBytes = shared.knownBytes;
+    }
+    int64_t numKernels = 0;
+    for (auto [i, each] : llvm::enumerate(entries)) {
+      entry = &each;
+      tables.number = i;
+      if (llvm::Error error = compileEntry(code, tables, made, numKernels))
+        return nameEntry(std::move(error));
+    }
     if (options.emit == EmitKind::LLVM || !options.saveTemps.empty())
       if (llvm::Error error = writeModules())
         return error;
@@ -522,9 +598,8 @@ private:
       return llvm::Error::success();
 
     start("link");
-    kernels->push_back(std::move(*host));
     std::vector<llvm::MemoryBufferRef> objects;
-    for (auto [i, object] : llvm::enumerate(*kernels)) {
+    for (auto [i, object] : llvm::enumerate(made)) {
       objects.push_back(object->getMemBufferRef());
       if (report)
         report->addObject(objects.back());
@@ -544,6 +619,42 @@ private:
     if (isFx)
       return writeFx(link, graph.text);
     return options.emit == EmitKind::Object ? linkRelocatableObject(link) : linkSharedObject(link);
+  }
+
+  /// The objects of one of the programs: kernels, and the host program last.
+  llvm::Error compileEntry(const CodeOptions &code, const host::HostTablesOptions &tables,
+                           Target::Objects &made, int64_t &numKernels) {
+    ModuleOp module = *entry->module;
+    Builder builder(&context);
+    start("compile kernels");
+    Reproducer reproducer(module, nullptr);
+    if (entries.size() > 1)
+      module->setAttr(host::firstKernelAttrName, builder.getI64IntegerAttr(numKernels));
+    llvm::Expected<Target::Objects> kernels = compileKernels(code);
+    if (!kernels)
+      return internal(kernels.takeError(), &reproducer);
+    if (auto number = module->getAttrOfType<IntegerAttr>(host::firstKernelAttrName))
+      numKernels = number.getInt();
+    if (llvm::Error error = compileExterns(code, *kernels))
+      return error;
+    start("compile host program");
+    if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
+          pm.addPass(host::createLowerProgram(tables));
+        }))
+      return error;
+    auto host = codegen::compileToObject(module, target->getHost(), code.object);
+    if (!host)
+      return internal(host.takeError(), &reproducer);
+    llvm::move(*kernels, std::back_inserter(made));
+    made.push_back(std::move(*host));
+    return llvm::Error::success();
+  }
+
+  SmallVector<host::ModelEntry> getModelEntries() {
+    SmallVector<host::ModelEntry> programs;
+    for (Entry &each : entries)
+      programs.push_back({each.name, each.host});
+    return programs;
   }
 
   codegen::ObjectOptions getObjectOptions() const {
@@ -583,17 +694,17 @@ private:
   /// The objects of all kernels: of those that fold constants on the host first.
   llvm::Expected<Target::Objects> compileKernels(const CodeOptions &code) {
     if (!separateHost)
-      return target->compileKernels(*module, code);
-    OwningOpRef<ModuleOp> folds = ModuleOp::create(module->getLoc());
-    (*folds)->setDiscardableAttrs((*module)->getDiscardableAttrDictionary());
+      return target->compileKernels(*entry->module, code);
+    OwningOpRef<ModuleOp> folds = ModuleOp::create(entry->module->getLoc());
+    (*folds)->setDiscardableAttrs((*entry->module)->getDiscardableAttrDictionary());
     OpBuilder builder(folds->getBodyRegion());
-    for (wrapper::FoldOp fold : wrapper::getFolds(program))
+    for (wrapper::FoldOp fold : wrapper::getFolds(entry->host))
       if (!folds->lookupSymbol(fold.getKernel()))
-        builder.clone(*module->lookupSymbol(fold.getKernel()));
+        builder.clone(*entry->module->lookupSymbol(fold.getKernel()));
     llvm::Expected<Target::Objects> objects = separateHost->compileKernels(*folds, code);
     if (!objects)
       return objects;
-    llvm::Expected<Target::Objects> device = target->compileKernels(*module, code);
+    llvm::Expected<Target::Objects> device = target->compileKernels(*entry->module, code);
     if (!device)
       return device;
     llvm::move(*device, std::back_inserter(*objects));
@@ -601,7 +712,7 @@ private:
   }
 
   llvm::Error internal(llvm::Error error, Reproducer *reproducer = nullptr) {
-    return llvm::make_error<InternalError>(options.input + ": " + llvm::toString(std::move(error)),
+    return llvm::make_error<InternalError>(entry->file + ": " + llvm::toString(std::move(error)),
                                            reproducer ? reproducer->write() : "");
   }
 
@@ -634,7 +745,7 @@ private:
     // Weights are not text.
     OpPrintingFlags flags;
     flags.elideLargeElementsAttrs(64).elideLargeResourceString(256);
-    module->print(stream, flags);
+    entry->module->print(stream, flags);
     return text;
   }
 
@@ -649,28 +760,6 @@ private:
     return writeFile(options.output, text);
   }
 
-  static llvm::Error writeFile(StringRef path, StringRef text) {
-    OutputFile file;
-    if (llvm::Error error = file.create(path))
-      return error;
-    return write(file, text);
-  }
-
-  static llvm::Error write(OutputFile &file, StringRef text) {
-    std::error_code error;
-    llvm::raw_fd_ostream stream(file.getTemporaryPath(), error);
-    if (!error) {
-      stream << text;
-      stream.close();
-      error = stream.error();
-      stream.clear_error();
-    }
-    if (error)
-      return llvm::createStringError(error, "cannot write '" + file.getFinalPath() +
-                                                "': " + error.message());
-    return file.keep();
-  }
-
   /// A file of --save-temps.
   llvm::Error keep(StringRef name, StringRef text) {
     if (options.saveTemps.empty())
@@ -683,9 +772,11 @@ private:
   llvm::Error keepText(StringRef stage) {
     if (options.saveTemps.empty())
       return llvm::Error::success();
-    return keep((Twine(++stages) + "-" + stage + ".mlir").str(), printModule());
+    std::string name = entries.size() > 1 ? entry->name + "-" : "";
+    return keep((Twine(++stages) + "-" + name + stage + ".mlir").str(), printModule());
   }
 
+  CompileOptions own;
   const CompileOptions &options;
   MLIRContext context;
   std::unique_ptr<Target> target;
@@ -693,8 +784,9 @@ private:
   externs::Session externs;             // null: there are none
   std::vector<DictionaryAttr> externObjects;
   TimingScope timing;
-  OwningOpRef<ModuleOp> module;
-  wrapper::ProgramOp program;
+  std::vector<Entry> entries;
+  Entry *entry = nullptr; // that is being compiled
+  std::vector<SharedNames> sharedState;
   std::unique_ptr<report::Report> report; // null: nobody wants one
   OutputFile reportFile;
   llvm::json::Value otherReport = nullptr;

@@ -40,12 +40,19 @@ public:
             std::vector<std::pair<std::string, std::string>> &notes)
       : tensors(tensors), notes(notes) {}
 
-  void run(wrapper::ProgramOp program) {
-    for (const host::NamedConstant &constant : host::getNamedConstants(program))
+  void run(ArrayRef<host::ModelEntry> entries, const host::ConstantCells &cells) {
+    for (const host::NamedConstant &constant : host::getNamedConstants(entries, cells))
       if (constant.op)
         addNamed(constant.name, constant.op);
+    for (const host::ModelEntry &entry : entries)
+      run(entry.program);
+  }
+
+private:
+  void run(wrapper::ProgramOp program) {
     for (wrapper::ConstantOp constant : wrapper::getConstants(program)) {
-      if (constant.getName() && !names.contains(*constant.getName()))
+      if (constant.getName() && constant.getOffset() && !names.contains(*constant.getName()) &&
+          !places.contains(constant.getOffsetAttr().getInt()))
         addNamed(*constant.getName(), constant);
       if (constant.getName())
         sources[constant].insert(*constant.getName());
@@ -58,7 +65,6 @@ public:
       addMade(constant);
   }
 
-private:
   static bool isInFile(wrapper::ConstantOp constant) {
     return constant.getOffset() && !wrapper::isLater(constant) &&
            !constant.getType().getBytes().isConstant(0);
@@ -114,4 +120,6 @@ private:
 
 } // namespace
 
-void Weights::describe(wrapper::ProgramOp program) { Describer(tensors, notes).run(program); }
+void Weights::describe(ArrayRef<host::ModelEntry> entries, const host::ConstantCells &cells) {
+  Describer(tensors, notes).run(entries, cells);
+}

@@ -52,6 +52,8 @@ void kiln::buildFuseStage(OpPassManager &pm, const Target &target,
   pm.addNestedPass<func::FuncOp>(createKernelFuseEpilogues());
   // Values that an epilogue or an operand reads may now be computed there.
   pm.addNestedPass<func::FuncOp>(createKernelFuseMaps());
+  // A mask is in the bias now.
+  pm.addNestedPass<func::FuncOp>(createKernelFindCausal());
   addCleanup(pm);
 }
 

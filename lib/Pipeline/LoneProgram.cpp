@@ -70,6 +70,7 @@ llvm::Error kiln::compileLone(StringRef program, const CompileOptions &options, 
   own.target = options.target;
   own.cpu = options.cpu;
   own.int4Layout = options.int4Layout;
+  own.ranks = options.ranks;
   own.level = options.level;
   own.customOps = options.customOps;
   own.linkFiles = options.linkFiles;

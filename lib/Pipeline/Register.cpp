@@ -97,8 +97,11 @@ void kiln::registerPipelines() {
       [](OpPassManager &pm, const TargetPipelineOptions &options) {
         buildKernelStage(pm, *options.create(options.target), {options.jobs});
       });
-  PassPipelineRegistration<>("wrapper-stage", "kernel -> wrapper, with memory planned",
-                             buildWrapperStage);
+  PassPipelineRegistration<TargetPipelineOptions>(
+      "wrapper-stage", "kernel -> wrapper, with memory planned",
+      [](OpPassManager &pm, const TargetPipelineOptions &options) {
+        buildWrapperStage(pm, *options.create(options.target));
+      });
   PassPipelineRegistration<TargetPipelineOptions>(
       "schedule-stage", "wrapper: a schedule for each kernel",
       [](OpPassManager &pm, const TargetPipelineOptions &options) {

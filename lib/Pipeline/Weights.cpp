@@ -13,12 +13,16 @@ static auto makes(wrapper::ConstantOp constant) {
   };
 }
 
-llvm::Expected<Weights> Weights::collect(wrapper::ProgramOp program) {
+llvm::Expected<Weights> Weights::collect(ArrayRef<host::ModelEntry> entries,
+                                         const SharedWeights &shared) {
   Weights weights;
-  weights.bytes = wrapper::getKnownWeightsBytes(program);
+  weights.bytes = shared.knownBytes;
+  SmallVector<wrapper::ConstantOp> constants;
+  for (const host::ModelEntry &entry : entries)
+    llvm::append_range(constants, wrapper::getConstants(wrapper::ProgramOp(entry.program)));
   llvm::DenseSet<int64_t> taken; // equal constants share a place
   SmallVector<uint64_t> offsets;
-  for (wrapper::ConstantOp constant : wrapper::getConstants(program)) {
+  for (wrapper::ConstantOp constant : constants) {
     bool isGiven = constant.getName() || llvm::any_of(constant->getUsers(), makes(constant));
     if (!constant.getOffset() || (wrapper::isLater(constant) && isGiven))
       continue;
@@ -37,6 +41,6 @@ llvm::Expected<Weights> Weights::collect(wrapper::ProgramOp program) {
   for (auto [offset, bytes] : llvm::zip_equal(offsets, weights.data))
     if (!bytes.data().empty())
       weights.pieces.push_back({offset, bytes.data()});
-  weights.describe(program);
+  weights.describe(entries, shared.cells);
   return weights;
 }

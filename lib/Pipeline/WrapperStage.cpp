@@ -5,12 +5,15 @@
 using namespace mlir;
 using namespace kiln;
 
-void kiln::buildWrapperStage(OpPassManager &pm) {
+void kiln::buildWrapperStage(OpPassManager &pm, const Target &target) {
   pm.addPass(createKernelLowerToWrapper());
   // Before buffers are views of one another: every buffer is written by one step still.
   pm.addPass(createWrapperUpdateInPlace());
   // Before lives are made longer by reuse.
   pm.addPass(createWrapperJoinBuffers());
+  // After launches have gone away, and before results take the places of operands, which other
+  // launches of a group may read.
+  target.buildGroupLaunches(pm);
   // Before frees exist: it looks for last uses itself, and makes one buffer's life two's.
   pm.addPass(createWrapperReuseInPlace());
   pm.addPass(createWrapperInsertFrees());

@@ -1,6 +1,7 @@
 // The places where a model spends what it might not have to: copies, loops without vectors, calls of
 // libraries, fusion and packing that did not happen, and why, as the passes have said it.
 #include "kiln/Codegen/LoopNest.h"
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Report/Report.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -119,6 +120,8 @@ void Report::addFindings(ModuleOp module) {
       if (map && onlyMoves(map) && reads(map))
         add("copy", ("kernel @" + launch.getKernel() + " only moves data").str(), "",
             op->getLoc())["kernel"] = number;
+      if (kernel::isGroup(kernel))
+        return;
       sym::Expr elements =
           sym::product(cast<kernel::StructuredOpInterface>(kernel.getRoot()).getExtents());
       if (getLanes(kernel) == 1 && codegen::estimate(elements) > 1)

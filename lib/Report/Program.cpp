@@ -239,7 +239,8 @@ void Report::addProgram(ModuleOp module, const Build &build) {
   ProgramOp program = *module.getOps<ProgramOp>().begin();
   // Already JSON: names, shapes, ranges of symbols.
   if (auto info = llvm::json::parse(
-          host::describeModel(program, {build.model, build.target, build.compiler}));
+          host::describeModel(host::ModelEntry{"model", program}, host::ConstantCells(),
+                              {build.model, build.target, build.compiler}));
       info && info->getAsObject())
     for (StringRef key : {"inputs", "outputs", "symbols"})
       if (llvm::json::Value *value = info->getAsObject()->get(key))

@@ -173,7 +173,7 @@ llvm::Error Bundler::write(ArrayRef<Entry> entries, StringRef path, std::vector<
            /*externalWeights=*/false,
            /*weightsHash=*/0, /*debugLevel=*/0, llvm::SmallVector<std::string>(),
            /*stepsAlone=*/true, /*stepsHash=*/0, target.getHost().cpu,
-           codegen::getCodeFeatures(target.getHost())}))))
+           codegen::getCodeFeatures(target.getHost(), target.usesTiles(*made))}))))
     return fail();
   auto host = codegen::compileToObject(*made, target.getHost(), code);
   if (!host)

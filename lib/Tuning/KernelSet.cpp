@@ -1,5 +1,6 @@
 // Finds the kernels of a program and the sizes to measure them at.
 #include "KernelSet.h"
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Sym/Hints.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
@@ -71,6 +72,8 @@ public:
     module.walk([&](wrapper::LaunchOp launch) {
       Operation *kernel =
           SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(launch, launch.getKernelAttr());
+      if (kernel::isGroup(cast<kernel::FuncOp>(kernel)))
+        return; // whose parts have to fit each other
       auto &[first, places] = launches[kernel];
       first = places.empty() ? launch : first;
       places.push_back(place++);

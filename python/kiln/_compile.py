@@ -64,6 +64,19 @@ def _gpu_architectures(options: Mapping[str, Any]) -> Sequence[str]:
     return [name for name in names if name != "emulator"]
 
 
+def _save(program: Any, source: str, custom_ops: Mapping[str, str] | None, options: dict[str, Any]) -> str:
+    """Saves a program for the compiler, and returns where it is: a path is there already."""
+    if isinstance(program, (str, os.PathLike)):
+        return os.fspath(program)
+    program = expose_launches(program)
+    program, called = prepare(program, find_compiler(), custom_ops or {})
+    if called and "fallback" not in options:
+        warnings.warn(f"the model calls PyTorch, which it needs to run, for {', '.join(called)}", stacklevel=3)
+        options["fallback"] = "torch"
+    save(program, source, _gpu_architectures(options))
+    return source
+
+
 def compile(
     program: Any,
     output: Path | None = None,
@@ -78,23 +91,28 @@ def compile(
     `output` is where the `.so` is written; without it, it lives as long as the model does. Options are those of aot-compile:
     `kiln.compile(program, cpu="x86-64-v3", weights="external")`. Weights of tensor subclasses become plain tensors, and operators that
     their libraries compose of others are taken apart, and Triton kernels are compiled for the GPUs of `gpu_arch`. A model at fault raises KilnError with the compiler's line. Custom operators may be C functions (`include/kiln-c/custom_op.h`) of the files in `link`:
-    `kiln.compile(program, custom_ops={"lib::scale": "my_scale"}, link=["scale.o"])`."""
+    `kiln.compile(program, custom_ops={"lib::scale": "my_scale"}, link=["scale.o"])`.
+
+    A dict of programs becomes one model, which has the weights that they have in common once, and the buffers that `share_state` names:
+    `kiln.compile({"prefill": prefill, "decode": decode}, share_state=["*_cache_*"])`. `Session.entry` runs them."""
     with tempfile.TemporaryDirectory(prefix="kiln-") as folder:
-        if isinstance(program, (str, os.PathLike)):
-            source = os.fspath(program)
+        entries = []
+        if isinstance(program, Mapping):
+            if not program:
+                raise ValueError("no program to compile")
+            sources = [
+                _save(one, os.path.join(folder, f"{i}.pt2" if i else "model.pt2"), custom_ops, options)
+                for i, one in enumerate(program.values())
+            ]
+            source = sources[0]
+            entries = [f"--entry={name}={path}" for name, path in zip(program, sources)]
         else:
-            source = os.path.join(folder, "model.pt2")
-            program = expose_launches(program)
-            program, called = prepare(program, find_compiler(), custom_ops or {})
-            if called and "fallback" not in options:
-                warnings.warn(f"the model calls PyTorch, which it needs to run, for {', '.join(called)}", stacklevel=2)
-                options["fallback"] = "torch"
-            save(program, source, _gpu_architectures(options))
+            source = _save(program, os.path.join(folder, "model.pt2"), custom_ops, options)
         kept = None
         if output is None:
             kept = tempfile.TemporaryDirectory(prefix="kiln-")
             output = os.path.join(kept.name, "model.so")
-        run_compiler(source, output, [*make_flags(options), *_custom_op_flags(custom_ops, link)])
+        run_compiler(source, output, [*entries, *make_flags(options), *_custom_op_flags(custom_ops, link)])
     model = load(output, threads)
     model._folder = kept
     return model

@@ -15,7 +15,8 @@ Path = str | os.PathLike[str]
 class Model(Entry):
     """A compiled model. Calls may come from many threads at once, and release the interpreter's lock.
 
-    `inputs`, `outputs`, `constants` and `symbols` describe it: see `kiln_model_info` in include/kiln-c/model.h."""
+    `inputs`, `outputs`, `constants` and `symbols` describe it: see `kiln_model_info` in include/kiln-c/model.h. A model of
+    several programs has the names of these in `entries`, and sessions run them; called by itself it is its program `forward` or `model`."""
 
     def __init__(self, path: Path, threads: int = 0, weights: Path | None = None, device: int = 0) -> None:
         self.path = os.path.abspath(os.fspath(path))
@@ -30,6 +31,8 @@ class Model(Entry):
             raise KilnError(3, f"{self.path}: ABI version {version}, this package reads 1 and 2")
         self.info: dict[str, Any] = json.loads(library.kiln_model_info())
         self.constants: list[dict[str, Any]] = self.info["constants"]
+        self._programs: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in self.info.get("entries", ())}
+        self.entries = list(self._programs)
         super().__init__(library, self.info, self.info["target"] != "cpu")
         if self._on_gpu:
             _libraries.point_out(self.path)
@@ -51,6 +54,11 @@ class Model(Entry):
         handle = C.c_void_p()
         self._check(self._library.kiln_session_create(self._handle, C.byref(handle)))
         return Session(self, handle)
+
+    def _find_entry(self, name: str) -> int:
+        number = C.c_uint32()
+        self._check(self._library.kiln_model_find_entry(self._handle, name.encode(), C.byref(number)))
+        return number.value
 
     def set_constant(self, name: str, value: Any) -> None:
         """Replaces a parameter or buffer by a tensor of the same dtype and shape; `"NAME[2:5]"` are rows 2, 3 and 4 of it."""
@@ -74,7 +82,10 @@ class Model(Entry):
         def text(entries: Sequence[dict[str, Any]]) -> str:
             return ", ".join(f"{entry['name']}: {entry['dtype']}{entry['shape']}" for entry in entries)
 
-        return f"<kiln.Model {self.info['name']} ({text(self.inputs)}) -> ({text(self.outputs)})>"
+        if len(self.entries) < 2:
+            return f"<kiln.Model {self.info['name']} ({text(self.inputs)}) -> ({text(self.outputs)})>"
+        programs = (f"{name}({text(entry['inputs'])}) -> ({text(entry['outputs'])})" for name, entry in self._programs.items())
+        return f"<kiln.Model {self.info['name']}: {'; '.join(programs)}>"
 
 
 class Session:
@@ -84,7 +95,15 @@ class Session:
 
     def __init__(self, model: Model, handle: C.c_void_p) -> None:
         self.model, self._handle = model, handle
-        self._entry = model._bind(None, "kiln_session_run", handle, C.c_uint32(0))
+        main = model.info.get("entry")
+        self._own = model._bind(None, "kiln_session_run", handle, C.c_uint32(model.entries.index(main) if main else 0))
+        self._is_callable = main is not None or not model.entries
+
+    @property
+    def _entry(self) -> Entry:
+        if not self._is_callable:
+            raise KilnError(1, f"the model has the programs {', '.join(self.model.entries)}: session.entry(NAME) is one of them")
+        return self._own
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Runs the program, as the model does, on this session's buffers."""
@@ -93,6 +112,12 @@ class Session:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """As `Model.run`."""
         return self._entry.run(inputs)
+
+    def entry(self, name: str) -> Entry:
+        """A program of the model, by its name, as a function on this session's buffers: to be kept for many calls."""
+        number = self.model._find_entry(name)
+        entry = Entry(self.model._library, self.model._programs[name], self.model._on_gpu)
+        return entry._bind(self, "kiln_session_run", self._handle, C.c_uint32(number))
 
     def reset(self) -> None:
         """Gives the buffers the model's values again."""

@@ -28,6 +28,18 @@ PTXAS = (
 )
 TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
 
+# Options for CPUs whose instructions for tiles are calls of functions, in vectors of two widths between them.
+TILES = {
+    f"{cpu}-tiles": (f"--cpu={cpu},+emulated-amx", f"--link={BUILD / 'test' / 'Targets' / 'CPU' / 'libtiles.a'}")
+    for cpu in ("native", "x86-64-v3")
+}
+
+
+def cpu_options(cpu):
+    """Options of aot-compile for the name of a CPU, or of one of TILES."""
+    return TILES.get(cpu, (f"--cpu={cpu}",))
+
+
 import machine_code  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402

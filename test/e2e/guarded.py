@@ -1,7 +1,11 @@
-"""A model whose memory is watched: writes outside of what it allocated, and reads of what nothing wrote, show up in its tests."""
+"""A model whose memory is watched: writes outside of what it allocated, reads of what nothing wrote, and accesses beyond an input
+show up in its tests."""
 
 import ctypes
+import mmap
 import threading
+
+import torch
 
 import kiln
 
@@ -54,10 +58,56 @@ class Allocator:
         assert problems == []
 
 
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+
+
+def in_memory_order(tensor):
+    """All elements from the first to the last, as one dim."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.as_strided((extent,), (1,))
+
+
+def beside_gap(tensor, ends):
+    """A copy in pages of its own: a page that cannot be accessed is behind its last byte, or before its first one."""
+    elements = in_memory_order(tensor)
+    used = elements.nbytes
+    pages = -(-used // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    whole = torch.frombuffer(memory, dtype=torch.uint8)  # keeps the pages as long as the copy is there
+    gap, start = (pages, pages - used) if ends else (0, mmap.PAGESIZE)
+    copy = whole[start : start + used].view(tensor.dtype)
+    copy.copy_(elements)
+    assert _libc.mprotect(whole.data_ptr() + gap, mmap.PAGESIZE, 0) == 0
+    return torch.as_strided(copy, tensor.shape, tensor.stride())
+
+
+def has_own_memory(tensor, tensors):
+    """No other input is a view of the same memory, and a copy in other memory is the same to the model."""
+    if not tensor.numel() or tensor.device.type != "cpu" or tensor.is_conj() or tensor.is_neg() or tensor.layout != torch.strided:
+        return False
+    return sum(other.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for other in tensors) == 1
+
+
 class GuardedModel(kiln.Model):
-    """kiln.Model with a watched allocator. The allocator must outlive the outputs, so it is never freed."""
+    """kiln.Model with a watched allocator and gaps beside its inputs. The allocator must outlive the outputs, so it is never freed."""
 
     _kept = []
+    _runs = 0
+
+    def run(self, inputs):
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        with torch.no_grad():
+            places = [
+                beside_gap(value, self._runs % 2 == 0) if isinstance(value, torch.Tensor) and has_own_memory(value, tensors) else value
+                for value in inputs
+            ]
+            self._runs += 1
+            outputs = super().run(places)
+            for value, place in zip(inputs, places):
+                if place is not value:
+                    in_memory_order(value).copy_(in_memory_order(place))
+        return outputs
 
     def _make_options(self, threads, weights):
         self.allocator = Allocator()

@@ -15,6 +15,7 @@ from conftest import ROOT, run_tool
 GENERATE = ROOT / "examples" / "generate"
 PROMPTS = [[1, 15, 27], [4, 5], [499]]
 LENGTH = 40
+STATE = "--share-state=*_cache_*,cumulative_length_*"
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +24,9 @@ def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generate")
     example = runpy.run_path(str(GENERATE / "export.py"))
     module = example["make_model"]()
-    torch.export.save(example["export"](module, LENGTH), folder / "model.pt2")
-    process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / "model.so", "--weights=external")
-    assert process.returncode == 0, process.stderr
+    example["package_pt2"](folder / "model.pt2", exported_programs=example["export"](module, LENGTH))
+    process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / "model.so", "--weights=external", STATE)
+    assert process.returncode == 0 and not process.stderr, process.stderr
     host = folder / "generate"
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", GENERATE / "generate.cpp"]
     subprocess.run([*command, "-o", host, "-ldl", "-pthread"], check=True)
@@ -93,14 +94,15 @@ def test_sessions(programs):
     model = kiln.load(path, threads=1)
     sessions = [model.session() for _ in range(3)]
     for session in sessions:
+        decode = session.entry("decode")
         for position in range(LENGTH):
-            session(torch.tensor([[position]]), torch.tensor([position]))
+            decode(torch.tensor([[position]]), torch.tensor([position]))
     with open("/proc/self/smaps") as file:
         mappings = re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", file.read())
     own = [int(re.search(r"Anonymous: +(\d+) kB", text)[1]) for text in mappings if f"{path}.safetensors" in text]
     assert own == [0]
     # A text that begins anew sees nothing of the one before.
-    fresh = model.session()
+    used, fresh = sessions[0].entry("decode"), model.session().entry("decode")
     for position, token in enumerate(PROMPTS[0]):
         step = torch.tensor([[token]]), torch.tensor([position])
-        assert torch.equal(sessions[0](*step), fresh(*step))
+        assert torch.equal(used(*step), fresh(*step))

@@ -277,6 +277,17 @@ def interpolation():
         (with_(F.pixel_unshuffle, downscale_factor=2), rand(1, 3, 4, 6)),
         (with_(F.channel_shuffle, groups=3), rand(1, 6, 2, 2)),
     ]
+    # Factors that leave a size as it is, or twice what it was, without being one or two.
+    infinite = x.clone()
+    infinite[0, 0, 2, 3] = float("inf")
+    for factor in (1.05, (1.05, 2), 2.05, (0.95, 1)):
+        cases += [(with_(F.interpolate, scale_factor=factor, mode=mode), x) for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")]
+    cases += [
+        (with_(F.interpolate, size=(5, 7), mode="bilinear"), infinite),
+        (with_(torch.ops.aten.upsample_nearest1d_backward, output_size=[7], input_size=[3, 5, 7], scales=1.05), x[0]),
+        (with_(F.interpolate, scale_factor=1.05, mode="linear"), x[0]),
+        (with_(F.interpolate, scale_factor=1.05, mode="trilinear"), rand(1, 2, 3, 4, 2)),
+    ]
     for corners in (True, False):
         for options in (
             dict(scale_factor=2, mode="bilinear"),

@@ -500,6 +500,28 @@ def test_attention_with_mask(check_calls):
     check_calls(function, (q, k, v, mask, some(2, 4, 19, 19, seed=5)), **CLOSE)
 
 
+def test_attention_with_a_computed_mask(check_calls):
+    """Keys up to the query, alone and with what else may hide one or show another."""
+
+    def function(q, k, v, pad):
+        i, j = torch.arange(q.shape[-2])[:, None], torch.arange(k.shape[-2])
+        lowest = torch.tensor(float("-inf"))
+        masks = (
+            j <= i,
+            (j <= i) & pad,
+            (i - 3 < j) & (i >= j),
+            torch.where((j > i) | ~pad, lowest, 0.0),
+            j < i,
+            j <= i + 2,
+            (j <= i) | pad,
+            torch.where(j <= i, torch.where(pad, 0.5, lowest), lowest),
+        )
+        return tuple(F.scaled_dot_product_attention(q, k, v, mask) for mask in masks)
+
+    sizes = [(5, 5), (70, 40), (40, 70), (100, 300)]
+    check_calls(function, *[(some(1, 2, m, 16), some(1, 2, n, 16), some(1, 2, n, 16), some(n, seed=3) > -1) for m, n in sizes], **CLOSE)
+
+
 def test_attention_of_other_lengths(check_calls):
     """More keys than queries, another width of values, and keys shared by groups of heads."""
     check_calls(

@@ -348,9 +348,6 @@ static void test_boxed(void) {
   geometry[4] = 8;
   geometry[0] = 100; /* more blocks than run at a time */
   check_boxed(model);
-  geometry[2] = -1;
-  CHECK_FAILS(run(model, call_boxed, MOST), KILN_DEVICE_ERROR, "boxed");
-  geometry[2] = MOST;
   kiln_model_destroy(model);
   /* More of them than have a place in the workspace. */
   setenv("KILN_EMULATOR_MULTIPROCESSORS", "1100", 1);
@@ -394,6 +391,55 @@ static void test_boxed(void) {
     *cuda = real;
   }
   unsetenv("KILN_CUDA_OVERLAP");
+}
+
+static int num_maps_asked;
+static CUresult refuses_maps(CUtensorMap *map, int type, uint32_t rank, void *address,
+                             const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                             const uint32_t *steps, int interleave, int swizzle, int l2Promotion,
+                             int fill) {
+  (void)map, (void)type, (void)rank, (void)address, (void)sizes, (void)strides, (void)box,
+      (void)steps, (void)interleave, (void)swizzle, (void)l2Promotion, (void)fill;
+  ++num_maps_asked;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Where the driver makes no tensor map, or a number is too large for one, in the first run or when
+ * there are graphs already, the kernel runs that the variant is one of, and does from then on. */
+static void test_maps_refused(void) {
+  static const kiln_rt_image none = {NULL, 0, 1000, KILN_RT_CUBIN};
+  for (int i = 0; i < 8; ++i) {
+    setenv("KILN_CUDA_GRAPHS", i & 1 ? "1" : "0", 1);
+    kiln_model *model = create();
+    if (i & 2)
+      check_boxed(model);
+    if (i & 4)
+      geometry[2] = -1;
+    else
+      cuda->cuTensorMapEncodeTiled = refuses_maps;
+    num_maps_asked = 0;
+    check_boxed(model);
+    CHECK((num_maps_asked != 0) == !(i & 4));
+    /* A driver that makes them again is not asked. */
+    geometry[2] = MOST;
+    cuda->cuTensorMapEncodeTiled = refuses_maps;
+    num_maps_asked = 0;
+    check_boxed(model);
+    CHECK(num_maps_asked == 0);
+    *cuda = real;
+    kiln_model_destroy(model);
+  }
+  unsetenv("KILN_CUDA_GRAPHS");
+  /* The kernel is no code for this GPU. */
+  bump.images = &none;
+  kiln_model *model = create();
+  check_boxed(model);
+  cuda->cuTensorMapEncodeTiled = refuses_maps;
+  CHECK_FAILS(run(model, call_boxed, MOST), KILN_DEVICE_ERROR, "the model has code for sm_1000");
+  *cuda = real;
+  check_boxed(model);
+  kiln_model_destroy(model);
+  bump.images = &image;
 }
 
 /*===-- Code that does not load -------------------------------------------------===*/
@@ -483,8 +529,8 @@ static CUresult gives_attribute(int *value, int attribute, CUdevice device) {
   return result;
 }
 
-static CUresult has_no_pool(CUmemoryPool *pool, CUdevice device) {
-  (void)pool, (void)device;
+static CUresult has_no_pool(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+  (void)pool, (void)properties;
   return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -517,7 +563,7 @@ static void test_answers(void) {
   configs[0].kernel = &scale;
   kiln_model_destroy(model);
   *cuda = real;
-  cuda->cuDeviceGetDefaultMemPool = has_no_pool;
+  cuda->cuMemPoolCreate = has_no_pool;
   CHECK(create_fails(0) == KILN_DEVICE_ERROR &&
         strstr(kiln_last_error(), "the GPU has no memory pool"));
   *cuda = real;
@@ -644,6 +690,7 @@ int main(int argc, char **argv) {
   test_library_on_copies();
   test_library_on_device();
   test_boxed();
+  test_maps_refused();
   test_images();
   test_answers();
   test_failures();

@@ -19,6 +19,10 @@ static void test_options(void) {
   o.reserved = 3;
   CHECK_FAILS(kiln_model_create(&o, &m), KILN_INVALID_ARGUMENT, "reserved to be 0, got 3");
   o = quiet_options(1);
+  o.collective_timeout = -1;
+  CHECK_FAILS(kiln_model_create(&o, &m), KILN_INVALID_ARGUMENT,
+              "expected collective_timeout not to be negative, got -1");
+  o = quiet_options(1);
   o.struct_size = 0;
   CHECK_FAILS(kiln_model_create(&o, &m), KILN_INVALID_ARGUMENT, "struct_size");
   o = quiet_options(1);

@@ -8,6 +8,10 @@ static int32_t create(int threads, kiln_model **model) {
   return kiln_model_create(&options, model);
 }
 
+static void *communicator(void *ctx, const char *group, int64_t size) {
+  return strcmp(group, "group") == 0 && size == 2 ? ctx : NULL;
+}
+
 static int32_t run_times(kiln_model *model, float times, float *y) {
   float x[4] = {times, 2, 3, 4};
   tensor input, output;
@@ -41,6 +45,13 @@ int main(int argc, char **argv) {
   setenv("FAKE", "prepare", 1);
   CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED,
               "node 'nothing' (model.py:4): fake.nothing.default: there is no such operator");
+  setenv("FAKE", "connect", 1);
+  CHECK_FAILS(create(1, &m), KILN_INVALID_ARGUMENT, "not told");
+  kiln_options options = quiet_options(1);
+  options.communicator = communicator;
+  options.communicator_ctx = y;
+  options.collective_timeout = 1234;
+  CHECK_FAILS(kiln_model_create(&options, &m), KILN_INVALID_ARGUMENT, ": told");
   setenv("FAKE", "", 1);
 
   CHECK_OK(create(0, &m));

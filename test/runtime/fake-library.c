@@ -89,8 +89,21 @@ static int32_t run_on_device(void *prepared, const kiln_extern_device *device, v
              : 0;
 }
 
-static const kiln_extern_library library = {prepare, release, run, drop, NULL};
-static const kiln_extern_library device_library = {prepare, release, NULL, drop, run_on_device};
+/* The host of FAKE=connect has said something of the processes. */
+static int32_t connect(void *prepared, const kiln_extern_host *host, char *message, size_t size) {
+  (void)prepared;
+  if (!is("connect"))
+    return 0;
+  int is_told = host->communicator &&
+                host->communicator(host->communicator_ctx, "group", 2) == host->communicator_ctx &&
+                host->timeout == 1234 && host->ordinal == -1;
+  snprintf(message, size, is_told ? "told" : "not told");
+  return 1;
+}
+
+static const kiln_extern_library library = {prepare, release, run, drop, NULL, connect};
+static const kiln_extern_library device_library = {prepare, release,       NULL,
+                                                   drop,    run_on_device, NULL};
 
 const kiln_extern_library *kiln_get_extern_library(uint32_t abi) {
   if (abi != KILN_EXTERN_ABI || is("version"))

@@ -61,6 +61,7 @@ static int get_change(int number) {
   case NUMBER_cuEventCreate:
   case NUMBER_cuGraphCreate:
   case NUMBER_cuGraphInstantiateWithFlags:
+  case NUMBER_cuMemPoolCreate:
     return 1;
   case NUMBER_cuDevicePrimaryCtxRelease_v2:
   case NUMBER_cuCtxPopCurrent_v2:
@@ -68,6 +69,7 @@ static int get_change(int number) {
   case NUMBER_cuEventDestroy_v2:
   case NUMBER_cuGraphDestroy:
   case NUMBER_cuGraphExecDestroy:
+  case NUMBER_cuMemPoolDestroy:
     return -1;
   default:
     return 0;

@@ -78,10 +78,10 @@ static void add_one(void *const *buffers, const int64_t *symbols, int64_t i, voi
 
 static const int64_t multiplied[] = {SCALE, TABLE, PRODUCT}, flips[] = {PRODUCT, FLIPPED},
                      picks[] = {TABLE, IDS, PICKED}, adds[] = {W, MORE};
-static const kiln_rt_fold folds[] = {{multiply, 4, 2, 1, multiplied, NULL, 0},
-                                     {flip, 4, 1, 1, flips, NULL, 0},
-                                     {pick, 3, 2, 1, picks, NULL, 0},
-                                     {add_one, 4, 1, 1, adds, NULL, 0}};
+static const kiln_rt_fold folds[] = {{multiply, 4, 2, 1, multiplied, NULL, 0, 0, 0},
+                                     {flip, 4, 1, 1, flips, NULL, 0, 0, 0},
+                                     {pick, 3, 2, 1, picks, NULL, 0, 0, 0},
+                                     {add_one, 4, 1, 1, adds, NULL, 0, 0, 0}};
 
 static const kiln_rt_tensor outputs[] = {{"flipped", 2, 32, 1, 0, four, NULL},
                                          {"picked", 2, 32, 1, 0, three, NULL},

@@ -116,14 +116,14 @@ static const int64_t packs[] = {PANELS, IN_PANELS}, transposes[] = {PANELS, TRAN
                      loses[] = {LOST, LOST_TWICE}, chains[] = {CHAINED, BETWEEN},
                      ends[] = {BETWEEN, CHAINED_TWICE}, spreads[] = {VECTOR, IN_PAIRS};
 static const kiln_rt_fold folds[] = {
-    {pack, 1, 1, 1, packs, panel_layout, 3},
-    {transpose, 1, 1, 1, transposes, transposed_layout, 2},
-    {pack_bytes, 1, 1, 1, packs_bytes, byte_layout, 2},
-    {twice, 4, 1, 1, doubles, NULL, 0},
-    {twice, 4, 1, 1, loses, NULL, 0},
-    {transpose_chained, 1, 1, 1, chains, chained_layout, 2},
-    {twice, 8, 1, 1, ends, NULL, 0},
-    {spread, 1, 1, 1, spreads, pair_layout, 1},
+    {pack, 1, 1, 1, packs, panel_layout, 3, 0, 0},
+    {transpose, 1, 1, 1, transposes, transposed_layout, 2, 0, 0},
+    {pack_bytes, 1, 1, 1, packs_bytes, byte_layout, 2, 0, 0},
+    {twice, 4, 1, 1, doubles, NULL, 0, 0, 0},
+    {twice, 4, 1, 1, loses, NULL, 0, 0, 0},
+    {transpose_chained, 1, 1, 1, chains, chained_layout, 2, 0, 0},
+    {twice, 8, 1, 1, ends, NULL, 0, 0, 0},
+    {spread, 1, 1, 1, spreads, pair_layout, 1, 0, 0},
 };
 
 static const int64_t all[] = {sizeof weights};

@@ -40,7 +40,7 @@ static void nothing(void *const *buffers, const int64_t *values, int64_t i, void
   (void)buffers, (void)values, (void)i, (void)scratch, (void)error;
 }
 
-static const kiln_rt_fold folds[] = {{nothing, 1, 2, 1, fold_constants, NULL, 0}};
+static const kiln_rt_fold folds[] = {{nothing, 1, 2, 1, fold_constants, NULL, 0, 0, 0}};
 
 static int32_t bind(const int64_t *const *shapes, int64_t *values) {
   values[0] = shapes[0][0];

@@ -26,14 +26,15 @@ static void fail(const kiln_rt_debug_step *step, const char *name, const char *p
 static void measure(memory *to, const kiln_rt_run *run, const kiln_rt_debug_step *step, uint32_t i,
                     void *data) {
   const kiln_rt_debug_tensor *tensor = &step->tensors[i];
+  const kiln_rt_program *program = kiln_context_of((kiln_rt_run *)run)->program;
   to->data = data;
   to->rank = tensor->rank;
   to->item = kiln_item_size(tensor->bits);
   for (int d = 0; d < to->rank; ++d)
-    to->shape[d] = kiln_size(tensor->shape[d], run->symbols);
+    to->shape[d] = kiln_size(program, tensor->shape[d], run->symbols);
   kiln_contiguous_strides(to->shape, to->rank, to->strides);
   for (int d = 0; d < to->rank && tensor->strides; ++d)
-    to->strides[d] = kiln_size(tensor->strides[d], run->symbols);
+    to->strides[d] = kiln_size(program, tensor->strides[d], run->symbols);
   if (!kiln_extent(to->shape, to->strides, to->rank, to->item, &to->bytes))
     fail(step, tensor->name, "has sizes that are out of range");
 }
@@ -56,7 +57,7 @@ static void set_all(const kiln_rt_run *run, bool is_closed) {
   kiln_context *context = kiln_context_of((kiln_rt_run *)run);
   set_block(context->arena.data, context->arena.bytes, is_closed);
   set_block(context->staging.data, context->staging.bytes, is_closed);
-  for (uint32_t i = 0; i < kiln_program.num_segments + kiln_program.num_outputs; ++i)
+  for (size_t i = 0; i < kiln_max_late_blocks(); ++i)
     if (context->late_blocks)
       set_block(context->late_blocks[i].data, context->late_blocks[i].bytes, is_closed);
   set_block(run->weights, kiln_weights_bytes(), is_closed);

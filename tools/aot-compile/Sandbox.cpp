@@ -111,6 +111,8 @@ Expected<SandboxFiles> kiln::getSandboxFiles(const CompileOptions &options) {
       files.writableFolders.push_back(folder.empty() ? "." : folder.str());
   };
   files.readable = {options.input};
+  for (const EntryOption &entry : options.entries)
+    files.readable.push_back(entry.file);
   files.readable.insert(files.readable.end(), options.linkFiles.begin(), options.linkFiles.end());
   if (!options.linkFiles.empty())
     for (std::string &library : getLibraries())

@@ -5,6 +5,7 @@
 #include "../CommandLine.h"
 #include "../DebugOption.h"
 #include "../PluginOption.h"
+#include "EntryOptions.h"
 #include "Sandbox.h"
 #include "kiln/Dialect/Torch/CustomOp.h"
 #include "kiln/Lowering/Lowering.h"
@@ -54,7 +55,8 @@ cl::opt<std::string> output("o", cl::value_desc("file"), cl::cat(category),
 cl::opt<std::string> target("target", cl::init("cpu"), cl::value_desc("name"), cl::cat(category));
 cl::opt<std::string> cpuName("cpu", cl::init("native"), cl::value_desc("name"), cl::cat(category),
                              cl::desc("LLVM CPU name (znver4, ...), level (x86-64-v3, ...) or "
-                                      "native; default: native, for GPUs x86-64-v3"));
+                                      "native, with features more or less (native,-amx-tile); "
+                                      "default: native, for GPUs x86-64-v3"));
 cl::opt<std::string> cpuTune("cpu-tune", cl::value_desc("numbers"), cl::cat(category),
                              cl::desc("numbers that kernels are planned with, in the place of the "
                                       "CPU's: l2=2097152,clock=4000 (--target=cpu)"));
@@ -87,6 +89,9 @@ cl::opt<std::string> fallback("fallback", cl::init("none"), cl::value_desc("none
                               cl::cat(category),
                               cl::desc("an op without a lowering: an error (default), or a call "
                                        "into LibTorch"));
+cl::opt<unsigned> ranks("ranks", cl::init(0), cl::value_desc("n"), cl::cat(category),
+                        cl::desc("the processes of a group of which the program does not say how "
+                                 "many it has (docs/collectives.md)"));
 cl::list<std::string>
     customOps("custom-op", cl::value_desc("schema=function"), cl::cat(category),
               cl::desc("a custom operator is a C function (kiln-c/custom_op.h): "
@@ -331,7 +336,7 @@ Error getOutputOptions(CompileOptions &options) {
     return createStringError("--autotune=offline: not with --emit, since the output is a bundle");
   options.output = output;
   if (output.empty()) {
-    options.output = (sys::path::stem(input) + (isBundle ? ".tune" : kind->suffix)).str();
+    options.output = (sys::path::stem(options.input) + (isBundle ? ".tune" : kind->suffix)).str();
     if (output.getNumOccurrences())
       return createStringError("-o: expected a file name");
   }
@@ -339,7 +344,12 @@ Error getOutputOptions(CompileOptions &options) {
       is_contained({EmitKind::SharedObject, EmitKind::Fx, EmitKind::Object}, kind->kind);
   if (options.output == "-" && isBinary)
     return createStringError("-o -: --emit=" + emitKind + " is not text");
-  if (bool same = false; !sys::fs::equivalent(options.input, options.output, same) && same)
+  auto isOutput = [&](StringRef file) {
+    bool same = false;
+    return !sys::fs::equivalent(file, options.output, same) && same;
+  };
+  if (isOutput(options.input) ||
+      any_of(options.entries, [&](const EntryOption &entry) { return isOutput(entry.file); }))
     return createStringError("-o " + options.output + ": the output would replace the input");
 
   if (kind->kind == EmitKind::Fx) {
@@ -424,9 +434,11 @@ Error checkBisectOptions() {
 Expected<CompileOptions> getOptions() {
   auto error = [](const Twine &message) { return createStringError(message); };
   CompileOptions options;
-  if (input.empty())
-    return error("no input file (aot-compile MODEL.pt2 -o OUT)");
   options.input = input;
+  if (Error problem = readEntryOptions(options))
+    return std::move(problem);
+  if (options.input.empty())
+    return error("no input file (aot-compile MODEL.pt2 -o OUT)");
   options.onWarning = [](StringRef text) { errs() << "aot-compile: warning: " << text << '\n'; };
 
   if (!lookupTarget(target)) {
@@ -465,6 +477,7 @@ Expected<CompileOptions> getOptions() {
   if (!is_contained({"native", "avx512", "avx2", "none"}, StringRef(int4Layout)))
     return error("--int4-layout=" + int4Layout + ": expected avx512, avx2 or none");
   options.int4Layout = int4Layout;
+  options.ranks = ranks;
   options.libraryFolder = getLibraryFolder();
   options.cpu = cpuName;
   // Machines with GPUs are others than those that compile for them.
@@ -767,6 +780,7 @@ int main(int argc, char **argv) {
   timing->addCategory(category);
   timing->setHiddenFlag(cl::NotHidden);
   timing->setDescription("print the time of each stage and pass");
+  addEntryOptions(category);
   cl::HideUnrelatedOptions(category);
   registerDebugOption();
 

@@ -52,13 +52,37 @@ static Error parseTensors(const json::Object &root, StringRef key, std::vector<T
   return Error::success();
 }
 
-Expected<ModelInfo> ModelInfo::parse(const json::Value &value) {
+/// The object that describes the entry.
+static Expected<const json::Object *> findEntry(const json::Object *root, StringRef entry) {
+  const json::Array *entries = root->getArray("entries"), none;
+  std::string names;
+  for (const json::Value &value : entries ? *entries : none) {
+    const json::Object *object = value.getAsObject();
+    std::optional<StringRef> name = object ? object->getString("name") : std::nullopt;
+    if (!name)
+      return malformed("an entry has no name");
+    if (*name == entry)
+      return object;
+    names += (names.empty() ? "" : ", ") + name->str();
+  }
+  if (!entry.empty())
+    return createStringError("--entry=" + entry + ": the model has the entries: " + names);
+  if (root->getNull("entry"))
+    return createStringError("the model has the entries " + names + ": --entry chooses one");
+  return root;
+}
+
+Expected<ModelInfo> ModelInfo::parse(const json::Value &value, StringRef entry) {
   ModelInfo info;
   const json::Object *root = value.getAsObject();
   if (!root)
     return malformed("not an object");
   if (std::optional<StringRef> target = root->getString("target"))
     info.target = target->str();
+  Expected<const json::Object *> found = findEntry(root, entry);
+  if (!found)
+    return found.takeError();
+  root = *found;
   if (Error error = parseTensors(*root, "inputs", info.inputs))
     return error;
   if (Error error = parseTensors(*root, "outputs", info.outputs))
@@ -100,6 +124,12 @@ Expected<Model> Model::load(const std::string &path) {
   find(library.run, "kiln_model_run");
   find(library.destroy, "kiln_model_destroy");
   find(library.lastError, "kiln_last_error");
+  if (missing.empty() && library.version() > 1) {
+    find(library.findEntry, "kiln_model_find_entry");
+    find(library.createSession, "kiln_session_create");
+    find(library.runSession, "kiln_session_run");
+    find(library.destroySession, "kiln_session_destroy");
+  }
   if (!missing.empty())
     return createStringError("'" + path + "' is not a Kiln model: it has no " + missing);
   if (library.version() < 1 || library.version() > KILN_ABI_VERSION)
@@ -123,13 +153,25 @@ Error Model::create(int threads, Profile *profile) {
   return Error::success();
 }
 
+Error Model::enter(const std::string &name) {
+  if (!library.findEntry)
+    return createStringError("--entry: the model has version 1 of the ABI, and one entry alone");
+  if (library.findEntry(handle, name.c_str(), &entry) != KILN_OK ||
+      library.createSession(handle, &session) != KILN_OK)
+    return createStringError(Twine(library.lastError()));
+  return Error::success();
+}
+
 Error Model::run(ArrayRef<DLTensor> inputs, MutableArrayRef<Output> outputs) {
   SmallVector<const DLTensor *> pointers;
   for (const DLTensor &input : inputs)
     pointers.push_back(&input);
   SmallVector<DLManagedTensorVersioned *> slots(outputs.size(), nullptr);
-  int32_t status = library.run(handle, pointers.data(), pointers.size(), slots.data(), slots.size(),
-                               /*stream=*/nullptr);
+  int32_t status =
+      session ? library.runSession(session, entry, pointers.data(), pointers.size(), slots.data(),
+                                   slots.size(), /*stream=*/nullptr)
+              : library.run(handle, pointers.data(), pointers.size(), slots.data(), slots.size(),
+                            /*stream=*/nullptr);
   if (status != KILN_OK)
     return createStringError(Twine(library.lastError()));
   for (auto [output, slot] : zip(outputs, slots))

@@ -34,7 +34,8 @@ struct ModelInfo {
   std::vector<TensorInfo> inputs, outputs;
   std::vector<SymbolInfo> symbols;
 
-  static llvm::Expected<ModelInfo> parse(const llvm::json::Value &json);
+  /// Of the entry with this name, or of the default one if it is empty.
+  static llvm::Expected<ModelInfo> parse(const llvm::json::Value &json, llvm::StringRef entry);
 };
 
 /// A tensor that a run allocated.
@@ -53,8 +54,12 @@ public:
   /// Loads the shared object; an error names what it lacks.
   static llvm::Expected<Model> load(const std::string &path);
 
-  Model(Model &&other) : library(other.library), handle(std::exchange(other.handle, nullptr)) {}
+  Model(Model &&other)
+      : library(other.library), handle(std::exchange(other.handle, nullptr)),
+        session(std::exchange(other.session, nullptr)), entry(other.entry) {}
   ~Model() {
+    if (session)
+      library.destroySession(session);
     if (handle)
       library.destroy(handle);
   }
@@ -64,6 +69,9 @@ public:
 
   /// `profile` is told of runs; null: nobody is.
   llvm::Error create(int threads, Profile *profile);
+
+  /// Runs are of this entry from now on.
+  llvm::Error enter(const std::string &name);
 
   /// Runs once; the outputs are newly allocated, null where they are None.
   llvm::Error run(llvm::ArrayRef<DLTensor> inputs, llvm::MutableArrayRef<Output> outputs);
@@ -76,11 +84,18 @@ private:
     kiln_model_run_fn run;
     kiln_model_destroy_fn destroy;
     kiln_last_error_fn lastError;
+    // From version 2 on.
+    kiln_model_find_entry_fn findEntry = nullptr;
+    kiln_session_create_fn createSession = nullptr;
+    kiln_session_run_fn runSession = nullptr;
+    kiln_session_destroy_fn destroySession = nullptr;
   };
   explicit Model(const Library &library) : library(library) {}
 
   Library library;
   kiln_model *handle = nullptr;
+  kiln_session *session = nullptr; // of runs of an entry
+  uint32_t entry = 0;
 };
 
 } // namespace kiln::run

@@ -43,6 +43,8 @@ static cl::opt<std::string> inputsPath("inputs", cl::value_desc("IN.npz"), cl::c
 static cl::opt<std::string> outputsPath("outputs", cl::value_desc("OUT.npz"), cl::cat(category),
                                         cl::desc("where the first run's outputs and mutated "
                                                  "inputs go"));
+static cl::opt<std::string> entryName("entry", cl::value_desc("NAME"), cl::cat(category),
+                                      cl::desc("the program to run, of a model that has several"));
 static cl::opt<unsigned> repeat("repeat", cl::value_desc("N"), cl::cat(category),
                                 cl::desc("timed runs after the first"));
 static cl::opt<unsigned> warmup("warmup", cl::value_desc("N"), cl::cat(category),
@@ -93,8 +95,8 @@ static unsigned countRuns() {
 
 /// Refuses options of which nothing comes beside the others.
 static Error checkOptions() {
-  constexpr StringRef ofRuns[] = {"inputs", "outputs", "repeat", "warmup", "threads",
-                                  "json",   "profile", "sym",    "seed"};
+  constexpr StringRef ofRuns[] = {"inputs",  "outputs", "entry",   "repeat", "warmup",
+                                  "threads", "json",    "profile", "sym",    "seed"};
   if (compareFolders) {
     if (Error error = refuse({"info"}, "with --compare-debug"))
       return error;
@@ -104,6 +106,8 @@ static Error checkOptions() {
     return error;
   if (showInfo)
     return refuse(ofRuns, "with --info");
+  if (entryName.getNumOccurrences() && entryName.empty())
+    return createStringError("--entry: expected a name");
   if (!inputsPath.empty())
     if (Error error = refuse({"sym", "seed"}, "with --inputs"))
       return error;
@@ -338,12 +342,15 @@ static Error runModel() {
     outs() << formatv("{0:2}\n", *json);
     return Error::success();
   }
-  Expected<ModelInfo> info = ModelInfo::parse(*json);
+  Expected<ModelInfo> info = ModelInfo::parse(*json, entryName);
   if (!info)
     return info.takeError();
   Profile profile;
   if (Error error = model->create(threads, profilePath.empty() ? nullptr : &profile))
     return error;
+  if (!entryName.empty())
+    if (Error error = model->enter(entryName))
+      return error;
   double loadTime = millisecondsSince(start);
 
   Expected<std::vector<Array>> inputs = inputsPath.empty() ? drawInputs(*info) : readInputs(*info);

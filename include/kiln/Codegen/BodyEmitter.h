@@ -152,6 +152,10 @@ public:
   /// `value` as a vector of the current number of lanes (itself if it is one, or if lanes is 1).
   mlir::Value splat(mlir::Value value);
 
+  /// Asks for the line in which `read` finds its element: all dims are bound, and none is data.
+  /// `locality` is 3 for level 1 cache, 2 for level 2.
+  void prefetch(kernel::ReadOp read, int locality);
+
 private:
   /// The values that must be known before an op can be emitted.
   struct Needs {

@@ -14,12 +14,17 @@ struct ImportOptions {
   /// Each call gets `torch.modules`, the Python modules around its node as export writes them
   /// (KEY,PATH,TYPE;…, the outermost first). Passes do not know of it.
   bool modules = false;
+  /// Of the archive's programs; empty: the only one, or `model` among several.
+  std::string program;
   /// Parameters and buffers have no values: the archive need not hold any.
   bool laterWeights = false;
   /// Bytes of memory that the archive's contents may take beyond the file's size: inflated members,
   /// and weights whose elements are not where they are wanted.
   uint64_t maxUnpacked = Pt2Archive::defaultMaxUnpacked;
 };
+
+/// The names of the programs in the archive at `path`. An error is one line that begins with `path`.
+llvm::Expected<std::vector<std::string>> listPrograms(llvm::StringRef path, uint64_t maxUnpacked);
 
 /// Imports the `.pt2` archive at `path` (torch.export.save, schema 8.x) as a module of the torch
 /// dialect; kiln/Dialect/Torch/TorchOps.td says what it looks like. All calls are imported, whether

@@ -15,6 +15,16 @@ struct ModelInfo {
   std::string compiler;
 };
 
+/// A program of a model. Each is in a module of its own.
+struct ModelEntry {
+  std::string name;
+  wrapper::ProgramOp program;
+};
+
+/// The constants of several programs: those that always have the same value are of one cell. None
+/// are listed for a program alone.
+using ConstantCells = llvm::DenseMap<mlir::Value, int64_t>;
+
 /// A parameter or buffer of the model. `op` is null for one that the program does not use.
 struct NamedConstant {
   std::string name;
@@ -25,9 +35,17 @@ struct NamedConstant {
 /// All of them: those of the module's `torch.constants`, or if there is no such list those that
 /// the program uses.
 std::vector<NamedConstant> getNamedConstants(wrapper::ProgramOp program);
+/// Those of several programs. A name that stands for different data is ENTRY:NAME.
+std::vector<NamedConstant> getNamedConstants(llvm::ArrayRef<ModelEntry> entries,
+                                             const ConstantCells &cells);
 
-/// The JSON text: inputs, outputs, symbols and named constants of `program`.
-std::string describeModel(wrapper::ProgramOp program, const ModelInfo &model);
+/// The entry that functions without one act on: `forward`, else `model`, else the only one, else
+/// null.
+const ModelEntry *getDefaultEntry(llvm::ArrayRef<ModelEntry> entries);
+
+/// The JSON text: inputs, outputs and symbols of each entry, and named constants.
+std::string describeModel(llvm::ArrayRef<ModelEntry> entries, const ConstantCells &cells,
+                          const ModelInfo &model);
 
 /// An element type as DLPack and as PyTorch name it.
 struct ElementCode {

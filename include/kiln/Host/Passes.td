@@ -41,7 +41,8 @@ def WrapperLowerToLLVM : Pass<"wrapper-lower-to-llvm", "::mlir::ModuleOp"> {
     Option<"stepsHash", "steps-hash", "uint32_t", "0", "what identifies that host">,
     Option<"cpu", "cpu", "std::string", "\"\"", "the CPU that code is for, as the compiler was told">,
     Option<"cpuFeatures", "cpu-features", "uint64_t", "0",
-           "instruction sets that it must have, see runtime/cpu_features.h">
+           "instruction sets that it must have, see runtime/cpu_features.h">,
+    Option<"entry", "entry", "std::string", "\"model\"", "the program's name in kiln_model_info">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -150,6 +150,7 @@ void registerAttention(LoweringTable &table);
 void registerBessel(LoweringTable &table);
 void registerCat(LoweringTable &table);
 void registerCholesky(LoweringTable &table);
+void registerCollective(LoweringTable &table);
 void registerChooseScales(LoweringTable &table);
 void registerCompare(LoweringTable &table);
 void registerComplex(LoweringTable &table);

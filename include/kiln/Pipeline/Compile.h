@@ -51,8 +51,20 @@ struct ReportOptions {
   std::string profile;
 };
 
+/// A program that becomes an entry of the model.
+struct EntryOption {
+  std::string name;
+  std::string file; // .pt2, in which it is the only program, or has this name
+};
+
 struct CompileOptions {
-  std::string input; // .pt2
+  /// .pt2, whose programs are all entries. The model has its name.
+  std::string input;
+  /// Further entries. If `input` is a file of one of them, its programs are not entries by
+  /// themselves.
+  std::vector<EntryOption> entries;
+  /// Buffers that the entries have in common: names, and globs of names.
+  std::vector<std::string> sharedState;
   /// MLIR of the torch stage, or bytecode of it, in the place of what is in `input`.
   llvm::StringRef program;
   std::string output; // "-" is standard output, for kinds that are text
@@ -67,6 +79,8 @@ struct CompileOptions {
   /// The vectors ("avx512", "avx2", "none") of the CPU that has packed int4 weights, which do not
   /// tell; "native": this one's.
   std::string int4Layout = "native";
+  /// The processes of a group whose number the program does not say; 0: such a program is refused.
+  unsigned ranks = 0;
   codegen::OptLevel level = codegen::OptLevel::O3;
   WeightsPlace weights = WeightsPlace::Embedded;
   /// Nothing of parameters and buffers is in the output: the host gives each model their values.

@@ -52,7 +52,7 @@ void buildKernelStage(mlir::OpPassManager &pm, const Target &target,
                       const KernelStageOptions &options = {});
 
 /// kernel -> wrapper: calls of kernels become launches on buffers, buffers get their places.
-void buildWrapperStage(mlir::OpPassManager &pm);
+void buildWrapperStage(mlir::OpPassManager &pm, const Target &target);
 
 /// wrapper, with kernels: what each target's planner decides. Kernels that fold constants are run
 /// by `host`, which may be the same target.

@@ -43,6 +43,9 @@ public:
   /// layouts of constants, long sums in parts. Each op becomes one kernel afterwards.
   virtual void buildPrepareKernels(mlir::OpPassManager &pm) const = 0;
 
+  /// Passes over a host program before its buffers have places, that make one launch of several.
+  virtual void buildGroupLaunches(mlir::OpPassManager & /*pm*/) const {}
+
   /// Passes that give each kernel.func its schedule, and what the host program must know of it.
   /// They fail for a kernel that the target has no code for. Kernels that constants are folded with
   /// (`wrapper.fold`) run on the host; a target with a device leaves them alone. Bodies have been
@@ -63,6 +66,9 @@ public:
   }
   /// Has buildPrepareKernels lay out the operands so.
   virtual void setLayout(kernel::ContractOp, mlir::Attribute) const {}
+
+  /// Lays out alike what fused programs have in common: equal constants have one value attribute.
+  virtual void shareLayouts(llvm::ArrayRef<mlir::ModuleOp>) const {}
 
   /// The schedule that tuning replaces: that of the code which the machine that is planned for runs.
   virtual kernel::ScheduleAttrInterface getTunedSchedule(kernel::FuncOp kernel) const {
@@ -90,7 +96,10 @@ public:
   virtual llvm::Expected<Objects> compileKernels(mlir::ModuleOp module,
                                                  const CodeOptions &options) const = 0;
 
-  /// The same as text in the target's assembly language.
+  /// Some kernel of `module` has instructions for tiles (AMX), which no other code has.
+  virtual bool usesTiles(mlir::ModuleOp /*module*/) const { return false; }
+
+  /// What compileKernels gives as text in the target's assembly language.
   virtual llvm::Expected<std::string> emitAssembly(mlir::ModuleOp module,
                                                    const CodeOptions &options) const;
 

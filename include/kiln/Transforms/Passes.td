@@ -248,6 +248,15 @@ def KernelHoistInvariants : Kiln_KernelPass<"kernel-hoist-invariants"> {
   }];
 }
 
+def KernelFindCausal : Kiln_GraphPass<"kernel-find-causal"> {
+  let summary = "Leave out the keys that a mask hides from all queries before them";
+  let description = [{
+    Models hand their attention a mask that a chain of operators has made: keys up to the query, and of those the ones
+    that are no padding. Where the bias of a `kernel.attention` is -inf for all keys after the query whatever the data, it becomes
+    `causal`, of which targets compute half. The comparison is gone then, and with it a bias that says no more.
+  }];
+}
+
 def KernelFoldViews : Kiln_GraphPass<"kernel-fold-views"> {
   let summary = "Read through views: compose index maps";
   let description = [{
@@ -278,7 +287,7 @@ def KernelPropagateLayouts : Kiln_GraphPass<"kernel-propagate-layouts"> {
     transposed. Each read votes for the order of domain dims in which it walks memory, with the bytes that
     it reads as its weight. If an order other than the present one wins, the domain is permuted, and users
     see the old order through a view. Maps are visited in program order, so that the layout chosen by one
-    convolution reaches the next.
+    convolution reaches the next. The bias of attention keeps its order.
   }];
 }
 
@@ -404,6 +413,10 @@ def WrapperUpdateInPlace : Pass<"wrapper-update-in-place", "::mlir::ModuleOp"> {
 
     The same holds of what is moved into a mutated input or buffer by a `kernel.map` that reads this element-wise, by a
     call that updates it, or by a step that does not read it at all.
+
+    What a loop carries, and its body begins a scatter as, is in one buffer, if the body can write the new value there
+    as it would into a mutated input: the argument of the body gets the attribute `wrapper.mutated`, and the buffer becomes an operand
+    of all rounds. What is carried first is copied there once, unless nobody wants it any more.
 
     Constraints on the memory that is written:
     - (C1) nothing reads the old value afterwards; a launch or copy that does is moved in front of the update, if what

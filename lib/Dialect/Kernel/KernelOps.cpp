@@ -1,4 +1,5 @@
 // Verifiers, printers and folders of the kernel dialect's ops.
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -562,8 +563,11 @@ LogicalResult FuncOp::verify() {
   if (terminator.getOperandTypes() != TypeRange(getResultTypes()))
     return emitOpError("returns (")
            << terminator.getOperandTypes() << "), declared (" << getResultTypes() << ")";
-  if (!llvm::hasNItems(body, 2) || !isStructured(&body.front()))
+  bool group = isGroup(*this);
+  if (!group && (!llvm::hasNItems(body, 2) || !isStructured(&body.front())))
     return emitOpError("holds one structured op and kernel.return");
+  if (group && failed(verifyGroup(*this)))
+    return failure();
   if (ScheduleAttrInterface schedule = getScheduleAttr();
       schedule && !schedule.appliesTo(getRoot())) // C1
     return emitOpError("has a schedule ")

@@ -78,8 +78,9 @@ LogicalResult CallOp::verify() {
 void CallOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   const OpSchema *schema = lookupSchema(getTarget());
   // An operator that is not known may do anything; one without results is there for what it does
-  // (an assertion).
-  bool isOpaque = !schema || getNumResults() == 0;
+  // (an assertion). Other processes wait for a collective.
+  bool isCollective = getTarget().starts_with("_c10d_functional.");
+  bool isOpaque = !schema || getNumResults() == 0 || isCollective;
   if (isOpaque) {
     effects.emplace_back(MemoryEffects::Read::get());
     effects.emplace_back(MemoryEffects::Write::get());

@@ -37,6 +37,7 @@ const LoweringTable &lowering::loweringTable() {
     registerBessel(all);
     registerCat(all);
     registerCholesky(all);
+    registerCollective(all);
     registerChooseScales(all);
     registerCompare(all);
     registerComplex(all);

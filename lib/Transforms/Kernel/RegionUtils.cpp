@@ -299,8 +299,12 @@ BodyCost kernel::getCost(Region &body) {
   BodyCost cost;
   body.walk([&](Operation *op) {
     TypeSwitch<Operation *>(op)
-        .Case<ReadOp>(
-            [&](ReadOp read) { (read.getValues().empty() ? cost.reads : cost.gathers)++; })
+        .Case<ReadOp>([&](ReadOp read) {
+          (read.getValues().empty() ? cost.reads : cost.gathers)++;
+          bool isUniform = llvm::all_of(read.getMap().getResults(),
+                                        [](sym::Expr place) { return place.constant(); });
+          cost.uniformReads += read.getValues().empty() && isUniform;
+        })
         .Case<ReduceOp>([&](ReduceOp) { cost.reduces = true; })
         .Case<IterateOp>([&](IterateOp) { cost.transcendental++; })
         .Case<arith::ConstantOp, complex::ConstantOp, YieldOp, IndexOp>([](Operation *) {})

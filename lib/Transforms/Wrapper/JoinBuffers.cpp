@@ -1,4 +1,5 @@
 // wrapper-join-buffers: computes the parts of a concatenation in place.
+#include "kiln/Dialect/Kernel/Collective.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 #include "kiln/Dialect/Kernel/Triton.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
@@ -159,7 +160,7 @@ struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
     auto alloc = getStorage(in).getDefiningOp<AllocOp>();
     auto type = cast<BufferType>(in.getType());
     auto isIn = [&](Value other) { return getStorage(other) == getStorage(in); };
-    return alloc && alloc->getBlock() == launch->getBlock() && !isTritons(alloc) &&
+    return alloc && alloc->getBlock() == launch->getBlock() && !hasToBeWhole(alloc) &&
                    alloc.getType().getElementType() == type.getElementType() &&
                    alloc.getType().getBytes() == type.getBytes() && !isWrittenBehind(launch, in) &&
                    (getUsersBehind(launch, in).empty() ||
@@ -169,12 +170,14 @@ struct JoinBuffers : kiln::impl::WrapperJoinBuffersBase<JoinBuffers> {
                : AllocOp();
   }
 
-  /// Triton kernels are compiled for addresses at multiples of 16 bytes, which parts need not have.
-  static bool isTritons(Operation *buffer) {
+  /// Triton kernels are compiled for addresses at multiples of 16 bytes, which parts need not have,
+  /// and collectives take tensors without gaps.
+  static bool hasToBeWhole(Operation *buffer) {
     return llvm::any_of(buffer->getUsers(), [](Operation *user) {
       auto call = dyn_cast<ExternCallOp>(user);
-      return (call && call.getLibrary() == kernel::tritonLibrary) ||
-             (isa<ViewOp>(user) && isTritons(user));
+      return (call && (call.getLibrary() == kernel::tritonLibrary ||
+                       call.getLibrary() == kernel::collectivesLibrary)) ||
+             (isa<ViewOp>(user) && hasToBeWhole(user));
     });
   }
 

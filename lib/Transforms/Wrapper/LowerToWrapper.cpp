@@ -1,4 +1,5 @@
 // kernel-lower-to-wrapper: turns calls of kernels and of nested graphs into steps on buffers.
+#include "kiln/Dialect/Kernel/Collective.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/GraphCalls.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
@@ -187,15 +188,32 @@ private:
     for (auto [i, value] :
          llvm::enumerate(source.getBody().front().getTerminator()->getOperands())) {
       Operation *producer = value.getDefiningOp();
-      if (!isOutput(i) ||
-          !isa_and_nonnull<kernel::CallOp, kernel::ExternOp, kernel::GraphCallOpInterface>(
-              producer))
+      if (!isOutput(i) || !isa_and_nonnull<kernel::CallOp, kernel::ExternOp, kernel::CollectiveOp,
+                                           kernel::GraphCallOpInterface>(producer))
         continue;
       if (source.isPrivate() && isGiven(source.getName(), i))
         continue;
       if (cast<BufferType>(getOutputType(source, i)).isContiguous())
         claims.try_emplace(value, i);
     }
+  }
+
+  /// As runtime/collectives reads them.
+  ArrayAttr getArguments(kernel::CollectiveOp op) {
+    Attribute none = builder.getUnitAttr();
+    auto list = [&](sym::ShapeAttr sizes) -> Attribute {
+      if (!sizes)
+        return none;
+      return builder.getArrayAttr(
+          llvm::map_to_vector(sizes.getSizes(), [&](sym::Expr size) -> Attribute {
+            return sym::ExprAttr::get(builder.getContext(), size);
+          }));
+    };
+    return builder.getArrayAttr({sym::ArgAttr::get(builder.getContext(), 0), op.getGroupAttr(),
+                                 op.getRanksAttr(), builder.getBoolAttr(op.isStatic()),
+                                 op.getReductionAttr() ? op.getReductionAttr() : none,
+                                 op.getRootAttr() ? op.getRootAttr() : none, list(op.getSendAttr()),
+                                 list(op.getReceiveAttr())});
   }
 
   LogicalResult lower(Operation &op) {
@@ -228,6 +246,13 @@ private:
                                call.getArgsAttr(), call.getNamesAttr(), lookUp(call.getOperands()),
                                createResults(call), call.getProjectionAttr(), call.getSizesAttr(),
                                call.getUpdatesAttr());
+          return success();
+        })
+        .Case<kernel::CollectiveOp>([&](auto op) {
+          ExternCallOp::create(
+              builder, loc, builder.getStringAttr(kernel::collectivesLibrary), op.getKindAttr(),
+              getArguments(op), ArrayAttr(), lookUp(op->getOperands()), createResults(op),
+              builder.getDenseI64ArrayAttr(0), DenseI64ArrayAttr(), DenseI64ArrayAttr());
           return success();
         })
         .Case<kernel::DefineOp>([&](auto define) { return lowerDefine(define); })

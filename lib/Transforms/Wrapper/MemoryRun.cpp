@@ -4,6 +4,7 @@
 // sizes and strides say, so that what lies between them is not touched. A byte belongs to one buffer at a
 // time. What is freed belongs to the arena again, and is poison.
 #include "MemoryRun.h"
+#include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Dialect/Kernel/KernelDialect.h"
 
 using namespace mlir;
@@ -219,8 +220,9 @@ Outcome MemoryRun::checkApart(Frame &frame, Operation *op, ValueRange written, V
 /// written. The two start at one address.
 bool MemoryRun::isElementwise(LaunchOp launch, Value in, Value out) {
   auto func = symbols.lookup<kernel::FuncOp>(launch.getKernel());
-  if (std::optional<uint64_t> updated = func.getUpdates())
-    return launch.getIns()[*updated] == in;
+  for (auto [updated, result] : kernel::getUpdated(func))
+    if (launch.getIns()[updated] == in && launch.getOuts()[result] == out)
+      return true;
   auto map = dyn_cast<kernel::MapOp>(func.getRoot());
   if (!map || getElementBytes(cast<BufferType>(in.getType()).getElementType()) !=
                   getElementBytes(cast<BufferType>(out.getType()).getElementType()))
@@ -326,8 +328,8 @@ Outcome MemoryRun::launch(Frame &frame, Operation &op, ValueRange ins, ValueRang
     return Outcome::Wrong;
   if (auto launch = dyn_cast<LaunchOp>(op)) {
     auto func = symbols.lookup<kernel::FuncOp>(launch.getKernel());
-    if (std::optional<uint64_t> updated = func.getUpdates()) {
-      Place old = frame.places.lookup(ins[*updated]), next = frame.places.lookup(outs[0]);
+    for (auto [updated, result] : kernel::getUpdated(func)) {
+      Place old = frame.places.lookup(ins[updated]), next = frame.places.lookup(outs[result]);
       if (old.memory != next.memory || old.begin != next.begin)
         return fail(&op, "updates an operand that is not the memory of its result");
     }

@@ -79,6 +79,9 @@ private:
   Outcome runWhile(Frame &frame, WhileOp op);
   Outcome runRounds(Frame &frame, WhileOp op, unsigned count);
   Outcome runFor(Frame &frame, ForOp op);
+  void addInvariants(GraphCallOpInterface op, mlir::ValueRange ins,
+                     llvm::SmallVectorImpl<mlir::Value> &written,
+                     llvm::SmallVectorImpl<mlir::Value> &others);
   Outcome copyCarried(Frame &frame, mlir::Operation *op, mlir::ValueRange outs,
                       llvm::ArrayRef<Place> current);
 

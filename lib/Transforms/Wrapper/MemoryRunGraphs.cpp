@@ -1,5 +1,6 @@
 // Steps of a run on images of memory that run nested graphs. Both branches of an `if` run, and loops run
 // for several numbers of rounds, each on a copy of memory.
+#include "Elementwise.h"
 #include "MemoryRun.h"
 
 using namespace mlir;
@@ -15,7 +16,7 @@ Outcome MemoryRun::runGraph(Frame &frame, GraphCallOpInterface op, FlatSymbolRef
   auto function = symbols.lookup<FuncOp>(graph.getValue());
   Frame inner{function};
   for (auto [argument, place] : llvm::zip_equal(function.getArguments(), arguments)) {
-    place.isWritable = false;
+    place.isWritable = place.isWritable && mayWriteArgument(function, argument.getArgNumber());
     if (read(op, place, cast<BufferType>(argument.getType())) == Outcome::Wrong)
       return Outcome::Wrong;
     inner.places[argument] = place;
@@ -115,13 +116,21 @@ Outcome MemoryRun::runIf(Frame &frame, IfOp op) {
                   lookUp(frame, op.getOuts()));
 }
 
+/// What the body updates is written, every other operand of all rounds is read.
+void MemoryRun::addInvariants(GraphCallOpInterface op, ValueRange ins,
+                              SmallVectorImpl<Value> &written, SmallVectorImpl<Value> &others) {
+  SmallVector<Value> updated = getWrittenOperands(op, symbols);
+  for (Value in : ins)
+    (llvm::is_contained(updated, in) ? written : others).push_back(in);
+}
+
 Outcome MemoryRun::runWhile(Frame &frame, WhileOp op) {
   SmallVector<Value> written(op.getOuts()), others(op.getCarried());
   llvm::append_range(written, op.getSpare());
   written.push_back(op.getFlag());
   if (op.getWorkspace())
     written.push_back(op.getWorkspace());
-  llvm::append_range(others, op.getIns());
+  addInvariants(op, op.getIns(), written, others);
   if (checkApart(frame, op, written, others) == Outcome::Wrong)
     return Outcome::Wrong;
   return runRounds(frame, op, rounds);
@@ -171,7 +180,7 @@ Outcome MemoryRun::runFor(Frame &frame, ForOp op) {
   if (op.getWorkspace())
     written.push_back(op.getWorkspace());
   llvm::append_range(others, op.getSlices());
-  llvm::append_range(others, op.getIns());
+  addInvariants(op, op.getIns(), written, others);
   int64_t length;
   if (checkApart(frame, op, written, others) == Outcome::Wrong ||
       getNumber(op, op.getLength().getValue(), length) == Outcome::Wrong)

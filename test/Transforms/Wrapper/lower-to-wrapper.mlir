@@ -223,3 +223,22 @@ func.func @main(%x: tensor<8x64xf32> {torch.name = "x"}) -> (tensor<64xf32> {tor
   %y = kernel.call @row(%s) : (tensor<64xf32>) -> tensor<64xf32>
   return %y : tensor<64xf32>
 }
+
+// -----
+
+// A collective is a call of a library, into the output's memory.
+// CHECK: wrapper.program @main({{.*}}[n + 1]
+// CHECK: %[[ALL:.*]] = wrapper.output 0
+// CHECK: wrapper.extern_call "collectives" "all_to_all" args = [#sym.arg<0>, "0", 2, false, unit, unit, [#sym.expr<1>, #sym.expr<n>], [#sym.expr<n>, #sym.expr<1>]]
+// CHECK-SAME: outs(%[[ALL]] :
+// CHECK: wrapper.extern_call "collectives" "reduce_scatter" args = [#sym.arg<0>, "tp", 4, true, "sum", unit, unit, unit]
+// CHECK: wrapper.extern_call "collectives" "broadcast" args = [#sym.arg<0>, "tp", 4, true, unit, 3, unit, unit]
+module attributes {sym.symbols = {n = {min = 1 : i64}}} {
+  func.func @main(%x: tensor<?xf32, #sym.shape<[n + 1]>> {torch.name = "x"}, %y: tensor<8xf32> {torch.name = "y"})
+      -> (tensor<?xf32, #sym.shape<[n + 1]>> {torch.name = "a"}, tensor<2xf32> {torch.name = "b"}, tensor<8xf32> {torch.name = "c"}) {
+    %a = kernel.collective "all_to_all"(%x) send <[1, n]> receive <[n, 1]> group "0" of 2 : tensor<?xf32, #sym.shape<[n + 1]>> -> tensor<?xf32, #sym.shape<[n + 1]>>
+    %b = kernel.collective "reduce_scatter"(%y) reduction "sum" group "tp" of 4 : tensor<8xf32> -> tensor<2xf32>
+    %c = kernel.collective "broadcast"(%y) root 3 group "tp" of 4 : tensor<8xf32> -> tensor<8xf32>
+    return %a, %b, %c : tensor<?xf32, #sym.shape<[n + 1]>>, tensor<2xf32>, tensor<8xf32>
+  }
+}

@@ -162,11 +162,6 @@ static CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
                                                                        : 0;
   return CUDA_SUCCESS;
 }
-static CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-  ANSWER(*pool = GARBAGE);
-  *pool = NULL;
-  return CUDA_SUCCESS;
-}
 PLAIN(cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))
 
 static char the_context, other_context;
@@ -192,6 +187,11 @@ static CUresult cuCtxPopCurrent_v2(CUcontext *context) {
   --depth;
   *context = (CUcontext)&the_context;
   return answer();
+}
+static CUresult cuCtxGetCurrent(CUcontext *context) {
+  ANSWER(*context = GARBAGE);
+  *context = depth ? (CUcontext)&the_context : NULL;
+  return CUDA_SUCCESS;
 }
 static CUresult cuCtxSynchronize(void) {
   ANSWER(has_refused = true);
@@ -248,8 +248,11 @@ PLAIN(cuTensorMapEncodeTiled,
 
 GIVES(cuMemAlloc_v2, CUdeviceptr, (CUdeviceptr * memory, size_t bytes), memory, bytes)
 TAKES(cuMemFree_v2, (CUdeviceptr memory), memory)
-GIVES(cuMemAllocAsync, CUdeviceptr, (CUdeviceptr * memory, size_t bytes, CUstream stream), memory,
-      bytes)
+GIVES(cuMemPoolCreate, CUmemoryPool, (CUmemoryPool * pool, const CUmemPoolProps *properties), pool,
+      sizeof *properties)
+TAKES(cuMemPoolDestroy, (CUmemoryPool pool), pool)
+GIVES(cuMemAllocFromPoolAsync, CUdeviceptr,
+      (CUdeviceptr * memory, size_t bytes, CUmemoryPool pool, CUstream stream), memory, bytes)
 TAKES(cuMemFreeAsync, (CUdeviceptr memory, CUstream stream), memory)
 GIVES(cuMemHostAlloc, void *, (void **memory, size_t bytes, unsigned flags), memory, bytes)
 TAKES(cuMemFreeHost, (void *memory), memory)

@@ -3,6 +3,7 @@
 #ifndef KILN_KERNEL_OPS_TD
 #define KILN_KERNEL_OPS_TD
 
+include "kiln/Dialect/Kernel/CollectiveOps.td"
 include "kiln/Dialect/Kernel/GraphCallOps.td"
 include "kiln/Dialect/Kernel/KernelDialect.td"
 include "kiln/Dialect/Kernel/TritonOps.td"

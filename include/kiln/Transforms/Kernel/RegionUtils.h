@@ -63,6 +63,7 @@ struct BodyCost {
   int64_t arithmetic = 0;     // additions, multiplications, comparisons
   int64_t transcendental = 0; // exp, tanh, division, square root …
   int64_t reads = 0;          // reads of tensors
+  int64_t uniformReads = 0;   // those of them that are of one element
   int64_t gathers = 0;        // reads at indices that are data
   bool reduces = false;
 };
