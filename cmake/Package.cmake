@@ -1,13 +1,13 @@
 # `cpack`: Debian packages of what Install.cmake installs. kiln is the tools, on the distribution's shared libraries of LLVM and
 # MLIR, since a plug-in has to meet the same copy of them in the tool; libkiln-dev is everything else. libkiln-cuda goes where
-# models for GPUs do: libkiln_cublas.so and libkiln_cudnn.so. libkiln_torch.so and libkiln_onednn.so are in none: they belong to one
+# models for GPUs do: libkiln_cublas.so and libkiln_cudnn.so; libkiln-collectives where programs of several processes do. libkiln_torch.so and libkiln_onednn.so are in none: they belong to one
 # build of PyTorch, and to the oneDNN that was found.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME kiln)
 set(CPACK_PACKAGE_VENDOR Kiln)
 set(CPACK_PACKAGE_CONTACT "The Kiln authors <kiln@localhost>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL tools dev cuda)
+set(CPACK_COMPONENTS_ALL tools dev cuda collectives)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/PackageFiles.cmake)
 set(CPACK_THREADS 1) # else the bytes depend on the number of cores
@@ -37,13 +37,19 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "libc6 (>= 2.34), libgcc-s1, libstdc++6 (>
 set(CPACK_DEBIAN_CUDA_DESCRIPTION "libraries that Kiln's models for NVIDIA GPUs load
 Models that were compiled with --extern=cublas or --extern=cudnn load these,
 which find NVIDIA's libraries cuBLASLt and cuDNN by name.")
+set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_NAME libkiln-collectives)
+set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_DEPENDS "${CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS}")
+set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_SUGGESTS openmpi-bin)
+set(CPACK_DEBIAN_COLLECTIVES_DESCRIPTION "library that Kiln's models of several processes load
+Models of programs with collectives load it. It finds Open MPI by name.")
 
 # Files that lintian asks of every package; cmake/debian has the texts.
 set(documents ${PROJECT_BINARY_DIR}/debian)
 configure_file(cmake/debian/changelog.in ${documents}/changelog @ONLY)
 execute_process(COMMAND gzip -9nf ${documents}/changelog COMMAND_ERROR_IS_FATAL ANY)
-foreach(package kiln libkiln-dev libkiln-cuda)
-  string(REGEX MATCH "dev|cuda" component ${package})
+foreach(package kiln libkiln-dev libkiln-cuda libkiln-collectives)
+  string(REGEX MATCH "dev|cuda|collectives" component ${package})
   if(NOT component)
     set(component tools)
   endif()

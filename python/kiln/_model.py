@@ -34,8 +34,7 @@ class Model(Entry):
         self._programs: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in self.info.get("entries", ())}
         self.entries = list(self._programs)
         super().__init__(library, self.info, self.info["target"] != "cpu")
-        if self._on_gpu:
-            _libraries.point_out(self.path)
+        _libraries.point_out(self.path, self._on_gpu)
         options = self._make_options(threads, weights)
         options.device_index = device
         self._check(self._library.kiln_model_create(C.byref(options), C.byref(self._handle)))

@@ -12,7 +12,7 @@ fail() { printf 'install-test: %s\n' "$*" >&2; exit 1; }
 kiln=$("$here/packages.sh" "$build" "$prefix/root")
 if [ -d "$prefix/root/packages" ]; then
   "$here/otherwise.sh" "$here/packages.sh" "$build" "$prefix/again" --only-make
-  for package in kiln libkiln-dev libkiln-cuda; do
+  for package in kiln libkiln-dev libkiln-cuda libkiln-collectives; do
     cmp "$prefix"/root/packages/${package}_*.deb "$prefix"/again/packages/${package}_*.deb || fail "the same tree gives another package"
   done
   rm -r "$prefix/again" "$prefix/root/packages"

@@ -25,7 +25,7 @@ dpkg --root="$root" --force-not-root --force-bad-path --no-triggers --log=/dev/n
 if find "$root/usr" ! -perm -go=r | grep . >"$root/log"; then
   fail "only this user may read what is installed"
 fi
-for package in kiln libkiln-dev libkiln-cuda; do
+for package in kiln libkiln-dev libkiln-cuda libkiln-collectives; do
   dpkg-query --admindir="$root/var/lib/dpkg" -W -f '${Status}' "$package" | grep -q 'ok installed' || fail "$package is not installed"
 done
 for library in libmlir-22 libzip4 libc6; do

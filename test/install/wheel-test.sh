@@ -74,7 +74,8 @@ inside aot-compile /tmp/model.pt2 -o /tmp/model.so || fail "the installed compil
 inside aot-run /tmp/model.so --inputs /tmp/inputs.npz --outputs /tmp/outputs.npz >/dev/null || fail "the model does not run"
 [ $((SECONDS - start)) -le 60 ] || fail "from pip install to the first run it takes $((SECONDS - start)) s"
 inside kiln-opt --version >/dev/null || fail "the installed kiln-opt does not start"
-inside python - <<'EOF'
+extern_abi=$(sed -n 's/^#define KILN_EXTERN_ABI //p' "$source/runtime/extern.h")
+inside python - "$extern_abi" <<'EOF'
 import os, sys
 import numpy, kiln
 assert "torch" not in sys.modules
@@ -85,12 +86,16 @@ for model in kiln.load("/tmp/model.so"), kiln.compile("/tmp/model.pt2"), kiln.co
     assert numpy.allclose(model(x), expected, rtol=1e-4, atol=1e-5)
     assert model(x[:1]).shape == (1, 5)
 assert os.path.exists(kiln.get_include() + "/kiln-c/model.h")
-# A library that models for GPUs load; it catches what it throws.
+# The libraries that models load; they catch what they throw.
 import ctypes
-for name, callee in (("libkiln_cublas.so", b"matmul"), ("libkiln_cudnn.so", b"convolution")):
+for name, callee, said in (
+    ("libkiln_cublas.so", b"matmul", b"cannot load cu"),
+    ("libkiln_cudnn.so", b"convolution", b"cannot load cu"),
+    ("libkiln_collectives.so", b"gather", b"libkiln_collectives.so has no gather"),
+):
     library = ctypes.CDLL(os.path.join(kiln.__path__[0], "lib", name))
     library.kiln_get_extern_library.restype = ctypes.POINTER(ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, ctypes.c_size_t))
-    call, made, message = (ctypes.c_char_p * 12)(callee), ctypes.c_void_p(), ctypes.create_string_buffer(400)
-    assert library.kiln_get_extern_library(4)[0](call, ctypes.byref(made), message, 400) == 3
-    assert message.value.startswith(b"cannot load cu"), message.value
+    call, made, message = (ctypes.c_char_p * 12)(callee, None, None, None, bytes(8)), ctypes.c_void_p(), ctypes.create_string_buffer(400)
+    assert library.kiln_get_extern_library(int(sys.argv[1]))[0](call, ctypes.byref(made), message, 400) == 3
+    assert message.value.startswith(said), message.value
 EOF
