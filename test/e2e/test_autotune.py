@@ -259,7 +259,8 @@ def for_gpu(tmp_path_factory):
 
         def forward(self, x):
             y = self.linear(x).float()
-            return y.softmax(-1), y.T.contiguous()
+            weights = y.softmax(-1)
+            return weights, weights.T.contiguous()
 
     torch.manual_seed(0)
     module, inputs = Module().eval(), (torch.randn(72, 64).to(torch.bfloat16),)

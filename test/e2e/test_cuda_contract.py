@@ -425,7 +425,7 @@ def test_windows_in_registers(tmp_path):
     torch.export.save(torch.export.export(stem, (torch.zeros(32, 3, 112, 112, dtype=torch.bfloat16),)), archive)
     assert_assembles(archive, tmp_path / "stem")
     assert any(
-        name.startswith("map") and "shfl.sync" in text and "ld.global.v4.b32" in text and "st.global.v4.b32" in text
+        name.startswith(("map", "group")) and "shfl.sync" in text and "ld.global.v4.b32" in text and "st.global.v4.b32" in text
         for name, text in code.items()
     )
 

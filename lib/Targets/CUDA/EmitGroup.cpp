@@ -2,6 +2,7 @@
 // first, into shared memory. After that a block is one of some part's.
 #include "CUDA/Contract/ContractPlan.h"
 #include "CUDA/Map/MapDims.h"
+#include "CUDA/Map/TransposePlan.h"
 #include "kiln/Dialect/Kernel/Groups.h"
 #include "kiln/Dialect/Wrapper/WrapperDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -26,8 +27,12 @@ bool cuda::mayBePart(kernel::FuncOp func) {
   Operation *root = func.getRoot();
   if (auto contract = dyn_cast<kernel::ContractOp>(root))
     return !contract.getBytes() && isDot(ContractDims(contract));
-  if (auto map = dyn_cast<kernel::MapOp>(root))
-    return areFew(sym::product(map.getExtents())) && MapDims(map).reduced <= fewElements;
+  if (auto map = dyn_cast<kernel::MapOp>(root)) {
+    // Tiles that shared memory transposes have blocks of their own.
+    MapDims dims(map);
+    return areFew(sym::product(map.getExtents())) && dims.reduced <= fewElements &&
+           !TransposePlan::choose(map, dims);
+  }
   auto scatter = dyn_cast<kernel::ScatterOp>(root);
   return scatter &&
          areFew(sym::product(scatter.getBatch().getSizes()) *
