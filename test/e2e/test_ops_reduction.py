@@ -95,6 +95,17 @@ def test_norms_of_matrices(check_calls, dtype):
     check_calls(lambda x: (norm(x, 1), norm(x, infinity), norm(x), norm(x, -1)), torch.zeros(0, 3, dtype=dtype))
 
 
+def test_norms_of_one_element(check_calls):
+    """The magnitude of the element, where its square or power would not be finite, or 0."""
+
+    def function(x):
+        norms = [torch.linalg.vector_norm(x, order, dim) for order in (2, 3, 0.5, -2, 1, 0) for dim in (1, (1, 2))]
+        return *norms, F.normalize(x, dim=1), torch.linalg.vector_norm(x[:1, 0, 0], 2)
+
+    x = torch.tensor([3e38, -1e30, 1e-30, -1e-44, 0.0, -2.0, float("inf"), float("nan")]).reshape(8, 1, 1)
+    check_calls(function, x, rtol=1e-6, atol=0)
+
+
 def test_empty(check_calls):
     check_calls(lambda x: (x.sum(0), x.sum(1), x.prod(0), x.sum(), x.any(0), x.all(0), x.mean(0)), some(0, 3))
 

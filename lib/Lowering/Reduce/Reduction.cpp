@@ -317,10 +317,12 @@ static LogicalResult vectorNorm(Call &call, double order) {
     requireElements(call, reduced);
   bool keepdim = call.args.has("keepdim") && call.args.boolean("keepdim");
   Type common = isComplex(elementType(tensor)) ? Type(ComplexType::get(type)) : type;
+  // ATen's norm of one element is its magnitude, of any size: no square of it overflows.
+  bool isOfOne = order != 0 && reduced.count().isConstant(1);
   return call.set(reduceTo(
       call, reduced, keepdim, common, call.resultType(), [&](BodyBuilder &body, BodyFn read) {
         auto magnitude = [&](BodyBuilder &inner) { return abs(read(inner)); };
-        if (isInfinite)
+        if (isInfinite || isOfOne)
           return order > 0 ? body.max(reduced.extents, type, magnitude)
                            : body.min(reduced.extents, type, magnitude);
         auto term = [&](BodyBuilder &inner) {
