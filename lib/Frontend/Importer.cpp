@@ -315,12 +315,12 @@ Expected<OwningOpRef<ModuleOp>> Importer::run() {
 
 //===-- The archive -------------------------------------------------------------------------===//
 
-/// NAME of each models/NAME.json.
+/// NAME of each models/NAME.json, with slashes where it has such.
 static std::vector<std::string> listModels(Pt2Archive &archive) {
   std::vector<std::string> models;
   for (const std::string &member : archive.membersIn("models/")) {
     StringRef name = StringRef(member).drop_front(StringRef("models/").size());
-    if (name.consume_back(".json") && !name.contains('/'))
+    if (name.consume_back(".json"))
       models.push_back(name.str());
   }
   return models;

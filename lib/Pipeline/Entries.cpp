@@ -16,7 +16,9 @@ static llvm::Error checkName(StringRef name) {
   auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   if (!name.empty() && name.size() <= 64 && llvm::all_of(name, isPart) && !llvm::isDigit(name[0]))
     return llvm::Error::success();
-  return createStringError("--entry: '" + name +
+  std::string shown;
+  llvm::raw_string_ostream(shown).write_escaped(name.take_front(80));
+  return createStringError("--entry: '" + shown +
                            "' is no name for an entry: letters, digits and '_', not a digit first, "
                            "64 at most (--entry NAME=FILE gives a program another name)");
 }
@@ -72,7 +74,9 @@ llvm::Expected<std::vector<Entry>> kiln::findEntries(const CompileOptions &optio
     if (!names.insert(entry.name).second)
       return createStringError("two entries are called '" + entry.name +
                                "' (--entry NAME=FILE gives a program another name)");
-    if (entries.size() > 1)
+    bool isChosen = llvm::any_of(
+        options.entries, [&](const EntryOption &option) { return option.name == entry.name; });
+    if (entries.size() > 1 || isChosen)
       if (llvm::Error error = checkName(entry.name))
         return std::move(error);
   }

@@ -261,6 +261,7 @@ def test_bad_options(files, tmp_path):
     refuse("--entry=a=@decode.pt2", "--entry=a=@read.pt2", parts=["two entries are called 'a'"])
     refuse("--entry=a=@decode.pt2", "--entry=b-c=@read.pt2", parts=["'b-c' is no name for an entry"])
     refuse("--entry=a=@decode.pt2", "--entry=1=@read.pt2", parts=["'1' is no name for an entry"])
+    refuse("--entry=b-c=@decode.pt2", parts=["'b-c' is no name for an entry"])
     refuse("--entry=a=@missing.pt2", *two, parts=["missing.pt2"])
     refuse("--entry=encode=@both.pt2", parts=["both.pt2: holds several programs (", "none is called 'encode'"])
     refuse(*two, "--share-state=keys", parts=["--share-state: no entry has a buffer named 'keys'"])
@@ -270,6 +271,11 @@ def test_bad_options(files, tmp_path):
     refuse("@decode.pt2", "--share-state=cache", parts=["--share-state: there is one entry, 'model'"])
     refuse("@both.pt2", "--emit=kernel", parts=["--emit", "is for one program, and there are 2 (", "prefill"])
     refuse("@both.pt2", "--report=" + str(tmp_path / "r.html"), parts=["--report is for one program"])
+
+    programs = export_decoder(Decoder())
+    for name, shown in (("a/b", "a/b"), ("../a", "../a"), ("a\nb", r"a\nb"), ("", ""), ("ä" * 90, None)):
+        package_pt2(tmp_path / "names.pt2", exported_programs={name: programs["decode"], "prefill": programs["prefill"]})
+        refuse(tmp_path / "names.pt2", parts=["is no name for an entry", f"'{shown}'" if shown is not None else r"\303\244'"])
 
     plain = Reader(Decoder())
     cache = plain._buffers.pop("cache")
