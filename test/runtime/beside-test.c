@@ -73,6 +73,7 @@ static void use_library(const char *name) {
 static void test_libraries(const char *fake) {
   static const char *const texts[][2] = {{"torch", "needs PyTorch, with which it was built"},
                                          {"onednn", "needs oneDNN, with which it was built"},
+                                         {"collectives", "KILN_COLLECTIVES_LIBRARY says"},
                                          {"cublas", "KILN_CUBLAS_LIBRARY says where it is"},
                                          {"cudnn", "KILN_CUDNN_LIBRARY says where it is"},
                                          {"nowhere", "cannot load libkiln_nowhere.so"}};
