@@ -95,16 +95,17 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    EpiloguePlace epilogue, bool, PrefetchCache prefetch,
                                    int64_t tileAxes, int64_t blockAxes, int64_t lhsPadding,
                                    Turn turn, int64_t tileSums, int64_t unroll, RightOperand rhs,
-                                   PrefetchCache, ProductUnit unit) {
+                                   PrefetchCache, ProductUnit unit, int64_t parts) {
   constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
                                      {"block_rows", blockRows},
                                      {"block_columns", blockColumns},
                                      {"block_sums", blockSums},
-                                     {"unroll", unroll}})) ||
-      failed(codegen::verifyLanes(emitError, lanes)) || // C2
-      failed(verifyTile(emitError, tileRows, vectors))) // C3
+                                     {"unroll", unroll},
+                                     {"parts", parts}})) || // C11
+      failed(codegen::verifyLanes(emitError, lanes)) ||     // C2
+      failed(verifyTile(emitError, tileRows, vectors)))     // C3
     return failure();
   if (tileAxes < 1 || tileAxes > 2) // C4
     return emitError() << "a tile on " << tileAxes << " axes, expected 1 or 2";

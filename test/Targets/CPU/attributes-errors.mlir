@@ -145,6 +145,11 @@
 
 // -----
 
+// expected-error@+1 {{parts is 0, expected a positive number}}
+#contract_c11 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 132, block_columns = 128, block_sums = 768, parts = 0>
+
+// -----
+
 // expected-error@+1 {{blocks of 75 keys, expected a multiple of the 10 of a tile}}
 #attention_c4 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 75>
 

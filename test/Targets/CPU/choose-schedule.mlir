@@ -511,9 +511,10 @@ kernel.func @row_times_matrix(%x: tensor<1x2048xf32>, %w: tensor<2048x2048xf32>)
 
 // -----
 
-// Small products: several tiles read a panel that stays in the cache, with no more lanes than there are columns.
+// Small products: several tiles read a panel that stays in the cache, with no more lanes than there are columns. One task
+// does all of them, since others would be over before they had begun.
 // CHECK-LABEL: kernel.func @small_products
-// CHECK-SAME: schedule = #cpu.contract<tile_rows = 15, vectors = 1, lanes = 8, {{.*}}rhs = direct>
+// CHECK-SAME: schedule = #cpu.contract<tile_rows = 15, vectors = 1, lanes = 8, {{.*}}rhs = direct, parts = 9>
 kernel.func @small_products(%x: tensor<9x30x24xf32>, %w: tensor<9x24x8xf32>) -> tensor<9x30x8xf32> {
   %y = kernel.contract batch [9] m [30] n [8] k [24] lhs {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<9x30x24xf32> -> f32
@@ -686,4 +687,64 @@ kernel.func @many_pixels(%x: tensor<3136x64xf32>, %w: tensor<12x64x32xf32>) -> t
     kernel.yield %sum : f32
   } : tensor<3136x384xf32>
   kernel.return %y : tensor<3136x384xf32>
+}
+
+// -----
+
+// Tasks have about the same number of small products.
+// CHECK-LABEL: kernel.func @parts_of_tasks
+// CHECK-SAME: grid = <6>
+// CHECK-SAME: rhs = direct, parts = 167>
+kernel.func @parts_of_tasks(%x: tensor<1000x8x8xf32>, %w: tensor<1000x8x8xf32>) -> tensor<1000x8x8xf32> {
+  %y = kernel.contract batch [1000] m [8] n [8] k [8] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<1000x8x8xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3) -> (d0, d3, d2) : tensor<1000x8x8xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<1000x8x8xf32>
+  kernel.return %y : tensor<1000x8x8xf32>
+}
+
+// -----
+
+// Of an unknown number of them, a task has as many as are worth one.
+// CHECK-LABEL: kernel.func @parts_of_unknown_number
+// CHECK-SAME: grid = <s0 ceildiv 195>
+// CHECK-SAME: parts = 195>
+kernel.func @parts_of_unknown_number(%x: tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>>, %w: tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>>) -> tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>> attributes {sym.symbols = {s0 = {min = 1}}} {
+  %y = kernel.contract batch [s0] m [8] n [8] k [8] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3) -> (d0, d3, d2) : tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>>
+  kernel.return %y : tensor<?x8x8xf32, #sym.shape<[s0, 8, 8]>>
+}
+
+// -----
+
+// Products of unknown size may be long: each is a task.
+// CHECK-LABEL: kernel.func @parts_of_unknown_size
+// CHECK-NOT: parts
+// CHECK: kernel.contract
+kernel.func @parts_of_unknown_size(%x: tensor<12x?x8xf32, #sym.shape<[12, s0, 8]>>, %w: tensor<12x8x8xf32>) -> tensor<12x?x8xf32, #sym.shape<[12, s0, 8]>> attributes {sym.symbols = {s0 = {min = 1}}} {
+  %y = kernel.contract batch [12] m [s0] n [8] k [8] lhs {
+    %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<12x?x8xf32, #sym.shape<[12, s0, 8]>> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %b = kernel.read %w (d0, d1, d2, d3) -> (d0, d3, d2) : tensor<12x8x8xf32> -> f32
+    kernel.yield %b : f32
+  } epilogue {
+  ^bb0(%s: f32):
+    kernel.yield %s : f32
+  } : tensor<12x?x8xf32, #sym.shape<[12, s0, 8]>>
+  kernel.return %y : tensor<12x?x8xf32, #sym.shape<[12, s0, 8]>>
 }

@@ -429,3 +429,36 @@ def test_symbolic_rows(run, m, k, schedule):
         schedule=schedule or None,
     )
     check(run(text, [x, w, bias], symbols={"s0": m}), x @ w.T + bias)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5, 100])
+@pytest.mark.parametrize("size", [1, 3, 10, "s0"])
+@pytest.mark.parametrize(
+    "others",
+    [{"rhs": "direct"}, {"lhs": "matrix", "epilogue": "memory"}, {"turn": "rhs"}, {}],
+    ids=["direct", "staged", "turned", "panels"],
+)
+def test_parts(run, parts, size, others):
+    """A task has any number of blocks of a batch's products, in whatever way operands are read; threads share tasks."""
+    rng = np.random.default_rng(11)
+    count, m, n, k = (7 if size == "s0" else size), 9, 20, 13
+    x, bias = random(rng, count, m, k), random(rng, count)
+    w = random(rng, count, *((n, k) if "turn" in others else (k, n)))
+    block = (5, 16, 4 if others.get("epilogue") else k)
+    text = contract(
+        {"x": ((size, m, k),), "w": ((size, *w.shape[1:]),), "bias": ((size,),)},
+        ((size, m, n),),
+        [size],
+        [m],
+        [n],
+        [k],
+        "%a = " + read("x", "d0, d1, d3", (size, m, k), 4),
+        "%b = " + read("w", "d0, d2, d3" if "turn" in others else "d0, d3, d2", (size, *w.shape[1:]), 4),
+        "%c = " + read("bias", "d0", (size,), 4) + "\n    %y = arith.addf %s, %c : f32",
+        symbols=("s0",) if size == "s0" else (),
+        schedule=cut((5, 16), 8, block, **others, parts=parts),
+    )
+    expected = x @ (w.swapaxes(1, 2) if "turn" in others else w) + bias[:, None, None]
+    symbols = {"s0": count} if size == "s0" else None
+    for threads in (1, 3):
+        check(run(text, [x, w, bias], symbols=symbols, threads=threads), expected)

@@ -130,6 +130,8 @@ struct ContractLayout {
 
   /// Products are multiplied in vectors, or in tiles (AMX).
   ProductUnit unit = ProductUnit::Vectors;
+  /// Parts, as `gridSizes` numbers them, that a task does one after another.
+  int64_t parts = 1;
 
   /// Finds the structure; what the schedule decides is not set, but for the way to read the left
   /// operand: `lhs`, or the first one that there is. Fails, reporting on the op, on types that are
@@ -166,9 +168,11 @@ struct ContractLayout {
   /// An upper bound of the steps of the block axis, and of rows if bounded, in one task.
   int64_t maxBlockSteps() const;
   int64_t maxBlockRows() const;
-  /// Sizes that a task is numbered by, outermost first: batch dims, row axes outside the block
-  /// axis, row blocks, column blocks.
+  /// Sizes that a part of the product is numbered by, outermost first: batch dims, row axes outside
+  /// the block axis, row blocks, column blocks.
   llvm::SmallVector<sym::Expr> gridSizes() const;
+  sym::Expr numParts() const { return sym::product(gridSizes()); }
+  sym::Expr numTasks() const { return numParts().ceilDiv(parts); }
 
   /// The innermost row axes that tiles and blocks may lie on: a window's copy is of one image.
   unsigned numBlockAxes() const;

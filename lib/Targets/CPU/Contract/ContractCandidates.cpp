@@ -22,7 +22,7 @@ struct Parameters {
         tileAxes(from.getTileAxes()), blockAxes(from.getBlockAxes()),
         lhsPadding(from.getLhsPadding()), turn(from.getTurn()), tileSums(from.getTileSums()),
         unroll(from.getUnroll()), rhs(from.getRhs()), epiloguePrefetch(from.getEpiloguePrefetch()),
-        unit(from.getUnit()) {}
+        unit(from.getUnit()), parts(from.getParts()) {}
 
   int64_t tileRows, vectors, lanes, blockRows, blockColumns, blockSums;
   LeftOperand lhs;
@@ -35,6 +35,7 @@ struct Parameters {
   RightOperand rhs;
   PrefetchCache epiloguePrefetch;
   ProductUnit unit;
+  int64_t parts;
 };
 
 class ContractCandidates {
@@ -48,6 +49,7 @@ public:
   void add() {
     addPrefetches();
     addBlocks();
+    addParts();
     addTiles();
     addLeftOperands();
     addRightOperands();
@@ -62,7 +64,7 @@ private:
     candidates.add<ContractAttr>(p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns,
                                  p.blockSums, p.lhs, p.epilogue, p.shareTiles, p.prefetch,
                                  p.tileAxes, p.blockAxes, p.lhsPadding, p.turn, p.tileSums,
-                                 p.unroll, p.rhs, p.epiloguePrefetch, p.unit);
+                                 p.unroll, p.rhs, p.epiloguePrefetch, p.unit, p.parts);
   }
 
   /// As many blocks of rows and columns as that, if there are.
@@ -92,6 +94,16 @@ private:
       auto columns = static_cast<int64_t>(double(columnBlocks) * ofColumns);
       if (rows >= 1 && columns >= 1)
         add(withBlocks(Parameters(base), rows, columns));
+    }
+  }
+
+  void addParts() {
+    if (layout.numParts().isConstant(1))
+      return;
+    for (auto [times, divisor] : {std::pair{2, 1}, {1, 2}, {4, 1}, {1, 4}}) {
+      Parameters p(base);
+      p.parts = std::max<int64_t>(p.parts * times / divisor, 1);
+      add(p);
     }
   }
 

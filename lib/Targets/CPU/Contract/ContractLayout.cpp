@@ -669,6 +669,7 @@ void ContractLayout::apply(ContractAttr schedule) {
   prefetch = schedule.getPrefetch();
   epiloguePrefetch = schedule.getEpiloguePrefetch();
   unroll = schedule.getUnroll();
+  parts = schedule.getParts();
 }
 
 FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,

@@ -427,6 +427,24 @@ static int64_t balanceBlocks(int64_t units, int64_t blocks, int64_t others, int6
   return best;
 }
 
+/// Parts of a task, of `count` that take `seconds` together: so many that claiming the task does not
+/// count beside them, and the workers are not woken for less. Parts of unknown size may be long.
+static int64_t chooseParts(const ContractLayout &layout, int64_t count, double seconds,
+                           const CPUInfo &target) {
+  constexpr double tasksOfLeast = 4, limit = 1 << 16;
+  double part = std::max(seconds / double(count), 1e-12);
+  auto most =
+      static_cast<int64_t>(std::min(target.leastTaskSeconds() / tasksOfLeast / part, limit));
+  bool areAlike =
+      layout.sumExtent().isConstant() && layout.columns.extent.isConstant() &&
+      llvm::all_of(layout.rows, [](const ContractAxis &axis) { return axis.extent.isConstant(); });
+  if (layout.unit == ProductUnit::Tiles || !areAlike || most < 2)
+    return 1;
+  if (!layout.numParts().isConstant())
+    return most;
+  return llvm::divideCeilSigned(count, llvm::divideCeilSigned(count, most));
+}
+
 static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   kernel::ContractOp op = layout.op;
   int64_t m = estimate(op.getM().getSizes()), n = estimate(op.getN().getSizes());
@@ -523,12 +541,13 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t tileRows = layout.maxTileRows(), vectors = layout.vectors;
   int64_t tileAxes = layout.rows.size() - layout.tileAxis;
   int64_t blockAxes = layout.rows.size() - layout.blockAxis;
+  int64_t parts = chooseParts(layout, outer * rowBlocks * columnBlocks, seconds, target);
   auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, PrefetchCache prefetch,
                           int64_t padding, PrefetchCache ofEpilogue) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
                              blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
                              tileAxes, blockAxes, padding, layout.turn, layout.tileSums,
-                             target.unroll, layout.rhs, ofEpilogue, layout.unit);
+                             target.unroll, layout.rhs, ofEpilogue, layout.unit, parts);
   };
   // The rest follows from the tiles that there are.
   layout.apply(makeSchedule(hasTiles ? EpiloguePlace::Memory : EpiloguePlace::Registers, false,
@@ -568,7 +587,7 @@ FailureOr<KernelPlan> cpu::planContract(kernel::FuncOp func, const CPUInfo &targ
       getScheduledLayout(op, cast<ContractAttr>(plan.schedule), target);
   if (failed(layout))
     return failure();
-  plan.grid = sym::product(layout->gridSizes());
+  plan.grid = layout->numTasks();
   plan.scratchBytes = layout->scratchBytes();
   if (!plan.grid.isValid())
     return op.emitOpError("is too large");

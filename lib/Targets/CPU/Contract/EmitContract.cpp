@@ -1,12 +1,13 @@
 // Writes the function of a kernel.contract:
 //
-//   for block of the sum                      usually one
-//     stage the left operand                  if it cannot be read as it is
-//     for panel of columns
-//       stage the panel                       if it has not been packed, and is not read as it is
-//       for tile of rows
-//         microkernel
-//         epilogue, store
+//   for part of the task                        usually one
+//     for block of the sum                      usually one
+//       stage the left operand                  if it cannot be read as it is
+//       for panel of columns
+//         stage the panel                       if it has not been packed, and is not read as it is
+//         for tile of rows
+//           microkernel
+//           epilogue, store
 //
 // The panel stays in level 2 cache, or level 1 if it is short, while the rows go by. While tile i
 // of a panel is at work, the i-th part of the next panel is fetched, and so is what the tile's own
@@ -42,13 +43,30 @@ public:
         epilogue(frame, op.getEpilogue()) {}
 
   void emit() {
-    bindTask();
+    nameRuns();
     bool hasTiles = layout.unit == ProductUnit::Tiles;
     if (hasTiles) {
       sym::Expr rows = sym::Expr::min(layout.rows[layout.tileAxis].extent, tileRegisterRows);
       emitTileConfig(frame, scratchAt(layout.tileConfigOffset()), frame.simplifyAndEmit(rows),
                      tileSteps());
     }
+    sym::Expr parts = layout.numParts();
+    sym::Expr number = frame.addVariable(frame.task, layout.numTasks());
+    if (layout.parts == 1) {
+      emitPart(number);
+    } else {
+      sym::Expr first = number * layout.parts;
+      emitRange(frame, first, namedEnd(first, layout.parts, parts), parts,
+                [&](sym::Expr part) { emitPart(part); });
+    }
+    if (hasTiles)
+      emitTileRelease(frame);
+  }
+
+private:
+  void emitPart(sym::Expr part) {
+    BodyEmitter::Scope scope(epilogue);
+    bindPart(part);
     task.bindBatch(epilogue);
     epilogue.emitAvailable();
     sym::Expr blocks = layout.numSumBlocks(), extent = layout.sums.front().extent;
@@ -70,11 +88,8 @@ public:
         emitLhsStage(frame, layout, task, frame.scratch);
       emitPanels();
     });
-    if (hasTiles)
-      emitTileRelease(frame);
   }
 
-private:
   //===-- The task ---------------------------------------------------------------------------===//
 
   /// Gives names to what the model's sizes say about the tiles: expressions of a tile's place stay
@@ -102,11 +117,9 @@ private:
     name(last.share, {1, last.size});
   }
 
-  void bindTask() {
-    nameRuns();
+  void bindPart(sym::Expr part) {
     SmallVector<sym::Expr> sizes = layout.gridSizes();
-    sym::Expr number = frame.addVariable(frame.task, sym::product(sizes));
-    SmallVector<sym::Expr> values = sym::delinearize(number, sizes);
+    SmallVector<sym::Expr> values = sym::delinearize(part, sizes);
     for (auto [value, size] : llvm::zip(values, sizes))
       value = frame.named(value, size);
     size_t numBatch = layout.numOuterBatch();
