@@ -257,6 +257,12 @@ Value codegen::emitTailMask(KernelFrame &frame, sym::Expr first, sym::Expr end, 
   if (frame.assumptions.isLessOrEqual(lanes, left))
     return {};
   OpBuilder &b = frame.builder;
+  if (std::optional<int64_t> count = left.constant()) {
+    SmallVector<bool> bits(lanes, false);
+    std::fill_n(bits.begin(), std::max<int64_t>(*count, 0), true);
+    auto mask = DenseElementsAttr::get(VectorType::get(lanes, b.getI1Type()), ArrayRef(bits));
+    return arith::ConstantOp::create(b, frame.loc, mask);
+  }
   // In 32 bits: four more lanes fit a register.
   Value limit = frame.emit(frame.assumptions.simplify(sym::Expr::min(left, lanes)));
   limit = arith::TruncIOp::create(b, frame.loc, b.getI32Type(), limit);
