@@ -32,8 +32,9 @@ class MapCost {
 public:
   MapCost(kernel::MapOp map, const CPUInfo &target)
       : accessCost(target.accessCost), elementCost(target.elementCost),
-        opCost(1.0 / double(target.opRate)), functionCost(target.functionCost), map(map),
-        domain(map.getExtents()), accesses(collectAccesses(map.getBody())) {
+        opCost(1.0 / double(target.opRate)), fmaCost(1.0 / double(target.fmaUnits)),
+        functionCost(target.functionCost), map(map), domain(map.getExtents()),
+        accesses(collectAccesses(map.getBody())) {
     nativeLanes = preferredLanes(map.getBody(), target);
     offset = sym::linearize(sym::IndexMap::identity(domain.size()).results, domain);
     for (Operation &op : map.getBody().front())
@@ -65,6 +66,38 @@ public:
     if (vector && walk(offset, loops[*vector]) != Walk::Consecutive)
       storeCost = 2 * elementCost * nativeLanes;
     return cycles + stores * storeCost * map.getNumResults();
+  }
+
+  /// Cycles of the whole map where steps of loop number `stepped` are written out together as in
+  /// `window`. Inside they share what they read, bounds are known, and loads come beside arithmetic.
+  double windowCost(ArrayRef<DimGroup> loops, size_t vector, size_t stepped,
+                    const WindowPlan &window) const {
+    sym::Expr step = loops[stepped].lastDim();
+    double arithmetic = 0, loads = 0, outside = 0;
+    map.getBody().walk([&](Operation *op) {
+      double count = iterations(op, /*varying=*/true);
+      double alone = costOf(op, &loops[vector]);
+      if (auto read = dyn_cast<kernel::ReadOp>(op)) {
+        // What all steps read stays in level 1 cache.
+        loads += count * opCost * sharedReads(read, step, window.steps);
+        outside += count * (readsAtStep(read, step) ? alone : std::min(alone, opCost));
+        return;
+      }
+      outside += count * alone;
+      if (!isa<kernel::InsideOp>(op) && !isOfInside(op))
+        arithmetic += count * (isFused(op) ? 0 : isSumOfProducts(op) ? fmaCost : alone);
+    });
+    double stores = accessCost * map.getNumResults(), positions = 1;
+    for (auto [i, loop] : llvm::enumerate(loops))
+      positions *= vector == i ? std::ceil(double(estimate(loop.extent)) / nativeLanes)
+                               : double(estimate(loop.extent));
+    double inside = std::clamp(double(estimate(window.high) - window.low) /
+                                   double(std::max<int64_t>(estimate(loops[stepped].extent), 1)),
+                               0.0, 1.0);
+    for (const WindowPlan::Test &test : window.tests)
+      inside *= passingShare(test);
+    return positions *
+           (inside * std::max(arithmetic, loads + stores) + (1 - inside) * (outside + stores));
   }
 
   /// Elements of a side of a square that is turned. Larger ones, of bytes, take seconds to compile and
@@ -201,6 +234,88 @@ private:
     return total;
   }
 
+  //===-- Windows --------------------------------------------------------------------------===//
+
+  static bool readsAtStep(kernel::ReadOp read, sym::Expr step) {
+    return llvm::any_of(read.getMap().getResults(),
+                        [&](sym::Expr result) { return result.dependsOn(step); });
+  }
+
+  /// The reads that are left of one where `steps` steps share them.
+  static double sharedReads(kernel::ReadOp read, sym::Expr step, int64_t steps) {
+    if (!readsAtStep(read, step))
+      return 1 / double(steps);
+    auto reduce = read->getParentOfType<kernel::ReduceOp>();
+    if (!reduce)
+      return 1;
+    ArrayRef<sym::Expr> extents = reduce.getExtents().getSizes();
+    unsigned first = kernel::getDimExtents(&reduce.getBody()).size() - extents.size();
+    // The place along the axis that the steps move on: of each step and each dim of the window.
+    for (sym::Expr result : read.getMap().getResults()) {
+      if (!result.dependsOn(step))
+        continue;
+      llvm::SmallDenseSet<int64_t> places;
+      int64_t all = 0;
+      for (auto [i, extent] : llvm::enumerate(extents)) {
+        sym::Expr dim = sym::Expr::dim(first + i);
+        std::optional<sym::Linear> ofDim = sym::splitLinear(result, dim);
+        std::optional<sym::Linear> ofStep = sym::splitLinear(result, step);
+        if (!result.dependsOn(dim) || !ofDim || !ofStep || !ofDim->coefficient.isConstant() ||
+            !ofStep->coefficient.isConstant() || !extent.isConstant())
+          continue;
+        for (int64_t j = 0; j < *extent.constant(); ++j)
+          for (int64_t k = 0; k < steps; ++k, ++all)
+            places.insert(j * *ofDim->coefficient.constant() + k * *ofStep->coefficient.constant());
+      }
+      return all == 0 ? 1 : double(places.size()) / double(all);
+    }
+    return 1;
+  }
+
+  /// A choice by a bound that is known inside.
+  static bool isOfInside(Operation *op) {
+    auto select = dyn_cast<arith::SelectOp>(op);
+    return select && select.getCondition().getDefiningOp<kernel::InsideOp>();
+  }
+
+  /// The sum of a reduction of products.
+  static bool isSumOfProducts(Operation *op) {
+    auto reduce = dyn_cast<kernel::ReduceOp>(op->getParentOp());
+    return reduce && isa<arith::AddFOp>(op) && op->getParentRegion() == &reduce.getCombine() &&
+           reduce.getBody().front().getTerminator()->getOperand(0).getDefiningOp<arith::MulFOp>();
+  }
+
+  /// A product that is part of a multiplication and addition.
+  static bool isFused(Operation *op) {
+    auto reduce = dyn_cast<kernel::ReduceOp>(op->getParentOp());
+    return reduce && isa<arith::MulFOp>(op) &&
+           reduce.getBody().front().getTerminator()->getOperand(0) == op->getResult(0) &&
+           isa<arith::AddFOp>(reduce.getCombine().front().front());
+  }
+
+  /// The share of a loop's steps that pass a test of a window's bounds; 1 if that is not known.
+  double passingShare(const WindowPlan::Test &test) const {
+    std::optional<int64_t> bound = test.bound.constant();
+    for (auto [i, size] : llvm::enumerate(domain)) {
+      sym::Expr dim = sym::Expr::dim(i);
+      if (!test.first.dependsOn(dim))
+        continue;
+      std::optional<sym::Linear> first = sym::splitLinear(test.first, dim);
+      std::optional<sym::Linear> last = sym::splitLinear(test.last, dim);
+      if (!first || !last || !bound)
+        return 1;
+      std::optional<int64_t> stride = first->coefficient.constant(), from = first->rest.constant(),
+                             to = last->rest.constant();
+      if (!stride || !from || !to || *stride <= 0)
+        return 1;
+      double low = std::max(0.0, std::ceil(double(-*from) / double(*stride)));
+      double high = std::floor(double(*bound - 1 - *to) / double(*stride)) + 1;
+      auto extent = double(std::max<int64_t>(estimate(size), 1));
+      return std::clamp((std::min(high, extent) - low) / extent, 0.0, 1.0);
+    }
+    return 1;
+  }
+
   /// For a read in a reduction that is vectorised on its own: along the best of its dims.
   Walk innerWalk(const Access &access) const {
     auto reduce = access.op->getParentOfType<kernel::ReduceOp>();
@@ -228,7 +343,7 @@ private:
   }
 
   /// Cycles of a vector; `elementCost` those of one of its elements, and `opCost` of arithmetic.
-  double accessCost, elementCost, opCost, functionCost;
+  double accessCost, elementCost, opCost, fmaCost, functionCost;
   mutable kernel::MapOp map; // accessors of ops are not const
   SmallVector<sym::Expr> domain;
   SmallVector<Access> accesses;
@@ -402,6 +517,13 @@ static void completePlan(const MapCost &model, kernel::MapOp map, const MapLoops
       map, [&](Operation *op) -> const llvm::SmallBitVector & { return model.dimsOf(op); }, target,
       plan);
   double numRows = std::max<int64_t>(1, estimate(plan.numRows()));
+  if (plan.window) {
+    auto *step = llvm::find_if(
+        loops.loops, [&](const DimGroup &loop) { return loop.first == plan.inner.back().first; });
+    plan.cycles =
+        model.windowCost(loops.loops, *loops.vector, step - loops.loops.begin(), *plan.window);
+  }
+  // Rows at an edge of a window take longer than others: tasks are as short as if all of them did.
   double rowCycles = (loops.turned ? model.turnedCost(loops.loops, *loops.turned)
                                    : model.cost(loops.loops, loops.vector)) /
                      numRows;
