@@ -23,6 +23,8 @@ Failure kiln::collectives::lose(int64_t timeout) {
                                  "another program"};
 }
 
+bool kiln::collectives::isAnyLost() { return isLost; }
+
 void kiln::collectives::checkLost() {
   if (isLost)
     throw Failure{KILN_DEVICE_ERROR, "the processes have lost each other before"};

@@ -72,7 +72,9 @@ struct Mpi {
 /// Some process did not come in time: what was begun may go on behind this one's back, so nothing
 /// else is begun. Returns what to throw.
 Failure lose(int64_t timeout);
-/// Throws a Failure if that has happened.
+/// That has happened.
+bool isAnyLost();
+/// Throws a Failure if it has.
 void checkLost();
 
 } // namespace kiln::collectives

@@ -46,10 +46,18 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm) : mpi(Mpi::get(/*timeout=*/0)), 
   mpi.check(mpi.Comm_rank(comm, &rank), "MPI_Comm_rank");
 }
 
-MpiCommunicator &MpiCommunicator::get(const Call &call, const kiln_extern_host &host) {
+MpiCommunicator::~MpiCommunicator() {
+  if (isAnyLost())
+    memory.release(); // it may still be written
+}
+
+std::shared_ptr<MpiCommunicator> MpiCommunicator::get(const Call &call,
+                                                      const kiln_extern_host &host) {
   static std::mutex mutex;
+  // The host's live as long as a model that uses them; after that another may have the address.
+  static auto *known = new std::map<MPI_Comm, std::weak_ptr<MpiCommunicator>>;
   // Never destroyed: models come and go, in an order that processes need not have in common.
-  static auto *known = new std::map<MPI_Comm, std::unique_ptr<MpiCommunicator>>;
+  static auto *made = new std::shared_ptr<MpiCommunicator>;
   const Mpi &mpi = Mpi::get(host.timeout);
   mpi.checkThread();
   MPI_Comm given = host.communicator
@@ -68,19 +76,22 @@ MpiCommunicator &MpiCommunicator::get(const Call &call, const kiln_extern_host &
                                    " starts as many, and "
                                    "kiln_options.communicator gives one for each group")};
   std::lock_guard<std::mutex> lock(mutex);
-  MPI_Comm key = given ? given : mpi.world;
-  std::unique_ptr<MpiCommunicator> &entry = (*known)[key];
-  if (!entry) {
-    // The host may use MPI_COMM_WORLD, too. What is not over when the time is may still be written.
-    static MPI_Comm copy;
-    if (!given)
-      wait(mpi, Start([&](MPI_Comm from, MPI_Request *request) {
-             return mpi.Comm_idup(from, &copy, request);
-           }),
-           mpi.world, "MPI_Comm_idup", host.timeout);
-    entry.reset(new MpiCommunicator(given ? given : copy));
-  }
-  return *entry;
+  std::shared_ptr<MpiCommunicator> found = given ? (*known)[given].lock() : *made;
+  if (found)
+    return found;
+  // The host may use MPI_COMM_WORLD, too. What is not over when the time is may still be written.
+  static MPI_Comm copy;
+  if (!given)
+    wait(mpi, Start([&](MPI_Comm from, MPI_Request *request) {
+           return mpi.Comm_idup(from, &copy, request);
+         }),
+         mpi.world, "MPI_Comm_idup", host.timeout);
+  found.reset(new MpiCommunicator(given ? given : copy));
+  if (given)
+    (*known)[given] = found;
+  else
+    *made = found;
+  return found;
 }
 
 void MpiCommunicator::run(const char *what, int64_t timeout, const Start &start) {

@@ -15,7 +15,8 @@ class MpiCommunicator {
 public:
   /// That of the call's group. Waits for all processes of a group that the host has no communicator
   /// for. Throws a Failure.
-  static MpiCommunicator &get(const Call &call, const kiln_extern_host &host);
+  static std::shared_ptr<MpiCommunicator> get(const Call &call, const kiln_extern_host &host);
+  ~MpiCommunicator();
   /// All processes have to say the same of the call. Throws a Failure, in all of them, if they
   /// do not.
   void agree(const Call &call, const Sizes &sizes, int64_t timeout);
@@ -34,6 +35,7 @@ public:
 
 private:
   explicit MpiCommunicator(MPI_Comm comm);
+  MpiCommunicator(const MpiCommunicator &) = delete;
 
   const Mpi &mpi;
   MPI_Comm comm;

@@ -19,10 +19,10 @@ MpiRun::MpiRun(const Call &call, const kiln_extern_host &host)
 }
 
 void MpiRun::run(const char *input, char *result, const Sizes &sizes) {
-  std::lock_guard<std::mutex> lock(group.mutex);
+  std::lock_guard<std::mutex> lock(group->mutex);
   // Sizes that are the same in every run are compared once.
   if (!hasAgreed)
-    group.agree(call, sizes, timeout);
+    group->agree(call, sizes, timeout);
   hasAgreed = call.isStatic;
   switch (call.kind) {
   case Kind::AllReduce:
@@ -53,9 +53,9 @@ void MpiRun::finish(char *data, char *result, uint64_t count) {
 void MpiRun::allReduce(const char *input, char *result, uint64_t count) {
   forPieces(count, 1, [&](uint64_t first, int size) {
     size_t at = first * call.itemBytes, bytes = size * call.itemBytes;
-    char *data = group.reserve(bytes);
+    char *data = group->reserve(bytes);
     memcpy(data, input + at, bytes);
-    group.run("MPI_Iallreduce", timeout, [&](MPI_Comm comm, MPI_Request *request) {
+    group->run("MPI_Iallreduce", timeout, [&](MPI_Comm comm, MPI_Request *request) {
       return mpi.Iallreduce(inPlace, data, size, reduction.type, reduction.op, comm, request);
     });
     finish(data, result + at, size);
@@ -65,10 +65,10 @@ void MpiRun::allReduce(const char *input, char *result, uint64_t count) {
 void MpiRun::reduceScatter(const char *input, char *result, uint64_t count) {
   forPieces(count, call.ranks, [&](uint64_t first, int size) {
     size_t at = first * call.itemBytes, bytes = size * call.itemBytes;
-    char *data = group.reserve(bytes * call.ranks);
+    char *data = group->reserve(bytes * call.ranks);
     for (int64_t rank = 0; rank < call.ranks; ++rank)
       memcpy(data + rank * bytes, input + rank * count * call.itemBytes + at, bytes);
-    group.run("MPI_Ireduce_scatter_block", timeout, [&](MPI_Comm comm, MPI_Request *request) {
+    group->run("MPI_Ireduce_scatter_block", timeout, [&](MPI_Comm comm, MPI_Request *request) {
       return mpi.Ireduce_scatter_block(inPlace, data, size, reduction.type, reduction.op, comm,
                                        request);
     });
@@ -79,9 +79,9 @@ void MpiRun::reduceScatter(const char *input, char *result, uint64_t count) {
 void MpiRun::allGather(const char *input, char *result, uint64_t count) {
   forPieces(count, call.ranks, [&](uint64_t first, int size) {
     size_t at = first * call.itemBytes, bytes = size * call.itemBytes;
-    char *data = group.reserve(bytes * call.ranks);
-    memcpy(data + group.rank * bytes, input + at, bytes);
-    group.run("MPI_Iallgather", timeout, [&](MPI_Comm comm, MPI_Request *request) {
+    char *data = group->reserve(bytes * call.ranks);
+    memcpy(data + group->rank * bytes, input + at, bytes);
+    group->run("MPI_Iallgather", timeout, [&](MPI_Comm comm, MPI_Request *request) {
       return mpi.Iallgather(inPlace, 0, mpi.byte, data, static_cast<int>(bytes), mpi.byte, comm,
                             request);
     });
@@ -93,9 +93,9 @@ void MpiRun::allGather(const char *input, char *result, uint64_t count) {
 void MpiRun::broadcast(const char *input, char *result, uint64_t count) {
   forPieces(count, 1, [&](uint64_t first, int size) {
     size_t at = first * call.itemBytes, bytes = size * call.itemBytes;
-    char *data = group.reserve(bytes);
+    char *data = group->reserve(bytes);
     memcpy(data, input + at, bytes);
-    group.run("MPI_Ibcast", timeout, [&](MPI_Comm comm, MPI_Request *request) {
+    group->run("MPI_Ibcast", timeout, [&](MPI_Comm comm, MPI_Request *request) {
       return mpi.Ibcast(data, static_cast<int>(bytes), mpi.byte, call.root, comm, request);
     });
     memcpy(result + at, data, bytes);
@@ -118,14 +118,14 @@ void MpiRun::exchange(const char *input, char *result, const Sizes &sizes) {
     throw Failure{KILN_UNSUPPORTED, "a process sends or receives more than 2 GiB at once"};
   // All that MPI reads until it is over.
   size_t ranks = call.ranks;
-  char *memory = group.reserve(4 * ranks * sizeof(int) + inBytes + outBytes);
+  char *memory = group->reserve(4 * ranks * sizeof(int) + inBytes + outBytes);
   auto *counts = reinterpret_cast<int *>(memory);
   int *places = counts + ranks, *taken = places + ranks, *targets = taken + ranks;
   place(sizes.send, call.itemBytes, counts, places);
   place(sizes.receive, call.itemBytes, taken, targets);
   char *data = memory + 4 * ranks * sizeof(int);
   memcpy(data, input, inBytes);
-  group.run("MPI_Ialltoallv", timeout, [&](MPI_Comm comm, MPI_Request *request) {
+  group->run("MPI_Ialltoallv", timeout, [&](MPI_Comm comm, MPI_Request *request) {
     return mpi.Ialltoallv(data, counts, places, mpi.byte, data + inBytes, taken, targets, mpi.byte,
                           comm, request);
   });

@@ -28,7 +28,7 @@ private:
 
   const Call &call;
   const Mpi &mpi;
-  MpiCommunicator &group;
+  std::shared_ptr<MpiCommunicator> group;
   int64_t timeout;
   MpiReduction reduction = {};
   std::atomic<bool> hasAgreed = false;
