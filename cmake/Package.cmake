@@ -42,7 +42,7 @@ set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_DEPENDS "${CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS}")
 set(CPACK_DEBIAN_COLLECTIVES_PACKAGE_SUGGESTS openmpi-bin)
 set(CPACK_DEBIAN_COLLECTIVES_DESCRIPTION "library that Kiln's models of several processes load
-Models of programs with collectives load it. It finds Open MPI by name.")
+Models of programs with collectives load it. It finds Open MPI and NCCL by name.")
 
 # Files that lintian asks of every package; cmake/debian has the texts.
 set(documents ${PROJECT_BINARY_DIR}/debian)

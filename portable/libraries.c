@@ -15,7 +15,9 @@ OLD(dlopen, "GLIBC_2.2.5");
 OLD(dlsym, "GLIBC_2.2.5");
 OLD(pthread_create, "GLIBC_2.2.5");
 OLD(pthread_detach, "GLIBC_2.2.5");
+OLD(pthread_join, "GLIBC_2.2.5");
 OLD(__pthread_key_create, "GLIBC_2.2.5");
+OLD(pthread_mutex_trylock, "GLIBC_2.2.5");
 OLD(pthread_once, "GLIBC_2.2.5");
 
 /* libstdc++ may leave out atomic instructions if this is set, which glibc would keep up to date. */

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_EXTERN_ABI 5
+#define KILN_EXTERN_ABI 6
 
 /* Callee of a call that fetches, once, what another one has left. Its only argument is the number
  * that this one gave. */
@@ -111,6 +111,10 @@ typedef struct {
                            const int64_t *numbers, char *message, size_t size);
   /* Comes behind `prepare`. NULL: the library works in one process. */
   int32_t (*connect)(void *prepared, const kiln_extern_host *host, char *message, size_t size);
+  /* Fails if something that `run_on_device` has put on a stream has been given up since, so that the
+   * stream has gone on without it: asked when a stream has been waited for, and before a run. NULL:
+   * this library gives up nothing. */
+  int32_t (*check)(void *prepared, char *message, size_t size);
 } kiln_extern_library;
 
 typedef const kiln_extern_library *(*kiln_extern_entry)(uint32_t abi);

@@ -9,6 +9,7 @@ _GPU_NAMES = {"KILN_CUBLAS_LIBRARY": "libkiln_cublas.so", "KILN_CUDNN_LIBRARY": 
 _PACKAGES = {
     "KILN_CUBLASLT_LIBRARY": ("cu13/lib/libcublasLt.so.13", "cublas/lib/libcublasLt.so.12"),
     "KILN_LIBCUDNN": ("cudnn/lib/libcudnn.so.9",),
+    "KILN_NCCL_LIBRARY": ("nccl/lib/libnccl.so.2",),
 }
 
 

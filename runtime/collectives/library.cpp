@@ -1,5 +1,7 @@
-// libkiln_collectives.so, which models of several processes load: collectives by Open MPI.
+// libkiln_collectives.so, which models of several processes load: collectives by Open MPI, and on GPUs
+// by NCCL.
 #include "MpiRun.h"
+#include "NcclRun.h"
 
 #include <cstdlib>
 #include <kiln-c/model.h>
@@ -13,6 +15,7 @@ struct Prepared {
   explicit Prepared(const kiln_extern_call &call) : call(call) {}
   Call call;
   std::unique_ptr<MpiRun> mpi;
+  std::unique_ptr<NcclRun> nccl;
 };
 } // namespace
 
@@ -41,7 +44,10 @@ static int32_t connect(void *prepared, const kiln_extern_host *host, char *messa
     kiln_extern_host known = *host;
     known.timeout = getTimeout(known);
     auto *own = static_cast<Prepared *>(prepared);
-    own->mpi = std::make_unique<MpiRun>(own->call, known);
+    if (host->ordinal < 0)
+      own->mpi = std::make_unique<MpiRun>(own->call, known);
+    else
+      own->nccl = std::make_unique<NcclRun>(own->call, known);
   });
 }
 
@@ -56,10 +62,24 @@ static int32_t run(void *prepared, void **, void *const *buffers, const int64_t 
   });
 }
 
+static int32_t runOnDevice(void *prepared, const kiln_extern_device *device, void *const *buffers,
+                           const int64_t *numbers, char *message, size_t size) {
+  return guard(message, size, [&] {
+    auto *own = static_cast<Prepared *>(prepared);
+    own->nccl->run(*device, static_cast<const char *>(buffers[0]), static_cast<char *>(buffers[1]),
+                   Sizes(own->call, numbers));
+  });
+}
+
+static int32_t check(void *prepared, char *message, size_t size) {
+  return guard(message, size, [&] { static_cast<Prepared *>(prepared)->nccl->check(); });
+}
+
 static void drop(void *) {}
 
 extern "C" __attribute__((visibility("default"))) const kiln_extern_library *
 kiln_get_extern_library(uint32_t abi) {
-  static const kiln_extern_library library = {prepare, release, run, drop, nullptr, connect};
+  static const kiln_extern_library library = {prepare,     release, run,  drop,
+                                              runOnDevice, connect, check};
   return abi == KILN_EXTERN_ABI ? &library : nullptr;
 }

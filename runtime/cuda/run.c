@@ -682,8 +682,26 @@ int32_t kiln_cuda_kernel_failure(kiln_context *context) {
   return error ? fail_kernel(context, error, "") : KILN_OK;
 }
 
+/* What libraries have given up of what they had put on streams. */
+static int32_t check_libraries(const kiln_context *context) {
+  const kiln_rt_externs *externs = context->program->externs;
+  for (uint32_t i = 0; externs && i < externs->num_calls; ++i) {
+    const kiln_opened_externs *opened = &context->model->externs[context->entry];
+    const kiln_extern_call *call = &externs->calls[i];
+    const kiln_extern_library *library = opened->libraries[call->library];
+    char message[1024] = "";
+    int32_t status =
+        library->check ? library->check(opened->calls[i], message, sizeof message) : KILN_OK;
+    if (status != KILN_OK)
+      return kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
+  }
+  return KILN_OK;
+}
+
 static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstream stream) {
   int32_t status = kiln_cuda_make_context(context);
+  if (status == KILN_OK)
+    status = check_libraries(context);
   if (status != KILN_OK)
     return status;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
@@ -719,6 +737,8 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
       status = check(context, result, "the run failed on the GPU");
     if (status == KILN_OK)
       status = kiln_cuda_kernel_failure(context);
+    if (status == KILN_OK)
+      status = check_libraries(context);
   }
   return status;
 }

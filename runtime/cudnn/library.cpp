@@ -26,7 +26,7 @@ static int32_t runOnDevice(void *prepared, const kiln_extern_device *device, voi
 
 extern "C" __attribute__((visibility("default"))) const kiln_extern_library *
 kiln_get_extern_library(uint32_t abi) {
-  static const kiln_extern_library library = {prepare, release,     nullptr,
-                                              drop,    runOnDevice, nullptr};
+  static const kiln_extern_library library = {prepare,     release, nullptr, drop,
+                                              runOnDevice, nullptr, nullptr};
   return abi == KILN_EXTERN_ABI ? &library : nullptr;
 }

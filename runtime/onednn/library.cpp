@@ -134,6 +134,7 @@ static void drop(void *) {}
 
 extern "C" __attribute__((visibility("default"))) const kiln_extern_library *
 kiln_get_extern_library(uint32_t abi) {
-  static const kiln_extern_library library = {prepare, release, run, drop, nullptr, nullptr};
+  static const kiln_extern_library library = {prepare, release, run,    drop,
+                                              nullptr, nullptr, nullptr};
   return abi == KILN_EXTERN_ABI ? &library : nullptr;
 }

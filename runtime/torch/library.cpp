@@ -387,7 +387,7 @@ void release(void *handle) { delete static_cast<Prepared *>(handle); }
 
 void drop(void *kept) { delete static_cast<Kept *>(kept); }
 
-constexpr kiln_extern_library library = {prepare, release, run, drop, nullptr, nullptr};
+constexpr kiln_extern_library library = {prepare, release, run, drop, nullptr, nullptr, nullptr};
 
 } // namespace
 

@@ -276,6 +276,8 @@ static void test_library_on_device(void) {
   setenv("FAKE", "device run", 1);
   CHECK_FAILS(run(model, call_library, MOST), KILN_INVALID_ARGUMENT,
               "fake.add.default: not on device 0");
+  setenv("FAKE", "device check", 1);
+  CHECK_FAILS(run(model, call_library, MOST), KILN_DEVICE_ERROR, "fake.add.default: given up");
   setenv("FAKE", "device", 1);
   cuda->cuMemcpyDtoDAsync_v2 = fails_to_copy;
   CHECK_FAILS(run(model, call_behind_failure, MOST), KILN_DEVICE_ERROR, "invalid argument");

@@ -89,6 +89,14 @@ static int32_t run_on_device(void *prepared, const kiln_extern_device *device, v
              : 0;
 }
 
+static int32_t check(void *prepared, char *message, size_t size) {
+  (void)prepared;
+  if (!is("device check"))
+    return 0;
+  snprintf(message, size, "given up");
+  return 5;
+}
+
 /* The host of FAKE=connect has said something of the processes. */
 static int32_t connect(void *prepared, const kiln_extern_host *host, char *message, size_t size) {
   (void)prepared;
@@ -101,9 +109,9 @@ static int32_t connect(void *prepared, const kiln_extern_host *host, char *messa
   return 1;
 }
 
-static const kiln_extern_library library = {prepare, release, run, drop, NULL, connect};
-static const kiln_extern_library device_library = {prepare, release,       NULL,
-                                                   drop,    run_on_device, NULL};
+static const kiln_extern_library library = {prepare, release, run, drop, NULL, connect, NULL};
+static const kiln_extern_library device_library = {prepare,       release, NULL, drop,
+                                                   run_on_device, NULL,    check};
 
 const kiln_extern_library *kiln_get_extern_library(uint32_t abi) {
   if (abi != KILN_EXTERN_ABI || is("version"))

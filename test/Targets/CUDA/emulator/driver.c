@@ -155,6 +155,8 @@ CUresult enter(void) {
   return context ? context->error : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+bool try_enter(void) { return pthread_mutex_trylock(&lock) == 0; }
+
 CUresult leave(CUresult result) {
   pthread_mutex_unlock(&lock);
   return result;

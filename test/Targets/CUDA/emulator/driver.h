@@ -28,6 +28,7 @@ enum {
   CUDA_ERROR_INVALID_CONTEXT = 201,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
@@ -51,6 +52,8 @@ struct CUctx_st {
  * lock and says whether there is a context to work in. */
 CUresult enter(void);
 CUresult leave(CUresult result);
+/* Takes the lock if nobody has it. */
+bool try_enter(void);
 CUcontext current(void);
 
 /* Ends the process: the caller has broken a rule. */

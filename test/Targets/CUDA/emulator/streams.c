@@ -386,6 +386,19 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   }
   return leave(result);
 }
+/* Does nothing of what is to be done, and does not wait for whoever is doing it. */
+EXPORT CUresult cuEventQuery(CUevent event) {
+  if (!try_enter())
+    return CUDA_ERROR_NOT_READY;
+  CUresult result = current() ? current()->error : CUDA_ERROR_INVALID_CONTEXT;
+  if (result == CUDA_SUCCESS) {
+    check_event(event);
+    result = check_uncaptured();
+  }
+  if (result == CUDA_SUCCESS && event->stream && event->stream->done < event->ticket)
+    result = CUDA_ERROR_NOT_READY;
+  return leave(result);
+}
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
   CUresult result = enter();
   if (result == CUDA_SUCCESS) {
