@@ -261,7 +261,7 @@ def test_installed_libraries(archive, tmp_path):
     empty = {"KILN_CUDNN_LIBRARY": "", "KILN_LIBCUDNN": ""}
     assert run(tmp_path / "x.so", **empty, PYTHONPATH=str(site)) == ""
     assert "cannot load cuDNN" in run(tmp_path / "x.so", **empty)
-    code = "import os; from kiln import _libraries; _libraries.point_out('/x.so'); print(os.environ['KILN_CUDNN_LIBRARY'])"
+    code = "import os; from kiln import _libraries; _libraries.point_out('/x.so', True); print(os.environ['KILN_CUDNN_LIBRARY'])"
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **empty, "PYTHONPATH": str(site)}
     )
