@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -56,62 +58,61 @@ Settings readSettings(int argc, char **argv) {
     fail("no model; see the beginning of generate.cpp");
   Settings settings;
   settings.model = argv[1];
+  const std::map<std::string, std::function<void(const std::string &)>> options = {
+      {"--prompt", [&](auto &v) { settings.prompts.push_back(readTokens(v)); }},
+      {"--tokens", [&](auto &v) { settings.tokens = readNumber<int64_t>(v); }},
+      {"--top-p", [&](auto &v) { settings.topP = readNumber<double>(v); }},
+      {"--temperature", [&](auto &v) { settings.temperature = readNumber<double>(v); }},
+      {"--seed", [&](auto &v) { settings.seed = readNumber<uint64_t>(v); }},
+      {"--end", [&](auto &v) { settings.end = readNumber<int64_t>(v); }},
+      {"--threads", [&](auto &v) { settings.threads = readNumber<int>(v); }},
+      {"--weights", [&](auto &v) { settings.weights = v; }},
+  };
   for (int i = 2; i < argc; i += 2) {
-    std::string option = argv[i];
+    auto option = options.find(argv[i]);
+    if (option == options.end())
+      fail(std::string("unknown option ") + argv[i]);
     if (i + 1 == argc)
-      fail(option + ": no value");
-    std::string value = argv[i + 1];
-    if (option == "--prompt")
-      settings.prompts.push_back(readTokens(value));
-    else if (option == "--tokens")
-      settings.tokens = readNumber<int64_t>(value);
-    else if (option == "--top-p")
-      settings.topP = readNumber<double>(value);
-    else if (option == "--temperature")
-      settings.temperature = readNumber<double>(value);
-    else if (option == "--seed")
-      settings.seed = readNumber<uint64_t>(value);
-    else if (option == "--end")
-      settings.end = readNumber<int64_t>(value);
-    else if (option == "--threads")
-      settings.threads = readNumber<int>(value);
-    else if (option == "--weights")
-      settings.weights = value;
-    else
-      fail("unknown option " + option);
+      fail(option->first + ": no value");
+    option->second(argv[i + 1]);
   }
   return settings;
 }
 
 /// SplitMix64, from 0 to below 1: generate.py draws the same numbers.
-class Random {
-public:
-  explicit Random(uint64_t seed) : state(seed) {}
+double draw(uint64_t &state) {
+  uint64_t z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return static_cast<double>((z ^ z >> 31) >> 11) * 0x1p-53;
+}
 
-  double draw() {
-    uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return static_cast<double>((z ^ z >> 31) >> 11) * 0x1p-53;
+/// The logits behind the last token, which are f32 or bf16.
+std::vector<float> getLast(const kiln::tensor &logits) {
+  int64_t count = logits.shape()[2], first = (logits.shape()[1] - 1) * count;
+  std::vector<float> values(count);
+  if (logits.get().dtype.code == kDLBfloat) {
+    auto data = reinterpret_cast<const char *>(logits.get().data) + logits.get().byte_offset;
+    for (int64_t i = 0; i < count; ++i) // the upper half of an f32
+      std::copy_n(data + 2 * (first + i), 2, reinterpret_cast<char *>(&values[i]) + 2);
+  } else {
+    std::copy_n(logits.data<float>() + first, count, values.begin());
   }
+  return values;
+}
 
-private:
-  uint64_t state;
-};
-
-int64_t sample(const float *logits, int64_t count, double topP, double temperature,
-               Random &random) {
-  std::vector<int64_t> order(count);
+int64_t sample(const std::vector<float> &logits, const Settings &settings, uint64_t &random) {
+  std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return logits[a] > logits[b]; });
   std::vector<double> sums;
-  double sum = 0;
+  double sum = 0, heat = settings.temperature;
   for (int64_t token : order)
-    sums.push_back(sum += std::exp((double(logits[token]) - logits[order[0]]) / temperature));
+    sums.push_back(sum += std::exp((double(logits[token]) - logits[order[0]]) / heat));
   // The first tokens that have this share together.
-  auto last = std::lower_bound(sums.begin(), sums.end() - 1, topP * sum);
-  auto drawn = std::upper_bound(sums.begin(), last, random.draw() * *last);
+  auto last = std::lower_bound(sums.begin(), sums.end() - 1, *settings.topP * sum);
+  auto drawn = std::upper_bound(sums.begin(), last, draw(random) * *last);
   return order[drawn - sums.begin()];
 }
 
@@ -154,17 +155,16 @@ private:
   }
 
   int64_t choose(const kiln::tensor &logits) {
-    int64_t rows = logits.shape()[1], count = logits.shape()[2];
-    const float *values = logits.data<float>() + (rows - 1) * count;
+    std::vector<float> values = getLast(logits);
     if (settings.topP)
-      return sample(values, count, *settings.topP, settings.temperature, random);
-    return std::max_element(values, values + count) - values;
+      return sample(values, settings, random);
+    return std::max_element(values.begin(), values.end()) - values.begin();
   }
 
   const Settings &settings;
   kiln::session session;
   uint32_t prefill, decode;
-  Random random;
+  uint64_t random;
   const std::vector<int64_t> &prompt;
   int64_t position = 0;
 };

@@ -22,6 +22,12 @@ class Random:
         return ((z ^ z >> 31) >> 11) * 2.0**-53
 
 
+def get_last(logits):
+    """The logits behind the last token, of f32 or bf16, which numpy does not know."""
+    last = logits[0, -1]
+    return (last.view("uint16").astype("uint32") << 16).view("float32") if last.dtype.kind == "V" else last
+
+
 def sample(logits, top_p, temperature, random):
     order = numpy.argsort(-logits, kind="stable")
     sorted_logits = logits[order].astype("float64")
@@ -37,7 +43,7 @@ def generate(session, prompt, tokens, end, top_p, temperature, random):
         step, first = ([result[-1]], len(prompt) + i - 1) if i else (prompt, 0)
         read = prefill if len(step) > 1 else decode
         logits = read(numpy.array([step]), numpy.arange(first, first + len(step)))
-        values = numpy.asarray(logits)[0, -1]
+        values = get_last(numpy.asarray(logits))
         result.append(int(values.argmax()) if top_p is None else sample(values, top_p, temperature, random))
         if result[-1] == end:
             break

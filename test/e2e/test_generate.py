@@ -18,15 +18,21 @@ LENGTH = 40
 STATE = "--share-state=*_cache_*,cumulative_length_*"
 
 
+def compile_model(folder, scheme):
+    example = runpy.run_path(str(GENERATE / "export.py"))
+    module = example["quantize"](example["make_model"](), scheme)
+    with torch.no_grad():
+        example["package_pt2"](folder / "model.pt2", exported_programs=example["export"](module, LENGTH))
+    process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / "model.so", "--weights=external", STATE)
+    assert process.returncode == 0 and not process.stderr, process.stderr
+    return module
+
+
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     """The model, as module and compiled, and how the two programs are called."""
     folder = tmp_path_factory.mktemp("generate")
-    example = runpy.run_path(str(GENERATE / "export.py"))
-    module = example["make_model"]()
-    example["package_pt2"](folder / "model.pt2", exported_programs=example["export"](module, LENGTH))
-    process = run_tool("aot-compile", folder / "model.pt2", "-o", folder / "model.so", "--weights=external", STATE)
-    assert process.returncode == 0 and not process.stderr, process.stderr
+    module = compile_model(folder, "f32")
     host = folder / "generate"
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", GENERATE / "generate.cpp"]
     subprocess.run([*command, "-o", host, "-ldl", "-pthread"], check=True)
@@ -54,6 +60,19 @@ def test_greedy(programs):
         assert tokens(program, model, "--tokens", 20) == expected
         end = expected[0][7]
         assert tokens(program, model, "--tokens", 20, "--end", end)[0] == expected[0][: expected[0].index(end) + 1]
+
+
+@pytest.mark.parametrize("scheme", ["bf16", "int8", "int4", "8da4w"])
+def test_schemes(programs, tmp_path, scheme):
+    """Both programs choose tokens whose logits are eager's largest, up to rounding."""
+    module = compile_model(tmp_path, scheme)
+    generated = [tokens(program, tmp_path / "model.so", "--tokens", 20) for program in programs[2]]
+    assert generated[0] == generated[1]
+    for prompt, line in zip(PROMPTS, generated[0], strict=True):
+        with torch.no_grad():
+            logits = module(torch.tensor([prompt + line]), use_cache=False).logits[0, len(prompt) - 1 : -1].float()
+        chosen = logits.gather(1, torch.tensor(line)[:, None])[:, 0]
+        assert len(line) == 20 and (logits.amax(1) - chosen).max() < 0.05 * logits.std(), line
 
 
 def test_sampling(programs):
