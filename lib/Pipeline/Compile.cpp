@@ -26,6 +26,7 @@
 #include "kiln/Link/CheckFunctions.h"
 #include "kiln/Pipeline/Pipeline.h"
 #include "kiln/Report/Report.h"
+#include "kiln/Targets/CPU/FoldCache.h"
 #include "kiln/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -96,29 +97,30 @@ public:
       return writeModule();
     if (llvm::Error error = findSharedState())
       return error;
+    if (entries.size() > 1)
+      unifyConstants(getModules());
     for (Entry &each : entries) {
       entry = &each;
       if (llvm::Error error = fuse())
         return nameEntry(std::move(error));
     }
-    if (entries.size() > 1) {
-      unifyConstants(getModules());
+    if (entries.size() > 1)
       target->shareLayouts(llvm::to_vector(llvm::make_second_range(getModules())));
-    }
+    bool isKernels = options.emit == EmitKind::Kernel,
+         isBundle = options.tuning.mode == tuning::Mode::WriteBundle;
     for (Entry &each : entries) {
       entry = &each;
-      bool isWritten = false;
-      if (llvm::Error error = plan(isWritten))
+      if (llvm::Error error = plan())
         return nameEntry(std::move(error));
-      if (isWritten)
-        return llvm::Error::success();
-      if (entries.size() < 2)
+      if (entries.size() < 2 || isKernels)
         continue;
       // Calls know them by names that are no symbols.
       if (!entry->module->getOps<kernel::TritonOp>().empty())
         return nameEntry(llvm::createStringError("Triton kernels are for models of one program"));
       prefixKernels(*entry->module, entry->name);
     }
+    if (isKernels || isBundle)
+      return isKernels ? writeModule() : llvm::Error::success();
     if (report)
       report->addProgram(*entry->module, getBuild());
     if (llvm::Error error = emitProgram(target->getProgramWriter()))
@@ -157,23 +159,7 @@ private:
 
   /// Where there are several, an error says in which.
   llvm::Error nameEntry(llvm::Error error) {
-    if (entries.size() < 2)
-      return error;
-    auto name = [&](const std::string &message) {
-      std::string file = entry->file + ": ";
-      StringRef rest = message;
-      bool isNamed = rest.consume_front(file);
-      return (isNamed ? file : "") + "entry '" + entry->name + "': " + rest.str();
-    };
-    return llvm::handleErrors(
-        std::move(error),
-        [&](const InternalError &error) -> llvm::Error {
-          const llvm::ErrorInfoBase &base = error; // whose function it is
-          return llvm::make_error<InternalError>(name(base.message()), error.getReproducer());
-        },
-        [&](const llvm::ErrorInfoBase &error) -> llvm::Error {
-          return llvm::createStringError(name(error.message()));
-        });
+    return entries.size() < 2 ? std::move(error) : kiln::nameEntry(std::move(error), *entry);
   }
 
   /// From a graph to maps and contracts that become a kernel each.
@@ -189,25 +175,24 @@ private:
       if (llvm::Error error = finishExterns())
         return error;
     start("fuse");
-    return runPasses(Blame::Compiler,
-                     [&](OpPassManager &pm) { buildFuseStage(pm, *target, {options.jobs}); });
+    return runPasses(Blame::Compiler, [&](OpPassManager &pm) {
+      buildFuseStage(pm, *target, {options.jobs, &folds});
+    });
   }
 
-  /// From these to a host program with scheduled kernels. `isWritten`: that was all.
-  llvm::Error plan(bool &isWritten) {
+  /// From these to a host program with scheduled kernels, or as far as the output needs it.
+  llvm::Error plan() {
     llvm::Expected<double> seconds = measureLayouts();
     if (!seconds)
       return seconds.takeError();
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
-          buildPrepareStage(pm, *target, {options.jobs});
+          buildPrepareStage(pm, *target, {options.jobs, &folds});
         }))
       return error;
     if (llvm::Error error = keepText("kernel"))
       return error;
-    isWritten =
-        options.emit == EmitKind::Kernel || options.tuning.mode == tuning::Mode::WriteBundle;
     if (options.emit == EmitKind::Kernel)
-      return writeModule();
+      return llvm::Error::success();
 
     start("plan");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
@@ -348,9 +333,9 @@ private:
                 .str());
     auto objects =
         entry->module->getOperation()->getAttrOfType<ArrayAttr>(externs::objectsAttrName);
+    // Entries that have the same code have it once, by its name.
     if (objects)
-      for (auto object : objects.getAsRange<DictionaryAttr>())
-        externObjects.push_back(object);
+      externObjects.insert_range(objects.getAsRange<DictionaryAttr>());
     auto declared =
         entry->module->getOperation()->getAttrOfType<DictionaryAttr>(externs::signaturesAttrName);
     (*entry->module)->removeAttr(externs::objectsAttrName);
@@ -635,8 +620,9 @@ private:
       return internal(kernels.takeError(), &reproducer);
     if (auto number = module->getAttrOfType<IntegerAttr>(host::firstKernelAttrName))
       numKernels = number.getInt();
-    if (llvm::Error error = compileExterns(code, *kernels))
-      return error;
+    if (tables.number == 0)
+      if (llvm::Error error = compileExterns(code, *kernels))
+        return error;
     start("compile host program");
     if (llvm::Error error = runPasses(Blame::Compiler, [&](OpPassManager &pm) {
           pm.addPass(host::createLowerProgram(tables));
@@ -739,17 +725,21 @@ private:
     return options.emit == EmitKind::LLVM ? writeText(text) : llvm::Error::success();
   }
 
-  std::string printModule() {
+  std::string printModule(ModuleOp module) {
     std::string text;
     llvm::raw_string_ostream stream(text);
     // Weights are not text.
     OpPrintingFlags flags;
     flags.elideLargeElementsAttrs(64).elideLargeResourceString(256);
-    entry->module->print(stream, flags);
+    module->print(stream, flags);
     return text;
   }
 
-  llvm::Error writeModule() { return writeText(printModule()); }
+  llvm::Error writeModule() {
+    if (entries.size() > 1)
+      return writeText(printModule(*joinModules(entries)));
+    return writeText(printModule(*entry->module));
+  }
 
   llvm::Error writeText(StringRef text) {
     if (options.output == "-") {
@@ -773,7 +763,8 @@ private:
     if (options.saveTemps.empty())
       return llvm::Error::success();
     std::string name = entries.size() > 1 ? entry->name + "-" : "";
-    return keep((Twine(++stages) + "-" + name + stage + ".mlir").str(), printModule());
+    return keep((Twine(++stages) + "-" + name + stage + ".mlir").str(),
+                printModule(*entry->module));
   }
 
   CompileOptions own;
@@ -782,11 +773,12 @@ private:
   std::unique_ptr<Target> target;
   std::unique_ptr<Target> separateHost; // null: the target is the host
   externs::Session externs;             // null: there are none
-  std::vector<DictionaryAttr> externObjects;
+  llvm::SetVector<DictionaryAttr> externObjects;
   TimingScope timing;
   std::vector<Entry> entries;
   Entry *entry = nullptr; // that is being compiled
   std::vector<SharedNames> sharedState;
+  cpu::FoldCache folds;
   std::unique_ptr<report::Report> report; // null: nobody wants one
   OutputFile reportFile;
   llvm::json::Value otherReport = nullptr;

@@ -88,18 +88,13 @@ llvm::Error kiln::checkEntries(ArrayRef<Entry> entries, const CompileOptions &op
     return options.sharedState.empty()
                ? llvm::Error::success()
                : createStringError("--share-state: there is one entry, '" + entries[0].name + "'");
-  StringRef alone;
-  switch (options.emit) {
-  case EmitKind::SharedObject:
-  case EmitKind::Object:
-  case EmitKind::LLVM:
-  case EmitKind::Json:
-    break;
-  default:
-    alone = "this --emit";
-  }
-  if (!options.externs.empty())
-    alone = "--extern";
+  std::string alone;
+  if (options.emit == EmitKind::Fx)
+    alone = "--emit=fx";
+  if (options.emit == EmitKind::Assembly)
+    alone = "--emit=ptx";
+  if (options.emit == EmitKind::Program)
+    alone = "--target=" + options.target;
   if (!options.report.file.empty())
     alone = "--report";
   if (options.tuning.mode == tuning::Mode::WriteBundle)
@@ -110,8 +105,35 @@ llvm::Error kiln::checkEntries(ArrayRef<Entry> entries, const CompileOptions &op
   for (const Entry &entry : entries)
     names.push_back(entry.name);
   return createStringError(alone + " is for one program, and there are " + Twine(entries.size()) +
-                           " (" + llvm::join(names, ", ") + "): --entry NAME=" + entries[0].file +
-                           " chooses one of this file");
+                           " (" + llvm::join(names, ", ") + "): --entry " + names[0] + "=" +
+                           entries[0].file + " chooses the first one");
+}
+
+OwningOpRef<ModuleOp> kiln::joinModules(MutableArrayRef<Entry> entries) {
+  OwningOpRef<ModuleOp> joined = ModuleOp::create(entries.front().module->getLoc());
+  for (Entry &entry : entries) {
+    entry.module->setSymName(entry.name);
+    joined->push_back(entry.module.release());
+  }
+  return joined;
+}
+
+llvm::Error kiln::nameEntry(llvm::Error error, const Entry &entry) {
+  auto name = [&](const std::string &message) {
+    std::string file = entry.file + ": ";
+    StringRef rest = message;
+    bool isNamed = rest.consume_front(file);
+    return (isNamed ? file : "") + "entry '" + entry.name + "': " + rest.str();
+  };
+  return llvm::handleErrors(
+      std::move(error),
+      [&](const InternalError &error) -> llvm::Error {
+        const llvm::ErrorInfoBase &base = error; // whose function it is
+        return llvm::make_error<InternalError>(name(base.message()), error.getReproducer());
+      },
+      [&](const llvm::ErrorInfoBase &error) -> llvm::Error {
+        return llvm::createStringError(name(error.message()));
+      });
 }
 
 void kiln::prefixKernels(ModuleOp module, StringRef entry) {

@@ -24,6 +24,12 @@ llvm::Expected<std::vector<Entry>> findEntries(const CompileOptions &options);
 /// An error: the options are for one program, and there are several, or the other way round.
 llvm::Error checkEntries(llvm::ArrayRef<Entry> entries, const CompileOptions &options);
 
+/// The modules of the entries, each under its name, in one; the entries have none any more.
+mlir::OwningOpRef<mlir::ModuleOp> joinModules(llvm::MutableArrayRef<Entry> entries);
+
+/// The error, which says what entry it is of.
+llvm::Error nameEntry(llvm::Error error, const Entry &entry);
+
 /// Begins the names of the module's kernels with the entry's, so that no other entry has them.
 void prefixKernels(mlir::ModuleOp module, llvm::StringRef entry);
 

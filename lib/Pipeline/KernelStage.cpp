@@ -36,7 +36,7 @@ void kiln::buildFuseStage(OpPassManager &pm, const Target &target,
   // it.
   cpu::CpuFoldConstantsOptions fold;
   fold.jobs = options.jobs;
-  pm.addPass(cpu::createCpuFoldConstants(fold));
+  pm.addPass(cpu::createCpuFoldConstants(fold, options.folds));
   // Again: what has been folded is a constant, too.
   pm.addPass(createKernelSinkConstants());
 
@@ -64,7 +64,7 @@ void kiln::buildPrepareStage(OpPassManager &pm, const Target &target,
   cpu::CpuFoldConstantsOptions fold;
   fold.jobs = options.jobs;
   fold.views = true;
-  pm.addPass(cpu::createCpuFoldConstants(fold));
+  pm.addPass(cpu::createCpuFoldConstants(fold, options.folds));
 
   pm.addPass(createKernelOutline());
   // After Outline: the kernels that fold constants are functions of their own, too.

@@ -2,6 +2,7 @@
 // and each cell gets its place in the model's weights.
 #include "ShareWeights.h"
 #include "kiln/Dialect/Kernel/Constants.h"
+#include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Dialect/Wrapper/Weights.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
@@ -156,15 +157,15 @@ void kiln::unifyConstants(ArrayRef<std::pair<std::string, ModuleOp>> modules) {
   Contents contents;
   llvm::StringMap<ElementsAttr> later;
   for (const auto &module : modules)
-    ModuleOp(module.second).walk([&](kernel::ConstantOp constant) {
+    ModuleOp(module.second).walk([&](torch::ConstantOp constant) {
       ElementsAttr value = constant.getValue();
-      if (std::optional<kernel::ConstantBytes> bytes = kernel::getConstantBytes(value))
+      if (std::optional<kernel::ConstantBytes> bytes = kernel::getConstantBytes(value)) {
         constant.setValueAttr(contents.getFirst(value, *bytes));
-      else if (constant.getName() && !kernel::hasConstantBytes(value)) {
+      } else if (!kernel::hasConstantBytes(value)) {
         std::string type;
         llvm::raw_string_ostream(type) << constant.getType();
         constant.setValueAttr(
-            later.try_emplace((*constant.getName() + " " + type).str(), value).first->second);
+            later.try_emplace((constant.getName() + " " + type).str(), value).first->second);
       }
     });
 }

@@ -17,7 +17,7 @@ llvm::Expected<std::vector<SharedNames>>
 shareState(llvm::ArrayRef<std::pair<std::string, mlir::ModuleOp>> modules,
            llvm::ArrayRef<std::string> patterns);
 
-/// Gives equal constants of fused programs, all in one context, one value attribute: those of the
+/// Gives equal constants of imported programs, all in one context, one value attribute: those of the
 /// same type and bytes, and those without bytes of the same name.
 void unifyConstants(llvm::ArrayRef<std::pair<std::string, mlir::ModuleOp>> modules);
 

@@ -239,6 +239,28 @@ def test_tools(files, tmp_path):
         assert process.returncode == 1 and message in process.stderr, process.stderr
 
 
+@pytest.mark.parametrize("kind", ["torch", "kernel", "wrapper"])
+def test_stages(files, tmp_path, kind):
+    """A module of a module for each entry, which the tools read."""
+    _, folder = files
+    compile_entries(folder, tmp_path / "model.mlir", f"--emit={kind}")
+    process = run_tool("kiln-opt", tmp_path / "model.mlir")
+    assert process.returncode == 0, process.stderr
+    assert re.findall(r"^  module @(\w+)", process.stdout, re.MULTILINE) == ["prefill", "decode", "read"]
+
+
+@pytest.mark.skipif(bool(TARGET), reason="counts what the host computes")
+def test_folded_once(tmp_path):
+    """What all entries compute of the weights is computed once: no kernel is compiled for it again."""
+    for name, program in export_decoder(Decoder().eval()).items():
+        torch.export.save(program, tmp_path / f"{name}.pt2")
+    named = [f"--entry={name}={tmp_path / name}.pt2" for name in ("prefill", "decode")]
+    process = run_tool("aot-compile", *named, "--emit=kernel", "--share-state=c*", "-o", "-")
+    assert process.returncode == 0, process.stderr
+    values = [set(re.findall(r"dense_resource<(folded\w*)>", text)) for text in process.stdout.split("module @")[1:]]
+    assert len(values) == 2 and values[0] == values[1] and values[0]
+
+
 @pytest.mark.parametrize("kind", ["json"] if TARGET else ["json", "llvm", "obj"])
 def test_other_outputs(files, tmp_path, kind):
     _, folder = files
@@ -269,7 +291,8 @@ def test_bad_options(files, tmp_path):
     refuse(*two, "--share-state=", parts=["--share-state: expected names"])
     refuse("--entry=a=@decode.pt2", "--entry=b=@read.pt2", "--share-state=count", parts=["'count' is in the entry 'a' alone", "'b'"])
     refuse("@decode.pt2", "--share-state=cache", parts=["--share-state: there is one entry, 'model'"])
-    refuse("@both.pt2", "--emit=kernel", parts=["--emit", "is for one program, and there are 2 (", "prefill"])
+    process = run_tool("aot-compile", folder / "both.pt2", "--emit=fx", "-o", tmp_path / "model.py")
+    assert_user_error(process, "--emit=fx is for one program, and there are 2 (", "--entry decode=")
     refuse("@both.pt2", "--report=" + str(tmp_path / "r.html"), parts=["--report is for one program"])
 
     programs = export_decoder(Decoder())

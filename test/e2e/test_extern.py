@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+import kiln
 from conftest import BUILD, EMULATED, ROOT, assert_user_error, run_tool
 
 EXAMPLE = ROOT / "examples" / "table-lookup"
@@ -151,6 +152,21 @@ def test_llvm_ir(compile_model):
     assert emit(compiled, "kernel", options).count('kernel.extern "c" "kernel_test_neg"') == 2
     for n in (9, 0, 50):
         compiled.check((torch.randn(n),), 1e-6, 1e-6)
+
+
+@pytest.mark.skipif(not PLUGIN.exists(), reason="plug-ins are not built")
+def test_entries(tmp_path):
+    """Code that several programs of a model have in common is in it once."""
+    n = Dim("n", min=2, max=50)
+    for name, size, shapes in (("many", 9, ({0: n},)), ("one", 1, None)):
+        torch.export.save(torch.export.export(Neg(), (torch.randn(size),), dynamic_shapes=shapes), tmp_path / f"{name}.pt2")
+    named = [f"--entry={name}={tmp_path / name}.pt2" for name in ("many", "one")]
+    process = run_tool("aot-compile", *named, f"--load-plugin={PLUGIN}", "--extern=test", "-o", tmp_path / "model.so")
+    assert process.returncode == 0, process.stderr
+    session = kiln.load(tmp_path / "model.so").session()
+    for name, size in (("many", 9), ("many", 50), ("one", 1)):
+        x = torch.randn(size)
+        torch.testing.assert_close(session.entry(name)(x), Neg()(x))
 
 
 ONE = """func.func private @f(%x: tensor<?xf32, #sym.shape<[n]>>) -> tensor<?xf32, #sym.shape<[n]>> attributes {kernel.extern = {symbol = "extern_scale"}} {

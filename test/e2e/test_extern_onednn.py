@@ -54,6 +54,19 @@ def test_products(compile_model, options, dynamic):
         compiled.check((x,), 1e-4, 1e-5)
 
 
+@needs_library
+def test_entries(tmp_path):
+    """Several programs of a model call it."""
+    module = Products().eval()
+    for name, size, shapes in (("many", 5, ({1: Dim("n", min=2, max=32)},)), ("one", 1, None)):
+        torch.export.save(torch.export.export(module, (torch.randn(3, size, 24),), dynamic_shapes=shapes), tmp_path / f"{name}.pt2")
+    model = kiln.compile({name: tmp_path / f"{name}.pt2" for name in ("many", "one")}, tmp_path / "model.so", extern=["onednn"])
+    session = model.session()
+    for name, size in (("many", 5), ("one", 1), ("many", 32), ("one", 1)):
+        x = torch.randn(3, size, 24)
+        torch.testing.assert_close(session.entry(name)(x), module(x), rtol=1e-4, atol=1e-5)
+
+
 class Windows(nn.Module):
     def __init__(self):
         super().__init__()

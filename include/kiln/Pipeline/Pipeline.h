@@ -9,6 +9,9 @@
 #include <string>
 
 namespace kiln {
+namespace cpu {
+class FoldCache;
+}
 
 /// Everything that Kiln's programs are made of, at any stage.
 void registerDialects(mlir::DialectRegistry &registry);
@@ -37,6 +40,8 @@ void buildTorchStage(mlir::OpPassManager &pm, const TorchStageOptions &options =
 struct KernelStageOptions {
   /// Threads that run constant folding; 0: one for each core.
   unsigned jobs = 0;
+  /// What other programs of the context have folded; null: there are none.
+  cpu::FoldCache *folds = nullptr;
 };
 
 /// torch ops lowered -> fused: views composed, maps and epilogues fused, constants folded.

@@ -3,6 +3,7 @@
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Dialect/Torch/TorchDialect.h"
 #include "kiln/Targets/CPU/CPU.h"
+#include "kiln/Targets/CPU/FoldCache.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -17,6 +18,7 @@ namespace kiln::cpu {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
+using cpu::FoldCache;
 
 namespace {
 
@@ -189,24 +191,52 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     SmallVector<FuncOp> kernelOf = createKernels(maps, *kernels, symbols);
     torch::StateNames state(getOperation());
     llvm::DenseSet<Operation *> later = takeLater(maps, kernelOf, state, symbols);
+
+    // By kernel and operands: what is computed again, here or in another graph, is the same.
+    DenseMap<Attribute, Results> known;
+    auto keep = [&](MapOp map, FuncOp func, Results &results) {
+      bool isReplaceable = llvm::any_of(getReadTensors(map), [&](Value tensor) {
+        auto operand = tensor.getDefiningOp<ConstantOp>();
+        return operand.getKernel() || state.contains(operand.getName());
+      });
+      if (isReplaceable && !results.kernel) {
+        results.kernel = func.getSymNameAttr();
+        if (!symbols.lookup(func.getSymName()))
+          symbols.insert(func.clone());
+      }
+      replace(map, results);
+    };
+    // Other programs may have computed it: kernels are compiled for the rest alone.
+    SmallVector<std::pair<MapOp, FuncOp>> rest;
+    OwningOpRef<ModuleOp> needed = ModuleOp::create(getOperation().getLoc());
+    for (auto [map, kernel] : llvm::zip_equal(maps, kernelOf)) {
+      FuncOp func = kernel;
+      std::optional<SmallVector<ConstantOp>> operands = getOperands(map);
+      FoldCache::Values *values =
+          operands && cache && !later.contains(map) ? &getCached(func, *operands) : nullptr;
+      if (values && !values->empty()) {
+        Results &results = known[identify(func, *operands)];
+        results.values = *values;
+        keep(map, func, results);
+        continue;
+      }
+      rest.push_back({map, func});
+      if (!later.contains(map) && func->getParentOp() != *needed)
+        func->moveBefore(needed->getBody(), needed->getBody()->end());
+    }
+    if (rest.empty())
+      return success();
     llvm::DefaultThreadPool pool(llvm::hardware_concurrency(jobs));
-    FailureOr<std::unique_ptr<cpu::KernelJit>> jit = compile(*kernels);
+    FailureOr<std::unique_ptr<cpu::KernelJit>> jit = compile(*needed);
     if (failed(jit))
       return failure();
 
     ConstantData data;
-    // By kernel and operands: what is computed again, here or in another graph, is the same.
-    DenseMap<Attribute, Results> known;
-    for (auto [map, func] : llvm::zip_equal(maps, kernelOf)) {
-      SmallVector<ConstantOp> operands;
-      for (Value operand : getReadTensors(map))
-        operands.push_back(operand.getDefiningOp<ConstantOp>());
-      if (llvm::is_contained(operands, nullptr))
-        continue; // an operand could not be folded
-      SmallVector<Attribute> call = {func.getSymNameAttr()};
-      for (ConstantOp operand : operands)
-        call.push_back(identify(operand));
-      Results &results = known[ArrayAttr::get(&getContext(), call)];
+    for (auto [map, func] : rest) {
+      std::optional<SmallVector<ConstantOp>> operands = getOperands(map);
+      if (!operands)
+        continue; // one of them could not be folded
+      Results &results = known[identify(func, *operands)];
       if (!results.values.empty()) {
         replace(map, results);
         continue;
@@ -224,7 +254,7 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
         return fail(kernel.takeError());
       SmallVector<AsmResourceBlob> blobs;
       SmallVector<void *> buffers;
-      if (failed(allocate(map, operands, data, blobs, buffers)))
+      if (failed(allocate(map, *operands, data, blobs, buffers)))
         return failure();
       // A table looked up out of range stays in the program, which reports it when it runs.
       if (llvm::Error error = (*jit)->run(*kernel, buffers, {}, &pool)) {
@@ -236,16 +266,28 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
       for (auto [result, blob] : llvm::zip_equal(MapOp(map).getResults(), blobs))
         results.values.push_back(DenseResourceElementsAttr::get(
             cast<RankedTensorType>(result.getType()), "folded", std::move(blob)));
-      if (llvm::any_of(operands, [&](ConstantOp operand) {
-            return operand.getKernel() || state.contains(operand.getName());
-          })) {
-        results.kernel = func.getSymNameAttr();
-        if (!symbols.lookup(func.getSymName()))
-          symbols.insert(func.clone());
-      }
-      replace(map, results);
+      if (cache)
+        getCached(func, *operands) = results.values;
+      keep(map, func, results);
     }
     return success();
+  }
+
+  /// The constants that a map reads; nothing if one of its operands is none.
+  static std::optional<SmallVector<ConstantOp>> getOperands(MapOp map) {
+    SmallVector<ConstantOp> operands;
+    for (Value operand : getReadTensors(map))
+      operands.push_back(operand.getDefiningOp<ConstantOp>());
+    if (llvm::is_contained(operands, nullptr))
+      return std::nullopt;
+    return operands;
+  }
+
+  FoldCache::Values &getCached(FuncOp func, ArrayRef<ConstantOp> operands) {
+    SmallVector<Attribute> values;
+    for (ConstantOp operand : operands)
+      values.push_back(operand.getValue());
+    return cache->get(getFingerprint(func), ArrayAttr::get(&getContext(), values));
   }
 
   /// The maps of constants that the host gives later, which only the library's own kernels compute:
@@ -313,6 +355,13 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     return success();
   }
 
+  static Attribute identify(FuncOp func, ArrayRef<ConstantOp> operands) {
+    SmallVector<Attribute> call = {func.getSymNameAttr()};
+    for (ConstantOp operand : operands)
+      call.push_back(identify(operand));
+    return ArrayAttr::get(func.getContext(), call);
+  }
+
   /// Equal for constants that stay equal whatever is replaced.
   static Attribute identify(ConstantOp constant) {
     MLIRContext *context = constant.getContext();
@@ -351,6 +400,16 @@ struct FoldConstants : kiln::cpu::impl::CpuFoldConstantsBase<FoldConstants> {
     for (auto [result, constant] : llvm::zip_equal(map.getResults(), constants))
       result.replaceAllUsesWith(constant);
   }
+
+public:
+  FoldCache *cache = nullptr; // null: there is none
 };
 
 } // namespace
+
+std::unique_ptr<Pass> cpu::createCpuFoldConstants(const CpuFoldConstantsOptions &options,
+                                                  FoldCache *cache) {
+  auto pass = std::make_unique<FoldConstants>(options);
+  pass->cache = cache;
+  return pass;
+}

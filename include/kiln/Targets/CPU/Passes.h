@@ -10,11 +10,17 @@
 
 namespace kiln::cpu {
 
+class FoldCache;
+
 #define GEN_PASS_DECL
 #include "kiln/Targets/CPU/Passes.h.inc"
 
 #define GEN_PASS_REGISTRATION
 #include "kiln/Targets/CPU/Passes.h.inc"
+
+/// With results that other programs of the context have in common with this one; null: there are none.
+std::unique_ptr<mlir::Pass> createCpuFoldConstants(const CpuFoldConstantsOptions &options,
+                                                   FoldCache *cache);
 
 /// Scheduled kernels to functions in the LLVM dialect.
 void buildLowerKernelsPipeline(mlir::OpPassManager &pm, const codegen::CPUInfo &target);
