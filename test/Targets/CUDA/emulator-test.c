@@ -1,18 +1,15 @@
 /*===- emulator-test.c - What the emulator finds ----------------------------===*
  *
  * Kernels by hand, as Emulate.cpp would write them: a right one with Hopper's instructions, one
- * with those of all GPUs, one whose blocks share copies, and for each rule one that breaks it. Then
- * callers that break the driver's.
+ * with those of all GPUs, one whose blocks share copies, and for each rule one that breaks it.
  *
  *===-----------------------------------------------------------------------===*/
-#include "emulator/machine.h"
+#include "emulator-calls.h"
 #include "emulator/tensor.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 int32_t kiln_emulator_thread(void);
@@ -457,141 +454,7 @@ static void sharing_kernel(void **arguments) {
     memcpy(kiln_emulator_access(flag, 4, 1), &zero, 4);
 }
 
-/*===-- Callers -------------------------------------------------------------===*/
-
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-CUresult cuCtxPushCurrent_v2(CUcontext context);
-CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr memory);
-CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
-CUresult cuMemPoolDestroy(CUmemoryPool pool);
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmemoryPool pool,
-                                 CUstream stream);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
-CUresult cuMemFreeHost(void *memory);
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
-CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
-                        unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
-                        CUstream stream, void **parameters, void **extra);
-CUresult cuGraphCreate(CUgraph *graph, unsigned flags);
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                 size_t numAfter, const CUDA_KERNEL_NODE_PARAMS *parameters);
-CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function,
-                                      const CUlaunchConfig *launch);
-CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream);
-CUresult cuCtxSynchronize(void);
-CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int type, uint32_t rank, void *address,
-                                const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
-                                const uint32_t *steps, int interleave, int swizzle, int l2Promotion,
-                                int fill);
-
-static CUdeviceptr allocate_on(int device) {
-  CUcontext context;
-  CUdeviceptr memory = 0;
-  cuDevicePrimaryCtxRetain(&context, device);
-  cuCtxPushCurrent_v2(context);
-  cuMemAlloc_v2(&memory, 64);
-  return memory;
-}
-
-static void touch(void) { *(volatile char *)(uintptr_t)allocate_on(0) = 1; }
-static void use_freed(void) {
-  CUdeviceptr memory = allocate_on(0);
-  cuMemFree_v2(memory);
-  cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
-}
-static void use_freed_in_kernel(void) {
-  CUdeviceptr memory = allocate_on(0);
-  cuMemFree_v2(memory);
-  machine.context = current();
-  kiln_emulator_buffer((void *)(uintptr_t)memory, 64);
-}
-static void free_twice(void) {
-  CUdeviceptr memory = allocate_on(0);
-  cuMemFree_v2(memory);
-  cuMemFree_v2(memory);
-}
-static void use_others(void) {
-  CUdeviceptr memory = allocate_on(0);
-  allocate_on(1);
-  cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
-}
-static void use_too_much(void) { cuMemcpyHtoDAsync_v2(allocate_on(0), numbers, 65, NULL); }
-/* On the first device. */
-static CUmemoryPool make_pool(void) {
-  CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-  CUmemoryPool pool;
-  allocate_on(0);
-  cuMemPoolCreate(&pool, &properties);
-  return pool;
-}
-/* Of a pool's memory nobody else waits for what uses it. */
-static void free_used(void) {
-  CUdeviceptr memory;
-  cuMemAllocFromPoolAsync(&memory, 64, make_pool(), NULL);
-  cuMemcpyHtoDAsync_v2(memory, numbers, 64, NULL);
-  cuMemFree_v2(memory);
-  cuStreamSynchronize(NULL);
-}
-static void use_destroyed_pool(void) {
-  CUdeviceptr memory;
-  CUmemoryPool pool = make_pool();
-  cuMemPoolDestroy(pool);
-  cuMemAllocFromPoolAsync(&memory, 64, pool, NULL);
-}
-static void use_others_pool(void) {
-  CUdeviceptr memory;
-  CUmemoryPool pool = make_pool();
-  allocate_on(1);
-  cuMemAllocFromPoolAsync(&memory, 64, pool, NULL);
-}
-static void free_pinned(void) {
-  void *memory;
-  CUdeviceptr to = allocate_on(0);
-  cuMemHostAlloc(&memory, 64, 0);
-  cuMemcpyHtoDAsync_v2(to, memory, 64, NULL);
-  cuMemFreeHost(memory);
-}
-
-static const struct {
-  void (*call)(void);
-  const char *message; /* NULL: the host faults */
-} callers[] = {{touch, NULL},
-               {use_freed, "memory that has been freed"},
-               {use_freed_in_kernel, "memory that has been freed"},
-               {free_twice, "freed twice"},
-               {free_used, "memory that has been freed"},
-               {use_others, "on device 1 uses memory of device 0"},
-               {use_too_much, "uses 65 bytes at 0 of 64"},
-               {use_destroyed_pool, "memory of a pool that is destroyed"},
-               {use_others_pool, "memory of another device's pool"},
-               {free_pinned, "pinned memory is freed that is still to be read"}};
-
-/* In a process of its own, which it ends. */
-static int ends(void (*call)(void), const char *message) {
-  int ends[2], status = 0;
-  char text[512] = "";
-  if (pipe(ends))
-    return 0;
-  pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 2);
-    call();
-    _exit(0);
-  }
-  close(ends[1]);
-  for (size_t at = 0, got = 1; got > 0 && at + 1 < sizeof text; at += got) {
-    ssize_t count = read(ends[0], text + at, sizeof text - 1 - at);
-    got = count > 0 ? (size_t)count : 0;
-  }
-  close(ends[0]);
-  waitpid(child, &status, 0);
-  if (message)
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && strstr(text, message);
-  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS);
-}
+/*===-- Tensor maps and launches --------------------------------------------===*/
 
 /* A tensor map that the hardware takes, and one for each of its rules that it does not. */
 static int count_wrong_maps(void) {
@@ -799,10 +662,5 @@ int main(void) {
     fprintf(stderr, "half a cluster runs\n");
     ++failures;
   }
-  for (size_t i = 0; i < sizeof callers / sizeof callers[0]; ++i)
-    if (!ends(callers[i].call, callers[i].message)) {
-      fprintf(stderr, "caller %zu is not stopped\n", i);
-      ++failures;
-    }
   return failures != 0;
 }
