@@ -83,7 +83,7 @@ typedef struct {
   uint32_t is_captured; /* the stream is: nothing may wait */
 } kiln_extern_device;
 
-/* What the host has said of the processes that run the program together; see kiln_options. */
+/* The host's word of the processes that run the program together; see kiln_options. */
 typedef struct {
   void *(*communicator)(void *ctx, const char *group, int64_t size); /* NULL: nothing */
   void *communicator_ctx;

@@ -505,7 +505,7 @@ static inline const kiln_rt_program *kiln_entry(uint32_t entry) {
 uint32_t kiln_default_entry(void);
 /* Fails: none of them is. */
 KILN_FAILURE int32_t kiln_fail_no_default(void);
-/* Of all entries. */
+/* For all entries. */
 size_t kiln_num_outputs(void);
 /* The most that any entry has. */
 size_t kiln_max_late_blocks(void);

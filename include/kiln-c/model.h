@@ -254,7 +254,7 @@ typedef struct kiln_options {
   void (*profile)(void *ctx, const kiln_profile_event *event);
   void *profile_ctx;
 
-  /* Of programs that several processes run together. The communicator of a group that the program
+  /* For programs that several processes run together. The communicator of a group that the program
    * names, of `size` processes: an MPI_Comm, or of a model for a GPU an ncclComm_t. It has to live
    * as long as the model, and nothing else may use it meanwhile. Asked while the model is created.
    * NULL, and a result of NULL: that of all processes, which mpirun or torchrun has started. */

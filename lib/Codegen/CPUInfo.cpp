@@ -181,7 +181,7 @@ static std::unique_ptr<TargetMachine> createMachine(const Triple &triple, String
                                   /*CM=*/std::nullopt, getCodeGenLevel(level)));
 }
 
-/// Not LLVM's: calls in the place of instructions for tiles.
+/// A feature that LLVM does not know: calls in the place of instructions for tiles.
 static constexpr StringLiteral emulatedTiles = "emulated-amx";
 
 /// Adds those of `names` (`+avx512bf16,-amx-tile`) to what `info` says of its CPU.
@@ -277,7 +277,7 @@ Expected<CPUInfo> CPUInfo::getRunnable(StringRef cpu) {
   Expected<CPUInfo> wanted = get(cpu);
   if (!wanted || wanted->name == getNativeName())
     return wanted;
-  // What else is asked for by name, this machine is not asked for.
+  // This machine is not asked for the others, which were given by name.
   if (!wanted->features.empty() || wanted->emulatesTiles)
     return get("native");
   StringMap<bool> has = getInstructionSets(getNativeName());

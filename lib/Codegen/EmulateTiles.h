@@ -6,7 +6,7 @@
 
 namespace kiln::codegen {
 
-/// What functions are named that do as instructions for tiles: `kiln_tile_tdpbusd`.
+/// The names of functions that do as instructions for tiles begin so: `kiln_tile_tdpbusd`.
 inline constexpr llvm::StringLiteral tileFunctions = "kiln_tile_";
 
 /// Every instruction for tiles becomes a call of the function of its name, with the same operands.

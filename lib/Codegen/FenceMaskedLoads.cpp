@@ -15,7 +15,7 @@ static bool selects(const Function &function, const Value *mask) {
   });
 }
 
-/// What nothing is folded across, without an instruction: fences are there for floats alone.
+/// A value that nothing is folded across, without an instruction: fences are there for floats alone.
 static void fence(IntrinsicInst &load) {
   uint64_t bits = load.getType()->getPrimitiveSizeInBits().getFixedValue();
   if (bits % 32 != 0) // less than the smallest vector of a CPU

@@ -55,7 +55,7 @@ struct LowerToLLVM : kiln::host::impl::WrapperLowerToLLVMBase<LowerToLLVM> {
       signalPassFailure();
   }
 
-  // Of one of several programs: see HostTablesOptions.
+  // One of several programs: see HostTablesOptions.
   ArrayRef<ModelEntry> entries = {};
   unsigned number = 0;
   const ConstantCells *cells = nullptr;

@@ -157,7 +157,7 @@ private:
     return llvm::Error::success();
   }
 
-  /// Where there are several, an error says in which.
+  /// With several programs, an error says in which.
   llvm::Error nameEntry(llvm::Error error) {
     return entries.size() < 2 ? std::move(error) : kiln::nameEntry(std::move(error), *entry);
   }

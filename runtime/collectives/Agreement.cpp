@@ -7,7 +7,7 @@
 using namespace kiln::collectives;
 
 namespace {
-/// What a process says of a call.
+/// A process's word of a call.
 struct Statement {
   int64_t kind, type, reduction, root, ranks, isStatic, input, result;
 };

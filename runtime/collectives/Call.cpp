@@ -57,7 +57,7 @@ Sizes::Sizes(const Call &call, const int64_t *numbers) {
   }
   if (!call.hasParts)
     return;
-  // Of one row; without rows, all parts are empty.
+  // Elements of one row; without rows, all parts are empty.
   const int64_t *shape = numbers - ptrdiff_t(4) * rank;
   uint64_t row = shape[0] ? input / static_cast<uint64_t>(shape[0]) : 0;
   auto take = [&](std::vector<uint64_t> &parts, uint64_t unit) {

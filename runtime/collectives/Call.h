@@ -34,7 +34,7 @@ private:
   bool hasParts = false;
 };
 
-/// What a run says of a call. Counts are elements.
+/// The sizes that a run gives to a call. Counts are elements.
 struct Sizes {
   /// `numbers` as runtime/extern.h has them. Throws a Failure.
   Sizes(const Call &call, const int64_t *numbers);

@@ -13,7 +13,7 @@ namespace kiln::collectives {
 
 class MpiCommunicator {
 public:
-  /// That of the call's group. Waits for all processes of a group that the host has no communicator
+  /// The communicator of the call's group. Waits for all processes of a group that the host has no communicator
   /// for. Throws a Failure.
   static std::shared_ptr<MpiCommunicator> get(const Call &call, const kiln_extern_host &host);
   ~MpiCommunicator();
@@ -21,7 +21,7 @@ public:
   /// do not.
   void agree(const Call &call, const Sizes &sizes, int64_t timeout);
 
-  /// What a collective starts with.
+  /// The state that a collective starts with.
   using Start = std::function<int(MPI_Comm comm, MPI_Request *request)>;
   /// Starts a collective and waits until its data may be used. Throws a Failure.
   void run(const char *what, int64_t timeout, const Start &start);

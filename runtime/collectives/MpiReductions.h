@@ -12,7 +12,7 @@ struct MpiReduction {
   MPI_Op op;
 };
 
-/// Of a call that combines tensors. An average is a sum here. Throws a Failure.
+/// The operation of a call that combines tensors. An average is a sum here. Throws a Failure.
 MpiReduction getReduction(const Call &call);
 
 /// Divides by the number of processes: what is left of an average.

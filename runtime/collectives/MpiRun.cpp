@@ -8,7 +8,7 @@
 
 using namespace kiln::collectives;
 
-/// What fits a CPU's caches, and is more than what starting a collective costs.
+/// A size that fits a CPU's caches, and is more than what starting a collective costs.
 static constexpr uint64_t pieceBytes = uint64_t(2) << 20;
 
 MpiRun::MpiRun(const Call &call, const kiln_extern_host &host)

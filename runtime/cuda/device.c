@@ -253,7 +253,7 @@ static int32_t place_weights(kiln_model *model) {
 
 /*===-- Opening and closing -------------------------------------------------===*/
 
-/* Of all entries: each one's kernels are numbered behind those of the entry in front of it. */
+/* For all entries: each one's kernels are numbered behind those of the entry in front of it. */
 static uint32_t num_kernels(void) {
   return kiln_entry(kiln_num_entries() - 1)->device->num_kernels;
 }

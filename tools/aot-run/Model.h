@@ -34,7 +34,7 @@ struct ModelInfo {
   std::vector<TensorInfo> inputs, outputs;
   std::vector<SymbolInfo> symbols;
 
-  /// Of the entry with this name, or of the default one if it is empty.
+  /// For the entry with this name, or of the default one if it is empty.
   static llvm::Expected<ModelInfo> parse(const llvm::json::Value &json, llvm::StringRef entry);
 };
 

@@ -14,7 +14,7 @@ struct ImportOptions {
   /// Each call gets `torch.modules`, the Python modules around its node as export writes them
   /// (KEY,PATH,TYPE;…, the outermost first). Passes do not know of it.
   bool modules = false;
-  /// Of the archive's programs; empty: the only one, or `model` among several.
+  /// One of the archive's programs; empty: the only one, or `model` among several.
   std::string program;
   /// Parameters and buffers have no values: the archive need not hold any.
   bool laterWeights = false;

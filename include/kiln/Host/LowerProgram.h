@@ -27,7 +27,7 @@ struct HostTablesOptions {
   /// describe all; it is lowered while the others are as they were, which have names alone by then.
   llvm::ArrayRef<ModelEntry> entries = {};
   unsigned number = 0;
-  /// Of all their constants; null: there is one program.
+  /// The table of all their constants; null: there is one program.
   const ConstantCells *cells = nullptr;
   /// The bytes of the weights that are known.
   int64_t knownBytes = 0;

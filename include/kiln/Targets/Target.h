@@ -99,7 +99,7 @@ public:
   /// Some kernel of `module` has instructions for tiles (AMX), which no other code has.
   virtual bool usesTiles(mlir::ModuleOp /*module*/) const { return false; }
 
-  /// What compileKernels gives as text in the target's assembly language.
+  /// The result of compileKernels as text in the target's assembly language.
   virtual llvm::Expected<std::string> emitAssembly(mlir::ModuleOp module,
                                                    const CodeOptions &options) const;
 

@@ -123,7 +123,7 @@ static Element nearestBySize(BodyBuilder &body, const ResizedAxis &axis, unsigne
   return select(out == in, body.index(body.dim(dim)), position);
 }
 
-/// How ATen's 2-d kernels find positions, which depends on the size of the output.
+/// The way in which ATen's 2-d kernels find positions, which depends on the size of the output.
 static Element nearestPosition2d(BodyBuilder &body, ArrayRef<ResizedAxis> axes, size_t i) {
   Element sides = body.index(axes[0].out + axes[1].out);
   return select(sides <= sides.constant(128), nearestBySize(body, axes[i], 2 + i),

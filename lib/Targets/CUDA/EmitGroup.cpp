@@ -208,7 +208,7 @@ private:
     frame.emitLoop(frame.constant(0), frame.constant(numBlocks), 1, {},
                    [&](Value block, ValueRange) -> SmallVector<Value> {
                      result = emitPart(call, block);
-                     // What threads of a team have told each other is read until here.
+                     // Threads of a team read until here, each what another has left for it.
                      if (numBlocks > 1)
                        frame.emitBarrier();
                      return {};

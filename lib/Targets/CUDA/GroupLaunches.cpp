@@ -232,7 +232,7 @@ private:
         !llvm::all_of(producer.getOuts(),
                       [&](Value out) { return isWantedBy(out, producer, group); }))
       return {};
-    // What it reads is still there, and no block writes it while others read.
+    // Its operands are still there, and no block writes it while others read.
     for (Operation *op = producer->getNextNode(); op != group.divided.front();
          op = op->getNextNode()) {
       std::optional<Access> access = Access::of(op);
@@ -286,7 +286,7 @@ private:
       outs.insert_range(launch.getOuts());
     for (LaunchOp launch : members)
       for (Value in : launch.getIns())
-        // What is updated in place is an operand, too.
+        // A buffer that is updated in place is an operand, too.
         if (!own.contains(in) &&
             (!outs.contains(in) || hasStorage(launch.getOuts(), getStorage(in))))
           ins.insert(in);

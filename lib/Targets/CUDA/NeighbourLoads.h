@@ -7,7 +7,7 @@
 
 namespace kiln::cuda {
 
-/// What a region reads at some places, where these are neighbours in memory and begin at a multiple
+/// Values that a region reads at some places, where these are neighbours in memory and begin at a multiple
 /// of as many: it is loaded by up to 16 bytes at a time. LLVM puts loads together only where it can
 /// tell from an address how aligned that is, which it cannot from one of many terms.
 class NeighbourLoads {

@@ -68,7 +68,7 @@ public:
   }
 
 private:
-  /// What the sizes of a call's results are named by before anything else is.
+  /// The names of the sizes of a call's results before anything else is.
   void addResults(Operation &call) {
     llvm::DenseSet<sym::Expr> symbols;
     for (Type type : call.getResultTypes())

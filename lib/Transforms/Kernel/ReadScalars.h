@@ -26,7 +26,7 @@ llvm::SmallVector<llvm::SmallVector<unsigned>> findDifferences(llvm::ArrayRef<Fu
 /// some are, then one of integers.
 void readScalars(FuncOp func, llvm::ArrayRef<llvm::SmallVector<unsigned>> groups);
 
-/// What such a kernel is to be called with in the place of `func`.
+/// The operands that such a kernel is called with in the place of `func`.
 llvm::SmallVector<mlir::DenseElementsAttr>
 getScalars(FuncOp func, llvm::ArrayRef<llvm::SmallVector<unsigned>> groups);
 

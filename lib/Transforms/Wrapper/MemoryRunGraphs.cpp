@@ -116,7 +116,7 @@ Outcome MemoryRun::runIf(Frame &frame, IfOp op) {
                   lookUp(frame, op.getOuts()));
 }
 
-/// What the body updates is written, every other operand of all rounds is read.
+/// Operands that the body updates are written, every other operand of all rounds is read.
 void MemoryRun::addInvariants(GraphCallOpInterface op, ValueRange ins,
                               SmallVectorImpl<Value> &written, SmallVectorImpl<Value> &others) {
   SmallVector<Value> updated = getWrittenOperands(op, symbols);

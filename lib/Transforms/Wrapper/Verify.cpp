@@ -323,7 +323,7 @@ private:
     } else if (auto loop = dyn_cast<ForOp>(*call)) {
       llvm::append_range(scratch, loop.getSpare());
     }
-    // What a graph updates is read as well, and given once.
+    // An operand that a graph updates is read as well, and given once.
     SmallVector<Value> updated = getWrittenOperands(call, symbols);
     for (Value buffer : updated)
       if (llvm::count(call->getOperands(), buffer) != 1)

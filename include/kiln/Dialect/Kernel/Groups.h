@@ -10,8 +10,8 @@
 //     kernel.return %1, %2 : …
 //   }
 //
-// What a part computes and the group returns is divided among blocks, as a launch of that part
-// alone would divide it. What it does not return (%0), every block computes for itself before
+// Results of a part that the group returns are divided among blocks, as a launch of that part
+// alone would divide them. Those that it does not return (%0), every block computes for itself before
 // anything else, in memory that no other one sees. A part may read what another one returns (%1)
 // where the block that reads it is the one that has written it.
 #ifndef KILN_DIALECT_KERNEL_GROUPS_H
@@ -31,7 +31,7 @@ inline llvm::SmallVector<CallOp> getParts(FuncOp group) {
 inline FuncOp getPart(CallOp call) {
   return mlir::SymbolTable::lookupNearestSymbolFrom<FuncOp>(call, call.getKernelAttr());
 }
-/// What a group returns.
+/// The results of a group.
 inline mlir::OperandRange getReturned(FuncOp group) {
   return group.getBody().front().getTerminator()->getOperands();
 }

@@ -118,7 +118,7 @@ struct ContractLayout {
   bool tilesShareCode = false;
   /// The next panel is fetched into this cache while one is at work.
   PrefetchCache prefetch = PrefetchCache::None;
-  /// What the epilogue reads of each row and column is fetched into this cache while the sum is at work.
+  /// Operands that the epilogue reads by row and column are fetched into this cache while the sum is at work.
   PrefetchCache epiloguePrefetch = PrefetchCache::None;
   RightOperand rhs = RightOperand::Panels;
   /// What is turned of a right operand that lies along the sum.
@@ -222,7 +222,7 @@ struct ContractLayout {
     return tileConfigOffset() + (unit == ProductUnit::Tiles ? 64 : 0);
   }
 
-  /// What the epilogue reads of places that differ with the row and with the column, next to each
+  /// Operands that the epilogue reads at places that differ with the row and with the column, next to each
   /// other in memory for columns that are.
   llvm::SmallVector<kernel::ReadOp> epilogueTiles() const;
 

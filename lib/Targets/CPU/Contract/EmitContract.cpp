@@ -446,7 +446,7 @@ private:
     emitTileProduct(frame, product, height, tile.size);
     if (product.steps.rest == 0)
       return;
-    // What is left of the sum, row by row.
+    // The rest of the sum, row by row.
     int64_t done = product.steps.words * product.steps.count;
     shape.loops[word].extent = product.steps.rest;
     Value rest = frame.gep(rhs, b.getI32Type(), frame.constant(done * product.panel));

@@ -64,7 +64,7 @@ struct MapDim {
 };
 } // namespace
 
-/// Whether no two elements lie at one place: in some order of the dims, each advances by all that
+/// True if no two elements lie at one place: in some order of the dims, each advances by all that
 /// the ones before it extend over.
 static bool areApart(sym::Expr extent, ArrayRef<MapDim> dims, const sym::Assumptions &assumptions) {
   if (dims.empty())
@@ -88,7 +88,7 @@ static bool areElementsApart(const TensorView &view, const sym::Assumptions &ass
   return areApart(view.sizes[0], dims, assumptions);
 }
 
-/// Whether there is a tensor map for this: everything is at multiples of 16 bytes, and no two
+/// True if there is a tensor map for this: everything is at multiples of 16 bytes, and no two
 /// elements lie at one place. That they may (expanded operands, windows that overlap) the driver's
 /// documentation does not say.
 static bool isDescribable(const TensorView &view, BlockArgument tensor,
