@@ -294,11 +294,16 @@ def interpolation():
             dict(size=(3, 11), mode="bilinear"),
             dict(scale_factor=1.6, mode="bilinear"),
             dict(size=(3, 9), mode="bicubic"),
+            # Many rows of a result between the same two of the image, which vectors gather along first.
+            dict(size=(18, 39), mode="bilinear"),
+            dict(size=(18, 39), mode="bicubic"),
         ):
-            cases.append((with_(F.interpolate, align_corners=corners, **options), x))
+            cases += [(with_(F.interpolate, align_corners=corners, **options), image) for image in (x, infinite)]
         cases += [
             (with_(F.interpolate, scale_factor=2, mode="linear", align_corners=corners), x[0]),
             (with_(F.interpolate, scale_factor=2, mode="trilinear", align_corners=corners), rand(1, 2, 3, 4, 2)),
+            (with_(F.interpolate, size=(7, 11, 37), mode="trilinear", align_corners=corners), rand(1, 2, 3, 4, 9)),
+            (with_(F.interpolate, size=(11, 37), mode="bilinear", align_corners=corners), rand(1, 2, 1, 1)),
         ]
         for options in (dict(size=(2, 4)), dict(size=(9, 3)), dict(scale_factor=(0.37, 1.7))):
             cases += [

@@ -28,6 +28,7 @@ public:
   }
 
   void buildPrepareKernels(OpPassManager &pm) const override {
+    pm.addPass(createCpuSplitGathers());
     pm.addPass(createCpuPadWindows());
     pm.addPass(createCpuSwapOperands());
     pm.addPass(createCpuPackContracts());

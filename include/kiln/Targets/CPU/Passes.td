@@ -115,6 +115,20 @@ def CpuPackOperands : Pass<"cpu-pack-operands", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CpuSplitGathers : Pass<"cpu-split-gathers", "::mlir::ModuleOp"> {
+  let summary = "Gather along one dim at a time";
+  let description = [{
+    A map that interpolates along rows and columns gathers four elements for each of its own, and does so again
+    for every row of its result, many of which lie between the same two rows of the image. The sums along the
+    columns become a map of their own, which has them for each row of the image; the first map reads from it,
+    in vectors. The sums are those of before. This is done where the planner of maps reckons that it takes fewer
+    cycles, with the way of the new tensor through memory.
+
+    Must run after maps have been fused, since fusion would undo it.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
   let summary = "Give windows that slide over images of unknown size a padded image";
   let description = [{
