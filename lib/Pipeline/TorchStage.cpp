@@ -38,6 +38,7 @@ void kiln::buildTorchStage(OpPassManager &pm, const TorchStageOptions &options) 
   // Before operators are taken apart: libraries have them whole.
   if (options.externs)
     externs::buildExternPipeline(pm, options.externs);
+  pm.addPass(createTorchConvolveBeforeUpsample());
   TorchLowerToKernelOptions lower;
   lower.fallback = options.fallback;
   lower.triton = options.triton;

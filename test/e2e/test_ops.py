@@ -288,6 +288,21 @@ def interpolation():
         (with_(F.interpolate, scale_factor=1.05, mode="linear"), x[0]),
         (with_(F.interpolate, scale_factor=1.05, mode="trilinear"), rand(1, 2, 3, 4, 2)),
     ]
+    # Convolutions of single pixels, which small images may go through first.
+    small, smaller, whole = rand(2, 40, 4, 5), rand(2, 33, 3, 2, seed=1), rand(2, 7, 10, 13, seed=2)
+    larger = with_(F.interpolate, size=(10, 13), mode="bilinear")
+    cases += [
+        (lambda a, w, b: F.conv2d(larger(a), w, b), small, rand(24, 40, 1, 1), rand(24)),
+        (lambda a, b, c, w: F.conv2d(torch.cat([larger(a), c, larger(b)], 1), w), small, smaller, whole, rand(24, 80, 1, 1)),
+        (
+            lambda a, b, c, w, v: F.conv2d(torch.cat([c, larger(a), c, larger(b)], -3), w, v).relu(),
+            small,
+            smaller,
+            whole,
+            rand(24, 87, 1, 1),
+            rand(24),
+        ),
+    ]
     for corners in (True, False):
         for options in (
             dict(scale_factor=2, mode="bilinear"),

@@ -137,6 +137,20 @@ def TorchExpandRnn : Pass<"torch-expand-rnn", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::torch::TorchDialect"];
 }
 
+def TorchConvolveBeforeUpsample : Pass<"torch-convolve-before-upsample", "::mlir::ModuleOp"> {
+  let summary = "Convolve images before they are made larger";
+  let description = [{
+    A convolution of single pixels (a 1x1 window) and a bilinear interpolation may change places, since the sums of
+    both are over different dims. If an image has been made at least twice as large, the small one is convolved and
+    what comes of it made larger. Where the convolution reads several images side by side (`aten.cat`), it is taken apart into one
+    for each of them that is worth it and one for the others, whose results are added.
+
+    float32 and float64 only, where a sum differs by no more than one in another order does; with sizes that are
+    known.
+  }];
+  let dependentDialects = ["::kiln::torch::TorchDialect"];
+}
+
 def TorchExpandForeach : Pass<"torch-expand-foreach", "::mlir::ModuleOp"> {
   let summary = "Call operators on lists of tensors for each tensor";
   let description = [{

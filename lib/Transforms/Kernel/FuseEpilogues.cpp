@@ -17,6 +17,10 @@ using namespace kiln::kernel;
 
 namespace {
 
+/// An epilogue finds out where to gather for each row of a tile: for one interpolation that costs
+/// less than a way through memory.
+constexpr int64_t maxGathers = 4;
+
 /// For a map over `domain` that reads a tensor of `shape` at `index`: the domain dims as
 /// expressions over the tensor's dims (numbered from 0), if the map visits each element exactly
 /// once and the relation is a permutation or a reshape.
@@ -151,8 +155,11 @@ struct FuseEpilogues : kiln::impl::KernelFuseEpiloguesBase<FuseEpilogues> {
       return no("its reader has several results");
     if (user.getView())
       return no("its reader is a view");
-    if (getCost(user.getBody()).reduces)
+    BodyCost cost = getCost(user.getBody());
+    if (cost.reduces)
       return no("its reader reduces, and an epilogue has one element at a time");
+    if (cost.gathers > maxGathers)
+      return no("its reader gathers at many places, which each tile would find anew");
     if (user->getBlock() != contract->getBlock())
       return no("its reader is in another graph");
     return {user, read};
