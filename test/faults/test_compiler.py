@@ -11,6 +11,7 @@ import time
 import injection
 import pytest
 import torch
+from torch.export.pt2_archive._package import package_pt2
 
 BIN = injection.BUILD / "bin"
 # The number that scripts/soak asks for.
@@ -59,12 +60,35 @@ def assert_refused(process, folder, *kept):
 # ---- calls that fail
 
 
-def inject(archive, folder, whole, kinds, at, and_later):
+class Counted(Mlp):
+    """With a buffer that two programs share."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+        self.register_buffer("count", torch.zeros(4))
+
+    def forward(self, x):
+        self.count += super().forward(x).sum(0) * self.number
+        return self.count.clone()
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """An archive of two programs, and options for them."""
+    path = tmp_path_factory.mktemp("several") / "model.pt2"
+    modules = {f"program{number}": Counted(number).eval() for number in (1, 2)}
+    modules["program2"].layers = modules["program1"].layers
+    package_pt2(path, exported_programs={name: torch.export.export(module, (torch.ones(3, 6),)) for name, module in modules.items()})
+    return path, "--share-state=count"
+
+
+def inject(archive, folder, whole, kinds, at, and_later, *options):
     """Compiles with a fault; returns how many calls there were, and whether the compiler has refused."""
     control = injection.open_control()
     control.arm(kinds, at, and_later)
     output = folder / "model.so"
-    process = compile_file(archive, output, env={**injection.environment(control), "TMPDIR": str(folder)})
+    process = compile_file(archive, output, *options, env={**injection.environment(control), "TMPDIR": str(folder)})
     calls, function = control.disarm(), control.function.decode()
     os.unlink(control.path)
     try:
@@ -84,12 +108,24 @@ def inject(archive, folder, whole, kinds, at, and_later):
 @pytest.mark.parametrize("kinds", [injection.MEMORY, injection.SYSTEM], ids=["memory", "system"])
 def test_failing_calls(archive, compiled, tmp_path, kinds):
     """Places that are drawn, early ones more often than late ones: there are a million of them."""
-    calls, _ = inject(archive, tmp_path, compiled[0], kinds, -1, False)
+    check_failing_calls(tmp_path, kinds, archive, compiled[0])
+
+
+@pytest.mark.parametrize("kinds", [injection.MEMORY, injection.SYSTEM], ids=["memory", "system"])
+def test_failing_calls_of_several_programs(several, tmp_path, kinds):
+    archive, *options = several
+    whole = archive.with_name("whole.so")
+    assert compile_file(archive, whole, *options).returncode == 0
+    check_failing_calls(tmp_path, kinds, archive, whole.read_bytes(), *options)
+
+
+def check_failing_calls(folder, kinds, archive, whole, *options):
+    calls, _ = inject(archive, folder, whole, kinds, -1, False, *options)
     draw = random.Random(SAMPLES)
     refused = 0
     for sample in range(SAMPLES or 5):
         at = int(calls ** draw.random()) if sample % 2 else draw.randrange(calls)
-        refused += inject(archive, tmp_path, compiled[0], kinds, at, sample % 3 == 2)[1]
+        refused += inject(archive, folder, whole, kinds, at, sample % 3 == 2, *options)[1]
     assert calls > 10 and refused
 
 

@@ -3,13 +3,14 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
 import torch
 
-from program import Unsuitable, duplicate
+from program import Execution, Unsuitable, duplicate
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 for folder in ("test/opinfo", "test/e2e", "python"):
@@ -25,6 +26,7 @@ RIGHT, UNSUITABLE, REFUSED, WRONG, STATUS, BROKEN, CRASH = "right", "unsuitable"
 BAD = (REFUSED, WRONG, STATUS, BROKEN, CRASH)
 # A rounded result may differ from double precision by so many times what eager mode's does, and by so many last places of its largest element.
 FACTOR, PLACES = 16, 64
+EXPORT_SECONDS = 15  # of CPU time: what torch.export deduces of sizes may have no end
 
 
 class Verdict:
@@ -38,9 +40,27 @@ class Verdict:
 
 def export(program):
     model = program.module()
-    inputs = tuple(duplicate(i.tensors[0]) for i in program.inputs)
-    shapes = tuple({dim: torch.export.Dim.AUTO for dim in i.dynamic} for i in program.inputs)
+    inputs = tuple(duplicate(i.tensors[0]) for i in program.arguments())
+    shapes = tuple({dim: torch.export.Dim.AUTO for dim in i.dynamic} for i in program.arguments())
     return torch.export.export(model, inputs, dynamic_shapes=shapes if any(shapes) else None)
+
+
+def take_too_long(*_):
+    raise TimeoutError("takes too long")
+
+
+def export_to(program, path):
+    """Exports it to a file as well. Raises Unsuitable if that cannot be."""
+    signal.signal(signal.SIGPROF, take_too_long)
+    signal.setitimer(signal.ITIMER_PROF, EXPORT_SECONDS)
+    try:
+        exported = export(program)
+        torch.export.save(exported, path)
+    except Exception as error:
+        raise Unsuitable(f"export: {str(error).splitlines()[0][:100] if str(error) else type(error).__name__}") from None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return exported
 
 
 def excludes(exported, inputs):
@@ -81,25 +101,27 @@ def compare(name, got, want, wide, is_exact):
     return f"{name} differs by {error:.3g} where {allowed:.3g} is allowed" if error > allowed else None
 
 
+def compile_model(folder, arguments):
+    """The model, or a verdict."""
+    library = os.path.join(folder, "model.so")
+    command = [os.environ["KILN_COMPILER"], *arguments, "-o", library, "--progress=never"]
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=folder)
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
+        line = next((line for line in lines if "error" in line), lines[-1])
+        return Verdict(REFUSED if process.returncode == 1 else BROKEN, line.replace(folder + "/", "").replace("aot-compile: error: ", ""))
+    return GuardedModel(library, 2)
+
+
 def check_here(program, flags):
     """The verdict on a program. The process may end on the way."""
     execution = program.execute()
-    try:
-        exported = export(program)
-    except Exception as error:
-        return Verdict(UNSUITABLE, f"export: {str(error).splitlines()[0][:100] if str(error) else type(error).__name__}")
     with tempfile.TemporaryDirectory(prefix="kiln-fuzz-") as folder:
-        archive, library = os.path.join(folder, "model.pt2"), os.path.join(folder, "model.so")
-        torch.export.save(exported, archive)
-        command = [os.environ["KILN_COMPILER"], archive, "-o", library, "--progress=never", *flags]
-        process = subprocess.run(command, capture_output=True, text=True, errors="replace", cwd=folder)
-        if process.returncode:
-            lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
-            line = next((line for line in lines if "error" in line), lines[-1])
-            return Verdict(
-                REFUSED if process.returncode == 1 else BROKEN, line.replace(archive, "model.pt2").replace("aot-compile: error: ", "")
-            )
-        model = GuardedModel(library, 2)
+        archive = os.path.join(folder, "model.pt2")
+        exported = export_to(program, archive)
+        model = compile_model(folder, [archive, *flags])
+        if isinstance(model, Verdict):
+            return model
     reference = exported.module()
     compared = 0
     for index in range(len(program.inputs[0].tensors)):
@@ -127,13 +149,61 @@ def check_here(program, flags):
     return Verdict(RIGHT, sets=compared)
 
 
+def check_entries(program, flags):
+    """Calls every entry three times, in a session and a clone of it."""
+    parts = [program.part(entry) for entry in program.entries()]
+    known = [{i.name for i in part.buffers()} for part in parts]
+    shared = sorted({name for name in program.state if sum(name in names for names in known) > 1})
+    with tempfile.TemporaryDirectory(prefix="kiln-fuzz-") as folder:
+        archives = [os.path.join(folder, f"{number}.pt2") for number in range(len(parts))]
+        exported = [export_to(part, archive) for part, archive in zip(parts, archives)]
+        arguments = [f"--share-state={','.join(shared)}"] if shared else []
+        arguments += [f"--entry=e{number}={archive}" for number, archive in enumerate(archives)]
+        model = compile_model(folder, [*arguments, *flags])
+        if isinstance(model, Verdict):
+            return model
+    session, references, compared = model.session(), [one.module() for one in exported], 0
+    execution = Execution(program.inputs, program.modules)
+    for turn in range(3):
+        for number, part in enumerate(parts):
+            where = f" in call {turn + 1} of entry {number}"
+            execution.renew(program.arguments(), 0)
+            try:
+                for step in part.steps:
+                    execution.add(step)
+            except Exception:
+                return Verdict(RIGHT, sets=compared)
+            eager, inputs = ([duplicate(i.tensors[0]) for i in program.arguments()] for _ in range(2))
+            expected = references[number](*eager)
+            try:
+                outputs = session.entry(f"e{number}").run(inputs)
+            except kiln.KilnError as error:
+                return Verdict(STATUS, f"{error}{where}")
+            model.allocator.check()
+            run = execution.runs[0]
+            for name, got, want in [*zip(part.outputs, outputs, expected), *zip([i.name for i in program.arguments()], inputs, eager)]:
+                if want.shape != run.given[name].shape or want.dtype != run.given[name].dtype:
+                    continue
+                if problem := compare(name, got, want, run.wide[name], execution.exact[name]):
+                    return Verdict(WRONG, problem + where)
+            for name in shared:
+                for reference, names in zip(references, known):
+                    if name in names and name in known[number]:
+                        reference.get_buffer(name).copy_(references[number].get_buffer(name))
+            compared += 1
+        if turn == 1:
+            session = session.clone()
+    return Verdict(RIGHT, sets=compared)
+
+
 def check(program, flags=()):
     try:
-        return child.call(check_here, program, list(flags))
+        return child.call(check_entries if program.state else check_here, program, list(flags))
     except ChildProcessError as error:
         return Verdict(CRASH, str(error))
     except RuntimeError as error:
-        return Verdict(UNSUITABLE if "Unsuitable" in str(error) else WRONG, str(error).strip().splitlines()[-1])
+        line = str(error).strip().splitlines()[-1]
+        return Verdict(UNSUITABLE if "Unsuitable" in str(error) else WRONG, line.removeprefix("program.Unsuitable: "))
 
 
 __all__ = ["BAD", "RIGHT", "Unsuitable", "Verdict", "check"]

@@ -7,7 +7,7 @@ from program import Step
 
 def without_dead(program):
     """Less the steps that nothing needs. Writes stay as long as what they write is needed."""
-    needed, kept = set(program.outputs), []
+    needed, kept = {*program.outputs, *program.state}, []
     for step in reversed(program.steps):
         if step.result in needed or not step.result:
             needed.update(step.operands())
@@ -29,7 +29,7 @@ def candidates(program):
         if not step.result:
             continue
         for operand in step.operands():
-            passed = Step(f"{step.result} = {operand}", step.result, True)
+            passed = Step(f"{step.result} = {operand}", step.result, True, entry=step.entry)
             if step.text != passed.text:
                 yield dataclasses.replace(program, steps=program.steps[:at] + (passed,) + program.steps[at + 1 :])
         if "\n" in step.text:

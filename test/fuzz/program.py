@@ -13,9 +13,11 @@ import torch
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
+from layers import quantized
+
 # The names of dtypes in programs: narrow ones are f64 in the reference.
 NARROW = {"F": torch.float32, "B": torch.bfloat16, "H": torch.float16}
-CONTROL = {"cond": torch.cond, "while_loop": while_loop, "scan": scan}
+CONTROL = {"cond": torch.cond, "while_loop": while_loop, "scan": scan, "quantized": quantized}
 NAME = re.compile(r"\b[vx]\d+\b")
 GRID, LIMIT = 64, 4096  # exact floats are multiples of 1/GRID below LIMIT
 MAX_ELEMENTS, MAX_DIMS = 1 << 13, 6  # an outer product of two is still small
@@ -33,6 +35,7 @@ class Step:
     result: str = ""
     is_exact: bool = False  # of exact operands
     decides: tuple = ()  # operands that must be exact
+    entry: int = 0
 
     def operands(self):
         return [name for name in dict.fromkeys(NAME.findall(self.text)) if name != self.result]
@@ -66,7 +69,7 @@ def run_scan(step, state, rows):
 
 
 # Eager mode compiles a branch before it runs it.
-PLAIN_CONTROL = {"cond": run_cond, "while_loop": run_while_loop, "scan": run_scan}
+PLAIN_CONTROL = {"cond": run_cond, "while_loop": run_while_loop, "scan": run_scan, "quantized": quantized}
 
 
 def duplicate(tensor, dtype=None):
@@ -152,6 +155,13 @@ class Execution:
             setattr(run.given["self"], name, module)
             setattr(run.wide["self"], name, copy.deepcopy(module).double())
 
+    def renew(self, inputs, index):
+        """Inputs as they are given to another call."""
+        for i in inputs:
+            for run in self.runs:
+                run.given[i.name], run.wide[i.name] = duplicate(i.tensors[index]), widen(i.tensors[index])
+            self.exact[i.name] = all(looks_exact(run.given[i.name], run.wide[i.name]) for run in self.runs)
+
     def values(self, name):
         return [(run.given[name], run.wide[name]) for run in self.runs]
 
@@ -190,12 +200,14 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """`modules` are the layers that it calls, by name; `outputs` the names of its results."""
+    """`modules` are the layers that it calls, by name; `outputs` the names of its results. Inputs in `state` are buffers: the entries of
+    the steps are programs of their own then, which have these in common."""
 
     inputs: tuple
     steps: tuple
     outputs: tuple
     modules: dict
+    state: tuple = ()
 
     def execute(self):
         execution = Execution(self.inputs, self.modules)
@@ -203,12 +215,31 @@ class Program:
             execution.add(step)
         return execution
 
-    def source(self):
+    def entries(self):
+        return sorted({step.entry for step in self.steps})
+
+    def part(self, entry):
+        """One entry alone."""
+        steps = tuple(step for step in self.steps if step.entry == entry)
+        defined = {step.result for step in steps}
+        return dataclasses.replace(self, steps=steps, outputs=tuple(name for name in self.outputs if name in defined))
+
+    def arguments(self):
+        return tuple(i for i in self.inputs if i.name not in self.state)
+
+    def buffers(self):
+        """The state that the steps know."""
+        operands = {name for step in self.steps for name in step.operands()}
+        return tuple(i for i in self.inputs if i.name in self.state and i.name in operands)
+
+    def source(self, name="forward"):
         """The function, as a person would write it."""
-        lines = [f"def forward(self, {', '.join(i.name for i in self.inputs)}):"]
+        lines = [f"def {name}(self, {', '.join(i.name for i in self.arguments())}):"]
+        lines += [f"    {i.name} = self.{i.name}" for i in self.buffers()]
         for step in self.steps:
             lines += ["    " + line for line in step.text.splitlines()]
-        return "\n".join([*lines, f"    return {', '.join(self.outputs)},"])
+        results = ", ".join(self.outputs) or f"{self.inputs[0].name} * 1"
+        return "\n".join([*lines, f"    return {results},"])
 
     def describe(self):
         """Source with the inputs' sizes."""
@@ -218,8 +249,9 @@ class Program:
             + (f", dynamic {list(i.dynamic)}" if i.dynamic else "")
             for i in self.inputs
         ]
+        functions = [self.part(e).source(f"entry{e}") for e in self.entries()] if self.state else [self.source()]
         lines += [f"# {name} = {str(module).splitlines()[0]}" for name, module in self.modules.items() if f"self.{name}(" in self.source()]
-        return "\n".join([*lines, self.source()])
+        return "\n".join([*lines, *functions])
 
     def module(self):
         names = {"torch": torch, **CONTROL, **NARROW}
@@ -228,4 +260,6 @@ class Program:
         for name, layer in self.modules.items():
             if f"self.{name}(" in self.source():
                 setattr(model, name, layer)
+        for i in self.buffers():
+            model.register_buffer(i.name, duplicate(i.tensors[0]))
         return model.eval()

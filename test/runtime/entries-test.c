@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { ADD, READ, COUNT };
 
@@ -161,11 +162,82 @@ static void test_threads(void) {
   kiln_model_destroy(model);
 }
 
+/* Calls of all kinds, right and wrong, of one session and its model from several threads. */
+static kiln_session *shared;
+
+static void *call_anything(void *arg) {
+  kiln_model *model = arg;
+  static atomic_uint threads;
+  uint32_t random = 2654435761u * (1 + atomic_fetch_add(&threads, 1));
+  for (int i = 0; i < 400; ++i) {
+    random = random * 1664525 + 1013904223;
+    uint32_t kind = random >> 28, entry = random >> 8 & 3;
+    kiln_session *copy = NULL;
+    float total;
+    int32_t status = KILN_OK;
+    if (kind < 6) { /* 8 fails, 9 and more are too many */
+      status = add(shared, random >> 16 & 15, &total);
+      CHECK(status != KILN_OK || total >= 1);
+    } else if (kind < 8) {
+      DLManagedTensorVersioned *outputs[3] = {NULL};
+      status = kiln_session_run(shared, entry == 3 ? UINT32_MAX : entry, NULL, 0, outputs, 3, NULL);
+      for (int o = 0; o < 3; ++o) {
+        CHECK((status == KILN_OK) == (outputs[o] != NULL));
+        if (outputs[o])
+          outputs[o]->deleter(outputs[o]);
+      }
+    } else if (kind < 10) {
+      status = kiln_session_clone(shared, &copy);
+      CHECK((status == KILN_OK) == (copy != NULL));
+      if (copy)
+        CHECK(subtract(NULL, copy, 3, 1) == 2);
+      kiln_session_destroy(copy);
+    } else if (kind < 11) {
+      status = kiln_session_reset(shared);
+    } else if (kind < 12) {
+      status = set_floats(model, "scale", 1, 2, entry == 3 ? -1.0f : 1.0f, 4, 5);
+    } else if (kind < 13) {
+      status = kiln_model_run(model, NULL, 0, NULL, 0, NULL);
+      CHECK(status == KILN_INVALID_ARGUMENT);
+    } else {
+      static const char *const names[] = {"add", "", "count ", "read"};
+      uint32_t found = 99;
+      status = kiln_model_find_entry(model, names[entry], &found);
+      CHECK(status == KILN_OK ? found < 3 : found == 99);
+    }
+    CHECK(status == KILN_OK || status == KILN_INVALID_ARGUMENT || status == KILN_SHAPE_MISMATCH ||
+          status == KILN_ASSERTION_FAILED);
+  }
+  return NULL;
+}
+
+static void test_anything(void) {
+  kiln_model *model = create_model(2);
+  CHECK_OK(kiln_session_create(model, &shared));
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i)
+    CHECK(pthread_create(&threads[i], NULL, call_anything, model) == 0);
+  for (int i = 0; i < 3; ++i)
+    CHECK(pthread_join(threads[i], NULL) == 0);
+  float total, doubled, late;
+  CHECK_OK(set_floats(model, "scale", 1, 4, 4, 4, 4));
+  CHECK_OK(kiln_session_reset(shared));
+  read(shared, &total, &doubled, &late);
+  CHECK(total == 1 && doubled == 8 && late == 12);
+  /* Its handle can still be told of what is gone. */
+  kiln_model_destroy(model);
+  CHECK_FAILS(add(shared, 2, &total), KILN_INVALID_ARGUMENT, "model has been destroyed");
+  kiln_session_destroy(shared);
+  CHECK_FAILS(add(shared, 2, &total), KILN_INVALID_ARGUMENT, "has been destroyed");
+  kiln_session_destroy(shared);
+}
+
 int main(void) {
   test_names();
   test_runs();
   test_checks();
   test_constants();
   test_threads();
+  test_anything();
   return 0;
 }
