@@ -262,8 +262,8 @@ private:
   llvm::Expected<double> measureLayouts() {
     if (!options.layouts.empty())
       setLayouts(*entry->module, *target, options);
-    // Models are timed with tensors in the host's memory.
-    if (options.tuning.mode != tuning::Mode::Measure || target->hasDevice())
+    // Models are timed with tensors in the host's memory. Weights that entries share have one layout.
+    if (options.tuning.mode != tuning::Mode::Measure || target->hasDevice() || entries.size() > 1)
       return 0;
     if (llvm::Error error = tuning::checkMachine(*target))
       return error;

@@ -16,6 +16,14 @@ func.func @type(%x: tensor<2xf32>) -> tensor<2xf64> {
 
 // -----
 
+func.func @zero_scale(%x: tensor<2xf32>) -> tensor<2xi8> {
+  // expected-error @+1 {{a scale that is zero or not finite}}
+  %0 = torch.call "quantized_decomposed.quantize_per_tensor.default"(%x) args = [#sym.arg<0>, 0.0, 0, 0, 1, #sym.dtype<i8>] {node = "q"} : (tensor<2xf32>) -> tensor<2xi8>
+  return %0 : tensor<2xi8>
+}
+
+// -----
+
 func.func @scales(%x: tensor<2x8xi8>, %s: tensor<3xf32>) -> tensor<2x8xf32> {
   // expected-error @+1 {{another number of scales or zero points than of blocks}}
   %0 = torch.call "torchao.dequantize_affine.default"(%x, %s) args = [#sym.arg<0>, [1, 4], #sym.arg<1>, unit, #sym.dtype<i8>, unit, unit, #sym.dtype<f32>] {node = "d"} : (tensor<2x8xi8>, tensor<3xf32>) -> tensor<2x8xf32>

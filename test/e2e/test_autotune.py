@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import kiln
-from conftest import ROOT, Mlp, assert_user_error, leaves, run_tool, unseal_results
+from conftest import ROOT, TARGET, Mlp, assert_user_error, leaves, run_tool, unseal_results
 
 OPTIONS = ["--autotune-threads=2", "--autotune-candidates=4", "--autotune-seconds=2"]
 
@@ -27,6 +27,25 @@ def exported(tmp_path_factory):
     archive = tmp_path_factory.mktemp("autotune") / "model.pt2"
     torch.export.save(torch.export.export(module, inputs), archive)
     return module, inputs, archive
+
+
+@pytest.mark.skipif(bool(TARGET), reason="compares files of models for CPUs")
+def test_entries(tmp_path):
+    """The kernels of all entries are timed; weights keep the layout that they have in common."""
+    module, n = Mlp((784, 256, 10)).eval(), torch.export.Dim("n", min=2, max=64)
+    for name, rows, shapes in (("many", 32, ({0: n},)), ("one", 1, None)):
+        torch.export.save(torch.export.export(module, (torch.randn(rows, 784),), dynamic_shapes=shapes), tmp_path / f"{name}.pt2")
+    named = [f"--entry={name}={tmp_path / name}.pt2" for name in ("many", "one")]
+    sizes = []
+    for folder, options in (("plain", []), ("tuned", ["--autotune", *OPTIONS, f"--autotune-cache={tmp_path / 'cache'}"])):
+        process = run_tool("aot-compile", *named, *options, "-o", tmp_path / f"{folder}.so")
+        assert process.returncode == 0 and not process.stderr, process.stderr
+        sizes.append((tmp_path / f"{folder}.so").stat().st_size)
+    assert list((tmp_path / "cache").iterdir()) and sizes[1] <= 1.1 * sizes[0], sizes
+    session = kiln.load(tmp_path / "tuned.so").session()
+    for name, rows in (("many", 2), ("many", 64), ("one", 1)):
+        x = torch.randn(rows, 784)
+        torch.testing.assert_close(session.entry(name)(x), module(x), rtol=1e-4, atol=1e-5)
 
 
 def tune_into(folder, archive, *options, name="model.so"):

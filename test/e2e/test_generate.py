@@ -107,6 +107,25 @@ def test_failures(programs):
         assert call(program, model.with_name("missing.so")).returncode == 1
 
 
+def test_wrong_adapters(programs):
+    """Weights that do not fit are refused, with what was expected, and nothing is replaced."""
+    _, path, _ = programs
+    model = kiln.load(path, threads=1)
+    name = next(entry["name"] for entry in model.constants if "q_proj" in entry["name"])
+    step = torch.tensor([[1]]), torch.tensor([0])
+    before = model.session().entry("decode")(*step)
+    for key, value, problem in (
+        (name, torch.zeros(3, 64), r"got float32 .3, 64"),
+        (name, torch.zeros(64, 64, dtype=torch.bfloat16), "bfloat16"),
+        (f"{name}[0:2]", torch.zeros(2, 63), "63"),
+        (f"{name}[60:65]", torch.zeros(5, 64), "within"),
+        ("lora_A", torch.zeros(64, 64), "lora_A"),
+    ):
+        with pytest.raises(kiln.KilnError, match=problem):
+            model.set_constant(key, value)
+    assert torch.equal(torch.as_tensor(model.session().entry("decode")(*step)), torch.as_tensor(before))
+
+
 def test_sessions(programs):
     """Their caches are apart from the file of weights, no page of which becomes anybody's own."""
     path = programs[1]

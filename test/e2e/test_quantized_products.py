@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 
-from conftest import TARGET, cpu_options, run_tool
+from conftest import TARGET, assert_user_error, cpu_options, run_tool
 
 q = torch.ops.quantized_decomposed
 I8, U8 = torch.int8, torch.uint8
@@ -176,3 +176,16 @@ def test_weights_are_replaced(compile_model):
     with pytest.raises(RuntimeError, match="weights with zero points other than 0"):
         model.set_constant("weights.zeros", torch.ones(16, dtype=torch.int64))
         model.run([x])
+
+
+@pytest.mark.parametrize("scale", [float("inf"), float("nan")])
+def test_bad_scales(tmp_path, scale):
+    """A number that no quantizer gives is refused where the program has it."""
+
+    class Bad(torch.nn.Module):
+        def forward(self, x):
+            return q.dequantize_per_tensor(x, scale, 0, -128, 127, I8)
+
+    torch.export.save(torch.export.export(Bad(), (torch.zeros(4, dtype=I8),)), tmp_path / "bad.pt2")
+    process = run_tool("aot-compile", tmp_path / "bad.pt2", "-o", tmp_path / "bad.so")
+    assert_user_error(process, "dequantize_per_tensor", "a scale that is zero or not finite", "test_quantized_products.py")

@@ -2,6 +2,7 @@
 // QuantizeBlocks.cpp has those with more scales.
 #include "kiln/Dialect/Kernel/Builder/Float8.h"
 #include "kiln/Lowering/Blocks.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace kiln;
@@ -103,6 +104,13 @@ static std::optional<Parameters> getParameters(Call &call, Granularity granulari
   return p;
 }
 
+/// A scale of the program that no quantizer gives, and with which every element is lost.
+static const char *badScale = "a scale that is zero or not finite";
+static bool hasScale(const Parameters &p) {
+  return p.granularity != Granularity::Number ||
+         (std::isfinite(p.scaleNumber) && p.scaleNumber != 0);
+}
+
 static Element clamp(BodyBuilder &body, Element x, const Parameters &p) {
   auto bound = [&](Value tensor, double number) {
     if (!tensor)
@@ -118,6 +126,8 @@ static bool isQuantized(Type type) { return isInt(type) || isFloat8(type); }
 static Lowering quantize(Granularity granularity) {
   return [granularity](Call &call) {
     std::optional<Parameters> p = getParameters(call, granularity);
+    if (p && !hasScale(*p))
+      return call.refuse(badScale);
     Type result = call.resultType();
     if (!p || !isReal(call.tensor(0)) || elementType(call.tensor(0)).isF64() ||
         !isQuantized(result))
@@ -139,6 +149,8 @@ static Lowering quantize(Granularity granularity) {
 static Lowering dequantize(Granularity granularity) {
   return [granularity](Call &call) {
     std::optional<Parameters> p = getParameters(call, granularity);
+    if (p && !hasScale(*p))
+      return call.refuse(badScale);
     Type result = call.resultType();
     if (!p || !isQuantized(elementType(call.tensor(0))) || !isFloat(result) || isFloat8(result))
       return call.refuse("these parameters or dtypes");
@@ -155,6 +167,8 @@ static Lowering dequantize(Granularity granularity) {
 static Lowering fakeQuantize(Granularity granularity) {
   return [granularity](Call &call) {
     std::optional<Parameters> p = getParameters(call, granularity);
+    if (p && !hasScale(*p))
+      return call.refuse(badScale);
     Type f32 = Float32Type::get(call.resultType().getContext());
     if (!p || elementType(call.tensor(0)) != f32 || (p->scales && elementType(p->scales) != f32))
       return call.refuse("these parameters or dtypes");
