@@ -86,6 +86,49 @@ static int32_t open_library(const char *library, const char *callee,
                          "libkiln_%s.so is of another version of Kiln than this model", library);
 }
 
+static uint64_t hash_text(uint64_t hash, const char *text) {
+  do
+    hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+  while (*text++);
+  return hash;
+}
+
+/* Integers may differ between processes that run a program together. */
+static uint64_t hash_calls(const kiln_rt_externs *externs, uint32_t library) {
+  uint64_t hash = 14695981039346656037u;
+  for (uint32_t i = 0; i < externs->num_calls; ++i) {
+    const kiln_extern_call *call = &externs->calls[i];
+    if (call->library != library)
+      continue;
+    hash = hash_text(hash, call->callee);
+    for (uint32_t t = 0; t < call->num_operands + call->num_results; ++t)
+      hash = (hash ^ call->tensors[t].code ^ (uint64_t)call->tensors[t].bits << 8) * 1099511628211u;
+    for (uint32_t v = 0; v < call->num_values; ++v)
+      if (call->args[v].kind == KILN_EXTERN_STRING)
+        hash = hash_text(hash, call->args[v].text);
+  }
+  return hash;
+}
+
+static uint32_t number_of(const kiln_rt_externs *externs, uint32_t call) {
+  uint32_t number = 0;
+  for (uint32_t i = 0; i < call; ++i)
+    number += externs->calls[i].library == externs->calls[call].library;
+  return number;
+}
+
+static int32_t connect_call(const kiln_model *model, const kiln_rt_externs *externs, uint32_t i,
+                            const kiln_extern_library *library, void *prepared, char *message,
+                            size_t size) {
+  const kiln_extern_host host = {model->options.communicator,
+                                 model->options.communicator_ctx,
+                                 model->options.collective_timeout,
+                                 hash_calls(externs, externs->calls[i].library),
+                                 number_of(externs, i),
+                                 kiln_program.device ? model->options.device_index : -1};
+  return library->connect(prepared, &host, message, size);
+}
+
 int32_t kiln_rt_open_externs(kiln_model *model, uint32_t entry) {
   const kiln_rt_externs *externs = kiln_entry(entry)->externs;
   if (!model->externs)
@@ -99,9 +142,6 @@ int32_t kiln_rt_open_externs(kiln_model *model, uint32_t entry) {
     return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for a model");
   opened->libraries = libraries;
   opened->calls = (void **)(libraries + externs->num_libraries);
-  const kiln_extern_host host = {model->options.communicator, model->options.communicator_ctx,
-                                 model->options.collective_timeout,
-                                 kiln_program.device ? model->options.device_index : -1};
   char message[1024];
   for (uint32_t i = 0; i < externs->num_calls; ++i) {
     const kiln_extern_call *call = &externs->calls[i];
@@ -117,7 +157,7 @@ int32_t kiln_rt_open_externs(kiln_model *model, uint32_t entry) {
     message[0] = 0;
     status = (*library)->prepare(call, &opened->calls[i], message, sizeof message);
     if (status == KILN_OK && (*library)->connect)
-      status = (*library)->connect(opened->calls[i], &host, message, sizeof message);
+      status = connect_call(model, externs, i, *library, opened->calls[i], message, sizeof message);
     if (status != KILN_OK)
       return kiln_fail(status, "%s: %s: %s", call->where, call->callee, message);
   }

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KILN_EXTERN_ABI 6
+#define KILN_EXTERN_ABI 7
 
 /* Callee of a call that fetches, once, what another one has left. Its only argument is the number
  * that this one gave. */
@@ -88,6 +88,10 @@ typedef struct {
   void *(*communicator)(void *ctx, const char *group, int64_t size); /* NULL: nothing */
   void *communicator_ctx;
   int64_t timeout; /* milliseconds; 0: the library's default */
+  uint64_t
+      program;     /* of all calls that the program makes of the library: alike for the same callees
+                       on the same dtypes and texts, in the same order */
+  uint32_t number; /* the call's among them */
   int32_t ordinal; /* of the model's GPU; -1: it runs on CPUs */
 } kiln_extern_host;
 

@@ -9,7 +9,7 @@ using namespace kiln::collectives;
 namespace {
 /// A process's word of a call.
 struct Statement {
-  int64_t kind, type, reduction, root, ranks, isStatic, input, result;
+  int64_t program, number, kind, type, reduction, root, ranks, isStatic, input, result;
 };
 } // namespace
 
@@ -19,8 +19,9 @@ static Failure disagree(const Statement &first, const Statement &other, int rank
                                             ", process " + std::to_string(rank) + " has " +
                                             std::to_string(b) + " " + what};
   };
-  if (first.kind != other.kind || first.type != other.type || first.reduction != other.reduction ||
-      first.root != other.root || first.ranks != other.ranks || first.isStatic != other.isStatic)
+  if (first.program != other.program || first.number != other.number || first.kind != other.kind ||
+      first.type != other.type || first.reduction != other.reduction || first.root != other.root ||
+      first.ranks != other.ranks || first.isStatic != other.isStatic)
     return {KILN_INVALID_ARGUMENT, "processes 0 and " + std::to_string(rank) +
                                        " are at different collectives: they run other programs, "
                                        "or one of them has failed before"};
@@ -52,7 +53,9 @@ size_t kiln::collectives::getAgreementBytes(const Call &call) {
 void kiln::collectives::agree(const Call &call, const Sizes &sizes, int rank, char *data,
                               const Gather &gather) {
   size_t parts = countParts(call), ranks = call.ranks;
-  Statement own = {static_cast<int64_t>(call.kind),
+  Statement own = {static_cast<int64_t>(call.program),
+                   call.number,
+                   static_cast<int64_t>(call.kind),
                    int64_t(256) * call.type.code + call.type.bits,
                    static_cast<int64_t>(call.reduction),
                    call.root,

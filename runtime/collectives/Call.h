@@ -28,6 +28,8 @@ struct Call {
   int root = 0;
   kiln_extern_tensor type;
   size_t itemBytes;
+  uint64_t program = 0; // kiln_extern_host's
+  uint32_t number = 0;
 
 private:
   friend struct Sizes;

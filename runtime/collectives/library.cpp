@@ -44,6 +44,8 @@ static int32_t connect(void *prepared, const kiln_extern_host *host, char *messa
     kiln_extern_host known = *host;
     known.timeout = getTimeout(known);
     auto *own = static_cast<Prepared *>(prepared);
+    own->call.program = host->program;
+    own->call.number = host->number;
     if (host->ordinal < 0)
       own->mpi = std::make_unique<MpiRun>(own->call, known);
     else

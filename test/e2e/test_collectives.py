@@ -223,6 +223,19 @@ def test_sizes_differ(sum_of_rows, tmp_path):
     assert_failures(process, 2, "process 0 has 12 elements, process 1 has 21 elements", "node 'all_reduce'", "test_collectives.py")
 
 
+class SumOfSum(nn.Module):
+    def forward(self, x):
+        return ops.all_reduce(ops.all_reduce(x, "sum", "0"), "sum", "0")
+
+
+@needs_mpi
+def test_other_programs(sum_of_rows, tmp_path):
+    """The first collective is the same, but what comes behind it is not."""
+    _, model = compile_archive(tmp_path, SumOfSum(), (torch.randn(4, 3),), {"x": {0: torch.export.Dim("n", min=1, max=100)}}, "--ranks=2")
+    script = f'if [ "{RANK}" = 0 ]; then model={model}; else model={sum_of_rows[1]}; fi; {BIN / "aot-run"} $model; exit 0'
+    assert_failures(mpirun(2, script), 2, "processes 0 and 1 are at different collectives: they run other programs")
+
+
 @needs_mpi
 def test_communicators_of_the_host(sum_of_rows, tmp_path):
     host = tmp_path / "host"

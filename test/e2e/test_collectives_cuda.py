@@ -178,6 +178,14 @@ def test_sizes_differ(sum_of_rows, tmp_path):
         assert "all_reduce" in second and "test_collectives_cuda.py" in second, second
 
 
+def test_other_programs(sum_of_rows, tmp_path):
+    """The first collective is the same, but what comes behind it is not."""
+    shapes = {"x": {0: torch.export.Dim("n", min=1, max=100)}}
+    other = compile_archive(tmp_path, test_collectives.SumOfSum(), (torch.randn(4, 3),), shapes, "--ranks=2")
+    for process in launch(tmp_path, 2, lambda rank: (BIN / "aot-run", other if rank else sum_of_rows)):
+        assert process.returncode == 1 and "at different collectives: they run other programs" in process.stderr, process.stderr
+
+
 def test_lost_in_a_run(sum_of_four, tmp_path):
     """A process ends behind the first run. The other one's kernel on the GPU waits for it until the communicator is aborted."""
     body = "print(attempt(x))\nif rank: os.kill(os.getpid(), 9)\nprint(attempt(x), attempt(x), sep='\\n')\n"

@@ -104,7 +104,7 @@ static int32_t connect(void *prepared, const kiln_extern_host *host, char *messa
     return 0;
   int is_told = host->communicator &&
                 host->communicator(host->communicator_ctx, "group", 2) == host->communicator_ctx &&
-                host->timeout == 1234 && host->ordinal == -1;
+                host->timeout == 1234 && host->program && host->number == 0 && host->ordinal == -1;
   snprintf(message, size, is_told ? "told" : "not told");
   return 1;
 }
