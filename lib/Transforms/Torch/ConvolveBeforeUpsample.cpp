@@ -20,7 +20,7 @@ namespace {
 struct Part {
   Value image;
   int64_t begin, end;
-  /// What has made the image of a smaller one; null if it is convolved as it is.
+  /// The call that has made the image of a smaller one; null if it is convolved as it is.
   CallOp upsample;
 };
 

@@ -23,7 +23,7 @@ using namespace kiln::cpu;
 
 namespace {
 
-/// How a value of a map's body depends on one of the map's dims.
+/// A value of a map's body as it depends on one of the map's dims.
 struct Dependence {
   enum Kind {
     None,
@@ -158,7 +158,7 @@ private:
     return result;
   }
 
-  /// Of a read that depends on the dim by the row alone.
+  /// The dependence of a read that depends on the dim by the row alone.
   std::optional<Dependence> analyzeRow(kernel::ReadOp read) const {
     if (usesDim(*read, sym::Expr::dim(dim)) || read.getMask())
       return std::nullopt;
@@ -211,8 +211,8 @@ private:
     slices[root].insert(ops.begin(), ops.end());
   }
 
-  /// What `value` is computed of alone, as a weighted sum is: the same of all rows, which then have
-  /// one part, though their weights differ.
+  /// The value that `value` is computed of alone, as a weighted sum is: the same of all rows, which
+  /// then have one part, though their weights differ.
   Value withoutUnary(Value value) const {
     llvm::SmallSetVector<Value, 2> rows;
     visitOperands(*value.getDefiningOp(), [&](Value operand) {
@@ -222,7 +222,7 @@ private:
     return rows.size() == 1 ? withoutUnary(rows.front()) : value;
   }
 
-  /// What `slice` computes of each row, or an equal map that has been made already.
+  /// A map of what `slice` computes of each row, or an equal one that has been made already.
   kernel::MapOp createPart(OpBuilder &b, Value root, ArrayRef<Operation *> slice) {
     OpBuilder::InsertionGuard guard(b);
     SmallVector<sym::Expr> shape(domain);
