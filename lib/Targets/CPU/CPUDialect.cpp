@@ -95,7 +95,8 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    EpiloguePlace epilogue, bool, PrefetchCache prefetch,
                                    int64_t tileAxes, int64_t blockAxes, int64_t lhsPadding,
                                    Turn turn, int64_t tileSums, int64_t unroll, RightOperand rhs,
-                                   PrefetchCache, ProductUnit unit, int64_t parts) {
+                                   PrefetchCache, ProductUnit unit, int64_t parts,
+                                   int64_t vectorRows) {
   constexpr int64_t maxPadding = 4096, maxUnroll = 64;
   if (failed(verifySizes(emitError, {{"tile_rows", tileRows}, // C1
                                      {"vectors", vectors},
@@ -129,6 +130,17 @@ LogicalResult ContractAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (rhs == RightOperand::Direct && turn != Turn::None) // C9
     return emitError() << "turn = " << stringifyTurn(turn)
                        << " with rhs = direct, which is read as it is";
+  if (vectorRows < 1 || !llvm::isPowerOf2_64(vectorRows) || tileRows % vectorRows != 0) // C12
+    return emitError() << "vector_rows is " << vectorRows
+                       << ", expected a power of two that divides the " << tileRows
+                       << " rows of a tile";
+  if (vectorRows > 1 && (vectors != 1 || epilogue != EpiloguePlace::Registers ||
+                         turn == Turn::Sums || unit == ProductUnit::Tiles)) // C12
+    return emitError()
+           << "vector_rows is " << vectorRows
+           << ", expected 1 but for one vector of columns whose epilogue is on registers";
+  if (failed(codegen::verifyLanes(emitError, lanes * vectorRows))) // C12
+    return failure();
   if (unit != ProductUnit::Tiles)
     return success();
   if (tileRows > maxProductRows || tileAxes != 1) // C10

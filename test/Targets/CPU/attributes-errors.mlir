@@ -150,6 +150,16 @@
 
 // -----
 
+// expected-error@+1 {{vector_rows is 8, expected a power of two that divides the 12 rows of a tile}}
+#contract_c12 = #cpu.contract<tile_rows = 12, vectors = 1, lanes = 4, block_rows = 12, block_columns = 4, block_sums = 4, vector_rows = 8>
+
+// -----
+
+// expected-error@+1 {{vector_rows is 4, expected 1 but for one vector of columns whose epilogue is on registers}}
+#contract_c12 = #cpu.contract<tile_rows = 12, vectors = 2, lanes = 4, block_rows = 12, block_columns = 8, block_sums = 4, vector_rows = 4>
+
+// -----
+
 // expected-error@+1 {{blocks of 75 keys, expected a multiple of the 10 of a tile}}
 #attention_c4 = #cpu.attention<tile_keys = 10, vectors = 2, lanes = 16, block_panels = 1, block_keys = 75>
 

@@ -462,3 +462,49 @@ def test_parts(run, parts, size, others):
     symbols = {"s0": count} if size == "s0" else None
     for threads in (1, 3):
         check(run(text, [x, w, bias], symbols=symbols, threads=threads), expected)
+
+
+@pytest.mark.parametrize("lanes,rows", [(2, 2), (2, 8), (4, 1), (4, 2), (4, 4), (8, 2), (16, 4)])
+@pytest.mark.parametrize("tiles,steps", [(1, 1), (3, 1), (2, 5), (1, 9)])
+@pytest.mark.parametrize("others", [{"rhs": "direct"}, {"turn": "rhs"}], ids=["direct", "turned"])
+def test_vector_rows(run, lanes, rows, tiles, steps, others):
+    """Rows side by side in a vector, with an epilogue that reads along rows, columns and neither; the bits are those of other schedules."""
+    rng = np.random.default_rng(12)
+    tile, count, n, k = 2 * rows, 5, lanes, steps * lanes
+    m = tile * tiles
+    x, row, column = random(rng, count, m, k), random(rng, m), random(rng, n)
+    w = random(rng, count, *((n, k) if "turn" in others else (k, n)))
+    x[1, 0, 0], x[2, m - 1, k - 1], w[3, 0, 0] = np.nan, np.inf, -np.inf
+    epilogue = f"""%c = {read("row", "d1", (m,), 4)}
+    %d = {read("column", "d2", (n,), 4)}
+    %e = arith.mulf %s, %c : f32
+    %y = arith.addf %e, %d : f32"""
+
+    def product(schedule):
+        text = contract(
+            {"x": ((count, m, k),), "w": (w.shape,), "row": ((m,),), "column": ((n,),)},
+            ((count, m, n),),
+            [count],
+            [m],
+            [n],
+            [k],
+            "%a = " + read("x", "d0, d1, d3", (count, m, k), 4),
+            "%b = " + read("w", "d0, d2, d3" if "turn" in others else "d0, d3, d2", w.shape, 4),
+            epilogue,
+            schedule=schedule,
+        )
+        return run(text, [x, w, row, column])
+
+    actual = product(cut((tile, lanes), lanes, (m, n, k), **others, parts=2, vector_rows=rows))
+    with np.errstate(invalid="ignore"):
+        expected = (x @ (w.swapaxes(1, 2) if "turn" in others else w)) * row[:, None] + column
+    assert np.array_equal(np.isnan(actual), np.isnan(expected))
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(actual, product(cut((1, lanes), lanes, (m, n, k), **others)))
+
+
+def test_no_vector_rows(run):
+    """Rows do not share a vector whose lanes are not the columns."""
+    text = linear(8, 8, 8, schedule=cut((8, 4), 4, (8, 8, 8), rhs="direct", vector_rows=2), transposed=True)
+    done = run(text, [np.zeros((8, 8), np.float32)] * 2, check=False)
+    assert done.returncode != 0 and "the columns are not as many as the lanes" in done.stderr

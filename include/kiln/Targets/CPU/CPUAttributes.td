@@ -180,6 +180,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     - `parts`: blocks of rows and columns that a task does one after another, those of one matrix of the batch after
       those of the one before. For matrices so small that starting a task for each would take longer than
       their product.
+    - `vector_rows`: rows whose sums lie side by side in a vector, each `lanes` of it: all columns that there are, too
+      few to fill one.
 
     Constraints. (C1) All sizes are positive. (C2) `lanes` is a power of two up to 256. (C3) A tile has at
     most 512 vectors. (C4) `tile_axes` is 1 or 2, `block_axes` the same or one more. (C5) `lhs_padding` is up to
@@ -187,7 +189,9 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
     (C7) `unroll` is at most 64. (C8) `tile_sums` is at least `tile_rows` and at most 512 with `turn = sums`,
     otherwise 0. (C9) Nothing is turned with `rhs = direct`. (C10) With `unit = tiles`, tiles have up to 32 rows on one axis, panels
     are read as a multiple of 16 columns, the epilogue is in memory, and nothing is turned or fetched ahead.
-    (C11) `parts` is positive.
+    (C11) `parts` is positive. (C12) `vector_rows` is a power of two that divides `tile_rows`; with more than one
+    there is one vector of columns, and up to 256 lanes in all, vectors are multiplied, sums are not turned, and the
+    epilogue is on registers.
   }];
   let parameters = (ins "int64_t":$tile_rows, "int64_t":$vectors, "int64_t":$lanes,
                         "int64_t":$block_rows, "int64_t":$block_columns, "int64_t":$block_sums,
@@ -204,7 +208,8 @@ def CPU_ContractAttr : CPU_ScheduleAttr<"Contract", "contract"> {
                         DefaultValuedParameter<"RightOperand", "RightOperand::Panels">:$rhs,
                         DefaultValuedParameter<"PrefetchCache", "PrefetchCache::None">:$epilogue_prefetch,
                         DefaultValuedParameter<"ProductUnit", "ProductUnit::Vectors">:$unit,
-                        DefaultValuedParameter<"int64_t", "1">:$parts);
+                        DefaultValuedParameter<"int64_t", "1">:$parts,
+                        DefaultValuedParameter<"int64_t", "1">:$vector_rows);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

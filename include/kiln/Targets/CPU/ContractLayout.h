@@ -130,6 +130,8 @@ struct ContractLayout {
 
   /// Products are multiplied in vectors, or in tiles (AMX).
   ProductUnit unit = ProductUnit::Vectors;
+  /// Rows whose sums lie side by side in a vector.
+  int64_t vectorRows = 1;
   /// Parts, as `gridSizes` numbers them, that a task does one after another.
   int64_t parts = 1;
 
@@ -208,6 +210,8 @@ struct ContractLayout {
   /// Why the product cannot be multiplied in tiles by this CPU; null: it can. What the schedule says
   /// does not count.
   const char *whyNoTiles(const codegen::CPUInfo &target) const;
+  /// Why `rows` rows of sums cannot lie side by side in a vector; null: they can. Tiles are set.
+  const char *whyNoVectorRows(int64_t rows) const;
   /// A tile of rows fills a register, or is the only one: which rows there are is configured once.
   bool fillsTiles() const;
 

@@ -22,7 +22,7 @@ struct Parameters {
         tileAxes(from.getTileAxes()), blockAxes(from.getBlockAxes()),
         lhsPadding(from.getLhsPadding()), turn(from.getTurn()), tileSums(from.getTileSums()),
         unroll(from.getUnroll()), rhs(from.getRhs()), epiloguePrefetch(from.getEpiloguePrefetch()),
-        unit(from.getUnit()), parts(from.getParts()) {}
+        unit(from.getUnit()), parts(from.getParts()), vectorRows(from.getVectorRows()) {}
 
   int64_t tileRows, vectors, lanes, blockRows, blockColumns, blockSums;
   LeftOperand lhs;
@@ -35,7 +35,7 @@ struct Parameters {
   RightOperand rhs;
   PrefetchCache epiloguePrefetch;
   ProductUnit unit;
-  int64_t parts;
+  int64_t parts, vectorRows;
 };
 
 class ContractCandidates {
@@ -50,6 +50,7 @@ public:
     addPrefetches();
     addBlocks();
     addParts();
+    addVectorRows();
     addTiles();
     addLeftOperands();
     addRightOperands();
@@ -61,10 +62,10 @@ public:
 
 private:
   void add(const Parameters &p) {
-    candidates.add<ContractAttr>(p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns,
-                                 p.blockSums, p.lhs, p.epilogue, p.shareTiles, p.prefetch,
-                                 p.tileAxes, p.blockAxes, p.lhsPadding, p.turn, p.tileSums,
-                                 p.unroll, p.rhs, p.epiloguePrefetch, p.unit, p.parts);
+    candidates.add<ContractAttr>(
+        p.tileRows, p.vectors, p.lanes, p.blockRows, p.blockColumns, p.blockSums, p.lhs, p.epilogue,
+        p.shareTiles, p.prefetch, p.tileAxes, p.blockAxes, p.lhsPadding, p.turn, p.tileSums,
+        p.unroll, p.rhs, p.epiloguePrefetch, p.unit, p.parts, p.vectorRows);
   }
 
   /// As many blocks of rows and columns as that, if there are.
@@ -104,6 +105,15 @@ private:
       Parameters p(base);
       p.parts = std::max<int64_t>(p.parts * times / divisor, 1);
       add(p);
+    }
+  }
+
+  void addVectorRows() {
+    for (int64_t rows : {1, 2, 4, 8}) {
+      Parameters p(base);
+      p.vectorRows = rows;
+      if (p.tileRows % rows == 0 && (rows == 1 || !layout.whyNoVectorRows(rows)))
+        add(p);
     }
   }
 

@@ -545,6 +545,21 @@ const char *ContractLayout::whyNoTiles(const CPUInfo &target) const {
   return nullptr;
 }
 
+const char *ContractLayout::whyNoVectorRows(int64_t rows) const {
+  if (lhs != LeftOperand::Direct || depthwise || packed || tileInner != 1 || hasVariableTiles())
+    return "rows that share a vector are some of one axis, in memory, and their number is known";
+  if (!columns.extent.isConstant(lanes))
+    return "the columns are not as many as the lanes";
+  if (!isa<FloatType>(sumType) || lhsType != sumType || rhsType != sumType)
+    return "operands of rows that share a vector are floats, of the type of the sum";
+  if (sums.size() != 1 || !sums.front().lhsStride.isConstant(1) || !sumExtent().isConstant() ||
+      *sumExtent().constant() % lanes != 0 || !numSumBlocks().isConstant(1))
+    return "the left operand does not lie along a sum that is a multiple of the lanes";
+  if (llvm::any_of(runs, [&](const RowRun &run) { return run.size % rows != 0; }))
+    return "a tile of rows is not a multiple of those that share a vector";
+  return nullptr;
+}
+
 bool ContractLayout::fillsTiles() const {
   if (hasVariableTiles()) // the last two share one row more than fit in one
     return (maxTileSize() + 1) / 2 >= tileRegisterRows;
@@ -670,6 +685,7 @@ void ContractLayout::apply(ContractAttr schedule) {
   epiloguePrefetch = schedule.getEpiloguePrefetch();
   unroll = schedule.getUnroll();
   parts = schedule.getParts();
+  vectorRows = schedule.getVectorRows();
 }
 
 FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, ContractAttr schedule,
@@ -718,6 +734,9 @@ FailureOr<ContractLayout> cpu::getScheduledLayout(kernel::ContractOp op, Contrac
       return refuse("some of several tiles would have fewer than " + Twine(tileRegisterRows) +
                     " rows");
   }
+  if (layout->vectorRows != 1)
+    if (const char *reason = layout->whyNoVectorRows(layout->vectorRows))
+      return refuse(reason);
   if (layout->tilesShareCode && !layout->hasVariableTiles())
     return refuse("there are no tiles of unknown height to share code");
   if (layout->rhs == RightOperand::Direct && layout->rhsStrides.empty())

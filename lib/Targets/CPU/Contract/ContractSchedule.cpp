@@ -373,6 +373,41 @@ static int64_t chooseLanes(const ContractLayout &layout) {
   return std::min(layout.lanes, static_cast<int64_t>(needed));
 }
 
+/// Rows that share a vector where the columns would leave most of it empty, with tiles that are a
+/// multiple of them. What is stored lies next to each other then, and there is nothing to gather.
+static void chooseVectorRows(ContractLayout &layout, const CPUInfo &target) {
+  kernel::ContractOp op = layout.op;
+  std::optional<int64_t> extent = layout.rows.back().extent.constant();
+  // Shuffles that cross parts of a register as wide as this take longer than what they save.
+  constexpr int64_t partBits = 128;
+  if (layout.lanes * layout.sumType.getIntOrFloatBitWidth() > partBits)
+    return;
+  auto isInOrder = [](ArrayRef<int64_t> dims) { return llvm::is_sorted(dims); };
+  bool reads = llvm::any_of(op.getEpilogue().getOps(), [](Operation &inner) {
+    return isa<kernel::IndexedOpInterface>(inner);
+  });
+  if (!extent || reads || !isInOrder(op.getResultDims()) || layout.vectors != 1 ||
+      layout.turn == Turn::Sums || layout.unit == ProductUnit::Tiles)
+    return;
+  ContractLayout tiled = layout;
+  tiled.blockSums = tiled.sumExtent().constant().value_or(1);
+  for (int64_t rows = target.lanes(layout.sumType) / layout.lanes; rows > 1; rows /= 2) {
+    // The sums, as many vectors of the left operand, and one of the right.
+    int64_t most = (target.vectorRegisters - 2) / 2 * rows;
+    for (int64_t tile = std::min(most, *extent) / rows * rows; tile > 0; tile -= rows) {
+      if (*extent % tile != 0)
+        continue;
+      tiled.setTile(tile, 1, layout.rows.size() - layout.blockAxis);
+      if (tiled.whyNoVectorRows(rows))
+        break;
+      tiled.vectorRows = rows;
+      tiled.blockSums = layout.blockSums;
+      layout = std::move(tiled);
+      return;
+    }
+  }
+}
+
 //===-- The schedule -------------------------------------------------------------------------===//
 
 /// Blocks of rows such that little is copied: each of them copies the right operand again, as each
@@ -469,6 +504,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
     if (isReadWhereItIs(layout, m, k, target))
       layout.rhs = RightOperand::Direct;
     chooseTiles(layout, m, n, k, target);
+    chooseVectorRows(layout, target);
   }
 
   int64_t outer = batch;
@@ -542,16 +578,19 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   int64_t tileAxes = layout.rows.size() - layout.tileAxis;
   int64_t blockAxes = layout.rows.size() - layout.blockAxis;
   int64_t parts = chooseParts(layout, outer * rowBlocks * columnBlocks, seconds, target);
+  int64_t vectorRows = layout.vectorRows;
   auto makeSchedule = [&](EpiloguePlace epilogue, bool shareTiles, PrefetchCache prefetch,
                           int64_t padding, PrefetchCache ofEpilogue) {
     return ContractAttr::get(op.getContext(), tileRows, vectors, layout.lanes, blockRows,
                              blockColumns, blockSum, layout.lhs, epilogue, shareTiles, prefetch,
                              tileAxes, blockAxes, padding, layout.turn, layout.tileSums,
-                             target.unroll, layout.rhs, ofEpilogue, layout.unit, parts);
+                             target.unroll, layout.rhs, ofEpilogue, layout.unit, parts, vectorRows);
   };
   // The rest follows from the tiles that there are.
   layout.apply(makeSchedule(hasTiles ? EpiloguePlace::Memory : EpiloguePlace::Registers, false,
                             PrefetchCache::None, 0, PrefetchCache::None));
+  if (vectorRows != 1 && (isEpilogueInMemory(layout, target) || layout.whyNoVectorRows(vectorRows)))
+    vectorRows = 1;
   KernelPlan plan{
       makeSchedule(hasTiles || isEpilogueInMemory(layout, target) ? EpiloguePlace::Memory
                                                                   : EpiloguePlace::Registers,

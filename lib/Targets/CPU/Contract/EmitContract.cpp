@@ -17,6 +17,7 @@
 #include "CPU/Contract/TileProducts.h"
 #include "CPU/Contract/TurnedSums.h"
 #include "CPU/Contract/VariableTile.h"
+#include "CPU/Contract/VectorRows.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -381,6 +382,9 @@ private:
       variable.prefetch = prefetch;
       isShared ? callVariableTile(frame, variable) : emitVariableTile(frame, variable);
     } else {
+      if (layout.vectorRows != 1)
+        return emitVectorRowsEpilogue(tile,
+                                      emitVectorRows(frame, shape, layout.vectorRows, lhs, rhs));
       SmallVector<Value> init;
       if (isLastSumBlock)
         init = loadSums(frame, shape, sumBase, layout.panel());
@@ -611,6 +615,16 @@ private:
       for (int64_t row = 0; row < tile.size * layout.tileInner; ++row)
         emitElement(tile, row / layout.tileInner, row % layout.tileInner, sums[row * vectors + v]);
     }
+  }
+
+  /// The epilogue on sums of several rows each.
+  void emitVectorRowsEpilogue(const Tile &tile, ArrayRef<Value> sums) {
+    BodyEmitter::Scope scope(epilogue);
+    sym::Expr lane = epilogue.setLanes(layout.vectorRows * layout.lanes);
+    bindColumns(lane.mod(layout.lanes));
+    for (auto [i, sum] : llvm::enumerate(sums))
+      emitElement(tile, static_cast<int64_t>(i) * layout.vectorRows + lane.floorDiv(layout.lanes),
+                  0, sum);
   }
 
   /// Goes over the tile's rows, by steps of the tiled axis and of the one inside it.
