@@ -87,12 +87,13 @@ EXPORT const char *ncclGetLastError(ncclComm_t comm) {
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
   static int made;
   const char *folder = getenv("TMPDIR"), *address = getenv("NCCL_COMM_ID");
+  char number[32];
+  snprintf(number, sizeof number, "%d-%d", (int)getpid(), made++);
   memset(id, 0, sizeof *id);
-  if (address)
-    snprintf(id->internal, sizeof id->internal, "%s/nccl-%s", folder ? folder : "/tmp", address);
-  else
-    snprintf(id->internal, sizeof id->internal, "%s/nccl-%d-%d", folder ? folder : "/tmp",
-             (int)getpid(), made++);
+  int length = snprintf(id->internal, sizeof id->internal, "%s/nccl-%s", folder ? folder : "/tmp",
+                        address ? address : number);
+  if (length >= (int)sizeof id->internal)
+    misuse("TMPDIR is too long for an identifier");
   return ncclSuccess;
 }
 
