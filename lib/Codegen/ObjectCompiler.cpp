@@ -3,6 +3,7 @@
 #include "CheckObject.h"
 #include "EmulateTiles.h"
 #include "FenceMaskedLoads.h"
+#include "StoreSingleLanes.h"
 #include "kiln/Codegen/CodegenDialect.h"
 #include "kiln/Codegen/LLVMAnalyses.h"
 #include "mlir/Dialect/Complex/IR/Complex.h"
@@ -58,8 +59,10 @@ ObjectCompiler::translate(ModuleOp module, llvm::LLVMContext &context) {
     emulateTiles(*result);
   prepare(*result);
   optimize(*result);
-  if (target.avx512)
+  if (target.avx512) {
     fenceMaskedLoads(*result);
+    storeSingleLanes(*result);
+  }
   return result;
 }
 
@@ -169,8 +172,10 @@ codegen::compileTextToObject(StringRef name, StringRef text, const CPUInfo &targ
   llvm::raw_string_ostream stream(message);
   if (llvm::verifyModule(*module, &stream))
     return llvm::createStringError(name + ": " + StringRef(message).split('\n').first);
-  if (target.avx512)
+  if (target.avx512) {
     fenceMaskedLoads(*module);
+    storeSingleLanes(*module);
+  }
   if (options.onModule)
     options.onModule(*module);
   llvm::StringSet<> declared;

@@ -200,3 +200,17 @@ def test_overlapping_windows_are_filled(compile_and_compare):
     compile_and_compare(Module(), (x,), **EXACT)
     rows = torch.export.Dim("rows", min=5)
     compile_and_compare(Module(), (x,), {"x": {0: rows}}, more_inputs=[(torch.randn(5, 9),), (torch.randn(11, 9),)], **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.bool], ids=str)
+def test_turned_rows_of_fewer_bytes(compile_and_compare, dtype):
+    """Rows whose last vector has one lane, two and three: nothing is written behind them."""
+
+    class Module(torch.nn.Module):
+        def forward(self, *inputs):
+            return [x.movedim(1, 0).to(dtype) for x in inputs]
+
+    inputs = [
+        (torch.arange(rows * columns) % 49 - 24.0).reshape(rows, columns) for rows, columns in ((33, 33), (17, 9), (18, 34), (19, 35))
+    ]
+    compile_and_compare(Module(), tuple(x.abs() if dtype == torch.uint8 else x for x in inputs), rtol=0, atol=0)

@@ -286,7 +286,7 @@ IMAGES_ROUNDED = (
 # Steps of few bits, which differ in scales and zero points.
 QUANTIZED = (
     "quantized({a}, {h}, {c})",
-    "torch.fake_quantize_per_tensor_affine({a}.float(), {h}, {c}, -128, 127)",
+    "torch.fake_quantize_per_tensor_affine({a}.float().nan_to_num(1).clamp(-999, 999), {h}, {c}, -128, 127)",
     "quantized({a}, {h}, {c}) + quantized({a}, {h}, {k})",
     "quantized({a}, {h}, {c}) @ quantized({b}, {h}, 0).mT",
     "quantized(quantized({a}, {h}, {c}) @ quantized({b}, {h}, 0).mT, {h}, {k})",
