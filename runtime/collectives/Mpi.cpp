@@ -1,11 +1,10 @@
 // Finds Open MPI, and initialises it where the host has not.
 #include "Mpi.h"
+#include "ExternLibrary.h"
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
-#include <dlfcn.h>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -34,30 +33,16 @@ static void *open() {
   // A host that is linked with another MPI would not find its processes in this one.
   if (dlsym(RTLD_DEFAULT, "MPI_Init") && !dlsym(RTLD_DEFAULT, world))
     throw Failure{KILN_UNSUPPORTED, "the host uses another MPI than Open MPI"};
-  constexpr const char *names[] = {"libmpi.so.40", "libmpi.so"};
-  const char *given = getenv("KILN_MPI_LIBRARY");
-  std::string reasons;
-  for (const char *name : names) {
-    if (given && *given)
-      name = given;
-    // Its plug-ins look for its symbols among those of the process.
-    if (void *handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL)) {
-      if (dlsym(handle, world))
-        return handle;
-      dlclose(handle);
-      throw Failure{KILN_UNSUPPORTED, std::string(name) + " is not Open MPI (MPICH's handles are "
-                                                          "numbers): install Open MPI "
-                                                          "(openmpi-bin); KILN_MPI_LIBRARY says "
-                                                          "where it is"};
-    }
-    const char *reason = dlerror();
-    reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : name);
-    if (given && *given)
-      break;
-  }
-  throw Failure{KILN_UNSUPPORTED, "cannot load Open MPI: " + reasons +
-                                      ". Install it (openmpi-bin) where the loader finds it; "
-                                      "KILN_MPI_LIBRARY says where it is"};
+  static const kiln::externs::LibraryName name = {
+      "Open MPI", {"libmpi.so.40", "libmpi.so"}, "KILN_MPI_LIBRARY", "openmpi-bin"};
+  // Its plug-ins look for its symbols among those of the process.
+  void *handle = kiln::externs::openLibrary(name, RTLD_GLOBAL);
+  if (dlsym(handle, world))
+    return handle;
+  dlclose(handle);
+  throw Failure{KILN_UNSUPPORTED, "the MPI that is found is not Open MPI (MPICH's handles are "
+                                  "numbers): install Open MPI (openmpi-bin); KILN_MPI_LIBRARY "
+                                  "says where it is"};
 }
 
 static const Mpi *initialized;

@@ -1,5 +1,6 @@
 // Finds NCCL: the loader's, of a version that is new enough.
 #include "NcclLibrary.h"
+#include "ExternLibrary.h"
 
 using namespace kiln::collectives;
 
@@ -13,28 +14,13 @@ static std::string format(int version) {
          std::to_string(version % 100);
 }
 
-static void *open() {
-  constexpr const char *names[] = {"libnccl.so.2", "libnccl.so"};
-  const char *given = getenv("KILN_NCCL_LIBRARY");
-  std::string reasons;
-  for (const char *name : names) {
-    if (given && *given)
-      name = given;
-    if (void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL))
-      return handle;
-    const char *reason = dlerror();
-    reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : name);
-    if (given && *given)
-      break;
-  }
-  throw Failure{KILN_UNSUPPORTED, "cannot load NCCL: " + reasons +
-                                      ". Install it (pip install nvidia-nccl-cu13, or libnccl2) "
-                                      "where the loader finds it; KILN_NCCL_LIBRARY says where it "
-                                      "is"};
-}
+static const kiln::externs::LibraryName name = {"NCCL",
+                                                {"libnccl.so.2", "libnccl.so"},
+                                                "KILN_NCCL_LIBRARY",
+                                                "pip install nvidia-nccl-cu13, or libnccl2"};
 
 static Nccl load() {
-  void *handle = open();
+  void *handle = kiln::externs::openLibrary(name);
   Nccl nccl = {};
   const char *missing = nullptr;
 #define KILN_NCCL_FIND(result, name, parameters)                                                   \

@@ -1,10 +1,8 @@
 // Finds cuBLASLt: the loader's, of a version that is new enough.
 #include "Loaded.h"
+#include "ExternLibrary.h"
 
 #include <array>
-#include <cstdlib>
-#include <dlfcn.h>
-#include <kiln-c/model.h>
 #include <mutex>
 
 using namespace kiln;
@@ -13,25 +11,11 @@ using namespace kiln::cublas;
 /// The oldest one.
 static constexpr size_t minVersion = 120000;
 
-static void *open() {
-  constexpr const char *names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-  const char *given = getenv("KILN_CUBLASLT_LIBRARY");
-  std::string reasons;
-  for (const char *name : names) {
-    if (given && *given)
-      name = given;
-    if (void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL))
-      return handle;
-    const char *reason = dlerror();
-    reasons += (reasons.empty() ? "" : "; ") + std::string(reason ? reason : name);
-    if (given && *given)
-      break;
-  }
-  throw Failure{KILN_UNSUPPORTED,
-                "cannot load cuBLASLt: " + reasons +
-                    ". Install it (pip install nvidia-cublas, or the CUDA toolkit) where the "
-                    "loader finds it; KILN_CUBLASLT_LIBRARY says where it is"};
-}
+static const externs::LibraryName name = {
+    "cuBLASLt",
+    {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"},
+    "KILN_CUBLASLT_LIBRARY",
+    "pip install nvidia-cublas, or the CUDA toolkit"};
 
 /// Versions before 12 have one digit less.
 static std::string format(size_t version) {
@@ -41,7 +25,7 @@ static std::string format(size_t version) {
 }
 
 static Library load() {
-  void *handle = open();
+  void *handle = externs::openLibrary(name);
   Library library = {};
   const char *missing = nullptr;
 #define KILN_CUBLASLT_FIND(result, name, parameters)                                               \

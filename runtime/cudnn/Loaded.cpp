@@ -1,5 +1,6 @@
 // Finds cuDNN: the loader's, of a version that is new enough.
 #include "Loaded.h"
+#include "ExternLibrary.h"
 
 #include <array>
 #include <memory>
@@ -11,18 +12,11 @@ static constexpr size_t minVersion = 91000;
 /// Names of functions and numbers are those of this one.
 static constexpr size_t nextMajor = 100000;
 
-static void *open() {
-  const char *given = getenv("KILN_LIBCUDNN");
-  const char *name = given && *given ? given : "libcudnn.so.9";
-  if (void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL))
-    return handle;
-  const char *reason = dlerror();
-  throw Failure{KILN_UNSUPPORTED,
-                "cannot load cuDNN: " + std::string(reason ? reason : name) +
-                    ". Install it (pip install nvidia-cudnn-cu13, or nvidia-cudnn-cu12 for an "
-                    "older driver) where the loader finds it; KILN_LIBCUDNN says where "
-                    "it is"};
-}
+static const kiln::externs::LibraryName name = {
+    "cuDNN",
+    {"libcudnn.so.9"},
+    "KILN_LIBCUDNN",
+    "pip install nvidia-cudnn-cu13, or nvidia-cudnn-cu12 for an older driver"};
 
 /// Before version 9 there are four digits.
 static std::string format(size_t version) {
@@ -32,7 +26,7 @@ static std::string format(size_t version) {
 }
 
 static Library load() {
-  void *handle = open();
+  void *handle = kiln::externs::openLibrary(name);
   Library library = {};
   const char *missing = nullptr;
 #define KILN_CUDNN_FIND(result, name, parameters)                                                  \
