@@ -20,6 +20,21 @@ module attributes {sym.symbols = {u0 = {max = 12, min = 0}}} {
 
 // -----
 
+// Where the program says how many there are, a size of its results has the number.
+// CHECK-LABEL: func.func @fixed
+module attributes {sym.symbols = {u0 = {max = 1, min = 1}}} {
+  func.func @fixed(%x: tensor<1xf32>) -> tensor<1x1xi64> {
+    // CHECK: kernel.reduce [1]
+    // CHECK: arith.cmpi eq
+    // CHECK: kernel.check %{{.*}}, "expected a size of 1
+    // CHECK: kernel.define "u0" = 1
+    %0 = torch.call "aten.nonzero.default"(%x) args = [#sym.arg<0>] {node = "nonzero", defines = ["u0"]} : (tensor<1xf32>) -> tensor<1x1xi64>
+    return %0 : tensor<1x1xi64>
+  }
+}
+
+// -----
+
 // Many elements are counted in at most 64 chunks. The dims of a mask are read as one.
 // CHECK-LABEL: func.func @mask
 module attributes {sym.symbols = {s0 = {min = 0}, u0 = {min = 0}}} {

@@ -208,6 +208,23 @@ def test_rows_of_a_selection(compile_model):
             compiled.model(x)
 
 
+@pytest.mark.parametrize(
+    "select", [torch.nonzero, lambda x: x[x > 0][:, None], lambda x: x[x.nonzero()[:, 0]][:, None]], ids=["nonzero", "mask", "rows"]
+)
+def test_one_of_one(compile_model, select):
+    """What is done with the elements says that there is one: of one, its number is known before."""
+
+    def function(x):
+        selected = select(x).transpose(0, -1).contiguous()
+        return selected.transpose(0, -1)[0] * 2, selected
+
+    x = torch.ones(1)
+    compiled = compile_model(Function(function), (x,))
+    compiled.check((x,), 0, 0)
+    with pytest.raises(kiln.KilnError, match="expected a size of 1|index|u0 >= 1"):
+        compiled.model(torch.zeros(1))
+
+
 def test_split_at_indices_in_a_tensor(compile_model):
     """Negative ones count from the end; parts may be empty."""
     function = lambda x, at: (

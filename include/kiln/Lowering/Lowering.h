@@ -94,6 +94,9 @@ public:
   Element expect(Element value, Element holds, const llvm::Twine &message);
   /// A divisor: an integer that is not known to differ from zero is expected to.
   Element expectDivisor(Element divisor);
+  /// Gives symbols their value that have one by their range. Expressions may have it in their place:
+  /// the sizes were then asserted to be the same.
+  void defineFixedSizes();
   /// Symbols of results that nothing has given a value yet.
   const llvm::SetVector<Expr> &undefined() const { return pending; }
 

@@ -243,6 +243,7 @@ struct TorchLowerToKernel : kiln::impl::TorchLowerToKernelBase<TorchLowerToKerne
       for (OpOperand &use : result.getUses())
         uses.emplace_back(&use, result);
     if (succeeded(lowering(call)) && !kernels.failure) {
+      call.defineFixedSizes();
       if (call.undefined().empty())
         return success();
       kernels.fail("what gives " + call.undefined().front().str() + " its value is not known");

@@ -313,6 +313,12 @@ void Call::defineSize(Expr count, Expr size) {
                            sym::ExprAttr::get(op.getContext(), count));
 }
 
+void Call::defineFixedSizes() {
+  for (Expr symbol : SmallVector<Expr>(pending.getArrayRef()))
+    if (Expr value = kernels.known().simplify(symbol); value.isConstant())
+      defineSize(value, symbol);
+}
+
 void Call::require(Expr expr, const Twine &message) {
   expr = kernels.known().simplify(expr);
   if (kernels.known().isNonNegative(expr))
