@@ -25,6 +25,23 @@ static int32_t run_times(kiln_model *model, float times, float *y) {
 
 static int32_t run(kiln_model *model, float *y) { return run_times(model, 0, y); }
 
+extern char externs_text[]; /* what the model calls libkiln_spare.so with */
+
+/* Processes that run one program call each library alike: in this order, with these texts. */
+static void test_program(void) {
+  kiln_model *m;
+  setenv("FAKE", "program", 1);
+  char first[1024];
+  CHECK_FAILS(create(1, &m), KILN_INVALID_ARGUMENT, "spare.nothing.default: call 0 of ");
+  snprintf(first, sizeof first, "%s", kiln_last_error());
+  externs_text[0] = 'n';
+  CHECK_FAILS(create(1, &m), KILN_INVALID_ARGUMENT, "spare.nothing.default: call 0 of ");
+  CHECK(strcmp(kiln_last_error(), first) != 0);
+  externs_text[0] = 't';
+  CHECK_FAILS(create(1, &m), KILN_INVALID_ARGUMENT, first);
+  setenv("FAKE", "", 1);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   kiln_model *m;
@@ -40,6 +57,7 @@ int main(int argc, char **argv) {
   CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED, "/nowhere/fake.so: cannot open");
 
   setenv("KILN_FAKE_LIBRARY", argv[1], 1);
+  setenv("KILN_SPARE_LIBRARY", argv[1], 1);
   setenv("FAKE", "version", 1);
   CHECK_FAILS(create(1, &m), KILN_UNSUPPORTED, "libkiln_fake.so is of another version of Kiln");
   setenv("FAKE", "prepare", 1);
@@ -52,7 +70,7 @@ int main(int argc, char **argv) {
   options.communicator_ctx = y;
   options.collective_timeout = 1234;
   CHECK_FAILS(kiln_model_create(&options, &m), KILN_INVALID_ARGUMENT, ": told");
-  setenv("FAKE", "", 1);
+  test_program();
 
   CHECK_OK(create(0, &m));
   CHECK_OK(run(m, y));

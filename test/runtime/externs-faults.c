@@ -4,6 +4,7 @@
 void set_up(int argc, char **argv) {
   CHECK(argc == 2);
   setenv("KILN_FAKE_LIBRARY", argv[1], 1);
+  setenv("KILN_SPARE_LIBRARY", argv[1], 1);
 }
 
 void scenario(void) {

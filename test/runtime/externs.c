@@ -4,7 +4,7 @@
  *     return fake.add(x, number=42)        # by libkiln_fake.so, see fake-library.c
  *
  * Then the first elements of the result are overwritten with those of fake.times(x): x[0] times
- * x[1].
+ * x[1]. fake.nothing() and, by libkiln_spare.so, spare.nothing(externs_text) do nothing.
  *
  *===-----------------------------------------------------------------------===*/
 #include "../../runtime/ir_interface.h"
@@ -15,8 +15,12 @@ static const int64_t shape[] = {4};
 static const kiln_rt_tensor inputs[] = {{"x", 2, 32, 1, 0, shape, NULL}};
 static const kiln_rt_tensor outputs[] = {{"y", 2, 32, 1, 0, shape, NULL}};
 
+extern char externs_text[];
+char externs_text[] = "text";
+
 static const kiln_extern_value add_args[] = {{KILN_EXTERN_TENSOR, 0, 0, NULL},
                                              {KILN_EXTERN_NUMBER, 0, 0, NULL}};
+static const kiln_extern_value text_args[] = {{KILN_EXTERN_STRING, 0, 0, externs_text}};
 static const kiln_extern_tensor tensors[] = {{2, 32, 1}, {2, 32, 1}};
 static const int64_t projection[] = {0}, size_of[] = {0, 0};
 static const kiln_extern_tensor times_tensors[] = {{2, 32, 1}, {0, 64, 0}, {0, 64, 0}};
@@ -51,13 +55,19 @@ static const kiln_extern_call calls[] = {
      .num_values = 1,
      .num_operands = 1,
      .num_results = 1},
+    {.callee = "spare.nothing.default",
+     .where = "node 'nothing_1' (model.py:6)",
+     .args = text_args,
+     .library = 1,
+     .num_args = 1,
+     .num_values = 1},
 };
-static const char *const libraries[] = {"fake"};
+static const char *const libraries[] = {"fake", "spare"};
 static const kiln_rt_externs externs = {
     .libraries = libraries,
     .calls = calls,
-    .num_libraries = 1,
-    .num_calls = 4,
+    .num_libraries = 2,
+    .num_calls = 5,
     .open = kiln_rt_open_externs,
     .close = kiln_rt_close_externs,
     .drop = kiln_rt_drop_kept,
@@ -69,6 +79,8 @@ static int32_t run_main(kiln_rt_run *run) {
   int32_t status = kiln_rt_extern(run, 0, buffers, numbers);
   if (!status)
     status = kiln_rt_extern(run, 1, NULL, NULL);
+  if (!status)
+    status = kiln_rt_extern(run, 4, NULL, NULL);
   if (status || !(((float *)run->inputs[0])[0] > 0))
     return status;
   int64_t count, number;

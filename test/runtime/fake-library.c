@@ -6,6 +6,7 @@
 #include "../../runtime/extern.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,9 +98,14 @@ static int32_t check(void *prepared, char *message, size_t size) {
   return 5;
 }
 
-/* The host of FAKE=connect has said something of the processes. */
+/* The host of FAKE=connect has said something of the processes; FAKE=program says what the program's
+ * calls of libkiln_spare.so are. */
 static int32_t connect(void *prepared, const kiln_extern_host *host, char *message, size_t size) {
-  (void)prepared;
+  const kiln_extern_call *call = *(const kiln_extern_call **)prepared;
+  if (is("program") && strstr(call->callee, "spare")) {
+    snprintf(message, size, "call %u of %016" PRIx64, host->number, host->program);
+    return 1;
+  }
   if (!is("connect"))
     return 0;
   int is_told = host->communicator &&
