@@ -51,6 +51,19 @@ module attributes {sym.symbols = {s0 = {min = 4}, u0 = {}}} {
 
 // -----
 
+// The number of elements, where its expression is not known.
+// CHECK-LABEL: func.func @numel
+module attributes {sym.symbols = {s0 = {min = 4}, v0 = {}}} {
+  func.func @numel(%x: tensor<?x?xf32, #sym.shape<[s0, s0 floordiv 2]>>) -> tensor<i64> {
+    // CHECK: kernel.index () -> (s0*(s0 floordiv 2))
+    // CHECK: kernel.define "v0"
+    %0 = torch.call "aten.sym_numel.default"(%x) args = [#sym.arg<0>] {node = "numel", defines = ["v0"], values = [#sym.expr<v0>]} : (tensor<?x?xf32, #sym.shape<[s0, s0 floordiv 2]>>) -> tensor<i64>
+    return %0 : tensor<i64>
+  }
+}
+
+// -----
+
 // PyTorch takes a number for any tensor: it is one without dims.
 // CHECK-LABEL: func.func @number_as_tensor
 // CHECK: %[[HALF:.*]] = kernel.map {

@@ -123,6 +123,20 @@ def test_resizes(compile_model):
         compiled.check((torch.randn(batch, 3, height, width), torch.randn(1, 1, *like)), rtol=1e-4, atol=2e-5)
 
 
+class Elements(torch.nn.Module):
+    def forward(self, x):
+        smaller = F.interpolate(x, scale_factor=0.6)
+        return smaller, torch.arange(7) % smaller.numel()
+
+
+def test_number_of_elements(compile_model):
+    """Export says of it that it is a product of truncated floats."""
+    auto = torch.export.Dim.AUTO
+    compiled = compile_model(Elements(), (torch.randn(2, 3, 8, 11),), dynamic_shapes={"x": {0: auto, 2: auto, 3: auto}})
+    for sizes in [(2, 3, 8, 11), (5, 3, 9, 13), (3, 3, 4, 5)]:
+        compiled.check((torch.randn(sizes),), 0, 0)
+
+
 def test_antialiased_ties(check_calls):
     check_calls(lambda x: F.interpolate(x, (5, 5), mode="bilinear", antialias=True), torch.randn(7, 5, 13, 21), torch.randn(1, 2, 13, 21))
 

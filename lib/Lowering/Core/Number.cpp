@@ -21,6 +21,17 @@ static LogicalResult lowerItem(Call &call) {
   }));
 }
 
+/// An expression as the number that the call returns.
+static LogicalResult returnNumber(Call &call, Expr expr) {
+  return call.set(
+      call.kernels.map({}, call.resultType(), [&](BodyBuilder &body) { return body.index(expr); }));
+}
+
+/// The expression that export has for it may be one of floats.
+static LogicalResult lowerNumel(Call &call) {
+  return returnNumber(call, sym::product(shapeOf(call.tensor(0))));
+}
+
 /// The place of a view's first element in its memory. A tensor that is no view starts its memory.
 static LogicalResult lowerStorageOffset(Call &call) {
   Value tensor = call.tensor(0);
@@ -37,9 +48,7 @@ static LogicalResult lowerStorageOffset(Call &call) {
     offset = offset + sym::linearize(first, shapeOf(read.getTensor()));
     tensor = read.getTensor();
   }
-  Value value = call.kernels.map({}, call.resultType(),
-                                 [&](BodyBuilder &body) { return body.index(offset); });
-  return call.set(value);
+  return returnNumber(call, offset);
 }
 
 //===-- Arithmetic ----------------------------------------------------------------------------===//
@@ -125,6 +134,7 @@ static LogicalResult lowerIte(Call &call) {
 
 void lowering::registerNumber(LoweringTable &table) {
   table.add({"aten.item.default", "aten._local_scalar_dense.default"}, lowerItem);
+  table.add("aten.sym_numel.default", lowerNumel);
   table.add("aten.sym_storage_offset.default", lowerStorageOffset);
 
   auto unary = [&](StringRef target, Element (*f)(Element), bool alwaysFloat = false) {
