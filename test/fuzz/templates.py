@@ -278,7 +278,7 @@ IMAGES_ROUNDED = (
     "torch.nn.functional.interpolate({a}, scale_factor=2, mode='bilinear')",
     "torch.nn.functional.interpolate({a}, scale_factor=1.5, mode='bilinear', align_corners=True)",
     "torch.nn.functional.interpolate({a}, size=(5, {k}), mode='bicubic')",
-    "torch.nn.functional.interpolate({a}, size=(3, {k}), mode='bilinear', antialias=True)",
+    "torch.nn.functional.interpolate({a}, size=(3, 1 + {k}), mode='bilinear', antialias=True)",
     "torch.nn.functional.interpolate({a}, scale_factor=0.7, mode='bilinear', recompute_scale_factor=True)",
     "torch.nn.functional.avg_pool2d({a}, 3, 1, 1)",
     "torch.nn.functional.adaptive_avg_pool2d({a}, (2, 3))",
