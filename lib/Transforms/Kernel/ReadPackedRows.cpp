@@ -87,7 +87,7 @@ private:
     int64_t panel = packed.getDimSize(2), rows = type.getDimSize(0);
     sym::Expr row = panel * sym::Expr::dim(0) + sym::Expr::dim(2);
     ArrayRef<sym::Expr> index = read.getMap().getResults();
-    if (rows < panel || packed.getDimSize(0) != llvm::divideCeilSigned(rows, panel) ||
+    if (panel == 0 || rows < panel || packed.getDimSize(0) != llvm::divideCeilSigned(rows, panel) ||
         packed.getDimSize(1) != type.getDimSize(1) || index[0] != row ||
         index[1] != sym::Expr::dim(1))
       return false;

@@ -137,3 +137,17 @@ func.func @written(%ids: tensor<0xi64>) -> (tensor<0x64xf32>, tensor<2x64x32xf32
   } : tensor<2x64x32xf32>
   return %rows, %packed : tensor<0x64xf32>, tensor<2x64x32xf32>
 }
+
+// -----
+
+// A result without columns is no panel.
+// CHECK-LABEL: func.func @empty
+// CHECK: kernel.read %{{.*}} (d0, d1, d2) -> (d2, d1) : tensor<4x3xf32>
+func.func @empty() -> tensor<2x3x0xf32> {
+  %w = kernel.constant dense<1.0> : tensor<4x3xf32> : tensor<4x3xf32>
+  %none = kernel.map {
+    %e = kernel.read %w (d0, d1, d2) -> (d2, d1) : tensor<4x3xf32> -> f32
+    kernel.yield %e : f32
+  } : tensor<2x3x0xf32>
+  return %none : tensor<2x3x0xf32>
+}
