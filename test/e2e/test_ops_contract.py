@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import kiln
-from conftest import TARGET
+from conftest import TARGET, run_tool
 from test_ops_pointwise import some
 
 CLOSE = dict(rtol=1e-4, atol=1e-4)
@@ -349,6 +349,32 @@ def test_convolution_with_weights_as_inputs(check_calls, dtype):
         ).relu()
 
     check_calls(function, *cases, **tolerances)
+
+
+@pytest.mark.skipif("cuda" in str(TARGET), reason="plans of CPUs")
+@pytest.mark.parametrize("cpu", [(), ("--cpu=x86-64-v3",)], ids=["native", "avx2"])
+def test_convolution_of_many_channels(compile_and_compare, tmp_path, cpu):
+    """Channels in blocks, each of which a task copies, for one row of the image and for several."""
+    layers = torch.nn.ModuleList([
+        torch.nn.Conv2d(512, 40, 3, padding=1), torch.nn.Conv2d(768, 16, 3, 2, 1),
+        torch.nn.Conv2d(512, 48, (2, 3), padding=2, dilation=2), torch.nn.Conv1d(512, 16, 9, padding=4)])  # fmt: skip
+
+    class Convolutions(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, x, y, z):
+            first, strided, dilated, line = self.layers
+            return F.relu(first(x)) + 1, strided(y), dilated(x * 2), line(z)
+
+    options = (*cpu, "--cpu-tune=l1=8192,l2=16384")
+    inputs = some(2, 512, 7, 20), some(1, 768, 9, 30), some(1, 512, 90)
+    batch = ({0: torch.export.Dim("batch", min=1, max=9)}, None, None)
+    compiled = compile_and_compare(Convolutions(), inputs, batch, options=options, threads=3, **CLOSE)
+    compile_and_compare(Convolutions(), inputs, options=options, **CLOSE)
+    process = run_tool("aot-compile", compiled.archive, "-o", tmp_path / "model.so", "--remarks", *options)
+    assert process.stderr.count("channels cut into blocks of 256") == len(layers), process.stderr
 
 
 def test_turned_convolution_of_any_size(compile_and_compare):

@@ -31,6 +31,8 @@ public:
     pm.addPass(createCpuSplitGathers());
     pm.addPass(createCpuPadWindows());
     pm.addPass(createCpuSwapOperands());
+    // Right operands are packed in the order of the sum.
+    pm.addPass(createCpuCutWindows());
     pm.addPass(createCpuPackContracts());
     pm.addPass(createKernelReadPackedRows());
     pm.addPass(createCpuPackOperands());

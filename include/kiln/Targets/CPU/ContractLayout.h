@@ -194,6 +194,8 @@ struct ContractLayout {
   bool lhsLiesAlongSum() const;
 
   bool isStaged() const { return lhs != LeftOperand::Direct; }
+  /// The windows' outermost sum axis is blocks of channels, the others of which are innermost.
+  bool hasChannelBlocks() const;
   /// The copy holds one block of the sum at a time.
   bool stagesPerSumBlock() const;
   /// The most tiles of a task.

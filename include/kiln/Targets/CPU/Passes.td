@@ -141,6 +141,18 @@ def CpuPadWindows : Pass<"cpu-pad-windows", "::mlir::ModuleOp"> {
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
 }
 
+def CpuCutWindows : Pass<"cpu-cut-windows", "::mlir::ModuleOp"> {
+  let summary = "Cut the channels of convolutions whose windows slide over more than a cache holds";
+  let description = [{
+    A task of a convolution copies the rows of the image that its windows see, reads them for every panel of the
+    right operand, and a panel for every tile of rows. Where level 2 cache does not hold these rows, blocks of
+    channels become the outermost k dim. A task then makes the sums of one block after another, copies no more
+    than that block, and neither the copy nor the part of a panel leaves the cache. Pixels of a block lie closer
+    together, too: those of 1024 channels share sets of level 1 cache, which does not hold a tile of them.
+  }];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+}
+
 def CpuChooseSchedule : Pass<"cpu-choose-schedule", "::kiln::kernel::FuncOp"> {
   let summary = "Decide how each kernel's loops are run";
   let description = [{
