@@ -594,7 +594,7 @@ kernel.func @small_image(%x: tensor<7x7x512xf32>, %w: tensor<16x4608x32xf32>) ->
 // All rows in one block: each one copies the panels of a right operand that is not packed.
 // CHECK-LABEL: kernel.func @copied_once
 // CHECK-SAME: launch = #kernel.launch<grid = <32>, scratch = 131072>
-// CHECK-SAME: block_rows = 1032, block_columns = 32, block_sums = 1024>
+// CHECK-SAME: block_rows = 1024, block_columns = 32, block_sums = 1024>
 kernel.func @copied_once(%x: tensor<1024x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
   %y = kernel.contract batch [] m [1024] n [1024] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<1024x1024xf32> -> f32

@@ -1,12 +1,13 @@
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4},kernel.func(cpu-choose-schedule))' | FileCheck %s
 // RUN: kiln-opt %s --pass-pipeline='builtin.module(cpu-set-target{cpu=x86-64-v4 tune=vector_bytes=32,l1=16384,l2=262144,tile_sums=16,task_time=1000,task_cycles=65536,fma_units=1,fma_latency=2},kernel.func(cpu-choose-schedule))' | FileCheck %s --check-prefix=TUNED
 
-// Numbers of the CPU that are named change plans.
+// Numbers of the CPU that are named change plans. Rows of 8192 elements share a set of level 1 cache: a tile has no more
+// of them than that has ways.
 
 // CHECK-LABEL: @product(
-// CHECK-SAME: #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 264, block_columns = 64, block_sums = 4096,
+// CHECK-SAME: #cpu.contract<tile_rows = 8, vectors = 2, lanes = 16, block_rows = 256, block_columns = 64, block_sums = 4096,
 // TUNED-LABEL: @product(
-// TUNED-SAME: #cpu.contract<tile_rows = 6, vectors = 4, lanes = 8, block_rows = 258, block_columns = 64, block_sums = 1024,
+// TUNED-SAME: #cpu.contract<tile_rows = 4, vectors = 4, lanes = 8, block_rows = 256, block_columns = 64, block_sums = 1024,
 kernel.func @product(%x: tensor<512x8192xf32>, %w: tensor<32x8192x32xf32>) -> tensor<512x1024xf32> {
   %y = kernel.contract batch [] m [512] n [1024] k [8192] panel 32 lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x8192xf32> -> f32
@@ -22,9 +23,9 @@ kernel.func @product(%x: tensor<512x8192xf32>, %w: tensor<32x8192x32xf32>) -> te
 }
 
 // CHECK-LABEL: @matmul(
-// CHECK-SAME: #cpu.contract<tile_rows = 12, vectors = 2, lanes = 16, block_rows = 264, block_columns = 32, block_sums = 4096,
+// CHECK-SAME: #cpu.contract<tile_rows = 8, vectors = 2, lanes = 16, block_rows = 256, block_columns = 32, block_sums = 4096,
 // TUNED-LABEL: @matmul(
-// TUNED-SAME: #cpu.contract<tile_rows = 8, vectors = 2, lanes = 8, block_rows = 256, block_columns = 16, block_sums = 2048,
+// TUNED-SAME: #cpu.contract<tile_rows = 4, vectors = 2, lanes = 8, block_rows = 256, block_columns = 16, block_sums = 2048,
 kernel.func @matmul(%x: tensor<512x8192xf32>, %w: tensor<8192x1024xf32>) -> tensor<512x1024xf32> {
   %y = kernel.contract batch [] m [512] n [1024] k [8192] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x8192xf32> -> f32
