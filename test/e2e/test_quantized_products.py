@@ -155,6 +155,79 @@ def test_convolutions(compile_and_compare, cpu):
     compile_and_compare(Convolutions(), (some(3, 3, 9, 9),), shapes, rtol=1e-4, atol=2e-2, more_inputs=[(some(2, 3, 9, 9),)])
 
 
+class Groups(torch.nn.Module):
+    """Activations with a range for each row, weights of four bits with a scale for each `group` steps."""
+
+    def __init__(self, n, k, group, bounds=(-128, 127, I8)):
+        super().__init__()
+        self.group, self.bounds = group, bounds
+        self.register_buffer("weight", torch.randint(-8, 8, (n, k), dtype=I8, generator=torch.Generator().manual_seed(group)))
+        self.weight[0], self.weight[-1] = -8, 7
+        self.register_buffer("scales", some(n, k // group).abs() / 8)
+
+    def quantize(self, x):
+        low, high, dtype = self.bounds
+        least, most = x.amin(-1, keepdim=True).clamp(max=0), x.amax(-1, keepdim=True).clamp(min=0)
+        scale = (most - least).clamp(min=1e-5) / (high - low)
+        zero = low - torch.round(least / scale).to(torch.int32)
+        return q.quantize_per_token(x, scale, zero, *self.bounds), scale, zero
+
+    def forward(self, x):
+        a = q.dequantize_per_token(*self.quantize(x), *self.bounds, torch.float32)
+        weight = self.weight.unflatten(1, (-1, self.group)).to(torch.float32) * self.scales.unsqueeze(2)
+        return torch.nn.functional.linear(a, weight.flatten(1))
+
+
+def exactly(module, x):
+    """The product in f64 of what the module quantizes."""
+    a, scale, zero = module.quantize(x)
+    weight = module.weight.double().unflatten(1, (-1, module.group)) * module.scales.double().unsqueeze(2)
+    return (a.double() - zero.double()) * scale.double() @ weight.flatten(1).T
+
+
+class SeveralGroups(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        sizes = [(256, 32), (256, 128), (240, 40), (96, 8)]
+        self.layers = torch.nn.ModuleList(Groups(n, *size) for size in sizes)
+        self.layers.append(Groups(n, 256, 64, (0, 255, U8)))
+
+    def forward(self, x):
+        return [layer(x[..., : layer.weight.shape[1]]) for layer in self.layers]
+
+
+def skewed(*shape):
+    """Rows whose zero points are in the middle and at either end, and one of the largest integers alone."""
+    x = some(*shape)
+    x[-1] = -x[-1].abs()
+    x[0] = x[0].abs()
+    x[shape[0] // 2, 1:] = 1
+    return x
+
+
+# Vectors of 512 bits without products of bytes.
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", *([] if TARGET else ["native,-avx512vnni"]), *VNNI])
+@pytest.mark.parametrize("n", [72, 2, 1])
+def test_groups(compile_and_compare, cpu, n):
+    """Nothing saturates; rows of a known number, one and several, and of an unknown one."""
+    module = SeveralGroups(n)
+    for rows in (1, 13):
+        compile_and_compare(module, (skewed(rows, 256),), rtol=2e-5, atol=2e-4, options=cpu_options(cpu))
+    more = [(skewed(1, 256),), (skewed(2, 256),), (skewed(43, 256),)]
+    rows = ({0: torch.export.Dim("rows", min=1, max=1000)},)
+    compile_and_compare(module, (skewed(5, 256),), rows, rtol=2e-5, atol=2e-4, more_inputs=more, options=cpu_options(cpu))
+
+
+@pytest.mark.parametrize("mean", [0, 4])
+def test_groups_are_exact(compile_model, mean):
+    """The sum of a group is that of integers, whatever its zero point is: errors are no larger than the module's own."""
+    module, x = Groups(48, 2048, 32), some(16, 2048)
+    module.weight = (module.weight + mean).clamp(-8, 7)
+    model, eager = compile_model(module, (x.abs(),)).model, module(x.abs())
+    error = [(torch.as_tensor(y).double() - exactly(module, x.abs())).abs().max() for y in (model.run([x.abs()])[0], eager)]
+    assert error[0] <= 2 * error[1]
+
+
 def test_size_of_weights(compile_model):
     """A byte for each weight in panels, and one for the weight as it is, of which they are made again when it is replaced."""
     compiled = compile_model(Linear(512, 1024), (some(4, 1024),))

@@ -90,6 +90,8 @@ struct ContractLayout {
   /// the k dims.
   int64_t rhsSteps = 1;
   bool rhsUnsigned = false, subtractsFirst = false;
+  /// Words of bytes are multiplied by words of four bits, and a group's sum by its scale.
+  bool inGroups = false;
   mlir::Value scaleTensor, offsetTensor; // null: none
   sym::Expr scaleBase = 0;               // as `rhsBase`
   /// Elements from step to step of each sum axis in a right operand that can be read where it is;

@@ -67,6 +67,10 @@ struct MicrokernelShape {
   mlir::Value scales, offsets;
   bool subtractsFirst = false;
   int64_t scaleStride = 0;
+  /// Operands are words of bytes and of four bits (MultiplyGroups.h), of the latter so many in a group, an iteration
+  /// of the outermost loop; 0: they are not. A row's zero point is `zeroAt` elements (i64) from its beginning.
+  int64_t groupWords = 0;
+  mlir::Value zeroAt;
   /// Outermost first. Extents and strides may use the frame's variables.
   llvm::SmallVector<SumLoop> loops;
   /// The most innermost iterations that are written out.

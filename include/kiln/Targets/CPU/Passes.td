@@ -76,8 +76,13 @@ def CpuKeepSmallWeights : Pass<"cpu-keep-small-weights", "::mlir::ModuleOp"> {
     groups of steps, become the right operand's region, from which `cpu-pack-contracts` makes panels of the
     integers. Constants are folded next, which would make floats of them. What rounds them to bf16 or f16 on the
     way to a sum in f32 goes away then.
+
+    A left operand that was quantized with a scale for each row becomes bytes, if the weights have four bits and a scale
+    for each group of steps: a map puts four into a word, and the zero point of a row behind its words. A group's sum of integers is
+    exact then, and multiplied by its scale; the row's scale multiplies in the epilogue.
   }];
-  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect"];
+  let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect",
+                           "::mlir::arith::ArithDialect"];
 }
 
 def CpuPackContracts : Pass<"cpu-pack-contracts", "::mlir::ModuleOp"> {

@@ -125,7 +125,7 @@ static std::optional<SmallVector<sym::Expr>> splitStrides(sym::Expr &rest, unsig
 }
 
 bool Analysis::direct(ContractLayout &layout) const {
-  kernel::ReadOp read = plainRead(op.getLhs());
+  kernel::ReadOp read = small && small->left ? small->left : plainRead(op.getLhs());
   // Whole vectors of columns are read.
   if (!read || (layout.depthwise &&
                 !assumptions.isMultipleOf(op.getBatch().getSizes().back(), layout.lanes)))
@@ -134,6 +134,11 @@ bool Analysis::direct(ContractLayout &layout) const {
   auto rowStrides = splitStrides(rest, firstM, m.size());
   auto sumStrides = splitStrides(rest, firstK, k.size());
   if (!rowStrides || !sumStrides)
+    return false;
+  // The zero points are behind the words.
+  if (small && small->left &&
+      (!(*sumStrides)[2].isConstant(1) || (*sumStrides)[1] != k[2] ||
+       (*sumStrides)[0] != k[1] * k[2] || !k[0].isConstant()))
     return false;
   SmallVector<ContractAxis> rows = collapse(firstM, m, *rowStrides);
   SmallVector<ContractAxis> sums = collapse(firstK, k, *sumStrides);
@@ -256,7 +261,8 @@ bool Analysis::packed(ContractLayout &layout) const {
       (keepsAxes() && layout.lhs != LeftOperand::Direct))
     return false;
   bool inElements = small && small->steps != 1;
-  std::optional<sym::Expr> base = findPanels(layout, read, k.size() - (inElements ? 1 : 0));
+  unsigned numInner = small && small->left ? 2 : inElements ? 1 : 0;
+  std::optional<sym::Expr> base = findPanels(layout, read, k.size() - numInner);
   if (!base)
     return false;
   for (kernel::ReadOp row : {small ? small->scale : ReadOp(), small ? small->offset : ReadOp()}) {
@@ -273,6 +279,9 @@ bool Analysis::packed(ContractLayout &layout) const {
     return true;
   layout.rhsType = read.getType();
   layout.rhsSteps = small->steps;
+  layout.inGroups = small->left != nullptr;
+  if (layout.inGroups)
+    layout.lhsType = read.getType();
   layout.rhsUnsigned = small->isUnsigned;
   layout.subtractsFirst = small->subtractsFirst;
   if (small->scale)
@@ -386,6 +395,8 @@ FailureOr<ContractLayout> ContractLayout::get(kernel::ContractOp op, const CPUIn
   if (layout.columns.extent.isConstant(1))
     layout.lanes = 1;
   if (!analysis.packed(layout)) {
+    if (analysis.small && analysis.small->left && layout.lhs == LeftOperand::Direct)
+      return op.emitOpError("has panels of another width than the target's vectors");
     layout.rhsOrder = analysis.rhsOrder();
     analysis.findRhsStrides(layout);
   }
@@ -610,9 +621,11 @@ bool ContractLayout::stagesPerSumBlock() const {
 
 int64_t ContractLayout::stageEstimate() const {
   int64_t elements = 1;
+  // Not those of `sums`, which are fewer once the rows are cut into blocks.
+  ArrayRef<sym::Expr> k = kernel::ContractOp(op).getK().getSizes();
   unsigned firstM = rows.front().first, firstK = sums.front().first;
   for (const StageAxis &axis : stage) {
-    int64_t extent = axis.sumStep * (*sums[*axis.sumDim - firstK].extent.constant() - 1) + 1;
+    int64_t extent = axis.sumStep * (*k[*axis.sumDim - firstK].constant() - 1) + 1;
     if (axis.rowDim)
       extent += axis.rowStep * (*rows[*axis.rowDim - firstM].extent.constant() - 1);
     elements *= extent;

@@ -12,6 +12,7 @@
 // block. Rows of a number that is not known are never cut finely: each block reads all of its
 // columns of the right operand, which a small number of rows would have read once.
 #include "CPU/Contract/ContractStaging.h"
+#include "CPU/Contract/GroupProducts.h"
 #include "CPU/Contract/TileProducts.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Targets/CPU/KernelEmitters.h"
@@ -54,6 +55,8 @@ static int64_t countRowsInCache(const ContractLayout &layout, const CPUInfo &tar
 /// Tallest tile worth having; see the measurements above.
 static int64_t chooseRows(const ContractLayout &layout, const CPUInfo &target) {
   int64_t most = std::min(maxTileRows(target, layout.vectors), countRowsInCache(layout, target));
+  if (layout.inGroups)
+    return std::min(maxGroupRows(target, layout.vectors), target.tileSums / 2);
   if (layout.vectors == 1)
     return std::min(most, target.tileSums);
   // Steps of a window are written out with addresses of their own for each row. Where the sum is
@@ -535,7 +538,7 @@ static KernelPlan choose(ContractLayout layout, const CPUInfo &target) {
   if (isTurnedInMemoryOrder(layout))
     blockSum = k;
   bool hasTiles = layout.unit == ProductUnit::Tiles;
-  if (hasTiles)
+  if (hasTiles || layout.inGroups)
     blockSum = k;
   if (layout.turn == Turn::Sums && layout.hasBoundedBlocks())
     blockSum = std::min(blockSum, chooseTurnedBlock(layout, m, n, k, bytes, target));

@@ -325,6 +325,11 @@ private:
     shape.offsets = offsets;
     shape.subtractsFirst = layout.subtractsFirst;
     shape.scaleStride = layout.panel();
+    if (layout.inGroups) {
+      shape.groupWords = *layout.sums[1].extent.constant();
+      shape.zeroAt = frame.simplifyAndEmit((layout.sums.front().extent - task.firstSum) *
+                                           layout.sums.front().lhsStride);
+    }
     const ContractAxis &axis = layout.rows[layout.tileAxis];
     for (int64_t i = 0; i < size; ++i)
       for (int64_t j = 0; j < layout.tileInner; ++j) {

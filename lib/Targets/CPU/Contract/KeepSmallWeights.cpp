@@ -1,6 +1,6 @@
 // cpu-keep-small-weights: weights that are small integers are widened where they are multiplied.
 #include "CPU/Contract/ContractRegions.h"
-#include "CPU/Contract/SmallWeights.h"
+#include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
@@ -64,7 +64,8 @@ private:
       inlineRead(rewriter, read, map);
     }
     const char *reason;
-    if (!cpu::SmallWeights::get(copy, reason)) {
+    std::optional<cpu::SmallWeights> weights = cpu::SmallWeights::get(copy, reason);
+    if (!weights) {
       emitRemark(RemarkKind::NotDone, contract, getArgument(), "NotKept",
                  [&] { return RemarkText{"constant weights computed in memory", reason}; });
       return rewriter.eraseOp(copy);
@@ -72,6 +73,9 @@ private:
     emitRemark(RemarkKind::Done, contract, getArgument(), "Kept",
                [&] { return RemarkText{"weights of small integers widened where multiplied"}; });
     rewriter.replaceOp(contract, copy);
+    if (auto read = findComputed(copy.getLhs()))
+      maps.insert(read.getTensor().getDefiningOp());
+    cpu::multiplyGroups(copy, *weights, rewriter);
     maps.insert(inlined.begin(), inlined.end());
   }
 

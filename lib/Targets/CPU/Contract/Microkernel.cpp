@@ -1,6 +1,7 @@
 // The innermost loop of products: a tile of sums that stays in registers.
 #include "kiln/Targets/CPU/Microkernel.h"
 #include "CPU/Contract/ByteProducts.h"
+#include "CPU/Contract/GroupProducts.h"
 #include "CPU/Contract/Pairs.h"
 #include "CPU/Contract/SmallBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -399,5 +400,7 @@ SmallVector<Value> cpu::emitMicrokernel(KernelFrame &frame, const MicrokernelSha
     Value zero = arith::ConstantOp::create(b, frame.loc, b.getZeroAttr(type));
     sums.assign(shape.rowOffsets.size() * shape.vectors, zero);
   }
+  if (shape.groupWords != 0)
+    return emitGroupProducts(frame, shape, lhs, rhs, sums, prefetch);
   return Emitter(frame, shape, prefetch).emit(lhs, rhs, sums);
 }

@@ -4,6 +4,7 @@
 //
 // The last sum over k is of constants. Bytes of x that are signed are multiplied as x + 128.
 #include "CPU/Contract/ContractRegions.h"
+#include "CPU/Contract/Dequantized.h"
 #include "kiln/Dialect/Kernel/Builder/KernelBuilder.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
@@ -20,120 +21,14 @@ namespace kiln::cpu {
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::kernel;
+using namespace kiln::cpu;
 
 /// Sums of this many products of bytes fit in 32 bits, whatever the zero points are.
 static constexpr int64_t mostSums = 1 << 15;
 /// With fewer steps or columns, putting steps into groups takes longer than is gained.
 static constexpr int64_t fewestSums = 16, fewestColumns = 8;
 
-namespace {
-
-/// An operand that is (bits - zero) * scale, as its region reads it.
-struct Dequantized {
-  ReadOp read; // in the contract's region, of the result of `map`
-  MapOp map;
-  ReadOp bits; // in the map
-  bool isUnsigned = false;
-  Value scale; // in the map; null: 1
-  Value zero;  // in the map, an integer; null: zeroNumber
-  bool isZeroUnsigned = false;
-  int64_t zeroNumber = 0;
-  SmallVector<Expr> place; // of the map's element, over the contract's dims
-  SmallVector<Expr> index; // of the bits, over the contract's dims
-
-  Value tensor() const { return ReadOp(bits).getTensor(); }
-  /// Weights are checked to have no zero points before they are used.
-  bool isChecked() const { return zero != nullptr; }
-  /// The number that makes bits unsigned when it is added.
-  int64_t offset() const { return isUnsigned ? 0 : 128; }
-};
-
-} // namespace
-
 //===-- Patterns ------------------------------------------------------------------------------===//
-
-/// Strips a conversion of an integer to f32; null for other values.
-static Value stripConversion(Value value, bool &isUnsigned) {
-  isUnsigned = value.getDefiningOp<arith::UIToFPOp>() != nullptr;
-  if (auto op = value.getDefiningOp<arith::SIToFPOp>())
-    return op.getIn();
-  if (auto op = value.getDefiningOp<arith::UIToFPOp>())
-    return op.getIn();
-  return {};
-}
-
-/// `value` is 8 bits that are read, extended.
-static bool parseBits(Value value, bool isUnsigned, Dequantized &result) {
-  if (auto extension = value.getDefiningOp<arith::ExtSIOp>()) {
-    value = extension.getIn();
-    isUnsigned = false;
-  } else if (auto extension = value.getDefiningOp<arith::ExtUIOp>()) {
-    value = extension.getIn();
-    isUnsigned = true;
-  }
-  auto read = value.getDefiningOp<ReadOp>();
-  if (!read || !value.getType().isInteger(8) || read.getMask() || !read.getValues().empty() ||
-      read->getBlock() != &result.map.getBody().front())
-    return false;
-  result.bits = read;
-  result.isUnsigned = isUnsigned;
-  return true;
-}
-
-static bool parseZero(Value value, Dequantized &result) {
-  FloatAttr number;
-  if (matchPattern(value, m_Constant(&number))) {
-    double zero = number.getValueAsDouble();
-    result.zeroNumber = static_cast<int64_t>(zero);
-    return std::abs(zero) <= 255 && static_cast<double>(result.zeroNumber) == zero;
-  }
-  result.zero = stripConversion(value, result.isZeroUnsigned);
-  return result.zero != nullptr;
-}
-
-/// bits - zero, as f32 or as an integer.
-static bool parseDifference(Value value, Dequantized &result) {
-  if (auto difference = value.getDefiningOp<arith::SubFOp>()) {
-    if (!parseZero(difference.getRhs(), result))
-      return false;
-    value = difference.getLhs();
-  }
-  bool isUnsigned = false;
-  if (Value integer = stripConversion(value, isUnsigned))
-    value = integer;
-  if (auto difference = value.getDefiningOp<arith::SubIOp>()) {
-    if (result.zero)
-      return false;
-    result.zero = difference.getRhs();
-    value = difference.getLhs();
-  }
-  return parseBits(value, isUnsigned, result);
-}
-
-static std::optional<Dequantized> parseOperand(Region &region) {
-  Dequantized result;
-  result.read = region.front().getTerminator()->getOperand(0).getDefiningOp<ReadOp>();
-  if (!result.read || !result.read.getValues().empty() ||
-      result.read->getBlock() != &region.front())
-    return std::nullopt;
-  result.map = result.read.getTensor().getDefiningOp<MapOp>();
-  if (!result.map || result.map->getNumResults() != 1)
-    return std::nullopt;
-  Value value = result.map.getBody().front().getTerminator()->getOperand(0);
-  if (!value.getType().isF32() && !value.getType().isInteger(32))
-    return std::nullopt;
-  if (auto product = value.getDefiningOp<arith::MulFOp>()) {
-    value = product.getLhs();
-    result.scale = product.getRhs();
-  }
-  if (!parseDifference(value, result))
-    return std::nullopt;
-  sym::Assumptions assumptions = getAssumptions(&region);
-  llvm::append_range(result.place, result.read.getMap().getResults());
-  for (Expr expr : result.bits.getMap().getResults())
-    result.index.push_back(assumptions.simplify(expr.substituteDims(result.place)));
-  return result;
-}
 
 /// The zero points are a constant, all of which are zero.
 static bool hasNoZeroPoints(const Dequantized &operand) {
@@ -160,47 +55,6 @@ struct Product {
 
 } // namespace
 
-/// The dim of a tensor that `dim` alone numbers, if it numbers no other.
-static std::optional<unsigned> findPlainDim(ArrayRef<Expr> index, unsigned dim) {
-  std::optional<unsigned> found;
-  for (auto [i, expr] : llvm::enumerate(index)) {
-    if (expr == Expr::dim(dim))
-      found = found ? std::optional<unsigned>(index.size()) : i;
-    else if (expr.dependsOn(Expr::dim(dim)))
-      return std::nullopt;
-  }
-  return found && *found < index.size() ? found : std::nullopt;
-}
-
-static bool dependsOnDims(ArrayRef<Expr> exprs, unsigned begin, unsigned end) {
-  return llvm::any_of(exprs, [&](Expr expr) {
-    for (unsigned dim = begin; dim < end; ++dim)
-      if (expr.dependsOn(Expr::dim(dim)))
-        return true;
-    return false;
-  });
-}
-
-/// Scale and zero point do not change along dims [begin, end).
-static bool areParametersFree(const Dequantized &operand, unsigned begin, unsigned end) {
-  Operation *bits = ReadOp(operand.bits);
-  bool free = true;
-  MapOp(operand.map).getBody().walk([&](Operation *op) {
-    auto map = getIndexMap(op);
-    if (!map || op == bits)
-      return;
-    SmallVector<Expr> index;
-    for (Expr expr : map.getResults())
-      index.push_back(expr.substituteDims(operand.place));
-    free &= isa<ReadOp>(op) && ReadOp(cast<ReadOp>(op)).getValues().empty() &&
-            !dependsOnDims(index, begin, end);
-  });
-  return free && MapOp(operand.map)
-                         .getBody()
-                         .walk([](ReduceOp) { return WalkResult::interrupt(); })
-                         .wasInterrupted() == false;
-}
-
 /// A read that is zero outside of the operand: its mask is the region's, and zero has bits.
 static bool isMaskFine(const Product &product, unsigned dim) {
   ReadOp read = product.lhs.read;
@@ -210,7 +64,7 @@ static bool isMaskFine(const Product &product, unsigned dim) {
       matchPattern(read.getOther(), m_AnyZeroFloat()) || matchPattern(read.getOther(), m_Zero());
   auto inside = read.getMask().getDefiningOp<InsideOp>();
   return isZero && inside && inside->getNumOperands() == 0 && !product.lhs.zero &&
-         areParametersFree(product.lhs, 0, product.numDims()) &&
+         product.lhs.areParametersFree(0, product.numDims()) &&
          !dependsOnDims(getIndexMap(inside).getResults(), dim, dim + 1);
 }
 
@@ -257,9 +111,9 @@ static const char *whyNot(Product &product) {
   if (!steps || *steps > mostSums || *steps < fewestSums || !columns || *columns < fewestColumns)
     return "its sums are too long or too short, or it has few columns";
   if (dependsOnDims(product.rhs.index, 0, product.firstN()) ||
-      !areParametersFree(product.lhs, product.firstN(), product.numDims()) ||
-      !areParametersFree(product.rhs, 0, product.firstN()) ||
-      !areParametersFree(product.rhs, product.firstK(), product.numDims()))
+      !product.lhs.areParametersFree(product.firstN(), product.numDims()) ||
+      !product.rhs.areParametersFree(0, product.firstN()) ||
+      !product.rhs.areParametersFree(product.firstK(), product.numDims()))
     return "scales change along the sum, or weights in a batch";
   if (!chooseGroups(product))
     return "no dim of the sum can be cut into groups of four";
@@ -383,38 +237,25 @@ private:
     YieldOp::create(builder, value);
   }
 
-  /// Scale and zero point of an operand, at the epilogue's dims; null as in the operand.
-  std::pair<Value, Value> cloneParameters(const Dequantized &operand) {
-    IRMapping mapping;
-    mapping.map(ReadOp(operand.bits).getResult(),
-                arith::ConstantIntOp::create(builder, builder.getI8Type(), 0).getResult());
-    DimSubstitution substitution;
-    substitution.sourceDims = operand.place.size();
-    substitution.targetDims = product.numDims();
-    substitution.dims = operand.place;
-    cloneBody(builder, MapOp(operand.map).getBody().front(), substitution, mapping);
-    auto get = [&](Value value) { return value ? mapping.lookup(value) : Value(); };
-    return {get(operand.scale), get(operand.zero)};
-  }
-
   void fillEpilogue(Region &region) {
     OpBuilder::InsertionGuard guard(builder);
     Type i32 = builder.getI32Type();
     Block &block = region.emplaceBlock(), &old = contract.getEpilogue().front();
     Value sum = block.addArgument(i32, contract.getLoc());
     builder.setInsertionPointToStart(&block);
-    auto [leftScale, zero] = cloneParameters(product.lhs);
-    auto [rightScale, none] = cloneParameters(product.rhs);
+    auto [leftScale, zero] =
+        product.lhs.cloneParameters(builder, product.lhs.place, product.numDims());
+    auto [rightScale, none] =
+        product.rhs.cloneParameters(builder, product.rhs.place, product.numDims());
     if (sums) {
       SmallVector<Expr> columns;
       for (unsigned dim = product.firstN(); dim < product.firstK(); ++dim)
         columns.push_back(Expr::dim(dim));
       Value correction = createRead(sums, columns, {}, {});
       if (zero) {
-        Value whole = toInt(zero, product.lhs.isZeroUnsigned);
         Value offset = arith::ConstantIntOp::create(builder, i32, product.lhs.offset());
         correction = arith::MulIOp::create(builder, correction,
-                                           arith::AddIOp::create(builder, whole, offset));
+                                           arith::AddIOp::create(builder, zero, offset));
       }
       sum = arith::SubIOp::create(builder, sum, correction);
     }
@@ -432,18 +273,6 @@ private:
       builder.clone(op, mapping);
   }
 
-  Value toInt(Value value, bool isUnsigned) {
-    Type i32 = builder.getI32Type();
-    unsigned width = value.getType().getIntOrFloatBitWidth();
-    if (width > 32)
-      return arith::TruncIOp::create(builder, i32, value);
-    if (width == 32)
-      return value;
-    if (isUnsigned)
-      return arith::ExtUIOp::create(builder, i32, value);
-    return arith::ExtSIOp::create(builder, i32, value);
-  }
-
   const Product &product;
   ContractOp contract;
   IRRewriter &rewriter;
@@ -459,8 +288,8 @@ struct MultiplyBytes : kiln::cpu::impl::CpuMultiplyBytesBase<MultiplyBytes> {
   void runOnOperation() override {
     std::vector<Product> products;
     getOperation()->walk([&](ContractOp contract) {
-      std::optional<Dequantized> lhs = parseOperand(contract.getLhs());
-      std::optional<Dequantized> rhs = parseOperand(contract.getRhs());
+      std::optional<Dequantized> lhs = Dequantized::get(contract.getLhs());
+      std::optional<Dequantized> rhs = Dequantized::get(contract.getRhs());
       if (!lhs || !rhs || columnsAreBatch(contract))
         return;
       if (rhs->isChecked())

@@ -1,6 +1,6 @@
 // cpu-pack-contracts: lays out constant right operands of contracts in panels.
 #include "CPU/Contract/ContractRegions.h"
-#include "CPU/Contract/SmallWeights.h"
+#include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Dialect/Kernel/Constants.h"
 #include "kiln/Dialect/Kernel/Remarks.h"
 #include "kiln/Targets/CPU/Passes.h"
@@ -86,6 +86,9 @@ int64_t cpu::choosePanel(ContractOp contract, const codegen::CPUInfo &target) {
         .evaluate([](sym::Expr) { return unknown; })
         .value_or(int64_t(1) << 40);
   };
+  // Sums of groups take registers that a second vector of columns would.
+  if (GroupedBytes::get(contract))
+    return getTiles(contract, target).lanes;
   return chooseContractPanel(guess(contract.getM().getSizes()),
                              guess(PanelColumns(contract).extents), getTiles(contract, target));
 }

@@ -1,6 +1,6 @@
 // Right operands that are small integers: their panels, and the contract that reads them.
 #include "CPU/Contract/ContractRegions.h"
-#include "CPU/Contract/SmallWeights.h"
+#include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Targets/CPU/ContractLayout.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -79,7 +79,8 @@ public:
   void pack() {
     choose();
     bool isWide = contract.getLhs().front().getTerminator()->getOperand(0).getType().isF32();
-    if (isSplit ? !isWide || !readsInPlace(contract) : !isWide && readsInPlace(contract))
+    if (!inHalves &&
+        (isSplit ? !isWide || !readsInPlace(contract) : !isWide && readsInPlace(contract)))
       placeLeft(contract, rewriter.getF32Type(), rewriter);
     Value bits = packBits(), scales, offsets;
     if (group != 0) {
@@ -123,7 +124,10 @@ private:
     if (group != 0)
       sums.push_back(*steps / group);
     int64_t inner = group != 0 ? group : *steps;
-    if (inWords)
+    inHalves = inWords && group != 0 && !hasOffset && GroupedBytes::get(contract);
+    if (inHalves)
+      sums.append({inner / wordSteps, wordHalves, halfSteps});
+    else if (inWords)
       sums.append({inner / wordSteps, wordSteps});
     else
       sums.push_back(inner);
@@ -186,7 +190,9 @@ private:
             if (bias != 0)
               four = arith::SubIOp::create(rewriter, loc, four, constant(bias));
             four = arith::AndIOp::create(rewriter, loc, four, constant(15));
-            four = arith::ShLIOp::create(rewriter, loc, four, constant(i * smallBits));
+            int64_t first =
+                inHalves ? i % halfSteps * 8 + i / halfSteps * smallBits : i * smallBits;
+            four = arith::ShLIOp::create(rewriter, loc, four, constant(first));
             word = word ? arith::OrIOp::create(rewriter, loc, word, four).getResult() : four;
           }
           return masked(word, mask);
@@ -220,7 +226,7 @@ private:
     SmallVector<sym::Expr> outer, sizes(sums);
     for (unsigned i = 0; i < sums.size(); ++i)
       outer.push_back(k(i));
-    if (inWords) {
+    for (unsigned i = 0, e = inHalves ? 2 : inWords ? 1 : 0; i < e; ++i) {
       outer.pop_back();
       sizes.pop_back();
     }
@@ -228,7 +234,10 @@ private:
     if (inWords) {
       // The four bits are moved to the top, and down again with their sign.
       int64_t top = 32 - smallBits;
-      sym::IndexMap up{numDims(), {top - smallBits * k(sums.size() - 1)}};
+      sym::Expr first = smallBits * k(sums.size() - (inHalves ? 2 : 1));
+      if (inHalves)
+        first = first + 8 * k(sums.size() - 1);
+      sym::IndexMap up{numDims(), {top - first}};
       Value index = IndexOp::create(rewriter, loc, rewriter.getI64Type(),
                                     sym::MapAttr::get(contract.getContext(), up), ValueRange());
       Value by = arith::TruncIOp::create(rewriter, loc, rewriter.getI32Type(), index);
@@ -282,7 +291,7 @@ private:
   Location loc;
   unsigned firstK;
   SmallVector<sym::Expr> sums; // of the new contract
-  bool inWords = false, isSplit = false, hasOffset = false;
+  bool inWords = false, inHalves = false, isSplit = false, hasOffset = false;
   int64_t bias = 0;
   int64_t group = 0; // steps of a row of the parameters; 0: there are none
 };

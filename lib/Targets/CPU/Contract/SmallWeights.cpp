@@ -1,6 +1,7 @@
 // Right operands that are small integers: what they are computed of, and what they are once packed.
 #include "CPU/Contract/SmallWeights.h"
 #include "CPU/Contract/ContractRegions.h"
+#include "CPU/Contract/MultiplyGroups.h"
 #include "kiln/Transforms/Kernel/ContractTiles.h"
 #include "kiln/Transforms/Kernel/RegionUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -296,8 +297,8 @@ static ReadOp getPair(Value value, sym::Expr dim) {
   return down.getLhs().getDefiningOp<ReadOp>();
 }
 
-/// The word whose four bits for step `dim` of it `value` is; null: it is none.
-static ReadOp getWord(Value value, sym::Expr dim) {
+/// The word of which `value` is the four bits from bit `first` on; null: it is none.
+static ReadOp getWord(Value value, sym::Expr first) {
   auto down = value.getDefiningOp<arith::ShRSIOp>();
   auto up = down ? down.getLhs().getDefiningOp<arith::ShLIOp>() : arith::ShLIOp();
   if (!up || !matchPattern(down.getRhs(), m_Constant()))
@@ -306,7 +307,7 @@ static ReadOp getWord(Value value, sym::Expr dim) {
   auto index = narrow ? narrow.getIn().getDefiningOp<IndexOp>() : IndexOp();
   int64_t top = 32 - smallBits;
   APInt by;
-  if (!index || index.getMap().getResults().front() != top - smallBits * dim ||
+  if (!index || index.getMap().getResults().front() != top - first ||
       !matchPattern(down.getRhs(), m_ConstantInt(&by)) || by != top)
     return {};
   return up.getLhs().getDefiningOp<ReadOp>();
@@ -345,9 +346,19 @@ std::optional<PackedSmallWeights> PackedSmallWeights::get(ContractOp contract) {
   weights.bits = value.getDefiningOp<ReadOp>();
   if (weights.bits)
     return weights.bits.getType().isInteger(8) ? std::optional(weights) : std::nullopt;
-  if (k.empty() || !k.back().isConstant(wordSteps) || weights.isUnsigned)
+  if (k.empty() || weights.isUnsigned)
     return std::nullopt;
-  weights.bits = getWord(value, sym::Expr::dim(contract.getExtents().size() - 1));
+  sym::Expr last = sym::Expr::dim(contract.getExtents().size() - 1);
   weights.steps = wordSteps;
+  if (k.back().isConstant(wordSteps)) {
+    weights.bits = getWord(value, smallBits * last);
+    return weights.bits ? std::optional(weights) : std::nullopt;
+  }
+  std::optional<GroupedBytes> left = GroupedBytes::get(contract);
+  if (!left || k.size() != 4 || !k[2].isConstant(wordHalves) || weights.offset || !weights.scale)
+    return std::nullopt;
+  sym::Expr half = sym::Expr::dim(contract.getExtents().size() - 2);
+  weights.bits = getWord(value, smallBits * half + 8 * last);
+  weights.left = left->words;
   return weights.bits ? std::optional(weights) : std::nullopt;
 }

@@ -10,6 +10,10 @@
 //   %w = kernel.read %bits (…, d_n floordiv panel, groups and words of k, d_n mod panel) : i32
 //   %q = sign-extended bits 4*d_k to 4*d_k + 3 of %w
 //   yield sitofp(%q) * kernel.read %scales (…) + kernel.read %offsets (…)
+//
+// Where the left operand is of bytes (MultiplyGroups.h), the innermost k dims are the halves of a word, of two and
+// four steps: bits 4*d_half + 8*d_step on are those of a step, so that a shift and a mask make four
+// bytes of a word.
 #ifndef KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H
 #define KILN_LIB_TARGETS_CPU_CONTRACT_SMALLWEIGHTS_H
 
@@ -19,6 +23,8 @@ namespace kiln::cpu {
 
 /// Bits of an element of a word, and how many there are.
 constexpr int64_t smallBits = 4, wordSteps = 32 / smallBits, pairSteps = 2;
+/// Halves of a word, and steps in one.
+constexpr int64_t wordHalves = 2, halfSteps = wordSteps / wordHalves;
 
 /// A right operand as a contract has it before it is packed.
 struct SmallWeights {
@@ -74,6 +80,8 @@ struct PackedSmallWeights {
   kernel::ReadOp bits, scale, offset; // of the latter two none or both, or a scale alone
   bool isUnsigned = false, subtractsFirst = false;
   int64_t steps = 1;
+  /// Words of the left operand's bytes, by which words are multiplied; null: it is none.
+  kernel::ReadOp left;
 
   static std::optional<PackedSmallWeights> get(kernel::ContractOp contract);
 };

@@ -104,6 +104,8 @@ static std::string nameOf(const VariableTile &tile) {
     name += "_by" + std::to_string(shape.rhsSteps);
   name += shape.pairs ? "_pairs" : shape.rhsUnsigned ? "_unsigned" : "";
   name += shape.scales ? "_scaled" : "";
+  if (shape.groupWords != 0)
+    name += "_groups" + std::to_string(shape.groupWords);
   if (shape.offsets)
     name += shape.subtractsFirst ? "_zero" : "_offset";
   return name;
@@ -124,9 +126,9 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
       tile.prefetch.stride};
   for (const SumLoop &loop : tile.shape.loops)
     llvm::append_values(arguments, frame.emit(loop.extent), frame.emit(loop.lhsStride));
-  for (Value pointer : {tile.shape.scales, tile.shape.offsets})
-    if (pointer)
-      arguments.push_back(pointer);
+  for (Value value : {tile.shape.scales, tile.shape.offsets, tile.shape.zeroAt})
+    if (value)
+      arguments.push_back(value);
   frame.call(nameOf(tile), arguments, [caller = tile](KernelFrame &function) {
     auto next = function.function.getArguments().begin();
     VariableTile tile = caller;
@@ -143,9 +145,9 @@ void cpu::callVariableTile(KernelFrame &frame, VariableTile tile) {
       loop.extent = function.addVariable(*next++, sym::Range{0, std::nullopt});
       loop.lhsStride = function.addVariable(*next++, sym::Range());
     }
-    for (Value *pointer : {&tile.shape.scales, &tile.shape.offsets})
-      if (*pointer)
-        *pointer = *next++;
+    for (Value *value : {&tile.shape.scales, &tile.shape.offsets, &tile.shape.zeroAt})
+      if (*value)
+        *value = *next++;
     emitVariableTile(function, tile);
   });
 }
