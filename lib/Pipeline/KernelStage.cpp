@@ -28,6 +28,8 @@ void kiln::buildFuseStage(OpPassManager &pm, const Target &target,
   // First of all, since a view between an op and its constant, or its user, hides one from the
   // other.
   pm.addNestedPass<func::FuncOp>(createKernelFoldViews());
+  // Before fusion, which puts the padding into the map that follows.
+  pm.addNestedPass<func::FuncOp>(createKernelDelayPads());
   // Before fusion, which makes one map of several writes.
   pm.addNestedPass<func::FuncOp>(createKernelMergeUpdates());
   // Before small weights are folded into large ones.

@@ -155,6 +155,29 @@ def test_convolutions(compile_and_compare, cpu):
     compile_and_compare(Convolutions(), (some(3, 3, 9, 9),), shapes, rtol=1e-4, atol=2e-2, more_inputs=[(some(2, 3, 9, 9),)])
 
 
+class Padded(torch.nn.Module):
+    """A depthwise convolution of an image that was padded before it was quantized, as TensorFlow's networks are."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Weights(24, 8, 1, 1), Weights(24, 1, 3, 3)
+
+    def forward(self, x):
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, 0.04, 117, 0, 255, U8), 0.04, 117, 0, 255, U8)
+        y = torch.nn.functional.pad(torch.nn.functional.conv2d(x, self.first()).clamp(-3, 9), (0, 1, 2, 1), value=0.5)
+        y = q.dequantize_per_tensor(q.quantize_per_tensor(y, 0.05, 70, 0, 255, U8), 0.05, 70, 0, 255, U8)
+        return torch.nn.functional.conv2d(y, self.second(), stride=2, groups=24)
+
+
+@CPUS
+def test_padded_before_quantized(compile_and_compare, cpu):
+    """What is quantized at a tie may be the next integer: the product before it is rounded otherwise."""
+    compiled = compile_and_compare(Padded(), (some(2, 8, 12, 10),), rtol=1e-4, atol=0.5, options=cpu_options(cpu))
+    if not TARGET:
+        text = run_tool("aot-compile", compiled.archive, "--emit=wrapper", "-o", "-", *cpu_options(cpu)).stdout
+        assert "[2, 12, 10, 24], [2880, 240, 24, 1], ui8" in text, text
+
+
 class Groups(torch.nn.Module):
     """Activations with a range for each row, weights of four bits with a scale for each `group` steps."""
 

@@ -279,6 +279,16 @@ def KernelFoldViews : Kiln_GraphPass<"kernel-fold-views"> {
   }];
 }
 
+def KernelDelayPads : Kiln_GraphPass<"kernel-delay-pads"> {
+  let summary = "Pad what has been quantized, not what is quantized";
+  let description = [{
+    A map that makes bytes of each element of a tensor padded by a constant makes them of the tensor itself, and
+    the bytes are padded, by what it makes of the constant. A product before the padding then has the map as its
+    epilogue, and writes a quarter of the bytes.
+  }];
+  let dependentDialects = ["::kiln::kernel::KernelDialect"];
+}
+
 def KernelMergeUpdates : Kiln_GraphPass<"kernel-merge-updates"> {
   let summary = "Write parts of what the program mutates by scatters on the whole";
   let description = [{

@@ -55,10 +55,14 @@ sym::Expr evaluations(const Place &place, size_t numDims) {
   return count;
 }
 
-/// Small numbers are computed with as larger ones: what is trivial of f32 is trivial of bf16.
+/// Small numbers are computed with as larger ones: what is trivial of f32 is trivial of bf16, and of bytes.
 int64_t countConversions(Region &body) {
   int64_t count = 0;
-  body.walk([&](Operation *op) { count += isa<arith::ExtFOp, arith::TruncFOp>(op); });
+  body.walk([&](Operation *op) {
+    count +=
+        isa<arith::ExtFOp, arith::TruncFOp>(op) ||
+        (isa<arith::SIToFPOp, arith::UIToFPOp>(op) && op->getOperand(0).getType().isInteger(8));
+  });
   return count;
 }
 
