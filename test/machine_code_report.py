@@ -114,6 +114,8 @@ def maps():
         Entry("sum over rows, f32", lambda x: x.sum(0), wide(F32, 4096), "map"),
         Entry("transposed copy, bf16", lambda x: x.t().contiguous(), wide(BF16, 4096), "map"),
         Entry("cumulative sums, f32, rows of 4096", lambda x: x.cumsum(-1), wide(F32, 4096), "scan"),
+        Entry("cumulative sums, f32, a line of 2^24", lambda x: x.cumsum(-1), (zeros(1 << 24, dtype=F32),), "scan"),
+        Entry("largest so far, f32, with positions", lambda x: tuple(x.cummax(-1)), (zeros(1 << 24, dtype=F32),), "scan"),
         Entry("sort, f32, rows of 1024", lambda x: x.sort(-1)[0], wide(F32, 1024), "sort"),
     ]
     return entries

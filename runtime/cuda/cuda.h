@@ -206,9 +206,12 @@ void kiln_cuda_free_state(kiln_session *session);
 int32_t kiln_cuda_upload(const struct kiln_device *device, CUdeviceptr to, const char *from,
                          size_t bytes);
 
+static inline bool kiln_cuda_has_workspace(const kiln_rt_device_kernel *kernel) {
+  return kernel->workspace || kernel->shared_workspace;
+}
 /* The buffers', and the workspace's. */
 static inline uint32_t kiln_cuda_num_addresses(const kiln_rt_device_kernel *kernel) {
-  return kernel->num_buffers + (kernel->workspace != 0);
+  return kernel->num_buffers + kiln_cuda_has_workspace(kernel);
 }
 
 /*===-- graph.c -------------------------------------------------------------===*/

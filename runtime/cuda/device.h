@@ -40,8 +40,8 @@ typedef struct {
 } kiln_rt_tensor_map;
 
 /* Parameters: the buffers' addresses, the values of the symbols (as int64_t), the address of
- * the run's error flag, that of its workspace if `workspace` is not 0, and the tensor maps. Blocks
- * have one dimension. */
+ * the run's error flag, that of its workspace if it has any, and the tensor maps. Blocks have one
+ * dimension. */
 typedef struct kiln_rt_device_kernel {
   const char *name;
   const kiln_rt_image *images;
@@ -60,14 +60,15 @@ typedef struct kiln_rt_device_kernel {
   uint32_t num_maps;
   uint32_t cluster; /* of how many neighbouring blocks the code makes one; grids are multiples */
   /* The bytes of the workspace that blocks of a variant which share tiles leave to each other.
-   * No more than KILN_RT_WORKSPACE_BLOCKS blocks of it are launched. */
-  uint32_t workspace, reserved;
+   * No more than KILN_RT_WORKSPACE_BLOCKS blocks of it are launched. And the bytes that all blocks
+   * of a kernel have together. */
+  uint32_t workspace, shared_workspace;
 } kiln_rt_device_kernel;
 
 /* A run's workspace, which its kernels have one after the other: flags of blocks, which are zero
- * between kernels, then the bytes for each block. */
+ * between kernels, then the bytes for each block, or for all. */
 #define KILN_RT_WORKSPACE_BLOCKS 1024
-#define KILN_RT_WORKSPACE_FLAGS (32 * KILN_RT_WORKSPACE_BLOCKS)
+#define KILN_RT_WORKSPACE_FLAGS (KILN_RT_WORKSPACE_BLOCKS * INT64_C(32))
 
 #define KILN_RT_MAX_MAPS 4
 #define KILN_RT_MAX_GEOMETRY (1 + KILN_RT_MAX_MAPS * 2 * KILN_RT_MAP_RANK)
@@ -77,8 +78,9 @@ typedef struct kiln_device_functions kiln_device_functions;
 
 typedef struct {
   const kiln_device_functions *functions;
-  uint32_t num_kernels; /* this entry's and those of the entries in front of it */
-  uint32_t workspace;   /* the largest of the kernels' */
+  uint32_t num_kernels;                 /* this entry's and those of the entries in front of it */
+  uint32_t workspace, shared_workspace; /* the largest of the kernels' */
+  uint32_t reserved;
   /* Copies between strides. Instead of symbols it takes: the number of elements, the bytes of one
    * (1, 2, 4, 8 or 16), then KILN_RT_COPY_RANK sizes, as many strides of the target and as many
    * of the source. Its buffers are target and source. */

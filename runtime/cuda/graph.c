@@ -134,7 +134,7 @@ static CUresult fill_parameters(kiln_context *context, const kiln_cuda_sequence 
   for (uint32_t i = 0; i < step->kernel->num_symbols; ++i)
     parameters[count++] = &sequence->numbers[step->first_number + i];
   parameters[count++] = &kiln_cuda_context_of(context)->error;
-  if (step->kernel->workspace)
+  if (kiln_cuda_has_workspace(step->kernel))
     parameters[count++] = &sequence->addresses[step->first_address + step->kernel->num_buffers];
   for (uint32_t i = 0; i < step->kernel->num_maps; ++i)
     parameters[count++] = &filled->maps[i];

@@ -81,7 +81,7 @@ static int32_t launch(kiln_context *context, const kiln_rt_device_kernel *kernel
   }
   if (KILN_LIKELY(cuda->records)) {
     void *addresses[KILN_RT_MAX_PARAMETERS];
-    if (kernel->workspace) {
+    if (kiln_cuda_has_workspace(kernel)) {
       memcpy(addresses, buffers, kernel->num_buffers * sizeof *buffers);
       addresses[kernel->num_buffers] = kiln_cuda_pointer(cuda->workspace);
       buffers = addresses;

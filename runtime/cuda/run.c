@@ -552,18 +552,21 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
   return KILN_OK;
 }
 
-/* The workspace of a run, in which blocks that share tiles leave sums to each other. */
+/* The workspace of a run, in which blocks leave sums and states to each other. */
 uint64_t kiln_cuda_count_workspace(const struct kiln_device *device) {
   uint64_t bytes = 0, blocks = (uint64_t)device->multiprocessors;
-  for (uint32_t i = 0; i < kiln_num_entries(); ++i)
-    if (kiln_entry(i)->device->workspace > bytes)
-      bytes = kiln_entry(i)->device->workspace;
-  if (!bytes || !device->runs_variants)
-    return 0;
   if (blocks > KILN_RT_WORKSPACE_BLOCKS)
     blocks = KILN_RT_WORKSPACE_BLOCKS;
-  return (KILN_RT_WORKSPACE_FLAGS + bytes * blocks + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT *
-         KILN_ALIGNMENT;
+  for (uint32_t i = 0; i < kiln_num_entries(); ++i) {
+    const kiln_rt_device *entry = kiln_entry(i)->device;
+    if (device->runs_variants && entry->workspace * blocks > bytes)
+      bytes = entry->workspace * blocks;
+    if (entry->shared_workspace > bytes)
+      bytes = entry->shared_workspace;
+  }
+  if (!bytes)
+    return 0;
+  return (KILN_RT_WORKSPACE_FLAGS + bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
 }
 
 static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {

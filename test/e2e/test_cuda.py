@@ -175,38 +175,6 @@ def test_scans_and_sorts(compile_model):
         compiled.check(inputs(rows), 1e-5, 1e-4)
 
 
-class LongScans(torch.nn.Module):
-    """Few lines, which are divided: of known length, and of one that the run shows; side by side, or from data."""
-
-    def forward(self, x, y, z):
-        return (
-            x.cumsum(-1),
-            x.abs().log1p().cumsum(1),
-            (x > 0).cumsum(-1),
-            y.cumsum(0),
-            (1 + y / 1000).cumprod(0),
-            y.cummax(0)[0],
-            z.cumsum(0),
-            y.flip(0).cumsum(0),
-            x.long().cumsum(-1),
-            torch.nonzero(y > 0.5),
-        )
-
-
-def test_long_scans(compile_model):
-    def inputs(length):
-        torch.manual_seed(length)
-        return torch.randn(2, 20000), torch.randn(length), torch.randn(16400, 3)
-
-    compiled = compile_model(
-        LongScans(), inputs(33000), dynamic_shapes=(None, {0: torch.export.Dim("length", min=1, max=10**8)}, None), options=EMULATED
-    )
-    kernels = run_tool("aot-compile", compiled.archive, "-o", "-", "--emit=kernel", *EMULATED).stdout
-    assert len(re.findall(r"kernel\.scan dim \d+ (?:associative )?part ", kernels)) >= 7, kernels
-    for length in (33000, 1, 16384, 20481):
-        compiled.check(inputs(length), 1e-4, 1e-3)
-
-
 class Functions(torch.nn.Module):
     def forward(self, x):
         return torch.exp(x), torch.tanh(x)

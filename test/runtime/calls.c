@@ -54,7 +54,8 @@ static const kiln_rt_externs externs = {
 static int32_t run_main(kiln_rt_run *run) { return calls_main(run); }
 
 extern const kiln_device_functions kiln_cuda_functions;
-static const kiln_rt_device device = {&kiln_cuda_functions, CALLS_KERNELS, 64, NULL};
+static const kiln_rt_device device = {
+    .functions = &kiln_cuda_functions, .num_kernels = CALLS_KERNELS, .workspace = 64};
 
 const kiln_rt_program kiln_program = {
     .abi = KILN_RT_ABI,

@@ -196,7 +196,8 @@ static const kiln_rt_profile profile = {
     profiled_steps, profiled_kernels, costs, "bump\0node", NULL, 1};
 
 extern const kiln_device_functions kiln_cuda_functions;
-static const kiln_rt_device device = {&kiln_cuda_functions, 3, 0, &copy};
+static const kiln_rt_device device = {
+    .functions = &kiln_cuda_functions, .num_kernels = 3, .copy = &copy};
 
 const kiln_rt_program kiln_program = {
     .abi = KILN_RT_ABI,

@@ -110,7 +110,8 @@ static const kiln_rt_device_kernel copy = {.name = "copy",
                                            .threads = 64,
                                            .number = 2,
                                            .cluster = 1};
-static const kiln_rt_device device = {&kiln_cuda_functions, 3, 0, &copy};
+static const kiln_rt_device device = {
+    .functions = &kiln_cuda_functions, .num_kernels = 3, .copy = &copy};
 
 static const kiln_rt_profile_kernel profiled_kernels[] = {{0, 0, 2}, {5, 3, 3}};
 static const kiln_rt_profile_step profiled_steps[] = {{0, 12}, {0, 11}, {0, 11},

@@ -251,7 +251,8 @@ int64_t WgmmaAttentionScheduleAttr::getThreads() const {
 
 //===-- What has an order -------------------------------------------------------------------===//
 
-LogicalResult ScanScheduleAttr::verify(EmitError emitError, int64_t threads, int64_t elements) {
+LogicalResult ScanScheduleAttr::verify(EmitError emitError, int64_t threads, int64_t elements,
+                                       bool) {
   if (failed(verifyThreadsOfTeam(emitError, threads)))
     return failure();
   return verifyRange(emitError, "elements", elements, 1, 16);

@@ -35,7 +35,6 @@ public:
     pm.addPass(createCudaExpandAttention());
     // After fusion, which would put the parts back together.
     pm.addPass(createCudaSplitReductions());
-    pm.addPass(createCudaSplitScans());
     // Before products become graphs, from which constants are not seen.
     pm.addPass(createCudaPackWindows());
     pm.addPass(createCudaPackOperands());

@@ -143,7 +143,9 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
             })
             .Case([&](kernel::CallOp) { return planGroup(func); })
             .Case([&](kernel::AttentionOp) { return planAttention(func); })
-            .Case([&](kernel::ScanOp scan) {
+            .Case([&](kernel::ScanOp scan) -> Planned {
+              if (scan.getPart())
+                return scan.emitOpError("with a part cannot be compiled for CUDA");
               return isTasks(func, !isBlockScan(scan)) ? planTasks(func) : planScan(func);
             })
             .Case([&](kernel::SortOp sort) {

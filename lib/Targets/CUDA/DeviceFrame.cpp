@@ -72,8 +72,19 @@ Value DeviceFrame::addParameter(ArrayRef<NamedAttribute> own) {
 }
 
 Value DeviceFrame::addWorkspace(int64_t bytes) {
-  assert(maps.empty() && !workspaceBytes && "comes first, and once");
+  Value workspace = addWorkspace();
   workspaceBytes = bytes;
+  return workspace;
+}
+
+Value DeviceFrame::addSharedWorkspace(int64_t bytes) {
+  Value workspace = addWorkspace();
+  sharedWorkspaceBytes = bytes;
+  return workspace;
+}
+
+Value DeviceFrame::addWorkspace() {
+  assert(maps.empty() && !workspaceBytes && !sharedWorkspaceBytes && "comes first, and once");
   return addParameter({builder.getNamedAttr(LLVM::LLVMDialect::getAlignAttrName(),
                                             builder.getI64IntegerAttr(vectorBytes))});
 }

@@ -85,6 +85,9 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   function->setAttr(sharedAttrName, builder.getI64IntegerAttr(frame.sharedBytes));
   if (frame.workspaceBytes)
     function->setAttr(workspaceAttrName, builder.getI64IntegerAttr(frame.workspaceBytes));
+  if (frame.sharedWorkspaceBytes)
+    function->setAttr(sharedWorkspaceAttrName,
+                      builder.getI64IntegerAttr(frame.sharedWorkspaceBytes));
   // A launch has to find out numbers that main has not computed.
   if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
     function->setAttr(variantAttrName, base);

@@ -116,7 +116,7 @@ static void addScalarAttention(ScalarAttentionScheduleAttr base, Candidates &can
 static void addScans(ScanScheduleAttr base, Candidates &candidates) {
   for (int64_t threads : around(base.getThreads()))
     for (int64_t elements : around(base.getElements()))
-      candidates.add<ScanScheduleAttr>(threads, elements);
+      candidates.add<ScanScheduleAttr>(threads, elements, base.getParts());
 }
 
 static void addSorts(SortScheduleAttr base, Candidates &candidates) {

@@ -152,3 +152,24 @@ kernel.func @sort_whole(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #
   } : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
   kernel.return %p, %k, %s : tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>, tensor<?xi64, #sym.shape<[s0]>>
 }
+
+// -----
+
+kernel.func @parts(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{with a part cannot be compiled for CUDA}}
+  %y = kernel.scan dim 0 associative part 4 init {
+    %s = arith.constant 0.0 : f32
+    kernel.yield %s : f32
+  } body {
+    %e = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
+    kernel.yield %e : f32
+  } combine {
+  ^bb0(%sum: f32, %next: f32):
+    %s = arith.addf %sum, %next : f32
+    kernel.yield %s : f32
+  } finish {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<8xf32>
+  kernel.return %y : tensor<8xf32>
+}

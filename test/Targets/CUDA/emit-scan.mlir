@@ -4,7 +4,7 @@
 // A block has a line; its lanes meet in five steps, its warps through shared memory.
 // PLAN-LABEL: kernel.func @lines
 // PLAN-SAME: launch = #kernel.launch<grid = <s0>, threads = 256
-// PLAN-SAME: schedule = #cuda.scan<threads = 256, elements = 4>
+// PLAN-SAME: schedule = #cuda.scan<threads = 256, elements = 4, parts = false>
 // CHECK-LABEL: llvm.func @lines
 // CHECK-SAME: cuda.shared = 32
 // CHECK: nvvm.shfl.sync bfly
@@ -120,4 +120,74 @@ kernel.func @extremes(%x: tensor<3000xf32>) -> (tensor<3000xf32>, tensor<3000xi6
     kernel.yield %best, %at : f32, i64
   } : tensor<3000xf32>, tensor<3000xi64>
   kernel.return %y#0, %y#1 : tensor<3000xf32>, tensor<3000xi64>
+}
+
+// -----
+
+// Few long lines: a block has a part of one, which it keeps in registers. It says what the part comes to, looks at the 32
+// in front, and so on, goes back from the last one whose line is known, says what the line comes to, and counts itself;
+// the last block lowers the flags.
+// PLAN-LABEL: kernel.func @parts
+// PLAN-SAME: launch = #kernel.launch<grid = <16>, threads = 256
+// PLAN-SAME: schedule = #cuda.scan<threads = 256, elements = 16, parts = true>
+// CHECK-LABEL: llvm.func @parts
+// CHECK-SAME: cuda.shared = 84
+// CHECK-SAME: cuda.shared_workspace = 262112
+// CHECK: nvvm.barrier
+// CHECK: cuda.publish{{.*}} "st.release.gpu.b32 [$0], $1;"
+// CHECK: cuda.look{{.*}} ld.acquire.gpu.b32
+// CHECK: nvvm.shfl.sync idx
+// CHECK: nvvm.bar.warp.sync
+// CHECK: cuda.publish
+// CHECK: cuda.count_blocks{{.*}} "atom.acq_rel.gpu.inc.u32
+// CHECK: nvvm.barrier
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+kernel.func @parts(%x: tensor<2x32000xf32>) -> tensor<2x32000xf32> {
+  %y = kernel.scan dim 1 init {
+    %zero = arith.constant 0.0 : f64
+    kernel.yield %zero : f64
+  } body {
+    %v = kernel.read %x (d0, d1) -> (d0, d1) : tensor<2x32000xf32> -> f32
+    %w = arith.extf %v : f32 to f64
+    kernel.yield %w : f64
+  } combine {
+  ^bb0(%sum: f64, %next: f64):
+    %s = arith.addf %sum, %next : f64
+    kernel.yield %s : f64
+  } finish {
+  ^bb0(%sum: f64):
+    %s = arith.truncf %sum : f64 to f32
+    kernel.yield %s : f32
+  } : tensor<2x32000xf32>
+  kernel.return %y : tensor<2x32000xf32>
+}
+
+// -----
+
+// Only the run shows how long the line is: whether it is cut, and whether into parts of several pieces.
+// PLAN-LABEL: kernel.func @unknown
+// PLAN-SAME: grid = <s0 ceildiv (4096*max(s0 ceildiv 16773120, 1))>
+// CHECK-LABEL: llvm.func @unknown
+// CHECK: cuda.publish
+// CHECK: cuda.publish
+// CHECK: cuda.publish
+// CHECK: cuda.publish
+// CHECK: llvm.return
+kernel.func @unknown(%x: tensor<?xi32, #sym.shape<[s0]>>) -> tensor<?xi32, #sym.shape<[s0]>> {
+  %y = kernel.scan dim 0 init {
+    %zero = arith.constant 0 : i32
+    kernel.yield %zero : i32
+  } body {
+    %v = kernel.read %x (d0) -> (d0) : tensor<?xi32, #sym.shape<[s0]>> -> i32
+    kernel.yield %v : i32
+  } combine {
+  ^bb0(%sum: i32, %next: i32):
+    %s = arith.addi %sum, %next : i32
+    kernel.yield %s : i32
+  } finish {
+  ^bb0(%sum: i32):
+    kernel.yield %sum : i32
+  } : tensor<?xi32, #sym.shape<[s0]>>
+  kernel.return %y : tensor<?xi32, #sym.shape<[s0]>>
 }

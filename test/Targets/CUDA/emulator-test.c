@@ -50,9 +50,12 @@ void kiln_emulator_copy(void *to, void *from, int32_t bytes, int32_t given);
 void kiln_emulator_commit(void);
 void kiln_emulator_wait(int32_t left);
 void kiln_emulator_buffer(void *address, int64_t bytes);
-void kiln_emulator_workspace(void *address, int64_t flags, int64_t bytes);
+void kiln_emulator_workspace(void *address, int64_t flags, int64_t each, int64_t all);
 void kiln_emulator_raise_flag(void *address);
 void kiln_emulator_wait_flag(void *address);
+void kiln_emulator_publish(void *address, int32_t value);
+int32_t kiln_emulator_look(void *address);
+int32_t kiln_emulator_count_blocks(void *address, int32_t limit);
 void kiln_emulator_sync_warp(int32_t site);
 
 enum { LINE = 128, BOX = 64 * LINE, BARRIER = 2 * BOX, SHARED = BARRIER + 64, COLUMNS = 16 };
@@ -134,6 +137,13 @@ static enum {
   LOWERED_OTHER,
   NOT_SEEN,
   NOT_LOWERED,
+  LOOKING, /* from here on, blocks look back */
+  LOOKS_AHEAD,
+  READS_MORE,
+  SAYS_LESS,
+  COUNTS_WRONG,
+  LOWERED_EARLY,
+  LEFT_UP,
   NUM_MISTAKES
 } mistake;
 
@@ -431,7 +441,7 @@ static void sharing_kernel(void **arguments) {
   char *own = memory + FLAGS + 16 * thread;
   uint32_t value = (uint32_t)(4 * thread + 1), zero = 0;
   (void)arguments;
-  kiln_emulator_workspace(memory, FLAGS, LEFT);
+  kiln_emulator_workspace(memory, FLAGS, LEFT, 0);
   if (kiln_emulator_block() == 0) {
     if (mistake != NOT_LEFT)
       memcpy(kiln_emulator_access(own, 4, 1), &value, 4);
@@ -452,6 +462,37 @@ static void sharing_kernel(void **arguments) {
     kiln_emulator_sync_warp(1);
   if (thread % WARP == 0 && mistake != NOT_LOWERED)
     memcpy(kiln_emulator_access(flag, 4, 1), &zero, 4);
+}
+
+/*===-- Blocks that go on where others end ----------------------------------===*/
+
+enum { LINES = 3 };
+
+/* A block adds its own number, from 1 on, to those in front of it. */
+static void looking_kernel(void **arguments) {
+  int32_t block = kiln_emulator_block();
+  char *memory = (char *)(uintptr_t)workspace, *flags = memory + 4;
+  char *own = memory + FLAGS + 32 * block;
+  uint32_t sum = (uint32_t)block + 1, zero = 0;
+  (void)arguments;
+  kiln_emulator_workspace(memory, FLAGS, 0, LEFT);
+  if (kiln_emulator_thread() != 0)
+    return;
+  memcpy(kiln_emulator_access(own, 4, 1), &sum, 4);
+  kiln_emulator_publish(flags + 4 * block, 1);
+  for (int32_t i = block - 1, seen = 1; i >= 0 && seen == 1; --i) {
+    seen = kiln_emulator_look(flags + 4 * (mistake == LOOKS_AHEAD ? block + 1 : i));
+    int is_line = seen == 2 || mistake == READS_MORE;
+    sum += load(memory + FLAGS + 32 * i + 16 * is_line);
+  }
+  memcpy(kiln_emulator_access(own + 16, 4, 1), &sum, 4);
+  kiln_emulator_publish(flags + 4 * block, mistake == SAYS_LESS ? 1 : 2);
+  int32_t limit = mistake == COUNTS_WRONG ? LINES : LINES - 1;
+  int is_last = kiln_emulator_count_blocks(memory, limit) == limit;
+  if (mistake == LOWERED_EARLY || (is_last && mistake != LEFT_UP))
+    for (int i = 0; i < LINES; ++i)
+      memcpy(kiln_emulator_access(flags + 4 * i, 4, 1), &zero, 4);
+  exchanged[block] = sum;
 }
 
 /*===-- Tensor maps and launches --------------------------------------------===*/
@@ -572,12 +613,21 @@ static const char *const messages[] = {
     [LOWERED_OTHER] = "lowers a flag that it has not waited for",
     [NOT_SEEN] = "lowers a flag that other lanes may not have seen",
     [NOT_LOWERED] = "leaves flag 0 up for the next kernel",
+    [LOOKS_AHEAD] = "looks at a flag that no earlier block has raised",
+    [READS_MORE] = "has written without waiting for it to be released",
+    [SAYS_LESS] = "publishes state 1 by a flag that is 1",
+    [COUNTS_WRONG] = "counts block 0 of 4 when 1 have come of 3",
+    [LOWERED_EARLY] = "lowers a flag that it has not waited for",
+    [LEFT_UP] = "leaves flag 1 up for the next kernel",
 };
 
 static int run_sharing(char *message, size_t size) {
   memset(exchanged, 0, sizeof exchanged);
   cuMemsetD32Async(workspace, mistake == NOT_ZEROED ? ~0u : 0, FLAGS / 4, NULL);
   cuCtxSynchronize();
+  if (mistake >= LOOKING)
+    return emulator_launch("by_hand", looking_kernel, current(), NULL, LINES, 1, WARP, 0, message,
+                           size);
   return emulator_launch("by_hand", sharing_kernel, current(), NULL, 2, 1, THREADS, SHARED, message,
                          size);
 }
@@ -645,9 +695,13 @@ int main(void) {
                                                      : kernel,
                                           NULL, NULL, is_paired ? BLOCKS : 1, is_paired ? 2 : 1,
                                           THREADS, SHARED, message, sizeof message);
-    int right = !failed && (is_paired ? are_pairs_right() : is_plain ? is_exchanged() : is_right());
+    int right = !failed && (is_paired      ? are_pairs_right()
+                            : i >= LOOKING ? exchanged[1] == 3 && exchanged[2] == 6
+                            : is_plain     ? is_exchanged()
+                                           : is_right());
     int is_found = messages[i] ? failed && strstr(message, messages[i]) != NULL : !failed && !right;
-    if (i == NONE || i == PLAIN || i == PAIRS || i == SHARING ? !right : !is_found) {
+    if (i == NONE || i == PLAIN || i == PAIRS || i == SHARING || i == LOOKING ? !right
+                                                                              : !is_found) {
       fprintf(stderr, "mistake %d: %s\n", i, message);
       ++failures;
     }

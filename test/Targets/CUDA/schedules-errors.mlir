@@ -186,7 +186,7 @@ module attributes {test.schedule = #cuda.wgmma_attention<consumers = 1, keys = 6
 // -----
 
 // expected-error @below {{elements = 0, which has to be 1 to 16}}
-module attributes {test.schedule = #cuda.scan<threads = 64, elements = 0>} {}
+module attributes {test.schedule = #cuda.scan<threads = 64, elements = 0, parts = false>} {}
 
 // -----
 
@@ -200,8 +200,8 @@ module attributes {test.schedule = #cuda.tasks<threads = 0>} {}
 
 // -----
 
-// expected-error @below {{has a schedule #cuda.scan<threads = 64, elements = 4> that is not for kernel.map}}
-kernel.func @map(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #cuda.scan<threads = 64, elements = 4>} {
+// expected-error @below {{has a schedule #cuda.scan<threads = 64, elements = 4, parts = false> that is not for kernel.map}}
+kernel.func @map(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule = #cuda.scan<threads = 64, elements = 4, parts = false>} {
   %y = kernel.map {
     %a = kernel.read %x (d0) -> (d0) : tensor<8xf32> -> f32
     kernel.yield %a : f32

@@ -16,8 +16,8 @@ module attributes {
   test.row = #cuda.map<threads = 256, team = 32, vector = 4, keep = 64>,
   // CHECK-SAME: test.scalar_attention = #cuda.scalar_attention<warps = 4, rows = 8>
   test.scalar_attention = #cuda.scalar_attention<warps = 4, rows = 8>,
-  // CHECK-SAME: test.scan = #cuda.scan<threads = 64, elements = 4>
-  test.scan = #cuda.scan<threads = 64, elements = 4>,
+  // CHECK-SAME: test.scan = #cuda.scan<threads = 64, elements = 4, parts = false>
+  test.scan = #cuda.scan<threads = 64, elements = 4, parts = false>,
   // CHECK-SAME: test.sort = #cuda.sort<threads = 512, places = 0>
   test.sort = #cuda.sort<threads = 512, places = 0>,
   // CHECK-SAME: test.tasks = #cuda.tasks<threads = 64>

@@ -40,6 +40,7 @@ struct DeviceKernel {
   int64_t sharedBytes = 0;
   int64_t cluster = 1;        // blocks of one
   int64_t workspaceBytes = 0; // of a block
+  int64_t sharedWorkspaceBytes = 0;
   std::vector<Image> images;
 };
 

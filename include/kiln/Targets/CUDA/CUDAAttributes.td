@@ -217,12 +217,13 @@ def CUDA_WgmmaAttentionSchedule : CUDA_Schedule<"WgmmaAttention", "wgmma_attenti
 //===-- What has an order -----------------------------------------------------------------------===//
 
 def CUDA_ScanSchedule : CUDA_Schedule<"Scan", "scan", "ScanOp"> {
-  let summary = "blocks have lines";
+  let summary = "blocks have lines, or parts of them";
   let description = [{
-    `#cuda.scan<threads = 256, elements = 4>`: a block goes along its line in pieces, of which each
-    thread has `elements` neighbours.
+    `#cuda.scan<threads = 256, elements = 16, parts = true>`: a block goes along its line in pieces, of which each
+    thread has `elements` neighbours. With `parts` it has a part of a line, one piece or, where there would be more
+    parts than flags, several, and looks back for what the parts in front come to.
   }];
-  let parameters = (ins "int64_t":$threads, "int64_t":$elements);
+  let parameters = (ins "int64_t":$threads, "int64_t":$elements, "bool":$parts);
 }
 
 def CUDA_SortSchedule : CUDA_Schedule<"Sort", "sort", "SortOp"> {

@@ -18,6 +18,7 @@ constexpr llvm::StringLiteral sharedAttrName = "cuda.shared";
 constexpr llvm::StringLiteral gridAttrName = "cuda.grid";
 constexpr llvm::StringLiteral mapsAttrName = "cuda.maps";
 constexpr llvm::StringLiteral workspaceAttrName = "cuda.workspace";
+constexpr llvm::StringLiteral sharedWorkspaceAttrName = "cuda.shared_workspace";
 
 /// The attribute of a kernel.func, and of its function, that is launched on Hopper instead of the
 /// one it names.
@@ -71,9 +72,6 @@ mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
 /// Whether a block has a line to scan, or a row to sort; otherwise a thread has.
 bool isBlockScan(kernel::ScanOp scan);
-/// Whether its elements may be combined in any order: the state is one value, and the next one a
-/// single operation of it and the element.
-bool isCommutative(kernel::ScanOp scan);
 bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
@@ -106,8 +104,9 @@ struct DeviceFrame : codegen::KernelFrame {
   int64_t numThreads;
   int64_t sharedBytes = 0;
 
-  /// Bytes of the run's workspace for each block. 0: the kernel is not given it.
-  int64_t workspaceBytes = 0;
+  /// Bytes of the run's workspace for each block, and for all of them. Both are 0: the kernel is
+  /// not given it.
+  int64_t workspaceBytes = 0, sharedWorkspaceBytes = 0;
   /// The contents of `cuda.maps`: the host makes a map of each for a launch.
   llvm::SmallVector<mlir::Attribute> maps;
 
@@ -116,6 +115,8 @@ struct DeviceFrame : codegen::KernelFrame {
   /// One more parameter, behind the error flag: the address of the run's workspace, for this many
   /// bytes of each block and the flags before them (PartialSums.h). Before any tensor map.
   mlir::Value addWorkspace(int64_t bytes);
+  /// The same, for this many bytes of all blocks together, however many there are.
+  mlir::Value addSharedWorkspace(int64_t bytes);
   /// One more parameter, behind the others: the address of a tensor map.
   mlir::Value addTensorMap(const TensorMap &map);
   /// The thread's number, or the block's, read again: what is computed of it is not computed
@@ -141,6 +142,7 @@ struct DeviceFrame : codegen::KernelFrame {
 private:
   mlir::Value readAgain(llvm::StringRef text);
   mlir::Value addParameter(llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  mlir::Value addWorkspace();
 };
 
 // Each writes the function's body, with everything but the final llvm.return. The kernel has been

@@ -47,21 +47,6 @@ def CudaSplitReductions : Pass<"cuda-split-reductions", "::mlir::ModuleOp"> {
   ];
 }
 
-def CudaSplitScans : Pass<"cuda-split-scans", "::mlir::ModuleOp"> {
-  let summary = "Divide few long lines of scans among blocks";
-  let description = [{
-    If a scan has few lines, and these are long, a map first combines the elements of each part of a line;
-    a scan over those results, always in the same order, gives what comes before each part; and every part
-    of the scan itself starts from that (`part`). The combination has to be one whose parts may be combined
-    in any order: sums, products, extremes without positions. If only a run shows whether lines are long
-    enough, there is a graph for either case, and a `kernel.cond` chooses.
-  }];
-  let dependentDialects = [
-    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
-    "::mlir::func::FuncDialect", "::kiln::cuda::CUDADialect"
-  ];
-}
-
 def CudaSplitContracts : Pass<"cuda-split-contracts", "::mlir::ModuleOp"> {
   let summary = "Divide the steps of products that have few blocks";
   let description = [{
@@ -175,7 +160,7 @@ def CudaEmitKernels : Pass<"cuda-emit-kernels", "::mlir::ModuleOp"> {
     memory accesses through pointers (llvm), and the device's own instructions (nvvm).
     `cuda.buffers` has the bytes of each buffer, `cuda.shared` those of shared memory, and `cuda.workspace`, if blocks leave
     sums for each other, those that each block has in the run's workspace, whose address is a parameter behind the error
-    flag. A variant has besides `cuda.variant_of`,
+    flag; `cuda.shared_workspace`, if they leave states, those that all blocks have there. A variant has besides `cuda.variant_of`,
     `cuda.grid` and `cuda.maps`: for each tensor map, which is a parameter behind the others, its buffer, the bytes of an element, the
     box, and in `numbers` the offset, the sizes from the innermost dim on, and the strides of all dims but that.
   }];

@@ -138,8 +138,9 @@ Modules split(ModuleOp module) {
         builder.clone(op);
     }
     for (auto copy : parts.back()->getOps<LLVM::LLVMFuncOp>())
-      for (StringRef attribute : {symbolsAttrName, buffersAttrName, sharedAttrName, variantAttrName,
-                                  gridAttrName, mapsAttrName, workspaceAttrName})
+      for (StringRef attribute :
+           {symbolsAttrName, buffersAttrName, sharedAttrName, variantAttrName, gridAttrName,
+            mapsAttrName, workspaceAttrName, sharedWorkspaceAttrName})
         copy->removeAttr(attribute);
   }
   return parts;
@@ -194,6 +195,8 @@ private:
     kernel.cluster = getCluster(function);
     if (auto workspace = function->getAttrOfType<IntegerAttr>(workspaceAttrName))
       kernel.workspaceBytes = workspace.getInt();
+    if (auto workspace = function->getAttrOfType<IntegerAttr>(sharedWorkspaceAttrName))
+      kernel.sharedWorkspaceBytes = workspace.getInt();
     auto base = function->getAttrOfType<FlatSymbolRefAttr>(variantAttrName);
     if (!base)
       return kernel;

@@ -105,7 +105,7 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
       variants[kernel.variantOf] = host::getDeviceKernelSymbol(kernel.name);
   // A GPU runs a kernel or its variant, and knows both by one number.
   auto first = module->getAttrOfType<IntegerAttr>(host::firstKernelAttrName);
-  int64_t next = first ? first.getInt() : 0, workspace = 0;
+  int64_t next = first ? first.getInt() : 0, workspace = 0, sharedWorkspace = 0;
   ImageNames imageNames;
   llvm::StringMap<int64_t> kernelNumbers;
   for (const DeviceKernel &kernel : kernels) {
@@ -119,25 +119,27 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
                 symbolTable = globals.numbers(numbers),
                 geometry = kernel.variantOf.empty() ? "" : emitGeometry(builder, loc, kernel),
                 maps = emitMaps(globals, kernel);
-    globals.exported(symbolOf(kernel.name),
-                     codegen::makeRow<kiln_rt_device_kernel>(
-                         KILN_FIELD(kiln_rt_device_kernel, name, name),
-                         KILN_FIELD(kiln_rt_device_kernel, images, images),
-                         KILN_FIELD(kiln_rt_device_kernel, symbols, symbolTable),
-                         KILN_FIELD(kiln_rt_device_kernel, num_images, kernel.images.size()),
-                         KILN_FIELD(kiln_rt_device_kernel, num_buffers, kernel.numBuffers),
-                         KILN_FIELD(kiln_rt_device_kernel, num_symbols, numbers.size()),
-                         KILN_FIELD(kiln_rt_device_kernel, threads, kernel.threads),
-                         KILN_FIELD(kiln_rt_device_kernel, shared_bytes, kernel.sharedBytes),
-                         KILN_FIELD(kiln_rt_device_kernel, number, number),
-                         KILN_FIELD(kiln_rt_device_kernel, variant, variants.lookup(kernel.name)),
-                         KILN_FIELD(kiln_rt_device_kernel, geometry, geometry),
-                         KILN_FIELD(kiln_rt_device_kernel, maps, maps),
-                         KILN_FIELD(kiln_rt_device_kernel, num_maps, kernel.maps.size()),
-                         KILN_FIELD(kiln_rt_device_kernel, cluster, kernel.cluster),
-                         KILN_FIELD(kiln_rt_device_kernel, workspace, kernel.workspaceBytes),
-                         KILN_FIELD(kiln_rt_device_kernel, reserved, 0)));
+    globals.exported(
+        symbolOf(kernel.name),
+        codegen::makeRow<kiln_rt_device_kernel>(
+            KILN_FIELD(kiln_rt_device_kernel, name, name),
+            KILN_FIELD(kiln_rt_device_kernel, images, images),
+            KILN_FIELD(kiln_rt_device_kernel, symbols, symbolTable),
+            KILN_FIELD(kiln_rt_device_kernel, num_images, kernel.images.size()),
+            KILN_FIELD(kiln_rt_device_kernel, num_buffers, kernel.numBuffers),
+            KILN_FIELD(kiln_rt_device_kernel, num_symbols, numbers.size()),
+            KILN_FIELD(kiln_rt_device_kernel, threads, kernel.threads),
+            KILN_FIELD(kiln_rt_device_kernel, shared_bytes, kernel.sharedBytes),
+            KILN_FIELD(kiln_rt_device_kernel, number, number),
+            KILN_FIELD(kiln_rt_device_kernel, variant, variants.lookup(kernel.name)),
+            KILN_FIELD(kiln_rt_device_kernel, geometry, geometry),
+            KILN_FIELD(kiln_rt_device_kernel, maps, maps),
+            KILN_FIELD(kiln_rt_device_kernel, num_maps, kernel.maps.size()),
+            KILN_FIELD(kiln_rt_device_kernel, cluster, kernel.cluster),
+            KILN_FIELD(kiln_rt_device_kernel, workspace, kernel.workspaceBytes),
+            KILN_FIELD(kiln_rt_device_kernel, shared_workspace, kernel.sharedWorkspaceBytes)));
     workspace = std::max(workspace, kernel.workspaceBytes);
+    sharedWorkspace = std::max(sharedWorkspace, kernel.sharedWorkspaceBytes);
   }
   StringRef functions = "kiln_cuda_functions";
   auto declared = LLVM::GlobalOp::create(builder, loc, builder.getI8Type(), /*isConstant=*/true,
@@ -149,6 +151,8 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
                        KILN_FIELD(kiln_rt_device, functions, functions.str()),
                        KILN_FIELD(kiln_rt_device, num_kernels, next),
                        KILN_FIELD(kiln_rt_device, workspace, workspace),
+                       KILN_FIELD(kiln_rt_device, shared_workspace, sharedWorkspace),
+                       KILN_FIELD(kiln_rt_device, reserved, 0),
                        KILN_FIELD(kiln_rt_device, copy, symbolOf(host::copyKernelName))));
   if (first)
     module->setAttr(host::firstKernelAttrName, builder.getI64IntegerAttr(next));

@@ -94,10 +94,16 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
       emulator.call(loc, "kiln_emulator_buffer", {}, {arguments[i], sizes.emit(bytes.getValue())});
     Value error = arguments[buffers.size() + symbols.size()];
     emulator.call(loc, "kiln_emulator_buffer", {}, {error, sizes.constant(4)});
-    if (auto bytes = function->getAttrOfType<IntegerAttr>(workspaceAttrName))
+    auto getBytes = [&](StringRef name) {
+      auto bytes = function->getAttrOfType<IntegerAttr>(name);
+      return bytes ? bytes.getInt() : 0;
+    };
+    int64_t each = getBytes(workspaceAttrName), all = getBytes(sharedWorkspaceAttrName);
+    if (each || all)
       emulator.call(loc, "kiln_emulator_workspace", {},
                     {arguments[buffers.size() + symbols.size() + 1],
-                     sizes.constant(PartialSums::flagBytes), sizes.constant(bytes.getInt())});
+                     sizes.constant(PartialSums::flagBytes), sizes.constant(each),
+                     sizes.constant(all)});
     LLVM::CallOp::create(builder, loc, function, arguments);
     LLVM::ReturnOp::create(builder, loc, ValueRange());
     // Attributes that only the GPU needs.

@@ -3,6 +3,7 @@
 #include "CUDA/Emulator/EmulatorCalls.h"
 #include "CUDA/Hopper/PartialSums.h"
 #include "CUDA/Hopper/WarpgroupProduct.h"
+#include "CUDA/Ordered/LookBack.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -115,6 +116,12 @@ private:
       return becomeCall("raise_flag", {text.getOperand(0)});
     if (text->hasAttr(waitFlagAttrName))
       return becomeCall("wait_flag", {text.getOperand(0)});
+    if (text->hasAttr(publishAttrName))
+      return becomeCall("publish", text.getOperands());
+    if (text->hasAttr(lookAttrName))
+      return replaceByCall("look", text.getOperands());
+    if (text->hasAttr(countBlocksAttrName))
+      return replaceByCall("count_blocks", text.getOperands());
     return success();
   }
 

@@ -1,6 +1,5 @@
 // Threads that reduce together: exchanges within a warp and between the warps of a block.
 #include "CUDA/Map/ThreadTeam.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -19,8 +18,18 @@ ThreadTeam::ThreadTeam(DeviceFrame &frame, int64_t threads) : frame(frame) {
   }
 }
 
-/// The instruction moves 32 bits.
 Value ThreadTeam::shuffle(Value value, int64_t distance) {
+  return shuffle(value,
+                 arith::ConstantIntOp::create(frame.builder, frame.loc, distance, 32).getResult(),
+                 NVVM::ShflKind::bfly);
+}
+
+Value ThreadTeam::shuffleFrom(Value value, Value lane) {
+  return shuffle(value, lane, NVVM::ShflKind::idx);
+}
+
+/// The instruction moves 32 bits.
+Value ThreadTeam::shuffle(Value value, Value from, NVVM::ShflKind kind) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
   Type type = value.getType(), i32 = b.getI32Type(), i64 = b.getI64Type();
@@ -29,30 +38,30 @@ Value ThreadTeam::shuffle(Value value, int64_t distance) {
   };
   if (auto complex = dyn_cast<ComplexType>(type)) {
     Type part = complex.getElementType();
-    Value re = shuffle(complex::ReOp::create(b, loc, part, value), distance);
-    Value im = shuffle(complex::ImOp::create(b, loc, part, value), distance);
+    Value re = shuffle(complex::ReOp::create(b, loc, part, value), from, kind);
+    Value im = shuffle(complex::ImOp::create(b, loc, part, value), from, kind);
     return complex::CreateOp::create(b, loc, complex, re, im);
   }
   unsigned width = type.getIntOrFloatBitWidth();
   if (isa<FloatType>(type)) {
     Type bits = b.getIntegerType(width);
-    Value moved = shuffle(arith::BitcastOp::create(b, loc, bits, value), distance);
+    Value moved = shuffle(arith::BitcastOp::create(b, loc, bits, value), from, kind);
     return arith::BitcastOp::create(b, loc, type, moved);
   }
   if (width < 32) {
-    Value moved = shuffle(arith::ExtUIOp::create(b, loc, i32, value), distance);
+    Value moved = shuffle(arith::ExtUIOp::create(b, loc, i32, value), from, kind);
     return arith::TruncIOp::create(b, loc, type, moved);
   }
   if (width == 64) {
     Value shift = arith::ConstantIntOp::create(b, loc, 32, 64);
     Value low = arith::TruncIOp::create(b, loc, i32, value);
     Value high = arith::TruncIOp::create(b, loc, i32, arith::ShRUIOp::create(b, loc, value, shift));
-    low = arith::ExtUIOp::create(b, loc, i64, shuffle(low, distance));
-    high = arith::ExtUIOp::create(b, loc, i64, shuffle(high, distance));
+    low = arith::ExtUIOp::create(b, loc, i64, shuffle(low, from, kind));
+    high = arith::ExtUIOp::create(b, loc, i64, shuffle(high, from, kind));
     return arith::OrIOp::create(b, loc, low, arith::ShLIOp::create(b, loc, high, shift));
   }
-  return NVVM::ShflOp::create(b, loc, i32, i32Constant(-1), value, i32Constant(distance),
-                              i32Constant(warpSize - 1), NVVM::ShflKind::bfly, UnitAttr());
+  return NVVM::ShflOp::create(b, loc, i32, i32Constant(-1), value, from, i32Constant(warpSize - 1),
+                              kind, UnitAttr());
 }
 
 SmallVector<Value> ThreadTeam::combineLanes(ValueRange mine, int64_t lanes, Combine combine) {

@@ -4,6 +4,7 @@
 
 #include "kiln/Codegen/BodyEmitter.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 namespace kiln::cuda {
 
@@ -25,8 +26,12 @@ public:
                                               Combine combine);
   /// `value` of the lane whose number differs in the bit `distance`.
   mlir::Value shuffle(mlir::Value value, int64_t distance);
+  /// `value` of lane number `lane`, an i32.
+  mlir::Value shuffleFrom(mlir::Value value, mlir::Value lane);
 
 private:
+  mlir::Value shuffle(mlir::Value value, mlir::Value from, mlir::NVVM::ShflKind kind);
+
   DeviceFrame &frame;
 };
 

@@ -1,8 +1,9 @@
 // Scans along long lines: a block has a line and goes along it in pieces, of which each thread has
 // a few neighbouring elements. Lanes add up by shuffles, warps through shared memory. Where lines
-// are few, a block has a part of one, and what comes before it (cuda-split-scans).
-#include "CUDA/Map/ThreadTeam.h"
+// are few and long, a block has a part of one, and looks back for what comes before it.
+#include "CUDA/Ordered/LookBack.h"
 #include "kiln/Codegen/LoopNest.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace kiln;
@@ -10,6 +11,10 @@ using namespace kiln::cuda;
 
 /// Elements of a piece that a thread has.
 static constexpr int64_t usualElements = 4;
+/// The same where a block has a part of a line, as a rule one piece.
+static constexpr int64_t partElements = 16;
+/// Lines that are shorter than this are not cut.
+static constexpr int64_t longLine = 16384;
 /// Lines that are shorter than this are left to a thread each.
 static constexpr int64_t shortLine = 64;
 /// So many lines that go side by side occupy a multiprocessor with a thread each, which reads side
@@ -28,13 +33,25 @@ static SmallVector<sym::Expr> getLines(kernel::ScanOp scan) {
   return extents;
 }
 
-/// How many parts a line has that start on their own.
-static sym::Expr getNumParts(kernel::ScanOp scan) {
-  sym::ExprAttr part = scan.getPartAttr();
-  return part ? scan.getExtents()[scan.getDim()].ceilDiv(part.getValue()) : sym::Expr(1);
+/// Elements of a line that a block has: pieces, such that all lines have at most as many parts as
+/// there are flags where any has two.
+static sym::Expr getPart(kernel::ScanOp scan, ScanScheduleAttr schedule) {
+  SmallVector<sym::Expr> extents = scan.getExtents();
+  if (!schedule.getParts())
+    return extents[scan.getDim()];
+  int64_t piece = schedule.getThreads() * schedule.getElements();
+  sym::Expr pieces = sym::product(extents).ceilDiv(piece * (LookBack::maxParts / 2));
+  return kernel::getAssumptions(&scan.getBody()).simplify(piece * sym::Expr::max(1, pieces));
 }
 
-bool cuda::isCommutative(kernel::ScanOp scan) {
+static sym::Expr getNumParts(kernel::ScanOp scan, ScanScheduleAttr schedule) {
+  return schedule.getParts() ? scan.getExtents()[scan.getDim()].ceilDiv(getPart(scan, schedule))
+                             : sym::Expr(1);
+}
+
+/// Whether its elements may be combined in any order: the state is one value, and the next one a
+/// single operation of it and the element.
+static bool isCommutative(kernel::ScanOp scan) {
   Block &combine = scan.getCombine().front();
   if (combine.getNumArguments() != 2 || combine.getOperations().size() != 2)
     return false;
@@ -75,7 +92,7 @@ FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
   if (failed(codegen::verifyValueTypes(scan)))
     return failure();
   auto plan = [&](ScanScheduleAttr schedule, StringRef reason) {
-    return KernelPlan{schedule, sym::product(getLines(scan)) * getNumParts(scan),
+    return KernelPlan{schedule, sym::product(getLines(scan)) * getNumParts(scan, schedule),
                       schedule.getThreads(), reason};
   };
   if (kernel::ScheduleAttrInterface given = func.getScheduleAttr()) {
@@ -86,11 +103,19 @@ FailureOr<KernelPlan> cuda::planScan(kernel::FuncOp func) {
       return func.emitError("a block has no line of a scan whose elements are combined in order");
     return plan(schedule, givenReason);
   }
-  int64_t length = codegen::estimate(scan.getExtents()[scan.getDim()]);
+  sym::Expr extent = scan.getExtents()[scan.getDim()];
+  int64_t length = codegen::estimate(extent);
+  // Blocks of parts that a multiprocessor runs at the same time.
+  constexpr int64_t resident = 8;
+  if (!kernel::getAssumptions(&scan.getBody()).isLess(extent, longLine) &&
+      codegen::estimate(sym::product(getLines(scan))) <
+          resident * getTarget(scan).getBusyBlocks() / 2)
+    return plan(ScanScheduleAttr::get(func.getContext(), mostThreads, partElements, true),
+                "lines are few and may be long, and their elements are combined in any groups");
   int64_t threads = warpSize;
   while (threads < mostThreads && threads * usualElements < length)
     threads *= 2;
-  return plan(ScanScheduleAttr::get(func.getContext(), threads, usualElements),
+  return plan(ScanScheduleAttr::get(func.getContext(), threads, usualElements, false),
               "lines are long, and their elements are combined in any groups");
 }
 
@@ -107,10 +132,12 @@ public:
   }
 
   void emit() {
+    auto schedule = getSchedule<ScanScheduleAttr>(frame.func);
     SmallVector<sym::Expr> lines = getLines(scan);
-    sym::Expr numLines = sym::product(lines), numParts = getNumParts(scan);
+    sym::Expr numLines = sym::product(lines), numParts = getNumParts(scan, schedule);
+    sym::Expr part = getPart(scan, schedule), length = domain[scan.getDim()];
     sym::Expr block = frame.addVariable(frame.block, numLines * numParts);
-    sym::Expr number = frame.named(block.mod(numParts), numParts), length = domain[scan.getDim()];
+    sym::Expr number = frame.named(block.mod(numParts), numParts);
     SmallVector<sym::Expr> place =
         sym::delinearize(frame.named(block.floorDiv(numParts), numLines), lines);
     for (unsigned dim = 0, next = 0; dim < domain.size(); ++dim)
@@ -119,15 +146,8 @@ public:
         init.setDim(dim, position[dim]);
         body.setDim(dim, position[dim]);
       }
-    sym::Expr begin = 0, behind = length;
-    if (sym::ExprAttr part = scan.getPartAttr()) {
-      begin = frame.named(part.getValue() * number, length);
-      behind = frame.named(sym::Expr::min(begin + part.getValue(), length), length + 1);
-      init.setDim(scan.getDim(), begin);
-    }
     State start = init.emitYield();
     body.emitAvailable();
-    end = frame.emit(behind);
     int64_t numWarps = frame.numThreads / warpSize;
     if (numWarps > 1)
       for (Value value : start)
@@ -135,8 +155,26 @@ public:
     first = arith::MulIOp::create(b, loc, frame.thread, frame.constant(perThread));
     lane = arith::TruncIOp::create(b, loc, b.getI32Type(), warp.rank);
     warpVariable = frame.addVariable(warp.number, numWarps);
-    frame.emitLoop(frame.emit(begin), end, frame.numThreads * perThread, start,
-                   [&](Value piece, ValueRange carried) { return emitPiece(piece, carried); });
+    end = frame.emit(length);
+    if (!schedule.getParts())
+      return scanPieces(frame.constant(0), start);
+    Value begin = frame.simplifyAndEmit(part * number);
+    end = frame.simplifyAndEmit(sym::Expr::min(part * number + part, length));
+    isCut = frame.emitLess(1, numParts);
+    LookBack others(frame, ValueRange(start).getTypes());
+    lookBack = [&](ValueRange total) {
+      return others.find(frame.simplifyAndEmit(number), frame.simplifyAndEmit(numLines * numParts),
+                         start, total, [&](ValueRange x, ValueRange y) { return combine(x, y); });
+    };
+    sym::Expr piece = frame.numThreads * perThread;
+    if (part == piece)
+      return scanPiece(begin, start);
+    Value hasSeveral = frame.emitLess(piece, part);
+    frame.emitIf(hasSeveral, [&] {
+      scanPieces(begin, frame.emitWhere(isCut, start, [&] { return lookBack(sumPieces(begin)); }));
+    });
+    if (hasSeveral)
+      frame.emitIf(frame.emitLess(part, piece + 1), [&] { scanPiece(begin, start); });
   }
 
 private:
@@ -172,28 +210,56 @@ private:
                                  arith::AndIOp::create(b, loc, lane, mask), zero);
   }
 
-  /// Elements behind the end are the last one once more: what comes of them reaches nobody.
   State emitElement(Value index) {
     codegen::BodyEmitter::Scope scope(body);
-    Value last = arith::SubIOp::create(b, loc, end, frame.constant(1));
-    Value inside = arith::MinSIOp::create(b, loc, index, last);
-    body.setDim(scan.getDim(), frame.addVariable(inside, domain[scan.getDim()]));
+    body.setDim(scan.getDim(), frame.addVariable(index, domain[scan.getDim()]));
     return body.emitYield();
   }
 
-  /// Gives the state after the piece, in every thread.
-  State emitPiece(Value piece, ValueRange carried) {
-    Value begin = arith::AddIOp::create(b, loc, piece, first);
+  /// The values of the elements, one after the other. Those behind the end are the last one once
+  /// more: what comes of them reaches nobody. Neighbours of a whole piece are read together.
+  SmallVector<Value> emitElements(ArrayRef<Value> indices, Value isWhole) {
+    Value last = arith::SubIOp::create(b, loc, end, frame.constant(1));
+    auto read = [&](bool whole) {
+      SmallVector<Value> values;
+      for (Value index : indices)
+        llvm::append_range(
+            values,
+            emitElement(whole ? index : arith::MinSIOp::create(b, loc, index, last).getResult()));
+      scf::YieldOp::create(b, loc, values);
+    };
+    return llvm::to_vector_of<Value>(scf::IfOp::create(
+                                         b, loc, isWhole,
+                                         [&](OpBuilder &, Location) { read(/*whole=*/true); },
+                                         [&](OpBuilder &, Location) { read(/*whole=*/false); })
+                                         .getResults());
+  }
+
+  /// What threads have of a piece: their elements, each with those of the thread before it, and
+  /// what the warp's come to, and those before the lane's if it is not the first.
+  struct Piece {
+    Value isWhole; // up to the end there are as many elements
     SmallVector<Value> indices;
     SmallVector<State> sums;
+    State before, total;
+  };
+
+  Piece readPiece(Value start) {
+    Piece piece;
+    Value begin = arith::AddIOp::create(b, loc, start, first);
+    for (int64_t i = 0; i < perThread; ++i)
+      piece.indices.push_back(arith::AddIOp::create(b, loc, begin, frame.constant(i)));
+    Value next = arith::AddIOp::create(b, loc, start, frame.constant(frame.numThreads * perThread));
+    piece.isWhole = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, next, end);
+    SmallVector<Value> elements = emitElements(piece.indices, piece.isWhole);
+    size_t count = elements.size() / perThread;
     for (int64_t i = 0; i < perThread; ++i) {
-      indices.push_back(arith::AddIOp::create(b, loc, begin, frame.constant(i)));
-      State element = emitElement(indices.back());
-      sums.push_back(sums.empty() ? element : combine(sums.back(), element));
+      State element(ArrayRef(elements).slice(i * count, count));
+      piece.sums.push_back(i ? combine(piece.sums.back(), element) : element);
     }
     // Blocks of 2, 4, … lanes meet: `total` is that of the lane's block, `before` what comes before
     // the lane in it, if anything does.
-    State total = sums.back(), before = total;
+    State total = piece.sums.back(), before = total;
     for (int64_t distance = 1; distance < warpSize; distance *= 2) {
       State other;
       for (Value value : total)
@@ -206,17 +272,73 @@ private:
                                   : combine(select(hasBits(distance), other, total),
                                             select(hasBits(distance), total, other));
     }
-    State after = combine(carried, total), prefix(carried);
-    if (!shared.empty())
-      std::tie(prefix, after) = combineWarps(carried, total);
-    prefix = select(hasBits(warpSize - 1), combine(prefix, before), prefix);
-    for (auto [index, sum] : llvm::zip(indices, sums))
-      emitResult(index, combine(prefix, sum));
-    return after;
+    piece.before = before;
+    piece.total = total;
+    return piece;
   }
 
-  /// The states before this warp, and after all of them.
-  std::pair<State, State> combineWarps(ValueRange carried, ValueRange total) {
+  void writePiece(const Piece &piece, ValueRange beforeWarp) {
+    State prefix = select(hasBits(warpSize - 1), combine(beforeWarp, piece.before), beforeWarp);
+    SmallVector<State> states;
+    for (const State &sum : piece.sums)
+      states.push_back(combine(prefix, sum));
+    auto write = [&](bool whole) {
+      for (auto [index, state] : llvm::zip(piece.indices, states))
+        emitResult(index, state, whole);
+      scf::YieldOp::create(b, loc);
+    };
+    scf::IfOp::create(
+        b, loc, piece.isWhole, [&](OpBuilder &, Location) { write(/*whole=*/true); },
+        [&](OpBuilder &, Location) { write(/*whole=*/false); });
+  }
+
+  /// Up to `end`.
+  void scanPieces(Value begin, ValueRange start) {
+    frame.emitLoop(begin, end, frame.numThreads * perThread, start,
+                   [&](Value place, ValueRange carried) {
+                     Piece piece = readPiece(place);
+                     State prefix(carried), after = combine(carried, piece.total);
+                     if (!shared.empty()) {
+                       shareTotals(piece.total);
+                       std::tie(prefix, after) = combineWarps(carried);
+                       frame.emitBarrier(); // before the next piece's totals come
+                     }
+                     writePiece(piece, prefix);
+                     return after;
+                   });
+  }
+
+  /// A part that is one piece stays in registers while the block looks back.
+  void scanPiece(Value begin, ValueRange start) {
+    Piece piece = readPiece(begin);
+    if (!shared.empty())
+      shareTotals(piece.total);
+    State before = frame.emitWhere(isCut, start, [&] { return lookBack(sumWarps(piece.total)); });
+    State prefix(before);
+    if (!shared.empty())
+      prefix = combineWarps(before).first;
+    writePiece(piece, prefix);
+  }
+
+  /// What pieces up to `end` come to, all of them whole, or of no matter.
+  State sumPieces(Value begin) {
+    auto sumPiece = [&](Value place) {
+      State total = readPiece(place).total;
+      if (shared.empty())
+        return total;
+      shareTotals(total);
+      State sum = sumWarps(total);
+      frame.emitBarrier(); // before the next piece's totals come
+      return sum;
+    };
+    Value step = frame.constant(frame.numThreads * perThread);
+    return frame.emitLoop(
+        arith::AddIOp::create(b, loc, begin, step), end, frame.numThreads * perThread,
+        sumPiece(begin),
+        [&](Value place, ValueRange sum) { return combine(sum, sumPiece(place)); });
+  }
+
+  void shareTotals(ValueRange total) {
     Value isFirst =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.rank, frame.constant(0));
     frame.emitIf(isFirst, [&] {
@@ -224,6 +346,28 @@ private:
         memory.store(place, value.getType(), warpVariable, value);
     });
     frame.emitBarrier();
+    totalTypes = llvm::to_vector(total.getTypes());
+  }
+
+  State loadTotal(int64_t i) {
+    State total;
+    for (auto [place, type] : llvm::zip(shared, totalTypes))
+      total.push_back(memory.load(place, type, sym::Expr(i)));
+    return total;
+  }
+
+  /// Of all warps' shared totals; `total` if there is one.
+  State sumWarps(ValueRange total) {
+    if (shared.empty())
+      return State(total);
+    State sum = loadTotal(0);
+    for (int64_t i = 1; i < frame.numThreads / warpSize; ++i)
+      sum = combine(sum, loadTotal(i));
+    return sum;
+  }
+
+  /// The states before this warp, and after all of them.
+  std::pair<State, State> combineWarps(ValueRange carried) {
     State prefix(carried), running(carried);
     for (int64_t i = 0; i < frame.numThreads / warpSize; ++i) {
       if (i) {
@@ -231,17 +375,15 @@ private:
             arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, warp.number, frame.constant(i));
         prefix = select(isHere, running, prefix);
       }
-      State next;
-      for (auto [place, value] : llvm::zip(shared, total))
-        next.push_back(memory.load(place, value.getType(), sym::Expr(i)));
-      running = combine(running, next);
+      running = combine(running, loadTotal(i));
     }
-    frame.emitBarrier(); // before the next piece's totals come
     return {prefix, running};
   }
 
-  void emitResult(Value index, ValueRange state) {
-    Value isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);
+  void emitResult(Value index, ValueRange state, bool isInPiece) {
+    Value isInside;
+    if (!isInPiece)
+      isInside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);
     frame.emitIf(isInside, [&] {
       codegen::BodyEmitter::Scope scope(finish);
       finish.setLanes(1);
@@ -270,7 +412,11 @@ private:
   SmallVector<sym::Expr> position;
   Value end, first, lane;    // where the line or part ends
   SmallVector<Value> shared; // a place for each value of the state
+  SmallVector<Type> totalTypes;
   sym::Expr warpVariable = 0;
+  Value isCut; // whether lines have several parts; null: they do
+  /// The state before this block's part, which comes to so much.
+  std::function<State(ValueRange)> lookBack;
 };
 } // namespace
 
