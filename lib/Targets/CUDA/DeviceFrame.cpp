@@ -133,8 +133,12 @@ Value DeviceFrame::readAgain(StringRef text) {
 
 void DeviceFrame::emitBarrier() { NVVM::Barrier0Op::create(builder, loc); }
 
-void DeviceFrame::emitClusterBarrier() {
-  NVVM::ClusterArriveOp::create(builder, loc, UnitAttr());
+void DeviceFrame::emitClusterBarrier(bool isRelaxed) {
+  // Otherwise threads first wait for all that they have written.
+  if (isRelaxed)
+    NVVM::ClusterArriveRelaxedOp::create(builder, loc, UnitAttr());
+  else
+    NVVM::ClusterArriveOp::create(builder, loc, UnitAttr());
   NVVM::ClusterWaitOp::create(builder, loc, UnitAttr());
 }
 

@@ -16,7 +16,7 @@
 // CHECK: nvvm.mbarrier.init %{{.*}}, %[[ARRIVALS]]
 // CHECK: nvvm.fence.mbarrier.init
 // CHECK-NOT: nvvm.barrier0
-// CHECK: nvvm.cluster.arrive
+// CHECK: nvvm.cluster.arrive.relaxed
 // CHECK-NEXT: nvvm.cluster.wait
 // CHECK: nvvm.setmaxregister decrease
 // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c49152_i32
@@ -30,7 +30,7 @@
 // CHECK: scf.if
 // CHECK: %[[EMPTY:.*]] = llvm.getelementptr %[[OTHERS]]
 // CHECK-NEXT: nvvm.mbarrier.arrive %[[EMPTY]] : !llvm.ptr<7>
-// CHECK: nvvm.cluster.arrive
+// CHECK: nvvm.cluster.arrive{{$}}
 // CHECK-NEXT: nvvm.cluster.wait
 // CHECK-NEXT: llvm.return
 kernel.func @columns(%x: tensor<2000x64xbf16>, %w: tensor<2048x64xbf16>) -> tensor<2000x2048xbf16> attributes {aligned, cuda.variant_of = @base, launch = #kernel.launch<grid = <128>, threads = 384>, schedule = #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>} {

@@ -13,6 +13,10 @@
 // CHECK-SAME: cuda.workspace = 131072
 // CHECK-SAME: nvvm.maxntid = array<i32: 384>, nvvm.minctasm = 1 : i32
 // CHECK: scf.if
+// CHECK: "prefetch.tensormap [$0];", "l" %[[LEFT]]
+// CHECK: scf.if
+// CHECK: "prefetch.tensormap [$0];", "l" %[[RIGHT]]
+// CHECK: scf.if
 // CHECK-COUNT-8: nvvm.mbarrier.init
 // CHECK-NOT: nvvm.mbarrier.init
 // CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}

@@ -30,6 +30,9 @@ constexpr unsigned variantArchitecture = 90;
 constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;",
                               readBlockText = "mov.u32 $0, %ctaid.x;";
 
+/// That of one that has the GPU read a tensor map before it is needed.
+constexpr llvm::StringLiteral prefetchMapText = "prefetch.tensormap [$0];";
+
 /// Shared memory of a block, whose size the launch gives.
 constexpr llvm::StringLiteral sharedMemoryName = "kiln_shared";
 
@@ -126,8 +129,9 @@ struct DeviceFrame : codegen::KernelFrame {
   /// A generic address of shared memory as one of that.
   mlir::Value toShared(mlir::Value address);
   void emitBarrier();
-  /// A barrier of all threads of the cluster that have not ended.
-  void emitClusterBarrier();
+  /// A barrier of all threads of the cluster that have not ended. `isRelaxed`: what they have done
+  /// before is not known behind it, but for barriers that have been fenced.
+  void emitClusterBarrier(bool isRelaxed = false);
   /// Runs `body` in the threads for which `condition` (null: always) holds.
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
   /// The values of `body` where `condition` (null: always) holds, else `otherwise`.

@@ -134,7 +134,8 @@ bool cuda::emulateAsync(Emulator &emulator, Operation *op, int32_t &nextSite) {
           mapped = LLVM::AddrSpaceCastOp::create(builder, loc, map.getType(), mapped);
         return replace(mapped);
       })
-      .Case([&](NVVM::ClusterArriveOp) { return call("kiln_emulator_cluster_arrive", {}); })
+      .Case<NVVM::ClusterArriveOp, NVVM::ClusterArriveRelaxedOp>(
+          [&](auto) { return call("kiln_emulator_cluster_arrive", {}); })
       .Case([&](NVVM::ClusterWaitOp) { return call("kiln_emulator_cluster_wait", {}); })
       .Case(
           [&](NVVM::FenceMbarrierInitOp) { return call("kiln_emulator_fence_mbarrier_init", {}); })

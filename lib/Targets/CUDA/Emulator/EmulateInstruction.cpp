@@ -108,6 +108,10 @@ private:
       return replaceByCall("thread", {});
     if (text.getAsmString() == readBlockText)
       return replaceByCall("block", {});
+    if (text.getAsmString() == prefetchMapText) {
+      op->erase();
+      return success();
+    }
     // Instructions that are there for the order of a GPU's alone.
     if (text.getNumOperands() == 1 &&
         (text.getAsmString().empty() || text.getAsmString() == copySumText))

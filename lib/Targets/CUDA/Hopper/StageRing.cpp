@@ -14,7 +14,7 @@ StageRing::StageRing(DeviceFrame &frame, int64_t stages, int64_t stageBytes, Fil
       full(frame, stages, fill.arrivals, /*isShared=*/blocks > 1),
       empty(frame, stages, blocks * consumers, /*isShared=*/blocks > 1) {
   if (blocks > 1)
-    frame.emitClusterBarrier();
+    frame.emitClusterBarrier(/*isRelaxed=*/true);
   else
     frame.emitBarrier();
 }

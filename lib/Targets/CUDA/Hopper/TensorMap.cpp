@@ -215,6 +215,14 @@ TensorLoad::TensorLoad(DeviceFrame &frame, const TensorView &view, Type type, in
   SmallVector<int64_t> box = {line, view.alongRows ? line : share};
   box.resize(view.sizes.size(), 1);
   map = frame.addTensorMap({view.buffer, type, view.offset, view.sizes, view.strides, box});
+  OpBuilder &b = frame.builder;
+  Value isFirst = arith::CmpIOp::create(b, frame.loc, arith::CmpIPredicate::eq, frame.thread,
+                                        frame.constant(0));
+  frame.emitIf(isFirst, [&] {
+    LLVM::InlineAsmOp::create(b, frame.loc, TypeRange(), map, prefetchMapText, "l",
+                              /*has_side_effects=*/true, /*is_align_stack=*/false,
+                              LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+  });
 }
 
 void TensorLoad::emit(sym::Expr batch, sym::Expr row, sym::Expr k, Value target, Value barrier) {
