@@ -74,6 +74,7 @@ def products():
         Entry("product, bf16, 8192 x 8192 x 256", product, (zeros(8192, 256), zeros(8192, 256)), "contract"),
         Entry("product, f32, 512 x 3072 x 768", product, (zeros(512, 768, dtype=F32), zeros(3072, 768, dtype=F32)), "contract"),
         Entry("the same with --tf32", product, (zeros(512, 768, dtype=F32), zeros(3072, 768, dtype=F32)), "contract", ("--tf32",)),
+        Entry("the same with --tf32=3", product, (zeros(512, 768, dtype=F32), zeros(3072, 768, dtype=F32)), "contract", ("--tf32=3",)),
         Entry(
             "3 x 3 convolution, bf16, 128 channels",
             lambda x, w: F.conv2d(x, w, padding=1),

@@ -285,6 +285,32 @@ def test_tf32(compile_model):
         assert not torch.equal(actual, wide)
 
 
+def test_three_products_of_tf32(compile_model):
+    """The largest error, over the sum of what the products of a row and a column come to without their signs, is about f32's own: rounding a
+    hundred sums. Numbers next to the largest stay finite, and infinity and NaN stay what they are."""
+    torch.manual_seed(0)
+    x, w, v = torch.randn(150, 96), torch.randn(70, 96), torch.randn(96, 64)
+    compiled = compile_model(Rounded(), (x, w, v), options=[*EMULATED, "--tf32=3"])
+
+    def errors(results):
+        exact = Rounded()(x.double(), w.double(), v.double())
+        sizes = Rounded()(x.double().abs(), w.double().abs(), v.double().abs())
+        return [((result - want).abs() / size).max().item() for result, want, size in zip(results, exact, sizes)]
+
+    split = errors([torch.as_tensor(result) for result in compiled.model.run([x, w, v])])
+    rounded = errors(Rounded()(*map(round_to_tf32, (x, w, v))))
+    assert max(split) < 2**-20 and min(rounded) > 2**-14, (split, rounded)
+    largest = torch.finfo(torch.float32).max
+    x[0], x[1, 3], x[2, 5], x[4] = 0, torch.inf, torch.nan, 1
+    w[0, 0], w[0, 1:] = largest, 0
+    w[1, 7] = -torch.inf
+    actual, want = torch.as_tensor(compiled.model.run([x, w, v])[0]), x @ w.t()
+    assert want.isinf().sum() > 100 and want.isnan().sum() > 60
+    assert torch.equal(actual.isnan(), want.isnan())
+    assert torch.equal(actual[want.isinf()], want[want.isinf()])
+    torch.testing.assert_close(actual[4, 0].item(), largest, rtol=2**-20, atol=0)
+
+
 class Large(torch.nn.Module):
     """Products and attention of sizes for which the largest blocks are chosen."""
 

@@ -69,9 +69,9 @@ cl::opt<std::string> gpuTune("gpu-tune", cl::init("sm_90"), cl::value_desc("arch
                                       "(--target=cuda)"));
 cl::opt<std::string> ptxas("ptxas", cl::value_desc("path"), cl::cat(category),
                            cl::desc("assembles PTX; default: $CUDA_HOME/bin/ptxas, or as found"));
-cl::opt<bool> tf32("tf32", cl::cat(category),
-                   cl::desc("let tensor cores round f32 operands of products to TF32, 10 bits of "
-                            "mantissa (--target=cuda)"));
+cl::opt<std::string> tf32("tf32", cl::value_desc("3"), cl::ValueOptional, cl::cat(category),
+                          cl::desc("let tensor cores round f32 operands of products to TF32; 3: "
+                                   "sum three products for one (--target=cuda)"));
 cl::opt<std::string>
     int4Layout("int4-layout", cl::init("native"), cl::value_desc("avx512|avx2|none"),
                cl::cat(category),
@@ -221,8 +221,9 @@ Error getCudaOptions(CompileOptions &options) {
       any_of(*architectures, [](const cuda::Architecture &gpu) { return !gpu.isEmulator(); }))
     errs() << "aot-compile: warning: " << (sandbox ? "no ptxas in a sandbox" : "no ptxas (--ptxas)")
            << ": the model carries PTX alone, which the driver compiles when it is loaded\n";
-  options.target = formatv("cuda{{arch={0} tune={1} ptxas='{2}' tf32={3}}", names,
-                           gpuTune.getValue(), assembler, tf32.getValue());
+  StringRef products = !tf32.getNumOccurrences() ? "0" : tf32.empty() ? "1" : StringRef(tf32);
+  options.target = formatv("cuda{{arch={0} tune={1} ptxas='{2}' tf32='{3}'}", names,
+                           gpuTune.getValue(), assembler, products);
   return Error::success();
 }
 

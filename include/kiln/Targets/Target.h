@@ -25,7 +25,7 @@ public:
   using Objects = std::vector<std::unique_ptr<llvm::MemoryBuffer>>;
 
   /// `spec` is the name of a registered target, or NAME{OPTIONS} with options of its own, written
-  /// as those of a pass: `cuda{arch=sm_90 tf32=true}`. `cpu` is an LLVM CPU name, a level, or
+  /// as those of a pass: `cuda{arch=sm_90 tf32=1}`. `cpu` is an LLVM CPU name, a level, or
   /// `native`: what runs the host program, and the kernels of the target `cpu`.
   static llvm::Expected<std::unique_ptr<Target>> create(llvm::StringRef spec,
                                                         llvm::StringRef cpu = "native");

@@ -143,12 +143,15 @@ LogicalResult FmaScheduleAttr::verify(EmitError emitError, int64_t m, int64_t n,
 }
 
 LogicalResult MmaScheduleAttr::verify(EmitError emitError, int64_t m, int64_t n, int64_t k,
-                                      TileShape warp, int64_t step, int64_t stages) {
+                                      TileShape warp, int64_t step, int64_t stages,
+                                      int64_t products) {
   if (failed(verifyBlock(emitError, m, n, k, warp, warpSize)) ||
       failed(verifyRange(emitError, "stages", stages, 2, 8)))
     return failure();
   if (step != 8 && step != 16)
     return emitError() << "step = " << step << ", which has to be 16, or 8 of f32";
+  if (products != 1 && (products != 3 || step != 8))
+    return emitError() << "products = " << products << ", which has to be 1, or 3 of f32";
   if (warp.m % mmaM || warp.n % mmaN || k % step)
     return emitError() << "a warp's tile of " << warp.m << " x " << warp.n << " and " << k
                        << " steps, which are not made of instructions of " << mmaM << " x " << mmaN

@@ -18,8 +18,8 @@ struct Options : PassPipelineOptions<Options> {
                             llvm::cl::init("")};
   Option<std::string> tune{*this, "tune", llvm::cl::desc("the GPU that kernels are planned for"),
                            llvm::cl::init(defaultArchitecture.str())};
-  Option<bool> tf32{*this, "tf32", llvm::cl::desc("round f32 operands of products to TF32"),
-                    llvm::cl::init(false)};
+  Option<unsigned> tf32{*this, "tf32", llvm::cl::desc("products of TF32 for one of f32: 0, 1, 3"),
+                        llvm::cl::init(0)};
 };
 
 class CUDATarget : public Target {
@@ -143,7 +143,7 @@ private:
 
   llvm::SmallVector<Architecture> architectures;
   std::string ptxas, tune;
-  bool tf32;
+  unsigned tf32;
 };
 
 } // namespace
@@ -167,6 +167,9 @@ void cuda::registerCUDATarget() {
       return llvm::createStringError("kernels cannot be planned for '" +
                                      (*options)->tune.getValue() + "': expected one of " +
                                      llvm::join(getKnownArchitectures(), ", "));
+    if (!llvm::is_contained({0U, 1U, 3U}, (*options)->tf32.getValue()))
+      return llvm::createStringError("tf32=" + llvm::Twine((*options)->tf32) +
+                                     ": expected 1 or 3 products");
     return std::make_unique<CUDATarget>(std::move(*architectures), **options, std::move(host));
   };
   target.registerDialects = registerTranslations;

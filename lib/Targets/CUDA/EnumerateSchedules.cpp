@@ -81,7 +81,7 @@ static void addFmas(FmaScheduleAttr base, Candidates &candidates) {
 static void addMmas(MmaScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t m, int64_t n, int64_t k, TileShape warp, int64_t stages) {
     if (warp.count() <= mostSums * warpSize)
-      candidates.add<MmaScheduleAttr>(m, n, k, warp, base.getStep(), stages);
+      candidates.add<MmaScheduleAttr>(m, n, k, warp, base.getStep(), stages, base.getProducts());
   };
   int64_t m = base.getM(), n = base.getN(), k = base.getK(), stages = base.getStages();
   TileShape warp = base.getWarp();

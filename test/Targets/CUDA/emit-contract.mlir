@@ -124,6 +124,41 @@ kernel.func @rounded(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x
 
 // -----
 
+// f32 as a sum of two numbers of TF32: three products. Infinity has no second number, and no product with another's.
+// CHECK-LABEL: llvm.func @split(
+// CHECK: scf.for
+// CHECK: nvvm.ldmatrix
+// CHECK: %[[MAGNITUDE:.*]] = arith.andi
+// CHECK: %[[LARGE:.*]] = arith.cmpi sge, %[[MAGNITUDE]]
+// CHECK: %[[INFINITE:.*]] = arith.cmpi eq, %[[MAGNITUDE]]
+// CHECK: %[[CUT:.*]] = arith.andi
+// CHECK: %[[ROUNDED:.*]] = nvvm.convert.float.to.tf32 {{.*}}rna
+// CHECK: %[[HIGH:.*]] = arith.select %[[LARGE]], %[[CUT]], %[[ROUNDED]]
+// CHECK: arith.subf
+// CHECK: nvvm.convert.float.to.tf32 {{.*}}rna
+// CHECK: %[[LOW:.*]] = arith.select %[[LARGE]]
+// CHECK: arith.select %[[INFINITE]], %{{.*}}, %[[LOW]]
+// CHECK: arith.select %[[INFINITE]], %{{.*}}, %[[HIGH]]
+// CHECK-COUNT-3: nvvm.mma.sync{{.*}}tf32
+// CHECK-NOT: nvvm.mma.sync
+// CHECK: llvm.return
+kernel.func @split(%x: tensor<16x64xf32>, %w: tensor<8x64xf32>) -> tensor<16x8xf32>
+    attributes {aligned, schedule = #cuda.mma<m = 16, n = 8, k = 8, warp = [16, 8], step = 8, stages = 4, products = 3>} {
+  %y = kernel.contract batch [] m [16] n [8] k [64] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<16x64xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<8x64xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<16x8xf32>
+  kernel.return %y : tensor<16x8xf32>
+}
+
+// -----
+
 // A convolution's windows are copied as well, where channels are neighbours: nothing of the image's surroundings is read.
 // CHECK-LABEL: llvm.func @window(
 // CHECK: arith.cmpi slt

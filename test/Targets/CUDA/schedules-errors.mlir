@@ -90,6 +90,11 @@ module attributes {test.schedule = #cuda.mma<m = 64, n = 64, k = 32, warp = [32,
 
 // -----
 
+// expected-error @below {{products = 3, which has to be 1, or 3 of f32}}
+module attributes {test.schedule = #cuda.mma<m = 64, n = 64, k = 32, warp = [32, 32], step = 16, stages = 4, products = 3>} {}
+
+// -----
+
 // expected-error @below {{a warp's tile of 24 x 24 and 32 steps, which are not made of instructions of 16 x 8 x 16}}
 module attributes {test.schedule = #cuda.mma<m = 48, n = 48, k = 32, warp = [24, 24], step = 16, stages = 4>} {}
 

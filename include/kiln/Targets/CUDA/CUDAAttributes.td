@@ -145,10 +145,12 @@ def CUDA_MmaSchedule : CUDA_Schedule<"Mma", "mma", "ContractOp"> {
     `#cuda.mma<m = 128, n = 128, k = 32, warp = [64, 64], step = 16, stages = 4>`: a block has `m` x
     `n` elements and brings `k` steps of both operands at a time to shared memory. A warp has a tile
     made of instructions (`mma.sync`) of 16 x 8 elements and `step` steps: 16, or 8 of f32, which is
-    rounded to TF32. What is copied asynchronously is under way for `stages` - 1 iterations ahead.
+    rounded to TF32. With `products = 3` f32 is cut in two numbers of TF32, of which three products are
+    summed. What is copied asynchronously is under way for `stages` - 1 iterations ahead.
   }];
   let parameters = (ins "int64_t":$m, "int64_t":$n, "int64_t":$k,
-                        CUDA_Tile<"elements of a warp">:$warp, "int64_t":$step, "int64_t":$stages);
+                        CUDA_Tile<"elements of a warp">:$warp, "int64_t":$step, "int64_t":$stages,
+                        DefaultValuedParameter<"int64_t", "1">:$products);
   let extraClassDeclaration = "int64_t getThreads() const;";
 }
 

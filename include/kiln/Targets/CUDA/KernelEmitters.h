@@ -70,8 +70,8 @@ enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base);
 
 /// `threads`, if given, are those of a block.
 mlir::FailureOr<KernelPlan> planMap(kernel::FuncOp func, std::optional<int64_t> threads = {});
-/// `tf32`: f32 operands may be rounded to TF32.
-mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, bool tf32);
+/// `tf32`: how many products of TF32 are summed for one of f32; 0: tensor cores have no part in it.
+mlir::FailureOr<KernelPlan> planContract(kernel::FuncOp func, unsigned tf32);
 mlir::FailureOr<KernelPlan> planAttention(kernel::FuncOp func);
 /// Whether a block has a line to scan, or a row to sort; otherwise a thread has.
 bool isBlockScan(kernel::ScanOp scan);

@@ -129,7 +129,8 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
     A kernel that no code can be generated for is an error.
   }];
   let options = [
-    Option<"tf32", "tf32", "bool", "false", "round f32 operands of products to TF32, for tensor cores">
+    Option<"tf32", "tf32", "unsigned", "0",
+           "how many products of TF32 tensor cores sum for one of f32: 1 or 3; 0: none">
   ];
   let dependentDialects = [
     "::kiln::sym::SymDialect", "::kiln::codegen::CodegenDialect", "::kiln::cuda::CUDADialect"

@@ -52,9 +52,9 @@ ContractDims::ContractDims(kernel::ContractOp op)
 }
 
 /// bf16 and f16, and f32 that may be rounded, summed in f32.
-static bool mayUseTensorCores(const ContractDims &dims, bool tf32) {
+static bool mayUseTensorCores(const ContractDims &dims, unsigned tf32) {
   return dims.sumType.isF32() && (dims.operandType.isF16() || dims.operandType.isBF16() ||
-                                  (tf32 && dims.operandType.isF32()));
+                                  (tf32 > 0 && dims.operandType.isF32()));
 }
 
 bool cuda::isDot(const ContractDims &dims) {
@@ -88,7 +88,7 @@ struct BlockChoice {
 } // namespace
 
 /// The largest block of which there are enough.
-static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, bool tf32) {
+static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, unsigned tf32) {
   static constexpr BlockCandidate scalar[] = {{{8, 8}, {128, 128, 8}},
                                               {{4, 4}, {64, 64, 16}},
                                               {{2, 4}, {32, 64, 16}},
@@ -203,14 +203,14 @@ static FailureOr<KernelPlan> planBlocks(Schedule schedule, int64_t places, kerne
 static FailureOr<KernelPlan> planWith(MmaScheduleAttr schedule, kernel::FuncOp func,
                                       const ContractDims &dims, StringRef reason) {
   int64_t bytes = dims.operandType.getIntOrFloatBitWidth() / 8;
-  if (!mayUseTensorCores(dims, /*tf32=*/true) || schedule.getStep() * bytes != mmaStepBytes)
+  if (!mayUseTensorCores(dims, /*tf32=*/1) || schedule.getStep() * bytes != mmaStepBytes)
     return func.emitError("tensor cores do not multiply ")
            << dims.operandType << " by " << schedule.getStep() << " steps, summed in "
            << dims.sumType;
   return planBlocks(schedule, schedule.getStages(), func, dims, reason);
 }
 
-FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
+FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, unsigned tf32) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
   if (failed(codegen::verifyValueTypes(op)))
     return failure();
@@ -238,7 +238,7 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, bool tf32) {
   if (choice.step == 1)
     return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile),
                       evaluatedPlaces, func, dims, choice.reason);
-  return planWith(
-      MmaScheduleAttr::get(context, block.m, block.n, block.k, tile, choice.step, copyStages), func,
-      dims, choice.reason);
+  return planWith(MmaScheduleAttr::get(context, block.m, block.n, block.k, tile, choice.step,
+                                       copyStages, dims.operandType.isF32() ? tf32 : 1),
+                  func, dims, choice.reason);
 }

@@ -40,8 +40,8 @@ Value SharedMatrix::address(DeviceFrame &frame, Value memory, sym::Expr line, sy
   return frame.gep(frame.gep(memory, type, offset), type, frame.constant(constant));
 }
 
-MatrixFragments::MatrixFragments(DeviceFrame &frame, Type type)
-    : frame(frame), b(frame.builder), loc(frame.loc), type(type) {
+MatrixFragments::MatrixFragments(DeviceFrame &frame, Type type, bool splits)
+    : frame(frame), b(frame.builder), loc(frame.loc), type(type), splits(splits) {
   Value number = arith::RemUIOp::create(b, loc, frame.thread, frame.constant(warpSize));
   lane = frame.addVariable(number, warpSize);
   group = frame.named(lane.floorDiv(4), 8);
@@ -104,7 +104,7 @@ SmallVector<Value> MatrixFragments::loadMatrices(Value address, int64_t count, b
     Value bits = LLVM::ExtractValueOp::create(b, loc, loaded, i);
     if (this->type.isF16())
       bits = LLVM::BitcastOp::create(b, loc, VectorType::get(2, this->type), bits);
-    registers.push_back(this->type.isF32() ? roundToTF32(bits) : bits);
+    registers.push_back(this->type.isF32() ? convert(bits) : bits);
   }
   return registers;
 }
@@ -112,14 +112,46 @@ SmallVector<Value> MatrixFragments::loadMatrices(Value address, int64_t count, b
 /// The element of a padded matrix, a line of which has the rows of a step.
 Value MatrixFragments::loadElement(const SharedMatrix &matrix, Value memory, sym::Expr row,
                                    sym::Expr k) {
-  return roundToTF32(LLVM::LoadOp::create(b, loc, b.getI32Type(),
-                                          matrix.address(frame, memory, k, row), /*alignment=*/4));
+  return convert(LLVM::LoadOp::create(b, loc, b.getI32Type(), matrix.address(frame, memory, k, row),
+                                      /*alignment=*/4));
 }
 
 Value MatrixFragments::roundToTF32(Value bits) {
   Value value = LLVM::BitcastOp::create(b, loc, b.getF32Type(), bits);
   return NVVM::ConvertFloatToTF32Op::create(b, loc, b.getI32Type(), value,
                                             NVVM::FPRoundingMode::RNA);
+}
+
+MatrixFragments::Split MatrixFragments::split(ValueRange registers) {
+  Type i32 = b.getI32Type(), f32 = b.getF32Type();
+  auto i32Constant = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(b, loc, value, 32);
+  };
+  constexpr int64_t infinity = 0x7f800000, magnitude = 0x7fffffff;
+  // Numbers from `large` on would be rounded to infinity: what is behind `mask` is cut off.
+  constexpr int64_t large = 0x7f7ff000, mask = ~int64_t(0x1fff);
+  Value zero = i32Constant(0);
+  Split result;
+  for (Value bits : registers) {
+    Value size = arith::AndIOp::create(b, loc, bits, i32Constant(magnitude));
+    Value isLarge =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, size, i32Constant(large));
+    Value isInfinite =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, size, i32Constant(infinity));
+    auto toTF32 = [&](Value value) -> Value {
+      return arith::SelectOp::create(b, loc, isLarge,
+                                     arith::AndIOp::create(b, loc, value, i32Constant(mask)),
+                                     roundToTF32(value));
+    };
+    Value high = toTF32(bits);
+    Value rest = arith::SubFOp::create(b, loc, LLVM::BitcastOp::create(b, loc, f32, bits),
+                                       LLVM::BitcastOp::create(b, loc, f32, high));
+    Value low = toTF32(LLVM::BitcastOp::create(b, loc, i32, rest));
+    result.high.push_back(high);
+    result.low.push_back(arith::SelectOp::create(b, loc, isInfinite, zero, low));
+    result.finite.push_back(arith::SelectOp::create(b, loc, isInfinite, zero, high));
+  }
+  return result;
 }
 
 void MatrixFragments::multiplyAdd(ValueRange left, ValueRange right, MutableArrayRef<Value> sums) {

@@ -7,7 +7,7 @@
 namespace kiln::cuda {
 
 /// Rows and columns of the product of one mma.sync. Its steps are 32 bytes of a row: 16 of two
-/// bytes, or 8 of f32, which are rounded to TF32.
+/// bytes, or 8 of f32, as TF32.
 constexpr int64_t mmaM = 16, mmaN = 8, mmaStepBytes = 32;
 
 /// A matrix of `lines` x `length` elements in shared memory, of which ldmatrix reads 8 x 8: 16
@@ -63,7 +63,8 @@ struct SharedMatrix {
 ///   row 15         28  29  30  31 |    28  29    30    31    row 15        28    29    30    31
 class MatrixFragments {
 public:
-  MatrixFragments(DeviceFrame &frame, mlir::Type type);
+  /// `splits`: f32 is not rounded to TF32 when it is loaded, but split.
+  MatrixFragments(DeviceFrame &frame, mlir::Type type, bool splits = false);
 
   /// The steps of one instruction.
   int64_t steps() const { return mmaStepBytes / (type.getIntOrFloatBitWidth() / 8); }
@@ -80,6 +81,14 @@ public:
   void multiplyAdd(mlir::ValueRange left, mlir::ValueRange right,
                    llvm::MutableArrayRef<mlir::Value> sums);
 
+  /// Registers of f32 as sums of two numbers of TF32 each, but for less than 2^-22 of the number.
+  struct Split {
+    llvm::SmallVector<mlir::Value> high, low;
+    /// `high`, but 0 instead of infinity, whose product with a `low` of 0 would be NaN.
+    llvm::SmallVector<mlir::Value> finite;
+  };
+  Split split(mlir::ValueRange registers);
+
   /// g and t, and the lane's number.
   sym::Expr group = 0, step = 0, lane = 0;
 
@@ -88,11 +97,14 @@ private:
   mlir::Value loadElement(const SharedMatrix &matrix, mlir::Value memory, sym::Expr row,
                           sym::Expr k);
   mlir::Value roundToTF32(mlir::Value bits);
+  /// A loaded register, as products of f32 take it.
+  mlir::Value convert(mlir::Value bits) { return splits ? bits : roundToTF32(bits); }
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;
   mlir::Location loc;
   mlir::Type type;
+  bool splits;
 };
 
 } // namespace kiln::cuda

@@ -1,4 +1,5 @@
-// A product on tensor cores: of elements of two bytes, or of f32 rounded to TF32, summed in f32.
+// A product on tensor cores: of elements of two bytes, or of f32 rounded to TF32, or cut in two
+// numbers of it, summed in f32.
 //
 // An operand's part lies in shared memory the way it does in the GPU's: steps of a row next to each
 // other, or rows of a step. ldmatrix reads either; only TF32 of the latter kind is read element by
@@ -15,7 +16,8 @@ class MatrixTile : public ContractTile {
 public:
   MatrixTile(DeviceFrame &frame, MmaScheduleAttr schedule, const ContractDims &dims)
       : frame(&frame), block(ContractBlock::of(schedule)), tile(schedule.getWarp()),
-        fragments(frame, dims.operandType), left(makeMatrix(block.m, dims.lhsAlongM, dims)),
+        splits(schedule.getProducts() == 3), fragments(frame, dims.operandType, splits),
+        left(makeMatrix(block.m, dims.lhsAlongM, dims)),
         right(makeMatrix(block.n, dims.rhsAlongN, dims)), rowProducts(tile.m / mmaM),
         columnProducts(tile.n / mmaN), leftAlongSteps(!dims.lhsAlongM),
         rightAlongSteps(!dims.rhsAlongN) {
@@ -45,9 +47,20 @@ public:
       for (int64_t i = 0; i < rowProducts; ++i) {
         SmallVector<Value> row =
             fragments.loadLeft(left, leftAlongSteps, lhs, warpRow * tile.m + i * mmaM, k);
-        for (int64_t j = 0; j < columnProducts; ++j)
-          fragments.multiplyAdd(row, ArrayRef(columns).slice(2 * j, 2),
-                                MutableArrayRef(next).slice(4 * (i * columnProducts + j), 4));
+        auto multiplyAll = [&](ArrayRef<Value> row, ArrayRef<Value> columns) {
+          for (int64_t j = 0; j < columnProducts; ++j)
+            fragments.multiplyAdd(row, columns.slice(2 * j, 2),
+                                  MutableArrayRef(next).slice(4 * (i * columnProducts + j), 4));
+        };
+        if (!splits) {
+          multiplyAll(row, columns);
+          continue;
+        }
+        // Without the product of what is left of both, which is too small to matter.
+        MatrixFragments::Split rows = fragments.split(row), others = fragments.split(columns);
+        multiplyAll(rows.low, others.finite);
+        multiplyAll(rows.finite, others.low);
+        multiplyAll(rows.high, others.high);
       }
     }
     return next;
@@ -79,6 +92,7 @@ private:
   DeviceFrame *frame;
   ContractBlock block;
   TileShape tile; // of a warp
+  bool splits;    // f32 into two numbers of TF32
   MatrixFragments fragments;
   SharedMatrix left, right;
   int64_t rowProducts, columnProducts;
