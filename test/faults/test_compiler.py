@@ -1,6 +1,7 @@
 """The compiler where the system fails it: memory, files, disks, signals. It ends with a line and a status; its output is the one that
 was there, the new one or none."""
 
+import functools
 import os
 import random
 import resource
@@ -186,7 +187,9 @@ def test_full_standard_output(archive, compiled, arguments):
 
 def start(archive, output):
     command = [BIN / "aot-compile", archive, "-o", output, "--jobs=2"]
-    return subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    # A shell's background jobs ignore it, and what they start.
+    handle = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=handle)
 
 
 def wait_for_group(process):

@@ -592,6 +592,7 @@ void handleCrash(int signal) {
 /// Static objects of the libraries allocate before main, and before those of this program are made.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const beforeAll)() = [] {
   std::set_new_handler(sayOutOfMemory);
+  install_bad_alloc_error_handler([](void *, const char *, bool) { sayOutOfMemory(); });
 };
 
 int sayFound(const BisectResult &found) {
@@ -761,7 +762,6 @@ int supervise(CompileOptions &options) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
-  install_bad_alloc_error_handler([](void *, const char *, bool) { sayOutOfMemory(); });
   setBugReportMsg("");
   cl::SetVersionPrinter([](raw_ostream &os) {
     os << getCompilerVersion() << " (LLVM " << LLVM_VERSION_STRING << ")\n";
