@@ -37,7 +37,7 @@ struct kiln_device {
   unsigned architecture;
   int multiprocessors;
   int shared_bytes;   /* that a block may have */
-  bool runs_variants; /* kernels for compute capability 9.0 */
+  bool runs_variants; /* kernels for compute capability 9.0 or 10.0 alone */
   bool overlaps;      /* a kernel's blocks may come before the kernel in front of it has ended */
   CUcontext context;
   CUmemoryPool pool; /* what runs allocate stays there for the next ones, as long as the model */

@@ -27,14 +27,16 @@ CUresult kiln_cuda_allocate(const struct kiln_device *device, CUdeviceptr *memor
 /*===-- Modules -------------------------------------------------------------===*/
 
 /* Machine code of the same major version runs on later minor ones. Of several that
- * do, the last is for the nearest. */
+ * do, the last is for the nearest. A variant's of an architecture runs on no other. */
 static const kiln_rt_image *find_image(const struct kiln_device *device,
                                        const kiln_rt_device_kernel *kernel, uint32_t kind) {
   const kiln_rt_image *best = NULL;
   for (uint32_t i = 0; i < kernel->num_images; ++i) {
     const kiln_rt_image *image = &kernel->images[i];
     bool fits = image->architecture <= device->architecture;
-    if (kind == KILN_RT_CUBIN)
+    if (kernel->geometry && image->architecture)
+      fits = image->architecture == device->architecture;
+    else if (kind == KILN_RT_CUBIN)
       fits = fits && image->architecture / 10 == device->architecture / 10;
     if (image->kind == kind && fits && (!best || image->architecture >= best->architecture))
       best = image;
@@ -170,10 +172,13 @@ static int32_t load_kernel(struct kiln_device *device, const kiln_rt_device_kern
  * no room for one of its clusters. */
 static int32_t load_best(struct kiln_device *device, const kiln_rt_device_kernel *kernel) {
   device->kernels[kernel->number].kernel = kernel;
-  if (kernel->variant && device->runs_variants) {
-    if (load_kernel(device, kernel->variant) == KILN_OK)
+  const kiln_rt_device_kernel *variant = device->runs_variants ? kernel->variant : NULL;
+  while (variant && !kiln_cuda_has_code(device, variant))
+    variant = variant->variant;
+  if (variant) {
+    if (load_kernel(device, variant) == KILN_OK)
       return KILN_OK;
-    kiln_cuda_log_load(device, kernel->variant, NULL, kiln_last_error());
+    kiln_cuda_log_load(device, variant, NULL, kiln_last_error());
   }
   int32_t status = load_kernel(device, kernel);
   if (status != KILN_OK)
@@ -325,7 +330,8 @@ static int32_t choose_device(struct kiln_device *device) {
   if (device->shared_bytes < 0)
     device->shared_bytes = 0;
   const char *variants = getenv("KILN_CUDA_VARIANTS");
-  device->runs_variants = device->architecture == 90 && !(variants && strcmp(variants, "0") == 0);
+  device->runs_variants = (device->architecture == 90 || device->architecture == 100) &&
+                          !(variants && strcmp(variants, "0") == 0);
   const char *overlap = getenv("KILN_CUDA_OVERLAP");
   device->overlaps = device->architecture >= 90 && overlap && strcmp(overlap, "1") == 0 &&
                      driver->cuLaunchKernelEx && driver->cuGraphAddDependencies_v2;

@@ -49,8 +49,9 @@ typedef struct kiln_rt_device_kernel {
   uint32_t num_images, num_buffers, num_symbols;
   uint32_t threads;      /* of a block */
   uint32_t shared_bytes; /* of dynamic shared memory of a block */
-  uint32_t number; /* below kiln_rt_device.num_kernels, of this kernel and its variant alone */
-  /* The kernel that is launched instead where the compute capability is 9.0, or NULL. */
+  uint32_t number; /* below kiln_rt_device.num_kernels, of this kernel and its variants alone */
+  /* The kernel that is launched instead on GPUs that its code is for, or NULL; of a variant, the
+   * next one. */
   const struct kiln_rt_device_kernel *variant;
   /* A variant's grid, of which no more blocks run than at the same time can; then for each map
    * the offset of the first element, the sizes, and the strides but the innermost, which is 1. A

@@ -107,12 +107,12 @@ def assert_strides(actual, recorded):
             assert stride == expected, (actual.stride(), recorded.stride())
 
 
-def assert_assembles(archive, folder, options=()):
+def assert_assembles(archive, folder, options=(), architectures="sm_80,sm_90"):
     """ptxas makes machine code of all kernels, and keeps what products, attention and maps hold in registers; none of that is touched too
     early. Returns the folder of what is on the way."""
     temps = folder / "gpu"
     process = run_tool(
-        "aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", "--gpu-arch=sm_80,sm_90", f"--save-temps={temps}", *options
+        "aot-compile", archive, "-o", folder / "gpu.so", "--target=cuda", f"--gpu-arch={architectures}", f"--save-temps={temps}", *options
     )
     assert process.returncode == 0 and not process.stderr, process.stderr
     assert not (problems := find_problems(temps)), problems
@@ -121,6 +121,20 @@ def assert_assembles(archive, folder, options=()):
     )
     assert not (faults := [f"{each.name}: {fault}" for each in functions for fault in machine_code.find_faults(each)]), faults
     return temps
+
+
+def run_on_blackwell(compiled, log, monkeypatch, examples, tolerance):
+    """The same model where the compute capability is 10.0. Returns the names of those that have kernels of its own, which ran; none of
+    Hopper's did."""
+    log.unlink(missing_ok=True)
+    with monkeypatch.context() as other:
+        other.setenv("KILN_EMULATOR_CAPABILITY", "100")
+        compiled.model = GuardedModel(compiled.path)
+        for inputs in examples:
+            compiled.check(inputs, tolerance, 2 * tolerance)
+    text = log.read_text()
+    assert "sm_90a" not in text, text
+    return set(re.findall(r"launch (\w+)_sm_100a grid ", text))
 
 
 class Compiled:

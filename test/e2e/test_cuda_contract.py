@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import EMULATED, PTXAS, GuardedModel, assert_assembles, run_tool
+from conftest import EMULATED, PTXAS, GuardedModel, assert_assembles, run_on_blackwell, run_tool
 
 ROWS = torch.export.Dim("rows", min=1, max=5000)
 
@@ -156,12 +156,13 @@ def test_products_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
     assert len(set(re.findall(r"launch (\w+)_sm_90a grid [23] ", text))) == 10, text
     assert re.search(r"graph of \d+\n", text) and text.count("update\n") > 2
     log.unlink()
-    for name, value in (("KILN_EMULATOR_CAPABILITY", "80"), ("KILN_CUDA_VARIANTS", "0")):
+    for name, value in (("KILN_EMULATOR_CAPABILITY", "80"), ("KILN_EMULATOR_CAPABILITY", "120"), ("KILN_CUDA_VARIANTS", "0")):
         with monkeypatch.context() as other:
             other.setenv(name, value)
             compiled.model = GuardedModel(compiled.path)
             compiled.check(example(72), 3e-2, 3e-2)
-    assert "contract" in log.read_text() and "sm_90a" not in log.read_text()
+    assert "contract" in log.read_text() and not re.search("sm_90a|sm_100a", log.read_text())
+    assert len(run_on_blackwell(compiled, log, monkeypatch, map(example, (200, 200, 200, 16)), 3e-2)) == 10
 
 
 class Clusters(torch.nn.Module):
@@ -212,6 +213,7 @@ def test_clusters(compile_model, dtype, tmp_path, monkeypatch):
     text = log.read_text()
     assert len(set(re.findall(r"launch (\w+)_sm_90a grid 2 .* cluster 2\n", text))) >= 5, text
     assert re.search(r"graph of \d+\n", text) and text.count("update\n") > 2
+    assert len(run_on_blackwell(compiled, log, monkeypatch, (example(64 * number) for number in (3, 1, 9)), 3e-2)) == 8
 
 
 class Rows(torch.nn.Module):
@@ -255,6 +257,7 @@ def test_rows_of_warpgroups(compile_model, dtype, tmp_path, monkeypatch):
     for number in (200, 40, 330):
         compiled.check(example(number), 3e-2, 6e-2)
     assert len(set(re.findall(r"launch (\w+)_sm_90a grid ", log.read_text()))) == 7
+    assert len(run_on_blackwell(compiled, log, monkeypatch, map(example, (200, 40, 330)), 3e-2)) == 7
 
 
 def test_product_of_unknown_size(compile_model):

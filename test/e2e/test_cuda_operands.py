@@ -1,4 +1,4 @@
-"""Products on Hopper's tensor cores whose operands threads bring: windows, and what is computed on the way."""
+"""Products on Hopper's and Blackwell's tensor cores whose operands threads bring: windows, and what is computed on the way."""
 
 import re
 
@@ -7,7 +7,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 import torch.nn.functional as F
 
-from conftest import EMULATED
+from conftest import EMULATED, run_on_blackwell
 
 DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_channel
 
@@ -65,6 +65,7 @@ def test_convolutions(compile_model, dtype, tmp_path, monkeypatch):
         compiled.check(sizes(batch, height, 12, dtype), 3e-2, 3e-2)
     products, others = launched(log)
     assert len(products) == 8 and all(name.endswith("_sm_90a") for name in products), products
+    assert len(run_on_blackwell(compiled, log, monkeypatch, [sizes(2, 13, 12, dtype)], 3e-2)) == 8
 
 
 class Overlapping(torch.nn.Module):
@@ -88,6 +89,7 @@ def test_overlapping_rows(compile_model, tmp_path, monkeypatch):
         compiled.check(example(length), 3e-2, 3e-2)
     products, _ = launched(log)
     assert len(products) == 2 and all(name.endswith("_sm_90a") for name in products), products
+    assert len(run_on_blackwell(compiled, log, monkeypatch, map(example, (64 * 300, 64 * 67)), 3e-2)) == 2
 
 
 class Prologues(torch.nn.Module):
@@ -124,4 +126,5 @@ def test_prologues(compile_model, dtype, tmp_path, monkeypatch):
         compiled.check(example(number), 3e-2, 6e-2)
     products, others = launched(log)
     assert len(products) == 5 and all(name.endswith("_sm_90a") for name in products), products
+    assert len(run_on_blackwell(compiled, log, monkeypatch, map(example, (72, 16, 200)), 3e-2)) == 5
     assert len(others) == 2, others  # the parts' sum, and one operand of the parts

@@ -62,15 +62,23 @@ static LogicalResult verifyThreadsOfTeam(EmitError emitError, int64_t threads) {
   return verifyPower(emitError, "threads", threads, maxThreads);
 }
 
+std::optional<unsigned> cuda::getVariantArchitecture(Attribute schedule) {
+  if (isa_and_present<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(schedule))
+    return hopper;
+  if (isa_and_present<Tcgen05ScheduleAttr>(schedule))
+    return blackwell;
+  return std::nullopt;
+}
+
 LogicalResult CUDADialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == targetAttrName &&
       !(isa<ModuleOp>(op) && isa<TargetAttr>(attribute.getValue())))
     return op->emitOpError() << targetAttrName << " is a #cuda.target of a module";
   if (attribute.getName() == variantScheduleAttrName &&
-      !(isa<kernel::FuncOp>(op) &&
-        isa<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(attribute.getValue())))
+      !(isa<kernel::FuncOp>(op) && getVariantArchitecture(attribute.getValue())))
     return op->emitOpError() << variantScheduleAttrName
-                             << " is a #cuda.wgmma or #cuda.wgmma_attention of a kernel";
+                             << " is a #cuda.wgmma, #cuda.wgmma_attention or #cuda.tcgen05 of a "
+                                "kernel";
   return success();
 }
 
@@ -209,6 +217,17 @@ LogicalResult WgmmaScheduleAttr::verify(EmitError emitError, int64_t m, int64_t 
 }
 
 int64_t WgmmaScheduleAttr::getThreads() const { return (1 + consumers) * warpgroupSize; }
+
+LogicalResult Tcgen05ScheduleAttr::verify(EmitError emitError, int64_t n, int64_t stages,
+                                          std::optional<WarpgroupRegisters> registers) {
+  if (n < 16 || n > 256 || n % 16)
+    return emitError() << "n = " << n << ", which has to be a multiple of 16 up to 256";
+  if (failed(verifyRange(emitError, "stages", stages, 2, 8)))
+    return failure();
+  return verifyRegisters(emitError, consumers, registers);
+}
+
+int64_t Tcgen05ScheduleAttr::getThreads() const { return (1 + consumers) * warpgroupSize; }
 
 //===-- Attention ---------------------------------------------------------------------------===//
 

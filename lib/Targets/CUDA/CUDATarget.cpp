@@ -59,13 +59,13 @@ public:
     const char *reason = nullptr;
     FailureOr<std::optional<KernelPlan>> variant = std::optional<KernelPlan>();
     if (runsVariants())
-      variant = planVariant(kernel, reason);
+      variant = planVariant(kernel, hopper, reason);
     return succeeded(variant) && *variant ? (*variant)->schedule : kernel.getScheduleAttr();
   }
 
   void setTunedSchedule(kernel::FuncOp kernel,
                         kernel::ScheduleAttrInterface schedule) const override {
-    if (isa<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(schedule))
+    if (getVariantArchitecture(schedule))
       kernel->setAttr(variantScheduleAttrName, schedule);
     else
       kernel.setScheduleAttr(schedule);
@@ -113,7 +113,7 @@ private:
   /// The GPU that kernels are planned for launches variants where there are any.
   bool runsVariants() const {
     return tune == "sm_90" && llvm::any_of(architectures, [](const Architecture &architecture) {
-             return architecture.isEmulator() || architecture.number == variantArchitecture;
+             return architecture.isEmulator() || architecture.number == hopper;
            });
   }
 

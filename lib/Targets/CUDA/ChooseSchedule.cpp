@@ -161,8 +161,9 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
     if (!plan->grid.isValid())
       return func.emitError("the number of blocks does not fit 64 bits");
     const char *noVariant = nullptr;
-    if (func->hasAttr(variantScheduleAttrName) && failed(planVariant(func, noVariant)))
-      return failure();
+    if (auto architecture = getVariantArchitecture(func->getAttr(variantScheduleAttrName)))
+      if (failed(planVariant(func, *architecture, noVariant)))
+        return failure();
     func.setScheduleAttr(plan->schedule);
     func.setLaunchAttr(plan->launch());
     emitRemark(RemarkKind::Chosen, root, getArgument(), "Schedule", [&] {

@@ -30,10 +30,9 @@ LogicalResult cuda::emitRoot(DeviceFrame &frame) {
     return success();
   Attribute schedule = frame.func.getScheduleAttr();
   // Only a variant is launched with as many blocks as the GPU has multiprocessors.
-  if (isa<WgmmaScheduleAttr, WgmmaAttentionScheduleAttr>(schedule) !=
-      frame.func->hasAttr(variantAttrName))
-    return frame.func.emitError("variants for Hopper, and they alone, are run by warpgroups, not "
-                                "with the schedule ")
+  if (getVariantArchitecture(schedule).has_value() != frame.func->hasAttr(variantAttrName))
+    return frame.func.emitError("variants for Hopper and Blackwell, and they alone, are run by "
+                                "warpgroups, not with the schedule ")
            << schedule;
   if (kernel::isGroup(frame.func))
     return emitGroup(frame);
@@ -91,6 +90,8 @@ static void setAttributes(DeviceFrame &frame, ArrayRef<sym::Expr> symbols) {
   // A launch has to find out numbers that main has not computed.
   if (auto base = kernel->getAttrOfType<FlatSymbolRefAttr>(variantAttrName)) {
     function->setAttr(variantAttrName, base);
+    function->setAttr(architectureAttrName,
+                      builder.getI64IntegerAttr(*getVariantArchitecture(kernel.getScheduleAttr())));
     function->setAttr(gridAttrName, kernel.getLaunchAttr().getGrid());
     function->setAttr(mapsAttrName, builder.getArrayAttr(frame.maps));
   }

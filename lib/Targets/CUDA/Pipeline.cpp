@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-void cuda::buildLowerKernelsPipeline(OpPassManager &pm, bool hopper) {
-  if (hopper)
-    pm.addPass(createCudaSpecializeKernels());
+void cuda::buildLowerKernelsPipeline(OpPassManager &pm, ArrayRef<unsigned> variants) {
+  if (!variants.empty())
+    pm.addPass(createCudaSpecializeKernels({llvm::to_vector(variants)}));
   pm.addPass(createCudaEmitKernels());
   // The CPU's functions are a GPU's as well: without calls, and to about the same precision.
   pm.addNestedPass<LLVM::LLVMFuncOp>(
@@ -27,6 +27,6 @@ void cuda::registerCUDAPipelines() {
                              [](OpPassManager &pm) {
                                codegen::buildSimplifyBodiesPipeline(pm);
                                pm.addPass(createCudaChooseSchedule());
-                               buildLowerKernelsPipeline(pm, /*hopper=*/true);
+                               buildLowerKernelsPipeline(pm, hopper);
                              });
 }

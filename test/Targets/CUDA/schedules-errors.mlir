@@ -150,6 +150,16 @@ module attributes {test.schedule = #cuda.wgmma<m = 128, n = 128, sharing = [4, 2
 
 // -----
 
+// expected-error @below {{n = 72, which has to be a multiple of 16 up to 256}}
+module attributes {test.schedule = #cuda.tcgen05<n = 72, stages = 4>} {}
+
+// -----
+
+// expected-error @below {{stages = 1, which has to be 2 to 8}}
+module attributes {test.schedule = #cuda.tcgen05<n = 64, stages = 1>} {}
+
+// -----
+
 // expected-error @below {{warps = 0, which has to be 1 to 32}}
 module attributes {test.schedule = #cuda.scalar_attention<warps = 0, rows = 8>} {}
 

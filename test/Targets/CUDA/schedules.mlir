@@ -22,6 +22,8 @@ module attributes {
   test.sort = #cuda.sort<threads = 512, places = 0>,
   // CHECK-SAME: test.tasks = #cuda.tasks<threads = 64>
   test.tasks = #cuda.tasks<threads = 64>,
+  // CHECK-SAME: test.tcgen05 = #cuda.tcgen05<n = 256, stages = 4, registers = [56, 224]>
+  test.tcgen05 = #cuda.tcgen05<n = 256, stages = 4, registers = [56, 224]>,
   // CHECK-SAME: test.transposed = #cuda.transposed_map<threads = 128, read = 32, written = 64, vector = 4>
   test.transposed = #cuda.transposed_map<threads = 128, read = 32, written = 64, vector = 4>,
   // CHECK-SAME: test.wgmma = #cuda.wgmma<m = 64, n = 192, stages = 5, sharing = [4, 2]>

@@ -29,9 +29,10 @@ struct DeviceKernel {
   std::string name;
   /// Its name in the images, if that is another one.
   std::string function;
-  /// The kernel that a variant is launched instead of, and what the launch has to compute of the
-  /// kernel's symbols, blocks first.
+  /// The kernel that a variant is launched instead of, and where; and what the launch has to
+  /// compute of the kernel's symbols, blocks first.
   std::string variantOf;
+  unsigned architecture = 0; // that alone runs the variant
   std::vector<sym::Expr> geometry;
   std::vector<DeviceTensorMap> maps;
   std::vector<std::string> symbols; // that it takes the values of

@@ -180,6 +180,21 @@ def CUDA_WgmmaSchedule : CUDA_Schedule<"Wgmma", "wgmma", "ContractOp"> {
   }];
 }
 
+def CUDA_Tcgen05Schedule : CUDA_Schedule<"Tcgen05", "tcgen05", "ContractOp"> {
+  let summary = "warpgroups have tiles of a product in tensor memory, on Blackwell";
+  let description = [{
+    `#cuda.tcgen05<n = 256, stages = 4, registers = [56, 224]>`: one warpgroup copies 64 steps of both operands
+    at a time to `stages` places of shared memory. Two have tiles of 128 rows by `n` columns in turns, whose
+    sums are in tensor memory: a thread of one asks for the products of its tile while the other warpgroup
+    reads the sums of its own, and writes them. `registers` as in `#cuda.wgmma`.
+  }];
+  let parameters = (ins "int64_t":$n, "int64_t":$stages, CUDA_Registers:$registers);
+  let extraClassDeclaration = [{
+    static constexpr int64_t consumers = WgmmaScheduleAttr::consumers;
+    int64_t getThreads() const;
+  }];
+}
+
 //===-- Attention -------------------------------------------------------------------------------===//
 
 def CUDA_ScalarAttentionSchedule : CUDA_Schedule<"ScalarAttention", "scalar_attention", "AttentionOp"> {

@@ -104,11 +104,17 @@ namespace kiln::cuda {
 
 /// The attribute of a module that says which GPU its kernels are planned for.
 constexpr llvm::StringLiteral targetAttrName = "cuda.target";
-/// The attribute of a kernel that says how its variant for Hopper is run, where that is not the
-/// planner's choice.
+/// The attribute of a kernel that says how its variant is run, where that is not the planner's
+/// choice.
 constexpr llvm::StringLiteral variantScheduleAttrName = "cuda.variant_schedule";
 /// The GPU that kernels are planned for where nothing says so.
 constexpr llvm::StringLiteral defaultArchitecture = "sm_90";
+
+/// Which GPUs variants of kernels are for, by their compute capability: Hopper (`sm_90a`) and
+/// Blackwell (`sm_100a`).
+constexpr unsigned hopper = 90, blackwell = 100;
+/// The one of these that runs kernels with this schedule; nullopt: all GPUs do.
+std::optional<unsigned> getVariantArchitecture(mlir::Attribute schedule);
 
 /// A GPU of an architecture (`sm_90`); null: it is not known.
 TargetAttr getTarget(mlir::MLIRContext *context, llvm::StringRef architecture);

@@ -20,11 +20,10 @@ constexpr llvm::StringLiteral mapsAttrName = "cuda.maps";
 constexpr llvm::StringLiteral workspaceAttrName = "cuda.workspace";
 constexpr llvm::StringLiteral sharedWorkspaceAttrName = "cuda.shared_workspace";
 
-/// The attribute of a kernel.func, and of its function, that is launched on Hopper instead of the
-/// one it names.
+/// The attribute of a kernel.func, and of its function, that is launched instead of the one it
+/// names on GPUs of one architecture; and that of its function which says which (`hopper`).
 constexpr llvm::StringLiteral variantAttrName = "cuda.variant_of";
-/// Which GPUs those are: they run `sm_90a`.
-constexpr unsigned variantArchitecture = 90;
+constexpr llvm::StringLiteral architectureAttrName = "cuda.architecture";
 
 /// The instructions of an llvm.inline_asm that read the thread's number, and the block's.
 constexpr llvm::StringLiteral readThreadText = "mov.u32 $0, %tid.x;",

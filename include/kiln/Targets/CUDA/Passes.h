@@ -17,8 +17,9 @@ namespace kiln::cuda {
 #define GEN_PASS_REGISTRATION
 #include "kiln/Targets/CUDA/Passes.h.inc"
 
-/// Scheduled kernels to functions in the LLVM and NVVM dialects; `hopper`: with variants for it.
-void buildLowerKernelsPipeline(mlir::OpPassManager &pm, bool hopper);
+/// Scheduled kernels to functions in the LLVM and NVVM dialects, with variants for these
+/// architectures.
+void buildLowerKernelsPipeline(mlir::OpPassManager &pm, llvm::ArrayRef<unsigned> variants);
 
 /// `cuda-lower-kernels`, for kiln-opt: the above, with schedules for kernels that have none.
 void registerCUDAPipelines();

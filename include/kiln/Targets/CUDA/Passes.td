@@ -138,7 +138,7 @@ def CudaChooseSchedule : Pass<"cuda-choose-schedule", "::mlir::ModuleOp"> {
 }
 
 def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> {
-  let summary = "Give products and attention a variant for Hopper";
+  let summary = "Give products and attention variants for Hopper and Blackwell";
   let description = [{
     A product of bf16 or f16 whose operands are memory that tensor maps describe gets a twin, `NAME_sm_90a`, with a schedule
     for warpgroups, `#cuda.wgmma`. Its attribute
@@ -147,8 +147,13 @@ def CudaSpecializeKernels : Pass<"cuda-specialize-kernels", "::mlir::ModuleOp"> 
     would leave some of them idle, the steps of the last tiles are divided evenly among all (stream-K). So does attention over such operands of up to 256 features, with
     `#cuda.wgmma_attention`, unless its bias takes long to compute.
 
+    For Blackwell such a product gets a twin `NAME_sm_100a` with a schedule for warpgroups and tensor memory, `#cuda.tcgen05`;
+    its tiles are not divided, and attention has none.
+
     A kernel with `cuda.variant_schedule` says how its variant is run; autotuning sets it.
   }];
+  let options = [ListOption<"architectures", "architectures", "unsigned",
+                            "of variants: 90 (Hopper) and 100 (Blackwell); none: 90">];
   let dependentDialects = ["::kiln::sym::SymDialect", "::kiln::cuda::CUDADialect"];
 }
 

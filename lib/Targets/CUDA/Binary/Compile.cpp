@@ -139,8 +139,8 @@ Modules split(ModuleOp module) {
     }
     for (auto copy : parts.back()->getOps<LLVM::LLVMFuncOp>())
       for (StringRef attribute :
-           {symbolsAttrName, buffersAttrName, sharedAttrName, variantAttrName, gridAttrName,
-            mapsAttrName, workspaceAttrName, sharedWorkspaceAttrName})
+           {symbolsAttrName, buffersAttrName, sharedAttrName, variantAttrName, architectureAttrName,
+            gridAttrName, mapsAttrName, workspaceAttrName, sharedWorkspaceAttrName})
         copy->removeAttr(attribute);
   }
   return parts;
@@ -159,7 +159,7 @@ public:
         builder.clone(*func);
     addCopyKernel(*lowered);
     PassManager pm(module.getContext());
-    buildLowerKernelsPipeline(pm, llvm::any_of(options.architectures, mayRunVariants));
+    buildLowerKernelsPipeline(pm, listVariants());
     if (failed(codegen::applyCommandLine(pm, options.timing)) || failed(pm.run(*lowered)))
       return llvm::createStringError("cannot lower the kernels");
     for (auto function : lowered->getOps<LLVM::LLVMFuncOp>())
@@ -179,8 +179,15 @@ public:
   }
 
 private:
-  static bool mayRunVariants(const Architecture &architecture) {
-    return architecture.isEmulator() || architecture.number == variantArchitecture;
+  /// The architectures of variants that something runs.
+  SmallVector<unsigned> listVariants() const {
+    SmallVector<unsigned> variants = {hopper, blackwell};
+    llvm::erase_if(variants, [&](unsigned variant) {
+      return llvm::none_of(options.architectures, [&](const Architecture &architecture) {
+        return architecture.isEmulator() || architecture.number == variant;
+      });
+    });
+    return variants;
   }
 
   static DeviceKernel describe(LLVM::LLVMFuncOp function) {
@@ -201,6 +208,7 @@ private:
     if (!base)
       return kernel;
     kernel.variantOf = base.getValue();
+    kernel.architecture = function->getAttrOfType<IntegerAttr>(architectureAttrName).getInt();
     kernel.geometry.push_back(function->getAttrOfType<sym::ExprAttr>(gridAttrName).getValue());
     for (auto map : function->getAttrOfType<ArrayAttr>(mapsAttrName).getAsRange<DictionaryAttr>()) {
       kernel.maps.push_back(
@@ -230,7 +238,7 @@ private:
       llvm::Expected<std::string> image = linkImage((*object)->getMemBufferRef());
       if (!image)
         return image.takeError();
-      kernel.images.push_back({0, ImageKind::Emulator, std::move(*image)});
+      kernel.images.push_back({kernel.architecture, ImageKind::Emulator, std::move(*image)});
     }
     return llvm::Error::success();
   }
@@ -246,7 +254,7 @@ private:
     std::vector<Work> work;
     for (size_t kernel = 0; kernel < kernels.size(); ++kernel)
       for (size_t gpu = 0; gpu < gpus.size(); ++gpu)
-        if (kernels[kernel].variantOf.empty() || gpus[gpu].number == variantArchitecture)
+        if (kernels[kernel].variantOf.empty() || gpus[gpu].number == kernels[kernel].architecture)
           work.push_back({kernel, gpu, {}});
     auto run = [&](std::atomic<size_t> &next) {
       llvm::StringMap<std::unique_ptr<PtxCompiler>> compilers;

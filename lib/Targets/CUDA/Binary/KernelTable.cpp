@@ -99,11 +99,16 @@ cuda::writeKernelTable(ModuleOp module, ArrayRef<DeviceKernel> kernels,
     std::string symbol = host::getDeviceKernelSymbol(kernel);
     return kernel == host::copyKernelName ? host::getEntrySymbol(module, symbol) : symbol;
   };
-  llvm::StringMap<std::string> variants;
+  // A kernel's first variant, and behind each the next one.
+  llvm::StringMap<std::string> variants, last;
   for (const DeviceKernel &kernel : kernels)
-    if (!kernel.variantOf.empty())
-      variants[kernel.variantOf] = host::getDeviceKernelSymbol(kernel.name);
-  // A GPU runs a kernel or its variant, and knows both by one number.
+    if (!kernel.variantOf.empty()) {
+      std::string &before = last[kernel.variantOf];
+      variants[before.empty() ? kernel.variantOf : before] =
+          host::getDeviceKernelSymbol(kernel.name);
+      before = kernel.name;
+    }
+  // A GPU runs a kernel or one of its variants, and knows all by one number.
   auto first = module->getAttrOfType<IntegerAttr>(host::firstKernelAttrName);
   int64_t next = first ? first.getInt() : 0, workspace = 0, sharedWorkspace = 0;
   ImageNames imageNames;

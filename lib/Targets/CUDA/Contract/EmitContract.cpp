@@ -170,6 +170,7 @@ private:
 LogicalResult cuda::emitContract(DeviceFrame &frame, kernel::ContractOp contract) {
   return llvm::TypeSwitch<Attribute, LogicalResult>(frame.func.getScheduleAttr())
       .Case([&](WgmmaScheduleAttr) { return emitWarpgroupContract(frame, contract); })
+      .Case([&](Tcgen05ScheduleAttr) { return emitTensorMemoryContract(frame, contract); })
       .Case([&](DotScheduleAttr) {
         emitDot(frame, contract);
         return success();

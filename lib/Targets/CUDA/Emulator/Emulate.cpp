@@ -38,7 +38,7 @@ struct Emulate : kiln::cuda::impl::CudaEmulateBase<Emulate> {
     WalkResult walked = function.walk([&](Operation *op) -> WalkResult {
       OpBuilder builder(op);
       Emulator emulator(getOperation(), builder);
-      if (emulateAsync(emulator, op, nextSite))
+      if (emulateAsync(emulator, op, nextSite) || emulateTensorMemory(emulator, op))
         return WalkResult::advance();
       return emulateInstruction(emulator, op, nextSite);
     });

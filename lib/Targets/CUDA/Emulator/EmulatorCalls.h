@@ -52,6 +52,9 @@ private:
 /// execute together.
 bool emulateAsync(Emulator &emulator, mlir::Operation *op, int32_t &nextSite);
 
+/// The same for Blackwell's tensor memory (EmulateTensorMemory.cpp).
+bool emulateTensorMemory(Emulator &emulator, mlir::Operation *op);
+
 /// Replaces any other instruction that the host does not have, and has accesses of memory checked.
 /// Failure, with an error: the emulator does not know it (EmulateInstruction.cpp).
 mlir::LogicalResult emulateInstruction(Emulator &emulator, mlir::Operation *op, int32_t &nextSite);

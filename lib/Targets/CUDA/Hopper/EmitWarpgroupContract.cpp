@@ -10,8 +10,7 @@
 // while the other writes. They pass on the turn when they have waited for all of their operands,
 // since a barrier is not to be waited for while its phase before last may still go on.
 //
-// Sums are written by warps, each its own rows, as runs of 16 bytes (RowExchange.h). The epilogue
-// runs where tensor cores leave the sums, or, if it reads what has rows and columns, on the runs.
+// What is done with the sums says WarpgroupTile.h.
 //
 // The first warpgroup gives registers away, of which the sums of the others need more than an equal
 // share.
@@ -19,12 +18,9 @@
 // Two blocks may be a cluster, with neighbouring tiles that have one operand's part in common: each
 // copies half of it to both. Both go through as many tiles and steps. What one of them tells the
 // other is that a place is empty, and that it has come to the end.
-#include "CUDA/Contract/ContractKernel.h"
 #include "CUDA/Hopper/PartialSums.h"
-#include "CUDA/Hopper/RowExchange.h"
-#include "CUDA/Hopper/TileScheduler.h"
 #include "CUDA/Hopper/WarpgroupFeed.h"
-#include "CUDA/Hopper/WarpgroupProduct.h"
+#include "CUDA/Hopper/WarpgroupTile.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -34,18 +30,18 @@ using namespace kiln::cuda;
 
 namespace {
 
-class WarpgroupEmitter : ContractKernel {
+class WarpgroupEmitter : WarpgroupTile {
 public:
   WarpgroupEmitter(DeviceFrame &frame, kernel::ContractOp op, const WarpgroupPlan &plan,
                    const WarpgroupOperands &operands)
-      : ContractKernel(frame, op), plan(plan), operands(operands),
+      : WarpgroupTile(frame, op, plan), operands(operands),
         thread(frame.addVariable(frame.thread, frame.numThreads)),
         group(frame.named(thread.floorDiv(warpgroupSize), plan.consumers + 1)),
         inGroup(frame.named(thread.mod(warpgroupSize), warpgroupSize)), rank(makeRank(frame, plan)),
         tiles(frame, dims, plan, rank), steps(tiles.steps()),
         partials(makePartials(frame, plan, tiles)),
         feed(frame, op, dims, plan, operands, inGroup, rank), order(makeOrder(frame, plan)),
-        ring(frame, plan.stages, plan.stageBytes(), makeFill(plan, operands),
+        ring(frame, plan.stages, plan.stageBytes(), WarpgroupFeed::makeFill(plan, operands),
              plan.sharers() * warps, plan.cluster.count()),
         product(frame, dims.operandType, plan.blockN) {}
 
@@ -53,7 +49,7 @@ public:
     makeExchange();
     emitWarpgroupRoles(
         frame, group, inGroup, /*oneCopies=*/!operands.haveThreads(), plan.registers,
-        [&] { produce(); }, [&] { consume(); });
+        [&] { feed.emitTiles(ring, tiles); }, [&] { consume(); });
     if (plan.cluster.count() > 1) {
       setCluster(frame.function, plan.cluster.count());
       // A block's memory stays while another one may still arrive at its barriers.
@@ -62,8 +58,6 @@ public:
   }
 
 private:
-  static constexpr int64_t warps = warpgroupSize / warpSize;
-
   static sym::Expr makeRank(DeviceFrame &frame, const WarpgroupPlan &plan) {
     if (plan.cluster.count() == 1)
       return 0;
@@ -86,28 +80,6 @@ private:
       return std::nullopt;
     return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize,
                        plan.cluster.count());
-  }
-
-  static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands) {
-    return {plan.boxBytes(operands),
-            operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
-  }
-
-  void produce() {
-    Value turns = tiles.forEach(frame.constant(0), 1, [&](const ScheduledTile &tile, Value) {
-      feed.emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
-        Value begin = arith::SubIOp::create(b, loc, tile.turn, tile.first);
-        frame.emitLoop(tile.first, tile.end, 1, {},
-                       [&](Value iv, ValueRange) -> SmallVector<Value> {
-                         Value turn = arith::AddIOp::create(b, loc, begin, iv);
-                         sym::Expr k = dims.part * tile.part +
-                                       WarpgroupPlan::blockK * frame.addVariable(iv, steps);
-                         feed.emitStep(ring, turn, k);
-                         return {};
-                       });
-      });
-    });
-    feed.finish(ring, turns);
   }
 
   void consume() {
@@ -193,17 +165,14 @@ private:
 
   void finish(const ScheduledTile &tile, Value sums) {
     SmallVector<Value> values = product.unpack(sums);
-    // Values that are computed of the thread's number would otherwise be in registers while it
-    // multiplies.
-    sym::Expr thread = frame.addVariable(frame.readThread(), frame.numThreads);
-    warp = frame.named((thread - warpgroupSize).floorDiv(warpSize), plan.consumers * warps);
-    lane = frame.named(thread.mod(warpSize), warpSize);
-    line = frame.named(lane.floorDiv(4), 8);
-    pair = frame.named(lane.mod(4), 4);
+    locate();
     sym::Expr warpOfTile = plan.inTurns ? frame.named(warp.mod(warps), warps) : warp;
-    firstRow = (wgmmaM / warps) * warpOfTile;
+    auto write = [&](ValueRange sums) {
+      writeRows(tile, (wgmmaM / warps) * warpOfTile,
+                roundsSums() ? ValueRange(product.copy(sums)) : sums);
+    };
     if (!partials)
-      return write(tile, values);
+      return write(values);
     partials->begin(warpSize * warpOfTile + lane, warpOfTile, lane);
     Value isLast = compare(arith::CmpIPredicate::eq, tile.end, frame.emit(steps));
     auto either = scf::IfOp::create(b, loc, isLast, /*withElseRegion=*/true);
@@ -212,123 +181,14 @@ private:
     partials->leave(values);
     b.setInsertionPointToStart(either.thenBlock());
     Value isShared = compare(arith::CmpIPredicate::ne, tile.first, frame.constant(0));
-    write(tile, frame.emitWhere(isShared, values,
-                                [&] { return partials->add(tiles.firstBlock(tile), values); }));
+    write(frame.emitWhere(isShared, values,
+                          [&] { return partials->add(tiles.firstBlock(tile), values); }));
   }
 
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
     return arith::CmpIOp::create(b, loc, predicate, x, y);
   }
 
-  /// Runs the epilogue on a tile's sums, and writes what it gives.
-  void write(const ScheduledTile &tile, ValueRange sums) {
-    SmallVector<Value> values(sums);
-    if (roundsSums())
-      values = product.copy(sums);
-    codegen::BodyEmitter::Scope scope(epilogue);
-    epilogue.setLanes(1);
-    partNumber = tile.part;
-    bind(epilogue, dims.batchGroups, tile.batch, /*isNamed=*/true);
-    epilogue.emitAvailable();
-    if (exchange)
-      return storeRuns(tile, values);
-    SmallVector<ContractTile::Row> rows;
-    for (int64_t below : {0, 1}) {
-      ContractTile::Row &row = rows.emplace_back();
-      row.neighbours = 2;
-      row.row = firstRow + line + 8 * below;
-      for (int64_t j = 0; j < plan.blockN / 8; ++j)
-        for (int64_t next : {0, 1})
-          row.columns.push_back({8 * j + 2 * pair + next, sumNumber(j, below) + next});
-    }
-    storeRows(rows, values, tile.firstM, tile.firstN);
-  }
-
-  /// Whether something is computed of the sums' values in f16.
-  bool roundsSums() {
-    return llvm::any_of(op.getEpilogue().getArgument(0).getUsers(), [](Operation *user) {
-      return isa<arith::TruncFOp>(user) && user->getResult(0).getType().isF16() &&
-             llvm::any_of(user->getUsers(),
-                          [](Operation *op) { return !isa<kernel::YieldOp>(op); });
-    });
-  }
-
-  /// A warp has 16 rows, in which the sums are those of mma.sync: of chunk `j` of 8 columns two
-  /// neighbours, in a row and the one 8 below.
-  static int64_t sumNumber(int64_t j, int64_t below) { return 4 * j + 2 * below; }
-
-  /// Decides how sums are written.
-  void makeExchange() {
-    Type type = cast<RankedTensorType>(op.getType()).getElementType();
-    if (!type.isF32() && !type.isF16() && !type.isBF16())
-      return;
-    run = vectorBytes / (type.getIntOrFloatBitWidth() / 8);
-    onRuns = readsElements();
-    Type exchanged = onRuns ? Type(b.getF32Type()) : type;
-    if (!hasRuns(run) || !RowExchange::isValid(exchanged, plan.blockN))
-      return;
-    exchange.emplace(frame, exchanged, plan.blockN, run, WarpgroupPlan::consumers * warps);
-  }
-
-  void storeRuns(const ScheduledTile &tile, ValueRange sums) {
-    sym::Expr firstM = tile.firstM + firstRow;
-    exchange->begin(warp, lane);
-    int64_t piece = exchange->pieceColumns();
-    forEachBand(plan.blockN / piece, sums, [&](sym::Expr number, ValueRange ofPiece) {
-      sym::Expr firstN = tile.firstN + number * piece;
-      for (int64_t j = 0; j < piece / 8; ++j) {
-        SmallVector<Value> values[2];
-        for (int64_t below : {0, 1})
-          llvm::append_range(values[below], ofPiece.slice(sumNumber(j, below), 2));
-        if (!onRuns)
-          evaluateInPlace(firstM, firstN + 8 * j, values);
-        for (int64_t below : {0, 1})
-          exchange->put(number, j, below, values[below]);
-      }
-      exchange->meet();
-      SmallVector<SmallVector<Value>> got;
-      for (size_t i = 0; i < exchange->runs().size(); ++i)
-        got.push_back(exchange->get(number, i));
-      for (auto [lineRun, values] : llvm::zip_equal(exchange->runs(), got)) {
-        sym::Expr m = firstM + lineRun.row, n = firstN + lineRun.column;
-        frame.emitIf(frame.both(frame.emitLess(m, dims.m), frame.emitLess(n, dims.n)), [&] {
-          codegen::BodyEmitter::Scope scope(epilogue);
-          bind(epilogue, dims.mGroups, frame.named(m, dims.m), /*isNamed=*/true);
-          epilogue.emitAvailable();
-          storeValues(n, onRuns ? evaluate(n, values) : values);
-        });
-      }
-    });
-  }
-
-  /// Runs the epilogue on a lane's sums of 8 columns. What is outside of the product takes the
-  /// place of something inside: it is not written.
-  void evaluateInPlace(sym::Expr firstM, sym::Expr firstN, SmallVector<Value> (&sums)[2]) {
-    auto clamp = [&](sym::Expr value, sym::Expr extent) {
-      if (frame.assumptions.isLess(value, extent))
-        return frame.named(value, extent);
-      return frame.addVariable(arith::MinSIOp::create(b, loc, frame.simplifyAndEmit(value),
-                                                      frame.simplifyAndEmit(extent - 1)),
-                               extent);
-    };
-    // `dims.n` is a multiple of runs, which are longer than two.
-    sym::Expr inside =
-        clamp(frame.assumptions.simplify((firstN + 2 * pair).floorDiv(2)), dims.n.floorDiv(2));
-    for (int64_t next : {0, 1}) {
-      codegen::BodyEmitter::Scope column(epilogue);
-      bind(epilogue, dims.nGroups, 2 * inside + next, /*isNamed=*/false);
-      epilogue.emitAvailable();
-      for (int64_t below : {0, 1}) {
-        codegen::BodyEmitter::Scope row(epilogue);
-        bind(epilogue, dims.mGroups, clamp(firstM + line + 8 * below, dims.m),
-             /*isNamed=*/true);
-        epilogue.setArgument(0, sums[below][next]);
-        sums[below][next] = epilogue.emitYield().front();
-      }
-    }
-  }
-
-  WarpgroupPlan plan;
   const WarpgroupOperands &operands;
   /// The block's threads and warpgroups; the threads of one.
   sym::Expr thread, group, inGroup;
@@ -348,13 +208,6 @@ private:
   Value isFirstLane;
   /// The lanes that let go of a place, one in each block of a cluster: null `others` are its own.
   Value releases, others;
-  /// Nothing: neighbours are written as tensor cores leave them.
-  std::optional<RowExchange> exchange;
-  int64_t run = 0;     // columns that a lane writes together
-  bool onRuns = false; // the epilogue is evaluated
-  /// The number of this one among the warps that multiply, and its first row; this lane, and where
-  /// its sums are.
-  sym::Expr warp = 0, firstRow = 0, lane = 0, line = 0, pair = 0;
 };
 
 } // namespace

@@ -41,6 +41,8 @@ public:
   void askIfFull(mlir::Value turn);
   void release(mlir::Value turn, mlir::Value others = {});
   mlir::Value emptyIn(mlir::Value rank) { return empty.of(rank); }
+  /// The barrier that tells that the turn's place is empty, for products to arrive at.
+  mlir::Value emptied(mlir::Value turn) { return empty.at(place(turn)); }
 
 private:
   mlir::Value round(mlir::Value turn);

@@ -58,7 +58,8 @@ StreamDivision cuda::divideSteps(const WarpgroupPlan &plan, sym::Expr tiles, sym
 bool cuda::mayDivideSteps(const WarpgroupPlan &plan, sym::Expr steps,
                           const sym::Assumptions &assumptions) {
   // Less than those of a tile are saved.
-  return !assumptions.isLessOrEqual(steps, plan.sharing.leave + plan.sharing.add);
+  return !plan.inTensorMemory &&
+         !assumptions.isLessOrEqual(steps, plan.sharing.leave + plan.sharing.add);
 }
 
 sym::Expr cuda::countUsefulBlocks(const WarpgroupPlan &plan, sym::Expr tiles, sym::Expr steps,

@@ -1,4 +1,4 @@
-// Plans the variants of kernels for Hopper, with given schedules or with the best ones.
+// Plans the variants of kernels for Hopper and Blackwell, with given schedules or with the best ones.
 #include "CUDA/Hopper/Variants.h"
 #include "CUDA/Hopper/WarpgroupAttention.h"
 #include "CUDA/Hopper/WarpgroupPlan.h"
@@ -22,11 +22,16 @@ static FailureOr<OptionalPlan> planWith(kernel::FuncOp func, Attribute given,
   return OptionalPlan(std::in_place, *plan);
 }
 
-FailureOr<OptionalPlan> cuda::planVariant(kernel::FuncOp func, const char *&reason) {
+FailureOr<OptionalPlan> cuda::planVariant(kernel::FuncOp func, unsigned architecture,
+                                          const char *&reason) {
   Attribute given = func->getAttr(variantScheduleAttrName);
+  if (given && getVariantArchitecture(given) != architecture)
+    given = nullptr;
+  bool onHopper = architecture == hopper;
   if (auto operands = findWarpgroupOperands(func, reason))
-    return planWith<WgmmaScheduleAttr>(func, given, *operands);
-  if (auto operands = findWarpgroupAttention(func, reason))
+    return onHopper ? planWith<WgmmaScheduleAttr>(func, given, *operands)
+                    : planWith<Tcgen05ScheduleAttr>(func, given, *operands);
+  if (auto operands = onHopper ? findWarpgroupAttention(func, reason) : std::nullopt)
     return planWith<WgmmaAttentionScheduleAttr>(func, given, *operands);
   if (given)
     return func.emitError("has a ") << variantScheduleAttrName << ", but no variant"

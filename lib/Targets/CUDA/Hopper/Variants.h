@@ -1,4 +1,4 @@
-//===- Variants.h - What a kernel's variant for Hopper is -------*- C++ -*-===//
+//===- Variants.h - What the variants of a kernel are ----------*- C++ -*-===//
 #ifndef KILN_LIB_TARGETS_CUDA_HOPPER_VARIANTS_H
 #define KILN_LIB_TARGETS_CUDA_HOPPER_VARIANTS_H
 
@@ -7,12 +7,14 @@
 
 namespace kiln::cuda {
 
-/// The schedule of the variant: as `cuda.variant_schedule` of the kernel says, or as is best. Nullopt:
-/// there is none, and `reason` says why if one might be expected. Failure, with an error on the
-/// kernel: the given schedule is none for it.
-mlir::FailureOr<std::optional<KernelPlan>> planVariant(kernel::FuncOp func, const char *&reason);
+/// The schedule of the variant for an architecture, `hopper` or `blackwell`: as
+/// `cuda.variant_schedule` of the kernel says, or as is best. Nullopt: there is none, and `reason`
+/// says why if one might be expected. Failure, with an error on the kernel: the given schedule is
+/// none for it.
+mlir::FailureOr<std::optional<KernelPlan>> planVariant(kernel::FuncOp func, unsigned architecture,
+                                                       const char *&reason);
 
-/// Schedules for the variant beside `base`, the most promising first.
+/// Schedules for the variant for Hopper beside `base`, the most promising first.
 void addVariantCandidates(kernel::FuncOp func, kernel::ScheduleAttrInterface base,
                           Candidates &candidates);
 

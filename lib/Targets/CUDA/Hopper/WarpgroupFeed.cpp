@@ -14,7 +14,8 @@ static constexpr size_t chunksAtOnce = 8;
 WarpgroupFeed::WarpgroupFeed(DeviceFrame &frame, kernel::ContractOp op, const ContractDims &dims,
                              const WarpgroupPlan &plan, const WarpgroupOperands &operands,
                              sym::Expr thread, sym::Expr rank)
-    : frame(frame), b(frame.builder), loc(frame.loc), plan(plan), thread(thread), endK(dims.k) {
+    : frame(frame), b(frame.builder), loc(frame.loc), plan(plan), thread(thread), endK(dims.k),
+      partK(dims.part) {
   // Neighbours in a row of tiles need the same rows, those in a column the same columns.
   auto sharing = [&](int64_t blocks) {
     return TensorLoad::Sharing{blocks, blocks > 1 ? rank : sym::Expr(0)};
@@ -46,6 +47,28 @@ void WarpgroupFeed::prepare(Operand &operand, Side side, const WarpgroupOperand 
   };
   operand.threads.emplace(frame, op, dims, OperandPart{side, rows, line, address, true}, thread,
                           warpgroupSize);
+}
+
+StageRing::Fill WarpgroupFeed::makeFill(const WarpgroupPlan &plan,
+                                        const WarpgroupOperands &operands) {
+  return {plan.boxBytes(operands),
+          operands.haveBoxes() + (operands.haveThreads() ? warpgroupSize : 0)};
+}
+
+void WarpgroupFeed::emitTiles(StageRing &ring, TileScheduler &tiles) {
+  Value turns = tiles.forEach(frame.constant(0), 1, [&](const ScheduledTile &tile, Value) {
+    emitTile(tile.batch, tile.firstM, tile.firstN, [&] {
+      Value begin = arith::SubIOp::create(b, loc, tile.turn, tile.first);
+      frame.emitLoop(tile.first, tile.end, 1, {}, [&](Value iv, ValueRange) -> SmallVector<Value> {
+        Value turn = arith::AddIOp::create(b, loc, begin, iv);
+        sym::Expr k =
+            partK * tile.part + WarpgroupPlan::blockK * frame.addVariable(iv, tiles.steps());
+        emitStep(ring, turn, k);
+        return {};
+      });
+    });
+  });
+  finish(ring, turns);
 }
 
 void WarpgroupFeed::emitTile(sym::Expr batch, sym::Expr firstM, sym::Expr firstN,

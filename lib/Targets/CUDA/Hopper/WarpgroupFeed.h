@@ -14,7 +14,7 @@
 
 #include "CUDA/Contract/OperandLoad.h"
 #include "CUDA/Hopper/StageRing.h"
-#include "CUDA/Hopper/WarpgroupPlan.h"
+#include "CUDA/Hopper/TileScheduler.h"
 
 namespace kiln::cuda {
 
@@ -29,6 +29,13 @@ public:
   /// Bytes of the left operand's part, behind which the right one's is.
   int64_t lhsBytes() const { return plan.blockM() * lineBytes; }
 
+  /// What fills a place.
+  static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands);
+
+  /// Brings the parts of all of the block's tiles.
+  void emitTiles(StageRing &ring, TileScheduler &tiles);
+
+private:
   /// Runs `body`, in which steps are those of a tile.
   void emitTile(sym::Expr batch, sym::Expr firstM, sym::Expr firstN,
                 llvm::function_ref<void()> body);
@@ -37,7 +44,6 @@ public:
   /// Behind the last of `turns` turns.
   void finish(StageRing &ring, mlir::Value turns);
 
-private:
   struct Operand {
     sym::Expr firstRow = 0;
     int64_t offset = 0; // in a place
@@ -56,7 +62,7 @@ private:
   mlir::OpBuilder &b;
   mlir::Location loc;
   WarpgroupPlan plan;
-  sym::Expr thread, endK, batch = 0;
+  sym::Expr thread, endK, partK, batch = 0;
   Operand lhs, rhs;
   /// Turns that copies are behind: those of so many are under way. 0: nothing is copied by threads.
   int64_t behind = 0;

@@ -16,11 +16,15 @@ static constexpr int64_t overheadBytes = 2048, maxStages = 8;
 /// Products with less are left to the path of all GPUs.
 static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
-TargetAttr cuda::getVariantTarget(kernel::FuncOp func) {
-  constexpr StringLiteral architecture = "sm_90";
-  TargetAttr target = getTarget(func), known = getTarget(func.getContext(), architecture);
-  bool runsVariants = target.getArch() == architecture && target.getShared() >= known.getShared();
+TargetAttr cuda::getVariantTarget(kernel::FuncOp func, unsigned architecture) {
+  std::string name = "sm_" + std::to_string(architecture);
+  TargetAttr target = getTarget(func), known = getTarget(func.getContext(), name);
+  bool runsVariants = target.getArch() == name && target.getShared() >= known.getShared();
   return runsVariants ? target : known;
+}
+
+static TargetAttr getTargetOf(kernel::FuncOp func, const WarpgroupPlan &plan) {
+  return getVariantTarget(func, plan.inTensorMemory ? blackwell : hopper);
 }
 
 /// Places that there is room for.
@@ -135,7 +139,7 @@ LogicalResult cuda::verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
     return func.emitError("a cluster = ")
            << plan.cluster << ", whose blocks share an operand that does not come in boxes which "
            << "can be shared out";
-  int64_t most = countStages(plan, getVariantTarget(func));
+  int64_t most = countStages(plan, getTargetOf(func, plan));
   if (plan.stages > most)
     return func.emitError("stages = ")
            << plan.stages << ", of which shared memory has room for " << most;
@@ -173,7 +177,7 @@ static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
 
 /// Cycles for writing a tile.
 static int64_t estimateWriting(const WarpgroupPlan &plan, TargetAttr target) {
-  return plan.blockN * wgmmaM / target.getWriteRate();
+  return plan.blockN * plan.groupRows() / target.getWriteRate();
 }
 
 static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
@@ -181,8 +185,10 @@ static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const 
   int64_t tiles = codegen::estimate(plan.tiles(dims)), steps = codegen::estimate(plan.steps(dims));
   // Steps are divided among clusters.
   int64_t clusters = target.getMultiprocessors() / plan.cluster.count();
-  StreamDivision division =
-      divideSteps(plan, tiles, steps, clusters, [](sym::Expr expr, sym::Range) { return expr; });
+  StreamDivision division;
+  if (!plan.inTensorMemory)
+    division =
+        divideSteps(plan, tiles, steps, clusters, [](sym::Expr expr, sym::Range) { return expr; });
   int64_t divided = *division.tiles.constant(), blocks = *division.blocks.constant();
   int64_t rounds = llvm::divideCeil(tiles - divided, clusters);
   int64_t busy = plan.cluster.count() * std::max(tiles - divided, divided ? blocks : 0);
@@ -202,9 +208,13 @@ static SharingCost estimateSharing(const WarpgroupPlan &plan, TargetAttr target)
           static_cast<int64_t>(llvm::divideCeil(move, step))};
 }
 
-static WgmmaScheduleAttr makeSchedule(MLIRContext *context, const WarpgroupPlan &plan) {
-  return WgmmaScheduleAttr::get(context, plan.blockM(), plan.blockN, plan.stages, plan.registers,
-                                plan.cluster, plan.sharing);
+template <typename Schedule>
+static Schedule makeSchedule(MLIRContext *context, const WarpgroupPlan &plan) {
+  if constexpr (std::is_same_v<Schedule, Tcgen05ScheduleAttr>)
+    return Schedule::get(context, plan.blockN, plan.stages, plan.registers);
+  else
+    return Schedule::get(context, plan.blockM(), plan.blockN, plan.stages, plan.registers,
+                         plan.cluster, plan.sharing);
 }
 
 namespace {
@@ -215,17 +225,21 @@ struct EstimatedPlan {
 };
 } // namespace
 
-/// All that these operands may have, complete but for the places and registers of most: the fewest
-/// cycles first.
-static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func,
-                                            const WarpgroupOperands &operands) {
-  static constexpr WarpgroupPlan tiles[] = {{false, 256}, {false, 192}, {false, 128}, {true, 256},
-                                            {true, 192},  {false, 64},  {true, 128},  {true, 64},
-                                            {false, 32},  {true, 32}};
-  // Multiprocessors come in pairs: all of them are in a cluster of two.
-  static constexpr TileShape clusters[] = {{1, 1}, {2, 1}, {1, 2}};
+static constexpr WarpgroupPlan hopperTiles[] = {
+    {false, 256}, {false, 192}, {false, 128}, {true, 256}, {true, 192},
+    {false, 64},  {true, 128},  {true, 64},   {false, 32}, {true, 32}};
+// Multiprocessors come in pairs: all of them are in a cluster of two.
+static constexpr TileShape hopperClusters[] = {{1, 1}, {2, 1}, {1, 2}};
+static constexpr WarpgroupPlan blackwellTiles[] = {
+    {true, 256, true}, {true, 192, true}, {true, 128, true}, {true, 64, true}, {true, 32, true}};
+
+/// All that these operands may have of these tiles, complete but for the places and registers of
+/// most: the fewest cycles first.
+static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                            ArrayRef<WarpgroupPlan> tiles,
+                                            ArrayRef<TileShape> clusters) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
-  TargetAttr target = getVariantTarget(func);
+  TargetAttr target = getTargetOf(func, tiles.front());
   ContractDims dims(op);
   SmallVector<EstimatedPlan> plans;
   for (WarpgroupPlan plan : tiles)
@@ -246,17 +260,20 @@ static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func,
   return plans;
 }
 
-FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
-                                            WgmmaScheduleAttr given) {
+/// Null `given`: with the best of these tiles.
+template <typename Schedule>
+static FailureOr<KernelPlan> planWith(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                      Schedule given, ArrayRef<WarpgroupPlan> tiles,
+                                      ArrayRef<TileShape> clusters) {
   auto op = cast<kernel::ContractOp>(func.getRoot());
   ContractDims dims(op);
   std::optional<EstimatedPlan> best;
   if (given && failed(verifyPlan(func, WarpgroupPlan(given), operands)))
     return failure();
   if (!given)
-    best = listPlans(func, operands).front();
+    best = listPlans(func, operands, tiles, clusters).front();
   WarpgroupPlan plan = given ? WarpgroupPlan(given) : best->plan;
-  WgmmaScheduleAttr schedule = given ? given : makeSchedule(func.getContext(), plan);
+  Schedule schedule = given ? given : makeSchedule<Schedule>(func.getContext(), plan);
   sym::Expr blocks = countUsefulBlocks(plan, plan.tiles(dims), plan.steps(dims),
                                        kernel::getAssumptions(&op.getLhs()));
   KernelPlan made = {schedule, plan.cluster.count() * blocks, schedule.getThreads(), givenReason};
@@ -265,6 +282,16 @@ FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func, const Warpgroup
     made.cycles = best->cycles;
   }
   return made;
+}
+
+FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                            WgmmaScheduleAttr given) {
+  return planWith(func, operands, given, hopperTiles, hopperClusters);
+}
+
+FailureOr<KernelPlan> cuda::planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                            Tcgen05ScheduleAttr given) {
+  return planWith(func, operands, given, blackwellTiles, TileShape());
 }
 
 void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &operands,
@@ -281,7 +308,7 @@ void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &
     add(plan);
   }
   size_t tried = 0;
-  for (auto &[cycles, plan] : listPlans(func, operands)) {
+  for (auto &[cycles, plan] : listPlans(func, operands, hopperTiles, hopperClusters)) {
     add(plan);
     // Fewer places leave room for another block's shared memory.
     if (++tried <= 3 && plan.stages > 3) {

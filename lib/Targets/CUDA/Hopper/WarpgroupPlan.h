@@ -1,4 +1,4 @@
-//===- WarpgroupPlan.h - Products of warpgroups on Hopper -------*- C++ -*-===//
+//===- WarpgroupPlan.h - Products of warpgroups -----------------*- C++ -*-===//
 #ifndef KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPPLAN_H
 #define KILN_LIB_TARGETS_CUDA_HOPPER_WARPGROUPPLAN_H
 
@@ -22,20 +22,26 @@ struct WarpgroupOperands {
   bool haveThreads() const { return !lhs.view || !rhs.view; }
 };
 
-/// A schedule #cuda.wgmma, and what follows from it. As many blocks as the GPU has multiprocessors
+/// A schedule #cuda.wgmma or #cuda.tcgen05, and what follows from it. As many blocks as the GPU has multiprocessors
 /// go through all tiles; those of a cluster through neighbouring ones together.
 struct WarpgroupPlan {
   explicit WarpgroupPlan(WgmmaScheduleAttr schedule)
       : inTurns(schedule.getM() == wgmmaM), blockN(schedule.getN()), cluster(schedule.getCluster()),
         stages(schedule.getStages()), registers(schedule.getRegisters()),
         sharing(schedule.getSharing()) {}
+  explicit WarpgroupPlan(Tcgen05ScheduleAttr schedule)
+      : inTurns(true), blockN(schedule.getN()), inTensorMemory(true), stages(schedule.getStages()),
+        registers(schedule.getRegisters()) {}
   /// One that is not a schedule yet.
-  constexpr WarpgroupPlan(bool inTurns, int64_t blockN) : inTurns(inTurns), blockN(blockN) {}
+  constexpr WarpgroupPlan(bool inTurns, int64_t blockN, bool inTensorMemory = false)
+      : inTurns(inTurns), blockN(blockN), inTensorMemory(inTensorMemory) {}
 
   /// The warpgroups that multiply have tiles of their own, in turns; otherwise each has half of
   /// one.
   bool inTurns;
   int64_t blockN;
+  /// Sums are in Blackwell's tensor memory, of all of its rows, and tiles are not divided.
+  bool inTensorMemory = false;
   TileShape cluster = {};
   int64_t stages = 0;
   std::optional<WarpgroupRegisters> registers = std::nullopt;
@@ -45,7 +51,9 @@ struct WarpgroupPlan {
   static constexpr int64_t consumers = WgmmaScheduleAttr::consumers;
   /// Warpgroups that have a tile together.
   int64_t sharers() const { return inTurns ? 1 : consumers; }
-  int64_t blockM() const { return sharers() * wgmmaM; }
+  /// Rows of a warpgroup.
+  int64_t groupRows() const { return inTensorMemory ? tensorRows : wgmmaM; }
+  int64_t blockM() const { return sharers() * groupRows(); }
   int64_t stageBytes() const { return (blockM() + blockN) * lineBytes; }
   /// Those that come in boxes.
   int64_t boxBytes(const WarpgroupOperands &operands) const {
@@ -74,12 +82,15 @@ inline std::optional<WarpgroupOperands> findWarpgroupOperands(kernel::FuncOp fun
   return findWarpgroupOperands(func, reason);
 }
 
-/// The GPU that variants are planned for: the module's if it is one that runs them.
-TargetAttr getVariantTarget(kernel::FuncOp func);
+/// The GPU that variants for an architecture are planned for: the module's if it is one that runs
+/// them.
+TargetAttr getVariantTarget(kernel::FuncOp func, unsigned architecture = hopper);
 
 /// The plan with this schedule; null: with the one that is best for these.
 mlir::FailureOr<KernelPlan> planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
                                             WgmmaScheduleAttr given);
+mlir::FailureOr<KernelPlan> planVariantWith(kernel::FuncOp func, const WarpgroupOperands &operands,
+                                            Tcgen05ScheduleAttr given);
 void addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &operands,
                             WgmmaScheduleAttr base, Candidates &candidates);
 /// Fails, with an error on the kernel, if the schedule is not one for these operands.
@@ -87,6 +98,7 @@ mlir::LogicalResult verifyPlan(kernel::FuncOp func, const WarpgroupPlan &plan,
                                const WarpgroupOperands &operands);
 
 mlir::LogicalResult emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp contract);
+mlir::LogicalResult emitTensorMemoryContract(DeviceFrame &frame, kernel::ContractOp contract);
 
 } // namespace kiln::cuda
 

@@ -13,13 +13,13 @@ Value cuda::emitIsZero(DeviceFrame &frame, Value value) {
                                frame.constant(0));
 }
 
-sym::Expr cuda::emitWarpgroupNumber(DeviceFrame &frame, int64_t count) {
+sym::Expr cuda::emitWarpgroupNumber(DeviceFrame &frame, int64_t count, int64_t threads) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
   Type i32 = b.getI32Type();
   auto constant = [&](int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); };
   Value number = arith::ShRUIOp::create(b, loc, arith::TruncIOp::create(b, loc, i32, frame.thread),
-                                        constant(llvm::Log2_64(warpgroupSize)));
+                                        constant(llvm::Log2_64(threads)));
   number = NVVM::ShflOp::create(b, loc, i32, constant(-1), number, constant(0),
                                 constant(warpSize - 1), NVVM::ShflKind::idx, UnitAttr());
   return frame.addVariable(arith::ExtUIOp::create(b, loc, b.getI64Type(), number), count);
@@ -51,14 +51,14 @@ void cuda::emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inG
 }
 
 MatrixDescriptor::MatrixDescriptor(DeviceFrame &frame, Value memory, bool alongRows,
-                                   int64_t boxBytes)
+                                   int64_t boxBytes, uint64_t version)
     : frame(frame), alongRows(alongRows), boxBytes(boxBytes) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
   constexpr uint64_t swizzle128 = 1;
   // Lines of steps are all that a product reads of them: there is no next.
   uint64_t leading = alongRows ? boxBytes / unit : 1;
-  high = swizzle128 << 62 | uint64_t(patternBytes / unit) << 32;
+  high = version | swizzle128 << 62 | uint64_t(patternBytes / unit) << 32;
   Value address = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), frame.toShared(memory));
   Value low = arith::ShRUIOp::create(
       b, loc, arith::AndIOp::create(b, loc, address, frame.constant(0x3ffff)), frame.constant(4));

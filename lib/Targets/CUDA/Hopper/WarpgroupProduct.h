@@ -8,13 +8,15 @@ namespace kiln::cuda {
 
 /// Threads that multiply together, and the rows and steps of what they multiply.
 constexpr int64_t warpgroupSize = 128, wgmmaM = 64, wgmmaK = 16;
+/// The rows of Blackwell's tensor memory.
+constexpr int64_t tensorRows = 128;
 
 mlir::Value emitIsZero(DeviceFrame &frame, mlir::Value value);
 
-/// Which of the block's `count` warpgroups a thread is in. That all threads of a warp have the same
-/// number ptxas sees from where they get it, which is the first of them: what is computed of it
-/// takes registers that a warp has in common.
-sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count);
+/// Which of the block's `count` warpgroups a thread is in, or of its warps or what else has as many
+/// `threads`. That all threads of a warp have the same number ptxas sees from where they get it,
+/// which is the first of them: what is computed of it takes registers that a warp has in common.
+sym::Expr emitWarpgroupNumber(DeviceFrame &frame, int64_t count, int64_t threads = warpgroupSize);
 /// These values of f32, computed here, between the accesses of memory before and after.
 llvm::SmallVector<mlir::Value> emitInOrder(DeviceFrame &frame, mlir::ValueRange values);
 
@@ -25,17 +27,20 @@ void emitWarpgroupRoles(DeviceFrame &frame, sym::Expr group, sym::Expr inGroup, 
                         std::optional<WarpgroupRegisters> registers,
                         llvm::function_ref<void()> copy, llvm::function_ref<void()> multiply);
 
-/// The matrix descriptor of wgmma for an operand of two bytes in shared memory, as tensor maps
+/// The matrix descriptor of wgmma and tcgen05.mma for an operand of two bytes in shared memory, as tensor maps
 /// bring it: in boxes of lines of `lineBytes`.
 class MatrixDescriptor {
 public:
   /// A chunk of 16 bytes is the unit of addresses.
   static constexpr int64_t unit = 16;
+  /// What tcgen05.mma has besides in descriptors: their version.
+  static constexpr uint64_t tcgen05 = uint64_t(1) << 46;
 
   /// For what lies from `memory` on. A line has rows of a step (`alongRows`), otherwise steps of a
   /// row. Eight lines are a pattern; neighbouring patterns come next along the lines' numbers, and
   /// `boxBytes` further where lines go on in another box.
-  MatrixDescriptor(DeviceFrame &frame, mlir::Value memory, bool alongRows, int64_t boxBytes);
+  MatrixDescriptor(DeviceFrame &frame, mlir::Value memory, bool alongRows, int64_t boxBytes,
+                   uint64_t version = 0);
 
   /// The descriptor of step `k`, `offset` units further.
   mlir::Value at(mlir::Value offset, int64_t k) const;

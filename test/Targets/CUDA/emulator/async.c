@@ -39,6 +39,8 @@ static void drop_readings(struct block *block) {
 }
 
 int is_read_by_products(struct block *block, uintptr_t begin, size_t bytes) {
+  if (is_read_by_tensor_products(block, begin, bytes))
+    return 1;
   for (int is_clean = 0;; is_clean = 1) {
     int found = 0;
     for (unsigned i = 0; i < block->num_readings && !found; ++i)
@@ -60,6 +62,7 @@ void begin_async(void) {
   machine.block->num_barriers = 0;
   machine.block->registers = 0;
   begin_writes();
+  begin_tensor_memory();
   for (unsigned i = 0; i < machine.num_threads; ++i) {
     struct thread *thread = &machine.block->threads[i];
     memset(thread->waited, 0xff, sizeof thread->waited);
@@ -129,8 +132,7 @@ EXPORT void kiln_emulator_fence_mbarrier_init(void) {
       machine.block->mbarriers[i].is_published = 1;
 }
 
-/* The number of the barrier at this address in a block, which the thread may know of. */
-static unsigned find_mbarrier(const struct block *owner, uintptr_t address) {
+unsigned find_mbarrier(const struct block *owner, uintptr_t address) {
   if (owner && owner->has_ended)
     fail("uses a barrier of block %u, which has ended", owner->number);
   for (unsigned i = 0; owner && !machine.failed && i < owner->num_mbarriers; ++i) {
@@ -175,8 +177,15 @@ EXPORT void kiln_emulator_mbarrier_arrive(void *address) {
     if (barrier->remote_cluster <= self()->cluster_arrivals)
       barrier->remote_cluster = self()->cluster_arrivals + 1;
   }
+  if (self()->has_loaded)
+    fail("arrives at a barrier without tcgen05.fence::before_thread_sync behind its loads");
   --barrier->pending;
   complete(barrier);
+}
+
+void tell_mbarrier(unsigned number) {
+  --machine.block->mbarriers[number].pending;
+  complete(&machine.block->mbarriers[number]);
 }
 
 EXPORT void kiln_emulator_mbarrier_expect(void *address, int32_t bytes) {
@@ -215,6 +224,7 @@ EXPORT void kiln_emulator_mbarrier_wait(void *address, int32_t parity) {
   if (machine.failed)
     stop();
   thread->waited[number] = phase;
+  thread->is_tensor_fenced = 0;
 }
 
 /* Once more for the phase that the thread waited for last: no other has ended since. */
@@ -501,13 +511,11 @@ static struct sums *begin_sums(struct thread *thread) {
   return sums;
 }
 
-/* Reads an operand of `rows` rows and 16 steps as its descriptor says. */
-static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
-                         float *values) {
+struct extent find_operand(uint64_t descriptor, int is_turned, unsigned rows, unsigned version) {
   uintptr_t begin = (uintptr_t)machine.block->shared + ((descriptor & 0x3fff) << 4);
   size_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
-  if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) || (descriptor & ((uint64_t)3 << 14)) ||
-      (!is_turned && leading != 16))
+  if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) || (descriptor >> 46 & 3) != version ||
+      (descriptor & ((uint64_t)3 << 14)) || (!is_turned && leading != 16))
     fail("multiplies with a descriptor of another form: %#llx", (unsigned long long)descriptor);
   /* A pattern is 8 lines of 64 elements. Along rows: of 64 rows each, 8 steps. */
   unsigned boxes = is_turned ? (rows + 63) / 64 : 1;
@@ -522,14 +530,13 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
       fail("multiplies what has not arrived");
   if (!machine.failed)
     check_writes(begin, bytes);
-  if (machine.block->num_readings == MAX_READINGS)
-    drop_readings(machine.block);
-  if (machine.block->num_readings == MAX_READINGS)
-    fail("has more than %d operands of products under way", MAX_READINGS);
-  if (machine.failed)
-    return;
-  machine.block->readings[machine.block->num_readings++] =
-      (struct reading){begin, bytes, machine.current / WARPGROUP, self()->product_groups};
+  return (struct extent){begin, bytes};
+}
+
+void load_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
+                  float *values) {
+  uintptr_t begin = (uintptr_t)machine.block->shared + ((descriptor & 0x3fff) << 4);
+  size_t leading = (descriptor >> 16 & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
   for (unsigned row = 0; row < rows; ++row)
     for (unsigned k = 0; k < 16; ++k) {
       size_t offset = is_turned ? row / 64 * leading + k / 8 * stride + k % 8 * LINE + row % 64 * 2
@@ -538,6 +545,21 @@ static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum
       memcpy(&bits, (const void *)swizzle(begin + offset), sizeof bits);
       values[row * 16 + k] = widen(bits, operand);
     }
+}
+
+/* Reads an operand of `rows` rows and 16 steps as its descriptor says. */
+static void read_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
+                         float *values) {
+  struct extent extent = find_operand(descriptor, is_turned, rows, 0);
+  if (machine.block->num_readings == MAX_READINGS)
+    drop_readings(machine.block);
+  if (machine.block->num_readings == MAX_READINGS)
+    fail("has more than %d operands of products under way", MAX_READINGS);
+  if (machine.failed)
+    return;
+  machine.block->readings[machine.block->num_readings++] = (struct reading){
+      extent.begin, extent.bytes, machine.current / WARPGROUP, self()->product_groups};
+  load_operand(descriptor, is_turned, rows, operand, values);
 }
 
 /* m64nNk16, with the places that the PTX ISA gives the sums. */

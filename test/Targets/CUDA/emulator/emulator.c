@@ -402,8 +402,10 @@ static int finish_barrier(void) {
     if (machine.block->threads[i].state != AT_BARRIER ||
         machine.block->threads[i].site != machine.block->threads[0].site)
       return 0;
-  for (unsigned i = 0; i < machine.num_threads; ++i)
+  for (unsigned i = 0; i < machine.num_threads; ++i) {
     machine.block->threads[i].state = READY;
+    machine.block->threads[i].is_tensor_fenced = 0;
+  }
   ++machine.block->num_barriers;
   return 1;
 }
@@ -460,6 +462,7 @@ static int advance(struct block *block) {
     }
     if (!machine.failed && done == machine.num_threads) {
       end_async();
+      end_tensor_memory();
       end_banks();
       block->has_ended = progress = 1;
     }
@@ -501,7 +504,7 @@ static void run_cluster(unsigned first) {
     progress |= finish_cluster();
     for (unsigned i = 0; i < machine.cluster && !progress; ++i) {
       machine.block = &machine.blocks[is_reversed ? machine.cluster - 1 - i : i];
-      progress = finish_box_copies();
+      progress = finish_box_copies() || finish_tensor_products();
     }
     if (!progress) {
       fail_divergence();

@@ -2,6 +2,7 @@
  *
  *   emulator.c  threads, warps, memory     async.c  Hopper's barriers, copies of boxes and
  *                                                   products of warpgroups
+ *   tensor-memory.c  Blackwell's tensor memory, and products into it
  *   writes.c    what threads write where hardware reads
  *   cluster.c   blocks that run together
  *   workspace.c what blocks leave for others
@@ -40,7 +41,10 @@ enum operand { BF16, F16, TF32 }; /* of a matrix product */
 #define MAX_SUMS 128    /* registers of a product */
 #define MAX_PRODUCTS 16 /* of a thread, whose sums are in registers */
 #define MAX_MBARRIERS 64
-#define MAX_CLUSTER 8 /* blocks that every GPU with clusters runs together */
+#define MAX_CLUSTER 8   /* blocks that every GPU with clusters runs together */
+#define TENSOR_ROWS 128 /* of tensor memory */
+#define TENSOR_COLUMNS 512
+#define MAX_TENSOR_ORDERS 256
 #define MAX_WAITED 64 /* flags that a thread has waited for */
 
 struct thread {
@@ -90,6 +94,9 @@ struct thread {
     float values[MAX_SUMS];
   } sums[MAX_PRODUCTS];
   unsigned num_products;
+  /* Blackwell's: what other threads have told it holds for tensor memory; it has loaded from there
+   * since it has last made that known. */
+  int is_tensor_fenced, has_loaded;
 };
 
 /* A barrier in shared memory (mbarrier). */
@@ -121,6 +128,34 @@ struct reading {
   unsigned warpgroup, group;
 };
 
+/* Shared memory that hardware reads. */
+struct extent {
+  uintptr_t begin;
+  size_t bytes;
+};
+
+/* A product into tensor memory that a thread has asked for, or a barrier that is told when all in
+ * front have been made. */
+struct tensor_order {
+  unsigned thread;
+  int is_commit;
+  unsigned mbarrier;
+  uint64_t left_descriptor, right_descriptor;
+  struct extent left, right;
+  int adds, left_is_turned, right_is_turned;
+  enum operand operand;
+  unsigned column, columns;
+};
+
+struct tensor_memory {
+  unsigned first, columns; /* that are allocated */
+  int is_relinquished;
+  unsigned calls[MAX_THREADS / WARP]; /* of instructions of a whole warp, by its threads */
+  struct tensor_order orders[MAX_TENSOR_ORDERS];
+  unsigned num_orders;
+  float sums[TENSOR_ROWS][TENSOR_COLUMNS];
+};
+
 #define MAX_BOX_COPIES 64
 #define MAX_READINGS 512
 
@@ -141,6 +176,7 @@ struct block {
     unsigned fences;
   } writers[MAX_SHARED_BYTES / CHUNK];
   char *stacks;
+  struct tensor_memory tensor_memory;
 };
 
 struct machine {
@@ -192,8 +228,26 @@ int finish_warpgroup(struct thread *warpgroup);
 /* Lets copies arrive that somebody of this block waits for. */
 int finish_box_copies(void);
 
+/* The barrier's number in a block, which the thread may know of. */
+unsigned find_mbarrier(const struct block *owner, uintptr_t address);
+/* A product arrives at a barrier of the block. */
+void tell_mbarrier(unsigned number);
+/* The shared memory of an operand of `rows` rows and 16 steps, which is there, as its descriptor of
+ * this version (0: Hopper's, 1: Blackwell's) says; and its elements. */
+struct extent find_operand(uint64_t descriptor, int is_turned, unsigned rows, unsigned version);
+void load_operand(uint64_t descriptor, int is_turned, unsigned rows, enum operand operand,
+                  float *values);
+
 /* Whether the block's products under way read any of these bytes of its shared memory. */
 int is_read_by_products(struct block *block, uintptr_t begin, size_t bytes);
+
+/*===-- tensor-memory.c -----------------------------------------------------===*/
+
+void begin_tensor_memory(void); /* of a block */
+void end_tensor_memory(void);
+int is_read_by_tensor_products(const struct block *block, uintptr_t begin, size_t bytes);
+/* Makes products that somebody of this block waits for. */
+int finish_tensor_products(void);
 
 /*===-- cluster.c -----------------------------------------------------------===*/
 
