@@ -297,8 +297,13 @@ class Figures:
     exponentials: list
 
 
-def shape_of(instruction):
+def shape_of(instruction, function):
     """(m, n, k) of a product on tensor cores."""
+    if instruction.name == "UTCHMMA":  # of bf16 or f16; its descriptor is one of a kernel's constants
+        register = re.search(r"idesc\[(UR\d+)\]", " ".join(instruction.operands))[1]
+        moves = [each.operands[1] for each in function.instructions if each.opcode == "UMOV" and each.operands[0] == register]
+        (description,) = {int(value, 16) for value in moves if value.startswith("0x") and int(value, 16) >> 24 == 8}
+        return (description >> 24 & 31) * 16, (description >> 17 & 63) * 8, 16
     if found := re.search(r"\.(\d+)x(\d+)x(\d+)", instruction.opcode):
         return tuple(map(int, found.groups()))
     digits = re.search(r"\.(16|8)(8)(4|8|16|32)\b", instruction.opcode)
@@ -308,9 +313,11 @@ def shape_of(instruction):
 def describe(function):
     bodies = [function.instructions[first : last + 1] for first, last in function.loops]
     count = lambda body, *names: sum(instruction.name in names for instruction in body)
-    body = max(bodies, key=lambda body: (count(body, "HGMMA", "HMMA"), count(body, "FFMA"), len(body)), default=[])
+    body = max(bodies, key=lambda body: (count(body, "UTCHMMA", "HGMMA", "HMMA"), count(body, "FFMA"), len(body)), default=[])
     loop = collections.Counter(instruction.opcode if instruction.name == "MUFU" else instruction.name for instruction in body)
-    shapes = collections.Counter(shape_of(instruction) for instruction in body if instruction.name in ("HGMMA", "HMMA"))
+    shapes = collections.Counter(
+        shape_of(instruction, function) for instruction in body if instruction.name in ("UTCHMMA", "HGMMA", "HMMA")
+    )
     barriers = {instruction.operands[0] for instruction in function.instructions if instruction.name == "BAR"}
     return Figures(
         len(function.instructions),

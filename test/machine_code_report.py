@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What machine code of sm_90 says of kernels of every kind, as the tables of docs/cuda-kernels.md.
+"""What machine code of sm_90 and sm_100 says of kernels of every kind, as the tables of docs/cuda-kernels.md.
 
 test/machine_code_report.py prints the tables; with --document it writes them into docs/cuda-kernels.md. test_machine_code.py says if
 they are out of date there."""
@@ -125,30 +125,40 @@ def maps():
 @dataclasses.dataclass
 class Code:
     entry: Entry
-    is_variant: bool
+    variant: str  # the GPU that alone runs it, or nothing
     registers: int
     function: machine_code.Function
 
     @property
     def title(self):
-        return f"{self.entry.title}{', on Hopper' if self.is_variant else ''}"
+        return f"{self.entry.title}{', on ' + self.variant if self.variant else ''}"
 
 
 def compile_entry(entry, compiler, folder):
-    """The first kernels of an entry's kind: the one for all GPUs, and the one for Hopper if there is one."""
+    """The first kernels of an entry's kind: the one for all GPUs, and those for Hopper and Blackwell if there are any."""
     archive = folder / "program.pt2"
     program = torch.export.export(Function(entry.function), entry.inputs)
     program._example_inputs = None  # large, and not needed
     torch.export.save(program, archive)
     temps = folder / "temps"
-    command = [compiler, archive, "-o", folder / "model.so", "--target=cuda", "--gpu-arch=sm_90", f"--save-temps={temps}", *entry.options]
+    architectures = "sm_90,sm_100" if entry.kernel == "contract" else "sm_90"
+    command = [
+        compiler,
+        archive,
+        "-o",
+        folder / "model.so",
+        "--target=cuda",
+        f"--gpu-arch={architectures}",
+        f"--save-temps={temps}",
+        *entry.options,
+    ]
     subprocess.run(command, check=True)
     result = []
-    for suffix in (".sm_90", "_sm_90a.sm_90a"):
+    for variant, suffix in (("", ".sm_90"), ("Hopper", "_sm_90a.sm_90a"), ("Blackwell", "_sm_100a.sm_100a")):
         for path in sorted(temps.glob(f"{entry.kernel}_*[0-9]{suffix}.cubin"))[:1]:
             (function,) = machine_code.disassemble(path)
             report = path.with_suffix(".txt").read_text()
-            result.append(Code(entry, "sm_90a" in suffix, int(re.search(r"Used (\d+) registers", report)[1]), function))
+            result.append(Code(entry, variant, int(re.search(r"Used (\d+) registers", report)[1]), function))
     assert result, f"{entry.title}: no {entry.kernel}_*"
     return result
 
@@ -167,8 +177,11 @@ def compile_all(entries, compiler):
 
 
 def model(figures):
-    """Cycles that a multiprocessor takes for a step of both warpgroups, by the rates that NVIDIA gives: (tensor cores, instructions, exponentials)."""
+    """Cycles that a multiprocessor takes for a step of both warpgroups, or of one warp that asks for Blackwell's products, by the rates that NVIDIA
+    gives: (tensor cores, instructions, exponentials)."""
     multiplied = sum(count * m * n * k for (m, n, k), count in figures.shapes.items())
+    if figures.loop["UTCHMMA"]:
+        return multiplied // 4096, sum(figures.loop.values()), 0
     return 2 * multiplied // 2048, 2 * sum(figures.loop.values()), 2 * figures.loop["MUFU.EX2"] * 32 // 4
 
 
@@ -177,7 +190,7 @@ def row(code):
     loop = figures.loop
     tensor = ", ".join([f"{count} `{'x'.join(map(str, shape))}`" for shape, count in figures.shapes.items()])
     waits = "; ".join(" then ".join(str(count) for _, count in waits) for waits in figures.exponentials)
-    cycles = " / ".join(map(str, model(figures))) if loop["HGMMA"] else ""
+    cycles = " / ".join(map(str, model(figures))) if loop["HGMMA"] or loop["UTCHMMA"] else ""
     words = []
     for (kind, size), count in sorted(figures.accesses.items()):
         kind = f"{kind}{'es' if kind == 'box' else 's'}" if count > 1 else kind
@@ -212,7 +225,7 @@ HEAD = [
 def tables(codes, release):
     lines = ["| " + " | ".join(HEAD) + " |", "| " + " | ".join(["---"] * len(HEAD)) + " |"]
     lines += ["| " + " | ".join(str(cell) for cell in row(code)) + " |" for code in codes]
-    return "\n".join([BEGIN, "", f"`ptxas` {release}, sm_90, and sm_90a on Hopper:", "", *lines, "", END])
+    return "\n".join([BEGIN, "", f"`ptxas` {release}, sm_90, sm_90a on Hopper, and sm_100a on Blackwell:", "", *lines, "", END])
 
 
 def find_release(ptxas):

@@ -1,4 +1,4 @@
-"""The machine code of Hopper's and other kernels: what no kernel may have, and the figures that docs/cuda-kernels.md gives."""
+"""The machine code of Hopper's, Blackwell's and other kernels: what no kernel may have, and the figures that docs/cuda-kernels.md gives."""
 
 import dataclasses
 import re
@@ -97,7 +97,7 @@ def codes():
 def test_kernels(codes):
     """No kernel has what none may have, and ptxas has not moved a wait in front of what is computed meanwhile."""
     assert not (faults := {code.title: found for code in codes if (found := find_faults(code.function))}), faults
-    attentions = [code for code in codes if code.is_variant and code.entry.kernel == "attention"]
+    attentions = [code for code in codes if code.variant and code.entry.kernel == "attention"]
     assert len(attentions) >= 5
     for code in attentions:
         for waits in exponentials_between_waits(code.function):
@@ -112,7 +112,7 @@ def test_turns(codes):
     """Of up to 128 features, a warpgroup waits for its turn behind the wait for keys, and passes it on when it has asked for both products,
     before it waits for either. Of more there are no turns."""
     seen = set()
-    for code in (code for code in codes if code.is_variant and code.entry.kernel == "attention"):
+    for code in (code for code in codes if code.variant and code.entry.kernel == "attention"):
         is_ordered = "256 features" not in code.title
         for first, last in code.function.loops:
             opcodes = [instruction.opcode for instruction in code.function.instructions[first : last + 1]]
@@ -130,7 +130,7 @@ def test_turns(codes):
 @needs_tools
 def test_faults_of_a_kernel(codes):
     """The same code without one of its waits is found to be wrong, whichever it is."""
-    code = next(code for code in codes if code.is_variant and code.entry.kernel == "attention")
+    code = next(code for code in codes if code.variant and code.entry.kernel == "attention")
     function, tried = code.function, 0
     for i, instruction in enumerate(function.instructions):
         if instruction.opcode.startswith("WARPGROUP.DEPBAR"):

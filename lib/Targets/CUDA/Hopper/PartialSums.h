@@ -20,7 +20,7 @@ class PartialSums {
 public:
   /// The workspace begins with the flags of this many blocks, one for each of eight warps.
   static constexpr int64_t maxBlocks = KILN_RT_WORKSPACE_BLOCKS,
-                           flagBytes = KILN_RT_WORKSPACE_FLAGS,
+                           flagBytes = int64_t{KILN_RT_WORKSPACE_FLAGS},
                            blockFlagBytes = flagBytes / maxBlocks;
 
   /// `threads` of a block have `sums` sums each, of f32, a multiple of 4. Blocks of clusters of
