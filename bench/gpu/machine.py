@@ -148,7 +148,7 @@ def profile(machine, systems, seconds, most=100):
             us = event.self_cpu_time_total if machine.emulated else event.self_device_time_total
             if us > 0:
                 rows.append({"kernel": event.key[:120], "calls": event.count / calls, "us": round(us / calls, 3)})
-        found[name] = sorted(rows, key=lambda row: -row["us"])[:8]
+        found[name] = sorted(rows, key=lambda row: -row["us"])[:16]
     return found
 
 

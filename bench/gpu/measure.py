@@ -189,10 +189,11 @@ def measure(program, entry, package, machine, scratch, options):
     if "copy" in times:
         row["copied"] = 2 * largest(inputs).numel() * largest(inputs).element_size()  # read and written
     yield row
-    if program.part == "contracts" and options.profile_seconds:
+    if program.part != "memory" and options.profile_seconds:  # one kernel, whose time is the call's
         yield {**row, "kernels": PROFILING}
+        systems = {"kiln": compiled, **(works if program.part in ("contracts", "attention") else {})}
         with torch.no_grad():
-            row["kernels"] = profile(machine, {"kiln": compiled, **works}, options.profile_seconds)
+            row["kernels"] = profile(machine, systems, options.profile_seconds)
         yield row
 
 

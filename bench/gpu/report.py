@@ -124,7 +124,7 @@ def page(results):
         for entry in entries
     ]
     if kernels:
-        text += ["## Kernels of products", "", "What PyTorch's profiler sees of one call.", ""]
+        text += ["## Kernels", "", "What PyTorch's profiler sees of one call: those that take longest.", ""]
         text += [table(["program", "by", "kernel", "launches", "µs"], kernels), ""]
     for title, key, head in (
         ("compute-sanitizer", "sanitizer", ("program", "tool", "", "errors")),

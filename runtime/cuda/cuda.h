@@ -7,8 +7,9 @@
  *   run.c      one run                 custom.c   C functions that main calls
  *   debug.c    debug printing          profile.c  times of kernels
  *   state.c    buffers that main writes to
- *   triton.c   Triton kernels             step.c     steps that another host runs
+ *   triton.c   Triton kernels          step.c     steps that another host runs
  *   log.c      what is loaded and launched
+ *   pool.c     memory of runs and outputs
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -29,6 +30,8 @@ typedef struct {
   bool waits;         /* begins with waiting for the kernels before it */
 } kiln_cuda_loaded;
 
+typedef struct kiln_cuda_pool kiln_cuda_pool;
+
 /* A model's device: kiln_model.device. */
 struct kiln_device {
   const kiln_cuda_driver *driver;
@@ -40,7 +43,7 @@ struct kiln_device {
   bool runs_variants; /* kernels for compute capability 9.0 or 10.0 alone */
   bool overlaps;      /* a kernel's blocks may come before the kernel in front of it has ended */
   CUcontext context;
-  CUmemoryPool pool; /* what runs allocate stays there for the next ones, as long as the model */
+  kiln_cuda_pool *pool; /* of runs and outputs */
   char name[96];
   CUdeviceptr weights; /* behind the buffers that main writes to, which sessions have */
   bool makes_graphs;
@@ -126,14 +129,25 @@ static inline kiln_cuda_context *kiln_cuda_context_of(kiln_context *context) {
 static inline CUdeviceptr kiln_cuda_address(const void *p) { return (CUdeviceptr)(uintptr_t)p; }
 static inline void *kiln_cuda_pointer(CUdeviceptr p) { return (void *)(uintptr_t)p; }
 
-/*===-- device.c ------------------------------------------------------------===*/
+/*===-- pool.c --------------------------------------------------------------===*/
 
-int32_t kiln_cuda_enter(const struct kiln_device *device);
-void kiln_cuda_leave(const struct kiln_device *device);
+int32_t kiln_cuda_open_pool(struct kiln_device *device);
+
+/* For an output that is in the pool. */
+kiln_cuda_pool *kiln_cuda_share_pool(kiln_cuda_pool *pool);
+void kiln_cuda_release_pool(kiln_cuda_pool *pool);
 
 /* Memory of the model's pool, in the order of the stream. A failure leaves 0. */
 CUresult kiln_cuda_allocate(const struct kiln_device *device, CUdeviceptr *memory, size_t bytes,
                             CUstream stream);
+
+/* Gives an output's memory back behind all that uses it. `stream` is that of its run. */
+void kiln_cuda_free_output(kiln_cuda_pool *pool, CUdeviceptr memory, CUstream stream);
+
+/*===-- device.c ------------------------------------------------------------===*/
+
+int32_t kiln_cuda_enter(const struct kiln_device *device);
+void kiln_cuda_leave(const struct kiln_device *device);
 
 /* The byte of the blob that is the first of device->weights: addresses are as aligned as in the
  * blob. */

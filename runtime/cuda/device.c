@@ -16,14 +16,6 @@ void kiln_cuda_leave(const struct kiln_device *device) {
   device->driver->cuCtxPopCurrent_v2(&context);
 }
 
-CUresult kiln_cuda_allocate(const struct kiln_device *device, CUdeviceptr *memory, size_t bytes,
-                            CUstream stream) {
-  CUresult result = device->driver->cuMemAllocFromPoolAsync(memory, bytes, device->pool, stream);
-  if (result != CUDA_SUCCESS)
-    *memory = 0;
-  return result;
-}
-
 /*===-- Modules -------------------------------------------------------------===*/
 
 /* Machine code of the same major version runs on later minor ones. Of several that
@@ -279,10 +271,10 @@ static void close_device(kiln_model *model) {
       }
       if (device->weights)
         driver->cuMemFree_v2(device->weights);
-      if (device->pool) /* goes when outputs that are of it have gone */
-        driver->cuMemPoolDestroy(device->pool);
       kiln_cuda_leave(device);
     }
+    if (device->pool)
+      kiln_cuda_release_pool(device->pool);
     driver->cuDevicePrimaryCtxRelease_v2(device->device);
   }
   kiln_cuda_close_log(device);
@@ -347,22 +339,6 @@ static int32_t open_context(struct kiln_device *device) {
   return kiln_cuda_fail(driver, result, "cannot make a context on the GPU");
 }
 
-/* Memory that a run gives back stays in the pool for the next one. The device's own pool is the
- * whole process's, and how much stays in that is not for a model to say. */
-static int32_t open_pool(struct kiln_device *device) {
-  const kiln_cuda_driver *driver = device->driver;
-  CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, device->device}};
-  uint64_t keep = UINT64_MAX;
-  CUresult result = driver->cuMemPoolCreate(&device->pool, &properties);
-  if (result != CUDA_SUCCESS)
-    device->pool = NULL;
-  else
-    result = driver->cuMemPoolSetAttribute(device->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
-  return result == CUDA_SUCCESS ? KILN_OK
-                                : kiln_cuda_fail(driver, result, "the GPU has no memory pool");
-}
-
 static int32_t open_device(kiln_model *model) {
   const kiln_cuda_driver *driver;
   int32_t status = kiln_cuda_load(&driver);
@@ -385,7 +361,7 @@ static int32_t open_device(kiln_model *model) {
     status = kiln_cuda_enter(device);
   if (status != KILN_OK)
     return status; /* kiln_model_destroy closes it */
-  status = open_pool(device);
+  status = kiln_cuda_open_pool(device);
   if (status == KILN_OK)
     status = place_weights(model);
   kiln_cuda_leave(device);

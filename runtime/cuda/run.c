@@ -149,43 +149,19 @@ static int32_t check_places(kiln_context *context, const DLTensor *const *inputs
 /* An output in a NULL slot: this, then its sizes and strides. */
 typedef struct {
   DLManagedTensorVersioned tensor;
-  const kiln_cuda_driver *driver;
-  CUcontext context;
-  CUdevice device; /* whose primary context the output keeps */
-  CUstream stream; /* of the run */
+  kiln_cuda_pool *pool; /* that the output is in */
+  CUstream stream;      /* of the run */
   CUdeviceptr data;
   int64_t sizes[];
 } device_output;
-
-/* The stream that CUDA's default one is, whichever thread asks. */
-static bool is_legacy(CUstream stream) { return (uintptr_t)stream <= 1; }
-
-/* Memory of a pool is not waited for when it is freed. The default stream is always there to give
- * it back on; another one may be destroyed by now, so that all that uses the memory has to end. */
-static void free_output(const device_output *output) {
-  const kiln_cuda_driver *driver = output->driver;
-  /* Some thread may be recording a graph, into which this does not go. */
-  int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver->cuThreadExchangeStreamCaptureMode(&mode);
-  if (!is_legacy(output->stream) ||
-      driver->cuMemFreeAsync(output->data, output->stream) != CUDA_SUCCESS) {
-    driver->cuCtxSynchronize(); /* after an error of it nothing runs any more */
-    driver->cuMemFree_v2(output->data);
-  }
-  driver->cuThreadExchangeStreamCaptureMode(&mode);
-}
 
 static void delete_device_output(DLManagedTensorVersioned *tensor) {
   if (!tensor)
     return;
   device_output *output = tensor->manager_ctx;
-  CUcontext context;
-  if (output->driver->cuCtxPushCurrent_v2(output->context) == CUDA_SUCCESS) {
-    if (output->data)
-      free_output(output);
-    output->driver->cuCtxPopCurrent_v2(&context);
-  }
-  output->driver->cuDevicePrimaryCtxRelease_v2(output->device);
+  if (output->data)
+    kiln_cuda_free_output(output->pool, output->data, output->stream);
+  kiln_cuda_release_pool(output->pool);
   free(output);
 }
 
@@ -197,22 +173,16 @@ static int32_t allocate_device_output(kiln_context *context, uint32_t index) {
   uint64_t extent;
   kiln_output_layout(context, index, sizes, sizes + rank, &extent); /* has been right before */
   device_output *output = calloc(1, sizeof *output + 2 * (size_t)rank * sizeof(int64_t));
-  CUcontext retained;
-  CUresult result = output ? device->driver->cuDevicePrimaryCtxRetain(&retained, device->device)
-                           : CUDA_ERROR_OUT_OF_MEMORY;
-  if (result != CUDA_SUCCESS) {
-    free(output);
-    return check(context, result, "out of memory for an output");
-  }
-  output->driver = device->driver;
-  output->context = device->context;
-  output->device = device->device;
+  if (!output)
+    return kiln_fail(KILN_OUT_OF_MEMORY, "out of memory for an output");
+  output->pool = kiln_cuda_share_pool(device->pool);
   output->stream = kiln_cuda_context_of(context)->stream;
   memcpy(output->sizes, sizes, 2 * (size_t)rank * sizeof(int64_t));
   output->tensor =
       (DLManagedTensorVersioned){.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
                                  .manager_ctx = output,
                                  .deleter = delete_device_output};
+  CUresult result = CUDA_SUCCESS;
   if (extent)
     result = kiln_cuda_allocate(device, &output->data, extent, output->stream);
   if (result != CUDA_SUCCESS) {
