@@ -19,6 +19,7 @@ struct kiln_cuda_pool {
   CUcontext context;
   CUmemoryPool memory;
   _Atomic size_t users;
+  _Atomic bool is_kept; /* something in it cannot be given back */
 };
 
 int32_t kiln_cuda_open_pool(struct kiln_device *device) {
@@ -63,7 +64,8 @@ static void destroy(kiln_cuda_pool *pool) {
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     driver->cuThreadExchangeStreamCaptureMode(&mode);
     driver->cuCtxSynchronize(); /* after an error of it nothing runs any more */
-    driver->cuMemPoolDestroy(pool->memory);
+    if (!atomic_load_explicit(&pool->is_kept, memory_order_relaxed))
+      driver->cuMemPoolDestroy(pool->memory);
     driver->cuThreadExchangeStreamCaptureMode(&mode);
     driver->cuCtxPopCurrent_v2(&context);
   }
@@ -93,8 +95,10 @@ static bool is_legacy(CUstream stream) { return (uintptr_t)stream <= 1; }
 void kiln_cuda_free_output(kiln_cuda_pool *pool, CUdeviceptr memory, CUstream stream) {
   const kiln_cuda_driver *driver = pool->driver;
   CUcontext context;
-  if (driver->cuCtxPushCurrent_v2(pool->context) != CUDA_SUCCESS)
+  if (driver->cuCtxPushCurrent_v2(pool->context) != CUDA_SUCCESS) {
+    atomic_store_explicit(&pool->is_kept, true, memory_order_relaxed);
     return;
+  }
   /* Some thread may be recording a graph, into which this does not go. */
   int mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver->cuThreadExchangeStreamCaptureMode(&mode);

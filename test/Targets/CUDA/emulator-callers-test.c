@@ -62,6 +62,14 @@ static void use_destroyed_pool(void) {
   cuMemPoolDestroy(pool);
   cuMemAllocFromPoolAsync(&memory, 64, pool, NULL);
 }
+/* What streams have not come to yet counts. */
+static void destroy_used_pool(void) {
+  CUdeviceptr memory;
+  CUmemoryPool pool = make_pool();
+  cuMemAllocFromPoolAsync(&memory, 64, pool, NULL);
+  cuMemFreeAsync(memory, NULL);
+  cuMemPoolDestroy(pool);
+}
 static void use_others_pool(void) {
   CUdeviceptr memory;
   CUmemoryPool pool = make_pool();
@@ -87,6 +95,7 @@ static const struct {
                {use_others, "on device 1 uses memory of device 0"},
                {use_too_much, "uses 65 bytes at 0 of 64"},
                {use_destroyed_pool, "memory of a pool that is destroyed"},
+               {destroy_used_pool, "a pool is destroyed while its memory is in use"},
                {use_others_pool, "memory of another device's pool"},
                {free_pinned, "pinned memory is freed that is still to be read"}};
 

@@ -12,6 +12,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
 CUresult cuMemPoolDestroy(CUmemoryPool pool);
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmemoryPool pool,
                                  CUstream stream);
+CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
 CUresult cuMemFreeHost(void *memory);

@@ -79,7 +79,7 @@ struct allocation {
   int device;
   bool host;
   bool is_free;          /* kept to tell who uses it still */
-  bool is_pooled;        /* of a pool */
+  CUmemoryPool pool;     /* that it is of, or NULL */
   bool is_returned;      /* cuMemFreeAsync has been called */
   struct CUgraph_st *of; /* made in a capture: lives while the graph runs */
 };

@@ -95,7 +95,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr memory) {
   if (result == CUDA_SUCCESS) {
     struct allocation *a = get_whole(memory, false);
     /* Of a pool's memory whoever frees it has waited for what uses it. */
-    if (!a->is_pooled) {
+    if (!a->pool) {
       record("wait for what uses memory\n");
       drain_all(NULL);
     }
@@ -120,12 +120,16 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *proper
   }
   return leave(result);
 }
-/* Memory of it stays until it is freed. */
+/* Memory of it may stay until it is freed, by the documentation. The driver of CUDA 13.0 crashes in a
+ * later call then. */
 EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   CUresult result = enter();
   if (result == CUDA_SUCCESS) {
     if (pool->is_destroyed)
       misuse("a pool is destroyed twice");
+    for (const struct allocation *a = allocations; a; a = a->next)
+      if (a->pool == pool && !a->is_free && !a->of)
+        misuse("a pool is destroyed while its memory is in use");
     pool->is_destroyed = true;
     record("destroy pool of device %d\n", pool->device);
   }
@@ -149,7 +153,7 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *memory, size_t bytes, CUmem
   }
   if (result == CUDA_SUCCESS) {
     made->of = stream->capture;
-    made->is_pooled = true;
+    made->pool = pool;
     *memory = address_of(made);
     result = add_operation(stream, (struct operation){.kind = ALLOCATE, .allocation = made});
   }
