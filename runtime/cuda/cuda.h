@@ -10,6 +10,7 @@
  *   triton.c   Triton kernels          step.c     steps that another host runs
  *   log.c      what is loaded and launched
  *   pool.c     memory of runs and outputs
+ *   workspace.c  what blocks leave to each other
  *
  * Each call of the C ABI makes the device's primary context current for as long
  * as it lasts, which is what CUDA's own runtime and PyTorch use too.
@@ -110,7 +111,9 @@ typedef struct {
   kiln_cuda_graph *graphs;    /* KILN_CUDA_GRAPHS of them, or NULL */
   uint64_t clock;             /* for last_use */
   CUdeviceptr memory;         /* arena, copies and workspace of this run, 0: none */
-  CUdeviceptr workspace;      /* in `memory`, or 0 */
+  CUdeviceptr workspace;      /* of this run, 0: none */
+  CUdeviceptr kept_workspace; /* of runs on one stream, 0: none */
+  uint64_t workspace_stream;  /* which one */
   int32_t *error;             /* the host's and the device's; kiln_rt_run.error */
   bool outputs_on_device;     /* those in NULL slots */
   bool waits;                 /* some tensor is in the host's memory */
@@ -137,12 +140,29 @@ int32_t kiln_cuda_open_pool(struct kiln_device *device);
 kiln_cuda_pool *kiln_cuda_share_pool(kiln_cuda_pool *pool);
 void kiln_cuda_release_pool(kiln_cuda_pool *pool);
 
+/* Something in the pool cannot be given back, so that the pool stays, too. */
+void kiln_cuda_lose_memory(kiln_cuda_pool *pool);
+
 /* Memory of the model's pool, in the order of the stream. A failure leaves 0. */
 CUresult kiln_cuda_allocate(const struct kiln_device *device, CUdeviceptr *memory, size_t bytes,
                             CUstream stream);
 
 /* Gives an output's memory back behind all that uses it. `stream` is that of its run. */
 void kiln_cuda_free_output(kiln_cuda_pool *pool, CUdeviceptr memory, CUstream stream);
+
+/*===-- workspace.c ---------------------------------------------------------===*/
+
+/* The bytes of a workspace for the program's kernels. */
+uint64_t kiln_cuda_count_workspace(const struct kiln_device *device);
+
+/* Sets its flags to zero, on the run's stream. */
+int32_t kiln_cuda_clear_workspace(kiln_context *context, CUdeviceptr workspace);
+
+/* Gives the run one that stays for the next run on its stream, or false. */
+bool kiln_cuda_keep_workspace(kiln_context *context, uint64_t bytes);
+
+/* Frees what has been kept. Nothing uses it any more. */
+void kiln_cuda_drop_workspace(kiln_context *context);
 
 /*===-- device.c ------------------------------------------------------------===*/
 
@@ -273,8 +293,6 @@ void kiln_cuda_free_context(kiln_context *context);
 
 /* Gives a context the memory that launches need. */
 int32_t kiln_cuda_make_context(kiln_context *context);
-/* The bytes of a workspace for the program's kernels. */
-uint64_t kiln_cuda_count_workspace(const struct kiln_device *device);
 /* The failures that kernels have reported since this was last asked, as a status. */
 int32_t kiln_cuda_kernel_failure(kiln_context *context);
 

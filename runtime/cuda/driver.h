@@ -207,6 +207,7 @@ enum {
 #define KILN_CUDA_NEWER_FUNCTIONS(F)                                                               \
   F(cuLaunchKernelEx,                                                                              \
     (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra))          \
+  F(cuStreamGetId, (CUstream stream, unsigned long long *id))                                      \
   F(cuGraphAddDependencies_v2, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,     \
                                 const CUgraphEdgeData *edges, size_t count))
 

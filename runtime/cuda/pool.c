@@ -73,6 +73,10 @@ static void destroy(kiln_cuda_pool *pool) {
   free(pool);
 }
 
+void kiln_cuda_lose_memory(kiln_cuda_pool *pool) {
+  atomic_store_explicit(&pool->is_kept, true, memory_order_relaxed);
+}
+
 void kiln_cuda_release_pool(kiln_cuda_pool *pool) {
   if (atomic_fetch_sub_explicit(&pool->users, 1, memory_order_acq_rel) == 1)
     destroy(pool);
@@ -96,7 +100,7 @@ void kiln_cuda_free_output(kiln_cuda_pool *pool, CUdeviceptr memory, CUstream st
   const kiln_cuda_driver *driver = pool->driver;
   CUcontext context;
   if (driver->cuCtxPushCurrent_v2(pool->context) != CUDA_SUCCESS) {
-    atomic_store_explicit(&pool->is_kept, true, memory_order_relaxed);
+    kiln_cuda_lose_memory(pool);
     return;
   }
   /* Some thread may be recording a graph, into which this does not go. */

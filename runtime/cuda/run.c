@@ -67,8 +67,11 @@ void kiln_cuda_free_context(kiln_context *context) {
   if (has_entered) {
     if (cuda->memory) /* of steps: a run gives its own back */
       device->driver->cuMemFree_v2(cuda->memory);
+    kiln_cuda_drop_workspace(context);
     device->driver->cuMemFreeHost(cuda->error);
     kiln_cuda_leave(device);
+  } else if (cuda->kept_workspace) {
+    kiln_cuda_lose_memory(device->pool);
   }
   free(cuda->known_places);
   free(cuda);
@@ -522,23 +525,6 @@ static int32_t place_outputs(kiln_context *context, uint64_t *total) {
   return KILN_OK;
 }
 
-/* The workspace of a run, in which blocks leave sums and states to each other. */
-uint64_t kiln_cuda_count_workspace(const struct kiln_device *device) {
-  uint64_t bytes = 0, blocks = (uint64_t)device->multiprocessors;
-  if (blocks > KILN_RT_WORKSPACE_BLOCKS)
-    blocks = KILN_RT_WORKSPACE_BLOCKS;
-  for (uint32_t i = 0; i < kiln_num_entries(); ++i) {
-    const kiln_rt_device *entry = kiln_entry(i)->device;
-    if (device->runs_variants && entry->workspace * blocks > bytes)
-      bytes = entry->workspace * blocks;
-    if (entry->shared_workspace > bytes)
-      bytes = entry->shared_workspace;
-  }
-  if (!bytes)
-    return 0;
-  return (KILN_RT_WORKSPACE_FLAGS + bytes + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
-}
-
 static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   const kiln_rt_program *program = context->program;
   kiln_cuda_context *cuda = kiln_cuda_context_of(context);
@@ -548,7 +534,10 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
   uint64_t total = ((uint64_t)arena + KILN_ALIGNMENT - 1) / KILN_ALIGNMENT * KILN_ALIGNMENT;
   uint64_t workspace = total,
            workspace_bytes = kiln_cuda_count_workspace(kiln_cuda_device(context));
-  total += workspace_bytes;
+  cuda->workspace = 0;
+  bool has_own = workspace_bytes && !kiln_cuda_keep_workspace(context, workspace_bytes);
+  if (has_own)
+    total += workspace_bytes;
   int32_t status = place_inputs(context, inputs, &total);
   if (status == KILN_OK)
     status = place_outputs(context, &total);
@@ -566,12 +555,11 @@ static int32_t prepare(kiln_context *context, const DLTensor *const *inputs) {
     }
   }
   context->run.arena = kiln_cuda_pointer(cuda->memory);
-  cuda->workspace = workspace_bytes ? cuda->memory + workspace : 0;
-  if (workspace_bytes) {
-    CUresult result = kiln_cuda_device(context)->driver->cuMemsetD32Async(
-        cuda->workspace, 0, KILN_RT_WORKSPACE_FLAGS / 4, cuda->stream);
-    if (result != CUDA_SUCCESS)
-      return check(context, result, "cannot prepare a run's memory");
+  if (has_own) {
+    cuda->workspace = cuda->memory + workspace;
+    status = kiln_cuda_clear_workspace(context, cuda->workspace);
+    if (status != KILN_OK)
+      return status;
   }
   for (uint32_t o = 0; o < program->num_outputs; ++o)
     if (context->output_slots[o].staged)
@@ -712,6 +700,8 @@ static int32_t run(kiln_context *context, const DLTensor *const *inputs, CUstrea
       status = kiln_cuda_kernel_failure(context);
     if (status == KILN_OK)
       status = check_libraries(context);
+    if (status != KILN_OK) /* a kernel that has not run leaves flags up */
+      kiln_cuda_drop_workspace(context);
   }
   return status;
 }

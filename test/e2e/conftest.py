@@ -27,6 +27,8 @@ PTXAS = (
     or ("/usr/local/cuda/bin/ptxas" if os.path.exists("/usr/local/cuda/bin/ptxas") else None)
 )
 TARGET = EMULATED if os.environ.get("KILN_TEST_TARGET") == "cuda" else ()
+# KILN_TEST_PACKAGE=DIR keeps the programs there, compiled for a GPU, for bench/gpu/replay.py to run on one.
+PACKAGE = os.environ.get("KILN_TEST_PACKAGE")
 
 # Options for CPUs whose instructions for tiles are calls of functions, in vectors of two widths between them.
 TILES = {
@@ -137,6 +139,26 @@ def run_on_blackwell(compiled, log, monkeypatch, examples, tolerance):
     return set(re.findall(r"launch (\w+)_sm_100a grid ", text))
 
 
+class Package:
+    """A folder of KILN_TEST_PACKAGE: a model for a GPU, and calls of it with their results."""
+
+    def __init__(self, archive, options):
+        test = re.sub(r"\W+", "-", os.environ["PYTEST_CURRENT_TEST"].split("/")[-1].removesuffix(" (call)"))
+        number = next(i for i in range(1 << 20) if not (pathlib.Path(PACKAGE) / f"{test}.{i}").exists())
+        self.folder, self.calls = pathlib.Path(PACKAGE) / f"{test}.{number}", 0
+        self.folder.mkdir(parents=True)
+        options = [option for option in options if not option.startswith(("--target", "--gpu-arch", "--cpu", "--extern=onednn", "--link"))]
+        process = run_tool("aot-compile", archive, "-o", self.folder / "model.so", *(TARGET or ("--target=cuda", "--gpu-arch=sm_90")), *options)
+        self.is_compiled = process.returncode == 0
+
+    def add(self, inputs, expected, written, rtol, atol):
+        """`written`: the inputs behind the call."""
+        if self.is_compiled:
+            call = {"inputs": inputs, "expected": expected, "written": written, "rtol": rtol, "atol": atol}
+            torch.save(call, self.folder / f"{self.calls}.pt")
+            self.calls += 1
+
+
 class Compiled:
     """An exported program and the model compiled from it."""
 
@@ -150,6 +172,7 @@ class Compiled:
         assert process.returncode == 0, process.stderr[-4000:]
         if os.environ.get("KILN_TEST_PTXAS"):
             assert_assembles(self.archive, folder, [option for option in options if not option.startswith(("--target", "--gpu-arch"))])
+        self.package = Package(self.archive, options) if PACKAGE else None
         self.module = module
         self.model = GuardedModel(self.path, threads)
 
@@ -167,6 +190,8 @@ class Compiled:
         with torch.no_grad():
             expected = leaves(self.module(*eager_inputs))
         flat = list(leaves(inputs))
+        if self.package:
+            self.package.add(clone(flat), expected, leaves(eager_inputs), rtol, atol)
         actual = [output for output in self.model.run(flat) if output is not None]
         self.model.allocator.check()
         assert len(actual) == len(expected)

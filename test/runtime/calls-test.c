@@ -31,7 +31,8 @@ static int32_t create_fails(int device) {
   return status;
 }
 
-static int32_t run(kiln_model *model, int32_t (*main)(kiln_rt_run *run), int64_t rows) {
+static int32_t run_on(kiln_model *model, int32_t (*main)(kiln_rt_run *run), int64_t rows,
+                      CUstream stream) {
   for (int i = 0; i < MOST; ++i)
     x[i] = (float)i, y[i] = -1;
   tensor input, output;
@@ -41,7 +42,11 @@ static int32_t run(kiln_model *model, int32_t (*main)(kiln_rt_run *run), int64_t
   set_managed(&managed, &output);
   const DLTensor *inputs[] = {&input.t};
   calls_main = main;
-  return kiln_model_run(model, inputs, 1, outputs, 1, NULL);
+  return kiln_model_run(model, inputs, 1, outputs, 1, stream);
+}
+
+static int32_t run(kiln_model *model, int32_t (*main)(kiln_rt_run *run), int64_t rows) {
+  return run_on(model, main, rows, NULL);
 }
 
 /* The same with tensors on the GPU and a stream that is being captured. */
@@ -395,6 +400,60 @@ static void test_boxed(void) {
   unsetenv("KILN_CUDA_OVERLAP");
 }
 
+static int num_cleared;
+static CUresult counts_cleared(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  ++num_cleared;
+  return real.cuMemsetD32Async(to, value, count, stream);
+}
+static CUresult does_not_clear(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  (void)to, (void)value, (void)count, (void)stream;
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+static int32_t call_failing_boxed(kiln_rt_run *run) {
+  return call_boxed(run) == KILN_OK ? KILN_ASSERTION_FAILED : KILN_INTERNAL;
+}
+
+/* A workspace stays for the next run on its stream; other streams' runs have their own, and so has
+ * what a caller captures. What a failed run leaves is not used again. */
+static void test_workspace(void) {
+  CUstream stream;
+  kiln_model *model = create();
+  cuda->cuMemsetD32Async = counts_cleared;
+  num_cleared = 0;
+  check_boxed(model);
+  CHECK(num_cleared == 1);
+  CHECK_CUDA(cuda->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_OK(run_on(model, call_boxed, MOST, stream));
+  CHECK_OK(run_on(model, call_boxed, MOST, stream));
+  CHECK(num_cleared == 3 && y[0] == 6);
+  CHECK_OK(run_captured(model, call_boxed));
+  CHECK(num_cleared == 4);
+  check_boxed(model);
+  CHECK(num_cleared == 4);
+  CHECK(run(model, call_failing_boxed, MOST) != KILN_OK);
+  check_boxed(model);
+  CHECK(num_cleared == 5);
+  kiln_model_destroy(model);
+  /* A driver that does not say which stream one is; but the default one is always the same. */
+  cuda->cuStreamGetId = NULL;
+  model = create();
+  num_cleared = 0;
+  CHECK_OK(run_on(model, call_boxed, MOST, stream));
+  CHECK_OK(run_on(model, call_boxed, MOST, stream));
+  CHECK(num_cleared == 2);
+  check_boxed(model);
+  CHECK(num_cleared == 3);
+  cuda->cuMemsetD32Async = does_not_clear;
+  CHECK_FAILS(run_on(model, call_boxed, MOST, stream), KILN_OUT_OF_MEMORY,
+              "cannot prepare a run's memory");
+  kiln_model_destroy(model);
+  model = create();
+  CHECK_FAILS(run(model, call_boxed, MOST), KILN_OUT_OF_MEMORY, "cannot prepare a run's memory");
+  kiln_model_destroy(model);
+  *cuda = real;
+  CHECK_CUDA(cuda->cuStreamDestroy_v2(stream));
+}
+
 static int num_maps_asked;
 static CUresult refuses_maps(CUtensorMap *map, int type, uint32_t rank, void *address,
                              const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
@@ -633,8 +692,11 @@ static void test_memory(void) {
   kiln_model *model;
   CHECK_OK(kiln_model_create(&options, &model));
   CHECK_FAILS(run_huge(model, 2 * most, 0, false), KILN_INVALID_ARGUMENT, "its size overflows");
+  /* Nor is there memory for a workspace that stays: the run has one of its own. */
+  setenv("KILN_EMULATOR_MEMORY", "1", 1);
   CHECK_FAILS(run_huge(model, most, 0, true), KILN_OUT_OF_MEMORY,
               "the memory of this run overflows for these inputs");
+  unsetenv("KILN_EMULATOR_MEMORY");
   calls_factor = -1;
   CHECK_FAILS(run_huge(model, MOST, 1, false), KILN_SHAPE_MISMATCH,
               "output 0 \"y\": its size overflows");
@@ -692,6 +754,7 @@ int main(int argc, char **argv) {
   test_library_on_copies();
   test_library_on_device();
   test_boxed();
+  test_workspace();
   test_maps_refused();
   test_images();
   test_answers();

@@ -496,6 +496,13 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   }
   return leave(result);
 }
+/* A stream's memory is nobody else's later. */
+EXPORT CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
+  CUresult result = enter();
+  if (result == CUDA_SUCCESS)
+    *id = (uintptr_t)get_stream(stream);
+  return leave(result);
+}
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, int *status) {
   CUresult result = enter();
   if (result == CUDA_SUCCESS) {
