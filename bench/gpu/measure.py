@@ -99,7 +99,8 @@ def peers(program, module, inputs, machine, wanted):
 
                 calls[name.lower()] = lambda attend=attend: attend
         if program.part in ("memory", "models", "decode"):
-            calls["torch.compile"] = lambda: torch.compile(module)
+            if "compile" in wanted:
+                calls["torch.compile"] = lambda: torch.compile(module)
             if "autotune" in wanted:
                 calls["max-autotune"] = lambda: torch.compile(module, mode="max-autotune-no-cudagraphs")
         if program.part in ("models", "decode") and "aoti" in wanted:

@@ -61,7 +61,9 @@ def place(value, device):
     if value.is_conj() or value.is_neg():
         return value.clone().to(device)
     memory = torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage()).clone().to(device)
-    return torch.empty(0, dtype=value.dtype, device=device).set_(memory.untyped_storage(), value.storage_offset(), value.shape, value.stride())
+    return torch.empty(0, dtype=value.dtype, device=device).set_(
+        memory.untyped_storage(), value.storage_offset(), value.shape, value.stride()
+    )
 
 
 def run_program(folder):
@@ -89,7 +91,7 @@ def child(folders):
         print(json.dumps({"begins": folder.name}), flush=True)
         try:
             verdict = run_program(folder)
-        except BaseException as problem:  # noqa: BLE001 (one program's failure is its verdict)
+        except BaseException as problem:
             verdict = f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
         print(json.dumps({"name": folder.name, "verdict": verdict}), flush=True)
     os._exit(0)
@@ -134,7 +136,9 @@ def main():
     if options.child:
         return child(options.child)
     options.end = time.monotonic() + options.seconds
-    programs = sorted(path.parent.resolve() for folder in options.folders for path in folder.rglob("model.so") if (path.parent / "0.pt").exists())
+    programs = sorted(
+        path.parent.resolve() for folder in options.folders for path in folder.rglob("model.so") if (path.parent / "0.pt").exists()
+    )
     queue, lock, results = collections.deque(programs), threading.Lock(), {}
     threads = [threading.Thread(target=work, args=(queue, lock, results, options)) for _ in range(options.jobs)]
     for thread in threads:

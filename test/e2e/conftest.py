@@ -148,7 +148,9 @@ class Package:
         self.folder, self.calls = pathlib.Path(PACKAGE) / f"{test}.{number}", 0
         self.folder.mkdir(parents=True)
         options = [option for option in options if not option.startswith(("--target", "--gpu-arch", "--cpu", "--extern=onednn", "--link"))]
-        process = run_tool("aot-compile", archive, "-o", self.folder / "model.so", *(TARGET or ("--target=cuda", "--gpu-arch=sm_90")), *options)
+        process = run_tool(
+            "aot-compile", archive, "-o", self.folder / "model.so", *(TARGET or ("--target=cuda", "--gpu-arch=sm_90")), *options
+        )
         self.is_compiled = process.returncode == 0
 
     def add(self, inputs, expected, written, rtol, atol):

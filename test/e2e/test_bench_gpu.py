@@ -161,9 +161,10 @@ def test_peers(monkeypatch):
 
     monkeypatch.setattr(measure, "compile_aoti", fail)
     monkeypatch.setattr(measure.torch, "compile", lambda module, mode=None: module)
-    works, failed = measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), ["aoti"])
+    works, failed = measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), ["compile", "aoti"])
     assert {name: call() for name, call in works.items()} == {"eager": 3, "torch.compile": 3, "max-autotune": 3}
     assert failed == {"aoti": "RuntimeError: no compiler"}
+    assert list(measure.peers(Program("models", None), lambda x: x + 1, (2,), Machine(), [])[0]) == ["eager"]
 
 
 TOOL = """#!/bin/sh

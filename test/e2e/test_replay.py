@@ -50,7 +50,9 @@ def test_failures(kept, tmp_path):
     subprocess.run(["clang-22", "-shared", "-fPIC", source, "-o", tmp_path / "b-crashes" / "model.so"], check=True)
     code, lines = replay(tmp_path)
     assert code == 1 and lines[-1] == "programs: 1 passed, 2 failed", lines
-    assert lines[0].startswith("a-wrong: AssertionError: Tensor-likes are not close!") and lines[1] == "b-crashes: the process ended with -6"
+    assert (
+        lines[0].startswith("a-wrong: AssertionError: Tensor-likes are not close!") and lines[1] == "b-crashes: the process ended with -6"
+    )
 
 
 def test_nothing(tmp_path):
