@@ -171,6 +171,34 @@ void BodyEmitter::setTeam(Team *threads) {
   }
 }
 
+void BodyEmitter::readAhead() {
+  if (!team || frame.builder.getInsertionBlock() != keepingBlock)
+    return;
+  for (auto reduce : region.front().getOps<kernel::ReduceOp>()) {
+    bool isPlaced =
+        llvm::all_of(needs(reduce).dims, [&](unsigned dim) { return dims.contains(dim); });
+    if (!isPlaced || isReady(reduce) || team->vector > 1)
+      continue;
+    unsigned first = kernel::getDimExtents(reduce->getParentRegion()).size();
+    auto loops =
+        collapseDims(first, reduce.getExtents().getSizes(), collectAccesses(reduce.getBody()));
+    SmallVector<sym::Expr> extents;
+    for (const DimGroup &loop : loops)
+      extents.push_back(loop.extent);
+    sym::Expr total = frame.assumptions.simplify(sym::product(extents));
+    isKeeping = true;
+    for (const Team::Step &step : team->getSteps(frame, total)) {
+      Scope scope(*this);
+      for (auto [loop, index] : llvm::zip(loops, sym::delinearize(step.number, extents)))
+        loop.bind(*this, index);
+      for (auto read : reduce.getBody().front().getOps<kernel::ReadOp>())
+        if (!read.getMask() && read.getValues().empty())
+          emitRead(read);
+    }
+    isKeeping = false;
+  }
+}
+
 BodyEmitter::Accumulators BodyEmitter::reduceTogether(ArrayRef<kernel::ReduceOp> group) {
   // An iteration belongs to one thread.
   Team *threads = std::exchange(team, nullptr);

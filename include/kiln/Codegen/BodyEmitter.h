@@ -131,6 +131,9 @@ public:
   /// each thread computes its own. Where a thread has few steps of a reduction, what it has read in
   /// them is not read again for the rest of the block that is being written.
   void setTeam(Team *threads);
+  /// Emits what the team's reductions read that are not ready yet, if its steps keep it: all is
+  /// under way before the first of them waits for the others.
+  void readAhead();
 
   /// Emits at the insertion point every value of the region that what is bound so far determines.
   void emitAvailable();

@@ -85,13 +85,22 @@ LogicalResult CUDADialect::verifyOperationAttribute(Operation *op, NamedAttribut
 //===-- Maps --------------------------------------------------------------------------------===//
 
 LogicalResult MapScheduleAttr::verify(EmitError emitError, int64_t threads, int64_t team,
-                                      int64_t steps, int64_t vector, int64_t keep) {
+                                      int64_t across, int64_t steps, int64_t vector, int64_t keep) {
   if (failed(verifyThreadsOfTeam(emitError, threads)) ||
+      failed(verifyPower(emitError, "across", across, maxThreads)) ||
       failed(verifyRange(emitError, "steps", steps, 1, 16)) ||
       failed(verifyPower(emitError, "vector", vector, vectorBytes)) ||
       failed(verifyRange(emitError, "keep", keep, 0, maxRegisters)))
     return failure();
-  if (!llvm::is_contained({int64_t(1), warpSize, threads}, team))
+  if (across > 1) {
+    if (across < warpSize || team < 2 || team * across != threads)
+      return emitError() << "across = " << across << " rows with a team of " << team << " each, of "
+                         << threads << " threads: a block has all of them, of at least two for a "
+                         << "row and a warp of rows";
+    if (vector > 1)
+      return emitError() << "vector = " << vector
+                         << " of rows whose neighbours are neighbours in memory";
+  } else if (!llvm::is_contained({int64_t(1), warpSize, threads}, team))
     return emitError() << "a team of " << team << " of " << threads
                        << " threads, which has to be one, a warp, or all of them";
   if (team > 1 && steps > 1)

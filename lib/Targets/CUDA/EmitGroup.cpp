@@ -12,8 +12,6 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Threads of a group's blocks: those of a product of few rows.
-static constexpr int64_t groupThreads = 256;
 /// The most that a part computes or reduces: beyond that it fills a GPU by itself.
 static constexpr int64_t fewElements = 1 << 18;
 

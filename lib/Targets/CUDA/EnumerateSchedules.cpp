@@ -15,7 +15,8 @@ static std::array<int64_t, 3> around(int64_t value) { return {value, value / 2, 
 
 static void addMaps(MapScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t threads, int64_t team, int64_t steps, int64_t vector, int64_t keep) {
-    candidates.add<MapScheduleAttr>(threads, team, steps, vector, keep);
+    constexpr int64_t across = 1;
+    candidates.add<MapScheduleAttr>(threads, team, across, steps, vector, keep);
   };
   int64_t threads = base.getThreads(), team = base.getTeam(), vector = base.getVector(),
           keep = base.getKeep();
@@ -33,6 +34,11 @@ static void addMaps(MapScheduleAttr base, Candidates &candidates) {
     for (int64_t block : {128, 256, 512, 1024})
       add(block, block, 1, vector, held);
   }
+  constexpr int64_t steps = 1, element = 1;
+  if (base.getAcross() > 1)
+    for (int64_t size : around(team))
+      for (int64_t across : around(base.getAcross()))
+        candidates.add<MapScheduleAttr>(size * across, size, across, steps, element, keep);
 }
 
 static void addTransposedMaps(TransposedMapScheduleAttr base, Candidates &candidates) {
@@ -46,9 +52,9 @@ static void addTransposedMaps(TransposedMapScheduleAttr base, Candidates &candid
       add(base.getThreads(), read, written, base.getVector());
   add(base.getThreads(), base.getRead(), base.getWritten(), 1);
   // Reads that do not go through shared memory.
-  constexpr int64_t threads = 256, team = 1, vector = 1, keep = 0;
+  constexpr int64_t threads = 256, team = 1, across = 1, vector = 1, keep = 0;
   for (int64_t steps : {1, 4})
-    candidates.add<MapScheduleAttr>(threads, team, steps, vector, keep);
+    candidates.add<MapScheduleAttr>(threads, team, across, steps, vector, keep);
 }
 
 static void addDots(DotScheduleAttr base, Candidates &candidates) {

@@ -26,6 +26,9 @@ static constexpr int64_t maxOwnBytes = 16 << 10;
 /// Bytes that each block may read for those: from the cache, while the other blocks of its
 /// multiprocessor read weights.
 static constexpr int64_t maxReadBytes = 64 << 10;
+/// Blocks of a map that each block of a group runs, one after the other. Each of them waits about
+/// 0.4 us for what it reads, and a launch of its own costs 2 us.
+static constexpr int64_t maxOwnBlocks = 4;
 
 namespace {
 
@@ -206,7 +209,7 @@ private:
           continue;
         int64_t written = 0, read = 0;
         if (!getBytes(producer, read, written) || ownBytes + written > maxOwnBytes ||
-            readBytes + read > maxReadBytes)
+            readBytes + read > maxReadBytes || !hasFewBlocks(producer))
           continue;
         ownBytes += written;
         readBytes += read;
@@ -259,6 +262,14 @@ private:
                      isa<kernel::ContractOp>(module.getKernel(launch).getRoot()) &&
                      !llvm::is_contained(launch.getOuts(), out));
            });
+  }
+
+  bool hasFewBlocks(LaunchOp launch) {
+    FailureOr<KernelPlan> plan = planMap(module.getKernel(launch), groupThreads);
+    std::optional<int64_t> blocks;
+    if (succeeded(plan))
+      blocks = plan->grid.constant();
+    return blocks && *blocks <= maxOwnBlocks;
   }
 
   /// Bytes that the kernel reads and writes; false: that depends on sizes.

@@ -11,6 +11,25 @@ kernel.func @schedule(%x: tensor<8xf32>) -> tensor<8xf32> attributes {schedule =
 
 // -----
 
+// expected-error @below {{a map whose rows have several elements has no teams across 32 of them}}
+kernel.func @across(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {schedule = #cuda.map<threads = 64, team = 2, across = 32>} {
+  %y = kernel.map {
+    %zero = arith.constant 0.0 : f32
+    %s = kernel.reduce [64] init(%zero : f32) {
+      %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<64x64xf32> -> f32
+      kernel.yield %a : f32
+    } combine {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      kernel.yield %c : f32
+    } : f32
+    kernel.yield %s : f32
+  } : tensor<64x64xf32>
+  kernel.return %y : tensor<64x64xf32>
+}
+
+// -----
+
 // expected-error @below {{tensor cores do not multiply 'f32' by 16 steps, summed in 'f32'}}
 kernel.func @product(%x: tensor<8x16xf32>, %w: tensor<40x16xf32>) -> tensor<8x40xf32> attributes {schedule = #cuda.mma<m = 32, n = 64, k = 64, warp = [16, 32], step = 16, stages = 4>} {
   %y = kernel.contract batch [] m [8] n [40] k [16] lhs {

@@ -62,10 +62,10 @@ kernel.func @normalise(%x: tensor<?x768xf32, #sym.shape<[1024*s0, 768]>>) -> ten
 
 // -----
 
-// Columns are summed by a thread each: its neighbours read its neighbours' memory.
+// Neighbouring threads read neighbouring columns' memory. Sixteen share a column: there are few.
 // CHECK-LABEL: kernel.func @column_sums
-// CHECK-SAME: launch = #kernel.launch<grid = <3>
-// CHECK-SAME: schedule = #cuda.map<threads = 256>
+// CHECK-SAME: launch = #kernel.launch<grid = <24>
+// CHECK-SAME: schedule = #cuda.map<threads = 512, team = 16, across = 32, keep = 64>
 kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32
@@ -86,8 +86,8 @@ kernel.func @column_sums(%x: tensor<512x768xf32>) -> tensor<768xf32> {
 
 // So are parts of columns, although the result has the parts of a column side by side.
 // CHECK-LABEL: kernel.func @column_parts
-// CHECK-SAME: launch = #kernel.launch<grid = <24>
-// CHECK-SAME: schedule = #cuda.map<threads = 256>
+// CHECK-SAME: launch = #kernel.launch<grid = <192>
+// CHECK-SAME: schedule = #cuda.map<threads = 256, team = 8, across = 32, keep = 64>
 kernel.func @column_parts(%x: tensor<512x768xf32>) -> tensor<768x8xf32> {
   %y = kernel.map {
     %zero = arith.constant 0.0 : f32

@@ -15,6 +15,16 @@ module attributes {test.schedule = #cuda.map<threads = 256, team = 64>} {}
 
 // -----
 
+// expected-error @below {{across = 16 rows with a team of 16 each, of 256 threads: a block has all of them, of at least two for a row and a warp of rows}}
+module attributes {test.schedule = #cuda.map<threads = 256, team = 16, across = 16>} {}
+
+// -----
+
+// expected-error @below {{vector = 4 of rows whose neighbours are neighbours in memory}}
+module attributes {test.schedule = #cuda.map<threads = 256, team = 8, across = 32, vector = 4>} {}
+
+// -----
+
 // expected-error @below {{steps = 17, which has to be 1 to 16}}
 module attributes {test.schedule = #cuda.map<threads = 256, steps = 17>} {}
 

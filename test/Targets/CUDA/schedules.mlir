@@ -2,7 +2,9 @@
 
 // Parameters are named, in any order; those that say nothing new are left out.
 module attributes {
-  // CHECK: test.attention = #cuda.mma_attention<warps = 2, rows = 16, keys = 64>
+  // CHECK: test.across = #cuda.map<threads = 256, team = 8, across = 32, keep = 64>
+  test.across = #cuda.map<threads = 256, team = 8, across = 32, vector = 1, keep = 64>,
+  // CHECK-SAME: test.attention = #cuda.mma_attention<warps = 2, rows = 16, keys = 64>
   test.attention = #cuda.mma_attention<keys = 64, rows = 16, warps = 2>,
   // CHECK-SAME: test.dot = #cuda.dot<threads = 256, rows = 2, columns = 4, vector = 8>
   test.dot = #cuda.dot<threads = 256, rows = 2, columns = 4, vector = 8, ahead = 1>,

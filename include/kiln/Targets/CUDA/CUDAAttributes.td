@@ -98,8 +98,13 @@ def CUDA_MapSchedule : CUDA_Schedule<"Map", "map", "MapOp"> {
     `#cuda.map<threads = 256, team = 32, vector = 4, keep = 64>`: the map has reductions along rows.
     A `team` of threads (one, a warp, or all of the block) has a row; of what it reduces a thread
     keeps up to `keep` elements in registers, so that the row is read once.
+
+    `#cuda.map<threads = 256, team = 8, across = 32, keep = 64>`: neighbouring rows are neighbours in
+    memory, and rows have one result each. A block has `across` rows, and neighbouring threads have
+    neighbouring ones. The `team` of a row is one thread of every `across`.
   }];
-  let parameters = (ins "int64_t":$threads, CUDA_DefaultInt<"1">:$team, CUDA_DefaultInt<"1">:$steps,
+  let parameters = (ins "int64_t":$threads, CUDA_DefaultInt<"1">:$team,
+                        CUDA_DefaultInt<"1">:$across, CUDA_DefaultInt<"1">:$steps,
                         CUDA_DefaultInt<"1">:$vector, CUDA_DefaultInt<"0">:$keep);
 }
 

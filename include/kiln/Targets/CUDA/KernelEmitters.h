@@ -77,6 +77,8 @@ bool isBlockScan(kernel::ScanOp scan);
 bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
+/// Threads of a group's blocks: those of a product of few rows.
+constexpr int64_t groupThreads = 256;
 /// A kernel that holds others. Plans and schedules its parts, too.
 mlir::FailureOr<KernelPlan> planGroup(kernel::FuncOp group);
 /// True if each block of `part` reads of its operand `argument` what the same block of `producer`

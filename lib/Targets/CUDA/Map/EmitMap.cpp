@@ -4,7 +4,8 @@
 // depend on some of the dims (a normalisation) has rows of these dims, and the others are columns:
 // a team of threads goes through the row for the reduction together, then writes the columns. If
 // a thread's part of a row fits its registers, the row is read once. Whatever a thread computes of
-// memory it reads some steps ahead.
+// memory it reads some steps ahead. Rows that are neighbours in memory, of one element each, may
+// have teams across each other: neighbouring threads have neighbouring rows.
 #include "CUDA/Map/MapDims.h"
 #include "CUDA/Map/ThreadTeam.h"
 #include "CUDA/Map/TransposePlan.h"
@@ -18,8 +19,9 @@ class MapEmitter {
 public:
   MapEmitter(DeviceFrame &frame, kernel::MapOp map)
       : frame(frame), map(map), body(frame, map.getBody()), dims(map), position(dims.domain.size()),
-        schedule(getSchedule<MapScheduleAttr>(frame.func)), team(frame, schedule.getTeam()),
-        numSteps(schedule.getSteps()), vector(schedule.getVector()) {
+        schedule(getSchedule<MapScheduleAttr>(frame.func)),
+        team(frame, schedule.getTeam(), schedule.getAcross()), numSteps(schedule.getSteps()),
+        vector(schedule.getVector()) {
     if (!dims.reduced)
       return;
     team.vector = vector;
@@ -39,7 +41,11 @@ public:
     sym::Expr inBlock =
         rowsPerBlock == 1 ? sym::Expr(0) : frame.addVariable(team.number, rowsPerBlock);
     sym::Expr row = frame.assumptions.simplify(rowsPerBlock * block + inBlock);
-    frame.emitIf(frame.emitLess(row, size), [&] { emitRow(frame.named(row, size)); });
+    Value exists = frame.emitLess(row, size);
+    if (schedule.getAcross() == 1)
+      frame.emitIf(exists, [&] { emitRow(frame.named(row, size), {}); });
+    else
+      emitRow(exists ? clamp(row, size) : frame.named(row, size), exists);
   }
 
 private:
@@ -115,15 +121,24 @@ private:
     storeElement(sym::linearize(position, dims.domain), body.emitYield());
   }
 
-  void emitRow(sym::Expr row) {
+  /// `row`, or the last one: threads of rows that are not there meet the others at barriers.
+  sym::Expr clamp(sym::Expr row, sym::Expr size) {
+    Value last = frame.simplifyAndEmit(size - 1);
+    return frame.addVariable(
+        arith::MinSIOp::create(frame.builder, frame.loc, frame.emit(row), last), size);
+  }
+
+  /// `exists`, null: it does. Otherwise the thread computes what it does not store.
+  void emitRow(sym::Expr row, Value exists) {
     codegen::BodyEmitter::Scope scope(body);
     bind(dims.rows, dims.rowExtents(), row);
     body.setTeam(team.size > 1 ? &team : nullptr);
+    body.readAhead();
     body.emitAvailable();
     if (dims.columns.empty()) {
       SmallVector<Value> values = body.emitYield();
       body.setTeam(nullptr);
-      frame.emitIf(isLeader(),
+      frame.emitIf(frame.both(exists, isLeader()),
                    [&] { storeElement(sym::linearize(position, dims.domain), values); });
       return;
     }

@@ -17,6 +17,10 @@ static constexpr int64_t elementsOfLongRow = 32;
 /// Bytes that a thread should have asked for before it waits for the first, and how many accesses
 /// that are at most.
 static constexpr int64_t bytesAhead = 64, maxSteps = 4;
+/// Elements that each thread of a team across rows reduces, at least: they are under way together.
+static constexpr int64_t leastOfTeam = 4;
+/// The most threads of such a team; each reads what all have left in shared memory.
+static constexpr int64_t maxTeamAcross = 16;
 /// More than this is computed of an element: what a thread does takes longer than its memory.
 static constexpr int64_t muchWork = 48;
 
@@ -56,19 +60,38 @@ MapDims::MapDims(kernel::MapOp map) : domain(map.getExtents()) {
   for (unsigned i = 0; i < rank; ++i)
     isTrivial[i] = domain[i].isConstant(1);
   // The rows are those of the reductions that go through most.
-  int64_t most = 0;
+  int64_t most = 0, mostOfElement = 0;
   for (auto reduce : map.getBody().front().getOps<kernel::ReduceOp>()) {
     int64_t elements = codegen::estimate(sym::product(reduce.getExtents().getSizes()));
     llvm::SmallBitVector dims = dependences[reduce] | isTrivial;
     reduced = std::max(reduced, elements);
-    if (!dims.all() && elements > most) {
+    if (dims.all())
+      mostOfElement = std::max(mostOfElement, elements);
+    else if (elements > most) {
       most = elements;
       isRow = dims;
     }
   }
-  if (most)
-    reduced = most;
+  // Elements that reduce no less than their row are rows by themselves where that is how memory
+  // lies: there are more of them, and what a row shares takes no longer than the rest.
+  if (most && mostOfElement >= most) {
+    reduced = mostOfElement;
+    divide(map, llvm::SmallBitVector(rank, true));
+  }
+  if (!rowsAreConsecutive) {
+    if (most)
+      reduced = most;
+    divide(map, isRow);
+  }
+  if (map->getParentOfType<kernel::FuncOp>().getAligned() && walksAlong(map, dependences))
+    findVector(map);
+  findSteps(map);
+}
 
+void MapDims::divide(kernel::MapOp map, const llvm::SmallBitVector &isRow) {
+  rows.clear();
+  columns.clear();
+  unsigned rank = domain.size();
   auto accesses = codegen::collectAccesses(map.getBody());
   for (unsigned i = 0; i < rank;) {
     unsigned end = i + 1;
@@ -79,9 +102,6 @@ MapDims::MapDims(kernel::MapOp map) : domain(map.getExtents()) {
     i = end;
   }
   findWalks(map);
-  if (map->getParentOfType<kernel::FuncOp>().getAligned() && walksAlong(map, dependences))
-    findVector(map);
-  findSteps(map);
 }
 
 /// Whether neighbours, of elements and in what a row's threads reduce together, are neighbours in
@@ -177,21 +197,25 @@ void MapDims::findWalks(kernel::MapOp map) {
   if (rows.empty() || !reduced)
     return;
   unsigned rank = domain.size();
-  auto isAlong = [&](function_ref<sym::Expr(unsigned)> getDim) {
-    return llvm::any_of(map.getBody().front().getOps<kernel::ReduceOp>(), [&](auto reduce) {
-      sym::Expr dim = getDim(rank + reduce.getExtents().getSizes().size());
-      return llvm::any_of(codegen::collectAccesses(reduce.getBody()),
-                          [&](const codegen::Access &access) {
-                            return access.isOffset && codegen::classify(access.expr, dim) ==
-                                                          codegen::Walk::Consecutive;
-                          });
-    });
+  using codegen::Walk;
+  // Whether neighbours along `dim` are neighbours in some memory that is reduced; what is the same
+  // for all of them counts on neither side.
+  auto isAlong = [&](sym::Expr dim) {
+    bool alongRows = false, alongReduced = false;
+    for (auto reduce : map.getBody().front().getOps<kernel::ReduceOp>()) {
+      sym::Expr last = sym::Expr::dim(rank + reduce.getExtents().getSizes().size() - 1);
+      for (const codegen::Access &access : codegen::collectAccesses(reduce.getBody())) {
+        Walk walk = codegen::classify(access.expr, dim);
+        if (!access.isOffset || walk == Walk::Uniform)
+          continue;
+        alongRows |= walk == Walk::Consecutive;
+        alongReduced |= codegen::classify(access.expr, last) == Walk::Consecutive;
+      }
+    }
+    return alongRows && !alongReduced;
   };
-  if (isAlong([](unsigned numDims) { return sym::Expr::dim(numDims - 1); }))
-    return;
   for (size_t i = rows.size(); i-- > 0;)
-    if (codegen::estimate(rows[i].extent) >= warpSize &&
-        isAlong([&](unsigned) { return rows[i].lastDim(); })) {
+    if (codegen::estimate(rows[i].extent) >= warpSize && isAlong(rows[i].lastDim())) {
       // Neighbouring threads have those rows, wherever the result has them.
       std::rotate(rows.begin() + i, rows.begin() + i + 1, rows.end());
       rowsAreConsecutive = true;
@@ -204,15 +228,39 @@ namespace {
 struct TeamChoice {
   int64_t threads;
   StringRef reason;
+  /// Rows of a block whose teams are across each other; 1: they are not.
+  int64_t across = 1;
 };
 } // namespace
 
-static TeamChoice chooseTeam(const MapDims &dims, TargetAttr target) {
+/// `threads`, if given, are those of a block.
+static TeamChoice chooseTeamAcross(const MapDims &dims, TargetAttr target,
+                                   std::optional<int64_t> threads) {
+  int64_t numRows = codegen::estimate(sym::product(dims.rowExtents()));
+  int64_t blocks = target.getBusyBlocks();
+  int64_t most = threads ? std::min(maxTeamAcross, *threads / warpSize) : maxTeamAcross;
+  TeamChoice team{1, "neighbouring rows are neighbours in memory"};
+  if (!dims.columns.empty())
+    return team;
+  while (2 * team.threads <= most && numRows * team.threads < usualThreads * blocks &&
+         2 * team.threads * leastOfTeam <= dims.reduced)
+    team.threads *= 2;
+  if (team.threads == 1)
+    return team;
+  team.reason = "neighbouring rows are neighbours in memory, and too few for a thread each";
+  team.across = threads ? *threads / team.threads : warpSize;
+  while (!threads && team.across * team.threads < usualThreads && numRows > team.across * blocks)
+    team.across *= 2;
+  return team;
+}
+
+static TeamChoice chooseTeam(const MapDims &dims, TargetAttr target,
+                             std::optional<int64_t> threads) {
   int64_t elements = std::max(dims.reduced, codegen::estimate(sym::product(dims.columnExtents())));
   if (!dims.reduced)
     return {1, "elements do not depend on each other"};
   if (dims.rowsAreConsecutive)
-    return {1, "neighbouring rows are neighbours in memory"};
+    return chooseTeamAcross(dims, target, threads);
   if (elements < minWarpRow)
     return {1, "rows are too short for a warp"};
   int64_t numRows = codegen::estimate(sym::product(dims.rowExtents()));
@@ -227,13 +275,19 @@ static TeamChoice chooseTeam(const MapDims &dims, TargetAttr target) {
 }
 
 /// `threads`, if given, are those of a block, and of a team that is one.
-static MapScheduleAttr makeSchedule(MLIRContext *context, const MapDims &dims, int64_t team,
-                                    std::optional<int64_t> given) {
+static MapScheduleAttr makeSchedule(MLIRContext *context, const MapDims &dims,
+                                    const TeamChoice &choice, std::optional<int64_t> given) {
+  int64_t team = choice.threads;
+  if (choice.across > 1) {
+    int64_t threads = team * choice.across;
+    return MapScheduleAttr::get(context, threads, team, choice.across, /*steps=*/1, /*vector=*/1,
+                                dims.countKept(threads));
+  }
   int64_t threads = given ? *given : team > warpSize ? team : usualThreads;
   team = team > warpSize ? threads : team;
   int64_t vector = dims.reduced && team == 1 ? 1 : dims.vector;
   int64_t keep = team > 1 ? dims.countKept(threads) : 0;
-  return MapScheduleAttr::get(context, threads, team, dims.steps, vector, keep);
+  return MapScheduleAttr::get(context, threads, team, /*across=*/1, dims.steps, vector, keep);
 }
 
 /// Blocks of a map that is run like this; fails where it cannot be.
@@ -245,6 +299,9 @@ static FailureOr<KernelPlan> planWith(MapScheduleAttr schedule, kernel::FuncOp f
     return func.emitError("a map without reductions has no rows for a team of ") << team;
   if (isInRow && steps > 1)
     return func.emitError("a map with reductions has one step, not ") << steps;
+  if (schedule.getAcross() > 1 && !dims.columns.empty())
+    return func.emitError("a map whose rows have several elements has no teams across ")
+           << schedule.getAcross() << " of them";
   if (vector != 1 && (isInRow == (team == 1) || vector != dims.vector))
     return func.emitError("a map's vector of ")
            << vector << " elements, of which its loops are no multiple";
@@ -270,9 +327,8 @@ FailureOr<KernelPlan> cuda::planMap(kernel::FuncOp func, std::optional<int64_t> 
   if (std::optional<TransposePlan> plan = TransposePlan::choose(map, dims); plan && !threads)
     return planTransposedMap(func, dims, plan->schedule(func.getContext()),
                              "reads have other neighbours in memory than the result");
-  TeamChoice team = chooseTeam(dims, getTarget(func));
-  return planWith(makeSchedule(func.getContext(), dims, team.threads, threads), func, dims,
-                  team.reason);
+  TeamChoice team = chooseTeam(dims, getTarget(func), threads);
+  return planWith(makeSchedule(func.getContext(), dims, team, threads), func, dims, team.reason);
 }
 
 void cuda::storeResults(DeviceFrame &frame, kernel::MapOp map, codegen::BodyEmitter &body,

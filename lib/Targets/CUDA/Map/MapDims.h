@@ -36,6 +36,8 @@ private:
   static llvm::SmallVector<sym::Expr> extentsOf(llvm::ArrayRef<codegen::DimGroup> groups) {
     return llvm::map_to_vector(groups, [](const codegen::DimGroup &group) { return group.extent; });
   }
+  /// Sets `rows` to loops over these dims, `columns` to those over the others.
+  void divide(kernel::MapOp map, const llvm::SmallBitVector &isRow);
   void findWalks(kernel::MapOp map);
   void findVector(kernel::MapOp map);
   void findSteps(kernel::MapOp map);

@@ -5,11 +5,15 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-ThreadTeam::ThreadTeam(DeviceFrame &frame, int64_t threads) : frame(frame) {
+ThreadTeam::ThreadTeam(DeviceFrame &frame, int64_t threads, int64_t across)
+    : frame(frame), across(across) {
   size = threads;
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
-  if (size == frame.numThreads) {
+  if (across > 1) {
+    rank = arith::DivUIOp::create(b, loc, frame.thread, frame.constant(across));
+    number = arith::RemUIOp::create(b, loc, frame.thread, frame.constant(across));
+  } else if (size == frame.numThreads) {
     rank = frame.thread;
     number = frame.constant(0);
   } else {
@@ -75,10 +79,49 @@ SmallVector<Value> ThreadTeam::combineLanes(ValueRange mine, int64_t lanes, Comb
   return values;
 }
 
+SmallVector<Value> ThreadTeam::allocate(ValueRange values, int64_t count) {
+  SmallVector<Value> places;
+  for (Value value : values) {
+    Type type = value.getType();
+    int64_t bits = isa<ComplexType>(type)
+                       ? 2 * cast<ComplexType>(type).getElementType().getIntOrFloatBitWidth()
+                       : std::max(8u, type.getIntOrFloatBitWidth());
+    places.push_back(frame.allocateShared(count * bits / 8));
+  }
+  return places;
+}
+
+/// Every thread reads what all of its team have written, and combines it for itself: neighbours of
+/// neighbours, then of these, so that few steps wait for each other. The memory is used once, as in
+/// combineAll.
+SmallVector<Value> ThreadTeam::combineAcross(ValueRange mine, Combine combine) {
+  SmallVector<Value> places = allocate(mine, frame.numThreads);
+  Region none; // an emitter for its memory accesses alone
+  codegen::BodyEmitter memory(frame, none);
+  memory.setLanes(1);
+  sym::Expr thread = frame.addVariable(frame.thread, frame.numThreads);
+  for (auto [place, value] : llvm::zip(places, mine))
+    memory.store(place, value.getType(), thread, value);
+  frame.emitBarrier();
+  sym::Expr row = frame.addVariable(number, across);
+  SmallVector<SmallVector<Value>> parts(size);
+  for (auto [i, part] : llvm::enumerate(parts))
+    for (auto [place, value] : llvm::zip(places, mine))
+      part.push_back(memory.load(place, value.getType(), across * static_cast<int64_t>(i) + row));
+  while (parts.size() > 1) {
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = combine(parts[2 * i], parts[2 * i + 1]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts.front();
+}
+
 SmallVector<Value> ThreadTeam::combineAll(codegen::KernelFrame &, ValueRange mine,
                                           Combine combine) {
   if (size == 1)
     return SmallVector<Value>(mine);
+  if (across > 1)
+    return combineAcross(mine, combine);
   SmallVector<Value> values = combineLanes(mine, warpSize, combine);
   int64_t numWarps = size / warpSize;
   if (numWarps == 1)
@@ -90,14 +133,7 @@ SmallVector<Value> ThreadTeam::combineAll(codegen::KernelFrame &, ValueRange min
   Value lane = arith::RemUIOp::create(b, loc, frame.thread, frame.constant(warpSize));
   Value warp = arith::DivUIOp::create(b, loc, frame.thread, frame.constant(warpSize));
   Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, frame.constant(0));
-  SmallVector<Value> places;
-  for (Value value : values) {
-    Type type = value.getType();
-    int64_t bits = isa<ComplexType>(type)
-                       ? 2 * cast<ComplexType>(type).getElementType().getIntOrFloatBitWidth()
-                       : std::max(8u, type.getIntOrFloatBitWidth());
-    places.push_back(frame.allocateShared(numWarps * bits / 8));
-  }
+  SmallVector<Value> places = allocate(values, numWarps);
   Region none; // an emitter for its memory accesses alone
   codegen::BodyEmitter memory(frame, none);
   memory.setLanes(1);

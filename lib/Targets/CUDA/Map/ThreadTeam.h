@@ -9,11 +9,13 @@
 namespace kiln::cuda {
 
 /// A warp, or all warps of a block. Values go from lane to lane by shuffles, and from warp to warp
-/// through shared memory.
+/// through shared memory. Or one thread of every `across`, so that neighbouring threads are of
+/// neighbouring teams; their values go through shared memory.
 class ThreadTeam : public codegen::Team {
 public:
-  /// `size` is 1, the warp's, or the block's number of threads.
-  ThreadTeam(DeviceFrame &frame, int64_t size);
+  /// `size` is 1, the warp's, or the block's number of threads, or such that a block has `across`
+  /// teams.
+  ThreadTeam(DeviceFrame &frame, int64_t size, int64_t across = 1);
 
   /// This team's number in the block.
   mlir::Value number;
@@ -31,8 +33,12 @@ public:
 
 private:
   mlir::Value shuffle(mlir::Value value, mlir::Value from, mlir::NVVM::ShflKind kind);
+  llvm::SmallVector<mlir::Value> combineAcross(mlir::ValueRange mine, Combine combine);
+  /// Shared memory for `count` values of each of these types.
+  llvm::SmallVector<mlir::Value> allocate(mlir::ValueRange values, int64_t count);
 
   DeviceFrame &frame;
+  int64_t across;
 };
 
 } // namespace kiln::cuda
