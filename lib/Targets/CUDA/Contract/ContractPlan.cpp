@@ -160,6 +160,9 @@ static DotScheduleAttr chooseDot(kernel::FuncOp func, kernel::ContractOp op,
          codegen::estimate(dims.numBatch * dims.n) >= 2 * columns * enough)
     columns *= 2;
   int64_t ahead = std::max<int64_t>(1, readsAhead / columns);
+  // Fewer warps than fill a GPU have room for more reads each.
+  if (rows == 1 && codegen::estimate(dims.numBatch * dims.n) < columns * enough)
+    ahead *= 2;
   return DotScheduleAttr::get(func.getContext(), dotThreads, rows, columns, lanes, ahead);
 }
 

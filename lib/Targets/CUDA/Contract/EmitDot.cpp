@@ -41,6 +41,8 @@ private:
     Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(dims.sumType));
     SmallVector<Value> sums(numRows * numColumns, zero);
     sym::Expr steps = frame.assumptions.simplify(dims.k.floorDiv(vector));
+    std::optional<int64_t> known = steps.constant();
+    bool isUniform = known && *known % warpSize == 0; // all lanes take part in every step
     sums = frame.emitStridedLoop(
         warp.rank, steps, warpSize, schedule.getAhead(), sums,
         [&](ArrayRef<sym::Expr> numbers, ValueRange carried) {
@@ -49,6 +51,10 @@ private:
             for (int64_t column = 0; column < numColumns; ++column)
               for (int64_t i = 0; i < vector; ++i)
                 right.push_back(evaluate(rhs, dims.nGroups, firstN + column, vector * step + i));
+          // ptxas moves no read past this. Without it, half of the reads come after the first ones'
+          // products, in 32 registers, and are not under way together.
+          if (isUniform && numbers.size() > 1)
+            NVVM::SyncWarpOp::create(b, loc, arith::ConstantIntOp::create(b, loc, -1, 32));
           ArrayRef<Value> rest(right);
           for (sym::Expr step : numbers) {
             for (int64_t row = 0; row < numRows; ++row)
