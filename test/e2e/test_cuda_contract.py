@@ -99,6 +99,20 @@ class Halves(torch.nn.Module):
         )
 
 
+class LargeBlocks(torch.nn.Module):
+    """Products of f32 whose blocks are the largest, and not full at the edges: operands copied by elements and by chunks, and one that is computed."""
+
+    def forward(self, x, y, turned):
+        return F.gelu(x @ y.t()), x @ turned, torch.relu(x) @ (x[:1290] - 1).t()
+
+
+def test_large_blocks(compile_model):
+    torch.manual_seed(0)
+    example = torch.randn(1291, 43), torch.randn(1285, 43), torch.randn(43, 1412)
+    compiled = compile_model(LargeBlocks(), example, options=EMULATED)
+    compiled.check(example, 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_products_of_halves(compile_model, dtype, monkeypatch):
     """On tensor cores: with asynchronous copies, with operands that lie the other way, and with sizes that no block divides."""

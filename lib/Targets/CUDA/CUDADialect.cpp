@@ -155,7 +155,9 @@ static LogicalResult verifyBlock(EmitError emitError, int64_t m, int64_t n, int6
 }
 
 LogicalResult FmaScheduleAttr::verify(EmitError emitError, int64_t m, int64_t n, int64_t k,
-                                      TileShape thread) {
+                                      TileShape thread, int64_t stages) {
+  if (failed(verifyRange(emitError, "stages", stages, 2, 8)))
+    return failure();
   return verifyBlock(emitError, m, n, k, thread, /*perTile=*/1);
 }
 

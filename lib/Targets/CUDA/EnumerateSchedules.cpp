@@ -67,12 +67,15 @@ static void addDots(DotScheduleAttr base, Candidates &candidates) {
 static void addFmas(FmaScheduleAttr base, Candidates &candidates) {
   auto add = [&](int64_t m, int64_t n, int64_t k, TileShape thread) {
     if (thread.count() <= mostSums)
-      candidates.add<FmaScheduleAttr>(m, n, k, thread);
+      candidates.add<FmaScheduleAttr>(m, n, k, thread, base.getStages());
   };
   auto [rows, columns] = base.getThread();
   for (auto [m, n, k, thread] :
        std::initializer_list<std::tuple<int64_t, int64_t, int64_t, TileShape>>{
-           {128, 128, 8, {8, 8}}, {64, 64, 16, {4, 4}}, {32, 64, 16, {2, 4}}, {16, 32, 32, {2, 2}}})
+           {128, 128, 16, {8, 8}},
+           {64, 64, 16, {4, 4}},
+           {32, 64, 16, {2, 4}},
+           {16, 32, 32, {2, 2}}})
     add(m, n, k, thread);
   for (int64_t k : around(base.getK()))
     add(base.getM(), base.getN(), k, base.getThread());

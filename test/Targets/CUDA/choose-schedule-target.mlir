@@ -69,7 +69,7 @@ kernel.func @few(%x: tensor<400x1024xf32>) -> tensor<400xf32> {
 // A product of 512 x 512 has enough blocks of 128 x 128 for the one, and for the other only of 32 x 64.
 module attributes {cuda.target = #cuda.target<arch = "sm_87", multiprocessors = 16, shared = 166912, cache = 4194304, products = 1024, cache_rate = 40, copy_rate = 64, schedulers = 4, warps = 32, blocks = 4, load_latency = 600, share_latency = 1500, product_latency = 64, meeting = 16, copy_cost = 25, write_rate = 8>} {
   // CHECK: [Analysis] Schedule | Category:cuda-choose-schedule | Function={{[a-z]+}}
-  // CHECK-SAME: Reason="the largest blocks of which enough fill a GPU", Remark="kernel @product: #cuda.fma<m = 128, n = 128, k = 8, thread = [8, 8]>, 
+  // CHECK-SAME: Reason="the largest blocks of which enough fill a GPU", Remark="kernel @product: #cuda.fma<m = 128, n = 128, k = 16, thread = [8, 8], stages = 2>, 
   kernel.func @product(%x: tensor<512x64xf32>, %w: tensor<512x64xf32>) -> tensor<512x512xf32> {
     %y = kernel.contract batch [] m [512] n [512] k [64] lhs {
       %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<512x64xf32> -> f32

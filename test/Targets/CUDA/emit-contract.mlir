@@ -1,16 +1,21 @@
 // RUN: kiln-opt %s --cuda-choose-schedule --cuda-emit-kernels --canonicalize --cse --split-input-file | FileCheck %s
 
-// Ordinary multiplications: parts of both operands take turns in two places of shared memory, one barrier a step.
+// Ordinary multiplications: elements of memory as it is come one by one by asynchronous copies, eight neighbouring ones of
+// a row (32 bytes) by neighbouring threads, three steps ahead. Steps are not a loop. A thread reads two neighbours at a time.
 // CHECK-LABEL: llvm.func @product(
 // CHECK-SAME: nvvm.maxntid = array<i32: 128>
-// CHECK: llvm.load
-// CHECK: arith.select
+// CHECK: arith.divui %{{.*}}, %c8_i64
+// CHECK: nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 4, cache = ca
+// CHECK: nvvm.cp.async.commit.group
 // CHECK: scf.for
-// CHECK: llvm.store
+// CHECK: nvvm.cp.async.wait.group 2
 // CHECK: nvvm.barrier0
 // CHECK-NOT: nvvm.barrier0
-// CHECK: scf.for
-// CHECK: math.fma
+// CHECK: nvvm.cp.async.shared.global
+// CHECK: nvvm.cp.async.commit.group
+// CHECK-NOT: scf.for
+// CHECK: llvm.load {{.*}}alignment = 8{{.*}} -> vector<2xf32>
+// CHECK-COUNT-128: math.fma
 // CHECK: llvm.return
 kernel.func @product(%x: tensor<100x70xf32>, %w: tensor<50x70xf32>, %b: tensor<50xf32>) -> tensor<100x50xf32> {
   %y = kernel.contract batch [] m [100] n [50] k [70] lhs {
@@ -26,6 +31,62 @@ kernel.func @product(%x: tensor<100x70xf32>, %w: tensor<50x70xf32>, %b: tensor<5
     kernel.yield %s : f32
   } : tensor<100x50xf32>
   kernel.return %y : tensor<100x50xf32>
+}
+
+// -----
+
+// What is computed of memory takes turns in two places of shared memory, one barrier a step.
+// CHECK-LABEL: llvm.func @computed(
+// CHECK: llvm.load
+// CHECK: arith.select
+// CHECK: scf.for
+// CHECK: llvm.store
+// CHECK: nvvm.barrier0
+// CHECK-NOT: nvvm.barrier0
+// CHECK: math.fma
+// CHECK: llvm.return
+kernel.func @computed(%x: tensor<100x70xf32>, %w: tensor<50x70xf32>, %b: tensor<50xf32>) -> tensor<100x50xf32> {
+  %y = kernel.contract batch [] m [100] n [50] k [70] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<100x70xf32> -> f32
+    %negative = arith.negf %a : f32
+    kernel.yield %negative : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<50x70xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    %bias = kernel.read %b (d0, d1, d2) -> (d1) : tensor<50xf32> -> f32
+    %s = arith.addf %sum, %bias : f32
+    kernel.yield %s : f32
+  } : tensor<100x50xf32>
+  kernel.return %y : tensor<100x50xf32>
+}
+
+// -----
+
+// The largest blocks: 16 bytes of neighbours are read at once, and two blocks share the registers of a multiprocessor.
+// CHECK-LABEL: llvm.func @large(
+// CHECK-SAME: nvvm.minctasm = 2
+// CHECK-COUNT-16: nvvm.cp.async.shared.global
+// CHECK: scf.for
+// CHECK: nvvm.cp.async.wait.group 0
+// CHECK-COUNT-16: nvvm.cp.async.shared.global
+// CHECK-COUNT-4: llvm.load {{.*}}alignment = 16{{.*}} -> vector<4xf32>
+// CHECK: math.fma
+// CHECK: llvm.store {{.*}}vector<4xf32>
+// CHECK: llvm.return
+kernel.func @large(%x: tensor<2048x512xf32>, %w: tensor<2048x512xf32>) -> tensor<2048x2048xf32> attributes {aligned} {
+  %y = kernel.contract batch [] m [2048] n [2048] k [512] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x512xf32> -> f32
+    kernel.yield %a : f32
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<2048x512xf32> -> f32
+    kernel.yield %a : f32
+  } epilogue {
+  ^bb0(%sum: f32):
+    kernel.yield %sum : f32
+  } : tensor<2048x2048xf32>
+  kernel.return %y : tensor<2048x2048xf32>
 }
 
 // -----

@@ -136,11 +136,12 @@ def CUDA_FmaSchedule : CUDA_Schedule<"Fma", "fma", "ContractOp"> {
   let summary = "threads have tiles of a product";
   let description = [{
     `#cuda.fma<m = 64, n = 64, k = 16, thread = [4, 4]>`: a block has `m` x `n` elements, and brings
-    `k` steps of both operands at a time to shared memory. A thread has neighbouring rows and every
-    (n / columns)-th column, so that neighbours write next to each other.
+    `k` steps of both operands at a time to shared memory. A thread has rows, and columns, in runs of
+    up to 16 bytes of neighbours, and neighbouring threads have the runs between them. What is copied
+    asynchronously is under way for `stages` - 1 iterations ahead.
   }];
   let parameters = (ins "int64_t":$m, "int64_t":$n, "int64_t":$k,
-                        CUDA_Tile<"elements of a thread">:$thread);
+                        CUDA_Tile<"elements of a thread">:$thread, CUDA_DefaultInt<"4">:$stages);
   let extraClassDeclaration = "int64_t getThreads() const;";
 }
 

@@ -57,7 +57,7 @@ int64_t cuda::getConstantTerm(sym::Expr expr) {
 }
 
 void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<sym::Expr> position,
-                    Value target, Value inside) {
+                    Value target, Value inside, int64_t bytes) {
   OpBuilder &b = frame.builder;
   Location loc = frame.loc;
   if (kernel::InsideOp window = source.window)
@@ -77,13 +77,16 @@ void cuda::emitCopy(DeviceFrame &frame, CopySource source, Type type, ArrayRef<s
   int64_t distance = getConstantTerm(offset);
   Value address = frame.gep(frame.gep(base, type, frame.simplifyAndEmit(offset - distance)), type,
                             frame.constant(distance));
-  Value bytes = arith::ConstantIntOp::create(b, loc, vectorBytes, 32);
+  Value given = arith::ConstantIntOp::create(b, loc, bytes, 32);
   if (inside)
-    bytes =
-        arith::SelectOp::create(b, loc, inside, bytes, arith::ConstantIntOp::create(b, loc, 0, 32));
+    given =
+        arith::SelectOp::create(b, loc, inside, given, arith::ConstantIntOp::create(b, loc, 0, 32));
+  // Only 16 bytes can pass the first cache by.
+  auto cached =
+      bytes == vectorBytes ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA;
   NVVM::CpAsyncOp::create(b, loc, frame.toShared(target),
-                          LLVM::AddrSpaceCastOp::create(b, loc, global, address), vectorBytes,
-                          NVVM::LoadCacheModifierKind::CG, bytes);
+                          LLVM::AddrSpaceCastOp::create(b, loc, global, address), bytes, cached,
+                          given);
 }
 
 void cuda::emitCopiesEnd(DeviceFrame &frame) {

@@ -23,11 +23,12 @@ std::optional<CopySource> findCopySource(mlir::Region &region, sym::Expr along, 
 /// The constant part of a sum: an instruction adds that to an address by itself.
 int64_t getConstantTerm(sym::Expr expr);
 
-/// Starts a copy of `vectorBytes` bytes (cp.async) from the element at `position`, the values of
-/// the region's dims, to shared memory; writes zeros where `inside` (null: always) does not hold,
+/// Starts a copy of `bytes` bytes (cp.async), 4, 8 or 16, from the element at `position`, the values
+/// of the region's dims, to shared memory; writes zeros where `inside` (null: always) does not hold,
 /// and then `position` may be anywhere.
 void emitCopy(DeviceFrame &frame, CopySource source, mlir::Type type,
-              llvm::ArrayRef<sym::Expr> position, mlir::Value target, mlir::Value inside);
+              llvm::ArrayRef<sym::Expr> position, mlir::Value target, mlir::Value inside,
+              int64_t bytes = vectorBytes);
 
 /// Ends a group of copies.
 void emitCopiesEnd(DeviceFrame &frame);

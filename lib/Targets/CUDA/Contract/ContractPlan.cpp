@@ -78,6 +78,7 @@ namespace {
 struct BlockCandidate {
   TileShape tile;
   ContractBlock block;
+  int64_t stages = copyStages;
 };
 /// Blocks on tensor cores that take `step` steps at once, or with ordinary multiplications (1).
 struct BlockChoice {
@@ -89,7 +90,8 @@ struct BlockChoice {
 
 /// The largest block of which there are enough.
 static BlockChoice chooseBlock(kernel::FuncOp func, const ContractDims &dims, unsigned tf32) {
-  static constexpr BlockCandidate scalar[] = {{{8, 8}, {128, 128, 8}},
+  // A step of the largest takes several times as long as a copy.
+  static constexpr BlockCandidate scalar[] = {{{8, 8}, {128, 128, 16}, /*stages=*/2},
                                               {{4, 4}, {64, 64, 16}},
                                               {{2, 4}, {32, 64, 16}},
                                               {{2, 2}, {16, 32, 32}}};
@@ -193,10 +195,10 @@ static FailureOr<KernelPlan> planBlocks(Schedule schedule, int64_t places, kerne
   ContractBlock block = ContractBlock::of(schedule);
   if (op.getPart() && !kernel::getAssumptions(&op.getLhs()).isMultipleOf(dims.part, block.k))
     return func.emitError("a contract's part has to be a multiple of ") << block.k << " steps";
-  // Rows of what ordinary multiplications read are four elements apart.
+  // Steps of what ordinary multiplications read are 16 bytes apart.
   int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8),
-          apart = isa<FmaScheduleAttr>(schedule) ? 4 : 0,
-          shared = places * (block.m + block.n + 2 * apart) * block.k * bytes;
+          apart = isa<FmaScheduleAttr>(schedule) ? vectorBytes : 0,
+          shared = places * ((block.m + block.n) * bytes + 2 * apart) * block.k;
   if (shared > getLeastSharedBytes())
     return func.emitError("blocks take ")
            << shared << " bytes of shared memory, of which GPUs have " << getLeastSharedBytes();
@@ -229,7 +231,7 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, unsigned tf32) {
   if (auto schedule = dyn_cast_if_present<DotScheduleAttr>(given))
     return planWith(schedule, func, dims, givenReason);
   if (auto schedule = dyn_cast_if_present<FmaScheduleAttr>(given))
-    return planBlocks(schedule, evaluatedPlaces, func, dims, givenReason);
+    return planBlocks(schedule, schedule.getStages(), func, dims, givenReason);
   if (auto schedule = dyn_cast_if_present<MmaScheduleAttr>(given))
     return planWith(schedule, func, dims, givenReason);
   if (given)
@@ -237,11 +239,11 @@ FailureOr<KernelPlan> cuda::planContract(kernel::FuncOp func, unsigned tf32) {
   if (isDot(dims))
     return planWith(chooseDot(func, op, dims), func, dims, "rows are few: memory is the limit");
   BlockChoice choice = chooseBlock(func, dims, tf32);
-  auto [tile, block] = choice.plan;
+  auto [tile, block, stages] = choice.plan;
   if (choice.step == 1)
-    return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile),
-                      evaluatedPlaces, func, dims, choice.reason);
+    return planBlocks(FmaScheduleAttr::get(context, block.m, block.n, block.k, tile, stages),
+                      stages, func, dims, choice.reason);
   return planWith(MmaScheduleAttr::get(context, block.m, block.n, block.k, tile, choice.step,
-                                       copyStages, dims.operandType.isF32() ? tf32 : 1),
+                                       stages, dims.operandType.isF32() ? tf32 : 1),
                   func, dims, choice.reason);
 }

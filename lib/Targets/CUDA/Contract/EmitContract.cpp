@@ -2,9 +2,8 @@
 //
 // While a block multiplies one part of the operands out of shared memory, the next parts are on
 // their way, for each operand in the way that suits it. What is memory as it is, in order or seen
-// through a window with zeros around, comes by asynchronous copies (cp.async) if tensor cores
-// multiply: four places deep, so that copies for three iterations ahead are under way. Anything
-// else a thread evaluates before the multiplication begins, holds in registers, and writes to one
+// through a window with zeros around, comes by asynchronous copies (cp.async): four places deep, so
+// that copies for three iterations ahead are under way. Anything else a thread evaluates before the multiplication begins, holds in registers, and writes to one
 // of two places behind it. One barrier an iteration is enough: who writes a place has passed the
 // barrier that comes after everybody's last use of it.
 #include "CUDA/Contract/ContractKernel.h"
@@ -28,7 +27,7 @@ struct Operand {
 class ContractEmitter : ContractKernel {
 public:
   ContractEmitter(DeviceFrame &frame, kernel::ContractOp op, FmaScheduleAttr schedule)
-      : ContractEmitter(frame, op, ContractBlock::of(schedule), /*stages=*/1,
+      : ContractEmitter(frame, op, ContractBlock::of(schedule), schedule.getStages(),
                         [&] { return makeScalarTile(frame, schedule, dims); }) {}
   ContractEmitter(DeviceFrame &frame, kernel::ContractOp op, MmaScheduleAttr schedule)
       : ContractEmitter(frame, op, ContractBlock::of(schedule), schedule.getStages(),
@@ -53,11 +52,14 @@ private:
         lhs(makeOperand(Side::Left, block.m)), rhs(makeOperand(Side::Right, block.n)) {}
 
   Operand makeOperand(Side side, int64_t rows) {
-    OperandPart part{side, rows, block.k,
+    OperandPart part{side,
+                     rows,
+                     block.k,
                      [this, side](Value memory, sym::Expr row, sym::Expr k) {
                        return tile->address(memory, side, row, k);
                      },
-                     tile->keepsNeighbours(side)};
+                     tile->keepsNeighbours(side),
+                     /*copiesElements=*/isa<FmaScheduleAttr>(frame.func.getScheduleAttr())};
     Operand operand{OperandLoad(frame, op, dims, part, thread, frame.numThreads), evaluatedPlaces,
                     tile->size(side), Value()};
     if (operand.load.isCopied())

@@ -2,10 +2,14 @@
 #include "CUDA/Contract/OperandLoad.h"
 #include "CUDA/Contract/ContractKernel.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
+
+/// What memory is read by.
+static constexpr int64_t sectorBytes = 32;
 
 static bool hasNestedRegions(Region &region) {
   return llvm::any_of(region.front(), [](Operation &op) { return op.getNumRegions() > 0; });
@@ -19,22 +23,33 @@ OperandLoad::OperandLoad(DeviceFrame &frame, kernel::ContractOp op, const Contra
       rowGroups(this->part.side == Side::Left ? dims.mGroups : dims.nGroups),
       numRows(this->part.side == Side::Left ? dims.m : dims.n), position(op.getExtents().size()) {
   int64_t along = alongK ? this->part.steps : this->part.rows;
-  vector = vectorBytes / std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
+  int64_t bytes = std::max<int64_t>(1, dims.operandType.getIntOrFloatBitWidth() / 8);
+  vector = vectorBytes / bytes;
   if (!isWide(frame.func, dims, this->part.side) || along % vector ||
       this->part.rows * this->part.steps % (threads * vector))
     vector = 1;
   if (storesVectors())
     source = findCopySource(region, alongGroups().back().lastDim(), vector);
+  else if (this->part.copiesElements && (bytes == 4 || bytes == 8) && !alongGroups().empty())
+    source = findCopySource(region, alongGroups().back().lastDim(), /*vector=*/1);
+  if (source && !storesVectors())
+    vector = 1;
   evaluatesAll = !hasNestedRegions(region) && frame.assumptions.isLess(0, dims.k);
+  int64_t inner = along / vector, lines = alongK ? this->part.rows : this->part.steps;
+  // Elements that are copied one by one: neighbouring threads have those of a sector, and a thread
+  // goes along a line first, whose elements have one address and constants.
+  int64_t ofSector = std::gcd(inner, sectorBytes / bytes);
+  if (source && vector == 1 && threads % ofSector == 0 && lines % (threads / ofSector) == 0)
+    inner = ofSector;
+  int64_t pieces = along / vector / inner;
   for (int64_t i = 0; i < this->part.rows * this->part.steps / threads / vector; ++i) {
-    int64_t inner = along / vector, lines = alongK ? this->part.rows : this->part.steps;
-    sym::Expr number = thread + i * threads, slow = 0;
+    sym::Expr number = thread + i / pieces * threads, slow = 0;
     // Lines that are a constant further stay that: so are addresses.
     if (threads % inner == 0)
-      slow = frame.named(thread.floorDiv(inner), threads / inner) + i * (threads / inner);
+      slow = frame.named(thread.floorDiv(inner), threads / inner) + i / pieces * (threads / inner);
     else
       slow = frame.named(number.floorDiv(inner), lines);
-    sym::Expr fast = vector * frame.named(number.mod(inner), inner);
+    sym::Expr fast = vector * (frame.named(number.mod(inner), inner) + i % pieces * inner);
     Chunk &chunk = chunks.emplace_back();
     chunk.row = alongK ? slow : fast;
     chunk.k = alongK ? fast : slow;
@@ -103,9 +118,10 @@ void OperandLoad::copy(sym::Expr firstK, sym::Expr endK, Value memory) {
     sym::Expr atK = firstK + chunk.k;
     Value inside = frame.both(chunk.isRow, frame.emitLess(atK, endK));
     bind(nullptr, rowGroups, chunk.rowValues);
-    bind(nullptr, dims.kGroups, split(dims.kGroups, clamp(atK, dims.k), dims.k, alongK, 0));
+    // Beyond the last step no bytes are copied, from whatever address.
+    bind(nullptr, dims.kGroups, split(dims.kGroups, atK, dims.k, alongK, 0));
     emitCopy(frame, *source, dims.operandType, position, part.address(memory, chunk.row, chunk.k),
-             inside);
+             inside, vector * dims.operandType.getIntOrFloatBitWidth() / 8);
   }
 }
 

@@ -25,6 +25,9 @@ struct OperandPart {
   /// The 16 bytes of elements that are neighbours in the operand's memory stay that, at a multiple
   /// of 16 bytes.
   bool keepsNeighbours;
+  /// Elements are copied one by one where neighbours do not stay together, if they have as many
+  /// bytes as a copy may have.
+  bool copiesElements = false;
 };
 
 class OperandLoad {
