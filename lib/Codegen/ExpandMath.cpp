@@ -1,8 +1,10 @@
 // codegen-expand-math: elementary functions become polynomials of vectors, without calls.
 #include "MathBuilder.h"
 #include "kiln/Codegen/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace kiln::codegen {
@@ -54,10 +56,27 @@ static Value expandConstantPow(const MathBuilder &m, Value x, Value y) {
   return {};
 }
 
+/// The constant that `value` is, or 0.
+static double getNumber(Value value) {
+  FloatAttr number;
+  return matchPattern(value, m_Constant(&number)) ? number.getValueAsDouble() : 0;
+}
+
+/// A sum with a number of at least 1, or null.
+static arith::AddFOp getSumWithOne(Operation *op) {
+  auto sum = dyn_cast_if_present<arith::AddFOp>(op);
+  return sum && std::max(getNumber(sum.getLhs()), getNumber(sum.getRhs())) >= 1 ? sum
+                                                                                : arith::AddFOp();
+}
+
 static Value expand(const MathBuilder &m, Operation *op, ValueRange operands) {
   Value x = operands[0];
   return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case([&](math::ExpOp) { return expandExp(m, x); })
+      .Case([&](math::ExpOp) {
+        // Beside a 1, denormal numbers are lost anyway.
+        bool flushes = llvm::all_of(op->getUsers(), getSumWithOne);
+        return expandExp(m, x, flushes);
+      })
       .Case([&](math::Exp2Op) { return expandExp2(m, x); })
       .Case([&](math::ExpM1Op) { return expandExpM1(m, x); })
       .Case([&](math::LogOp) { return expandLog(m, x); })
@@ -139,6 +158,33 @@ static Value expandIntegerPow(OpBuilder &b, Location loc, Value base, Value expo
                                  inverse, result);
 }
 
+/// A quotient of f32 whose divisor is at least 1, as that of a sigmoid, and which is rounded to two
+/// bytes: a GPU's instruction for reciprocals (1 ulp) is exact enough, and takes a third of the
+/// instructions, without branches. It takes denormal numbers for 0, so the divisor stays below
+/// 2^126. What a quarter of the dividend loses among denormal numbers of f32 is far below those of
+/// bf16.
+static void approximateQuotient(arith::DivFOp op) {
+  auto isRounded = [](Operation *user) {
+    auto round = dyn_cast<arith::TruncFOp>(user);
+    return round && round.getType().isIntOrFloat() && round.getType().getIntOrFloatBitWidth() == 16;
+  };
+  auto sum = getSumWithOne(op.getRhs().getDefiningOp());
+  if (!op.getType().isF32() || !sum || !llvm::all_of(op->getUsers(), isRounded))
+    return;
+  auto isExponential = [](Value value) { return value.getDefiningOp<math::ExpOp>() != nullptr; };
+  if (!isExponential(sum.getLhs()) && !isExponential(sum.getRhs()))
+    return;
+  OpBuilder b(op);
+  MathBuilder m(b, op.getLoc(), op.getType(), {});
+  Value quarter = m.c(0.25);
+  Value reciprocal = LLVM::CallIntrinsicOp::create(b, op.getLoc(), op.getType(),
+                                                   b.getStringAttr("llvm.nvvm.rcp.approx.ftz.f"),
+                                                   m.mul(op.getRhs(), quarter))
+                         .getResult(0);
+  op.replaceAllUsesWith(m.mul(m.mul(op.getLhs(), quarter), reciprocal));
+  op.erase();
+}
+
 namespace {
 
 struct ExpandMath : kiln::codegen::impl::CodegenExpandMathBase<ExpandMath> {
@@ -146,6 +192,9 @@ struct ExpandMath : kiln::codegen::impl::CodegenExpandMathBase<ExpandMath> {
 
   void runOnOperation() override {
     SmallVector<Operation *> ops;
+    // Before what the divisors are made of is expanded.
+    if (gpu)
+      getOperation().walk(approximateQuotient);
     getOperation().walk([&](Operation *op) {
       if (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))
         ops.push_back(op);

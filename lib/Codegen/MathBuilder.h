@@ -130,7 +130,7 @@ private:
 };
 
 // f32 and f64, with what the type asks for.
-mlir::Value expandExp(const MathBuilder &m, mlir::Value x);
+mlir::Value expandExp(const MathBuilder &m, mlir::Value x, bool flushes = false);
 mlir::Value expandExpM1(const MathBuilder &m, mlir::Value x);
 mlir::Value expandLog(const MathBuilder &m, mlir::Value x);
 mlir::Value expandLog1p(const MathBuilder &m, mlir::Value x);

@@ -50,15 +50,16 @@ static Value scale(const MathBuilder &m, Value p, Value n) {
   return m.mul(m.mul(p, m.exponent(half)), m.exponent(m.isub(n, half)));
 }
 
-/// exp(x) where it neither overflows nor underflows by more than a little.
-static Value expInRange(const MathBuilder &m, Value x) {
+/// exp(x) where it neither overflows nor underflows by more than a little. `flushes`: denormal
+/// results may be 0.
+static Value expInRange(const MathBuilder &m, Value x, bool flushes = false) {
   if (m.has.exp2 && !m.isF64()) {
     // 2^(h + l), h the rounded x / ln 2: 2^h * (1 + l * ln 2).
     Value high = m.mul(x, m.c(1.4426950216293335));
     Value low = m.fma(x, m.c(1.4426950216293335), m.neg(high));
     low = m.fma(x, m.c(1.92596298909109e-8), low);
-    Value p = LLVM::CallIntrinsicOp::create(m.b, m.loc, m.type,
-                                            m.b.getStringAttr("llvm.nvvm.ex2.approx"), high)
+    StringRef name = flushes ? "llvm.nvvm.ex2.approx.ftz" : "llvm.nvvm.ex2.approx";
+    Value p = LLVM::CallIntrinsicOp::create(m.b, m.loc, m.type, m.b.getStringAttr(name), high)
                   .getResult(0);
     return m.mul(p, m.fma(low, m.c(0.6931471805599453), m.c(1)));
   }
@@ -66,9 +67,9 @@ static Value expInRange(const MathBuilder &m, Value x) {
   return scale(m, expPolynomial(m, reduced.r), reduced.n);
 }
 
-Value kiln::codegen::expandExp(const MathBuilder &m, Value x) {
+Value kiln::codegen::expandExp(const MathBuilder &m, Value x, bool flushes) {
   // Beyond these the result is 0 or infinite.
-  return expInRange(m, m.isF64() ? m.clamp(x, -746, 710) : m.clamp(x, -104, 89));
+  return expInRange(m, m.isF64() ? m.clamp(x, -746, 710) : m.clamp(x, -104, 89), flushes);
 }
 
 Value kiln::codegen::expandExp2(const MathBuilder &m, Value x) {

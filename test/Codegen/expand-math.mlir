@@ -62,3 +62,42 @@ llvm.func @kept(%x: f32) -> f32 {
   %y = math.floor %r : f32
   llvm.return %y : f32
 }
+
+// The quotient of a sigmoid that is rounded to bf16 takes a GPU's reciprocal, of a quarter, which does not overflow. An
+// exponential beside 1 need not have denormal numbers.
+// CHECK-LABEL: llvm.func @sigmoid
+// CHECK: arith.divf
+// GPU-LABEL: llvm.func @sigmoid
+// GPU: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz"
+// GPU: %[[SUM:.*]] = arith.addf
+// GPU: %[[QUARTER:.*]] = arith.mulf %[[SUM]], %{{.*}}
+// GPU: %[[RECIPROCAL:.*]] = llvm.call_intrinsic "llvm.nvvm.rcp.approx.ftz.f"(%[[QUARTER]])
+// GPU: %[[DIVIDEND:.*]] = arith.mulf %arg0, %{{.*}}
+// GPU: %[[QUOTIENT:.*]] = arith.mulf %[[DIVIDEND]], %[[RECIPROCAL]]
+// GPU: arith.truncf %[[QUOTIENT]] : f32 to bf16
+llvm.func @sigmoid(%x: f32, %y: f32) -> bf16 {
+  %one = arith.constant 1.0 : f32
+  %e = math.exp %y : f32
+  %s = arith.addf %e, %one : f32
+  %q = arith.divf %x, %s : f32
+  %r = arith.truncf %q : f32 to bf16
+  llvm.return %r : bf16
+}
+
+// It is exact where f32 is the result, and where nothing is known of the divisor.
+// GPU-LABEL: llvm.func @exact
+// GPU: llvm.call_intrinsic "llvm.nvvm.ex2.approx"(
+// GPU-NOT: rcp.approx
+// GPU: llvm.return
+llvm.func @exact(%x: f32, %y: f32) -> !llvm.struct<(f32, bf16)> {
+  %one = arith.constant 1.0 : f32
+  %e = math.exp %y : f32
+  %s = arith.addf %e, %one : f32
+  %q = arith.divf %x, %s : f32
+  %p = arith.divf %x, %e : f32
+  %r = arith.truncf %p : f32 to bf16
+  %none = llvm.mlir.undef : !llvm.struct<(f32, bf16)>
+  %a = llvm.insertvalue %q, %none[0] : !llvm.struct<(f32, bf16)>
+  %b = llvm.insertvalue %r, %a[1] : !llvm.struct<(f32, bf16)>
+  llvm.return %b : !llvm.struct<(f32, bf16)>
+}

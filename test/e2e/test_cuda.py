@@ -420,6 +420,29 @@ def test_refusals(parts, tmp_path):
     assert not out.exists()
 
 
+class Sigmoids(torch.nn.Module):
+    def forward(self, x, half):
+        return F.silu(x), torch.sigmoid(x), F.silu(half), torch.sigmoid(half)
+
+
+def number_floats(x):
+    """Integers in the order of the floats, neighbours for neighbours; all NaN are one."""
+    bits = x.view(torch.int16).int()
+    return torch.where(x.isnan(), 1 << 16, torch.where(bits < 0, -(bits & 0x7FFF), bits))
+
+
+def test_sigmoids_of_all_halves(compile_model):
+    """Quotients by the GPU's reciprocal: of every number, infinite, denormal or none, and nearly always the nearest one."""
+    bits = torch.arange(-(1 << 15), 1 << 15).short()
+    example = bits.view(torch.bfloat16).clone(), bits.view(torch.float16).clone()
+    compiled = compile_model(Sigmoids(), example, options=EMULATED)
+    wide = [x.float() for x in example]
+    expected = [function(x).to(half.dtype) for x, half in zip(wide, example) for function in (F.silu, torch.sigmoid)]
+    for y, reference in zip(compiled.model.run(list(example)), expected):
+        distance = (number_floats(y) - number_floats(reference)).abs()
+        assert distance.max() <= 1 and (distance > 0).float().mean() < 1e-3
+
+
 class Join(torch.nn.Module):
     def forward(self, parts):
         return torch.cat(parts) * 2
