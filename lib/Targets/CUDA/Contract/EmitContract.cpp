@@ -2,8 +2,9 @@
 //
 // While a block multiplies one part of the operands out of shared memory, the next parts are on
 // their way, for each operand in the way that suits it. What is memory as it is, in order or seen
-// through a window with zeros around, comes by asynchronous copies (cp.async): four places deep, so
-// that copies for three iterations ahead are under way. Anything else a thread evaluates before the multiplication begins, holds in registers, and writes to one
+// through a window with zeros around, comes by asynchronous copies (cp.async): the schedule's
+// `stages` places deep, so that copies for one iteration less ahead are under way. Anything else a
+// thread evaluates before the multiplication begins, holds in registers, and writes to one
 // of two places behind it. One barrier an iteration is enough: who writes a place has passed the
 // barrier that comes after everybody's last use of it.
 #include "CUDA/Contract/ContractKernel.h"
