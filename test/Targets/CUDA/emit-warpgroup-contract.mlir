@@ -46,13 +46,13 @@
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: llvm.inline_asm has_side_effects "mov.u32 $0, %tid.x;"
-// A block that has a tile's last steps, but not its first, adds what those of lower numbers have left, warp by warp.
+// A block that has a tile's last steps, but not its first, adds what those of lower numbers have left, warp by warp. Each lane waits for one of them.
 // CHECK: scf.if
-// CHECK: scf.for
 // CHECK: llvm.inline_asm has_side_effects {cuda.wait_flag} "{{.*}}ld.acquire.gpu.b32 value, [$0];{{.*}}@waits bra AGAIN; }", "l,~{memory}"
-// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
 // CHECK: nvvm.bar.warp.sync
 // CHECK: llvm.store %c0_i32, {{.*}} {alignment = 4 : i64} : i32
+// CHECK: scf.for
+// CHECK: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
 // A warp exchanges 64 columns of its rows at a time, and writes 16 bytes of a row a lane.
 // CHECK-COUNT-16: llvm.store {{.*}} {alignment = 4 : i64} : vector<2xbf16>
 // CHECK: nvvm.bar.warp.sync

@@ -78,7 +78,10 @@ private:
                                                  const TileScheduler &tiles) {
     if (!tiles.dividesSteps())
       return std::nullopt;
+    // Those that all threads of the block start with.
+    constexpr int64_t equalShare = 168;
     return PartialSums(frame, plan.blockN / 2, plan.sharers() * warpgroupSize,
+                       plan.registers ? plan.registers->multiplying : equalShare,
                        plan.cluster.count());
   }
 

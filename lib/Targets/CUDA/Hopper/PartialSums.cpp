@@ -10,19 +10,31 @@ using namespace kiln;
 using namespace kiln::cuda;
 
 static constexpr int64_t warpFlagBytes = 4, sumBytes = 4, runLength = vectorBytes / sumBytes;
-/// Sums of another block that a thread holds beside its own.
-static constexpr int64_t atOnce = 32;
+/// Sums of another block that a thread reads at the same time, by the registers that it has.
+static constexpr int64_t fewAtOnce = 16, someAtOnce = 32, manyAtOnce = 64;
+static int64_t countAtOnce(int64_t sums, int64_t registers) {
+  constexpr int64_t few = 176, many = 224;
+  if (sums > manyAtOnce)
+    return registers <= few ? fewAtOnce : someAtOnce;
+  return registers < many ? someAtOnce : manyAtOnce;
+}
 
-PartialSums::PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t cluster)
+// A thread that waits for the sums of one block would have got those of another as well: it reads
+// two together, where there are registers for them beside its own sums.
+PartialSums::PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t registers,
+                         int64_t cluster)
     : frame(frame), b(frame.builder), loc(frame.loc), numSums(sums), numThreads(threads),
-      cluster(cluster), workspace(frame.addWorkspace(sums * threads * sumBytes)) {}
+      cluster(cluster), blocksAtOnce(sums > manyAtOnce ? 1 : 2),
+      atOnce(countAtOnce(sums, registers)),
+      workspace(frame.addWorkspace(sums * threads * sumBytes)) {}
 
 void PartialSums::begin(sym::Expr thread, sym::Expr warp, sym::Expr lane) {
   block = frame.readBlock();
   this->thread = frame.emit(thread);
   this->warp = frame.emit(warp);
+  this->lane = frame.emit(lane);
   isFirstLane =
-      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, frame.emit(lane), frame.constant(0));
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, this->lane, frame.constant(0));
 }
 
 Value PartialSums::flag(Value block) {
@@ -82,29 +94,48 @@ void PartialSums::leave(ValueRange sums) {
 }
 
 SmallVector<Value> PartialSums::add(Value first, ValueRange sums) {
-  return frame.emitLoop(first, block, cluster, sums,
+  Value last = arith::SubIOp::create(b, loc, block, frame.constant(cluster));
+  // Each lane waits for one block. There are fewer blocks with a part of a tile than lanes.
+  Value mine = arith::AddIOp::create(b, loc, first,
+                                     arith::MulIOp::create(b, loc, lane, frame.constant(cluster)));
+  Value raised = flag(arith::MinSIOp::create(b, loc, mine, last));
+  wait(raised);
+  // When all lanes have seen theirs. Nobody else waits for these flags, and the sums stay.
+  syncWarp();
+  lower(raised);
+  return frame.emitLoop(first, block, blocksAtOnce * cluster, sums,
                         [&](Value other, ValueRange values) -> SmallVector<Value> {
-                          Value raised = flag(other);
-                          wait(raised);
                           SmallVector<Value> next;
                           for (int64_t i = 0; i < numSums; i += atOnce)
-                            llvm::append_range(next, addSome(other, i, values));
-                          // When all lanes have seen it.
-                          syncWarp();
-                          frame.emitIf(isFirstLane, [&] { lower(raised); });
+                            llvm::append_range(next, addSome(other, last, i, values));
                           return next;
                         });
 }
 
-SmallVector<Value> PartialSums::addSome(Value block, int64_t first, ValueRange sums) {
+SmallVector<Value> PartialSums::addSome(Value block, Value last, int64_t first, ValueRange sums) {
   auto type = VectorType::get(runLength, b.getF32Type());
   int64_t end = std::min(first + atOnce, numSums);
-  SmallVector<Value> results;
-  for (int64_t i = first; i < end; i += runLength) {
-    Value run = LLVM::LoadOp::create(b, loc, type, address(block, i), /*alignment=*/vectorBytes);
-    for (int64_t j = 0; j < runLength; ++j)
-      results.push_back(
-          arith::AddFOp::create(b, loc, sums[i + j], vector::ExtractOp::create(b, loc, run, j)));
+  // Negative zero changes no sum.
+  Value nothing = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-0.0f));
+  SmallVector<Value> results(sums.slice(first, end - first));
+  SmallVector<std::pair<Value, SmallVector<Value>>> read;
+  for (int64_t i = 0; i < blocksAtOnce; ++i) {
+    auto &[isThere, runs] = read.emplace_back();
+    Value other = block;
+    if (i) {
+      other = arith::AddIOp::create(b, loc, block, frame.constant(i * cluster));
+      isThere = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, other, last);
+      other = arith::MinSIOp::create(b, loc, other, last);
+    }
+    for (int64_t j = first; j < end; j += runLength)
+      runs.push_back(LLVM::LoadOp::create(b, loc, type, address(other, j), vectorBytes));
   }
+  for (auto &[isThere, runs] : read)
+    for (auto [i, sum] : llvm::enumerate(results)) {
+      Value value = vector::ExtractOp::create(b, loc, runs[i / runLength], i % runLength);
+      if (isThere)
+        value = arith::SelectOp::create(b, loc, isThere, value, nothing);
+      sum = arith::AddFOp::create(b, loc, sum, value);
+    }
   return emitInOrder(frame, results);
 }

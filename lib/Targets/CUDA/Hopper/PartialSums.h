@@ -14,6 +14,7 @@ namespace kiln::cuda {
 ///
 /// A warp leaves what the same warp of another block adds, thread by thread, and raises a flag of
 /// its own; who waits for that lowers it again, so that all flags are down when a kernel ends. A
+/// warp waits for all blocks at the same time. A
 /// block may wait only for blocks of lower numbers, for what they do before they wait: it goes on
 /// however few blocks run at the same time, since these begin in the order of their numbers.
 class PartialSums {
@@ -24,8 +25,9 @@ public:
                            blockFlagBytes = flagBytes / maxBlocks;
 
   /// `threads` of a block have `sums` sums each, of f32, a multiple of 4. Blocks of clusters of
-  /// `cluster` add what those of their rank have left.
-  PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t cluster = 1);
+  /// `cluster` add what those of their rank have left. A thread has `registers`.
+  PartialSums(DeviceFrame &frame, int64_t sums, int64_t threads, int64_t registers,
+              int64_t cluster = 1);
 
   /// This is thread number `thread` of those, lane `lane` of warp `warp`.
   void begin(sym::Expr thread, sym::Expr warp, sym::Expr lane);
@@ -40,16 +42,19 @@ private:
   void raise(mlir::Value flag);
   void wait(mlir::Value flag);
   void lower(mlir::Value flag);
-  /// Sums number `first` and some that follow, with those of the block.
-  llvm::SmallVector<mlir::Value> addSome(mlir::Value block, int64_t first, mlir::ValueRange sums);
+  /// Sums number `first` and some that follow, with those of the block and of a few behind it, up to
+  /// `last`.
+  llvm::SmallVector<mlir::Value> addSome(mlir::Value block, mlir::Value last, int64_t first,
+                                         mlir::ValueRange sums);
   void syncWarp();
 
   DeviceFrame &frame;
   mlir::OpBuilder &b;
   mlir::Location loc;
   int64_t numSums, numThreads, cluster;
+  int64_t blocksAtOnce, atOnce; // blocks whose sums are read together, and how many of each
   mlir::Value workspace;
-  mlir::Value block, thread, warp, isFirstLane;
+  mlir::Value block, thread, warp, lane, isFirstLane;
 };
 
 /// Attributes of an llvm.inline_asm that raises a flag, or waits for one, for the emulator.

@@ -7,11 +7,12 @@
  *
  * What a thread writes to the workspace another block sees behind a flag that is raised
  * (with release) by this thread, or by a lane of its warp when they have met, and that the
- * reader has waited for (with acquire).
+ * reader has waited for (with acquire), or a lane of the reader's warp before they have met.
  *
  *===-----------------------------------------------------------------------===*/
 #include "machine.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,17 +158,28 @@ EXPORT void kiln_emulator_wait_flag(void *address) {
   note_waited(flag, 1);
 }
 
-/* Whether this thread knows of what has been written. */
-static int knows(const struct thread *self, const struct event *write) {
-  if (write->block == machine.block->number + 1)
-    return 1;
-  for (unsigned i = 0; i < self->num_waited_flags; ++i) {
-    const struct event *flag = &raised[self->waited_flags[i].flag];
-    if (flag->block == write->block && flag->thread / WARP == write->thread / WARP &&
+/* Whether a lane has waited for a flag that says what has been written, before its warp has met so
+ * many times. */
+static int has_seen(const struct thread *lane, const struct event *write, unsigned meetings) {
+  for (unsigned i = 0; i < lane->num_waited_flags; ++i) {
+    const struct event *flag = &raised[lane->waited_flags[i].flag];
+    if (lane->waited_flags[i].meetings < meetings && flag->block == write->block &&
+        flag->thread / WARP == write->thread / WARP &&
         (flag->thread == write->thread ? write->time < flag->time
                                        : write->meetings < flag->meetings))
       return 1;
   }
+  return 0;
+}
+
+/* Whether this thread knows of what has been written. */
+static int knows(const struct thread *self, const struct event *write) {
+  if (write->block == machine.block->number + 1 || has_seen(self, write, UINT_MAX))
+    return 1;
+  const struct thread *warp = &machine.block->threads[machine.current / WARP * WARP];
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    if (has_seen(&warp[lane], write, self->meetings))
+      return 1;
   return 0;
 }
 
