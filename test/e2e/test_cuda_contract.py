@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import EMULATED, PTXAS, GuardedModel, assert_assembles, run_on_blackwell, run_tool
+from conftest import EMULATED, PTXAS, Compiled, GuardedModel, assert_assembles, run_on_blackwell, run_tool
 
 ROWS = torch.export.Dim("rows", min=1, max=5000)
 
@@ -484,3 +484,21 @@ def test_windows_of_unknown_size_in_registers(tmp_path, dims):
     torch.export.save(torch.export.export(module, (torch.zeros(64, 128, 56, 64).bfloat16(),), dynamic_shapes=shapes), archive)
     code = [file.read_text() for file in assert_assembles(archive, tmp_path).glob("contract*.sm_90a.ptx")]
     assert code and all("wgmma.mma_async" in text and "setmaxnreg" in text for text in code)
+
+
+class FewRows(torch.nn.Module):
+    """Fewer rows than tensor cores read, of numbers that are known: places have room for these alone."""
+
+    def forward(self, x, w, residual, stack, other):
+        return F.relu(x @ w.t()) + residual, (x[:9] @ w.t()).float(), torch.bmm(stack, other), x @ w[:160].t()
+
+
+def test_few_rows(tmp_path, monkeypatch):
+    torch.manual_seed(1)
+    shapes = (16, 264), (1032, 264), (16, 1032), (3, 40, 136), (3, 136, 200)
+    inputs = tuple(torch.randn(*shape).bfloat16() / 4 for shape in shapes)
+    log = tmp_path / "log"
+    monkeypatch.setenv("KILN_EMULATOR_LOG", str(log))
+    compiled = Compiled(FewRows().eval(), inputs, tmp_path / "model", options=EMULATED)
+    compiled.check(inputs, 3e-2, 3e-2)
+    assert len(set(re.findall(r"launch (\w+)_sm_90a grid", log.read_text()))) == 4, log.read_text()

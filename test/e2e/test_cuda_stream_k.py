@@ -27,7 +27,7 @@ class Shared(torch.nn.Module):
         )
 
 
-def example(dtype, rows=512, steps=1032, batch=66):
+def example(dtype, rows=512, steps=2056, batch=66):
     torch.manual_seed(rows)
 
     def scaled(*shape):
@@ -71,7 +71,7 @@ def test_waves(tmp_path, monkeypatch):
     graph, and of two runs at the same time."""
     inputs = example(torch.bfloat16)
     compiled = Compiled(Shared().eval().bfloat16(), inputs, tmp_path / "model", options=EMULATED)
-    for multiprocessors, least in ((192, 2), (43, 2), (31, 2), (58, 6)):
+    for multiprocessors, least in ((192, 2), (43, 2), (31, 2), (58, 5)):
         log = load(compiled, multiprocessors, tmp_path, monkeypatch)
         first = compiled.check(inputs, 3e-2, 3e-2)
         assert len(shares(log)) >= least, (multiprocessors, shares(log), log.read_text())

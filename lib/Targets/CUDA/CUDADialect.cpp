@@ -222,7 +222,7 @@ LogicalResult WgmmaScheduleAttr::verify(EmitError emitError, int64_t m, int64_t 
     return emitError() << "cluster = " << cluster << ", which has to be of two blocks at most";
   if (sharing.leave < 0 || sharing.add < 0)
     return emitError() << "sharing = " << sharing << ", which have to be numbers of steps";
-  if (failed(verifyRange(emitError, "stages", stages, 2, 8)))
+  if (failed(verifyRange(emitError, "stages", stages, 2, maxStages)))
     return failure();
   return verifyRegisters(emitError, consumers, registers);
 }

@@ -6,7 +6,7 @@
 // CHECK: kernel.func @product_sm_90a(
 // CHECK-SAME: cuda.variant_of = @product
 // CHECK-SAME: launch = #kernel.launch<grid = <256>, threads = 384>
-// CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
+// CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 3]>
 kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
     %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
@@ -27,7 +27,7 @@ kernel.func @product(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> 
 // Few rows of unknown number, dims of the rows that are one in memory, weights whose columns are neighbours.
 // CHECK-LABEL: kernel.func @rows(
 // CHECK: kernel.func @rows_sm_90a(
-// CHECK-SAME: #cuda.wgmma<m = 64, n = 64, stages = 8, registers = [56, 224], sharing = [5, 1]>
+// CHECK-SAME: #cuda.wgmma<m = 64, n = 64, stages = 12, registers = [56, 224], sharing = [5, 3]>
 kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<512x1024xf16>) -> tensor<1024x?x4xf16, #sym.shape<[1024, s0, 4]>> attributes {aligned} {
   %y = kernel.contract batch [] m [s0, 4] n [1024] k [512] perm [2, 0, 1] lhs {
     %a = kernel.read %x (d0, d1, d2, d3) -> (d0, d1, d3) : tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>> -> f16
@@ -47,7 +47,7 @@ kernel.func @rows(%x: tensor<?x4x512xf16, #sym.shape<[s0, 4, 512]>>, %w: tensor<
 
 // Threads evaluate what is computed on the way, and copy windows.
 // CHECK: kernel.func @window_sm_90a(
-// CHECK-SAME: #cuda.wgmma<m = 64, n = 128, stages = 8, cluster = [2, 1], sharing = [5, 2]>
+// CHECK-SAME: #cuda.wgmma<m = 64, n = 128, stages = 8, cluster = [2, 1], sharing = [5, 3]>
 // CHECK: kernel.func @prologue_sm_90a(
 kernel.func @window(%x: tensor<32x28x28x64xbf16>, %w: tensor<128x3x3x64xbf16>) -> tensor<32x28x28x128xbf16> attributes {aligned} {
   %y = kernel.contract batch [] m [32, 28, 28] n [128] k [3, 3, 64] lhs {
@@ -209,9 +209,9 @@ kernel.func @keys_in_parts(%q: tensor<2x512x64xf16>, %k: tensor<2x?x64xf16, #sym
 // -----
 
 // Whatever GPU the other kernels are planned for, a variant has the shared memory of one that runs it.
-module attributes {cuda.target = #cuda.target<arch = "sm_86", multiprocessors = 84, shared = 101376, cache = 6291456, products = 512, cache_rate = 40, copy_rate = 64, schedulers = 4, warps = 32, blocks = 4, load_latency = 600, share_latency = 1500, product_latency = 64, meeting = 16, copy_cost = 25, write_rate = 8>} {
+module attributes {cuda.target = #cuda.target<arch = "sm_86", multiprocessors = 84, shared = 101376, cache = 6291456, products = 512, cache_rate = 40, copy_rate = 64, memory_rate = 400, schedulers = 4, warps = 32, blocks = 4, load_latency = 600, share_latency = 1500, product_latency = 64, meeting = 16, copy_cost = 25, write_rate = 8>} {
   // CHECK-LABEL: kernel.func @elsewhere_sm_90a
-  // CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>
+  // CHECK-SAME: #cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 3]>
   kernel.func @elsewhere(%x: tensor<2048x1024xbf16>, %w: tensor<2048x1024xbf16>) -> tensor<2048x2048xbf16> attributes {aligned} {
     %y = kernel.contract batch [] m [2048] n [2048] k [1024] lhs {
       %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<2048x1024xbf16> -> bf16
@@ -226,4 +226,24 @@ module attributes {cuda.target = #cuda.target<arch = "sm_86", multiprocessors = 
     } : tensor<2048x2048xbf16>
     kernel.return %y : tensor<2048x2048xbf16>
   }
+}
+
+// -----
+
+// Sixteen rows and memory that is the limit: many places, without room for rows that there are not, and tiles that fill a GPU undivided.
+// CHECK: kernel.func @few_rows_sm_90a(
+// CHECK-SAME: #kernel.launch<grid = <128>, threads = 384>, schedule = #cuda.wgmma<m = 64, n = 32, stages = 16, registers = [56, 224], sharing = [65536, 65536]>
+kernel.func @few_rows(%x: tensor<16x4096xbf16>, %w: tensor<4096x4096xbf16>) -> tensor<16x4096xbf16> attributes {aligned} {
+  %y = kernel.contract batch [] m [16] n [4096] k [4096] lhs {
+    %a = kernel.read %x (d0, d1, d2) -> (d0, d2) : tensor<16x4096xbf16> -> bf16
+    kernel.yield %a : bf16
+  } rhs {
+    %a = kernel.read %w (d0, d1, d2) -> (d1, d2) : tensor<4096x4096xbf16> -> bf16
+    kernel.yield %a : bf16
+  } epilogue {
+  ^bb0(%sum: f32):
+    %s = arith.truncf %sum : f32 to bf16
+    kernel.yield %s : bf16
+  } : tensor<16x4096xbf16>
+  kernel.return %y : tensor<16x4096xbf16>
 }

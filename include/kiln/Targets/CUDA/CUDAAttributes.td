@@ -38,6 +38,7 @@ def CUDA_TargetAttr : AttrDef<CUDA_Dialect, "Target"> {
     - `products`: of two bytes summed in f32, that a multiprocessor's tensor cores make in a cycle.
     - `cache_rate`: bytes that the cache gives to each multiprocessor in a cycle, if all of them want some.
     - `copy_rate`: bytes that one multiprocessor takes in a cycle.
+    - `memory_rate`: bytes that memory gives to all multiprocessors together in a cycle.
     - `schedulers`: of a multiprocessor; with fewer warps than that some have nothing to do.
     - `warps`: that read memory and keep a multiprocessor's share of it busy.
     - `blocks`: of attention in parts that keep a multiprocessor busy.
@@ -51,8 +52,8 @@ def CUDA_TargetAttr : AttrDef<CUDA_Dialect, "Target"> {
   }];
   let parameters = (ins StringRefParameter<"architecture">:$arch, "int64_t":$multiprocessors,
                         "int64_t":$shared, "int64_t":$cache, "int64_t":$products,
-                        "int64_t":$cache_rate, "int64_t":$copy_rate, "int64_t":$schedulers,
-                        "int64_t":$warps, "int64_t":$blocks, "int64_t":$load_latency,
+                        "int64_t":$cache_rate, "int64_t":$copy_rate, "int64_t":$memory_rate,
+                        "int64_t":$schedulers, "int64_t":$warps, "int64_t":$blocks, "int64_t":$load_latency,
                         "int64_t":$share_latency, "int64_t":$product_latency, "int64_t":$meeting,
                         "int64_t":$copy_cost, "int64_t":$write_rate);
   let assemblyFormat = "`<` struct(params) `>`";
@@ -166,7 +167,8 @@ def CUDA_WgmmaSchedule : CUDA_Schedule<"Wgmma", "wgmma", "ContractOp"> {
     `#cuda.wgmma<m = 128, n = 256, stages = 4, registers = [56, 224], cluster = [2, 1], sharing = [4, 2]>`:
     one warpgroup copies 64 steps of both operands at a time to `stages` places of shared memory, and two
     multiply, each 64 rows by `n` columns. With `m` = 128 they have a tile together; with 64 each has
-    tiles of its own, and multiplies while the other writes.
+    tiles of its own, and multiplies while the other writes. Of a left operand that comes in boxes and is
+    known to have fewer rows, a place has room for these alone.
 
     `registers` are those of a thread that copies and of one that multiplies; without, all keep what
     they start with. The blocks of a `cluster` have neighbouring tiles, [rows, columns] of them: those
@@ -182,6 +184,8 @@ def CUDA_WgmmaSchedule : CUDA_Schedule<"Wgmma", "wgmma", "ContractOp"> {
   let extraClassDeclaration = [{
     /// Warpgroups that multiply.
     static constexpr int64_t consumers = 2;
+    /// Places at most: small tiles need many for memory to be busy.
+    static constexpr int64_t maxStages = 16;
     int64_t getThreads() const;
   }];
 }

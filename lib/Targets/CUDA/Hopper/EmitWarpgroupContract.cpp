@@ -221,6 +221,7 @@ LogicalResult cuda::emitWarpgroupContract(DeviceFrame &frame, kernel::ContractOp
   if (!operands)
     return frame.func.emitError("warpgroups multiply bf16 or f16, summed in f32, of aligned "
                                 "operands that come 16 bytes at a time");
+  plan.fitRows(ContractDims(contract), *operands);
   if (failed(verifyPlan(frame.func, plan, *operands)))
     return failure();
   WarpgroupEmitter(frame, contract, plan, *operands).emit();

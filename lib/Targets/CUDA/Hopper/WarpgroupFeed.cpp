@@ -20,7 +20,7 @@ WarpgroupFeed::WarpgroupFeed(DeviceFrame &frame, kernel::ContractOp op, const Co
   auto sharing = [&](int64_t blocks) {
     return TensorLoad::Sharing{blocks, blocks > 1 ? rank : sym::Expr(0)};
   };
-  prepare(lhs, Side::Left, operands.lhs, plan.blockM(), sharing(plan.cluster.n), op, dims);
+  prepare(lhs, Side::Left, operands.lhs, plan.leftRows, sharing(plan.cluster.n), op, dims);
   prepare(rhs, Side::Right, operands.rhs, plan.blockN, sharing(plan.cluster.m), op, dims);
   rhs.offset = lhsBytes();
   for (const Operand *operand : {&lhs, &rhs})

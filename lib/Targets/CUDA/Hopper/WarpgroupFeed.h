@@ -27,7 +27,7 @@ public:
                 sym::Expr rank);
 
   /// Bytes of the left operand's part, behind which the right one's is.
-  int64_t lhsBytes() const { return plan.blockM() * lineBytes; }
+  int64_t lhsBytes() const { return plan.leftRows * lineBytes; }
 
   /// What fills a place.
   static StageRing::Fill makeFill(const WarpgroupPlan &plan, const WarpgroupOperands &operands);

@@ -11,8 +11,11 @@ using namespace mlir;
 using namespace kiln;
 using namespace kiln::cuda;
 
-/// Shared memory of a block that alignment and barriers take; and the most places of use.
-static constexpr int64_t overheadBytes = 2048, maxStages = 8;
+/// Shared memory of a block that alignment and barriers take; and the most places of use in tensor
+/// memory's kernels.
+static constexpr int64_t overheadBytes = 2048, maxTensorStages = 8;
+/// Steps as which dividing a tile counts that is never to be divided.
+static constexpr int64_t never = 1 << 16;
 /// Products with less are left to the path of all GPUs.
 static constexpr int64_t minRows = 8, minColumns = 32, minSteps = 32;
 
@@ -31,7 +34,20 @@ static TargetAttr getTargetOf(kernel::FuncOp func, const WarpgroupPlan &plan) {
 static int64_t countStages(const WarpgroupPlan &plan, TargetAttr target) {
   constexpr int64_t warps = WarpgroupPlan::consumers * (warpgroupSize / warpSize);
   constexpr int64_t exchange = warps * RowExchange::warpBytes;
-  return std::min(maxStages, (target.getShared() - overheadBytes - exchange) / plan.stageBytes());
+  int64_t most = plan.inTensorMemory ? maxTensorStages : WgmmaScheduleAttr::maxStages;
+  return std::min(most, (target.getShared() - overheadBytes - exchange) / plan.stageBytes());
+}
+
+void WarpgroupPlan::fitRows(const ContractDims &dims, const WarpgroupOperands &operands) {
+  auto rows = dims.m.constant();
+  if (inTensorMemory || !rows || !operands.lhs.view || operands.lhs.alongRows)
+    return;
+  // What tensor cores read instead of rows is the rest of the place: nobody writes it meanwhile.
+  int64_t least = std::max(*rows, blockM() - blockN);
+  // Each block of a cluster copies whole patterns.
+  constexpr int64_t patternRows = patternBytes / lineBytes;
+  leftRows =
+      std::min(blockM(), static_cast<int64_t>(llvm::alignTo(least, patternRows * cluster.n)));
 }
 
 /// One thread that copies boxes needs few. Threads that find windows need more than what is left by
@@ -120,7 +136,7 @@ static bool isShareable(const WarpgroupPlan &plan, const WarpgroupOperands &oper
     return blocks == 1 ||
            (operand.view && TensorLoad::isShareable(operand.alongRows, rows, blocks));
   };
-  return isShared(operands.lhs, plan.blockM(), plan.cluster.n) &&
+  return isShared(operands.lhs, plan.leftRows, plan.cluster.n) &&
          isShared(operands.rhs, plan.blockN, plan.cluster.m);
 }
 
@@ -157,31 +173,73 @@ static int64_t estimateThreads(kernel::ContractOp op, Side side, int64_t rows, T
   return target.getLoadLatency() + chunks * elements * instructions;
 }
 
+/// Latencies of memory after which a place that has been let go of is full again: half of the 2.2 us
+/// that eight places have taken on an H200 with memory busy.
+static constexpr int64_t placeLatency = 3;
+
 /// Cycles of a multiprocessor for one step of a tile: those of its tensor cores, or those in which
 /// the operands come: `blocks` multiprocessors want some of what the cache gives.
 static int64_t estimateStep(const WarpgroupPlan &plan, kernel::ContractOp op,
                             const WarpgroupOperands &operands, TargetAttr target, int64_t blocks) {
+  ContractDims dims(op);
   int64_t multiprocessors = target.getMultiprocessors();
   int64_t cacheBytesPerCycle = target.getCacheRate() * multiprocessors;
   int64_t multiply = plan.blockM() * plan.blockN * WarpgroupPlan::blockK / target.getProducts();
-  int64_t leave = plan.copiedBytes() * std::min(blocks, multiprocessors) / cacheBytesPerCycle;
-  int64_t come = std::max(leave, plan.stageBytes() / target.getCopyRate()), threads = 0;
+  // A warpgroup waits for operands, asks for products and lets go of a place, whatever their size.
+  int64_t ask = 2 * target.getProductLatency();
+  // What is outside of the product is not read.
+  int64_t outside = std::max(int64_t{0}, plan.leftRows - codegen::estimate(dims.m));
+  int64_t copied = plan.copiedBytes() - outside / plan.cluster.n * lineBytes;
+  int64_t leave = copied * std::min(blocks, multiprocessors) / cacheBytesPerCycle;
+  // A place is full again when its products have ended, and then the next copy has come.
+  int64_t again = placeLatency * target.getLoadLatency() / plan.stages;
+  int64_t come = std::max({leave, again, plan.stageBytes() / target.getCopyRate()}), threads = 0;
   if (!operands.lhs.view)
     threads += estimateThreads(op, Side::Left, plan.blockM(), target);
   if (!operands.rhs.view)
     threads += estimateThreads(op, Side::Right, plan.blockN, target);
   // The other warpgroup's products fill the gaps.
-  return std::max({multiply, come, threads}) + (plan.inTurns ? 0 : target.getProductLatency()) +
+  return std::max({multiply, ask, come, threads}) +
+         (plan.inTurns ? 0 : target.getProductLatency()) +
          (plan.cluster.count() > 1 ? target.getMeeting() : 0);
 }
+
+/// Beginning and ending clusters, in meetings of a step.
+static constexpr int64_t clusterMeetings = 8;
 
 /// Cycles for writing a tile.
 static int64_t estimateWriting(const WarpgroupPlan &plan, TargetAttr target) {
   return plan.blockN * plan.groupRows() / target.getWriteRate();
 }
 
-static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
-                        const WarpgroupOperands &operands, TargetAttr target) {
+/// Cycles in which memory gives `blocks` multiprocessors the operands and takes the result. Windows
+/// overlap in memory: they do not count.
+static int64_t estimateMemory(const ContractDims &dims, const WarpgroupOperands &operands,
+                              TargetAttr target, int64_t blocks) {
+  sym::Expr elements = 0;
+  if (operands.lhs.view)
+    elements = elements + dims.m * dims.k;
+  if (operands.rhs.view)
+    elements = elements + dims.n * dims.k;
+  int64_t resultBytes = dims.numParts.isConstant(1) ? 2 : 4;
+  sym::Expr bytes = 2 * elements + resultBytes * dims.numParts * dims.m * dims.n;
+  int64_t cycles = codegen::estimate(dims.numBatch * bytes) / target.getMemoryRate();
+  // Three quarters of the multiprocessors are taken to keep memory busy.
+  int64_t enough = target.getMultiprocessors() * 3 / 4;
+  return cycles * std::max(enough, blocks) / blocks;
+}
+
+namespace {
+/// What a product takes: cycles of all, and whether those of memory are most of them, with all
+/// tiles whole.
+struct Estimate {
+  int64_t cycles;
+  bool isMemory;
+};
+} // namespace
+
+static Estimate estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const ContractDims &dims,
+                         const WarpgroupOperands &operands, TargetAttr target) {
   int64_t tiles = codegen::estimate(plan.tiles(dims)), steps = codegen::estimate(plan.steps(dims));
   // Steps are divided among clusters.
   int64_t clusters = target.getMultiprocessors() / plan.cluster.count();
@@ -192,11 +250,18 @@ static int64_t estimate(const WarpgroupPlan &plan, kernel::ContractOp op, const 
   int64_t divided = *division.tiles.constant(), blocks = *division.blocks.constant();
   int64_t rounds = llvm::divideCeil(tiles - divided, clusters);
   int64_t busy = plan.cluster.count() * std::max(tiles - divided, divided ? blocks : 0);
-  int64_t stepsOfBlock =
-      rounds * steps + *division.stepsOfBlock.constant() + *division.cost.constant();
   int64_t written = plan.inTurns ? 1 : rounds + llvm::divideCeil(divided, clusters);
-  return stepsOfBlock * estimateStep(plan, op, operands, target, busy) +
-         written * estimateWriting(plan, target);
+  int64_t step = estimateStep(plan, op, operands, target, busy);
+  int64_t multiply = (rounds * steps + *division.stepsOfBlock.constant()) * step,
+          memory =
+              estimateMemory(dims, operands, target, std::min(busy, target.getMultiprocessors()));
+  // They overlap, but not at the beginning and where some blocks have less to do.
+  constexpr int64_t overlap = 8;
+  int64_t cycles = std::max(multiply, memory) + std::min(multiply, memory) / overlap +
+                   *division.cost.constant() * step + written * estimateWriting(plan, target);
+  if (plan.cluster.count() > 1)
+    cycles += clusterMeetings * target.getMeeting();
+  return {cycles, divided == 0 && memory >= multiply};
 }
 
 static SharingCost estimateSharing(const WarpgroupPlan &plan, TargetAttr target) {
@@ -205,7 +270,7 @@ static SharingCost estimateSharing(const WarpgroupPlan &plan, TargetAttr target)
                plan.copiedBytes() / target.getCacheRate());
   int64_t move = plan.partialBytes() / target.getCopyRate();
   return {static_cast<int64_t>(llvm::divideCeil(move + target.getShareLatency(), step)),
-          static_cast<int64_t>(llvm::divideCeil(move, step))};
+          static_cast<int64_t>(llvm::divideCeil(move + target.getLoadLatency(), step))};
 }
 
 template <typename Schedule>
@@ -245,12 +310,23 @@ static SmallVector<EstimatedPlan> listPlans(kernel::FuncOp func, const Warpgroup
   for (WarpgroupPlan plan : tiles)
     for (TileShape cluster : clusters) {
       plan.cluster = cluster;
+      plan.leftRows = plan.blockM();
+      plan.fitRows(dims, operands);
       if (!isValid(plan, operands))
         continue;
       plan.sharing = estimateSharing(plan, target);
       plan.stages = countStages(plan, target);
       plan.registers = chooseRegisters(plan, operands);
-      int64_t cycles = estimate(plan, op, dims, operands, target);
+      int64_t cycles = estimate(plan, op, dims, operands, target).cycles;
+      // Where memory is the limit, more blocks gain nothing; and without flags none are set to zero.
+      bool isKnown = plan.tiles(dims).isConstant() && plan.steps(dims).isConstant();
+      WarpgroupPlan whole = plan;
+      whole.sharing = {never, never};
+      auto [wholeCycles, isMemoryOfWhole] = estimate(whole, op, dims, operands, target);
+      if (!plan.inTensorMemory && isKnown && isMemoryOfWhole && wholeCycles <= cycles) {
+        plan = whole;
+        cycles = wholeCycles;
+      }
       LDBG() << "kernel @" << func.getSymName() << ": tiles of " << plan.blockM() << " x "
              << plan.blockN << ", clusters of " << cluster.m << " x " << cluster.n << ": " << cycles
              << " cycles";
@@ -268,11 +344,14 @@ static FailureOr<KernelPlan> planWith(kernel::FuncOp func, const WarpgroupOperan
   auto op = cast<kernel::ContractOp>(func.getRoot());
   ContractDims dims(op);
   std::optional<EstimatedPlan> best;
-  if (given && failed(verifyPlan(func, WarpgroupPlan(given), operands)))
-    return failure();
   if (!given)
     best = listPlans(func, operands, tiles, clusters).front();
   WarpgroupPlan plan = given ? WarpgroupPlan(given) : best->plan;
+  if (given) {
+    plan.fitRows(dims, operands);
+    if (failed(verifyPlan(func, plan, operands)))
+      return failure();
+  }
   Schedule schedule = given ? given : makeSchedule<Schedule>(func.getContext(), plan);
   sym::Expr blocks = countUsefulBlocks(plan, plan.tiles(dims), plan.steps(dims),
                                        kernel::getAssumptions(&op.getLhs()));
@@ -301,7 +380,6 @@ void cuda::addWarpgroupCandidates(kernel::FuncOp func, const WarpgroupOperands &
                                       plan.cluster, plan.sharing);
   };
   // Tiles divided among blocks in all cases that fill a round, and in none.
-  constexpr int64_t never = 1 << 16;
   for (SharingCost sharing : {SharingCost{never, never}, SharingCost{0, 0}}) {
     WarpgroupPlan plan(base);
     plan.sharing = sharing;

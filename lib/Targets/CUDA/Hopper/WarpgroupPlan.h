@@ -28,13 +28,13 @@ struct WarpgroupPlan {
   explicit WarpgroupPlan(WgmmaScheduleAttr schedule)
       : inTurns(schedule.getM() == wgmmaM), blockN(schedule.getN()), cluster(schedule.getCluster()),
         stages(schedule.getStages()), registers(schedule.getRegisters()),
-        sharing(schedule.getSharing()) {}
+        sharing(schedule.getSharing()), leftRows(blockM()) {}
   explicit WarpgroupPlan(Tcgen05ScheduleAttr schedule)
       : inTurns(true), blockN(schedule.getN()), inTensorMemory(true), stages(schedule.getStages()),
-        registers(schedule.getRegisters()) {}
+        registers(schedule.getRegisters()), leftRows(blockM()) {}
   /// One that is not a schedule yet.
   constexpr WarpgroupPlan(bool inTurns, int64_t blockN, bool inTensorMemory = false)
-      : inTurns(inTurns), blockN(blockN), inTensorMemory(inTensorMemory) {}
+      : inTurns(inTurns), blockN(blockN), inTensorMemory(inTensorMemory), leftRows(blockM()) {}
 
   /// The warpgroups that multiply have tiles of their own, in turns; otherwise each has half of
   /// one.
@@ -46,21 +46,26 @@ struct WarpgroupPlan {
   int64_t stages = 0;
   std::optional<WarpgroupRegisters> registers = std::nullopt;
   SharingCost sharing = {0, 0};
+  /// Rows of the left operand that a place has room for. Tensor cores read a tile's rows; what is
+  /// behind these gives sums that nobody writes.
+  int64_t leftRows;
+  /// Leaves out the rows behind the last one, for as many as a run is known to have.
+  void fitRows(const ContractDims &dims, const WarpgroupOperands &operands);
 
   static constexpr int64_t blockK = lineBytes / 2; // of two bytes
   static constexpr int64_t consumers = WgmmaScheduleAttr::consumers;
   /// Warpgroups that have a tile together.
-  int64_t sharers() const { return inTurns ? 1 : consumers; }
+  constexpr int64_t sharers() const { return inTurns ? 1 : consumers; }
   /// Rows of a warpgroup.
-  int64_t groupRows() const { return inTensorMemory ? tensorRows : wgmmaM; }
-  int64_t blockM() const { return sharers() * groupRows(); }
-  int64_t stageBytes() const { return (blockM() + blockN) * lineBytes; }
+  constexpr int64_t groupRows() const { return inTensorMemory ? tensorRows : wgmmaM; }
+  constexpr int64_t blockM() const { return sharers() * groupRows(); }
+  int64_t stageBytes() const { return (leftRows + blockN) * lineBytes; }
   /// Those that come in boxes.
   int64_t boxBytes(const WarpgroupOperands &operands) const {
-    return ((operands.lhs.view ? blockM() : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
+    return ((operands.lhs.view ? leftRows : 0) + (operands.rhs.view ? blockN : 0)) * lineBytes;
   }
   /// The part of those that a block copies itself.
-  int64_t copiedBytes() const { return (blockM() / cluster.n + blockN / cluster.m) * lineBytes; }
+  int64_t copiedBytes() const { return (leftRows / cluster.n + blockN / cluster.m) * lineBytes; }
   /// A tile's sums.
   int64_t partialBytes() const { return blockM() * blockN * 4; }
   /// Steps of a tile. Past the last part's there are zeros.
