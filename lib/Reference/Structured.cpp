@@ -1,6 +1,7 @@
 // Structured ops as loops over all of their dims.
 #include "Code.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -35,6 +36,7 @@ public:
         .Case([&](kernel::ScanOp scan) { runScan(scan); })
         .Case([&](kernel::ScatterOp scatter) { runScatter(scatter); })
         .Case([&](kernel::SortOp sort) { runSort(sort); })
+        .Case([&](kernel::MergeOp merge) { runMerge(merge); })
         .Case([&](kernel::RepeatOp repeat) { runRepeat(repeat); })
         .Default([&](Operation *) {
           fail("the interpreter does not know " + op->getName().getStringRef());
@@ -377,6 +379,30 @@ private:
       for (int64_t i = 0; i < length; ++i)
         (*results[0].elements)[line + i] = Scalar::ofInteger(order[i]);
     }
+  }
+
+  void runMerge(kernel::MergeOp merge) {
+    Code body = build(merge.getBody());
+    if (!start())
+      return;
+    size_t count = results.size();
+    std::vector<std::vector<int64_t>> elements;
+    forEach(frame, extents, 0, [&] {
+      body.run(frame);
+      std::vector<int64_t> &element = elements.emplace_back();
+      for (size_t i = 0; i < count; ++i)
+        element.push_back(body.getResult(frame, i).integer);
+    });
+    if (!frame.error.empty())
+      return; // the last line has no whole length
+    auto length = static_cast<size_t>(extents.back()), into = static_cast<size_t>(merge.getInto());
+    for (size_t line = 0; length && line < elements.size(); line += length)
+      for (size_t run = 0; run < length; run += into)
+        std::sort(elements.begin() + line + run,
+                  elements.begin() + line + std::min(run + into, length));
+    for (auto [place, element] : llvm::enumerate(elements))
+      for (size_t i = 0; i < count; ++i)
+        (*results[i].elements)[place] = Scalar::ofInteger(element[i]);
   }
 
   void runRepeat(kernel::RepeatOp repeat) {

@@ -483,6 +483,25 @@ LogicalResult SortOp::verify() {
   return verifyYield(*this, getBody(), i64, "the body"); // C2
 }
 
+SmallVector<sym::Expr> MergeOp::getExtents() { return sym::getShape(getResult(0)); }
+
+LogicalResult MergeOp::verify() {
+  if (failed(verifyOneShape(*this))) // C1
+    return failure();
+  if (getExtents().empty())
+    return emitOpError("needs a dim to merge along");
+  SmallVector<Type> types = scalarTypes(getResults());
+  for (Type type : types) // C2
+    if (!type.isInteger())
+      return emitOpError("has elements of ") << type << ", expected integers";
+  if (failed(verifyYield(*this, getBody(), types, "the body")))
+    return failure();
+  int64_t of = getOf(), into = getInto();
+  if (of < 1 || into <= of || into % of) // C3
+    return emitOpError("cannot merge runs of ") << of << " elements into runs of " << into;
+  return success();
+}
+
 SmallVector<sym::Expr> RepeatOp::getExtents() {
   sym::Expr chunk = getChunk().getValue();
   return {getTotal().getValue().ceilDiv(chunk), chunk};

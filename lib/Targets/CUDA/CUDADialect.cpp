@@ -299,6 +299,12 @@ LogicalResult SortScheduleAttr::verify(EmitError emitError, int64_t threads, int
   return verifyPower(emitError, "places", places, 4096);
 }
 
+LogicalResult MergeScheduleAttr::verify(EmitError emitError, int64_t threads, int64_t elements) {
+  if (failed(verifyThreadsOfTeam(emitError, threads)))
+    return failure();
+  return verifyPower(emitError, "elements", elements, 32);
+}
+
 LogicalResult GroupScheduleAttr::verify(EmitError emitError, int64_t threads) {
   return verifyThreads(emitError, threads);
 }

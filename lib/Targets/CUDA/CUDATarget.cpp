@@ -40,6 +40,8 @@ public:
     pm.addPass(createCudaPackOperands());
     pm.addPass(createCudaSplitContracts());
     pm.addPass(createCudaSplitAttention());
+    // After fusion, as it wants to see what reads positions.
+    pm.addPass(createCudaSplitSorts());
   }
 
   void buildGroupLaunches(OpPassManager &pm) const override {

@@ -151,6 +151,7 @@ struct ChooseSchedule : kiln::cuda::impl::CudaChooseScheduleBase<ChooseSchedule>
             .Case([&](kernel::SortOp sort) {
               return isTasks(func, !isBlockSort(sort)) ? planTasks(func) : planSort(func);
             })
+            .Case([&](kernel::MergeOp) { return planMerge(func); })
             .Case<kernel::ScatterOp, kernel::RepeatOp>([&](auto) { return planTasks(func); })
             .Default([&](Operation *op) -> Planned {
               return op->emitError("cannot be compiled for CUDA yet: there is no code for ")

@@ -42,6 +42,8 @@ LogicalResult cuda::emitRoot(DeviceFrame &frame) {
     return emitContract(frame, contract);
   if (auto attention = dyn_cast<kernel::AttentionOp>(root))
     return emitAttention(frame, attention);
+  if (auto merge = dyn_cast<kernel::MergeOp>(root))
+    return emitMerge(frame, merge);
   if (isa<ScanScheduleAttr>(schedule))
     return emitScan(frame, cast<kernel::ScanOp>(root));
   if (isa<SortScheduleAttr>(schedule))

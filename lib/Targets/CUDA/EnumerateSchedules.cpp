@@ -135,6 +135,14 @@ static void addSorts(SortScheduleAttr base, Candidates &candidates) {
       candidates.add<SortScheduleAttr>(threads, count);
 }
 
+/// A block has as many elements as before.
+static void addMerges(MergeScheduleAttr base, Candidates &candidates) {
+  int64_t block = base.getThreads() * base.getElements();
+  for (int64_t threads : around(base.getThreads()))
+    if (block % threads == 0)
+      candidates.add<MergeScheduleAttr>(threads, block / threads);
+}
+
 static void addTasks(Candidates &candidates) {
   for (int64_t threads : {32, 64, 128, 256})
     candidates.add<TasksScheduleAttr>(threads);
@@ -156,6 +164,7 @@ cuda::enumerateSchedules(kernel::FuncOp func, kernel::ScheduleAttrInterface base
           [&](ScalarAttentionScheduleAttr attention) { addScalarAttention(attention, candidates); })
       .Case([&](ScanScheduleAttr scan) { addScans(scan, candidates); })
       .Case([&](SortScheduleAttr sort) { addSorts(sort, candidates); })
+      .Case([&](MergeScheduleAttr merge) { addMerges(merge, candidates); })
       .Case([&](TasksScheduleAttr) { addTasks(candidates); });
   return llvm::to_vector(candidates.get());
 }

@@ -158,6 +158,39 @@ func.func @sort_c2(%x: tensor<4xf32>) -> tensor<4xi64> {
 
 // -----
 
+func.func @merge_c1(%x: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @below {{results differ in shape: [8] and [4]}}
+  %y:2 = kernel.merge 4 of 2 {
+    %a = kernel.read %x (d0) -> (d0) : tensor<4xi64> -> i64
+    kernel.yield %a, %a : i64, i64
+  } : tensor<4xi64>, tensor<8xi64>
+  return %y#0 : tensor<4xi64>
+}
+
+// -----
+
+func.func @merge_c2(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{has elements of 'f32', expected integers}}
+  %y = kernel.merge 4 of 2 {
+    %a = kernel.read %x (d0) -> (d0) : tensor<4xf32> -> f32
+    kernel.yield %a : f32
+  } : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @merge_c3(%x: tensor<4xi64>) -> tensor<4xi64> {
+  // expected-error @below {{cannot merge runs of 2 elements into runs of 3}}
+  %y = kernel.merge 3 of 2 {
+    %a = kernel.read %x (d0) -> (d0) : tensor<4xi64> -> i64
+    kernel.yield %a : i64
+  } : tensor<4xi64>
+  return %y : tensor<4xi64>
+}
+
+// -----
+
 func.func @span_c1(%x: tensor<8x4xf32>) -> tensor<2x4xf32> {
   // expected-error @below {{of 'tensor<8x4xf32>' is a 'tensor<2x4xf32>'}}
   %y = kernel.span %x from 4 : tensor<8x4xf32> -> tensor<2x4xf32>

@@ -58,3 +58,15 @@ func.func @sort(%x: tensor<8x4xi64>) -> tensor<8x4xi64> {
   } : tensor<8x4xi64>, tensor<8x4xi64>, tensor<8x4xi64>
   return %positions : tensor<8x4xi64>
 }
+
+// CHECK-LABEL: func @merge
+func.func @merge(%x: tensor<8x40xi64>) -> tensor<8x40xi32> {
+  // CHECK: kernel.merge 16 of 8 {
+  // CHECK: } : tensor<8x40xi64>, tensor<8x40xi32>
+  %merged:2 = kernel.merge 16 of 8 {
+    %key = kernel.read %x (d0, d1) -> (d0, d1) : tensor<8x40xi64> -> i64
+    %place = arith.trunci %key : i64 to i32
+    kernel.yield %key, %place : i64, i32
+  } : tensor<8x40xi64>, tensor<8x40xi32>
+  return %merged#1 : tensor<8x40xi32>
+}

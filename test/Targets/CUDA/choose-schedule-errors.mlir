@@ -174,6 +174,28 @@ kernel.func @sort_whole(%x: tensor<?xi64, #sym.shape<[s0]>>) -> (tensor<?xi64, #
 
 // -----
 
+// expected-error @below {{elements = 2 of each of 256 threads, which have to be 4 to 32, and 256 or more in a block}}
+kernel.func @merge_elements(%x: tensor<1000xi64>) -> tensor<1000xi64> attributes {schedule = #cuda.merge<threads = 256, elements = 2>} {
+  %y = kernel.merge 1024 of 512 {
+    %a = kernel.read %x (d0) -> (d0) : tensor<1000xi64> -> i64
+    kernel.yield %a : i64
+  } : tensor<1000xi64>
+  kernel.return %y : tensor<1000xi64>
+}
+
+// -----
+
+// expected-error @below {{a block of 1024 elements cannot merge runs of 512 into runs of 1536}}
+kernel.func @merge_runs(%x: tensor<1000xi64>) -> tensor<1000xi64> attributes {schedule = #cuda.merge<threads = 256, elements = 4>} {
+  %y = kernel.merge 1536 of 512 {
+    %a = kernel.read %x (d0) -> (d0) : tensor<1000xi64> -> i64
+    kernel.yield %a : i64
+  } : tensor<1000xi64>
+  kernel.return %y : tensor<1000xi64>
+}
+
+// -----
+
 kernel.func @parts(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @below {{with a part cannot be compiled for CUDA}}
   %y = kernel.scan dim 0 associative part 4 init {

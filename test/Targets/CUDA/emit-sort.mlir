@@ -18,6 +18,29 @@ kernel.func @rows(%x: tensor<?x100xi64, #sym.shape<[s0, 100]>>) -> (tensor<?x100
 
 // -----
 
+// From 256 places on elements are in registers: a warp has the row, so nothing waits for a block. Key and position are one
+// word where the key fits 32 bits.
+// PLAN-LABEL: kernel.func @registers
+// PLAN-SAME: launch = #kernel.launch<grid = <s0>, threads = 32
+// PLAN-SAME: schedule = #cuda.sort<threads = 32, places = 512>
+// CHECK-LABEL: llvm.func @registers
+// CHECK-SAME: cuda.shared = 4352
+// CHECK: llvm.shl
+// CHECK: llvm.or
+// CHECK: nvvm.bar.warp.sync
+// CHECK-NOT: nvvm.barrier
+// CHECK: llvm.return
+kernel.func @registers(%x: tensor<?x500xi32, #sym.shape<[s0, 500]>>) -> (tensor<?x500xi64, #sym.shape<[s0, 500]>>, tensor<?x500xi64, #sym.shape<[s0, 500]>>, tensor<?x500xi64, #sym.shape<[s0, 500]>>) {
+  %p, %k, %s = kernel.sort {
+    %a = kernel.read %x (d0, d1) -> (d0, d1) : tensor<?x500xi32, #sym.shape<[s0, 500]>> -> i32
+    %key = arith.extsi %a : i32 to i64
+    kernel.yield %key : i64
+  } : tensor<?x500xi64, #sym.shape<[s0, 500]>>, tensor<?x500xi64, #sym.shape<[s0, 500]>>, tensor<?x500xi64, #sym.shape<[s0, 500]>>
+  kernel.return %p, %k, %s : tensor<?x500xi64, #sym.shape<[s0, 500]>>, tensor<?x500xi64, #sym.shape<[s0, 500]>>, tensor<?x500xi64, #sym.shape<[s0, 500]>>
+}
+
+// -----
+
 // A row of any length is sorted where its results are, by as many stages as its length has bits.
 // PLAN-LABEL: kernel.func @any
 // PLAN-SAME: launch = #kernel.launch<grid = <1>, threads = 512

@@ -220,6 +220,11 @@ module attributes {test.schedule = #cuda.sort<threads = 64, places = 8192>} {}
 
 // -----
 
+// expected-error @below {{elements = 3, which has to be a power of two up to 32}}
+module attributes {test.schedule = #cuda.merge<threads = 64, elements = 3>} {}
+
+// -----
+
 // expected-error @below {{a block of 0 threads, which have to be whole warps of 32, up to 1024}}
 module attributes {test.schedule = #cuda.tasks<threads = 0>} {}
 

@@ -12,6 +12,8 @@ module attributes {
   test.fma = #cuda.fma<m = 64, n = 64, k = 16, thread = [4, 4]>,
   // CHECK-SAME: test.map = #cuda.map<threads = 256, steps = 4, vector = 4>
   test.map = #cuda.map<threads = 256, team = 1, steps = 4, vector = 4, keep = 0>,
+  // CHECK-SAME: test.merge = #cuda.merge<threads = 256, elements = 16>
+  test.merge = #cuda.merge<threads = 256, elements = 16>,
   // CHECK-SAME: test.mma = #cuda.mma<m = 128, n = 128, k = 32, warp = [64, 64], step = 16, stages = 4>
   test.mma = #cuda.mma<m = 128, n = 128, k = 32, warp = [64, 64], step = 16, stages = 4>,
   // CHECK-SAME: test.row = #cuda.map<threads = 256, team = 32, vector = 4, keep = 64>

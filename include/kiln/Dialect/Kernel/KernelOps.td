@@ -150,7 +150,7 @@ def Kernel_IterateOp : Kernel_Op<"iterate", [RecursiveMemoryEffects]> {
 
 def Kernel_YieldOp : Kernel_Op<"yield", [Pure, Terminator, ReturnLike,
     ParentOneOf<["MapOp", "ReduceOp", "IterateOp", "ContractOp", "AttentionOp", "ScanOp", "ScatterOp",
-                 "SortOp", "RepeatOp"]>]> {
+                 "SortOp", "MergeOp", "RepeatOp"]>]> {
   let summary = "ends a region with its values";
   let arguments = (ins Variadic<AnyType>:$operands);
   let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
@@ -465,6 +465,33 @@ def Kernel_SortOp : Kernel_Op<"sort",
   let assemblyFormat = [{
     attr-dict-with-keyword $body `:` type($positions) `,` type($keys) `,` type($spare)
   }];
+  let hasVerifier = 1;
+}
+
+def Kernel_MergeOp : Kernel_Op<"merge",
+    [RecursiveMemoryEffects, DeclareOpInterfaceMethods<Kernel_StructuredOpInterface>]> {
+  let summary = "sorted runs along the last dim, merged into longer ones";
+  let description = [{
+    ```mlir
+    %merged = kernel.merge 8192 of 4096 {
+      %x = kernel.read %t (d0, d1) -> (d0, d1) : tensor<8x10000xi64> -> i64
+      kernel.yield %x : i64
+    } : tensor<8x10000xi64>
+    ```
+    The body gives the elements. Along the last dim they form runs of `of` elements, each in ascending
+    order; the last run may be shorter. The result has the same elements in ascending runs of `into`. A
+    single element is a run, so `of = 1` sorts. An element may have several values, and each has a result:
+    the first ones are compared, then, of equal elements, the next ones, as signed integers.
+
+    Constraints:
+    - (C1) at least one result, all of one shape with at least one dim
+    - (C2) the body yields an integer of each result's element type
+    - (C3) `of` is positive, and `into` is a larger multiple of it
+  }];
+  let arguments = (ins I64Attr:$into, I64Attr:$of);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$into `of` $of attr-dict-with-keyword $body `:` type($results)";
   let hasVerifier = 1;
 }
 

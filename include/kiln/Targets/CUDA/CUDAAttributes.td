@@ -256,11 +256,21 @@ def CUDA_ScanSchedule : CUDA_Schedule<"Scan", "scan", "ScanOp"> {
 def CUDA_SortSchedule : CUDA_Schedule<"Sort", "sort", "SortOp"> {
   let summary = "blocks have rows";
   let description = [{
-    `#cuda.sort<threads = 512, places = 4096>`: a block sorts a row in `places` places of shared memory.
-    If the row is longer, these are for what may be among its first elements, which have to be all that
-    is wanted. With `places = 0` the row is sorted where the results are.
+    `#cuda.sort<threads = 256, places = 4096>`: a block sorts a row in `places` places: in registers, if
+    each thread has 4 to 32 of them, else in shared memory. If the row is longer, the places are for what
+    may be among its first elements, which have to be all that is wanted. With `places = 0` the row is
+    sorted where the results are.
   }];
   let parameters = (ins "int64_t":$threads, "int64_t":$places);
+}
+
+def CUDA_MergeSchedule : CUDA_Schedule<"Merge", "merge", "MergeOp"> {
+  let summary = "blocks have neighbouring elements of what is merged";
+  let description = [{
+    `#cuda.merge<threads = 256, elements = 16>`: a block has 4096 elements of the result, `elements` of
+    them in each thread's registers.
+  }];
+  let parameters = (ins "int64_t":$threads, "int64_t":$elements);
 }
 
 def CUDA_TasksSchedule : CUDA_Schedule<"Tasks", "tasks", "ScanOp, ScatterOp, SortOp, RepeatOp"> {

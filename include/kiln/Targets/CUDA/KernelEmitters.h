@@ -77,6 +77,7 @@ bool isBlockScan(kernel::ScanOp scan);
 bool isBlockSort(kernel::SortOp sort);
 mlir::FailureOr<KernelPlan> planScan(kernel::FuncOp func);
 mlir::FailureOr<KernelPlan> planSort(kernel::FuncOp func);
+mlir::FailureOr<KernelPlan> planMerge(kernel::FuncOp func);
 /// Threads of a group's blocks: those of a product of few rows.
 constexpr int64_t groupThreads = 256;
 /// A kernel that holds others. Plans and schedules its parts, too.
@@ -159,6 +160,7 @@ mlir::LogicalResult emitContract(DeviceFrame &frame, kernel::ContractOp contract
 mlir::LogicalResult emitAttention(DeviceFrame &frame, kernel::AttentionOp attention);
 mlir::LogicalResult emitScan(DeviceFrame &frame, kernel::ScanOp scan);
 mlir::LogicalResult emitSort(DeviceFrame &frame, kernel::SortOp sort);
+mlir::LogicalResult emitMerge(DeviceFrame &frame, kernel::MergeOp merge);
 mlir::LogicalResult emitTasks(DeviceFrame &frame, mlir::Operation *root);
 
 /// The beginning of every kernel: the blocks of the next one may come where there is room (on GPUs

@@ -76,6 +76,21 @@ def CudaSplitAttention : Pass<"cuda-split-attention", "::mlir::ModuleOp"> {
   ];
 }
 
+def CudaSplitSorts : Pass<"cuda-split-sorts", "::mlir::ModuleOp"> {
+  let summary = "Sort long rows by many blocks";
+  let description = [{
+    A row of a known length that a block has no room for is sorted in tiles of 4096 elements, and as many
+    kernels as it takes merge neighbouring runs to longer ones. Elements are words of a key and a position
+    behind it where the key is known to fit 32 bits, and pairs of both otherwise; no two are equal, so that
+    equal keys keep their order. What reads positions reads the last words. A long row of which only a few
+    elements at the front are wanted is sorted this way if there are too few rows to keep a GPU busy.
+  }];
+  let dependentDialects = [
+    "::kiln::sym::SymDialect", "::kiln::kernel::KernelDialect", "::mlir::arith::ArithDialect",
+    "::mlir::func::FuncDialect", "::kiln::cuda::CUDADialect"
+  ];
+}
+
 def CudaPackWindows : Pass<"cuda-pack-windows", "::mlir::ModuleOp"> {
   let summary = "Let windows over images be copied 16 bytes at a time";
   let description = [{

@@ -1,10 +1,12 @@
 // Sorts: a block has a row and sorts it by a bitonic network over pairs of key and position, of
-// which no two are equal. A row that fits shared memory is sorted there. A longer one, or one of
-// unknown length, is sorted where the results are, by the form of the network that only rises (its
-// stages begin with exchanges between mirror images): what would be behind the row's end stays
-// there, and need not exist. Where only the first few positions of a long row are wanted, it is
-// gone through once: threads put what comes before the last of those that are the first so far into
-// places of their own, and when one of them has none left all places are sorted.
+// which no two are equal. A row that fits registers is sorted there (SortNetwork.h), a short one in
+// shared memory. A longer one, or one of unknown length, is sorted where the results are, by the
+// form of the network that only rises (its stages begin with exchanges between mirror images): what
+// would be behind the row's end stays there, and need not exist. Where only the first few positions
+// of a long row are wanted, it is gone through once: threads put what comes before the last of
+// those that are the first so far into places of their own, and when one of them has none left all
+// places are sorted.
+#include "CUDA/Ordered/SortNetwork.h"
 #include "kiln/Codegen/BodyEmitter.h"
 #include "kiln/Dialect/Kernel/Sort.h"
 #include "kiln/Targets/CUDA/KernelEmitters.h"
@@ -21,6 +23,9 @@ static constexpr int64_t mostElements = 4096;
 /// Shorter rows are left to a thread each.
 static constexpr int64_t shortRow = 16;
 static constexpr int64_t mostThreads = 512;
+
+/// Elements of a row that a thread has in registers.
+static constexpr int64_t usualElements = 16;
 
 /// The threads of a row in the results' memory, where no length is known to be short.
 static constexpr int64_t longThreads = 512;
@@ -82,7 +87,11 @@ FailureOr<KernelPlan> cuda::planSort(kernel::FuncOp func) {
   }
   auto [places, reason] = choosePlaces(sort);
   auto width = getWidth(sort);
-  int64_t threads = width ? std::clamp(*width / 2, warpSize, mostThreads) : longThreads;
+  int64_t threads = longThreads;
+  if (width && *width >= SortNetwork::leastPlaces)
+    threads = std::max(*width / usualElements, warpSize);
+  else if (width)
+    threads = std::clamp(*width / 2, warpSize, mostThreads);
   return KernelPlan{SortScheduleAttr::get(func.getContext(), threads, places), rows, threads,
                     reason};
 }
@@ -108,12 +117,47 @@ public:
     if (!places)
       sortResults(results, frame.gep(frame.resultBuffer(1), b.getI64Type(), start));
     else if (known && *known <= places)
-      sortShared(places, results);
+      SortNetwork::mayHave(places, frame.numThreads) ? sortRegisters(places, results)
+                                                     : sortShared(places, results);
     else
       pickFirst(*kernel::getFirst(sort), places, results);
   }
 
 private:
+  /// A key of 32 bits and a position are one word, else two values.
+  void sortRegisters(int64_t width, Value results) {
+    Type i32 = b.getI32Type(), i64 = b.getI64Type();
+    bool isPacked = fitsWord(sort.getBody().front().getTerminator()->getOperand(0));
+    SmallVector<Type> types{i64};
+    if (!isPacked)
+      types.push_back(i32);
+    SortNetwork network(frame, types, width / frame.numThreads);
+    Value half = frame.constant(32);
+    Value last = arith::SubIOp::create(b, loc, length, frame.constant(1));
+    for (auto [i, element] : llvm::enumerate(network.elements)) {
+      Value place = network.getPlace(i);
+      Value key = emitKeyAt(arith::MinSIOp::create(b, loc, place, last));
+      if (isPacked)
+        key = arith::OrIOp::create(b, loc, arith::ShLIOp::create(b, loc, key, half), place);
+      // Behind the row's end is what comes behind all elements.
+      key = arith::SelectOp::create(b, loc, compare(arith::CmpIPredicate::slt, place, length), key,
+                                    frame.constant(std::numeric_limits<int64_t>::max()));
+      element.push_back(key);
+      if (!isPacked)
+        element.push_back(arith::TruncIOp::create(b, loc, i32, place));
+    }
+    network.sort();
+    for (auto [i, element] : llvm::enumerate(network.elements)) {
+      Value place = network.getPlace(i);
+      frame.emitIf(compare(arith::CmpIPredicate::slt, place, length), [&] {
+        Value position = isPacked
+                             ? arith::TruncIOp::create(b, loc, i32, element.front()).getResult()
+                             : element.back();
+        store(results, arith::ExtUIOp::create(b, loc, i64, position), place);
+      });
+    }
+  }
+
   void sortShared(int64_t width, Value results) {
     positionType = b.getI32Type();
     keys = frame.allocateShared(width * 8);
